@@ -77,8 +77,8 @@ def rate(work: Callable[[int, int], None]) -> tuple[float, float]:
 
 def charges(ledger: Ledger, policy: str, name: str) -> Callable[[int, int], None]:
     def _charge(one: int, place: int) -> None:
-        with ledger.charge(request_for(policy, f"{name} {one} {place}")):
-            pass  # durable here; leaving without an answer writes a second row, which is part of the price
+        with ledger.charge(request_for(policy, f"{name} {one} {place}")) as charge:
+            charge.settle("answered")  # a second durable row, which is part of the price
 
     return _charge
 

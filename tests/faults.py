@@ -35,6 +35,8 @@ class Fault:
     """Beyond the last call of the path, so that none is missed: the last child reaches the end."""
     planted: bool = False
     """Plant a bug that must be found: something is shown before it is stored."""
+    once: bool = False
+    """Whether an error does not stay."""
 
     def __str__(self) -> str:
         return f"{self.call}:{self.count}{':planted' * self.planted}"
@@ -53,7 +55,10 @@ def sweep(module: str, folder: Path, faults: Sequence[Fault], prepare: Callable[
     calls = {fault.call: fault for fault in faults}
     command = [strace, "-f", "-qqq", "-o", "/dev/null", "-e", f"trace={','.join(calls)}"]
     for call, fault in calls.items():
-        command += ["-e", f"inject={call}:{fault.what}:when={fault.count}{'' if 'signal' in fault.what else '+'}"]
+        command += [
+            "-e",
+            f"inject={call}:{fault.what}:when={fault.count}{'' if fault.once or 'signal' in fault.what else '+'}",
+        ]
     for fault in faults:
         for place, home in enumerate(fault.homes(folder)):
             prepare(home, bool(place % 2))

@@ -24,11 +24,10 @@ from sfumato.errors import (
     PolicyChanged,
     Setting,
     UnknownName,
-    shown,
 )
-from sfumato.exact import integer
 from sfumato.ledger.accounts import Accounts, open_accounts
 from sfumato.ledger.affording import afforded
+from sfumato.ledger.history import HISTORY_PAGE, page_of
 from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
 from sfumato.ledger.opening import check_ledger, open_ledger, require_ledger
 from sfumato.ledger.request import Request
@@ -40,7 +39,7 @@ from sfumato.policy.accounts import account_of
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import Policy, Sharing
 from sfumato.policy.reading import read_policy
-from sfumato.preparing import Preparation, Prepared, Price
+from sfumato.preparing import Preparation, Prepared, Price, question_place
 from sfumato.query.outline import Outline, outline
 from sfumato.query.types import Type
 from sfumato.randomness.identity import fresh_id
@@ -164,17 +163,17 @@ class Database:
         with self._charged(asked, request, key) as charge:  # durable before data is read, or Refusal
             if charge.kept is not None:
                 return self._kept(asked, charge.kept)
+            self._losses(asked, measure=True)  # once per snapshot, from the dataset's own budget
             tell("run", "")
-            levels = LevelChoice(asked.plan, self._source)  # where caps are chosen: by noisy people, as they are found
+            source = charge.noise_from(self._source)
+            levels = LevelChoice(asked.plan, source)  # where caps are chosen: by noisy people, as they are found
             aggregates = asked.engine.run(asked.job, levels)  # exact integers, clipped, secret
             tell("noise", "")
-            # noise and thresholds; nothing exact goes on
-            noisy = publish(asked.plan, aggregates, self._source, levels.found)
-            receipt = self._receipt(asked, request.receipt, charge.sequence, charge.head, noisy)
-            losses = self._losses(asked, measure=True)  # once per snapshot, from the dataset's own budget
-            releases = [make_release(plan, noisy, receipt, evaluate, losses) for plan in asked.outcomes]
-            charge.settle(_stored(receipt, noisy, asked))  # kept: asking again is free
-        return releases
+            noisy = publish(asked.plan, aggregates, source, levels.found)  # noise and thresholds; nothing exact goes on
+            receipt = self._receipt(asked, charge.receipt, charge.sequence, charge.head, noisy)
+            stored = _stored(receipt, noisy, asked)
+            charge.settle(stored)  # durable before anything of it is shown; asking again is free
+        return self._kept(asked, stored)
 
     def explain(
         self,
@@ -226,7 +225,7 @@ class Database:
             )
         kept = json.loads(found.release)
         wish = kept.get("wish") or {"epsilon": str(found.loss.epsilon)}
-        place = _place_of(question, kept)
+        place = question_place(question, kept)
         event = KeptPlan(found.event, account_of_share(wish))
         epsilon, within, share, delta = (wish.get(name) for name in _PRICES)
         price, engine = Price(epsilon, within, share, delta, event), self._engine
@@ -266,10 +265,23 @@ class Database:
         self._check_open()
         return self._ledger.budget(self.account)
 
-    def history(self) -> tuple[Entry, ...]:
-        """Return what was charged to this account, oldest first; releases can be asked again at no cost."""
+    def history(self, limit: object = HISTORY_PAGE, before: object = None) -> tuple[Entry, ...]:
+        """Return what was charged to this account, newest first; releases can be asked again at no cost.
+
+        At most `limit` entries; `before` is the sequence of an entry, and only older ones are returned.
+        """
         self._check_open()
-        return self._ledger.history(self.account)
+        return self._ledger.history(self.account, *page_of(limit, before))
+
+    def entry(self, receipt: str) -> Entry | None:
+        """Return the charge of this account that was answered under a receipt; None where there is none."""
+        self._check_open()
+        return self._ledger.settled(receipt, self.account)
+
+    def charges(self) -> int:
+        """Return how many charges this account has made."""
+        self._check_open()
+        return self._ledger.count_charges(self.account)
 
     @property
     def catalog(self) -> Catalog:
@@ -467,31 +479,6 @@ def _stored(receipt: Receipt, noisy: Noisy, asked: Prepared) -> str:
     content = {"receipt": receipt_to_json(receipt), "noisy": noisy_to_json(noisy), "wish": wish_document(asked.wish)}
     together = {"together": len(asked.texts), "texts": asked.texts} if len(asked.texts) > 1 else {}
     return json.dumps({**content, "question": _name_of(asked), **together})
-
-
-def _place_of(question: object, kept: Mapping[str, object]) -> int:
-    """Return which of the questions that were asked together is meant; there is one, if none were."""
-    together = integer(kept.get("together", 1), "together", 1)
-    if together > 1 and "texts" not in kept:
-        raise BadParameter(
-            "This answer belongs to several questions that were asked together.",
-            "Each of them has its own table, under one receipt.",
-            "Ask the same list again: it is free.",
-        )
-    place = 1 if question is None and together == 1 else question
-    if together == 1 and place != 1:
-        raise BadParameter(
-            f"This answer belongs to one question, and not to question {shown(place)}.",
-            "Only questions that were asked together are numbered.",
-            "Leave `question` out.",
-        )
-    if place is None or integer(place, "question", 1) > together:
-        raise BadParameter(
-            f"This answer belongs to {together} questions that were asked together.",
-            "Each of them has its own table, under one receipt.",
-            f"Say which, for example question=1; the last is question={together}.",
-        )
-    return integer(place, "question", 1) - 1
 
 
 def _name_of(asked: Prepared) -> str:

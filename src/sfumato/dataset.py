@@ -19,7 +19,7 @@ from sfumato.policy.policy import Policy
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import Source
 from sfumato.release.losses import losses_of, publish_losses
-from sfumato.release.noisy import Noisy, noisy_from_json, noisy_to_json
+from sfumato.release.noisy import noisy_from_json, noisy_to_json
 
 LOSSES = "What caps and bounds cut off (budget.truncation)"
 """What `history` shows for it."""
@@ -42,6 +42,8 @@ class SharedDataset:
         self._watch = watch
         self._handles = 0
         self._losses: dict[str, CutOff] = {}
+        self._tried: set[str] = set()
+        """The snapshots whose losses this process could not measure."""
         self._renew_locks()
         _OPEN.add(self)
 
@@ -82,31 +84,33 @@ class SharedDataset:
         """Return what was published of what caps and bounds cut off of a snapshot; None where nothing was.
 
         If nobody has measured it, `measure` does, once for all accounts, at the dataset's expense: the charge is
-        durable before anything is read, and what is published is kept with it. An attempt that failed is not repeated,
-        and a budget that is too small leaves it unknown: neither is a reason to refuse an answer.
+        durable before anything is read, and what is published is kept with it. An attempt that failed is repeated when
+        the dataset is opened again, at no further cost, and a budget that is too small leaves it unknown: neither is a
+        reason to refuse an answer.
         """
         known = self._losses.get(engine.version)
         plan = losses_plan(payer.policy) if known is None else None
-        if plan is None:
+        if plan is None or plan.event is None:
             return known
-        noisy = self._published(engine, plan)
-        if noisy is None and measure and engine.keeps_losses and not self._was_tried(engine, plan):
+        question = json.dumps(["truncation", to_json(plan.event)])
+        stored = self.ledger.stored(DATASET, question, engine.version)
+        if stored is None and measure and engine.keeps_losses and engine.version not in self._tried:
             try:
-                noisy = self._measured(engine, plan, payer)
+                stored = self._measured(engine, plan, question, payer)
             except Refusal:
-                return None
-        if noisy is None:
+                self._tried.add(engine.version)
+        if stored is None:
             return None
-        self._losses[engine.version] = losses_of(payer.policy, plan, noisy)
+        self._losses[engine.version] = losses_of(payer.policy, plan, noisy_from_json(json.loads(stored)["noisy"]))
         return self._losses[engine.version]
 
-    def _measured(self, engine: Engine, plan: Plan, payer: LossesPayer) -> Noisy:
+    def _measured(self, engine: Engine, plan: Plan, question: str, payer: LossesPayer) -> str:
         """Charge the dataset's own account, read and publish; who asks at the same time gets the same."""
         if plan.event is None:
             raise AssertionError("what is free is not charged")
         request = Request(
             account=DATASET,
-            question=json.dumps(["truncation", to_json(plan.event)]),
+            question=question,
             sql=LOSSES,
             event=plan.event,
             loss=plan.loss,
@@ -117,22 +121,11 @@ class SharedDataset:
         job = engine.prepare(plan)
         with self.ledger.charge(request) as charge:
             if charge.kept is not None:
-                return noisy_from_json(json.loads(charge.kept)["noisy"])
-            noisy = publish_losses(payer.policy, plan, engine.run(job), payer.source)
-            charge.settle(json.dumps({"noisy": noisy_to_json(noisy)}))
-        return noisy
-
-    def _published(self, engine: Engine, plan: Plan) -> Noisy | None:
-        """Return what the ledger keeps of it."""
-        for entry in self.ledger.history(DATASET):
-            if (entry.sql, entry.version, entry.event) == (LOSSES, engine.version, plan.event) and entry.release:
-                return noisy_from_json(json.loads(entry.release)["noisy"])
-        return None
-
-    def _was_tried(self, engine: Engine, plan: Plan) -> bool:
-        entries = self.ledger.history(DATASET)
-        tried = [one for one in entries if (one.sql, one.version, one.event) == (LOSSES, engine.version, plan.event)]
-        return any(one.state == "failed" for one in tried)
+                return charge.kept
+            noisy = publish_losses(payer.policy, plan, engine.run(job), charge.noise_from(payer.source))
+            stored = json.dumps({"noisy": noisy_to_json(noisy)})
+            charge.settle(stored)
+        return stored
 
     def leave(self) -> None:
         """Count one handle less."""

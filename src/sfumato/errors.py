@@ -288,9 +288,15 @@ class UnreachableMargin(Refusal):
 
 
 class AnswerLost(Refusal):
-    """A question with this key was charged, and its answer was lost before it was stored. It stays charged."""
+    """A question was charged, and answering it failed after noise was drawn. It stays charged, and is not repeated."""
 
     code = "answer_lost"
+
+
+class TooManyCharges(Refusal):
+    """The account has made as many charges as one account may. Nothing was charged."""
+
+    code = "too_many_charges"
 
 
 class LedgerDamaged(Refusal):
@@ -473,6 +479,7 @@ REFUSALS: tuple[type[Refusal], ...] = (
     StoreTampered,
     StreamDamaged,
     StreamUnavailable,
+    TooManyCharges,
     UnboundedSum,
     UnitRevealed,
     UnknownName,

@@ -289,11 +289,11 @@ def measure(
     with database._ledger.charge(request) as charge:
         if charge.kept is not None:
             return _read(charge.kept)
-        reading = Measurer(asked, database._source)
+        reading = Measurer(asked, charge.noise_from(database._source))
         released = release(reading)
         bits, needed = reading.bits()
         receipt = Receipt(
-            request.receipt,
+            charge.receipt,
             request.policy,
             request.version,
             declared.loss,

@@ -1,14 +1,19 @@
 """Everything that is done before a charge: text, policy, public tables and, for a share, the ledger decide it."""
 
 import json
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from weakref import finalize
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
 from sfumato.analysis.private_query import PrivateQuery
+from sfumato.caches import SizedCache
+from sfumato.engines.clock import PlanningClock
 from sfumato.engines.engine import Engine, Job
 from sfumato.errors import BadParameter, Setting, shown
+from sfumato.exact import integer
 from sfumato.ledger.ledger import Ledger
 from sfumato.planning.kept import KeptPlan
 from sfumato.planning.plan import Plan
@@ -26,10 +31,12 @@ from sfumato.query.relation import Options, Query
 
 MOST_TOGETHER = 100
 """So many questions may be asked as one."""
-_REMEMBERED, _PRICES = 100, 10
-"""So many questions of an account are remembered, each with so many prices; then all are forgotten."""
-_LONGEST = 20_000
-"""Longer texts are read anew each time."""
+MAX_QUESTION_BYTES = 1 << 28
+"""Bytes of questions with their plans that are remembered in one process, for all accounts together."""
+MAX_ACCOUNT_QUESTION_BYTES = 1 << 25
+"""Bytes of questions with their plans that are remembered for one account's handle."""
+_REMEMBERED = SizedCache(MAX_QUESTION_BYTES, MAX_ACCOUNT_QUESTION_BYTES)
+os.register_at_fork(after_in_child=_REMEMBERED.renew)
 _Asked = tuple[str, frozenset[tuple[str, Literal]] | None]
 """A text with the values of its parameters."""
 
@@ -74,16 +81,17 @@ class JudgedQuestion:
     written: str
     query: Query
     private: PrivateQuery
-    priced: dict[Wish, tuple[tuple[Plan, ...], list[str]]] = field(default_factory=dict, compare=False, repr=False)
-    """The plans that fulfil a wish, and their names: functions of text, policy and wish, so that they are made once."""
+    key: Hashable = field(default=None, compare=False, repr=False)
+    """What it is remembered by; None where it is not."""
 
 
 class Preparation:
     """What questions of one account are prepared with.
 
     A question that was read is remembered as long as the snapshot answers: what becomes of a text depends on policy and
-    catalog alone, and neither changes under it. Nothing of the ledger or of people's rows is remembered, and nothing is
-    shared with another account, so that how long reading takes tells nobody what others asked.
+    catalog alone, and neither changes under it. Its plans are functions of text, policy and wish, and are remembered,
+    too. Nothing of the ledger or of people's rows is, and nothing is shared with another account, so that how long
+    reading takes tells nobody what others asked. Bytes are limited for each account, and for all together.
     """
 
     def __init__(self, policy: Policy, account: str, ledger: Ledger) -> None:
@@ -91,20 +99,33 @@ class Preparation:
         self._account = account
         self._ledger = ledger
         self._words: dict[frozenset[str], str] = {}
-        self._remembered: tuple[str, dict[_Asked, JudgedQuestion]] = ("", {})
-        """The snapshot, and what was read under it: one pair, which threads replace together."""
+        self._version = ""
+        """The snapshot that questions are remembered for."""
+        self._owner = object()
+        finalize(self, _REMEMBERED.forget_later, self._owner).atexit = False
+
+    @property
+    def remembered_bytes(self) -> int:
+        """The accounted bytes of the questions that are remembered here."""
+        return _REMEMBERED.bytes_of(self._owner)
 
     def one(self, sql: str, parameters: object, price: Price, key: str | None, engine: Engine) -> Prepared:
         """Read one question and prepare it."""
-        return self.alone(self._read(sql, parameters, engine), price, key, engine)
+        clock = PlanningClock()
+        return self.alone(self._read(sql, parameters, engine, clock), price, key, engine, clock)
 
-    def alone(self, read: JudgedQuestion, price: Price, key: str | None, engine: Engine) -> Prepared:
+    def alone(
+        self, read: JudgedQuestion, price: Price, key: str | None, engine: Engine, clock: PlanningClock | None = None
+    ) -> Prepared:
         """Prepare one question that was read."""
+        clock = clock or PlanningClock()
         wish = self._wish(price, read.query.options)
         tables = tables_of(read.query.relation)
         plans, names = self._priced(read, wish, tables)
+        clock.check()
         place = self._place(plans, names, wish, key, engine) if price.kept is None else price.kept.place(plans)
         job = engine.prepare(plans[place])
+        clock.check()
         written, units = (read.written,), self._units(tables)
         return Prepared(read.written, wish, plans[place], job, names[place], engine, (plans[place],), units, written)
 
@@ -119,6 +140,7 @@ class Preparation:
                 )
         if len(read) == 1:
             return self.alone(read[0], price, key, engine)
+        clock = PlanningClock()
         workload = workload_of([one.private for one in read])
         wish = self._wish(price, Options())
         plans = make_plans(workload.together, wish, tuple(one.outcome for one in workload.questions))
@@ -127,7 +149,9 @@ class Preparation:
         names = [json.dumps([question(one.query, plan, words) for one in read]) for plan in plans]
         place = self._place(plans, names, wish, key, engine) if price.kept is None else price.kept.place(plans)
         outcomes = workload.plans(plans[place])
+        clock.check()
         jobs = [engine.prepare(one) for one in outcomes]  # each outcome has to be one that can be computed
+        clock.check()
         written, units = tuple(one.written for one in read), self._units(tables)
         return Prepared(
             ";\n".join(written), wish, plans[place], jobs[0], names[place], engine, outcomes, units, written
@@ -135,39 +159,41 @@ class Preparation:
 
     def listed(self, texts: object, engine: Engine) -> list[JudgedQuestion]:
         """Read several questions, each once."""
-        return [self._read(sql, None, engine) for sql in _questions(texts)]
+        clock = PlanningClock()
+        return [self._read(sql, None, engine, clock) for sql in _questions(texts)]
 
     def _priced(self, read: JudgedQuestion, wish: Wish, tables: set[str]) -> tuple[tuple[Plan, ...], list[str]]:
-        found = read.priced.get(wish)
+        remembered = None if read.key is None or wish.share is not None else (read.key, wish)
+        found: tuple[tuple[Plan, ...], list[str]] | None = None if remembered is None else _REMEMBERED.get(remembered)
         if found is None:
             plans = make_plans(read.private, wish)  # price and error known; data untouched
             words = self._words_about(tables)
             found = plans, questions(read.query, plans, words)
-            if len(read.priced) >= _PRICES:
-                read.priced.clear()
-            if wish.share is None:  # what a share buys depends on the account
-                read.priced[wish] = found
+            if remembered is not None:  # what a share buys depends on the account
+                _REMEMBERED.put(remembered, found, self._owner)
         return found
 
-    def _read(self, sql: str, parameters: object, engine: Engine) -> JudgedQuestion:
+    def _read(self, sql: str, parameters: object, engine: Engine, clock: PlanningClock) -> JudgedQuestion:
         bindings = bind(parameters)
-        version, known = self._remembered
-        if version != engine.version:
-            self._remembered = _, known = engine.version, {}
-        asked = str(sql), None if bindings is None else frozenset(bindings.items())
-        read = known.get(asked) if isinstance(sql, str) else None
+        if self._version != engine.version:
+            self._version = engine.version
+            _REMEMBERED.forget(self._owner)
+        asked: _Asked = str(sql), None if bindings is None else frozenset(bindings.items())
+        key = self._owner, engine.version, asked
+        read: JudgedQuestion | None = _REMEMBERED.get(key) if isinstance(sql, str) else None
         if read is None:
-            read = self._judged(sql, bindings, engine)
-            if len(known) >= _REMEMBERED:
-                known.clear()
-            if len(sql) <= _LONGEST and not holds_kept_rows(read.private):  # rows are let go of with their question
-                known[asked] = read
+            read = self._judged(sql, bindings, engine, clock)
+            if not holds_kept_rows(read.private):  # rows are let go of with their question
+                read = replace(read, key=key)
+                _REMEMBERED.put(key, read, self._owner)
         engine.check(read.private)
+        clock.check()
         return read
 
-    def _judged(self, sql: str, bindings: Bindings | None, engine: Engine) -> JudgedQuestion:
+    def _judged(self, sql: str, bindings: Bindings | None, engine: Engine, clock: PlanningClock) -> JudgedQuestion:
         query = parse(sql, engine.catalog, bindings)  # text -> our own algebra; nothing else goes further
-        with engine.public.one_question():  # what is free has limits
+        clock.check()
+        with engine.public.one_question(self._account):  # what is free has limits
             private = analyse(query, engine.catalog, engine.public)  # who is protected, how far they reach
         return JudgedQuestion(spelled_out(sql, bindings), query, private)
 
@@ -219,3 +245,28 @@ def _questions(texts: object) -> Sequence[str]:
             'Write for example ["SELECT COUNT(*) FROM visits", "SELECT dept, COUNT(*) FROM visits GROUP BY dept"].',
         )
     return texts  # type: ignore[return-value]
+
+
+def question_place(question: object, kept: Mapping[str, object]) -> int:
+    """Return which of the questions that were asked together is meant; there is one, if none were."""
+    together = integer(kept.get("together", 1), "together", 1)
+    if together > 1 and "texts" not in kept:
+        raise BadParameter(
+            "This answer belongs to several questions that were asked together.",
+            "Each of them has its own table, under one receipt.",
+            "Ask the same list again: it is free.",
+        )
+    place = 1 if question is None and together == 1 else question
+    if together == 1 and place != 1:
+        raise BadParameter(
+            f"This answer belongs to one question, and not to question {shown(place)}.",
+            "Only questions that were asked together are numbered.",
+            "Leave `question` out.",
+        )
+    if place is None or integer(place, "question", 1) > together:
+        raise BadParameter(
+            f"This answer belongs to {together} questions that were asked together.",
+            "Each of them has its own table, under one receipt.",
+            f"Say which, for example question=1; the last is question={together}.",
+        )
+    return integer(place, "question", 1) - 1

@@ -5,6 +5,7 @@ from fractions import Fraction
 from math import inf, isfinite
 
 import pytest
+from mpmath import mpf
 from tests.accounting import oracle
 from tests.accounting.oracle import holds_above, mp, real
 
@@ -26,6 +27,7 @@ from sfumato.accounting.event import (
     RealLaplaceNoise,
     Repeated,
 )
+from sfumato.accounting.filter import UNIT, rounded_loss
 from sfumato.errors import BadParameter, UnsupportedEvent
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
@@ -156,10 +158,35 @@ def test_of_parallel_gaussian_releases_on_one_sample_the_largest_counts() -> Non
     )
 
 
-def test_bounded_range_and_concentrated_cost_their_formulas() -> None:
-    assert rdp.loss(BoundedRange(Fraction(1), ADD), 4) == 0.5
-    assert rdp.loss(BoundedRange(Fraction(1), ADD), 100) == 1.0
+def test_concentrated_costs_its_formula() -> None:
     assert rdp.loss(Concentrated(Fraction(1, 8), ADD), 4) == 0.5
+
+
+@pytest.mark.parametrize("epsilon", ["1e-9", "1/100", "1", "8", "30", "700"])
+@pytest.mark.parametrize("order", ["1.000000001", "1.5", "2", "17", "4096"])
+def test_a_bounded_range_costs_what_its_worst_pair_does(epsilon: str, order: str) -> None:
+    """Pairs of two outcomes with losses t and t - epsilon, summed at 60 digits: none is above, one is near."""
+    e, alpha = Fraction(epsilon), Fraction(order)
+    found = rdp.loss(BoundedRange(e, ADD), alpha)
+    assert found <= min(alpha * e * e / 8, e) * (1 + Fraction(1, 10**15))
+    with mp.workdps(60):
+        above, width = real(alpha) - 1, real(e)
+
+        def loss(t: mpf) -> mpf:
+            more = mp.expm1(width - t) / (mp.expm1(width) * mp.exp(-t))  # the mass of the loss t
+            return mp.log(more * mp.exp(above * t) + (1 - more) * mp.exp(above * (t - width))) / above
+
+        pairs = [loss(width * place / 2000) for place in range(2001)]
+        assert all(found >= pair * (1 - mpf(10) ** -14) for pair in pairs)
+        assert found <= max(pairs) * (1 + mpf(10) ** -2)
+        if alpha < Fraction(1001, 1000):
+            share = width / mp.expm1(width)
+            assert found == pytest.approx(float(share - 1 - mp.log(share)), rel=1e-3)
+
+
+def test_what_a_bounded_range_adds_to_a_ledger_never_changes() -> None:
+    assert rounded_loss(BoundedRange(Fraction(1), ADD), 4) == UNIT // 2
+    assert rounded_loss(BoundedRange(Fraction(1), ADD), 100) == UNIT
 
 
 @pytest.mark.parametrize("epsilon", ["1e-30", "1e-9", "1e-3", "1", "700", "1e6"])

@@ -116,6 +116,22 @@ def _owners(policy: Policy, table: Table, row: Row, tables: Mapping[str, list[Ro
     return {owner for owner in found if owner is not None}
 
 
+def shares_a_key(policy: Policy, tables: Mapping[str, list[Row]]) -> bool:
+    """Whether a key of some path leads to more than one person: then there is no copy."""
+    paths = [table.unit for table in policy.tables if isinstance(table.unit, UnitPath)]
+    for path in paths:
+        goal = policy.table(path.table)
+        assert goal is not None
+        owner, key = goal.column(path.column), goal.column(path.there)
+        assert owner is not None
+        assert key is not None
+        pairs = {(person(key, row[path.there]), person(owner, row[path.column])) for row in tables[path.table]}
+        known = [found for found, who in pairs if found is not None and who is not None]
+        if len(known) != len(set(known)):
+            return True
+    return False
+
+
 def _draw(text: str) -> int:
     return int(sha256(text.encode()).hexdigest()[:32], 16)
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 from tests.engines.engines import engine_under_law
+from tests.engines.widths import narrow_types
 
 from sfumato.engines.sql.scalar import scalar_sql
 from sfumato.language.facts import Facts, Kind
@@ -37,6 +38,8 @@ def values(scalar: Scalar, facts: Sequence[Facts], rows: Rows) -> list[object]:
     columns = {f"c{i}": pa.array([row[i] for row in rows], _STORED[facts[i].kind]) for i in places}
     given = pa.table({"i": pa.array(range(len(rows)), pa.int64()), **columns})
     sql = scalar_sql(scalar, {("t", f"c{i}"): f"t.c{i}" for i in places}, engine.dialect)
+    if scalar.facts.kind is Kind.INTEGER:
+        assert not narrow_types(engine, [sql], {"t": given}, "(SELECT * FROM t ORDER BY i LIMIT 1) AS t")
     found = engine.rows(f"SELECT {sql} AS v FROM t ORDER BY i", {"t": given})  # noqa: S608
     return [value for (value,) in found]
 

@@ -127,7 +127,7 @@ rows = st.lists(
         st.integers(0, 6),
         st.sampled_from([None, -1.0, 0.0, 0.75, 9.0]),
         st.sampled_from([None, "er", "icu", "lab"]),
-    ),
+    ).map(lambda row: (row[0], 10 * (row[0] or 1) + row[1], row[2], row[3])),  # a visit is one person's
     max_size=8,
 )
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.engines.builds import SALT, bounded
 from tests.engines.reference import Row, keyed
-from tests.engines.test_bounded_copy import PHASES, Database, copied, databases, of_unit, order_rows, visits
+from tests.engines.test_bounded_copy import PHASES, Database, copied, databases, of_unit, order_rows, own_key, visits
 
 
 @settings(max_examples=8, deadline=None, phases=PHASES)
@@ -19,7 +19,7 @@ def test_replacing_the_rows_of_one_person_changes_only_that_person(
     database: Database, others: list[Row], person: int
 ) -> None:
     """Remove a person's rows, or put others in their place: under both relations nobody else's rows move."""
-    mine = [{**row, "person": person} for row in others]
+    mine = [own_key({**row, "person": person}) for row in others]
     without = [row for row in database["orders"] if row["person"] != person]
     unit = keyed(SALT, "unit", str(person))
     copies = [

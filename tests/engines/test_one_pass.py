@@ -79,22 +79,22 @@ def copied_by(dialect: Dialect, policy: Policy, tables: Mapping[str, pa.Table]) 
 
 
 def tables_of(seed: int) -> dict[str, pa.Table]:
-    """Return rows of people who have from none to many, many of them equal, and keys that lead to several of them."""
+    """Return rows of people who have from none to many, many of them equal, and keys of one person or of none."""
     draw = Random(seed)
-    people = [None, *range(12), *[7] * 8, *[8] * 4]
+    people = [draw.choice([None, *range(12), *[7] * 8, *[8] * 4]) for _ in range(120)]
     visits = [
         {
-            "who": draw.choice(people),
-            "visit": draw.choice([None, *range(25)]),
+            "who": who,
+            "visit": draw.choice([None, *(3 * (who or 0) + at for at in range(3))]),
             "cost": draw.choice([None, float("nan"), 0.0, 0.25, 4.75, 5.0, 5.5, 7.0, -9.0, 1e300, -1e18]),
             "dept": draw.choice(["er", "icu", "no", None]),
             "code": draw.choice(["a", "b", None]),
         }
-        for _ in range(120)
+        for who in people
     ]
     notes = [
         {
-            "visit": draw.choice([None, *range(30)]),
+            "visit": draw.choice([None, *range(40)]),
             "words": draw.choice([3, 9, 12, -2, 2**62, 2**63 - 1, -(2**63)]),
             "page": "é",
         }

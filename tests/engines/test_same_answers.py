@@ -1,6 +1,6 @@
 """The same policy, rows and salt on every engine: the same refusals, quotes, keys and exact integers as on DuckDB."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,7 +15,7 @@ from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
 from sfumato.engines.aggregates import GroupAggregates, Held, HeldKeys
 from sfumato.engines.engine import Engine
-from sfumato.errors import Refusal
+from sfumato.errors import EngineFailed, Refusal
 from sfumato.lab.people.grammar import Grammar
 from sfumato.planning.planner import make_plan, read_wish
 from sfumato.planning.quote import make_quote
@@ -69,20 +69,26 @@ class Both:
             wish = read_wish(1, None, None, query.options, budget, PrivacyLoss(budget.epsilon, budget.delta))
             plan = make_plan(private, wish)
             job, quote = engine.prepare(plan), make_quote(plan)
+        except EngineFailed:
+            raise
         except Refusal as refusal:
             return refusal.code, str(refusal)
         price = quote.loss, quote.margins, quote.mechanisms, tuple(private.names)
         if not plan.groups:
             return *price, engine.exact(private.outcome)
-        found = engine.run(job).groups
-        return *price, [
-            (
-                {key: [values[at].tolist() for values in group.columns.values()] for at, key in enumerate(group.keys)},
-                None if group.units is None else sum(int(n) for n in group.units),
-                {name: _held(group, held) for name, held in group.held.items()},
-            )
-            for group in found
-        ]
+        return *price, exact_of(engine.run(job).groups)
+
+
+def exact_of(groups: Sequence[GroupAggregates]) -> list[Any]:
+    """Return everything that was measured, whatever the order of cells."""
+    return [
+        (
+            {key: [values[at].tolist() for values in group.columns.values()] for at, key in enumerate(group.keys)},
+            None if group.units is None else sum(int(n) for n in group.units),
+            {name: _held(group, held) for name, held in group.held.items()},
+        )
+        for group in groups
+    ]
 
 
 def _held(group: GroupAggregates, held: Held) -> dict[tuple[Any, ...], int]:

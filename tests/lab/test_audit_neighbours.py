@@ -13,12 +13,15 @@ from sfumato.errors import EngineFailed
 from sfumato.lab.audits import neighbours
 from sfumato.lab.audits.neighbours import Outcomes, World, ask, differences, once_told, question, world
 from sfumato.lab.people.hospital import hospital
+from sfumato.lab.people.pharmacy import MOST_ROWS, pharmacy
+from sfumato.lab.people.population import WANDERER, populate
 from sfumato.lab.people.scratch import scratch
 
 COUNT = "SELECT COUNT(*) AS n FROM visits"
 KNOWN = (
     *("VALUES", "LIKE", "POWER(", "SUM(DISTINCT", ".removed", "HAVING", "LIMIT", "CASE WHEN", "double precision"),
     *("CROSS JOIN", "VAR_SAMP", "max_groups_contributed", "INTERVAL", "FLOOR(", "% 7", "MAX(", "abababab"),
+    *("/ NULLIF(", "% LENGTH(", "QUANTILE_DISC(", "CORR(", "STDDEV(", "max_groups_contributed = 128"),
 )
 
 
@@ -43,9 +46,25 @@ def test_what_once_told_something_is_the_same_in_another_order() -> None:
 
 
 def test_the_grammar_knows_what_made_trouble(place: World) -> None:
-    asked = " ".join(question(place.schema, "grammar", number) for number in range(400))
+    asked = " ".join(question(place.schema, "grammar", number) for number in range(2000))
     assert [word for word in KNOWN if word not in asked] == []
     assert any("readings" in sql for sql in once_told())
+
+
+def test_people_with_many_rows_are_in_as_many_groups() -> None:
+    """One person has a row with each of 160 keys or more, and 321 rows where 160 count."""
+    made = populate(pharmacy(), 1, most_rows=MOST_ROWS)
+    slots = {line.values["slot"] for line in made.lines["orders"] if line.owner == str(WANDERER)}
+    assert len(slots) >= MOST_ROWS
+    assert len([line for line in made.lines["orders"] if line.owner == str(WANDERER)]) == 2 * MOST_ROWS + 1
+
+
+def test_a_run_ends_at_its_time_and_counts_shapes(place: World) -> None:
+    tally = Outcomes()
+    ask(place, range(5), "shapes", tally, 1)
+    assert tally.shapes.total() == tally.asked == 5
+    ask(place, range(5), "shapes", tally, 1, end=0.0)
+    assert tally.asked == 5
 
 
 def test_the_same_number_is_the_same_question(place: World) -> None:
@@ -86,7 +105,7 @@ def test_a_refusal_is_compared_word_by_word(place: World) -> None:
 
 
 def test_a_run_says_how_it_goes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def tried(numbers: range, seed: object, most: int) -> Outcomes:
+    def tried(numbers: range, seed: object, most: int, end: float | None) -> Outcomes:
         return Outcomes(len(numbers), found=[f"{numbers.start} of {seed}"] if numbers.start == 4_000 else [])
 
     class Here:

@@ -13,6 +13,8 @@ def test_added_noise_loses_its_privacy_and_consistent_sampling_keeps_it() -> Non
     found = biased.run(30_000, Seeded(1))
     added, robust = found.bent
     assert added.exact > 8 * added.promised
+    assert round(found.worst_added, 4) == 1.0394 > added.exact  # the reference: thresholds of 60 bits, |z| <= 20/ε
+    assert "1.0394" in found.report()
     assert robust.exact <= robust.promised
     for one in found.bent:
         assert min(one.first, one.second) > 600

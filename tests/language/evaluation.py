@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 from tests.engines.engines import engine_under_law
+from tests.engines.widths import narrow_types
 
 from sfumato.engines.sql.scalar import scalar_sql
 from sfumato.language.facts import STORED, Facts, Kind
@@ -58,8 +59,11 @@ def evaluate(scalars: Sequence[Scalar], seen: Scope, rows: Sequence[Sequence[Any
     if not scalars:
         return []
     engine, named = engine_under_law(), {key: f"t.{key[1]}" for key in seen}
-    selected = ", ".join(f"{scalar_sql(scalar, named, engine.dialect)} AS c{i}" for i, scalar in enumerate(scalars))
+    written = [scalar_sql(scalar, named, engine.dialect) for scalar in scalars]
+    selected = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(written))
     given = pa.table({"n": pa.array(range(len(rows)), pa.int64()), **columns})
+    integers = [sql for sql, scalar in zip(written, scalars, strict=True) if scalar.facts.kind is Kind.INTEGER]
+    assert not narrow_types(engine, integers, {"t": given}, "(SELECT * FROM t ORDER BY n LIMIT 1) AS t")
     found = engine.rows(f"SELECT {selected} FROM t ORDER BY n", {"t": given})  # noqa: S608
     return [[row[i] for row in found] for i in range(len(scalars))]
 

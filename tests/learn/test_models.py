@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.model_selection import cross_val_predict
@@ -230,3 +231,23 @@ def test_a_model_that_is_not_fitted_or_rows_of_another_shape_are_refused(name: s
         for targets in (None, LABELS[:5], [[1]]):
             with pytest.raises(BadParameter):
                 ready.score(ROWS, targets)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_several_rows_per_person_need_the_person_of_each_row(name: str) -> None:
+    """Else rows are taken for people: a lot of DP-SGD would be drawn row by row, and charged person by person."""
+    for data in (ROWS, ROWS[:0]):
+        targets = targets_of(name, LABELS[: len(data)], NUMBERS[: len(data)])
+        with pytest.raises(BadParameter, match="without groups"):
+            model_of(name, rows_per_person=3).fit(data, targets)
+
+
+def test_texts_are_no_numbers() -> None:
+    """What an array is declared to hold is refused; a text among other values makes its row absent."""
+    for target in (np.array(["1"] * 200), np.array([b"1"] * 200), np.zeros(200, "datetime64[D]")):
+        with pytest.raises(BadParameter, match="y is an array of type"):
+            model_of("linear").fit(ROWS, target)
+    frame = pd.DataFrame({"a": ["1", "2"], "b": ["3", "4"], "c": ["5", "6"]}, dtype="string")
+    for rows in (frame, frame.astype("category"), pd.DataFrame({"a": pd.to_datetime(["2024-01-01"])})):
+        with pytest.raises(BadParameter, match="not a table of numbers"):
+            model_of("scaler").fit(rows)

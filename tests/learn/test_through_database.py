@@ -93,7 +93,7 @@ def test_a_fit_is_one_charge_and_the_same_again_is_free_and_equal(database: Data
         again = model_of(name).fit(database, sql)
         assert attributes(again) == attributes(first)
     assert len(database.history()) == before + 1
-    assert database.history()[-1].sql == f"learn.{type(first).__name__}: {texts[0]}"
+    assert database.history()[0].sql == f"learn.{type(first).__name__}: {texts[0]}"
     assert database.budget().spent == spent
     assert first.receipt_ is not None
     assert first.receipt_.loss == first.loss_

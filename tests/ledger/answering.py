@@ -5,17 +5,20 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from tests.ledger.accounts import policy_in, request_for
 
 from sfumato.errors import BudgetExhausted, Refusal
-from sfumato.ledger.ledger import Ledger
+from sfumato.ledger.ledger import Entry, Ledger
 from sfumato.ledger.opening import open_ledger
 from sfumato.policy.policy import Policy
+from sfumato.randomness.source import system_source
 
 ANSWERS = "answers"
+RETRIES = 3
 
 
 def answer(ledger: Ledger, policy: Policy, questions: Sequence[str], leave: int, answer_first: bool = False) -> int:
@@ -26,44 +29,73 @@ def answer(ledger: Ledger, policy: Policy, questions: Sequence[str], leave: int,
     refused = 0
     for question in questions:
         if answer_first:
-            os.write(leave, f"{question}\n".encode())
+            os.write(leave, f"{question}\t\n".encode())
         try:
-            with ledger.charge(request_for(policy, question)) as charge:
-                if charge.kept is None:
-                    charge.settle(f"release of {question}")
+            release = answered(ledger, policy, question)
         except BudgetExhausted:
             refused += 1
             continue
         if not answer_first:
-            os.write(leave, f"{question}\n".encode())
+            os.write(leave, f"{question}\t{release}\n".encode())
     return refused
 
 
+def answered(ledger: Ledger, policy: Policy, question: str) -> str:
+    """Ask one question: its answer has fresh noise where there is none yet."""
+    with ledger.charge(request_for(policy, question)) as charge:
+        if charge.kept is not None:
+            return charge.kept
+        release = f"release of {question} with {charge.noise_from(system_source()).read(8).hex()}"
+        charge.settle(release)
+    return release
+
+
 def answer_in(folder: Path, epsilon: object, questions: Sequence[str], answer_first: bool = False) -> None:
-    """Do the same with the ledger of a folder, from opening to closing; a refusal of the ledger ends it."""
+    """Do the same with the ledger of a folder, from opening to closing; what the ledger refuses is asked again."""
     policy = policy_in(folder, epsilon)
     leave = os.open(folder / ANSWERS, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         ledger = open_ledger(policy)
-        answer(ledger, policy, questions, leave, answer_first)
-        ledger.close()
     except Refusal:
-        pass
+        return
+    for question in questions:
+        for _ in range(RETRIES):
+            try:
+                answer(ledger, policy, [question], leave, answer_first)
+                break
+            except Refusal:
+                pass
+    ledger.close()
 
 
 def uncovered(folder: Path, epsilon: object) -> list[str]:
-    """Return what is wrong in a folder after a crash: answers that nobody paid for, or a ledger that does not open."""
+    """Return what is wrong in a folder after a crash.
+
+    Answers that were not paid for, questions that were charged twice, two answers of one charge, also when everything
+    is asked again now; or a ledger that does not open.
+    """
     policy = policy_in(folder, epsilon)
     path = folder / ANSWERS
-    left = path.read_text().split("\n")[:-1] if path.exists() else []
+    left = [line.split("\t") for line in path.read_text().split("\n")[:-1]] if path.exists() else []
     ledger = open_ledger(policy)
     try:
         verified = ledger.verify()
-        settled = {entry.sql.removeprefix("SELECT ") for entry in ledger.history() if entry.state == "settled"}
-        over = verified.spent.epsilon > ledger.budget().total.epsilon
-        return [f"{answer} left unpaid" for answer in left if answer not in settled] + ["over the cap"] * over
+        settled = {question_of(entry): entry.release for entry in ledger.history() if entry.state == "settled"}
+        wrong = [f"{question} left unpaid" for question, _ in left if question not in settled]
+        wrong += [f"{question} left as another" for question, release in left if settled.get(question) != release]
+        wrong += ["over the cap"] * (verified.spent.epsilon > ledger.budget().total.epsilon)
+        for entry in ledger.history():
+            found = answered(ledger, policy, question_of(entry)) if entry.state != "settled" else entry.release
+            if found != answered(ledger, policy, question_of(entry)):
+                wrong.append(f"{question_of(entry)} has two answers")
+        charged = Counter(map(question_of, ledger.history()))
+        return wrong + [f"{question} was charged {times} times" for question, times in charged.items() if times > 1]
     finally:
         ledger.close()
+
+
+def question_of(entry: Entry) -> str:
+    return entry.sql.removeprefix("SELECT ")
 
 
 def killed_at_random(folder: Path, epsilon: object, after: float) -> None:

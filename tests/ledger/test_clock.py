@@ -55,7 +55,7 @@ def test_the_owner_gets_out_of_a_clock_that_was_a_week_ahead(tmp_path: Path, set
     assert len(again.history()) == 1
     assert WEEK - accept_clock(policy) < timedelta(minutes=10)
     _ask(again, policy, "under the right one")
-    before, after = (entry.time for entry in again.history())
+    after, before = (entry.time for entry in again.history())
     assert after < before  # what was on record stays so
     assert accept_clock(policy) == timedelta(0)  # it is right: there is nothing to put on record
     assert again.verify().entries == 6
@@ -72,7 +72,7 @@ def test_a_clock_row_counts_where_the_sums_are_due(tmp_path: Path, set_clock: Se
         for place in range(STATE_EVERY // 2 - 1):
             reserved = turn.reserve(request_for(policy, str(place)), "")
             assert isinstance(reserved, Reserved)
-            turn.fail(reserved.row)
+            turn.settle(reserved.row, "answered")
 
     ledger.record(fill)
     set_clock(timedelta(0))

@@ -121,7 +121,7 @@ def test_a_ledger_from_an_old_backup_is_refused(policy: Policy, tmp_path: Path) 
 
 def test_an_anchor_can_be_restored_by_hand_from_a_receipt(policy: Policy, tmp_path: Path) -> None:
     ledger = open_ledger(policy)
-    last = ledger.history()[-1]
+    last = ledger.history()[0]
     ledger.close()
     (tmp_path / "clinic.ledger.anchor").write_text(f"{last.sequence} {last.head} -\n")
     assert said(policy)

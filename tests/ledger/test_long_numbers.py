@@ -74,7 +74,7 @@ def test_nothing_but_a_refusal_leaves_the_ledger(
     with monkeypatch.context() as broken:
         broken.setattr(Filter, "charge", failing)
         broken.setattr(Filter, "remaining", property(failing))
-        broken.setattr("sfumato.ledger.ledger.entries_of", failing)
+        broken.setattr("sfumato.ledger.ledger.caught_up", failing)
         broken.setattr("sfumato.ledger.ledger.most_queries", failing)
         for ask in asked:
             with pytest.raises(LedgerUnavailable) as refused:

@@ -15,6 +15,7 @@ from sfumato.ledger.accounts import open_accounts
 from sfumato.ledger.opening import open_ledger
 from sfumato.ledger.postgres_store import PostgresStore
 from sfumato.policy.policy import Policy
+from sfumato.randomness.source import system_source
 
 FITS = 200
 
@@ -68,11 +69,48 @@ def test_a_server_that_died_leaves_a_charge_that_another_sees(url: str) -> None:
             os._exit(0)
     os.waitpid(child, 0)
     ledger = open_ledger(policy)
-    assert ledger.history()[-1].state == "reserved"
+    before = ledger.history()[0]
+    assert before.state == "failed"
     with ledger.charge(request_for(policy, "cut off")) as charge:
+        assert ledger.history()[0].state == "reserved"
         charge.settle("whole")
-    assert [entry.state for entry in ledger.history()][-2:] == ["failed", "settled"]
+    after = ledger.history()[0]
+    assert (after.state, after.sequence) == ("settled", before.sequence)
     assert ledger.verify().entries == charge.sequence + 1
+    ledger.close()
+
+
+@pytest.mark.parametrize("moment", ["before the charge", "before the settlement"])
+def test_whenever_the_server_hangs_up_there_is_one_charge_and_one_noise(url: str, moment: str) -> None:
+    policy = policy_in(Path(), "5", ledger=url)
+    ledger, drawn = open_ledger(policy), []
+
+    def hang_up() -> None:
+        other = open_ledger(policy)
+        other._store._connection.execute(  # type: ignore[union-attr]
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+        )
+        other.close()
+
+    def ask(at: str = "") -> str:
+        if at == "before the charge":
+            hang_up()
+        with ledger.charge(request_for(policy, moment)) as charge:
+            if charge.kept is not None:
+                return charge.kept
+            drawn.append(charge.noise_from(system_source()).read(8).hex())
+            if at == "before the settlement":
+                hang_up()
+            charge.settle(drawn[-1])
+        return drawn[-1]
+
+    with pytest.raises(LedgerUnavailable):
+        ask(moment)
+    found = {ask() for _ in range(3)}
+    assert found == set(drawn)
+    assert len(drawn) == 1
+    assert [entry.state for entry in ledger.history() if entry.sql == f"SELECT {moment}"] == ["settled"]
+    ledger.verify()
     ledger.close()
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.refusals import refusing
 from tests.sources import HashSource
 
 import sfumato
@@ -342,7 +343,7 @@ def test_it_is_said_what_was_chosen_and_the_interval_with_bias_holds_the_truth(l
 
 
 def test_what_is_chosen_has_no_fixed_margin_to_ask_for(light: Database) -> None:
-    with pytest.raises(sfumato.Refusal) as refused:
+    with refusing() as refused:
         light.ask("SELECT COUNT(*) AS x FROM visits", within={"x": 10})
     assert refused.value.code == "unreachable_margin"
 

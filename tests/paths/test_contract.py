@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 from tests.paths.worlds import World, a_world, policy, write
+from tests.refusals import refusing
 
 import sfumato
 from sfumato.accounting.loss import PrivacyLoss, round_up
 from sfumato.errors import (
     BadParameter,
     BudgetExhausted,
+    EngineFailed,
     ImperfectSource,
     KeysNeedDelta,
     PolicyWeakened,
@@ -145,7 +147,7 @@ def test_what_is_left_is_shown_rounded_down_wherever_it_is_shown(tmp_path: Path)
         assert str(database.budget().spent) == "ε = 0.3334, δ = 0"
 
 
-@pytest.mark.parametrize("progress", [5, "print", [print]])
+@pytest.mark.parametrize("progress", [5, "print", [print], lambda: None, lambda phase: None, lambda a, b, c: None])
 def test_what_cannot_be_told_of_progress_is_refused_before_anything_is_done(tmp_path: Path, progress: Any) -> None:
     write(tmp_path, a_world(5))
     with sfumato.open(policy(tmp_path)) as database:
@@ -168,6 +170,8 @@ def test_where_delta_is_gone_and_epsilon_is_plenty_the_refusal_is_still_about_th
         for place in range(2):
             try:
                 database.ask(f"SELECT city, SUM(age) FROM visits WHERE age > {place} GROUP BY city", epsilon=1)  # noqa: S608
+            except EngineFailed:
+                raise
             except Refusal as refusal:
                 codes.append(refusal.code)
     assert {*codes} == {"budget_exhausted"}
@@ -245,10 +249,10 @@ def test_public_tables_are_exact_and_free(clinic: sfumato.Database) -> None:
 def test_a_price_has_to_be_said(clinic: sfumato.Database) -> None:
     prices: tuple[object, ...] = (None, 0, -1, "x", float("nan"), float("inf"), [], True)
     for epsilon in prices:
-        with pytest.raises(Refusal):
+        with refusing():
             clinic.ask(COUNT, epsilon=epsilon)
     for within in ({}, {"n": 0}, {"other": 5}, "n", {"n": 5, 3: 1}):
-        with pytest.raises(Refusal):
+        with refusing():
             clinic.ask(COUNT, within=within)
     assert clinic.budget().spent.epsilon == 0
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.paths.files import EVERYBODY
+from tests.refusals import refusing
 
-from sfumato.errors import Refusal
 from sfumato.lab.audits.files import UNCUT, alarms_of, policy_of, tried
 from sfumato.lab.audits.subject import Subject, engine_of, moved_to, opened, write_salt
 from sfumato.lab.people.dice import SeededDice
@@ -69,7 +69,7 @@ def test_a_malformed_file_is_refused_and_not_guessed(text: str, tmp_path: Path) 
     write_salt(tmp_path)
     declared = {"person": {"type": "integer"}, "n": {"type": "integer", "bounds": [0, 100]}}
     moved = moved_to(policy_of("csv", UNCUT, declared), tmp_path, scheme="csv")
-    with pytest.raises(Refusal) as refused, opened(moved, tmp_path, Seeded(1)):
+    with refusing() as refused, opened(moved, tmp_path, Seeded(1)):
         pass
     assert refused.value.code == "bad_source"
 

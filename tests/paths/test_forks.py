@@ -10,7 +10,7 @@ from tests.paths.worlds import a_world, policy, write
 
 import sfumato
 from sfumato.engines.duckdb import reader as duckdb_reader
-from sfumato.errors import EngineFailed, Refusal
+from sfumato.errors import EngineFailed
 from sfumato.lab.audits.subject import engine_of
 
 COUNT = "SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept"
@@ -52,7 +52,7 @@ def test_a_child_whose_copy_does_not_open_is_refused_uncharged_and_never_uses_it
                 for _ in range(2):
                     try:
                         database.ask(COUNT, epsilon="0.5")
-                    except Refusal as refusal:
+                    except EngineFailed as refusal:
                         said.append(refusal.code)
             said.append(str(len(database.history())))
             said.append(str(len(database.ask(COUNT, epsilon="0.5").rows())))

@@ -14,12 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 from tests.paths.test_sensitivity import Opened, _check
 from tests.paths.worlds import World, policy, visit, write
+from tests.refusals import refusing
 
 import sfumato
 from sfumato.engines.duckdb.engine import DuckDB
 from sfumato.engines.duckdb.registration import register
 from sfumato.engines.engine import Limits
-from sfumato.errors import QueryTooLarge, Refusal, UnsupportedSql
+from sfumato.errors import QueryTooLarge, UnsupportedSql
 from sfumato.policy.reading import read_policy
 
 _WITH = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS"
@@ -297,7 +298,7 @@ def test_looking_for_keys_takes_no_longer_for_each_level_of_nesting(database: sf
 
 @pytest.mark.parametrize("key", [5, b"k", ["k"], object()])
 def test_a_key_that_is_no_text_is_refused(database: sfumato.Database, key: Any) -> None:
-    with pytest.raises(Refusal):
+    with refusing():
         database.ask("SELECT COUNT(*) FROM visits", epsilon="0.5", key=key)
 
 

@@ -11,6 +11,7 @@ import duckdb
 import pytest
 from tests.paths.test_sensitivity import Opened, _shared
 from tests.paths.worlds import a_world, policy, write
+from tests.refusals import refusing
 from tests.sources import HashSource
 
 import sfumato
@@ -123,7 +124,7 @@ def test_rows_of_the_same_person_are_joined_before_they_meet_others(clinic: List
     ],
 )
 def test_what_has_no_proof_is_refused_from_the_text(clinic: Listed, select: str, rest: str, code: str) -> None:
-    with pytest.raises(Refusal) as refused:
+    with refusing() as refused:
         clinic.plan(f"SELECT {select} FROM visits a JOIN visits b ON {rest}")  # noqa: S608
     assert refused.value.code == code
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from tests.made_up_clinic import fresh_clinic
+from tests.refusals import refusing
 
 import sfumato
 from sfumato.cli import main
@@ -26,7 +27,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sfumato.Datab
 
 def refused(database: sfumato.Database, sql: str) -> Refusal:
     """Return how a question is refused."""
-    with pytest.raises(Refusal) as caught:
+    with refusing() as caught:
         database.explain(sql, epsilon="0.1")
     return caught.value
 

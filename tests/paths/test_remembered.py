@@ -1,5 +1,6 @@
 """A question that was read is remembered: for the account that asked it, and while the snapshot answers."""
 
+import gc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,8 +12,11 @@ from tests.paths.worlds import a_world, policy, write
 
 import sfumato
 from sfumato import preparing
+from sfumato.analysis.private_query import PrivateQuery
 from sfumato.errors import BadSql, Refusal
 from sfumato.lab.people.clinic import VISITS
+from sfumato.planning.plan import Plan
+from sfumato.planning.planner import Wish, make_plans
 from sfumato.query.catalog import Catalog
 from sfumato.query.parameters import Bindings
 from sfumato.query.parse import parse
@@ -124,12 +128,19 @@ def test_what_is_refused_is_refused_again(database: sfumato.Database, read: list
     assert database.history() == before
 
 
-def test_what_a_share_buys_is_found_anew(database: sfumato.Database) -> None:
+def test_what_a_share_buys_is_found_anew(database: sfumato.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """It depends on the account, and the account on what was asked before."""
-    database.ask(COUNT, share="10%")
-    database.ask(COUNT, epsilon=1)
-    (found,) = database._preparation._remembered[1].values()
-    assert [wish.epsilon for wish in found.priced] == [1]
+    planned: list[object] = []
+
+    def seen(private: PrivateQuery, wish: Wish) -> tuple[Plan, ...]:
+        planned.append(wish.epsilon if wish.share is None else "share")
+        return make_plans(private, wish)
+
+    monkeypatch.setattr(preparing, "make_plans", seen)
+    for _ in range(2):
+        database.explain(COUNT, share="10%")
+        database.explain(COUNT, epsilon=1)
+    assert planned == ["share", 1, "share"]
 
 
 def test_public_rows_that_a_question_made_go_with_it(database: sfumato.Database, read: list[str]) -> None:
@@ -140,14 +151,16 @@ def test_public_rows_that_a_question_made_go_with_it(database: sfumato.Database,
     assert read == [sql, sql]
 
 
-def test_not_too_many_are_remembered(database: sfumato.Database) -> None:
-    for at in range(preparing._REMEMBERED + 5):
-        database.explain(f"SELECT COUNT(*) FROM visits WHERE age < {at}", epsilon=1)  # noqa: S608
-    for at in range(preparing._PRICES + 5):
-        database.explain(COUNT, epsilon=1 + at)
-    known = database._preparation._remembered[1]
-    assert len(known) <= preparing._REMEMBERED
-    assert max(len(one.priced) for one in known.values()) <= preparing._PRICES
+def test_what_is_remembered_goes_with_its_handle(database: sfumato.Database) -> None:
+    """How many bytes are remembered: tests/test_caches.py."""
+    with database.as_analyst("ada") as ada:
+        ada.explain(COUNT, epsilon=1)
+        owner = ada._preparation._owner
+        assert ada._preparation.remembered_bytes > 0
+    del ada
+    gc.collect()
+    database.explain("SELECT COUNT(*) FROM visits WHERE age < 7", epsilon=1)
+    assert preparing._REMEMBERED.bytes_of(owner) == 0
 
 
 def test_threads_that_ask_during_a_refresh_are_answered_from_one_snapshot(database: sfumato.Database) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 
 import duckdb
 import pytest
+from tests.refusals import refusing
 
 import sfumato
-from sfumato.errors import Refusal
 
 WINDOW = "OVER (PARTITION BY k ORDER BY x DESC NULLS LAST, i)"
 PUBLIC = (
@@ -161,5 +161,5 @@ def test_bars_of_windows_count_shared_noise_once(clinic: tuple[sfumato.Database,
 def test_what_would_use_people_without_noise_is_refused(
     clinic: tuple[sfumato.Database, duckdb.DuckDBPyConnection], sql: str
 ) -> None:
-    with pytest.raises(Refusal):
+    with refusing():
         clinic[0].ask(sql, epsilon="1")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from tests.paths.worlds import a_world, policy, write
+from tests.refusals import refusing
 
 import sfumato
 from sfumato.cli import main
@@ -22,7 +23,6 @@ from sfumato.errors import (
     LedgerDamaged,
     NoSnapshot,
     PolicyWeakened,
-    Refusal,
 )
 
 COUNT = "SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept"
@@ -80,7 +80,7 @@ def test_whatever_happens_to_the_files_an_analyst_sees_no_difference(
     assert sorted(os.listdir(tmp_path)) == [name for name in files if name != "data" or (tmp_path / "data").exists()]
     with sfumato.open(words) as database:
         assert database.source_changed()
-        with pytest.raises(Refusal):  # the owner sees why
+        with refusing():  # the owner sees why
             database.refresh()
         assert database.ask(COUNT, epsilon=1).receipt.version == first.receipt.version
 
@@ -256,7 +256,7 @@ def test_a_first_opening_that_is_refused_leaves_nothing_behind(tmp_path: Path, h
     words = _clinic(tmp_path)
     (tmp_path / "clinic.ledger.copy.salt").unlink()
     happens(tmp_path)
-    with pytest.raises(Refusal):
+    with refusing():
         sfumato.open(words)
     with pytest.raises(NoSnapshot) as caught:
         sfumato.open(words, analyst="research")

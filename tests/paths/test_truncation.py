@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.refusals import refusing
 
 import sfumato
 from sfumato.database import Database
@@ -173,7 +174,7 @@ def test_where_nothing_can_be_cut_nothing_is_said_and_the_intervals_are_the_same
 def test_no_question_can_name_the_table_of_losses(tmp_path: Path) -> None:
     with sfumato.open(_policy(tmp_path)) as database:
         assert not [name for name in database.catalog.tables if name.endswith(CUT)]
-        with pytest.raises(sfumato.Refusal) as refused:
+        with refusing() as refused:
             database.ask(f'SELECT COUNT(*) FROM "visits{CUT}"', epsilon=1)  # noqa: S608
         assert refused.value.code == "unknown_name"
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from tests.paths.worlds import a_world, policy, write
+from tests.refusals import refusing
 
 import sfumato
-from sfumato.errors import BadParameter, BudgetExhausted, Refusal
+from sfumato.errors import BadParameter, BudgetExhausted
 from sfumato.query.parse import parse
 from sfumato.query.relation import Query
 
@@ -139,7 +140,7 @@ def test_what_is_no_list_of_questions_is_refused(database: sfumato.Database, que
 
 def test_one_refused_question_refuses_all_and_nothing_is_charged(database: sfumato.Database) -> None:
     with database:
-        with pytest.raises(Refusal):
+        with refusing():
             database.ask_all([QUESTIONS[0], "SELECT patient_id FROM visits"], epsilon=1)
         with pytest.raises(BudgetExhausted):
             database.ask_all(QUESTIONS, epsilon=10**9)

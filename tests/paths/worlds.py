@@ -127,6 +127,18 @@ def a_world(seed: int, people: int = 4) -> World:
     return World(visits, patients, survey)
 
 
+MANY: dict[str, Any] = {"rows_per_unit": {"most": 480, "choose": "private"}, "groups_per_unit": 130}
+"""Bounds of visits under which hundreds of rows and cells of one person count."""
+
+
+def a_world_of_many(seed: int, rows: int) -> World:
+    """Return a small clinic and one more person, of the highest number, with so many visits to as many cities."""
+    world, random = a_world(seed), Random(seed)
+    person = max(world.people) + 1
+    visits = [{**visit(random, person), "city": f"city {at}", "score": at} for at in range(rows)]
+    return World(world.visits + visits, world.patients, world.survey)
+
+
 def policy(folder: Path, **changes: Any) -> dict[str, Any]:
     """Return the policy of the clinic whose data lies in `folder`/data."""
     return {

@@ -1,7 +1,13 @@
 """Bugs to plant: each is a small change that somebody could make, and that takes away a promise."""
 
+from tests.planted.bars_bugs import BARS_BUGS
 from tests.planted.bug import Bug, planned
+from tests.planted.charge_bugs import CHARGE_BUGS
+from tests.planted.engine_bugs import ENGINE_BUGS
 from tests.planted.findings import FINDINGS
+from tests.planted.planning_bugs import PLANNING_BUGS
+from tests.planted.server_bugs import SERVER_BUGS
+from tests.planted.wire_bugs import WIRE_BUGS
 
 _REAL_NOISE = """import numpy as np
 
@@ -305,9 +311,18 @@ BUGS: tuple[Bug, ...] = (
             "ledger/state.py",
             "changed = replace(state, unanswered=rest)",
             "changed = replace(state, unanswered=rest)\n"
-            "            if row.kind == Kind.FAILED:\n"
+            "            if row.kind == RowKind.FAILED:\n"
             "                empty = {name: Filter(cap.epsilon, cap.delta) for name, cap in state.accounts.items()}\n"
             "                changed = replace(changed, accounts=empty)",
+        ),
+        (
+            "ledger/ledger.py",
+            "ending = Ending(self._store_outcome, lambda row: self._forget(row.sequence))",
+            "def refund(row: Row) -> None:\n"
+            "            failed = Row(0, RowKind.FAILED.value, 0, same=row.same, about=row.sequence)\n"
+            "            self._done(lambda book: book.add(failed))\n"
+            "            self._forget(row.sequence)\n\n"
+            "        ending = Ending(self._store_outcome, refund)",
         ),
     ),
     planned(
@@ -442,4 +457,10 @@ BUGS: tuple[Bug, ...] = (
         ("analysis/groups.py", "    if wanted > most:\n", "    if wanted > most * 1000:\n"),
     ),
     *FINDINGS,
+    *CHARGE_BUGS,
+    *BARS_BUGS,
+    *WIRE_BUGS,
+    *SERVER_BUGS,
+    *PLANNING_BUGS,
+    *ENGINE_BUGS,
 )

@@ -4,6 +4,8 @@ from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
 
+import numpy as np
+import pandas as pd
 import pytest
 from tests.query.clinic import CLINIC, Clinic, ClinicTable
 
@@ -11,7 +13,7 @@ from sfumato.errors import BadParameter, BadSql, Refusal, UnsupportedSql
 from sfumato.query.canonical import canonical
 from sfumato.query.declared import Admitted, DeclaredBounds, DeclaredValues
 from sfumato.query.outline import outline
-from sfumato.query.parameters import bind, spelled_out
+from sfumato.query.parameters import bind, literal_of, spelled_out
 from sfumato.query.parse import parse
 from sfumato.query.types import Type
 
@@ -148,3 +150,52 @@ def test_what_a_column_can_hold_is_for_the_real_value_not_for_a_sample() -> None
     for wrong in (["day", 20], ["er", 1]):
         with pytest.raises(BadSql, match="is never"):
             parse(sql, clinic, bind(wrong))
+
+
+SAME = [
+    (np.int64(-3), -3),
+    (np.uint8(7), 7),
+    (np.float64(1.5), 1.5),
+    (np.float32(0.5), 0.5),
+    (np.bool_(True), True),
+    (np.str_("er"), "er"),
+    (np.datetime64("2024-02-29"), date(2024, 2, 29)),
+    (np.datetime64("2024-02-29T01:02:03.000004"), datetime(2024, 2, 29, 1, 2, 3, 4)),
+    (np.datetime64("2024-02-29", "ns"), datetime(2024, 2, 29)),
+    (np.datetime64("NaT"), None),
+    (pd.NaT, None),
+    (pd.NA, None),
+    (pd.Timestamp("2024-02-29 01:02"), datetime(2024, 2, 29, 1, 2)),
+]
+
+
+@pytest.mark.parametrize(("value", "plain"), SAME, ids=repr)
+def test_values_of_numpy_and_pandas_are_the_values_they_show(value: object, plain: object) -> None:
+    found = literal_of(value, "$1")
+    assert found == literal_of(plain, "$1")
+    assert type(found.value) is type(literal_of(plain, "$1").value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.datetime64("2024-02-29T00:00:00.000000001"),
+        pd.Timestamp("2024-02-29 00:00:00.000000001"),
+        pd.Timestamp("2024-02-29", tz="UTC"),
+        np.datetime64("20000-01-01"),
+        np.timedelta64(3, "D"),
+        pd.Timedelta(1),
+        np.float64("nan"),
+        np.float64("inf"),
+        np.complex128(1),
+        np.uint64(2**63),
+        np.bytes_(b"x"),
+        np.array([1]),
+        np.void(b"x"),
+        pd.Series([1]),
+    ],
+    ids=repr,
+)
+def test_what_has_no_plain_meaning_is_refused(value: object) -> None:
+    with pytest.raises(BadParameter):
+        literal_of(value, "$1")

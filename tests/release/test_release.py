@@ -103,10 +103,11 @@ def chosen(count: int) -> Show:
     return show(Take(Order(kept, ((reference(COUNT), True, False),)), count, 0), [COUNT], Item("twice", TWICE))
 
 
-def test_rows_that_survive_having_order_and_limit_keep_their_intervals_and_the_release_says_so() -> None:
+def test_rows_that_survive_having_order_and_limit_have_intervals_that_hold_together_and_the_release_says_so() -> None:
     release = released(chosen(5))
     assert [row["k"] for row in release.rows()] == [2, 0]
-    assert [row["count"] for row in release.intervals()] == [(300 - MARGIN, 300 + MARGIN), (100 - MARGIN, 100 + MARGIN)]
+    wider = laplace(10).margin(1 - Fraction(5, 100) / 3)  # noise chose among three rows
+    assert [row["count"] for row in release.intervals()] == [(300 - wider, 300 + wider), (100 - wider, 100 + wider)]
     assert all(row["twice"][0] < 2 * 100 or row["k"] == 2 for row in release.intervals())
     assert SELECTED in release.notes
     assert SELECTED not in released().notes

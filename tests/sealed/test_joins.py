@@ -12,11 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.ledger.postgres import binaries, server
+from tests.refusals import refusing
 from tests.sealed.clinic import rows, sealed_policy
 from tests.sealed.test_database import agree
 
 import sfumato
-from sfumato.errors import BadPolicy, Refusal, StoreTampered
+from sfumato.errors import BadPolicy, StoreTampered
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.reading import read_policy
 from sfumato.sealed.database import SealedDatabase, open_sealed, rotate, seal
@@ -227,7 +228,7 @@ def test_what_pairs_of_cells_cannot_tell_is_refused_before_it_is_charged(folder:
 
 
 def _code(database: SealedDatabase, sql: str) -> str:
-    with pytest.raises(Refusal) as refused:
+    with refusing() as refused:
         database.ask(sql, epsilon=1)
     return refused.value.code
 

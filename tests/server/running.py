@@ -9,16 +9,25 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from sfumato.policy.reading import read_policy
 from sfumato.server.grants import Grants, Secrets
 
 PAGE = re.compile(r"^(https?)://([^:/\s]+|\[[^\]\s]+\]):(\d+)/$", re.MULTILINE)
 WIRE = re.compile(r"^postgresql://([^@\s]+)@([^:/\s]+|\[[^\]\s]+\]):(\d+)/(\S+)$", re.MULTILINE)
+
+
+def until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    """Wait for a condition, however busy the machine is; fail after a minute."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "the condition never held"
+        time.sleep(0.01)
 
 
 @dataclass
@@ -43,6 +52,7 @@ class Running:
     names: tuple[str, ...] = ("research",)
     secrets: dict[str, Secrets] = field(default_factory=dict)
     out: str = ""
+    cookies: dict[str, str] = field(default_factory=dict)
 
     def __enter__(self) -> "Running":
         grants = Grants(read_policy(self.policy), self.policy)
@@ -54,7 +64,7 @@ class Running:
         command = [sys.executable, "-m", "sfumato", "serve", str(self.policy), *self.options]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         assert self.process.stdout is not None
-        self.out = ""
+        self.out, self.cookies = "", {}
         for line in self.process.stdout:
             self.out += line
             if line.startswith("Stop it"):
@@ -73,7 +83,7 @@ class Running:
         begun = time.monotonic()
         if self.process.poll() is None:
             self.process.send_signal(how)
-        self.out += self.process.communicate(timeout=15)[0]
+        self.out += self.process.communicate(timeout=60)[0]
         return time.monotonic() - begun
 
     @property
@@ -82,6 +92,15 @@ class Running:
 
     def token(self, name: str = "research") -> str:
         return self.secrets[name].token
+
+    def cookie(self, name: str = "research") -> str:
+        """Log in to the console, once, and return the cookie."""
+        if name not in self.cookies:
+            form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": self.url.rstrip("/")}
+            reply = self.request("POST", "/login", urlencode({"token": self.token(name)}), form, None)
+            assert reply.status == 303
+            self.cookies[name] = reply.headers["set-cookie"].partition(";")[0]
+        return self.cookies[name]
 
     def request(
         self,
@@ -134,4 +153,6 @@ class Running:
         return int(pages) * os.sysconf("SC_PAGESIZE")
 
     def spent(self, name: str = "research") -> str:
-        return str(self.get("/budget", name).json["spent"]["epsilon"])
+        reply = self.get("/budget", name)
+        assert reply.status == 200, reply.body
+        return str(reply.json["spent"]["epsilon"])

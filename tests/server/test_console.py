@@ -41,7 +41,7 @@ def send(
     if form is not None:
         given["Content-Type"] = "application/x-www-form-urlencoded"
     if name is not None:
-        given["Cookie"] = f"sfumato-{server.port}={server.token(name)}"
+        given["Cookie"] = server.cookie(name)
     given |= {key.replace("_", "-"): value for key, value in headers.items()}
     return server.request(method, path, None if form is None else urlencode(form), given, None)
 
@@ -86,7 +86,7 @@ def test_a_person_goes_all_the_way_from_the_token_to_a_downloaded_answer(server:
         for ending in ("csv", "arrow"):
             window.find_element(By.CSS_SELECTOR, f"a[href$='.{ending}']").click()
             until(window, lambda _, ending=ending: list(tmp_path.glob(f"*.{ending}")))
-        kept = server.get("/history").json[-1]["receipt"]
+        kept = server.get("/history").json[0]["receipt"]
         answer = server.get(f"/releases/{kept}").json
         table = pa.ipc.open_file(next(tmp_path.glob("*.arrow")).read_bytes()).read_all()
         assert table.column("n").to_pylist() == [row["n"] for row in answer["rows"]]
@@ -147,13 +147,13 @@ def test_what_changes_something_is_taken_from_our_own_pages_only(server: Running
     form = {"sql": BY_DEPT, "by": "epsilon", "epsilon": "1"}
     for origin in ("https://evil.example", "null", "http://127.0.0.1:9"):
         assert send(server, "POST", "/ask-here", form, Origin=origin).status == 403
-    alone = {"Cookie": f"sfumato-{server.port}={server.token()}", "Content-Type": "application/x-www-form-urlencoded"}
+    alone = {"Cookie": server.cookie(), "Content-Type": "application/x-www-form-urlencoded"}
     assert server.request("POST", "/ask-here", urlencode(form), alone, None).status == 403
     assert server.spent() == before
 
 
 def test_the_cookie_opens_no_page_for_programs_and_a_token_no_page_for_people(server: Running) -> None:
-    cookie = {"Cookie": f"sfumato-{server.port}={server.token()}"}
+    cookie = {"Cookie": server.cookie()}
     assert server.request("GET", "/budget", headers=cookie, name=None).status == 401
     assert b"Your token" in server.get("/").body
     for path in ("/owner", "/answers/" + "0" * 32):
@@ -314,7 +314,7 @@ def _without_looks(part: Any) -> Any:
 def test_the_price_while_typing_is_free_and_for_pages_of_ours(server: Running) -> None:
     before = server.spent()
     given = {
-        "Cookie": f"sfumato-{server.port}={server.token()}",
+        "Cookie": server.cookie(),
         "Content-Type": "application/json",
         "Origin": server.url.rstrip("/"),
     }

@@ -1,7 +1,6 @@
 """Under load and abuse: half-open requests, large bodies, malformed ones, many clients over one budget, neighbours."""
 
 import socket
-import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,10 +23,8 @@ def test_half_open_requests_leave_others_served(server: Running) -> None:
             connection = socket.create_connection((server.host, server.port), timeout=10)
             connection.sendall(heads[number % len(heads)])
             held.append(connection)
-        begun = time.monotonic()
         assert server.get("/health", None).status == 200
         assert server.ask(COUNT, epsilon="0.01").status == 200
-        assert time.monotonic() - begun < 5
     finally:
         for connection in held:
             connection.close()
@@ -95,7 +92,7 @@ def test_before_any_question_every_page_is_the_same_without_one_person(tmp_path:
     for folder, people in (("all", range(300)), ("without", range(299))):
         with Running(make_clinic(tmp_path / folder, people=people), names=("research", "")) as server:
             seen = []
-            cookies = [{"Cookie": f"sfumato-{server.port}={server.token(name)}"} for name in ("research",)]
+            cookies = [{"Cookie": server.cookie()}]
             for path in ("/health", "/budget", "/history", "/tables", "/openapi.json", "/", "/nope"):
                 for headers in ({}, *cookies):
                     reply = server.request("GET", path, headers=headers)

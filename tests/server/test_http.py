@@ -390,3 +390,24 @@ def test_the_page_about_the_server_has_the_same_table() -> None:
     }
     assert len(listed) > 12
     assert {code: STATUS[code] for code in listed} == listed
+
+
+def test_history_comes_in_pages_newest_first(server: Running) -> None:
+    for number in range(3):
+        sql = f"SELECT COUNT(*) AS page{number} FROM visits WHERE cost > {number}"  # noqa: S608
+        assert server.ask(sql, epsilon="0.01").status == 200
+    whole = server.get("/history?limit=1000").json
+    sequences = [entry["sequence"] for entry in whole]
+    assert sequences == sorted(sequences, reverse=True)
+    assert "page2" in whole[0]["sql"]
+    assert server.get("/history?limit=2").json == whole[:2]
+    assert server.get(f"/history?limit=2&before={sequences[1]}").json == whole[2:4]
+    assert server.get("/history?before=1").json == []
+
+
+@pytest.mark.parametrize(
+    "query", ["limit=0", "limit=-1", "limit=x", "limit=1001", "before=0", "limit=1&limit=2", "limit="]
+)
+def test_a_page_that_cannot_be_is_refused(server: Running, query: str) -> None:
+    reply = server.get(f"/history?{query}")
+    assert (reply.status, reply.json["code"]) == (400, "bad_parameter")

@@ -3,13 +3,14 @@
 import asyncio
 import socket
 import threading
-import time
 
-import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
+from tests.server.running import until
 
-from sfumato.server import protocol
+from sfumato.server.connections import Connections
+from sfumato.server.limits import ServerLimits
+from sfumato.server.protocol import _Unread, protocol_over
 
 BODY = bytes(16 << 20)
 
@@ -25,30 +26,25 @@ def held(server: uvicorn.Server) -> int:
     return sum(one.transport.get_write_buffer_size() for one in connections)
 
 
-def test_a_reply_that_nobody_takes_is_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "SECONDS", 0.6)
-    config = uvicorn.Config(large, http=protocol.Protocol, ws="none", lifespan="off", log_config=None)
+def test_a_reply_that_nobody_takes_is_not_held() -> None:
+    counted = protocol_over(Connections(ServerLimits(header_seconds=0.6)))
+    config = uvicorn.Config(large, http=counted, ws="none", lifespan="off", log_config=None)
     server = uvicorn.Server(config)
     listening = socket.create_server(("127.0.0.1", 0))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
     thread.start()
     try:
-        with (
-            socket.create_connection(listening.getsockname()) as idle,
-            socket.create_connection(listening.getsockname()) as slow,
-        ):
-            for one in (idle, slow):
-                one.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-            taken = 0
-            time.sleep(0.2)
-            assert held(server) > 1 << 20
-            while taken < len(BODY):
-                taken += len(slow.recv(1 << 20))
-                time.sleep(0.02)
-            end = time.monotonic() + 5
-            while held(server) and time.monotonic() < end:
-                time.sleep(0.05)
-            assert not held(server)
+        with socket.create_connection(listening.getsockname()) as idle:
+            idle.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            until(lambda: held(server) > 1 << 20)
+            until(lambda: not held(server))
     finally:
         server.should_exit = True
         thread.join(10)
+
+
+def test_who_takes_a_little_of_a_reply_begins_anew_and_who_takes_nothing_does_not() -> None:
+    seen = _Unread.seen(None, 1000, 0.0)
+    assert _Unread.seen(seen, 1000, 9.0).since == 0
+    assert _Unread.seen(seen, 999, 9.0).since == 9
+    assert _Unread.seen(seen, 0, 9.0).since == 9

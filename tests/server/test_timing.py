@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from fractions import Fraction
 from pathlib import Path
 from statistics import median
 
@@ -10,7 +11,7 @@ from tests.server import timing_attack
 
 import sfumato
 from sfumato.database import Database
-from sfumato.server.gate import Gate
+from sfumato.server.padding import Arrival, TimePadding
 
 
 def test_a_timing_attack_succeeds_without_padding_and_fails_with_it(
@@ -38,20 +39,19 @@ def test_a_timing_attack_succeeds_without_padding_and_fails_with_it(
     assert 0.05 < apart < 0.2
 
 
-def test_a_padded_reply_does_not_say_within_which_part_of_a_millisecond_it_was_ready(tmp_path: Path) -> None:
+def test_a_padded_reply_does_not_say_within_which_part_of_a_millisecond_it_was_ready() -> None:
     """The loop alone would be late by what is missing to a whole millisecond: 0.8 of one apart in these two cases."""
     late: dict[float, list[float]] = {0.0001: [], 0.0009: []}
 
-    async def course(gate: Gate) -> None:
+    async def course() -> None:
+        padding = TimePadding(Fraction(1, 50))
         for _ in range(40):
             for part, times in late.items():
                 arrived = time.monotonic() - 0.010 + part  # the rest of the quantum is 10 ms and a part
-                await gate.padded(arrived)
+                await padding.leave(Arrival(arrived))
                 times.append(time.monotonic() - arrived - 0.02)
 
-    world = timing_attack.make_world(tmp_path / "with", True, 10)
-    with timing_attack.opened(world, "20ms", 10) as (gate, _):
-        asyncio.run(course(gate))
+    asyncio.run(course())
     assert min(min(times) for times in late.values()) >= 0
     first, second = (median(times) for times in late.values())
     assert abs(first - second) < 0.0004

@@ -67,6 +67,8 @@ SHAPES = (
     Shape("sum", "SELECT ward, SUM(cost) AS s FROM visits GROUP BY ward", linear=True),
     Shape("sum with total_per_unit", "SELECT ward, SUM(fee) AS s FROM visits GROUP BY ward", linear=True),
     Shape("average", "SELECT ward, AVG(cost) AS a FROM visits GROUP BY ward"),
+    Shape("count over a key", "SELECT ward, 1.0 * COUNT(*) / NULLIF(ward, 0) AS a FROM visits GROUP BY ward"),
+    Shape("sum over a length", "SELECT kind, SUM(fee) / NULLIF(LENGTH(kind), 0) AS a FROM visits GROUP BY kind"),
     Shape("deviation", "SELECT ward, STDDEV(cost) AS a FROM visits GROUP BY ward"),
     Shape("sum of logarithms", "SELECT ward, SUM(LN(cost + 1)) AS s FROM visits GROUP BY ward", linear=True),
     Shape("sum of exponentials", "SELECT ward, SUM(EXP(fee / 50.0)) AS s FROM visits GROUP BY ward", linear=True),

@@ -20,13 +20,13 @@ TOO_EARLY = Fault("fdatasync", KILL, 16, planted=True)
 SWEEPS = (
     (
         TOO_EARLY,
-        Fault("pwrite64", KILL, 32),
+        Fault("pwrite64", KILL, 44),
         Fault("fdatasync", KILL, 16),
-        Fault("fsync", KILL, 11),
+        Fault("fsync", KILL, 14),
         Fault("link", KILL, 3),
         Fault("ftruncate", KILL, 5),
     ),
-    (Fault("pwrite64", "error=ENOSPC", 32), Fault("fdatasync", "error=EIO", 16)),
+    (Fault("pwrite64", "error=ENOSPC", 44), Fault("fdatasync", "error=EIO", 16)),
 )
 
 
@@ -80,8 +80,20 @@ def test_a_step_that_is_shown_before_it_is_stored_is_found(folder: Path) -> None
     assert behind
 
 
+@pytest.mark.parametrize("fault", [fault for fault in SWEEPS[0] if not fault.planted], ids=lambda fault: fault.call)
+def test_a_stream_that_is_created_again_after_a_fault_is_charged_once(folder: Path, fault: Fault) -> None:
+    for home in fault.homes(folder / "0")[::6]:
+        again = home.with_name(f"{home.name} again")
+        shutil.copytree(home, again)
+        feed(again, STEPS)
+        ledger = open_ledger(policy_in(again, 1))
+        assert len(ledger.history()) == 1
+        ledger.close()
+        assert not (again / f"{STREAM}.attempt").exists()
+
+
 def test_after_a_fault_the_stream_can_be_fed_to_its_end(folder: Path) -> None:
-    for home in Fault("pwrite64", KILL, 32).homes(folder / "0")[16::4]:
+    for home in Fault("pwrite64", KILL, 44).homes(folder / "0")[28::4]:
         feed(home, STEPS + 1)
         times = [time for time, _ in shown_in(home)]
         assert times == sorted(set(times))  # no step was shown twice

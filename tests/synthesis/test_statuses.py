@@ -151,3 +151,11 @@ def test_an_arrow_table_is_a_table_and_a_synthetic_one_can_be_kept() -> None:
     kept = pickle.loads(pickle.dumps(synthetic))
     assert kept.table().equals(synthetic.table())
     assert kept.columns == synthetic.columns
+
+
+def test_a_domain_that_lacks_a_column_is_refused() -> None:
+    """Else the column would silently be missing from the synthetic table."""
+    data = {**people(20), "more": [1] * 20}
+    for table in (data, pa.table(data), pa.table(data).to_pandas()):
+        with pytest.raises(UnknownName, match="more"):
+            synthesize_table(table, DOMAIN, epsilon="1", delta="1e-6")

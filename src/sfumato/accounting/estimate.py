@@ -50,7 +50,7 @@ def estimated_loss(event: Event, otherwise: Callable[[Event], Estimate]) -> Esti
             return lambda order: slope * order
         case BoundedRange(bound, _):
             width = float_above(bound)
-            return lambda order: min(order * width * width / 8, width)
+            return _bounded_range(width)
         case Pure(bound, _):
             return pure_estimate(float_above(bound))
         case RandomizedResponse(bound, categories, _):
@@ -123,6 +123,18 @@ def _response(loss: float, others: float) -> Estimate:
     def at(order: float) -> float:
         rest = exp(-loss * (2 * order - 1)) + others * exp(-loss * order)
         return loss + (log1p(rest) - total) / (order - 1)
+
+    return at
+
+
+def _bounded_range(width: float) -> Estimate:
+    def at(order: float) -> float:
+        known = min(order * width * width / 8, width)
+        if (order - 1) * width < 1e-3:  # there the two hardly differ, and floats cancel
+            return known
+        far, near = -expm1(-width * order), -expm1(-width * (order - 1))
+        mean = log(far / (-expm1(-width) * order)) / (order - 1)
+        return min(known, width + log(far * (order - 1) / (near * order)) + mean)
 
     return at
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from math import ceil, floor, inf, log, log1p
 
 from sfumato.accounting.approximate import separate
-from sfumato.accounting.event import Composed, Event, Neighbours, Parallel, Pure, Repeated, as_neighbours
+from sfumato.accounting.event import BoundedRange, Composed, Event, Neighbours, Parallel, Pure, Repeated, as_neighbours
 from sfumato.accounting.loss import PrivacyLoss, delta_or_zero, not_negative, one_relation, round_down, round_up
 from sfumato.accounting.pure import epsilon_or_infinity
 from sfumato.accounting.rdp import leaf_loss
@@ -225,6 +225,8 @@ def rounded_loss(core: Event, order: int) -> int | float:
 @lru_cache(maxsize=1 << 15)
 def _rounded_leaf(event: Event, order: int) -> int | float:
     loss = leaf_loss(event, Fraction(order))
+    if isinstance(event, BoundedRange):  # ledgers hold sums of this bound, and what an event adds never changes
+        loss = min(order * event.epsilon * event.epsilon / 8, event.epsilon)
     return inf if loss == inf else ceil(loss * UNIT)
 
 

@@ -152,7 +152,10 @@ def leaf_loss(event: Event, order: Fraction) -> Fraction | float:
         case Concentrated(rho, _):
             return order * rho  # [BS16, Def. 1.1]
         case BoundedRange(bound, _):
-            return min(order * bound * bound / 8, bound)  # [CR21]
+            if bound == 0:
+                return Fraction(0)
+            known = min(order * bound * bound / 8, bound)  # [CR21]
+            return min(known, upper(refine(lambda digits: _bounded_range(bound, order, digits))))
         case LaplaceNoise(steps, scale, _):
             return min(steps / scale, upper(refine(lambda digits: _laplace(steps, scale, order, digits))))
         case RealLaplaceNoise(sensitivity, scale, _):
@@ -182,6 +185,19 @@ def _pure(bound: Enclosure, order: Fraction) -> Enclosure:
     numerator = (-bound * (2 * order - 1)).exp() + 1
     denominator = (-bound).exp() + 1
     return bound + (numerator / denominator).ln() / (order - 1)
+
+
+def _bounded_range(bound: Fraction, order: Fraction, digits: int) -> Enclosure:
+    """Enclose the largest loss of a release whose log-ratios span ε: that of a pair of two outcomes.
+
+    With a = α - 1, F = e^-ε, A = 1 - F^α, B = 1 - F^a: ε + ln(aA/(αB)) + ln(A/(α(1 - F)))/a.
+    Proof: proofs/rdp.md, Lemma 5
+    """
+    epsilon, above = enclose(bound, digits), order - 1
+    far, near = -(-epsilon * order).exp() + 1, -(-epsilon * above).exp() + 1
+    widest = far * above / (near * order)
+    mean = far / ((-(-epsilon).exp() + 1) * order)
+    return epsilon + widest.ln() + mean.ln() / above
 
 
 def _response(bound: Fraction, categories: int, order: Fraction, digits: int) -> Enclosure:

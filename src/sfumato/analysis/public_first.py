@@ -6,7 +6,7 @@ from sfumato.query.catalog import Catalog
 from sfumato.query.expression import Expression, conjunction, conjuncts, sources
 from sfumato.query.people import holds_people
 from sfumato.query.placement import labels
-from sfumato.query.relation import Filter, Join, JoinKind, Mark, Relation, Scan, inputs
+from sfumato.query.relation import Filter, Join, JoinKind, Mark, Relation, Scan, Values, inputs
 
 
 def public_first(relation: Filter, catalog: Catalog) -> Relation:
@@ -14,6 +14,8 @@ def public_first(relation: Filter, catalog: Catalog) -> Relation:
 
     It may: an inner join keeps a pair where both rows are there, an outer one keeps each row of its left side.
     """
+    if not _reads_public(relation.source, catalog):
+        return relation
     source, above = relation.source, []
     for part in conjuncts(relation.condition):
         placed = _below(source, part, frozenset(sources(part)), catalog)
@@ -43,6 +45,16 @@ def _below(relation: Relation, part: Expression, used: frozenset[str], catalog: 
 
 def _is_answer(relation: Relation, catalog: Catalog) -> bool:
     return _reads_people(relation, catalog) and not holds_people(relation, catalog)
+
+
+def _reads_public(relation: Relation, catalog: Catalog) -> bool:
+    waiting = [relation]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Values) or (isinstance(node, Scan) and catalog.tables[node.table].public):
+            return True
+        waiting.extend(inputs(node))
+    return False
 
 
 def _reads_people(relation: Relation, catalog: Catalog) -> bool:

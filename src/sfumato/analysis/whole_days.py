@@ -28,9 +28,11 @@ def _is_day(expression: Expression, known: _Known) -> bool:
 
 def _computed(relation: Relation) -> Iterator[tuple[str, str, Expression]]:
     """Give the keys and columns that relations compute, by label and name."""
-    if isinstance(relation, GroupBy):
-        yield from ((relation.label, key.name, key.expression) for key in relation.keys)
-    elif isinstance(relation, Project):
-        yield from ((relation.label, item.name, item.expression) for item in relation.items)
-    for below in inputs(relation):
-        yield from _computed(below)
+    waiting = [relation]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, GroupBy):
+            yield from ((node.label, key.name, key.expression) for key in node.keys)
+        elif isinstance(node, Project):
+            yield from ((node.label, item.name, item.expression) for item in node.items)
+        waiting.extend(reversed(inputs(node)))

@@ -9,6 +9,8 @@ from sfumato.errors import EngineFailed, FreeLimit
 
 SECONDS = 20.0
 """So long may one question take before anything is charged, and one exact answer over public tables."""
+PLANNING_SECONDS = 30.0
+"""Seconds that reading and planning one question may take; its other limits are counted, this one is the last."""
 MOST_ROWS = 1_000_000
 MOST_CHARACTERS = 100_000_000
 """So many rows, and so many characters in them, may an exact answer over public tables have."""
@@ -48,6 +50,22 @@ class Clock:
             "It costs nothing, so that there is a limit.",
             "Choose fewer public rows with WHERE, join them by an equality, or use shorter lists and fewer tables.",
         )
+
+
+class PlanningClock:
+    """One allowance of seconds for reading and planning, which see no private row."""
+
+    def __init__(self) -> None:
+        self._end = time.monotonic() + PLANNING_SECONDS
+
+    def check(self) -> None:
+        """Refuse to go on when the time is up."""
+        if time.monotonic() > self._end:
+            raise FreeLimit(
+                f"Preparing this question takes longer than {PLANNING_SECONDS:g} seconds.",
+                "Reading and planning cost nothing, so that there is a limit.",
+                "Ask for fewer columns or conditions at once. Nothing was charged.",
+            )
 
 
 def too_long_an_answer() -> FreeLimit:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from inspect import signature
 from typing import Protocol
 
 from sfumato.analysis.catalog import Catalog, Public
@@ -34,6 +35,16 @@ def told(progress: Progress | None) -> Progress:
             "It is called with the phase and the table.",
             "Give a function of two texts, such as print, or leave it out.",
         )
+    try:
+        signature(progress).bind("", "")
+    except ValueError:  # some functions in C do not tell what they take
+        return progress
+    except TypeError:
+        raise BadParameter(
+            f"progress = {shown(progress)} does not take two arguments.",
+            "It is called with the phase and the table.",
+            "Give a function of two texts, such as print, or leave it out.",
+        ) from None
     return progress
 
 
@@ -52,7 +63,7 @@ class Limits:
 class FreePublic(Public, Protocol):
     """What may be computed before anything is charged, within an allowance of time."""
 
-    def one_question(self) -> AbstractContextManager[None]:
+    def one_question(self, account: str = "") -> AbstractContextManager[None]:
         """Give everything that the body asks, in this thread, one allowance of time together."""
 
 

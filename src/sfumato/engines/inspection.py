@@ -66,6 +66,10 @@ class InspectedTable:
     """Rows that repeat a unique key of the same person."""
     caps: tuple[InspectedCap, ...] = ()
     """What other caps would leave out, up to the first that leaves out nothing."""
+    shared_keys: int = 0
+    """Keys of the table's path that lead to more than one person: with one of them, no snapshot can be taken."""
+    key_column: str = ""
+    """The column of these keys; empty where there is no path."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from sfumato.private_files import write_whole
 
 _ATTEMPTS = 3
 Result = TypeVar("Result")
-FORMAT = 10
+FORMAT = 11
 """A new meaning of anything in a copy is a new format: copies of another one are built again."""
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from sfumato.errors import QueryTooLarge, at
 from sfumato.language.alike import check_alike
 from sfumato.language.facts import Kind
-from sfumato.language.flow import Flow, Pair, below
+from sfumato.language.flow import Flow, Pair, nodes
 from sfumato.language.scalar import Operator, Scalar, walk
 from sfumato.query.expression import NOWHERE, Position
 
@@ -24,19 +24,13 @@ def check_characters(flow: Flow, rows: int, scalars: Iterable[Scalar], position:
     """Refuse operators on texts over the joined rows of a private flow, of which one person has `rows`."""
     scalars = tuple(scalars)
     check_alike(scalars, position)
-    if not _joined(flow):
-        return
     total = rows * sum(_characters(scalar) for scalar in scalars)
-    if total > MOST_CHARACTERS:
+    if total > MOST_CHARACTERS and any(isinstance(node, Pair) for node in nodes(flow)):
         raise QueryTooLarge(
             f"{at(position)}this looks at up to {total:,} characters of one person's joined rows.",
             f"More than {MOST_CHARACTERS:,} would let one person's texts decide how long the answer takes.",
             "Cut the texts with LEFT before the join, or join on a column that is unique within a person.",
         )
-
-
-def _joined(flow: Flow) -> bool:
-    return isinstance(flow, Pair) or any(_joined(source) for source in below(flow))
 
 
 def _characters(scalar: Scalar) -> int:

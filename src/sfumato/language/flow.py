@@ -3,6 +3,7 @@
 A flow mirrors the relation it was made of, node by node; labels are the relation's own.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from sfumato.language.facts import Facts, Kind, hull
@@ -246,11 +247,18 @@ def below(flow: Flow) -> tuple[Flow, ...]:
             return (flow.source,)
 
 
+def nodes(flow: Flow) -> Iterator[Flow]:
+    """Give the flow and all flows below it, each before those below it, without recursion."""
+    waiting = [flow]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting.extend(reversed(below(node)))
+
+
 def noisy_tables(flow: Flow) -> list[Given]:
     """Return the noisy tables of a flow."""
-    if isinstance(flow, Given):
-        return [flow] if flow.rows is None else []
-    return [node for source in below(flow) for node in noisy_tables(source)]
+    return [node for node in nodes(flow) if isinstance(node, Given) and node.rows is None]
 
 
 def outputs(flow: Flow) -> list[tuple[str, str, Facts]]:

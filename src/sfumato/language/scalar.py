@@ -5,7 +5,7 @@ facts allow: it cannot raise, overflow or take long. Every engine has one SQL fo
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum, auto
 from fractions import Fraction
 from types import NoneType
@@ -239,10 +239,21 @@ class Scalar:
     arguments: tuple["Scalar", ...]
     facts: Facts
     constant: Constant = None
+    _hash: int | None = field(default=None, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if type(self.constant) not in _TAKES.get(self.operator, (NoneType,)):
             raise AssertionError(f"{self.operator} does not take such a constant")
+
+    def __hash__(self) -> int:
+        """Return the hash; it is computed once, because parts are looked up again at each level of nesting."""
+        if self._hash is None:
+            object.__setattr__(self, "_hash", hash((self.operator, self.arguments, self.facts, self.constant)))
+        return self._hash  # type: ignore[return-value]
+
+    def __reduce__(self) -> tuple[type["Scalar"], tuple[object, ...]]:
+        """Pickle without the hash: hashes of texts differ between processes."""
+        return type(self), (self.operator, self.arguments, self.facts, self.constant)
 
 
 def column(label: str, name: str, facts: Facts) -> Scalar:

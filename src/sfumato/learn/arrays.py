@@ -1,5 +1,6 @@
 """Arrays become rows of integers: what is not a number, or not a class, makes its row absent, whatever it is."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ _STEEPEST = 1e300
 
 def read_matrix(values: object) -> Floats:
     """Read a table of numbers; a cell that is no number becomes NaN, and only the shape and the type are refused."""
-    array = _array(values, 2)
+    array = None if _declares_texts(values) else _array(values, 2)
     if array is None or array.ndim != 2 or array.dtype.kind not in "biufO" or not 1 <= array.shape[1] <= MOST_COLUMNS:
         raise BadParameter(
             "X is not a table of numbers.",
@@ -23,6 +24,13 @@ def read_matrix(values: object) -> Floats:
             "Give a two-dimensional array; encode texts and dates as numbers first.",
         )
     return _floats(array)
+
+
+def _declares_texts(values: object) -> bool:
+    """Whether the columns of a frame are declared as texts, times or categories: no value decides it."""
+    kinds = getattr(values, "dtypes", None)
+    names = [str(kind) for kind in kinds] if isinstance(kinds, Iterable) else []
+    return any(name.startswith(("str", "datetime", "timedelta", "category", "period")) for name in names)
 
 
 def read_column(values: object, length: int, name: str) -> npt.NDArray[Any]:
@@ -93,12 +101,23 @@ def rows_of(
 ) -> Rows:
     """Return the rows that count, as integers: at most `outline.most` of each person, none with anything missing."""
     table = read_matrix(X)
+    if groups is None and outline.most > 1:
+        raise BadParameter(
+            f"rows_per_person = {outline.most} is given without groups.",
+            "Without groups each row is a person of its own: rows of one person cannot be counted, nor drawn together.",
+            "Pass groups, the person of each row, or leave rows_per_person out.",
+        )
     present = np.ones(len(table), dtype=bool)
     labels = np.zeros(len(table), dtype=np.int64)
     if outline.numeric_target:
         target = read_column(y, len(table), "y")
-        numbers = _floats(target) if target.dtype.kind in "biufO" else np.full(len(table), np.nan)
-        table = np.column_stack([table, numbers])
+        if target.dtype.kind not in "biufO":
+            raise BadParameter(
+                f"y is an array of type {target.dtype}.",
+                "The target of this model is a number.",
+                "Convert y to numbers first, for example with y.astype(float).",
+            )
+        table = np.column_stack([table, _floats(target)])
     elif outline.classes:
         labels = _labels(read_column(y, len(table), "y"), outline.classes)
         present &= labels >= 0

@@ -6,6 +6,7 @@ from typing import Self
 
 from sfumato.errors import BadParameter, PolicyWeakened, shown
 from sfumato.ledger.damage import damaged
+from sfumato.ledger.history import HISTORY_PAGE, page_of
 from sfumato.ledger.ledger import Budget, Entry, Ledger, Verified
 from sfumato.ledger.opening import existing_ledger, pending
 from sfumato.ledger.recorded_policy import DATASET, RecordedPolicy, recorded, with_caps
@@ -36,9 +37,12 @@ class Accounts:
         both = [found[name] for name in dict.fromkeys((account, DATASET))]
         return min(both, key=lambda cap: (cap.remaining.epsilon, cap.remaining.delta))
 
-    def history(self, account: str | None = None) -> tuple[Entry, ...]:
-        """Return what was charged to an account, or to all, oldest first."""
-        return () if self._ledger is None else self._ledger.history(account)
+    def history(
+        self, account: str | None = None, limit: object = HISTORY_PAGE, before: object = None
+    ) -> tuple[Entry, ...]:
+        """Return what was charged to an account, or to all, newest first: a page, as `Database.history` does."""
+        page = page_of(limit, before)
+        return () if self._ledger is None else self._ledger.history(account, *page)
 
     def verify(self) -> Verified | None:
         """Have the second reader compute every hash and every sum again; None where there is no ledger yet."""

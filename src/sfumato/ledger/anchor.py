@@ -40,10 +40,16 @@ def read_anchor(path: Path) -> Anchor | None:
 
 
 def write_anchor(path: Path, anchor: Anchor) -> None:
-    """Replace the anchor: after a crash the old one or the new one is there, and either is true.
+    """Replace the anchor: after a crash the old one or the new one is there, and either is true."""
+    prepare_anchor(path, anchor).replace(path)
 
-    The folder is not synchronised: an older anchor protects a little less and refuses nothing that is sound. The
-    caller holds the ledger's lock, so nobody else writes aside.
+
+def prepare_anchor(path: Path, anchor: Anchor) -> Path:
+    """Write the next anchor aside and synchronise it; return the file that only has to be renamed.
+
+    No reader looks at the file aside, so one that a crash has left means nothing. The folder is not synchronised: an
+    older anchor protects a little less and refuses nothing that is sound. The caller holds the ledger's lock, so no
+    other process writes aside.
     """
     aside = path.with_name(path.name + ".aside")
     descriptor = open_descriptor(aside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0o600)
@@ -51,7 +57,7 @@ def write_anchor(path: Path, anchor: Anchor) -> None:
         stream.write(f"{anchor.sequence} {anchor.head} {anchor.seal or _UNSEALED}\n".encode())
         stream.flush()
         fsync(stream.fileno())
-    aside.replace(path)
+    return aside
 
 
 def digest_of(path: Path) -> str:

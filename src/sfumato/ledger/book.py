@@ -9,13 +9,15 @@ from time import time_ns
 
 from sfumato.accounting.event import to_json
 from sfumato.accounting.loss import round_down
-from sfumato.errors import AnswerLost, BadParameter, BudgetExhausted, PolicyChanged
+from sfumato.errors import AnswerLost, BadParameter, BudgetExhausted, PolicyChanged, TooManyCharges
 from sfumato.ledger.chain import GENESIS, STATE_EVERY, Row, RowKind, linked, same_question
+from sfumato.ledger.charge import FAILED_AFTER_NOISE
 from sfumato.ledger.damage import damaged, unavailable
 from sfumato.ledger.recorded_policy import DATASET, name_of
 from sfumato.ledger.request import Request
 from sfumato.ledger.state import Reached, State, after, folded, reached_content, require_next, sums_text
 from sfumato.ledger.store import Store
+from sfumato.policy.policy import MAX_CHARGES_PER_ACCOUNT
 
 _TOLERATED = 300 * 10**6
 """So many microseconds may the clocks of several servers differ; a clock that is further back is refused."""
@@ -23,7 +25,7 @@ _TOLERATED = 300 * 10**6
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """The charge is on its way to the disk: whoever asked may answer when the turn has ended."""
+    """The charge is on its way to the disk, or was there without an outcome: the asker may answer after the turn."""
 
     row: Row
 
@@ -47,8 +49,15 @@ class Wait:
 class Book:
     """The state during one turn, and the rows that it adds."""
 
-    def __init__(self, store: Store, state: State, answering: Callable[[int], bool]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        state: State,
+        answering: Callable[[int], bool],
+        max_charges: int = MAX_CHARGES_PER_ACCOUNT,
+    ) -> None:
         self._store = store
+        self._max_charges = max_charges
         self._answering = answering
         """Whether a charge is being answered somewhere."""
         self.state = caught_up(store, state)
@@ -108,21 +117,19 @@ class Book:
                 "This account does not exist.", "The policy names no such analyst.", "Open as one that it names."
             )
         same = same_question(request.account, request.question, request.version)
-        if key and (found := self._resumed(request.account, key, same)):
+        if key and (found := self._resumed(request, key, same)):
             return found
         if settled := self._store.answer(same):
             return self._kept(settled)
         if request.shared and (found := self._of_others(request)):
             return found
         if place := self.state.unanswered.get(same):
-            if self._answering(place):
-                return Wait(place)
-            self.add(
-                Row(0, RowKind.FAILED.value, 0, same=same, about=place)
-            )  # its process is gone, and so is its answer
+            if found := self._taken_up(place, request):
+                return found
+            self.add(Row(0, RowKind.FAILED.value, 0, same=same, about=place))  # the price of the same words has changed
         return Reserved(self._charged(request, key, same))
 
-    def _of_others(self, request: Request) -> KeptAnswer | Wait | None:
+    def _of_others(self, request: Request) -> Reserved | KeptAnswer | Wait | None:
         """Find the answer that another account has paid for, or the one that is just being given to it."""
         for account in self.state.accounts:
             same = same_question(account, request.question, request.version)
@@ -131,9 +138,19 @@ class Book:
             if settled := self._store.answer(same):
                 return self._kept(settled)
             place = self.state.unanswered.get(same)
-            if place is not None and self._answering(place):
-                return Wait(place)
+            if place is not None and (found := self._taken_up(place, request)):
+                return found
         return None
+
+    def _taken_up(self, place: int, request: Request) -> Reserved | Wait | None:
+        """Continue a charge without an outcome, unless somebody is answering it; None where it paid for another event.
+
+        The attempt that made it has ended, and nothing of it was stored. So nothing of it was shown.
+        """
+        if self._answering(place):
+            return Wait(place)
+        charge = self._written(place)
+        return Reserved(charge) if charge.event == to_json(request.event) else None
 
     def name(self) -> str:
         """Return what the dataset is called under the policy in force."""
@@ -145,13 +162,13 @@ class Book:
 
     def settle(self, charge: Row, release: str) -> None:
         """Store the release of a charge."""
-        self._require_unanswered(charge)
+        if self.state.unanswered.get(charge.same) != charge.sequence:
+            raise AnswerLost(
+                f"Charge {charge.sequence} has an outcome already.",
+                "Another process took it up when this one was taken to have ended.",
+                "Nothing of this attempt was released. Ask again: it is free.",
+            )
         self.add(Row(0, RowKind.SETTLED.value, 0, same=charge.same, about=charge.sequence, content=release))
-
-    def fail(self, charge: Row) -> None:
-        """Say that a charge has no release and never will."""
-        self._require_unanswered(charge)
-        self.add(Row(0, RowKind.FAILED.value, 0, same=charge.same, about=charge.sequence))
 
     def reach(self, place: int, reached: Reached) -> None:
         """Note that a stream has come one step further, or has begun; what was noted already is left alone."""
@@ -165,17 +182,9 @@ class Book:
         content = reached_content(reached)
         self.add(Row(0, RowKind.REACHED.value, 0, same=charge.same, about=place, content=content))
 
-    def _require_unanswered(self, charge: Row) -> None:
-        if self.state.unanswered.get(charge.same) != charge.sequence:
-            raise AnswerLost(
-                f"Charge {charge.sequence} was given up.",
-                "Another process took it for the charge of one that had ended.",
-                "It stays charged. Ask again.",
-            )
-
-    def _resumed(self, account: str, key: str, same: str) -> KeptAnswer | Wait | None:
+    def _resumed(self, request: Request, key: str, same: str) -> Reserved | KeptAnswer | Wait | None:
         """Find what became of the charge with this key; None where there is none."""
-        charge = self._store.keyed(account, key)
+        charge = self._store.keyed(request.account, key)
         if charge is None:
             return None
         if charge.same != same:
@@ -187,25 +196,45 @@ class Book:
         settled = self._store.answer(same)
         if settled is not None:
             return self._kept(settled)
-        if self.state.unanswered.get(same) == charge.sequence and self._answering(charge.sequence):
-            return Wait(charge.sequence)
+        if self.state.unanswered.get(same) == charge.sequence and (found := self._taken_up(charge.sequence, request)):
+            return found
         raise AnswerLost(
             f"The question of this key was charged as entry {charge.sequence}, and its answer was lost.",
-            "The program ended between the charge and the answer, so nothing was stored that could be given again.",
+            "A version before 0.9.0 recorded that this attempt failed.",
             "It stays charged. Ask again with a new key: that is a new charge.",
         )
 
     def _kept(self, settled: Row) -> KeptAnswer:
-        charge = self._store.row(settled.about)
-        if charge is None:
-            raise damaged(f"Entry {settled.about} is missing.")
-        for row in (charge, settled):  # an index led here: what it found must be what was written
-            before = self._store.row(row.sequence - 1)
-            if before is None or row != linked(before.head, row) or row.same != settled.same:
-                raise damaged(f"Entry {row.sequence} is not what was written.")
-        return KeptAnswer(charge, settled.content)
+        charge, outcome = self._written(settled.about), self._written(settled.sequence)
+        if charge.same != outcome.same:
+            raise damaged(f"Entry {outcome.sequence} is not what was written.")
+        if outcome.content == FAILED_AFTER_NOISE:
+            raise AnswerLost(
+                f"This question was charged as entry {charge.sequence}, and its answer was lost.",
+                "The attempt failed after it had drawn noise. Another one would draw a second noise for one charge.",
+                "It stays charged. Ask at another price, or ask the owner for a new snapshot: either is a new charge.",
+            )
+        return KeptAnswer(charge, outcome.content)
+
+    def _written(self, sequence: int) -> Row:
+        """Return an entry that an index or a sum led to, if it is what was written."""
+        row, before = self._store.row(sequence), self._store.row(sequence - 1)
+        if row is None or before is None or row != linked(before.head, row):
+            raise damaged(f"Entry {sequence} is missing, or not what was written.")
+        return row
+
+    def _require_few_charges(self, account: str) -> None:
+        most = self._max_charges
+        if self.state.sequence >= most and self._store.count_charges(account, most) >= most:
+            raise TooManyCharges(
+                f"This account has made {most:,} charges, which is its limit.",
+                "Each charge is kept for ever, however small its price, so that their number is limited.",
+                "Nothing was charged. Ask several questions as one with `ask_all`, or ask the owner to raise "
+                "`budget.charges`.",
+            )
 
     def _charged(self, request: Request, key: str, same: str) -> Row:
+        self._require_few_charges(request.account)
         try:
             return self.add(
                 Row(

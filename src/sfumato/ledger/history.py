@@ -1,14 +1,17 @@
 """The ledger as people read it: one entry per question that was charged."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 
 from sfumato.accounting.event import Event, from_json
 from sfumato.accounting.loss import PrivacyLoss
-from sfumato.ledger.chain import Row, RowKind
+from sfumato.exact import integer
+from sfumato.ledger.chain import Row
+from sfumato.ledger.charge import FAILED_AFTER_NOISE
 
+HISTORY_PAGE = 100
+"""Number of entries that `history` returns unless it is told another."""
 _FIRST_INSTANT = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -27,37 +30,32 @@ class Entry:
     version: str
     receipt: str
     state: str
-    """settled; failed (started, and stayed charged); reserved (being answered, or its program ended before)."""
+    """settled; reserved (being answered); failed (charged and without an answer: asking again takes it up, free)."""
     release: str | None
     """The release as it was stored, where it was."""
     head: str
 
 
-def entries_of(rows: Iterable[Row], account: str | None) -> tuple[Entry, ...]:
-    """Return the charges of one account, or of all for None, oldest first."""
-    found: dict[int, Entry] = {}
-    for row in rows:
-        if row.kind == RowKind.CHARGED and account in (None, row.account):
-            found[row.sequence] = _entry(row)
-        elif row.about in found and row.kind in (RowKind.SETTLED, RowKind.FAILED):
-            release = row.content if row.kind == RowKind.SETTLED else None
-            found[row.about] = replace(found[row.about], state=row.kind, release=release)
-    return tuple(found.values())
-
-
-def _entry(row: Row) -> Entry:
-    epsilon, delta = row.loss.split(" ")
+def entry_of(charge: Row, settled: Row | None, being_answered: bool) -> Entry:
+    """Return one charge with its outcome; without one, `being_answered` says whether there will be one."""
+    epsilon, delta = charge.loss.split(" ")
+    release = None if settled is None or settled.content == FAILED_AFTER_NOISE else settled.content
     return Entry(
-        sequence=row.sequence,
-        time=_FIRST_INSTANT + timedelta(microseconds=row.time),
-        account=row.account,
-        sql=row.sql,
-        event=from_json(row.event),
+        sequence=charge.sequence,
+        time=_FIRST_INSTANT + timedelta(microseconds=charge.time),
+        account=charge.account,
+        sql=charge.sql,
+        event=from_json(charge.event),
         loss=PrivacyLoss(Fraction(epsilon), Fraction(delta)),
-        policy=row.policy,
-        version=row.version,
-        receipt=row.receipt,
-        state="reserved",
-        release=None,
-        head=row.head,
+        policy=charge.policy,
+        version=charge.version,
+        receipt=charge.receipt,
+        state="settled" if release is not None else "reserved" if being_answered else "failed",
+        release=release,
+        head=charge.head,
     )
+
+
+def page_of(limit: object, before: object) -> tuple[int, int | None]:
+    """Read which part of a history is wanted: how many entries, and the sequence that they come before."""
+    return integer(limit, "limit", 1), None if before is None else integer(before, "before", 1)

@@ -8,9 +8,8 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
-from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import ceil
+from functools import partial
 from threading import Event as Signal
 from threading import Lock
 from time import monotonic, sleep
@@ -19,94 +18,28 @@ from weakref import WeakSet
 from sfumato.accounting.calibrate import most_queries
 from sfumato.accounting.event import Event
 from sfumato.accounting.filter import Filter
-from sfumato.accounting.loss import PrivacyLoss
-from sfumato.errors import BadParameter, LedgerDamaged, LedgerUnavailable, Refusal
+from sfumato.errors import AnswerLost, BadParameter, LedgerDamaged, LedgerUnavailable, Refusal
 from sfumato.ledger.book import Book, KeptAnswer, Reserved, Wait, caught_up
+from sfumato.ledger.budget import GAUGE, Budget
 from sfumato.ledger.chain import STATE_EVERY, Row, RowKind, linked, same_question
+from sfumato.ledger.charge import FAILED_AFTER_NOISE, Charge, Ending, require_storable
 from sfumato.ledger.damage import damaged, unavailable
-from sfumato.ledger.history import Entry, entries_of
+from sfumato.ledger.history import Entry, entry_of
 from sfumato.ledger.recorded_policy import DATASET
 from sfumato.ledger.request import Request
 from sfumato.ledger.state import EMPTY, Reached, State, folded, is_digest, started
 from sfumato.ledger.store import Store
 from sfumato.ledger.turns import Task, Turn, Turns
 from sfumato.ledger.verifying import Verified
+from sfumato.policy.policy import MAX_CHARGES_PER_ACCOUNT
 
-__all__ = ["Budget", "Charge", "Entry", "Ledger", "Reached", "Verified"]
+__all__ = ["GAUGE", "Budget", "Charge", "Entry", "Ledger", "Reached", "Verified"]
 
-GAUGE = (
-    "What is used may be less than the prices add up to: with a delta, several answers together reveal less than the "
-    "sum of what each of them costs (docs/accounting.md)."
-)
-"""What a budget with a delta says of itself: one answer at ε = 0.5 may take 0.4194 of it."""
 _PATIENCE = 600.0
 """So many seconds a question waits for the same one that somebody else is answering."""
 _GLANCE = 0.01
 _LONGEST_KEY = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """A cap and how much of it is used, in the cap's own unit."""
-
-    total: PrivacyLoss
-    spent: PrivacyLoss
-    remaining: PrivacyLoss
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "remaining", replace(self.remaining, left=True))
-
-    @property
-    def share(self) -> Fraction:
-        """The share of the cap that is used, from 0 to 1."""
-        return min(Fraction(1), self.spent.epsilon / self.total.epsilon) if self.total.epsilon else Fraction(1)
-
-    def __str__(self) -> str:
-        used = f"{ceil(100 * self.share)} % of the budget is used."
-        if self.total.delta and self.share:
-            used += f" {GAUGE}"
-        return f"total      {self.total}\nspent      {self.spent}\nremaining  {self.remaining}\n{used}"
-
-
-class Charge:
-    """One charge that is durable, or the kept release of the same question."""
-
-    __slots__ = ("_ledger", "_open", "_row", "kept")
-
-    def __init__(self, ledger: "Ledger", row: Row, kept: str | None) -> None:
-        self._ledger = ledger
-        self._row = row
-        self._open = kept is None
-        self.kept = kept
-        """The release of the same question, where it was answered before: then nothing was charged."""
-
-    @property
-    def sequence(self) -> int:
-        """The place of the charge in the ledger."""
-        return self._row.sequence
-
-    @property
-    def head(self) -> str:
-        """The hash of the charge and of everything before it."""
-        return self._row.head
-
-    def settle(self, release: str) -> None:
-        """Store the release durably. Only afterwards may it leave."""
-        if not self._open:
-            raise BadParameter(
-                "This charge is settled.", "One charge pays for one release.", "Charge again for another release."
-            )
-        _require_storable(release)
-        self._ledger._ended(self._row, lambda book: book.settle(self._row, release))
-        self._open = False
-
-    def close(self) -> None:
-        """Mark the charge as failed unless it was settled. It stays charged either way."""
-        if self._open:
-            self._open = False
-            with suppress(Refusal):  # a ledger that cannot say so now shows the charge as reserved
-                self._ledger._ended(self._row, lambda book: book.fail(self._row))
-            self._ledger._forget(self._row.sequence)
+_NO_LIMIT = 2**63 - 1
 
 
 def _uncomputed() -> LedgerUnavailable:
@@ -129,8 +62,9 @@ def _failing_closed() -> Iterator[None]:
 class Ledger:
     """An open ledger. Threads may share one, processes one file or server; after a fork it opens itself again."""
 
-    def __init__(self, open_store: Callable[[], Store]) -> None:
+    def __init__(self, open_store: Callable[[], Store], max_charges: int = MAX_CHARGES_PER_ACCOUNT) -> None:
         self._open_store = open_store
+        self._max_charges = max_charges
         self._begin()
         self._store: Store | None = open_store()
         try:
@@ -146,19 +80,21 @@ class Ledger:
         self._marking = Lock()
         self._turns = Turns(self._do_all)
         self._answering: dict[int, Signal] = {}
+        self._pending: dict[int, tuple[Row, str]] = {}
+        """Outcomes that could not be stored when they were there. They are stored before anything else is charged."""
 
     @contextmanager
     def charge(self, request: Request, key: str | None = None) -> Iterator[Charge]:
         """Charge a release before it happens; when the body begins, the charge is durable.
 
         The same question under the same policy, version and account gives `kept`, at no cost; while it is being
-        answered elsewhere, this waits for that answer. Leaving without `settle` marks the charge as failed; it stays
-        charged. With a `key`, an attempt that was cut off is taken up again where its release was stored, and refused
-        as `answer_lost` where it was not.
+        answered elsewhere, this waits for that answer. Leaving without `settle` refunds nothing: the charge stays, and
+        whoever asks the same takes it up, with the same `key`, another one or none. An attempt that failed after it
+        drew noise is not taken up, but refused as `answer_lost`.
         """
         _require_key(key)
         for text in (request.account, request.question, request.sql, request.version, request.receipt, key or ""):
-            _require_storable(text)
+            require_storable(text)
         charge = self._charged(request, key or "")
         try:
             yield charge
@@ -219,16 +155,48 @@ class Ledger:
         return min(cap.affords for cap in self._filters(account))
 
     @_failing_closed()
-    def history(self, account: str | None = None) -> tuple[Entry, ...]:
-        """Return what was charged by this account, or by all, oldest first."""
-        with self._reading().rows() as rows:
-            return entries_of(rows, account)
+    def history(
+        self, account: str | None = None, limit: int | None = None, before: int | None = None
+    ) -> tuple[Entry, ...]:
+        """Return what was charged by this account, or by all, newest first.
+
+        At most `limit` entries, of those whose sequence is below `before`; no others are read.
+        """
+        with self._writing:
+            store = self._opened()
+            state = self._state = caught_up(store, self._state)
+        page = store.charges(account, before or _NO_LIMIT, limit or _NO_LIMIT)
+        return tuple(entry_of(charge, settled, self._is_open(state, charge)) for charge, settled in page)
+
+    @_failing_closed()
+    def count_charges(self, account: str) -> int:
+        """Return how many charges an account has made."""
+        with self._writing:
+            return self._opened().count_charges(account, _NO_LIMIT)
+
+    def _is_open(self, state: State, charge: Row) -> bool:
+        """Tell whether a charge without an outcome is being answered somewhere."""
+        if charge.sequence > state.sequence:  # it came after we looked
+            return True
+        if state.unanswered.get(charge.same) != charge.sequence:
+            return False
+        with self._writing:
+            return self._is_answered(charge.sequence)
 
     @_failing_closed()
     def settled(self, receipt: str, account: str | None = None) -> Entry | None:
         """Return the entry with this receipt and its release, by this account or by any; no other is read."""
         found = self._reading().settled(receipt) if receipt.isprintable() else None
-        return None if found is None else next(iter(entries_of(found, account)), None)
+        if found is None or account not in (None, found[0].account):
+            return None
+        return entry_of(*found, being_answered=False)
+
+    @_failing_closed()
+    def stored(self, account: str, question: str, version: str) -> str | None:
+        """Return the release of a question that an account has paid for; None where there is none."""
+        with self._writing:
+            row = self._opened().answer(same_question(account, question, version))
+        return None if row is None or row.content == FAILED_AFTER_NOISE else row.content
 
     @_failing_closed()
     def verify(self) -> Verified:
@@ -249,6 +217,8 @@ class Ledger:
 
     def close(self) -> None:
         """Let go of the ledger. Closing twice is fine; a charge that is open then stays charged."""
+        with suppress(Refusal):
+            self._store_pending()
         with self._writing:
             if not self._closed and self._store is not None:
                 self._store.close()
@@ -280,12 +250,14 @@ class Ledger:
 
     def _charged(self, request: Request, key: str) -> Charge:
         patience = monotonic() + _PATIENCE
+        ending = Ending(self._store_outcome, lambda row: self._forget(row.sequence))
         while True:
+            self._store_pending()
             match self._done(lambda book: book.reserve(request, key)):
                 case Reserved(row):
-                    return Charge(self, row, None)
+                    return Charge(row, None, ending)
                 case KeptAnswer(row, release):
-                    return Charge(self, row, release)
+                    return Charge(row, release, ending)
                 case Wait(sequence):
                     self._wait_for(sequence, patience)
                 case _:
@@ -309,20 +281,35 @@ class Ledger:
             return self._is_answered(sequence)
 
     def _is_answered(self, sequence: int) -> bool:
-        if sequence in self._answering:
-            return True
-        store = self._opened()
-        if store.claim(sequence):
-            store.disclaim(sequence)
-            return False
-        return True
+        return sequence in self._answering or self._opened().is_claimed(sequence)
 
-    def _ended(self, row: Row, task: Task) -> None:
-        """End a charge, and let those go on who wait for it."""
+    def _store_outcome(self, row: Row, outcome: str) -> None:
+        """Store the outcome of a charge, and let those go on who wait for it; where that fails, before the next charge.
+
+        The outcome is kept in memory then, and the mark with it: an attempt here or in another process would draw a
+        second noise. What is not stored was not shown.
+        """
         if row.sequence not in self._answering:  # closed, or this is the child of the process that charged
             raise unavailable("This charge belongs to another process, or its ledger was closed.")
-        self._done(task)
+        try:
+            self._done(lambda book: book.settle(row, outcome))
+        except AnswerLost:
+            self._forget(row.sequence)
+            raise
+        except BaseException:
+            self._pending[row.sequence] = row, outcome
+            if signal := self._answering.get(row.sequence):
+                signal.set()
+            raise
         self._forget(row.sequence)
+
+    def _store_pending(self) -> None:
+        """Store the outcomes that wait for the disk, or refuse."""
+        for row, outcome in list(self._pending.values()):
+            with suppress(AnswerLost):  # it was stored meanwhile
+                self._done(partial(Book.settle, charge=row, release=outcome))
+            self._pending.pop(row.sequence, None)
+            self._forget(row.sequence)
 
     def _forget(self, sequence: int) -> None:
         signal = self._answering.pop(sequence, None)
@@ -360,13 +347,16 @@ class Ledger:
             with self._writing:
                 store = self._opened()
                 with store.writing():
-                    book = Book(store, self._state, self._is_answered)
+                    book = Book(store, self._state, self._is_answered, self._max_charges)
                     for turn in turns:
                         results.append(_result(book, turn.task))
                         if isinstance(reserved := results[-1], Reserved):
-                            store.claim(reserved.row.sequence)  # before the commit shows it to other processes
-                            claimed.append(reserved.row.sequence)
-                            self._answering[reserved.row.sequence] = Signal()
+                            sequence = reserved.row.sequence
+                            if store.claim(sequence):  # before the commit shows it to other processes
+                                claimed.append(sequence)
+                                self._answering[sequence] = Signal()
+                            else:
+                                results[-1] = Wait(sequence)
                 self._state = book.state
                 whole = True
         except Refusal as refusal:
@@ -454,21 +444,6 @@ def _require_key(key: object) -> None:
             "The key is not a text, or too long.",
             f"It names one attempt, in at most {_LONGEST_KEY} characters.",
             "Give a random text, such as a UUID.",
-        )
-
-
-def _require_storable(text: str) -> None:
-    """Refuse text that not every store can hold exactly."""
-    try:
-        text.encode()
-        storable = "\0" not in text
-    except UnicodeEncodeError:
-        storable = False
-    if not storable:
-        raise BadParameter(
-            "The text holds a character that cannot be stored.",
-            "NUL and lone surrogates cannot be stored as text.",
-            "Leave them out.",
         )
 
 

@@ -27,7 +27,7 @@ def open_ledger(policy: Policy, confirm: str | None = None, expected: str = "") 
     which paid for what was answered before.
     """
     first = linked(GENESIS, _row(recorded(policy, {}, False))._replace(sequence=1, time=time_ns() // 1000))
-    ledger = Ledger(_store_of(policy.ledger, first))
+    ledger = Ledger(_store_of(policy.ledger, first), policy.budget.charges)
     try:
         _require_identity(ledger, expected)
         ledger.record(lambda book: _record(book, policy, confirm))

@@ -17,7 +17,7 @@ from sfumato.errors import Refusal
 from sfumato.ledger.chain import Row, framed
 from sfumato.ledger.damage import damaged, unavailable
 from sfumato.ledger.recorded_policy import name_of
-from sfumato.ledger.store import settled_rows
+from sfumato.ledger.store import charge_rows, settled_rows
 from sfumato.ledger.verifying import Verified, verify_rows
 
 _NAME = "sfumato_entries"
@@ -28,6 +28,11 @@ _SETTINGS = (
     "synchronous_commit = on",
     "lock_timeout = '60s'",
     "default_transaction_isolation = 'read committed'",
+)
+_IS_MARKED = (
+    "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1 "
+    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
+    "AND classid::bigint = %s AND objid::bigint = %s AND pid <> pg_backend_pid())"
 )
 _INHERITED: list[object] = []
 """Connections of a parent process: ending one here would end the parent's session, so they are kept for ever."""
@@ -49,12 +54,22 @@ class _Table:
         return f"INSERT INTO {self.name} ({_COLUMNS}) VALUES ({', '.join('%s' for _ in Row._fields)})"  # noqa: S608
 
     @property
+    def indexes(self) -> dict[str, str]:
+        """The statements that make the indexes of charges, by the names of the indexes."""
+        found = {f"{_NAME}_charges": "account, sequence", f"{_NAME}_receipts": "receipt"}
+        return {
+            f"{self.schema}.{name}": f"CREATE INDEX {name} ON {self.name} ({columns}) WHERE kind = 'charged'"
+            for name, columns in found.items()
+        }
+
+    @property
     def creation(self) -> tuple[str, ...]:
         fields = [f'"{name}" {"bigint" if name in ("time", "about") else "text"} NOT NULL' for name in Row._fields[1:]]
         return (
             f'CREATE TABLE {self.name} ("sequence" bigint PRIMARY KEY, {", ".join(fields)})',
             f"CREATE UNIQUE INDEX {_NAME}_answers ON {self.name} (same) WHERE kind = 'settled'",
             f"CREATE UNIQUE INDEX {_NAME}_keys ON {self.name} (account, key) WHERE key <> ''",
+            *self.indexes.values(),
             f"CREATE FUNCTION {self.schema}.{_NAME}_stay() RETURNS trigger LANGUAGE plpgsql AS "
             "$$ BEGIN RAISE EXCEPTION 'append only'; END $$",
             f"CREATE TRIGGER stay BEFORE UPDATE OR DELETE OR TRUNCATE ON {self.name} "
@@ -69,6 +84,8 @@ class PostgresStore:
         self._url = url
         self._connection: Any
         self._marks: Any
+        self._claimed: set[int] = set()
+        """The charges that are marked here: a new connection marks them again."""
         with _failing_closed():
             self._connect()
 
@@ -76,6 +93,12 @@ class PostgresStore:
         self._connection, self._marks = _connected(self._url), _connected(self._url)
         self._table = _table(self._connection)
         self._identity = int(_one(self._connection, "SELECT %s::regclass::oid", self._table.name))
+        for sequence in self._claimed:
+            _one(self._marks, "SELECT pg_try_advisory_lock(%s)", self._mark(sequence))
+        for name, index in self._table.indexes.items():
+            with suppress(Refusal), _failing_closed():  # a role that may not make one does without it
+                if not _one(self._connection, "SELECT to_regclass(%s) IS NOT NULL", name):
+                    self._connection.execute(index)
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -120,11 +143,20 @@ class PostgresStore:
 
     def claim(self, sequence: int) -> bool:
         with _failing_closed():
-            return bool(_one(self._marks, "SELECT pg_try_advisory_lock(%s)", self._mark(sequence)))
+            claimed = bool(_one(self._marks, "SELECT pg_try_advisory_lock(%s)", self._mark(sequence)))
+            if claimed:
+                self._claimed.add(sequence)
+            return claimed
 
     def disclaim(self, sequence: int) -> None:
+        self._claimed.discard(sequence)
         with _failing_closed():
             self._marks.execute("SELECT pg_advisory_unlock(%s)", (self._mark(sequence),))
+
+    def is_claimed(self, sequence: int) -> bool:
+        high, low = divmod(self._mark(sequence) % (1 << 64), 1 << 32)
+        with _failing_closed():
+            return bool(_one(self._marks, _IS_MARKED, high, low))
 
     def _mark(self, sequence: int) -> int:
         """Return the advisory lock of a charge. All ledgers of a database share the numbers, so they are hashed."""
@@ -142,6 +174,23 @@ class PostgresStore:
             return settled_rows(
                 lambda where, *values: connection.execute(f"{select} WHERE {where}", values), "%s", receipt
             )
+
+    def charges(self, account: str | None, before: int, limit: int) -> list[tuple[Row, Row | None]]:
+        select = self._table.select
+        with _failing_closed(), _connected(self._url) as connection:
+            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+            return charge_rows(
+                lambda where, *values: connection.execute(f"{select} WHERE {where}", values).fetchall(),
+                "%s",
+                account,
+                before,
+                limit,
+            )
+
+    def count_charges(self, account: str, limit: int) -> int:
+        statement = f"SELECT 1 FROM {self._table.name} WHERE kind = 'charged' AND account = %s LIMIT %s"  # noqa: S608
+        with _failing_closed():
+            return int(_one(self._connection, f"SELECT count(*) FROM ({statement}) AS found", account, limit))  # noqa: S608
 
     def verify(self) -> Verified:
         with (

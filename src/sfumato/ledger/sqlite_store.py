@@ -1,4 +1,4 @@
-"""Rows in a SQLite file: write-ahead log, one fsync per transaction, an anchor after each, a seal when it is closed.
+"""Rows in a SQLite file: write-ahead log, one fsync per transaction, an anchor for each, a seal when it is closed.
 
 The write-ahead log needs one fsync per commit where a rollback journal needs three, lets readers read while one
 writes, and carries a checksum in every frame. `synchronous = FULL` makes each commit durable before it returns.
@@ -11,10 +11,10 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from sfumato.errors import Refusal
-from sfumato.ledger.anchor import Anchor, digest_of, read_anchor, write_anchor
+from sfumato.ledger.anchor import Anchor, digest_of, prepare_anchor, read_anchor, write_anchor
 from sfumato.ledger.chain import Row
 from sfumato.ledger.damage import RESTORE_ANCHOR, damaged, unavailable
-from sfumato.ledger.store import settled_rows
+from sfumato.ledger.store import charge_rows, settled_rows
 from sfumato.ledger.verifying import Verified, verify_file
 from sfumato.private_files import FileLock
 
@@ -35,6 +35,11 @@ _SCHEMA = (
     "CREATE TRIGGER entries_stay BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'append only'); END",
     "CREATE TRIGGER entries_are_kept BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'append only'); END",
 )
+_INDEXES = (
+    "CREATE INDEX charges ON entries (account, sequence) WHERE kind = 'charged'",
+    "CREATE INDEX receipts ON entries (receipt) WHERE kind = 'charged'",
+)
+"""Charges are found by account and by receipt without reading others. Ledgers before 0.9.0 get them when opened."""
 _INSERT = f"INSERT INTO entries ({_COLUMNS}) VALUES ({', '.join('?' for _ in Row._fields)})"  # noqa: S608
 _SELECT = f"SELECT {_COLUMNS} FROM entries"  # noqa: S608
 _INHERITED: list[sqlite3.Connection] = []
@@ -48,6 +53,8 @@ class SqliteStore:
         self._path = path
         self._lock = FileLock(_beside(path, "lock"))
         self._changed = False
+        self._anchor_is_behind = False
+        """Whether entries may be durable that the anchor does not know. Nothing is answered then."""
         try:
             with _failing_closed(), self._lock.held():
                 self._connection = self._opened()
@@ -71,18 +78,32 @@ class SqliteStore:
             _check_anchor(connection, anchor, last)
             if not sealed and anchor is not None and last == anchor.sequence:
                 raise damaged("Its file is not the one that was closed last.")
-            if anchor is None:
-                self._anchored(connection)
+            if anchor is None or anchor.sequence < last:  # a process ended between its commit and the rename
+                write_anchor(_beside(self._path, "anchor"), _last_entry(connection))
+            self._add_indexes(connection)
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _add_indexes(self, connection: sqlite3.Connection) -> None:
+        """Give an older ledger the indexes that it lacks. They hold nothing that the rows do not say."""
+        present = {text for (text,) in connection.execute("SELECT sql FROM sqlite_schema WHERE type = 'index'")}
+        for index in _INDEXES:
+            if index not in present:
+                write_anchor(_beside(self._path, "anchor"), _last_entry(connection))  # the seal is of the file before
+                connection.execute(index)
+                self._changed = True
 
     @contextmanager
     def writing(self) -> Iterator[None]:
         with _failing_closed(), self._lock.held():
             if _identity(self._path) != self._identity:
                 raise damaged("Its file was replaced while it was in use.", "Nothing was released. Open it again.")
+            anchor = _beside(self._path, "anchor")
+            if self._anchor_is_behind:
+                write_anchor(anchor, _last_entry(self._connection))
+                self._anchor_is_behind = False
             before = self._connection.total_changes
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -90,19 +111,17 @@ class SqliteStore:
                 if self._connection.total_changes == before:
                     self._connection.execute("ROLLBACK")
                     return
+                # what can fail does so before the commit, but for the rename: that is made good before the next turn
+                aside = prepare_anchor(anchor, _last_entry(self._connection))
+                self._anchor_is_behind = True
                 self._connection.execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
             self._changed = True
-            self._anchored(self._connection)
-
-    def _anchored(self, connection: sqlite3.Connection) -> None:
-        sequence, head = connection.execute(
-            "SELECT sequence, head FROM entries ORDER BY sequence DESC LIMIT 1"
-        ).fetchone()
-        write_anchor(_beside(self._path, "anchor"), Anchor(sequence, head))
+            aside.replace(anchor)
+            self._anchor_is_behind = False
 
     def last(self) -> int:
         with _failing_closed():
@@ -144,6 +163,10 @@ class SqliteStore:
         with _failing_closed():
             self._lock.unmark(sequence)
 
+    def is_claimed(self, sequence: int) -> bool:
+        with _failing_closed():
+            return self._lock.is_marked(sequence)
+
     @contextmanager
     def rows(self) -> Iterator[Iterator[Row]]:
         with (
@@ -159,6 +182,25 @@ class SqliteStore:
             return settled_rows(
                 lambda where, *values: connection.execute(f"{_SELECT} WHERE {where}", values), "?", receipt
             )
+
+    def charges(self, account: str | None, before: int, limit: int) -> list[tuple[Row, Row | None]]:
+        with _failing_closed(), closing(sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True)) as connection:
+            connection.execute("BEGIN")
+            return charge_rows(
+                lambda where, *values: connection.execute(f"{_SELECT} WHERE {where}", values).fetchall(),
+                "?",
+                account,
+                before,
+                limit,
+            )
+
+    def count_charges(self, account: str, limit: int) -> int:
+        with _failing_closed():
+            found = self._connection.execute(
+                "SELECT count(*) FROM (SELECT 1 FROM entries WHERE kind = 'charged' AND account = ? LIMIT ?)",
+                (account, limit),
+            )
+            return int(found.fetchone()[0])
 
     def verify(self) -> Verified:
         return verify_file(self._path)
@@ -218,7 +260,7 @@ def _build(aside: Path, first: Row) -> None:
         connection.execute(f"PRAGMA application_id = {APPLICATION}")
         connection.execute(f"PRAGMA user_version = {FORMAT}")
         connection.execute("BEGIN")
-        for statement in _SCHEMA:
+        for statement in (*_SCHEMA, *_INDEXES):
             connection.execute(statement)
         connection.execute(_INSERT, first)
         connection.execute("COMMIT")
@@ -242,6 +284,10 @@ def _require_built(aside: Path, first: Row) -> None:
 
 def _beside(path: Path, ending: str) -> Path:
     return path.with_name(f"{path.name}.{ending}")
+
+
+def _last_entry(connection: sqlite3.Connection) -> Anchor:
+    return Anchor(*connection.execute("SELECT sequence, head FROM entries ORDER BY sequence DESC LIMIT 1").fetchone())
 
 
 def _identity(path: Path) -> tuple[int, int]:
@@ -276,7 +322,7 @@ def _check_form(connection: sqlite3.Connection) -> None:
         )
     found = {text for (text,) in connection.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")}
     mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
-    if found != set(_SCHEMA) or mode != "wal":
+    if found - set(_INDEXES) != set(_SCHEMA) or mode != "wal":
         raise damaged("Its tables are not those of a ledger.")
 
 

@@ -11,8 +11,8 @@ from sfumato.ledger.verifying import Verified
 class Store(Protocol):
     """An append-only table of rows with one writer at a time, whoever else has it open.
 
-    All methods but `rows`, `settled` and `verify` are called by one thread at a time. Whatever goes wrong leaves as a
-    Refusal.
+    All methods but `rows`, `charges`, `settled` and `verify` are called by one thread at a time. Whatever goes wrong
+    leaves as a Refusal.
     """
 
     def writing(self) -> AbstractContextManager[None]:
@@ -51,11 +51,23 @@ class Store(Protocol):
     def disclaim(self, sequence: int) -> None:
         """Take back the mark."""
 
+    def is_claimed(self, sequence: int) -> bool:
+        """Tell whether somebody else has marked a charge; this handle's own marks are not seen."""
+
+    def count_charges(self, account: str, limit: int) -> int:
+        """Return the number of charges of an account, or `limit` where there are more."""
+
     def rows(self) -> AbstractContextManager[Iterator[Row]]:
         """Give all rows as of one moment, without waiting for the writer."""
 
     def settled(self, receipt: str) -> tuple[Row, Row] | None:
         """Return the charge of a receipt with its release, if it has one; without waiting for the writer."""
+
+    def charges(self, account: str | None, before: int, limit: int) -> list[tuple[Row, Row | None]]:
+        """Return the last charges before a sequence, newest first, each with its release if it has one.
+
+        Those of one account, or of all for None. The writer is not waited for.
+        """
 
     def verify(self) -> Verified:
         """Have the second reader check everything."""
@@ -74,3 +86,16 @@ def settled_rows(select: Callable[..., Iterable[Any]], value: str, receipt: str)
             if row.about == charge.sequence:
                 return charge, row
     return None
+
+
+def charge_rows(
+    select: Callable[..., Iterable[Any]], value: str, account: str | None, before: int, limit: int
+) -> list[tuple[Row, Row | None]]:
+    """Return a page of charges, newest first, each with its release; `select` and `value` are as in `settled_rows`."""
+    whose, given = ("", ()) if account is None else (f" AND account = {value}", (account,))
+    page = f"kind = '{RowKind.CHARGED}'{whose} AND sequence < {value} ORDER BY sequence DESC LIMIT {value}"
+    found: list[tuple[Row, Row | None]] = []
+    for charge in map(Row._make, select(page, *given, before, limit)):
+        ends = map(Row._make, select(f"kind = '{RowKind.SETTLED}' AND same = {value}", charge.same))
+        found.append((charge, next((row for row in ends if row.about == charge.sequence), None)))
+    return found

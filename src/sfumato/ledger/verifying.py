@@ -141,7 +141,7 @@ def verify_file(path: Path) -> Verified:
 def _verify_file(path: Path, known: tuple[int, str, str | None] | None) -> Verified:
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, isolation_level=None)) as connection:
         connection.execute("BEGIN")
-        if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+        if connection.execute("PRAGMA integrity_check(1)").fetchone()[0] != "ok":  # the indexes, too
             raise _damaged("Its pages do not hold together.")
         return verify_rows(connection.execute(f"SELECT {_COLUMNS} FROM entries ORDER BY sequence"), known)  # noqa: S608
 

@@ -41,7 +41,7 @@ class Shuffled:
 
     def __post_init__(self) -> None:
         read_epsilon(self)
-        object.__setattr__(self, "reports", integer(self.reports, "reports", 1))
+        object.__setattr__(self, "reports", integer(self.reports, "reports", 2))
 
     def delta_after(self, epsilon: object) -> float:
         """Return a delta, rounded up, for which the shuffled reports are (epsilon, delta)-DP."""

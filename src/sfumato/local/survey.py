@@ -105,7 +105,7 @@ class Survey:
 
     def _price(self) -> str:
         epsilon = self.oracle.epsilon
-        shuffled = Shuffled(epsilon, self.people).epsilon_at(_DELTA)
+        shuffled = Shuffled(epsilon, self.people).epsilon_at(_DELTA) if self.people > 1 else float(epsilon)
         central = Laplace(1, 1 / epsilon, Neighbours.ADD_REMOVE).margin(Fraction(CONFIDENCE))
         local = self.oracle.margin(CONFIDENCE, self.people) * self.people
         return (

@@ -7,17 +7,20 @@ Theorem: one person moves the histogram by `whole`, in L1, and what is measured 
 Proof: proofs/chosen_caps.md
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import lcm
 
 from sfumato.accounting.event import Neighbours
 from sfumato.analysis.private_query import Contribution, Group
-from sfumato.language.scalar import Operator, Scalar, walk
+from sfumato.language.facts import Kind
+from sfumato.language.lower_logic import all_true, present
+from sfumato.language.scalar import Operator, Scalar
 from sfumato.planning.aggregates.averaged import Averaged
 from sfumato.planning.aggregates.chosen_bounds import chosen_rows, has_chosen_bounds, is_plain, rank_of
 from sfumato.planning.aggregates.counted import Counted
+from sfumato.planning.aggregates.others import PAIR
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.aggregates.summed import Summed
 from sfumato.planning.measurements import Measurement, Needs
@@ -32,8 +35,20 @@ from sfumato.sensitivity.norms import Sensitivity
 OF_ONE, OF_MANY = Fraction(1, 5), Fraction(1, 10)
 """The part of the price that finds a level: of a single number, and of tables, where noise weighs more than bias."""
 PEOPLE = "people"
-_PLAIN = frozenset({Operator.COLUMN, Operator.CONSTANT, Operator.ADD, Operator.SUBTRACT, Operator.MULTIPLY})
-"""What is NULL where its column is."""
+_STRICT = frozenset(
+    {
+        Operator.ADD,
+        Operator.SUBTRACT,
+        Operator.MULTIPLY,
+        Operator.NEGATE,
+        Operator.ABS,
+        Operator.POWER,
+        Operator.CLIPPED,
+    }
+)
+"""Operators on integers that are NULL exactly where an argument is."""
+_Rows = tuple[frozenset[Scalar], frozenset[Scalar]]
+"""Which rows count: what must be true of them, and what must not be NULL."""
 
 
 def levelled(needs: Sequence[Needs], neighbours: Neighbours) -> tuple[tuple[Needs, ...], tuple[Needs, ...]]:
@@ -44,7 +59,8 @@ def levelled(needs: Sequence[Needs], neighbours: Neighbours) -> tuple[tuple[Need
     choices: dict[object, Needs] = {}
     found = []
     for need in needs:
-        measured = [_levelled(one, need, neighbours, choices) for one in need.measurements]
+        weights = _weights(need)
+        measured = [_levelled(one, need, neighbours, choices, weights) for one in need.measurements]
         found.append(replace(need, measurements=tuple(measured)))
     return tuple(found), tuple(choices.values())
 
@@ -80,20 +96,26 @@ def _is_served(one: Measurement, choice: Measurement) -> bool:
     return one.levels is not None and choice.levels is not None and one.levels.choice == choice.levels.choice
 
 
-def _levelled(one: Measurement, need: Needs, neighbours: Neighbours, choices: dict[object, Needs]) -> Measurement:
+def _levelled(
+    one: Measurement,
+    need: Needs,
+    neighbours: Neighbours,
+    choices: dict[object, Needs],
+    weights: Mapping[_Rows, Quantity],
+) -> Measurement:
     group, quantity = need.group, one.quantity
     if not is_plain(group) or quantity.distinct or quantity.function not in {Aggregation.COUNT, Aggregation.SUM}:
         return one
     by_rows = not _is_clipped(one, need)
-    weight = _weight(quantity, by_rows)
+    weight = weights[_rows(quantity)] if by_rows else quantity
     if by_rows and not chosen_rows(group):
         return one
     high = 1 if by_rows else quantity.arguments[0].facts.high
     amounts = amounts_to(group.contribution.rows * high)
     if amounts[-1] < FEWEST or (by_rows and group.contribution.rows < FEWEST):
         return one
-    same = unlabelled(replace(group, keys=()), (weight,))
-    key = (same.rows, same.quantities, amounts)
+    same = unlabelled(replace(group, keys=()), _conditions(quantity) if by_rows else (weight,))
+    key = (same.rows, frozenset(same.quantities), amounts)
     if key not in choices:
         choices[key] = _choice(f"choice {len(choices) + 1}", group, weight, amounts, by_rows, neighbours)
     label = choices[key].group.label
@@ -127,20 +149,66 @@ def _only_means(one: Measurement, need: Needs) -> bool:
     return not apart and not any(isinstance(each, Counted | Summed) for each in made)
 
 
-def _weight(quantity: Quantity, by_rows: bool) -> Quantity:
-    """Return what a person's rows are ordered by to fill a level: values, or one for each row that counts."""
-    if not by_rows:
-        return quantity
-    counted = tuple(_nullable(argument) for argument in quantity.arguments if argument.facts.nullable)
-    return Aggregate(Aggregation.COUNT, counted, where=quantity.where)
+def _weights(need: Needs) -> dict[_Rows, Quantity]:
+    """Return what fills the levels of everything that is measured of the same rows: one count for all of it.
+
+    So all parts of a number lose the same rows, whatever its sums are sums of.  Proof: proofs/chosen_caps.md, 8
+    """
+    found: dict[_Rows, Quantity] = {}
+    counts = [one.quantity for one in need.measurements if one.quantity.function is Aggregation.COUNT]
+    for quantity in (*counts, *(one.quantity for one in need.measurements)):
+        if not quantity.distinct and quantity.function in {Aggregation.COUNT, Aggregation.SUM}:
+            found.setdefault(_rows(quantity), _row_count(quantity))
+    return found
 
 
-def _nullable(argument: Scalar) -> Scalar:
-    """Return the column that an argument is NULL with, where it is one; else the argument."""
-    parts = list(walk(argument))
-    columns = {part for part in parts if part.operator is Operator.COLUMN}
-    plain = len(columns) == 1 and all(part.operator in _PLAIN for part in parts)
-    return columns.pop() if plain else argument
+def _rows(quantity: Quantity) -> _Rows:
+    """Return which rows count for a quantity, however it is written."""
+    conditions = list(_conjuncts(quantity.where))
+    presences = [part for part in conditions if _is_presence(part)]
+    nullable = [part.arguments[0].arguments[0] for part in presences] + list(quantity.arguments)
+    return (
+        frozenset(part for part in conditions if part not in presences),
+        frozenset(base for part in nullable for base in _null_with(part)),
+    )
+
+
+def _row_count(quantity: Quantity) -> Quantity:
+    """Return the count of the rows that count for a quantity."""
+    bases = sorted({base for part in quantity.arguments for base in _null_with(part)}, key=repr)
+    where = [*_conjuncts(quantity.where), *map(present, bases[1:])]
+    condition = quantity.where if len(bases) < PAIR else all_true(where) if len(where) > 1 else where[0]
+    return Aggregate(Aggregation.COUNT, tuple(bases[:1]), where=condition)
+
+
+def _conditions(quantity: Quantity) -> tuple[Quantity, ...]:
+    """Return what decides which rows count, as counts: groups of other labels are compared by them."""
+    conditions, bases = _rows(quantity)
+    present_ones: list[Quantity] = [Aggregate(Aggregation.COUNT, (base,)) for base in bases]
+    true_ones: list[Quantity] = [Aggregate(Aggregation.COUNT, where=condition) for condition in conditions]
+    return (*present_ones, *true_ones)
+
+
+def _conjuncts(where: Scalar | None) -> Iterator[Scalar]:
+    if where is not None and where.operator is Operator.AND:
+        for argument in where.arguments:
+            yield from _conjuncts(argument)
+    elif where is not None:
+        yield where
+
+
+def _is_presence(condition: Scalar) -> bool:
+    return condition.operator is Operator.NOT and condition.arguments[0].operator is Operator.IS_NULL
+
+
+def _null_with(argument: Scalar) -> frozenset[Scalar]:
+    """Return scalars of which one is NULL exactly where the argument is; nothing where it never is."""
+    if not argument.facts.nullable:
+        return frozenset()
+    parts = [part for part in argument.arguments if part.facts.nullable]
+    if argument.operator in _STRICT and argument.facts.kind is Kind.INTEGER and parts:
+        return frozenset(base for part in parts for base in _null_with(part))
+    return frozenset({argument})
 
 
 def _choice(

@@ -35,6 +35,7 @@ def limits_note(made: Matched, chosen: Sequence[int], mechanism: MatchedCount) -
         return f"{counted} Nobody can have more, so nothing was left out."
     added = mechanism.missed * most
     return (
-        f"{counted} {_NEVER_MORE}; it lacks values whose owners have more of them than that, all of them together. No "
-        f"margin includes that; counting twice as many values of each person would add fewer than {added:,}, with 95 %."
+        f"{counted} {_NEVER_MORE}; it lacks values whose owners have more of them than that, all of them together. The "
+        "interval reaches as far up as that may be; "
+        f"counting twice as many values of each person would add fewer than {added:,}, with 95 %."
     )

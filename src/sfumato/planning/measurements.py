@@ -10,6 +10,7 @@ from sfumato.accounting.event import Neighbours
 from sfumato.analysis.private_query import Group
 from sfumato.language.facts import Kind
 from sfumato.planning.aggregates.families import Derived, recipe_of
+from sfumato.planning.aggregates.others import Others
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.sensitivities import moves_of, of_people, of_quantity, side_of
 from sfumato.planning.tiers import ClippedTotal, Levels
@@ -115,7 +116,8 @@ def needs_of(group: Group, neighbours: Neighbours, *, fixed: bool = False) -> Ne
 
     With `fixed` margins are known before the data is read, wherever that is possible.
     """
-    recipes = [recipe_of(asked, group, fixed=fixed) for asked in group.asked]
+    others = Others(group.asked)
+    recipes = [recipe_of(asked, group, others, fixed=fixed) for asked in group.asked]
     importance: dict[Quantity, Fraction] = {}
     for recipe in recipes:
         for quantity, amount in recipe.quantities:

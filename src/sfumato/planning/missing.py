@@ -13,7 +13,6 @@ from sfumato.analysis.private_query import Group
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import (
     RANK,
-    Flow,
     Fold,
     Keep,
     Kept,
@@ -25,7 +24,7 @@ from sfumato.language.flow import (
     Stacked,
     Take,
     Windowed,
-    below,
+    nodes,
 )
 from sfumato.language.scalar import Operator, Scalar, columns, walk
 from sfumato.planning.aggregates.recipe import Quantity
@@ -85,10 +84,11 @@ def missing(plan: Plan, losses: CutOff | None, tail: Fraction) -> dict[Place, Mi
     a column may be computed from several measurements.
     """
     bounds = {} if losses is None else _bounds_of(plan, losses, tail)
+    choices = {group.group.label for group in plan.groups if group.is_choice}
     found = {
-        (group.group.label, one.name): (0, 0) if group.is_choice else _missing(group, one.quantity, losses, bounds)
+        (label, one.name): (0, 0) if label in choices else _missing(group, one.quantity, losses, bounds)
         for group in plan.groups
-        for one in group.measured
+        for label, one in ((group.group.label, one) for one in group.measured)
     }
     # what people have beyond a total is measured by nobody
     totals = {(group.group.label, one.name) for group in plan.groups for one in group.measured if one.total is not None}
@@ -220,7 +220,7 @@ def _rows(group: Group, losses: CutOff | None) -> _Rows | None:
     times, people = 1, False
     origins: dict[Place, Scalar] = {}
     conditions: list[Scalar] = []
-    for node in _nodes(group.rows):
+    for node in nodes(group.rows):
         match node:
             case Read():
                 reads.append(node)
@@ -254,12 +254,6 @@ def _clipped(read: Read, losses: CutOff | None) -> frozenset[str]:
         and name != RANK
         and (losses is None or facts.type in TIMES or (read.table, fold(stored)) in losses.found)
     )
-
-
-def _nodes(flow: Flow) -> Iterator[Flow]:
-    yield flow
-    for source in below(flow):
-        yield from _nodes(source)
 
 
 def _terms(quantity: Quantity, rows: _Rows) -> tuple[_Term, ...] | None:

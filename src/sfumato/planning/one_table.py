@@ -98,6 +98,7 @@ def common_tables(needs: Sequence[Needs]) -> tuple[CommonTable, ...]:
         if _is_margin(need.group)
     }
     found = []
+    curved = {place: _curved(needs[place]) for place in described}
     for rows in dict.fromkeys(one.rows for one in described.values()):
         places = [place for place, one in described.items() if one.rows == rows]
         sizes = _sizes([needs[place].group for place in places])
@@ -109,7 +110,7 @@ def common_tables(needs: Sequence[Needs]) -> tuple[CommonTable, ...]:
                 (place, Margin(needs[place].group.label, one.name, tuple(axes[key] for key in described[place].keys)))
                 for place in places
                 for one, same in zip(needs[place].measurements, described[place].quantities, strict=True)
-                if same == quantity and _is_linear(one.name, needs[place]) and _is_cut_alike(one, needs[place])
+                if same == quantity and one.name not in curved[place] and _is_cut_alike(one, needs[place])
             ]
             measured = sum(needs[place].group.cells for place, _ in members)
             worth = len({frozenset(margin.axes) for _, margin in members}) > 1
@@ -130,9 +131,9 @@ def _is_margin(group: Group) -> bool:
     return group.public_keys and group.combinations is None and free and sums and len(set(scalars)) == len(scalars)
 
 
-def _is_linear(name: str, need: Needs) -> bool:
-    """Whether all that follows from a measurement has a bar for any weighted sum of integers in its place."""
-    return all(isinstance(one, Counted | Summed | Averaged) for one in need.derived if name in one.measured)
+def _curved(need: Needs) -> set[str]:
+    """Return the measurements from which a column follows that has no bar for a weighted sum in their place."""
+    return {name for one in need.derived if not isinstance(one, Counted | Summed | Averaged) for name in one.measured}
 
 
 def _is_cut_alike(one: Measurement, need: Needs) -> bool:

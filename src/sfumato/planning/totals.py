@@ -15,7 +15,7 @@ from sfumato.planning.aggregates.summed import Summed
 from sfumato.planning.levels import at_level
 from sfumato.planning.measurements import Measurement, Needs
 from sfumato.planning.one_table import CommonTable
-from sfumato.planning.plan import GroupPlan, Measured, Plan
+from sfumato.planning.plan import Plan
 from sfumato.planning.tiers import ClippedTotal
 from sfumato.query.functions import Aggregation
 
@@ -60,8 +60,10 @@ def _total(one: Measurement, need: Needs) -> int | None:
 def total_notes(plan: Plan) -> Iterator[str]:
     """Say of each sum whose column has a total how people are bounded, and why so."""
     for group in plan.groups:
+        summed = {name for made in group.derived if isinstance(made, Summed) for name in made.measured}
         for one in group.measured:
-            most = total_of(one.quantity.arguments[0], group.group) if _is_sum(one, group) else None
+            is_sum = one.quantity.function is Aggregation.SUM and one.name in summed
+            most = total_of(one.quantity.arguments[0], group.group) if is_sum else None
             if most is None:
                 continue
             (argument,) = one.quantity.arguments
@@ -78,11 +80,6 @@ def total_notes(plan: Plan) -> Iterator[str]:
                     f"In the sum of `{name}` one person is bounded by rows and values apart, {each}, and not by the "
                     f"total of {total}: here that would need no less noise, or cannot be done."
                 )
-
-
-def _is_sum(one: Measured, group: GroupPlan) -> bool:
-    made = [made for made in group.derived if one.name in made.measured]
-    return one.quantity.function is Aggregation.SUM and any(isinstance(each, Summed) for each in made)
 
 
 def _number(amount: Fraction) -> str:

@@ -9,7 +9,7 @@ from sfumato.accounting.loss import round_up
 from sfumato.analysis.catalog import REMOVED
 from sfumato.analysis.private_query import Group
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import RANK, Flow, Fold, Marked, Pair, Read, below
+from sfumato.language.flow import RANK, Flow, Fold, Marked, Pair, Read, nodes
 from sfumato.language.scalar import Scalar, address, walk
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.missing import Missing, missing
@@ -66,7 +66,7 @@ def _left_out(groups: list[Group]) -> str:
 
 def _limits(group: Group) -> str:
     contribution = group.contribution
-    if any(isinstance(node, Fold) for node in _nodes(group.rows)):
+    if any(isinstance(node, Fold) for node in nodes(group.rows)):
         tables = dict.fromkeys((read.table, read.most or 1) for read in _private(group.rows))
         rows = " and ".join(f"{_many(most, 'row')} of {table}" for table, most in tables)
     else:
@@ -97,7 +97,7 @@ def _cuts(group: Group) -> list[str | None]:
 def _counting(group: Group, keys: tuple[Scalar, ...], most: int) -> str | None:
     """Return the question that counts people with more rows, or more combinations of keys, than this."""
     reads = list(_reads(group.rows))
-    if len(reads) != 1 or any(isinstance(node, Pair | Fold | Marked) for node in _nodes(group.rows)):
+    if len(reads) != 1 or any(isinstance(node, Pair | Fold | Marked) for node in nodes(group.rows)):
         return None
     names = [_column(scalar, reads[0]) for scalar in (group.unit, *keys)]
     known = [name for name in names if name is not None]
@@ -137,13 +137,7 @@ def _private(flow: Flow) -> Iterator[Read]:
 
 
 def _reads(flow: Flow) -> Iterator[Read]:
-    return (node for node in _nodes(flow) if isinstance(node, Read))
-
-
-def _nodes(flow: Flow) -> Iterator[Flow]:
-    yield flow
-    for source in below(flow):
-        yield from _nodes(source)
+    return (node for node in nodes(flow) if isinstance(node, Read))
 
 
 def _clipping(column: Scalar) -> str:

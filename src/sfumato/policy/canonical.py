@@ -14,6 +14,7 @@ from hashlib import sha256
 
 from sfumato.policy.columns import LENGTH
 from sfumato.policy.policy import (
+    MAX_CHARGES_PER_ACCOUNT,
     Analyst,
     Bounds,
     Column,
@@ -49,6 +50,7 @@ def canonical_text(policy: Policy) -> str:
             f"delta = {_value(policy.budget.delta)}",
             f"query_delta = {_value(policy.budget.query_delta)}",
             *_truncation(policy),
+            *_charges(policy),
             *_padding(policy),
             *_sealing(policy),
             *_csv_form(policy.csv),
@@ -126,6 +128,12 @@ def _truncation(policy: Policy) -> list[str]:
     """Form 1 is older than the key: there, nothing is spent on what was cut off."""
     spent = policy.budget.truncation
     return [] if spent is None else [f"truncation = {_value(spent)}"]
+
+
+def _charges(policy: Policy) -> list[str]:
+    """Form 1 is older than the key: there, silence means the limit that every policy has."""
+    charges = policy.budget.charges
+    return [] if charges == MAX_CHARGES_PER_ACCOUNT else [f"charges = {charges}"]
 
 
 def _sharing(policy: Policy) -> list[str]:

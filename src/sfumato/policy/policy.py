@@ -60,6 +60,10 @@ def position(value: Value) -> int | Fraction:
     return value
 
 
+MAX_CHARGES_PER_ACCOUNT = 100_000
+"""Maximum number of charges of one account, unless the policy says another: tiny prices cannot fill the disk."""
+
+
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """The least and the greatest value that counts; values beyond are clipped to them."""
@@ -198,6 +202,8 @@ class Budget:
     query_delta: Fraction
     truncation: Fraction | None = None
     """What is spent once per snapshot to say how much caps and bounds cut off; None where it is not said."""
+    charges: int = MAX_CHARGES_PER_ACCOUNT
+    """Maximum number of charges of each account."""
 
 
 @dataclass(frozen=True, slots=True)

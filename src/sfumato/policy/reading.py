@@ -16,12 +16,24 @@ from sfumato.policy.entry import Entry, check_name, choice, missing, named, numb
 from sfumato.policy.forms import CSV_KEYS, check_csv_source, read_csv_form
 from sfumato.policy.lines import key_lines
 from sfumato.policy.locations import LEDGERS, SOURCES, file_ledger, ledger_beside, read_frames, read_location
-from sfumato.policy.policy import Analyst, Budget, CsvForm, Location, Policy, Refresh, Sealing, Sharing, Table
+from sfumato.policy.policy import (
+    MAX_CHARGES_PER_ACCOUNT,
+    Analyst,
+    Budget,
+    CsvForm,
+    Location,
+    Policy,
+    Refresh,
+    Sealing,
+    Sharing,
+    Table,
+)
 from sfumato.policy.sealing import SEALED_KEYS, read_sealing
 from sfumato.policy.tables import MOST_TABLES, TABLE_KEYS, read_tables
 
 LARGEST_FILE = 2**20
 MOST_ANALYSTS = 10_000
+_MAX_CHARGES = 10**9
 NAMELESS = "dataset"
 """The name of a dict without one; a file without one is called after itself."""
 TOP_KEYS = (
@@ -38,7 +50,7 @@ TOP_KEYS = (
     "tables",
     "analysts",
 )
-BUDGET_KEYS = ("epsilon", "delta", "query_delta", "truncation")
+BUDGET_KEYS = ("epsilon", "delta", "query_delta", "truncation", "charges")
 ANALYST_KEYS = ("epsilon", "delta")
 KEYS = (
     *TOP_KEYS,
@@ -288,8 +300,9 @@ def _budget(entry: Entry) -> Budget:
         )
     delta = _delta(keys["delta"])
     truncation = _truncation(keys["truncation"], epsilon) if "truncation" in keys else None
+    charges = _charges(keys["charges"]) if "charges" in keys else MAX_CHARGES_PER_ACCOUNT
     if "query_delta" not in keys:
-        return Budget(epsilon, delta, delta / _QUERIES, truncation)
+        return Budget(epsilon, delta, delta / _QUERIES, truncation, charges)
     query_delta = _delta(keys["query_delta"])
     if query_delta > delta:
         raise refuse(
@@ -298,7 +311,19 @@ def _budget(entry: Entry) -> Budget:
             "No query could then be answered.",
             "Write less than budget.delta, or leave it out: then it is a thousandth of it.",
         )
-    return Budget(epsilon, delta, query_delta, truncation)
+    return Budget(epsilon, delta, query_delta, truncation, charges)
+
+
+def _charges(entry: Entry) -> int:
+    value = entry.value
+    if type(value) is int and 1 <= value <= _MAX_CHARGES:
+        return value
+    raise refuse(
+        entry,
+        f"is {shown(value)}.",
+        f"It is the maximum number of charges of each account, from 1 to {_MAX_CHARGES:,}.",
+        "Write an integer, for example charges = 10000, or leave it out.",
+    )
 
 
 def _check_nothing_chosen(keys: dict[str, Entry], budget: Budget, tables: tuple[Table, ...]) -> None:

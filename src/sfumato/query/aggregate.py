@@ -1,7 +1,7 @@
 """An aggregate: the one record of it, from the text of a question to what is measured."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Generic, TypeVar
 
@@ -24,6 +24,18 @@ class Aggregate(Generic[Part]):
     distinct: bool = False
     where: Part | None = None
     parameters: tuple[Fraction, ...] = ()
+    _hash: int | None = field(default=None, init=False, compare=False, repr=False)
+
+    def __hash__(self) -> int:
+        """Return the hash; it is computed once, because a measurement of many quantiles has many parameters."""
+        if self._hash is None:
+            parts = (self.function, self.arguments, self.distinct, self.where, self.parameters)
+            object.__setattr__(self, "_hash", hash(parts))
+        return self._hash  # type: ignore[return-value]
+
+    def __reduce__(self) -> tuple[type["Aggregate[Part]"], tuple[object, ...]]:
+        """Pickle without the hash: hashes of texts differ between processes."""
+        return type(self), (self.function, self.arguments, self.distinct, self.where, self.parameters)
 
     @property
     def argument(self) -> Part | None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 from sfumato.errors import BadParameter, shown
 from sfumato.exact import decimal_rational
@@ -40,7 +41,8 @@ def bind(parameters: object) -> Bindings | None:
 
 
 def literal_of(value: object, name: str) -> Literal:
-    """Return a Python value as a literal: exact, within the limits that a literal in the text has."""
+    """Return a value of Python, NumPy or pandas as a literal: exact, within the limits that one in the text has."""
+    value = _plain(value, name)
     match value:
         case None:
             return Literal(None, Type.NULL)
@@ -64,6 +66,34 @@ def literal_of(value: object, name: str) -> Literal:
         f"A value is an integer of 64 bits, a decimal, a boolean, a date, a timestamp, or a text of at most "
         f"{LONGEST_VALUE} characters, none of which is a control character.",
     )
+
+
+def _plain(value: object, name: str) -> object:
+    """Return a value of NumPy or pandas as Python's own; NaT and NA are NULL. Neither library is imported for it."""
+    kind = type(value)
+    if kind.__name__ in {"NaTType", "NAType"}:
+        return None
+    if isinstance(value, datetime):
+        if getattr(value, "nanosecond", 0):
+            raise _refused(name, value, "A timestamp has microseconds, and no finer part.")
+        return value if kind is datetime else _as_datetime(value)
+    given: Any = value
+    if kind.__module__ != "numpy" or not hasattr(given, "dtype") or given.ndim:
+        return value
+    if given.dtype.kind != "M":
+        return value if given.dtype.kind in "mVO" else given.item()
+    if given != given:
+        return None
+    unit = str(given.dtype).removeprefix("datetime64[").removesuffix("]")
+    found = given.astype("datetime64[D]" if unit in {"Y", "M", "W", "D"} else "datetime64[us]")
+    if found != given or not isinstance(plain := found.item(), date):
+        raise _refused(name, value, "A timestamp has microseconds and no finer part, in the years 1 to 9999.")
+    return plain
+
+
+def _as_datetime(value: datetime) -> datetime:
+    parts = (value.year, value.month, value.day, value.hour, value.minute, value.second, value.microsecond)
+    return datetime(*parts, tzinfo=value.tzinfo)
 
 
 def _decimal(value: float | Decimal | Fraction, name: str) -> Fraction:

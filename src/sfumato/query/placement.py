@@ -27,28 +27,33 @@ from sfumato.query.relation import (
 def filtered(relation: Relation, conditions: tuple[Expression, ...]) -> Relation:
     """Return the relation restricted by all conditions, each where it belongs."""
     above: list[Expression] = []
-    for condition in conditions:
-        for part in conjuncts(condition):
-            placed = _place(relation, part, frozenset(sources(part)))
-            if placed is None:
-                above.append(part)
-            else:
-                relation = placed
+    parts = [part for condition in conditions for part in conjuncts(condition)]
+    if not _has_join(relation):
+        return Filter(relation, conjunction(tuple(parts))) if parts else relation
+    offered = labels(relation)
+    for part in parts:
+        used = frozenset(sources(part))
+        placed = _place(relation, part, used) if used <= offered else None
+        if placed is None:
+            above.append(part)
+        else:
+            relation = placed
     return Filter(relation, conjunction(tuple(above))) if above else relation
 
 
 def _place(relation: Relation, condition: Expression, used: frozenset[str]) -> Relation | None:
-    """Return the relation with the condition in a join that needs it, or None if none does."""
-    if not used or not used <= labels(relation):  # a subquery may look at the rows around it: that comes above
-        return None
+    """Return the relation with the condition in a join that needs it, or None if none does.
+
+    The relation offers every label that is used: a subquery may look at the rows around it, and that comes above.
+    """
     if isinstance(relation, Mark):
-        left = _place(relation.left, condition, used)
+        left = _place(relation.left, condition, used) if relation.label not in used else None
         return None if left is None else replace(relation, left=left)
     if not isinstance(relation, Join):
         return None
-    right = labels(relation.right)
-    if relation.kind is JoinKind.FULL:
+    if not used or relation.kind is JoinKind.FULL:
         return None  # either side may be absent there
+    right = labels(relation.right)
     if not used & right:
         left = _place(relation.left, condition, used)
         return None if left is None else replace(relation, left=left)
@@ -61,14 +66,26 @@ def _place(relation: Relation, condition: Expression, used: frozenset[str]) -> R
     return replace(relation, condition=conjunction(both))
 
 
+def _has_join(relation: Relation) -> bool:
+    while isinstance(relation, Mark):
+        relation = relation.left
+    return isinstance(relation, Join)
+
+
 def labels(relation: Relation) -> frozenset[str]:
     """Return the labels whose columns the relation offers."""
-    match relation:
-        case Join(_, left, right):
-            return labels(left) | labels(right)
-        case Filter(source) | Sort(source) | Limit(source):
-            return labels(source)
-        case Window(source, label) | Mark(source, _, label):
-            return labels(source) | {label}
-        case Scan() | Values() | GroupBy() | Project() | Stack():
-            return frozenset({relation.label})
+    found: set[str] = set()
+    waiting = [relation]
+    while waiting:
+        node = waiting.pop()
+        match node:
+            case Join(_, left, right):
+                waiting += (left, right)
+            case Filter(source) | Sort(source) | Limit(source):
+                waiting.append(source)
+            case Window(source, label) | Mark(source, _, label):
+                found.add(label)
+                waiting.append(source)
+            case Scan() | Values() | GroupBy() | Project() | Stack():
+                found.add(node.label)
+    return frozenset(found)

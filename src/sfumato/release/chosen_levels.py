@@ -15,6 +15,7 @@ import numpy as np
 
 from sfumato.engines.aggregates import GroupAggregates
 from sfumato.mechanisms.laplace import Laplace
+from sfumato.planning.aggregates.averaged import Averaged
 from sfumato.planning.best_margins import mean_variance
 from sfumato.planning.cut_off import CutOff
 from sfumato.planning.levels import PEOPLE, histogram_of, unit_of, widths_of
@@ -155,6 +156,11 @@ def is_completed(group: GroupPlan, one: Measured, plan: Plan) -> bool:
     return all(
         (margin.label, margin.name) != (group.group.label, one.name) for each in plan.tables for margin in each.margins
     )
+
+
+def is_completed_apart(made: Averaged, measured: Sequence[Measured]) -> bool:
+    """Whether the sum of an average is clipped, so that sum and count lose other rows, and each is completed alone."""
+    return any(one.name == made.total and one.levels is not None and not one.levels.by_rows for one in measured)
 
 
 def completions(plan: Plan, groups: Sequence[NoisyGroup]) -> dict[Place, tuple[int, ...]]:

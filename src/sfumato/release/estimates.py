@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from sfumato.planning.aggregates.averaged import Averaged
 from sfumato.planning.aggregates.counted import Counted
 from sfumato.planning.aggregates.summed import Summed
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.release.aggregates.families import point
 from sfumato.release.bars.noise_law import Floats
-from sfumato.release.chosen_levels import completions
+from sfumato.release.chosen_levels import completions, is_completed_apart
 from sfumato.release.decode import EngineValue
 from sfumato.release.noisy import Noisy, NoisyGroup, integers
 from sfumato.release.one_table import AgreedMargin, shown_cells
@@ -31,7 +32,8 @@ def _estimated(
 ) -> dict[str, list[EngineValue]]:
     """Return the table of one group; measurements that were made consistent come from there.
 
-    Counts and sums are completed by what is added; what is divided by each other lacks the same rows.
+    Counts and sums are completed by what is added; what is divided by each other lacks the same rows, unless the sum
+    is clipped: then its rows are not those of the count, and each is completed.
     """
     shown = shown_cells(noisy)
     table: dict[str, list[EngineValue]] = {
@@ -46,7 +48,8 @@ def _estimated(
         for name, values in measured.items()
     }
     for derived in group.derived:
-        column = point(derived, group, whole if isinstance(derived, Counted | Summed) else measured)
+        apart = isinstance(derived, Averaged) and is_completed_apart(derived, group.measured)
+        column = point(derived, group, whole if apart or isinstance(derived, Counted | Summed) else measured)
         table[derived.name] = nulled(column) if column.dtype == np.float64 else list(map(int, column.tolist()))
     return table
 

@@ -20,8 +20,8 @@ from sfumato.release.chosen_levels import ABOVE, is_completed
 from sfumato.release.noisy import Noisy, integers
 
 SELECTED = (
-    "Cells were chosen by their noisy values (HAVING, or ORDER BY with LIMIT): each interval holds for its cell, but "
-    "among chosen cells high or low noise is over-represented."
+    "Cells were chosen by their noisy values (HAVING, or ORDER BY with LIMIT), among which high or low noise is "
+    "over-represented. Intervals are wider for that: all of a column hold together at their level."
 )
 
 _FOUND = re.compile(

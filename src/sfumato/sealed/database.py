@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from sfumato.database import Database
 from sfumato.errors import BadParameter, WrongKey, shown
+from sfumato.ledger.history import HISTORY_PAGE
 from sfumato.ledger.ledger import Budget, Entry, Verified
 from sfumato.planning.quote import Quote
 from sfumato.policy.accounts import account_of
@@ -83,9 +84,9 @@ class SealedDatabase:
         """Return what this account may spend in all, what it has spent and what is left."""
         return self._database.budget()
 
-    def history(self) -> tuple[Entry, ...]:
-        """Return what was charged to this account, oldest first; the padded sizes are among it."""
-        return self._database.history()
+    def history(self, limit: object = HISTORY_PAGE, before: object = None) -> tuple[Entry, ...]:
+        """Return what was charged to this account, newest first; the padded sizes are among it."""
+        return self._database.history(limit, before)
 
     def verify(self) -> Verified:
         """Replay the ledger's hash chain and its sums with the second reader, or refuse."""

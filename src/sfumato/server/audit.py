@@ -2,20 +2,34 @@
 
 A line says when, by which way and from where, which account, what was wanted and what came of it. The text of a
 question is not in it: the ledger has it for those that were charged.
+
+Requests of accounts with a grant are evidence: a log that has grown is set aside under the next number, and none is
+ever removed or written over. Requests without a grant go to a log of their own, which is bounded in size and rate.
+Nobody without a grant can erase a line of evidence, or fill the disk.
 """
 
 import json
 import os
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
+from time import monotonic
 
 from sfumato.errors import LedgerUnavailable
 from sfumato.policy.policy import Policy
+from sfumato.private_files import locked
+from sfumato.server.pace import AddressBuckets, Pace
 from sfumato.server.places import beside
 
 LARGEST = 64 << 20
-"""A log of so many bytes is set aside as .1, in place of the one before it."""
+"""A log of so many bytes is set aside as .1, .2, and so on."""
+MAX_ANONYMOUS_BYTES = 4 << 20
+"""The anonymous log of so many bytes is set aside as .1, in place of the one before it."""
+ANONYMOUS_LINES_PER_SECOND, ANONYMOUS_BURST = 2.0, 60.0
+"""Lines about one address without a grant; more are counted, not written."""
+ALL_ANONYMOUS_LINES_PER_SECOND, ALL_ANONYMOUS_BURST = 50.0, 1000.0
+"""Lines about all addresses without a grant."""
 _LONGEST = 200
 
 
@@ -24,14 +38,18 @@ def audit_path(policy: Policy, file: Path | None = None) -> Path:
     return beside(policy, "audit", file)
 
 
+def anonymous_path(audit: Path) -> Path:
+    """Return where the log of requests without a grant lies: beside the audit log."""
+    return audit.with_name(f"{audit.name}.anonymous")
+
+
 class Audit:
     """The log of one dataset. Several servers may write the same file."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._writing = Lock()
-        self._descriptor = -1
-        self._inode = 0
+    def __init__(self, path: Path, clock: Callable[[], float] = monotonic) -> None:
+        self._evidence = _Log(path, LARGEST, keeps_all=True)
+        self._anonymous = _Log(anonymous_path(path), MAX_ANONYMOUS_BYTES, keeps_all=False)
+        self._rate = _AnonymousRate(clock)
 
     def write(
         self, channel: str, address: str, account: str | None, verb: str, outcome: str, receipt: str | None = None
@@ -47,43 +65,104 @@ class Audit:
         }
         if receipt is not None:
             entry["receipt"] = receipt
-        self._append(f"{json.dumps(entry)}\n".encode())
+        if account is None:
+            self._write_anonymous(address, entry)
+        elif not self._evidence.append(_line(entry)):
+            raise LedgerUnavailable(
+                "The audit log cannot be written.",
+                "Every request is recorded, and what cannot be recorded is not answered.",
+                "Ask the owner to look at the disk; asking again is free if it was charged.",
+            )
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._evidence.close()
+        self._anonymous.close()
+
+    def _write_anonymous(self, address: str, entry: dict[str, object]) -> None:
+        """Add a line about somebody without a grant, if the rate allows it. Nobody depends on it."""
+        allowed, unwritten = self._rate.take(address)
+        if allowed:
+            self._anonymous.append(_line(entry | {"unwritten": unwritten} if unwritten else entry))
+
+
+class _AnonymousRate:
+    """Decides which requests without a grant are written down, and counts the others."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._deciding = Lock()
+        self._per_address = AddressBuckets(ANONYMOUS_LINES_PER_SECOND, ANONYMOUS_BURST, clock)
+        self._all = Pace(ALL_ANONYMOUS_LINES_PER_SECOND, ALL_ANONYMOUS_BURST, clock)
+        self._unwritten = 0
+
+    def take(self, address: str) -> tuple[bool, int]:
+        """Tell whether a line is written, and how many were not since the last one."""
+        with self._deciding:
+            if not (self._per_address.take_now(address) and self._all.take_now()):
+                self._unwritten += 1
+                return False, 0
+            unwritten, self._unwritten = self._unwritten, 0
+            return True, unwritten
+
+
+class _Log:
+    """One file that grows at its end; lines of several servers stay whole."""
+
+    def __init__(self, path: Path, max_bytes: int, *, keeps_all: bool) -> None:
+        self._path = path
+        self._max_bytes = max_bytes
+        self._keeps_all = keeps_all
+        self._writing = Lock()
+        self._descriptor = -1
+        self._inode = 0
+
+    def append(self, line: bytes) -> bool:
+        """Add a line; say whether it could be written."""
+        with self._writing:
+            try:
+                return os.write(self._opened(), line) == len(line)
+            except OSError:
+                self._let_go()  # the system's words hold the path
+                return False
 
     def close(self) -> None:
         """Let go of the file."""
         with self._writing:
             self._let_go()
 
-    def _append(self, line: bytes) -> None:
-        with self._writing:
-            try:
-                os.write(self._opened(), line)  # one write at the end of the file: lines of several servers stay whole
-                return
-            except OSError:
-                self._let_go()  # the system's words hold the path
-        raise LedgerUnavailable(
-            "The audit log cannot be written.",
-            "Every request is recorded, and what cannot be recorded is not answered.",
-            "Ask the owner to look at the disk; asking again is free if it was charged.",
-        )
-
     def _opened(self) -> int:
         if self._descriptor >= 0:
             status = os.fstat(self._descriptor)
-            if status.st_nlink and status.st_size < LARGEST and _inode(self._path) == self._inode:
+            if status.st_nlink and status.st_size < self._max_bytes and _inode(self._path) == self._inode:
                 return self._descriptor
-            if _inode(self._path) == self._inode and status.st_size >= LARGEST:
-                os.replace(self._path, self._path.with_name(f"{self._path.name}.1"))
+            if status.st_size >= self._max_bytes:
+                self._set_aside()
             self._let_go()
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         self._descriptor = os.open(self._path, flags, 0o600)
         self._inode = os.fstat(self._descriptor).st_ino
         return self._descriptor
 
+    def _set_aside(self) -> None:
+        with locked(self._path.with_name(f"{self._path.name}.lock"), wait=True):
+            if _inode(self._path) == self._inode:  # another server may have done it
+                os.rename(self._path, self._aside())
+
+    def _aside(self) -> Path:
+        """Return the name for a log that has grown: the first number that is free, where all are kept."""
+        number = 1
+        while self._keeps_all and os.path.lexists(self._path.with_name(f"{self._path.name}.{number}")):
+            number += 1
+        return self._path.with_name(f"{self._path.name}.{number}")
+
     def _let_go(self) -> None:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def _line(entry: dict[str, object]) -> bytes:
+    return f"{json.dumps(entry)}\n".encode()
 
 
 def _inode(path: Path) -> int:

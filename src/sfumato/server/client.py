@@ -13,6 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from sfumato.errors import BadParameter, LedgerUnavailable, Speaker, shown
 from sfumato.exact import integer, typed_rational, typed_share
+from sfumato.ledger.history import HISTORY_PAGE, page_of
 from sfumato.ledger.ledger import Budget, Entry
 from sfumato.planning.quote import Quote
 from sfumato.randomness.identity import fresh_id
@@ -132,9 +133,14 @@ class RemoteDatabase:
         """Return what this account may spend in all, what it has spent and what is left."""
         return budget_of(self._fetch("GET", "/budget"))
 
-    def history(self) -> tuple[Entry, ...]:
-        """Return what was charged to this account, oldest first; `reopen` has the answers."""
-        return tuple(charge_of(one) for one in self._fetch("GET", "/history"))
+    def history(self, limit: object = HISTORY_PAGE, before: object = None) -> tuple[Entry, ...]:
+        """Return what was charged to this account, newest first; `reopen` has the answers.
+
+        At most `limit` entries; `before` is the sequence of an entry, and only older ones are returned.
+        """
+        most, older = page_of(limit, before)
+        path = f"/history?limit={most}" + ("" if older is None else f"&before={older}")
+        return tuple(charge_of(one) for one in self._fetch("GET", path))
 
     def tables(self) -> dict[str, Any]:
         """Return tables and columns with bounds and keys."""

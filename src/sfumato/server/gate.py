@@ -1,23 +1,24 @@
 """The gate: what somebody who was let in may do, whichever protocol they speak.
 
-Questions run in worker threads, of which one account gets a part, so that a slow one holds up nobody else. Whoever
-stops waiting for a question does not undo it: it is charged, its answer is kept, and asking again is free. With
-`padding` in the policy every reply, refusals included, leaves at a multiple of that time after it was asked for.
+Questions run in worker threads that accounts share fairly, so that a slow one holds up nobody else. Whoever stops
+waiting for a question does not undo it: it is charged, its answer is kept, and asking again is free. With `padding` in
+the policy everything that can be observed of a request moves at multiples of that time: see `padding`.
 """
 
 import asyncio
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
-from math import ceil
-from time import monotonic, sleep
+from time import monotonic
 from typing import TypeVar
 
 from sfumato.analysis.catalog import Catalog
 from sfumato.database import Database
 from sfumato.errors import Busy, FreeLimit, NotGranted, Refusal, StillAnswering, Stopping
+from sfumato.ledger.history import HISTORY_PAGE
 from sfumato.ledger.ledger import Budget, Entry, Verified
 from sfumato.planning.quote import Quote
 from sfumato.policy.policy import Policy, fold
@@ -25,6 +26,8 @@ from sfumato.release.release import Release
 from sfumato.server.audit import Audit
 from sfumato.server.grants import Grant, Grants
 from sfumato.server.pace import Pace
+from sfumato.server.padding import PaddingClock, TimePadding
+from sfumato.server.scheduling import FairPool
 from sfumato.server.watch import PolicyWatch
 
 T = TypeVar("T")
@@ -35,8 +38,8 @@ MOST_ROWS = 100_000
 _KEPT_ANSWERS, _KEPT_ROWS = 256, 1000
 """So many answers, of at most so many rows, are at hand without the ledger."""
 _LONGEST_KEY = 200
-_EXACTLY = 0.005
-"""For so many seconds before a padded reply leaves, a thread waits instead of the loop."""
+_GLANCE = 0.01
+"""Seconds between two looks at what still runs while the server stops."""
 _Question = tuple[str, str, bytes]
 """Account, snapshot, and a digest of text and price: who sends long ones fills no memory with them."""
 
@@ -57,6 +60,11 @@ class Caller:
         """Whose budget it is; empty for the owner."""
         return self.grant.account
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether this is a further step of an HTTP request that was begun before: its first one may be charged."""
+        return self.channel != "postgresql" and bool(self.recorded)
+
 
 @dataclass(frozen=True, slots=True)
 class GateLimits:
@@ -69,7 +77,7 @@ class GateLimits:
     waiting: int = 512
     """So many requests of one account may wait."""
     seconds: float = 120.0
-    """So long is anybody made to wait."""
+    """So long is anybody made to wait, for a thread and for the answer."""
     settling: float = 8.0
     """So long running questions may take to settle when the server is stopped."""
 
@@ -84,16 +92,6 @@ class AccountState:
     charges: int
 
 
-@dataclass(slots=True)
-class _Room:
-    """One account's share of the threads."""
-
-    questions: asyncio.Semaphore
-    others: asyncio.Semaphore
-    pace: Pace
-    waiting: int = 0
-
-
 class Gate:
     """One dataset, open to those whom its owner granted access. It belongs to one event loop."""
 
@@ -104,24 +102,26 @@ class Gate:
         audit: Audit,
         watch: PolicyWatch | None = None,
         limits: GateLimits | None = None,
+        clock: PaddingClock | None = None,
     ) -> None:
         self.policy: Policy = database.policy
+        self._padding = TimePadding(self.policy.padding, clock)
         self.grants = grants
         self.audit = audit
         self._owner = database
         database.timing = self.timing
         self._watch = watch
         self._limits = limits or GateLimits()
-        self._quantum = None if self.policy.padding is None else float(self.policy.padding)
-        self._questions = ThreadPoolExecutor(self._limits.questions, "question")
-        self._others = ThreadPoolExecutor(self._limits.others, "other")
-        self._rooms: dict[str, _Room] = {}
+        self._questions = FairPool(self._limits.questions, "question", self._limits.waiting)
+        self._others = FairPool(self._limits.others, "other", self._limits.waiting)
+        self._paces: dict[str, Pace] = {}
         self._databases: dict[str, Database] = {}
         self._answers: dict[_Question, Release] = {}
         """The last answers that were charged, oldest first."""
         self._keys: dict[tuple[str, str], _Question] = {}
         """Which attempts the last keys named."""
-        self._running: set[Future[object]] = set()
+        self._in_flight = 0
+        """Requests whose reply has not left."""
         self._stopping = False
 
     async def ask(
@@ -176,9 +176,19 @@ class Gate:
         """Return what the caller's account may spend, has spent and has left."""
         return await self._served(caller, "budget", self.database(caller).budget)
 
-    async def history(self, caller: Caller) -> tuple[Entry, ...]:
-        """Return what was charged to the caller's account."""
-        return await self._served(caller, "history", self.database(caller).history)
+    async def history(self, caller: Caller, limit: object = HISTORY_PAGE, before: object = None) -> tuple[Entry, ...]:
+        """Return what was charged to the caller's account, newest first; with padding, at rounded times."""
+
+        def page() -> tuple[Entry, ...]:
+            entries = self.database(caller).history(limit, before)
+            return tuple(replace(entry, time=self._padding.round_time(entry.time)) for entry in entries)
+
+        return await self._served(caller, "history", page)
+
+    async def entry(self, caller: Caller, receipt: str) -> Entry | None:
+        """Return the charge of the caller's account that a receipt belongs to; None where another account paid."""
+        found = await self._served(caller, "history", partial(self.database(caller).entry, receipt))
+        return None if found is None else replace(found, time=self._padding.round_time(found.time))
 
     async def release(self, caller: Caller, receipt: str) -> Release:
         """Return an answer that the caller's account was given before; free."""
@@ -207,12 +217,18 @@ class Gate:
         found = []
         for analyst in self.policy.analysts:
             with self._owner.as_analyst(analyst.name) as seen:
-                found.append(AccountState(analyst.name, fold(analyst.name), seen.budget(), len(seen.history())))
+                found.append(AccountState(analyst.name, fold(analyst.name), seen.budget(), seen.charges()))
         return tuple(found)
 
     async def work(self, caller: Caller, work: Callable[[], T]) -> T:
         """Do something with an answer that has left already, such as writing it as bytes, in a thread."""
-        return await self._in_thread(self._room(caller.account), work, False)
+        with self._counted():
+            return await self._in_thread(caller.account, work, False)
+
+    @property
+    def stopping(self) -> bool:
+        """Whether nothing new is begun."""
+        return self._stopping
 
     @property
     def catalog(self) -> Catalog:
@@ -221,6 +237,8 @@ class Gate:
 
     def database(self, caller: Caller) -> Database:
         """Return the dataset as the caller's account sees it: one copy and one ledger for all."""
+        if self._stopping and not caller.goes_on:
+            raise Stopping()  # it may be closed already
         if not caller.account:
             return self._owner
         if caller.account not in self._databases:
@@ -230,27 +248,19 @@ class Gate:
     @property
     def timing(self) -> str:
         """The timing mode, as receipts say it."""
-        return "none" if self.policy.padding is None else f"padded to multiples of {self.policy.padding} s"
-
-    async def padded(self, arrived: float) -> None:
-        """Wait until a multiple of the policy's padding has passed since `arrived`, of the loop's clock.
-
-        The loop wakes up whole milliseconds after it began to wait, and so would say within which part of one an answer
-        was ready: a thread waits for the last few of them, to the microsecond.
-        """
-        if self._quantum is not None:
-            now = monotonic()
-            end = arrived + max(1, ceil((now - arrived) / self._quantum)) * self._quantum
-            await asyncio.sleep(end - now - _EXACTLY)
-            await asyncio.to_thread(_wait_until, end)
+        return self._padding.timing
 
     async def stop(self) -> bool:
         """Begin nothing new, let running questions settle, and say whether all have."""
         self._stopping = True
-        running = [asyncio.wrap_future(one) for one in self._running]
-        late = (await asyncio.wait(running, timeout=self._limits.settling))[1] if running else set()
-        for pool in (self._questions, self._others):
-            pool.shutdown(wait=False, cancel_futures=True)
+        self._questions.refuse_waiting(Stopping)
+        pools = (self._questions, self._others)
+        end = monotonic() + self._limits.settling
+        while monotonic() < end and (self._in_flight or not all(pool.is_idle for pool in pools)):
+            await asyncio.sleep(_GLANCE)
+        late = not all(pool.is_idle for pool in pools)
+        for pool in pools:
+            pool.shutdown()
         if not late:
             for database in (*self._databases.values(), self._owner):
                 database.close()
@@ -261,68 +271,62 @@ class Gate:
         self, caller: Caller, verb: str, action: Callable[[], T], charged: bool = False, known: T | None = None
     ) -> T:
         """Do one thing for a caller: admitted, at their pace, in a thread unless it is known, padded, on record."""
-        arrived = asyncio.get_running_loop().time()
-        result: T | None = known
-        refusal: Refusal | None = None
+        with self._counted():
+            return await self._served_now(caller, verb, action, charged, known)
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Count a request that a stopping server lets finish."""
+        self._in_flight += 1
         try:
-            self._admit(caller)
-            room = self._room(caller.account)
-            await room.pace.wait()
-            if known is None:
-                result = await self._in_thread(room, action, charged)
-        except Refusal as refused:
-            refusal = refused
+            yield
+        finally:
+            self._in_flight -= 1
+
+    async def _served_now(
+        self, caller: Caller, verb: str, action: Callable[[], T], charged: bool, known: T | None
+    ) -> T:
+        arrival = self._padding.arrival()
+        result: T | None = known
+        failure: Exception | None = None
+        try:
+            try:
+                self._admit(caller)
+                await self._paces.setdefault(caller.account, Pace()).wait()
+                if known is None:
+                    padded = self._padding.padded(arrival, action)
+                    result = await self._in_thread(caller.account, padded, charged)
+            except Exception as error:  # whatever it is, it leaves when an answer would
+                failure = error
+                arrival.has_waited &= not isinstance(error, Busy | StillAnswering)
+            await self._padding.leave(arrival)
         except asyncio.CancelledError:
             self.audit.write(caller.channel, caller.address, caller.account, verb, "cancelled")
             raise
-        receipt = result.receipt.id if isinstance(result, Release) else None
-        outcome = "ok" if refusal is None else refusal.code
-        self.audit.write(caller.channel, caller.address, caller.account, verb, outcome, receipt)
-        caller.recorded.add(verb)
-        await self.padded(arrived)
-        if refusal is not None:
-            raise refusal
-        return result  # type: ignore[return-value]  # there is a refusal, or a result
+        if failure is None or isinstance(failure, Refusal):
+            receipt = result.receipt.id if isinstance(result, Release) else None
+            outcome = "ok" if failure is None else failure.code
+            self.audit.write(caller.channel, caller.address, caller.account, verb, outcome, receipt)
+            caller.recorded.add(verb)
+        if failure is not None:
+            raise failure
+        return result  # type: ignore[return-value]  # there is a failure, or a result
 
     def _admit(self, caller: Caller) -> None:
-        if self._stopping:
+        if self._stopping and not caller.goes_on:
             raise Stopping()
         if not self.grants.stands(caller.grant):
             raise NotGranted()
         if self._watch is not None:
             self._watch.check()
 
-    async def _in_thread(self, room: _Room, action: Callable[[], T], charged: bool) -> T:
-        share, pool = (room.questions, self._questions) if charged else (room.others, self._others)
-        if share.locked() and room.waiting >= self._limits.waiting:
-            raise _busy()
-        waits = share.locked()
-        room.waiting += waits
-        try:
-            async with asyncio.timeout(self._limits.seconds):
-                await share.acquire()
-        except TimeoutError:
-            raise _busy() from None
-        finally:
-            room.waiting -= waits
-        return await self._result(self._begun(pool, action, share), charged)
-
-    def _begun(self, pool: ThreadPoolExecutor, action: Callable[[], T], share: asyncio.Semaphore) -> Future[T]:
-        """Begin in a thread; the account has its share back when the thread has ended, whoever still waits."""
-        loop = asyncio.get_running_loop()
-        if self._stopping:
-            share.release()
+    async def _in_thread(self, account: str, action: Callable[[], T], charged: bool) -> T:
+        if charged and self._stopping:
             raise Stopping()
-        future = pool.submit(action)
-        self._running.add(future)  # type: ignore[arg-type]
-
-        def ended(done: "Future[T]") -> None:
-            self._running.discard(done)
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(share.release)
-
-        future.add_done_callback(ended)
-        return future
+        future = (self._questions if charged else self._others).submit(account, action)
+        if future is None:
+            raise Stopping() if self._stopping else _busy()
+        return await self._result(future, charged)
 
     async def _result(self, future: Future[T], charged: bool) -> T:
         waited = asyncio.wrap_future(future)
@@ -341,16 +345,6 @@ class Gate:
             "Nobody is made to wait longer. The question goes on; what it has been charged stays charged.",
             "Ask the same again later: if it was charged, its answer is kept and costs nothing then.",
         )
-
-    def _room(self, account: str) -> _Room:
-        if account not in self._rooms:
-            questions, others = max(1, self._limits.questions // 2), max(1, self._limits.others // 2)
-            self._rooms[account] = _Room(asyncio.Semaphore(questions), asyncio.Semaphore(others), Pace())
-        return self._rooms[account]
-
-
-def _wait_until(end: float) -> None:
-    sleep(max(0.0, end - monotonic()))
 
 
 def _shorten(kept: dict[K, V], most: int) -> None:

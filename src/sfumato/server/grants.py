@@ -24,7 +24,7 @@ from sfumato.policy.policy import Policy, fold
 from sfumato.private_files import FileLock, write_whole
 from sfumato.randomness.source import Source, read_exactly, system_source
 from sfumato.server.places import beside
-from sfumato.server.scram import ITERATIONS, SALT_BYTES, Verifier, make_verifier
+from sfumato.server.scram import ITERATIONS, Verifier, make_verifier, no_verifier, salt_of
 
 OWNER = ""
 """The account of the dataset itself: its owner's."""
@@ -80,9 +80,9 @@ class Grants:
         """Draw a token and a password for an account, in place of those before. `OWNER` is the owner's own."""
         account = self._account(name)
         made = Secrets(self._drawn(_TOKEN), self._drawn(_PASSWORD))
-        verifier = make_verifier(made.password, read_exactly(self._source, SALT_BYTES))
 
         def add(secret: bytes, grants: dict[str, Grant]) -> None:
+            verifier = make_verifier(made.password, salt_of(secret, account))
             identity, now = read_exactly(self._source, 16).hex(), datetime.now(UTC).isoformat(timespec="seconds")
             grants[account] = Grant(account, identity, _digest(secret, made.token), verifier, now)
 
@@ -112,14 +112,14 @@ class Grants:
     def of_user(self, user: str) -> tuple[Verifier, Grant | None]:
         """Return what a password is checked against, and the grant if it fits; None for a user whom nobody admits.
 
-        Whoever is unknown, was revoked or never granted gets a verifier whose salt is always the same for that name,
-        and which no password fits. The owner's grant has no user name.
+        A user who is unknown, was revoked or never granted gets a verifier that no password fits. Its salt is that of
+        the folded name, as a grant's is: neither spelling, nor a grant, nor its end changes it. The owner's grant has
+        no user name.
         """
         kept = self._current()
         account = fold(user)
         found = kept.grants.get(account) if account != OWNER and self._is_named(account) else None
-        drawn = hmac.digest(kept.secret, b"user " + user.encode("utf-8", "surrogatepass"), "sha512")
-        nobody = Verifier(drawn[:SALT_BYTES], ITERATIONS, drawn[32:], drawn[16:48])
+        nobody = no_verifier(kept.secret, account)
         return (nobody, None) if found is None else (found.verifier, found)
 
     def stands(self, grant: Grant) -> bool:

@@ -11,13 +11,28 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sfumato.errors import BadRequest, EngineFailed, MethodNotAllowed, NotFound, Refusal, Speaker, WrongMediaType
+from sfumato.errors import (
+    BadRequest,
+    Busy,
+    EngineFailed,
+    MethodNotAllowed,
+    NotFound,
+    Refusal,
+    Speaker,
+    Stopping,
+    WrongMediaType,
+)
+from sfumato.server.connections import Connection, Connections
 from sfumato.server.gate import Caller, Gate
 from sfumato.server.origins import Origins
+from sfumato.server.pace import AddressBuckets
+from sfumato.server.proxies import TrustedProxies
+from sfumato.server.quota import ByteQuota
 from sfumato.server.reading import LARGEST
 from sfumato.server.replies import refusal_reply
-from sfumato.server.requests import address_of, too_large
+from sfumato.server.requests import address_of, authenticate, too_large
 from sfumato.server.routes import ROUTES
+from sfumato.server.sessions import Sessions
 from sfumato.server.statuses import SPEAKER
 
 _POLICY = (
@@ -36,31 +51,57 @@ _HEADERS = (
 _DRAINED = 256 << 20
 _DRAINING = 20.0
 """So many bytes, for so many seconds, are read and thrown away after a refusal, so that the client reads it."""
+_ANONYMOUS_DRAINED = 2 << 20
+_ANONYMOUS_DRAINING = 5.0
+"""The same where nobody has logged in."""
+_LONGEST_TURN = 2.0
+"""Seconds that a request without a grant waits for its turn; after that it is refused."""
 
 
-def make_app(gate: Gate, origins: Origins, pages: Sequence[BaseRoute] = ()) -> "Door":
+def make_app(
+    gate: Gate,
+    origins: Origins,
+    pages: Sequence[BaseRoute] = (),
+    connections: Connections | None = None,
+    proxies: TrustedProxies | None = None,
+) -> "Door":
     """Return the application: the pages for programs, and others."""
-    return Door(Router([*ROUTES, *pages], redirect_slashes=False), gate, origins)
+    router = Router([*ROUTES, *pages], redirect_slashes=False)
+    return Door(router, gate, origins, connections or Connections(), proxies or TrustedProxies())
 
 
 class Door:
     """Refuses what cannot be meant for this server before it is read; no failure leaves with its own words."""
 
-    def __init__(self, app: ASGIApp, gate: Gate, origins: Origins) -> None:
+    def __init__(
+        self, app: ASGIApp, gate: Gate, origins: Origins, connections: Connections, proxies: TrustedProxies
+    ) -> None:
         self._app = app
         self._gate = gate
         self._origins = origins
+        self._connections = connections
+        self._proxies = proxies
+        limits = connections.limits
+        self._sessions = Sessions(gate.grants)
+        self._quota = ByteQuota(limits.body_bytes, limits.body_bytes_per_account)
+        self._anonymous = AddressBuckets(limits.anonymous_requests_per_second, limits.anonymous_burst)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] != "http":
             return
         scope["app"] = self  # the router then raises what it refuses
-        scope["gate"] = self._gate
+        scope["gate"], scope["sessions"] = self._gate, self._sessions
+        scope["quota"], scope["limits"] = self._quota, self._connections.limits
         received, sent = _Received(receive), _Sent(send)
         request = Request(scope, received)
+        scope["address"] = self._address(request)
         try:
-            self._check(request)
+            self._check(request, sent)
+            received.account = authenticate(request)
+            self._note_login(scope.get("connection"), received.account)
+            if received.account is None:
+                await self._wait_turn(scope["address"])
             await self._app(scope, received, sent)
         except Refusal as refusal:
             await self._refuse(scope, refusal, received, sent)
@@ -73,13 +114,59 @@ class Door:
             scope["outcome"] = f"failed: {_where(failure)}"
             await self._refuse(scope, _failed(), received, sent)
         finally:
+            if "held" in scope:
+                self._quota.give_back(*scope["held"])
             self._record(scope, request, sent.status)
 
-    def _check(self, request: Request) -> None:
+    def _address(self, request: Request) -> str:
+        peer = request.client.host if request.client else ""
+        return self._proxies.client_address(peer, request.headers.getlist("x-forwarded-for"))
+
+    def _note_login(self, connection: Connection | None, account: str | None) -> None:
+        """Count the connection for the account, or as one on which nobody has logged in."""
+        if connection is None:
+            return
+        if account is None:
+            self._connections.log_out(connection)
+        elif not self._connections.log_in(connection, account):
+            raise Busy(
+                "Too many connections are open.",
+                "An account has a limited number of them, and so has the server.",
+                "Nothing was charged. Close some, or send several requests over one connection.",
+            )
+
+    async def _wait_turn(self, address: str) -> None:
+        """Have a request without a grant wait for the turn of its address."""
+        bucket = self._anonymous.of(address)
+        seconds = bucket.take()
+        if seconds > _LONGEST_TURN:
+            bucket.give_back()
+            raise Busy(
+                "Too many requests without a valid token come from this address.",
+                "They are limited, so that nobody else has to wait.",
+                "Nothing was charged. Wait a moment, and check the token.",
+            )
+        if seconds:
+            await asyncio.sleep(seconds)
+
+    def _check(self, request: Request, sent: "_Sent") -> None:
         headers = request.headers
+        if self._gate.stopping:
+            sent.closes = True
+            raise Stopping()
+        if "transfer-encoding" in headers and (
+            "content-length" in headers or request.scope.get("http_version") == "1.0"
+        ):
+            sent.closes = True  # a proxy before this server may see another end of this request
+            raise BadRequest(
+                "The length of the request is said in two ways.",
+                "Content-Length beside Transfer-Encoding could hide a second request in its body.",
+                "Send one of them, in HTTP/1.1.",
+            )
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
         host = hosts[0] if len(hosts) == 1 else None
         self._origins.check(host, " ".join(origins) if origins else None)
+        request.scope["scheme"] = self._origins.scheme_for(host or "")
         if any(one.strip().lower() != "identity" for one in headers.getlist("content-encoding")):
             raise WrongMediaType(
                 "The request is compressed.", "Bodies are read as they are.", "Leave Content-Encoding out."
@@ -118,6 +205,8 @@ class _Received:
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
         self._ended = False
+        self.account: str | None = None
+        """Who has logged in."""
 
     async def __call__(self) -> Message:
         message = await self._receive()
@@ -127,9 +216,11 @@ class _Received:
     async def drain(self) -> None:
         """Read what the client still sends and throw it away, within bounds: else it never reads the refusal."""
         seen = 0
+        known = self.account is not None
+        most, seconds = (_DRAINED, _DRAINING) if known else (_ANONYMOUS_DRAINED, _ANONYMOUS_DRAINING)
         try:
-            async with asyncio.timeout(_DRAINING):
-                while not self._ended and seen < _DRAINED:
+            async with asyncio.timeout(seconds):
+                while not self._ended and seen < most:
                     seen += len((await self()).get("body", b""))
         except TimeoutError:
             return
@@ -141,6 +232,8 @@ class _Sent:
     def __init__(self, send: Send) -> None:
         self._send = send
         self.status = 0
+        self.closes = False
+        """Whether the connection ends with this reply."""
         self.allowed = ""
         """The methods that a page takes, where it was asked for by another."""
 
@@ -151,6 +244,8 @@ class _Sent:
             more = [(name, value) for name, value in _HEADERS if name not in present]
             if self.allowed:
                 more.append((b"allow", self.allowed.encode()))
+            if self.closes:
+                more.append((b"connection", b"close"))
             message = {**message, "headers": [*message["headers"], *more]}
         await self._send(message)
 

@@ -138,6 +138,18 @@ def _operation(
 
 def description() -> Schema:
     """Return the description; it is the same for every dataset."""
+    page = [
+        {
+            "name": name,
+            "in": "query",
+            "description": said,
+            "schema": {"type": "integer", "minimum": 1, **most},
+        }
+        for name, said, most in (
+            ("limit", "How many entries; 100 where none is said.", {"maximum": 1000}),
+            ("before", "The sequence of an entry: older ones are listed.", {}),
+        )
+    ]
     key: Schema = {
         "name": "Idempotency-Key",
         "in": "header",
@@ -167,7 +179,7 @@ def description() -> Schema:
             "/ask_all": {"post": together},
             "/explain": {"post": _operation("The price and the margins; free.", "Quote", body="ExplainedQuestion")},
             "/budget": {"get": _operation("What may be spent, was, and is left.", "Budget")},
-            "/history": {"get": _operation("What was charged, oldest first.", "History")},
+            "/history": {"get": _operation("What was charged, newest first.", "History", parameters=page)},
             "/tables": {"get": _operation("Tables and columns, bounds and keys.", "Tables")},
             "/releases/{receipt}": {"get": release},
             "/health": {"get": _operation("Whether the server answers.", "Health", open_to_all=True)},

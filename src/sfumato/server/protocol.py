@@ -1,6 +1,7 @@
 """HTTP/1.1 on a connection, with what uvicorn leaves out: an end to waiting, and refusals as JSON."""
 
 import asyncio
+from dataclasses import dataclass
 from typing import Any
 
 import h11
@@ -8,27 +9,55 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sfumato.errors import BadRequest
 from sfumato.release.showing.harmless import to_json
+from sfumato.server.connections import Connection, Connections
 from sfumato.server.statuses import refusal_document
 
-SECONDS = 20.0
-"""So long may the head of a request take, and so long may nothing of a reply be taken: who only waits is let go."""
 _REFUSED = BadRequest("This is no HTTP request.", "It cannot be read.", "Send HTTP/1.1.")
 
 
-class Protocol(H11Protocol):
-    """One connection."""
+@dataclass(frozen=True, slots=True)
+class _Unread:
+    """How much of a reply waits to be taken, and since when it is so much."""
 
+    size: int
+    since: float
+
+    @classmethod
+    def seen(cls, before: "_Unread | None", size: int, now: float) -> "_Unread":
+        """Return what is known now: a client that took something begins anew."""
+        return before if before is not None and size and size == before.size else cls(size, now)
+
+
+def protocol_over(connections: Connections) -> "type[Protocol]":
+    """Return the protocol for the connections of one server."""
+    return type("CountedProtocol", (Protocol,), {"counted": connections})
+
+
+class Protocol(H11Protocol):
+    """One connection. It ends when headers stay incomplete, and when the client takes nothing of a reply."""
+
+    counted: Connections
+    """The connections of the server, with its limits."""
+    _connection: Connection | None = None
     _looking: asyncio.TimerHandle | None = None
     _since: float | None = None
     """When the head of a request began that is not complete yet."""
-    _unread: tuple[int, float] = (0, 0.0)
-    """How much of a reply waits to be taken, and since when it is so much."""
+    _unread: "_Unread | None" = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the head of a request."""
         super().connection_made(transport)
+        self._connection = self.counted.of(transport)
+        self.app = self._with_connection(self.app)
         self._since = self.loop.time()
-        self._looking = self.loop.call_later(SECONDS, self._look)
+        self._looking = self.loop.call_later(self.counted.limits.header_seconds, self._look)
+
+    def _with_connection(self, app: Any) -> Any:
+        async def called(scope: Any, receive: Any, send: Any) -> None:
+            scope["connection"] = self._connection
+            await app(scope, receive, send)
+
+        return called
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no longer."""
@@ -47,15 +76,15 @@ class Protocol(H11Protocol):
 
     def _look(self) -> None:
         """Close a connection whose request never became one, or whose reply nobody takes; else look again later."""
+        seconds = self.counted.limits.header_seconds
         now, waiting = self.loop.time(), self.transport.get_write_buffer_size()
-        if not waiting or waiting != self._unread[0]:
-            self._unread = (waiting, now)
+        self._unread = _Unread.seen(self._unread, waiting, now)
         if self.transport.is_closing() and not waiting:
             return
-        if (self._since is not None and now - self._since >= SECONDS) or now - self._unread[1] >= SECONDS:
+        if (self._since is not None and now - self._since >= seconds) or now - self._unread.since >= seconds:
             self.transport.abort()
         else:
-            self._looking = self.loop.call_later(SECONDS / 2, self._look)
+            self._looking = self.loop.call_later(seconds / 2, self._look)
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no HTTP, in the form of all refusals."""

@@ -4,12 +4,12 @@ import asyncio
 
 from starlette.requests import Request
 
-from sfumato.errors import BadRequest, BodyTooLarge, NotGranted, WrongMediaType
+from sfumato.errors import BadRequest, BodyTooLarge, Busy, NotGranted, WrongMediaType
 from sfumato.server.gate import Caller, Gate
+from sfumato.server.limits import ServerLimits
+from sfumato.server.quota import ByteQuota
 from sfumato.server.reading import LARGEST
-
-SECONDS = 30.0
-"""So long may a body take."""
+from sfumato.server.sessions import Sessions
 
 
 def gate_of(request: Request) -> Gate:
@@ -18,26 +18,46 @@ def gate_of(request: Request) -> Gate:
     return gate
 
 
+def sessions_of(request: Request) -> Sessions:
+    """Return the console's sessions."""
+    sessions: Sessions = request.scope["sessions"]
+    return sessions
+
+
 def address_of(request: Request) -> str:
-    """Return where the request came from."""
-    return request.client.host if request.client else ""
+    """Return where the request came from: the client's address, as far as a trusted proxy says it."""
+    return str(request.scope.get("address", ""))
 
 
-def caller_of(request: Request) -> Caller:
-    """Return whoever the bearer token of a request lets in, or refuse."""
+def cookie_name(request: Request) -> str:
+    """Return the name of the console's cookie: of this port alone, because cookies do not tell ports apart.
+
+    With TLS its prefix has browsers refuse it from any other host.
+    """
+    server = request.scope.get("server") or ("", 0)
+    return f"{'__Host-' if request.url.scheme == 'https' else ''}sfumato-{server[1]}"
+
+
+def authenticate(request: Request) -> str | None:
+    """Note who sent a request, by its token and by its console session; return the account, None for a stranger."""
     given = request.headers.getlist("authorization")
     scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
-    if scheme.lower() != "bearer" or not token:
-        raise NotGranted()
-    return let_in(request, token.strip(), "http")
+    session = request.cookies.get(cookie_name(request))
+    grants = {
+        "http": gate_of(request).grants.of_token(token.strip()) if scheme.lower() == "bearer" and token else None,
+        "console": sessions_of(request).grant_of(session) if session else None,
+    }
+    address = address_of(request)
+    callers = {channel: Caller(grant, channel, address) for channel, grant in grants.items() if grant is not None}
+    request.scope["callers"] = callers
+    return next((caller.account for caller in callers.values()), None)
 
 
-def let_in(request: Request, token: str, channel: str) -> Caller:
-    """Return whoever this token lets in, or refuse."""
-    grant = gate_of(request).grants.of_token(token)
-    if grant is None:
+def caller_of(request: Request, channel: str = "http") -> Caller:
+    """Return whoever the bearer token (or the console's session) of a request lets in, or refuse."""
+    caller: Caller | None = request.scope.get("callers", {}).get(channel)
+    if caller is None:
         raise NotGranted()
-    caller = Caller(grant, channel, address_of(request))
     request.scope["caller"] = caller  # for the audit log
     return caller
 
@@ -55,25 +75,43 @@ def require_json(request: Request) -> None:
 
 
 async def body_of(request: Request) -> bytes:
-    """Read a body of at most LARGEST bytes, in bounded time."""
+    """Read a body in bounded time: of LARGEST bytes, or of very few where nobody has logged in.
+
+    Its bytes are counted as they arrive, and held by the account until the request has ended.
+    """
+    limits: ServerLimits = request.scope["limits"]
+    quota: ByteQuota = request.scope["quota"]
+    account = next((caller.account for caller in request.scope["callers"].values()), None)
+    most = limits.login_body_bytes if account is None else LARGEST
+    if int(request.headers.get("content-length", "0")) > most:
+        raise too_large(most)
     parts: list[bytes] = []
-    size = 0
     try:
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(limits.body_seconds):
             async for part in request.stream():
-                size += len(part)
-                if size > LARGEST:
-                    raise too_large()
+                if sum(map(len, parts)) + len(part) > most:
+                    raise too_large(most)
+                if not quota.take(account, len(part)):
+                    raise _too_many_bytes()
+                request.scope["held"] = (account, request.scope.get("held", (account, 0))[1] + len(part))
                 parts.append(part)
     except TimeoutError:
         raise BadRequest(
-            "The request did not end.", f"A body is sent within {SECONDS:g} seconds.", "Send it again."
+            "The request did not end.", f"A body is sent within {limits.body_seconds:g} seconds.", "Send it again."
         ) from None
     return b"".join(parts)
 
 
-def too_large() -> BodyTooLarge:
+def too_large(most: int = LARGEST) -> BodyTooLarge:
     """Return the refusal of a body that nobody needs."""
     return BodyTooLarge(
-        "The request is too long.", f"It has more than {LARGEST:,} bytes, and no question does.", "Send a shorter one."
+        "The request is too long.", f"It has more than {most:,} bytes, and none needs them.", "Send a shorter one."
+    )
+
+
+def _too_many_bytes() -> Busy:
+    return Busy(
+        "Too many bytes were sent at once.",
+        "The server holds a limited number of bytes for the requests of one account.",
+        "Nothing was charged. Wait for the answers to earlier requests, then send this one again.",
     )

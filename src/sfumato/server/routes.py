@@ -5,6 +5,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from sfumato.errors import BadParameter, NotFound, UnknownName
+from sfumato.ledger.history import HISTORY_PAGE
 from sfumato.release.release import Release
 from sfumato.release.showing.documents import LEVEL, budget_document, quote_document
 from sfumato.release.showing.encoding import encoded
@@ -15,6 +16,9 @@ from sfumato.server.replies import MEDIA, file_reply, json_reply
 from sfumato.server.requests import body_of, caller_of, gate_of, require_json
 from sfumato.server.tables import tables_document
 from sfumato.server.travelling import answer_document, charge_document
+
+MAX_HISTORY_PAGE = 1000
+"""Maximum number of entries in one reply of /history."""
 
 
 async def ask(request: Request) -> Response:
@@ -60,9 +64,33 @@ async def budget(request: Request) -> Response:
 
 
 async def history(request: Request) -> Response:
-    """List what this account asked and was charged for, oldest first."""
-    entries = await gate_of(request).history(caller_of(request))
+    """List what this account asked and was charged for, newest first: `limit` entries older than `before`."""
+    caller = caller_of(request)
+    entries = await gate_of(request).history(caller, *history_page(request))
     return json_reply([charge_document(entry) for entry in entries])
+
+
+def history_page(request: Request) -> tuple[int, int | None]:
+    """Return which page of the history a request names."""
+    limit = _positive(request, "limit", HISTORY_PAGE) or HISTORY_PAGE
+    if limit > MAX_HISTORY_PAGE:
+        raise BadParameter(
+            f"limit = {limit} is more than {MAX_HISTORY_PAGE:,}.",
+            "A page of the history has a limit.",
+            "Ask for the next page with before = SEQUENCE of the last entry.",
+        )
+    return limit, _positive(request, "before", None)
+
+
+def _positive(request: Request, name: str, default: int | None) -> int | None:
+    given = request.query_params.getlist(name)
+    if not given:
+        return default
+    if len(given) == 1 and given[0].isascii() and given[0].isdigit() and 0 < len(given[0]) < 18 and int(given[0]):
+        return int(given[0])
+    raise BadParameter(
+        f"`{name}` is not a positive integer.", "It says which page of the history is wanted.", f"Write {name}=100."
+    )
 
 
 async def tables(request: Request) -> Response:

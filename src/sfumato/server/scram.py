@@ -29,6 +29,17 @@ def make_verifier(password: str, salt: bytes, iterations: int = ITERATIONS) -> V
     return Verifier(salt, iterations, sha256(client_key).digest(), hmac.digest(salted, b"Server Key", "sha256"))
 
 
+def salt_of(secret: bytes, account: str) -> bytes:
+    """Return the salt of an account, granted or not: the same name always has the same one, so that it says nothing."""
+    return hmac.digest(secret, b"salt " + account.encode("utf-8", "surrogatepass"), "sha256")[:SALT_BYTES]
+
+
+def no_verifier(secret: bytes, account: str) -> Verifier:
+    """Return what the password of an account without a grant is checked against; no password fits."""
+    drawn = hmac.digest(secret, b"user " + account.encode("utf-8", "surrogatepass"), "sha512")
+    return Verifier(salt_of(secret, account), ITERATIONS, drawn[32:], drawn[:32])
+
+
 def is_proof(verifier: Verifier, message: bytes, proof: bytes) -> bool:
     """Tell whether `proof` is the client's proof over the authentication message (RFC 5802, section 3)."""
     if len(proof) != len(verifier.stored_key):

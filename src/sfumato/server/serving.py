@@ -3,10 +3,10 @@
 import asyncio
 import logging
 import os
-import resource
 import shlex
 import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,17 +19,19 @@ from sfumato.errors import BadParameter
 from sfumato.policy.policy import Policy
 from sfumato.server.addresses import LOCAL, bound, is_loopback, taken, url
 from sfumato.server.audit import Audit, audit_path
+from sfumato.server.connections import Connections, ListeningSocket
 from sfumato.server.console.pages import PAGES
 from sfumato.server.gate import Gate
 from sfumato.server.grants import Grants
-from sfumato.server.http import make_app
-from sfumato.server.origins import Origins
-from sfumato.server.protocol import Protocol
+from sfumato.server.http import Door, make_app
+from sfumato.server.limits import ServerLimits, raise_file_limit
+from sfumato.server.origins import Origins, PublicUrl, read_public_url
+from sfumato.server.protocol import protocol_over
+from sfumato.server.proxies import TrustedProxies, read_proxies
 from sfumato.server.tls import Tls, read_tls
 from sfumato.server.watch import PolicyWatch
 from sfumato.server.wire.serving import start
 
-_FILES = 65_536
 _CLOSING = 1
 """Seconds that connections have to end after the last answer has settled."""
 
@@ -45,6 +47,10 @@ class ListeningPlace:
     pg_port: int = 0
     certificate: Path | None = None
     key: Path | None = None
+    public_url: str | None = None
+    """The address under which a reverse proxy shows the console."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses and networks of proxies whose X-Forwarded-For is believed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,39 +61,50 @@ class Listener:
     http: socket.socket
     pg: socket.socket
     tls: Tls | None
+    public: PublicUrl | None
+    proxies: TrustedProxies
 
 
 @contextmanager
 def listening(place: ListeningPlace) -> Iterator[Listener]:
     """Take the ports and read the certificate: what cannot work is refused before any data is opened."""
-    tls = _tls(place)
-    with bound(place.host, place.http_port) as http, bound(place.host, place.pg_port) as pg:
-        yield Listener(place, http, pg, tls)
+    tls, proxies = _tls(place), read_proxies(place.trusted_proxies)
+    public = None if place.public_url is None else read_public_url(place.public_url)
+    with _no_hangup(), bound(place.host, place.http_port) as http, bound(place.host, place.pg_port) as pg:
+        yield Listener(place, http, pg, tls, public, proxies)
 
 
-def serve(path: Path, database: Database, listener: Listener, say: Say) -> None:
+def serve(path: Path, database: Database, listener: Listener, say: Say, limits: ServerLimits | None = None) -> None:
     """Open a dataset to those who were granted access, until the process is told to stop."""
     grants = Grants(database.policy, path)
     grants.ready()
+    within = (limits or ServerLimits()).within_files(raise_file_limit())
+    connections = Connections(within, listener.proxies)
     with _silent():
-        settled = asyncio.run(_run(path, database, grants, listener, say))
+        settled = asyncio.run(_run(path, database, grants, listener, connections, say))
     if not settled:
         os._exit(0)  # a question that does not end is charged; waiting for its thread would take for ever
 
 
-async def _run(path: Path, database: Database, grants: Grants, listener: Listener, say: Say) -> bool:
+async def _run(
+    path: Path, database: Database, grants: Grants, listener: Listener, connections: Connections, say: Say
+) -> bool:
     policy, place, tls = database.policy, listener.place, listener.tls
     gate = Gate(database, grants, Audit(audit_path(policy, path)), PolicyWatch(path, policy))
     stop = asyncio.Event()
     for one in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(one, stop.set)
     ports = listener.http.getsockname()[1], listener.pg.getsockname()[1]
-    http = _http(gate, Origins("https" if tls else "http", _names(place, tls), ports[0]), tls)
-    serving = asyncio.create_task(http.serve([listener.http]))
-    listener.pg.close()  # its port is known to be free
+    origins = Origins("https" if tls else "http", _names(place, tls), ports[0], listener.public)
+    app = make_app(gate, origins, PAGES, connections, listener.proxies)
+    http_socket, pg_socket = (ListeningSocket.over(one, connections) for one in (listener.http, listener.pg))
+    http = _http(app, connections, tls)
+    serving = asyncio.create_task(http.serve([http_socket]))
     context, certificate = (tls.context, tls.certificate) if tls else (None, None)
     try:
-        wired = await start(gate, grants, policy, place.host, ports[1], context, certificate)
+        wired = await start(
+            gate, grants, policy, place.host, ports[1], context, certificate, None, connections, pg_socket
+        )
     except OSError:
         wired = None
     if wired is None:
@@ -113,19 +130,20 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _http(gate: Gate, origins: Origins, tls: Tls | None) -> _Server:
+def _http(app: Door, connections: Connections, tls: Tls | None) -> _Server:
     config = uvicorn.Config(
-        make_app(gate, origins, PAGES),
-        http=Protocol,
+        app,
+        http=protocol_over(connections),
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
         date_header=False,
-        timeout_keep_alive=30,
+        proxy_headers=False,  # uvicorn would believe everybody on this machine
+        timeout_keep_alive=connections.limits.idle_seconds,
         timeout_graceful_shutdown=_CLOSING,
-        h11_max_incomplete_event_size=32 << 10,
+        h11_max_incomplete_event_size=connections.limits.header_bytes,
     )
     config.load()
     config.ssl = tls.context if tls else None
@@ -168,11 +186,21 @@ def lines(policy: Policy, place: ListeningPlace, ports: tuple[int, int], tls: Tl
 
 
 @contextmanager
+def _no_hangup() -> Iterator[None]:
+    """Ignore SIGHUP: it would end the process in the middle of a charge."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@contextmanager
 def _silent() -> Iterator[None]:
     """Keep what libraries log to themselves: it may hold what somebody sent."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < min(hard, _FILES):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, _FILES), hard))  # one connection is one file
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

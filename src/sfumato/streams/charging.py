@@ -1,19 +1,67 @@
 """What a stream says to a ledger: one charge when it is created, and after each step how far it has come."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from fractions import Fraction
+from hashlib import sha256
+from pathlib import Path
 
 from sfumato.accounting import pure, zcdp
 from sfumato.accounting.event import Event
 from sfumato.accounting.loss import PrivacyLoss
-from sfumato.errors import BadParameter, Refusal
+from sfumato.errors import BadParameter, LedgerDamaged, LedgerUnavailable, Refusal, StreamUnavailable
 from sfumato.exact import decimal_rational
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.request import Request
-from sfumato.streams.stream_file import damaged
+from sfumato.private_files import write_whole
+from sfumato.randomness.identity import fresh_id
+from sfumato.randomness.source import system_source
+from sfumato.streams.stream_file import damaged, unavailable
 
+_ATTEMPT = ".attempt"
 _SHARE = 1000
 """The delta at which a price is told is this part of the budget's, as for questions."""
+
+
+@contextmanager
+def attempt_at(path: Path, described: Sequence[str]) -> Iterator[str]:
+    """Give the random name of the stream that is created at a path: a retry of the same stream has the same name.
+
+    The name makes the stream a question of its own. It is durable beside the path before the charge, so that after a
+    crash or a full disk the retry takes up the charge. A refusal before the charge, or success, removes it.
+    """
+    place = path.with_name(path.name + _ATTEMPT)
+    digest = sha256(json.dumps(list(described)).encode()).hexdigest()
+    try:
+        name = _known_attempt(place, digest) or fresh_id(system_source())
+        write_whole(place, f"{digest} {name}\n".encode())
+    except OSError:
+        name = ""
+    if not name:
+        raise unavailable("The folder cannot be written to.", "Nothing was charged. Check disk and rights, and retry.")
+    try:
+        yield name
+    except (LedgerDamaged, LedgerUnavailable, StreamUnavailable):
+        raise
+    except Refusal:
+        place.unlink(missing_ok=True)
+        raise
+    place.unlink(missing_ok=True)
+
+
+def forget_attempt(path: Path) -> None:
+    """Remove what a crash right after the creation has left beside a stream: its file exists, and knows its charge."""
+    with suppress(OSError):
+        path.with_name(path.name + _ATTEMPT).unlink(missing_ok=True)
+
+
+def _known_attempt(place: Path, digest: str) -> str | None:
+    """Return the name that an earlier attempt at the same stream was given."""
+    if not place.exists():
+        return None
+    known, _, name = place.read_text(encoding="ascii", errors="replace").strip().partition(" ")
+    return name if known == digest and name.isalnum() else None
 
 
 def stream_request(ledger: Ledger, account: str, name: str, words: str, event: Event) -> Request:

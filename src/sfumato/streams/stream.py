@@ -22,7 +22,7 @@ from sfumato.ledger.ledger import Ledger
 from sfumato.mechanisms.answers import integer_answers
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import Source, system_source
-from sfumato.streams.charging import require_known, stream_request
+from sfumato.streams.charging import attempt_at, forget_attempt, require_known, stream_request
 from sfumato.streams.plans import (
     FARTHEST,
     GaussianSums,
@@ -87,23 +87,28 @@ class Stream:
             raise BadParameter(
                 "The description is not a line of text.", "It is listed in the history.", "Give plain text."
             )
-        name = fresh_id(system_source())
         if ledger is None:
-            head = Head(name, known, None, words)
+            head = Head(fresh_id(system_source()), known, None, words)
             return cls(StreamFile.create(place, head_to_bytes(head)), head, None)
         require_absent(place)  # before anything is charged
-        request = stream_request(ledger, account, name, words or f"{plan_words(known)}: {known.protects}", known.event)
-        with ledger.charge(request) as charge:
-            head = Head(name, known, charge.sequence, words)
-            text = head_to_bytes(head)
-            ledger.reach(charge.sequence, 0, sha256(text).hexdigest())  # first: a file that is there can be opened
-            stream = cls(StreamFile.create(place, text), head, ledger)
-            try:
-                charge.settle(text.decode())
-            except BaseException:
-                stream.close()
-                raise
-        return stream
+        described = [ledger.identity(), account, head_to_bytes(Head("", known, None, words)).decode()]
+        with attempt_at(place, described) as name:
+            shown_as = words or f"{plan_words(known)}: {known.protects}"
+            with ledger.charge(stream_request(ledger, account, name, shown_as, known.event)) as charge:
+                if charge.kept is None:
+                    head = Head(name, known, charge.sequence, words)
+                    text = head_to_bytes(head)
+                    digest = sha256(text).hexdigest()
+                    ledger.reach(charge.sequence, 0, digest)  # first: a file that is there can be opened
+                    stream = cls(StreamFile.create(place, text), head, ledger)
+                    try:
+                        charge.settle(text.decode())
+                    except BaseException:
+                        stream.close()
+                        raise
+                    return stream
+        # the stream of that attempt was complete, and its file was removed since: this is another one
+        return cls.create(path, plan, ledger=ledger, account=account, words=words)
 
     @classmethod
     def open(cls, path: str | Path, *, ledger: Ledger | None = None) -> "Stream":
@@ -119,6 +124,7 @@ class Stream:
                 stream._accept(step_from_bytes(payload, head.plan.cells, stream._process, state))
             digests = [digest.hex() for digest in stream._digests[-2:]]
             require_known(ledger, head.charge, len(payloads), digests)
+            forget_attempt(stream_path(path))
         except BaseException:
             file.close()
             raise

@@ -179,6 +179,14 @@ def _synthesize_table(
             raise UnknownName(
                 f"The data has no column {shown(column.name)}.", "The domain names it.", "Give a column for each name."
             )
+    declared = {column.name for column in columns}
+    for name in data.keys() if hasattr(data, "keys") else ():
+        if name not in declared:
+            raise UnknownName(
+                f"The domain has no column {shown(name)}.",
+                "What a column can hold is declared in public, never read off the data.",
+                "Add it to the domain, or leave the column out of the data.",
+            )
     wanted, limit = read_wishes(rows, seconds)
     neighbours = Neighbours.ADD_REMOVE
     sizes = tuple(column.size for column in columns)

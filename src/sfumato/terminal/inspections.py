@@ -113,6 +113,13 @@ def _share(count: int, whole: int) -> str:
 
 
 def _warnings(inspected: Inspected, policy: Policy) -> Iterator[str]:
+    for table in inspected.tables:
+        if table.shared_keys:
+            yield visible(
+                f"The next snapshot will be refused. {table.shared_keys:,} values of {table.key_column} lead to more "
+                f"than one person, and tables.{table.table}.unit finds people by them. Give each value one person, or "
+                "set shared values to NULL."
+            )
     people = inspected.people
     if people and policy.budget.delta * people > 1:
         yield (

@@ -120,7 +120,7 @@ def asked_before(database: Database) -> list[str]:
     """Return the questions of the ledger, each once; what workshops measured is no question."""
     database._require_owner("see what others asked")
     found: dict[str, None] = {}
-    for entry in database._ledger.history():
+    for entry in reversed(database._ledger.history()):
         try:
             parse(entry.sql, database.catalog)
         except Refusal:

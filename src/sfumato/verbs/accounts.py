@@ -79,8 +79,10 @@ def _source_changed(policy: "Policy") -> str:
 @as_analyst
 @every_account
 @report_format
-def history(policy: Path, analyst: str | None, every: bool, form: str) -> None:
-    """List what was asked and charged, oldest first.
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="How many entries to list.")
+@click.option("--before", type=click.IntRange(1), metavar="SEQUENCE", help="List entries older than this one.")
+def history(policy: Path, analyst: str | None, every: bool, form: str, limit: int, before: int | None) -> None:
+    """List what was asked and charged, newest first.
 
     The data may be away: this reads the ledger alone.
     """
@@ -92,7 +94,7 @@ def history(policy: Path, analyst: str | None, every: bool, form: str) -> None:
 
     account = _account(read_policy(policy), analyst, every)
     with accounts(policy) as opened:
-        entries = opened.history(None if every else account)
+        entries = opened.history(None if every else account, limit, before)
         listed = [entry_document(entry) for entry in entries]
         click.echo(to_json(listed) if form == "json" else history_text(entries, whose=every))
 

@@ -54,11 +54,27 @@ def revoke(policy: Path, name: str | None, owner: bool) -> None:
 @click.option("--pg-port", type=int, default=0, help="For PostgreSQL's protocol; 0 takes any free one.")
 @click.option("--tls-cert", type=File, metavar="FILE", help="The certificate chain, in PEM.")
 @click.option("--tls-key", type=File, metavar="FILE", help="Its private key, in PEM.")
-def serve(policy: Path, host: str, http_port: int, pg_port: int, tls_cert: Path | None, tls_key: Path | None) -> None:
+@click.option("--public-url", metavar="URL", help="The address under which a reverse proxy shows the console.")
+@click.option(
+    "--trusted-proxy",
+    multiple=True,
+    metavar="ADDRESS",
+    help="A reverse proxy, or a network of them, whose X-Forwarded-For is believed; may be repeated.",
+)
+def serve(
+    policy: Path,
+    host: str,
+    http_port: int,
+    pg_port: int,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    public_url: str | None,
+    trusted_proxy: tuple[str, ...],
+) -> None:
     """Put a policy in front of people and tools.
 
     The console's address, one for psql and a Python line are printed; analysts come in by what `sfumato grant` gave
-    them. SIGTERM or Ctrl-C lets running questions settle and ends it.
+    them. SIGTERM or Ctrl-C lets running questions settle and ends it; SIGHUP changes nothing.
     """
     if find_spec("starlette") is None or find_spec("uvicorn") is None:
         raise BadParameter(
@@ -66,7 +82,7 @@ def serve(policy: Path, host: str, http_port: int, pg_port: int, tls_cert: Path 
         )
     from sfumato.server import serving
 
-    place = serving.ListeningPlace(host, http_port, pg_port, tls_cert, tls_key)
+    place = serving.ListeningPlace(host, http_port, pg_port, tls_cert, tls_key, public_url, trusted_proxy)
     with serving.listening(place) as listener, opened(policy) as database:
         serving.serve(policy, database, listener, click.echo)
 

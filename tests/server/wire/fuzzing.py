@@ -48,6 +48,15 @@ TEXTS = [
     "\x01\x02",
     "(" * 300,
     "SELECT " + "1," * 2000,
+    "SELECT pg_backend_pid(), $1::text LIKE $2::text",
+    "SELECT pg_backend_pid(), '" + "a" * 9000 + "' LIKE '%" + "a" * 9000 + "_b%'",
+    "SELECT pg_backend_pid(), btrim('" + "a" * 5000 + "', '" + "".join(map(chr, range(0x4E00, 0x4E00 + 5000))) + "')",
+    "EXECUTE s ((SELECT count(*) FROM unnest(ARRAY[1, 2]) a, unnest(ARRAY[1, 2]) b))",
+    "SELECT count(*) FROM generate_series(1, 100000) a, generate_series(1, 100000) b WHERE a + b < 0",
+    "SELECT 'a'::text * 1000000000, mod('%1000000000d'::text, 5), pg_backend_pid()",
+    "SELECT " + "c.*, " * 48 + "1 FROM pg_class c",
+    "SELECT " + "*, " * 5000 + "* FROM pg_class",
+    "SELECT g, 'some text' || g FROM generate_series(1, 5000) AS t(g)",
 ]
 
 

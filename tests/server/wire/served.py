@@ -17,9 +17,11 @@ from typing import Any, Self
 import sfumato
 from sfumato.database import Database
 from sfumato.server.audit import Audit, audit_path
+from sfumato.server.connections import Connections
 from sfumato.server.gate import Caller, Gate, GateLimits
 from sfumato.server.grants import Grants
-from sfumato.server.wire.serving import start
+from sfumato.server.wire.memory import MemoryLimits
+from sfumato.server.wire.serving import WireServer, start
 
 POLICY = """
 name = "clinic"
@@ -94,6 +96,7 @@ class Served:
     gate: Gate
     grants: Grants
     loop: asyncio.AbstractEventLoop
+    listener: WireServer
 
     @property
     def dsn(self) -> str:
@@ -133,6 +136,8 @@ def served(
     tls: ssl.SSLContext | None = None,
     certificate: bytes | None = None,
     people: range = range(200),
+    memory: MemoryLimits | None = None,
+    connections: Connections | None = None,
 ) -> Iterator[Served]:
     """Serve a fresh clinic on a free port of loopback."""
     policy = make_clinic(folder, epsilon, people)
@@ -143,9 +148,9 @@ def served(
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
 
-    async def begin() -> tuple[Gate, asyncio.Server]:
+    async def begin() -> tuple[Gate, WireServer]:
         gate = Gate(database, grants, Audit(audit_path(database.policy)), None, limits)
-        return gate, await start(gate, grants, database.policy, "127.0.0.1", 0, tls, certificate)
+        return gate, await start(gate, grants, database.policy, "127.0.0.1", 0, tls, certificate, memory, connections)
 
     async def end() -> None:
         server.close()
@@ -156,9 +161,9 @@ def served(
         await asyncio.gather(*others, return_exceptions=True)
 
     gate, server = asyncio.run_coroutine_threadsafe(begin(), loop).result(20)
-    port = server.sockets[0].getsockname()[1]
+    port = server.port
     try:
-        yield Served("127.0.0.1", port, password, database, gate, grants, loop)
+        yield Served("127.0.0.1", port, password, database, gate, grants, loop, server)
     finally:
         asyncio.run_coroutine_threadsafe(end(), loop).result(20)
         loop.call_soon_threadsafe(loop.stop)

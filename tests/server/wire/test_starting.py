@@ -59,6 +59,23 @@ def test_an_unknown_user_has_a_salt_that_never_changes(server: Served) -> None:
     assert challenge(server, "other")["s"] != first["s"]
 
 
+def test_every_spelling_of_a_name_has_one_salt_whether_it_is_known_or_not(server: Served) -> None:
+    """A salt that differs between `nobody` and `NOBODY` alone would tell that nobody is unknown."""
+    for name in ("research", "press", "nobody", "größe"):
+        salts = {challenge(server, spelled)["s"] for spelled in (name, name.upper().replace("Ö", "ö"), name.title())}
+        assert len(salts) == (1 if name != "größe" else 2)  # only A to Z are folded: the ß of upper case is SS
+
+
+def test_neither_a_grant_nor_its_end_changes_a_salt(tmp_path: Path) -> None:
+    with served(tmp_path) as server:
+        salts = [challenge(server, "press")["s"]]
+        for change in (server.grants.grant, server.grants.revoke, server.grants.grant):
+            change("press")
+            salts.append(challenge(server, "PRESS")["s"])
+        assert len({*salts}) == 1
+        assert challenge(server, "research")["s"] not in salts
+
+
 def test_a_wrong_database_is_told_only_to_those_who_may_come_in(server: Served) -> None:
     assert refusal(server, database="other")["C"] == "3D000"
     assert refusal(server, database="other", password=WRONG)["C"] == "28P01"

@@ -97,7 +97,25 @@ def _table(source: _Source, table: Table) -> InspectedTable:
         groups = f"SELECT count(*) AS n FROM ({named}) WHERE {key} IS NOT NULL GROUP BY u, {key}"  # noqa: S608
         repeated += source.counts(f"SELECT sum(n - 1) FROM ({groups})")[0]  # noqa: S608
     caps = () if sole else _caps(source, named, most)
-    return InspectedTable(table.name, rows, max(rows - owned, 0), people, crowded, removed, repeated, caps)
+    found = InspectedTable(table.name, rows, max(rows - owned, 0), people, crowded, removed, repeated, caps)
+    if isinstance(table.unit, UnitPath):
+        owners = f"SELECT k FROM ({_pairs(source, table.unit)}) GROUP BY k HAVING count(*) > 1"  # noqa: S608
+        [shared] = source.counts(f"SELECT count(*) FROM ({owners})")  # noqa: S608
+        return replace(found, shared_keys=shared, key_column=f"{table.unit.table}.{table.unit.there}")
+    return found
+
+
+def _pairs(source: _Source, path: UnitPath) -> str:
+    """Return the query for the keys of a path and the people that they lead to, each pair once."""
+    owner, key = _declared(source, path.table, path.column), _declared(source, path.table, path.there)
+    pairs = source.rows(
+        path.table,
+        lambda part: [
+            f"{unit_sql(key, part.column(path.there))} AS k",
+            f"{unit_sql(owner, part.column(path.column))} AS u",
+        ],
+    )
+    return f"SELECT DISTINCT k, u FROM ({pairs}) WHERE k IS NOT NULL AND u IS NOT NULL"  # noqa: S608
 
 
 def _caps(source: _Source, named: str, most: int) -> tuple[InspectedCap, ...]:
@@ -165,18 +183,9 @@ def _named(source: _Source, table: Table, unique: list[Column]) -> str:
         ]
 
     match table.unit:
-        case UnitPath(target, name, here, there):
-            owner, other = _declared(source, target, name), _declared(source, target, there)
-            pairs = source.rows(
-                target,
-                lambda part: [
-                    f"{unit_sql(other, part.column(there))} AS k",
-                    f"{unit_sql(owner, part.column(name))} AS u",
-                ],
-            )
+        case UnitPath(here=here) as path:
             rows = source.rows(table.name, values(_declared(source, table.name, here)))
-            pairs = f"SELECT DISTINCT k, u FROM ({pairs}) WHERE k IS NOT NULL AND u IS NOT NULL"  # noqa: S608
-            return f"SELECT p.u, r.* EXCLUDE (k) FROM ({rows}) AS r JOIN ({pairs}) AS p USING (k)"  # noqa: S608
+            return f"SELECT p.u, r.* EXCLUDE (k) FROM ({rows}) AS r JOIN ({_pairs(source, path)}) AS p USING (k)"  # noqa: S608
         case UnitColumn(name):
             rows = source.rows(table.name, values(_declared(source, table.name, name)))
             return f"SELECT k AS u, * EXCLUDE (k) FROM ({rows}) WHERE k IS NOT NULL"  # noqa: S608

@@ -26,7 +26,7 @@ from sfumato.engines.sql.one_pass import (
     together_in_one_pass,
 )
 from sfumato.engines.sql.read_again import choose_again, cut_of_people, number_crowded, removed_of_people
-from sfumato.engines.sql.staging import are_read_again, rows_of, rows_with_owners, stage_rows
+from sfumato.engines.sql.staging import are_read_again, rows_named, rows_of, rows_with_owners, stage_rows
 from sfumato.errors import BadSource
 from sfumato.planning.cut_off import CUT
 from sfumato.policy.policy import Column, ColumnType, Table, UnitColumn, UnitPath, fold
@@ -316,8 +316,8 @@ def _write_removed(build: Building, table: Table, unit: str, sources: _Sources) 
 def _account_for_every_row(build: Building, table: Table) -> None:
     """Refuse a copy in which a row got lost: rows read = rows kept + rows removed + rows without an owner.
 
-    A row that leads to several people counts once for each of them. Where rows only arrived, these are the rows of the
-    people concerned, and the others of the copy before are all there.
+    A row that had several owners would be counted for each of them, and the sums differ. Where rows only arrived, these
+    are the rows of the people concerned, and the others of the copy before are all there.
     """
     read, kept, unit = build.read[table.name], count_rows(build, build.kept(table.name)), unit_column(table)
     arrived = build.arrived(table.name)
@@ -338,12 +338,8 @@ def _account_for_every_row(build: Building, table: Table) -> None:
         lost = f"({removed_of_people(build, table)})"
     else:
         staged = count_rows(build, build.stage("rows"))
-    found = "units" if isinstance(table.unit, UnitColumn) else "found"
-    ((named,),) = build.rows(
-        f"SELECT coalesce(sum(n), 0) FROM {build.stage(found if arrived is None else 'arrived')}"  # noqa: S608
-    )
     ((removed,),) = build.rows(f"SELECT coalesce(sum(n), 0) FROM {lost} AS l")  # noqa: S608
-    require_all(table, read == named and owned == staged == kept + removed)
+    require_all(table, read == rows_named(build, table) and owned == staged == kept + removed)
 
 
 def count_rows(build: Building, relation: str) -> int:

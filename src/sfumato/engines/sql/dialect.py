@@ -78,7 +78,7 @@ class Dialect:
     bit: Callable[[str], str]
     """2 to the power of an integer from 0 to 60, as a BIGINT."""
     bits: Callable[[str], str]
-    """How many bits of a BIGINT that is not negative are 1."""
+    """How many bits of a BIGINT that is not negative are 1, as a BIGINT: statements add several of them."""
     draw: Callable[[str], str]
     """The first 48 bits of SHA-256 of a text in UTF-8, in any form that is ordered as these bits are."""
     scalar_text: Callable[[str, Kind], str]

@@ -69,6 +69,7 @@ def group_sql(plan: GroupPlan, tables: Tables, dialect: Dialect) -> str | None:
         return None
     if (added_up := totals_sql(plan, tables, dialect)) is not None:
         return added_up
+    plan = replace(plan, measured=tuple(numbers), chosen=())
     bounded = _bounded(plan, tables, dialect)
     if _has_own_totals(plan):
         cuts = [cut_of(one) or _measure(one.quantity, plan.group, bounded, dialect) for one in numbers]
@@ -96,7 +97,7 @@ def histogram_sql(plan: GroupPlan, one: Measured, tables: Tables, dialect: Diale
 
     It is the statement of the group with one more key, over the same bounded rows.
     """
-    bounded = _bounded(plan, tables, dialect)
+    bounded = _bounded(replace(plan, measured=(one,), chosen=()), tables, dialect)
     by, *added = one.quantity.arguments
     bucket = clipped(bounded.used.names[by], by.facts, dialect)  # what it was priced for, whatever is stored
     inner = replace(one.quantity, function=Aggregation.SUM if added else Aggregation.COUNT, arguments=tuple(added))
@@ -115,7 +116,8 @@ def buckets_sql(plan: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect) 
     counted = counted_rows(plan.group, one) if several else None
     if counted is not None:
         plan = replace(plan, group=replace(plan.group, rows=counted.rows))
-    bounded = _bounded(plan, tables, dialect, {} if counted is None else {_STORED: counted.count})
+    alone = replace(plan, measured=(), chosen=(one,))
+    bounded = _bounded(alone, tables, dialect, {} if counted is None else {_STORED: counted.count})
     used = bounded.used
     (by,) = one.quantity.arguments
     bucket = used.names[by]
@@ -148,7 +150,7 @@ def matched_sql(plan: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect) 
     too, and `own` besides, both by a number. What is always served has as many owners as there are values with as few
     owners as it or fewer. Proof: proofs/matching.md, 3
     """
-    bounded = _bounded(plan, tables, dialect)
+    bounded = _bounded(replace(plan, measured=(), chosen=(one,)), tables, dialect)
     used = bounded.used
     (argument,) = one.quantity.arguments
     value = used.names[argument]
@@ -237,7 +239,11 @@ class _Bounded:
 
 
 def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect, beside: Mapping[str, Scalar] = _NOTHING) -> _Bounded:
-    """Return the rows with everything that is measured of them and, `beside` it, scalars under these names."""
+    """Return the rows with everything that is measured of them and, `beside` it, scalars under these names.
+
+    Each statement is given a plan of what it measures and nothing else: the length of all statements together grows
+    with the number of measurements, not with its square.
+    """
     group, limit = plan.group, plan.group.contribution
     used, bound_groups = _used(group, plan.everything), limit.bound_groups and bool(group.keys)
     cells = numbered_cells(group) if bound_groups else None

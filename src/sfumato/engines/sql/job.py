@@ -32,6 +32,8 @@ from sfumato.sensitivity.matching import matched_values, numbered
 
 LONGEST = 1_000_000
 """The most characters of one statement."""
+MAX_PLAN_CHARS = 4_000_000
+"""Maximum number of characters of all statements of one plan together."""
 SELECTED = 1_000
 """For so many cells, and their pairs, there is time where keys are selected; nobody knows how many there will be."""
 MOST_PARTS = 1 << 22
@@ -80,17 +82,18 @@ def prepared(
         replace(one, group=replace(one.group, rows=flow)) for one, flow in zip(plan.groups, flows, strict=True)
     )
     plan = replace(plan, groups=groups)
+    length = _PlanLength()
     histograms = tuple(
         {
-            one.name: checked(histogram_sql(group, one, tables, dialect))
+            one.name: length.add(histogram_sql(group, one, tables, dialect))
             for one in group.measured
             if one.buckets is not None
         }
-        | {one.name: checked(_chosen_sql(group, one, tables, dialect)) for one in group.chosen}
+        | {one.name: length.add(_chosen_sql(group, one, tables, dialect)) for one in group.chosen}
         for group in groups
     )
     write = partial(group_sql, tables=tables, dialect=dialect)
-    statements = tuple(None if (sql := write(group)) is None else checked(sql) for group in groups)
+    statements = tuple(None if (sql := write(group)) is None else length.add(sql) for group in groups)
     added_up = frozenset(one.group.label for one in groups if totals_sql(one, tables, dialect) is not None)
     return Statements(plan, statements, histograms, write, added_up)
 
@@ -248,6 +251,23 @@ def checked(statement: str) -> str:
             "Ask for fewer columns at once, or write shorter expressions.",
         )
     return statement
+
+
+class _PlanLength:
+    """The length of the statements of a plan so far: the next one is not written when they are too long."""
+
+    def __init__(self) -> None:
+        self._chars = 0
+
+    def add(self, statement: str) -> str:
+        self._chars += len(checked(statement))
+        if self._chars > MAX_PLAN_CHARS:
+            raise QueryTooLarge(
+                "The query becomes statements that are too long together.",
+                f"All statements of a query have at most {MAX_PLAN_CHARS:,} characters.",
+                "Ask for fewer columns at once, or write shorter expressions.",
+            )
+        return statement
 
 
 def _aggregates(plan: GroupPlan, rows: Rows) -> GroupAggregates:

@@ -14,7 +14,7 @@ from sfumato.engines.sql.cut import cut_in_all, spared, tracked
 from sfumato.engines.sql.drawing import draw_again, drawn_last, first_draw
 from sfumato.engines.sql.names import RANK, together_name
 from sfumato.engines.sql.numbering import in_order_of, kind_of, numbered_rows
-from sfumato.engines.sql.staging import count_people, owned_rows, read_rows
+from sfumato.engines.sql.staging import count_people, owned_rows, read_rows, rows_named
 from sfumato.policy.policy import Column, EachRow, Table, UnitPath
 
 VERY_MANY = 1 << 17
@@ -89,10 +89,6 @@ def all_accounted_for(build: Building, table: Table, columns: list[Column], unit
     With unique columns that number is known when rows meet: as many have to meet as were counted. Of somebody who has
     very many they never do, so that of these there have to be some, and as many as were numbered.
     """
-    found = "found" if isinstance(table.unit, UnitPath) else "units"
-    if build.arrived(table.name) is not None:
-        found = "arrived"
-    ((named,),) = build.rows(f"SELECT coalesce(sum(n), 0) FROM {build.stage(found)}")  # noqa: S608
     people, most = _people(build, table), most_rows(table)
     count = f"SELECT sum(least(n, {most})), 0 FROM {people} AS p"  # noqa: S608
     if _is_unique(columns):
@@ -101,7 +97,7 @@ def all_accounted_for(build: Building, table: Table, columns: list[Column], unit
         both = f"{people} AS p LEFT JOIN {_firsts(build, table, columns, unit)} AS k ON p.id = k.id"
         count = f"SELECT sum(k.kept), count(CASE WHEN {wrong} THEN 1 END) FROM {both}"  # noqa: S608
     ((expected, without),) = build.rows(count)
-    return bool(build.read[table.name] == named and kept == (expected or 0) and without == 0)
+    return bool(build.read[table.name] == rows_named(build, table) and kept == (expected or 0) and without == 0)
 
 
 def _firsts(build: Building, table: Table, columns: list[Column], unit: str) -> str:

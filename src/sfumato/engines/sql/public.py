@@ -8,13 +8,14 @@ import os
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import count
 from threading import Lock, local
 from typing import Any, Protocol, TypeVar
 from weakref import finalize
 
 from sfumato.analysis.private_query import Cell
+from sfumato.caches import SizedCache
 from sfumato.engines.clock import Clock
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables, projected
@@ -30,8 +31,10 @@ Fact = TypeVar("Fact")
 MOST_ROWS = 5_000_000
 MOST_BYTES = 1 << 29
 """How many public rows, and how many bytes of them, may meet people's rows in one join."""
-_KEPT = 10_000
-"""How many facts are remembered; then all are forgotten."""
+MAX_FACT_BYTES = 1 << 26
+"""Bytes of facts that are kept, for all accounts together."""
+MAX_ACCOUNT_FACT_BYTES = 1 << 24
+"""Bytes of facts that are kept because one account asked."""
 _KEPT_BYTES = 1 << 30
 _KEPT_TABLES = 200
 """How many computed rows are kept for the next question; those in use are kept besides."""
@@ -56,8 +59,6 @@ class KeptTable:
     most: int
     home: object
     """Whose they are: this process's, and this engine's."""
-    facts: dict[Hashable, Any] = field(default_factory=dict)
-    """What is known of them so far."""
 
 
 def with_kept(flow: Flow, change: Callable[[Kept], Kept]) -> Flow:
@@ -92,20 +93,20 @@ class PublicTables:
     def _forget(self) -> None:
         """Begin anew: in a process that was forked, nothing that was computed is there."""
         self._lock = Lock()
-        self._known: dict[Hashable, Any] = {}
+        self._known = SizedCache(MAX_FACT_BYTES, MAX_ACCOUNT_FACT_BYTES)
         self._held: OrderedDict[Hashable, KeptTable] = OrderedDict()
         self._unused: deque[str] = deque()
         self._home = object()
         self._process = os.getpid()  # last: another thread that finds it must find nothing of the parent's
 
     @contextmanager
-    def one_question(self) -> Iterator[None]:
-        """Give everything that the body asks, in this thread, one allowance of time together."""
-        self._clocks.clock = Clock()
+    def one_question(self, account: str = "") -> Iterator[None]:
+        """Give everything that the body asks, in this thread, one allowance of time together, for an account."""
+        self._clocks.clock, self._clocks.account = Clock(), account
         try:
             yield
         finally:
-            del self._clocks.clock
+            del self._clocks.clock, self._clocks.account
 
     def kept(self, flow: Flow, columns: tuple[Item, ...], keys: tuple[Scalar, ...]) -> KeptTable:
         """Return the rows of a public flow, computed once: the columns by their places, and their rank among equals."""
@@ -229,30 +230,26 @@ class PublicTables:
         return self._run(statement, getattr(self._clocks, "clock", None) or Clock())
 
     def _known_of(self, kind: str, flow: Flow, more: Hashable, answer: Callable[[], Fact]) -> Fact:
-        """Return what is known of a flow. What is known of kept rows is kept with them: other rows may differ."""
+        """Return what is known of a flow. Kept rows are named by their table: other rows may differ."""
 
         def checked() -> Fact:
             if not isinstance(flow, Read):  # a table by itself is looked at when it is opened, however long it is
                 self.check(flow)
             return answer()
 
-        if isinstance(flow, Kept):
-            return self._once((kind, more), checked, flow.rows.facts if isinstance(flow.rows, KeptTable) else {})
-        return self._once((kind, flow, more), checked)
+        if not isinstance(flow, Kept):
+            return self._once((kind, flow, more), checked)
+        if not isinstance(flow.rows, KeptTable):
+            return checked()
+        return self._once((kind, flow.rows.relation, more), checked)
 
-    def _once(self, question: Hashable, answer: Callable[[], Fact], known: dict[Hashable, Any] | None = None) -> Fact:
+    def _once(self, question: Hashable, answer: Callable[[], Fact]) -> Fact:
         self._here()
-        known = self._known if known is None else known
-        with self._lock:
-            if question in known:
-                fact: Fact = known[question]
-                return fact
-        fact = answer()
-        with self._lock:
-            if len(known) >= _KEPT:
-                known.clear()
-            known[question] = fact
-        return fact
+        found: tuple[Fact] | None = self._known.get(question)
+        if found is None:
+            found = (answer(),)  # a fact may be None
+            self._known.put(question, found, getattr(self._clocks, "account", ""))
+        return found[0]
 
     def _here(self) -> None:
         if self._process != os.getpid():

@@ -32,10 +32,10 @@ def stage_rows(build: Building, table: Table, columns: list[Column]) -> int:
                 return 1
             _opaque(build, _counted(build, table, key))
             kept, joined = ["units.id AS id", *kept], f"JOIN {build.stage('units')} AS units ON p.u = units.u"
-        case UnitPath(target, name, here, there):
+        case UnitPath(here=here) as path:
             key = _declared(build, table.name, here)
             build.make(build.stage("found"), _counted(build, table, key))
-            _owners(build, target, name, there)
+            _owners(build, table, path)
             kept, joined = ["owners.id AS id", *kept], f"JOIN {build.stage('owners')} AS owners ON p.u = owners.k"
     if key is not None and parted is not None:
         parts += rows_with_owners(build, table) // parted.rows
@@ -116,7 +116,7 @@ def count_people(build: Building, table: Table, columns: list[Column]) -> None:
         _opaque(build, counted)
         return
     build.make(build.stage("found"), counted)
-    _owners(build, table.unit.table, table.unit.column, table.unit.there)
+    _owners(build, table, table.unit)
     added = ", ".join(f"sum(f.{name}) AS {name}" for name in ["n", *sums])
     build.make(
         build.stage("people"),
@@ -144,12 +144,24 @@ def owned_rows(
 
 
 def rows_with_owners(build: Building, table: Table) -> int:
-    """Return how many rows have been staged or will be: one that leads to several people counts once for each."""
+    """Return how many rows have been staged or will be: those that have an owner."""
     own = f"{build.stage('units')} AS f WHERE u IS NOT NULL"
     if isinstance(table.unit, UnitPath):
         own = f"{build.stage('found')} AS f JOIN {build.stage('owners')} AS o ON f.u = o.k"
     ((owned,),) = build.rows(f"SELECT coalesce(sum(f.n), 0) FROM {own}")  # noqa: S608
     return int(owned)
+
+
+def rows_named(build: Building, table: Table) -> int:
+    """Return how many rows were read, by the names in them: as many as there are unless a row has several owners."""
+    if build.arrived(table.name) is not None:
+        names = f"{build.stage('arrived')} AS f"
+    elif isinstance(table.unit, UnitPath):
+        names = f"{build.stage('found')} AS f LEFT JOIN {build.stage('owners')} AS o ON f.u = o.k"
+    else:
+        names = f"{build.stage('units')} AS f"
+    ((named,),) = build.rows(f"SELECT coalesce(sum(f.n), 0) FROM {names}")  # noqa: S608
+    return int(named)
 
 
 def _rows(
@@ -268,23 +280,45 @@ def _hash(build: Building, purpose: str, text: str) -> str:
     return build.dialect.hash128(f"{build.salt_sql} || {build.dialect.literal(purpose + ':')} || {text}")
 
 
-def _owners(build: Building, target: str, column: str, there: str) -> None:
-    """Write down which keys lead to whom. A key of several owners leads to each of them.
+def _owners(build: Building, table: Table, path: UnitPath) -> None:
+    """Write down which key leads to whom: a key is there once, so that a row has one owner at most.
 
-    Leaving it out, or giving it to one, would let one person's row take rows from another (proofs/bounded_copy.md §4).
+    A snapshot in which a key leads to several people is refused: a row that counted for each of them would move an
+    answer by as many rows, and one that counted for none or one of them would be taken away by others' rows
+    (proofs/bounded_copy.md §4). NULL is no key, and names nobody.
     """
-    key, owner, reading = _declared(build, target, there), _declared(build, target, column), build.reading
-    pairs = _rows(
-        build.parts(target),
+    key, owner = _declared(build, path.table, path.there), _declared(build, path.table, path.column)
+    reading, pairs = build.reading, build.stage("pairs")
+    found = _rows(
+        build.parts(path.table),
         lambda part: [
-            f"{reading.unit(key, part.column(there))} AS k",
-            f"{reading.unit(owner, part.column(column))} AS u",
+            f"{reading.unit(key, part.column(path.there))} AS k",
+            f"{reading.unit(owner, part.column(path.column))} AS u",
         ],
     )
-    build.make(build.stage("pairs"), f"SELECT DISTINCT k, u FROM ({pairs}) AS p")  # noqa: S608
-    _opaque(build, f"SELECT u, count(*) AS n FROM {build.stage('pairs')} GROUP BY u")  # noqa: S608
+    build.make(
+        pairs,
+        f"SELECT k, min(u) AS u, max(u) AS other FROM ({found}) AS p "  # noqa: S608
+        "WHERE k IS NOT NULL AND u IS NOT NULL GROUP BY k",
+    )
+    ((shared,),) = build.rows(f"SELECT count(*) FROM {pairs} WHERE u <> other")  # noqa: S608
+    if shared:
+        raise shared_key(table, path)
+    _opaque(build, f"SELECT u, count(*) AS n FROM {pairs} GROUP BY u")  # noqa: S608
     build.make(
         build.stage("owners"),
-        f"SELECT p.k AS k, units.id AS id FROM {build.stage('pairs')} AS p "  # noqa: S608
-        f"JOIN {build.stage('units')} AS units ON p.u = units.u WHERE p.k IS NOT NULL",
+        f"SELECT p.k AS k, units.id AS id FROM {pairs} AS p "  # noqa: S608
+        f"JOIN {build.stage('units')} AS units ON p.u = units.u WHERE p.u = p.other",
+    )
+
+
+def shared_key(table: Table, path: UnitPath) -> BadSource:
+    """Return the refusal of a snapshot in which a key of a path leads to several people; it is the data owner's."""
+    column = f"{path.table}.{path.there}"
+    return BadSource(
+        f"A value of {column} leads to more than one person, and tables.{table.name}.unit finds people by it.",
+        "Each row belongs to one person at most. A row of several people would count once for each of them, so one "
+        "person could change an answer by more than its noise hides.",
+        f"Give each value of {column} one {path.table}.{path.column}, or set shared values to NULL: rows with a NULL "
+        "key belong to nobody.",
     )

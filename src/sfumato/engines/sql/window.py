@@ -11,7 +11,7 @@ from fractions import Fraction
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.fold import finished, one_zero, parts
 from sfumato.engines.sql.scalar import Columns, scalar_sql
-from sfumato.language.facts import Kind
+from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import Around, Overlaid, Positioned
 from sfumato.language.scalar import Scalar
 from sfumato.query.windows import SHARES, SHIFTS, WindowFrame, WindowFunction
@@ -58,17 +58,22 @@ def window_parts(value: Positioned | Overlaid, rows: WindowRows) -> list[str]:
     tied = [*order, *rows.ties]
     if function in _OF_EQUALS:  # without an order all rows are equal, and some engines want to be told
         order = order or [f"CAST(NULL AS {rows.dialect.text_type})"]
-        return [f"{function}() {_over(partition, order)}"]
+        return [_widened(f"{function}() {_over(partition, order)}", value.facts, rows.dialect)]
     if function is WindowFunction.ROW_NUMBER:
-        return [f"row_number() {_over(partition, tied)}"]
+        return [_widened(f"row_number() {_over(partition, tied)}", value.facts, rows.dialect)]
     if function is WindowFunction.NTILE:
-        return [f"ntile({count}) {_over(partition, tied)}"]
+        return [_widened(f"ntile({count}) {_over(partition, tied)}", value.facts, rows.dialect)]
     if function in SHIFTS:
         if value.facts.kind is Kind.INTEGER:  # an engine would bring the default to the type of the first, or fail
             type = rows.dialect.integer_type(value.facts)
             arguments = [f"CAST({argument} AS {type})" for argument in arguments]
         return [f"{function}({', '.join([arguments[0], str(count), *arguments[1:]])}) {_over(partition, tied)}"]
     return [_placed(value, arguments[0], rows)]
+
+
+def _widened(sql: str, facts: Facts, dialect: Dialect) -> str:
+    """Return the number of a row in the type in which it is computed with: engines number rows in 32 bits, too."""
+    return f"CAST({sql} AS {dialect.integer_type(facts)})" if facts.kind is Kind.INTEGER else sql
 
 
 def window_finished(value: Positioned | Overlaid, named: Sequence[str], dialect: Dialect) -> str:

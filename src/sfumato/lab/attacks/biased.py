@@ -51,6 +51,8 @@ class Biased:
     bent: tuple[Bent, ...]
     together: tuple[tuple[str, float], ...]
     health: Health
+    worst_added: float
+    """The true epsilon of added noise over all answers up to `_REACH` steps from the truth, however rare."""
 
     def report(self) -> str:
         """Say what happened, line by line."""
@@ -66,6 +68,9 @@ class Biased:
                     for one in self.bent
                 ),
                 "",
+                f"Added noise over all answers within {_REACH} steps of the truth, however rare: "
+                f"true ε {self.worst_added:.4f}",
+                "",
                 "Two answers from one such source, the second about something else (consistent sampling):",
                 *(f"  {what:44}  {loss:.4f}" for what, loss in self.together),
                 "",
@@ -77,20 +82,24 @@ class Biased:
 
 def run(trials: int, source: Source) -> Biased:
     """Bend the coins of added noise and of consistent sampling, and let the health tests look at them."""
-    added, robust = _worst_laplace(), calibrate(EPSILON, GAMMA).worst_cells(GAMMA)
+    added, robust = _worst_laplace(_RARE), calibrate(EPSILON, GAMMA).worst_cells(GAMMA)
+    worst = log(worst_ratio(*_worst_laplace(None), GAMMA))
     bent = (
         _bend("added (Laplace)", EPSILON, _opponent(*added), trials, source),
         _bend("consistent sampling", EPSILON, _opponent(*robust), trials, source),
     )
-    return Biased(trials, bent, _together(), examine(_coins(_opponent(*added), source), GAMMA))
+    return Biased(trials, bent, _together(), examine(_coins(_opponent(*added), source), GAMMA), worst)
 
 
-def _worst_laplace() -> tuple[Interval, Interval]:
-    """Return the coins of the answer that tells most, of those that are not rare, by the inverse distribution."""
+def _worst_laplace(rare: int | None) -> tuple[Interval, Interval]:
+    """Return the coins of the answer that tells most, by the inverse distribution.
+
+    With `rare`, of those that fair coins give more often than once in so many draws; else of all.
+    """
     law, whole = DiscreteLaplace(1 / EPSILON), 1 << DEEPEST
     ends = np.array([whole - law.upper_tail(place, DEEPEST)[0] for place in range(-_REACH, _REACH + 1)])
     cells = np.stack([ends[:-1], ends[1:]], axis=1)
-    cells = cells[cells[:, 1] - cells[:, 0] > whole // _RARE]
+    cells = cells[cells[:, 1] - cells[:, 0] > (0 if rare is None else whole // rare)]
     first, second = np.concatenate([cells[:-1], cells[1:]]), np.concatenate([cells[1:], cells[:-1]])
     place = worst_places(first, second, DEEPEST, float(GAMMA))[0]
     one, other = (

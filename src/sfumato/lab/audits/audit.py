@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic
 
-from sfumato.lab.audits import books, enumeration, files, fuzzing, neighbours, replay, sampling, whole
+from sfumato.lab.audits import books, enumeration, files, fuzzing, neighbours, paths, replay, sampling, whole
 from sfumato.lab.audits.alarm import Alarm, listed
 from sfumato.lab.people.scratch import scratch
 from sfumato.policy.reading import read_policy
@@ -26,6 +26,7 @@ AUDITS: dict[str, Audit] = {
     fuzzing.NAME: fuzzing.run,
     neighbours.NAME: neighbours.run,
     files.NAME: files.run,
+    paths.NAME: paths.run,
 }
 _COUNTS = 3
 
@@ -55,6 +56,7 @@ def audit_policy(path: Path, seconds: float) -> str:
     begun, policy = monotonic(), read_policy(path)
     with scratch() as folder:
         alarms = replay.audit(policy, folder / "replay", "replay")
+        alarms += paths.audit(policy, folder / "paths", "paths")
         alarms += whole.sample_policy(policy, folder / "sampled", "sampled", _COUNTS)
         rest = max(1.0, seconds - (monotonic() - begun))
         found, asked = fuzzing.audit(policy, folder / "fuzzed", f"fuzzed {monotonic()}", rest)

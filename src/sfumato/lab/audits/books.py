@@ -115,13 +115,15 @@ def _failure(database: Database, before: Any) -> Iterator[str]:
         pass
     if database.budget().spent.epsilon <= before.epsilon:
         yield "a question that was started and failed was refunded"
-    if [entry.state for entry in database.history()][-1] != "failed":
+    if database.history()[0].state != "failed":
         yield "a failed question is not in the books as failed"
 
 
 def _code(database: Database, sql: str) -> str:
     try:
         database.explain(sql, epsilon="1/2")
+    except EngineFailed:
+        raise
     except Refusal as refusal:
         return refusal.code
     return "answered"

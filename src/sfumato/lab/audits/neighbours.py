@@ -5,7 +5,8 @@ one lacks a person, or has them replaced; or it holds the same people in another
 threads, and then nothing may move at all. What was refused must be refused in the same words, what was planned must be
 the same plan, and no question may fail, or take long, once it was accepted.
 
-`python -m sfumato.lab.audits.neighbours 100000` asks so many, in two processes; `--first` goes on where a run ended.
+`python -m sfumato.lab.audits.neighbours 100000` asks so many, in two processes; `--first` goes on where a run ended,
+and `--seconds` ends it after a time. It counts questions by their shape.
 """
 
 import argparse
@@ -18,21 +19,22 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from time import monotonic, perf_counter
+from time import monotonic, process_time
 from typing import TypeVar
 
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.engines.after_noise import evaluate
-from sfumato.errors import Refusal
+from sfumato.errors import EngineFailed, Refusal
 from sfumato.lab.audits.alarm import Alarm
 from sfumato.lab.audits.replay import Recording, compare, record
 from sfumato.lab.audits.shrinking import shrunk
 from sfumato.lab.audits.subject import Subject, schema_of, subject
 from sfumato.lab.people.dice import SeededDice
 from sfumato.lab.people.grammar import LOW_BITS, Grammar, Schema
-from sfumato.lab.people.hospital import hospital
-from sfumato.lab.people.population import CANARY, HIGH, LOW, WANDERER, Population, neighbour_of, populate
+from sfumato.lab.people.hospital import archive, hospital
+from sfumato.lab.people.pharmacy import MOST_ROWS, pharmacy
+from sfumato.lab.people.population import CANARY, HIGH, LOW, MAX_ROWS, WANDERER, Population, neighbour_of, populate
 from sfumato.lab.people.scratch import scratch
 from sfumato.planning.plan import Plan
 from sfumato.policy.policy import Policy
@@ -44,7 +46,9 @@ T = TypeVar("T")
 
 NAME = "neighbours"
 PATIENCE = 5.0
-"""So many seconds a question over some hundred rows may take; a crowd may need ten times as long."""
+"""So many seconds of the processor a question over some hundred rows may take.
+
+A crowd may need ten times as long, and so may an archive: how many rows its policy removes has 4,801 public cells."""
 _SLOW = " s for a few rows"
 _CHUNK = 2_000
 """So many questions are asked of the same people."""
@@ -91,20 +95,29 @@ class Outcomes:
     """How many questions were asked, what became of them, and what differed."""
 
     asked: int = 0
+    shapes: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     found: list[str] = field(default_factory=list)
 
 
 @contextmanager
-def world(policy: Policy, seed: object, folder: Path, people: int = 8, readings: int = 8) -> Iterator[World]:
+def world(
+    policy: Policy,
+    seed: object,
+    folder: Path,
+    people: int = 8,
+    readings: int = 8,
+    most_rows: int = 50,
+    patience: float = PATIENCE,
+) -> Iterator[World]:
     """Open a population, the same in another order, and its neighbours."""
-    public, patience = {"readings": readings}, PATIENCE if people < _CROWD else 10 * PATIENCE
-    everybody = populate(policy, seed, people, public=public)
+    public, patience = {"readings": readings}, patience if people < _CROWD else 10 * PATIENCE
+    everybody = populate(policy, seed, people, public=public, most_rows=most_rows)
     populations: list[tuple[str, Population, int]] = [("in another order", everybody.shuffled(SeededDice(seed)), 0)]
     replaced = policy.neighbours is Neighbours.REPLACE
     for person in (HIGH, LOW, WANDERER):
         name = f"with another {person}" if replaced else f"without {person}"
-        populations.append((name, neighbour_of(everybody, policy, seed, person, people, public), 1))
+        populations.append((name, neighbour_of(everybody, policy, seed, person, people, public, most_rows), 1))
     rows = [] if replaced else [owner for owner in everybody.owners if "/" in owner][:1]
     populations += [(f"without {owner}", everybody.without(owner), 1) for owner in rows]
     with ExitStack() as stack:
@@ -126,7 +139,7 @@ def _other(policy: Policy, population: Population, folder: Path, place: int) -> 
 
 def differences(one: Subject, other: Other, sql: str, seed: int) -> list[str]:
     """Ask both; say what differs by more than is declared, and what fails."""
-    begun = perf_counter()
+    begun = process_time()
     read = _tried(lambda: parse(sql, one.engine.catalog))  # the catalogs are equal: `world` has compared them
     if isinstance(read, Refused | str):
         first: Plan | Refused | str = read
@@ -144,7 +157,7 @@ def differences(one: Subject, other: Other, sql: str, seed: int) -> list[str]:
     except Exception as error:  # whatever it is: the question was accepted
         return [f"fault: {type(error).__name__} after a quote"]
     found = [] if None in pair else list(compare(*pair, other.distance))  # type: ignore[arg-type]
-    seconds = perf_counter() - begun
+    seconds = process_time() - begun
     return found + [f"fault: {seconds:.0f}{_SLOW}"] * (seconds > other.patience)
 
 
@@ -152,6 +165,8 @@ def _tried(step: Callable[[], T]) -> T | Refused | str:
     """Return what a step gives, how it refuses, or how it fails."""
     try:
         return step()
+    except EngineFailed:
+        return "the engine failed before a charge"
     except Refusal as refusal:
         return Refused(refusal.code, str(refusal))
     except Exception as error:  # whatever it is: no text may provoke it
@@ -175,15 +190,26 @@ def _recorded(house: Subject, plan: Plan, seed: int) -> Recording | None:
 
 def question(schema: Schema, seed: object, number: int) -> str:
     """Return the question of this number: a run can go on where another one ended."""
-    return Grammar(schema, SeededDice((seed, number))).query()
+    return _shaped(schema, seed, number)[1]
 
 
-def ask(place: World, numbers: Sequence[int], seed: object, tally: Outcomes, most: int) -> None:
-    """Ask the questions of these numbers; end early after so many differences, which are shortened."""
+def _shaped(schema: Schema, seed: object, number: int) -> tuple[str, str]:
+    grammar = Grammar(schema, SeededDice((seed, number)))
+    text = grammar.query()
+    return grammar.shape, text
+
+
+def ask(
+    place: World, numbers: Sequence[int], seed: object, tally: Outcomes, most: int, end: float | None = None
+) -> None:
+    """Ask the questions of these numbers; end early after so many differences, which are shortened, or at a time."""
     schema = place.schema
     for number in numbers:
-        sql, other = question(schema, seed, number), place.others[number % len(place.others)]
+        if end is not None and monotonic() > end:
+            return
+        (shape, sql), other = _shaped(schema, seed, number), place.others[number % len(place.others)]
         tally.asked += 1
+        tally.shapes[shape] += 1
         if number % 10 == 0:  # a tenth is enough to know how many are answered
             planned = _tried(partial(place.house.plan, sql))
             tally.refused[planned.code if isinstance(planned, Refused) else "answered"] += 1
@@ -202,7 +228,12 @@ def _seen(place: World, other: Other, sql: str, number: int) -> list[str]:
 
 
 def run(seed: object, folder: Path, number: int = 400) -> list[Alarm]:
-    """Ask a crowd what once told something, then the hospital and another crowd some questions."""
+    """Ask a crowd what once told something, an archive what once failed, and then all of them some questions."""
+    with world(archive(), seed, folder / "many", patience=10 * PATIENCE) as place:
+        for other in place.others:
+            for sql in ONCE_FAILED:
+                if found := differences(place.house, other, sql, 0):
+                    return [Alarm(NAME, f"{other.name}: {sql}: {found[0]}")]
     with world(hospital(), seed, folder / "once", _CROWD, 4 * _READINGS) as place:
         for other in place.others[:2]:
             for sql in once_told():
@@ -211,6 +242,16 @@ def run(seed: object, folder: Path, number: int = 400) -> list[Alarm]:
     tally = Outcomes()
     _chunk(folder, seed, range(number), tally, 1)
     return [Alarm(NAME, found) for found in tally.found]
+
+
+ONCE_FAILED = (
+    "SELECT dept, COUNT(*) FROM stays WHERE age >= 0 GROUP BY dept",
+    "SELECT VAR_POP(age), STDDEV_SAMP(cost), CORR(age, cost) FROM stays",
+    "SELECT bed, COUNT(*), SUM(amount) FROM doses WHERE amount < 9 GROUP BY bed",
+    "SELECT SUM(LEAST(k * k * k * k, 5)) FROM (SELECT NTILE(100000) OVER (PARTITION BY person ORDER BY day) AS k "
+    "FROM stays) t",
+)
+"""Questions of an archive that failed where one person had more rows or cells than 8 bits count."""
 
 
 def once_told() -> Iterator[str]:
@@ -229,25 +270,32 @@ def once_told() -> Iterator[str]:
             yield f"SELECT COUNT(*) FROM visits v JOIN ({public}) p ON v.age - v.age = p.k"  # noqa: S608
 
 
-def _chunk(folder: Path, seed: object, numbers: Sequence[int], tally: Outcomes, most: int) -> None:
-    """Ask questions: most of a few people, some where people are replaced, some of a crowd."""
+def _chunk(
+    folder: Path, seed: object, numbers: Sequence[int], tally: Outcomes, most: int, end: float | None = None
+) -> None:
+    """Ask questions: most of a few people, some where people are replaced, have many rows, or are a crowd."""
     crowd = [number for number in numbers if number % _CROWDED == 0]
     replaced = [number for number in numbers if number % _CROWDED in (1, 2, 3)]
-    few = [number for number in numbers if number % _CROWDED > 3]
+    many = [number for number in numbers if number % _CROWDED in (4, 5, 6, 7)]
+    archived = [number for number in numbers if number % _CROWDED in (8, 9)]
+    few = [number for number in numbers if number % _CROWDED > 9]
     for name, policy, some, size in (
+        ("many", pharmacy(), many[::2], (8, 8, MOST_ROWS)),
+        ("many replaced", pharmacy(neighbours="replace"), many[1::2], (8, 8, MOST_ROWS)),
+        ("archive", archive(), archived, (8, _READINGS, MAX_ROWS, 10 * PATIENCE)),
         ("few", hospital(), few, (8, _READINGS)),
         ("replaced", hospital(neighbours="replace"), replaced, (8, _READINGS)),
-        ("crowd", hospital(), crowd, (_CROWD, 4 * _READINGS)),
+        ("crowd", hospital(), crowd, (_CROWD, 4 * _READINGS, 50, 10 * PATIENCE)),
     ):
-        if some and len(tally.found) < most:
+        if some and len(tally.found) < most and (end is None or monotonic() < end):
             with world(policy, (seed, numbers[0]), folder / name, *size) as place:
-                ask(place, some, seed, tally, most)
+                ask(place, some, seed, tally, most, end)
 
 
-def _process(numbers: range, seed: object, most: int) -> Outcomes:
+def _process(numbers: range, seed: object, most: int, end: float | None) -> Outcomes:
     tally = Outcomes()
     with scratch() as folder:
-        _chunk(folder, seed, numbers, tally, most)
+        _chunk(folder, seed, numbers, tally, most, end)
     return tally
 
 
@@ -259,19 +307,26 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seed", default="neighbours")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--most", type=int, default=3, help="so many differences end a chunk of questions")
+    parser.add_argument("--seconds", type=float, default=None, help="the time after which no question is begun")
+    parser.add_argument("--chunk", type=int, default=_CHUNK, help="so many questions are asked of the same people")
     wanted = parser.parse_args(arguments)
     end, begun, whole = wanted.first + wanted.questions, monotonic(), Outcomes()
-    chunks = [range(start, min(start + _CHUNK, end)) for start in range(wanted.first, end, _CHUNK)]
-    asking = partial(_process, seed=wanted.seed, most=wanted.most)
+    chunks = [range(start, min(start + wanted.chunk, end)) for start in range(wanted.first, end, wanted.chunk)]
+    until = None if wanted.seconds is None else begun + wanted.seconds
+    asking = partial(_process, seed=wanted.seed, most=wanted.most, end=until)
     with ProcessPoolExecutor(wanted.processes) as pool:
         for numbers, tally in zip(chunks, pool.map(asking, chunks), strict=True):
+            if not tally.asked:
+                continue
             whole.asked += tally.asked
+            whole.shapes += tally.shapes
             whole.refused += tally.refused
             whole.found += tally.found
             pace = whole.asked / (monotonic() - begun)
             _say(f"{numbers.stop:,} of {end:,}: {len(whole.found)} differences, {pace:.0f} questions a second")
             for found in tally.found:
                 _say(f"  {found}")
+    _say(", ".join(f"{shape} {count:,}" for shape, count in whole.shapes.most_common()))
     answered = whole.refused["answered"] / max(1, whole.refused.total())
     _say(
         f"{whole.asked:,} questions, {answered:.0%} of them answered, {len(whole.found)} differences, "

@@ -22,7 +22,7 @@ from sfumato.accounting.pld import delta_bounds
 from sfumato.accounting.pure import epsilon as pure_epsilon
 from sfumato.analysis.private_query import Place
 from sfumato.engines.aggregates import GroupAggregates, Held, HeldKeys
-from sfumato.errors import Refusal
+from sfumato.errors import EngineFailed, Refusal
 from sfumato.lab.audits.alarm import Alarm
 from sfumato.lab.audits.subject import Subject, schema_of, subject
 from sfumato.lab.people.clinic import clinic
@@ -364,6 +364,8 @@ def _recorded(house: Subject, sql: str, seed: object) -> Recording | None:
     """Record a question that is answered; one that is refused has nothing to replay, nor have spelled texts."""
     try:
         plan = house.plan(sql)
+    except EngineFailed:
+        raise
     except Refusal:
         return None
     if any(isinstance(group.selection, SpelledList) for group in plan.groups):

@@ -16,7 +16,7 @@ from sfumato.engines.duckdb.engine import DuckDB
 from sfumato.engines.duckdb.registration import register
 from sfumato.engines.engine import Limits
 from sfumato.engines.sql.names import literal, quoted
-from sfumato.errors import Refusal
+from sfumato.errors import EngineFailed, Refusal
 from sfumato.lab.people.dice import SeededDice
 from sfumato.lab.people.grammar import Schema
 from sfumato.lab.people.population import Population
@@ -71,6 +71,8 @@ class Subject:
         """Whether a question has a plan."""
         try:
             self.plan(sql)
+        except EngineFailed:
+            raise
         except Refusal:
             return False
         return True

@@ -33,6 +33,8 @@ class Grammar:
 
     def __init__(self, schema: Schema, random: Dice) -> None:
         self.schema, self.random = schema, random
+        self.shape = ""
+        """What kind of question the last one was."""
 
     def query(self) -> str:
         """Return one question; about one in eight holds something that has to be refused or made harmless."""
@@ -42,7 +44,9 @@ class Grammar:
         shapes += [self._with_public] * 4 + [self._with_values] * 2 + [self._nested] * 2 + [self._limited] * 2
         shapes += [self._looked_up] * 2 + [self._windowed] * 2
         shapes += [partial(shape, self) for shape in SHAPES]
-        text = self.one(shapes)(table)
+        shape = self.one(shapes)
+        self.shape = (shape.func if isinstance(shape, partial) else shape).__name__.lstrip("_")
+        text = shape(table)
         return text.replace("COUNT(*)", self.one(HOSTILE), 1) if self.random.random() < 0.04 else text
 
     def one(self, choices: Sequence[T]) -> T:

@@ -44,3 +44,35 @@ def hospital(**changes: Any) -> Policy:
         "readings": {"public": True, "columns": _READINGS},
     }
     return made_up_policy("hospital", tables, **changes)
+
+
+_STAYS: dict[str, Any] = {
+    "person": {"type": "integer"},
+    "number": {"type": "integer"},
+    "age": {"type": "integer", "bounds": [0, 20]},
+    "dept": {"type": "text", "values": ["er", "icu", "surgery"]},
+    "cost": {"type": "decimal", "bounds": [0, 10], "step": 0.5},
+    "day": {"type": "date", "bounds": [date(2024, 1, 1), date(2025, 12, 31)]},
+    "urgent": {"type": "boolean"},
+    "note": {"type": "text"},
+}
+_DOSES: dict[str, Any] = {
+    "stay": {"type": "integer"},
+    "bed": {"type": "integer", "bounds": [0, 479]},
+    "amount": {"type": "integer", "bounds": [0, 9]},
+    "drug": {"type": "text"},
+}
+MANY_ROWS = 480
+"""So many rows count for one person of an archive: their numbers are the bits of as many words as a statement takes."""
+
+
+def archive(**changes: Any) -> Policy:
+    """Return a policy under which one person has hundreds of rows and cells, and a path leads to people."""
+    stays: dict[str, Any] = {"unit": "person", "rows_per_unit": {"most": MANY_ROWS, "choose": "private"}}
+    doses: dict[str, Any] = {"unit": "stays.person via stay = number", "rows_per_unit": MANY_ROWS}
+    tables = {
+        "stays": {**stays, "columns": _STAYS},
+        "doses": {**doses, "groups_per_unit": MANY_ROWS // 3, "columns": _DOSES},
+        "staff": STAFF,
+    }
+    return made_up_policy("archive", tables, **changes)

@@ -1,7 +1,9 @@
 """Made-up people in tables of a policy's shape, and their neighbours: values inside and outside of what is declared.
 
 The first three people are the worst that a policy allows: one has too many rows with the largest values, one too many
-with the smallest, one is in as many groups as rows. Where a bound does not hold, removing one of them shows it.
+with the smallest, one is in as many groups as rows. Where a bound does not hold, removing one of them shows it. They
+have more rows and cells than 8 bits count, where the policy allows it. With shared keys, a path leads from one key to
+several people: a snapshot of such a population has to be refused.
 """
 
 from collections.abc import Mapping
@@ -22,8 +24,10 @@ from sfumato.policy.policy import Column, ColumnType, EachRow, Policy, Reference
 CANARY = "canary-7f3a"
 """A text that several rows hold and no message may repeat."""
 HIGH, LOW, WANDERER = 1, 2, 3
-_MOST_ROWS = 50
+MAX_ROWS = 600
+"""Of a policy that allows more rows per person, people have twice as many and one: beyond 480, which bits number."""
 _BEYOND = 1000
+_MANY_KEYS = 100
 _WORDS = ("er", "oslo", "rome", "é", "", "12", CANARY)
 _LONG = "lo" * 3000
 _PUBLIC_ROWS = 8
@@ -88,12 +92,17 @@ def populate(
     people: int = 8,
     likeness: Mapping[int, int] | None = None,
     public: Mapping[str, int] | None = None,
+    most_rows: int = MAX_ROWS,
+    shared_keys: bool = False,
 ) -> Population:
     """Return made-up rows for the tables of a policy.
 
-    `likeness` says who has values like those of another one, `public` how many rows a public table has.
+    `likeness` says who has values like those of another one, `public` how many rows a public table has, and the worst
+    people have 2 · `most_rows` + 1 rows where a policy lets so many count. `shared_keys` says whether the keys of paths
+    lead to everybody, and not to one person each.
     """
-    return _Making(policy, SeededDice(seed), people, likeness or {}, public or {}).population()
+    making = _Making(policy, SeededDice(seed), people, likeness or {}, public or {}, most_rows, shared_keys)
+    return making.population()
 
 
 def neighbour_of(
@@ -103,11 +112,12 @@ def neighbour_of(
     person: int,
     people: int = 8,
     public: Mapping[str, int] | None = None,
+    most_rows: int = MAX_ROWS,
 ) -> Population:
     """Return the neighbour without one person, or, where a policy replaces people, with other rows of theirs."""
     if policy.neighbours is Neighbours.ADD_REMOVE:
         return population.without(str(person))
-    other = populate(policy, seed, people, {person: HIGH if person == LOW else LOW}, public)
+    other = populate(policy, seed, people, {person: HIGH if person == LOW else LOW}, public, most_rows)
     return population.with_rows_of(str(person), other)
 
 
@@ -118,6 +128,8 @@ class _Making:
     people: int
     likeness: Mapping[int, int]
     public: Mapping[str, int]
+    most_rows: int
+    shared_keys: bool
 
     def population(self) -> Population:
         types, lines = {}, {}
@@ -155,7 +167,7 @@ class _Making:
         ]
 
     def _rows(self, table: Table, person: int) -> int:
-        most = min(table.rows_per_unit or 1, _MOST_ROWS)
+        most = min(table.rows_per_unit or 1, self.most_rows)
         return 2 * most + 1 if person <= WANDERER else self.dice.randint(0, min(most, 4) + 1)
 
     def _public(self, columns: tuple[Column, ...], row: int) -> dict[str, Any]:
@@ -169,7 +181,7 @@ class _Making:
         if isinstance(table.unit, UnitColumn) and fold(table.unit.column) == fold(column.name):
             return _name(column, person)
         if self._leads_to_people(table, column):
-            return _name(column, 10 * person + row % 3)
+            return _name(column, row % 3 if self.shared_keys else 10 * person + row % 3)
         person = self.likeness.get(person, person)
         if isinstance(column.values, Reference):
             spelled = tuple(_public_value(replace(column, values=None), place) for place in range(4))
@@ -184,7 +196,9 @@ class _Making:
         else:
             least, most, choices = _reach(column)
             if person == WANDERER:
-                return f"only {row}" if column.type is ColumnType.TEXT else choices[row % len(choices)]
+                if (values := _many_keys(column)) is not None:
+                    return values[row % len(values)]
+                return f"only {row}" if column.type is ColumnType.TEXT else _in_a_cell(column, choices, row)
         if person in (HIGH, LOW):
             return most if person == HIGH else least
         return self.dice.choice(choices)
@@ -195,6 +209,15 @@ class _Making:
         ends = {(fold(unit.table), fold(unit.there)) for _, unit in units}
         ends |= {(fold(other.name), fold(unit.here)) for other, unit in units}
         return (fold(table.name), fold(column.name)) in ends
+
+
+def _many_keys(column: Column) -> range | None:
+    """Return all values of a column of many public keys: one person has a row with each of them."""
+    if column.type is not ColumnType.INTEGER or column.bounds is None:
+        return None
+    low, high = column.bounds.low, column.bounds.high
+    found = range(low, high + 1) if isinstance(low, int) and isinstance(high, int) else range(0)
+    return found if _MANY_KEYS <= len(found) <= _BEYOND else None
 
 
 def _name(column: Column, person: int) -> Any:
@@ -221,6 +244,19 @@ def _public_value(column: Column, place: int) -> Any:
     if column.type is ColumnType.DECIMAL and column.step is None:  # doubles whose sum hangs on their order
         return (place + 1) / 7 * 10.0 ** (place % 13 - 6)
     return _name(column, place + 1)
+
+
+def _in_a_cell(column: Column, choices: list[Any], row: int) -> Any:
+    """Return a value of which a person has no other, as far as bounds allow; every seventh is one of all sorts."""
+    low, high = (column.bounds.low, column.bounds.high) if column.bounds else (None, None)
+    if row % 7 == 0:
+        return choices[row // 7 % len(choices)]
+    match low, high:
+        case int(), int():
+            return low + row % (high - low + 1)
+        case (datetime(), datetime()) | (date(), date()):
+            return low + timedelta(days=row % ((high - low).days + 1))
+    return choices[row % len(choices)]
 
 
 def _stored(column: Column, value: Any) -> Any:

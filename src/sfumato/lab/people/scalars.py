@@ -114,7 +114,13 @@ class Scalars:
             lambda: f"POWER({n()}, {self.random.randint(0, 9)})",
             lambda: f"CAST({self.of(self.one(['text', *NUMERIC]), depth)} AS {self._numeric()})",
             lambda: f"width_bucket({n()}, 0, 10, 5)",
+            lambda: f"({n()} {self.one(['/', '%'])} {self._divisor()})",
         ]
+
+    def _divisor(self) -> str:
+        """Return a key as a divisor: NULL instead of 0, or the length of a text, which may be 0."""
+        numbers, texts = self.named(*NUMERIC) or ["7"], self.named("text") or ["'er'"]
+        return self.one([f"NULLIF({self.one(numbers)}, 0)", f"LENGTH({self.one(texts)})"])
 
     def _numeric(self) -> str:
         """Return a type of numbers: floating ones are half of them."""
@@ -127,6 +133,7 @@ class Scalars:
         return [
             lambda: f"({s('integer')} {self.one(['+', '-', '*', '/', '%', '//'])} {s('integer')})",
             lambda: f"LENGTH({s('text')})",
+            lambda: f"({s('integer')} {self.one(['/', '//', '%'])} {self._divisor()})",
             lambda: f"CAST({s(self.one(['text', 'decimal', 'boolean']))} AS integer)",
             lambda: f"CAST(FLOOR({s('decimal')}) AS integer) % 7",
             lambda: f"year({s('date')})",

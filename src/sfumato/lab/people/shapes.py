@@ -146,5 +146,60 @@ def stacked(say: Phrases, table: str) -> str:
     return f"SELECT {'c, ' * key}{shown} AS m FROM ({f' {kind} '.join(parts)}) AS t{' GROUP BY c' * key}"
 
 
-SHAPES: tuple[Callable[[Phrases, str], str], ...] = (ranked, paired, rolled, met, listed, own, numbered, stacked)
+def many_ranked(say: Phrases, table: str) -> str:
+    """Many quantiles, of one column or of several, each with its own condition or all without one."""
+    scalars = say.scalars(table)
+    numbers = scalars.named("integer", "decimal", "date") or ["1"]
+    column, count = say.one(numbers), 4 + 2 * say.few(8)
+    kind = say.few(3)
+    measures = []
+    for place in range(count):
+        number = column if kind == 1 else say.one(numbers)
+        level = f"0.{say.few(999):03}"
+        condition = f" FILTER (WHERE {scalars.condition(1)})" if kind == 3 and say.few(3) == 1 else ""
+        measures.append(f"{say.one(['QUANTILE_CONT', 'QUANTILE_DISC'])}({number}, {level}){condition} AS m{place}")
+    return f"SELECT {', '.join(measures)} FROM {table}{say.where(scalars)}"
+
+
+def spread(say: Phrases, table: str) -> str:
+    """Variances, deviations and correlations of columns as they are, whose bounds may be chosen, with conditions."""
+    scalars = say.scalars(table)
+    numbers = scalars.named("integer", "decimal") or ["1"]
+    measures = []
+    for place in range(say.few(3)):
+        one, other = say.one(numbers), say.one(numbers)
+        measure = say.one(
+            [
+                f"VAR_POP({one})",
+                f"VAR_SAMP({one})",
+                f"STDDEV({one})",
+                f"CORR({one}, {other})",
+                f"COVAR_POP({one}, {other})",
+                f"AVG({one})",
+                f"SUM({one})",
+            ]
+        )
+        condition = f" FILTER (WHERE {scalars.condition(1)})" if say.few(2) == 1 else ""
+        measures.append(f"{measure}{condition} AS m{place}")
+    key = say.one(scalars.named(*KEYS) or ["1"]) if say.few(3) == 1 else None
+    shown = ", ".join([*([f"{key} AS k"] if key else []), *measures])
+    return f"SELECT {shown} FROM {table}{say.where(scalars)}{' GROUP BY 1' if key else ''}"
+
+
+def many_groups(say: Phrases, table: str) -> str:
+    """Keys of many values, of which one person may have a row with each, bounded by the policy or by the question."""
+    scalars = say.scalars(table)
+    keys = scalars.named("integer", "text") or ["1"]
+    key = say.one([say.one(keys), say.one(keys), f"{say.one(keys)} IS NULL"])
+    options = f" WITH DIFFERENTIAL_PRIVACY OPTIONS(max_groups_contributed = {say.one([1, 5, 127, 128, 200])})"
+    measures = [say.measure(scalars), say.one(["COUNT(*)", f"COUNT(DISTINCT {say.unit(table) or '*'})"])]
+    condition = f" FILTER (WHERE {scalars.condition(1)})" if say.few(2) == 1 and "FILTER" not in measures[0] else ""
+    shown = f"{key} AS k, {measures[0]}{condition} AS m, {measures[1]} AS n"
+    return f"SELECT{options * (say.few(2) == 1)} {shown} FROM {table}{say.where(scalars)} GROUP BY 1"
+
+
+SHAPES: tuple[Callable[[Phrases, str], str], ...] = (
+    *(ranked, paired, rolled, met, listed, own, numbered, stacked),
+    *(many_ranked, spread, spread, many_groups, many_groups),
+)
 """Each takes what questions are put together from, and a table."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sfumato.analysis.private_query import Asked, Group
+from sfumato.planning.aggregates.others import Others
 from sfumato.planning.aggregates.recipe import Recipe
 from sfumato.planning.aggregates.sums import Centred, around, bounded, centred, count_of, sum_of_values
 
@@ -36,10 +37,10 @@ class Averaged:
         return self.grid.step
 
 
-def averaged(asked: Asked, group: Group) -> Recipe[Averaged]:
+def averaged(asked: Asked, group: Group, others: Others) -> Recipe[Averaged]:
     """A count and a sum."""
     argument = bounded(asked, group)
-    grid = centred(asked, group)
+    grid = centred(asked, group, others)
     total = sum_of_values(asked, around(argument, grid), group)
 
     def make(count: str, total: str) -> Averaged:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from sfumato.analysis.private_query import Group
-from sfumato.language.flow import RANK, Flow, Keep, Kept, Pair, Read, below
+from sfumato.language.flow import RANK, Flow, Keep, Kept, Pair, Read, nodes
 from sfumato.language.scalar import Operator, Scalar, column, columns
 from sfumato.query.relation import JoinKind
 
@@ -26,7 +26,7 @@ def total_of(argument: Scalar, group: Group) -> int | None:
     """
     if argument.operator is Operator.CLIPPED:  # narrowed by a condition
         return total_of(argument.arguments[0], group)
-    if argument.operator is not Operator.COLUMN or any(isinstance(node, Pair) for node in _nodes(group.rows)):
+    if argument.operator is not Operator.COLUMN or any(isinstance(node, Pair) for node in nodes(group.rows)):
         return None
     known = {(read.label, name): total for read in _reads(group) for name, total in read.totals}
     return next((known[place] for place in columns(argument) if place in known), None)
@@ -58,14 +58,8 @@ def is_plain(group: Group) -> bool:
     """Whether the rows are those of tables, met and kept by conditions, and nobody's rows are cut by the question."""
     limit = group.contribution
     whole = not limit.bound_rows and not (limit.bound_groups and group.keys)
-    return whole and all(isinstance(node, Read | Keep | Kept | Pair) for node in _nodes(group.rows))
+    return whole and all(isinstance(node, Read | Keep | Kept | Pair) for node in nodes(group.rows))
 
 
 def _reads(group: Group) -> Iterator[Read]:
-    return (node for node in _nodes(group.rows) if isinstance(node, Read))
-
-
-def _nodes(flow: Flow) -> Iterator[Flow]:
-    yield flow
-    for source in below(flow):
-        yield from _nodes(source)
+    return (node for node in nodes(group.rows) if isinstance(node, Read))

@@ -7,6 +7,7 @@ from sfumato.planning.aggregates.averaged import Averaged, averaged
 from sfumato.planning.aggregates.counted import Counted, counted
 from sfumato.planning.aggregates.matched import Matched, matched
 from sfumato.planning.aggregates.met import Met, met
+from sfumato.planning.aggregates.others import Others
 from sfumato.planning.aggregates.paired import (
     Correlated,
     Covaried,
@@ -25,7 +26,7 @@ from sfumato.query.functions import Aggregation
 Derived = Counted | Matched | Summed | Averaged | Spread | Ranked | Commonest | Covaried | Regressed | Correlated | Met
 """What a column of a group is made of, by the names of measurements."""
 
-Recipes = Callable[[Asked, Group], Recipe[Derived]]
+Recipes = Callable[[Asked, Group, Others], Recipe[Derived]]
 
 FAMILIES: Mapping[Aggregation, Recipes] = {
     Aggregation.COUNT: counted,
@@ -53,7 +54,7 @@ FAMILIES: Mapping[Aggregation, Recipes] = {
 }
 
 
-def recipe_of(asked: Asked, group: Group, *, fixed: bool) -> Recipe[Derived]:
+def recipe_of(asked: Asked, group: Group, others: Others, *, fixed: bool) -> Recipe[Derived]:
     """Return how one column is made, or refuse; `fixed` where its margin has to be known before the data is read."""
     by_matching = None if fixed else matched(asked, group)
-    return by_matching or FAMILIES[asked.aggregate.function](asked, group)
+    return by_matching or FAMILIES[asked.aggregate.function](asked, group, others)

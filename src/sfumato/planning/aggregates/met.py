@@ -6,6 +6,7 @@ from fractions import Fraction
 from sfumato.analysis.private_query import Asked, Group
 from sfumato.language.scalar import Scalar
 from sfumato.planning.aggregates.found import FoundNumber
+from sfumato.planning.aggregates.others import Others
 from sfumato.planning.aggregates.recipe import Quantity, Recipe
 from sfumato.sensitivity.meetings import MeetingSide
 
@@ -18,7 +19,7 @@ class Met(FoundNumber):
     """In how many orders the same people meet, of which one counts."""
 
 
-def met(asked: Asked, _: Group) -> Recipe[Met]:
+def met(asked: Asked, _: Group, __: Others) -> Recipe[Met]:
     """One measurement."""
     times = int(asked.aggregate.parameters[1])
 

@@ -10,9 +10,10 @@ from sfumato.analysis.private_query import Asked, Group
 from sfumato.language.numbers import multiplied, squared
 from sfumato.language.scalar import Scalar
 from sfumato.planning.aggregates.averaged import DIVISOR
+from sfumato.planning.aggregates.others import Others, parts_of
 from sfumato.planning.aggregates.recipe import Quantity, Recipe
 from sfumato.planning.aggregates.spread import Divisor, Spread
-from sfumato.planning.aggregates.sums import Centred, around, bounded, centred, count_of, parts_of, sum_of_values
+from sfumato.planning.aggregates.sums import Centred, around, bounded, centred, count_of, sum_of_values
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
 
@@ -124,9 +125,9 @@ class _Pair:
         return Pairs(count, x_total, y_total, products, self.x, self.y)
 
 
-def covaried(asked: Asked, group: Group) -> Recipe[Covaried]:
+def covaried(asked: Asked, group: Group, others: Others) -> Recipe[Covaried]:
     """COVAR_POP, COVAR_SAMP and REGR_SXY."""
-    pair = _pair(asked, group)
+    pair = _pair(asked, group, others)
     divisor = _DIVISORS[asked.aggregate.function]
 
     def make(*names: str) -> Covaried:
@@ -135,9 +136,9 @@ def covaried(asked: Asked, group: Group) -> Recipe[Covaried]:
     return Recipe(pair.quantities, make)
 
 
-def regressed(asked: Asked, group: Group) -> Recipe[Regressed]:
+def regressed(asked: Asked, group: Group, others: Others) -> Recipe[Regressed]:
     """REGR_SLOPE and REGR_INTERCEPT."""
-    pair = _pair(asked, group)
+    pair = _pair(asked, group, others)
     intercept = asked.aggregate.function is Aggregation.REGR_INTERCEPT
 
     def make(*names: str) -> Regressed:
@@ -147,9 +148,9 @@ def regressed(asked: Asked, group: Group) -> Recipe[Regressed]:
     return Recipe((*pair.quantities, (_squares(x, pair.x, group), _SQUARES)), make)
 
 
-def correlated(asked: Asked, group: Group) -> Recipe[Correlated]:
+def correlated(asked: Asked, group: Group, others: Others) -> Recipe[Correlated]:
     """CORR and REGR_R2."""
-    pair = _pair(asked, group)
+    pair = _pair(asked, group, others)
     square = asked.aggregate.function is Aggregation.REGR_R2
 
     def make(*names: str) -> Correlated:
@@ -160,10 +161,10 @@ def correlated(asked: Asked, group: Group) -> Recipe[Correlated]:
     return Recipe((*pair.quantities, *((one, _SQUARES) for one in squares)), make)
 
 
-def squares_of_x(asked: Asked, group: Group) -> Recipe[Spread]:
+def squares_of_x(asked: Asked, group: Group, others: Others) -> Recipe[Spread]:
     """REGR_SXX: the squared deviations of x, of the rows where y is present, too."""
     _, x = parts_of(asked)
-    grid, argument = centred(x, group), bounded(x, group)
+    grid, argument = centred(x, group, others), bounded(x, group)
 
     def make(count: str, total: str, squares: str) -> Spread:
         return Spread(asked.name, count, total, squares, grid, Divisor.NOTHING, root=False)
@@ -198,10 +199,10 @@ def _product(one: Scalar, other: Scalar) -> Scalar:
     return multiplied(first, second, first.facts.type if alike else Type.DECIMAL)
 
 
-def _pair(asked: Asked, group: Group) -> _Pair:
+def _pair(asked: Asked, group: Group, others: Others) -> _Pair:
     y, x = parts_of(asked)
     arguments = bounded(y, group), bounded(x, group)
-    grids = centred(y, group), centred(x, group)
+    grids = centred(y, group, others), centred(x, group, others)
     above, along = (around(argument, grid) for argument, grid in zip(arguments, grids, strict=True))
     quantities = (
         (_count(asked), _COUNT),

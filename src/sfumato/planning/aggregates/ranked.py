@@ -12,14 +12,14 @@ from sfumato.errors import UnsupportedSql
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.scalar import Operator, Scalar
 from sfumato.mechanisms.spacing import Spacing, Stretch
+from sfumato.planning.aggregates.others import Others, level_of
 from sfumato.planning.aggregates.recipe import Quantity, Recipe
 from sfumato.planning.aggregates.sums import bounded
 from sfumato.planning.aggregates.wording import as_written, own_name
 from sfumato.query.aggregate import Aggregate
-from sfumato.query.functions import LEVELLED, Aggregation
+from sfumato.query.functions import Aggregation
 from sfumato.query.types import NUMBERS, Type
 
-_EXTREMES = {Aggregation.MIN: Fraction(0), Aggregation.MAX: Fraction(1)}
 _MOST_VALUES = 1 << 16
 
 
@@ -67,25 +67,27 @@ class Commonest:
         return None
 
 
-def ranked(asked: Asked, group: Group) -> Recipe[Ranked]:
+def ranked(asked: Asked, group: Group, others: Others) -> Recipe[Ranked]:
     """One measurement of all levels that are asked of the same values."""
     argument = _ordered(asked, group)
-    spacing, level = _spacing(argument), _level(asked)
+    spacing, levels = _spacing(argument), others.levels(asked)
     alone = asked.aggregate.function is Aggregation.APPROX_QUANTILE
-    levels = sorted({_level(other) for other in group.asked if _alike(other, asked)})
     function = Aggregation.QUANTILES_ALONE if alone else Aggregation.QUANTILES
-    quantity: Quantity = Aggregate(
-        function, (bucket_of(argument, spacing),), where=asked.aggregate.where, parameters=tuple(levels)
-    )
+
+    def measured(parameters: tuple[Fraction, ...]) -> Quantity:
+        return Aggregate(function, (bucket_of(argument, spacing),), where=asked.aggregate.where, parameters=parameters)
+
+    quantity = others.quantiles(asked, measured)
+    level = level_of(asked) or Fraction(0)
     between = asked.aggregate.function is Aggregation.QUANTILE_CONT and argument.facts.type in NUMBERS
 
     def make(ranks: str) -> Ranked:
-        return Ranked(asked.name, ranks, spacing, levels.index(level), level, argument.facts.step, between, not alone)
+        return Ranked(asked.name, ranks, spacing, levels[level], level, argument.facts.step, between, not alone)
 
     return Recipe(((quantity, Fraction(1)),), make)
 
 
-def commonest(asked: Asked, group: Group) -> Recipe[Commonest]:
+def commonest(asked: Asked, group: Group, _others: Others) -> Recipe[Commonest]:
     """One choice among all values."""
     (argument,) = asked.aggregate.arguments
     if argument.facts.kind is not Kind.INTEGER or not argument.facts.bounded or argument.facts.span > _MOST_VALUES:
@@ -167,19 +169,3 @@ def _ordered(asked: Asked, group: Group) -> Scalar:
             f"Count the values instead: GROUP BY {own_name(argument, group)} and COUNT(*).",
         )
     return bounded(asked, group)
-
-
-def _level(asked: Asked) -> Fraction:
-    function = asked.aggregate.function
-    return _EXTREMES[function] if function in _EXTREMES else asked.aggregate.parameters[0]
-
-
-def _alike(other: Asked, asked: Asked) -> bool:
-    """Whether two quantiles are measured together: of the same values, both with ends or both without."""
-    one, two = other.aggregate, asked.aggregate
-    alone = Aggregation.APPROX_QUANTILE
-    return (
-        one.function in LEVELLED | _EXTREMES.keys()
-        and (one.function is alone) == (two.function is alone)
-        and (one.arguments, one.where) == (two.arguments, two.where)
-    )

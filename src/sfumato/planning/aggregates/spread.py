@@ -7,6 +7,7 @@ from fractions import Fraction
 from sfumato.analysis.private_query import Asked, Group
 from sfumato.language.numbers import squared
 from sfumato.planning.aggregates.averaged import DIVISOR
+from sfumato.planning.aggregates.others import Others
 from sfumato.planning.aggregates.recipe import Recipe
 from sfumato.planning.aggregates.sums import Centred, around, bounded, centred, count_of, sum_of_values
 from sfumato.query.functions import DEVIATIONS, SAMPLES
@@ -57,10 +58,10 @@ class Spread:
         return self.grid.step
 
 
-def spread(asked: Asked, group: Group) -> Recipe[Spread]:
+def spread(asked: Asked, group: Group, others: Others) -> Recipe[Spread]:
     """A count, a sum and a sum of squares."""
     argument = bounded(asked, group)
-    grid = centred(asked, group)
+    grid = centred(asked, group, others)
     value = around(argument, grid)
     total, squares = sum_of_values(asked, value, group), sum_of_values(asked, squared(value), group)
     function = asked.aggregate.function

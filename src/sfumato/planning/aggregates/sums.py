@@ -6,16 +6,16 @@ from fractions import Fraction
 from sfumato.analysis.private_query import Asked, Group
 from sfumato.errors import QueryTooLarge, UnboundedSum
 from sfumato.language.facts import Kind
-from sfumato.language.lower_logic import all_true, present
+from sfumato.language.lower_logic import present
 from sfumato.language.numbers import shifted
 from sfumato.language.scalar import Operator, Scalar
 from sfumato.planning.aggregates.chosen_bounds import has_chosen_bounds
+from sfumato.planning.aggregates.others import Others, all_of, conjuncts_of
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.aggregates.wording import as_written, column_name, table_of
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import PAIRS, SPREADS, Aggregation
 
-PAIR = 2
 FARTHEST_SUM = 1 << 62
 """One person's part of a sum stays below it, so that sums of people and noise fit everywhere."""
 
@@ -30,17 +30,11 @@ class Centred:
     high: int
 
 
-def centred(asked: Asked, group: Group) -> Centred:
+def centred(asked: Asked, group: Group, others: Others) -> Centred:
     """Return the grid of the one argument with what is subtracted from it: a sum of values around 0 moves least."""
     (argument,) = asked.aggregate.arguments
     facts = argument.facts
-    alike = {
-        part.aggregate.function
-        for other in group.asked
-        for part in parts_of(other)
-        if (part.aggregate.arguments, part.aggregate.distinct, part.aggregate.where)
-        == ((argument,), asked.aggregate.distinct, asked.aggregate.where)
-    }
+    alike = others.functions(asked)
     spread = bool(alike & (SPREADS | PAIRS))
     offset = (facts.low + facts.high) // 2
     free = facts.low >= 0 and has_chosen_bounds(argument, group)  # the middle of what nobody believes is far off
@@ -49,31 +43,6 @@ def centred(asked: Asked, group: Group) -> Centred:
     elif asked.aggregate.distinct and spread:
         offset = facts.low  # different values must have different squares
     return Centred(facts.step, offset, facts.low, facts.high)
-
-
-def parts_of(asked: Asked) -> tuple[Asked, ...]:
-    """Return what is asked of each argument alone: of pairs, rows where the other is NULL do not count."""
-    if len(asked.aggregate.arguments) != PAIR:
-        return (asked,)
-    y, x = asked.aggregate.arguments
-    return _beside(asked, y, x), _beside(asked, x, y)
-
-
-def _beside(asked: Asked, argument: Scalar, other: Scalar) -> Asked:
-    where = asked.aggregate.where
-    if other.facts.nullable and other != argument:
-        where = _all((*_conjuncts(where), present(other)))
-    return replace(asked, aggregate=Aggregate(asked.aggregate.function, (argument,), where=where))
-
-
-def _conjuncts(where: Scalar | None) -> tuple[Scalar, ...]:
-    if where is None:
-        return ()
-    return where.arguments if where.operator is Operator.AND else (where,)
-
-
-def _all(conditions: tuple[Scalar, ...]) -> Scalar | None:
-    return all_true(conditions) if len(conditions) > 1 else next(iter(conditions), None)
 
 
 def _is_presence(condition: Scalar) -> bool:
@@ -92,12 +61,12 @@ def count_of(asked: Asked) -> Quantity:
         return replace(aggregate, function=Aggregation.COUNT)
     if not argument.facts.nullable:
         return Aggregate(Aggregation.COUNT, where=aggregate.where)
-    held = _conjuncts(aggregate.where)
+    held = conjuncts_of(aggregate.where)
     others = [part for part in held if _is_presence(part)]
     first, *rest = sorted([present(argument), *others], key=repr)
     where = (*(part for part in held if part not in others), *rest)
     counted = argument if not others else first.arguments[0].arguments[0]
-    return Aggregate(Aggregation.COUNT, (counted,), where=aggregate.where if not others else _all(where))
+    return Aggregate(Aggregation.COUNT, (counted,), where=aggregate.where if not others else all_of(where))
 
 
 def around(argument: Scalar, grid: Centred) -> Scalar:

@@ -55,18 +55,19 @@ class GatheredWindows:
         self.named = named
         self.used: set[str] = set()
         self.found: list[Over] = []
+        self._names: dict[Over, Over] = {}
         self.nodes: list[exp.Expr] = []
 
     def gather(self, node: exp.Expr, reading: Reading, reader: WindowReader) -> Expression:
         """Return the column that will hold what a window function says of a row."""
         over = self._over(node, reading, reader)
-        same = [known for known in self.found if replace(known, name="") == over]
-        if not same:
-            same = [replace(over, name=f"w{len(self.found) + 1}")]
-            self.found += same
+        same = self._names.get(over)
+        if same is None:
+            same = self._names[over] = replace(over, name=f"w{len(self.found) + 1}")
+            self.found.append(same)
             self.nodes.append(node)
         self.label = self.label or reading.label("window")
-        return Column(self.label, same[0].name, same[0].type, over.at)
+        return Column(self.label, same.name, same.type, over.at)
 
     def check_used(self, reading: Reading) -> None:
         """Refuse a window that nothing uses: nothing is accepted unread."""

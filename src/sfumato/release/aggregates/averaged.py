@@ -9,6 +9,7 @@ from sfumato.release.bars.form_algebra import sum_of
 from sfumato.release.bars.forms import Ratio
 from sfumato.release.bars.measured_cells import MeasuredCells
 from sfumato.release.bars.noise_law import Floats, Integers
+from sfumato.release.chosen_levels import is_completed_apart
 
 
 def average_point(made: Averaged, measured: Mapping[str, Integers]) -> Floats:
@@ -25,7 +26,7 @@ def average_form(label: str, made: Averaged, cells: MeasuredCells, rows: int) ->
     under = sum_of(cells, label, {made.count: 1.0}, rows)
     over = sum_of(cells, label, {made.count: float(grid.offset) * step, made.total: step}, rows)
     least, most = (np.full(rows, float(end * grid.step)) for end in (grid.low, grid.high))
-    return Ratio(over, under, least, most, (under,))
+    return Ratio(over, under, least, most, (under,), completed=is_completed_apart(made, cells.measured_of(label)))
 
 
 def above_zero(count: Floats) -> Floats:

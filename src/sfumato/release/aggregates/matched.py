@@ -12,6 +12,8 @@ from sfumato.release.bars.forms import NEVER, Boxed, Ends, Events
 from sfumato.release.bars.noise_law import Integers
 
 _FAR = 10**300
+_OF_THE_CHOICE = Fraction(1, 5)
+"""This share of what may be missed is spent on what the choice of a limit says, the rest on the noise."""
 
 
 def matched_point(made: Matched, measured: Mapping[str, Integers]) -> Integers:
@@ -25,7 +27,10 @@ def chosen_limits(made: Matched, measured: Mapping[str, Integers]) -> list[int]:
 
 
 def matched_form(group: GroupPlan, made: Matched, measured: Mapping[str, Integers]) -> Boxed:
-    """Return the box of what is served within the chosen limits. Proof: proofs/matching.md, 5"""
+    """Return the box of the true numbers: what is served lies below them, and the choice of the limit says how far.
+
+    Proof: proofs/matching.md, 6
+    """
     pairs = _pairs(made, measured)
     places, numbers = pairs[:, 0].astype(np.int64), pairs[:, 1].astype(np.float64)
     mechanism = mechanism_of(group, made)
@@ -34,14 +39,22 @@ def matched_form(group: GroupPlan, made: Matched, measured: Mapping[str, Integer
     def ends(tail: Fraction) -> Ends:
         if tail == NEVER:
             return np.zeros(rows), np.full(rows, np.inf)
-        margins = np.array(
-            [float(min(mechanism.noise(place).margin(1 - tail), _FAR)) for place in range(len(made.limits))]
-        )
-        low, high = numbers - margins[places], numbers + margins[places]
+        below, above = _reaches(mechanism, tail)
+        low, high = numbers - below[places], numbers + above[places]
         return np.maximum(low, 0), np.maximum(high, 0)
 
     once: Events = {(group.group.label, made.name): np.ones(rows, dtype=np.int64)}
     return Boxed(once, {}, ends, lambda _tail: (never, never))
+
+
+def _reaches(mechanism: MatchedCount, tail: Fraction) -> Ends:
+    """Return for each limit how far below and above a noisy number the true one lies, but for the tail."""
+    several = range(len(mechanism.limits))
+    chosen = tail * _OF_THE_CHOICE if len(several) > 1 else NEVER
+    below = [mechanism.noise(place).margin(1 - tail + chosen) for place in several]
+    above = [reach + mechanism.unserved(place, 1 - chosen) if chosen else reach for place, reach in enumerate(below)]
+    one, other = (np.array([float(min(end, _FAR)) for end in ends]) for ends in (below, above))
+    return one, other
 
 
 def mechanism_of(group: GroupPlan, made: Matched) -> MatchedCount:

@@ -4,18 +4,21 @@ Theorem: such a bar holds the untruncated truth at its level, if the tails of th
 nothing is known is open.  Proof: proofs/truncation.md
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from math import ceil, floor, inf, isinf
+from functools import partial
+from math import ceil, floor, inf, isfinite
 
 import numpy as np
 
 from sfumato.language.facts import Kind
 from sfumato.planning.missing import FOR_LOSSES, Missing
 from sfumato.release.bars.form_algebra import quotient_ends
-from sfumato.release.bars.forms import Affine, Ends, Exact, Form, Opaque, Ratio, Truth
-from sfumato.release.bars.intervals import Answered, Bar
+from sfumato.release.bars.forms import Affine, Ends, Exact, Number, Opaque, Ratio, Truth
+from sfumato.release.bars.intervals import Answered, Bar, bars
 from sfumato.release.bars.noise_law import Floats
+from sfumato.release.bars.unforeseen import or_open
+from sfumato.release.decode import EngineValue
 
 Cut = Mapping[tuple[str, str], Missing]
 """What may be missing of each measurement, by the label of its group and its name."""
@@ -24,22 +27,46 @@ Cut = Mapping[tuple[str, str], Missing]
 def biased_bars(
     answered: Answered, level: Fraction, missing: Callable[[Fraction], Cut]
 ) -> list[list[Bar | None] | None]:
-    """Return the bars of every column as `bars` does, each wider by what may be missing."""
+    """Return the bars of every column as `bars` does, each wider by what may be missing: none is inside the plain one.
+
+    What was added for the sake of what lies above a level is inside both.
+    """
     cut = missing(FOR_LOSSES * (1 - level))
     found: list[list[Bar | None] | None] = []
-    for place, form in enumerate(answered.forms):
-        if form is None or isinstance(form, Truth | Opaque):
+    for place, (form, plain) in enumerate(zip(answered.forms, bars(answered, level), strict=True)):
+        if form is None or plain is None or isinstance(form, Truth | Opaque):
             found.append(None)
             continue
-        values, whole = answered.columns[place], answered.bar_facts(place).kind is Kind.INTEGER
-        # where nothing can be cut off, which policy and question decide alone, the noise has the whole tail
-        tail = (1 - level) * (1 - FOR_LOSSES if _can_lack(form, cut) else 1)
-        low, high = _ends(form, tail, cut, len(values))
-        shown = np.array([np.nan if value is None or isinstance(value, str) else float(value) for value in values])
-        # what was added for the sake of what lies above a level is inside
-        ends = zip(values, np.fmin(low, shown).tolist(), np.fmax(high, shown).tolist(), strict=True)
-        found.append([None if value is None else (_end(a, floor, whole), _end(b, ceil, whole)) for value, a, b in ends])
+        whole = answered.bar_facts(place).kind is Kind.INTEGER
+        find = partial(_wider, form, plain, answered.tail(level), cut, whole)
+        found.append(or_open(find, partial(_open, plain)))
     return found
+
+
+def _wider(form: Number, plain: Sequence[Bar | None], tail: Fraction, cut: Cut, whole: bool) -> list[Bar | None]:
+    # where nothing can be cut off, which policy and question decide alone, the noise has the whole tail
+    tail = tail * (1 - FOR_LOSSES) if _can_lack(form, cut) else tail
+    low, high = _ends(form, tail, cut, len(plain))
+    wider = zip(_rounded(low, floor, whole), _rounded(high, ceil, whole), strict=True)
+    return [_hull(bar, ends) for bar, ends in zip(plain, wider, strict=True)]
+
+
+def _open(plain: Sequence[Bar | None]) -> list[Bar | None]:
+    return [None if bar is None else (None, None) for bar in plain]
+
+
+def _rounded(ends: Floats, rounding: Callable[[float], int], whole: bool) -> list[EngineValue]:
+    """Return ends as an engine keeps them; one that is infinite, or of a NULL, is None."""
+    return [(rounding(end) if whole else end) if isfinite(end) else None for end in ends.tolist()]
+
+
+def _hull(one: Bar | None, other: Bar) -> Bar | None:
+    """Return the least interval around two; a side that is open in one is open. NULL has none."""
+    return None if one is None else (_outer(one[0], other[0], min), _outer(one[1], other[1], max))
+
+
+def _outer(one: EngineValue, other: EngineValue, choose: Callable[[float, float], float]) -> EngineValue:
+    return choose(one, other) if isinstance(one, int | float) and isinstance(other, int | float) else None
 
 
 def extensions(answered: Answered, place: int, cut: Cut) -> tuple[float, float] | None:
@@ -51,13 +78,7 @@ def extensions(answered: Answered, place: int, cut: Cut) -> tuple[float, float] 
     return float(np.maximum(down + addition, 0).max()), float(np.maximum(up - addition, 0).max())
 
 
-def _end(end: float, rounding: Callable[[float], int], whole: bool) -> int | float | None:
-    if isinf(end):
-        return None
-    return rounding(end) if whole else end
-
-
-def _ends(form: Form, tail: Fraction, cut: Cut, rows: int) -> Ends:
+def _ends(form: Number, tail: Fraction, cut: Cut, rows: int) -> Ends:
     match form:
         case Exact(values):
             return values, values
@@ -70,7 +91,7 @@ def _ends(form: Form, tail: Fraction, cut: Cut, rows: int) -> Ends:
     return np.full(rows, -inf), np.full(rows, inf)
 
 
-def _can_lack(form: Form, cut: Cut) -> bool:
+def _can_lack(form: Number, cut: Cut) -> bool:
     """Whether caps, bounds or a level that noise chose may have cut something off."""
     sums = [form] if isinstance(form, Affine) else [form.over, form.under] if isinstance(form, Ratio) else []
     return any(
@@ -82,8 +103,8 @@ def _can_lack(form: Form, cut: Cut) -> bool:
 
 
 def _sum_ends(form: Affine, tail: Fraction, cut: Cut) -> Ends:
-    margin, (down, up) = form.margin(tail), _widths(form, cut)
-    return form.centre - margin - down, form.centre + margin + up
+    (low, high), (down, up) = form.measured_bar(tail), _widths(form, cut)
+    return low - down, high + up
 
 
 def _widths(form: Affine, cut: Cut) -> tuple[Floats, Floats]:

@@ -111,7 +111,9 @@ def _brought(function: Callable[[Floats], Floats], places: bool) -> Rule:
         if scalar.arguments[0].facts.kind is Kind.INTEGER:
             return function(values * _factor(scalar))
         scale = 10.0**scalar.constant if places and isinstance(scalar.constant, int) else 1.0
-        return np.asarray(function(values * scale) / scale)
+        with np.errstate(over="ignore"):
+            scaled = values * scale
+        return np.where(np.isinf(scaled), values, function(scaled) / scale)  # what is so large has no such places
 
     return _rising(bring)
 

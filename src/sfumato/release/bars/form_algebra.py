@@ -61,7 +61,8 @@ def added(one: Form, other: Form, sign: float = 1.0) -> Linear | None:
             ends = (other.least, other.most) if sign > 0 else (-other.most, -other.least)
             over = _added(one.over, other.over, sign)
             divisors = tuple(dict.fromkeys((*one.divisors, *other.divisors)))
-            return Ratio(over, one.under, one.least + ends[0], one.most + ends[1], divisors)
+            completed = one.completed or other.completed
+            return Ratio(over, one.under, one.least + ends[0], one.most + ends[1], divisors, completed=completed)
     return None
 
 
@@ -100,11 +101,13 @@ def divided(one: Form, other: Form) -> Linear | None:
                 return None
             least, most = quotient_ends(over.reach, other.reach)
             share = _share(over, other)
-            return Ratio(over, other, np.maximum(least, share[0]), np.minimum(most, share[1]), (other,))
+            least, most = np.maximum(least, share[0]), np.minimum(most, share[1])
+            return Ratio(over, other, least, most, (other,), completed=True)
         case Ratio(), Ratio() if same(one.under, other.under):
             least, most = quotient_ends((one.least, one.most), (other.least, other.most))
             divisors = tuple(dict.fromkeys((*one.divisors, *other.divisors, other.over)))
-            return Ratio(one.over, other.over, least, most, divisors)
+            completed = one.completed or other.completed
+            return Ratio(one.over, other.over, least, most, divisors, completed=completed)
     return None
 
 
@@ -162,7 +165,8 @@ def gathered(form: Form, places: Places, leaf: str) -> Form:
             parts = [_moved(one, at) for one in (over, under, *divisors)]
             found = [part for part in parts if part is not None]
             if len(found) == len(parts):
-                return Ratio(found[0], found[1], least[at], most[at], tuple(found[2:]))
+                ends, divided_by = (least[at], most[at]), tuple(found[2:])
+                return Ratio(found[0], found[1], *ends, divided_by, completed=form.completed)
         case Opaque(_, open):
             return Opaque(len(places), open)
         case Truth():

@@ -111,8 +111,8 @@ class Affine:
         """Return what the true sums can be, whatever the data."""
         spans = np.array([self.cells.reach(kind) for kind in range(len(self.cells.measured))]).reshape(-1, 2)
         least, most = spans[self.cells.kinds[self.places]].T
-        with np.errstate(invalid="ignore"):
-            one, other = self.weights * least, self.weights * most
+        with np.errstate(invalid="ignore"):  # what weighs nothing adds nothing, however far it reaches
+            one, other = (np.where(self.weights == 0, 0.0, self.weights * end) for end in (least, most))
         return self.constant + self.total(np.minimum(one, other)), self.constant + self.total(np.maximum(one, other))
 
     def total(self, parts: Floats) -> Floats:
@@ -145,12 +145,19 @@ class Affine:
         return found
 
     def bar(self, tail: Fraction) -> Ends:
-        """Return where each sum lies, whatever it can be: around the centre, but for cells near their threshold.
+        """Return where each sum lies, whatever it can be.
 
-        There each true integer lies in its own interval, given that it was released. Proof: proofs/counted_keys.md
         What was added to the sum lies inside: the bar is longer by it, so that it holds the sum without it.
         """
-        centre, margin, addition = self.centre, self.margin(tail), self.addition
+        (low, high), addition = self.measured_bar(tail), self.addition
+        return low + np.minimum(addition, 0), high + np.maximum(addition, 0)
+
+    def measured_bar(self, tail: Fraction) -> Ends:
+        """Return where each sum lies without what was added: around the centre, but for cells near their threshold.
+
+        There each true integer lies in its own interval, given that it was released. Proof: proofs/counted_keys.md
+        """
+        centre, margin = self.centre, self.margin(tail)
         low, high = centre - margin, centre + margin
         counts = np.bincount(self.rows, minlength=len(self.constant))
         near = self.near(tail)
@@ -163,7 +170,7 @@ class Affine:
             for ends, parts in ((low, np.minimum(one, other)), (high, np.maximum(one, other))):
                 total = np.bincount(places, weights=parts, minlength=len(ends))
                 ends[rows] = self.constant[rows] + total[rows]
-        return low + np.minimum(addition, 0), high + np.maximum(addition, 0)
+        return low, high
 
     def near(self, tail: Fraction) -> Flags:
         """Return the rows that depend on an integer near the threshold that released it."""
@@ -195,6 +202,8 @@ class Ratio:
     most: Floats
     divisors: tuple[Affine, ...]
     open: bool = False
+    completed: bool = False
+    """Whether what is shown divides sums with what was added to each: then both ends of each sum are tried."""
     _known: dict[Fraction, Ends] = field(default_factory=dict)
 
     @property
@@ -213,9 +222,14 @@ class Ratio:
         return self._known[tail]
 
     def _all_ends(self, tail: Fraction) -> Ends:
-        """Return the possible ratios; where a part is near its threshold, the quotients of what the parts can be."""
+        """Return the possible ratios; where a part is near its threshold, the quotients of what the parts can be.
+
+        So are they where something was added to a part, by itself: the ends of each part hold it with and without.
+        """
         low, high = self._ends(float(tail))
         near = self.over.near(tail) | self.under.near(tail)
+        if self.completed:
+            near |= (self.over.addition != 0) | (self.under.addition != 0)
         if not near.any():
             return low, high
         over, under = self.over.ends(tail / 2), self.under.ends(tail / 2)

@@ -8,6 +8,7 @@ Proof: proofs/intervals.md
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from math import ceil, floor, isinf
 
 import numpy as np
@@ -21,13 +22,16 @@ from sfumato.planning.aggregates.counted import Counted
 from sfumato.planning.aggregates.families import Derived
 from sfumato.planning.aggregates.summed import Summed
 from sfumato.planning.plan import GroupPlan, Plan
+from sfumato.planning.top_lists import is_a_list
 from sfumato.release.bars.computed_rows import ComputedRows, as_places, compute, numbered
+from sfumato.release.bars.extension import unknown
 from sfumato.release.bars.forms import NEVER, Affine, Form, Number, Opaque, Truth
-from sfumato.release.bars.layers import Layers
+from sfumato.release.bars.layers import SPREAD, Layers, TopForms
 from sfumato.release.bars.measured_cells import Places, measured_cells
 from sfumato.release.bars.noise_law import Floats
 from sfumato.release.bars.row_forms import Evaluate
 from sfumato.release.bars.tracing import Traced, trace
+from sfumato.release.bars.unforeseen import or_open
 from sfumato.release.decode import EngineValue
 from sfumato.release.estimates import estimates
 from sfumato.release.noisy import Noisy
@@ -50,18 +54,33 @@ class Answered:
     plan: Plan
     traced: Traced
     columns: tuple[tuple[EngineValue, ...], ...]
-    _find: Callable[[], tuple[tuple[Form | None, ...], bool]] = field(repr=False)
-    """Returns forms and whether noise chose rows; both are found when somebody first asks for them."""
+    _find: Callable[[], TopForms] = field(repr=False)
+    """Returns forms and among how many rows noise chose; both are found when somebody first asks for them."""
 
     @property
     def forms(self) -> tuple[Form | None, ...]:
         """What each column is; None for one that comes from keys and literals alone, or that is no number."""
-        return self._find()[0]
+        return self._find().forms
 
     @property
     def chosen(self) -> bool:
         """Whether noise decided which rows there are, at the top or below an aggregate."""
-        return not self.plain and self._find()[1]
+        return not self.plain and self._find().candidates > 0
+
+    @property
+    def candidates(self) -> int:
+        """Among how many rows the noise of these numbers chose those that are shown: their bars hold together.
+
+        A top list chooses by noise of its own, so that its bars hold one by one.
+        """
+        return self._find().candidates if self.chosen and not is_a_list(self.plan) else 1
+
+    def tail(self, level: Fraction) -> Fraction:
+        """Return how often the bar of one row may miss, so that all that are shown hold at the level.
+
+        Bonferroni over all rows that noise could have chosen.  Proof: proofs/intervals.md, 9
+        """
+        return (1 - level) / self.candidates
 
     @property
     def plain(self) -> bool:
@@ -110,7 +129,7 @@ def answer(plan: Plan, noisy: Noisy, evaluate: Evaluate) -> Answered:
     forms = _FoundForms(plan, noisy, evaluate, agreed, traced, places, computed)
     answered = Answered(plan, traced, tuple(map(tuple, found[:shown])), forms)
     if not answered.plain:
-        forms()  # what cannot be made must not be kept as an answer
+        forms()  # whatever can go wrong does so before the answer is kept, and is noted there
     return answered
 
 
@@ -125,13 +144,30 @@ class _FoundForms:
     traced: Traced
     places: Mapping[str, Places]
     computed: Mapping[str, ComputedRows]
-    known: list[tuple[tuple[Form | None, ...], bool]] = field(default_factory=list)
+    known: list[TopForms] = field(default_factory=list)
 
-    def __call__(self) -> tuple[tuple[Form | None, ...], bool]:
+    def __call__(self) -> TopForms:
         if not self.known:
-            layers = Layers(self.plan, self.noisy, self.evaluate, measured_cells(self.plan, self.noisy, self.agreed))
-            self.known.append(layers.top(self.traced, self.places, self.computed))
+            self.known.append(or_open(self._found, self._unknown))
         return self.known[0]
+
+    def _found(self) -> TopForms:
+        layers = Layers(self.plan, self.noisy, self.evaluate, measured_cells(self.plan, self.noisy, self.agreed))
+        return layers.top(self.traced, self.places, self.computed)
+
+    def _unknown(self) -> TopForms:
+        """Return forms of which nothing is known but their facts; keys have none."""
+        rows = len(next(iter(self.places.values()), ()))
+        keys = {(group.group.label, key.name) for group in self.plan.groups for key in group.group.keys}
+        found = [
+            None if exact or item.scalar.facts.type not in SPREAD else unknown(item.scalar.facts, rows)
+            for item, exact in zip(
+                self.plan.private.outcome.items,
+                (scalar is not None and columns(scalar) <= keys for scalar in self.traced.items),
+                strict=True,
+            )
+        ]
+        return TopForms(tuple(found), 1 if self.traced.conditions else 0)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Leave out what was found: it is found again from the same numbers."""
@@ -157,10 +193,16 @@ def bars(answered: Answered, level: Fraction) -> list[list[Bar | None] | None]:
         if form is None or isinstance(form, Truth | Opaque):
             found.append(None)
         elif plain is not None and _is_alone(plain[1].plain, plain[0], answered.plan):
-            found.append(_plain_bars(plain[0], plain[1].plain or "", values, level))
+            found.append(_plain_bars(plain[0], plain[1].plain or "", values, 1 - answered.tail(level)))
         else:
-            found.append(_bars(form, values, 1 - level, facts.kind is Kind.INTEGER))
+            find = partial(_bars, form, values, answered.tail(level), facts.kind is Kind.INTEGER)
+            found.append(or_open(find, partial(open_bars, values)))
     return found
+
+
+def open_bars(values: Sequence[EngineValue]) -> list[Bar | None]:
+    """Return bars that say nothing; NULL has none."""
+    return [None if value is None or isinstance(value, str) else (None, None) for value in values]
 
 
 def _is_alone(name: str | None, group: GroupPlan, plan: Plan) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 
 import numpy as np
 
@@ -55,7 +56,17 @@ from sfumato.release.one_table import shown_cells
 
 _MOST_ROWS = 250_000
 """Below an aggregate so many rows are looked at, one by one."""
-_SPREAD = frozenset({Type.INTEGER, Type.DECIMAL, Type.DATE, Type.TIMESTAMP, Type.INTERVAL})
+SPREAD = frozenset({Type.INTEGER, Type.DECIMAL, Type.DATE, Type.TIMESTAMP, Type.INTERVAL})
+"""The types whose values have bars."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopForms:
+    """The form of every column of an answer, None for what has no bar."""
+
+    forms: tuple[Form | None, ...]
+    candidates: int
+    """Of so many rows noise chose those that are shown; 0 where it chose none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +80,8 @@ class Layers:
     _chosen: list[str] = field(default_factory=list)
     """The aggregates below which noise decided about rows."""
 
-    def top(
-        self, traced: Traced, places: Mapping[str, Places], known: Mapping[str, ComputedRows]
-    ) -> tuple[tuple[Form | None, ...], bool]:
-        """Return the form of every column of the answer, and whether noise chose rows."""
+    def top(self, traced: Traced, places: Mapping[str, Places], known: Mapping[str, ComputedRows]) -> "TopForms":
+        """Return the form of every column of the answer, and among how many rows noise chose."""
         tables, moved = {}, dict(places)
         for given in traced.tables:
             table, node = self._table(given, traced.computed), _named(traced.computed, given.label)
@@ -87,18 +96,35 @@ class Layers:
         wanted = [
             scalar
             for scalar in traced.items
-            if scalar is not None and scalar.facts.type in _SPREAD and not columns(scalar).isdisjoint(measured)
+            if scalar is not None and scalar.facts.type in SPREAD and not columns(scalar).isdisjoint(measured)
         ]
         forms = iter(joined.forms(wanted))
         kept = {id(scalar) for scalar in wanted}
         found: list[Form | None] = []
         for scalar, item in zip(traced.items, self.plan.private.outcome.items, strict=True):
-            if scalar is None and item.scalar.facts.type in _SPREAD:
+            if scalar is None and item.scalar.facts.type in SPREAD:
                 found.append(unknown(item.scalar.facts, rows))
             else:
                 found.append(next(forms) if scalar is not None and id(scalar) in kept else None)
         chosen = any(condition is None or joined.noisy(condition) for condition in traced.conditions)
-        return tuple(found), chosen or bool(self._chosen)
+        return TopForms(tuple(found), self._candidates(traced, tables) if chosen or self._chosen else 0)
+
+    def _candidates(self, traced: Traced, tables: Mapping[str, FormTable]) -> int:
+        """Return how many rows the answer could have, whatever the noise: any of them may have been chosen by it."""
+        most = prod(table.rows + (len(tables) > 1) for table in tables.values())  # or no row of a table at all
+        if len(tables) > 1:
+            loose = loosen(self.plan.private.outcome.source, self._noise(traced.tables, traced.computed, tables))
+            if loose is not None:
+                most = min(most, self._count(loose.flow.source, _exact_tables(loose, tables)))
+        return max(most, 1)
+
+    def _noise(self, givens: Sequence[Given], computed: Sequence[Computed], tables: Mapping[str, FormTable]) -> Noise:
+        def noisy(scalar: Scalar | None) -> bool:
+            return scalar is None or any(name not in tables[label].exact for label, name in columns(scalar))
+
+        doubtful = frozenset(label for label, table in tables.items() if table.present)
+        sizes = {label: table.rows for label, table in tables.items()}
+        return Noise(noisy, sizes, doubtful, self._partial(givens, computed))
 
     def _shaky(self, traced: Traced, tables: Mapping[str, FormTable]) -> frozenset[str]:
         """Return the tables of which noise, or a selection of keys, decides whether a left join meets a row."""
@@ -148,13 +174,7 @@ class Layers:
         """Return every row that a flow can have, whatever the noise; None where that cannot be said."""
         givens, computed = tables_below(flow)
         tables = {given.label: self._table(given, computed) for given in givens}
-
-        def noisy(scalar: Scalar | None) -> bool:
-            return scalar is None or any(name not in tables[label].exact for label, name in columns(scalar))
-
-        doubtful = frozenset(label for label, table in tables.items() if table.present)
-        sizes = {label: table.rows for label, table in tables.items()}
-        loose = loosen(flow, Noise(noisy, sizes, doubtful, self._partial(givens, computed)))
+        loose = loosen(flow, self._noise(givens, computed, tables))
         if loose is None or any(table.open for table in tables.values()):
             return None
         joined = self._joined(loose, tables)
@@ -269,12 +289,7 @@ class Layers:
         if len(tables) == 1 and isinstance(loose.flow.source, Given):
             ((label, table),) = tables.items()
             return Joined(tables, {label: np.arange(table.rows)}, table.rows, self.evaluate, self.cells)
-        given: dict[str, dict[str, Values]] = {}
-        for one in loose.tables:
-            if one.rows is None:
-                table = tables[one.label]
-                given[one.label] = {name: table.exact[name] for name, _ in one.columns[:-1]}
-                given[one.label][place_name(one)] = range(table.rows)
+        given = _exact_tables(loose, tables)
         if self._count(loose.flow.source, given) > _MOST_ROWS:
             return None
         found = self.evaluate(loose.flow, given)
@@ -290,6 +305,17 @@ class Layers:
         fold = Fold(flow, "counted", (), (Folded("n", Aggregate(Aggregation.COUNT), facts),))
         ((count,),) = self.evaluate(Show(fold, "count", (Item("n", column("counted", "n", facts)),)), given)
         return int(count)
+
+
+def _exact_tables(loose: Loose, tables: Mapping[str, FormTable]) -> dict[str, dict[str, Values]]:
+    """Return the exact columns that a flow of all possible rows reads, with the numbers of rows."""
+    given: dict[str, dict[str, Values]] = {}
+    for one in loose.tables:
+        if one.rows is None:
+            table = tables[one.label]
+            given[one.label] = {name: table.exact[name] for name, _ in one.columns[:-1]}
+            given[one.label][place_name(one)] = range(table.rows)
+    return given
 
 
 def _named(computed: Sequence[Computed], label: str) -> Computed | None:

@@ -66,6 +66,10 @@ class MeasuredCells:
             found[self.starts[name] : self.starts[name] + len(amounts)] = amounts
         return np.asarray(found[places])
 
+    def measured_of(self, label: str) -> tuple[Measured, ...]:
+        """Return what was measured of a group."""
+        return tuple(one for one, group in zip(self.measured, self.labels, strict=True) if group == label)
+
     def places(self, label: str, name: str, rows: int) -> Places:
         """Return the numbers of a measurement's shown cells, of which there are so many."""
         return self.starts[label, name] + self.shown.get(label, np.arange(rows))

@@ -144,6 +144,8 @@ class Joined:
         return known[id(scalar)]
 
     def _made(self, scalar: Scalar, known: dict[int, Form]) -> Form:
+        if not self.noisy(scalar):  # a part of an exact part
+            return self._computed([scalar])[0]
         if scalar.operator is Operator.COLUMN:
             return self.leaf(*next(iter(columns(scalar))))
         arguments = [self._form(argument, known) for argument in scalar.arguments]
@@ -152,7 +154,7 @@ class Joined:
             return linear
         if scalar.operator in _DIVISIONS:
             divisor = scalar.arguments[1]
-            if divisor.operator is Operator.NULLIF and divisor.arguments[1].constant == 0:
+            if _is_null_for_zero(divisor) and self.noisy(divisor):
                 divisor = divisor.arguments[0]  # a quotient by 0 is NULL anyway
             ratio = divided(arguments[0], self._form(divisor, known))
             if ratio is not None:
@@ -200,6 +202,14 @@ def exact_form(values: Sequence[EngineValue], facts: Facts, rows: int) -> Form:
         return Exact(np.array([np.nan if value is None else float(value) for value in values], dtype=np.float64))
     codes: dict[EngineValue, float] = {None: np.nan}
     return Opaque(rows, codes=np.array([codes.setdefault(value, len(codes)) for value in values], dtype=np.float64))
+
+
+def _is_null_for_zero(scalar: Scalar) -> bool:
+    """Whether a scalar is NULLIF(…, 0)."""
+    if scalar.operator is not Operator.NULLIF:
+        return False
+    zero = scalar.arguments[1]
+    return zero.operator is Operator.CONSTANT and zero.constant == 0
 
 
 def _columns_of(scalar: Scalar) -> Iterator[Scalar]:

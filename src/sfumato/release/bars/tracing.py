@@ -24,7 +24,7 @@ from sfumato.language.flow import (
     Stacked,
     Take,
     Windowed,
-    below,
+    nodes,
     outputs,
 )
 from sfumato.language.scalar import Operator, Scalar, column, columns
@@ -116,10 +116,10 @@ class _Step:
 def trace(outcome: Show) -> Traced:
     """Return the top of an outcome with its rows' numbers."""
     cut, computed = _cut(outcome.source)
-    nodes = (outcome, *_nodes(cut))
-    number = _unused(nodes)
+    everything = (outcome, *nodes(cut))
+    number = _unused(everything)
     step = _traced(cut, number, None)
-    if not any(isinstance(node, Order | Take) for node in nodes):
+    if not any(isinstance(node, Order | Take) for node in everything):
         step = replace(step, flow=Order(step.flow, _by_place(step)))  # without an order, that of the keys
     marks = tuple(Item(f"{number}{place}", scalar) for place, scalar in enumerate(step.places))
     flow = Show(step.flow, outcome.label, (*outcome.items, *marks))
@@ -131,7 +131,7 @@ def follow(table: Extended) -> Followed:
     """Return a table with the numbers of the rows that each of its rows comes from."""
     sides = (table.left.source, table.right.source) if isinstance(table, Stacked) else (_first(table),)
     cuts = [_cut(side) for side in sides]
-    number = _unused(tuple(node for side in (table, *sides) for node in _nodes(side)))
+    number = _unused(tuple(node for side in (table, *sides) for node in nodes(side)))
     steps = [_traced(cut, number, None) for cut, _ in cuts]
     places = [place for step in steps for place in step.places]
     names = [f"{number}{at}" for at in range(len(places))]
@@ -168,13 +168,13 @@ def _number_of(scalar: Scalar | None) -> Scalar | None:
 def tables_below(flow: Flow) -> tuple[tuple[Given, ...], tuple[Computed, ...]]:
     """Return the tables that a flow is made of, and what some of them are computed from."""
     cut, computed = _cut(flow)
-    return tuple(node for node in _nodes(cut) if isinstance(node, Given)), computed
+    return tuple(node for node in nodes(cut) if isinstance(node, Given)), computed
 
 
 def loosen(flow: Flow, noise: Noise) -> Loose | None:
     """Return every row that a flow can have; None where that cannot be said."""
     cut, _ = _cut(flow)
-    number = _unused(tuple(_nodes(cut)))
+    number = _unused(tuple(nodes(cut)))
     step = _traced(cut, number, noise)
     if step.lost:
         return None
@@ -324,12 +324,6 @@ def _by_place(step: _Step) -> tuple[tuple[Scalar, bool, bool], ...]:
 
 def _size(scalar: Scalar) -> int:
     return 1 + sum(map(_size, scalar.arguments))
-
-
-def _nodes(flow: Flow) -> Iterator[Flow]:
-    yield flow
-    for source in below(flow):
-        yield from _nodes(source)
 
 
 def _unused(nodes: tuple[Flow, ...]) -> str:

@@ -65,7 +65,7 @@ def budgets_text(budgets: Mapping[str, Budget]) -> str:
 
 
 def history_text(entries: Sequence[Entry], whose: bool = False) -> str:
-    """Return the charges as a table, oldest first; `whose` adds the accounts."""
+    """Return the charges as a table, newest first; `whose` adds the accounts."""
     if not entries:
         return "Nothing was asked yet."
     columns = [

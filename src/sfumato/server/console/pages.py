@@ -55,15 +55,16 @@ async def login(request: Request) -> Response:
     form = await _form(request)
     token = form.get("token", "").strip()
     gate = gate_of(request)
-    if gate.grants.of_token(token) is None:
+    grant = gate.grants.of_token(token)
+    if grant is None:
         return _html(views.login_page(gate.policy.name, refused=True), 401)
     reply = RedirectResponse("/", 303)
-    remember(request, reply, token)
+    remember(request, reply, grant)
     return reply
 
 
 async def logout(request: Request) -> Response:
-    """Forget the token."""
+    """End the session."""
     require_same_page(request)
     reply = RedirectResponse("/", 303)
     forget(request, reply)
@@ -100,11 +101,10 @@ async def ask(request: Request) -> Response:
     except Refusal as refusal:
         desk = await _desk(request, caller, draft=draft, refusal=refusal)
         return _html(views.desk_page(desk), status_of(refusal))
-    history = await gate.history(caller)
-    if any(one.receipt == release.receipt.id for one in history):
+    if await gate.entry(caller, release.receipt.id) is not None:
         return RedirectResponse(f"/answers/{release.receipt.id}#answer", 303)
     # about public tables, or paid for by another account
-    return _html(views.desk_page(await _desk(request, caller, draft=draft, release=release, history=history)))
+    return _html(views.desk_page(await _desk(request, caller, draft=draft, release=release)))
 
 
 async def answer(request: Request) -> Response:
@@ -116,15 +116,12 @@ async def answer(request: Request) -> Response:
         content = await gate.work(caller, lambda: encoded(found, form))
         return file_reply(content, form, f"{file_name(gate.policy.name)}-{receipt[:12]}")
     receipt, _ = wanted(request)
-    release, history = await asyncio.gather(reopened(gate, caller, receipt), gate.history(caller))
-    entry = next((one for one in history if one.receipt == receipt), None)
+    release, entry = await asyncio.gather(reopened(gate, caller, receipt), gate.entry(caller, receipt))
     if entry is None:
         raise NotFound(
             "This answer is not in your history.", "Another account has paid for it.", "Ask its question: it is free."
         )
-    return _html(
-        views.desk_page(await _desk(request, caller, draft=_draft_of(entry), release=release, history=history))
-    )
+    return _html(views.desk_page(await _desk(request, caller, draft=_draft_of(entry), release=release, entry=entry)))
 
 
 async def picture(request: Request) -> Response:
@@ -268,31 +265,20 @@ async def _desk(
     draft: views.EditorText | None = None,
     refusal: Refusal | None = None,
     release: Release | None = None,
-    history: tuple[Entry, ...] | None = None,
+    entry: Entry | None = None,
 ) -> views.Desk:
     gate = gate_of(request)
-    budget, charged = await asyncio.gather(
-        gate.budget(caller), gate.history(caller) if history is None else _given(history)
-    )
+    budget, charged = await asyncio.gather(gate.budget(caller), gate.history(caller))
     tables = tables_document(gate.policy, gate.catalog)["tables"]
     url, shown = str(request.base_url), None
     written = draft or views.EditorText()
     if release is not None:
         given = await _price(gate, caller, written) if release.receipt.sequence is not None else {}
-        day = _day(release, charged)
+        day = f"{datetime.now(UTC) if entry is None else entry.time:%Y-%m-%d}"
         shown = await gate.work(
             caller, lambda: views.answer_view(url, gate.policy.name, written.sql, given, release, day)
         )
     return views.Desk(gate.policy.name, url, _name(gate, caller), tables, budget, charged, written, shown, refusal)  # type: ignore[arg-type]
-
-
-async def _given(history: tuple[Entry, ...]) -> tuple[Entry, ...]:
-    return history
-
-
-def _day(release: Release, history: tuple[Entry, ...]) -> str:
-    time = next((one.time for one in history if one.receipt == release.receipt.id), datetime.now(UTC))
-    return f"{time:%Y-%m-%d}"
 
 
 def _name(gate: Gate, caller: Caller) -> str:

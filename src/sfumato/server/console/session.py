@@ -1,36 +1,25 @@
-"""Who sits before the browser: the token in a cookie that scripts cannot read and other sites cannot send."""
+"""Who sits before the browser: the cookie holds a session id that no script can read and no other site can send."""
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from sfumato.errors import ForeignOrigin, NotGranted
 from sfumato.server.gate import Caller
-from sfumato.server.requests import let_in
-
-
-def cookie_name(request: Request) -> str:
-    """Return the cookie's name: of this port alone, because cookies do not tell ports apart."""
-    server = request.scope.get("server") or ("", 0)
-    return f"sfumato-{server[1]}"
+from sfumato.server.grants import Grant
+from sfumato.server.requests import caller_of, cookie_name, sessions_of
 
 
 def visitor(request: Request) -> Caller | None:
-    """Return whoever the cookie lets in, or None."""
-    token = request.cookies.get(cookie_name(request))
-    if not token:
-        return None
+    """Return whoever the session lets in, or None."""
     try:
-        return let_in(request, token, "console")
+        return required(request)
     except NotGranted:
         return None
 
 
 def required(request: Request) -> Caller:
-    """Return whoever the cookie lets in, or refuse."""
-    caller = visitor(request)
-    if caller is None:
-        raise NotGranted()
-    return caller
+    """Return whoever the session lets in, or refuse."""
+    return caller_of(request, "console")
 
 
 def require_same_page(request: Request) -> None:
@@ -43,12 +32,22 @@ def require_same_page(request: Request) -> None:
         )
 
 
-def remember(request: Request, reply: Response, token: str) -> None:
-    """Put the token into the cookie, until the browser is closed."""
+def remember(request: Request, reply: Response, grant: Grant) -> None:
+    """Begin a session and put its id into the cookie, until the browser is closed; the session before it ends."""
+    _end(request)
+    identity = sessions_of(request).begin(grant)
     secure = request.url.scheme == "https"
-    reply.set_cookie(cookie_name(request), token, httponly=True, samesite="strict", secure=secure, path="/")
+    reply.set_cookie(cookie_name(request), identity, httponly=True, samesite="strict", secure=secure, path="/")
 
 
 def forget(request: Request, reply: Response) -> None:
-    """Take the cookie back."""
-    reply.delete_cookie(cookie_name(request), path="/", httponly=True, samesite="strict")
+    """End the session and take the cookie back."""
+    _end(request)
+    secure = request.url.scheme == "https"
+    reply.delete_cookie(cookie_name(request), path="/", httponly=True, samesite="strict", secure=secure)
+
+
+def _end(request: Request) -> None:
+    identity = request.cookies.get(cookie_name(request))
+    if identity:
+        sessions_of(request).end(identity)

@@ -146,7 +146,7 @@ def gauge(budget: Budget, history: Sequence[Entry] = ()) -> Html:
 
 def spent_bar(spent: float, history: Sequence[Entry] = ()) -> Html:
     """Return a bar of which so many percent are spent, in parts as large as what each question cost."""
-    asked = history[-_HISTORY:]
+    asked = history[:_HISTORY][::-1]
     whole = sum((entry.loss.epsilon for entry in asked), Fraction(0))
     parts: list[Html] = []
     begin = 0.0
@@ -212,8 +212,8 @@ def history_view(history: Sequence[Entry]) -> Html:
     """Return what the budget was spent on; each answer opens again, for free."""
     if not history:
         return tag("section", tag("h2", "History"), tag("p", "Nothing was asked yet.", class_="hint"))
-    items = [_entry(entry) for entry in reversed(history[-_HISTORY:])]
-    more = tag("p", f"The last {_HISTORY} of {len(history)}.", class_="hint") if len(history) > _HISTORY else None
+    items = [_entry(entry) for entry in history[:_HISTORY]]
+    more = tag("p", f"The last {_HISTORY}.", class_="hint") if len(history) > _HISTORY else None
     return tag(
         "section", tag("h2", "History"), tag("p", "Old answers are free.", class_="hint"), tag("ol", items), more
     )

@@ -1,9 +1,10 @@
 """One statement of a session: first what is known before it runs, then its answer."""
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from sys import getsizeof
 from typing import Any
 
 from sfumato.errors import Refusal
@@ -13,8 +14,11 @@ from sfumato.query.types import NUMBERS, Type
 from sfumato.release.release import Release
 from sfumato.server.gate import Caller, Gate
 from sfumato.server.wire import oids
-from sfumato.server.wire.catalogue.catalogue import Catalogue, CataloguePlan
+from sfumato.server.wire.catalogue.catalogue import Catalogue
+from sfumato.server.wire.catalogue.compiled import Run
 from sfumato.server.wire.catalogue.session_facts import SessionFacts
+from sfumato.server.wire.frames import data_row
+from sfumato.server.wire.memory import Holding, SessionMemory
 from sfumato.server.wire.oids import Column
 from sfumato.server.wire.settings import BUDGET, Settings
 from sfumato.server.wire.sqlstates import WireError, reported, unsupported
@@ -28,17 +32,22 @@ from sfumato.server.wire.statements import (
     read_statement,
     split,
 )
+from sfumato.server.wire.waiting import StatementWait
 
 _PARAMETER = re.compile(r"[1-9]\d{0,4}")
 MOST_PARAMETERS = 1000
+_POINTER_BYTES = 8
+"""A place in a list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Rows, and what is said after them; `count` adds how many were shown."""
+    """Rows as the messages that carry them, and what is said after them; `count` adds how many were shown."""
 
     columns: tuple[Column, ...]
-    rows: Sequence[Sequence[object]] = field(repr=False)
+    messages: Sequence[bytes] = field(repr=False)
+    holding: Holding | None = field(default=None, repr=False)
+    """The memory of the messages."""
     tag: str = "SELECT"
     count: bool = True
 
@@ -51,23 +60,44 @@ class ReadyStatement:
     parameters: tuple[int, ...] = ()
     columns: tuple[Column, ...] | None = None
     outline: Outline | None = field(default=None, repr=False)
-    plan: CataloguePlan | None = field(default=None, repr=False)
+    is_catalogue: bool = False
+    """Whether the catalogue answers it. The catalogue keeps the last plans, within a limit; here is none."""
+    declared: tuple[tuple[str, int], ...] = ()
+    """The parameters whose types the client has named."""
     intervals: Fraction | None = None
     offset: int = 0
     """Where the statement begins in the text that was sent."""
+    text_bytes: int = 0
+    """The memory of that text."""
+
+    @property
+    def size(self) -> int:
+        """The memory of a prepared statement, in bytes, as an upper bound."""
+        names = sum(getsizeof(column.name) for column in self.columns or ())
+        described = len(self.columns or ()) * (2 if self.outline is None else 4) + len(self.parameters) * 2
+        return 2000 + 2 * self.text_bytes + 2 * names + 150 * (described + len(self.declared))
 
 
 class Answering:
     """Prepares and runs the statements of one session that need the catalogue or the dataset."""
 
     def __init__(
-        self, gate: Gate, caller: Caller, catalogue: Catalogue, settings: Settings, facts: SessionFacts
+        self,
+        gate: Gate,
+        caller: Caller,
+        catalogue: Catalogue,
+        settings: Settings,
+        facts: SessionFacts,
+        memory: SessionMemory,
+        wait: StatementWait,
     ) -> None:
         self._gate = gate
         self._caller = caller
         self._catalogue = catalogue
         self._settings = settings
         self._facts = facts
+        self._memory = memory
+        self._wait = wait
 
     async def prepare(self, statement: Statement, declared: Sequence[int] = ()) -> ReadyStatement:
         """Return what is known of a statement before it runs; this is free, and reads no data."""
@@ -77,7 +107,7 @@ class Answering:
             case Explain(text):
                 inner = await self._question(SelectStatement(text), text, declared)
                 lines = (Column("QUERY PLAN", oids.TEXT),)
-                return ReadyStatement(statement, inner.parameters, lines, inner.outline, inner.plan)
+                return replace(inner, statement=statement, columns=lines, intervals=None)
             case ShowSetting("all"):
                 shown = tuple(Column(name, oids.TEXT) for name in ("name", "setting", "description"))
                 return ReadyStatement(statement, (), shown)
@@ -88,26 +118,70 @@ class Answering:
                 raise unsupported("EXECUTE cannot itself be prepared.", "Bind the statement by the protocol.")
         return ReadyStatement(statement)
 
-    async def run(self, prepared: ReadyStatement, values: Sequence[object]) -> Answer:
+    async def run(self, prepared: ReadyStatement, values: Sequence[object], formats: Sequence[int]) -> Answer:
         """Return the answer; a question about people is charged here, and nowhere else."""
         given = {str(number): value for number, value in enumerate(values, 1)}
-        columns = prepared.columns or ()
         match prepared.statement:
             case ShowSetting("all"):
-                return Answer(columns, [(name, value, "") for name, value in self._settings.all()], "SHOW", False)
+                listed = [(name, value, "") for name, value in self._settings.all()]
+                return await self._sent(prepared, lambda: listed, formats, "SHOW")
             case ShowSetting(name):
-                return Answer(columns, [(await self._shown(name),)], "SHOW", False)
+                shown = [(await self._shown(name),)]
+                return await self._sent(prepared, lambda: shown, formats, "SHOW")
             case Explain(sql):
-                return Answer(columns, await self._explained(prepared, sql, given), "EXPLAIN", False)
-        if prepared.plan is not None:
-            return Answer(columns, await self._catalogued(prepared.plan, given))
-        if not isinstance(prepared.statement, SelectStatement) or prepared.outline is None:
+                lines = await self._explained(prepared, sql, given)
+                return await self._sent(prepared, lambda: lines, formats, "EXPLAIN")
+        if not isinstance(prepared.statement, SelectStatement):
             raise AssertionError("only a question has an answer")
-        used = {name: given[name] for name in prepared.outline.parameters}
-        release = await self._asked(prepared.statement.sql, used)
-        if prepared.intervals is None:
-            return Answer(columns, list(zip(*release.values, strict=True)))
-        return Answer(columns, with_intervals(release, prepared.outline, prepared.intervals))
+        sql, outline = prepared.statement.sql, prepared.outline
+        if prepared.is_catalogue:
+            async with self._catalogue.turns:
+                stopped = self._is_stopped()
+                return await self._sent(prepared, lambda: self._catalogued(sql, prepared, given, stopped), formats)
+        if outline is None:
+            raise AssertionError("a question about data has an outline")
+        release, level = await self._asked(sql, {name: given[name] for name in outline.parameters}), prepared.intervals
+        if level is None:
+            return await self._sent(prepared, lambda: zip(*release.values, strict=True), formats)
+        return await self._sent(prepared, lambda: with_intervals(release, outline, level), formats)
+
+    async def _sent(
+        self,
+        prepared: ReadyStatement,
+        rows: Callable[[], Iterable[Sequence[object]]],
+        formats: Sequence[int],
+        tag: str = "SELECT",
+    ) -> Answer:
+        """Compute rows and write them as messages, in a worker thread: the event loop only sends them."""
+        columns = prepared.columns or ()
+
+        def write() -> Answer:
+            holding = Holding(self._memory, self._caller.account)
+            messages: list[bytes] = []
+            try:
+                for row in rows():
+                    messages.append(data_row(row, columns, formats))
+                    holding.add(getsizeof(messages[-1]) + _POINTER_BYTES)
+            except BaseException:
+                messages.clear()  # an error holds on to this frame until it is told
+                holding.release()
+                raise
+            return Answer(columns, messages, holding, tag, tag == "SELECT")
+
+        return await self._gate.work(self._caller, write)
+
+    def _is_stopped(self) -> Callable[[], bool]:
+        """Return what tells the thread of this statement, and of no later one, that it should end."""
+        stop, gate = self._wait.stop, self._gate
+        return lambda: stop.is_set() or gate.stopping
+
+    def _catalogued(
+        self, sql: str, prepared: ReadyStatement, given: Mapping[str, object], stopped: Callable[[], bool]
+    ) -> Sequence[Sequence[object]]:
+        plan = self._catalogue.plan(sql, dict(prepared.declared))
+        if plan is None:
+            raise AssertionError("a question about the catalogue stays one")
+        return plan.rows(Run(self._facts, dict(given), stopped))
 
     def is_stale(self, prepared: ReadyStatement) -> bool:
         """Whether a setting has changed since that gives the answer other columns."""
@@ -117,10 +191,18 @@ class Answering:
             and (prepared.intervals != self._settings.intervals)
         )
 
-    def constants(self, text: str) -> list[object]:
+    async def constants(self, text: str) -> list[object]:
         """Return the values that stand between the brackets of an EXECUTE."""
-        plan = self._catalogue.constants(f"SELECT {text}") if text.strip() else None
-        return [] if plan is None else list(plan.rows(self._facts, {})[0])
+        if not text.strip():
+            return []
+
+        def compute() -> list[object]:
+            plan = self._catalogue.constants(f"SELECT {text}")
+            return list(plan.rows(Run(self._facts, {}, stopped))[0])
+
+        async with self._catalogue.turns:
+            stopped = self._is_stopped()
+            return await self._gate.work(self._caller, compute)
 
     def oid_of(self, name: str) -> int:
         """Return the number of a type that a PREPARE names."""
@@ -128,12 +210,10 @@ class Answering:
 
     async def _question(self, statement: SelectStatement, sql: str, declared: Sequence[int]) -> ReadyStatement:
         types = {str(number): oid for number, oid in enumerate(declared, 1) if oid not in (0, oids.UNKNOWN)}
-        if self._catalogue.is_quick(sql, types):
-            plan = self._catalogue.plan(sql, types)
-        else:
-            plan = await self._gate.work(self._caller, lambda: self._catalogue.plan(sql, types))
+        plan = await self._gate.work(self._caller, lambda: self._catalogue.plan(sql, types))
         if plan is not None:
-            return ReadyStatement(statement, _described(plan.parameters, declared), plan.columns, None, plan)
+            described, named = _described(plan.parameters, declared), tuple(types.items())
+            return ReadyStatement(statement, described, plan.columns, None, True, named)
         known = {name: _type_of(oid, name) for name, oid in types.items()}
         database = self._gate.database(self._caller)
         outline = await self._gate.work(self._caller, lambda: database.outline(sql, known))
@@ -145,12 +225,9 @@ class Answering:
         inferred = {name: oids.OID_OF[type] for name, type in outline.parameters.items()}
         intervals = self._settings.intervals
         columns = columns_of(outline, intervals is not None)
-        return ReadyStatement(statement, _described(inferred, declared), columns, outline, None, intervals)
-
-    async def _catalogued(self, plan: CataloguePlan, given: Mapping[str, object]) -> Sequence[Sequence[object]]:
-        if plan.is_small:
-            return plan.rows(self._facts, given)
-        return await self._gate.work(self._caller, lambda: plan.rows(self._facts, given))
+        return ReadyStatement(
+            statement, _described(inferred, declared), columns, outline, False, tuple(types.items()), intervals
+        )
 
     async def _asked(self, sql: str, parameters: Mapping[str, object]) -> Release:
         price: dict[str, Any] = self._settings.price()
@@ -160,7 +237,7 @@ class Answering:
             raise in_sql(refusal) from None
 
     async def _explained(self, prepared: ReadyStatement, sql: str, given: Mapping[str, object]) -> list[tuple[str]]:
-        if prepared.plan is not None:
+        if prepared.is_catalogue:
             return [("price: none; the catalogue says what the policy says",)]
         used = {name: given[name] for name in (prepared.outline.parameters if prepared.outline else {})}
         price: dict[str, Any] = self._settings.price()

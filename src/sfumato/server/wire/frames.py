@@ -5,8 +5,9 @@ import struct
 from collections.abc import Sequence
 
 from sfumato.server.wire import oids
+from sfumato.server.wire.memory import Holding
 from sfumato.server.wire.oids import Column
-from sfumato.server.wire.sqlstates import Reported, violation
+from sfumato.server.wire.sqlstates import Reported, WireError, too_large, violation
 from sfumato.server.wire.values import binary_of, text_of
 
 LARGEST_FRAME = 1 << 20
@@ -20,23 +21,34 @@ _Row = Sequence[object]
 
 
 class TooLarge(Exception):  # noqa: N818  (it is answered, not raised to anybody)
-    """A frame beyond the limit; all of it was read past."""
+    """A frame beyond a limit; all of it was read past."""
 
-    def __init__(self, kind: bytes) -> None:
+    def __init__(self, kind: bytes, error: WireError) -> None:
         super().__init__(kind)
         self.kind = kind
+        self.error = error
 
 
-async def read_frame(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
-    """Return the next frame's kind and body; wait for its first byte as long as it takes."""
-    kind = await reader.readexactly(1)
+async def read_frame(
+    reader: asyncio.StreamReader, kind: bytes, holding: Holding | None = None, largest: int | None = None
+) -> tuple[bytes, bytes]:
+    """Return a frame's kind, which was read, and its body; a large body is counted as memory while it is read.
+
+    With `largest`, a longer frame is a violation and nothing of it is read.
+    """
     async with asyncio.timeout(SECONDS_PER_FRAME):
         (length,) = struct.unpack(">I", await reader.readexactly(4))
-        if length < 4 or length > LARGEST_SKIPPED:
+        if length < 4 or length > (LARGEST_SKIPPED if largest is None else largest + 4):
             raise violation("The length of a message is impossible.")
         if length - 4 > LARGEST_FRAME:
             await skip(reader, length - 4)
-            raise TooLarge(kind)
+            raise TooLarge(kind, too_large("A message is larger than a mebibyte.", "Ask a shorter question."))
+        try:
+            if holding is not None and length > _PIECE:
+                holding.add(2 * length)
+        except WireError as full:
+            await skip(reader, length - 4)
+            raise TooLarge(kind, full) from None
         return kind, await reader.readexactly(length - 4)
 
 

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sfumato.server.wire.answers import Answer, ReadyStatement
+from sfumato.server.wire.memory import Holding
 from sfumato.server.wire.sqlstates import violation
+from sfumato.server.wire.values import read_value
 
 
 @dataclass(slots=True)
@@ -14,6 +16,8 @@ class Portal:
     prepared: ReadyStatement
     values: list[object] = field(repr=False)
     formats: tuple[int, ...]
+    holding: Holding = field(repr=False)
+    """The memory of its statement and values."""
     answer: Answer | None = field(default=None, repr=False)
     shown: int = 0
     old: bool = False
@@ -29,3 +33,11 @@ def formats_of(formats: Sequence[int], count: int) -> tuple[int, ...]:
     if len(formats) != count:
         raise violation(f"{len(formats)} formats are given for {count} values.", fatal=False)
     return tuple(formats)
+
+
+def read_values(values: Sequence[bytes | None], types: Sequence[int], formats: Sequence[int]) -> list[object]:
+    """Return the values of parameters as they were sent in text or in binary."""
+    return [
+        None if value is None else read_value(value, oid, form == 1, f"${number}")
+        for number, (value, oid, form) in enumerate(zip(values, types, formats, strict=True), 1)
+    ]

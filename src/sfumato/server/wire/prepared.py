@@ -1,49 +1,54 @@
 """The statements that a session has prepared, by name, within limits."""
 
+from sys import getsizeof
+
 from sfumato.server.wire.answers import ReadyStatement
+from sfumato.server.wire.memory import Holding, SessionMemory
 from sfumato.server.wire.sqlstates import WireError, too_large
 
 MOST_STATEMENTS = 1000
-MOST_BYTES = 4 << 20
 
 
 class PreparedStatements:
-    """Prepared statements; the one without a name is replaced by the next."""
+    """Prepared statements, each with its memory; the one without a name is replaced by the next."""
 
-    def __init__(self) -> None:
-        self._statements: dict[str, ReadyStatement] = {}
-        self._bytes: dict[str, int] = {}
+    def __init__(self, memory: SessionMemory, account: str) -> None:
+        self._memory = memory
+        self._account = account
+        self._statements: dict[str, tuple[ReadyStatement, Holding]] = {}
 
     def known(self, name: str) -> ReadyStatement:
         """Return a statement that there is."""
         found = self._statements.get(name)
         if found is None:
             raise WireError("26000", f'prepared statement "{name[:63]}" does not exist')
-        return found
+        return found[0]
 
     def check_new(self, name: str) -> None:
         """Refuse a name that is taken."""
         if name and name in self._statements:
             raise WireError("42P05", f'prepared statement "{name[:63]}" already exists')
 
-    def keep(self, name: str, prepared: ReadyStatement, size: int) -> None:
-        """Keep a statement of so many characters."""
+    def keep(self, name: str, prepared: ReadyStatement) -> None:
+        """Keep a statement under a name."""
         self.forget(name)
-        if len(self._statements) >= MOST_STATEMENTS or sum(self._bytes.values()) + size > MOST_BYTES:
-            raise too_large("Too many statements are prepared.", "DEALLOCATE some.")
-        self._statements[name] = prepared
-        self._bytes[name] = size
+        if len(self._statements) >= MOST_STATEMENTS:
+            raise too_large(
+                "Too many statements are prepared.", f"DEALLOCATE some: a session has at most {MOST_STATEMENTS}."
+            )
+        holding = Holding(self._memory, self._account)
+        holding.add(prepared.size + getsizeof(name))
+        self._statements[name] = prepared, holding
 
     def forget(self, name: str) -> None:
         """Let go of a statement, if there is one of this name."""
-        self._statements.pop(name, None)
-        self._bytes.pop(name, None)
+        found = self._statements.pop(name, None)
+        if found is not None:
+            found[1].release()
 
     def remove(self, name: str | None) -> None:
         """Let go of a statement that there is, or of all."""
-        if name is None:
-            self._statements.clear()
-            self._bytes.clear()
-        else:
+        if name is not None:
             self.known(name)
-            self.forget(name)
+        for one in list(self._statements) if name is None else [name]:
+            self.forget(one)

@@ -8,26 +8,29 @@ import struct
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from sfumato.errors import Refusal
+from sfumato.errors import Refusal, Stopping
 from sfumato.policy.policy import Policy
 from sfumato.randomness.source import read_exactly, system_source
+from sfumato.server.addresses import bound
+from sfumato.server.connections import Connections, ListeningSocket
 from sfumato.server.gate import Caller, Gate
 from sfumato.server.grants import Grant, Grants
 from sfumato.server.wire.authentication import Exchange, begin, failed, mechanisms, shown_name
 from sfumato.server.wire.catalogue.catalogue import Catalogue
 from sfumato.server.wire.catalogue.session_facts import SessionFacts
 from sfumato.server.wire.frames import Body, TooLarge, error_frame, frame, parameter_status, read_frame, zero_ended
+from sfumato.server.wire.memory import MemoryLimits, SessionMemory
 from sfumato.server.wire.session import WireSession
 from sfumato.server.wire.settings import SERVER_VERSION, Settings
 from sfumato.server.wire.sqlstates import WireError, reported, violation
 from sfumato.server.wire.startup import LARGEST, CancelRequest, GssRequest, SslRequest, StartUp, read_packet
 
-SECONDS_TO_START = 10.0
-"""So long a client may take to say who it is."""
-MOST_STARTING = 200
-"""So many may be about to say so; of more, those that have taken longest are let go."""
 MOST_SESSIONS = 400
 MOST_SESSIONS_OF_ONE = 128
+_LARGEST_BEFORE_LOGIN = 4096
+"""Bytes of a message before the client has logged in."""
+_BUFFERED = 16 << 10
+"""Bytes that are read ahead from one client."""
 _CHANNEL = "postgresql"
 
 
@@ -40,21 +43,26 @@ class Wire:
     policy: Policy
     tls: ssl.SSLContext | None
     binding: bytes | None
-    starting: "dict[asyncio.Task[None], None]" = field(default_factory=dict)
+    connections: Connections
+    """Those of both protocols, with their limits."""
     sessions: dict[tuple[int, int], WireSession] = field(default_factory=dict)
     accounts: dict[str, int] = field(default_factory=dict)
     catalogues: dict[str, Catalogue] = field(default_factory=dict)
+    memory: SessionMemory = field(default_factory=SessionMemory)
+    served: "dict[asyncio.Task[None], _Connection]" = field(default_factory=dict)
+
+    def end(self) -> None:
+        """Tell every client that the server ends, as PostgreSQL does, and let go of it."""
+        for task, connection in self.served.items():
+            connection.say(error_frame(reported(Stopping())))
+            task.cancel()
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection; whatever goes wrong ends it, and nothing else."""
         task = asyncio.current_task()
         if task is None:
             raise AssertionError("a connection is served by a task")
-        self.starting[task] = None
-        while len(self.starting) > MOST_STARTING:
-            next(iter(self.starting)).cancel()
-            self.starting.pop(next(iter(self.starting)))
-        connection = _Connection(self, reader, writer, task)
+        connection = self.served[task] = _Connection(self, reader, writer)
         try:
             await connection.serve()
         except (WireError, Refusal) as error:
@@ -64,7 +72,7 @@ class Wire:
         except Exception:  # a bug ends this connection, without a trace that could hold a value
             connection.say(error_frame(reported(violation("The server could not go on."))))
         finally:
-            self.starting.pop(task, None)
+            self.served.pop(task, None)
             await connection.close()
 
 
@@ -76,33 +84,58 @@ async def start(
     port: int,
     ssl_context: ssl.SSLContext | None = None,
     certificate: bytes | None = None,
-) -> asyncio.Server:
-    """Listen for PostgreSQL's clients. With TLS, `certificate` (DER) also lets them bind the password to it."""
+    limits: MemoryLimits | None = None,
+    connections: Connections | None = None,
+    listener: ListeningSocket | None = None,
+) -> "WireServer":
+    """Listen for PostgreSQL's clients. With TLS, `certificate` (DER) also lets them bind the password to it.
+
+    Without a `listener` the port is taken here.
+    """
+    counted = connections or Connections()
     binding = None if certificate is None or ssl_context is None else sha256(certificate).digest()
-    wire = Wire(gate, grants, policy, ssl_context, binding)
-    return await asyncio.start_server(wire.connected, host, port, backlog=512)
+    wire = Wire(gate, grants, policy, ssl_context, binding, counted, memory=SessionMemory(limits))
+    taken = listener or ListeningSocket.over(bound(host, port), counted)
+    return WireServer(wire, await asyncio.start_server(wire.connected, sock=taken, backlog=512, limit=_BUFFERED))
+
+
+class WireServer:
+    """A server that listens, and its connections."""
+
+    def __init__(self, wire: Wire, listener: asyncio.Server) -> None:
+        self.wire = wire
+        self._listener = listener
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return int(self._listener.sockets[0].getsockname()[1])
+
+    def close(self) -> None:
+        """Listen no longer, and end every connection with PostgreSQL's own words."""
+        self._listener.close()
+        self.wire.end()
 
 
 class _Connection:
     """One connection before it is a session."""
 
-    def __init__(
-        self, wire: Wire, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, task: "asyncio.Task[None]"
-    ) -> None:
+    def __init__(self, wire: Wire, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._wire = wire
         self._reader = reader
         self._writer = writer
-        self._task = task
+        self._counted = wire.connections.of(writer.transport)
         self._encrypted = False
 
     async def serve(self) -> None:
         """Let the client say who it is, then answer it until it leaves."""
-        async with asyncio.timeout(SECONDS_TO_START):
+        async with asyncio.timeout(self._wire.connections.limits.login_seconds):
             packet = await self._first()
             if packet is None:
                 return
             caller = await self._authenticated(packet)
-        self._wire.starting.pop(self._task, None)
+        if self._counted is not None and not self._wire.connections.log_in(self._counted, caller.account):
+            raise _too_many()
         await self._session(packet, caller)
 
     def say(self, data: bytes) -> None:
@@ -139,6 +172,8 @@ class _Connection:
                     return packet
 
     def _check(self, packet: StartUp) -> None:
+        if self._wire.gate.stopping:
+            raise WireError("57P03", "the database system is shutting down", "", "Try again later.", fatal=True)
         if self._wire.tls is not None and not self._encrypted:
             raise WireError(
                 "28000",
@@ -194,10 +229,12 @@ class _Connection:
 
     async def _answer(self) -> bytes:
         try:
-            kind, body = await read_frame(self._reader)
+            kind, body = await read_frame(
+                self._reader, await self._reader.readexactly(1), largest=_LARGEST_BEFORE_LOGIN
+            )
         except TooLarge:
             raise violation("A message of the authentication is too long.") from None
-        if kind != b"p" or len(body) > 4096:
+        if kind != b"p":
             raise violation("A message of the authentication was expected.")
         return body
 
@@ -208,7 +245,7 @@ class _Connection:
     async def _session(self, packet: StartUp, caller: Caller) -> None:
         wire, account = self._wire, caller.account
         if len(wire.sessions) >= MOST_SESSIONS or wire.accounts.get(account, 0) >= MOST_SESSIONS_OF_ONE:
-            raise WireError("53300", "too many connections", "", "Close some, or try again later.", fatal=True)
+            raise _too_many()
         try:
             settings = Settings(caller.grant.account, packet.settings)
         except WireError as error:
@@ -218,7 +255,7 @@ class _Connection:
         host, port = self._writer.get_extra_info("sockname")[:2]
         facts = SessionFacts(caller.grant.account, wire.policy.name, key[0], host, port, self._encrypted, settings)
         session = WireSession(
-            self._reader, self._writer, wire.gate, caller, self._catalogue(caller.grant), settings, facts
+            self._reader, self._writer, wire.gate, caller, self._catalogue(caller.grant), settings, facts, wire.memory
         )
         wire.sessions[key] = session
         wire.accounts[account] = wire.accounts.get(account, 0) + 1
@@ -228,7 +265,7 @@ class _Connection:
             self._writer.write(frame(b"K", struct.pack(">II", *key)))
             await session.serve()
         finally:
-            session.cancel()
+            session.end()
             del wire.sessions[key]
             wire.accounts[account] -= 1
 
@@ -245,6 +282,10 @@ class _Connection:
             process &= 0x7FFFFFFF
             if process and secret and all(process != known for known, _ in self._wire.sessions):
                 return process, secret
+
+
+def _too_many() -> WireError:
+    return WireError("53300", "too many connections", "", "Close some, or try again later.", fatal=True)
 
 
 def _told(settings: Settings, user: str) -> dict[str, str]:

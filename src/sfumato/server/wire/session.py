@@ -1,11 +1,13 @@
 """A session after its start-up: the simple and the extended protocol, transactions, and what follows an error."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from sys import getsizeof
+from time import monotonic
 from typing import TypeVar
 
-from sfumato.errors import NotGranted, Refusal
+from sfumato.errors import NotGranted, Refusal, Stopping
 from sfumato.server.gate import Caller, Gate
 from sfumato.server.wire.answers import Answer, Answering, ReadyStatement, one_statement, question_of
 from sfumato.server.wire.catalogue.catalogue import Catalogue
@@ -14,7 +16,6 @@ from sfumato.server.wire.frames import (
     Body,
     TooLarge,
     command_complete,
-    data_row,
     error_frame,
     frame,
     parameter_description,
@@ -23,7 +24,9 @@ from sfumato.server.wire.frames import (
     ready,
     row_description,
 )
-from sfumato.server.wire.portals import Portal, formats_of
+from sfumato.server.wire.memory import Holding, SessionMemory, size_of
+from sfumato.server.wire.outgoing import Outgoing
+from sfumato.server.wire.portals import Portal, formats_of, read_values
 from sfumato.server.wire.prepared import PreparedStatements
 from sfumato.server.wire.settings import Settings
 from sfumato.server.wire.sqlstates import Reported, WireError, reported, stale, too_large, unsupported, violation
@@ -46,16 +49,20 @@ from sfumato.server.wire.statements import (
 )
 from sfumato.server.wire.transactions import TransactionBlock
 from sfumato.server.wire.values import read_value
+from sfumato.server.wire.waiting import StatementWait
 
 MOST_PENDING = 5000
 """So many messages may come before a Sync."""
 MOST_PENDING_BYTES = 1 << 20
 MOST_PORTALS = 100
-MOST_HELD = 100_000
-"""So many rows may wait in portals before another one is run."""
-SECONDS_TO_WRITE = 60.0
-"""A client that reads nothing for so long is let go."""
-_BUFFER = 1 << 16
+MAX_IDLE_SECONDS = 3600.0
+"""A session that sends nothing for so long ends."""
+CHECK_SECONDS = 20.0
+"""A session that waits looks every so often whether its grant still counts."""
+MAX_LOOP_CHARS = 4096
+"""Texts and values up to this length are read on the event loop; longer ones in a worker thread."""
+_MESSAGE_BYTES = 200
+"""Memory of a message that waits, besides its body."""
 
 T = TypeVar("T")
 
@@ -72,40 +79,70 @@ class WireSession:
         catalogue: Catalogue,
         settings: Settings,
         facts: SessionFacts,
+        memory: SessionMemory,
     ) -> None:
         self._reader = reader
-        self._writer = writer
         self._gate = gate
         self._caller = caller
         self._settings = settings
         self._told = settings.reported()
-        self._answering = Answering(gate, caller, catalogue, settings, facts)
-        self._out = bytearray()
+        self._wait_for = StatementWait()
+        self._answering = Answering(gate, caller, catalogue, settings, facts, memory, self._wait_for)
+        outgoing = Outgoing(writer)
+        self._send, self._drain, self._flush = outgoing.send, outgoing.drain, outgoing.flush
+        self._memory = memory
         self._block = TransactionBlock(settings)
-        self._statements = PreparedStatements()
+        self._statements = PreparedStatements(memory, caller.account)
         self._portals: dict[str, Portal] = {}
         self._pending: list[tuple[bytes, bytes]] = []
         self._since_sync = 0
         self._pending_bytes = 0
         self._skipping = False
-        self._cancelled = asyncio.Event()
+        self._reading, self._waiting = self._holding(), self._holding()
 
     def cancel(self) -> None:
-        """Stop waiting for what runs; it was charged, and its answer is kept."""
-        self._cancelled.set()
+        """Stop waiting for what runs; what was charged is kept."""
+        self._wait_for.cancel()
+
+    def end(self) -> None:
+        """Stop what runs, and let go of all that the session holds."""
+        self._wait_for.cancel()
+        self._portals.clear()
+        self._pending.clear()
+        self._statements.remove(None)
+        for holding in (self._reading, self._waiting):
+            holding.release()
 
     async def serve(self) -> None:
         """Answer until the client leaves."""
         await self._ready()
         while True:
             try:
-                kind, body = await read_frame(self._reader)
+                kind, body = await read_frame(self._reader, await self._first_byte(), self._reading)
+                if kind == b"X":
+                    return
+                await self._take(kind, body)
             except TooLarge as large:
-                await self._oversized(large.kind)
-                continue
-            if kind == b"X":
-                return
-            await self._take(kind, body)
+                await self._oversized(large)
+            self._reading.release()
+
+    async def _first_byte(self) -> bytes:
+        """Wait for the next message; meanwhile see that the session may go on."""
+        begun = monotonic()
+        while True:
+            try:
+                async with asyncio.timeout(min(CHECK_SECONDS, MAX_IDLE_SECONDS)):
+                    return await self._reader.readexactly(1)
+            except TimeoutError:
+                self._check_session()
+            if monotonic() - begun >= MAX_IDLE_SECONDS:
+                raise WireError(
+                    "57P05",
+                    "terminating connection due to idle-session timeout",
+                    f"The limit is {MAX_IDLE_SECONDS:g} seconds without a message.",
+                    "Connect again.",
+                    fatal=True,
+                )
 
     async def _take(self, kind: bytes, body: bytes) -> None:
         """Do what a message asks; those of the extended protocol wait for a Sync or Flush, as answers may."""
@@ -115,14 +152,13 @@ class WireSession:
             if self._skipping:
                 return
             if self._since_sync > MOST_PENDING or self._pending_bytes > MOST_PENDING_BYTES:
-                self._pending.clear()
                 self._fail(too_large("Too many messages came without a Sync.", "Send a Sync more often."))
                 await self._flush()
             elif kind == b"H":
                 await self._work()
                 await self._flush()
             else:
-                self._pending.append((kind, body))
+                await self._keep(kind, body)
         elif kind == b"S":
             await self._work()
             await self._synchronise()
@@ -138,13 +174,24 @@ class WireSession:
         elif kind not in (b"d", b"c", b"f"):  # what is left of a COPY is passed over, as elsewhere
             raise violation(f"There is no message of the kind {kind!r}.")
 
+    async def _keep(self, kind: bytes, body: bytes) -> None:
+        try:
+            self._waiting.add(len(body) + _MESSAGE_BYTES)
+        except WireError as full:
+            self._fail(full)
+            await self._flush()
+        else:
+            self._pending.append((kind, body))
+
     async def _work(self) -> None:
         """Do what has been waiting."""
         pending, self._pending = self._pending, []
+        self._waiting.release()
         for kind, body in pending:
             if self._skipping:
                 break
             try:
+                self._check_session()
                 await _EXTENDED[kind](self, Body(body))
             except (Refusal, WireError) as error:
                 self._fail(error)
@@ -156,11 +203,11 @@ class WireSession:
             self._end_portals()
         await self._ready()
 
-    async def _oversized(self, kind: bytes) -> None:
+    async def _oversized(self, large: TooLarge) -> None:
+        kind = large.kind
         if self._skipping and kind in _EXTENDED:
             return
-        self._pending.clear()
-        self._fail(too_large("A message is larger than a mebibyte.", "Ask a shorter question."))
+        self._fail(large.error)
         if kind not in _EXTENDED:
             self._skipping = False
             await self._ready()
@@ -173,8 +220,8 @@ class WireSession:
         try:
             text = body.text()
             body.end()
-            pieces = split(text)
-            self._check_grant()
+            self._check_session()
+            pieces = await self._computed(len(text), lambda: split(text))
             if not pieces:
                 self._send(frame(b"I"))
             for offset, sql in pieces:
@@ -190,7 +237,7 @@ class WireSession:
     async def _statement(self, offset: int, sql: str) -> None:
         statement: Statement = EmptyStatement("")
         try:
-            statement = read_statement(sql)
+            statement = await self._computed(len(sql), lambda: read_statement(sql))
             self._block.check(statement)
             if isinstance(statement, ExecutePrepared):
                 prepared, values = await self._executed(statement)
@@ -201,19 +248,19 @@ class WireSession:
             if prepared.columns is None:
                 await self._command(prepared.statement)
                 return
-            answer = await self._wait(self._answering.run(prepared, values))
+            formats = (0,) * len(prepared.columns)
+            answer = await self._wait(self._answering.run(prepared, values, formats))
         except (Refusal, WireError) as error:
             raise self._located(error, statement, offset) from None
-        formats = (0,) * len(answer.columns)
         self._send(row_description(answer.columns, formats))
-        for row in answer.rows:
-            self._send(data_row(row, answer.columns, formats))
+        for message in answer.messages:
+            self._send(message)
             await self._drain()
-        self._send(command_complete(f"{answer.tag} {len(answer.rows)}" if answer.count else answer.tag))
+        self._send(command_complete(f"{answer.tag} {len(answer.messages)}" if answer.count else answer.tag))
 
     async def _executed(self, statement: ExecutePrepared) -> tuple[ReadyStatement, list[object]]:
         prepared = self._statements.known(statement.name)
-        values = self._answering.constants(statement.values)
+        values = await self._wait(self._answering.constants(statement.values))
         if len(values) != len(prepared.parameters):
             raise WireError(
                 "42601",
@@ -240,13 +287,13 @@ class WireSession:
         declared = [body.number(">I") for _ in range(body.count())]
         body.end()
         self._statements.check_new(name)
-        offset, statement = one_statement(text)
+        offset, statement = await self._computed(len(text), lambda: one_statement(text))
         self._block.check(statement)
         try:
             prepared = await self._wait(self._answering.prepare(statement, declared))
         except (Refusal, WireError) as error:
             raise self._located(error, statement, offset) from None
-        self._statements.keep(name, replace(prepared, offset=offset), len(text))
+        self._statements.keep(name, replace(prepared, offset=offset, text_bytes=getsizeof(text)))
         self._send(frame(b"1"))
 
     async def _bind(self, body: Body) -> None:
@@ -274,12 +321,16 @@ class WireSession:
             if len(self._portals) >= MOST_PORTALS:
                 raise too_large("Too many portals are open.", "Close some.")
         inputs = formats_of(forms, len(values))
-        read = [
-            None if value is None else read_value(value, oid, form == 1, f"${number}")
-            for number, (value, oid, form) in enumerate(zip(values, prepared.parameters, inputs, strict=True), 1)
-        ]
         formats = formats_of(results, len(prepared.columns or ()))
-        self._portals[portal] = Portal(prepared, read, formats)
+        holding = self._holding()
+
+        def read() -> list[object]:
+            found = read_values(values, prepared.parameters, inputs)
+            holding.add(prepared.size + 4 * len(portal) + size_of(found) + 8 * len(formats))
+            return found
+
+        given = await self._computed(sum(len(value or b"") for value in values), read)
+        self._portals[portal] = Portal(prepared, given, formats, holding)
         self._send(frame(b"2"))
 
     async def _describe(self, body: Body) -> None:
@@ -301,7 +352,6 @@ class WireSession:
     async def _execute(self, body: Body) -> None:
         name, most = body.text(), body.number(">i")
         body.end()
-        self._check_grant()
         portal = self._portal(name)
         statement = portal.prepared.statement
         self._block.check(statement)
@@ -312,25 +362,23 @@ class WireSession:
                 await self._command(statement)
             return
         if portal.answer is None:
-            if sum(len(one.answer.rows) for one in self._portals.values() if one.answer is not None) > MOST_HELD:
-                raise too_large("Too many rows wait in portals.", "Take them, or close some.")
             try:
-                portal.answer = await self._wait(self._answering.run(portal.prepared, portal.values))
+                portal.answer = await self._wait(self._answering.run(portal.prepared, portal.values, portal.formats))
             except (Refusal, WireError) as error:
                 raise self._located(error, statement, portal.prepared.offset) from None
         await self._rows(portal, portal.answer, most)
 
     async def _rows(self, portal: Portal, answer: Answer, most: int) -> None:
         first = portal.shown
-        last = len(answer.rows) if most <= 0 else min(first + most, len(answer.rows))
+        last = len(answer.messages) if most <= 0 else min(first + most, len(answer.messages))
         for at in range(first, last):
-            self._send(data_row(answer.rows[at], answer.columns, portal.formats))
+            self._send(answer.messages[at])
             portal.shown = at + 1
             await self._drain()
-        if 0 < most == last - first and last < len(answer.rows):
+        if 0 < most == last - first and last < len(answer.messages):
             self._send(frame(b"s"))
         else:
-            portal.answer, portal.shown = replace(answer, rows=()), 0  # all have left, and there are no more
+            portal.answer, portal.shown = replace(answer, messages=(), holding=None), 0  # all have left
             self._send(command_complete(f"{answer.tag} {last - first}" if answer.count else answer.tag))
 
     async def _close(self, body: Body) -> None:
@@ -381,32 +429,22 @@ class WireSession:
         if not isinstance(statement, SelectStatement | Explain | ShowSetting):
             raise unsupported("Only questions can be prepared.", "PREPARE name AS SELECT …")
         declared = [self._answering.oid_of(type) for type in types]
-        self._statements.keep(name, await self._wait(self._answering.prepare(statement, declared)), len(sql))
+        prepared = await self._wait(self._answering.prepare(statement, declared))
+        self._statements.keep(name, replace(prepared, text_bytes=getsizeof(sql)))
         self._send(command_complete("PREPARE"))
 
     # ── what all of them need ──
 
     async def _wait(self, work: Awaitable[T]) -> T:
         """Wait for something, or until the client cancels it."""
-        self._cancelled.clear()
-        task = asyncio.ensure_future(work)
-        stop = asyncio.ensure_future(self._cancelled.wait())
-        try:
-            late = self._settings.timeout
-            await asyncio.wait((task, stop), timeout=late, return_when=asyncio.FIRST_COMPLETED)
-            if task.done():
-                return _result(task)
-            why = "user request" if stop.done() else "statement timeout"
-        finally:
-            stop.cancel()
-            if not task.done():
-                task.cancel()
-        raise WireError(
-            "57014",
-            f"canceling statement due to {why}",
-            "What had begun goes on: it is charged, and its answer is kept.",
-            "Asking the same again costs nothing then.",
-        )
+        return await self._wait_for.result(work, self._settings.timeout)
+
+    async def _computed(self, size: int, work: Callable[[], T]) -> T:
+        """Compute something from what a client sent: long things in a worker thread, not on the event loop."""
+        return work() if size <= MAX_LOOP_CHARS else await self._wait(self._gate.work(self._caller, work))
+
+    def _holding(self) -> Holding:
+        return Holding(self._memory, self._caller.account)
 
     async def _fresh(self, prepared: ReadyStatement) -> ReadyStatement:
         """Return a statement as the settings of now have it."""
@@ -424,35 +462,23 @@ class WireSession:
         for portal in self._portals.values():
             portal.old = True
 
-    def _check_grant(self) -> None:
+    def _check_session(self) -> None:
+        """Refuse a session of a server that stops, or of a grant that no longer counts."""
+        if self._gate.stopping:
+            raise Stopping()
         if not self._gate.grants.stands(self._caller.grant):
             raise NotGranted()
 
     def _fail(self, error: Refusal | WireError) -> None:
         """Send an error; what follows is passed over up to the next Sync, and a transaction has failed."""
-        said: Reported = reported(error)
+        said: Reported = reported(Stopping() if self._gate.stopping else error)
         if said.severity == "FATAL":
-            raise error if isinstance(error, WireError) else WireError(
-                said.sqlstate, said.message, said.detail, said.hint, fatal=True
-            )  # fmt: skip
+            raise WireError(said.sqlstate, said.message, said.detail, said.hint, fatal=True)
         self._send(error_frame(said))
         self._skipping = True
         self._pending.clear()
+        self._waiting.release()
         self._block.fail()
-
-    def _send(self, data: bytes) -> None:
-        self._out += data
-
-    async def _drain(self) -> None:
-        if len(self._out) > _BUFFER:
-            await self._flush()
-
-    async def _flush(self) -> None:
-        if self._out:
-            self._writer.write(bytes(self._out))
-            self._out.clear()
-            async with asyncio.timeout(SECONDS_TO_WRITE):
-                await self._writer.drain()
 
     async def _ready(self) -> None:
         self._block.rest()
@@ -463,21 +489,6 @@ class WireSession:
         self._told = now
         self._send(ready(self._block.status))
         await self._flush()
-
-
-def _result(task: "asyncio.Future[T]") -> T:
-    """Return what became of something; what nobody foresaw is one fixed sentence, whatever it says."""
-    error = task.exception()
-    if error is None:
-        return task.result()
-    if isinstance(error, Refusal | WireError):
-        raise error
-    raise WireError(
-        "XX000",
-        "The server could not do this.",
-        "What went wrong is not repeated: it may hold a value.",
-        "Ask in another way, and tell the owner of the dataset.",
-    ) from None
 
 
 _EXTENDED = {

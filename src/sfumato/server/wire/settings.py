@@ -82,7 +82,7 @@ _FREE = {
 }
 _ALIASES = {"time zone": "timezone", "names": "client_encoding", "session characteristics": "transaction_isolation"}
 _LONGEST = 2000
-_MOST_SAVED = 1000
+_MOST_SAVED = 250
 """So many savepoints may be set."""
 _ON = frozenset({"on", "true", "yes", "1", "t", "y"})
 _OFF = frozenset({"off", "false", "no", "0", "f", "n", ""})

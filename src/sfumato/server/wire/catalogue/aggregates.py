@@ -2,18 +2,19 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlglot import exp
 
 from sfumato.server.wire import oids
-from sfumato.server.wire.catalogue.compiled import Compiled, Frames, Row, Run, Sight
+from sfumato.server.wire.catalogue.compiled import Compiled, Frames, Row, Run, Sight, weight
 from sfumato.server.wire.catalogue.expressions import Expressions
 from sfumato.server.wire.catalogue.functions import joined_texts
 from sfumato.server.wire.catalogue.trees import refused
 from sfumato.server.wire.sqlstates import WireError
 from sfumato.server.wire.values import text_of
 
+T = TypeVar("T")
 _NAMES = {
     "count": oids.INT8,
     "array_agg": 0,
@@ -45,11 +46,11 @@ class _Aggregate:
         if self.where is not None:
             rows = [row for row in run.each(rows) if self.where.run(run, (row, *frames)) is True]
         for key, descending in reversed(self.order):
-            rows = sorted(rows, key=lambda row: _sortable(key.run(run, (row, *frames))), reverse=descending)
-        run.spend(len(rows))
+            rows = _sorted(rows, [key.run(run, (row, *frames)) for row in run.each(rows)], descending, run)
         if not self.arguments:
             return len(rows)
         values = [self.arguments[0].run(run, (row, *frames)) for row in run.each(rows)]
+        run.room(len(values), 1)
         if self.distinct:
             values = list(dict.fromkeys(tuple(one) if isinstance(one, list) else one for one in values))
         if self.name == "array_agg":
@@ -78,6 +79,17 @@ class _Aggregate:
         return all(there)
 
 
+def _sorted(items: list[T], values: list[Any], descending: bool, run: Run) -> list[T]:
+    """Return items in the order of their values; each value is compared at most log n times."""
+    run.spend(sum(map(weight, values)) * len(values).bit_length())
+    run.room(len(values), 2)
+    try:
+        places = sorted(range(len(items)), key=lambda at: _sortable(values[at]), reverse=descending)
+    except TypeError:
+        raise WireError("42883", "values of different types have no order") from None
+    return [items[at] for at in places]
+
+
 def _sortable(value: Any) -> tuple[bool, Any]:
     return (value is None, 0 if value is None else value)
 
@@ -100,7 +112,7 @@ class CatalogueAggregates:
 
 
 def _slot(at: int, oid: int) -> Compiled:
-    return Compiled(oid, lambda _run, frames: frames[0][at], frozenset({(0, at)}))
+    return Compiled(oid, lambda run, frames: run.read(frames[0][at]), frozenset({(0, at)}))
 
 
 def _aggregate(node: exp.Expr, read: Expressions, scope: Sight) -> _Aggregate:
@@ -159,13 +171,14 @@ class Windows:
         for window in self.found:
             order = list(range(len(rows)))
             for key, descending in reversed(window.order):
-                order.sort(key=lambda at: _sortable(key.run(run, (rows[at], *frames))), reverse=descending)
+                values = [key.run(run, (rows[at], *frames)) for at in run.each(order)]
+                order = _sorted(order, values, descending, run)
             counts: dict[Row, int] = {}
             numbers = [0] * len(rows)
             for at in run.each(order):
-                group = tuple(part.run(run, (rows[at], *frames)) for part in window.partition)
+                group = tuple(_hashable(part.run(run, (rows[at], *frames))) for part in window.partition)
                 counts[group] = numbers[at] = counts.get(group, 0) + 1
-            run.spend(2 * len(rows))
+            run.room(len(rows), len(rows[0]) if rows else 0)
             rows = [(*row, number) for row, number in zip(rows, numbers, strict=True)]
         return rows
 
@@ -196,7 +209,7 @@ class Gathered:
             for row in run.each(rows):
                 key = tuple(_hashable(part.run(run, (row, *frames))) for part in self._keys)
                 groups.setdefault(key, []).append(row)
-            run.spend(len(rows))
+            run.room(len(groups), self._width)
             empty = (None,) * self._width
             rows = [
                 (members[0] if members else empty)

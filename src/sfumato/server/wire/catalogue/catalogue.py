@@ -1,9 +1,11 @@
 """Which questions are about the catalogue or the session, and their answers. No data is behind it, and no engine."""
 
 import re
+from asyncio import Semaphore
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from sys import getsizeof
 from threading import Lock
 from typing import Any
 
@@ -17,21 +19,23 @@ from sfumato.server.wire.catalogue.casting import NAMED, type_number
 from sfumato.server.wire.catalogue.compiled import Learned, Run
 from sfumato.server.wire.catalogue.functions import BARE, functions
 from sfumato.server.wire.catalogue.queries import Plan, Queries
-from sfumato.server.wire.catalogue.session_facts import SessionFacts
 from sfumato.server.wire.catalogue.shadow import Shadow, make_shadow, relations
 from sfumato.server.wire.catalogue.trees import identifier
 from sfumato.server.wire.oids import Column
 from sfumato.server.wire.sqlstates import WireError
 
-_SHORT = 200
-_KEPT = 256
-_KEPT_CHARACTERS = 200_000
-"""So many plans are kept, of texts that are so long together."""
+MAX_CACHED_PLAN_BYTES = 8 << 20
+"""Maximum memory of the plans that one account's catalogue keeps."""
+_PLAN_BYTES, _EXPRESSION_BYTES = 4000, 2500
+"""Memory of a plan, and of each expression or column in it, in bytes: upper bounds, measured."""
+MAX_EVALUATIONS = 2
+"""Maximum number of questions about the catalogue that one account computes at once."""
 _SCHEMAS = ("pg_catalog", "information_schema")
 _FROM = re.compile(r"\bfrom\b", re.IGNORECASE)
 _NAMES = re.compile(r"\bpg_|\binformation_schema\b|\bcurrent_|\bversion\s*\(|\bformat_type\b", re.IGNORECASE)
 _PLAIN = (exp.Literal, exp.Null, exp.Boolean, exp.Parameter, exp.ByteString, exp.RawString)
-_MOST_ROWS = 100_000
+MAX_ROWS = 100_000
+"""Maximum rows of an answer about the catalogue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +44,20 @@ class CataloguePlan:
 
     columns: tuple[Column, ...]
     parameters: Mapping[str, int]
-    is_small: bool
-    """Whether it computes one row of a short text, and so takes no time."""
+    size: int
+    """The memory that it takes, in bytes, as an upper bound."""
     plan: Plan = field(repr=False)
     shadow: Shadow = field(repr=False)
 
-    def rows(self, facts: SessionFacts, values: Mapping[str, Any]) -> Sequence[Sequence[object]]:
-        """Return the answer for a session; it stops when it takes too long or grows too large."""
-        found = self.plan.rows(Run(facts, dict(values)), ())
-        if len(found) > _MOST_ROWS:
-            raise WireError("54000", "The answer has too many rows.", "", "Use LIMIT.")
+    def rows(self, run: Run) -> Sequence[Sequence[object]]:
+        """Return the answer of an execution; it stops when it takes too long or grows too large."""
+        found = self.plan.rows(run, ())
+        if len(found) > MAX_ROWS:
+            raise WireError("54000", "The answer has too many rows.", f"The limit is {MAX_ROWS:,}.", "Use LIMIT.")
         named = [at for at, (_, oid) in enumerate(self.plan.columns) if oid in NAMED]
         if not named:
             return found
-        return [self._shown(row, named) for row in found]
+        return [self._shown(row, named) for row in run.each(found)]
 
     def _shown(self, row: tuple[Any, ...], named: list[int]) -> tuple[Any, ...]:
         cells = list(row)
@@ -64,36 +68,38 @@ class CataloguePlan:
 
 
 class Catalogue:
-    """The catalogue that one analyst sees."""
+    """The catalogue that one analyst sees. Its methods compute: they are called in worker threads."""
 
     def __init__(self, policy: Policy, columns: Mapping[str, Mapping[str, str]], user: str) -> None:
         self._shadow = make_shadow(policy, columns, user)
         self._forms = functions(self._shadow)
-        self._kept: OrderedDict[tuple[str, tuple[tuple[str, int], ...]], CataloguePlan | None] = OrderedDict()
-        self._characters = 0
+        self._plans: OrderedDict[tuple[str, tuple[tuple[str, int], ...]], CataloguePlan | None] = OrderedDict()
+        self._bytes = 0
         self._lock = Lock()
+        self.turns = Semaphore(MAX_EVALUATIONS)
+        """Whoever evaluates takes a turn, so that one account leaves threads to others."""
+
+    @property
+    def cached_bytes(self) -> int:
+        """The memory of the plans that are kept, in bytes, as an upper bound."""
+        return self._bytes
 
     def plan(self, sql: str, types: Mapping[str, int]) -> CataloguePlan | None:
         """Return the plan of a question about the catalogue or the session; None if it is one about data."""
         key = (sql, tuple(sorted(types.items())))
         with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
+            if key in self._plans:
+                self._plans.move_to_end(key)
+                return self._plans[key]
         tree = self._own(sql)
-        made = None if tree is None else self._planned(tree, types, len(sql) <= _SHORT)
+        made = None if tree is None else self._planned(tree, types)
         with self._lock:
-            self._characters += 0 if key in self._kept else len(sql)
-            self._kept[key] = made
-            while len(self._kept) > _KEPT or self._characters > _KEPT_CHARACTERS:
-                (dropped, _), _ = self._kept.popitem(last=False)
-                self._characters -= len(dropped)
+            if key not in self._plans:
+                self._plans[key] = made
+                self._bytes += _cached_size(key, made)
+            while self._bytes > MAX_CACHED_PLAN_BYTES:
+                self._bytes -= _cached_size(*self._plans.popitem(last=False))
         return made
-
-    def is_quick(self, sql: str, types: Mapping[str, int]) -> bool:
-        """Whether planning takes no time: the text is short, or its plan is at hand."""
-        with self._lock:
-            return len(sql) <= _SHORT or (sql, tuple(sorted(types.items()))) in self._kept
 
     def constants(self, sql: str) -> CataloguePlan:
         """Return the plan of values that are spelled out."""
@@ -101,21 +107,21 @@ class Catalogue:
             tree = foreign_tree(sql)
         except Refusal:
             raise WireError("42601", "the values of EXECUTE cannot be read") from None
-        if any(True for _ in tree.find_all(exp.Table)):
+        if any(isinstance(node, exp.Table | exp.Query | exp.Unnest) for node in tree.walk() if node is not tree):
             raise WireError("0A000", "the values of EXECUTE are spelled out, and read no table")
-        return self._planned(tree, {}, True)
+        return self._planned(tree, {})
 
     def type_named(self, name: str) -> int:
         """Return the number of a type."""
         return type_number(name)
 
-    def _planned(self, tree: exp.Expr, types: Mapping[str, int], short: bool) -> CataloguePlan:
+    def _planned(self, tree: exp.Expr, types: Mapping[str, int]) -> CataloguePlan:
         learned = Learned(dict(types))
         queries = Queries(self._shadow, self._forms, learned)
         plan = queries.read(tree, None)
         parameters = {name: _described(learned.of(name)) for name in learned.types}
         columns = tuple(Column(name, _described(oid)) for name, oid in plan.columns)
-        return CataloguePlan(columns, parameters, short and not queries.touched, plan, self._shadow)
+        return CataloguePlan(columns, parameters, _PLAN_BYTES + learned.made * _EXPRESSION_BYTES, plan, self._shadow)
 
     def _own(self, sql: str) -> exp.Expr | None:
         """Return the tree of a question that is answered here, or None."""
@@ -193,6 +199,10 @@ def _is_plain(tree: exp.Select) -> bool:
         if not isinstance(inner, _PLAIN):
             return False
     return bool(tree.expressions)
+
+
+def _cached_size(key: tuple[str, tuple[tuple[str, int], ...]], plan: CataloguePlan | None) -> int:
+    return 500 + getsizeof(key[0]) + 100 * len(key[1]) + (plan.size if plan is not None else 0)
 
 
 def _described(oid: int) -> int:

@@ -1,7 +1,8 @@
 """Expressions of catalogue queries, ready to run: a type and a function of the rows in sight."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from sys import getsizeof
 from time import thread_time
 from typing import Any, TypeVar
 
@@ -9,71 +10,121 @@ from sfumato.server.wire import oids
 from sfumato.server.wire.catalogue.session_facts import SessionFacts
 from sfumato.server.wire.sqlstates import WireError
 
-MOST_STEPS = 1_500_000
-MOST_CELLS = 4_000_000
+MAX_STEPS = 10_000_000
+"""Maximum effort of one execution. A step is one evaluation of an expression, one row, or 64 characters of a value."""
+MAX_PLANNING_STEPS = 4_000_000
+"""Maximum effort of compiling one text: expressions, columns, and columns searched for a name."""
+MAX_EVALUATION_BYTES = 64 << 20
+"""Maximum memory of the rows that one execution makes, in bytes, counted as Python stores them."""
 LONGEST_TEXT = 1 << 16
-MOST_MADE = 8 << 20
-"""So many characters may all texts have that one execution makes; an item of a list counts as eight."""
 SECONDS = 5.0
-"""So long may one execution compute."""
+"""CPU seconds after which an execution stops, whatever its steps were."""
+_CHECK_STEPS = 1024
+"""An execution looks every so many steps whether it should stop."""
+_CHARS_PER_STEP = 64
+_ROW_BYTES, _CELL_BYTES, _VALUE_BYTES = 80, 8, 48
+"""A tuple in a list, a slot of it, and a number or moment: sizes of CPython, rounded up."""
 
 Row = tuple[Any, ...]
 T = TypeVar("T")
 
 
+def weight(value: Any) -> int:
+    """Return the steps that reading, copying or comparing a value once takes: 1, and 1 for each 64 characters."""
+    if isinstance(value, str):
+        return 1 + len(value) // _CHARS_PER_STEP
+    if isinstance(value, list | tuple):
+        texts = sum(len(item) // _CHARS_PER_STEP for item in value if isinstance(item, str))
+        return 1 + len(value) + texts
+    return 1
+
+
+def never() -> bool:
+    """Tell that nothing has stopped an execution."""
+    return False
+
+
 class Run:
     """One execution: its session, the values of its parameters, and how much it may still do."""
 
-    __slots__ = ("_end", "_left", "facts", "held", "steps", "values")
+    __slots__ = ("_bytes", "_check", "_end", "_stopped", "facts", "held", "steps", "values")
 
-    def __init__(self, facts: SessionFacts, values: dict[str, Any]) -> None:
+    def __init__(self, facts: SessionFacts, values: dict[str, Any], stopped: Callable[[], bool] = never) -> None:
         self.facts = facts
         self.values = values
-        self.steps = MOST_STEPS
-        self._left = MOST_MADE
+        self.steps = MAX_STEPS
+        self._check = MAX_STEPS - _CHECK_STEPS
+        self._bytes = MAX_EVALUATION_BYTES
         self._end = thread_time() + SECONDS
+        self._stopped = stopped
         self.held: dict[int, list[Row]] = {}
         """The rows of WITH clauses, by the number that each has."""
 
     def spend(self, steps: int = 1) -> None:
-        """Count steps, and stop when there were too many."""
+        """Count steps before they are taken; stop when there were too many, or when somebody says so."""
         self.steps -= steps
-        if self.steps < 0:
-            raise _too_long()
+        if self.steps < self._check:
+            self._look()
 
-    def tick(self) -> None:
-        """Stop when it has computed too long: steps are not all as long."""
-        if thread_time() > self._end:
+    def _look(self) -> None:
+        if self.steps < 0 or thread_time() > self._end:
             raise _too_long()
+        if self._stopped():
+            raise WireError("57014", "canceling statement due to user request")
+        self._check = max(self.steps - _CHECK_STEPS, 0)
 
-    def each(self, rows: Sequence[T]) -> Iterator[T]:
-        """Give rows that something is computed for, while there is time."""
+    def read(self, value: Any) -> Any:
+        """Return a value of an expression, counted by its size: operators that read each operand once are paid for."""
+        if isinstance(value, str):
+            if len(value) > LONGEST_TEXT:
+                raise text_too_long()
+            self.spend(1 + len(value) // _CHARS_PER_STEP)
+        else:
+            self.spend(weight(value) if isinstance(value, list | tuple) else 1)
+        return value
+
+    def each(self, rows: Iterable[T]) -> Iterator[T]:
+        """Give rows that something is computed for; each is a step."""
         for row in rows:
-            self.tick()
+            self.spend()
             yield row
 
     def made(self, value: Any) -> Any:
         """Return a value that was made, and stop before all of them fill the memory."""
-        if isinstance(value, str | list):
-            self._left -= len(value) * (8 if isinstance(value, list) else 1)
-            if self._left < 0:
-                raise _too_much()
+        if isinstance(value, list):
+            self._hold(getsizeof(value) + _VALUE_BYTES * len(value))
+        elif value is not None:
+            self._hold(getsizeof(value) if isinstance(value, str) else _VALUE_BYTES)
         return value
 
-    def room(self, rows: list[Row], width: int) -> None:
-        """Stop before the rows of a join fill the memory."""
-        if len(rows) * max(width, 1) > MOST_CELLS:
-            raise _too_much()
+    def room(self, rows: int, width: int) -> None:
+        """Count rows that are made, and stop before they fill the memory."""
+        self.spend(rows * (1 + width // 16))
+        self._hold(rows * (_ROW_BYTES + _CELL_BYTES * width))
+
+    def _hold(self, count: int) -> None:
+        self._bytes -= count
+        if self._bytes < 0:
+            raise WireError(
+                "54000",
+                "This question about the catalogue needs too much memory.",
+                f"The limit is {MAX_EVALUATION_BYTES >> 20} MiB for the rows and texts of one question.",
+                "Ask for fewer tables at once.",
+            )
 
 
 def _too_long() -> WireError:
-    return WireError("54000", "This question about the catalogue takes too long.", "", "Ask for fewer tables at once.")
-
-
-def _too_much() -> WireError:
     return WireError(
-        "54000", "This question about the catalogue needs too much memory.", "", "Ask for fewer tables at once."
+        "54000",
+        "This question about the catalogue takes too long.",
+        f"The limit is {MAX_STEPS:,} steps or {SECONDS:g} seconds.",
+        "Ask for fewer tables at once.",
     )
+
+
+def text_too_long() -> WireError:
+    """Refuse a text beyond the limit."""
+    return WireError("54000", "A text is too long.", f"The limit is {LONGEST_TEXT} characters.", "Use a shorter text.")
 
 
 Frames = tuple[Row, ...]
@@ -133,6 +184,22 @@ class Learned:
 
     declared: dict[str, int]
     types: dict[str, int] = field(default_factory=dict)
+    steps: int = 0
+    """The effort of compiling so far."""
+    made: int = 0
+    """Expressions and columns that were made: the memory of a plan."""
+
+    def spend(self, steps: int, made: int = 1) -> None:
+        """Count the effort of compiling and what it makes, and stop when it is too much."""
+        self.steps += steps
+        self.made += made
+        if self.steps > MAX_PLANNING_STEPS:
+            raise WireError(
+                "54001",
+                "This question about the catalogue is too complex.",
+                f"The limit is {MAX_PLANNING_STEPS:,} steps to compile it.",
+                "Ask for fewer columns at once.",
+            )
 
     def of(self, name: str) -> int:
         """Return the type that a parameter has so far; UNKNOWN where nothing tells."""
@@ -144,12 +211,12 @@ def constant(value: Any, oid: int) -> Compiled:
     return Compiled(oid, lambda _run, _frames: value)
 
 
-def counted(part: Compiled) -> Compiled:
-    """Return an expression whose texts and lists count against what an execution may make."""
-    if part.oid == oids.BOOL or part.literal is not None or part.parameter is not None:
-        return part
+def counted(part: Compiled, makes: bool) -> Compiled:
+    """Return an expression whose values are counted by their size; with `makes`, also as memory."""
     inner = part.run
-    return replace(part, run=lambda run, frames: run.made(inner(run, frames)))
+    if makes and part.oid != oids.BOOL:
+        return replace(part, run=lambda run, frames: run.made(run.read(inner(run, frames))))
+    return replace(part, run=lambda run, frames: run.read(inner(run, frames)))
 
 
 def joined_uses(parts: Sequence[Compiled]) -> frozenset[tuple[int, int]]:

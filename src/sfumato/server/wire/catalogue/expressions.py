@@ -19,6 +19,7 @@ from sfumato.server.wire.catalogue.compiled import (
     counted,
     deeper,
     joined_uses,
+    weight,
 )
 from sfumato.server.wire.catalogue.fitting import Fitting
 from sfumato.server.wire.catalogue.functions import BARE, Builtin
@@ -28,7 +29,6 @@ from sfumato.server.wire.catalogue.operators import (
     Binary,
     conjunction,
     disjunction,
-    effort,
     every,
     joined,
     like,
@@ -40,8 +40,10 @@ from sfumato.server.wire.catalogue.trees import identifier, number, refused, typ
 from sfumato.server.wire.sqlstates import WireError
 
 _SCHEMAS = ("pg_catalog", "information_schema")
-_STORED = frozenset({"Alias", "Boolean", "Column", "Literal", "Null", "Parameter", "Paren"})
+_STORED = frozenset({"Boolean", "Column", "Literal", "Null", "Parameter"})
 """Expressions that make nothing new."""
+_PASSED = frozenset({"Alias", "Collate", "Paren"})
+"""Expressions that are what stands in them, which is counted there."""
 
 
 class Nested(Protocol):
@@ -77,17 +79,18 @@ class Expressions:
         found = self.slots.get(id(node))
         if found is not None:
             return found
+        self.learned.spend(1 + len(scope.fields))
         name = type(node).__name__
         reader = getattr(self, f"_{name.lower()}", None)
         if reader is not None:
             result: Compiled = reader(node, scope)
-            return result if name in _STORED else counted(result)
+            return counted(result, name not in _STORED) if name not in _PASSED else result
         if name in COMPARISONS:
-            return self._compared(COMPARISONS[name], node.this, node.expression, scope)
+            return counted(self._compared(COMPARISONS[name], node.this, node.expression, scope), False)
         if name in ARITHMETIC:
-            return self._arithmetic(ARITHMETIC[name], node, scope)
+            return counted(self._arithmetic(ARITHMETIC[name], node, scope), True)
         if name in BARE:
-            return self._called(BARE[name], [], scope)
+            return counted(self._called(BARE[name], [], scope), False)
         raise refused(node)
 
     # ── values ──
@@ -311,8 +314,7 @@ class Expressions:
 
         def run(run: Run, frames: Frames) -> Any:
             text, wanted = value.run(run, frames), pattern.run(run, frames)
-            run.spend(effort(text, wanted))
-            found = match(text, wanted, ignore, *more)
+            found = match(run, text, wanted, ignore, *more)
             return found if found is None or not negated else not found
 
         return Compiled(oids.BOOL, run, value.uses | pattern.uses)
@@ -341,7 +343,7 @@ class Expressions:
             whole, part = first.run(run, frames), second.run(run, frames)
             if whole is None or part is None:
                 return None
-            run.spend(len(whole) * len(part) // 16)
+            run.spend(len(whole) * weight(part))
             return all(one in whole for one in part)
 
         return Compiled(oids.BOOL, run, first.uses | second.uses)
@@ -464,7 +466,6 @@ class Expressions:
         strict, call = form.strict, form.run
 
         def run(run: Run, frames: Frames) -> Any:
-            run.tick()
             values = [part.run(run, frames) for part in parts]
             if strict and None in values:
                 return None

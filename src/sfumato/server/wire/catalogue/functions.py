@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from sfumato.server.wire import oids
-from sfumato.server.wire.catalogue.compiled import LONGEST_TEXT, Run
+from sfumato.server.wire.catalogue.compiled import LONGEST_TEXT, Run, text_too_long
 from sfumato.server.wire.catalogue.shadow import Shadow
 from sfumato.server.wire.settings import SERVER_VERSION
 from sfumato.server.wire.sqlstates import WireError
@@ -18,6 +18,7 @@ from sfumato.server.wire.values import text_of
 VERSION = f"PostgreSQL {SERVER_VERSION}: a differentially private database that speaks PostgreSQL's protocol"
 MOST_ITEMS = 100_000
 """So many items a list may have."""
+_NUMBERS = (int, float, Decimal)
 _PLAIN = re.compile(r"[a-z_][a-z0-9_$]*", re.ASCII)
 
 BARE = {
@@ -64,13 +65,15 @@ def joined_texts(separator: str, texts: Sequence[str]) -> str:
 
 def _check_length(length: int) -> None:
     if length > LONGEST_TEXT:
-        raise WireError("54000", "A text has grown too long.")
+        raise text_too_long()
 
 
-def _replaced(_: Run, text: str, old: str, new: str) -> str:
+def _replaced(run: Run, text: str, old: str, new: str) -> str:
     if not old:
         return text
-    _check_length(len(text) + text.count(old) * len(new))
+    count = text.count(old)
+    run.spend(count)
+    _check_length(len(text) + count * len(new))
     return text.replace(old, new)
 
 
@@ -147,14 +150,34 @@ def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else (text_of(value, 0) or b"").decode()
 
 
-def _split_part(_: Run, text: str, separator: str, number: int) -> str:
-    parts = text.split(separator) if separator else [text]
+def _split(run: Run, text: str, separator: str) -> list[str]:
+    run.spend(1 + text.count(separator) if separator else 1)
+    return text.split(separator) if separator else [text]
+
+
+def _split_part(run: Run, text: str, separator: str, number: int) -> str:
+    parts = _split(run, text, separator)
     return parts[number - 1] if 1 <= number <= len(parts) else ""
 
 
 def _substring(_: Run, text: str, start: int = 1, length: int | None = None) -> str:
     end = None if length is None else max(start - 1 + max(length, 0), 0)
     return text[max(start - 1, 0) : end]
+
+
+def _trimmed(strip: Callable[[str, str], str]) -> Callable[..., str]:
+    def trimmed(run: Run, text: str, chars: str = " ") -> str:
+        distinct = "".join(set(chars))  # each letter of the text is looked up among them
+        run.spend(len(chars) + len(text) * len(distinct) // 16)
+        return strip(text, distinct)
+
+    return trimmed
+
+
+def _mod(_: Run, value: Any, by: Any) -> Any:
+    if any(not isinstance(one, _NUMBERS) for one in (value, by)):
+        raise TypeError  # Python would format a text
+    return value % by if by else None
 
 
 def _round(_: Run, value: Any, digits: int = 0) -> Any:
@@ -170,10 +193,10 @@ _TEXTS = {
     "replace": Builtin(oids.TEXT, _replaced),
     "concat": Builtin(oids.TEXT, lambda run, *parts: _concat_ws(run, "", *parts), strict=False),
     "concat_ws": Builtin(oids.TEXT, _concat_ws, strict=False),
-    "btrim": Builtin(oids.TEXT, lambda _, text, chars=" ": text.strip(chars)),
-    "trim": Builtin(oids.TEXT, lambda _, text, chars=" ": text.strip(chars)),
-    "ltrim": Builtin(oids.TEXT, lambda _, text, chars=" ": text.lstrip(chars)),
-    "rtrim": Builtin(oids.TEXT, lambda _, text, chars=" ": text.rstrip(chars)),
+    "btrim": Builtin(oids.TEXT, _trimmed(str.strip)),
+    "trim": Builtin(oids.TEXT, _trimmed(str.strip)),
+    "ltrim": Builtin(oids.TEXT, _trimmed(str.lstrip)),
+    "rtrim": Builtin(oids.TEXT, _trimmed(str.rstrip)),
     "split_part": Builtin(oids.TEXT, _split_part),
     "substring": Builtin(oids.TEXT, _substring),
     "substr": Builtin(oids.TEXT, _substring),
@@ -188,7 +211,7 @@ _TEXTS = {
     "quote_literal": Builtin(oids.TEXT, lambda _, value: "'" + _as_text(value).replace("'", "''") + "'"),
     "abs": Builtin(0, lambda _, value: abs(value)),
     "floor": Builtin(0, lambda _, value: value // 1),
-    "mod": Builtin(0, lambda _, value, by: value % by if by else None),
+    "mod": Builtin(0, _mod),
     "round": Builtin(oids.NUMERIC, _round),
     "to_char": Builtin(oids.TEXT, lambda _, value, _form: _as_text(value)),
 }
@@ -197,16 +220,27 @@ _TEXTS = {
 def _array_to_string(_: Run, values: Any, separator: str, null: str | None = None) -> str | None:
     if values is None or separator is None:
         return None
+    if not isinstance(values, list):
+        raise TypeError
     texts = [null if one is None else _as_text(one) for one in values]
     return joined_texts(separator, [text for text in texts if text is not None])
+
+
+def _characters(value: Any) -> int:
+    if isinstance(value, list):
+        return sum(map(_characters, value)) + len(value)
+    return len(value) if isinstance(value, str) else 1
 
 
 def _upper(_: Run, values: list[Any], dimension: int = 1) -> int | None:
     return len(values) if values and dimension == 1 else None
 
 
-def _json_object(_: Run, *parts: Any) -> str:
-    """Return names and values, in turn, as the text of a JSON object."""
+def _json_object(run: Run, *parts: Any) -> str:
+    """Return names and values, in turn, as the text of a JSON object; what would be too long is never made."""
+    size = sum(map(_characters, parts))
+    run.spend(size)
+    _check_length(size)
     names = [_as_text(name) for name in parts[0::2]]
     plain = (bool, int, float, str, list)
     values = [value if value is None or isinstance(value, plain) else _as_text(value) for value in parts[1::2]]
@@ -217,9 +251,7 @@ _ARRAYS = {
     "json_build_object": Builtin(oids.JSON, _json_object, strict=False),
     "jsonb_build_object": Builtin(oids.JSONB, _json_object, strict=False),
     "array_to_string": Builtin(oids.TEXT, _array_to_string, strict=False),
-    "string_to_array": Builtin(
-        oids.ARRAYS[oids.TEXT], lambda _, text, separator: text.split(separator) if separator else [text]
-    ),
+    "string_to_array": Builtin(oids.ARRAYS[oids.TEXT], _split),
     "array_length": Builtin(oids.INT4, _upper),
     "array_upper": Builtin(oids.INT4, _upper),
     "array_lower": Builtin(oids.INT4, lambda _, values, dimension=1: 1 if values and dimension == 1 else None),

@@ -2,14 +2,18 @@
 
 import re
 from collections.abc import Callable
+from datetime import date, timedelta
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
+from sfumato.server.wire.catalogue.compiled import Run
 from sfumato.server.wire.catalogue.functions import MOST_ITEMS, limited
 from sfumato.server.wire.sqlstates import WireError
 from sfumato.server.wire.values import text_of
 
 _LONGEST_PATTERN = 500
+_MAX_SEARCH_STEPS = 500_000
 
 Binary = Callable[[Any, Any], Any]
 
@@ -54,11 +58,26 @@ def _divided(left: Any, right: Any) -> Any:
     return left / right
 
 
+_OPERANDS = (int, float, Decimal, date, timedelta)
+_MAX_EXPONENT = 1000
+
+
 def _bounded(operator: Binary) -> Binary:
+    """Return arithmetic on numbers and moments alone: Python would repeat and format texts by the same signs."""
+
     def bounded(left: Any, right: Any) -> Any:
-        result = operator(left, right)
+        if not (isinstance(left, _OPERANDS) and isinstance(right, _OPERANDS)):
+            raise WireError("42883", "operator does not exist for these types")
+        try:
+            result = operator(left, right)
+        except TypeError:
+            raise WireError("42883", "operator does not exist for these types") from None
+        except (ArithmeticError, ValueError):
+            raise WireError("22003", "value out of range") from None
         if isinstance(result, int) and abs(result) >= 1 << 63:
             raise WireError("22003", "integer out of range")
+        if isinstance(result, Decimal) and abs(result.adjusted()) > _MAX_EXPONENT:
+            raise WireError("22003", "value out of range")
         return result
 
     return null_safe(bounded)
@@ -121,8 +140,7 @@ def every(value: Any, values: list[Any], compare: Binary) -> Any:
     return None if unknown else True
 
 
-@lru_cache(256)
-def like_parts(pattern: str, escape: str) -> tuple[tuple[str | None, ...], ...]:
+def like_parts(pattern: str, escape: str) -> list[list[str | None]]:
     """Return what stands between the % of a pattern, letter by letter; None for any letter."""
     parts: list[list[str | None]] = [[]]
     rest = iter(pattern)
@@ -133,23 +151,36 @@ def like_parts(pattern: str, escape: str) -> tuple[tuple[str | None, ...], ...]:
             parts.append([])
         else:
             parts[-1].append(None if letter == "_" else letter)
-    return tuple(map(tuple, parts))
+    return parts
 
 
-def _fits(text: str, part: tuple[str | None, ...], at: int) -> bool:
+def _fits(text: str, part: list[str | None], at: int, run: Run) -> bool:
+    run.spend(1 + len(part))
     return all(letter is None or text[at + place] == letter for place, letter in enumerate(part))
 
 
-def is_like(text: str, parts: tuple[tuple[str | None, ...], ...]) -> bool:
-    """Tell whether a text is what % and _ describe: each part at its first place, so that nothing is tried twice."""
+def _place(text: str, part: list[str | None], at: int, end: int, run: Run) -> int | None:
+    """Return the first place of a part between `at` and `end`; a part without _ is found in linear time."""
+    if None not in part:
+        wanted = "".join(letter for letter in part if letter is not None)
+        run.spend(1 + len(part) + (end - at) // 16)
+        found = text.find(wanted, at, end)
+        return None if found < 0 else found
+    return next((place for place in range(at, end - len(part) + 1) if _fits(text, part, place, run)), None)
+
+
+def is_like(text: str, pattern: str, escape: str, run: Run) -> bool:
+    """Tell whether a text is what % and _ describe; every letter that is compared is a step."""
+    run.spend(len(pattern))
+    parts = like_parts(pattern, escape)
     first, last = parts[0], parts[-1]
     if len(parts) == 1:
-        return len(text) == len(first) and _fits(text, first, 0)
+        return len(text) == len(first) and _fits(text, first, 0, run)
     at, end = len(first), len(text) - len(last)
-    if end < at or not _fits(text, first, 0) or not _fits(text, last, end):
+    if end < at or not _fits(text, first, 0, run) or not _fits(text, last, end, run):
         return False
     for part in parts[1:-1]:
-        found = next((place for place in range(at, end - len(part) + 1) if _fits(text, part, place)), None)
+        found = _place(text, part, at, end, run)
         if found is None:
             return False
         at = found + len(part)
@@ -178,28 +209,42 @@ def _is_simple(pattern: str) -> bool:
     return repeated <= 2 and rest.count("(") <= 2 and not re.search(r"[*+?{}]", rest)
 
 
-def effort(value: Any, pattern: Any) -> int:
-    """Return how many steps a match may take at most, in the currency of a run."""
-    if value is None or pattern is None:
-        return 1
-    length, text = len(_text(value)), str(pattern)
-    tries = 1 + text.count("|")
-    repeated: int = text.count(".*") + text.count(".+")
-    return 1 + tries * int(length ** (1 + min(repeated, 3))) // 20
+def regex_effort(length: int, pattern: str) -> int:
+    """Return an upper bound of the letters that a search compares, in steps.
+
+    Each .* multiplies by the text, so does the place where the search begins unless ^ fixes it, each group by its
+    alternatives; each attempt reads the pattern.
+    """
+    plain = re.sub(r"\\.", "x", pattern)
+    repeated = plain.count(".*") + plain.count(".+")
+    anchored = plain.startswith("^") and "|" not in re.sub(r"\([^()]*\)", "", plain)
+    tries: int = (1 + plain.count("|")) ** max(plain.count("("), 1)
+    places: int = (1 + length) ** (repeated + (not anchored))
+    return 1 + tries * (1 + len(pattern)) * places // 20
 
 
-def like(value: Any, pattern: Any, ignore_case: bool, escape: str = "\\") -> Any:
+def like(run: Run, value: Any, pattern: Any, ignore_case: bool, escape: str = "\\") -> Any:
     """LIKE and ILIKE."""
     if value is None or pattern is None:
         return None
     text, wanted = _text(value), str(pattern)
     if ignore_case:
         text, wanted = text.lower(), wanted.lower()
-    return is_like(text, like_parts(wanted, escape))
+    return is_like(text, wanted, escape, run)
 
 
-def matches(value: Any, pattern: Any, ignore_case: bool) -> Any:
-    """~ and ~*."""
+def matches(run: Run, value: Any, pattern: Any, ignore_case: bool) -> Any:
+    """~ and ~*. A search cannot be interrupted, so that one that might take long is refused."""
     if value is None or pattern is None:
         return None
-    return regular_pattern(str(pattern), ignore_case).search(_text(value)) is not None
+    compiled, text = regular_pattern(str(pattern), ignore_case), _text(value)
+    steps = regex_effort(len(text), str(pattern))
+    if steps > _MAX_SEARCH_STEPS:
+        raise WireError(
+            "54000",
+            "This regular expression may take too long on this text.",
+            f"The limit is {_MAX_SEARCH_STEPS:,} steps for one search.",
+            "Use LIKE.",
+        )
+    run.spend(steps)
+    return compiled.search(text) is not None

@@ -19,6 +19,7 @@ from sfumato.server.wire.catalogue.rows import (
     column_at,
     cut,
     first_of_each,
+    numbered,
     ordered,
     projected,
     row_key,
@@ -71,8 +72,6 @@ class Queries:
     def __init__(self, shadow: Shadow, forms: dict[str, Builtin], learned: Learned) -> None:
         self.shadow = shadow
         self.expressions = Expressions(shadow, forms, learned, self.read)
-        self.touched = False
-        """Whether there is more than one row to compute: from a relation, or from a function that gives rows."""
         self._shared: Mapping[str, _Shared] = {}
         self._numbers = 0
 
@@ -130,20 +129,19 @@ class Queries:
         distinct = bool(node.args.get("distinct", True))
 
         def rows(run: Run, frames: Frames) -> list[Row]:
-            working = unique(first.rows(run, frames)) if distinct else first.rows(run, frames)
+            working = unique(first.rows(run, frames), run) if distinct else first.rows(run, frames)
             found = list(working)
-            seen = {row_key(row) for row in found} if distinct else set()
+            seen = {row_key(row, run) for row in found} if distinct else set()
             for _ in range(_MOST_ROUNDS):
                 if not working:
                     return found
                 run.held[number] = working
-                run.spend(len(working) + 1)
                 working = again.rows(run, frames)
+                run.room(len(working) + 1, 1)
                 if distinct:
-                    working = [row for row in unique(working) if row_key(row) not in seen]
-                    seen.update(map(row_key, working))
+                    working = [row for row in unique(working, run) if row_key(row, run) not in seen]
+                    seen.update(row_key(row, run) for row in working)
                 found += working
-                run.room(found, len(first.columns))
             raise WireError("54000", "A recursion does not end.")
 
         return Plan(first.columns, first.uses | again.uses, rows)
@@ -164,7 +162,7 @@ class Queries:
         having = node.args.get("having")
         kept = read.fit(read.read(having.this, scope), oids.BOOL) if having is not None else None
         order = self._order(node, items, scope)
-        distinct_on = self._distinct_on(node, items, scope)
+        distinct_on, distinct = self._distinct_on(node, items, scope), node.args.get("distinct") is not None
         counts = (self._number(node.args.get("limit"), scope), self._number(node.args.get("offset"), scope))
         read.slots = {}
 
@@ -180,7 +178,7 @@ class Queries:
                 shown = ordered(shown, order, run, frames)
             if distinct_on is not None:
                 shown = first_of_each(shown, distinct_on, run, frames)
-            elif node.args.get("distinct") is not None:
+            elif distinct:
                 shown = first_of_each(shown, None, run, frames)
             return [row for row, _ in cut(shown, counts, run, frames)]
 
@@ -205,6 +203,7 @@ class Queries:
             star = part if isinstance(part, exp.Star) else part.this if isinstance(part, exp.Column) else None
             if isinstance(star, exp.Star):
                 table = identifier(part.args["table"]) if isinstance(part, exp.Column) else ""
+                self.expressions.learned.spend(len(scope.fields), len(scope.fields))
                 items += [
                     CatalogueItem(known.name, column_at(at, known.oid))
                     for at, known in enumerate(scope.fields)
@@ -214,8 +213,8 @@ class Queries:
                 items.append(CatalogueItem(output_name(part), made, is_set=True))
             else:
                 items.append(CatalogueItem(output_name(part), self._output(part, scope)))
-        if len(items) > _MOST_COLUMNS:
-            raise WireError("54011", f"target lists can have at most {_MOST_COLUMNS} entries")
+            if len(items) > _MOST_COLUMNS:
+                raise WireError("54011", f"target lists can have at most {_MOST_COLUMNS} entries")
         return items
 
     def _output(self, part: exp.Expr, scope: Sight) -> Compiled:
@@ -233,7 +232,6 @@ class Queries:
             arguments, name = list(call.expressions), str(call.this).lower()
         else:
             return None
-        self.touched = True
         parts = [self.expressions.read(part, scope) for part in arguments]
         element = oids.ELEMENTS.get(parts[0].oid, oids.TEXT) if name == "unnest" else oids.INT4
         uses = frozenset(use for part in parts for use in part.uses)
@@ -278,13 +276,13 @@ class Queries:
 
         def rows(run: Run, frames: Frames) -> list[Row]:
             first, second = left.rows(run, frames), right.rows(run, frames)
+            run.room(len(first) + len(second), 1)
             if kind == "Union":
                 found = first + second
             else:
-                keys = {row_key(row) for row in second}
-                found = [row for row in first if (row_key(row) in keys) is (kind == "Intersect")]
-            run.room(found, len(columns))
-            return unique(found) if distinct else found
+                keys = {row_key(row, run) for row in second}
+                found = [row for row in first if (row_key(row, run) in keys) is (kind == "Intersect")]
+            return unique(found, run) if distinct else found
 
         return Plan(columns, left.uses | right.uses, rows)
 
@@ -323,6 +321,7 @@ class Queries:
         else:
             joins.append(CatalogueJoin(self._source(node.this, scope_of(joins, parent)), kind, start))
         scope = scope_of(joins, parent)
+        self.expressions.learned.spend(len(scope.fields), 1 + len(joins[-1].source.fields) // 4)
         for part in conjuncts(node.args.get("on")):
             joins[-1].on.append(self._condition(part, scope))
         for name in node.args.get("using") or []:
@@ -354,7 +353,6 @@ class Queries:
         return RowSource(fields, lambda run, frames: joined_rows(inner, run, frames[1:]))
 
     def _add(self, joins: list[CatalogueJoin], node: exp.Expr, parent: Sight | None) -> None:
-        self.touched = True
         start = len(scope_of(joins, parent).fields)
         inner = node.args.get("joins") if isinstance(node, exp.Table | exp.Subquery) else None
         joins.append(CatalogueJoin(self._source(node, scope_of(joins, parent)), "INNER", start))
@@ -408,7 +406,7 @@ class Queries:
             fields += (Visible(alias or name, _TABLE_OID, oids.OID, hidden=True),)
         number = shadow.number(oids.REGCLASS, f"{key[0]}.{key[1]}")
         return _named(
-            RowSource(fields, lambda _run, _frames: [(*row, number) for row in shadow.rows(*key)]), alias or name, names
+            RowSource(fields, lambda run, _frames: numbered(shadow.rows(*key), number, run)), alias or name, names
         )
 
     def _function(self, node: exp.Expr, scope: Sight, alias: str, names: list[str], ordinal: bool) -> RowSource:
@@ -431,6 +429,7 @@ class Queries:
 
         def rows(run: Run, frames: Frames) -> list[Row]:
             values = made.run(run, frames) or []
+            run.room(len(values), 2)
             return [(one, at) if ordinal else (one,) for at, one in enumerate(values, 1)]
 
         return _named(RowSource(fields, rows, made.uses), alias, names)
@@ -449,7 +448,9 @@ class Queries:
         listed = list(zip(*columns, strict=True))
         uses = frozenset((depth - 1, at) for row in listed for cell in row for depth, at in cell.uses if depth > 0)
         return RowSource(
-            fields, lambda run, frames: [tuple(cell.run(run, ((), *frames)) for cell in row) for row in listed], uses
+            fields,
+            lambda run, frames: [tuple(cell.run(run, ((), *frames)) for cell in row) for row in run.each(listed)],
+            uses,
         )
 
 

@@ -61,7 +61,7 @@ Shown = tuple[Row, Row]
 
 def column_at(at: int, oid: int) -> Compiled:
     """Return the expression that reads a column of the row."""
-    return Compiled(oid, lambda _run, frames: frames[0][at], frozenset({(0, at)}))
+    return Compiled(oid, lambda run, frames: run.read(frames[0][at]), frozenset({(0, at)}))
 
 
 def chosen(node: exp.Expr, items: list[CatalogueItem]) -> int | None:
@@ -81,26 +81,35 @@ def series(name: str, values: list[Any], run: Run) -> list[Any]:
     """Return the rows of a function that gives several."""
     if any(value is None for value in values):
         return []
-    if name == "unnest":
-        return list(values[0])
-    if name == "generate_subscripts":
+    if name in ("unnest", "generate_subscripts"):
+        if not values or not isinstance(values[0], list):
+            raise WireError("42883", f"{name} needs an array")
+        if name == "unnest":
+            return list(values[0])
         return list(range(1, len(values[0]) + 1)) if len(values) < 2 or values[1] == 1 else []
-    step = int(values[2]) if len(values) > 2 else 1
-    series = range(int(values[0]), int(values[1]) + (1 if step > 0 else -1), step or 1)
+    if len(values) not in (2, 3) or not all(isinstance(value, int) for value in values):
+        raise WireError("42883", "generate_series needs two or three integers")
+    step = values[2] if len(values) > 2 else 1
+    series = range(values[0], values[1] + (1 if step > 0 else -1), step or 1)
     if len(series) > _MOST_SERIES:
-        raise WireError("54000", "A series has too many values.")
+        raise WireError("54000", "A series has too many values.", f"The limit is {_MOST_SERIES:,}.", "Use fewer.")
     run.spend(len(series))
-    return list(series)
+    return list(run.made(list(series)))
+
+
+def numbered(rows: list[Row], number: int | None, run: Run) -> list[Row]:
+    """Return the rows of a relation with its own number at their end."""
+    run.room(len(rows), len(rows[0]) if rows else 0)
+    return [(*row, number) for row in rows]
 
 
 def projected(items: list[CatalogueItem], rows: list[Row], run: Run, frames: Frames) -> list[Shown]:
     """Return the columns of a SELECT for each row; a function that gives rows multiplies them."""
-    run.spend(len(rows))
-    run.room(rows, len(items))
     shown: list[Shown] = []
     sets = [at for at, item in enumerate(items) if item.is_set]
     for row in run.each(rows):
         made = tuple(item.value.run(run, (row, *frames)) for item in items)
+        run.room(1 if not sets else max(len(made[at]) for at in sets), len(items))
         if not sets:
             shown.append((made, row))
             continue
@@ -109,7 +118,6 @@ def projected(items: list[CatalogueItem], rows: list[Row], run: Run, frames: Fra
             for at in sets:
                 cells[at] = made[at][turn] if turn < len(made[at]) else None
             shown.append((tuple(cells), row))
-        run.spend(len(shown))
     return shown
 
 
@@ -117,7 +125,7 @@ def ordered(shown: list[Shown], order: list[Key], run: Run, frames: Frames) -> l
     """Return the rows in an order."""
     if not order:
         return shown
-    run.spend(len(shown))
+    run.room(len(shown), len(order))
     keyed = [
         (tuple(key.value.run(run, ((one[0] if key.shown else one[1]), *frames)) for key in order), one)
         for one in run.each(shown)
@@ -125,6 +133,7 @@ def ordered(shown: list[Shown], order: list[Key], run: Run, frames: Frames) -> l
 
     def compare(left: tuple[Row, Shown], right: tuple[Row, Shown]) -> int:
         for one, other, key in zip(left[0], right[0], order, strict=True):
+            run.read(one)
             found = _compare(one, other, key)
             if found:
                 return found
@@ -143,22 +152,24 @@ def _compare(left: Any, right: Any, key: Key) -> int:
     return int((left > right) - (left < right)) * (-1 if key.descending else 1)
 
 
-def row_key(row: Row) -> Row:
+def row_key(row: Row, run: Run) -> Row:
     """Return a row as something that can be looked up."""
-    return tuple(tuple(value) if isinstance(value, list) else value for value in row)
+    return tuple(tuple(run.read(value)) if isinstance(value, list) else run.read(value) for value in row)
 
 
-def unique(rows: list[Row]) -> list[Row]:
+def unique(rows: list[Row], run: Run) -> list[Row]:
     """Return each row once, in the order in which they come."""
-    return list({row_key(row): row for row in reversed(rows)}.values())[::-1]
+    run.room(len(rows), 1)
+    return list({row_key(row, run): row for row in reversed(rows)}.values())[::-1]
 
 
 def first_of_each(shown: list[Shown], on: list[Key] | None, run: Run, frames: Frames) -> list[Shown]:
     """Return the first row of each kind: DISTINCT, or DISTINCT ON."""
     found: dict[Row, Shown] = {}
+    run.room(len(shown), 1)
     for one in run.each(shown):
         key = one[0] if on is None else tuple(part.value.run(run, (one[1], *frames)) for part in on)
-        found.setdefault(row_key(key), one)
+        found.setdefault(row_key(key, run), one)
     return list(found.values())
 
 

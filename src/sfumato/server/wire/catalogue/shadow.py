@@ -109,6 +109,31 @@ def types() -> tuple[dict[str, Any], ...]:
     return tuple(rows)
 
 
+@cache
+def _numbers() -> Mapping[tuple[str, str], int]:
+    """Return the number of every relation of the catalogue."""
+    return {key: 10_000 + at for at, key in enumerate(relations())}
+
+
+@cache
+def _keys() -> Mapping[int, tuple[str, str]]:
+    """Return schema and name of every relation of the catalogue by its number."""
+    return {number: key for key, number in _numbers().items()}
+
+
+@cache
+def _type_names() -> Mapping[int, str]:
+    """Return the name of every type as a cast to text shows it."""
+    return {int(row["oid"]): _shown(row) for row in types()}
+
+
+@cache
+def _type_numbers() -> Mapping[str, int]:
+    """Return the number of every type by its name and by the one that is shown."""
+    shown = {name: number for number, name in reversed([*_type_names().items()])}
+    return shown | {str(row["typname"]): int(row["oid"]) for row in types()}
+
+
 @dataclass(frozen=True, slots=True)
 class Shadow:
     """The catalogue of one policy for one analyst; nobody else's name is in it."""
@@ -116,6 +141,7 @@ class Shadow:
     database: str
     contents: Mapping[tuple[str, str], Callable[[], list[Row]]] = field(repr=False)
     tables: Mapping[str, int]
+    table_names: Mapping[int, str]
     descriptions: Mapping[tuple[int, int], str] = field(repr=False)
     type_names: Mapping[int, str] = field(repr=False)
     user: int = USER
@@ -133,8 +159,7 @@ class Shadow:
             if schema in ("", "public") and last in self.tables:
                 return self.tables[last]
             schemas = (schema,) if schema else ("pg_catalog", "information_schema")
-            places = [at for at, key in enumerate(relations()) if key[1] == last and key[0] in schemas]
-            return 10_000 + places[0] if places else None
+            return next((number for one in schemas if (number := _numbers().get((one, last))) is not None), None)
         if kind == oids.REGTYPE:
             return self._type(" ".join(name.lower().split()).removeprefix("pg_catalog."))
         if kind == oids.REGNAMESPACE:
@@ -145,18 +170,13 @@ class Shadow:
 
     def is_visible(self, number: int) -> bool:
         """Whether a relation is found without naming its schema."""
-        keys = list(relations())
-        known = 10_000 <= number < 10_000 + len(keys)
-        return number in self.tables.values() or (known and keys[number - 10_000][0] == "pg_catalog")
+        return number in self.table_names or _keys().get(number, ("",))[0] == "pg_catalog"
 
     def name(self, kind: int, number: int) -> str:
         """Return the name behind a number, as a cast to text shows it."""
         if kind == oids.REGCLASS:
-            found = [name for name, known in self.tables.items() if known == number]
-            keys = list(relations())
-            if not found and 10_000 <= number < 10_000 + len(keys):
-                found = [keys[number - 10_000][1]]
-            return found[0] if found else str(number)
+            found = self.table_names.get(number)
+            return found if found is not None else _keys().get(number, ("", str(number)))[1]
         if kind == oids.REGTYPE:
             return self.type_names.get(number, str(number))
         if kind == oids.REGNAMESPACE:
@@ -165,10 +185,7 @@ class Shadow:
         return str(number) if number else "-"
 
     def _type(self, name: str) -> int | None:
-        known = {str(row["typname"]): int(row["oid"]) for row in types()}
-        if name in known:
-            return known[name]
-        return next((number for number, shown in self.type_names.items() if shown == name), None)
+        return _type_numbers().get(name)
 
 
 def _parts(name: str) -> list[str]:
@@ -193,9 +210,9 @@ def make_shadow(policy: Policy, columns: Mapping[str, Mapping[str, str]], user: 
     """Return the catalogue that an analyst sees; `columns` are those of every table, with the types of the algebra."""
     tables = {name: _FIRST_TABLE + at for at, name in enumerate(sorted(columns))}
     made = _Contents(policy, columns, tables, user)
-    names = {int(row["oid"]): _shown(row) for row in types()}
     contents = {(relation.schema, relation.name): _rows(made, relation) for relation in relations().values()}
-    return Shadow(policy.name, contents, tables, made.descriptions(), names)
+    names = {number: name for name, number in tables.items()}
+    return Shadow(policy.name, contents, tables, names, made.descriptions(), _type_names())
 
 
 def _shown(row: Mapping[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """FROM: relations of the catalogue, queries, VALUES and functions, joined row by row."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,7 +87,6 @@ def joined_rows(joins: Sequence[CatalogueJoin], run: Run, frames: Frames) -> lis
     rows: list[Row] = [()]
     for join in joins:
         rows = _step(join, rows, run, frames)
-        run.room(rows, join.end)
     return rows
 
 
@@ -100,22 +99,23 @@ def _step(join: CatalogueJoin, rows: list[Row], run: Run, frames: Frames) -> lis
     met: set[int] = set()
     for row in run.each(rows):
         if index is not None:
-            key = tuple(left.run(run, ((*row, *(None,) * width), *frames)) for left, _ in pairs)
-            candidates = [] if None in key else index.get(key, [])
+            key = tuple(run.read(left.run(run, ((*row, *(None,) * width), *frames))) for left, _ in pairs)
+            candidates: Iterable[tuple[int, Row]] = [] if None in key else index.get(key, [])
         else:
-            candidates = list(enumerate(fixed if fixed is not None else source.rows(run, (row, *frames))))
-        run.spend(len(candidates) + 1)
+            candidates = enumerate(fixed if fixed is not None else source.rows(run, (row, *frames)))
         before = len(found)
         for at, right in run.each(candidates):
+            run.spend(join.end // 16)
             whole = row + right
             if all(one.whole.run(run, (whole, *frames)) is True for one in join.on):
+                run.room(1, join.end)
                 found.append(whole)
                 met.add(at)
         if len(found) == before and join.kind in ("LEFT", "FULL"):
+            run.room(1, join.end)
             found.append(row + (None,) * width)
-        if len(found) & 1023 == 0:
-            run.room(found, join.end)
     if join.kind in ("RIGHT", "FULL") and fixed is not None:
+        run.room(len(fixed), join.end)
         found += [(None,) * join.start + right for at, right in enumerate(fixed) if at not in met]
     if join.after:
         found = [
@@ -131,10 +131,10 @@ def _index(pairs: Sequence[tuple[Compiled, Compiled]], rows: list[Row], start: i
     index: _Index = {}
     for at, row in enumerate(run.each(rows)):
         padded = ((None,) * start + row, *frames)
-        key = tuple(right.run(run, padded) for _, right in pairs)
+        key = tuple(run.read(right.run(run, padded)) for _, right in pairs)
+        run.room(1, len(pairs))
         if None not in key and not any(isinstance(part, list) for part in key):
             index.setdefault(key, []).append((at, row))
-    run.spend(len(rows))
     return index
 
 

@@ -1,0 +1,131 @@
+"""Caches that are limited in bytes, for each owner and in total."""
+
+from collections import OrderedDict, deque
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from sys import getsizeof
+from threading import Lock
+from typing import Any
+
+_ATOMS = (type(None), bool, int, float, complex, str, bytes, Enum, type)
+_OVERHEAD_BYTES = 400
+"""Bytes that a cache itself needs for one entry, about."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    value: Any
+    size: int
+    owner: Hashable
+
+
+class SizedCache:
+    """Values by their keys, thread-safe. The values of one owner, and all of them, have at most so many bytes.
+
+    What was not used for the longest time is forgotten first: of an owner who has too much, or else of anyone.
+    """
+
+    def __init__(self, max_bytes: int, max_owner_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._max_owner_bytes = max_owner_bytes
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin empty, in a process that was forked: another thread may have held the lock."""
+        self._lock = Lock()
+        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+        self._owned: dict[Hashable, OrderedDict[Hashable, None]] = {}
+        self._bytes: dict[Hashable, int] = {}
+        self._gone: deque[Hashable] = deque()
+
+    @property
+    def bytes(self) -> int:
+        """The accounted bytes of everything that is held."""
+        return sum(self._bytes.values())
+
+    def bytes_of(self, owner: Hashable) -> int:
+        """Return the accounted bytes of what an owner holds."""
+        return self._bytes.get(owner, 0)
+
+    def get(self, key: Hashable) -> Any:
+        """Return a value, or None."""
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None:
+                return None
+            self._entries.move_to_end(key)
+            self._owned[entry.owner].move_to_end(key)
+            return entry.value
+
+    def put(self, key: Hashable, value: object, owner: Hashable = None) -> None:
+        """Hold a value for an owner; one that is too large by itself is not held."""
+        size = _OVERHEAD_BYTES + size_of((key, value))
+        with self._lock:
+            while self._gone:
+                self._drop_all(self._gone.popleft())
+            self._drop(key)
+            if size > min(self._max_owner_bytes, self._max_bytes):
+                return
+            while self._bytes.get(owner, 0) + size > self._max_owner_bytes:
+                self._drop(next(iter(self._owned[owner])))
+            while sum(self._bytes.values()) + size > self._max_bytes:
+                self._drop(next(iter(self._entries)))
+            self._entries[key] = _Entry(value, size, owner)
+            self._owned.setdefault(owner, OrderedDict())[key] = None
+            self._bytes[owner] = self._bytes.get(owner, 0) + size
+
+    def forget(self, owner: Hashable) -> None:
+        """Drop everything that an owner holds."""
+        with self._lock:
+            self._drop_all(owner)
+
+    def forget_later(self, owner: Hashable) -> None:
+        """Drop everything that an owner holds when the next value is put: a finalizer may run at any moment."""
+        self._gone.append(owner)
+
+    def _drop_all(self, owner: Hashable) -> None:
+        for key in list(self._owned.get(owner, ())):
+            self._drop(key)
+
+    def _drop(self, key: Hashable) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is None:
+            return
+        del self._owned[entry.owner][key]
+        self._bytes[entry.owner] -= entry.size
+        if not self._owned[entry.owner]:
+            del self._owned[entry.owner], self._bytes[entry.owner]
+
+
+def size_of(thing: object) -> int:
+    """Return the bytes of a value and of everything in it: containers and records, each object once.
+
+    What a record shares with others is counted with each of them, so that it is rather too much.
+    """
+    total, seen, waiting = 0, set(), [thing]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, type | Enum) or id(part) in seen:
+            continue
+        seen.add(id(part))
+        total += getsizeof(part)
+        if isinstance(part, _ATOMS):
+            continue
+        if isinstance(part, Mapping):
+            waiting.extend(part.keys())
+            waiting.extend(part.values())
+        elif isinstance(part, tuple | list | set | frozenset):
+            waiting.extend(part)
+        else:
+            waiting.extend(_fields(part))
+    return total
+
+
+def _fields(record: object) -> list[object]:
+    found = list(getattr(record, "__dict__", {}).values())
+    for kind in type(record).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        names = (slots,) if isinstance(slots, str) else slots
+        found += [getattr(record, name) for name in names if not name.startswith("__") and hasattr(record, name)]
+    return found

@@ -1,0 +1,73 @@
+"""Limits of a server: connections, bytes and seconds, with safe defaults."""
+
+import resource
+from dataclasses import dataclass, replace
+
+_MAX_FILES = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """What clients may use of a server. Both protocols share one count of connections."""
+
+    connections: int = 2048
+    """Open connections of both ports."""
+    connections_per_address: int = 512
+    """Open connections of one IPv4 address or IPv6 /64."""
+    connections_per_account: int = 256
+    """HTTP connections on which one account has logged in."""
+    connections_before_login: int = 256
+    """Connections on which nobody has logged in yet. They are reserved: logged-in clients cannot use them up."""
+    connections_before_login_per_address: int = 64
+    handshake_seconds: float = 10.0
+    """Until the TLS handshake of an HTTP connection is complete."""
+    header_seconds: float = 20.0
+    """Until the headers of a request are complete; also how long a client may leave a reply unread."""
+    body_seconds: float = 30.0
+    """Until the body of a request is complete."""
+    login_seconds: float = 10.0
+    """Until a PostgreSQL client has logged in."""
+    idle_seconds: int = 30
+    """Between two requests on one HTTP connection."""
+    header_bytes: int = 16 << 10
+    login_body_bytes: int = 4 << 10
+    """Body of a request without a grant."""
+    body_bytes_per_account: int = 8 << 20
+    """Bodies of one account's requests that are held at the same time."""
+    body_bytes: int = 64 << 20
+    """Bodies of all requests that are held at the same time."""
+    anonymous_requests_per_second: float = 100.0
+    """HTTP requests of one address without a grant. More wait."""
+    anonymous_burst: float = 500.0
+
+    def within_files(self, files: int) -> "ServerLimits":
+        """Return limits under which connections use at most half of the process's files.
+
+        >>> ServerLimits().within_files(1024).connections
+        512
+        """
+        most = max(8, min(self.connections, files // 2))
+        before_login = min(self.connections_before_login, most // 4)
+        return replace(
+            self,
+            connections=most,
+            connections_per_address=min(self.connections_per_address, most // 2),
+            connections_per_account=min(self.connections_per_account, most // 4),
+            connections_before_login=before_login,
+            connections_before_login_per_address=min(
+                self.connections_before_login_per_address, max(1, before_login // 2)
+            ),
+        )
+
+
+def raise_file_limit() -> int:
+    """Raise this process's limit of open files as far as it may; return the limit in force."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_FILES)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return _MAX_FILES if soft == resource.RLIM_INFINITY else soft
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (OSError, ValueError):
+        return soft
+    return wanted

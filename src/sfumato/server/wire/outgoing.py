@@ -1,0 +1,32 @@
+"""What leaves: messages are gathered, and written while the client reads them."""
+
+import asyncio
+
+SECONDS_TO_WRITE = 60.0
+"""A client that reads nothing for so long is let go."""
+_BUFFER_BYTES = 1 << 16
+
+
+class Outgoing:
+    """The messages of one connection that have not left yet."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        self._data = bytearray()
+
+    def send(self, data: bytes) -> None:
+        """Add a message."""
+        self._data += data
+
+    async def drain(self) -> None:
+        """Write if much has gathered."""
+        if len(self._data) > _BUFFER_BYTES:
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Write all of it, and wait until the client has room for more."""
+        if self._data:
+            self._writer.write(bytes(self._data))
+            self._data.clear()
+            async with asyncio.timeout(SECONDS_TO_WRITE):
+                await self._writer.drain()

@@ -1,0 +1,57 @@
+"""Bugs of the server: each lets somebody without a grant, or another account, take what is not theirs."""
+
+from tests.planted.bug import Bug, planned
+
+SERVER_BUGS: tuple[Bug, ...] = (
+    planned(
+        "strangers write into the log of evidence",
+        "tests/server/test_audit.py",
+        (
+            "server/audit.py",
+            "        if account is None:\n            self._write_anonymous(address, entry)\n        elif",
+            "        if",
+        ),
+    ),
+    planned(
+        "a log of evidence is written over",
+        "tests/server/test_audit.py",
+        ("server/audit.py", "        while self._keeps_all and os", "        while not self._keeps_all and os"),
+    ),
+    planned(
+        "a flood ends the log-ins of others",
+        "tests/server/test_connections.py",
+        (
+            "server/connections.py",
+            "return max(self._waiting, key=lambda name: len(self._waiting[name]))",
+            "return next(iter(self._waiting))",
+        ),
+    ),
+    planned(
+        "who has logged in can be ended to make room",
+        "tests/server/test_connections.py",
+        (
+            "server/connections.py",
+            "        self._stop_waiting(connection)\n        connection.account = account\n",
+            "        connection.account = account\n",
+        ),
+    ),
+    planned(
+        "two accounts use all threads",
+        "tests/server/test_scheduling.py",
+        (
+            "server/scheduling.py",
+            "if self._running.get(name, 0) < self._free)",
+            "if self._running.get(name, 0) < 1000)",
+        ),
+    ),
+    planned(
+        "a console session outlives its grant",
+        "tests/server/test_sessions.py",
+        ("server/sessions.py", "return expired or not self._grants.stands(session.grant)", "return expired"),
+    ),
+    planned(
+        "everybody's forwarded address is believed",
+        "tests/server/test_connections.py",
+        ("server/proxies.py", "        if not self.trusts(peer):\n            return peer\n", ""),
+    ),
+)

@@ -1,0 +1,16 @@
+"""Refusals in tests of questions: a question that was asked and then failed in the engine was not refused."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from sfumato.errors import EngineFailed, Refusal
+
+
+@contextmanager
+def refusing() -> Iterator[pytest.ExceptionInfo[Refusal]]:
+    """Expect a refusal of any code but `engine_failed`, which comes after the charge and may depend on a person."""
+    with pytest.raises(Refusal) as caught:
+        yield caught
+    assert not isinstance(caught.value, EngineFailed), "the engine failed"

@@ -1,0 +1,75 @@
+"""Console sessions: they end at log-out, at revocation, when idle and in time, and their number is bounded."""
+
+from pathlib import Path
+
+import pytest
+from tests.server.clinic import make_clinic
+
+from sfumato.policy.reading import read_policy
+from sfumato.server import sessions as module
+from sfumato.server.grants import Grant, Grants
+from sfumato.server.sessions import IDLE_SECONDS, LIFETIME_SECONDS, Sessions
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def grants(tmp_path: Path) -> Grants:
+    return Grants(read_policy(make_clinic(tmp_path)))
+
+
+def granted(grants: Grants, name: str) -> Grant:
+    found = grants.of_token(grants.grant(name).token)
+    assert found is not None
+    return found
+
+
+def test_a_session_ends_at_log_out_and_at_revocation_and_when_granted_again(grants: Grants) -> None:
+    sessions = Sessions(grants, Clock())
+    research, press = granted(grants, "research"), granted(grants, "press")
+    first, second, other = sessions.begin(research), sessions.begin(research), sessions.begin(press)
+    assert len({first, second, other}) == 3
+    assert all(len(one) == 64 for one in (first, second, other))
+    sessions.end(first)
+    assert sessions.grant_of(first) is None
+    assert sessions.grant_of(second) == research
+    grants.revoke("research")
+    assert sessions.grant_of(second) is None
+    assert sessions.grant_of(other) == press
+    granted(grants, "press")
+    assert sessions.grant_of(other) is None
+    assert sessions.grant_of("") is sessions.grant_of("x" * 64) is None
+
+
+def test_a_session_ends_when_nobody_uses_it_and_after_its_lifetime(grants: Grants) -> None:
+    clock = Clock()
+    sessions = Sessions(grants, clock)
+    idle, busy = (sessions.begin(granted(grants, name)) for name in ("research", "press"))
+    while clock.now < LIFETIME_SECONDS:
+        assert sessions.grant_of(busy) is not None
+        clock.now += IDLE_SECONDS / 2
+    assert sessions.grant_of(busy) is None
+    assert sessions.grant_of(idle) is None
+    assert sessions.count == 0
+
+
+def test_their_number_is_bounded_and_one_account_ends_only_its_own(
+    grants: Grants, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_SESSIONS", 20)
+    sessions = Sessions(grants, Clock())
+    research, press = granted(grants, "research"), granted(grants, "press")
+    kept = sessions.begin(press)
+    for _ in range(100):
+        last = sessions.begin(research)
+    assert sessions.grant_of(kept) == press
+    assert sessions.grant_of(last) == research
+    for _ in range(100):
+        sessions.begin(press)
+    assert sessions.grant_of(last) == research
+    assert sessions.count <= 20
