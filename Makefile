@@ -1,11 +1,12 @@
 # Two commands do everything on a machine that has Python, make and git:
 #   make demo    install into .venv and show what sfumato does
 #   make test    install what the tests need and run all of them (this is what CI runs)
+# make quick is the loop of somebody who changes the code; make site builds the documentation.
 PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint types tests long bench clean
+.PHONY: demo test quick lint types tests site long bench clean
 
 demo: .venv/installed
 	$(BIN)/sfumato demo
@@ -23,6 +24,16 @@ types: .venv/tested
 
 tests: .venv/tested .venv/programs
 	$(BIN)/pytest -n 2 --durations=8
+
+# The one-minute loop: lint, types, and the tests of the packages that differ from main.
+quick: .venv/tested
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m tests.quick
+
+# The documentation as a site, in build/site; `make site` fails at any warning.
+site: .venv/tested
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # Examples that nobody has seen yet, 20 times over; what it finds is kept as an @example.
 long: .venv/tested

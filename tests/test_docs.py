@@ -276,6 +276,48 @@ def refusals_are_documented(root: Path) -> list[str]:
     return broken
 
 
+RELEASE = re.compile(r"(?m)^## \[(\d+)\.(\d+)\.(\d+)\] - (\d{4}-\d\d-\d\d)$")
+VERSIONS = {
+    "pyproject.toml": r'(?m)^version = "([\d.]+)"$',
+    "src/sfumato/__init__.py": r'(?m)^__version__ = "([\d.]+)"$',
+    "CITATION.cff": r"(?m)^version: ([\d.]+)$",
+    "SECURITY.md": r"version (\d+\.\d+\.\d+)",
+    "CHANGES.md": r"(?m)^## \[([\d.]+)\]",
+}
+"""Every file that names the current version, and where."""
+
+
+def versions_agree(root: Path) -> list[str]:
+    """Compare the current version in all files that name it, and the date of the release."""
+    texts = {name: (root / name).read_text(encoding="utf-8") for name in VERSIONS if (root / name).exists()}
+    found = {name: re.search(VERSIONS[name], text) for name, text in texts.items()}
+    broken = [f"{name}: names no version" for name, match in found.items() if match is None]
+    versions = {name: match[1] for name, match in found.items() if match}
+    broken += [f"different versions: {versions}"] if len(set(versions.values())) > 1 else []
+    released = re.search(r"(?m)^date-released: ([\d-]+)$", texts.get("CITATION.cff", ""))
+    newest = RELEASE.search(texts.get("CHANGES.md", ""))
+    if released and newest and released[1] != newest[4]:
+        broken.append(f"CITATION.cff was released on {released[1]}, CHANGES.md on {newest[4]}")
+    return broken
+
+
+KINDS_OF_CHANGE = ("Security", "Added", "Changed", "Deprecated", "Removed", "Fixed")
+
+
+def the_changelog_keeps_its_form(root: Path) -> list[str]:
+    """Check the headings of CHANGES.md: releases with their dates, newest first, and kinds of change in their order."""
+    page = root / "CHANGES.md"
+    text = page.read_text(encoding="utf-8") if page.exists() else ""
+    broken = [line for line in re.findall(r"(?m)^## .*$", text) if not RELEASE.fullmatch(line)]
+    order = [tuple(map(int, numbers)) for *numbers, _ in RELEASE.findall(text)]
+    broken += ["releases are not newest first"] if order != sorted(set(order), reverse=True) else []
+    for release in re.split(r"(?m)^## ", text)[1:]:
+        kinds = re.findall(r"(?m)^### (.*)$", release)
+        if kinds != [kind for kind in KINDS_OF_CHANGE if kind in kinds]:
+            broken.append(f"{release.partition(chr(10))[0]}: {kinds} are not kinds of change in their order")
+    return [f"CHANGES.md: {found}" for found in broken]
+
+
 LAWS: tuple[Law, ...] = (
     python_blocks_run,
     commands_run,
@@ -287,6 +329,8 @@ LAWS: tuple[Law, ...] = (
     proofs_are_used,
     mechanisms_name_their_proof,
     refusals_are_documented,
+    versions_agree,
+    the_changelog_keeps_its_form,
 )
 
 _PROOF = "# A\n\n## Claim\n\nc\n\n## Assumes\n\na\n\n## Proof\n\np\n\n## Code it licenses\n\n`exact.py`\n"
@@ -315,6 +359,14 @@ PLANTED: tuple[tuple[Law, str, str], ...] = (
     (mechanisms_name_their_proof, "src/sfumato/mechanisms/loud.py", _MECHANISM),
     (refusals_are_documented, "docs/refusals.md", "## `no_such_code`\n"),
     (refusals_are_documented, "docs/refusals.md", ""),
+    (versions_agree, "CHANGES.md", "## [1.0.1] - 2026-01-31\n"),
+    (versions_agree, "CHANGES.md", "## [1.0.0] - 2026-01-30\n"),
+    (versions_agree, "SECURITY.md", "This page is about version 0.9.9.\n"),
+    (versions_agree, "pyproject.toml", "version = 1\n"),
+    (the_changelog_keeps_its_form, "CHANGES.md", "## 1.0.0\n"),
+    (the_changelog_keeps_its_form, "CHANGES.md", "## [0.9.0] - 2026-01-30\n## [1.0.0] - 2026-01-31\n"),
+    (the_changelog_keeps_its_form, "CHANGES.md", "## [1.0.0] - 2026-01-31\n### Added\n### Security\n"),
+    (the_changelog_keeps_its_form, "CHANGES.md", "## [1.0.0] - 2026-01-31\n### Kinder\n"),
 )
 
 
@@ -327,6 +379,8 @@ def test_the_documentation_obeys(law: Law) -> None:
 def test_a_planted_violation_is_caught(law: Law, name: str, text: str, tmp_path: Path) -> None:
     refusals = "".join(f"## `{kind.code}`\n```python\n```\n**What to do.** This.\n" for kind in REFUSALS)
     sound = {
+        "CHANGES.md": "## [1.0.0] - 2026-01-31\n### Security\n### Fixed\n",
+        "CITATION.cff": "version: 1.0.0\ndate-released: 2026-01-31\n",
         "Makefile": "tea:\n",
         "README.md": "```python\n>>> 1 + 1\n2\n```\n\n```sh\n$ make tea\n```\n[a](docs/refusals.md)\n",
         "docs/refusals.md": refusals,
