@@ -38,14 +38,14 @@ class Block:
 
 
 def _blocks(page: Path, root: Path) -> list[Block]:
-    """Return the fenced blocks of a page; a line `--8<-- "PATH"` stands for the text of that file of the repository."""
-    text = page.read_text(encoding="utf-8")
+    """Return the fenced blocks of a page; a line `--8<-- "PATH"` is replaced by that file of the repository."""
+    text = _with_snippets(page.read_text(encoding="utf-8"), root)
     fences = list(re.finditer(r"(?ms)^```(\w*)\n(.*?)^```[ ]*$", text))
     blocks = []
     for fence, after in zip(fences, [*fences[1:], None][: len(fences)], strict=True):
         next_to = after if after and after[1] == "text" and not text[fence.end() : after.start()].strip() else None
         line = text.count("\n", 0, fence.start()) + 1
-        blocks.append(Block(fence[1], _with_snippets(fence[2], root), line, next_to[2] if next_to else None))
+        blocks.append(Block(fence[1], fence[2], line, next_to[2] if next_to else None))
     return blocks
 
 
