@@ -37,8 +37,9 @@ class Block:
     shown: str | None
 
 
-def _blocks(page: Path) -> list[Block]:
-    text = page.read_text(encoding="utf-8")
+def _blocks(page: Path, root: Path) -> list[Block]:
+    """Return the fenced blocks of a page; a line `--8<-- "PATH"` is replaced by that file of the repository."""
+    text = _with_snippets(page.read_text(encoding="utf-8"), root)
     fences = list(re.finditer(r"(?ms)^```(\w*)\n(.*?)^```[ ]*$", text))
     blocks = []
     for fence, after in zip(fences, [*fences[1:], None][: len(fences)], strict=True):
@@ -46,6 +47,12 @@ def _blocks(page: Path) -> list[Block]:
         line = text.count("\n", 0, fence.start()) + 1
         blocks.append(Block(fence[1], fence[2], line, next_to[2] if next_to else None))
     return blocks
+
+
+def _with_snippets(text: str, root: Path) -> str:
+    return re.sub(
+        r'(?m)^--8<-- "([^"\n]+)"$', lambda found: (root / found[1]).read_text(encoding="utf-8").rstrip(), text
+    )
 
 
 def _pages(root: Path) -> list[Path]:
@@ -76,7 +83,7 @@ def python_blocks_run(root: Path) -> list[str]:
     for page in _pages(root):
         names: dict[str, object] = {"__name__": "__main__"}
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-            for block in _blocks(page):
+            for block in _blocks(page, root):
                 if block.language == "toml" and (named := re.match(r"# (\w+\.toml)\n", block.text)):
                     Path(named[1]).write_text(block.text, encoding="utf-8")
                 elif block.language == "python":
@@ -124,7 +131,7 @@ def _near(drawn: tuple[str, str], printed: tuple[str, str]) -> str:
 def commands_run(root: Path) -> list[str]:
     broken = []
     for page in _pages(root):
-        for block in _blocks(page):
+        for block in _blocks(page, root):
             if block.language not in {"console", "sh"}:
                 continue
             for command, shown in _commands(block.text):
@@ -264,15 +271,20 @@ def _is_mechanism(node: ast.ClassDef) -> bool:
 
 
 def refusals_are_documented(root: Path) -> list[str]:
-    page = root / "docs" / "refusals.md"
-    text = page.read_text(encoding="utf-8") if page.exists() else ""
-    sections = dict(re.findall(r"(?ms)^## `(\w+)`\n(.*?)(?=^## |\Z)", text))
+    pages = sorted((root / "docs" / "refusals").glob("*.md"))
+    found = [
+        part
+        for page in pages
+        for part in re.findall(r"(?ms)^## `(\w+)`\n(.*?)(?=^## |\Z)", page.read_text(encoding="utf-8"))
+    ]
+    sections = dict(found)
     codes = {kind.code for kind in REFUSALS}
-    broken = [f"{code}: is not in docs/refusals.md" for code in sorted(codes - set(sections))]
-    broken += [f"{code}: is in docs/refusals.md and nowhere else" for code in sorted(set(sections) - codes)]
-    for code, section in sections.items():
+    broken = [f"{code}: is not in docs/refusals/" for code in sorted(codes - set(sections))]
+    broken += [f"{code}: is in docs/refusals/ and nowhere else" for code in sorted(set(sections) - codes)]
+    broken += [f"{code}: has two sections" for code, section in found if sections[code] is not section]
+    for code, section in found:
         if "```python" not in section or "**What to do.**" not in section:
-            broken.append(f"{code}: docs/refusals.md shows no example or no remedy")
+            broken.append(f"{code}: docs/refusals/ shows no example or no remedy")
     return broken
 
 
@@ -357,8 +369,6 @@ PLANTED: tuple[tuple[Law, str, str], ...] = (
     (a_proof_relies_on_tests_that_exist, "proofs/a.md", _PROOF + "tests/test_missing.py\n"),
     (proofs_are_used, "proofs/b.md", _PROOF),
     (mechanisms_name_their_proof, "src/sfumato/mechanisms/loud.py", _MECHANISM),
-    (refusals_are_documented, "docs/refusals.md", "## `no_such_code`\n"),
-    (refusals_are_documented, "docs/refusals.md", ""),
     (versions_agree, "CHANGES.md", "## [1.0.1] - 2026-01-31\n"),
     (versions_agree, "CHANGES.md", "## [1.0.0] - 2026-01-30\n"),
     (versions_agree, "SECURITY.md", "This page is about version 0.9.9.\n"),
@@ -367,6 +377,9 @@ PLANTED: tuple[tuple[Law, str, str], ...] = (
     (the_changelog_keeps_its_form, "CHANGES.md", "## [0.9.0] - 2026-01-30\n## [1.0.0] - 2026-01-31\n"),
     (the_changelog_keeps_its_form, "CHANGES.md", "## [1.0.0] - 2026-01-31\n### Added\n### Security\n"),
     (the_changelog_keeps_its_form, "CHANGES.md", "## [1.0.0] - 2026-01-31\n### Kinder\n"),
+    (refusals_are_documented, "docs/refusals/more.md", "## `no_such_code`\n```python\n```\n**What to do.** This.\n"),
+    (refusals_are_documented, "docs/refusals/more.md", "## `raw_rows`\n```python\n```\n**What to do.** That.\n"),
+    (refusals_are_documented, "docs/refusals/query.md", ""),
 )
 
 
@@ -382,8 +395,8 @@ def test_a_planted_violation_is_caught(law: Law, name: str, text: str, tmp_path:
         "CHANGES.md": "## [1.0.0] - 2026-01-31\n### Security\n### Fixed\n",
         "CITATION.cff": "version: 1.0.0\ndate-released: 2026-01-31\n",
         "Makefile": "tea:\n",
-        "README.md": "```python\n>>> 1 + 1\n2\n```\n\n```sh\n$ make tea\n```\n[a](docs/refusals.md)\n",
-        "docs/refusals.md": refusals,
+        "README.md": "```python\n>>> 1 + 1\n2\n```\n\n```sh\n$ make tea\n```\n[a](docs/refusals/query.md)\n",
+        "docs/refusals/query.md": refusals,
         "proofs/a.md": _PROOF,
         "src/sfumato/exact.py": "# proofs/a.md\n",
         "src/sfumato/mechanisms/quiet.py": _MECHANISM.replace(":\n    def", ':\n    """proofs/a.md"""\n    def'),
@@ -420,9 +433,16 @@ def test_there_are_examples_and_the_index_names_each() -> None:
 
 
 def test_every_page_is_reached_from_the_index() -> None:
-    index = (REPOSITORY / "docs" / "index.md").read_text(encoding="utf-8")
-    pages = [page.relative_to(REPOSITORY / "docs") for page in (REPOSITORY / "docs").rglob("*.md")]
-    assert [str(page) for page in pages if page.name != "index.md" and f"({page})" not in index] == []
+    """The index links to each page; a page of a folder may be linked from the index of that folder instead."""
+    docs = REPOSITORY / "docs"
+    index = (docs / "index.md").read_text(encoding="utf-8")
+    missing = []
+    for page in sorted(docs.rglob("*.md")):
+        own = page.parent / "index.md"
+        near = own.read_text(encoding="utf-8") if own.exists() and own != page else ""
+        if page != docs / "index.md" and f"({page.relative_to(docs)})" not in index and f"({page.name})" not in near:
+            missing.append(str(page.relative_to(docs)))
+    assert missing == []
 
 
 def test_the_screen_in_the_readme_is_a_screen_of_the_tour() -> None:

@@ -23,7 +23,8 @@ from sfumato.policy.locations import SOURCES
 from sfumato.policy.policy import Bounds, Policy
 from sfumato.policy.reading import KEYS, LARGEST_FILE, read_policy
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "policy.md"
+PAGES = sorted((Path(__file__).resolve().parents[2] / "docs" / "policy").glob("*.md"))
+DOCUMENT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 
 
 def _read(text: str, folder: Path) -> Policy:
@@ -342,12 +343,12 @@ def test_a_damaged_file_is_read_or_a_refusal(tmp_path_factory: Any, place: int, 
 
 
 def test_every_key_is_documented_and_every_documented_key_is_read() -> None:
-    documented = re.findall(r"^### `([^`]+)`$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
+    documented = re.findall(r"^## `([^`]+)`$", DOCUMENT, re.MULTILINE)
     assert sorted(documented) == sorted(KEYS)
 
 
 def test_every_key_says_its_type_its_default_and_an_example() -> None:
-    sections = re.split(r"^##+ ", DOCUMENT.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    sections = re.split(r"^##+ ", DOCUMENT, flags=re.MULTILINE)
     described = {text.split("`")[1]: text for text in sections if text.startswith("`")}
     assert set(described) == set(KEYS)
     for key, text in described.items():
@@ -359,7 +360,7 @@ def test_every_key_says_its_type_its_default_and_an_example() -> None:
 
 
 def test_every_example_of_the_document_is_toml_and_the_whole_one_is_a_policy(tmp_path: Path) -> None:
-    blocks = re.findall(r"```toml\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
+    blocks = re.findall(r"```toml\n(.*?)```", DOCUMENT, re.DOTALL)
     assert len(blocks) > len(KEYS)
     for block in blocks:
         tomllib.loads(block)

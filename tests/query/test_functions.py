@@ -28,7 +28,8 @@ from sfumato.query.functions import (
 from sfumato.query.parse import parse
 from sfumato.query.relation import GroupBy
 
-DOCUMENT = (Path(__file__).resolve().parents[2] / "docs" / "sql.md").read_text(encoding="utf-8")
+PAGES = sorted((Path(__file__).resolve().parents[2] / "docs" / "sql").glob("*.md"))
+DOCUMENT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 PROSE = re.sub(r"```.*?```", "", DOCUMENT, flags=re.DOTALL)
 WORDS = {word for code in re.findall(r"`([^`]+)`", PROSE) for word in [code, *re.findall(r"\w+", code)]}
 

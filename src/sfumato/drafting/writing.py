@@ -59,7 +59,7 @@ def _lines(draft: Draft, name: str, source: str) -> Iterator[str]:
             else "; no value about a person was read."
         )
         + f" Lines marked {FILL_IN} are yours to write: remove the # and say what you know."
-        + f" Then run: sfumato check {shlex.quote(name + '.toml')}. Every key is explained in docs/policy.md."
+        + f" Then run: sfumato check {shlex.quote(name + '.toml')}. Every key is explained in docs/policy/index.md."
     )
     yield ""
     yield f"name = {quoted_text(name)}"

@@ -61,7 +61,7 @@ KEYS = (
     *(f"tables.TABLE.columns.COLUMN.{key}" for key in COLUMN_KEYS),
     *(f"analysts.ANALYST.{key}" for key in ANALYST_KEYS),
 )
-"""Every key there is: docs/policy.md is checked against it."""
+"""Every key there is: docs/policy/ is checked against it."""
 
 _REQUIRED = (
     (
@@ -150,7 +150,7 @@ def _toml(content: str, file: str | Path) -> dict[str, object]:
         raise BadPolicy(
             f"The policy file {typed} has dozens of names joined by dots in line {line}.",
             "No key of a policy is nested that deeply.",
-            "Write the keys that docs/policy.md lists.",
+            "Write the keys that docs/policy/index.md lists.",
         )
     try:
         return tomllib.loads(content, parse_float=Decimal)

@@ -206,4 +206,5 @@ def refuse_function(name: str, node: exp.Expr, reading: Reading) -> NoReturn:
             f"{name} reads files, settings or the system.", "A query reads the policy's tables only.", "Name a table."
         )
     known = sorted({*FUNCTION_NAMES, *AGGREGATE_NAMES, *PAIRED, *COMBINED})
-    raise place.unknown("function", name, known, "The functions that are answered here are listed in docs/sql.md.")
+    where = "The functions that are answered here are listed in docs/sql/functions.md."
+    raise place.unknown("function", name, known, where)

@@ -223,7 +223,7 @@ def _reason(node: exp.Expr, key: str) -> tuple[str, str, str]:
     words = key.replace("_", " ").strip() or "".join(f" {c.lower()}" if c.isupper() else c for c in name).strip()
     return (
         f"{words} is not supported.",
-        "It is not part of the SQL that is answered here; docs/sql.md lists what is.",
+        "It is not part of the SQL that is answered here; docs/sql/index.md lists what is.",
         "Write it another way.",
     )
 
