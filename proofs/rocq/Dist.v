@@ -246,6 +246,26 @@ Proof.
     + rewrite sum_map. apply sum_ext. intros a _. rewrite HK. reflexivity.
 Qed.
 
+(** Outcomes renamed by an injection whose range is decided by [back]. *)
+Lemma total_inject {A B} (h : A -> B) (back : B -> option A) (f : A -> R) (g : B -> R) s :
+  (forall a, back (h a) = Some a) -> (forall b a, back b = Some a -> h a = b) ->
+  (forall a, g (h a) = f a) -> (forall b, back b = None -> g b = 0) -> total f s -> total g s.
+Proof.
+  intros BH HB G Z [U L].
+  assert (E : forall l, NoDup l -> exists m, NoDup m /\ sum g l = sum f m /\ forall a, In a m -> In (h a) l).
+  { induction 1 as [|b l Hb N (m & M & E & I)]; [exists []; repeat split; try constructor; simpl; tauto|].
+    destruct (back b) as [a|] eqn:Eb.
+    - exists (a :: m). rewrite <- (HB _ _ Eb) in *. simpl. rewrite G, E. repeat split; auto.
+      + constructor; auto.
+      + intros x [->|Hx]; auto.
+    - exists m. simpl. rewrite (Z b Eb), E. repeat split; auto; lra. }
+  split.
+  - intros v (l & N & ->). destruct (E l N) as (m & M & -> & _). apply U. eauto.
+  - intros b H. apply L. intros v (l & N & ->). apply H. exists (map h l). split.
+    + apply Injective_map_NoDup; auto. intros x y Exy. pose proof (BH x). rewrite Exy, BH in H0. congruence.
+    + rewrite sum_map. apply sum_ext. auto.
+Qed.
+
 (** ** Laws *)
 
 Record law (A : Type) := { mass :> A -> R; mass_nonneg : forall a, 0 <= mass a; mass_total : total mass 1 }.
@@ -432,3 +452,20 @@ Defined.
 
 Definition image {A B} (EA : forall a b : A, {a = b} + {a <> b}) (EB : forall a b : B, {a = b} + {a <> b})
   (P : law A) (h : A -> B) : law B := after EA EB P (fun a => certain EB (h a)).
+
+(** ** Outcomes under other names *)
+
+Section Relabel.
+Context {A B : Type} (h : A -> B) (back : B -> option A).
+Hypotheses (back_h : forall a, back (h a) = Some a) (h_back : forall b a, back b = Some a -> h a = b).
+
+Definition relabel (P : law A) : law B.
+Proof.
+  refine {| mass := fun b => match back b with Some a => P a | None => 0 end |}.
+  - intros b. destruct (back b); [apply mass_nonneg|lra].
+  - apply (total_inject h back P); auto.
+    + intros a. rewrite back_h. reflexivity.
+    + intros b ->. reflexivity.
+    + apply mass_total.
+Defined.
+End Relabel.

@@ -183,26 +183,6 @@ End Odometer.
 Section Whole.
 Hypotheses (EA : decidable_equality Answer) (EC : decidable_equality Coin).
 
-(** Outcomes renamed by an injection whose range is decided by [back]. *)
-Lemma total_inject {A B} (h : A -> B) (back : B -> option A) (f : A -> R) (g : B -> R) s :
-  (forall a, back (h a) = Some a) -> (forall b a, back b = Some a -> h a = b) ->
-  (forall a, g (h a) = f a) -> (forall b, back b = None -> g b = 0) -> total f s -> total g s.
-Proof.
-  intros BH HB G Z [U L].
-  assert (E : forall l, NoDup l -> exists m, NoDup m /\ sum g l = sum f m /\ forall a, In a m -> In (h a) l).
-  { induction 1 as [|b l Hb N (m & M & E & I)]; [exists []; repeat split; try constructor; simpl; tauto|].
-    destruct (back b) as [a|] eqn:Eb.
-    - exists (a :: m). rewrite <- (HB _ _ Eb) in *. simpl. rewrite G, E. repeat split; auto.
-      + constructor; auto.
-      + intros x [->|Hx]; auto.
-    - exists m. simpl. rewrite (Z b Eb), E. repeat split; auto; lra. }
-  split.
-  - intros v (l & N & ->). destruct (E l N) as (m & M & -> & _). apply U. eauto.
-  - intros b H. apply L. intros v (l & N & ->). apply H. exists (map h l). split.
-    + apply Injective_map_NoDup; auto. intros x y Exy. pose proof (BH x). rewrite Exy, BH in H0. congruence.
-    + rewrite sum_map. apply sum_ext. auto.
-Qed.
-
 Theorem transcripts_sum_to_one s : forall h D, total (run s h D) 1.
 Proof.
   induction s as [|coins next IH|q lost next IH]; intros h D.
