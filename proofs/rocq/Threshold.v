@@ -230,6 +230,33 @@ Proof.
     repeat split; intros [|]; simpl; try rewrite B4; try lra; nra.
 Qed.
 
+(** Several keys: t of them have one person more or less. *)
+Inductive stepped : list nat -> list nat -> nat -> Prop :=
+| stepped_none : stepped [] [] 0
+| stepped_same n l l' t : stepped l l' t -> stepped (n :: l) (n :: l') t
+| stepped_down n l l' t : stepped l l' t -> stepped (S n :: l) (n :: l') (S t)
+| stepped_up n l l' t : stepped l l' t -> stepped (n :: l) (S n :: l') (S t).
+
+Definition kept_keys (counts : list nat) : law (list bool) := table Bool.bool_dec (map kept_key counts).
+
+Lemma kept_keys_cons n l : kept_keys (n :: l) = add_key Bool.bool_dec (kept_key n) (kept_keys l).
+Proof. reflexivity. Qed.
+
+(** Theorem. Releasing each key by its own coin is within (r^t, 1 - (1 - delta)^t). *)
+Theorem optimal_selection l l' t : stepped l l' t -> within (r ^ t) (1 - (1 - delta) ^ t) (kept_keys l) (kept_keys l').
+Proof.
+  intros M. assert (W : forall k, 0 <= (1 - delta) ^ k <= 1).
+  { intros k. split; [apply pow_le; lra|]. apply Rle_trans with (1 ^ k); [apply pow_incr; lra|rewrite pow1; lra]. }
+  assert (EL : decidable_equality (list bool)) by exact (list_eq_dec Bool.bool_dec).
+  apply (parts_within EL _ ((1 - delta) ^ t) ((1 - delta) ^ t)); try (specialize (W t); lra); [apply pow_le; lra|].
+  induction M as [|n l l' t M IH|n l l' t M IH|n l l' t M IH]; rewrite ?kept_keys_cons.
+  - simpl. apply parts_equal.
+  - rewrite <- (Rmult_1_l (r ^ t)), <- (Rmult_1_l ((1 - delta) ^ t)).
+    apply parts_relabel, parts_product; auto; try apply W; try lra. apply parts_equal.
+  - simpl. apply parts_relabel, parts_product; auto; try apply W; try lra. apply optimal_coin_parts.
+  - simpl. apply parts_relabel, parts_product; auto; try apply W; try lra. apply parts_symmetric, optimal_coin_parts.
+Qed.
+
 (** Theorem. No (r, delta)-private coin that never shows a key of nobody shows a key of n people more often. *)
 Theorem optimal_coin_optimal (p : nat -> R) : p O = 0 -> (forall n, 0 <= p n <= 1) ->
   (forall n, p (S n) <= r * p n + delta) -> (forall n, 1 - p n <= r * (1 - p (S n)) + delta) ->
