@@ -1,11 +1,13 @@
 # Two commands do everything on a machine that has Python, make and git:
 #   make demo    install into .venv and show what sfumato does
 #   make test    install what the tests need and run all of them (this is what CI runs)
+# A third one checks the theorems again:
+#   make proofs  install Rocq and check proofs/rocq (about two minutes; CI compares the digests of the last check)
 PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint types tests long bench clean
+.PHONY: demo test lint types tests proofs long bench clean
 
 demo: .venv/installed
 	$(BIN)/sfumato demo
@@ -23,6 +25,10 @@ types: .venv/tested
 
 tests: .venv/tested .venv/programs
 	$(BIN)/pytest -n 2 --durations=8
+
+# The theorems, from nothing; then what is kept of the last check is compared with it.
+proofs: .venv/tested .venv/rocq
+	$(BIN)/python -m tests.proofs.check
 
 # Examples that nobody has seen yet, 20 times over; what it finds is kept as an @example.
 long: .venv/tested
@@ -53,6 +59,13 @@ PROGRAMS := postgresql strace openjdk-17-jre-headless chromium chromium-driver l
 	    command -v strace && command -v java && command -v chromium && command -v chromedriver; } > /dev/null 2>&1; then \
 	  if [ "$$(id -u)" = 0 ]; then apt-get update -q && apt-get -o DPkg::Lock::Timeout=600 install -y -q --no-install-recommends $(PROGRAMS); \
 	  else echo "NOT INSTALLED: $(PROGRAMS) need root (apt-get install); their tests are skipped"; fi; \
+	fi
+	touch $@
+
+.venv/rocq: .venv/created
+	@if ! command -v coqchk > /dev/null 2>&1; then \
+	  if [ "$$(id -u)" = 0 ]; then apt-get update -q && apt-get -o DPkg::Lock::Timeout=600 install -y -q --no-install-recommends coq; \
+	  else echo "NOT INSTALLED: Rocq needs root (apt-get install coq)"; exit 1; fi; \
 	fi
 	touch $@
 

@@ -174,6 +174,17 @@ Proof.
   pose proof (within_weighted r delta _ _ _ T (H D D' N) l Nl) as W. simpl in W. nra.
 Qed.
 
+(** Group privacy: delta grows by a geometric sum. *)
+Theorem approximate_group_privacy {A} r delta (M : Data -> law A) k : 0 <= r -> approximately r delta M ->
+  forall D D', steps near k D D' -> within (r ^ k) (delta * sum (fun i => r ^ i) (seq 0 k)) (M D) (M D').
+Proof.
+  intros R0 H D D' C l N.
+  assert (G : sum (M D) l <= r ^ k * sum (M D') l + delta * sum (fun i => r ^ i) (seq 0 k)); [|exact G].
+  induction C as [D|k D D' D'' Nr C IH]; [simpl; lra|]. specialize (H D D' Nr l N).
+  cbn [seq]. rewrite sum_cons, <- seq_shift, sum_map. cbn [pow]. rewrite (sum_scale r (fun i => r ^ i)).
+  apply Rle_trans with (1 := H). apply (Rmult_le_compat_l r) in IH; auto. lra.
+Qed.
+
 (** Adaptive composition: the second bound is capped at 1 before the first is used. *)
 Theorem approximate_composition {A B} (EA : decidable_equality A) r1 r2 d1 d2
   (M1 : Data -> law A) (M2 : A -> Data -> law B) : 0 <= r1 -> 0 <= r2 -> 0 <= d2 ->

@@ -121,6 +121,12 @@ Proof.
 Qed.
 End Ranking.
 
+(** A checked counterexample: with equal draws, the order in which rows are stored decides which one is kept. *)
+Theorem equal_draws_depend_on_order :
+  exists (draw : nat * nat -> Z) rows rows', Permutation rows rows' /\
+    cut Nat.eq_dec draw 1 rows <> cut Nat.eq_dec draw 1 rows'.
+Proof. exists (fun _ => 0), [0%nat; 1%nat], [1%nat; 0%nat]. split; [apply perm_swap|discriminate]. Qed.
+
 (** ** The copy of a table *)
 
 Section Table.

@@ -83,6 +83,46 @@ Proof.
   apply (Rmult_le_reg_l ((1 - q) / (1 + q))); auto. nra.
 Qed.
 
+(** A vector of cells, with independent noise on each. *)
+Fixpoint noisy_cells (xs ys : list Z) : R :=
+  match xs, ys with
+  | [], [] => 1
+  | x :: xs, y :: ys => noisy x y * noisy_cells xs ys
+  | _, _ => 0
+  end.
+
+Fixpoint distance (xs xs' : list Z) : nat :=
+  match xs, xs' with
+  | x :: xs, x' :: xs' => Z.abs_nat (x - x') + distance xs xs'
+  | _, _ => 0
+  end.
+
+Lemma noisy_cells_nonneg xs ys : 0 <= noisy_cells xs ys.
+Proof.
+  revert ys. induction xs as [|x xs IH]; intros [|y ys]; cbn [noisy_cells]; try lra.
+  apply Rmult_le_pos; [apply mass_nonneg|apply IH].
+Qed.
+
+(** Theorem. Only the sum of the changes of all cells matters. *)
+Theorem geometric_cells xs xs' ys d : length xs = length xs' -> (distance xs xs' <= d)%nat ->
+  noisy_cells xs ys <= (/ q) ^ d * noisy_cells xs' ys.
+Proof.
+  intros L D.
+  assert (G : q ^ distance xs xs' * noisy_cells xs ys <= noisy_cells xs' ys).
+  { clear D. revert xs' ys L. induction xs as [|x xs IH]; intros [|x' xs'] [|y ys] L; try discriminate; cbn [distance noisy_cells]; try lra.
+    rewrite pow_add. replace (q ^ Z.abs_nat (x - x') * q ^ distance xs xs' * (noisy x y * noisy_cells xs ys))
+      with (q ^ Z.abs_nat (x - x') * noisy x y * (q ^ distance xs xs' * noisy_cells xs ys)) by ring.
+    assert (forall n, 0 <= q ^ n) by (intros; apply pow_le; lra).
+    apply Rmult_le_compat.
+    - apply Rmult_le_pos; auto using mass_nonneg.
+    - apply Rmult_le_pos; auto using noisy_cells_nonneg.
+    - apply noisy_shift. lia.
+    - apply IH. simpl in L. congruence. }
+  assert (0 < q ^ d) by (apply pow_lt; lra). pose proof (pow_weaken _ _ D). pose proof (noisy_cells_nonneg xs ys).
+  rewrite pow_inv. apply (Rmult_le_reg_l (q ^ d)); auto. rewrite <- Rmult_assoc, Rinv_r, Rmult_1_l by lra.
+  apply Rle_trans with (2 := G). apply Rmult_le_compat_r; auto.
+Qed.
+
 (** *** Tails *)
 
 (** P[Z >= t] = q^t/(1 + q) for t >= 0. *)

@@ -51,7 +51,7 @@ Proof.
 Qed.
 
 Context {Data : Type} (near : Data -> Data -> Prop) (score : Data -> C -> Z) (d : Z) (rate : R).
-Hypotheses (some : candidates <> []) (rate_pos : 0 <= rate) (symmetric : forall D D', near D D' -> near D' D).
+Hypotheses (some : candidates <> []) (rate_pos : 0 <= rate).
 Hypothesis sensitivity : forall D D' c, near D D' -> (Z.abs (score D c - score D' c) <= d)%Z.
 
 Definition weight (D : Data) (c : C) : R := exp (rate * IZR (score D c)).
