@@ -91,7 +91,7 @@ def rank_and_cut(folder: Path) -> Fixture:
                 for earlier in range(count)
             ]
             cases.append([cap, rows])
-            table = _listed([f"({row}%nat, {earlier}%nat, {drawn})" for row, earlier, drawn in draws])
+            table = _listed([f"({row}%nat, {earlier}%nat, {drawn:#x})" for row, earlier, drawn in draws])
             spelled.append(f"({cap}%nat, {_listed([f'{row}%nat' for row in rows])}, {table})")
     same = "(Nat.eqb (fst p) (fst (fst e)) && Nat.eqb (snd p) (snd (fst e)))%bool"
     find = f"fun p => match find (fun e => {same}) (snd c) with Some e => snd e | None => -1 end"

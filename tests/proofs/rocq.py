@@ -90,23 +90,27 @@ def coqc(folder: Path, source: Path) -> str:
 
 
 def rechecked(folder: Path) -> None:
-    """Check the compiled files once more with the stand-alone checker, which shares no tactic with the compiler."""
+    """Check the compiled files once more with the stand-alone checker, and all of Rocq's library that they use."""
     modules = [f"Sfumato.{path.stem}" for path in files()]
-    command = ["coqchk", "-silent", "-Q", ".", "Sfumato", "-norec", *modules]
+    command = ["coqchk", "-silent", "-Q", ".", "Sfumato", *modules]
     done = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8", check=False)
     if done.returncode:
         raise RuntimeError(f"coqchk refuses the compiled files.\n{done.stdout}{done.stderr}")
 
 
 def evaluated(folder: Path, requires: str, definitions: str, expression: str) -> object:
-    """Return the normal form of an expression of numbers, truth values, pairs and lists, as lists."""
+    """Return the normal form of an expression of numbers, truth values, pairs and lists, as lists.
+
+    `requires` names the source that it is about; several may be evaluated at the same time.
+    """
     text = (
         "From Coq Require Import ZArith QArith List Arith Bool.\n"
         f"From Sfumato Require Import {requires}.\nImport ListNotations.\nOpen Scope Z_scope.\n"
         f"Set Printing Width 1000000.\nSet Printing Depth 1000000.\n{definitions}\nEval vm_compute in ({expression}).\n"
     )
-    (folder / "Evaluated.v").write_text(text, encoding="utf-8")
-    said = coqc(folder, Path("Evaluated.v"))
+    source = Path(f"Evaluated{requires}.v")
+    (folder / source).write_text(text, encoding="utf-8")
+    said = coqc(folder, source)
     shown = said.split("= ", 1)[1].rsplit("\n     : ", 1)[0]
     shown = re.sub(r"%(nat|Z|positive)", "", shown)
     return json.loads(shown.translate(str.maketrans("();", "[],")))
