@@ -1,6 +1,7 @@
 """Bugs to plant: each is a small change that somebody could make, and that takes away a promise."""
 
 from tests.planted.bug import Bug, planned
+from tests.planted.checked import CHECKED
 from tests.planted.findings import FINDINGS
 
 _REAL_NOISE = """import numpy as np
@@ -442,4 +443,5 @@ BUGS: tuple[Bug, ...] = (
         ("analysis/groups.py", "    if wanted > most:\n", "    if wanted > most * 1000:\n"),
     ),
     *FINDINGS,
+    *CHECKED,
 )
