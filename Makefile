@@ -2,7 +2,7 @@
 #   make demo    install into .venv and show what sfumato does
 #   make test    install what the tests need and run all of them (this is what CI runs)
 # A third one checks the theorems again:
-#   make proofs  install Rocq and check proofs/rocq (about two minutes; CI compares the digests of the last check)
+#   make proofs  install Rocq and check proofs/rocq (one to four minutes; CI compares the digests of the last check)
 PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1

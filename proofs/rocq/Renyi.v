@@ -134,7 +134,28 @@ Proof.
   rewrite D. apply Rmult_le_compat_l; auto. apply Rmult_le_pos; [lra|]. left. apply Rinv_0_lt_compat. auto.
 Qed.
 
-(** ** The rule *)
+(** ** The rule, executable *)
+
+Definition plus (x y : option Q) : option Q :=
+  match x, y with Some x, Some y => Some (x + y)%Q | _, _ => None end.
+
+Definition fits (epsilon : Q) (x : option Q) : bool := match x with Some x => Qle_bool x epsilon | None => false end.
+
+(** Afterwards the deltas fit, and the pure losses or the moments do. An event without a pure loss has None. *)
+Definition allows (epsilon most capacity : Q) (pure : option Q) (moments deltas : Q) (cost : option Q) (renyi delta : Q) : bool :=
+  Qle_bool (deltas + delta) most && (fits epsilon (plus pure cost) || Qle_bool (moments + renyi) capacity).
+
+(** Which of a list of events (pure loss, moment, delta) are accepted, one after the other. *)
+Fixpoint ledger_decisions (epsilon most capacity : Q) (pure : option Q) (moments deltas : Q) (events : list (option Q * Q * Q)) : list bool :=
+  match events with
+  | [] => []
+  | (cost, renyi, delta) :: events =>
+      if allows epsilon most capacity pure moments deltas cost renyi delta
+      then true :: ledger_decisions epsilon most capacity (option_map Qred (plus pure cost)) (Qred (moments + renyi)) (Qred (deltas + delta)) events
+      else false :: ledger_decisions epsilon most capacity pure moments deltas events
+  end.
+
+(** ** The theorem *)
 
 Section Ledger.
 Context {Data Question Answer Coin : Type}.
@@ -159,9 +180,6 @@ Hypothesis renyi_sound : forall h q, bounded (fun a => core h q D a * g h q a ^ 
 (** The capacity: kappa e^((alpha - 1)(R - epsilon)) <= delta_R. *)
 Hypothesis capacity_fits : kappa k * exp (INR k * (Q2R capacity - Q2R epsilon)) <= rest.
 
-Definition plus (x y : option Q) : option Q :=
-  match x, y with Some x, Some y => Some (x + y)%Q | _, _ => None end.
-
 Fixpoint pure (h : history) : option Q :=
   match h with
   | [] => Some 0%Q
@@ -176,24 +194,21 @@ Fixpoint moments (h : history) : Q :=
   | _ :: h => moments h
   end.
 
-Definition fits (x : option Q) : bool := match x with Some x => Qle_bool x epsilon | None => false end.
-
 Variable kept : history -> Question -> option Answer.
 
 Definition ledger_rule (h : history) (q : Question) : decision :=
   match kept h q with
   | Some a => Kept a
-  | None => if Qle_bool (deltas delta h + delta q) most && (fits (plus (pure h) (cost q)) || Qle_bool (moments h + renyi q) capacity)
-            then Fresh else Refuse
+  | None => if allows epsilon most capacity (pure h) (moments h) (deltas delta h) (cost q) (renyi q) (delta q) then Fresh else Refuse
   end.
 
 Lemma final_fits s t : let h := final ledger_rule s [] t in
-  (deltas delta h <= most)%Q /\ (fits (pure h) = true \/ (moments h <= capacity)%Q).
+  (deltas delta h <= most)%Q /\ (fits epsilon (pure h) = true \/ (moments h <= capacity)%Q).
 Proof.
-  apply (final_invariant ledger_rule (fun h => (deltas delta h <= most)%Q /\ (fits (pure h) = true \/ (moments h <= capacity)%Q)));
+  apply (final_invariant ledger_rule (fun h => (deltas delta h <= most)%Q /\ (fits epsilon (pure h) = true \/ (moments h <= capacity)%Q)));
     cbn [deltas pure moments]; auto.
   - intros h q a _ E. unfold ledger_rule in E. destruct (kept h q); [discriminate|].
-    destruct (_ && _) eqn:B; [|discriminate]. apply andb_prop in B as [B1 B2]. split; [apply Qle_bool_iff; auto|].
+    destruct (allows _ _ _ _ _ _ _ _ _) eqn:B; [|discriminate]. apply andb_prop in B as [B1 B2]. split; [apply Qle_bool_iff; auto|].
     apply orb_prop in B2 as [B2|B2]; [left; auto|right; apply Qle_bool_iff; auto].
   - split; [apply most_range|]. left. simpl. apply Qle_bool_iff. exact epsilon_nonneg.
 Qed.

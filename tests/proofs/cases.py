@@ -9,11 +9,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from hashlib import sha256
+from math import inf
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from tests.proofs.rocq import SOURCES, digest, evaluated
+
+from sfumato.accounting.approximate import separate
+from sfumato.accounting.event import Approximate, Event, GaussianNoise, LaplaceNoise, Neighbours, Pure
+from sfumato.accounting.filter import Filter, rounded_loss
+from sfumato.accounting.pure import epsilon_or_infinity
 
 FIXTURES = Path(__file__).with_name("fixtures")
 SALT = bytes(range(32))
@@ -38,9 +44,11 @@ class Fixture:
         (FIXTURES / f"{name}.json").write_text(text.replace('"answers"', '\n"answers"') + "\n", encoding="utf-8")
 
 
-def _made(requires: str, cases: list[Any], kind: str, spelled: Sequence[str], answer: str, folder: Path) -> Fixture:
+def _made(
+    requires: str, cases: list[Any], kind: str, spelled: Sequence[str], answer: str, folder: Path, before: str = ""
+) -> Fixture:
     """Give Rocq the cases as one list, and keep what it answers to each."""
-    definitions = f"Definition cases : list ({kind}) := [{'; '.join(spelled)}]."
+    definitions = f"{before}\nDefinition cases : list ({kind}) := [{'; '.join(spelled)}]."
     found = evaluated(folder, requires, definitions, f"map ({answer}) cases")
     assert isinstance(found, list)
     assert len(found) == len(cases)
@@ -116,6 +124,58 @@ def filter_decisions(folder: Path) -> Fixture:
     return _made("Filter", cases, "Q * list Q", spelled, "fun c => decisions (fst c) 0%Q (snd c)", folder)
 
 
+# --- decisions of the whole filter: deltas, and pure losses or moments ---
+
+BUDGETS = tuple(
+    Filter(Fraction(epsilon), Fraction(delta)) for epsilon, delta in (("1/2", "1e-6"), ("3", "1e-6"), ("1", "1e-9"))
+)
+EVENTS: tuple[Event, ...] = (
+    Pure(Fraction(1, 10), Neighbours.ADD_REMOVE),
+    Pure(Fraction(1, 3), Neighbours.ADD_REMOVE),
+    LaplaceNoise(1, Fraction(20), Neighbours.ADD_REMOVE),
+    GaussianNoise(1, Fraction(100), Neighbours.ADD_REMOVE),
+    GaussianNoise(1, Fraction(900), Neighbours.ADD_REMOVE),
+    Approximate(Pure(Fraction(1, 20), Neighbours.ADD_REMOVE), Fraction(1, 10**7)),
+    Approximate(GaussianNoise(1, Fraction(400), Neighbours.ADD_REMOVE), Fraction(1, 10**10)),
+)
+
+
+def ledger(folder: Path) -> Fixture:
+    """Events come with the losses that the code gives them: the rule is compared, not the losses."""
+    random, cases, spelled = Random(5), [], []
+    names = [f"(e{budget}_{event})" for budget in range(len(BUDGETS)) for event in range(len(EVENTS))]
+    lines = [
+        f"Definition {names[place * len(EVENTS) + at][1:-1]} : option Q * Q * Q := {_losses(event, budget)}."
+        for place, budget in enumerate(BUDGETS)
+        for at, event in enumerate(EVENTS)
+    ]
+    for _ in range(400):
+        place = random.randrange(len(BUDGETS))
+        likely = random.sample(range(len(EVENTS)), random.randrange(1, 4))
+        asked = [random.choice(likely) for _ in range(random.randrange(5, 60))]
+        cases.append([place, asked])
+        spelled.append(f"({_rule(BUDGETS[place])}, {_listed([names[place * len(EVENTS) + at] for at in asked])})")
+    answer = (
+        "fun c => match c with (epsilon, most, capacity, events) => "
+        "ledger_decisions epsilon most capacity (Some 0%Q) 0%Q 0%Q events end"
+    )
+    kind = "Q * Q * Q * list (option Q * Q * Q)"
+    return _made("Renyi", cases, kind, spelled, answer, folder, "\n".join(lines))
+
+
+def _rule(budget: Filter) -> str:
+    assert budget.capacity is not None
+    numbers = (budget.epsilon, budget.for_approximate, Fraction(budget.capacity))
+    return ", ".join(_fraction(number) for number in numbers)
+
+
+def _losses(event: Event, budget: Filter) -> str:
+    core, delta = separate(event, "Rényi")
+    bound, moment = epsilon_or_infinity(core), rounded_loss(core, budget.order or 2)
+    pure = "None" if bound == inf else f"Some {_fraction(Fraction(bound))}"
+    return f"({pure}, {_fraction(Fraction(moment))}, {_fraction(delta)})"
+
+
 # --- the grid ---
 
 
@@ -174,6 +234,7 @@ def flow(folder: Path) -> Fixture:
 FIXTURE_OF: dict[str, Callable[[Path], Fixture]] = {
     "rank_and_cut": rank_and_cut,
     "filter": filter_decisions,
+    "ledger": ledger,
     "grid": grid,
     "conditional": conditional,
     "flow": flow,

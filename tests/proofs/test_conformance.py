@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from tests.engines.builds import SALT, bounded, policy_of
 from tests.proofs import cases
-from tests.proofs.cases import CAPS, FINER, LIMITS, PEOPLE, Fixture
+from tests.proofs.cases import BUDGETS, CAPS, EVENTS, FINER, LIMITS, PEOPLE, Fixture
 
 from sfumato.accounting.event import Neighbours, Pure
 from sfumato.accounting.filter import Filter
@@ -43,6 +43,19 @@ def test_the_filter_accepts_what_the_definition_accepts() -> None:
             decided.append(state.accepts(event))
             state = state.charge(event) if decided[-1] else state
         assert decided == answers
+
+
+def test_the_whole_filter_accepts_what_the_definition_accepts() -> None:
+    """Pure, Gaussian and approximate events in any order, until nothing fits: both branches, and the cap on deltas."""
+    fixture, ends = Fixture.read("ledger"), Counter[bool]()
+    for (place, asked), answers in zip(fixture.cases, fixture.answers, strict=True):
+        state, decided = BUDGETS[place], []
+        for event in (EVENTS[at] for at in asked):
+            decided.append(state.accepts(event))
+            state = state.charge(event) if decided[-1] else state
+        assert decided == answers
+        ends[state.pure is None or state.pure > state.epsilon] += 1
+    assert min(ends[True], ends[False]) > 50  # transcripts of the Rényi branch, and of the pure one
 
 
 def test_a_value_becomes_the_integer_of_the_definition() -> None:
