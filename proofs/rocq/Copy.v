@@ -35,9 +35,6 @@ Fixpoint ranked (l : list (Row * nat)) : list (Row * nat) :=
 
 Definition cut (cap : nat) (rows : list Row) : list Row := map fst (firstn cap (ranked (numbered rows))).
 
-Lemma cut_length cap rows : (length (cut cap rows) <= cap)%nat.
-Proof. unfold cut. rewrite map_length, firstn_length. lia. Qed.
-
 Lemma insert_perm x l : Permutation (x :: l) (insert x l).
 Proof.
   induction l as [|y l IH]; simpl; auto. destruct (draw x <? draw y); auto.
@@ -49,15 +46,6 @@ Proof. induction l as [|x l IH]; simpl; auto. rewrite <- insert_perm. auto. Qed.
 
 Lemma numbered_rows rows : map fst (numbered rows) = rows.
 Proof. induction rows; simpl; congruence. Qed.
-
-(** The kept rows are rows of the person. *)
-Lemma cut_incl cap rows : incl (cut cap rows) rows.
-Proof.
-  intros r H. unfold cut in H. apply in_map_iff in H as (p & <- & H).
-  assert (In p (ranked (numbered rows))) by (rewrite <- (firstn_skipn cap); apply in_app_iff; auto).
-  apply (Permutation_in _ (Permutation_sym (ranked_perm _))) in H0.
-  rewrite <- (numbered_rows rows). apply in_map. exact H0.
-Qed.
 
 (** Numbering does not depend on the order of the rows, as a multiset. *)
 Lemma numbered_perm rows rows' : Permutation rows rows' -> Permutation (numbered rows) (numbered rows').
@@ -109,16 +97,130 @@ Proof.
     subst y. f_equal. apply IH; auto. apply Permutation_cons_inv in P. exact P.
 Qed.
 
-(** Theorem. With distinct draws, which rows are kept does not depend on the order in which they are stored. *)
-Theorem cut_ignores_order cap rows rows' :
-  NoDup (map draw (numbered rows)) -> Permutation rows rows' -> cut cap rows = cut cap rows'.
+(** With distinct draws there is one ranking, whatever the order in which rows are stored. *)
+Lemma one_ranking rows rows' : NoDup (map draw (numbered rows)) -> Permutation rows rows' ->
+  ranked (numbered rows) = ranked (numbered rows').
 Proof.
-  intros N P. unfold cut. do 2 f_equal. pose proof (numbered_perm _ _ P) as Q.
-  apply sorted_unique.
+  intros N P. pose proof (numbered_perm _ _ P) as Q. apply sorted_unique.
   - apply ranked_sorted; auto.
   - apply ranked_sorted. apply (Permutation_NoDup (Permutation_map draw Q)); auto.
   - rewrite <- !ranked_perm. exact Q.
 Qed.
+
+(** *** Unique columns: of each value only the row of the least draw stays; an absent value is no value *)
+
+Context {Value : Type} (EqV : forall a b : Value, {a = b} + {a <> b}).
+
+Fixpoint once (column : Row -> option Value) (taken : list Value) (l : list (Row * nat)) : list (Row * nat) :=
+  match l with
+  | [] => []
+  | x :: l =>
+      match column (fst x) with
+      | None => x :: once column taken l
+      | Some v => if in_dec EqV v taken then once column taken l else x :: once column (v :: taken) l
+      end
+  end.
+
+(** Column by column, then the cap. Without unique columns this is [cut]. *)
+Definition choose (cap : nat) (unique : list (Row -> option Value)) (rows : list Row) : list Row :=
+  map fst (firstn cap (fold_left (fun l column => once column [] l) unique (ranked (numbered rows)))).
+
+Lemma choose_cut cap rows : choose cap [] rows = cut cap rows.
+Proof. reflexivity. Qed.
+
+Lemma choose_length cap unique rows : (length (choose cap unique rows) <= cap)%nat.
+Proof. unfold choose. rewrite map_length, firstn_length. lia. Qed.
+
+(** A part of a list, in its order. *)
+Inductive part : list (Row * nat) -> list (Row * nat) -> Prop :=
+| part_nil l : part [] l
+| part_keep x k l : part k l -> part (x :: k) (x :: l)
+| part_drop x k l : part k l -> part k (x :: l).
+
+Lemma part_refl l : part l l.
+Proof. induction l; constructor; auto. Qed.
+
+Lemma part_trans a b c : part a b -> part b c -> part a c.
+Proof.
+  intros P Q. revert a P. induction Q as [l|x k l Q IH|x k l Q IH]; intros a P.
+  - inversion P. constructor.
+  - inversion P; subst; [constructor|apply part_keep; auto|apply part_drop; auto].
+  - apply part_drop. auto.
+Qed.
+
+Lemma part_incl k l : part k l -> incl k l.
+Proof. induction 1; intros y H'; simpl in *; [tauto|destruct H'; auto|auto]. Qed.
+
+Lemma once_part column l : forall taken, part (once column taken l) l.
+Proof.
+  induction l as [|x l IH]; intros taken; simpl; [constructor|].
+  destruct (column (fst x)) as [v|]; [destruct (in_dec EqV v taken)|]; constructor; auto.
+Qed.
+
+Lemma firstn_part n l : part (firstn n l) l.
+Proof. revert n. induction l as [|x l IH]; intros [|n]; simpl; constructor; auto. Qed.
+
+Lemma fold_part unique l : part (fold_left (fun l column => once column [] l) unique l) l.
+Proof.
+  revert l. induction unique as [|column unique IH]; intros l; simpl; [apply part_refl|].
+  eapply part_trans; [apply IH|apply once_part].
+Qed.
+
+Lemma choose_incl cap unique rows : incl (choose cap unique rows) rows.
+Proof.
+  intros r H. unfold choose in H. apply in_map_iff in H as (p & <- & H).
+  apply (part_incl _ _ (firstn_part _ _)), (part_incl _ _ (fold_part _ _)) in H.
+  apply (Permutation_in _ (Permutation_sym (ranked_perm _))) in H.
+  rewrite <- (numbered_rows rows). apply in_map. exact H.
+Qed.
+
+Lemma choose_nothing cap unique : choose cap unique [] = [].
+Proof.
+  pose proof (choose_incl cap unique []) as I. destruct (choose cap unique []) as [|r l]; auto.
+  destruct (I r). simpl. auto.
+Qed.
+
+Definition present (column : Row -> option Value) (l : list (Row * nat)) : list Value :=
+  flat_map (fun x => match column (fst x) with Some v => [v] | None => [] end) l.
+
+Lemma present_part column k l : part k l -> NoDup (present column l) -> NoDup (present column k).
+Proof.
+  assert (I : forall k l, part k l -> incl (present column k) (present column l)).
+  { intros a b P v H. unfold present in *. apply in_flat_map in H as (x & Hx & Hv). apply in_flat_map.
+    exists x. split; auto. apply (part_incl _ _ P). exact Hx. }
+  induction 1 as [l|x k l P IH|x k l P IH]; simpl; intros N; [constructor| |].
+  - destruct (column (fst x)) as [v|]; simpl in *; auto. inversion N; subst. constructor; auto.
+    intros H. apply H1. apply (I _ _ P). exact H.
+  - apply IH. destruct (column (fst x)); simpl in N; auto. inversion N; auto.
+Qed.
+
+Lemma once_unique column l : forall taken,
+  NoDup (present column (once column taken l)) /\ forall v, In v (present column (once column taken l)) -> ~ In v taken.
+Proof.
+  induction l as [|x l IH]; intros taken; simpl; [split; [constructor|tauto]|].
+  destruct (column (fst x)) as [v|] eqn:E.
+  - destruct (in_dec EqV v taken) as [|N]; auto. destruct (IH (v :: taken)) as [H1 H2]. simpl. rewrite E. simpl. split.
+    + constructor; auto. intros H. apply (H2 v H). simpl. auto.
+    + intros w [<-|H]; auto. intros C. apply (H2 w H). simpl. auto.
+  - destruct (IH taken) as [H1 H2]. simpl. rewrite E. simpl. auto.
+Qed.
+
+Definition values_of (column : Row -> option Value) (rows : list Row) : list Value :=
+  flat_map (fun r => match column r with Some v => [v] | None => [] end) rows.
+
+(** Theorem. No value of a unique column is kept twice. *)
+Theorem chosen_values_are_unique cap unique rows column : In column unique -> NoDup (values_of column (choose cap unique rows)).
+Proof.
+  intros I. unfold choose, values_of. rewrite flat_map_concat_map, map_map, <- flat_map_concat_map.
+  apply (present_part column _ _ (firstn_part _ _)). generalize (ranked (numbered rows)) as l.
+  induction unique as [|c unique IH]; [destruct I|]. intros l. simpl. destruct I as [->|I]; auto.
+  apply (present_part column _ _ (fold_part _ _)). apply once_unique.
+Qed.
+
+(** Theorem. With distinct draws, which rows are kept does not depend on the order in which they are stored. *)
+Theorem choose_ignores_order cap unique rows rows' :
+  NoDup (map draw (numbered rows)) -> Permutation rows rows' -> choose cap unique rows = choose cap unique rows'.
+Proof. intros N P. unfold choose. rewrite (one_ranking rows rows' N P). reflexivity. Qed.
 End Ranking.
 
 (** A checked counterexample: with equal draws, the order in which rows are stored decides which one is kept. *)
@@ -132,15 +234,16 @@ Proof. exists (fun _ => 0), [0%nat; 1%nat], [1%nat; 0%nat]. split; [apply perm_s
 Section Table.
 Context {Person Row : Type} (EqR : forall a b : Row, {a = b} + {a <> b}) (EqP : forall u v : Person, {u = v} + {u <> v}).
 Variables (owner : Row -> Person) (draw : Person -> Row * nat -> Z) (cap : nat).
+Context {Value : Type} (EqV : forall a b : Value, {a = b} + {a <> b}) (unique : list (Row -> option Value)).
 
 Definition rows_of (u : Person) (D : list Row) : list Row :=
   filter (fun r => if EqP (owner r) u then true else false) D.
 
-Definition kept (u : Person) (D : list Row) : list Row := cut EqR (draw u) cap (rows_of u D).
+Definition kept (u : Person) (D : list Row) : list Row := choose EqR (draw u) EqV cap unique (rows_of u D).
 
 Lemma kept_owner u D r : In r (kept u D) -> owner r = u.
 Proof.
-  intros H. apply cut_incl in H. apply filter_In in H as [_ H]. destruct (EqP (owner r) u); easy.
+  intros H. apply choose_incl in H. apply filter_In in H as [_ H]. destruct (EqP (owner r) u); easy.
 Qed.
 
 (** [everyone] lists the people of both databases; somebody without rows adds nothing. *)
@@ -165,7 +268,7 @@ Proof.
   intros N DD F.
   assert (E : forall l, ~ In u l -> flat_map (fun v => kept v D) l = flat_map (fun v => kept v D') l).
   { induction l as [|v l IH]; simpl; intros H; auto. rewrite IH by tauto. f_equal.
-    unfold kept. apply cut_ignores_order; auto. }
+    unfold kept. apply choose_ignores_order; auto. }
   destruct (in_dec EqP u everyone) as [I|I].
   - destruct (in_split _ _ I) as (l1 & l2 & ->). apply NoDup_remove in N as [N H].
     exists (copy (l1 ++ l2) D), (kept u D), (kept u D').
@@ -174,7 +277,7 @@ Proof.
       apply Permutation_app_head, Permutation_app_comm. }
     split; [apply G|]. split.
     + unfold copy at 2. rewrite (E (l1 ++ l2) H). apply G.
-    + repeat split; try apply cut_length. intros r [Hr|Hr]; eapply kept_owner; eauto.
+    + repeat split; try apply choose_length. intros r [Hr|Hr]; eapply kept_owner; eauto.
   - exists (copy everyone D), [], []. rewrite !app_nil_r. unfold copy at 3. rewrite <- (E everyone I).
     repeat split; simpl; auto; try lia; try tauto.
 Qed.
@@ -218,7 +321,7 @@ Proof.
   { apply (Permutation_in _ (Permutation_sym PX)). apply in_app_iff. simpl. auto. }
   unfold copy in Hr. apply in_flat_map in Hr as (v & _ & Hr).
   assert (v = u). { rewrite <- (kept_owner _ _ _ Hr). apply Ow. simpl. auto. } subst v.
-  unfold kept in Hr. rewrite E in Hr. unfold cut in Hr. simpl in Hr. rewrite firstn_nil in Hr. destruct Hr.
+  unfold kept in Hr. rewrite E in Hr. simpl in Hr. rewrite choose_nothing in Hr. destruct Hr.
 Qed.
 
 (** Theorem. If one of the two has no rows of the person (add-remove), it moves by at most the cap times the larger end. *)
@@ -328,8 +431,8 @@ Proof.
     - replace (kept u D') with (@nil Row).
       + simpl. clear - I. revert I. generalize (kept u D) as l. induction l as [|r l IH]; simpl; intros I; auto.
         destruct (EqK (key r) k); [exfalso; tauto|]. rewrite IH; tauto.
-      + unfold kept. rewrite A. unfold cut. simpl. rewrite firstn_nil. reflexivity.
-    - unfold kept. rewrite (cut_ignores_order EqR (draw v) cap _ (rows_of v D') (DD v) (F v Nv)). reflexivity. }
+      + unfold kept. rewrite A, choose_nothing. reflexivity.
+    - unfold kept. rewrite (choose_ignores_order EqR (draw v) EqV cap unique _ (rows_of v D') (DD v) (F v Nv)). reflexivity. }
   clear - V. unfold copy. induction everyone as [|v l IH]; simpl; auto. rewrite !sumZ_app, V, IH. reflexivity.
 Qed.
 End Neighbours.

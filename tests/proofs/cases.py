@@ -67,19 +67,14 @@ def _fraction(value: Fraction) -> str:
 # --- rows ranked by their draws and cut at a cap ---
 
 
-def first_draw(person: int, row: int) -> int:
-    """Return the draw of the first of equal rows: SHA-256 of the person's id, itself a salted hash, and the row."""
-    return _hash(f"{int.from_bytes(own_id(person), 'big'):X}#:{row}")
-
-
 def own_id(person: int) -> bytes:
     """Return the opaque id of a person: 128 bits of a salted hash."""
     return sha256(f"{SALT.hex()}unit:{person}".encode()).digest()[:16]
 
 
-def draw(person: int, row: int, earlier: int) -> int:
-    """Return the draw of a row with so many equal ones before it."""
-    first = first_draw(person, row)
+def draw(person: int, row: str, earlier: int) -> int:
+    """Return the draw of a row with so many equal ones before it: SHA-256 of the person's id and the row."""
+    first = _hash(f"{int.from_bytes(own_id(person), 'big'):X}#{row}")
     return first if earlier == 0 else _hash(f"again:{first:X}:{earlier + 1}")
 
 
@@ -87,24 +82,50 @@ def _hash(text: str) -> int:
     return int(sha256(text.encode()).hexdigest()[:32], 16)
 
 
+def _with_draws(person: int, rows: list[int], written: Callable[[int], str]) -> str:
+    """Spell the rows of a person, and the draw of each of equal rows."""
+    draws = [
+        f"({row}%nat, {earlier}%nat, {draw(person, written(row), earlier):#x})"
+        for row, count in sorted(Counter(rows).items())
+        for earlier in range(count)
+    ]
+    return f"{_listed([f'{row}%nat' for row in rows])}, {_listed(draws)}"
+
+
+_SAME = "(Nat.eqb (fst p) (fst (fst e)) && Nat.eqb (snd p) (snd (fst e)))%bool"
+_DRAW = f"fun p => match find (fun e => {_SAME}) (snd c) with Some e => snd e | None => -1 end"
+_ROWS = "nat * list nat * list (nat * nat * Z)"
+
+
 def rank_and_cut(folder: Path) -> Fixture:
     random, cases, spelled = Random(1), [], []
     for place, cap in enumerate(CAPS):
         for person in range(PEOPLE):
             rows = [random.randrange(random.choice((1, 3, 8))) for _ in range(random.randrange(9))]
-            number = place * PEOPLE + person
-            draws = [
-                (row, earlier, draw(number, row, earlier))
-                for row, count in sorted(Counter(rows).items())
-                for earlier in range(count)
-            ]
             cases.append([cap, rows])
-            table = _listed([f"({row}%nat, {earlier}%nat, {drawn:#x})" for row, earlier, drawn in draws])
-            spelled.append(f"({cap}%nat, {_listed([f'{row}%nat' for row in rows])}, {table})")
-    same = "(Nat.eqb (fst p) (fst (fst e)) && Nat.eqb (snd p) (snd (fst e)))%bool"
-    find = f"fun p => match find (fun e => {same}) (snd c) with Some e => snd e | None => -1 end"
-    answer = f"fun c => cut Nat.eq_dec ({find}) (fst (fst c)) (snd (fst c))"
-    return _made("Copy", cases, "nat * list nat * list (nat * nat * Z)", spelled, answer, folder)
+            spelled.append(f"({cap}%nat, {_with_draws(place * PEOPLE + person, rows, lambda row: f':{row}')})")
+    answer = f"fun c => cut Nat.eq_dec ({_DRAW}) (fst (fst c)) (snd (fst c))"
+    return _made("Copy", cases, _ROWS, spelled, answer, folder)
+
+
+UNIQUE_CAP, NO_KEY = 2, 9
+
+
+def key_of(row: int) -> int | None:
+    """Return the key of a row, which is written as ten times its key and a digit; a key of 9 is no key."""
+    return None if row // 10 == NO_KEY else row // 10
+
+
+def unique_rows(folder: Path) -> Fixture:
+    random, cases, spelled = Random(6), [], []
+    for person in range(PEOPLE):
+        rows = [10 * random.choice((0, 1, 2, NO_KEY)) + random.randrange(2) for _ in range(random.randrange(8))]
+        cases.append(rows)
+        written = _with_draws(person, rows, lambda row: f":{'-' if key_of(row) is None else key_of(row)}:{row % 10}")
+        spelled.append(f"({UNIQUE_CAP}%nat, {written})")
+    key = f"fun r => if Nat.eqb (Nat.div r 10%nat) {NO_KEY}%nat then None else Some (Nat.div r 10%nat)"
+    answer = f"fun c => choose Nat.eq_dec ({_DRAW}) Nat.eq_dec (fst (fst c)) [{key}] (snd (fst c))"
+    return _made("Copy", cases, _ROWS, spelled, answer, folder)
 
 
 # --- decisions of the pure filter ---
@@ -233,6 +254,7 @@ def flow(folder: Path) -> Fixture:
 
 FIXTURE_OF: dict[str, Callable[[Path], Fixture]] = {
     "rank_and_cut": rank_and_cut,
+    "unique_rows": unique_rows,
     "filter": filter_decisions,
     "ledger": ledger,
     "grid": grid,

@@ -101,14 +101,14 @@ def rechecked(folder: Path) -> None:
 def evaluated(folder: Path, requires: str, definitions: str, expression: str) -> object:
     """Return the normal form of an expression of numbers, truth values, pairs and lists, as lists.
 
-    `requires` names the source that it is about; several may be evaluated at the same time.
+    Several may be evaluated at the same time: each has a file of its own.
     """
     text = (
         "From Coq Require Import ZArith QArith List Arith Bool.\n"
         f"From Sfumato Require Import {requires}.\nImport ListNotations.\nOpen Scope Z_scope.\n"
         f"Set Printing Width 1000000.\nSet Printing Depth 1000000.\n{definitions}\nEval vm_compute in ({expression}).\n"
     )
-    source = Path(f"Evaluated{requires}.v")
+    source = Path(f"Evaluated{sha256(text.encode()).hexdigest()}.v")
     (folder / source).write_text(text, encoding="utf-8")
     said = coqc(folder, source)
     shown = said.split("= ", 1)[1].rsplit("\n     : ", 1)[0]

@@ -118,7 +118,7 @@ LAWS: tuple[Law, ...] = (
     the_page_lists_every_theorem,
 )
 PLANTED: tuple[tuple[Law, str, str, str], ...] = (
-    (pages_say_what_checks_them, "proofs/filter.md", "Checked: `Filter", "Seen: `Filter"),
+    (pages_say_what_checks_them, "proofs/filter.md", "Checked: `Renyi", "Seen: `Renyi"),
     (pages_say_what_checks_them, "proofs/guide.md", "Checked: none.", "Checked: mostly."),
     (theorems_that_pages_name_exist, "proofs/filter.md", "Filter.pure_filter_adaptive", "Filter.pure_filter"),
     (the_record_is_of_these_sources, "proofs/rocq/Filter.v", "Qle_bool (spent + cost) budget", "true"),

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from tests.engines.builds import SALT, bounded, policy_of
 from tests.proofs import cases
-from tests.proofs.cases import BUDGETS, CAPS, EVENTS, FINER, LIMITS, PEOPLE, Fixture
+from tests.proofs.cases import BUDGETS, CAPS, EVENTS, FINER, LIMITS, PEOPLE, UNIQUE_CAP, Fixture, key_of
 
 from sfumato.accounting.event import Neighbours, Pure
 from sfumato.accounting.filter import Filter
@@ -31,6 +31,21 @@ def test_a_copy_keeps_the_rows_that_the_definition_keeps(cap: int) -> None:
     ids = {person: int.from_bytes(cases.own_id(person), "big") for person in people}
     expected = Counter((ids[person], row) for person in people for row in fixture.answers[person])
     assert {fixture.cases[person][0] for person in people} == {cap}
+    assert copy == expected
+
+
+def test_a_copy_keeps_each_unique_value_once_as_the_definition_does() -> None:
+    fixture = Fixture.read("unique_rows")
+    rows = [(person, key_of(row), row % 10) for person, theirs in enumerate(fixture.cases) for row in theirs]
+    columns = {"who": {"type": "integer"}, "key": {"type": "integer", "unique": True}, "x": {"type": "integer"}}
+    policy = policy_of({"visits": {"unit": "who", "rows_per_unit": UNIQUE_CAP, "columns": columns}})
+    table = pa.table(dict(zip(("who", "key", "x"), map(list, zip(*rows, strict=True)), strict=True)))
+    copy = bounded(policy, {"visits": table})["visits"]
+    expected = Counter(
+        (int.from_bytes(cases.own_id(person), "big"), key_of(row), row % 10)
+        for person, kept in enumerate(fixture.answers)
+        for row in kept
+    )
     assert copy == expected
 
 
