@@ -2,11 +2,13 @@
 #   make demo    install into .venv and show what sfumato does
 #   make test    install what the tests need and run all of them (this is what CI runs)
 # make quick is the loop of somebody who changes the code; make site builds the documentation.
+# A third one checks the theorems again:
+#   make proofs  install Rocq and check proofs/rocq (one to four minutes; CI compares the digests of the last check)
 PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test quick lint types tests site long bench clean
+.PHONY: demo test quick lint types tests proofs site long bench clean
 
 demo: .venv/installed
 	$(BIN)/sfumato demo
@@ -34,6 +36,10 @@ quick: .venv/tested
 # The documentation as a site, in build/site; `make site` fails at any warning.
 site: .venv/tested
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# The theorems, from nothing; then what is kept of the last check is compared with it.
+proofs: .venv/tested .venv/rocq
+	$(BIN)/python -m tests.proofs.check
 
 # Examples that nobody has seen yet, 20 times over; what it finds is kept as an @example.
 long: .venv/tested
@@ -64,6 +70,13 @@ PROGRAMS := postgresql strace openjdk-17-jre-headless chromium chromium-driver l
 	    command -v strace && command -v java && command -v chromium && command -v chromedriver; } > /dev/null 2>&1; then \
 	  if [ "$$(id -u)" = 0 ]; then apt-get update -q && apt-get -o DPkg::Lock::Timeout=600 install -y -q --no-install-recommends $(PROGRAMS); \
 	  else echo "NOT INSTALLED: $(PROGRAMS) need root (apt-get install); their tests are skipped"; fi; \
+	fi
+	touch $@
+
+.venv/rocq: .venv/created
+	@if ! command -v coqchk > /dev/null 2>&1; then \
+	  if [ "$$(id -u)" = 0 ]; then apt-get update -q && apt-get -o DPkg::Lock::Timeout=600 install -y -q --no-install-recommends coq; \
+	  else echo "NOT INSTALLED: Rocq needs root (apt-get install coq)"; exit 1; fi; \
 	fi
 	touch $@
 

@@ -4,6 +4,7 @@ from tests.planted.bars_bugs import BARS_BUGS
 from tests.planted.bug import Bug, planned
 from tests.planted.charge_bugs import CHARGE_BUGS
 from tests.planted.engine_bugs import ENGINE_BUGS
+from tests.planted.checked import CHECKED
 from tests.planted.findings import FINDINGS
 from tests.planted.hostile_path_bugs import HOSTILE_PATH_BUGS
 from tests.planted.hostile_server_bugs import HOSTILE_SERVER_BUGS
@@ -469,4 +470,5 @@ BUGS: tuple[Bug, ...] = (
     *ENGINE_BUGS,
     *HOSTILE_SERVER_BUGS,
     *HOSTILE_PATH_BUGS,
+    *CHECKED,
 )
