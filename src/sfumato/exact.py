@@ -15,9 +15,9 @@ from sfumato.errors import BadParameter, shown
 
 # Four digits of exponent are more than any parameter needs and keep 1e999999999 from filling the memory.
 _TEXT = re.compile(r"[+-]?(\d+/\d+|(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?)", re.ASCII)
-_LONGEST = 2000
+_MAX_NUMBER_CHARS = 2000
 # No parameter of privacy needs more than some two thousand digits, and Python refuses to print more than 4300.
-_BITS = 8192
+_MAX_INTEGER_BITS = 8192
 TYPED_DIGITS = 40
 """So many digits may an epsilon, a delta or a margin have above and below the line, as in a policy."""
 _TYPED = 10**TYPED_DIGITS
@@ -113,7 +113,7 @@ def positive_rational(value: object, name: str) -> Fraction:
 
 def integer(value: object, name: str, least: int | None) -> int:
     """Read an integer that is at least `least`, if there is a least; booleans and floats are refused."""
-    if type(value) is int and (least is None or value >= least) and value.bit_length() <= _BITS:
+    if type(value) is int and (least is None or value >= least) and value.bit_length() <= _MAX_INTEGER_BITS:
         return value
     if isinstance(value, Integral) and _counts(value):
         number = _sized(Fraction(index(value)), name).numerator
@@ -147,10 +147,10 @@ def probability(value: object, name: str) -> Fraction:
 
 
 def _sized(number: Fraction, name: str) -> Fraction:
-    if max(number.numerator.bit_length(), number.denominator.bit_length()) <= _BITS:
+    if max(number.numerator.bit_length(), number.denominator.bit_length()) <= _MAX_INTEGER_BITS:
         return number
     raise BadParameter(
-        f"{name} is a number of more than {_BITS} bits.",
+        f"{name} is a number of more than {_MAX_INTEGER_BITS} bits.",
         "No parameter needs so many digits, and work on them would take long.",
         f"Give {name} with fewer digits.",
     )
@@ -173,7 +173,7 @@ def _example(value: object) -> str:
 
 def _from_text(value: Decimal | str, name: str) -> Fraction:
     text = str(value).strip()
-    if len(text) <= _LONGEST and _TEXT.fullmatch(text) and not re.search(r"/0+$", text):
+    if len(text) <= _MAX_NUMBER_CHARS and _TEXT.fullmatch(text) and not re.search(r"/0+$", text):
         return _sized(Fraction(text), name)
     raise BadParameter(
         f"{name} = {shown(text)} is not a finite number.",

@@ -9,12 +9,12 @@ from tests.laws.divergence import real
 
 from sfumato.accounting.event import Neighbours
 from sfumato.mechanisms.meetings import MISSED, Meetings
-from sfumato.sensitivity.meetings import LEAST_CROWD, MeetingSide
+from sfumato.sensitivity.cross_unit_joins import LEAST_CROWD, CrossUnitSide
 
 FAR = "far"
 """Outcomes beyond the window are one: what is gathered after the noise can only come nearer."""
 WINDOW = 24
-PAIR = (MeetingSide(1, 1), MeetingSide(1, 1))
+PAIR = (CrossUnitSide(1, 1), CrossUnitSide(1, 1))
 Cells = tuple[tuple[tuple[tuple[int, ...], int], ...], ...]
 THREE: Cells = ((((3, 3, 3), 2),),)
 ONE_MORE: Cells = ((((4, 4, 4), 1), ((3, 3, 3), 1)),)

@@ -42,7 +42,7 @@ def request_for(policy: Policy, question: str, event: Event | None = None, **mor
     """Return a request for a hundredth of epsilon, or for the event."""
     fields: dict[str, Any] = {
         "account": "",
-        "question": question,
+        "fingerprint": question,
         "sql": f"SELECT {question}",
         "event": event or pure("0.01"),
         "loss": PrivacyLoss(Fraction(1, 100)),

@@ -7,20 +7,27 @@ from itertools import combinations_with_replacement, product
 import pytest
 
 from sfumato.accounting.event import Neighbours
-from sfumato.sensitivity.meetings import LEAST_CROWD, MeetingSide, blocks, crowd_at, met_at, moved
+from sfumato.sensitivity.cross_unit_joins import (
+    LEAST_CROWD,
+    CrossUnitSide,
+    blocks,
+    key_frequency,
+    pair_count_sensitivity,
+    pairs_at_key,
+)
 
 Person = tuple[tuple[int, ...], ...]
 """How many rows of each side a person has with each key."""
 WORLDS = [
-    ((MeetingSide(2, 2), MeetingSide(1, 1)), 2, 2),
-    ((MeetingSide(2, 1), MeetingSide(2, 2)), 2, 1),
-    ((MeetingSide(1, 1),) * 3, 1, 3),
-    ((MeetingSide(2, 2), MeetingSide(1, 1), MeetingSide(1, 1)), 1, 2),
+    ((CrossUnitSide(2, 2), CrossUnitSide(1, 1)), 2, 2),
+    ((CrossUnitSide(2, 1), CrossUnitSide(2, 2)), 2, 1),
+    ((CrossUnitSide(1, 1),) * 3, 1, 3),
+    ((CrossUnitSide(2, 2), CrossUnitSide(1, 1), CrossUnitSide(1, 1)), 1, 2),
 ]
 """Sides, how many keys there are, and how many people beside the one who comes and goes."""
 
 
-def people(sides: Sequence[MeetingSide], keys: int) -> list[Person]:
+def people(sides: Sequence[CrossUnitSide], keys: int) -> list[Person]:
     """Everything that one person can have."""
     of_side = [
         [rows for rows in product(range(side.repeats + 1), repeat=keys) if sum(rows) <= side.rows] for side in sides
@@ -53,35 +60,35 @@ def listed(world: Sequence[Person], sides: int, keys: int) -> list[int]:
     return found
 
 
-def worlds(sides: Sequence[MeetingSide], keys: int, size: int) -> Iterator[tuple[Person, ...]]:
+def worlds(sides: Sequence[CrossUnitSide], keys: int, size: int) -> Iterator[tuple[Person, ...]]:
     for some in range(size + 1):
         yield from combinations_with_replacement(people(sides, keys), some)
 
 
 @pytest.mark.parametrize(("sides", "keys", "size"), WORLDS)
-def test_meetings_are_those_that_a_list_of_them_has(sides: tuple[MeetingSide, ...], keys: int, size: int) -> None:
+def test_meetings_are_those_that_a_list_of_them_has(sides: tuple[CrossUnitSide, ...], keys: int, size: int) -> None:
     for world in worlds(sides, keys, size):
         rows = powers(world, len(sides), keys)
-        crowd = max(LEAST_CROWD, *(crowd_at(row, sides) for row in rows))
-        assert [met_at(row, sides, crowd) for row in rows] == listed(world, len(sides), keys)
+        crowd = max(LEAST_CROWD, *(key_frequency(row, sides) for row in rows))
+        assert [pairs_at_key(row, sides, crowd) for row in rows] == listed(world, len(sides), keys)
 
 
 @pytest.mark.parametrize(("sides", "keys", "size"), WORLDS)
 def test_no_person_moves_crowd_or_meetings_further_than_proved(
-    sides: tuple[MeetingSide, ...], keys: int, size: int
+    sides: tuple[CrossUnitSide, ...], keys: int, size: int
 ) -> None:
     """Added, removed or replaced; in one cell, and with a cell for each key; cut at the least crowd and above."""
 
     @cache
     def found(world: tuple[Person, ...], crowd: int) -> tuple[int, ...]:
-        return tuple(met_at(row, sides, crowd) for row in powers(world, len(sides), keys))
+        return tuple(pairs_at_key(row, sides, crowd) for row in powers(world, len(sides), keys))
 
     tight = 0
     for around in worlds(sides, keys, size):
-        base = max(crowd_at(row, sides) for row in powers(around, len(sides), keys))
+        base = max(key_frequency(row, sides) for row in powers(around, len(sides), keys))
         everybody = [(*around, person) for person in people(sides, keys)]
         assert all(
-            base <= max(crowd_at(row, sides) for row in powers(world, len(sides), keys)) <= base + 1
+            base <= max(key_frequency(row, sides) for row in powers(world, len(sides), keys)) <= base + 1
             for world in everybody
         )
         for crowd in (LEAST_CROWD, LEAST_CROWD + 1):
@@ -89,19 +96,19 @@ def test_no_person_moves_crowd_or_meetings_further_than_proved(
                 tuple(one - other for one, other in zip(found(world, crowd), found(around, crowd), strict=True))
                 for world in everybody
             }
-            added = moved(sides, crowd, True, Neighbours.ADD_REMOVE)
+            added = pair_count_sensitivity(sides, crowd, True, Neighbours.ADD_REMOVE)
             tight = max(tight, *(sum(map(abs, step)) for step in steps))
             assert all(sum(map(abs, step)) <= added for step in steps)
             for one, other in product(steps, repeat=2):
                 apart = [mine - theirs for mine, theirs in zip(one, other, strict=True)]
-                assert sum(map(abs, apart)) <= moved(sides, crowd, True, Neighbours.REPLACE)
-                assert abs(sum(apart)) <= moved(sides, crowd, False, Neighbours.REPLACE)
+                assert sum(map(abs, apart)) <= pair_count_sensitivity(sides, crowd, True, Neighbours.REPLACE)
+                assert abs(sum(apart)) <= pair_count_sensitivity(sides, crowd, False, Neighbours.REPLACE)
     assert tight > 0
 
 
 def test_the_bound_is_reached_where_everybody_meets() -> None:
     """Ten people with one row each share a key: one more meets all of them on either side."""
-    sides = (MeetingSide(1, 1), MeetingSide(1, 1))
-    before, after = met_at((10, 10, 10), sides, 11), met_at((11, 11, 11), sides, 11)
+    sides = (CrossUnitSide(1, 1), CrossUnitSide(1, 1))
+    before, after = pairs_at_key((10, 10, 10), sides, 11), pairs_at_key((11, 11, 11), sides, 11)
     assert (before, after) == (90, 110)
-    assert after - before == moved(sides, 10, False, Neighbours.ADD_REMOVE)
+    assert after - before == pair_count_sensitivity(sides, 10, False, Neighbours.ADD_REMOVE)

@@ -21,7 +21,7 @@ _SHORT = Context(prec=12, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _CLOSE = 1e-6
 """A search ends when what is found exceeds the least by less than this part."""
 _MOST_STEPS = 60
-_LARGEST = 300
+_MAX_EPSILON = 300
 
 
 def epsilon_of(vectors: Sequence[Vector], delta: Fraction) -> Fraction:
@@ -38,7 +38,7 @@ def _epsilon_of(vectors: tuple[Vector, ...], delta: Fraction) -> Fraction:
     rho = sum((Fraction(moved) / (2 * variance) for moved, variance in vectors), Fraction(0))
     slope = float_above(rho)
     known = _short(Fraction(least_epsilon(lambda order: order * rho, lambda order: order * slope, delta)))
-    if not known or known > _LARGEST:
+    if not known or known > _MAX_EPSILON:
         return known
 
     def _excess(at: float) -> float:
@@ -58,7 +58,7 @@ def shrunk(vectors: Sequence[Vector], epsilon: Fraction, delta: Fraction) -> Fra
 
 @lru_cache(maxsize=1024)
 def _shrunk(vectors: tuple[Vector, ...], epsilon: Fraction, delta: Fraction) -> Fraction:
-    if epsilon > _LARGEST:
+    if epsilon > _MAX_EPSILON:
         return Fraction(1)
 
     def _excess(at: float) -> float:

@@ -17,7 +17,8 @@ _INFINITY = Decimal("Infinity")
 _ZERO = Decimal(0)
 _WIDEST = Decimal("1e-24")  # a loss is wanted to this relative width before the digits stop growing
 _DIGITS = (40, 80, 160, 320, 640)
-_SMALLEST, _LARGEST = -1000, 20_000  # exponents of ten beyond which an exact fraction is not worth its length
+# exponents of ten beyond which an exact fraction is not worth its length
+_SMALLEST, _MAX_DECIMAL_EXPONENT = -1000, 20_000
 _SHORT = Context(prec=30, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
 
 
@@ -125,8 +126,8 @@ def upper(value: Enclosure) -> Fraction | float:
     What is positive and below 10^-1000 becomes 10^-1000, so that no fraction grows to millions of digits.
     """
     high = value.high
-    if not high.is_finite() or high.adjusted() > _LARGEST:
-        return inf if high > 0 else -(Fraction(10) ** _LARGEST)
+    if not high.is_finite() or high.adjusted() > _MAX_DECIMAL_EXPONENT:
+        return inf if high > 0 else -(Fraction(10) ** _MAX_DECIMAL_EXPONENT)
     if high and high.adjusted() < _SMALLEST:
         return Fraction(10) ** _SMALLEST if high > 0 else Fraction(0)
     return Fraction(_SHORT.plus(high))

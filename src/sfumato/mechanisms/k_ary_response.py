@@ -16,8 +16,8 @@ from sfumato.randomness.bernoulli import Bernoulli, ExpRatio
 from sfumato.randomness.source import Source
 from sfumato.randomness.uniform import UniformInteger
 
-_LARGEST = 1000
-_MOST = 2**32
+_MAX_EPSILON = 1000
+_MAX_CATEGORIES = 2**32
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,10 @@ class KAryResponse:
     def __post_init__(self) -> None:
         read_parameters(self)
         object.__setattr__(self, "categories", integer(self.categories, "categories", 2))
-        if self.epsilon > _LARGEST or self.categories > _MOST:
+        if self.epsilon > _MAX_EPSILON or self.categories > _MAX_CATEGORIES:
             raise BadParameter(
                 f"epsilon = {self.epsilon} with {self.categories} categories is out of reach.",
-                f"A response is built for epsilon up to {_LARGEST} and up to 2^32 categories.",
+                f"A response is built for epsilon up to {_MAX_EPSILON} and up to 2^32 categories.",
                 "Lower epsilon, or join categories.",
             )
 

@@ -9,15 +9,21 @@ from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.parameters import read_parameters
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.source import Source
-from sfumato.sensitivity.meetings import LEAST_CROWD, MeetingSide, crowd_at, met_at, moved
+from sfumato.sensitivity.cross_unit_joins import (
+    LEAST_CROWD,
+    CrossUnitSide,
+    key_frequency,
+    pair_count_sensitivity,
+    pairs_at_key,
+)
 
 MISSED = Fraction(1, 200)
 """How likely the limit is below the true crowd at most, so that something is cut: bars allow for it."""
 _FOR_CROWD = Fraction(1, 4)
 """The part of epsilon that finds the crowd."""
-_LARGEST = 1 << 40
+_MAX_KEY_FREQUENCY = 1 << 40
 """No key is shared by so many people, and noise beyond it is good for nothing."""
-_FARTHEST = 1 << 61
+_MAX_NOISY_COUNT = 1 << 61
 
 SharedKeys = Sequence[tuple[Sequence[int], int]]
 """The powers of keys, and how many keys have them."""
@@ -32,7 +38,7 @@ class Meetings:
     """
 
     epsilon: Fraction
-    sides: tuple[MeetingSide, ...]
+    sides: tuple[CrossUnitSide, ...]
     several: bool
     """Whether there are several cells, over which a person's meetings are spread."""
     neighbours: Neighbours
@@ -51,15 +57,15 @@ class Meetings:
         crowd = self._limit(cells, found)
         noise = DiscreteLaplace(self.noise(crowd).scale).draw(len(cells), source)
         noisy = (exact + added for exact, added in zip(self.meetings(cells, crowd), noise.tolist(), strict=True))
-        return tuple((crowd, min(max(value, -_FARTHEST), _FARTHEST)) for value in noisy)
+        return tuple((crowd, min(max(value, -_MAX_NOISY_COUNT), _MAX_NOISY_COUNT)) for value in noisy)
 
     def largest_crowd(self, cells: Sequence[SharedKeys]) -> int:
         """Return the largest crowd of any key, which is secret; one person moves it by at most 1."""
-        return max((crowd_at(powers, self.sides) for cell in cells for powers, _ in cell), default=0)
+        return max((key_frequency(powers, self.sides) for cell in cells for powers, _ in cell), default=0)
 
     def meetings(self, cells: Sequence[SharedKeys], crowd: int) -> list[int]:
         """Return the meetings of each cell, cut at a crowd, which are secret."""
-        return [sum(times * met_at(powers, self.sides, crowd) for powers, times in cell) for cell in cells]
+        return [sum(times * pairs_at_key(powers, self.sides, crowd) for powers, times in cell) for cell in cells]
 
     def expected(self, cells: Sequence[SharedKeys]) -> tuple[tuple[int, int], ...]:
         """Return what `release` would if no noise were drawn: for whoever may see the data."""
@@ -68,12 +74,12 @@ class Meetings:
 
     def noise(self, crowd: int) -> Laplace:
         """Return the noise that the meetings get under a limit that was released."""
-        distance = moved(self.sides, crowd, self.several, self.neighbours)
+        distance = pair_count_sensitivity(self.sides, crowd, self.several, self.neighbours)
         return Laplace(distance, distance / self._for_meetings, self.neighbours)
 
     def _limit(self, cells: Sequence[SharedKeys], noise: int) -> int:
         limit = self.largest_crowd(cells) + noise + self._finding.margin(1 - 2 * MISSED)
-        return min(max(limit, LEAST_CROWD), _LARGEST)
+        return min(max(limit, LEAST_CROWD), _MAX_KEY_FREQUENCY)
 
     @property
     def _for_meetings(self) -> Fraction:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
-Places = npt.NDArray[np.int64]
+Indices = npt.NDArray[np.int64]
 DEEPEST = 60
 """So many bits of the coins fit into a word with room to spare."""
 SLACK = 1e-10
@@ -17,7 +17,7 @@ SLACK = 1e-10
 _CHUNK = 1 << 14
 
 
-def play(ends: Places, pieces: Floats, depth: int, gamma: float) -> Floats:
+def play(ends: Indices, pieces: Floats, depth: int, gamma: float) -> Floats:
     """Return what the best policies reach: one row per game.
 
     `ends` (games × m) are the places where the value changes, ascending; `pieces` (games × (m + 1) × columns) what it
@@ -44,12 +44,12 @@ def play(ends: Places, pieces: Floats, depth: int, gamma: float) -> Floats:
     return result
 
 
-def worst_places(first: Places, second: Places, depth: int, gamma: float) -> Places:
+def worst_places(first: Indices, second: Indices, depth: int, gamma: float) -> Indices:
     """Return the numbers of those pairs of intervals (rows: low, high) whose worst ratio may be the largest of all.
 
     Dinkelbach's method over all pairs at once: whoever does not reach the ratio of the others is left behind.
     """
-    kept: Places = np.arange(len(first), dtype=np.int64)
+    kept: Indices = np.arange(len(first), dtype=np.int64)
     worst = 0.0
     while True:
         reached = np.concatenate(
@@ -66,7 +66,7 @@ def worst_places(first: Places, second: Places, depth: int, gamma: float) -> Pla
         worst = max(worst, better)
 
 
-def play_ratio(first: Places, second: Places, ratio: float, depth: int, gamma: float) -> Floats:
+def play_ratio(first: Indices, second: Indices, ratio: float, depth: int, gamma: float) -> Floats:
     """Return V, P[first], P[second] of the policies best for 1[first] - ratio · 1[second]."""
     ends = np.sort(np.concatenate([first, second], axis=1), axis=1)
     starts = np.concatenate([np.zeros((len(ends), 1), dtype=np.int64), ends], axis=1)
@@ -76,13 +76,13 @@ def play_ratio(first: Places, second: Places, ratio: float, depth: int, gamma: f
     return play(ends, pieces, depth, gamma)
 
 
-def _passed(ends: Places, places: Places) -> Places:
+def _passed(ends: Indices, places: Indices) -> Indices:
     """Return how many ends lie at or before each place: the number of its piece."""
-    passed: Places = (ends[:, None, :] <= places[:, :, None]).sum(axis=2)
+    passed: Indices = (ends[:, None, :] <= places[:, :, None]).sum(axis=2)
     return passed
 
 
-def _child(wanted: Places, below: Places, reached: Floats, pieces: Floats, piece: Places, last: int) -> Floats:
+def _child(wanted: Indices, below: Indices, reached: Floats, pieces: Floats, piece: Indices, last: int) -> Floats:
     """Return what a child reaches: found among the nodes that an end lies in, else the piece that it is part of."""
     rows = np.arange(len(wanted))[:, None]
     found = pieces[rows, np.minimum(piece, last)]

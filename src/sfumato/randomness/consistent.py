@@ -19,7 +19,7 @@ from sfumato.errors import BadParameter, shown
 from sfumato.exact import integer, positive_rational
 from sfumato.randomness import adversary
 from sfumato.randomness.adversary import Interval, biased
-from sfumato.randomness.biased_tree import DEEPEST, SLACK, Floats, Places, play, play_ratio, worst_places
+from sfumato.randomness.biased_tree import DEEPEST, SLACK, Floats, Indices, play, play_ratio, worst_places
 from sfumato.randomness.source import Source, broken_source, read_declared
 
 _LARGEST = 1 << 22
@@ -129,7 +129,7 @@ class Consistent:
     def _cell(self, offset: int) -> Interval:
         return self._below(offset - self.grid // 2), self._below(offset + self.grid // 2)
 
-    def _pairs(self) -> Places:
+    def _pairs(self) -> Indices:
         """Return the offsets that stand for all others: mirrored, and repeated with period `half_life` in the tail."""
         if (self.grid // 2 + self.reach + self.half_life) * self.reach > _MOST_PAIRS:
             raise BadParameter(
@@ -236,17 +236,17 @@ def _depth_of(one: Consistent) -> int:
     return one._fine + farthest // one.half_life + 2
 
 
-def _cells(one: Consistent, pairs: Places, depth: int) -> tuple[Places, Places]:
+def _cells(one: Consistent, pairs: Indices, depth: int) -> tuple[Indices, Indices]:
     """Return the cells at both offsets of each pair, in units of 2^-depth."""
     ends = np.array([-one.grid // 2, one.grid // 2])
     first, second = (_scaled_below(one, pairs[:, side, None] + ends, depth) for side in (0, 1))
     return first, second
 
 
-def _scaled_below(one: Consistent, units: Places, depth: int) -> Places:
+def _scaled_below(one: Consistent, units: Indices, depth: int) -> Indices:
     halvings, rest = np.divmod(np.abs(units), one.half_life)
     scaled = (2 * one.half_life - rest) << (depth - one._fine - 2 - halvings)
-    result: Places = np.where(units > 0, (1 << depth) - scaled, scaled)
+    result: Indices = np.where(units > 0, (1 << depth) - scaled, scaled)
     return result
 
 

@@ -22,7 +22,7 @@ _BUFFER = 1 << 16
 _BULK = 1 << 13  # more than this at once is streamed straight into the result
 _SLACK = 15  # update_into wants room for one block more
 _REFILLS_PER_SEED = 1 << 20
-_MOST = 1 << 40
+_MAX_SAMPLES = 1 << 40
 _FAIR = Fraction(0)
 _SECONDS_PER_SEED = 600.0  # limits what a copied virtual machine shares with its twin
 
@@ -69,10 +69,12 @@ def system_source() -> Source:
 def sample_size(count: object) -> int:
     """Read how many are to be drawn; more than any memory holds is refused before anything is drawn."""
     size = integer(count, "count", 0)
-    if size <= _MOST:
+    if size <= _MAX_SAMPLES:
         return size
     raise BadParameter(
-        f"count = {shown(size)} is more than {_MOST}.", "So many samples do not fit into memory.", "Draw them in parts."
+        f"count = {shown(size)} is more than {_MAX_SAMPLES}.",
+        "So many samples do not fit into memory.",
+        "Draw them in parts.",
     )
 
 

@@ -17,7 +17,7 @@ from sfumato.accounting.distribution.closed_form import (
     laplace_delta,
     range_delta,
 )
-from sfumato.accounting.distribution.curves import FURTHEST
+from sfumato.accounting.distribution.curves import MAX_LOG_RATIO
 from sfumato.accounting.distribution.inversion import solve
 from sfumato.accounting.distribution.mixture import mixture, tail
 from sfumato.accounting.distribution.reduction import (
@@ -228,12 +228,13 @@ class Drawn:
 
     def delta(self, epsilon: float) -> tuple[float, float]:
         """Return the greater lower and the greater upper bound of both directions."""
-        at = np.array([min(epsilon, FURTHEST)])  # delta only falls from there on, though not below what is infinite
+        # delta only falls from there on, though not below what is infinite
+        at = np.array([min(epsilon, MAX_LOG_RATIO)])
         low = max(max(curve.infinite, self._reached(curve, epsilon)) for curve in self.directions)
         return low, max(float(curve.above(at)[0]) for curve in self.directions)
 
     def _reached(self, curve: curves.PairCurve, epsilon: float) -> float:
-        return float(curve.below(np.array([epsilon]))[0][0]) if epsilon <= FURTHEST else 0.0
+        return float(curve.below(np.array([epsilon]))[0][0]) if epsilon <= MAX_LOG_RATIO else 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -23,7 +23,7 @@ Line = tuple[Floats, Floats, Floats]
 Anchors = tuple[float, float, int]
 """The least and the greatest loss, if both have probability, and into how many equal steps other losses divide it."""
 
-FURTHEST = 600.0  # slopes e^t beyond this name no set below
+MAX_LOG_RATIO = 600.0  # slopes e^t beyond this name no set below
 ROUNDOFF = 2.0**-53
 SUBNORMAL = 1e-290
 """Probabilities below this are not told from 0, since floats there have few digits."""
@@ -93,7 +93,7 @@ def folded_below(t: Floats, line: Line, upper: Floats) -> Line:
         lift = np.exp(np.minimum(-negative, 700.0))
         outside_most = np.minimum(1.0, np.nan_to_num((upper + lift * most) * (1 + 4 * SPECIAL), nan=1.0))
         outside_least = np.maximum(0.0, np.nan_to_num((value + lift * least) * (1 - 4 * SPECIAL), nan=0.0))
-    far = t < -FURTHEST
+    far = t < -MAX_LOG_RATIO
     least = np.where(t < 0, np.where(far, 0.0, 1 - outside_most - ROUNDOFF), least)
     most = np.where(t < 0, np.where(far, 1.0, 1 - outside_least + ROUNDOFF), np.minimum(most, 1.0))
     return height, np.maximum(least, 0.0), np.asarray(most)
@@ -218,7 +218,7 @@ def atomic_curve(losses: Floats, masses: Floats, errors: Floats, anchors: Anchor
             relative = sums + SPECIAL / 4 * (1 + t) + np.nan_to_num(q_error[count] / q[count], nan=0.0)
         x_q = np.minimum(x_q, p[count])
         error = p_error[count] + x_error + (sums + SPECIAL / 4 * (1 + t)) * (p[count] + x_q)
-        return p[count] - x_q, np.where(t > FURTHEST, p[count], error * 1.01), q[count], relative * 1.01
+        return p[count] - x_q, np.where(t > MAX_LOG_RATIO, p[count], error * 1.01), q[count], relative * 1.01
 
     return Closed(formula, anchors)
 
@@ -299,7 +299,7 @@ class Mixed:
         """Return the line of the inner set, weighed by the mixture."""
         slope, doubt, factor, slack = self._backward(t) if self.backward else self._forward(t)
         value, least, most = self.inner.below(np.nan_to_num(slope + doubt))
-        lost = np.isnan(slope) | (self.backward & (np.abs(slope) > FURTHEST))
+        lost = np.isnan(slope) | (self.backward & (np.abs(slope) > MAX_LOG_RATIO))
         if not self.backward:  # Q(E) is unchanged; where the slope is lost, E is everything
             value = np.where(lost, -np.expm1(np.minimum(t, 0.0)), factor * value) * (1 - 8 * SPECIAL)
             return value, np.where(lost, 1.0, least), np.where(lost, 1.0, most)

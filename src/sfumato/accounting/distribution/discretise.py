@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.accounting.distribution.curves import FURTHEST, ROUNDOFF, SPECIAL, Floats, Line, PairCurve
+from sfumato.accounting.distribution.curves import MAX_LOG_RATIO, ROUNDOFF, SPECIAL, Floats, Line, PairCurve
 
 _ROUNDS = 60
 
@@ -62,7 +62,7 @@ def law_above(curve: PairCurve, cut: Cut) -> LatticeLaw:
 def law_below(curve: PairCurve, cut: Cut) -> LatticeLaw:
     """Return a law on the lattice and at infinity whose curve lies nowhere above `curve`."""
     # Beyond FURTHEST, e^t and Q(E) leave the range of floats: such losses count as FURTHEST, which is below them.
-    cut = Cut(cut.unit, cut.offset, cut.first, min(cut.last, math.floor((FURTHEST - cut.offset) / cut.unit) - 1))
+    cut = Cut(cut.unit, cut.offset, cut.first, min(cut.last, math.floor((MAX_LOG_RATIO - cut.offset) / cut.unit) - 1))
     middles = cut.points[:-1] + cut.unit / 2
     line = curve.below(middles)
     offset = 0.0 if cut.offset else _concentrated(cut, line)
@@ -92,7 +92,7 @@ class Tangents:
         """Return lower bounds on each line's height at the left and at the right end of its cell."""
         value, least, most = self.line
         points = cut.points[:-1]
-        x = np.exp(np.minimum(points, FURTHEST))
+        x = np.exp(np.minimum(points, MAX_LOG_RATIO))
         to_left = np.expm1(np.maximum(self.at - points, 0.0))
         to_right = np.maximum(math.expm1(cut.unit) - to_left, 0.0)
         # lattice points and `at` carry a rounding of 2u |t|, which moves a height by at most that times x Q(E)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 Evaluate = Callable[[float], tuple[float, float]]
-_LARGEST = 1e300
+_MAX_SEARCHED_EPSILON = 1e300
 _FAR = 1e200
 
 
@@ -69,7 +69,7 @@ def _crossing(curve: Callable[[float], float], delta: float, at_zero: float, gue
     at_low, at_high = math.log(at_zero / delta), _log(curve(high), delta)
     while at_high > 0:
         low, at_low, high = high, at_high, 2 * high
-        if high > _LARGEST:
+        if high > _MAX_SEARCHED_EPSILON:
             return math.inf
         at_high = _log(curve(high), delta)
     last = 0.0

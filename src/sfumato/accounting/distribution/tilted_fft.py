@@ -26,9 +26,9 @@ Logged = tuple[Floats, Floats, int]
 
 ROUNDOFF = 2.0**-53
 _SPILL = 1e-13  # tilted mass that may lie outside the window
-_LARGEST = 1 << 21  # points of one FFT: 16 MB for its half spectrum, some 120 MB in all
+_MAX_FFT_POINTS = 1 << 21  # points of one FFT: 16 MB for its half spectrum, some 120 MB in all
 _SPARSE = 8  # laws with at most this many atoms are transformed exactly, by definition
-_STEEPEST = 1e7
+_MAX_TILT = 1e7
 _THIN = 2048  # points by which a tilt is looked for
 _SMOOTH = 0.3  # change of the tilt's exponent from one such point to the next
 
@@ -109,7 +109,7 @@ def tilted_law(
     high = sum((first + len(law) - 1) * times for law, first, times in laws)
     start, stop, spill = _window(logged, rough, unit, theta, low, high)
     points = 1 << max(1, (stop - start).bit_length())
-    if points > _LARGEST:
+    if points > _MAX_FFT_POINTS:
         raise UnsupportedEvent(
             f"a sum of losses on {points} lattice points",
             "privacy loss distribution",
@@ -181,7 +181,7 @@ def _tilt(laws: Sequence[Logged], target: float, epsilon: float | None) -> float
             return _log_mgf(laws, theta) - theta * epsilon + best
         return (_log_mgf(laws, theta) - log_target + best) / theta
 
-    return math.exp(minimise(bound, math.log(1e-4), math.log(_STEEPEST), steps=12))
+    return math.exp(minimise(bound, math.log(1e-4), math.log(_MAX_TILT), steps=12))
 
 
 def minimise(function: Callable[[float], float], low: float, high: float, steps: int = 28) -> float:

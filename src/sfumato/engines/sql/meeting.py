@@ -10,7 +10,7 @@ from sfumato.engines.sql.flow import Tables, projected
 from sfumato.language.flow import Flow, Pair
 from sfumato.planning.aggregates.met import owners_and_keys, sides_of
 from sfumato.planning.plan import Chosen, GroupPlan
-from sfumato.sensitivity.meetings import blocks
+from sfumato.sensitivity.cross_unit_joins import blocks
 
 
 def meetings_sql(plan: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect) -> str:

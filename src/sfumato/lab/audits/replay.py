@@ -46,7 +46,7 @@ from sfumato.policy.policy import Policy
 from sfumato.randomness.source import Metered, Source
 from sfumato.release.noisy import Noisy
 from sfumato.release.publish import publish
-from sfumato.sensitivity.meetings import LEAST_CROWD
+from sfumato.sensitivity.cross_unit_joins import LEAST_CROWD
 
 NAME = "replay"
 ASKED = 1

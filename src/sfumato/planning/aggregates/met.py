@@ -8,7 +8,7 @@ from sfumato.language.scalar import Scalar
 from sfumato.planning.aggregates.found import FoundNumber
 from sfumato.planning.aggregates.others import Others
 from sfumato.planning.aggregates.recipe import Quantity, Recipe
-from sfumato.sensitivity.meetings import MeetingSide
+from sfumato.sensitivity.cross_unit_joins import CrossUnitSide
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,10 @@ def met(asked: Asked, _: Group, __: Others) -> Recipe[Met]:
     return Recipe(((asked.aggregate, Fraction(1)),), make)
 
 
-def sides_of(quantity: Quantity) -> tuple[tuple[MeetingSide, ...], bool]:
+def sides_of(quantity: Quantity) -> tuple[tuple[CrossUnitSide, ...], bool]:
     """Return how many rows one person has on each side that meets, and whether there are several cells."""
     several, _, *numbers = (int(number) for number in quantity.parameters)
-    return tuple(MeetingSide(*pair) for pair in zip(numbers[::2], numbers[1::2], strict=True)), bool(several)
+    return tuple(CrossUnitSide(*pair) for pair in zip(numbers[::2], numbers[1::2], strict=True)), bool(several)
 
 
 def owners_and_keys(quantity: Quantity) -> tuple[tuple[Scalar, tuple[Scalar, ...]], ...]:

@@ -20,7 +20,7 @@ Block = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class MeetingSide:
+class CrossUnitSide:
     """One of the relations that meet: how many rows a person has in it, and how many of them with one key."""
 
     rows: int
@@ -57,21 +57,21 @@ def _partitions(sides: int) -> tuple[tuple[int, tuple[Block, ...]], ...]:
     return tuple((prod((-1) ** (len(part) - 1) * factorial(len(part) - 1) for part in way), way) for way in found)
 
 
-def crowd_at(powers: Sequence[int], sides: tuple[MeetingSide, ...]) -> int:
+def key_frequency(powers: Sequence[int], sides: tuple[CrossUnitSide, ...]) -> int:
     """Return how many people, each with as many rows as a person can have there, make the rows of one key.
 
     `powers` are the numbers of `blocks`, in that order. One person moves the largest of all keys by at most 1.
 
-    >>> crowd_at((7, 2, 3), (MeetingSide(5, 3), MeetingSide(5, 5)))
+    >>> key_frequency((7, 2, 3), (CrossUnitSide(5, 3), CrossUnitSide(5, 5)))
     3
     """
     return max(-(-power // side.repeats) for power, side in zip(powers, sides, strict=False))
 
 
-def met_at(powers: Sequence[int], sides: tuple[MeetingSide, ...], crowd: int) -> int:
+def pairs_at_key(powers: Sequence[int], sides: tuple[CrossUnitSide, ...], crowd: int) -> int:
     """Return how many rows of different people meet at one key; exactly, if its crowd is no larger than `crowd`.
 
-    >>> met_at((7, 2, 3), (MeetingSide(5, 3), MeetingSide(5, 5)), 3)
+    >>> pairs_at_key((7, 2, 3), (CrossUnitSide(5, 3), CrossUnitSide(5, 5)), 3)
     11
     """
     kept = {
@@ -80,10 +80,10 @@ def met_at(powers: Sequence[int], sides: tuple[MeetingSide, ...], crowd: int) ->
     return sum(weight * prod(kept[part] for part in way) for weight, way in _partitions(len(sides)))
 
 
-def moved(sides: tuple[MeetingSide, ...], crowd: int, several: bool, neighbours: Neighbours) -> int:
+def pair_count_sensitivity(sides: tuple[CrossUnitSide, ...], crowd: int, several: bool, neighbours: Neighbours) -> int:
     """Return how far one person moves the number of meetings under a crowd, in L1 over the cells if there are several.
 
-    >>> moved((MeetingSide(1, 1), MeetingSide(1, 1)), 10, False, Neighbours.ADD_REMOVE)
+    >>> pair_count_sensitivity((CrossUnitSide(1, 1), CrossUnitSide(1, 1)), 10, False, Neighbours.ADD_REMOVE)
     20
     """
     more, less = (
@@ -95,17 +95,17 @@ def moved(sides: tuple[MeetingSide, ...], crowd: int, several: bool, neighbours:
     return 2 * more if several else more + less
 
 
-def _rise(way: tuple[Block, ...], sides: tuple[MeetingSide, ...], crowd: int) -> int:
+def _rise(way: tuple[Block, ...], sides: tuple[CrossUnitSide, ...], crowd: int) -> int:
     """Return how far one person raises the product of the blocks of one parting, over all keys."""
     caps = [_cap(block, sides, crowd) for block in way]
     return sum(_own(block, sides) * prod(caps[:at] + caps[at + 1 :]) for at, block in enumerate(way))
 
 
-def _cap(block: Block, sides: tuple[MeetingSide, ...], crowd: int) -> int:
+def _cap(block: Block, sides: tuple[CrossUnitSide, ...], crowd: int) -> int:
     """Return the largest power of a block at a key with such a crowd."""
     return crowd * prod(sides[side].repeats for side in block)
 
 
-def _own(block: Block, sides: tuple[MeetingSide, ...]) -> int:
+def _own(block: Block, sides: tuple[CrossUnitSide, ...]) -> int:
     """Return what one person adds to the power of a block at most, over all keys."""
     return min(sides[one].rows * prod(sides[side].repeats for side in block if side != one) for one in block)
