@@ -9,7 +9,7 @@ import pytest
 
 import sfumato
 from sfumato import errors
-from sfumato.errors import REFUSALS, BadParameter, Refusal, Setting, Speaker, UnsupportedEvent
+from sfumato.errors import REFUSALS, BadParameter, Interface, Refusal, Setting, UnsupportedEvent
 
 CODES = {
     "answer_lost",
@@ -112,17 +112,17 @@ def test_a_remedy_speaks_the_language_of_whoever_asked() -> None:
     told = BadParameter("No.", "So.", ("Give ", Setting("epsilon", "0.1"), " or ", Setting("within", "n=25"), "."))
     assert told.remedy == "Give epsilon='0.1' or within={'n': 25}."
     assert str(told) == f"No. So. {told.remedy}"
-    assert {speaker: told.advice(speaker) for speaker in Speaker} == {
-        Speaker.PYTHON: told.remedy,
-        Speaker.COMMAND: "Give --epsilon 0.1 or --within n=25.",
-        Speaker.PROMPT: r"Give \epsilon 0.1 or \within n=25.",
-        Speaker.HTTP: 'Give "epsilon": "0.1" or "within": {"n": 25}.',
-        Speaker.SQL: "Give SET sfumato.epsilon = '0.1' or SET sfumato.within = 'n=25'.",
+    assert {speaker: told.remedy_for(speaker) for speaker in Interface} == {
+        Interface.PYTHON: told.remedy,
+        Interface.COMMAND: "Give --epsilon 0.1 or --within n=25.",
+        Interface.PROMPT: r"Give \epsilon 0.1 or \within n=25.",
+        Interface.HTTP: 'Give "epsilon": "0.1" or "within": {"n": 25}.',
+        Interface.SQL: "Give SET sfumato.epsilon = '0.1' or SET sfumato.within = 'n=25'.",
     }
-    assert all(BadParameter("No.", "So.", "Ask.").advice(speaker) == "Ask." for speaker in Speaker)
+    assert all(BadParameter("No.", "So.", "Ask.").remedy_for(speaker) == "Ask." for speaker in Interface)
 
 
 def test_a_remedy_in_pieces_survives_copying_and_pickling() -> None:
     told = BadParameter("No.", "So.", ("Leave ", Setting("analyst"), " out."))
     for again in (copy.copy(told), pickle.loads(pickle.dumps(told))):
-        assert again.advice(Speaker.COMMAND) == "Leave --analyst out."
+        assert again.remedy_for(Interface.COMMAND) == "Leave --analyst out."

@@ -15,7 +15,7 @@ _LONGEST_EXCERPT = 60
 _LONGEST_WORD = 126
 
 
-def shown(value: object, longest: int = 60) -> str:
+def quote_value(value: object, longest: int = 60) -> str:
     """Quote what was typed, cut to what a person reads."""
     try:
         text = str(value) if isinstance(value, Fraction) else repr(value)
@@ -31,10 +31,10 @@ def excerpt(text: str) -> str:
     return f"`{clean}`" if len(clean) <= _LONGEST_EXCERPT else f"`{clean[: _LONGEST_EXCERPT - 1]}…`"
 
 
-def at(position: tuple[int, int] | tuple[int, int, str]) -> str:
+def position_prefix(position: tuple[int, int] | tuple[int, int, str]) -> str:
     """Return the beginning of a message about a place in a question: its line, its column and what stands there.
 
-    >>> at((1, 8)), at((1, 8, "cost")), at((0, 0))
+    >>> position_prefix((1, 8)), position_prefix((1, 8, "cost")), position_prefix((0, 0))
     ('At 1:8: ', 'At 1:8, `cost`: ', '')
     """
     line, column, *words = position
@@ -42,7 +42,7 @@ def at(position: tuple[int, int] | tuple[int, int, str]) -> str:
     return f"At {line}:{column}{quoted}: " if line else ""
 
 
-def nearest(word: object, known: Iterable[str], most: int = 1) -> list[str]:
+def closest_names(word: object, known: Iterable[str], most: int = 1) -> list[str]:
     """Return those of the known words that somebody who wrote `word` may have meant, the nearest first."""
     if not isinstance(word, str) or len(word) > _LONGEST_WORD:
         return []
@@ -56,10 +56,10 @@ def suggestion(word: object, known: Iterable[str]) -> str:
     >>> suggestion("epsilom", ["epsilon", "delta"]), suggestion("x", ["epsilon"])
     ('Did you mean epsilon? ', '')
     """
-    return "".join(f"Did you mean {name}? " for name in nearest(word, known))
+    return "".join(f"Did you mean {name}? " for name in closest_names(word, known))
 
 
-class Speaker(StrEnum):
+class Interface(StrEnum):
     """The way in by which somebody asks: each spells what a question is asked with in its own words."""
 
     PYTHON = "python"
@@ -73,30 +73,31 @@ class Speaker(StrEnum):
 class Setting:
     """What a question is asked with (epsilon, within, share, delta, analyst), as a remedy names it; or the name.
 
-    >>> [Setting("epsilon", "0.1").spelled(speaker) for speaker in (Speaker.PYTHON, Speaker.COMMAND, Speaker.SQL)]
+    >>> [Setting("epsilon", "0.1").format_for(speaker) for speaker in (Interface.PYTHON, Interface.COMMAND,
+    ...     Interface.SQL)]
     ["epsilon='0.1'", '--epsilon 0.1', "SET sfumato.epsilon = '0.1'"]
-    >>> Setting("within", "n=25").spelled(Speaker.PYTHON), Setting("analyst").spelled(Speaker.COMMAND)
+    >>> Setting("within", "n=25").format_for(Interface.PYTHON), Setting("analyst").format_for(Interface.COMMAND)
     ("within={'n': 25}", '--analyst')
     """
 
     name: str
     value: str = ""
 
-    def spelled(self, speaker: Speaker) -> str:
+    def format_for(self, speaker: Interface) -> str:
         """Return it as this speaker writes it."""
         if not self.value:
-            return f"--{self.name}" if speaker is Speaker.COMMAND else f"`{self.name}`"
+            return f"--{self.name}" if speaker is Interface.COMMAND else f"`{self.name}`"
         column, equals, margin = self.value.rpartition("=")
         match speaker:
-            case Speaker.PYTHON:
+            case Interface.PYTHON:
                 return f"{self.name}={{{column!r}: {margin}}}" if equals else f"{self.name}={self.value!r}"
-            case Speaker.COMMAND:
+            case Interface.COMMAND:
                 return f"--{self.name} {self.value}"
-            case Speaker.PROMPT:
+            case Interface.PROMPT:
                 return f"\\{self.name} {self.value}"
-            case Speaker.HTTP:
+            case Interface.HTTP:
                 return f'"{self.name}": {{"{column}": {margin}}}' if equals else f'"{self.name}": "{self.value}"'
-            case Speaker.SQL:
+            case Interface.SQL:
                 return f"SET sfumato.{self.name} = '{self.value}'"
 
 
@@ -118,12 +119,12 @@ class Refusal(Exception):  # noqa: N818  (a refusal is not an error: it is the s
     @property
     def remedy(self) -> str:
         """What to do next, in Python's words."""
-        return self.advice(Speaker.PYTHON)
+        return self.remedy_for(Interface.PYTHON)
 
-    def advice(self, speaker: Speaker) -> str:
+    def remedy_for(self, speaker: Interface) -> str:
         """Return what to do next in the words of whoever asked."""
         pieces = (self._remedy,) if isinstance(self._remedy, str) else self._remedy
-        return "".join(piece if isinstance(piece, str) else piece.spelled(speaker) for piece in pieces)
+        return "".join(piece if isinstance(piece, str) else piece.format_for(speaker) for piece in pieces)
 
     def __str__(self) -> str:
         return " ".join(part for part in (self.what, self.why, self.remedy) if part)
@@ -192,7 +193,7 @@ class UnsupportedEvent(Refusal):
 
     def __init__(self, event: object, accountant: str, why: str = "", remedy: str = "") -> None:
         super().__init__(
-            f"The {accountant} accountant cannot bound {shown(event, 300)}.",
+            f"The {accountant} accountant cannot bound {quote_value(event, 300)}.",
             why or "It has no proved bound for this event, and skipping the event would understate the loss.",
             remedy or "Use another accountant, or describe the release by an event whose loss is known.",
         )

@@ -11,7 +11,7 @@ from fractions import Fraction
 from numbers import Integral, Rational
 from operator import index
 
-from sfumato.errors import BadParameter, shown
+from sfumato.errors import BadParameter, quote_value
 
 # Four digits of exponent are more than any parameter needs and keep 1e999999999 from filling the memory.
 _TEXT = re.compile(r"[+-]?(\d+/\d+|(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?)", re.ASCII)
@@ -37,12 +37,12 @@ def rational(value: object, name: str) -> Fraction:
         return _from_text(value, name)
     if _is_float(value):
         raise BadParameter(
-            f"{name} = {shown(value)} is a binary floating-point number.",
+            f"{name} = {quote_value(value)} is a binary floating-point number.",
             "It is not the decimal that was typed, and privacy is decided by exact numbers only.",
             f"Write a fraction or decimal text, for example Fraction({_example(value)!r}).",
         )
     raise BadParameter(
-        f"{name} = {shown(value)} is not a number.",
+        f"{name} = {quote_value(value)} is not a number.",
         f"{name} takes an integer, a Fraction, a Decimal or decimal text.",
         "Write for example Fraction(1, 10) or '0.1'.",
     )
@@ -72,7 +72,7 @@ def typed_rational(value: object, name: str) -> Fraction:
     if abs(number.numerator) <= _TYPED and number.denominator <= _TYPED:
         return number
     raise BadParameter(
-        f"{name} = {shown(value)} has more than {TYPED_DIGITS} digits.",
+        f"{name} = {quote_value(value)} has more than {TYPED_DIGITS} digits.",
         f"As a fraction it has more than {TYPED_DIGITS} digits above or below the line; no price or margin needs them.",
         f"Give {name} with fewer digits, neither that small nor that large.",
     )
@@ -89,7 +89,7 @@ def typed_share(value: object, name: str) -> Fraction:
     if 0 < share <= 1:
         return share
     raise BadParameter(
-        f"{name} = {shown(value)} is not a share.",
+        f"{name} = {quote_value(value)} is not a share.",
         "It is above 0 and at most 1, or a percentage of at most 100 %.",
         f"Give {name} as a percentage such as '2%', or as 0.02 or 1/50.",
     )
@@ -100,7 +100,7 @@ def positive(value: Fraction, name: str) -> Fraction:
     if value.numerator > 0:
         return value
     raise BadParameter(
-        f"{name} = {shown(value)} is not positive.",
+        f"{name} = {quote_value(value)} is not positive.",
         "It must be above zero.",
         f"Give {name} > 0.",
     )
@@ -121,13 +121,13 @@ def integer(value: object, name: str, least: int | None) -> int:
         number = value.numerator
     else:
         raise BadParameter(
-            f"{name} = {shown(value)} is not an integer.",
+            f"{name} = {quote_value(value)} is not an integer.",
             f"{name} is counted in whole units of a public grid.",
             "Give an integer." if least is None else f"Give an integer of at least {least}.",
         )
     if least is not None and number < least:
         raise BadParameter(
-            f"{name} = {shown(number)} is below {least}.",
+            f"{name} = {quote_value(number)} is below {least}.",
             "Smaller values are not allowed.",
             f"Give an integer of at least {least}.",
         )
@@ -140,7 +140,7 @@ def probability(value: object, name: str) -> Fraction:
     if 0 < number < 1:
         return _sized(number, name)
     raise BadParameter(
-        f"{name} = {shown(value)} is not between 0 and 1.",
+        f"{name} = {quote_value(value)} is not between 0 and 1.",
         f"{name} is a probability; 0 and 1 themselves are not allowed.",
         f"Give a {name} such as {'1e-6' if name == 'delta' else '0.95'}.",
     )
@@ -176,7 +176,7 @@ def _from_text(value: Decimal | str, name: str) -> Fraction:
     if len(text) <= _MAX_NUMBER_CHARS and _TEXT.fullmatch(text) and not re.search(r"/0+$", text):
         return _sized(Fraction(text), name)
     raise BadParameter(
-        f"{name} = {shown(text)} is not a finite number.",
+        f"{name} = {quote_value(text)} is not a finite number.",
         f"{name} is a decimal or a fraction of two integers; NaN and infinities are not allowed.",
         "Write for example 0.1 or 1/10.",
     )

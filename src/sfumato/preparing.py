@@ -12,7 +12,7 @@ from sfumato.analysis.private_query import PrivateQuery
 from sfumato.caches import SizedCache
 from sfumato.engines.clock import PlanningClock
 from sfumato.engines.engine import Engine, Job
-from sfumato.errors import BadParameter, Setting, shown
+from sfumato.errors import BadParameter, Setting, quote_value
 from sfumato.exact import integer
 from sfumato.ledger.ledger import Ledger
 from sfumato.planning.kept import KeptPlan
@@ -240,7 +240,7 @@ def _questions(texts: object) -> Sequence[str]:
     listed = isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts)
     if not listed or not 1 <= len(texts) <= MOST_TOGETHER:  # type: ignore[arg-type]
         raise BadParameter(
-            f"{shown(texts)} is not a list of questions.",
+            f"{quote_value(texts)} is not a list of questions.",
             f"From 1 to {MOST_TOGETHER} questions, each a text, are asked together.",
             'Write for example ["SELECT COUNT(*) FROM visits", "SELECT dept, COUNT(*) FROM visits GROUP BY dept"].',
         )
@@ -259,7 +259,7 @@ def question_place(question: object, kept: Mapping[str, object]) -> int:
     place = 1 if question is None and together == 1 else question
     if together == 1 and place != 1:
         raise BadParameter(
-            f"This answer belongs to one question, and not to question {shown(place)}.",
+            f"This answer belongs to one question, and not to question {quote_value(place)}.",
             "Only questions that were asked together are numbered.",
             "Leave `question` out.",
         )

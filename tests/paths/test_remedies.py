@@ -13,7 +13,7 @@ from tests.refusals import refusing
 
 import sfumato
 from sfumato.cli import main
-from sfumato.errors import BadParameter, BudgetExhausted, PolicyWeakened, Refusal, Speaker
+from sfumato.errors import BadParameter, BudgetExhausted, Interface, PolicyWeakened, Refusal
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +120,7 @@ def test_an_exhausted_budget_says_what_it_still_buys_and_that_is_answered(
         assert "Rényi" not in str(caught.value)
         price = re.search(r"What is left buys this question at epsilon='([0-9.]+)'(.*)\.$", caught.value.remedy)
         assert price is not None
-        assert f"--epsilon {price[1]}" in caught.value.advice(Speaker.COMMAND)
+        assert f"--epsilon {price[1]}" in caught.value.remedy_for(Interface.COMMAND)
         release = database.ask(sql, epsilon=price[1])
         for name, margin in re.findall(r"(\w+) ±([\d,.]+)", price[2]):
             low, high = release.intervals()[0][name]
@@ -134,8 +134,8 @@ def test_a_question_without_a_price_says_how_to_name_one(database: sfumato.Datab
         database.explain("SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept")
     assert "epsilon='0.1'" in caught.value.remedy
     assert "within={'n': 25}" in caught.value.remedy
-    assert "--epsilon 0.1" in caught.value.advice(Speaker.COMMAND)
-    assert "--within n=25" in caught.value.advice(Speaker.COMMAND)
+    assert "--epsilon 0.1" in caught.value.remedy_for(Interface.COMMAND)
+    assert "--within n=25" in caught.value.remedy_for(Interface.COMMAND)
     database.explain("SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept", within={"n": 25})
     with pytest.raises(BadParameter) as caught:
         database.explain("SELECT AVG(cost) FROM visits")

@@ -8,7 +8,7 @@ import pytest
 from tests.made_up_clinic import console, fresh_clinic, text
 
 from sfumato.database import Database, open
-from sfumato.errors import Refusal, Speaker
+from sfumato.errors import Interface, Refusal
 from sfumato.terminal.prompt import HELP, Session, completions, history_file, save_history, with_readline, words
 
 COUNT = "SELECT COUNT(*) AS n FROM patients"
@@ -162,7 +162,7 @@ def test_a_table_is_described_with_bounds_keys_and_caps(talk: Talk) -> None:
 def test_delta_is_kept_while_the_price_changes(talk: Talk) -> None:
     _, refused, _ = talk(r"\delta 0", r"\epsilon 0.1", "SELECT district, COUNT(*) FROM patients GROUP BY district;")
     assert [refusal.code for refusal in refused] == ["keys_need_delta"]
-    assert r"leave `delta` out" in refused[0].advice(Speaker.PROMPT)
+    assert r"leave `delta` out" in refused[0].remedy_for(Interface.PROMPT)
     assert talk(r"\delta 0", r"\delta", r"\delta x")[1][0].code == "bad_parameter"
 
 

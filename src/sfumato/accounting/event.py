@@ -13,7 +13,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Any, ClassVar, Union, get_args, get_type_hints
 
-from sfumato.errors import BadParameter, MalformedEvent, MixedNeighbours, shown
+from sfumato.errors import BadParameter, MalformedEvent, MixedNeighbours, quote_value
 from sfumato.exact import integer, positive_rational, probability
 
 
@@ -176,7 +176,9 @@ class PoissonSampled:
     def __post_init__(self) -> None:
         _read_fields(self)
         if self.rate > 1:
-            raise BadParameter(f"rate = {shown(self.rate)} is above 1.", "It is a probability.", "Give at most 1.")
+            raise BadParameter(
+                f"rate = {quote_value(self.rate)} is above 1.", "It is a probability.", "Give at most 1."
+            )
         _only_add_remove(self.event.neighbours, "PoissonSampled", "the number of sampled units is not public")
 
     @property
@@ -258,7 +260,7 @@ def as_neighbours(value: object, _: str = "neighbours") -> Neighbours:
         return Neighbours(value)  # type: ignore[arg-type]
     except ValueError:
         raise BadParameter(
-            f"neighbours = {shown(value)} is not a neighbour relation.",
+            f"neighbours = {quote_value(value)} is not a neighbour relation.",
             "A sensitivity holds only for the neighbour relation that it was derived for.",
             "Write 'add-remove' or 'replace'.",
         ) from None
@@ -313,7 +315,7 @@ def _event(value: object, _: str = "event") -> Event:
             )
         return value
     raise BadParameter(
-        f"{shown(value)} is not an event.",
+        f"{quote_value(value)} is not an event.",
         "Losses are computed from known kinds of events only.",
         f"Use one of {', '.join(event.__name__ for event in EVENTS)}.",
     )
@@ -322,7 +324,7 @@ def _event(value: object, _: str = "event") -> Event:
 def _events(values: object, _: str) -> tuple[Event, ...]:
     if not isinstance(values, tuple | list):
         raise BadParameter(
-            f"events = {shown(values)} is not a tuple.", "Composition takes several events.", "Write (event, …)."
+            f"events = {quote_value(values)} is not a tuple.", "Composition takes several events.", "Write (event, …)."
         )
     events = tuple(_event(value) for value in values)
     shared_neighbours(events)

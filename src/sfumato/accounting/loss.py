@@ -7,7 +7,7 @@ from fractions import Fraction
 from math import inf
 
 from sfumato.accounting.event import Event, Neighbours, NonPrivate, shared_neighbours
-from sfumato.errors import BadParameter, shown
+from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import decimal_rational, integer
 
 _SHOWN = 4
@@ -76,7 +76,7 @@ def not_negative(value: Fraction, name: str) -> Fraction:
     """Return `value` if it is not below zero."""
     if value >= 0:
         return value
-    raise BadParameter(f"{name} = {shown(value)} is negative.", "A loss cannot be negative.", f"Give {name} ≥ 0.")
+    raise BadParameter(f"{name} = {quote_value(value)} is negative.", "A loss cannot be negative.", f"Give {name} ≥ 0.")
 
 
 def delta_or_zero(value: object) -> Fraction:
@@ -85,7 +85,7 @@ def delta_or_zero(value: object) -> Fraction:
     if 0 <= delta <= 1:
         return delta
     raise BadParameter(
-        f"delta = {shown(value)} is not between 0 and 1.", "It is a probability.", "Give a delta such as 1e-6."
+        f"delta = {quote_value(value)} is not between 0 and 1.", "It is a probability.", "Give a delta such as 1e-6."
     )
 
 

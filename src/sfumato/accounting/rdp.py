@@ -32,7 +32,7 @@ from sfumato.accounting.loss import not_negative, one_relation, repeated, togeth
 from sfumato.accounting.pure import enclosed_amplified, epsilon_or_infinity
 from sfumato.accounting.sampled_gaussian import LARGEST_ORDER, sampled_gaussian_loss
 from sfumato.certified.enclosure import Enclosure, enclose, float_above, refine, upper
-from sfumato.errors import BadParameter, UnsupportedEvent, shown
+from sfumato.errors import BadParameter, UnsupportedEvent, quote_value
 from sfumato.exact import decimal_rational, probability
 
 
@@ -177,7 +177,9 @@ def _order(value: object) -> Fraction:
     order = decimal_rational(value, "order")
     if order > 1:
         return order
-    raise BadParameter(f"order = {shown(value)} is not above 1.", "Rényi orders are above 1.", "Give for example 2.")
+    raise BadParameter(
+        f"order = {quote_value(value)} is not above 1.", "Rényi orders are above 1.", "Give for example 2."
+    )
 
 
 def _pure(bound: Enclosure, order: Fraction) -> Enclosure:

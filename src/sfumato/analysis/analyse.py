@@ -18,7 +18,7 @@ from sfumato.analysis.used import Used, used_columns
 from sfumato.analysis.whole_days import whole_days
 from sfumato.analysis.windows import windowed
 from sfumato.analysis.written import folded, literal_rows
-from sfumato.errors import LoosenedPolicy, RawRows, UnitRevealed, UnsupportedSql, at
+from sfumato.errors import LoosenedPolicy, RawRows, UnitRevealed, UnsupportedSql, position_prefix
 from sfumato.language.characters import check_characters
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import RANK, Fold, Given, Item, Keep, Order, Read, Show, Take
@@ -246,7 +246,7 @@ def _check_unit(options: Options, table: Table, position: Position) -> None:
     wanted = options.privacy_unit_column
     if wanted is not None and (table.unit is None or fold(wanted) != fold(table.unit)):
         raise LoosenedPolicy(
-            f"{at(position)}the query names another privacy unit than the policy does for {table.name}.",
+            f"{position_prefix(position)}the query names another privacy unit than the policy does for {table.name}.",
             "Only the policy decides whom a table protects.",
             f"Leave privacy_unit_column out{f', or write {table.unit}' if table.unit else ''}.",
         )

@@ -12,7 +12,7 @@ from sfumato.analysis.coarser import summable
 from sfumato.analysis.keys import MOST_CELLS, Cells, cells_of, cells_together, computation
 from sfumato.analysis.lineage import Analysed, Owned, Visibility, is_owner
 from sfumato.analysis.private_query import Asked, Cell, Contribution, Group, Key
-from sfumato.errors import LoosenedPolicy, QueryTooLarge, UnitRevealed, UnsupportedSql, at
+from sfumato.errors import LoosenedPolicy, QueryTooLarge, UnitRevealed, UnsupportedSql, position_prefix
 from sfumato.language.facts import FARTHEST, STORED, Facts, Kind
 from sfumato.language.flow import Fold, Folded, Given, Item
 from sfumato.language.lowering import Scope, lower, narrowed
@@ -94,7 +94,7 @@ def _asked(measure: Measure, scope: Scope) -> Asked:
     people = [argument for argument in aggregate.arguments if argument.facts.kind is Kind.UNIT]
     if people and aggregate.function is not Aggregation.COUNT:
         raise UnitRevealed(
-            f"{at(measure.at)}{aggregate.function} would compute with the column that names people.",
+            f"{position_prefix(measure.at)}{aggregate.function} would compute with the column that names people.",
             "A column that names people can only be counted.",
             "Use COUNT(DISTINCT …) to count people.",
         )
@@ -206,7 +206,7 @@ def _own_facts(measure: Measure, aggregate: Aggregate[Scalar], rows: int) -> Fac
         return Facts(Type.INTEGER, Kind.INTEGER, False, Fraction(1), least, rows)
     if argument is None or argument.facts.kind is Kind.UNIT:
         raise UnitRevealed(
-            f"{at(measure.at)}{function} would compute with the column that names people.",
+            f"{position_prefix(measure.at)}{function} would compute with the column that names people.",
             "A column that names people can only be counted.",
             "Use COUNT.",
         )
@@ -215,7 +215,7 @@ def _own_facts(measure: Measure, aggregate: Aggregate[Scalar], rows: int) -> Fac
         return replace(known, nullable=True, type=measure.type)
     if function not in {Aggregation.SUM, Aggregation.AVG} or known.kind is not Kind.INTEGER:
         raise UnsupportedSql(
-            f"{at(measure.at)}{function} of one person's rows is not supported here.",
+            f"{position_prefix(measure.at)}{function} of one person's rows is not supported here.",
             "Inside one person, values are added exactly, on the grid of a column with a step.",
             "Use COUNT, SUM, AVG, MIN, MAX or QUANTILE_DISC of a column that has a step.",
         )
@@ -223,7 +223,7 @@ def _own_facts(measure: Measure, aggregate: Aggregate[Scalar], rows: int) -> Fac
     finer = _FINER if function is Aggregation.AVG else 1
     if max(-low, high) * finer * 2 >= FARTHEST:
         raise QueryTooLarge(
-            f"{at(measure.at)}one person's {function} could reach 2^125 steps.",
+            f"{position_prefix(measure.at)}one person's {function} could reach 2^125 steps.",
             "Sums are exact, in 128 bits.",
             "Declare bounds for the column, or narrow it with LEAST and GREATEST.",
         )

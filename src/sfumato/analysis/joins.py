@@ -10,7 +10,7 @@ from sfumato.analysis.keys import MOST_CELLS, Cells, computation
 from sfumato.analysis.lineage import Analysed, Owned, Visibility
 from sfumato.analysis.used import Used
 from sfumato.analysis.written import is_exact
-from sfumato.errors import QueryTooLarge, UnsafeJoin, UnsupportedSql, at
+from sfumato.errors import QueryTooLarge, UnsafeJoin, UnsupportedSql, position_prefix
 from sfumato.language.alike import check_alike
 from sfumato.language.characters import check_characters
 from sfumato.language.facts import Facts, Kind
@@ -59,7 +59,7 @@ def joined(join: Join, left: Analysed, right: Analysed, used: Used, public: Publ
             return _with_public(swapped, right, owned, left, used, public), None
         case (Owned(), Visibility.RELEASED) | (Visibility.RELEASED, Owned()):
             raise UnsupportedSql(
-                f"{at(join.at)}this joins people's rows with an aggregate of people's rows.",
+                f"{position_prefix(join.at)}this joins people's rows with an aggregate of people's rows.",
                 "The aggregate would be used without noise.",
                 "Ask for the aggregate first, and write the answer into the second query as numbers.",
             )
@@ -89,7 +89,8 @@ def _spelled_out(side: Analysed, position: Position, public: Public) -> Analysed
     rows = public.rows(side.flow, tuple(side.scope.values()), MOST_ROWS)
     if rows is None:
         raise QueryTooLarge(
-            f"{at(position)}the public table that is joined with the answer has more than {MOST_ROWS:,} rows.",
+            f"{position_prefix(position)}the public table that is joined with the answer has more than "
+            f"{MOST_ROWS:,} rows.",
             "It is written into the statement that works on the answer.",
             "Choose its rows in a subquery with WHERE, or join it with the private table before grouping.",
         )
@@ -210,7 +211,7 @@ def check_exact(flow: Flow, position: Position) -> None:
 def _inexact(measure: Folded, position: Position) -> UnsupportedSql:
     function = measure.aggregate.function.upper()
     return UnsupportedSql(
-        f"{at(position)}this joins people's rows with an inexact {function} of public numbers.",
+        f"{position_prefix(position)}this joins people's rows with an inexact {function} of public numbers.",
         "Floating-point numbers are added in no fixed order, so that such a value may differ from run to run.",
         "Ask for it first and write the number into the text, or use COUNT, MIN, MAX, or SUM and AVG of a column that "
         "has a step.",
@@ -246,7 +247,7 @@ def _of_one_person(
     (left, first), (right, second) = one, other
     if not (first.identity and second.identity):
         raise UnsafeJoin(
-            f"{at(join.at)}these tables have no person in common.",
+            f"{position_prefix(join.at)}these tables have no person in common.",
             'Where the unit is "rows", each row is a person of its own, who is in no other table.',
             "Ask about each table by itself, or declare the column that names the person as its unit.",
         )
@@ -307,7 +308,7 @@ def _is_looked_up(kind: JoinKind, equality: Scalar, left: Analysed, right: Analy
 def check_pairs(rows: int, before: int, position: Position) -> None:
     if rows > max(MOST_PAIRS, before):
         raise QueryTooLarge(
-            f"{at(position)}this join gives one person up to {rows:,} rows.",
+            f"{position_prefix(position)}this join gives one person up to {rows:,} rows.",
             f"More than {MOST_PAIRS:,} would let one person's rows decide how long the answer takes.",
             "Join on a column that is unique within a person, aggregate per person first, or choose rows with WHERE.",
         )
@@ -352,7 +353,7 @@ def _note(first: Owned, second: Owned) -> str:
 
 def _unowned(position: Position) -> UnsafeJoin:
     return UnsafeJoin(
-        f"{at(position)}this outer join keeps public rows that nobody's row met.",
+        f"{position_prefix(position)}this outer join keeps public rows that nobody's row met.",
         "Such a row has no owner: whether it is there depends on everybody at once.",
         "Write JOIN, or put the private table first; groups with public keys appear even where they are empty.",
     )

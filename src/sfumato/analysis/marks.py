@@ -12,7 +12,7 @@ from sfumato.analysis.lineage import Analysed, Owned, Visibility
 from sfumato.analysis.private_query import Cell
 from sfumato.analysis.used import Used
 from sfumato.analysis.windows import under_label
-from sfumato.errors import UnsafeJoin, UnsupportedSql, at
+from sfumato.errors import UnsafeJoin, UnsupportedSql, position_prefix
 from sfumato.language.characters import check_characters
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import FOUND, FOUND_FACTS, Kept, Marked
@@ -30,14 +30,14 @@ def marked(relation: Mark, left: Analysed, right: Analysed, used: Used, public: 
         return _by_own_rows(relation, (left, left.state), (right, right.state))
     if isinstance(right.state, Owned):
         raise UnsafeJoin(
-            f"{at(relation.at)}this looks for a row among the rows of people.",
+            f"{position_prefix(relation.at)}this looks for a row among the rows of people.",
             "Whether there is one depends on single people, and would be used without noise.",
             "Ask for the values that enough people have first, and write them into a list.",
         )
     if isinstance(left.state, Owned):
         if right.state is Visibility.RELEASED:
             raise UnsupportedSql(
-                f"{at(relation.at)}this compares people's rows with an aggregate of people's rows.",
+                f"{position_prefix(relation.at)}this compares people's rows with an aggregate of people's rows.",
                 "The aggregate would be used without noise.",
                 "Ask for the aggregate first, and write the answer into the second query as numbers.",
             )
@@ -63,7 +63,7 @@ def _by_own_rows(relation: Mark, one: tuple[Analysed, Owned], other: tuple[Analy
     said = bool({same, turned} & {replace(part, facts=same.facts) for part in written})
     if not (owned.identity and theirs.identity):
         raise UnsafeJoin(
-            f"{at(relation.at)}this looks for a row among the rows of other people.",
+            f"{position_prefix(relation.at)}this looks for a row among the rows of other people.",
             "Whether there is one depends on single people, and would be used without noise.",
             f"Compare the person too: {owned.names[-1]} = {theirs.names[0]}.",
         )

@@ -15,7 +15,7 @@ from sfumato.analysis.catalog import Catalog, Public
 from sfumato.analysis.groups import Tightening, release_point
 from sfumato.analysis.lineage import Analysed, Owned, is_owner
 from sfumato.analysis.private_query import Group
-from sfumato.errors import UnsafeJoin, at
+from sfumato.errors import UnsafeJoin, position_prefix
 from sfumato.language.characters import check_characters
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import Flow, Item, Keep, Pair, outputs
@@ -386,7 +386,7 @@ def _counted(met: Sequence[_Met], several: bool, times: int) -> Aggregate[Scalar
 
 def _refuse(position: Position, what: str) -> NoReturn:
     raise UnsafeJoin(
-        f"{at(position)}{what}",
+        f"{position_prefix(position)}{what}",
         "A row that several people made has no owner; only plain counts of such rows are known to be safe.",
         _WAY,
     )

@@ -6,7 +6,7 @@ Proof: proofs/lineage.md §9
 from sfumato.analysis.catalog import Public
 from sfumato.analysis.joins import together
 from sfumato.analysis.lineage import Analysed, Owned, Visibility
-from sfumato.errors import UnsafeJoin, at
+from sfumato.errors import UnsafeJoin, position_prefix
 from sfumato.language.facts import Kind, hull
 from sfumato.language.flow import Item, Show, Stacked
 from sfumato.language.numbers import on_one_grid
@@ -23,7 +23,7 @@ def stacked(relation: Stack, left: Analysed, right: Analysed, public: Public) ->
     owners = [side.state for side in (left, right) if isinstance(side.state, Owned)]
     if len(owners) == 1 or not all(owned.identity for owned in owners):
         raise UnsafeJoin(
-            f"{at(relation.at)}these rows do not belong to the same people.",
+            f"{position_prefix(relation.at)}these rows do not belong to the same people.",
             "A UNION of people's rows has to know whose each row is.",
             "Ask each part by itself, and put the answers together.",
         )
@@ -38,7 +38,7 @@ def stacked(relation: Stack, left: Analysed, right: Analysed, public: Public) ->
     if owners:
         if any((one.facts.kind is Kind.UNIT) != (other.facts.kind is Kind.UNIT) for one, other in pairs):
             raise UnsafeJoin(
-                f"{at(relation.at)}a column names people on one side only.",
+                f"{position_prefix(relation.at)}a column names people on one side only.",
                 "Below a UNION it would name some rows by their people and others by something else.",
                 "Select the column that names people at the same place on both sides, or on neither.",
             )

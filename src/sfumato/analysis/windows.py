@@ -10,7 +10,7 @@ from sfumato.analysis.groups import own_measure
 from sfumato.analysis.lineage import Analysed, Owned, Visibility, is_owner
 from sfumato.analysis.used import Used
 from sfumato.analysis.written import folded
-from sfumato.errors import UnsupportedSql, at
+from sfumato.errors import UnsupportedSql, position_prefix
 from sfumato.language.facts import FARTHEST, Facts, Kind
 from sfumato.language.flow import Around, Folded, Item, Overlaid, Positioned, Show, Windowed
 from sfumato.language.lowering import Scope, lower
@@ -46,7 +46,7 @@ def _inside_people(relation: Window, source: Analysed, owned: Owned) -> Analysed
     for value, over in zip(values, relation.values, strict=True):
         if not any(is_owner(part) for part in value.around.partition):
             raise UnsupportedSql(
-                f"{at(over.at)}this window looks at the rows of several people.",
+                f"{position_prefix(over.at)}this window looks at the rows of several people.",
                 "What it says of a row would be used without noise.",
                 f"Begin with PARTITION BY {owned.names[-1]}, or group the rows first.",
             )
@@ -66,7 +66,7 @@ def _own_value(value: Over, scope: Scope, rows: int) -> Positioned | Overlaid:
         return replace(made, folded=replace(made.folded, facts=replace(known, low=least)))
     if made.call.function in SHARES:
         raise UnsupportedSql(
-            f"{at(value.at)}{made.call.function} of one person's rows is not supported.",
+            f"{position_prefix(value.at)}{made.call.function} of one person's rows is not supported.",
             "It is on no grid, on which noise could be added.",
             "Use RANK and COUNT, which are whole numbers.",
         )
@@ -143,14 +143,14 @@ def _in_steps(value: Over, order: tuple[Scalar, ...]) -> WindowFrame:
     key = order[0].facts
     if key.kind is not Kind.INTEGER:
         raise UnsupportedSql(
-            f"{at(value.at)}this RANGE is not supported.",
+            f"{position_prefix(value.at)}this RANGE is not supported.",
             "Distances are exact, and its sort key is on no grid.",
             "Sort by ROUND of the number, or use ROWS.",
         )
     ends = [None if end is None else _whole_steps(end, key) for end in (frame.start, frame.end)]
     if max(-key.low, key.high) + max(abs(end) for end in ends if end is not None) >= FARTHEST:
         raise UnsupportedSql(
-            f"{at(value.at)}this RANGE is not supported.",
+            f"{position_prefix(value.at)}this RANGE is not supported.",
             "Its sort key reaches so far that 128 bits do not hold what its distances lead to.",
             "Narrow the key with LEAST and GREATEST, or use ROWS.",
         )

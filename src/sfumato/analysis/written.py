@@ -4,7 +4,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from sfumato.analysis.groups import lowered, picks_a_value
-from sfumato.errors import UnsupportedSql, at
+from sfumato.errors import UnsupportedSql, position_prefix
 from sfumato.language.facts import FARTHEST, Facts, Kind
 from sfumato.language.flow import Folded
 from sfumato.language.lowering import Scope, lower
@@ -83,7 +83,7 @@ def _facts(measure: Measure, aggregate: Aggregate[Scalar]) -> Facts:
         return replace(known, nullable=True, type=measure.type)
     if function is Aggregation.MODE:
         raise UnsupportedSql(
-            f"{at(measure.at)}{function} of public or noisy rows is not supported.",
+            f"{position_prefix(measure.at)}{function} of public or noisy rows is not supported.",
             "Where several values are equally common, engines choose differently.",
             "Group by the value, and order by the count.",
         )

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from sfumato.database import Database, open
 from sfumato.demo.clinic import DEPARTMENTS, PATIENTS, patients_seen, write_clinic
-from sfumato.errors import BadParameter, Refusal, Speaker, shown
+from sfumato.errors import BadParameter, Interface, Refusal, quote_value
 from sfumato.release.release import Release
 from sfumato.release.showing.reports import spending_text
 from sfumato.terminal.answers import draw_gauge, draw_release
@@ -110,7 +110,7 @@ def prepare(folder: Path, errors: Console, patients: int = PATIENTS) -> bool:
         return False
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BadParameter(
-            f"{shown(str(folder))} exists and is not the demo's.",
+            f"{quote_value(str(folder))} exists and is not the demo's.",
             "What is there may be yours, and is not touched.",
             "Name another folder: sfumato demo FOLDER.",
         )
@@ -129,7 +129,7 @@ def prepare(folder: Path, errors: Console, patients: int = PATIENTS) -> bool:
                 raise
         except OSError:
             raise BadParameter(
-                f"{shown(str(folder))} cannot be written.",
+                f"{quote_value(str(folder))} cannot be written.",
                 "The demo leaves a folder.",
                 "Name another: sfumato demo FOLDER.",
             ) from None
@@ -168,7 +168,7 @@ def _stop(
     except Refusal as refusal:
         say(console, f"Refused ({refusal.code}): {refusal.what}", "red", " " * _INDENT)
         say(console, f"why:  {refusal.why}", indent=" " * (_INDENT + 2))
-        say(console, f"next: {refusal.advice(Speaker.COMMAND)}", indent=" " * (_INDENT + 2))
+        say(console, f"next: {refusal.remedy_for(Interface.COMMAND)}", indent=" " * (_INDENT + 2))
         return
     if not draw_release(console, release, _INDENT, truth):
         console.print(Text(str(release)), soft_wrap=True)

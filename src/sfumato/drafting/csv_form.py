@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from sfumato.engines.duckdb.csv_records import Malformed, beginning
-from sfumato.errors import BadSource, shown
+from sfumato.errors import BadSource, quote_value
 from sfumato.policy.entry import Entry
 from sfumato.policy.forms import DELIMITERS, read_csv_form
 from sfumato.policy.policy import CsvForm
@@ -64,7 +64,8 @@ def _encoding(start: bytes) -> str | None:
 def _differ(key: str, found: Mapping[str, Path]) -> BadSource:
     (one, first), (other, second), *_ = found.items()
     return BadSource(
-        f"{shown(first.name)} and {shown(second.name)} are written differently: {key} {one!r}, and {other!r}.",
+        f"{quote_value(first.name)} and {quote_value(second.name)} are written differently: {key} {one!r}, and "
+        f"{other!r}.",
         "A policy says once how the CSV files of its source are written.",
         f"Write them alike, or draft a policy for each; if both are meant to be read alike, say --csv {key}=….",
     )

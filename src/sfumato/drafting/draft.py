@@ -11,7 +11,7 @@ from sfumato.drafting.literals import decimal_text, number_text, quoted_text, va
 from sfumato.drafting.naming import own_key, personal
 from sfumato.drafting.schema import Seen, SeenColumn, SeenTable
 from sfumato.drafting.units import ROWS, Unit, path_of, proposals, said_units, with_proposals
-from sfumato.errors import BadParameter, UnknownName, shown, suggestion
+from sfumato.errors import BadParameter, UnknownName, quote_value, suggestion
 from sfumato.policy.columns import read_column
 from sfumato.policy.entry import Entry
 from sfumato.policy.policy import PLAIN, ColumnType, CsvForm, fold
@@ -191,7 +191,7 @@ def with_bounds(column: DraftColumn, ends: Ends) -> DraftColumn:
     """Return the column with these bounds, which were typed; a decimal without a step gets one."""
     if column.type not in _BOUNDED:
         raise BadParameter(
-            f"The column {shown(column.name)} is of type {column.type}, and bounds would have no effect.",
+            f"The column {quote_value(column.name)} is of type {column.type}, and bounds would have no effect.",
             f"Bounds are for columns of type {', '.join(_BOUNDED)}.",
             "List its public keys with --values, or say its --type.",
         )
@@ -214,7 +214,7 @@ def with_format(column: DraftColumn, form: str) -> DraftColumn:
     """Return the column with the form of its dates, which was typed."""
     if column.type not in DATED:
         raise BadParameter(
-            f"The column {shown(column.name)} is of type {column.type}, and a format would have no effect.",
+            f"The column {quote_value(column.name)} is of type {column.type}, and a format would have no effect.",
             "A format says how dates and timestamps are written.",
             f"Say its type, too: --type {column.name}=date.",
         )
@@ -357,7 +357,7 @@ def public_keys(seen: Seen, values: tuple[str, ...], public: Iterable[str]) -> s
         return None
     if fold(table.name) not in map(fold, public):
         raise BadParameter(
-            f"--values {shown(values[0])} takes its keys from {table.name}, which is not public.",
+            f"--values {quote_value(values[0])} takes its keys from {table.name}, which is not public.",
             "Keys taken from a private table would name the people in it.",
             f"List the keys, or add --public {table.name} if it is about nobody.",
         )
@@ -378,7 +378,7 @@ def _type(word: str) -> ColumnType:
     if word in set(ColumnType):
         return ColumnType(word)
     raise BadParameter(
-        f"The type {shown(word)} does not exist.",
+        f"The type {quote_value(word)} does not exist.",
         f"A column is one of: {', '.join(ColumnType)}.",
         f"{suggestion(word, ColumnType)}Write --type COLUMN=TYPE.",
     )
@@ -407,7 +407,7 @@ def _check_names(seen: Seen, wishes: Wishes) -> None:
 def _unknown(what: str, name: str, known: Iterable[str]) -> UnknownName:
     listed = list(dict.fromkeys(known))
     return UnknownName(
-        f"There is no {what} {shown(name)} in the data.",
+        f"There is no {what} {quote_value(name)} in the data.",
         "Only the names of the source can be declared.",
         f"{suggestion(name, listed)}There are: {', '.join(listed[:20])}{', …' if len(listed) > 20 else ''}.",
     )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sfumato.drafting.draft import Draft
 from sfumato.drafting.writing import check_draft, policy_text
-from sfumato.errors import BadParameter, shown
+from sfumato.errors import BadParameter, quote_value
 from sfumato.policy.locations import FILES
 
 
@@ -25,18 +25,20 @@ def check_output(data: Path, output: Path) -> None:
     """Refuse a place for the policy, before anything is asked or read."""
     if output.exists():
         raise BadParameter(
-            f"{shown(str(output))} exists.",
+            f"{quote_value(str(output))} exists.",
             "A policy is a promise that somebody wrote; it is never overwritten.",
             "Name another file with --output, or move that one away.",
         )
     folder = output.absolute().parent
     if not folder.is_dir():
         raise BadParameter(
-            f"{shown(str(output))} lies in a folder that does not exist.", "It is written there.", "Create the folder."
+            f"{quote_value(str(output))} lies in a folder that does not exist.",
+            "It is written there.",
+            "Create the folder.",
         )
     if data.is_dir() and folder.resolve().is_relative_to(data.resolve()):
         raise BadParameter(
-            f"{shown(str(output))} would lie inside the data.",
+            f"{quote_value(str(output))} would lie inside the data.",
             "The ledger and its secrets lie beside the policy, and do not belong among the data.",
             "Write the policy outside of that folder, with --output.",
         )
@@ -56,7 +58,9 @@ def write_policy(draft: Draft, data: Path, output: Path, *, keep: bool = False) 
             stream.write(policy_text(draft, name, source))
     except OSError:
         raise BadParameter(
-            f"{shown(str(output))} cannot be written.", "The folder may not be written to.", "Choose another --output."
+            f"{quote_value(str(output))} cannot be written.",
+            "The folder may not be written to.",
+            "Choose another --output.",
         ) from None
     if keep:
         check_draft(draft, name, source)

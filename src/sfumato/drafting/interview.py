@@ -26,7 +26,7 @@ from sfumato.drafting.draft import (
 from sfumato.drafting.literals import ends_text, number_text
 from sfumato.drafting.schema import Seen, SeenTable
 from sfumato.drafting.units import Unit, path_of, proposals, read_unit, said_units, with_proposals
-from sfumato.errors import BadParameter, Refusal, shown
+from sfumato.errors import BadParameter, Refusal, quote_value
 from sfumato.policy.policy import ColumnType, fold
 
 Answer = TypeVar("Answer")
@@ -117,7 +117,7 @@ def _whom(table: DraftTable, known: SeenTable, seen: Seen, units: dict[str, Unit
         return replace(table, public=True)
     if fold(typed) in {"y", "yes", "n", "no", "p"}:
         raise BadParameter(
-            f"{shown(typed)} is no unit.",
+            f"{quote_value(typed)} is no unit.",
             "What is public is exact and free for everybody.",
             f"Write the whole word {PUBLIC} if the table is about nobody; Enter alone takes what is in brackets.",
         )
@@ -137,7 +137,7 @@ def _check_path(words: str, known: SeenTable, seen: Seen, units: dict[str, Unit]
     unit = units.get(table.name) if table is not None else None
     if not whole or unit is None or fold(unit.words) != fold(column):
         raise BadParameter(
-            f"{shown(words)} leads to nobody.",
+            f"{quote_value(words)} leads to nobody.",
             "A path is TABLE.COLUMN via HERE = THERE, where TABLE.COLUMN is the unit of another table.",
             "Check the four names, or press Enter and come back to it in the file.",
         )
@@ -221,24 +221,28 @@ def _seen(seen: Seen, table: DraftTable) -> SeenTable:
 def _count(typed: str) -> int:
     if typed.isascii() and typed.isdigit() and 0 < int(typed[:12]) <= 10**9:
         return int(typed)
-    raise BadParameter(f"{shown(typed)} is no number of rows.", "It is a whole number from 1.", "Write for example 20.")
+    raise BadParameter(
+        f"{quote_value(typed)} is no number of rows.", "It is a whole number from 1.", "Write for example 20."
+    )
 
 
 def _type(typed: str) -> ColumnType:
     if fold(typed) in set(ColumnType):
         return ColumnType(fold(typed))
-    raise BadParameter(f"There is no type {shown(typed)}.", "It is one of the six.", "Write for example integer.")
+    raise BadParameter(f"There is no type {quote_value(typed)}.", "It is one of the six.", "Write for example integer.")
 
 
 def _positive(typed: str, name: str) -> str:
     text = number_text(typed, name)
     if Fraction(text.strip('"')) > 0:
         return text
-    raise BadParameter(f"The {name} is {shown(typed)}.", "It is above zero.", "Write for example 1.")
+    raise BadParameter(f"The {name} is {quote_value(typed)}.", "It is above zero.", "Write for example 1.")
 
 
 def _delta(typed: str) -> str:
     text = number_text(typed, "delta")
     if 0 <= Fraction(text.strip('"')) < 1:
         return text
-    raise BadParameter(f"The delta is {shown(typed)}.", "It is a probability, below 1.", "Write for example 1e-6.")
+    raise BadParameter(
+        f"The delta is {quote_value(typed)}.", "It is a probability, below 1.", "Write for example 1e-6."
+    )

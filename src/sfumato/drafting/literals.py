@@ -5,7 +5,7 @@ import re
 from datetime import date, datetime
 from fractions import Fraction
 
-from sfumato.errors import BadParameter, Refusal, shown
+from sfumato.errors import BadParameter, Refusal, quote_value
 from sfumato.exact import decimal_rational
 from sfumato.policy.policy import ColumnType
 
@@ -42,7 +42,7 @@ def number_text(typed: str, what: str) -> str:
         decimal_rational(text, what)
     except Refusal:
         raise BadParameter(
-            f"The {what} is {shown(typed)}.", "It is an exact number.", "Write a decimal such as 0.5 or 1e-6."
+            f"The {what} is {quote_value(typed)}.", "It is an exact number.", "Write a decimal such as 0.5 or 1e-6."
         ) from None
     if _DECIMAL.fullmatch(text):
         return text
@@ -60,7 +60,9 @@ def value_text(typed: str, kind: ColumnType, what: str) -> str:
         return quoted_text(text)
     if _reads_as(text, kind):
         return text
-    raise BadParameter(f"The {what} hold {shown(typed)}.", f"The column is of type {kind}.", f"Write {_FORMS[kind]}.")
+    raise BadParameter(
+        f"The {what} hold {quote_value(typed)}.", f"The column is of type {kind}.", f"Write {_FORMS[kind]}."
+    )
 
 
 def ends_text(typed: str) -> tuple[str, str]:
@@ -73,7 +75,7 @@ def ends_text(typed: str) -> tuple[str, str]:
     if len(ends) == 2 and all(ends):
         return ends[0], ends[1]
     raise BadParameter(
-        f"{shown(typed)} is no range.",
+        f"{quote_value(typed)} is no range.",
         "Bounds are two values.",
         "Write LOW:HIGH, for example 0:120; times as LOW..HIGH.",
     )

@@ -5,7 +5,7 @@ from dataclasses import fields
 
 from sfumato.drafting.draft import Wishes
 from sfumato.drafting.literals import ends_text
-from sfumato.errors import BadParameter, shown
+from sfumato.errors import BadParameter, quote_value
 from sfumato.policy.forms import CSV_KEYS
 
 MOST_ROWS = 1_000_000_000
@@ -19,7 +19,7 @@ def pairs(options: Iterable[str], name: str) -> dict[str, str]:
         key, equals, value = option.partition("=")
         if not (equals and key.strip() and value.strip()):
             raise BadParameter(
-                f"{name} {shown(option)} names no column and value.",
+                f"{name} {quote_value(option)} names no column and value.",
                 "What is said of a column is written COLUMN=VALUE.",
                 f"Write for example {_EXAMPLES[name]}.",
             )
@@ -34,7 +34,7 @@ def rows_per_unit(options: Iterable[str]) -> dict[str, int]:
         table, _, number = option.rpartition("=")
         if not (number.isascii() and number.isdigit() and 1 <= int(number[:12]) <= MOST_ROWS):
             raise BadParameter(
-                f"--rows-per-unit {shown(option)} names no number of rows.",
+                f"--rows-per-unit {quote_value(option)} names no number of rows.",
                 "It is a whole number from 1, for every table or for one.",
                 "Write for example --rows-per-unit 20 or --rows-per-unit visits=20.",
             )
@@ -66,7 +66,7 @@ def csv_wishes(options: Iterable[str]) -> dict[str, object]:
         key, equals, value = option.partition("=")
         if not equals or key.strip() not in CSV_KEYS or not value:
             raise BadParameter(
-                f"--csv {shown(option)} says nothing of a CSV file.",
+                f"--csv {quote_value(option)} says nothing of a CSV file.",
                 f"It is KEY=VALUE, with one of the keys {', '.join(CSV_KEYS)}.",
                 "Write for example --csv delimiter=; or --csv null=NA.",
             )

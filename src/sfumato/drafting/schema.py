@@ -23,7 +23,7 @@ from sfumato.engines.duckdb.sqlite_file import SqliteFile, SqliteTable, begins_a
 from sfumato.engines.duckdb.streamed import StreamedSource
 from sfumato.engines.engine import Limits
 from sfumato.engines.sql.column import TYPES, Kind, Stored
-from sfumato.errors import BadParameter, BadPolicy, BadSource, shown
+from sfumato.errors import BadParameter, BadPolicy, BadSource, quote_value
 from sfumato.policy.entry import Entry, check_name
 from sfumato.policy.policy import PLAIN, ColumnType, CsvForm, Location, fold
 from sfumato.policy.reading import read_policy
@@ -176,7 +176,7 @@ def _scheme(place: Path, typed: Path) -> str:
         found = [scheme for scheme in _KINDS if _stems(place, ENDINGS[scheme])]
     else:
         raise BadSource(
-            f"There is no file or folder {shown(str(typed))}.", "A policy is about data.", "Check the path."
+            f"There is no file or folder {quote_value(str(typed))}.", "A policy is about data.", "Check the path."
         )
     if not found:
         raise _excel(typed) if place.suffix.lower() in _WORKBOOKS else _nothing(typed)
@@ -248,7 +248,7 @@ def _primary_keys(connection: Connection) -> dict[str, str]:
 
 def _nothing(typed: Path) -> BadSource:
     return BadSource(
-        f"There is no table in {shown(str(typed))}.",
+        f"There is no table in {quote_value(str(typed))}.",
         "A table is a Parquet or CSV file, a folder of such files, or a table of a DuckDB or SQLite file.",
         "Name a file that ends in .parquet, .csv, .tsv (also .gz or .zst) or .duckdb, a SQLite file, or a folder that "
         "holds some.",
@@ -262,7 +262,7 @@ def _workbooks(place: Path) -> tuple[str, ...]:
 
 def _excel(typed: Path) -> BadSource:
     return BadSource(
-        f"{shown(str(typed))} is a workbook.",
+        f"{quote_value(str(typed))} is a workbook.",
         "A workbook has sheets, formulas and formats; what one cell means can depend on others.",
         'Save each sheet as "CSV UTF-8" under the name of its table, and name that file or its folder.',
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 import yaml
 
 from sfumato.drafting.draft import Wishes
-from sfumato.errors import BadParameter, shown
+from sfumato.errors import BadParameter, quote_value
 
 _LARGEST = 2**20
 _SETTINGS = frozenset(
@@ -67,7 +67,7 @@ def _parsed(file: Path) -> Tree:
     if isinstance(tree, Mapping) and any(True for _ in _tables(tree)):
         return tree
     raise BadParameter(
-        f"{shown(str(file))} is not SmartNoise metadata.",
+        f"{quote_value(str(file))} is not SmartNoise metadata.",
         "It is a YAML file of a collection, its schemas, their tables and their columns.",
         "Check the path and the file.",
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from sfumato.drafting.naming import is_bare_key, links, own_key
 from sfumato.drafting.schema import Seen, SeenTable
-from sfumato.errors import BadParameter, UnknownName, shown, suggestion
+from sfumato.errors import BadParameter, UnknownName, quote_value, suggestion
 from sfumato.policy.policy import fold
 
 ROWS = "rows"
@@ -115,7 +115,7 @@ def _read(seen: Seen, option: str) -> tuple[SeenTable | None, str]:
         return table, read_unit(table, after).words
     if _is_path(words):
         raise BadParameter(
-            f"--unit {shown(option)} does not say whose unit it is.",
+            f"--unit {quote_value(option)} does not say whose unit it is.",
             "A path leads from one table to the one that names the person.",
             f'Write the table first: --unit "TABLE={words}".',
         )
@@ -135,7 +135,7 @@ def _everywhere(seen: Seen, words: str) -> dict[str, Unit]:
     if len(having) > 1 and is_bare_key(words):
         names = ", ".join(table.name for table in having)
         raise BadParameter(
-            f"--unit {shown(words)} is a column of several tables: {names}.",
+            f"--unit {quote_value(words)} is a column of several tables: {names}.",
             "A column of such a name numbers the rows of its own table, so it does not name the same person in each.",
             f"Say in which table it names the person: --unit {having[0].name}.{words}. Say it of each table.",
         )
@@ -148,7 +148,7 @@ def _table(seen: Seen, name: str, option: str) -> SeenTable:
         return found
     known = [table.name for table in seen.tables]
     raise UnknownName(
-        f"--unit {shown(option)}: there is no table {shown(name)} in the data.",
+        f"--unit {quote_value(option)}: there is no table {quote_value(name)} in the data.",
         f"A unit is written {_FORMS}.",
         f"{suggestion(name, known)}There are: {', '.join(known[:20])}.",
     )
@@ -164,11 +164,13 @@ def _column(table: SeenTable, name: str) -> str:
 def _unknown(name: str, known: Iterable[str], where: str = "") -> UnknownName:
     listed = list(dict.fromkeys(known))
     return UnknownName(
-        f"There is no column {shown(name)} in the data{where}.",
+        f"There is no column {quote_value(name)} in the data{where}.",
         "Only the names of the source can be declared.",
         f"{suggestion(name, listed)}There are: {', '.join(listed[:20])}{', …' if len(listed) > 20 else ''}.",
     )
 
 
 def _without_effect(option: str, why: str) -> BadParameter:
-    return BadParameter(f"--unit {shown(option)} would have no effect.", why, "Remove it, or what stands against it.")
+    return BadParameter(
+        f"--unit {quote_value(option)} would have no effect.", why, "Remove it, or what stands against it."
+    )

@@ -10,7 +10,7 @@ from sfumato.analysis.catalog import Catalog, Public
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.engines.inspection import Inspected
-from sfumato.errors import BadParameter, Refusal, shown
+from sfumato.errors import BadParameter, Refusal, quote_value
 from sfumato.language.flow import Show
 from sfumato.planning.plan import Plan
 from sfumato.policy.policy import Policy
@@ -31,7 +31,7 @@ def told(progress: Progress | None) -> Progress:
         return _silent
     if not callable(progress):
         raise BadParameter(
-            f"progress = {shown(progress)} cannot be told anything.",
+            f"progress = {quote_value(progress)} cannot be told anything.",
             "It is called with the phase and the table.",
             "Give a function of two texts, such as print, or leave it out.",
         )
@@ -41,7 +41,7 @@ def told(progress: Progress | None) -> Progress:
         return progress
     except TypeError:
         raise BadParameter(
-            f"progress = {shown(progress)} does not take two arguments.",
+            f"progress = {quote_value(progress)} does not take two arguments.",
             "It is called with the phase and the table.",
             "Give a function of two texts, such as print, or leave it out.",
         ) from None

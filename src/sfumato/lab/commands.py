@@ -5,7 +5,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-from sfumato.errors import BadParameter, shown
+from sfumato.errors import BadParameter, quote_value
 from sfumato.lab.attacks import (
     averaging,
     biased,
@@ -103,7 +103,7 @@ def _drawing(plot: Path | None) -> Callable[[str, object], str]:
         return lambda picture, found: ""
     if plot.suffix not in FORMATS:
         raise BadParameter(
-            f"{shown(plot.name)} names no kind of picture.",
+            f"{quote_value(plot.name)} names no kind of picture.",
             "The kind is read from the end of the name.",
             f"End it in one of {', '.join(sorted(FORMATS))}.",
         )
@@ -118,7 +118,7 @@ def _drawing(plot: Path | None) -> Callable[[str, object], str]:
             getattr(charts, picture)(found).save(plot)
         except OSError:
             raise BadParameter(
-                f"The plot could not be written to {shown(str(plot))}.",
+                f"The plot could not be written to {quote_value(str(plot))}.",
                 "The folder is missing, or may not be written to.",
                 "Name a file in a folder of yours.",
             ) from None

@@ -6,7 +6,7 @@ those of integers on a grid are ours (`curves`).
 
 from collections.abc import Iterable
 
-from sfumato.errors import UnsupportedSql, at
+from sfumato.errors import UnsupportedSql, position_prefix
 from sfumato.language.facts import Kind
 from sfumato.language.scalar import Operator, Scalar, walk
 from sfumato.query.expression import NOWHERE, Position
@@ -18,7 +18,7 @@ def check_alike(scalars: Iterable[Scalar], position: Position = NOWHERE) -> None
     """Refuse to compute from people's values what engines compute each in its own way."""
     if any(part.operator in _OWN and part.facts.kind is Kind.REAL for scalar in scalars for part in walk(scalar)):
         raise UnsupportedSql(
-            f"{at(position)}EXP, LN, LOG or POWER of these values is not supported.",
+            f"{position_prefix(position)}EXP, LN, LOG or POWER of these values is not supported.",
             "What is measured has to be exact, so that it is computed of values with a `step`, and up to about 10^23.",
             "Declare a step for the column; for EXP and POWER narrow the value, as in EXP(LEAST(x, 50)).",
         )

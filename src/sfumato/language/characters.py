@@ -6,7 +6,7 @@ pairs, and each of them is looked at again: then characters are counted, from th
 
 from collections.abc import Iterable
 
-from sfumato.errors import QueryTooLarge, at
+from sfumato.errors import QueryTooLarge, position_prefix
 from sfumato.language.alike import check_alike
 from sfumato.language.facts import Kind
 from sfumato.language.flow import Flow, Pair, nodes
@@ -27,7 +27,7 @@ def check_characters(flow: Flow, rows: int, scalars: Iterable[Scalar], position:
     total = rows * sum(_characters(scalar) for scalar in scalars)
     if total > MOST_CHARACTERS and any(isinstance(node, Pair) for node in nodes(flow)):
         raise QueryTooLarge(
-            f"{at(position)}this looks at up to {total:,} characters of one person's joined rows.",
+            f"{position_prefix(position)}this looks at up to {total:,} characters of one person's joined rows.",
             f"More than {MOST_CHARACTERS:,} would let one person's texts decide how long the answer takes.",
             "Cut the texts with LEFT before the join, or join on a column that is unique within a person.",
         )

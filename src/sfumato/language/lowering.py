@@ -7,7 +7,7 @@ facts, in whatever order an engine computes the parts.  Proof: proofs/total_scal
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
-from sfumato.errors import UnitRevealed, at
+from sfumato.errors import UnitRevealed, position_prefix
 from sfumato.language.facts import Kind
 from sfumato.language.lower_casts import lower_cast
 from sfumato.language.lower_logic import LOGIC, chosen
@@ -96,7 +96,7 @@ def _lower_within(value: Expression, scope: Scope, limits: Restrictions) -> Scal
 
 def _compared(call: Call) -> UnitRevealed:
     return UnitRevealed(
-        f"{at(call.at)}this compares the names of people.",
+        f"{position_prefix(call.at)}this compares the names of people.",
         "Whether they are different people may only decide which rows of a join are counted.",
         "Write `<>` between them, by itself, in the condition of a join of two tables by equal columns, and COUNT(*).",
     )
@@ -105,7 +105,7 @@ def _compared(call: Call) -> UnitRevealed:
 def _revealed(expression: Expression) -> UnitRevealed:
     absent = isinstance(expression, Call) and expression.function is Function.IS_NULL
     return UnitRevealed(
-        f"{at(expression.at)}this computes with the column that names people.",
+        f"{position_prefix(expression.at)}this computes with the column that names people.",
         "What is computed from a name can show whose row it is.",
         "To find rows without a partner, count the partner's rows in a subquery, SELECT …, COUNT(*) AS found FROM … "
         "GROUP BY …, and test found IS NULL."

@@ -14,7 +14,7 @@ from sfumato.accounting.event import Event
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.private_query import Key
 from sfumato.database import Database
-from sfumato.errors import BadParameter, UnsupportedSql, shown
+from sfumato.errors import BadParameter, UnsupportedSql, quote_value
 from sfumato.language.facts import Kind
 from sfumato.learn.arrays import read_matrix, rows_of
 from sfumato.learn.calibration import Calibrated, Stage, calibrated
@@ -278,7 +278,7 @@ class Model:
         for name, value in params.items():
             if name not in self._names():
                 raise BadParameter(
-                    f"{type(self).__name__} has no parameter {shown(name)}.",
+                    f"{type(self).__name__} has no parameter {quote_value(name)}.",
                     f"It has: {', '.join(self._names())}.",
                     "Give one of these.",
                 )
@@ -304,7 +304,7 @@ class Model:
         return tags
 
     def __repr__(self) -> str:
-        given = (f"{name}={shown(value)}" for name, value in self.get_params().items() if value is not None)
+        given = (f"{name}={quote_value(value)}" for name, value in self.get_params().items() if value is not None)
         return f"{type(self).__name__}({', '.join(given)})"
 
 

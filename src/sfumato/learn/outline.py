@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.accounting.event import Neighbours, as_neighbours
-from sfumato.errors import BadParameter, shown
+from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import decimal_rational, integer
 
 Floats = npt.NDArray[np.float64]
@@ -130,7 +130,9 @@ def read_people(rows_per_person: object) -> int:
     if found <= 1 << 20:
         return found
     raise BadParameter(
-        f"rows_per_person = {shown(found)} is more than 2^20.", "Sums are exact in 64 bits.", "Give a smaller number."
+        f"rows_per_person = {quote_value(found)} is more than 2^20.",
+        "Sums are exact in 64 bits.",
+        "Give a smaller number.",
     )
 
 
@@ -139,13 +141,13 @@ def read_loss(epsilon: object, delta: object) -> tuple[Fraction, Fraction]:
     price, failure = decimal_rational(epsilon, "epsilon"), decimal_rational(delta, "delta")
     if not 0 < price <= 100:
         raise BadParameter(
-            f"epsilon = {shown(epsilon)} is not between 0 and 100.",
+            f"epsilon = {quote_value(epsilon)} is not between 0 and 100.",
             "It is the most that the whole fit may cost.",
             "Give epsilon='1', say.",
         )
     if not 0 < failure < 1:
         raise BadParameter(
-            f"delta = {shown(delta)} is not between 0 and 1.",
+            f"delta = {quote_value(delta)} is not between 0 and 1.",
             "The noise of every model is Gaussian, and has no guarantee at delta = 0.",
             "Give delta='1e-6', say: well below one over the number of people.",
         )

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
-from sfumato.errors import BadParameter, PolicyWeakened, shown
+from sfumato.errors import BadParameter, PolicyWeakened, quote_value
 from sfumato.ledger.damage import damaged
 from sfumato.ledger.history import HISTORY_PAGE, page_of
 from sfumato.ledger.ledger import Budget, Entry, Ledger, Verified
@@ -54,7 +54,7 @@ class Accounts:
             sequence, _, head = receipt.partition(":")
             if not (sequence.isascii() and sequence.isdigit() and len(sequence) < 18 and is_digest(head)):
                 raise BadParameter(
-                    f"{shown(receipt)} is no receipt.",
+                    f"{quote_value(receipt)} is no receipt.",
                     "Of a receipt, the place in the ledger and its head are compared.",
                     "Write SEQUENCE:HEAD, as the receipt has them: the head has 64 digits.",
                 )

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.errors import BadParameter, Refusal, shown
+from sfumato.errors import BadParameter, Refusal, quote_value
 from sfumato.local.tally import Tally, another_oracle
 
 MOST_OCTETS = 1 << 24
@@ -42,7 +42,7 @@ class Collector:
     def __init__(self, mechanism: Counting) -> None:
         if not all(hasattr(mechanism, name) for name in ("checked", "decode", "tally")):
             raise BadParameter(
-                f"{shown(mechanism)} cannot be collected.", "It has no tally.", "Give an oracle or a sketch."
+                f"{quote_value(mechanism)} cannot be collected.", "It has no tally.", "Give an oracle or a sketch."
             )
         self.mechanism = mechanism
         self._lock = Lock()
@@ -59,7 +59,7 @@ class Collector:
             message = Path(path).read_bytes()
         except (OSError, TypeError, ValueError):  # missing, no path at all, or one with a zero octet
             raise BadParameter(
-                f"The file {shown(str(path))} cannot be read.",
+                f"The file {quote_value(str(path))} cannot be read.",
                 "It is missing, or not yours.",
                 "Name a file of reports.",
             ) from None

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from sfumato.errors import BadParameter, shown
+from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import integer
 from sfumato.local.survey import run
 from sfumato.terminal.exports import check_plot, write_plot
@@ -15,7 +15,7 @@ def survey(people: int, epsilon: str, plot: Path | None) -> str:
     count = integer(people, "people", 1)
     if not _LEAST <= count <= _MOST:
         raise BadParameter(
-            f"people = {shown(count)} is out of reach.",
+            f"people = {quote_value(count)} is out of reach.",
             f"From fewer than {_LEAST:,} nothing can be learned, and more than {_MOST:,} take long to make up.",
             f"Give {_LEAST} to {_MOST} people.",
         )

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.accounting.event import Event, Repeated
-from sfumato.errors import BadParameter, shown
+from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import integer
 from sfumato.local.reading import array_of
 from sfumato.randomness.source import Source
@@ -36,7 +36,9 @@ class Memo:
     def __init__(self, mechanism: Reporting, epochs: int) -> None:
         if not hasattr(mechanism, "release") or not hasattr(mechanism, "event"):
             raise BadParameter(
-                f"{shown(mechanism)} is not a mechanism.", "It releases no reports.", "Give for example an oracle."
+                f"{quote_value(mechanism)} is not a mechanism.",
+                "It releases no reports.",
+                "Give for example an oracle.",
             )
         self.mechanism = mechanism
         self.epochs = integer(epochs, "epochs", 1)
@@ -52,7 +54,7 @@ class Memo:
         now = integer(epoch, "epoch", 0)
         if now >= self.epochs:
             raise BadParameter(
-                f"epoch = {shown(now)} is not one of the {self.epochs} that were paid for.",
+                f"epoch = {quote_value(now)} is not one of the {self.epochs} that were paid for.",
                 "Each epoch costs one report.",
                 f"Give an epoch from 0 to {self.epochs - 1}, or make a memo of more epochs.",
             )

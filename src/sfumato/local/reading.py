@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.errors import BadParameter, shown
+from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import integer, positive_rational
 from sfumato.mechanisms.columns import integer_column
 from sfumato.randomness.source import Source, system_source
@@ -31,7 +31,7 @@ def read_epsilon(mechanism: Any) -> None:
     epsilon = positive_rational(mechanism.epsilon, "epsilon")
     if not LEAST_EPSILON <= epsilon <= LARGEST_EPSILON:
         raise BadParameter(
-            f"epsilon = {shown(epsilon)} is out of reach.",
+            f"epsilon = {quote_value(epsilon)} is out of reach.",
             f"Local reports are built for epsilon from 1e-9 to {LARGEST_EPSILON}.",
             "Choose an epsilon in that range; 1 to 4 is usual.",
         )
@@ -43,7 +43,7 @@ def read_integer(mechanism: Any, name: str, least: int, most: int) -> None:
     number = integer(getattr(mechanism, name), name, least)
     if number > most:
         raise BadParameter(
-            f"{name} = {shown(number)} is more than {most}.",
+            f"{name} = {quote_value(number)} is more than {most}.",
             "Larger tables are not computed.",
             f"Give {name} from {least} to {most}.",
         )

@@ -8,7 +8,7 @@ import numpy as np
 
 from sfumato.accounting.event import Neighbours, Pure
 from sfumato.certified.binary import Between, exp_fraction
-from sfumato.errors import BadParameter, shown
+from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import integer
 from sfumato.local.hashing import places
 from sfumato.local.oracle import Coded, Wired
@@ -235,7 +235,9 @@ class HadamardSketch(SketchFrame, Coded):
         _read(self)
         if self.width & (self.width - 1):
             raise BadParameter(
-                f"width = {shown(self.width)} is not a power of two.", "A Hadamard matrix is needed.", "Give 2, 4, 8, …"
+                f"width = {quote_value(self.width)} is not a power of two.",
+                "A Hadamard matrix is needed.",
+                "Give 2, 4, 8, …",
             )
 
     @property

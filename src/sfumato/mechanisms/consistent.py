@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sfumato.accounting.event import Neighbours, Pure
-from sfumato.errors import ImperfectSource, shown
+from sfumato.errors import ImperfectSource, quote_value
 from sfumato.exact import integer, probability
 from sfumato.mechanisms.parameters import read_parameters
 from sfumato.randomness.adversary import biased
@@ -50,8 +50,8 @@ class ConsistentAnswer:
         """Return one private number. A source for single use is closed by it."""
         if declared_gamma(source) > self.gamma:
             raise ImperfectSource(
-                f"The random source {source.name} is declared with gamma = {shown(declared_gamma(source))}.",
-                f"This answer is private for sources up to gamma = {shown(self.gamma)} only.",
+                f"The random source {source.name} is declared with gamma = {quote_value(declared_gamma(source))}.",
+                f"This answer is private for sources up to gamma = {quote_value(self.gamma)} only.",
                 "Nothing was released. Make the mechanism with the gamma of the source, or use a better source.",
             )
         noise = self.noise

@@ -5,7 +5,7 @@ from dataclasses import fields
 from typing import Any
 
 from sfumato.accounting.event import as_neighbours
-from sfumato.errors import BadParameter, shown
+from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import integer, positive_rational, probability
 
 
@@ -17,7 +17,7 @@ def _is_monotone(value: object, name: str) -> bool:
     if isinstance(value, bool):
         return value
     raise BadParameter(
-        f"{name} = {shown(value)} is not a yes or no.",
+        f"{name} = {quote_value(value)} is not a yes or no.",
         "It claims that one unit moves all scores up or all of them down, which halves the noise.",
         f"Write {name}=True only if that is proved; otherwise leave it out.",
     )

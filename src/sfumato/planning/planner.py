@@ -8,7 +8,7 @@ from sfumato.accounting.filter import Filter
 from sfumato.accounting.loss import PrivacyLoss, delta_or_zero, round_down, round_up
 from sfumato.analysis.keys import MOST_CELLS
 from sfumato.analysis.private_query import Group, PrivateQuery
-from sfumato.errors import BadParameter, KeysNeedDelta, LoosenedPolicy, Setting, UnreachableMargin, shown
+from sfumato.errors import BadParameter, KeysNeedDelta, LoosenedPolicy, Setting, UnreachableMargin, quote_value
 from sfumato.exact import positive, typed_rational, typed_share
 from sfumato.language.flow import Show
 from sfumato.language.scalar import address
@@ -191,7 +191,7 @@ def _delta(delta: object, options: Options, budget: Budget) -> Fraction:
     least = min(given, default=budget.query_delta)
     if max(given, default=least) > budget.query_delta:
         raise LoosenedPolicy(
-            f"delta = {shown(max(given))} is more than the policy allows a query.",
+            f"delta = {quote_value(max(given))} is more than the policy allows a query.",
             f"Its query_delta is {round_up(budget.query_delta)}, and a query may only ask for less.",
             ("Leave ", Setting("delta"), f" out, or give {round_down(budget.query_delta)} at most."),
         )
@@ -201,11 +201,11 @@ def _delta(delta: object, options: Options, budget: Budget) -> Fraction:
 def _targets(within: object) -> tuple[tuple[str, Fraction], ...]:
     if not isinstance(within, Mapping) or not within or not all(isinstance(name, str) for name in within):
         raise BadParameter(
-            f"within = {shown(within)} names no margins.",
+            f"within = {quote_value(within)} names no margins.",
             "It gives columns of the answer the margin that each should have.",
             ("Write for example ", Setting("within", "n=25"), "."),
         )
     return tuple(
-        (name, positive(typed_rational(margin, f"within[{shown(name)}]"), f"within[{shown(name)}]"))
+        (name, positive(typed_rational(margin, f"within[{quote_value(name)}]"), f"within[{quote_value(name)}]"))
         for name, margin in sorted(within.items())
     )

@@ -8,7 +8,7 @@ from math import inf
 
 from sfumato.accounting.group import group_loss
 from sfumato.accounting.loss import PrivacyLoss, round_up
-from sfumato.errors import BadParameter, shown
+from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import integer
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.matched_count import MatchedCount
@@ -120,7 +120,7 @@ def household_note(loss: PrivacyLoss, people: object) -> str:
     size = integer(people, "household", 1)
     if size > _MOST_TOGETHER:
         raise BadParameter(
-            f"A household of {shown(size)} is too many.",
+            f"A household of {quote_value(size)} is too many.",
             f"What people lose together is told for up to {_MOST_TOGETHER:,}.",
             "Give a smaller number.",
         )

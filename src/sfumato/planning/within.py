@@ -14,7 +14,7 @@ from sfumato.accounting.filter import Filter
 from sfumato.accounting.gaussian_curve import epsilon_of
 from sfumato.accounting.loss import PrivacyLoss, round_down, round_up
 from sfumato.analysis.private_query import PrivateQuery
-from sfumato.errors import BadParameter, UnknownName, UnreachableMargin, shown
+from sfumato.errors import BadParameter, UnknownName, UnreachableMargin, quote_value
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.planning.measurements import Measurement, Needs, measurements
 from sfumato.planning.noise import (
@@ -62,7 +62,7 @@ def read_margins(pairs: Iterable[str]) -> dict[str, str] | None:
         name, equals, value = pair.rpartition("=")
         if not equals or not name.strip() or not value.strip():
             raise BadParameter(
-                f"{shown(pair)} is not a margin.",
+                f"{quote_value(pair)} is not a margin.",
                 "A margin is asked for by column.",
                 "Write COLUMN=MARGIN, such as n=25.",
             )
@@ -253,7 +253,7 @@ def _reach(
     if not found:
         names = ", ".join(f"`{other}`" for other in dict.fromkeys(private.names))
         raise UnknownName(
-            f"The answer has no column {shown(name)}.",
+            f"The answer has no column {quote_value(name)}.",
             "A margin is asked of a column of the answer.",
             f"It has {names}.",
         )
@@ -271,9 +271,9 @@ def _reach(
             )
         if 2 * margin < one.step:
             raise UnreachableMargin(
-                f"A margin of {shown(margin)} for `{name}` is less than half a step of its grid.",
+                f"A margin of {quote_value(margin)} for `{name}` is less than half a step of its grid.",
                 "Only the exact value is so near, and it is never shown.",
-                f"Ask for at least {shown(one.step / 2)}.",
+                f"Ask for at least {quote_value(one.step / 2)}.",
             )
         reach = floor(margin / one.step)
         pairs.append(((source[0], one.plain or ""), reach))

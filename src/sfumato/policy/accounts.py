@@ -1,6 +1,6 @@
 """The accounts that a policy names: one for each analyst, beside the dataset's own."""
 
-from sfumato.errors import Setting, UnknownName, shown
+from sfumato.errors import Setting, UnknownName, quote_value
 from sfumato.policy.policy import Policy, fold
 
 
@@ -11,7 +11,7 @@ def account_of(policy: Policy, analyst: object) -> str:
         return fold(found.name)
     known = ", ".join(sorted(other.name for other in policy.analysts)[:12])
     raise UnknownName(
-        f"There is no analyst {shown(analyst)} in this policy.",
+        f"There is no analyst {quote_value(analyst)} in this policy.",
         "An analyst spends from a budget that the owner wrote under [analysts].",
         f"There are: {known}." if known else ("The policy names none; leave ", Setting("analyst"), " out."),
     )

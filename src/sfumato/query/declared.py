@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from fractions import Fraction
 
-from sfumato.errors import BadSql, nearest
+from sfumato.errors import BadSql, closest_names
 from sfumato.query.expression import Column, Expression, Literal, Value, identifier
 from sfumato.query.literal import convert
 from sfumato.query.position import Place
@@ -77,7 +77,7 @@ def _remedy(name: str, wrong: Literal, declared: Admitted) -> str:
         return "Use another column."
     close: list[str] = []
     if isinstance(wrong.value, str):
-        close = nearest(wrong.value, (value for value in declared.values if isinstance(value, str)))
+        close = closest_names(wrong.value, (value for value in declared.values if isinstance(value, str)))
     if close:
         return f"Did you mean {name} = {_written(close[0])}?"
     return f"Compare with one of them, for example {name} = {_written(declared.values[0])}."

@@ -7,7 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from sfumato.errors import BadParameter, shown
+from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import decimal_rational
 from sfumato.query.expression import Literal, Value
 from sfumato.query.literal import LARGEST_EXPONENT, LARGEST_INTEGER, LONGEST_NUMBER
@@ -135,4 +135,4 @@ _PLACES = re.compile(
 
 
 def _refused(name: str, value: Value | object, why: str) -> BadParameter:
-    return BadParameter(f"{name} = {shown(value)} cannot be read.", why, "Give another value.")
+    return BadParameter(f"{name} = {quote_value(value)} cannot be read.", why, "Give another value.")

@@ -3,7 +3,16 @@
 from dataclasses import dataclass
 from typing import TypeVar
 
-from sfumato.errors import BadSql, QueryTooLarge, Refusal, UnknownName, UnsupportedSql, at, excerpt, nearest
+from sfumato.errors import (
+    BadSql,
+    QueryTooLarge,
+    Refusal,
+    UnknownName,
+    UnsupportedSql,
+    closest_names,
+    excerpt,
+    position_prefix,
+)
 from sfumato.query.expression import Position
 
 LONGEST_EXAMPLE = 600
@@ -40,7 +49,7 @@ class Place:
 
     def unknown(self, kind: str, name: str, known: list[str], why: str) -> UnknownName:
         """Refuse a name, with the closest names that exist."""
-        close = nearest(name, known, 3)
+        close = closest_names(name, known, 3)
         if close:
             remedy = f"Did you mean {' or '.join(excerpt(word) for word in close)}?"
         elif known:
@@ -51,7 +60,7 @@ class Place:
         return self._refuse(UnknownName, f"there is no {kind} {excerpt(name)}.", why, remedy)
 
     def _refuse(self, kind: type[R], what: str, why: str, remedy: str) -> R:
-        return kind(f"{at(self.at)}{what}", why, remedy)
+        return kind(f"{position_prefix(self.at)}{what}", why, remedy)
 
 
 def place(text: str, start: int, end: int) -> Place:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
-from sfumato.errors import BadParameter, shown
+from sfumato.errors import BadParameter, quote_value
 from sfumato.randomness.source import as_gamma
 
 Interval = tuple[Fraction, Fraction]
@@ -144,7 +144,7 @@ def _interval(ends: Interval, name: str) -> Interval:
         low, high = Fraction(1), Fraction(0)  # no numbers: no interval
     if not 0 <= low <= high <= 1 or any(_depth(end) > _DEEPEST for end in (low, high)):
         raise BadParameter(
-            f"{name} = {shown(ends)} is no interval of coins.",
+            f"{name} = {quote_value(ends)} is no interval of coins.",
             "Its ends are places that finitely many bits decide.",
             "Give low <= high in [0, 1], each a whole number divided by a power of 2.",
         )

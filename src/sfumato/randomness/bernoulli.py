@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.certified.binary import exp_minus_bounds, scaled_ceiling, scaled_floor
-from sfumato.errors import BadParameter, shown
+from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import integer, rational
 from sfumato.randomness.source import Source, broken_source, read_exactly, sample_size
 
@@ -160,7 +160,7 @@ def _remembered(probability: Rational | ExpRatio, bits: int) -> tuple[int, int]:
 def _nonnegative(exponent: Fraction) -> None:
     if exponent < 0:
         raise BadParameter(
-            f"exponent = {shown(exponent)} is negative.",
+            f"exponent = {quote_value(exponent)} is negative.",
             "e^-exponent would be above 1.",
             "Give an exponent of at least 0.",
         )
@@ -169,7 +169,7 @@ def _nonnegative(exponent: Fraction) -> None:
 def _within_unit(value: object, within: bool) -> None:
     if not within:
         raise BadParameter(
-            f"probability = {shown(value)} is not in [0, 1].",
+            f"probability = {quote_value(value)} is not in [0, 1].",
             "A probability lies between 0 and 1.",
             "Give a probability from 0 to 1.",
         )

@@ -15,7 +15,7 @@ from math import exp, log
 import numpy as np
 
 from sfumato.certified.binary import exp_minus_enclosure
-from sfumato.errors import BadParameter, shown
+from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import integer, positive_rational
 from sfumato.randomness import adversary
 from sfumato.randomness.adversary import Interval, biased
@@ -56,7 +56,7 @@ class Consistent:
         power = self.half_life & (self.half_life - 1) == 0
         if not power or self.grid % 2 or max(self.half_life, self.grid, self.reach) > _LARGEST:
             raise BadParameter(
-                f"{shown(self)} is no noise.",
+                f"{quote_value(self)} is no noise.",
                 "The ends of all intervals must be places that finitely many bits decide.",
                 f"Give a power of 2, an even grid and a reach, none above {_LARGEST}; `calibrate` finds good ones.",
             )
@@ -77,7 +77,7 @@ class Consistent:
         offset = integer(k, "k", None) * self.grid - integer(units, "units", None)
         if abs(offset) > _LONGEST_RUN * self.half_life:
             raise BadParameter(
-                f"k = {shown(k)} is too far from the value.",
+                f"k = {quote_value(k)} is too far from the value.",
                 f"No draw answers what is more than {_LONGEST_RUN} half-lives away.",
                 "Give a k such that k * grid is near the value.",
             )
@@ -133,7 +133,7 @@ class Consistent:
         """Return the offsets that stand for all others: mirrored, and repeated with period `half_life` in the tail."""
         if (self.grid // 2 + self.reach + self.half_life) * self.reach > _MOST_PAIRS:
             raise BadParameter(
-                f"The worst ratio of {shown(self)} would take too long.",
+                f"The worst ratio of {quote_value(self)} would take too long.",
                 "Every offset is compared with every shift up to the reach.",
                 "Give smaller numbers; `calibrate` finds good ones.",
             )
@@ -169,7 +169,7 @@ def _calibrate(epsilon: Fraction, gamma: Fraction) -> Consistent:
     if found is not None:
         return found
     raise BadParameter(
-        f"No noise was found for epsilon = {shown(epsilon)} on a source of gamma = {shown(gamma)}.",
+        f"No noise was found for epsilon = {quote_value(epsilon)} on a source of gamma = {quote_value(gamma)}.",
         "The smaller epsilon and the more biased the source, the longer the intervals have to be.",
         "Ask for a larger epsilon, or improve the source (sfumato.randomness.imperfect.Combined).",
     )

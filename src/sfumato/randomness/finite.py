@@ -9,7 +9,7 @@ from math import lcm
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.errors import BadParameter, shown
+from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import rational
 from sfumato.randomness.bernoulli import Probability
 from sfumato.randomness.guide import Tail, prepare
@@ -36,7 +36,7 @@ class Finite:
     def __post_init__(self) -> None:
         if not isinstance(self.weights, tuple | list) or not 0 < len(self.weights) <= _MOST:
             raise BadParameter(
-                f"weights = {shown(self.weights)} is not a tuple of weights.",
+                f"weights = {quote_value(self.weights)} is not a tuple of weights.",
                 f"A finite law has 1 to {_MOST} outcomes.",
                 "Give one weight for each outcome.",
             )
@@ -89,7 +89,9 @@ def _fraction(weight: object) -> Fraction:
     number = rational(weight, "weight")
     if number >= 0:
         return number
-    raise BadParameter(f"weight = {shown(number)} is negative.", "A weight cannot be negative.", "Give 0 or more.")
+    raise BadParameter(
+        f"weight = {quote_value(number)} is negative.", "A weight cannot be negative.", "Give 0 or more."
+    )
 
 
 def _bounds(weight: Weight, common: int, bits: int) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from math import prod
 
 import numpy as np
 
-from sfumato.errors import BadParameter, EntropyFailed, shown
+from sfumato.errors import BadParameter, EntropyFailed, quote_value
 from sfumato.randomness.source import Source, as_gamma, as_source, declared_gamma, read_declared
 
 
@@ -24,9 +24,9 @@ class Declared:
         self.name = _name(name)
         if declared_gamma(source) > self.gamma:
             raise BadParameter(
-                f"gamma = {shown(self.gamma)} is less than the source {source.name} declares itself.",
+                f"gamma = {quote_value(self.gamma)} is less than the source {source.name} declares itself.",
                 "A statement about a source cannot make it better than it says it is.",
-                f"Declare at least {shown(declared_gamma(source))}, or combine it with another source.",
+                f"Declare at least {quote_value(declared_gamma(source))}, or combine it with another source.",
             )
 
     def read(self, count: int) -> bytes:
@@ -98,5 +98,7 @@ def _name(name: object) -> str:
     if isinstance(name, str) and name.strip() and name.isprintable():
         return name
     raise BadParameter(
-        f"name = {shown(name)} names no source.", "Receipts say which source was used.", "Give a short printable text."
+        f"name = {quote_value(name)} names no source.",
+        "Receipts say which source was used.",
+        "Give a short printable text.",
     )

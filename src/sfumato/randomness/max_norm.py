@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.certified.binary import Between, exp_minus_bounds, power, product, scaled_ceiling, scaled_floor
-from sfumato.errors import BadParameter, shown
+from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import integer, positive_rational, probability
 from sfumato.randomness.finite import Finite
 from sfumato.randomness.geometric import Geometric
@@ -53,7 +53,7 @@ class MaxNormLaw:
         sides = tuple(integer(side, "side", 1) for side in given)
         if not 0 < len(sides) <= MOST_PARTS:
             raise BadParameter(
-                f"sides = {shown(self.sides)} has no length that is possible.",
+                f"sides = {quote_value(self.sides)} has no length that is possible.",
                 f"1 to {MOST_PARTS} numbers share their noise.",
                 "Give one side for each number.",
             )

@@ -13,7 +13,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, NoReturn, Protocol
 
-from sfumato.errors import BadParameter, EntropyFailed, ImperfectSource, shown
+from sfumato.errors import BadParameter, EntropyFailed, ImperfectSource, quote_value
 from sfumato.exact import integer, rational
 
 _KEY = 32
@@ -72,7 +72,7 @@ def sample_size(count: object) -> int:
     if size <= _MAX_SAMPLES:
         return size
     raise BadParameter(
-        f"count = {shown(size)} is more than {_MAX_SAMPLES}.",
+        f"count = {quote_value(size)} is more than {_MAX_SAMPLES}.",
         "So many samples do not fit into memory.",
         "Draw them in parts.",
     )
@@ -112,7 +112,7 @@ def as_gamma(value: object) -> Fraction:
     if 0 <= gamma <= 1:
         return gamma
     raise BadParameter(
-        f"gamma = {shown(gamma)} is not between 0 and 1.",
+        f"gamma = {quote_value(gamma)} is not between 0 and 1.",
         "Each bit is 0 with a probability between (1 - gamma) / 2 and (1 + gamma) / 2.",
         "Give 0 for a fair source, 1 for one of which nothing is known, or a fraction between them.",
     )
@@ -123,7 +123,7 @@ def read_exactly(source: Source, count: int) -> bytes:
     gamma = declared_gamma(source)
     if gamma:
         raise ImperfectSource(
-            f"The random source {source.name} is declared with gamma = {shown(gamma)}: its bits may be biased.",
+            f"The random source {source.name} is declared with gamma = {quote_value(gamma)}: its bits may be biased.",
             "Noise that is added to an answer is private only with fair bits; with biased ones its loss is at least "
             "ln((1 + gamma) / (1 - gamma)), however large it is.",
             "Nothing was released. Use the operating system's source; or make fair bits of this one with a secret "

@@ -13,7 +13,7 @@ import pyarrow as pa
 from sfumato.accounting.event import Event
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.private_query import PrivateQuery
-from sfumato.errors import UnknownName, shown
+from sfumato.errors import UnknownName, quote_value
 from sfumato.exact import decimal_rational, probability
 from sfumato.language.calendar import DAY
 from sfumato.language.facts import Facts, Kind
@@ -135,7 +135,9 @@ class Release:
         )
         if not measures or any(name not in numbers for name in measures):
             raise UnknownName(
-                f"There is no number {shown(column)} to plot." if column is not None else "There is no number to plot.",
+                f"There is no number {quote_value(column)} to plot."
+                if column is not None
+                else "There is no number to plot.",
                 "A chart shows numbers by the keys of their rows.",
                 f"Name one of the numbers of the answer: {', '.join(numbers) or 'it has none'}.",
             )
@@ -184,7 +186,7 @@ class Release:
         """Return what a column may have too much, and what it may lack, for want of what caps and bounds cut off."""
         if name not in self.columns:
             raise UnknownName(
-                f"There is no column {shown(name)}.",
+                f"There is no column {quote_value(name)}.",
                 "It is asked of a column.",
                 f"There are: {', '.join(self.columns)}.",
             )

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from sfumato.errors import BadParameter, shown
+from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import integer
 from sfumato.sealed.keys import BYTES
 
@@ -48,7 +48,7 @@ class Ashe:
             raise BadParameter("The key is not 32 bytes.", "The cipher is AES-256.", "Derive one: Key.derive(…).")
         if self.prime not in PRIMES:
             raise BadParameter(
-                f"prime = {shown(self.prime)} is none of the four that are used.",
+                f"prime = {quote_value(self.prime)} is none of the four that are used.",
                 "Pads are reduced by folding, which needs a Mersenne prime.",
                 "Take 2^61-1, 2^89-1, 2^107-1 or 2^127-1.",
             )
@@ -71,7 +71,7 @@ class Ashe:
         count = integer(rows, "rows", 0)
         if count >= 1 << 63:
             raise BadParameter(
-                f"rows = {shown(count)} is more than any cell has.",
+                f"rows = {quote_value(count)} is more than any cell has.",
                 "Rows are numbered in 64 bits.",
                 "Give a number below 2^63.",
             )

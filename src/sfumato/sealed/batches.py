@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.accounting.loss import PrivacyLoss
-from sfumato.errors import BadSource, shown
+from sfumato.errors import BadSource, quote_value
 from sfumato.ledger.request import Request
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import fold
@@ -104,7 +104,7 @@ def _check_capacity(layout: Layout, epoch: SealedEpoch, sizes: Integers) -> None
     stored = sum((np.array(batch.sizes, dtype=np.int64) for batch in epoch.committed), np.zeros_like(sizes))
     if len(sizes) and int((stored + sizes).max()) > layout.capacity:
         raise BadSource(
-            f"A cell of {shown(layout.table.name)} would hold more rows than its capacity.",
+            f"A cell of {quote_value(layout.table.name)} would hold more rows than its capacity.",
             f"Sums are encrypted with room for {layout.capacity} rows of one cell, dummies included.",
             "Raise capacity and seal everything anew with sfumato.sealed.database.rotate, or use finer cells.",
         )

@@ -10,7 +10,7 @@ from typing import Self
 import pyarrow as pa
 
 from sfumato.database import Database
-from sfumato.errors import BadParameter, WrongKey, shown
+from sfumato.errors import BadParameter, WrongKey, quote_value
 from sfumato.ledger.history import HISTORY_PAGE
 from sfumato.ledger.ledger import Budget, Entry, Verified
 from sfumato.planning.quote import Quote
@@ -202,7 +202,7 @@ def _require_all(before: SealedManifest, old: Vault, rows: Mapping[str, pa.Table
     lost = sorted(set(before.tables or {}) - given)
     if lost or len(given) != len(rows):
         raise BadParameter(
-            f"The rows of {shown(lost[0])} are missing." if lost else "A table is named twice.",
+            f"The rows of {quote_value(lost[0])} are missing." if lost else "A table is named twice.",
             "Nothing decrypts the rows of a store, and what is not sealed again is dropped.",
             "Give the rows of every table that was sealed, each once.",
         )

@@ -20,7 +20,7 @@ from sfumato.engines.sql.flow import flow_sql
 from sfumato.engines.sql.job import check_outcome, checked
 from sfumato.engines.sql.names import PATH_UNIT
 from sfumato.engines.sql.public import PublicTables
-from sfumato.errors import BadSource, shown
+from sfumato.errors import BadSource, quote_value
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import Given, Item, Show
 from sfumato.language.scalar import Address, Operator, Scalar
@@ -113,7 +113,7 @@ class SealedEngine:
             epoch = self._vault.epoch_of(manifest, layout)
             if epoch is None or not epoch.committed:
                 raise BadSource(
-                    f"Nothing was sealed into {shown(layout.table.name)} yet.",
+                    f"Nothing was sealed into {quote_value(layout.table.name)} yet.",
                     "A question is answered from what lies in the store.",
                     "Its owner seals rows first: sfumato.sealed.database.seal.",
                 )

@@ -19,7 +19,7 @@ from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.engine import Limits
 from sfumato.engines.sql.column import Stored, check_type, keyed
 from sfumato.engines.sql.names import quoted
-from sfumato.errors import BadParameter, BadSource, EngineFailed, shown
+from sfumato.errors import BadParameter, BadSource, EngineFailed, quote_value
 from sfumato.policy.policy import Column, ColumnType, UnitColumn, fold
 from sfumato.sealed.layout import Layout
 
@@ -138,7 +138,7 @@ def _stored(types: Mapping[str, Stored], table: str, column: Column) -> Stored:
     stored = types.get(fold(column.name))
     if stored is None:
         raise BadSource(
-            f"The rows have no column {shown(column.name)}.",
+            f"The rows have no column {quote_value(column.name)}.",
             f"tables.{table} seals it.",
             "Add the column, or remove it from the policy.",
         )
@@ -168,7 +168,7 @@ def _numbers(
         chosen = [value for value, keep in zip(given, kept, strict=True) if keep]
         if any(value not in places for value in chosen):
             raise BadSource(
-                f"The column {shown(column.name)} holds NULL, or a value that the policy does not list.",
+                f"The column {quote_value(column.name)} holds NULL, or a value that the policy does not list.",
                 "Such a row would belong to no cell.",
                 "List the value in the policy, or leave out or replace it before sealing.",
             )
@@ -178,7 +178,8 @@ def _numbers(
 
 def _absent(layout: Layout, column: Column, remedy: str) -> BadSource:
     return BadSource(
-        f"The measure {shown(column.name)} of tables.{layout.table.name} holds NULL, or a value that is no number.",
+        f"The measure {quote_value(column.name)} of tables.{layout.table.name} holds NULL, or a value that is no "
+        "number.",
         "Every row of a measure counts, unless the policy says that some do not.",
         remedy,
     )

@@ -8,7 +8,7 @@ from typing import NoReturn
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from sfumato.errors import BadParameter, WrongKey, shown
+from sfumato.errors import BadParameter, WrongKey, quote_value
 from sfumato.randomness.source import read_exactly, system_source
 
 BYTES = 32
@@ -72,13 +72,13 @@ def create_key(path: str | os.PathLike[str]) -> None:
             os.close(folder)
     except FileExistsError:
         raise BadParameter(
-            f"{shown(str(path))} exists already.",
+            f"{quote_value(str(path))} exists already.",
             "Writing over a key makes everything that was sealed with it unreadable.",
             "Choose another name, or read this key.",
         ) from None
     except (OSError, TypeError, ValueError):  # no name of a file, or none that can be written
         raise BadParameter(
-            f"The key could not be written to {shown(str(path))}.",
+            f"The key could not be written to {quote_value(str(path))}.",
             "The folder is missing, or may not be written to.",
             "Name a file in a folder of yours, outside the store.",
         ) from None
@@ -86,7 +86,7 @@ def create_key(path: str | os.PathLike[str]) -> None:
 
 def read_key(path: str | os.PathLike[str], called: str = "") -> Key:
     """Read a key, or refuse: a file that others can read, or that is no key. Messages repeat the path, or `called`."""
-    name = called or f"at {shown(str(path))}"
+    name = called or f"at {quote_value(str(path))}"
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except (OSError, TypeError, ValueError):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.errors import BadPolicy, shown
+from sfumato.errors import BadPolicy, quote_value
 from sfumato.policy.policy import Column, Table, fold
 from sfumato.policy.sealing import MOST_CAPACITY, values_of
 from sfumato.sealed.ashe import PRIMES
@@ -178,7 +178,7 @@ def _column(
             names = tuple(f"c{at}" for at in range(first, first + limbs))
             return SealedColumn(kind, measure, slot, low, width, gap, prime, names)
     raise BadPolicy(
-        f"tables.{table.name}.measures names {shown(measure)}, whose sums are too large to be sealed.",
+        f"tables.{table.name}.measures names {quote_value(measure)}, whose sums are too large to be sealed.",
         f"With a capacity of {capacity} rows and an integrity of {integrity} bits they do not fit 127 bits.",
         "Give the column a coarser step or narrower bounds, or the table a smaller capacity.",
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import prod
 
 from sfumato.analysis.private_query import Asked, PrivateQuery
-from sfumato.errors import UnsupportedSql, shown
+from sfumato.errors import UnsupportedSql, quote_value
 from sfumato.language.facts import Kind
 from sfumato.language.flow import Flow, Keep, Pair, Read, Show
 from sfumato.language.scalar import Operator, Scalar, address, columns
@@ -133,7 +133,7 @@ def _check_sides(sides: tuple[Layout, ...]) -> None:
     for layout in sides if len(sides) > 1 else ():
         if not layout.joins:
             raise UnsupportedSql(
-                f"The table {shown(layout.table.name)} was not sealed to be joined.",
+                f"The table {quote_value(layout.table.name)} was not sealed to be joined.",
                 "Equal people have unrelated ciphertexts, unless the policy gives that away to the store.",
                 _JOIN,
             )
@@ -180,7 +180,7 @@ def _check_asked(asked: Asked, rows: SealedRows, sides: tuple[Layout, ...]) -> N
         raise UnsupportedSql(
             f"{name}({measure}) needs the sum of squares, which is not sealed.",
             "A store adds up what it holds.",
-            f"Name the column in squares = [{shown(measure)}] and seal the rows again.",
+            f"Name the column in squares = [{quote_value(measure)}] and seal the rows again.",
         )
 
 
@@ -202,7 +202,7 @@ def _require_cells(scalar: Scalar, rows: SealedRows, sides: tuple[Layout, ...], 
 
 def _sealed_column(name: str, where: str, remedy: str) -> UnsupportedSql:
     return UnsupportedSql(
-        f"The column {shown(name)} cannot be used in {where} here.",
+        f"The column {quote_value(name)} cannot be used in {where} here.",
         "It is sealed: its values cannot be compared or computed with, only added up as they are.",
         remedy,
     )

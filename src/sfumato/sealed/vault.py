@@ -7,7 +7,7 @@ from hashlib import sha256
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.errors import BadPolicy, PolicyWeakened, UnknownName, shown
+from sfumato.errors import BadPolicy, PolicyWeakened, UnknownName, quote_value
 from sfumato.ledger.damage import damaged
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.opening import open_ledger
@@ -47,7 +47,7 @@ class Vault:
         found = self.layouts.get(fold(table)) if isinstance(table, str) else None
         if found is None:
             raise UnknownName(
-                f"There is no table {shown(table)} in this policy.",
+                f"There is no table {quote_value(table)} in this policy.",
                 "Rows are sealed into a declared table.",
                 f"There are: {', '.join(sorted(layout.table.name for layout in self.layouts.values())[:12])}.",
             )
@@ -62,7 +62,7 @@ class Vault:
         found = manifest.table(fold(layout.table.name))
         if found is not None and found.words != self.words(layout):
             raise PolicyWeakened(
-                f"The policy's words about {shown(layout.table.name)} are not those that it was sealed under.",
+                f"The policy's words about {quote_value(layout.table.name)} are not those that it was sealed under.",
                 "Bounds, cells, rows per person and the price of sizes are part of what lies in the store.",
                 "Restore them, or seal the rows again under the new ones: sfumato.sealed.database.rotate.",
             )

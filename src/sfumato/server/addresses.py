@@ -4,7 +4,7 @@ import socket
 from ipaddress import ip_address
 from urllib.parse import quote
 
-from sfumato.errors import BadParameter, shown
+from sfumato.errors import BadParameter, quote_value
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
 _LARGEST_PORT = 65535
@@ -19,7 +19,7 @@ def bound(host: str, port: int) -> socket.socket:
     """Return a socket that has its port and does not listen yet."""
     if not 0 <= port <= _LARGEST_PORT:
         raise BadParameter(
-            f"There is no port {shown(port)}.", f"Ports go from 1 to {_LARGEST_PORT}.", "0 takes any free one."
+            f"There is no port {quote_value(port)}.", f"Ports go from 1 to {_LARGEST_PORT}.", "0 takes any free one."
         )
     address = _addresses(host)[0]
     made = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
@@ -35,7 +35,7 @@ def bound(host: str, port: int) -> socket.socket:
 def taken(host: str, port: int) -> BadParameter:
     """Return the refusal of a port that cannot be had."""
     return BadParameter(
-        f"Port {port} of {shown(host)} cannot be used.",
+        f"Port {port} of {quote_value(host)} cannot be used.",
         "Another program listens there, this machine has no such address, or the port is reserved.",
         "Name another port; 0 takes any free one.",
     )
@@ -58,6 +58,8 @@ def _addresses(host: str) -> list[str]:
         found = []
     if not found:
         raise BadParameter(
-            f"There is no host {shown(host)}.", "Its name has no address here.", "Give an address of this machine."
+            f"There is no host {quote_value(host)}.",
+            "Its name has no address here.",
+            "Give an address of this machine.",
         )
     return [str(one[4][0]).partition("%")[0] for one in found]

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import SplitResult, urlsplit
 
-from sfumato.errors import BadParameter, LedgerUnavailable, Speaker, shown
+from sfumato.errors import BadParameter, Interface, LedgerUnavailable, quote_value
 from sfumato.exact import integer, typed_rational, typed_share
 from sfumato.ledger.history import HISTORY_PAGE, page_of
 from sfumato.ledger.ledger import Budget, Entry
@@ -34,13 +34,15 @@ def connect(url: str, *, token: str, context: ssl.SSLContext | None = None) -> "
     parts = _parts(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/") or parts.username:
         raise BadParameter(
-            f"{shown(url)} is no address of a server.", "It is https://HOST:PORT/.", "Copy the line of sfumato serve."
+            f"{quote_value(url)} is no address of a server.",
+            "It is https://HOST:PORT/.",
+            "Copy the line of sfumato serve.",
         )
     if not isinstance(token, str) or not token.isascii() or not token.isprintable() or " " in token or not token:
         raise BadParameter("This is no token.", "It is one word of ASCII letters.", "Ask the owner for one.")
     if parts.scheme == "http" and not is_loopback(parts.hostname):
         raise BadParameter(
-            f"{shown(url)} is on another machine and not encrypted.",
+            f"{quote_value(url)} is on another machine and not encrypted.",
             "The token and the answers would cross the network in clear.",
             "Use https://.",
         )
@@ -173,7 +175,7 @@ class RemoteDatabase:
         if self._closed:
             raise BadParameter("This connection is closed.", "It was let go.", "Connect again with sfumato.connect.")
         content = None if body is None else json.dumps(body).encode()
-        headers = {"Authorization": f"Bearer {self._token}", SPEAKER: Speaker.PYTHON.value, **(more or {})}
+        headers = {"Authorization": f"Bearer {self._token}", SPEAKER: Interface.PYTHON.value, **(more or {})}
         if content is not None:
             headers["Content-Type"] = "application/json"
         status, reply = self._exchanged(method, path, content, headers)
@@ -242,7 +244,7 @@ def _questions(texts: object) -> list[str]:
     if isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts):
         return list(texts)
     raise BadParameter(
-        f"{shown(texts)} is not a list of questions.",
+        f"{quote_value(texts)} is not a list of questions.",
         "Several questions, each a text, are asked together.",
         'Write for example ["SELECT COUNT(*) FROM visits", "SELECT dept, COUNT(*) FROM visits GROUP BY dept"].',
     )
@@ -256,7 +258,7 @@ def _question(sql: object, epsilon: object, within: object, share: object, delta
     if within is not None:
         if not isinstance(within, Mapping):
             raise BadParameter(
-                f"within = {shown(within)} names no margins.",
+                f"within = {quote_value(within)} names no margins.",
                 "It gives columns of the answer the margin that each should have.",
                 "Write for example within={'n': 25}.",
             )

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 
-from sfumato.errors import GrantsDamaged, UnknownName, shown
+from sfumato.errors import GrantsDamaged, UnknownName, quote_value
 from sfumato.policy.policy import Policy, fold
 from sfumato.private_files import FileLock, write_whole
 from sfumato.randomness.source import Source, read_exactly, system_source
@@ -143,7 +143,7 @@ class Grants:
             return fold(name)
         known = ", ".join(sorted(other.name for other in self._policy.analysts)[:12])
         raise UnknownName(
-            f"There is no analyst {shown(name)} in this policy.",
+            f"There is no analyst {quote_value(name)} in this policy.",
             "An analyst spends from a budget that the owner wrote under [analysts].",
             f"There are: {known}." if known else "The policy names none: add [analysts.NAME] with an epsilon.",
         )

@@ -15,10 +15,10 @@ from sfumato.errors import (
     BadRequest,
     Busy,
     EngineFailed,
+    Interface,
     MethodNotAllowed,
     NotFound,
     Refusal,
-    Speaker,
     Stopping,
     WrongMediaType,
 )
@@ -179,8 +179,8 @@ class Door:
         if sent.status:
             return  # what has begun to leave cannot be taken back
         scope.setdefault("outcome", refusal.code)
-        by_python = Headers(scope=scope).get(SPEAKER) == Speaker.PYTHON
-        reply = refusal_reply(refusal, Speaker.PYTHON if by_python else Speaker.HTTP)
+        by_python = Headers(scope=scope).get(SPEAKER) == Interface.PYTHON
+        reply = refusal_reply(refusal, Interface.PYTHON if by_python else Interface.HTTP)
         begin: Message = {"type": "http.response.start", "status": reply.status_code, "headers": reply.raw_headers}
         await sent(begin)
         await sent({"type": "http.response.body", "body": bytes(reply.body), "more_body": True})

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from sfumato.errors import BadParameter, ForeignOrigin, shown
+from sfumato.errors import BadParameter, ForeignOrigin, quote_value
 
 _AUTHORITY = re.compile(r"(\[[0-9a-fA-F:.]{2,45}\]|[A-Za-z0-9_.-]{1,253})(?::(\d{1,5}))?")
 _STANDARD = {"http": 80, "https": 443}
@@ -76,7 +76,7 @@ def read_public_url(text: str) -> PublicUrl:
         found = None
     if found is None or parts.scheme not in _STANDARD or parts.path not in ("", "/") or parts.query or parts.fragment:
         raise BadParameter(
-            f"{shown(text)} is no public address.",
+            f"{quote_value(text)} is no public address.",
             "It is the address that browsers use, without a path: the console lies at its root.",
             "Write for example https://db.example/.",
         )

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
-from sfumato.errors import BadParameter, shown
+from sfumato.errors import BadParameter, quote_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def read_proxies(texts: Iterable[str]) -> TrustedProxies:
         else:
             continue
         raise BadParameter(
-            f"{shown(text)} is no address of a proxy.",
+            f"{quote_value(text)} is no address of a proxy.",
             "A trusted proxy is named by its IP address, or by a network without host bits.",
             "Write for example 10.0.0.1 or 10.0.0.0/8.",
         )

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sfumato.errors import BadRequest, shown, suggestion
+from sfumato.errors import BadRequest, quote_value, suggestion
 
 LARGEST = 1 << 20
 """The most bytes of a request."""
@@ -61,7 +61,7 @@ def _question(body: bytes, keys: tuple[str, ...]) -> PricedQuestion:
     for key in data:
         if key not in keys:
             raise BadRequest(
-                f"The request has the key {shown(key)}.",
+                f"The request has the key {quote_value(key)}.",
                 "Unknown keys are refused so that a typo cannot silently change a price.",
                 f"{suggestion(key, keys)}The keys are: {', '.join(keys)}.",
             )
@@ -92,7 +92,7 @@ def read_questions(body: bytes) -> PricedQuestions:
     for key in data:
         if key not in TOGETHER:
             raise BadRequest(
-                f"The request has the key {shown(key)}.",
+                f"The request has the key {quote_value(key)}.",
                 "Unknown keys are refused so that a typo cannot silently change a price.",
                 f"{suggestion(key, TOGETHER)}The keys are: {', '.join(TOGETHER)}.",
             )

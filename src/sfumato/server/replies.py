@@ -2,7 +2,7 @@
 
 from starlette.responses import Response
 
-from sfumato.errors import Refusal, Speaker
+from sfumato.errors import Interface, Refusal
 from sfumato.release.showing.harmless import to_json
 from sfumato.server.statuses import refusal_document, status_of
 
@@ -19,7 +19,7 @@ def json_reply(document: object, status: int = 200) -> Response:
     return Response(f"{to_json(document, None)}\n".encode(), status, media_type=MEDIA["json"])
 
 
-def refusal_reply(refusal: Refusal, speaker: Speaker = Speaker.HTTP) -> Response:
+def refusal_reply(refusal: Refusal, speaker: Interface = Interface.HTTP) -> Response:
     """Return a refusal as JSON, its remedy in the words of whoever asked."""
     reply = json_reply(refusal_document(refusal, speaker), status_of(refusal))
     if refusal.code == "not_granted":

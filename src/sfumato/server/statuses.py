@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from sfumato.errors import REFUSALS, Refusal, Speaker
+from sfumato.errors import REFUSALS, Interface, Refusal
 
 _BY_STATUS: Mapping[int, tuple[str, ...]] = {
     400: ("bad_parameter", "bad_request", "bad_sql", "unknown_name", "malformed_event"),
@@ -55,12 +55,12 @@ SPEAKER = "Sfumato-Speaker"
 """The header by which `sfumato.connect` says that remedies are for people who write Python."""
 
 
-def refusal_document(refusal: Refusal, speaker: Speaker = Speaker.HTTP) -> dict[str, object]:
+def refusal_document(refusal: Refusal, speaker: Interface = Interface.HTTP) -> dict[str, object]:
     """Return a refusal as it is sent: code, message, remedy, and the place in the question if there is one."""
     document: dict[str, object] = {
         "code": refusal.code,
         "message": f"{refusal.what} {refusal.why}",
-        "remedy": refusal.advice(speaker),
+        "remedy": refusal.remedy_for(speaker),
     }
     place = position_of(refusal)
     return document if place is None else document | {"position": {"line": place[0], "column": place[1]}}

@@ -8,7 +8,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from sfumato.errors import BadParameter, shown
+from sfumato.errors import BadParameter, quote_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ def read_tls(certificate: Path, key: Path) -> Tls:
     except (OSError, ValueError):  # ssl.SSLError is an OSError
         pass
     raise BadParameter(
-        f"The key {shown(str(key))} cannot be used with the certificate.",
+        f"The key {quote_value(str(key))} cannot be used with the certificate.",
         "It is missing, is encrypted, or belongs to another certificate.",
         "Give the private key of this certificate, in PEM, without a password.",
     )
@@ -50,7 +50,7 @@ def _valid(path: Path) -> x509.Certificate:
         certificate = None
     if certificate is None:
         raise BadParameter(
-            f"The certificate {shown(str(path))} cannot be read.",
+            f"The certificate {quote_value(str(path))} cannot be read.",
             "It is missing, or not in PEM.",
             "Give a file that begins with -----BEGIN CERTIFICATE-----.",
         )
@@ -59,7 +59,8 @@ def _valid(path: Path) -> x509.Certificate:
         began = certificate.not_valid_before_utc <= now
         day = certificate.not_valid_after_utc if began else certificate.not_valid_before_utc
         raise BadParameter(
-            f"The certificate {shown(str(path))} {'expired on' if began else 'is not valid before'} {day:%Y-%m-%d}.",
+            f"The certificate {quote_value(str(path))} {'expired on' if began else 'is not valid before'} "
+            f"{day:%Y-%m-%d}.",
             "No client would trust it.",
             "Give one that is valid today.",
         )

@@ -19,7 +19,7 @@ from sfumato.analysis.private_query import Key
 from sfumato.database import Database
 from sfumato.engines.salt import read_salt
 from sfumato.engines.snapshots import places_of
-from sfumato.errors import BadParameter, UnsupportedSql, shown
+from sfumato.errors import BadParameter, UnsupportedSql, quote_value
 from sfumato.exact import decimal_rational, integer, positive_rational
 from sfumato.language.flow import Given
 from sfumato.language.scalar import Address, Operator, address
@@ -257,7 +257,7 @@ def _stream(place: Path, plan: Published, words: str, database: Database) -> Str
         return stream
     stream.close()
     raise BadParameter(
-        f"There is another stream at {shown(str(place))}.",
+        f"There is another stream at {quote_value(str(place))}.",
         "Its question, its periods or its noise are not these.",
         "Publish with the same words to go on with it, or name another path.",
     )
@@ -376,7 +376,7 @@ def _plan(
         return PeriodTables(horizon, scale, moved.neighbours, asked.cells, moved.l1, often)
     if shows != "sums":
         raise BadParameter(
-            f"shows = {shown(shows)} with this price is not known.",
+            f"shows = {quote_value(shows)} with this price is not known.",
             "Running sums cost epsilon or rho; tables cost epsilon.",
             "Write shows='sums', or shows='tables' with epsilon.",
         )

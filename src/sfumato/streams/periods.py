@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
-from sfumato.errors import BadParameter, shown
+from sfumato.errors import BadParameter, quote_value
 from sfumato.query.expression import Call, Column, Expression, Literal, conjuncts
 from sfumato.query.functions import Function
 from sfumato.query.relation import Filter, GroupBy, Project, Relation, Scan
@@ -66,7 +66,7 @@ def read_periods(every: object, start: object) -> Periods:
     """Read a length and a first day, or refuse them."""
     if every not in LENGTHS:
         raise BadParameter(
-            f"every = {shown(every)} is not a period.",
+            f"every = {quote_value(every)} is not a period.",
             "It says how long a step is.",
             f"Write one of {', '.join(LENGTHS)}.",
         )
@@ -83,7 +83,7 @@ def read_periods(every: object, start: object) -> Periods:
         known = False
     if not known or (first is not None and not _is_a_beginning(str(every), first)):
         raise BadParameter(
-            f"start = {shown(start)} is not where a period of this length begins.",
+            f"start = {quote_value(start)} is not where a period of this length begins.",
             "It is a day, without a time zone; of months and years the first day, of hours a full hour.",
             "Write for example start='2026-01-01'.",
         )

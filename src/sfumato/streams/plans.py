@@ -12,7 +12,7 @@ from typing import Any, Union
 import numpy as np
 
 from sfumato.accounting.event import Concentrated, GaussianNoise, LaplaceNoise, Neighbours, Pure, Repeated
-from sfumato.errors import BadParameter, shown
+from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import decimal_rational, integer, positive_rational
 from sfumato.mechanisms.parameters import read_parameters
 from sfumato.streams.buffers import Buffers, make_buffers, squared_reach
@@ -307,7 +307,7 @@ class WindowEvents:
         _read_counts(self, window=1 << 16, cells=MOST_CELLS, change=None)
         if self.scheme not in ("distribution", "absorption"):
             raise BadParameter(
-                f"scheme = {shown(self.scheme)} is not known.",
+                f"scheme = {quote_value(self.scheme)} is not known.",
                 "It says how the budget of publications is shared out.",
                 "Write 'distribution' or 'absorption'.",
             )
@@ -425,7 +425,9 @@ def _read_counts(plan: Any, *, least: int = 1, **most: int | None) -> None:
         value = integer(getattr(plan, name), name, least)
         if limit is not None and value > limit:
             raise BadParameter(
-                f"{name} = {shown(value)} is above {limit}.", "More than that is not kept in memory.", "Give less."
+                f"{name} = {quote_value(value)} is above {limit}.",
+                "More than that is not kept in memory.",
+                "Give less.",
             )
         object.__setattr__(plan, name, value)
 
@@ -435,7 +437,9 @@ def _place(time: int, horizon: int) -> int:
     if step <= horizon:
         return step - 1
     raise BadParameter(
-        f"time = {shown(step)} is after the horizon.", f"The plan ends at step {horizon}.", "Give an earlier time."
+        f"time = {quote_value(step)} is after the horizon.",
+        f"The plan ends at step {horizon}.",
+        "Give an earlier time.",
     )
 
 

@@ -16,7 +16,7 @@ from typing import Self
 import numpy as np
 
 from sfumato.accounting.event import LaplaceNoise
-from sfumato.errors import BadParameter, Refusal, shown
+from sfumato.errors import BadParameter, Refusal, quote_value
 from sfumato.exact import integer
 from sfumato.ledger.ledger import Ledger
 from sfumato.mechanisms.answers import integer_answers
@@ -274,14 +274,14 @@ def stream_path(path: object) -> Path:
     with suppress(UnicodeEncodeError):
         if isinstance(path, str | Path) and Path(path).name and b"\0" not in os.fsencode(path):
             return Path(path)
-    raise BadParameter(f"{shown(path)} is not a path.", "A stream is one file.", "Give the path of a file.")
+    raise BadParameter(f"{quote_value(path)} is not a path.", "A stream is one file.", "Give the path of a file.")
 
 
 def _plan(plan: object) -> StreamPlan:
     if isinstance(plan, GaussianSums | TreeSums | PeriodTables | UnboundedSums | WindowEvents):
         return plan
     raise BadParameter(
-        f"{shown(plan)} is not a plan.",
+        f"{quote_value(plan)} is not a plan.",
         "A stream carries out a plan.",
         "Give one of GaussianSums, TreeSums, PeriodTables, UnboundedSums, WindowEvents.",
     )

@@ -17,7 +17,7 @@ from weakref import WeakSet, finalize
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from sfumato.errors import BadParameter, StreamDamaged, StreamUnavailable, shown
+from sfumato.errors import BadParameter, StreamDamaged, StreamUnavailable, quote_value
 from sfumato.private_files import sync_folder
 from sfumato.randomness.source import read_exactly, system_source
 
@@ -88,7 +88,7 @@ class StreamFile:
                 descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
             except FileNotFoundError:
                 raise BadParameter(
-                    f"There is no stream {shown(str(path))}.", "The file does not exist.", "Create it first."
+                    f"There is no stream {quote_value(str(path))}.", "The file does not exist.", "Create it first."
                 ) from None
         try:
             with _failing_closed():
@@ -172,7 +172,9 @@ def require_absent(path: Path) -> None:
         raise _exists(path)
     if not path.parent.is_dir():
         raise BadParameter(
-            f"There is no folder for {shown(str(path))}.", "A stream is one file in a folder.", "Make the folder first."
+            f"There is no folder for {quote_value(str(path))}.",
+            "A stream is one file in a folder.",
+            "Make the folder first.",
         )
 
 
@@ -196,7 +198,7 @@ def unavailable(why: str, remedy: str = "") -> StreamUnavailable:
 
 def _exists(path: Path) -> BadParameter:
     return BadParameter(
-        f"There is something at {shown(str(path))} already.",
+        f"There is something at {quote_value(str(path))} already.",
         "A stream begins with a new file, so that no other is lost.",
         "Open it with Stream.open, or name another path.",
     )

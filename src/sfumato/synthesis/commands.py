@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyarrow import csv, ipc, parquet
 
 from sfumato.database import Database
-from sfumato.errors import BadParameter, UnknownName, shown
+from sfumato.errors import BadParameter, UnknownName, quote_value
 from sfumato.policy.policy import Column, Table, UnitColumn
 from sfumato.synthesis.report import MARK, page
 from sfumato.synthesis.synthesize import synthesize
@@ -59,14 +59,14 @@ def measurable(database: Database, table: str) -> list[str]:
     declared = database.policy.table(table)
     if declared is None:
         raise UnknownName(
-            f"There is no table {shown(table)} here.",
+            f"There is no table {quote_value(table)} here.",
             "Only tables of the policy can be measured.",
             f"There are: {', '.join(sorted(other.name for other in database.policy.tables)[:12])}.",
         )
     found = [column.name for column in declared.columns if _has_cells(declared, column)]
     if not found:
         raise BadParameter(
-            f"No column of {shown(table)} has declared values or bounds.",
+            f"No column of {quote_value(table)} has declared values or bounds.",
             "What can be measured is said in the policy, and never read off the data.",
             "Declare `values` or `bounds` for some of them.",
         )
@@ -82,7 +82,7 @@ def check_files(database: Database, output: Path, paper: Path) -> None:
     """Refuse files that could not or should not be written, before anything is charged."""
     if output.suffix.lower() not in ENDINGS:
         raise BadParameter(
-            f"{shown(output.name)} does not say its format.",
+            f"{quote_value(output.name)} does not say its format.",
             "The format is read from the end of the name.",
             f"End it in one of {', '.join(ENDINGS)}.",
         )
@@ -92,7 +92,7 @@ def check_files(database: Database, output: Path, paper: Path) -> None:
         check_apart(path, database.policy)
         if path.exists() and not _is_ours(path):
             raise BadParameter(
-                f"{shown(str(path))} is already there.",
+                f"{quote_value(str(path))} is already there.",
                 "It was not written by this command, and is not written over.",
                 "Name another file, or remove it.",
             )
@@ -131,7 +131,7 @@ def _written(path: Path, table: pa.Table) -> None:
 
 def _unwritable(path: Path) -> BadParameter:
     return BadParameter(
-        f"{shown(str(path))} cannot be written.",
+        f"{quote_value(str(path))} cannot be written.",
         "The folder is missing, or may not be written to.",
         "Name a file in a folder of yours; the same again is free.",
     )

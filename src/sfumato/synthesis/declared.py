@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from sfumato.analysis.private_query import Key
 from sfumato.database import Database
-from sfumato.errors import BadParameter, UnknownName, UnsupportedSql, shown
+from sfumato.errors import BadParameter, UnknownName, UnsupportedSql, quote_value
 from sfumato.language.facts import Kind
 from sfumato.language.numbers import constant, multiplied, quotient, shifted
 from sfumato.policy.policy import ColumnType, fold
@@ -36,7 +36,7 @@ def shown_columns(database: object, table: object, columns: object) -> tuple[lis
     declared = database.policy.table(table) if isinstance(table, str) else None
     if declared is None:
         raise UnknownName(
-            f"There is no table {shown(table)} here.",
+            f"There is no table {quote_value(table)} here.",
             "Only tables of the policy can be measured.",
             f"There are: {', '.join(sorted(other.name for other in database.policy.tables)[:12])}.",
         )
@@ -49,7 +49,7 @@ def shown_columns(database: object, table: object, columns: object) -> tuple[lis
         column = declared.column(name) if isinstance(name, str) else None
         if column is None:
             raise UnknownName(
-                f"There is no column {shown(name)} in {declared.name}.",
+                f"There is no column {quote_value(name)} in {declared.name}.",
                 "Only columns that the policy declares can be measured.",
                 f"There are: {', '.join(column.name for column in declared.columns[:24])}.",
             )

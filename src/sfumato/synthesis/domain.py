@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.errors import BadParameter, shown
+from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import decimal_rational, integer
 from sfumato.policy.policy import Value, position
 
@@ -69,7 +69,9 @@ class Range:
 
 def _no_range(asked: Range, why: str) -> BadParameter:
     return BadParameter(
-        f"Range({shown(asked.low)}, {shown(asked.high)}, …) is no range.", why, "Give a low end below the high one."
+        f"Range({quote_value(asked.low)}, {quote_value(asked.high)}, …) is no range.",
+        why,
+        "Give a low end below the high one.",
     )
 
 
@@ -233,7 +235,7 @@ def _read_column(name: str, said: object) -> Column:
         return _cut(name, said)
     if isinstance(said, str | bytes | Mapping) or not hasattr(said, "__iter__"):
         raise BadParameter(
-            f"The domain of {shown(name)} is neither a list nor a Range.",
+            f"The domain of {quote_value(name)} is neither a list nor a Range.",
             "A column has values that are listed, or a range that is cut into cells.",
             "Give a list of values, or Range(low, high, bins).",
         )
@@ -243,13 +245,13 @@ def _read_column(name: str, said: object) -> Column:
     finite = all(isfinite(value) for value in values if isinstance(value, float))
     if not values or not kinds <= set(_ARROW) or not alike or not finite or len(set(values)) < len(values):
         raise BadParameter(
-            f"The values of {shown(name)} cannot be told apart.",
+            f"The values of {quote_value(name)} cannot be told apart.",
             "A list holds different values of one type: texts, numbers, truth values, dates; no NULL and no NaN.",
             "List each value once.",
         )
     if len(values) > MOST_VALUES:
         raise BadParameter(
-            f"{shown(name)} has more than {MOST_VALUES} values.", "No marginal holds so many.", "Declare fewer."
+            f"{quote_value(name)} has more than {MOST_VALUES} values.", "No marginal holds so many.", "Declare fewer."
         )
     return Choices(name, values)
 

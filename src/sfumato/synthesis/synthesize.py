@@ -17,7 +17,7 @@ import pyarrow as pa
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.database import Database
-from sfumato.errors import BadParameter, UnknownName, shown
+from sfumato.errors import BadParameter, UnknownName, quote_value
 from sfumato.exact import integer, positive, typed_rational
 from sfumato.measuring import Declaration, Measurer, Totals, look_at, measure
 from sfumato.mechanisms.gaussian import Gaussian
@@ -177,13 +177,15 @@ def _synthesize_table(
     for column in columns:
         if column.name not in data:
             raise UnknownName(
-                f"The data has no column {shown(column.name)}.", "The domain names it.", "Give a column for each name."
+                f"The data has no column {quote_value(column.name)}.",
+                "The domain names it.",
+                "Give a column for each name.",
             )
     declared = {column.name for column in columns}
     for name in data.keys() if hasattr(data, "keys") else ():
         if name not in declared:
             raise UnknownName(
-                f"The domain has no column {shown(name)}.",
+                f"The domain has no column {quote_value(name)}.",
                 "What a column can hold is declared in public, never read off the data.",
                 "Add it to the domain, or leave the column out of the data.",
             )

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sfumato.accounting.event import Event
 from sfumato.accounting.loss import PrivacyLoss
-from sfumato.errors import BadParameter, QueryTooLarge, UnknownName, shown
+from sfumato.errors import BadParameter, QueryTooLarge, UnknownName, quote_value
 from sfumato.exact import integer
 from sfumato.release.receipt import Receipt
 from sfumato.synthesis.combining import JointEstimate, combine
@@ -151,7 +151,7 @@ class Synthetic:
         for name in asked:
             if not isinstance(name, str) or name.lower() not in known:
                 raise UnknownName(
-                    f"There is no column {shown(name)} here.",
+                    f"There is no column {quote_value(name)} here.",
                     "Only the columns that were measured can be asked for.",
                     f"There are: {', '.join(self.columns)}.",
                 )

@@ -4,7 +4,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
-from sfumato.errors import BadParameter, shown
+from sfumato.errors import BadParameter, quote_value
 from sfumato.policy.policy import Policy
 
 ENDINGS = {".json": "json", ".csv": "csv", ".arrow": "arrow", ".feather": "arrow", ".md": "markdown", ".txt": "table"}
@@ -20,7 +20,7 @@ def format_of(output: Path | None, form: str | None) -> str:
     if output.suffix.lower() in ENDINGS:
         return ENDINGS[output.suffix.lower()]
     raise BadParameter(
-        f"{shown(output.name)} does not say its format.",
+        f"{quote_value(output.name)} does not say its format.",
         "The format is read from the end of the name.",
         f"End it in one of {', '.join(ENDINGS)}, or add --format.",
     )
@@ -45,7 +45,7 @@ def check_plot(path: Path) -> None:
     """Refuse a picture that could not be drawn, before anything is charged."""
     if path.suffix.lower() not in PICTURES:
         raise BadParameter(
-            f"{shown(path.name)} names no kind of picture.",
+            f"{quote_value(path.name)} names no kind of picture.",
             "The kind is read from the end of the name.",
             f"End it in one of {', '.join(PICTURES)}.",
         )
@@ -87,7 +87,7 @@ def write_file(content: bytes, path: Path) -> None:
 
 def _somebody_elses(path: Path) -> BadParameter:
     return BadParameter(
-        f"{shown(str(path))} is no place for an answer.",
+        f"{quote_value(str(path))} is no place for an answer.",
         "It is among the data, or a file that is no answer, and neither is written over.",
         "Name another file.",
     )
@@ -95,7 +95,7 @@ def _somebody_elses(path: Path) -> BadParameter:
 
 def _not_written(path: Path) -> BadParameter:
     return BadParameter(
-        f"{shown(str(path))} cannot be written.",
+        f"{quote_value(str(path))} cannot be written.",
         "The folder is missing, or may not be written to.",
         "Name a file in a folder of yours; asking the same again is free.",
     )
@@ -103,7 +103,7 @@ def _not_written(path: Path) -> BadParameter:
 
 def _not_drawn(path: Path) -> BadParameter:
     return BadParameter(
-        f"{shown(str(path))} could not be drawn.",
+        f"{quote_value(str(path))} could not be drawn.",
         "The program that makes pictures gave up.",
         "The answer itself is kept: ask the same again at no cost, with --format or another kind of picture.",
     )

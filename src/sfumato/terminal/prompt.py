@@ -22,7 +22,7 @@ from rich.text import Text
 from sfumato.accounting.loss import delta_or_zero, round_down
 from sfumato.database import Database
 from sfumato.engines.sql.names import quoted
-from sfumato.errors import Refusal, UnknownName, shown, suggestion
+from sfumato.errors import Refusal, UnknownName, quote_value, suggestion
 from sfumato.exact import positive, typed_rational, typed_share
 from sfumato.planning.within import read_margins
 from sfumato.policy.describing import column_words, table_words
@@ -139,7 +139,7 @@ class Session:
         }
         if name not in commands:
             raise UnknownName(
-                f"There is no command {shown(name)}.",
+                f"There is no command {quote_value(name)}.",
                 "Lines that start with a backslash are commands of the prompt.",
                 f"{suggestion(name, commands)}`help` lists them.",
             )
@@ -177,7 +177,7 @@ class Session:
         found = next((table for table in tables if fold(table.name) == fold(typed.strip('"'))), None)
         if found is None:
             raise UnknownName(
-                f"There is no table {shown(typed)}.",
+                f"There is no table {quote_value(typed)}.",
                 "The policy declares none of that name.",
                 rf"{suggestion(typed, columns(self.database))}\d lists them.",
             )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sfumato.errors import BadParameter, Refusal, Speaker
+from sfumato.errors import BadParameter, Interface, Refusal
 from sfumato.verbs.opening import opened
 from sfumato.verbs.options import FORMATS, File, as_analyst, policy_file, priced, report_format
 from sfumato.verbs.refusing import REFUSED, print_refusal
@@ -188,7 +188,7 @@ def sql(policy: Path, analyst: str | None, epsilon: str | None) -> None:
     with opened(policy, analyst) as database:
         asked: dict[str, object] = {} if epsilon is None else {"epsilon": epsilon}
         session = Session(
-            database, screen(), screen(stderr=True), lambda refusal: print_refusal(refusal, Speaker.PROMPT), asked
+            database, screen(), screen(stderr=True), lambda refusal: print_refusal(refusal, Interface.PROMPT), asked
         )
         if not sys.stdin.isatty():
             session.run(_next_line)

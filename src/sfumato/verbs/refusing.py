@@ -6,7 +6,7 @@ from textwrap import fill
 
 import click
 
-from sfumato.errors import Refusal, Speaker
+from sfumato.errors import Interface, Refusal
 
 _HEAD = 8
 REFUSED = 2
@@ -29,13 +29,13 @@ class Refusing(click.Group):
         return list(self.commands)
 
 
-def print_refusal(refusal: Refusal, speaker: Speaker = Speaker.COMMAND) -> None:
+def print_refusal(refusal: Refusal, speaker: Interface = Interface.COMMAND) -> None:
     """Print what, why and what next to stderr, a line each; what it quotes may hold anything."""
     from sfumato.release.showing.harmless import visible
 
     head = click.style(f"Refused ({refusal.code}):", fg="red", bold=True)
     click.echo(f"{head} {visible(refusal.what)}", err=True)
-    for name, said in (("why", refusal.why), ("next", refusal.advice(speaker))):
+    for name, said in (("why", refusal.why), ("next", refusal.remedy_for(speaker))):
         click.echo(_indented(f"  {name}:".ljust(8), visible(said)), err=True)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from sfumato.errors import BadParameter, UnknownName, shown, suggestion
+from sfumato.errors import BadParameter, UnknownName, quote_value, suggestion
 from sfumato.verbs.opening import opened
 from sfumato.verbs.options import File, as_analyst, policy_file
 
@@ -37,7 +37,7 @@ def attack(name: str | None, seed: int, plot: Path | None) -> None:
         click.echo(attacks[name](seed, plot))
     else:
         raise UnknownName(
-            f"There is no attack {shown(name)}.",
+            f"There is no attack {quote_value(name)}.",
             "Each has its name.",
             f"{suggestion(name, attacks)}There are: {', '.join(attacks)}.",
         )

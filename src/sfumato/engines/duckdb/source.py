@@ -21,7 +21,7 @@ from sfumato.engines.duckdb.sqlite_file import opened
 from sfumato.engines.duckdb.streamed import StreamedColumn, StreamedSource, StreamedTable
 from sfumato.engines.sql.column import Kind, Part, Stored, check_type
 from sfumato.engines.sql.names import literal, quoted
-from sfumato.errors import BadSource, EngineFailed, shown
+from sfumato.errors import BadSource, EngineFailed, quote_value
 from sfumato.policy.policy import Column, Location, Policy, Table, fold
 
 _CSV = tuple(f"{ending}{packed}" for ending in (".csv", ".tsv") for packed in ("", ".gz", ".zst"))
@@ -66,7 +66,7 @@ class Files:
 
     def name(self, path: Path) -> str:
         """Return what the owner calls a file: its path below the table's folder."""
-        return shown(str(path.relative_to(self.root)))
+        return quote_value(str(path.relative_to(self.root)))
 
     def partition(self, path: Path) -> dict[str, str | None]:
         """Return what the folders of a file say: names and values of its partition columns."""

@@ -1,7 +1,7 @@
 """How refusals name what was asked."""
 
 from sfumato.analysis.private_query import Asked, Group
-from sfumato.errors import at
+from sfumato.errors import position_prefix
 from sfumato.language.flow import Flow, Read, below
 from sfumato.language.scalar import Scalar, address
 
@@ -12,7 +12,7 @@ def as_written(asked: Asked) -> str:
     aggregate = asked.aggregate
     named = ", ".join(map(column_name, aggregate.arguments)) or column_name(None)
     text = f"{aggregate.function.upper()}({'DISTINCT ' * aggregate.distinct}{named})"
-    return f"{at((line, column))}{' '.join(written.split()) or text}"
+    return f"{position_prefix((line, column))}{' '.join(written.split()) or text}"
 
 
 def own_name(argument: Scalar | None, group: Group) -> str:

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, replace
 
-from sfumato.errors import Refusal, Speaker
+from sfumato.errors import Interface, Refusal
 
 SQLSTATES = {
     "answer_lost": "40003",
@@ -106,7 +106,7 @@ def reported(error: Refusal | WireError, text: str = "", offset: int = 0) -> Rep
         position = offset + before + int(match[2])
     severity = "FATAL" if error.code in ("not_granted", "stopping") else "ERROR"
     what = error.what if match is None else error.what[match.end() :]  # the position says where
-    return Reported(severity, sqlstate_of(error), what, error.why, error.advice(Speaker.SQL), position)
+    return Reported(severity, sqlstate_of(error), what, error.why, error.remedy_for(Interface.SQL), position)
 
 
 def sqlstate_of(refusal: Refusal) -> str:
