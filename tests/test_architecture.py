@@ -13,7 +13,7 @@ PACKAGE = REPOSITORY / "src" / "sfumato"
 
 MATHEMATICS = ("errors", "exact", "certified", "randomness", "accounting", "sensitivity", "mechanisms")
 PATH = (
-    "private_files",
+    "secure_files",
     "caches",
     "policy",
     "query",

@@ -40,7 +40,7 @@ from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.plan import GroupPlan, Measured, Plan
 from sfumato.planning.question import tables_of
-from sfumato.policy.canonical import words_about
+from sfumato.policy.canonical import tables_digest
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.canonical import canonical
 from sfumato.query.functions import Aggregation
@@ -259,7 +259,7 @@ def look_at(database: object, sql: str) -> Measurable:
             )
     # the names of the columns are the workshop's matter
     meaning = canonical(replace(query, names=tuple(f"c{at}" for at in range(len(query.names)))))
-    words = words_about(database.policy, tables_of(query.relation))
+    words = tables_digest(database.policy, tables_of(query.relation))
     return Measurable(sql, rows, json.dumps([meaning, words], separators=(",", ":")), engine)
 
 

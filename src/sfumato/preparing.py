@@ -21,9 +21,9 @@ from sfumato.planning.planner import Wish, make_plans, read_wish
 from sfumato.planning.question import holds_kept_rows, question, questions, tables_of
 from sfumato.planning.spending import chosen
 from sfumato.planning.workload import workload_of
-from sfumato.policy.canonical import words_about
+from sfumato.policy.canonical import tables_digest
 from sfumato.policy.describing import units_of
-from sfumato.policy.policy import Policy, fold
+from sfumato.policy.policy import Policy, fold_name
 from sfumato.query.expression import Literal
 from sfumato.query.parameters import Bindings, bind, spelled_out
 from sfumato.query.parse import parse
@@ -219,13 +219,13 @@ class Preparation:
 
     def _units(self, tables: set[str]) -> str:
         """Name whom these tables protect."""
-        return units_of(table for table in self._policy.tables if fold(table.name) in tables)
+        return units_of(table for table in self._policy.tables if fold_name(table.name) in tables)
 
     def _words_about(self, tables: Iterable[str]) -> str:
         """Return the hash of what the policy says about these tables: it says the same as long as it is open."""
         names = frozenset(tables)
         if names not in self._words:
-            self._words[names] = words_about(self._policy, names)
+            self._words[names] = tables_digest(self._policy, names)
         return self._words[names]
 
     def _cap(self) -> PrivacyLoss:

@@ -21,7 +21,7 @@ from sfumato.drafting.writing import notices, policy_text
 from sfumato.engines.duckdb.csv_records import Malformed, header, record_batches
 from sfumato.engines.duckdb.registration import register
 from sfumato.errors import BadPolicy, BadSource
-from sfumato.policy.policy import PLAIN, CsvForm
+from sfumato.policy.policy import PLAIN, CsvFormat
 from sfumato.policy.reading import read_policy
 
 ROWS = "id{0}größe{0}name\r\n1{0}1{1}5{0}Zoë\r\n2{0}{0}NA\r\n"
@@ -31,7 +31,7 @@ def _zstd(content: bytes) -> bytes:
     return pa.compress(content, "zstd", asbytes=True)  # type: ignore[no-any-return]
 
 
-def _read(path: Path, form: CsvForm) -> list[dict[str, Any]]:
+def _read(path: Path, form: CsvFormat) -> list[dict[str, Any]]:
     wanted = dict.fromkeys(header(path, form))
     return [row for batch, _ in record_batches(path, wanted, form) for row in batch.to_pylist()]
 
@@ -58,7 +58,7 @@ def test_every_form_that_a_policy_can_name_is_found_and_read(delimiter: str, enc
 def test_a_byte_without_a_letter_takes_its_own_value_and_no_other(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b"id;name\n1;a\x81b\n2;\xe9\n")
-    assert _read(path, CsvForm(";", "windows-1252")) == [{"id": "1", "name": None}, {"id": "2", "name": "é"}]
+    assert _read(path, CsvFormat(";", "windows-1252")) == [{"id": "1", "name": None}, {"id": "2", "name": "é"}]
 
 
 @given(st.lists(st.binary(max_size=6).map(lambda one: one.translate(None, b'";\r\n')), min_size=1, max_size=5))
@@ -72,7 +72,7 @@ def test_no_record_changes_how_another_is_read(values: list[bytes]) -> None:
 def _records(folder: str, lines: list[bytes]) -> list[dict[str, Any]]:
     path = Path(folder) / "one.csv"
     path.write_bytes(b"id;v\n" + b"".join(lines))
-    return _read(path, CsvForm(";", "windows-1252"))
+    return _read(path, CsvFormat(";", "windows-1252"))
 
 
 @pytest.mark.parametrize(

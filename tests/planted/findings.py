@@ -206,7 +206,11 @@ FINDINGS: tuple[Bug, ...] = (
     planned(
         "a unit may be called removed_rows",
         "tests/policy/test_reading.py tests/paths/test_names.py",
-        ("policy/tables.py", "        if fold(words) == REMOVED_ROWS:\n", "        if fold(words) is None:\n"),
+        (
+            "policy/tables.py",
+            "        if fold_name(words) == REMOVED_ROWS:\n",
+            "        if fold_name(words) is None:\n",
+        ),
     ),
     planned(
         "sums of a ledger grow without end",

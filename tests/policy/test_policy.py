@@ -9,7 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.policy.examples import EVERYTHING
 
-from sfumato.policy.policy import Column, ColumnType, EachRow, Policy, Reference, UnitColumn, UnitPath, fold, position
+from sfumato.policy.policy import (
+    Column,
+    ColumnType,
+    Policy,
+    Reference,
+    RowUnit,
+    UnitColumn,
+    UnitPath,
+    fold_name,
+    position,
+)
 from sfumato.policy.reading import read_policy
 
 
@@ -55,7 +65,7 @@ def test_names_are_found_in_any_case_and_keep_their_spelling(policy: Policy) -> 
 @given(st.text())
 def test_folding_touches_ascii_letters_only(name: str) -> None:
     expected = "".join(character.lower() if character.isascii() else character for character in name)
-    assert fold(name) == expected
+    assert fold_name(name) == expected
 
 
 def test_units_are_a_column_a_path_or_each_row(policy: Policy) -> None:
@@ -63,7 +73,7 @@ def test_units_are_a_column_a_path_or_each_row(policy: Policy) -> None:
     assert units == {
         "orders": UnitColumn("o_custkey"),
         "lineitem": UnitPath("orders", "o_custkey", "l_orderkey", "o_orderkey"),
-        "reviews": EachRow(),
+        "reviews": RowUnit(),
         "modes": None,
     }
     assert [table.public for table in policy.tables] == [False, False, False, True]

@@ -29,7 +29,7 @@ from sfumato.local.rappor import Rappor
 from sfumato.local.sketch import CountMeanSketch, HadamardSketch
 from sfumato.local.subset import SubsetResponse
 from sfumato.local.unary import UnaryResponse
-from sfumato.policy.canonical import canonical_text, policy_hash, tables_hash, words_about
+from sfumato.policy.canonical import canonical_text, policy_hash, tables_digest, tables_hash
 from sfumato.policy.reading import read_policy
 from sfumato.preparing import Price
 from sfumato.streams.plans import GaussianSums, PeriodTables, TreeSums, UnboundedSums, WindowEvents
@@ -85,7 +85,7 @@ def texts() -> dict[str, Any]:
                 "text": _digest(canonical_text(read)),
                 "policy": policy_hash(read),
                 "tables": tables_hash(read),
-                "about": {table.name: words_about(read, [table.name]) for table in read.tables},
+                "about": {table.name: tables_digest(read, [table.name]) for table in read.tables},
             }
         for label in ("plain", "totals", "groups", "chosen"):
             own = folder / label

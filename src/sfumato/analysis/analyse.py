@@ -26,7 +26,7 @@ from sfumato.language.lower_logic import all_true, among, present, spelled
 from sfumato.language.lowering import Scope, lower, narrowed
 from sfumato.language.scalar import Operator, Scalar, address, column
 from sfumato.language.scalar import columns as columns_read
-from sfumato.policy.policy import fold
+from sfumato.policy.policy import fold_name
 from sfumato.query.expression import Position, identifier
 from sfumato.query.relation import (
     Filter,
@@ -244,7 +244,7 @@ def _owner_name(table: Table) -> str:
 
 def _check_unit(options: Options, table: Table, position: Position) -> None:
     wanted = options.privacy_unit_column
-    if wanted is not None and (table.unit is None or fold(wanted) != fold(table.unit)):
+    if wanted is not None and (table.unit is None or fold_name(wanted) != fold_name(table.unit)):
         raise LoosenedPolicy(
             f"{position_prefix(position)}the query names another privacy unit than the policy does for {table.name}.",
             "Only the policy decides whom a table protects.",

@@ -11,12 +11,12 @@ from sfumato.engines.duckdb.csv_records import Malformed, beginning
 from sfumato.errors import BadSource, quote_value
 from sfumato.policy.entry import Entry
 from sfumato.policy.forms import DELIMITERS, read_csv_form
-from sfumato.policy.policy import CsvForm
+from sfumato.policy.policy import CsvFormat
 
 _MARK = b"\xef\xbb\xbf"
 
 
-def found_form(paths: Iterable[Path], said: Mapping[str, object]) -> CsvForm:
+def found_form(paths: Iterable[Path], said: Mapping[str, object]) -> CsvFormat:
     """Return how these files are written; what the owner said of it counts first."""
     delimiters: dict[str, Path] = {}
     encodings: dict[str, Path] = {}

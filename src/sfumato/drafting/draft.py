@@ -14,7 +14,7 @@ from sfumato.drafting.units import ROWS, Unit, path_of, proposals, said_units, w
 from sfumato.errors import BadParameter, UnknownName, quote_value, suggestion
 from sfumato.policy.columns import read_column
 from sfumato.policy.entry import Entry
-from sfumato.policy.policy import PLAIN, ColumnType, CsvForm, fold
+from sfumato.policy.policy import PLAIN, ColumnType, CsvFormat, fold_name
 
 Wish = TypeVar("Wish")
 Ends = tuple[str, str]
@@ -91,7 +91,7 @@ class DraftTable:
 
     def column(self, name: str) -> DraftColumn | None:
         """Return the column of this name in any case, or None."""
-        return next((column for column in self.columns if fold(column.name) == fold(name)), None)
+        return next((column for column in self.columns if fold_name(column.name) == fold_name(name)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Draft:
     tables: tuple[DraftTable, ...]
     epsilon: str | None = None
     delta: str | None = None
-    csv: CsvForm = PLAIN
+    csv: CsvFormat = PLAIN
 
     def unknown(self) -> list[str]:
         """Return what must still be written before this is a policy."""
@@ -152,8 +152,8 @@ def _with_rows_of_all(tables: tuple[DraftTable, ...], wishes: Wishes) -> tuple[D
     Otherwise a table whose key names the person keeps one row of each.
     """
     rows = wishes.rows_per_unit.get("")
-    named = set(map(fold, wishes.rows_per_unit))
-    if rows is None or any(table.rows_per_unit is not None and fold(table.name) not in named for table in tables):
+    named = set(map(fold_name, wishes.rows_per_unit))
+    if rows is None or any(table.rows_per_unit is not None and fold_name(table.name) not in named for table in tables):
         return tables
     return tuple(_with_rows(table, rows) if table.private and table.unit != ROWS else table for table in tables)
 
@@ -295,7 +295,9 @@ def _joined(table: DraftTable, tables: tuple[DraftTable, ...]) -> list[tuple[str
 
 def _retyped(table: DraftTable, name: str, kind: ColumnType) -> DraftTable:
     columns = tuple(
-        replace(column, type=kind, untyped=False) if fold(column.name) == fold(name) and column.untyped else column
+        replace(column, type=kind, untyped=False)
+        if fold_name(column.name) == fold_name(name) and column.untyped
+        else column
         for column in table.columns
     )
     return replace(table, columns=columns)
@@ -305,12 +307,12 @@ def _table(seen: Seen, table: SeenTable, units: Mapping[str, Unit], wishes: Wish
     columns = tuple(_column(seen, table, column, wishes) for column in table.columns if column.type is not None)
     unusable = tuple(column.name for column in table.columns if column.type is None)
     draft = DraftTable(table.name, columns, unusable, stored=table.stored)
-    if fold(table.name) in map(fold, wishes.public):
+    if fold_name(table.name) in map(fold_name, wishes.public):
         return replace(draft, public=True)
     unit = units.get(table.name)
     if unit is None or unit.words != ROWS:
-        rows = {fold(name): rows for name, rows in wishes.rows_per_unit.items()}
-        draft = replace(draft, rows_per_unit=rows.get(fold(table.name)))
+        rows = {fold_name(name): rows for name, rows in wishes.rows_per_unit.items()}
+        draft = replace(draft, rows_per_unit=rows.get(fold_name(table.name)))
     if unit is None:
         draft = replace(draft, choices=tuple(proposals(seen, units, table)))
     draft = with_unit(draft, seen, unit)
@@ -351,11 +353,11 @@ def public_keys(seen: Seen, values: tuple[str, ...], public: Iterable[str]) -> s
     if len(values) != 1:
         return None
     name, _, column = values[0].strip().partition(".")
-    table = next((table for table in seen.tables if fold(table.name) == fold(name)), None)
+    table = next((table for table in seen.tables if fold_name(table.name) == fold_name(name)), None)
     found = table.column(column) if table is not None and column else None
     if table is None or found is None:
         return None
-    if fold(table.name) not in map(fold, public):
+    if fold_name(table.name) not in map(fold_name, public):
         raise BadParameter(
             f"--values {quote_value(values[0])} takes its keys from {table.name}, which is not public.",
             "Keys taken from a private table would name the people in it.",
@@ -386,8 +388,8 @@ def _type(word: str) -> ColumnType:
 
 def wish_of(wishes: Mapping[str, Wish], table: SeenTable, column: SeenColumn) -> Wish | None:
     """Return what was said of a column, as TABLE.COLUMN or else as COLUMN."""
-    named = {fold(name): wish for name, wish in wishes.items()}
-    return named.get(fold(f"{table.name}.{column.name}"), named.get(fold(column.name)))
+    named = {fold_name(name): wish for name, wish in wishes.items()}
+    return named.get(fold_name(f"{table.name}.{column.name}"), named.get(fold_name(column.name)))
 
 
 def _check_names(seen: Seen, wishes: Wishes) -> None:
@@ -395,12 +397,12 @@ def _check_names(seen: Seen, wishes: Wishes) -> None:
     tables = [table.name for table in seen.tables]
     columns = [column.name for table in seen.tables for column in table.columns]
     paths = [f"{table.name}.{column.name}" for table in seen.tables for column in table.columns]
-    known = {fold(name) for name in (*columns, *paths)}
+    known = {fold_name(name) for name in (*columns, *paths)}
     for name in (*wishes.types, *wishes.bounds, *wishes.steps, *wishes.values, *wishes.formats, *wishes.unique):
-        if fold(name) not in known:
+        if fold_name(name) not in known:
             raise _unknown("column", name, paths if "." in name else columns)
     for name in (*wishes.public, *filter(None, wishes.rows_per_unit)):
-        if fold(name) not in map(fold, tables):
+        if fold_name(name) not in map(fold_name, tables):
             raise _unknown("table", name, tables)
 
 

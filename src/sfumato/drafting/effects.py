@@ -5,7 +5,7 @@ from collections.abc import Callable
 from sfumato.drafting.draft import Draft, DraftColumn, DraftTable, Wishes
 from sfumato.drafting.units import ROWS
 from sfumato.errors import BadParameter
-from sfumato.policy.policy import ColumnType, fold
+from sfumato.policy.policy import ColumnType, fold_name
 
 Effect = Callable[[DraftTable, DraftColumn], str | None]
 """Says why an option has no effect on a column, or None where it has."""
@@ -38,7 +38,7 @@ def _meant(draft: Draft, name: str) -> list[tuple[DraftTable, DraftColumn]]:
         (table, column)
         for table in draft.tables
         for column in table.columns
-        if fold(name) in (fold(column.name), fold(f"{table.name}.{column.name}"))
+        if fold_name(name) in (fold_name(column.name), fold_name(f"{table.name}.{column.name}"))
     ]
 
 
@@ -61,9 +61,9 @@ def _step(table: DraftTable, column: DraftColumn) -> str | None:
 
 
 def _check_rows(draft: Draft, name: str, said: Wishes) -> None:
-    meant = [table for table in draft.tables if not name or fold(table.name) == fold(name)]
-    own = set(map(fold, said.rows_per_unit)) if not name else set()
-    reasons = [_no_rows(table) for table in meant if fold(table.name) not in own]
+    meant = [table for table in draft.tables if not name or fold_name(table.name) == fold_name(name)]
+    own = set(map(fold_name, said.rows_per_unit)) if not name else set()
+    reasons = [_no_rows(table) for table in meant if fold_name(table.name) not in own]
     if None not in reasons:
         why = next(filter(None, reasons), "Every table has a number of its own.")
         raise _without_effect(f"--rows-per-unit {f'{name}=' if name else ''}{said.rows_per_unit[name]}", why)

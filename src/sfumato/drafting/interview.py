@@ -27,7 +27,7 @@ from sfumato.drafting.literals import ends_text, number_text
 from sfumato.drafting.schema import Seen, SeenTable
 from sfumato.drafting.units import Unit, path_of, proposals, read_unit, said_units, with_proposals
 from sfumato.errors import BadParameter, Refusal, quote_value
-from sfumato.policy.policy import ColumnType, fold
+from sfumato.policy.policy import ColumnType, fold_name
 
 Answer = TypeVar("Answer")
 Ask = Callable[[str], str]
@@ -87,7 +87,7 @@ def _turn(choices: list[str]) -> int:
 def _names(seen: Seen) -> list[str]:
     """Return the columns to choose from, likely ones first."""
     found = dict.fromkeys(column.name for table in seen.tables for column in table.columns)
-    names = sorted(found, key=lambda name: not fold(name).endswith(("id", "key", "number")))
+    names = sorted(found, key=lambda name: not fold_name(name).endswith(("id", "key", "number")))
     return [*names[:_MOST_NAMES], "…"] if len(names) > _MOST_NAMES else names
 
 
@@ -115,7 +115,7 @@ def _unit(table: DraftTable, choices: list[str], units: dict[str, Unit], seen: S
 def _whom(table: DraftTable, known: SeenTable, seen: Seen, units: dict[str, Unit], typed: str) -> DraftTable:
     if typed == PUBLIC:
         return replace(table, public=True)
-    if fold(typed) in {"y", "yes", "n", "no", "p"}:
+    if fold_name(typed) in {"y", "yes", "n", "no", "p"}:
         raise BadParameter(
             f"{quote_value(typed)} is no unit.",
             "What is public is exact and free for everybody.",
@@ -129,13 +129,13 @@ def _whom(table: DraftTable, known: SeenTable, seen: Seen, units: dict[str, Unit
 
 def _check_path(words: str, known: SeenTable, seen: Seen, units: dict[str, Unit]) -> None:
     """Refuse a path that leads nowhere now, and not after the last question."""
-    tables = {fold(table.name): table for table in seen.tables}
+    tables = {fold_name(table.name): table for table in seen.tables}
     target, here, there = path_of(words)
     column = words.partition(".")[2].strip().split(" ")[0]
-    table = tables.get(fold(target))
+    table = tables.get(fold_name(target))
     whole = table is not None and table.column(there) and known.column(here)
     unit = units.get(table.name) if table is not None else None
-    if not whole or unit is None or fold(unit.words) != fold(column):
+    if not whole or unit is None or fold_name(unit.words) != fold_name(column):
         raise BadParameter(
             f"{quote_value(words)} leads to nobody.",
             "A path is TABLE.COLUMN via HERE = THERE, where TABLE.COLUMN is the unit of another table.",
@@ -227,8 +227,8 @@ def _count(typed: str) -> int:
 
 
 def _type(typed: str) -> ColumnType:
-    if fold(typed) in set(ColumnType):
-        return ColumnType(fold(typed))
+    if fold_name(typed) in set(ColumnType):
+        return ColumnType(fold_name(typed))
     raise BadParameter(f"There is no type {quote_value(typed)}.", "It is one of the six.", "Write for example integer.")
 
 

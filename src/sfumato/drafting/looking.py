@@ -20,7 +20,7 @@ from sfumato.engines.duckdb.loading import Loading, load_batches, load_csv
 from sfumato.engines.duckdb.source import SourceTable
 from sfumato.engines.sql.column import Kind, Stored
 from sfumato.engines.sql.names import quoted
-from sfumato.policy.policy import ColumnType, CsvForm
+from sfumato.policy.policy import ColumnType, CsvFormat
 
 WARNING = (
     "Bounds, keys and rows per person are taken from the data. That is not private: a greatest value is one person's, "
@@ -83,7 +83,7 @@ def _said(draft: Draft) -> dict[str, object]:
     return asdict(draft.csv) if draft.scheme in _TEXTUAL else {}
 
 
-def _typed(table: DraftTable, connection: Connection, source: SourceTable, form: CsvForm) -> DraftTable:
+def _typed(table: DraftTable, connection: Connection, source: SourceTable, form: CsvFormat) -> DraftTable:
     if not table.public or source.files is None or not source.files.csv:
         return table
     _load(connection, table.name, source, form)
@@ -96,7 +96,7 @@ def _typed(table: DraftTable, connection: Connection, source: SourceTable, form:
     return replace(table, columns=tuple(columns))
 
 
-def _table(table: DraftTable, connection: Connection, source: SourceTable, form: CsvForm) -> DraftTable:
+def _table(table: DraftTable, connection: Connection, source: SourceTable, form: CsvFormat) -> DraftTable:
     if not table.private:
         return table
     whole = table.unit == ROWS or Unit(table.unit or "").path  # whose row it is, another table says
@@ -119,7 +119,7 @@ def _rows(seen: _Look) -> int:
     return int(unit * ceil((most or 1) / unit))
 
 
-def _load(connection: Connection, name: str, source: SourceTable, form: CsvForm) -> None:
+def _load(connection: Connection, name: str, source: SourceTable, form: CsvFormat) -> None:
     if source.stream is not None:
         load_batches(connection, source.relation, source.stream, [known for known, _ in source.columns])
     elif source.files is not None and source.files.csv:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from sfumato.policy.policy import fold
+from sfumato.policy.policy import fold_name
 
 _WORDS = re.compile(r"[^\W\d_a-zß-ÿ]+(?![a-zß-ÿ])|[^\W\d_a-zß-ÿ]?[a-zß-ÿ]+|\d+")
 _KEY_WORDS = ("number", "code", "num", "key", "id", "no", "nr")
@@ -51,7 +51,7 @@ def personal(name: str) -> str | None:
 
 def is_bare_key(name: str) -> bool:
     """Tell whether a name says that it is a key and not of what: id, key, number."""
-    return fold(name) in _BARE_KEYS
+    return fold_name(name) in _BARE_KEYS
 
 
 def own_key(table: Names, others: Iterable[str] = ()) -> str | None:
@@ -66,7 +66,7 @@ def own_key(table: Names, others: Iterable[str] = ()) -> str | None:
     if not table.columns:
         return None
     first = table.columns[0]
-    return first if fold(first) in {"id", "key", "pk", "uuid"} or _owns(table, first, others) else None
+    return first if fold_name(first) in {"id", "key", "pk", "uuid"} or _owns(table, first, others) else None
 
 
 def links(here: Names, column: str, there: Names, key: str) -> bool:
@@ -77,7 +77,7 @@ def links(here: Names, column: str, there: Names, key: str) -> bool:
     """
     if is_bare_key(key):
         subject, word = _subject(_stem(here, column))
-        return bool(subject) and word == fold(key) and _is_called(there.table, subject)
+        return bool(subject) and word == fold_name(key) and _is_called(there.table, subject)
     stem = _stem(here, column)
     return stem == _stem(there, key) and not is_bare_key(stem)
 
@@ -86,12 +86,12 @@ def _owns(table: Names, column: str, others: Iterable[str]) -> bool:
     subject, word = _subject(_stem(table, column))
     if not word or _is_called(table.table, subject):
         return bool(word)
-    short = len(subject) in _ABBREVIATED and fold(table.table).startswith(subject) and "_" not in table.table
+    short = len(subject) in _ABBREVIATED and fold_name(table.table).startswith(subject) and "_" not in table.table
     return short and not any(_is_called(other, subject) for other in others if other != table.table)
 
 
 def _is_called(table: str, subject: str) -> bool:
-    name = fold(table).replace("_", "")
+    name = fold_name(table).replace("_", "")
     singular = {
         name,
         name.removesuffix("s"),
@@ -110,9 +110,9 @@ def _subject(stem: str) -> tuple[str, str]:
 
 def _stem(table: Names, column: str) -> str:
     """Return a column's name in lower case, without underscores and without the prefix that all of the table share."""
-    name = fold(column)
+    name = fold_name(column)
     prefix = re.match(r"[a-z]{1,3}_", name)
-    if prefix and len(table.columns) > 1 and all(fold(one).startswith(prefix[0]) for one in table.columns):
+    if prefix and len(table.columns) > 1 and all(fold_name(one).startswith(prefix[0]) for one in table.columns):
         name = name.removeprefix(prefix[0])
     return name.replace("_", "")
 

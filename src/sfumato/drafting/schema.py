@@ -25,7 +25,7 @@ from sfumato.engines.engine import Limits
 from sfumato.engines.sql.column import TYPES, Kind, Stored
 from sfumato.errors import BadParameter, BadPolicy, BadSource, quote_value
 from sfumato.policy.entry import Entry, check_name
-from sfumato.policy.policy import PLAIN, ColumnType, CsvForm, Location, fold
+from sfumato.policy.policy import PLAIN, ColumnType, CsvFormat, Location, fold_name
 from sfumato.policy.reading import read_policy
 
 _TYPES = {**TYPES, Kind.RAW: ColumnType.TEXT}
@@ -66,7 +66,7 @@ class SeenTable:
 
     def column(self, name: str) -> SeenColumn | None:
         """Return the column of this name in any case, or None."""
-        return next((column for column in self.columns if fold(column.name) == fold(name)), None)
+        return next((column for column in self.columns if fold_name(column.name) == fold_name(name)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Seen:
     scheme: str
     path: Path
     tables: tuple[SeenTable, ...]
-    csv: CsvForm = PLAIN
+    csv: CsvFormat = PLAIN
     """How its CSV files are written."""
     ignored: tuple[str, ...] = ()
     """Workbooks that lie among the files, and are not read."""
@@ -134,7 +134,7 @@ def connected(
         yield Seen(scheme, place, tables, policy.csv, _workbooks(place), unreadable), connection, found
 
 
-def _csv_form(location: Location, said: Mapping[str, object]) -> CsvForm:
+def _csv_form(location: Location, said: Mapping[str, object]) -> CsvFormat:
     """Return how the CSV files of a source are written; where there are none, nothing can be said of them."""
     files = [] if location.scheme in LOGS else source_files(location)
     written = [path for path in files if path.name.lower().endswith(ENDINGS["csv"])]
@@ -226,10 +226,10 @@ def _stem(path: Path, endings: tuple[str, ...]) -> str:
 def _database_tables(connection: Connection) -> dict[str, str | None]:
     """Return the tables of all schemas; where two have one name, each is called after its schema, too."""
     found = [one for one in database_tables(connection) if can_be_read(connection, *one)]
-    names = [fold(name) for _, name in found]
+    names = [fold_name(name) for _, name in found]
     return {
-        name if names.count(fold(name)) == 1 or schema == "main" else f"{schema}_{name}": None
-        if names.count(fold(name)) == 1 or schema == "main"
+        name if names.count(fold_name(name)) == 1 or schema == "main" else f"{schema}_{name}": None
+        if names.count(fold_name(name)) == 1 or schema == "main"
         else f"{schema}.{name}"
         for schema, name in found
     }

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sfumato.drafting.naming import is_bare_key, links, own_key
 from sfumato.drafting.schema import Seen, SeenTable
 from sfumato.errors import BadParameter, UnknownName, quote_value, suggestion
-from sfumato.policy.policy import fold
+from sfumato.policy.policy import fold_name
 
 ROWS = "rows"
 _FORMS = '--unit COLUMN, --unit TABLE.COLUMN, or --unit "TABLE=OTHER.COLUMN via HERE = THERE"'
@@ -30,15 +30,15 @@ def said_units(seen: Seen, options: Iterable[str], public: Iterable[str]) -> dic
     """Return the units that the owner wrote, by table: COLUMN, rows, TABLE.COLUMN, TABLE=COLUMN or TABLE=PATH."""
     named: dict[str, Unit] = {}
     everywhere: dict[str, Unit] = {}
-    hidden = set(map(fold, public))
+    hidden = set(map(fold_name, public))
     for option in options:
         table, words = _read(seen, option)
         if table is None:
-            here = {name: unit for name, unit in _everywhere(seen, words).items() if fold(name) not in hidden}
+            here = {name: unit for name, unit in _everywhere(seen, words).items() if fold_name(name) not in hidden}
             if not here:
                 raise _without_effect(option, "Every table that has it is public.")
             everywhere = {**here, **everywhere}
-        elif fold(table.name) in hidden:
+        elif fold_name(table.name) in hidden:
             raise _without_effect(option, f"The table {table.name} is also named by --public, and so protects nobody.")
         elif table.name in named:
             raise _without_effect(option, f"Whom {table.name} protects is said twice.")
@@ -50,16 +50,16 @@ def said_units(seen: Seen, options: Iterable[str], public: Iterable[str]) -> dic
 def read_unit(table: SeenTable, typed: str) -> Unit:
     """Read whom one table protects: a column of it, rows, or a path."""
     words = typed.strip()
-    if fold(words) == ROWS or _is_path(words):
-        return Unit(ROWS if fold(words) == ROWS else words)
+    if fold_name(words) == ROWS or _is_path(words):
+        return Unit(ROWS if fold_name(words) == ROWS else words)
     return Unit(_column(table, words))
 
 
 def with_proposals(seen: Seen, said: Mapping[str, Unit], public: Iterable[str]) -> dict[str, Unit]:
     """Return the units together with those that follow from them by names: a person's rows in other tables."""
-    units, hidden = dict(said), set(map(fold, public))
+    units, hidden = dict(said), set(map(fold_name, public))
     while True:
-        open_tables = [one for one in seen.tables if one.name not in units and fold(one.name) not in hidden]
+        open_tables = [one for one in seen.tables if one.name not in units and fold_name(one.name) not in hidden]
         found = {table.name: choices[0] for table in open_tables if len(choices := proposals(seen, units, table)) == 1}
         if not found:
             return units
@@ -96,21 +96,21 @@ def path_of(words: str) -> tuple[str, str, str]:
     >>> path_of("orders.o_custkey via l_orderkey = o_orderkey")
     ('orders', 'l_orderkey', 'o_orderkey')
     """
-    place = fold(words).find(" via ")
+    place = fold_name(words).find(" via ")
     table, _, _ = words[:place].partition(".")
     here, _, there = words[place + len(" via ") :].partition("=")
     return table.strip(), here.strip(), there.strip()
 
 
 def _is_path(words: str) -> bool:
-    return " via " in fold(words)
+    return " via " in fold_name(words)
 
 
 def _read(seen: Seen, option: str) -> tuple[SeenTable | None, str]:
     """Return the table that an option is about, None for all that have the column, and the unit."""
     words = option.strip()
     before, equals, after = words.partition("=")
-    if equals and " via " not in fold(before):
+    if equals and " via " not in fold_name(before):
         table = _table(seen, before.strip(), option)
         return table, read_unit(table, after).words
     if _is_path(words):
@@ -119,17 +119,17 @@ def _read(seen: Seen, option: str) -> tuple[SeenTable | None, str]:
             "A path leads from one table to the one that names the person.",
             f'Write the table first: --unit "TABLE={words}".',
         )
-    if fold(words) == ROWS or any(table.column(words) for table in seen.tables):
+    if fold_name(words) == ROWS or any(table.column(words) for table in seen.tables):
         return None, words
     name, dot, column = words.partition(".")
-    if dot and any(fold(table.name) == fold(name) for table in seen.tables):
+    if dot and any(fold_name(table.name) == fold_name(name) for table in seen.tables):
         table = _table(seen, name, option)
         return table, _column(table, column)
     raise _unknown(words, [column.name for table in seen.tables for column in table.columns])
 
 
 def _everywhere(seen: Seen, words: str) -> dict[str, Unit]:
-    if fold(words) == ROWS:
+    if fold_name(words) == ROWS:
         return {table.name: Unit(ROWS) for table in seen.tables}
     having = [table for table in seen.tables if table.column(words)]
     if len(having) > 1 and is_bare_key(words):
@@ -143,7 +143,7 @@ def _everywhere(seen: Seen, words: str) -> dict[str, Unit]:
 
 
 def _table(seen: Seen, name: str, option: str) -> SeenTable:
-    found = next((table for table in seen.tables if fold(table.name) == fold(name)), None)
+    found = next((table for table in seen.tables if fold_name(table.name) == fold_name(name)), None)
     if found is not None:
         return found
     known = [table.name for table in seen.tables]

@@ -15,7 +15,7 @@ from sfumato.drafting.draft import Draft, DraftColumn, DraftTable, column_text
 from sfumato.drafting.literals import key_text, quoted_text
 from sfumato.drafting.units import ROWS, Unit
 from sfumato.errors import Refusal
-from sfumato.policy.policy import ColumnType, CsvForm
+from sfumato.policy.policy import ColumnType, CsvFormat
 from sfumato.policy.reading import read_policy
 
 FILL_IN = "FILL IN"
@@ -76,9 +76,9 @@ def _lines(draft: Draft, name: str, source: str) -> Iterator[str]:
     yield "# epsilon = 1"
 
 
-def _csv_form(form: CsvForm) -> Iterator[str]:
+def _csv_form(form: CsvFormat) -> Iterator[str]:
     """How CSV files are written, where it is not the plain form; `null` is the owner's own word."""
-    if form == CsvForm():
+    if form == CsvFormat():
         return
     yield from _comment(
         "How the CSV files are written: what stands between fields was found in their first line, the encoding in their"
@@ -86,7 +86,7 @@ def _csv_form(form: CsvForm) -> Iterator[str]:
     )
     yield "[csv]"
     for key in ("delimiter", "encoding", "decimal"):
-        if (value := getattr(form, key)) != getattr(CsvForm(), key):
+        if (value := getattr(form, key)) != getattr(CsvFormat(), key):
             yield f"{key} = {quoted_text(value)}"
     if form.null:
         yield f"null = [{', '.join(quoted_text(one) for one in form.null)}]"
@@ -251,8 +251,8 @@ def notices(draft: Draft) -> list[str]:
     return found
 
 
-def _form_notice(form: CsvForm) -> Iterator[str]:
-    plain = CsvForm()
+def _form_notice(form: CsvFormat) -> Iterator[str]:
+    plain = CsvFormat()
     if form.delimiter != plain.delimiter:
         between = "a tab" if form.delimiter == "\t" else form.delimiter
         yield f"Found in the first line of the CSV files: between fields stands {between} ([csv] delimiter)."

@@ -21,13 +21,13 @@ from sfumato.planning.tiers import FEWEST
 from sfumato.policy.policy import (
     Column,
     ColumnType,
-    EachRow,
     Policy,
     Reference,
+    RowUnit,
     UnitColumn,
     UnitPath,
     Value,
-    fold,
+    fold_name,
     position,
 )
 from sfumato.policy.policy import Table as DeclaredTable
@@ -70,7 +70,7 @@ def catalog_of(policy: Policy, copies: Copies, public: Public) -> Catalog:
     """Return the catalog of a policy over its bounded copy."""
     tables = {}
     for table in policy.tables:
-        name = fold(table.name)
+        name = fold_name(table.name)
         if table.public:
             tables[name] = _public_table(table, copies, public)
         else:
@@ -85,11 +85,11 @@ def _leads(table: DeclaredTable, policy: Policy) -> dict[str, str]:
     found = {}
     for other in policy.tables:
         if isinstance(path := other.unit, UnitPath):
-            key = fold(f"{path.table}.{path.there}")
+            key = fold_name(f"{path.table}.{path.there}")
             if other is table:
-                found[fold(path.here)] = key
-            elif fold(path.table) == fold(table.name):
-                found[fold(path.there)] = key
+                found[fold_name(path.here)] = key
+            elif fold_name(path.table) == fold_name(table.name):
+                found[fold_name(path.there)] = key
     return found
 
 
@@ -111,11 +111,11 @@ def numbered_keys(table: DeclaredTable) -> list[Column]:
     whose range makes public keys first.
     """
     most = table.groups_per_unit
-    if most is None or most >= most_rows(table) or isinstance(table.unit, EachRow):
+    if most is None or most >= most_rows(table) or isinstance(table.unit, RowUnit):
         return []
     own = table.unit.column if isinstance(table.unit, UnitColumn) else None
     keys = [column for column in table.columns if column.type is not ColumnType.BOOLEAN and column.name != own]
-    keys = sorted(keys, key=lambda column: fold(column.name))
+    keys = sorted(keys, key=lambda column: fold_name(column.name))
     listed = [column for column in keys if column.values is not None]
     cut = [column for column in listed if isinstance(column.values, Reference) or len(column.values or ()) > most]
     return cut[:MOST_NUMBERED] + _other_keys([column for column in keys if column.values is None], most)[:MOST_OTHERS]
@@ -135,11 +135,11 @@ def _other_keys(columns: Sequence[Column], most: int) -> list[Column]:
 
 def counted_columns(table: DeclaredTable) -> list[Column]:
     """Return the columns of which the copy says in how many rows of a person they have a value."""
-    if most_rows(table) == 1 or isinstance(table.unit, EachRow):
+    if most_rows(table) == 1 or isinstance(table.unit, RowUnit):
         return []
     own = table.unit.column if isinstance(table.unit, UnitColumn) else None
     ordered = [column for column in table.columns if column.name != own and facts_of(column).bounded]
-    return sorted(ordered, key=lambda column: fold(column.name))[:MOST_COUNTED]
+    return sorted(ordered, key=lambda column: fold_name(column.name))[:MOST_COUNTED]
 
 
 def levelled_columns(table: DeclaredTable) -> list[Column]:
@@ -152,7 +152,7 @@ def levelled_columns(table: DeclaredTable) -> list[Column]:
 
 def has_levels(table: DeclaredTable) -> bool:
     """Whether the copy says at which levels of how many rows of a person count each of them does."""
-    return table.rows_chosen and most_rows(table) >= FEWEST and not isinstance(table.unit, EachRow)
+    return table.rows_chosen and most_rows(table) >= FEWEST and not isinstance(table.unit, RowUnit)
 
 
 def summed_columns(table: DeclaredTable) -> list[Column]:
@@ -160,11 +160,11 @@ def summed_columns(table: DeclaredTable) -> list[Column]:
 
     They are those whose sums cut off what one person adds: at a level that a question chooses, or at a total.
     """
-    if most_rows(table) == 1 or isinstance(table.unit, EachRow):
+    if most_rows(table) == 1 or isinstance(table.unit, RowUnit):
         return []
     own = table.unit.column if isinstance(table.unit, UnitColumn) else None
     cut = [column for column in table.columns if column.name != own and _is_cut(column, table)]
-    return sorted(cut, key=lambda column: fold(column.name))[:MOST_COUNTED]
+    return sorted(cut, key=lambda column: fold_name(column.name))[:MOST_COUNTED]
 
 
 def _is_cut(column: Column, table: DeclaredTable) -> bool:
@@ -237,12 +237,12 @@ def _private_table(table: DeclaredTable, copies: Copies) -> Table:
     for column in table.columns:
         if column is own:
             facts = Facts(Type(own.type), Kind.UNIT, nullable=False)
-            fields.append(Field(fold(own.name), _stored_unit(table, copies), facts, own.unique))
+            fields.append(Field(fold_name(own.name), _stored_unit(table, copies), facts, own.unique))
         else:
             cells = _referenced(column, copies) if isinstance(column.values, Reference) else declared_cells(column)
             free = column.bounds_chosen
             field = Field(
-                fold(column.name),
+                fold_name(column.name),
                 column.name,
                 facts_of(column),
                 column.unique,
@@ -256,12 +256,12 @@ def _private_table(table: DeclaredTable, copies: Copies) -> Table:
             )
             fields.append(field)
     return Table(
-        fold(table.name),
+        fold_name(table.name),
         tuple(fields),
         public=False,
-        unit=None if own is None else fold(own.name),
+        unit=None if own is None else fold_name(own.name),
         owner=_owner(table, copies, next((field for field in fields if field.facts.kind is Kind.UNIT), None)),
-        identity=not isinstance(table.unit, EachRow),
+        identity=not isinstance(table.unit, RowUnit),
         rows_per_unit=most_rows(table),
         groups_per_unit=table.groups_per_unit,
         rows_chosen=table.rows_chosen and most_rows(table) > 1,
@@ -308,10 +308,10 @@ def _referenced(column: Column, copies: Copies) -> tuple[Cell, ...] | None:
 def _public_table(table: DeclaredTable, copies: Copies, public: Public) -> Table:
     fields = []
     for column, stored in copies.columns(table):
-        name, facts = fold(column.name), facts_of(column)
+        name, facts = fold_name(column.name), facts_of(column)
         if facts.kind is Kind.INTEGER:
-            read = Read(fold(table.name), fold(table.name), ((name, stored, facts),))
-            low, high = public.reach(read, column_scalar(fold(table.name), name, facts)) or (0, 0)
+            read = Read(fold_name(table.name), fold_name(table.name), ((name, stored, facts),))
+            low, high = public.reach(read, column_scalar(fold_name(table.name), name, facts)) or (0, 0)
             facts = Facts(facts.type, Kind.INTEGER, step=facts.step, low=low, high=high)
         fields.append(Field(name, stored, facts))
-    return Table(fold(table.name), tuple(fields), public=True, unit=None)
+    return Table(fold_name(table.name), tuple(fields), public=True, unit=None)

@@ -19,9 +19,9 @@ from sfumato.engines.versions import FORMAT, Manifest, place_of, read_manifest, 
 from sfumato.errors import BadSource, EngineFailed, Refusal
 from sfumato.policy.canonical import tables_hash
 from sfumato.policy.policy import Policy, Refresh
-from sfumato.private_files import Use, locked, publish, remove_unused, write_whole
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import system_source
+from sfumato.secure_files import SharedFileLock, locked, publish, remove_unused, write_atomically
 
 _ATTEMPTS = 3
 
@@ -85,7 +85,7 @@ class Registered:
     version: str
     path: Path = field(repr=False)
     tables: tuple[CopiedTable, ...]
-    use: Use = field(repr=False, compare=False)
+    use: SharedFileLock = field(repr=False, compare=False)
     """Keeps the copy where it is."""
 
 
@@ -245,7 +245,7 @@ def _found(policy: Policy, copying: Copying, places: Places) -> Snapshot | None:
             return None
         path = places.ledger.with_name(known.copy)
         try:
-            use = Use(path)
+            use = SharedFileLock(path)
         except OSError:
             continue  # another one has just taken its place, or somebody removed it
         read_or_draw_salt(places.beside("copy.salt"), system_source())  # one that others can read is refused
@@ -347,10 +347,10 @@ class _Taken:
         version = known.version if known is not None and same_data else fresh_id(self._random)
         secret = places.beside("copy.salt")
         if not secret.exists():
-            write_whole(secret, self._salt)
+            write_atomically(secret, self._salt)
         path = places.copy(self._identity)
         publish(built.file, path)
-        use = Use(path)
+        use = SharedFileLock(path)
         built.commit()
         tables, place = tables_hash(self._policy), place_of(self._policy.source, self._salt)
         shape = self._copying.shape(path)

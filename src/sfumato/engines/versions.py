@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from sfumato.errors import BadSource
 from sfumato.policy.policy import Location
-from sfumato.private_files import write_whole
+from sfumato.secure_files import write_atomically
 
 _ATTEMPTS = 3
 Result = TypeVar("Result")
@@ -105,4 +105,4 @@ def read_manifest(path: Path) -> Manifest | None:
 
 def write_manifest(path: Path, manifest: Manifest) -> None:
     """Make a copy the current one: this rename is the moment at which a build counts."""
-    write_whole(path, json.dumps(asdict(manifest)).encode())
+    write_atomically(path, json.dumps(asdict(manifest)).encode())

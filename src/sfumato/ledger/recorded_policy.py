@@ -13,7 +13,7 @@ from sfumato.accounting.filter import UNIT, Filter
 from sfumato.errors import BadPolicy
 from sfumato.ledger.chain import Row
 from sfumato.policy.canonical import canonical_text, policy_hash, tables_hash
-from sfumato.policy.policy import Policy, fold
+from sfumato.policy.policy import Policy, fold_name
 
 DATASET = ""
 """The account that everything is charged to."""
@@ -38,7 +38,7 @@ class RecordedPolicy:
 def recorded(policy: Policy, accounts: Mapping[str, Filter], confirmed: bool) -> RecordedPolicy:
     """Return what will be recorded of this policy, in a ledger that holds these accounts."""
     caps = {DATASET: (policy.budget.epsilon, policy.budget.delta)}
-    caps |= {fold(analyst.name): (analyst.epsilon, analyst.delta) for analyst in policy.analysts}
+    caps |= {fold_name(analyst.name): (analyst.epsilon, analyst.delta) for analyst in policy.analysts}
     opened = {name: Filter(epsilon, delta) for name, (epsilon, delta) in caps.items()}
     for name, budget in opened.items():
         _refuse_lost_delta(name, budget, accounts.get(name))

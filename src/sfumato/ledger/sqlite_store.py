@@ -16,7 +16,7 @@ from sfumato.ledger.chain import Row
 from sfumato.ledger.damage import RESTORE_ANCHOR, damaged, unavailable
 from sfumato.ledger.store import charge_rows, settled_rows
 from sfumato.ledger.verifying import Verified, verify_file
-from sfumato.private_files import FileLock
+from sfumato.secure_files import FileLock
 
 SEALED_UP_TO = 1 << 28
 """A larger file is not hashed as a whole when it is opened and closed: 256 MiB take a fifth of a second."""

@@ -21,7 +21,7 @@ from sfumato.language.scalar import Operator, Scalar, column
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.plan import GroupPlan, Measured, Plan
-from sfumato.policy.policy import Column, ColumnType, EachRow, Policy, Table, UnitColumn, fold
+from sfumato.policy.policy import Column, ColumnType, Policy, RowUnit, Table, UnitColumn, fold_name
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
@@ -135,9 +135,9 @@ def statistics(policy: Policy) -> tuple[Statistic, ...]:
 
 
 def _statistics(table: Table) -> Iterator[Statistic]:
-    name, columns = fold(table.name), [one for one in table.columns if table.unit != UnitColumn(one.name)]
+    name, columns = fold_name(table.name), [one for one in table.columns if table.unit != UnitColumn(one.name)]
     rows = table.rows_per_unit or 1
-    if not isinstance(table.unit, EachRow):
+    if not isinstance(table.unit, RowUnit):
         yield Statistic(name, ROWS, (REMOVED_FROM,), rows)
     if any(is_clipped(one) for one in columns):
         yield Statistic(name, MOVED, (BEYOND,), rows, tail=False)
@@ -145,7 +145,9 @@ def _statistics(table: Table) -> Iterator[Statistic]:
         grid = one.grid
         if is_lossy(one) and grid is not None:
             reach = max(abs(grid.least), abs(grid.greatest), 1)
-            yield Statistic(name, fold(one.name), (ABOVE + one.name, BELOW + one.name), min(rows * reach, MOST_LOST))
+            yield Statistic(
+                name, fold_name(one.name), (ABOVE + one.name, BELOW + one.name), min(rows * reach, MOST_LOST)
+            )
 
 
 def blocks(policy: Policy) -> tuple[LossBlock, ...]:
@@ -201,7 +203,7 @@ def _event(epsilon: Fraction, found: Sequence[LossBlock], policy: Policy) -> Com
 def _group(one: LossBlock, at: int, epsilon: Fraction, policy: Policy) -> GroupPlan:
     label, declared = f"losses{at}", policy.table(one.table)
     amount = Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=0, high=MOST_LOST)
-    alone = declared is not None and isinstance(declared.unit, EachRow)
+    alone = declared is not None and isinstance(declared.unit, RowUnit)
     names = [name for each in one.statistics for name in each.parts]
     read = Read(one.table + CUT, label, tuple((name, name, amount) for name in names), 1)
     entries = {name: column(label, name, amount) for name in names}

@@ -30,7 +30,7 @@ from sfumato.language.scalar import Operator, Scalar, columns, walk
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.cut_off import BEYOND, MOVED, REMOVED_FROM, ROWS, CutOff
 from sfumato.planning.plan import GroupPlan, Plan
-from sfumato.policy.policy import fold
+from sfumato.policy.policy import fold_name
 from sfumato.query.functions import Aggregation
 from sfumato.query.relation import JoinKind
 from sfumato.query.types import Type
@@ -252,7 +252,7 @@ def _clipped(read: Read, losses: CutOff | None) -> frozenset[str]:
         for name, stored, facts in read.columns
         if facts.bounded
         and name != RANK
-        and (losses is None or facts.type in TIMES or (read.table, fold(stored)) in losses.found)
+        and (losses is None or facts.type in TIMES or (read.table, fold_name(stored)) in losses.found)
     )
 
 
@@ -336,7 +336,7 @@ def _statistics(rows: _Rows, terms: tuple[_Term, ...]) -> list[str]:
 
 
 def _stored(rows: _Rows, place: Place) -> str:
-    return next(fold(stored) for name, stored, _ in rows.read.columns if name == place[1])
+    return next(fold_name(stored) for name, stored, _ in rows.read.columns if name == place[1])
 
 
 def _place(scalar: Scalar) -> Place:

@@ -29,7 +29,7 @@ from sfumato.planning.noise import (
 )
 from sfumato.planning.origins import GroupColumn, origins, shown_unchanged
 from sfumato.planning.split import Shared
-from sfumato.policy.policy import fold
+from sfumato.policy.policy import fold_name
 from sfumato.randomness.discrete_gaussian import DiscreteGaussian
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.max_norm import MOST_PARTS, MaxNormLaw
@@ -249,7 +249,11 @@ def _reach(
     """Return what a target asks of measurements: each, and how many steps its noise may reach; first the widest."""
     name, margin = target
     derived = {(need.group.label, one.name): one for need in needs for one in need.derived}
-    found = [origin for origin, other in zip(origins(private), private.names, strict=True) if fold(other) == fold(name)]
+    found = [
+        origin
+        for origin, other in zip(origins(private), private.names, strict=True)
+        if fold_name(other) == fold_name(name)
+    ]
     if not found:
         names = ", ".join(f"`{other}`" for other in dict.fromkeys(private.names))
         raise UnknownName(

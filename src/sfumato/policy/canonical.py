@@ -19,18 +19,18 @@ from sfumato.policy.policy import (
     Bounds,
     Column,
     ColumnType,
-    CsvForm,
-    EachRow,
+    CsvFormat,
     Policy,
     PrivacyUnit,
     Reference,
+    RowUnit,
     SealedTable,
     Sharing,
     Table,
     UnitColumn,
     UnitPath,
     Value,
-    fold,
+    fold_name,
 )
 
 _FORM = "# sfumato policy, canonical form 1"
@@ -70,26 +70,26 @@ def tables_hash(policy: Policy) -> str:
     return sha256(f"{_lines(_csv_form(policy.csv))}{_words(policy.tables)}".encode()).hexdigest()
 
 
-def words_about(policy: Policy, names: Iterable[str]) -> str:
+def tables_digest(policy: Policy, names: Iterable[str]) -> str:
     """Return the SHA-256 of what the policy says about these tables, and about those that they lead to.
 
     A table leads to the one that names its person, and to those that its columns take their keys from; whom we
     protect, and under which relation, is said of every table.
     """
     found: dict[str, Table] = {}
-    waiting = [fold(name) for name in names]
+    waiting = [fold_name(name) for name in names]
     while waiting:
         name = waiting.pop()
         table = policy.table(name)
         if table is not None and name not in found:
             found[name] = table
-            waiting += [fold(other) for other in leads_to(table)]
+            waiting += [fold_name(other) for other in referenced_tables(table)]
     text = _lines([f"neighbours = {_quoted(policy.neighbours)}", *_sealing(policy), *_csv_form(policy.csv)])
     text += _words(found.values())
     return sha256(text.encode()).hexdigest()
 
 
-def leads_to(table: Table) -> list[str]:
+def referenced_tables(table: Table) -> list[str]:
     """Return the tables that say whose the rows of a table are, and those that its columns take their keys from."""
     others = [column.values.table for column in table.columns if isinstance(column.values, Reference)]
     return [*others, table.unit.table] if isinstance(table.unit, UnitPath) else others
@@ -105,11 +105,11 @@ def _lines(lines: Iterable[str]) -> str:
 
 
 def _folded(named: Table | Column | Analyst) -> str:
-    return fold(named.name)
+    return fold_name(named.name)
 
 
 def _name(name: str) -> str:
-    return _quoted(fold(name))
+    return _quoted(fold_name(name))
 
 
 def _analyst(analyst: Analyst) -> list[str]:
@@ -154,9 +154,9 @@ def _sealing(policy: Policy) -> list[str]:
     ]
 
 
-def _csv_form(form: CsvForm) -> list[str]:
+def _csv_form(form: CsvFormat) -> list[str]:
     """Form 1 is older than these keys: there, silence means commas, UTF-8 and a decimal point."""
-    if form == CsvForm():
+    if form == CsvFormat():
         return []
     texts = [f"{key} = {_quoted(getattr(form, key))}" for key in ("delimiter", "encoding", "decimal")]
     return ["[csv]", *texts, f"null = [{', '.join(_quoted(one) for one in form.null)}]"]
@@ -176,7 +176,7 @@ def _table(table: Table) -> list[str]:
         rows = f'{{ most = {table.rows_per_unit}, choose = "private" }}' if table.rows_chosen else table.rows_per_unit
         lines += [f"unit = {_quoted(_unit(table.unit))}", f"rows_per_unit = {rows}"]
     if table.stored is not None:
-        lines.append(f"from = {_quoted(fold(table.stored))}")
+        lines.append(f"from = {_quoted(fold_name(table.stored))}")
     if table.groups_per_unit is not None:
         lines.append(f"groups_per_unit = {table.groups_per_unit}")
     if table.sealed is not None:
@@ -188,12 +188,12 @@ def _table(table: Table) -> list[str]:
 
 def _unit(unit: PrivacyUnit) -> str:
     match unit:
-        case EachRow():
+        case RowUnit():
             return "rows"
         case UnitColumn(column):
-            return fold(column)
+            return fold_name(column)
         case UnitPath(table, column, here, there):
-            return fold(f"{table}.{column} via {here} = {there}")
+            return fold_name(f"{table}.{column} via {here} = {there}")
 
 
 def _column(column: Column) -> str:
@@ -207,7 +207,7 @@ def _column(column: Column) -> str:
         parts.append(f"step = {_value(column.step)}")
     match column.values:
         case Reference(table, name):
-            parts.append(f"values = {_quoted(fold(f'{table}.{name}'))}")
+            parts.append(f"values = {_quoted(fold_name(f'{table}.{name}'))}")
         case tuple(values):
             parts.append(f"values = [{', '.join(_value(value) for value in _sorted(values))}]")
     if column.total_per_unit is not None:

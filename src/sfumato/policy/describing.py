@@ -7,13 +7,13 @@ from sfumato.policy.policy import (
     Bounds,
     Column,
     ColumnType,
-    EachRow,
     Reference,
+    RowUnit,
     Table,
     UnitColumn,
     UnitPath,
     Value,
-    fold,
+    fold_name,
 )
 
 _LISTED = 8
@@ -25,7 +25,7 @@ def table_words(table: Table) -> str:
     match table.unit:
         case None:
             return "nobody is protected: public, exact and free"
-        case EachRow():
+        case RowUnit():
             return "each row is a person"
         case UnitColumn(column):
             person = f"one person is one {column}"
@@ -43,13 +43,13 @@ def table_words(table: Table) -> str:
 def units_of(tables: Iterable[Table]) -> str:
     """Name whom each private table protects, as receipts do: a person, or each row (an event) by itself.
 
-    >>> units_of([Table("visits", (), UnitColumn("who"), 3), Table("clicks", (), EachRow(), 1)])
+    >>> units_of([Table("visits", (), UnitColumn("who"), 3), Table("clicks", (), RowUnit(), 1)])
     'clicks: each row; visits: each who'
     """
     found = []
-    for table in sorted(tables, key=lambda table: fold(table.name)):
+    for table in sorted(tables, key=lambda table: fold_name(table.name)):
         match table.unit:
-            case EachRow():
+            case RowUnit():
                 found.append(f"{table.name}: each row")
             case UnitColumn(column):
                 found.append(f"{table.name}: each {column}")
@@ -61,7 +61,7 @@ def units_of(tables: Iterable[Table]) -> str:
 def column_words(table: Table, column: Column) -> str:
     """Say what a column can hold and what can be asked of it."""
     parts = []
-    if isinstance(table.unit, UnitColumn) and fold(table.unit.column) == fold(column.name):
+    if isinstance(table.unit, UnitColumn) and fold_name(table.unit.column) == fold_name(column.name):
         parts.append("the person: can be counted and joined by, and not shown")
     elif isinstance(column.values, Reference):
         parts.append(f"values of {column.values.table}.{column.values.column}")

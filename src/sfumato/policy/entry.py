@@ -13,14 +13,14 @@ from numbers import Rational
 from sfumato.errors import BadParameter, BadPolicy, suggestion
 from sfumato.exact import decimal_rational, integer
 from sfumato.policy.lines import KeyPath
-from sfumato.policy.policy import fold
+from sfumato.policy.policy import fold_name
 
 LONGEST_NAME = 63
 """Characters in the name of a table, column or analyst: PostgreSQL's limit."""
 _UNWANTED = {"table": '"./\\', "policy": '"/\\'}
 """Tables are file stems and stand before the dot in "table.column"; a policy's name becomes a file's."""
 _SHOWN = 60
-_LARGEST = 10**40
+_MAX_RATIONAL_PART = 10**40
 """More digits than a 128-bit decimal has: larger numbers and finer ones are slips of the keyboard."""
 
 
@@ -77,14 +77,14 @@ def named(entry: Entry, what: str, most: int) -> dict[str, Entry]:
     folded: dict[str, str] = {}
     for name, child in found.items():
         check_name(child, name, what)
-        if fold(name) in folded:
+        if fold_name(name) in folded:
             raise refuse(
                 child,
-                f"is the same name as {shown(folded[fold(name)])}.",
+                f"is the same name as {shown(folded[fold_name(name)])}.",
                 "Names match whatever their case, as in PostgreSQL.",
                 f"Rename one {what}." if what == "analyst" else f"Rename one {what}, here and in the source.",
             )
-        folded[fold(name)] = name
+        folded[fold_name(name)] = name
     return found
 
 
@@ -186,7 +186,7 @@ def number(entry: Entry) -> Fraction:
     try:
         if isinstance(value, Rational | Decimal | float | str) and not isinstance(value, bool):
             exact = decimal_rational(value, "it")
-            if abs(exact) <= _LARGEST and exact.denominator <= _LARGEST:
+            if abs(exact) <= _MAX_RATIONAL_PART and exact.denominator <= _MAX_RATIONAL_PART:
                 return exact
     except BadParameter:
         pass  # said below, with the key and its line

@@ -3,7 +3,7 @@
 import re
 
 from sfumato.policy.entry import Entry, choice, items, refuse, section, shown, text
-from sfumato.policy.policy import ColumnType, CsvForm
+from sfumato.policy.policy import ColumnType, CsvFormat
 
 CSV_KEYS = ("delimiter", "encoding", "decimal", "null")
 DELIMITERS = (",", ";", "\t", "|", ":")
@@ -23,10 +23,10 @@ _TIME_PARTS = frozenset("HIMSfp")
 _FORMAT = re.compile(r"(?:%-?[A-Za-z]|[ /.,:T_-])+")
 
 
-def read_csv_form(entry: Entry) -> CsvForm:
+def read_csv_form(entry: Entry) -> CsvFormat:
     """Read how CSV files are written."""
     keys = section(entry, CSV_KEYS)
-    form = CsvForm(
+    form = CsvFormat(
         _delimiter(keys["delimiter"]) if "delimiter" in keys else ",",
         choice(keys["encoding"], ENCODINGS, _ENCODINGS) if "encoding" in keys else "utf-8",
         choice(keys["decimal"], DECIMALS, {}) if "decimal" in keys else ".",

@@ -1,7 +1,7 @@
 """A policy as frozen data: whom we protect, how far values reach, which keys are public, and how much may be spent.
 
 `reading.read_policy` is the only door: it refuses whatever is missing or contradicts itself, so that nothing here
-checks again. Names match whatever their case, as unquoted names do in PostgreSQL: see `fold`.
+checks again. Names match whatever their case, as unquoted names do in PostgreSQL: see `fold_name`.
 """
 
 from collections.abc import Mapping
@@ -22,13 +22,13 @@ _FIRST_INSTANT = datetime(1970, 1, 1)
 _ASCII = {capital: capital + 32 for capital in range(ord("A"), ord("Z") + 1)}
 
 
-def fold(name: str) -> str:
+def fold_name(name: str) -> str:
     """Return the form in which names are compared: A to Z in lower case, everything else as it is.
 
     PostgreSQL folds unquoted names so in UTF-8 databases; here quoted names are compared in the same way, and a
     policy in which two names differ only in case is refused, so a name never has two meanings.
 
-    >>> fold("Patient_ID"), fold("Größe")
+    >>> fold_name("Patient_ID"), fold_name("Größe")
     ('patient_id', 'größe')
     """
     return name.translate(_ASCII)
@@ -141,11 +141,11 @@ class UnitPath:
 
 
 @dataclass(frozen=True, slots=True)
-class EachRow:
+class RowUnit:
     """Each row is a person of its own."""
 
 
-PrivacyUnit = UnitColumn | UnitPath | EachRow
+PrivacyUnit = UnitColumn | UnitPath | RowUnit
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ class Table:
 
     def column(self, name: str) -> Column | None:
         """Return the column of this name in any case, or None."""
-        return next((column for column in self.columns if fold(column.name) == fold(name)), None)
+        return next((column for column in self.columns if fold_name(column.name) == fold_name(name)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +243,7 @@ class Sealing:
 
 
 @dataclass(frozen=True, slots=True)
-class CsvForm:
+class CsvFormat:
     """How the CSV files of a source are written: said by the owner, and never guessed from what people's rows hold."""
 
     delimiter: str = ","
@@ -254,7 +254,7 @@ class CsvForm:
     """Texts that mean that there is no value, unquoted; an empty field always does."""
 
 
-PLAIN = CsvForm()
+PLAIN = CsvFormat()
 """What silence means: commas, UTF-8, a decimal point."""
 
 
@@ -291,12 +291,12 @@ class Policy:
     padding: Fraction | None = None
     """A server's answers leave after multiples of so many seconds; None where they leave when they are ready."""
     answers: Sharing = Sharing.SEPARATE
-    csv: CsvForm = PLAIN
+    csv: CsvFormat = PLAIN
 
     def table(self, name: str) -> Table | None:
         """Return the table of this name in any case, or None."""
-        return next((table for table in self.tables if fold(table.name) == fold(name)), None)
+        return next((table for table in self.tables if fold_name(table.name) == fold_name(name)), None)
 
     def analyst(self, name: str) -> Analyst | None:
         """Return the analyst of this name in any case, or None."""
-        return next((analyst for analyst in self.analysts if fold(analyst.name) == fold(name)), None)
+        return next((analyst for analyst in self.analysts if fold_name(analyst.name) == fold_name(name)), None)

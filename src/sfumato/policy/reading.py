@@ -20,7 +20,7 @@ from sfumato.policy.policy import (
     MAX_CHARGES_PER_ACCOUNT,
     Analyst,
     Budget,
-    CsvForm,
+    CsvFormat,
     Location,
     Policy,
     Refresh,
@@ -190,7 +190,7 @@ def _policy(root: Entry, file: Path | None) -> Policy:
     refresh = _refresh(keys["refresh"], source) if "refresh" in keys else Refresh.MANUAL
     padding = _padding(keys["padding"]) if "padding" in keys else None
     answers = Sharing(choice(keys["answers"], Sharing, _SHARING)) if "answers" in keys else Sharing.SEPARATE
-    form = CsvForm()
+    form = CsvFormat()
     if "csv" in keys:
         check_csv_source(keys["csv"], source.scheme)
         form = read_csv_form(keys["csv"])

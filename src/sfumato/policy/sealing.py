@@ -8,7 +8,17 @@ from pathlib import Path
 from sfumato.errors import suggestion
 from sfumato.policy.entry import Entry, count, flag, items, missing, number, refuse, section, shown, text
 from sfumato.policy.locations import read_location
-from sfumato.policy.policy import Column, ColumnType, Location, SealedTable, Sealing, Table, UnitColumn, UnitPath, fold
+from sfumato.policy.policy import (
+    Column,
+    ColumnType,
+    Location,
+    SealedTable,
+    Sealing,
+    Table,
+    UnitColumn,
+    UnitPath,
+    fold_name,
+)
 
 SEALED_KEYS = ("key", "store", "epsilon", "delta", "integrity", "accept_leak")
 SEALED_TABLE_KEYS = ("cells", "measures", "squares", "nulls", "splayed", "capacity")
@@ -105,7 +115,7 @@ def check_unsealed(table: Table, entry: Entry, keys: dict[str, Entry]) -> None:
 def sealed_table(table: Table, entry: Entry, keys: dict[str, Entry], sealing: Sealing) -> Table:
     """Return the table with what is sealed of it, or refuse what a store of ciphertexts cannot hold."""
     _check_kind(table, entry, keys)
-    unit = fold(table.unit.column) if isinstance(table.unit, UnitColumn) else None
+    unit = fold_name(table.unit.column) if isinstance(table.unit, UnitColumn) else None
     _check_joins(table, entry, unit, "splayed" in keys, sealing.accept_leak)
     cells = _named(table, keys.get("cells"), unit)
     splayed = _named(table, keys.get("splayed"), unit)
@@ -175,7 +185,7 @@ def _check_joins(table: Table, entry: Entry, unit: str | None, splayed: bool, ac
         if not column.joins:
             continue
         place = entry.below("columns", {}).below(column.name, {}).below("join", "deterministic")
-        if fold(column.name) != unit:
+        if fold_name(column.name) != unit:
             raise refuse(
                 place,
                 "is written for a column that names no person.",
@@ -204,7 +214,7 @@ def _named(table: Table, entry: Entry | None, unit: str | None) -> tuple[Column,
     for element in items(entry, _COLUMNS) if entry is not None else ():
         name = text(element, 100)
         column = table.column(name)
-        if column is None or fold(name) == unit:
+        if column is None or fold_name(name) == unit:
             raise refuse(
                 element,
                 f"is {shown(name)}, which is {'the unit' if column else 'not a declared column'} of this table.",

@@ -8,14 +8,14 @@ from sfumato.policy.entry import Entry, chosen, count, flag, missing, named, ref
 from sfumato.policy.policy import (
     Column,
     ColumnType,
-    EachRow,
     PrivacyUnit,
     Reference,
+    RowUnit,
     Sealing,
     Table,
     UnitColumn,
     UnitPath,
-    fold,
+    fold_name,
 )
 from sfumato.policy.sealing import SEALED_TABLE_KEYS, check_unsealed, sealed_table
 
@@ -37,8 +37,8 @@ def read_tables(entry: Entry, sealed: Sealing | None = None) -> tuple[Table, ...
     entries = named(entry, "table", MOST_TABLES)
     if not entries:
         raise refuse(entry, "is empty.", "A policy must declare at least one table.", "Add [tables.NAME].")
-    tables = {fold(name): _table(name, below, sealed) for name, below in entries.items()}
-    return tuple(_resolved(tables[fold(name)], below, tables) for name, below in entries.items())
+    tables = {fold_name(name): _table(name, below, sealed) for name, below in entries.items()}
+    return tuple(_resolved(tables[fold_name(name)], below, tables) for name, below in entries.items())
 
 
 def _table(name: str, entry: Entry, sealed: Sealing | None) -> Table:
@@ -78,7 +78,7 @@ def _plain_table(name: str, entry: Entry, keys: dict[str, Entry]) -> Table:
 def _check_totals(keys: dict[str, Entry], unit: PrivacyUnit, columns: tuple[Column, ...], rows_chosen: bool) -> None:
     """Refuse a total that nothing would read: where questions choose it, and where each row is a person."""
     for column in columns:
-        if column.total_per_unit is not None and (rows_chosen or isinstance(unit, EachRow)):
+        if column.total_per_unit is not None and (rows_chosen or isinstance(unit, RowUnit)):
             raise refuse(
                 keys["columns"].below(column.name, None).below("total_per_unit", None),
                 "has no effect in this table.",
@@ -123,7 +123,7 @@ def _public(name: str, columns: tuple[Column, ...], keys: dict[str, Entry]) -> T
 def _unit(entry: Entry, columns: tuple[Column, ...]) -> PrivacyUnit:
     words = text(entry, _LONGEST_UNIT).strip()
     declared = _find(columns, words)
-    if fold(words) == "rows":
+    if fold_name(words) == "rows":
         if declared is not None:
             raise refuse(
                 entry,
@@ -131,9 +131,9 @@ def _unit(entry: Entry, columns: tuple[Column, ...]) -> PrivacyUnit:
                 "It could mean that each row is a person, or that this column names the person.",
                 "Rename the column, here and in the source.",
             )
-        return EachRow()
+        return RowUnit()
     if declared is not None:
-        if fold(words) == REMOVED_ROWS:
+        if fold_name(words) == REMOVED_ROWS:
             raise refuse(
                 entry,
                 f"is {shown(entry.value)}.",
@@ -187,7 +187,7 @@ def _path(words: str) -> UnitPath | None:
 
 def _split(words: str, at: str) -> tuple[str, str, str]:
     """Return what stands before and after the first `at`, in any case, without blanks."""
-    place = fold(words).find(at)
+    place = fold_name(words).find(at)
     if place < 0:
         return words.strip(), "", ""
     return words[:place].strip(), at, words[place + len(at) :].strip()
@@ -200,7 +200,7 @@ def _rows_per_unit(
     if "rows_per_unit" in keys:
         most = chosen(keys["rows_per_unit"], "most", _CHOSEN)
         rows = count(most or keys["rows_per_unit"], MOST_ROWS)
-        if isinstance(unit, EachRow) and rows != 1:
+        if isinstance(unit, RowUnit) and rows != 1:
             raise refuse(
                 keys["rows_per_unit"],
                 f'is {rows}, with unit = "rows".',
@@ -209,7 +209,7 @@ def _rows_per_unit(
             )
         return rows, most is not None and rows > 1
     own = _find(columns, unit.column) if isinstance(unit, UnitColumn) else None
-    if isinstance(unit, EachRow) or (own is not None and own.unique):
+    if isinstance(unit, RowUnit) or (own is not None and own.unique):
         return 1, False
     raise missing(
         entry,
@@ -266,8 +266,8 @@ def _found_path(path: UnitPath, entry: Entry, table: Table, tables: dict[str, Ta
 
 
 def _known_table(entry: Entry, name: str, tables: dict[str, Table]) -> Table:
-    if fold(name) in tables:
-        return tables[fold(name)]
+    if fold_name(name) in tables:
+        return tables[fold_name(name)]
     raise refuse(
         entry,
         f"is {shown(entry.value)}, and there is no table {shown(name)}.",
@@ -298,7 +298,7 @@ def _different_types(entry: Entry, one: Column, other: Column) -> Exception:
 
 
 def _find(columns: tuple[Column, ...], name: str) -> Column | None:
-    return next((column for column in columns if fold(column.name) == fold(name)), None)
+    return next((column for column in columns if fold_name(column.name) == fold_name(name)), None)
 
 
 def _inside(entry: Entry, *keys: str) -> Entry:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from sfumato.policy.policy import fold
+from sfumato.policy.policy import fold_name
 from sfumato.query.expression import Expression
 from sfumato.query.position import Place
 
@@ -19,11 +19,11 @@ class Name:
     quoted: bool = False
 
     def __str__(self) -> str:
-        return self.text if self.quoted else fold(self.text)
+        return self.text if self.quoted else fold_name(self.text)
 
     def matches(self, other: str) -> bool:
         """Whether this may mean `other`: the case of A to Z does not count."""
-        return fold(self.text) == fold(other)
+        return fold_name(self.text) == fold_name(other)
 
     def chosen(self, known: Iterable[str]) -> frozenset[str]:
         """Return which of these are meant: the one that is spelled exactly so, else all that differ in case alone."""

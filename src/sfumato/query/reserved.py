@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from itertools import combinations
 
 from sfumato.errors import BadSql
-from sfumato.policy.policy import fold
+from sfumato.policy.policy import fold_name
 from sfumato.query.catalog import Catalog
 from sfumato.query.parsing.tree import keywords
 from sfumato.query.position import example, place
@@ -19,8 +19,10 @@ def unquoted(sql: str, catalog: Catalog, accepts: Callable[[str], bool]) -> BadS
     """Return the refusal that names the word to quote, or None where quotes around names do not help."""
     if not isinstance(sql, str):
         return None
-    names = {fold(name) for table in catalog.tables.values() for name in table.columns} | set(map(fold, catalog.tables))
-    spans = [span for span in keywords(sql) if fold(sql[slice(*span)]) in names]
+    names = {fold_name(name) for table in catalog.tables.values() for name in table.columns} | set(
+        map(fold_name, catalog.tables)
+    )
+    spans = [span for span in keywords(sql) if fold_name(sql[slice(*span)]) in names]
     for chosen in filter(None, _ways(sql, spans)):
         written = _with_quotes(sql, chosen)
         if not accepts(written):
@@ -37,8 +39,8 @@ def unquoted(sql: str, catalog: Catalog, accepts: Callable[[str], bool]) -> BadS
 
 def _ways(sql: str, spans: list[Span]) -> Iterator[list[Span]]:
     """Give what may have to be quoted: a word wherever it stands, then a few places, one of which may be SQL's own."""
-    for word in dict.fromkeys(fold(sql[slice(*span)]) for span in spans):
-        yield [span for span in spans if fold(sql[slice(*span)]) == word]
+    for word in dict.fromkeys(fold_name(sql[slice(*span)]) for span in spans):
+        yield [span for span in spans if fold_name(sql[slice(*span)]) == word]
     for count in (len(spans), 1, 2):
         yield from map(list, combinations(spans if count > 2 else spans[:_MOST], count))
 

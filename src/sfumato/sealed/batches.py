@@ -12,7 +12,7 @@ from sfumato.accounting.loss import PrivacyLoss
 from sfumato.errors import BadSource, quote_value
 from sfumato.ledger.request import Request
 from sfumato.policy.canonical import policy_hash
-from sfumato.policy.policy import fold
+from sfumato.policy.policy import fold_name
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import read_exactly, system_source
 from sfumato.sealed.intake import UNIT_BYTES, Intake, Integers, Truths, take_in
@@ -41,7 +41,7 @@ def seal_batch(vault: Vault, table: str, rows: pa.Table) -> Batch:
     manifest = vault.ring.read(vault.policy.name)
     vault.ring.require_untampered(manifest.epoch)
     epoch = vault.epoch_of(manifest, layout) or SealedEpoch(vault.words(layout))
-    labels = (manifest.epoch, fold(layout.table.name))
+    labels = (manifest.epoch, fold_name(layout.table.name))
     given = take_in(rows, layout, vault.key.derive(*labels, "units"), vault.key.derive(manifest.epoch, "join"))
     digest = given.digest(vault.key.derive(*labels, "rows"))
     before = next((one for one in epoch.batches if one.state is BatchState.ABORTED and one.digest == digest), None)
@@ -54,15 +54,15 @@ def seal_batch(vault: Vault, table: str, rows: pa.Table) -> Batch:
     batch = SealedBatch(manifest.attempts, nonce, BatchState.INTENDED, digest, tuple(int(size) for size in sizes))
     vault.ring.write_units(nonce, Counter(kept.units or ()))
     intended = replace(manifest, attempts=manifest.attempts + 1, ledger=ledger).with_table(
-        fold(layout.table.name), replace(epoch, batches=(*epoch.batches, batch))
+        fold_name(layout.table.name), replace(epoch, batches=(*epoch.batches, batch))
     )
     vault.ring.write(intended)  # from here on a crash is noticed, and sizes are not drawn again
     columns = encrypted(vault, manifest.epoch, layout, kept, batch)
     with vault.ring.changing():
-        vault.store.insert(vault.stored_name(manifest.epoch, fold(layout.table.name)), columns)
+        vault.store.insert(vault.stored_name(manifest.epoch, fold_name(layout.table.name)), columns)
         done = tuple(one for one in epoch.batches if one is not before)
         committed = replace(epoch, batches=(*done, replace(batch, state=BatchState.COMMITTED)))
-        vault.ring.write(replace(intended, version=fresh_hex()).with_table(fold(layout.table.name), committed))
+        vault.ring.write(replace(intended, version=fresh_hex()).with_table(fold_name(layout.table.name), committed))
     if before is not None:
         vault.ring.forget_units(before.nonce)
     return Batch(len(kept), int(sizes.sum()))
@@ -112,7 +112,7 @@ def _check_capacity(layout: Layout, epoch: SealedEpoch, sizes: Integers) -> None
 
 def _charge(vault: Vault, layout: Layout, manifest: SealedManifest, padding: Padding) -> str:
     """Pay for the sizes of a table and epoch, once, before the first of them leaves; return the ledger's identity."""
-    name = fold(layout.table.name)
+    name = fold_name(layout.table.name)
     request = Request(
         account="",
         question=json.dumps(["sealed sizes", name, manifest.epoch]),

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from sfumato.policy.policy import fold
+from sfumato.policy.policy import fold_name
 from sfumato.sealed.layout import LIMB, Layout, SealedColumn
 from sfumato.sealed.manifest import SealedEpoch, SealedManifest, tampered
 from sfumato.sealed.stores import sums_statement
@@ -137,5 +137,5 @@ def check_all(vault: Vault) -> None:
     manifest = vault.ring.read(vault.policy.name)
     vault.ring.require_untampered(manifest.epoch)
     for name in manifest.tables or {}:
-        if fold(name) in vault.layouts:
-            cell_sums(vault, fold(name), vault.layouts[fold(name)].columns)
+        if fold_name(name) in vault.layouts:
+            cell_sums(vault, fold_name(name), vault.layouts[fold_name(name)].columns)

@@ -15,7 +15,7 @@ from sfumato.ledger.history import HISTORY_PAGE
 from sfumato.ledger.ledger import Budget, Entry, Verified
 from sfumato.planning.quote import Quote
 from sfumato.policy.accounts import account_of
-from sfumato.policy.policy import Location, Policy, fold
+from sfumato.policy.policy import Location, Policy, fold_name
 from sfumato.policy.reading import read_policy
 from sfumato.policy.sealing import are_apart
 from sfumato.preparing import Price
@@ -198,7 +198,7 @@ def _unfinished_or_old(old: Vault) -> SealedManifest:
 
 
 def _require_all(before: SealedManifest, old: Vault, rows: Mapping[str, pa.Table]) -> None:
-    given = {fold(old.layout(name).table.name) for name in rows}
+    given = {fold_name(old.layout(name).table.name) for name in rows}
     lost = sorted(set(before.tables or {}) - given)
     if lost or len(given) != len(rows):
         raise BadParameter(

@@ -27,7 +27,7 @@ from sfumato.language.scalar import Address, Operator, Scalar
 from sfumato.mechanisms.answers import integer_answers
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.plan import GroupPlan, Plan
-from sfumato.policy.policy import EachRow, UnitColumn, fold
+from sfumato.policy.policy import RowUnit, UnitColumn, fold_name
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
 from sfumato.sealed.cells import CellSums, believed, cell_sums
@@ -198,25 +198,25 @@ def _catalog_table(layout: Layout) -> CatalogTable:
     """Return what queries may know of a sealed table: unit, cells, splayed columns and measures, nothing else."""
     table = layout.table
     unit = table.column(table.unit.column) if isinstance(table.unit, UnitColumn) else None
-    sealed = {fold(column.name) for column in (*layout.cell_columns, *layout.slot_columns)}
+    sealed = {fold_name(column.name) for column in (*layout.cell_columns, *layout.slot_columns)}
     sealed |= {column.measure for column in layout.columns}
     fields = []
     owner = Field(PATH_UNIT, PATH_UNIT, Facts(Type.INTEGER, Kind.UNIT, nullable=False))
     for column in table.columns:
         if column is unit:
             facts = Facts(Type(column.type), Kind.UNIT, nullable=False)
-            owner = Field(fold(column.name), fold(column.name), facts, column.unique)
+            owner = Field(fold_name(column.name), fold_name(column.name), facts, column.unique)
             fields.append(owner)
-        elif fold(column.name) in sealed:
+        elif fold_name(column.name) in sealed:
             cells = declared_cells(column)
-            fields.append(Field(fold(column.name), fold(column.name), facts_of(column), False, cells))
+            fields.append(Field(fold_name(column.name), fold_name(column.name), facts_of(column), False, cells))
     return CatalogTable(
-        fold(table.name),
+        fold_name(table.name),
         tuple(fields),
         public=False,
-        unit=None if unit is None else fold(unit.name),
+        unit=None if unit is None else fold_name(unit.name),
         owner=owner,
-        identity=not isinstance(table.unit, EachRow),
+        identity=not isinstance(table.unit, RowUnit),
         rows_per_unit=1 if unit is not None and unit.unique else table.rows_per_unit or 1,
     )
 
@@ -354,7 +354,7 @@ def _per_cell(group: SealedGroup, combinations: Sequence[Combination], scalars: 
         facts = {name: fact for name, _, fact in read.columns}
         rows = [(*layout.cells[place.cells[side]], *layout.slots[place.slot]) for place in combinations]
         for at, declared in enumerate((*layout.cell_columns, *layout.slot_columns)):
-            if (name := fold(declared.name)) in facts:
+            if (name := fold_name(declared.name)) in facts:
                 unambiguous = f"{_NUMBER}{side}{name}"
                 named.append((unambiguous, facts[name]))
                 given[unambiguous] = [row[at] for row in rows]

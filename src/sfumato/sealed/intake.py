@@ -20,7 +20,7 @@ from sfumato.engines.engine import Limits
 from sfumato.engines.sql.column import Stored, check_type, keyed
 from sfumato.engines.sql.names import quoted
 from sfumato.errors import BadParameter, BadSource, EngineFailed, quote_value
-from sfumato.policy.policy import Column, ColumnType, UnitColumn, fold
+from sfumato.policy.policy import Column, ColumnType, UnitColumn, fold_name
 from sfumato.sealed.layout import Layout
 
 UNIT_BYTES = 16
@@ -78,7 +78,9 @@ def take_in(rows: pa.Table, layout: Layout, key: bytes, joining: bytes) -> Intak
     unit = layout.table.unit
     owner = layout.table.column(unit.column) if isinstance(unit, UnitColumn) else None
     measures = tuple(
-        column for column in layout.table.columns if any(one.measure == fold(column.name) for one in layout.columns)
+        column
+        for column in layout.table.columns
+        if any(one.measure == fold_name(column.name) for one in layout.columns)
     )
     found = _converted(rows, layout, owner, measures)
     units, equal, kept = None, None, np.ones(rows.num_rows, dtype=bool)
@@ -94,13 +96,13 @@ def take_in(rows: pa.Table, layout: Layout, key: bytes, joining: bytes) -> Intak
     cells = _numbers(found, layout.cell_columns, "k", layout.cells, kept)
     slots = _numbers(found, layout.slot_columns, "s", layout.slots, kept)
     present, values = {}, {}
-    nulls = {fold(name) for name in (layout.table.sealed.nulls if layout.table.sealed else ())}
+    nulls = {fold_name(name) for name in (layout.table.sealed.nulls if layout.table.sealed else ())}
     for at, column in enumerate(measures):
         given = found.column(f"m{at}").combine_chunks()
         there = np.asarray(given.is_valid().to_numpy(zero_copy_only=False), dtype=bool)[kept]
-        if fold(column.name) not in nulls and not there.all():
+        if fold_name(column.name) not in nulls and not there.all():
             raise _absent(layout, column, "Name it in nulls, or leave out those rows.")
-        name = fold(column.name)
+        name = fold_name(column.name)
         present[name] = there
         values[name] = np.asarray(given.fill_null(0).to_numpy(zero_copy_only=False), dtype=np.int64)[kept]
     return Intake(units, cells, slots, present, values, equal)
@@ -119,7 +121,7 @@ def _converted(rows: pa.Table, layout: Layout, owner: Column | None, measures: t
     given = rows.append_column(_PLACE, pa.array(np.arange(rows.num_rows, dtype=np.int64)))
     with closed_connection([], Limits()) as connection:
         connection.register("given", given)
-        types = {fold(row[0]): as_stored(quoted(row[0]), row[1]) for row in execute(connection, "DESCRIBE given")}
+        types = {fold_name(row[0]): as_stored(quoted(row[0]), row[1]) for row in execute(connection, "DESCRIBE given")}
         if len(types) != given.num_columns:
             raise BadSource(
                 "Two columns of the rows have the same name.", "Names match whatever their case.", "Rename one of them."
@@ -135,7 +137,7 @@ def _converted(rows: pa.Table, layout: Layout, owner: Column | None, measures: t
 
 
 def _stored(types: Mapping[str, Stored], table: str, column: Column) -> Stored:
-    stored = types.get(fold(column.name))
+    stored = types.get(fold_name(column.name))
     if stored is None:
         raise BadSource(
             f"The rows have no column {quote_value(column.name)}.",

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import BadPolicy, quote_value
-from sfumato.policy.policy import Column, Table, fold
+from sfumato.policy.policy import Column, Table, fold_name
 from sfumato.policy.sealing import MOST_CAPACITY, values_of
 from sfumato.sealed.ashe import PRIMES
 
@@ -74,7 +74,7 @@ class Layout:
     @property
     def name(self) -> str:
         """The table's name, folded."""
-        return fold(self.table.name)
+        return fold_name(self.table.name)
 
     def column(self, kind: str, measure: str, slot: int) -> SealedColumn | None:
         """Return the column of this kind, or None."""
@@ -86,7 +86,7 @@ class Layout:
         return next(column for column in self.columns if column.slot == slot and self._counts_all(column))
 
     def _counts_all(self, column: SealedColumn) -> bool:
-        nulls = {fold(name) for name in _sealed(self.table).nulls}
+        nulls = {fold_name(name) for name in _sealed(self.table).nulls}
         return column.kind in (ROWS, SUMS) and column.measure not in nulls
 
 
@@ -97,7 +97,7 @@ def layouts_of(tables: Sequence[Table], integrity: int) -> dict[str, Layout]:
     """
     joining = [table for table in tables if _joins(table)]
     return {
-        fold(table.name): layout_of(
+        fold_name(table.name): layout_of(
             table,
             integrity,
             max((other.rows_per_unit or 1 for other in joining if other is not table), default=1)
@@ -137,7 +137,7 @@ def _sealed(table: Table) -> Any:
 
 def _sorted(table: Table, names: tuple[str, ...]) -> tuple[Column, ...]:
     """Return the columns in an order that does not hang on how the policy is written."""
-    found = (table.column(name) for name in sorted(names, key=fold))
+    found = (table.column(name) for name in sorted(names, key=fold_name))
     return tuple(column for column in found if column is not None)
 
 
@@ -147,17 +147,17 @@ def _ordered(column: Column) -> list[bool | int | str]:
 
 def _quantities(table: Table) -> Iterator[tuple[str, str, int, int]]:
     sealed = _sealed(table)
-    squares, nulls = ({fold(name) for name in names} for names in (sealed.squares, sealed.nulls))
+    squares, nulls = ({fold_name(name) for name in names} for names in (sealed.squares, sealed.nulls))
     measures = _sorted(table, sealed.measures)
-    if all(fold(column.name) in nulls for column in measures):
+    if all(fold_name(column.name) in nulls for column in measures):
         yield ROWS, "", 0, 0
     for column in measures:
         grid = column.grid
         if grid is None:
             raise AssertionError("a measure has bounds")
-        yield SUMS, fold(column.name), grid.least, grid.greatest - grid.least
-        if fold(column.name) in squares:
-            yield SQUARES, fold(column.name), grid.least, (grid.greatest - grid.least) ** 2
+        yield SUMS, fold_name(column.name), grid.least, grid.greatest - grid.least
+        if fold_name(column.name) in squares:
+            yield SQUARES, fold_name(column.name), grid.least, (grid.greatest - grid.least) ** 2
 
 
 def _column(

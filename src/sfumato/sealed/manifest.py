@@ -16,9 +16,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from sfumato.errors import EngineFailed, StoreTampered, WrongKey
-from sfumato.private_files import write_whole
 from sfumato.randomness.source import read_exactly, system_source
 from sfumato.sealed.keys import Key, read_key
+from sfumato.secure_files import write_atomically
 
 NONCE_BYTES = 32
 _LONGEST = 1 << 30
@@ -241,7 +241,7 @@ def tampered() -> StoreTampered:
 def _write(path: Path, content: bytes) -> None:
     """Write a file whole; what the system says of a failure may hold a path, and is not repeated."""
     try:
-        write_whole(path, content)
+        write_atomically(path, content)
         return
     except OSError:
         pass

@@ -9,7 +9,7 @@ from sfumato.errors import UnsupportedSql, quote_value
 from sfumato.language.facts import Kind
 from sfumato.language.flow import Flow, Keep, Pair, Read, Show
 from sfumato.language.scalar import Operator, Scalar, address, columns
-from sfumato.policy.policy import fold
+from sfumato.policy.policy import fold_name
 from sfumato.policy.sealing import MOST_CELLS
 from sfumato.query.functions import PAIRS, SPREADS, Aggregation
 from sfumato.query.relation import JoinKind
@@ -173,7 +173,7 @@ def _check_asked(asked: Asked, rows: SealedRows, sides: tuple[Layout, ...]) -> N
         _require_cells(argument, rows, sides, f"an expression of {name}", _BEFORE)
         return
     side, measure = found
-    declared = {fold(name): facts for name, _, facts in rows.reads[side].columns}
+    declared = {fold_name(name): facts for name, _, facts in rows.reads[side].columns}
     if argument.facts != declared[measure]:  # a product of a step and a number can be the same integers
         raise _sealed_column(measure, f"an expression of {name}", _BEFORE)
     if aggregate.function in SPREADS and sides[side].column(SQUARES, measure, 0) is None:
@@ -189,14 +189,14 @@ def measure_of(scalar: Scalar, rows: SealedRows, sides: tuple[Layout, ...]) -> t
     found = address(scalar)
     if found is None:
         return None
-    side, name = rows.side(found.label), fold(found.name)
+    side, name = rows.side(found.label), fold_name(found.name)
     return (side, name) if any(column.measure == name for column in sides[side].columns) else None
 
 
 def _require_cells(scalar: Scalar, rows: SealedRows, sides: tuple[Layout, ...], where: str, remedy: str) -> None:
     for label, column in columns(scalar):
-        layout, name = sides[rows.side(label)], fold(column)
-        if name not in {fold(one.name) for one in (*layout.cell_columns, *layout.slot_columns)}:
+        layout, name = sides[rows.side(label)], fold_name(column)
+        if name not in {fold_name(one.name) for one in (*layout.cell_columns, *layout.slot_columns)}:
             raise _sealed_column(name, where, remedy)
 
 

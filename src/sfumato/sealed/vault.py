@@ -11,8 +11,8 @@ from sfumato.errors import BadPolicy, PolicyWeakened, UnknownName, quote_value
 from sfumato.ledger.damage import damaged
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.opening import open_ledger
-from sfumato.policy.canonical import words_about
-from sfumato.policy.policy import Policy, Sealing, fold
+from sfumato.policy.canonical import tables_digest
+from sfumato.policy.policy import Policy, Sealing, fold_name
 from sfumato.sealed.ashe import Ashe
 from sfumato.sealed.keys import Key
 from sfumato.sealed.layout import Layout, SealedColumn, layouts_of
@@ -44,7 +44,7 @@ class Vault:
 
     def layout(self, table: str) -> Layout:
         """Return the layout of a table by its name, or refuse."""
-        found = self.layouts.get(fold(table)) if isinstance(table, str) else None
+        found = self.layouts.get(fold_name(table)) if isinstance(table, str) else None
         if found is None:
             raise UnknownName(
                 f"There is no table {quote_value(table)} in this policy.",
@@ -55,11 +55,11 @@ class Vault:
 
     def words(self, layout: Layout) -> str:
         """Return the hash of what the policy says about a table."""
-        return words_about(self.policy, [layout.table.name])
+        return tables_digest(self.policy, [layout.table.name])
 
     def epoch_of(self, manifest: SealedManifest, layout: Layout) -> SealedEpoch | None:
         """Return what was sealed of a table, or refuse a policy that says something else about it by now."""
-        found = manifest.table(fold(layout.table.name))
+        found = manifest.table(fold_name(layout.table.name))
         if found is not None and found.words != self.words(layout):
             raise PolicyWeakened(
                 f"The policy's words about {quote_value(layout.table.name)} are not those that it was sealed under.",
@@ -70,17 +70,17 @@ class Vault:
 
     def ashe(self, epoch: str, layout: Layout, column: SealedColumn, nonce: str) -> Ashe:
         """Return the encryption of one column in one batch."""
-        labels = (epoch, fold(layout.table.name), *column.labels, "pads", nonce)
+        labels = (epoch, fold_name(layout.table.name), *column.labels, "pads", nonce)
         return Ashe(self.key.derive(*labels), column.prime)
 
     def secret_factor(self, epoch: str, layout: Layout, column: SealedColumn) -> int:
         """Return the factor of a column's plaintexts, uniform on 1 … p - 1 up to 2^-128."""
-        drawn = self.key.derive(epoch, fold(layout.table.name), *column.labels, "factor")
+        drawn = self.key.derive(epoch, fold_name(layout.table.name), *column.labels, "factor")
         return 1 + int.from_bytes(drawn, "big") % (column.prime - 1)
 
     def tokens(self, epoch: str, layout: Layout) -> npt.NDArray[np.int32]:
         """Return the token of each cell: a keyed permutation of the cells."""
-        place = (epoch, fold(layout.table.name))
+        place = (epoch, fold_name(layout.table.name))
         if place not in self._tokens:
             self._tokens[place] = self._permuted(*place, len(layout.cells))
         return self._tokens[place]

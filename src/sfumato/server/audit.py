@@ -18,7 +18,7 @@ from time import monotonic
 
 from sfumato.errors import LedgerUnavailable
 from sfumato.policy.policy import Policy
-from sfumato.private_files import locked
+from sfumato.secure_files import locked
 from sfumato.server.pace import AddressBuckets, Pace
 from sfumato.server.places import beside
 

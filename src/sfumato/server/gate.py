@@ -21,7 +21,7 @@ from sfumato.errors import Busy, FreeLimit, NotGranted, Refusal, StillAnswering,
 from sfumato.ledger.history import HISTORY_PAGE
 from sfumato.ledger.ledger import Budget, Entry, Verified
 from sfumato.planning.quote import Quote
-from sfumato.policy.policy import Policy, fold
+from sfumato.policy.policy import Policy, fold_name
 from sfumato.release.release import Release
 from sfumato.server.audit import Audit
 from sfumato.server.grants import Grant, Grants
@@ -217,7 +217,7 @@ class Gate:
         found = []
         for analyst in self.policy.analysts:
             with self._owner.as_analyst(analyst.name) as seen:
-                found.append(AccountState(analyst.name, fold(analyst.name), seen.budget(), seen.charges()))
+                found.append(AccountState(analyst.name, fold_name(analyst.name), seen.budget(), seen.charges()))
         return tuple(found)
 
     async def work(self, caller: Caller, work: Callable[[], T]) -> T:

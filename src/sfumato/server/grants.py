@@ -20,9 +20,9 @@ from pathlib import Path
 from threading import Lock
 
 from sfumato.errors import GrantsDamaged, UnknownName, quote_value
-from sfumato.policy.policy import Policy, fold
-from sfumato.private_files import FileLock, write_whole
+from sfumato.policy.policy import Policy, fold_name
 from sfumato.randomness.source import Source, read_exactly, system_source
+from sfumato.secure_files import FileLock, write_atomically
 from sfumato.server.places import beside
 from sfumato.server.scram import ITERATIONS, Verifier, make_verifier, no_verifier, salt_of
 
@@ -91,7 +91,7 @@ class Grants:
 
     def revoke(self, name: str) -> bool:
         """Take token and password back; say whether there were any."""
-        account = fold(name)
+        account = fold_name(name)
         removed: list[Grant] = []
 
         def remove(_: bytes, grants: dict[str, Grant]) -> None:
@@ -117,7 +117,7 @@ class Grants:
         no user name.
         """
         kept = self._current()
-        account = fold(user)
+        account = fold_name(user)
         found = kept.grants.get(account) if account != OWNER and self._is_named(account) else None
         nobody = no_verifier(kept.secret, account)
         return (nobody, None) if found is None else (found.verifier, found)
@@ -140,7 +140,7 @@ class Grants:
 
     def _account(self, name: str) -> str:
         if name == OWNER or self._policy.analyst(name) is not None:
-            return fold(name)
+            return fold_name(name)
         known = ", ".join(sorted(other.name for other in self._policy.analysts)[:12])
         raise UnknownName(
             f"There is no analyst {quote_value(name)} in this policy.",
@@ -184,7 +184,7 @@ class Grants:
             "grants": [_to_json(grant) for grant in grants.values()],
         }
         try:
-            write_whole(self._path, json.dumps(content, indent=1).encode())
+            write_atomically(self._path, json.dumps(content, indent=1).encode())
             return
         except OSError:
             pass  # the system's words hold the path

@@ -6,14 +6,14 @@ from fractions import Fraction
 from sfumato.analysis.catalog import Catalog, Field
 from sfumato.policy.policy import (
     Column,
-    EachRow,
     Policy,
     PrivacyUnit,
     Reference,
+    RowUnit,
     Table,
     UnitColumn,
     Value,
-    fold,
+    fold_name,
 )
 
 Document = dict[str, object]
@@ -24,13 +24,13 @@ def tables_document(policy: Policy, catalog: Catalog) -> Document:
     return {
         "name": policy.name,
         "neighbours": str(policy.neighbours),
-        "tables": [_table(table, catalog) for table in sorted(policy.tables, key=lambda one: fold(one.name))],
+        "tables": [_table(table, catalog) for table in sorted(policy.tables, key=lambda one: fold_name(one.name))],
     }
 
 
 def _table(table: Table, catalog: Catalog) -> Document:
-    fields = catalog.tables[fold(table.name)].fields
-    document: Document = {"name": fold(table.name), "public": table.public}
+    fields = catalog.tables[fold_name(table.name)].fields
+    document: Document = {"name": fold_name(table.name), "public": table.public}
     if table.unit is not None:
         document |= {"unit": _unit(table.unit), "rows_per_unit": table.rows_per_unit}
     if table.groups_per_unit is not None:
@@ -49,7 +49,7 @@ def column_document(field: Field, declared: Column | None) -> Document:
     if declared.step not in (None, Fraction(1)):
         document["step"] = plain(declared.step or Fraction(1))
     if isinstance(declared.values, Reference):
-        document["values"] = f"{fold(declared.values.table)}.{fold(declared.values.column)}"
+        document["values"] = f"{fold_name(declared.values.table)}.{fold_name(declared.values.column)}"
     elif declared.values is not None:
         document["values"] = [plain(value) for value in declared.values]
     if declared.unique:
@@ -59,11 +59,11 @@ def column_document(field: Field, declared: Column | None) -> Document:
 
 def _unit(unit: PrivacyUnit) -> str:
     match unit:
-        case EachRow():
+        case RowUnit():
             return "rows"
         case UnitColumn(column):
-            return fold(column)
-    return fold(f"{unit.table}.{unit.column} via {unit.here} = {unit.there}")
+            return fold_name(column)
+    return fold_name(f"{unit.table}.{unit.column} via {unit.here} = {unit.there}")
 
 
 def plain(value: Value) -> object:

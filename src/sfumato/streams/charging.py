@@ -14,9 +14,9 @@ from sfumato.errors import BadParameter, LedgerDamaged, LedgerUnavailable, Refus
 from sfumato.exact import decimal_rational
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.request import Request
-from sfumato.private_files import write_whole
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import system_source
+from sfumato.secure_files import write_atomically
 from sfumato.streams.stream_file import damaged, unavailable
 
 _ATTEMPT = ".attempt"
@@ -35,7 +35,7 @@ def attempt_at(path: Path, described: Sequence[str]) -> Iterator[str]:
     digest = sha256(json.dumps(list(described)).encode()).hexdigest()
     try:
         name = _known_attempt(place, digest) or fresh_id(system_source())
-        write_whole(place, f"{digest} {name}\n".encode())
+        write_atomically(place, f"{digest} {name}\n".encode())
     except OSError:
         name = ""
     if not name:

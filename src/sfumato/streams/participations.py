@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 
-from sfumato.private_files import write_whole
+from sfumato.secure_files import write_atomically
 from sfumato.streams.stream_file import damaged, unavailable
 
 
@@ -57,7 +57,7 @@ class Participations:
                 seen[str(person)] = (often + 1, time)
         text = json.dumps({"salt": self._salt, "seen": seen, "time": time}, separators=(",", ":")).encode()
         try:
-            write_whole(self._path, sha256(text).hexdigest().encode() + b"\n" + text)
+            write_atomically(self._path, sha256(text).hexdigest().encode() + b"\n" + text)
         except OSError:
             raise unavailable("The file of its participations could not be written durably.") from None
         self._time, self._seen = time, seen

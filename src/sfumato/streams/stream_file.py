@@ -18,8 +18,8 @@ from weakref import WeakSet, finalize
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from sfumato.errors import BadParameter, StreamDamaged, StreamUnavailable, quote_value
-from sfumato.private_files import sync_folder
 from sfumato.randomness.source import read_exactly, system_source
+from sfumato.secure_files import sync_folder
 
 _MAGIC = b"sfumato stream 1"
 _BLOCK = struct.Struct("<16sQQ32s32s")  # magic, time, end, last link, key; then the SHA-256 of these

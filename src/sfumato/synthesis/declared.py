@@ -10,7 +10,7 @@ from sfumato.database import Database
 from sfumato.errors import BadParameter, UnknownName, UnsupportedSql, quote_value
 from sfumato.language.facts import Kind
 from sfumato.language.numbers import constant, multiplied, quotient, shifted
-from sfumato.policy.policy import ColumnType, fold
+from sfumato.policy.policy import ColumnType, fold_name
 from sfumato.query.types import Type
 from sfumato.release.decode import decode
 from sfumato.synthesis.domain import Choices, Column, Stepped
@@ -56,7 +56,7 @@ def shown_columns(database: object, table: object, columns: object) -> tuple[lis
         found.append(column.name)
     if len(set(found)) < len(found):
         raise BadParameter("A column is named twice.", "A table has each column once.", "Name it once.")
-    listed = ", ".join(map(_quoted, sorted(found, key=fold)))
+    listed = ", ".join(map(_quoted, sorted(found, key=fold_name)))
     return found, f"SELECT {listed} FROM {_quoted(declared.name)}"  # noqa: S608
 
 

@@ -12,7 +12,7 @@ from sfumato.analysis.catalog import Field
 from sfumato.analysis.keys import MOST_CELLS
 from sfumato.exact import decimal_rational
 from sfumato.language.facts import Facts, Kind
-from sfumato.policy.policy import fold, position
+from sfumato.policy.policy import fold_name, position
 from sfumato.query.types import Type
 from sfumato.synthesis.domain import Choices, Codes, Column, Continuum, Floats, Stepped
 
@@ -27,7 +27,7 @@ _POINTS = 65
 
 def field_of(column: Column) -> Field:
     """Return a column as a question may name it."""
-    name = fold(column.name)
+    name = fold_name(column.name)
     if isinstance(column, Choices) and isinstance(column.values[0], bool):
         return Field(name, name, Facts(Type.BOOLEAN, Kind.BOOLEAN, nullable=False), cells=(False, True))
     if isinstance(column, Choices) and isinstance(column.values[0], str):

@@ -23,7 +23,7 @@ from sfumato.errors import RawRows, UnsupportedSql
 from sfumato.language.facts import Kind
 from sfumato.language.flow import Flow, Fold, Given, Item, Keep, Order, Read, Show, Take
 from sfumato.language.scalar import Operator, Scalar, address, column, columns
-from sfumato.policy.policy import fold
+from sfumato.policy.policy import fold_name
 from sfumato.query.functions import Aggregation
 from sfumato.query.parse import parse
 from sfumato.query.types import Type
@@ -111,7 +111,7 @@ def answer(text: str, known: Known) -> Answer:
 def _named_in(text: str) -> str:
     """Return the name after FROM: a table of arrays has none of its own, and there is only one."""
     found = re.search(r'\bfrom\s+("?)(\w+)\1', text, re.IGNORECASE) if isinstance(text, str) else None
-    return fold(found[2]) if found else "data"
+    return fold_name(found[2]) if found else "data"
 
 
 class _Literals:

@@ -21,7 +21,7 @@ from sfumato.errors import BadParameter, UnknownName, quote_value
 from sfumato.exact import integer, positive, typed_rational
 from sfumato.measuring import Declaration, Measurer, Totals, look_at, measure
 from sfumato.mechanisms.gaussian import Gaussian
-from sfumato.policy.policy import fold
+from sfumato.policy.policy import fold_name
 from sfumato.randomness.source import Source, read_exactly, system_source
 from sfumato.synthesis.combining import Counts
 from sfumato.synthesis.counting import SEED, NoisyMarginals, count, present_codes, with_noise
@@ -94,7 +94,7 @@ def synthesize(
         seconds=limit,
         names=tuple(names),
         receipt=found.receipt,
-        table=fold(table),
+        table=fold_name(table),
         adaptive=isinstance(plan, Selection),
     )
 

@@ -17,7 +17,7 @@ from sfumato.drafting.naming import Names, own_key
 from sfumato.engines.opening import inspected
 from sfumato.engines.sql.names import quoted
 from sfumato.errors import Refusal
-from sfumato.policy.policy import Column, ColumnType, EachRow, Policy, Reference, Table, UnitColumn, UnitPath
+from sfumato.policy.policy import Column, ColumnType, Policy, Reference, RowUnit, Table, UnitColumn, UnitPath
 from sfumato.release.showing.harmless import visible
 from sfumato.release.showing.reports import CHANGED
 from sfumato.release.showing.table import text_table
@@ -119,7 +119,7 @@ def _whom(table: Table) -> str:
             return f"one {visible(column)}: {rows}{groups}"
         case UnitPath(other, column, _, _):
             return f"one {visible(column)}, found in {visible(other)}: {rows}{groups}"
-        case EachRow():
+        case RowUnit():
             return "each row is a person of its own"
     return "public, about nobody: exact and free"
 

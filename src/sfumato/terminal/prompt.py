@@ -26,7 +26,7 @@ from sfumato.errors import Refusal, UnknownName, quote_value, suggestion
 from sfumato.exact import positive, typed_rational, typed_share
 from sfumato.planning.within import read_margins
 from sfumato.policy.describing import column_words, table_words
-from sfumato.policy.policy import Table, fold
+from sfumato.policy.policy import Table, fold_name
 from sfumato.query.functions import AGGREGATE_NAMES, FUNCTION_NAMES
 from sfumato.release.showing.harmless import visible
 from sfumato.release.showing.reports import history_text
@@ -174,7 +174,7 @@ class Session:
                 listing.add_row(Text(visible(one.name)), Text(visible(table_words(one))))
             show(self.console, listing)
             return
-        found = next((table for table in tables if fold(table.name) == fold(typed.strip('"'))), None)
+        found = next((table for table in tables if fold_name(table.name) == fold_name(typed.strip('"'))), None)
         if found is None:
             raise UnknownName(
                 f"There is no table {quote_value(typed)}.",
@@ -183,7 +183,7 @@ class Session:
             )
         say(self.console, visible(table_words(found)))
         listing = grid(["column", "type", "holds"])
-        for name, kind in columns(self.database)[fold(found.name)].items():
+        for name, kind in columns(self.database)[fold_name(found.name)].items():
             column = found.column(name)
             words = column_words(found, column) if column is not None else ""
             listing.add_row(Text(visible(name)), Text(kind), Text(visible(words)))
@@ -193,12 +193,12 @@ class Session:
 
 def columns(database: Database) -> Mapping[str, Mapping[str, str]]:
     """Return every table with its columns and their types, as queries know them."""
-    return {fold(table.name): _columns(database, table) for table in database.policy.tables}
+    return {fold_name(table.name): _columns(database, table) for table in database.policy.tables}
 
 
 def _columns(database: Database, table: Table) -> Mapping[str, str]:
     if table.columns or not table.public:
-        return {fold(column.name): str(column.type) for column in table.columns}
+        return {fold_name(column.name): str(column.type) for column in table.columns}
     # a public table may leave its columns to the source: asking for none of its rows names them
     named = database.ask(f"SELECT * FROM {quoted(table.name)} LIMIT 0")  # noqa: S608
     return {name: str(facts.type) for name, facts in zip(named.columns, named.facts, strict=True)}

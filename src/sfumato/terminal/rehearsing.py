@@ -11,7 +11,7 @@ from sfumato.database import Database
 from sfumato.engines.after_noise import evaluate
 from sfumato.engines.sql.names import quoted
 from sfumato.errors import Refusal
-from sfumato.policy.policy import Column, ColumnType, Policy, Table, UnitColumn, UnitPath, fold
+from sfumato.policy.policy import Column, ColumnType, Policy, Table, UnitColumn, UnitPath, fold_name
 from sfumato.preparing import Price
 from sfumato.release.publish import publish
 from sfumato.release.release import Release, make_release
@@ -152,7 +152,7 @@ def _is_key(column: Column) -> bool:
 def _joined(one: Table, other: Table) -> str | None:
     """Return the count over two tables of the same people: by the path of one, or by the names that both have."""
     match other.unit:
-        case UnitPath(target, _, here, there) if fold(target) == fold(one.name):
+        case UnitPath(target, _, here, there) if fold_name(target) == fold_name(one.name):
             return _join(one, there, other, here)
         case UnitColumn(column) if isinstance(one.unit, UnitColumn) and (one.rows_per_unit or 1) == 1:
             return None if one.name == other.name else _join(one, one.unit.column, other, column)

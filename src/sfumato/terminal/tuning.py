@@ -33,7 +33,7 @@ from sfumato.mechanisms.meetings import Meetings
 from sfumato.planning.plan import Chosen, Plan
 from sfumato.planning.planner import make_plan, read_wish
 from sfumato.policy.columns import written
-from sfumato.policy.policy import Column, ColumnType, EachRow, Location, Policy, Table, UnitColumn, fold, position
+from sfumato.policy.policy import Column, ColumnType, Location, Policy, RowUnit, Table, UnitColumn, fold_name, position
 from sfumato.policy.tables import MOST_ROWS
 from sfumato.query.parse import parse
 from sfumato.randomness.identity import fresh_id
@@ -228,7 +228,7 @@ def _uncut(table: Table) -> Table:
 
 def _has_cap(table: Table) -> bool:
     own = table.column(table.unit.column) if isinstance(table.unit, UnitColumn) else None
-    return not (table.public or isinstance(table.unit, EachRow) or (own is not None and own.unique))
+    return not (table.public or isinstance(table.unit, RowUnit) or (own is not None and own.unique))
 
 
 def _is_tuned(table: Table, column: Column) -> bool:
@@ -238,9 +238,9 @@ def _is_tuned(table: Table, column: Column) -> bool:
 
 def _tuned(trial: _Trial, asked: Sequence[str]) -> Tuned:
     policy = trial.policy
-    tables = {fold(table.name): table for table in policy.tables if _has_cap(table)}
+    tables = {fold_name(table.name): table for table in policy.tables if _has_cap(table)}
     columns = {
-        (name, fold(column.name)): column
+        (name, fold_name(column.name)): column
         for name, table in tables.items()
         for column in table.columns
         if _is_tuned(table, column)
@@ -431,12 +431,12 @@ def _is_bar(ends: Any) -> bool:
 def _lines(policy: Policy, now: Trimming, best: Trimming) -> Iterator[str]:
     """Give the lines that differ, as they are pasted into the policy."""
     for table in policy.tables:
-        name = fold(table.name)
+        name = fold_name(table.name)
         if best.caps.get(name) != now.caps.get(name):
             yield f"[tables.{_key(table.name)}]"
             before = "chosen, at most " if table.rows_chosen else ""
             yield f"rows_per_unit = {best.caps[name]}  # now {before}{now.caps[name]}"
-        places = {(name, fold(column.name)): column for column in table.columns}
+        places = {(name, fold_name(column.name)): column for column in table.columns}
         changed = {
             place: column
             for place, column in places.items()

@@ -11,8 +11,8 @@ from sfumato.engines.duckdb.source import Files, SourceTable, read_files
 from sfumato.engines.engine import Progress
 from sfumato.engines.sql.column import Part
 from sfumato.errors import EngineFailed
-from sfumato.policy.canonical import leads_to
-from sfumato.policy.policy import Policy, fold
+from sfumato.policy.canonical import referenced_tables
+from sfumato.policy.policy import Policy, fold_name
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -34,11 +34,11 @@ def load_arrivals(
     """Make every table readable whose rows will be read; the copy before, if there is one, is attached."""
     before = read_marks(connection, BEFORE)
     added = added_files(policy, before, now)
-    anew = [table for table in policy.tables if fold(table.name) not in added]
-    wanted = {fold(name) for table in anew for name in leads_to(table)}
+    anew = [table for table in policy.tables if fold_name(table.name) not in added]
+    wanted = {fold_name(name) for table in anew for name in referenced_tables(table)}
     loaded = Arrivals(dict(found), {}, dict(before.rows), {})
     for table in policy.tables:
-        name, source = fold(table.name), found[table.name]
+        name, source = fold_name(table.name), found[table.name]
         new = added.get(name)
         if new is None:
             loaded.read[table.name] = loaded.rows[name] = load_table(connection, policy, table, source, progress)

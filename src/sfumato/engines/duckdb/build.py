@@ -15,7 +15,7 @@ from sfumato.engines.sql.column import Kind, Part, Stored, ValueForms
 from sfumato.engines.sql.copy import CopiedColumn, CopiedTable, bounded_table, count_rows, require_all
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.names import quoted
-from sfumato.policy.policy import Column, Policy, Table, fold
+from sfumato.policy.policy import Column, Policy, Table, fold_name
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -38,7 +38,7 @@ class Build:
 
     def source(self, name: str) -> SourceTable:
         """Return the source's table of this name."""
-        return next(source for known, source in self.sources.items() if fold(known) == fold(name))
+        return next(source for known, source in self.sources.items() if fold_name(known) == fold_name(name))
 
     def parts(self, table: str) -> Sequence[Part]:
         """Return the rows of a table of the source, those together that are stored alike."""
@@ -46,7 +46,7 @@ class Build:
 
     def arrived(self, table: str) -> Sequence[Part] | None:
         """Return the rows of a private table that were added since the copy before; None: it is written anew."""
-        return self.added.get(fold(table))
+        return self.added.get(fold_name(table))
 
     def before(self, table: str) -> str:
         """Return how a table of the copy before is named."""
@@ -87,10 +87,12 @@ def build_table(build: Build, table: Table, progress: Progress) -> list[CopiedTa
 
 def _public(build: Build, table: Table) -> CopiedTable:
     source = build.source(table.name)
-    stored_columns = {fold(name): stored for name, stored in source.columns}
+    stored_columns = {fold_name(name): stored for name, stored in source.columns}
     columns = [(name, stored.sql) for name, stored in source.columns]
     if table.columns:
-        columns = [(column.name, _as_declared(column, stored_columns[fold(column.name)])) for column in table.columns]
+        columns = [
+            (column.name, _as_declared(column, stored_columns[fold_name(column.name)])) for column in table.columns
+        ]
     names = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in columns)
     target = build.kept(table.name)
     build.make(target, f"SELECT {names} FROM {source.relation}")  # noqa: S608

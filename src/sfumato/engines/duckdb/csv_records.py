@@ -1,6 +1,6 @@
 """CSV as RFC 4180 has it: every record by itself, any content within quotation marks; what is malformed is refused.
 
-What stands between fields, how letters are stored and what means NULL is said by the policy: `CsvForm`. In every
+What stands between fields, how letters are stored and what means NULL is said by the policy: `CsvFormat`. In every
 encoding that it can name, a byte below 128 means the same wherever it stands, so no record changes how another is read.
 
 The structure of a file is checked here, byte by byte, before anything parses it: quotation marks, the ends of records
@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 
-from sfumato.policy.policy import PLAIN, CsvForm
+from sfumato.policy.policy import PLAIN, CsvFormat
 
 _CODECS = {"latin-1": "latin-1", "windows-1252": "cp1252"}
 _CHUNK = 1 << 24
@@ -78,7 +78,7 @@ class _Form:
     null: tuple[str, ...]
 
 
-def header(path: Path, written: CsvForm = PLAIN) -> tuple[str, ...]:
+def header(path: Path, written: CsvFormat = PLAIN) -> tuple[str, ...]:
     """Return the names in the first record."""
     with _opened(path, written) as stream:
         return _header(_first(stream), written)[0].names
@@ -91,7 +91,7 @@ def beginning(path: Path) -> bytes:
 
 
 def record_batches(
-    path: Path, wanted: dict[str, int | None], written: CsvForm = PLAIN
+    path: Path, wanted: dict[str, int | None], written: CsvFormat = PLAIN
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
     """Yield the wanted columns as text, a part of the file at a time, and how many records each part has.
 
@@ -132,7 +132,7 @@ def _decompressed(path: Path, name: str) -> Any:
 
 
 @contextmanager
-def _opened(path: Path, written: CsvForm) -> Iterator[Any]:
+def _opened(path: Path, written: CsvFormat) -> Iterator[Any]:
     """Open a file as bytes of UTF-8, whatever compresses or encodes it."""
     name = path.name.lower()
     try:
@@ -168,7 +168,7 @@ def _first(stream: Any) -> bytes:
     return buffer.removeprefix(_MARK)
 
 
-def _header(buffer: bytes, written: CsvForm) -> tuple[_Form, int, int]:
+def _header(buffer: bytes, written: CsvFormat) -> tuple[_Form, int, int]:
     """Read the first record: what it says, where the next one begins, and in which line."""
     separator = _SEPARATOR.match(buffer)
     if separator is not None:

@@ -10,7 +10,7 @@ from sfumato.engines.duckdb.sqlite_file import begins_as_sqlite
 from sfumato.engines.sql.column import Stored
 from sfumato.engines.sql.names import literal, quoted
 from sfumato.errors import BadSource, EngineFailed
-from sfumato.policy.policy import Table, fold
+from sfumato.policy.policy import Table, fold_name
 
 SOURCE = "source"
 """The name under which the file is attached."""
@@ -76,10 +76,10 @@ def can_be_read(connection: duckdb.DuckDBPyConnection, schema: str, name: str) -
 
 def found_table(table: Table, tables: list[tuple[str, str]]) -> tuple[str, str]:
     """Return the table that a policy means: SCHEMA.TABLE, or the one of that name in main, or in any schema."""
-    wanted = fold(table.stored or table.name)
-    found = [one for one in tables if fold(".".join(one)) == wanted]
-    found = found or [one for one in tables if one[0] == "main" and fold(one[1]) == wanted]
-    found = found or [one for one in tables if fold(one[1]) == wanted]
+    wanted = fold_name(table.stored or table.name)
+    found = [one for one in tables if fold_name(".".join(one)) == wanted]
+    found = found or [one for one in tables if one[0] == "main" and fold_name(one[1]) == wanted]
+    found = found or [one for one in tables if fold_name(one[1]) == wanted]
     if len(found) == 1:
         return found[0]
     if found:
@@ -98,4 +98,4 @@ def found_table(table: Table, tables: list[tuple[str, str]]) -> tuple[str, str]:
 def described(connection: duckdb.DuckDBPyConnection, relation: str, raw: set[str]) -> tuple[tuple[str, Stored], ...]:
     """Return the columns of a relation with the types that the engine sees; `raw` are text that nobody has read yet."""
     rows = execute(connection, f"DESCRIBE SELECT * FROM {relation}")  # noqa: S608
-    return tuple((name, as_stored(quoted(name), kind, fold(name) in raw)) for name, kind, *_ in rows)
+    return tuple((name, as_stored(quoted(name), kind, fold_name(name) in raw)) for name, kind, *_ in rows)

@@ -14,7 +14,7 @@ from sfumato.engines.duckdb.each_value import numbers, texts
 from sfumato.engines.duckdb.streamed import BATCH, StreamedColumn, record_batch, repeated, untyped
 from sfumato.engines.sql.column import Kind
 from sfumato.errors import BadSource
-from sfumato.policy.policy import Column, Location, Table, fold
+from sfumato.policy.policy import Column, Location, Table, fold_name
 
 _WIDE = ("Object", "Int128", "UInt128")
 """Types of polars that Arrow has not."""
@@ -152,14 +152,14 @@ class Frames:
 
     def shapes(self) -> list[object]:
         """Return the public side of every frame: names and number of columns and rows. No value is looked at."""
-        frames = {fold(name): _frame(frame) for name, frame in self._frames.items()}
+        frames = {fold_name(name): _frame(frame) for name, frame in self._frames.items()}
         return [
             [name, [str(one) for one in frame.names], len(frame)] for name, frame in sorted(frames.items()) if frame
         ]
 
     def _found(self, table: Table) -> _Frame:
-        wanted = fold(table.stored or table.name)
-        frames = [frame for name, frame in self._frames.items() if fold(name) == wanted]
+        wanted = fold_name(table.stored or table.name)
+        frames = [frame for name, frame in self._frames.items() if fold_name(name) == wanted]
         if not frames:
             raise BadSource(
                 f"tables.{table.name} is not in source.",

@@ -17,7 +17,7 @@ from sfumato.engines.inspection import Inspected, InspectedCap, InspectedColumn,
 from sfumato.engines.snapshots import places_of
 from sfumato.engines.sql.column import Kind, Part, keyed
 from sfumato.engines.sql.names import literal, quoted
-from sfumato.policy.policy import Column, ColumnType, EachRow, Policy, Reference, Table, UnitColumn, UnitPath, fold
+from sfumato.policy.policy import Column, ColumnType, Policy, Reference, RowUnit, Table, UnitColumn, UnitPath, fold_name
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import system_source
 
@@ -40,7 +40,7 @@ class _Source:
     sources: dict[str, SourceTable]
 
     def parts(self, table: str) -> tuple[Part, ...]:
-        return next(source.parts for name, source in self.sources.items() if fold(name) == fold(table))
+        return next(source.parts for name, source in self.sources.items() if fold_name(name) == fold_name(table))
 
     def rows(self, table: str, columns: Callable[[Part], list[str]]) -> str:
         """Return the query for columns of every row of a table."""
@@ -80,7 +80,7 @@ def _opened(policy: Policy) -> Iterator[_Source]:
 
 def _table(source: _Source, table: Table) -> InspectedTable:
     [rows] = source.counts(f"SELECT count(*) FROM ({source.rows(table.name, lambda _: ['1'])})")  # noqa: S608
-    if isinstance(table.unit, EachRow):
+    if isinstance(table.unit, RowUnit):
         return InspectedTable(table.name, rows, 0, rows, 0, 0, 0)
     unique = [column for column in table.columns if column.unique and table.unit != UnitColumn(column.name)]
     keys = [f"c{at}" for at in range(len(unique))]
@@ -148,7 +148,7 @@ def _lost_sums(source: _Source, table: Table, columns: list[Column]) -> Iterator
     if not columns:
         return
     free = [replace(column, bounds=None) for column in columns]
-    if isinstance(table.unit, EachRow):
+    if isinstance(table.unit, RowUnit):
         listed = [f"c{at}" for at in range(len(free))]
         rows = source.rows(
             table.name,
@@ -205,7 +205,7 @@ def _column(source: _Source, table: Table, column: Column) -> InspectedColumn:
     found = InspectedColumn(table.name, column.name, column.type, 0)
     unread: dict[str, int] = {}
     for part in source.parts(table.name):
-        raw = next((quoted(name) for name, _ in part.columns if fold(name) == fold(column.name)), None)
+        raw = next((quoted(name) for name, _ in part.columns if fold_name(name) == fold_name(column.name)), None)
         if raw is None or part.column(column.name).kind is Kind.NOTHING:
             continue
         counted = _counted(source, column, part, raw, names_people)

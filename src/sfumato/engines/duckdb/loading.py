@@ -19,7 +19,7 @@ from sfumato.engines.engine import Progress
 from sfumato.engines.sql.column import Kind
 from sfumato.engines.sql.names import literal, quoted
 from sfumato.errors import BadSource, EngineFailed
-from sfumato.policy.policy import Column, ColumnType, CsvForm, Policy, Reference, Table, fold
+from sfumato.policy.policy import Column, ColumnType, CsvFormat, Policy, Reference, Table, fold_name
 
 
 def load_tables(
@@ -54,7 +54,7 @@ def load_table(
 class Loading:
     """The records of one table on their way: how many there were, and why they ended early if they did."""
 
-    def __init__(self, table: str, files: Files, wanted: dict[str, int | None], written: CsvForm) -> None:
+    def __init__(self, table: str, files: Files, wanted: dict[str, int | None], written: CsvFormat) -> None:
         self._table, self._files, self.wanted, self._written = table, files, wanted, written
         self.count = 0
         self.refusal: BadSource | None = None
@@ -68,12 +68,14 @@ class Loading:
                 raise
 
     def _file(self, path: Path) -> Iterator[pa.RecordBatch]:
-        folders = {fold(key): value for key, value in self._files.partition(path).items()}
-        inside = {name: most for name, most in self.wanted.items() if fold(name) not in folders}
+        folders = {fold_name(key): value for key, value in self._files.partition(path).items()}
+        inside = {name: most for name, most in self.wanted.items() if fold_name(name) not in folders}
         for batch, count in record_batches(path, inside, self._written):
             self.count += count
             columns = [
-                pa.array([folders[fold(name)]] * count, pa.string()) if fold(name) in folders else batch.column(name)
+                pa.array([folders[fold_name(name)]] * count, pa.string())
+                if fold_name(name) in folders
+                else batch.column(name)
                 for name in self.wanted
             ]
             yield pa.record_batch(columns, names=list(self.wanted))
@@ -125,19 +127,19 @@ def _wanted(policy: Policy, table: Table, source: SourceTable) -> dict[str, int 
     """Return the columns that anybody needs, and of each how much; one character more shows what was too long."""
     if table.public and not table.columns:
         return dict.fromkeys((name for name, _ in source.columns), None)
-    declared = {fold(column.name): column for column in table.columns}
+    declared = {fold_name(column.name): column for column in table.columns}
     keys = {
-        fold(column.values.column)
+        fold_name(column.values.column)
         for other in policy.tables
         for column in other.columns
-        if isinstance(column.values, Reference) and fold(column.values.table) == fold(table.name)
+        if isinstance(column.values, Reference) and fold_name(column.values.table) == fold_name(table.name)
     }
     wanted: dict[str, int | None] = {}
     for name, _ in source.columns:
-        if fold(name) in keys or (fold(name) in declared and table.public):
+        if fold_name(name) in keys or (fold_name(name) in declared and table.public):
             wanted[name] = None
-        elif fold(name) in declared:
-            wanted[name] = _most(declared[fold(name)])
+        elif fold_name(name) in declared:
+            wanted[name] = _most(declared[fold_name(name)])
     if wanted or source.stream is not None:
         return wanted
     return {source.columns[0][0]: 0}  # a table of which no column is declared still has rows

@@ -14,8 +14,8 @@ from sfumato.engines.duckdb.shape import SHAPE
 from sfumato.engines.duckdb.source import Files, files_of, source_root
 from sfumato.engines.versions import keyed
 from sfumato.planning.cut_off import CUT
-from sfumato.policy.canonical import leads_to
-from sfumato.policy.policy import Location, Policy, Table, UnitPath, fold
+from sfumato.policy.canonical import referenced_tables
+from sfumato.policy.policy import Location, Policy, Table, UnitPath, fold_name
 
 _FILES = f"{SHAPE}.files"
 _COUNTS = f"{SHAPE}.counted"
@@ -41,7 +41,7 @@ NOTHING = Before({}, {}, frozenset())
 def marked(policy: Policy, location: Location, salt: bytes) -> MarkedFiles:
     """Return the files of a source that is a file or a folder, as they are now."""
     root = source_root(location)
-    return {fold(table.name): _marked(root, files_of(location, table), salt) for table in policy.tables}
+    return {fold_name(table.name): _marked(root, files_of(location, table), salt) for table in policy.tables}
 
 
 def _marked(root: Path, files: Files, salt: bytes) -> dict[str, Path]:
@@ -74,7 +74,7 @@ def read_marks(connection: Connection, database: str) -> Before:
     return Before(
         {table: frozenset(marks) for table, marks in files},
         {table: int(n) for table, n in rows},
-        frozenset(fold(name) for (name,) in copied),
+        frozenset(fold_name(name) for (name,) in copied),
     )
 
 
@@ -83,10 +83,10 @@ def added_files(policy: Policy, before: Before, now: MarkedFiles) -> dict[str, t
     grown = {name: _grown(before.marks.get(name, frozenset()), files) for name, files in now.items()}
     added = {}
     for table in policy.tables:
-        new = grown.get(fold(table.name))
-        losses = policy.budget.truncation is None or fold(table.name + CUT) in before.copied
+        new = grown.get(fold_name(table.name))
+        losses = policy.budget.truncation is None or fold_name(table.name + CUT) in before.copied
         if new is not None and not table.public and losses and _is_alone(table, grown):
-            added[fold(table.name)] = tuple(sorted(new))
+            added[fold_name(table.name)] = tuple(sorted(new))
     return added
 
 
@@ -99,5 +99,5 @@ def _grown(before: frozenset[str], now: Mapping[str, Path]) -> list[Path] | None
 
 def _is_alone(table: Table, grown: Mapping[str, list[Path] | None]) -> bool:
     """Tell whether the tables are as they were that say whose the rows of a table are, or which keys it has."""
-    others = [*leads_to(table), *([table.name] if isinstance(table.unit, UnitPath) else [])]
-    return all(grown[fold(name)] == [] for name in others)
+    others = [*referenced_tables(table), *([table.name] if isinstance(table.unit, UnitPath) else [])]
+    return all(grown[fold_name(name)] == [] for name in others)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from sfumato.engines.duckdb.arrow_values import converted, plain_type
 from sfumato.engines.duckdb.source import Files, files_of
 from sfumato.errors import BadSource, EngineFailed
-from sfumato.policy.policy import Policy, Table, fold
+from sfumato.policy.policy import Policy, Table, fold_name
 
 _ROWS = 65_536
 
@@ -29,13 +29,13 @@ def mended(policy: Policy, folder: Path) -> dict[str, Files]:
 
 def _table(policy: Policy, table: Table, folder: Path) -> Files:
     files = files_of(policy.source, table)
-    names = {fold(column.name) for column in table.columns} if table.columns else None
+    names = {fold_name(column.name) for column in table.columns} if table.columns else None
     paths = []
     for path in files.paths:
         target = folder / path.relative_to(files.root)
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
-            _file(path, target, lambda name: names is None or fold(name) in names)
+            _file(path, target, lambda name: names is None or fold_name(name) in names)
         except (pa.ArrowException, OSError, ValueError):
             target.unlink(missing_ok=True)
             refusal: BadSource | None = BadSource(

@@ -22,7 +22,7 @@ from sfumato.engines.duckdb.streamed import StreamedColumn, StreamedSource, Stre
 from sfumato.engines.sql.column import Kind, Part, Stored, check_type
 from sfumato.engines.sql.names import literal, quoted
 from sfumato.errors import BadSource, EngineFailed, quote_value
-from sfumato.policy.policy import Column, Location, Policy, Table, fold
+from sfumato.policy.policy import Column, Location, Policy, Table, fold_name
 
 _CSV = tuple(f"{ending}{packed}" for ending in (".csv", ".tsv") for packed in ("", ".gz", ".zst"))
 ENDINGS = {"parquet": (".parquet",), "csv": _CSV, "files": (".parquet", *_CSV)}
@@ -49,7 +49,7 @@ class SourceTable:
 
     def column(self, name: str) -> Stored | None:
         """Return the column of this name in any case, or None."""
-        return next((stored for known, stored in self.columns if fold(known) == fold(name)), None)
+        return next((stored for known, stored in self.columns if fold_name(known) == fold_name(name)), None)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -170,7 +170,7 @@ def foreign_keys(policy: Policy, table: Table) -> list[str]:
     """Return the columns of a public table that others take their keys from: it may leave them undeclared."""
     columns = [column for other in policy.tables for column in other.columns]
     values = [column.values for column in columns if column.values is not None and not isinstance(column.values, tuple)]
-    return [reference.column for reference in values if fold(reference.table) == fold(table.name)]
+    return [reference.column for reference in values if fold_name(reference.table) == fold_name(table.name)]
 
 
 def _check(table: Table, column: Column, source: SourceTable) -> None:
@@ -243,7 +243,7 @@ def _filed(
     alike = _stored_alike(connection, files)
     parts = tuple(_parquet(connection, group, keys) for group in alike) if len(alike) > 1 else (everything,)
     # where files disagree, the column is what the first of them that knows says
-    columns = {fold(name): (name, stored) for part in reversed(parts) for name, stored in part.columns}
+    columns = {fold_name(name): (name, stored) for part in reversed(parts) for name, stored in part.columns}
     return SourceTable(everything.relation, tuple(columns.values()), parts, files)
 
 
@@ -273,7 +273,7 @@ def not_parquet(table: Table, files: Files, path: Path) -> BadSource | None:
 def _parquet(connection: duckdb.DuckDBPyConnection, files: Files, keys: tuple[str, ...]) -> Part:
     options = "hive_partitioning = true, hive_types_autocast = false" if keys else "hive_partitioning = false"
     relation = f"read_parquet({_listed(files)}, union_by_name = true, {options})"
-    return Part(relation, described(connection, relation, {fold(key) for key in keys}))
+    return Part(relation, described(connection, relation, {fold_name(key) for key in keys}))
 
 
 def _stored_alike(connection: duckdb.DuckDBPyConnection, files: Files) -> list[Files]:
@@ -295,14 +295,14 @@ def _stored_alike(connection: duckdb.DuckDBPyConnection, files: Files) -> list[F
 
 def files_of(location: Location, table: Table) -> Files:
     """Find the files of one table, or refuse."""
-    path, endings, name = _place(location), ENDINGS[location.scheme], fold(table.stored or table.name)
+    path, endings, name = _place(location), ENDINGS[location.scheme], fold_name(table.stored or table.name)
     if path.is_file():
         found = [Files(path.parent, (path,))] if _stem(path, endings) == name else []
     else:
         entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith((".", "_")))
         found = [Files(path, (entry,)) for entry in entries if _is_table(entry, name, endings)]
-        folders = [entry for entry in entries if entry.is_dir() and fold(entry.name) == name]
-        if not found and not folders and fold(path.name) == name:
+        folders = [entry for entry in entries if entry.is_dir() and fold_name(entry.name) == name]
+        if not found and not folders and fold_name(path.name) == name:
             folders = [path]
         found += [Files(folder, tuple(sorted(_data_files(folder, endings)))) for folder in folders]
     found = [files for files in found if files.paths]
@@ -327,7 +327,7 @@ def _is_table(entry: Path, name: str, endings: tuple[str, ...]) -> bool:
 
 def _stem(path: Path, endings: tuple[str, ...]) -> str:
     ending = max((ending for ending in endings if path.name.lower().endswith(ending)), key=len, default="")
-    return fold(path.name[: len(path.name) - len(ending)] if ending else path.stem)
+    return fold_name(path.name[: len(path.name) - len(ending)] if ending else path.stem)
 
 
 def _listed(files: Files) -> str:
@@ -344,7 +344,7 @@ def _csv(policy: Policy, table: Table, files: Files, keys: tuple[str, ...], load
             "Give them the same first line.",
         )
     names = next(iter(headers))
-    if len({fold(name) for name in (*names, *keys)}) != len(names) + len(keys) or "" in names or not names:
+    if len({fold_name(name) for name in (*names, *keys)}) != len(names) + len(keys) or "" in names or not names:
         raise BadSource(
             f"tables.{table.name} has a header with an empty or a repeated name.",
             "The first line names the columns; names match whatever their case.",

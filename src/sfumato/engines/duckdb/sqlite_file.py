@@ -20,7 +20,7 @@ from sfumato.engines.duckdb.streamed import BATCH, StreamedColumn, record_batch,
 from sfumato.engines.sql.column import Kind
 from sfumato.engines.sql.names import quoted
 from sfumato.errors import BadSource
-from sfumato.policy.policy import ColumnType, Table, fold
+from sfumato.policy.policy import ColumnType, Table, fold_name
 
 Found = TypeVar("Found")
 _MAGIC = b"SQLite format 3\0"
@@ -102,8 +102,8 @@ class SqliteFile:
 
     def table(self, table: Table) -> SqliteTable:
         """Return a table of the policy, or refuse."""
-        wanted = fold(table.stored or table.name).removeprefix("main.")
-        stored = next((name for name in self.names() if fold(name) == wanted), None)
+        wanted = fold_name(table.stored or table.name).removeprefix("main.")
+        stored = next((name for name in self.names() if fold_name(name) == wanted), None)
         if stored is None:
             raise BadSource(
                 f"tables.{table.name} is not in the source.",

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from sfumato.engines.duckdb.each_value import NUMBER, TEXT
 from sfumato.engines.sql.column import Kind
-from sfumato.policy.policy import Column, ColumnType, Table, fold
+from sfumato.policy.policy import Column, ColumnType, Table, fold_name
 
 BATCH = 65_536
 """Rows that are in memory as Python objects at one time."""
@@ -64,4 +64,4 @@ def record_batch(columns: Sequence[tuple[str, pa.Array]], count: int) -> pa.Reco
 
 def repeated(names: Sequence[str]) -> bool:
     """Tell whether two names are the same, whatever their case."""
-    return len({fold(name) for name in names}) != len(names)
+    return len({fold_name(name) for name in names}) != len(names)

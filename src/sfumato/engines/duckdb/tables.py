@@ -20,7 +20,7 @@ from sfumato.engines.sql.copy import CopiedTable
 from sfumato.engines.sql.grid import NotExact
 from sfumato.engines.sql.names import NUMBER, PLACE, RANK, TOTALS, quoted
 from sfumato.planning.cut_off import CUT
-from sfumato.policy.policy import Column, ColumnType, EachRow, Policy, Reference, Table, fold
+from sfumato.policy.policy import Column, ColumnType, Policy, Reference, RowUnit, Table, fold_name
 
 ROWID = "rowid"
 """The engine's own number of a row, where no column has that name."""
@@ -53,7 +53,7 @@ class DuckDBTables:
         """Take the tables of a copy; `elsewhere`: the private ones lie in another engine, which numbered their rows."""
         self._elsewhere = elsewhere
         self._policy = policy
-        self._copied = {fold(one.name): one for one in copied}
+        self._copied = {fold_name(one.name): one for one in copied}
         self._run = run
 
     def relations(self) -> tuple[dict[str, str], dict[str, str]]:
@@ -77,7 +77,7 @@ class DuckDBTables:
 
     def unit(self, table: Table) -> str | None:
         """Return the column of the owner's opaque id; None in a public table, and where each row is a person."""
-        return self._copied[fold(table.name)].unit
+        return self._copied[fold_name(table.name)].unit
 
     def row(self, table: Table) -> str:
         """Return the column that tells rows apart where each of them is a person."""
@@ -85,11 +85,11 @@ class DuckDBTables:
 
     def columns(self, table: Table) -> list[tuple[Column, str]]:
         """Return the columns of a public table that a query may use, and their names in the copy."""
-        return [(known.column, known.stored) for known in public_columns(table, self._copied[fold(table.name)])]
+        return [(known.column, known.stored) for known in public_columns(table, self._copied[fold_name(table.name)])]
 
     def keys(self, column: Column, reference: Reference, most: int) -> list[Cell]:
         """Return the keys that a private column takes from a public table, on the column's own grid."""
-        copied = self._copied[fold(reference.table)]
+        copied = self._copied[fold_name(reference.table)]
         keys = f"SELECT {key_sql(column, copied, reference)} AS k FROM {copy_of(copied)}"  # noqa: S608
         found = self._run(f"SELECT DISTINCT k FROM ({keys}) AS p WHERE k IS NOT NULL LIMIT {most}")  # noqa: S608
         return [key for (key,) in found]
@@ -112,7 +112,7 @@ def public_columns(table: Table, copied: CopiedTable) -> list[PublicColumn]:
 
 def key_sql(column: Column, copied: CopiedTable, reference: Reference) -> str:
     """Return the SQL of the keys that a private column takes from a public table, on the column's own grid."""
-    stored = next(known for known in copied.columns if fold(known.name) == fold(reference.column))
+    stored = next(known for known in copied.columns if fold_name(known.name) == fold_name(reference.column))
     raw = stored.type == "VARCHAR" and column.type is not ColumnType.TEXT  # an undeclared column of a CSV file
     return column_sql(column, as_stored(quoted(stored.name), stored.type, raw))
 
@@ -150,7 +150,7 @@ def _own(stored: Stored) -> Column | None:
 def _encoded(copied: CopiedTable, columns: list[PublicColumn]) -> str:
     listed = [f"{column.sql} AS {quoted(column.stored)}" for column in columns]
     place = ROWID
-    if any(fold(column.name) == ROWID for column in copied.columns):
+    if any(fold_name(column.name) == ROWID for column in copied.columns):
         order = ", ".join(quoted(column.stored) for column in columns)
         place = f"row_number() OVER (ORDER BY {order})" if order else "0"
     return f"(SELECT {', '.join([f'{place} AS {quoted(PLACE)}', *listed])} FROM {copy_of(copied)})"  # noqa: S608
@@ -163,6 +163,6 @@ def _ranked(name: str, unit: str | None) -> str:
 
 
 def _stored(table: Table, copied: CopiedTable) -> str:
-    if isinstance(table.unit, EachRow) and row_name(table) == ROW:
+    if isinstance(table.unit, RowUnit) and row_name(table) == ROW:
         return f"(SELECT *, row_number() OVER () AS {quoted(ROW)} FROM {copy_of(copied)})"  # noqa: S608
     return copy_of(copied)

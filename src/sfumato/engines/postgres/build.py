@@ -17,7 +17,7 @@ from sfumato.engines.sql.column import Kind, Part, Stored, ValueForms
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.names import quoted
 from sfumato.errors import EngineFailed
-from sfumato.policy.policy import Policy, Table, fold
+from sfumato.policy.policy import Policy, Table, fold_name
 
 _BATCH = 10_000
 _PUBLIC = {
@@ -73,7 +73,7 @@ class ServerBuild:
 
     def source(self, name: str) -> ServerTable:
         """Return the source's table of this name."""
-        return next(source for known, source in self.sources.items() if fold(known) == fold(name))
+        return next(source for known, source in self.sources.items() if fold_name(known) == fold_name(name))
 
     def parts(self, table: str) -> Sequence[Part]:
         """Return the rows of a table of the source: they are all stored alike."""
@@ -123,8 +123,8 @@ def public_rows(connection: Any, policy: Policy, sources: Mapping[str, ServerTab
 def _public(connection: Any, table: Table, source: ServerTable) -> tuple[dict[str, str], pa.RecordBatchReader]:
     columns = [(name, stored) for name, stored in source.part.columns if stored.kind in _PUBLIC]
     if table.columns:
-        declared = {fold(column.name): column.name for column in table.columns}
-        columns = [(declared[fold(name)], stored) for name, stored in columns if fold(name) in declared]
+        declared = {fold_name(column.name): column.name for column in table.columns}
+        columns = [(declared[fold_name(name)], stored) for name, stored in columns if fold_name(name) in declared]
     names = [f"c{at}" for at in range(len(columns))]
     listed = ", ".join(f"{_as_text(stored)} AS {name}" for name, (_, stored) in zip(names, columns, strict=True))
     query = f"SELECT {listed or '0'} FROM {source.part.relation}"  # noqa: S608

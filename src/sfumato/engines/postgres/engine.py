@@ -27,7 +27,7 @@ from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import Kept, Show
 from sfumato.planning.cut_off import CUT
 from sfumato.planning.plan import Plan
-from sfumato.policy.policy import Policy, fold
+from sfumato.policy.policy import Policy, fold_name
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import system_source
 
@@ -56,12 +56,12 @@ class PostgreSQL:
         self._tables = {}
         for table in policy.tables:
             if not table.public:
-                name = fold(table.name)
+                name = fold_name(table.name)
                 self._tables[name] = relation(self._identity, copied_name(policy, table.name))
                 self._tables[name + REMOVED] = self._losers(policy, table.name + REMOVED)
-                if any(fold(one.name) == name + CUT for one in registered.tables):
+                if any(fold_name(one.name) == name + CUT for one in registered.tables):
                     self._tables[name + CUT] = self._losers(policy, table.name + CUT)
-                if any(fold(one.name) == name + TOTALS for one in registered.tables):
+                if any(fold_name(one.name) == name + TOTALS for one in registered.tables):
                     self._tables[name + TOTALS] = relation(self._identity, copied_name(policy, table.name + TOTALS))
         self._lock = Lock()
         self._brought: WeakKeyDictionary[KeptTable, _Brought] = WeakKeyDictionary()

@@ -9,7 +9,7 @@ from sfumato.engines.postgres.connection import SCHEMA, execute
 from sfumato.engines.sql.column import Part, Stored, check_type
 from sfumato.engines.sql.names import quoted
 from sfumato.errors import BadSource
-from sfumato.policy.policy import Policy, Reference, Table, fold
+from sfumato.policy.policy import Policy, Reference, Table, fold_name
 
 _TABLES = (
     "SELECT c.oid, c.relname, has_table_privilege(c.oid, 'SELECT') FROM pg_catalog.pg_class AS c "
@@ -35,7 +35,7 @@ class ServerTable:
 
     def column(self, name: str) -> Stored | None:
         """Return the column of this name in any case, or None."""
-        return next((stored for known, stored in self.part.columns if fold(known) == fold(name)), None)
+        return next((stored for known, stored in self.part.columns if fold_name(known) == fold_name(name)), None)
 
 
 def read_schema(connection: Any, schema: str | None, policy: Policy) -> dict[str, ServerTable]:
@@ -59,7 +59,7 @@ def read_schema(connection: Any, schema: str | None, policy: Policy) -> dict[str
 def _table(connection: Any, path: str | None, table: Table) -> ServerTable:
     said, _, wanted = (table.stored or table.name).rpartition(".")
     schema = _usable(connection, said or path, table)
-    named = [one for one in execute(connection, _TABLES, [schema]) if fold(one[1]) == fold(wanted)]
+    named = [one for one in execute(connection, _TABLES, [schema]) if fold_name(one[1]) == fold_name(wanted)]
     exact = [one for one in named if one[1] == wanted]
     if len(named) != 1 and len(exact) != 1:
         raise BadSource(
@@ -84,7 +84,7 @@ def _table(connection: Any, path: str | None, table: Table) -> ServerTable:
 
 def _usable(connection: Any, schema: str | None, table: Table) -> str:
     """Return the schema of a table as the server spells it, or refuse where the role may not enter it."""
-    for name in dict.fromkeys((schema, fold(schema)) if schema else ()):
+    for name in dict.fromkeys((schema, fold_name(schema)) if schema else ()):
         for (usable,) in execute(connection, _SCHEMA, [name]):
             if usable:
                 return name
@@ -125,7 +125,9 @@ def check_own_schema(connection: Any) -> None:
 
 def _foreign_keys(policy: Policy, table: Table) -> list[str]:
     values = [column.values for other in policy.tables for column in other.columns]
-    return [one.column for one in values if isinstance(one, Reference) and fold(one.table) == fold(table.name)]
+    return [
+        one.column for one in values if isinstance(one, Reference) and fold_name(one.table) == fold_name(table.name)
+    ]
 
 
 def _no_column(table: Table, column: str) -> BadSource:

@@ -21,7 +21,7 @@ from sfumato.engines.sql.column import Kind, Part, Stored, ValueForms
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.names import quoted as standard_quoted
 from sfumato.errors import EngineFailed
-from sfumato.policy.policy import Policy, Table, fold
+from sfumato.policy.policy import Policy, Table, fold_name
 
 ROWS = "rows"
 """The folder of a build that becomes the copy's."""
@@ -71,7 +71,7 @@ class SparkBuild:
 
     def source(self, name: str) -> SparkTable:
         """Return the source's table of this name."""
-        return next(source for known, source in self.sources.items() if fold(known) == fold(name))
+        return next(source for known, source in self.sources.items() if fold_name(known) == fold_name(name))
 
     def parts(self, table: str) -> Sequence[Part]:
         """Return the rows of a table of the source, those together that are stored alike."""
@@ -79,7 +79,7 @@ class SparkBuild:
 
     def arrived(self, table: str) -> Sequence[Part] | None:
         """Return the rows of a private table that were added since the copy before; None: it is written anew."""
-        return self.added.get(fold(table))
+        return self.added.get(fold_name(table))
 
     def before(self, table: str) -> str:
         """Return how a table of the copy before is named: a view, which is made when it is asked for."""
@@ -144,8 +144,8 @@ def _public(build: SparkBuild, table: Table) -> tuple[dict[str, str], pa.RecordB
     source = build.source(table.name)
     columns = [(name, stored) for name, stored in source.columns.items() if stored.kind not in _HIDDEN]
     if table.columns:
-        declared = {fold(column.name): column.name for column in table.columns}
-        columns = [(declared[fold(name)], stored) for name, stored in columns if fold(name) in declared]
+        declared = {fold_name(column.name): column.name for column in table.columns}
+        columns = [(declared[fold_name(name)], stored) for name, stored in columns if fold_name(name) in declared]
     names = [f"c{at}" for at in range(len(columns))]
 
     def listed(part: Part) -> str:

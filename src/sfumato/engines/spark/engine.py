@@ -30,7 +30,7 @@ from sfumato.language.facts import Facts, Kind
 from sfumato.language.flow import Kept, Show
 from sfumato.planning.cut_off import CUT
 from sfumato.planning.plan import Plan
-from sfumato.policy.policy import Policy, fold
+from sfumato.policy.policy import Policy, fold_name
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import system_source
 
@@ -63,7 +63,7 @@ class Spark:
                     place = copied_name(policy, name)
                     if (self._folder / place).exists():
                         folders[view_name(self._identity, place)] = place
-                        self._tables[fold(name)] = self._relation(place, name.endswith((REMOVED, CUT)))
+                        self._tables[fold_name(name)] = self._relation(place, name.endswith((REMOVED, CUT)))
         self._shelf = self._folder / f"public-{fresh_id(system_source())[:12]}"
         self._reader = SparkReader(self._folder, folders, limits)
         self._lock = Lock()

@@ -21,8 +21,8 @@ from sfumato.engines.sql.column import Part
 from sfumato.engines.sql.copy import CopiedTable, bounded_table
 from sfumato.engines.versions import keyed, stamp_of, steady, unchanged
 from sfumato.errors import EngineFailed
-from sfumato.policy.policy import Policy, fold
-from sfumato.private_files import sync_folder
+from sfumato.policy.policy import Policy, fold_name
+from sfumato.secure_files import sync_folder
 
 _WHOLE = "whole"
 """The file that is written last: a folder without it is not a copy."""
@@ -126,13 +126,20 @@ class SparkCopying:
         now = {} if is_catalog(policy.source) else marked(policy, folder_of(policy.source), salt)
         new = added_files(policy, before, now)
         added = {name: self._added(spark, name, paths, identity, views) for name, paths in new.items()}
-        rows = {fold(name): _count(source.parts) for name, source in sources.items()}
-        read = {name: _count(added[fold(name)]) if fold(name) in added else rows[fold(name)] for name in sources}
+        rows = {fold_name(name): _count(source.parts) for name, source in sources.items()}
+        read = {
+            name: _count(added[fold_name(name)]) if fold_name(name) in added else rows[fold_name(name)]
+            for name in sources
+        }
         kept = Path() if aside.before is None else rows_folder(places_of(policy), identity_of(aside.before))
         build = SparkBuild(spark, identity, folder, policy, sources, read, views, added, kept)
         (folder / ROWS).mkdir(mode=0o700)
         try:
-            if any(rows[fold(name)] - read[name] != before.rows[fold(name)] for name in read if fold(name) in added):
+            if any(
+                rows[fold_name(name)] - read[name] != before.rows[fold_name(name)]
+                for name in read
+                if fold_name(name) in added
+            ):
                 raise EngineFailed()  # a file differs although its mark does not: everything is read again
             build.bring_salt(salt)
             copied: list[CopiedTable] = []
@@ -152,7 +159,7 @@ class SparkCopying:
         self, spark: Any, name: str, paths: tuple[Path, ...], identity: str, views: set[str]
     ) -> tuple[Part, ...]:
         """Return the rows of files that were added to the table of this folded name."""
-        at, table = next((at, one) for at, one in enumerate(self.policy.tables) if fold(one.name) == name)
+        at, table = next((at, one) for at, one in enumerate(self.policy.tables) if fold_name(one.name) == name)
         files = replace(files_of(folder_of(self.policy.source), table), paths=paths)
         return read_files(spark, table, files, view_name(identity, f"s_added{at}_"), views).parts if paths else ()
 

@@ -19,7 +19,7 @@ from sfumato.engines.spark.connection import guarded
 from sfumato.engines.spark.dialect import quoted
 from sfumato.engines.sql.column import Kind, Part, Stored, check_type
 from sfumato.errors import BadSource, EngineFailed
-from sfumato.policy.policy import Location, Policy, Table, fold
+from sfumato.policy.policy import Location, Policy, Table, fold_name
 
 Result = TypeVar("Result")
 
@@ -33,13 +33,13 @@ class SparkTable:
 
     def column(self, name: str) -> Stored | None:
         """Return the column of this name in any case, as the first part that knows it has it; or None."""
-        found = [stored for part in self.parts for known, stored in part.columns if fold(known) == fold(name)]
+        found = [stored for part in self.parts for known, stored in part.columns if fold_name(known) == fold_name(name)]
         return next((stored for stored in found if stored.kind is not Kind.NOTHING), found[0] if found else None)
 
     @property
     def columns(self) -> dict[str, Stored]:
         """Every column, by the name that the first part that knows it gives it."""
-        names = {fold(name): name for part in reversed(self.parts) for name, _ in part.columns}
+        names = {fold_name(name): name for part in reversed(self.parts) for name, _ in part.columns}
         return {name: stored for name in names.values() if (stored := self.column(name)) is not None}
 
 
@@ -130,11 +130,11 @@ def _part(session: Any, table: Table, files: Files, schema: pa.Schema, paths: li
             "A type that Spark does not know keeps it from reading the whole file.",
             'Write the files again without that column, or use source = "parquet:…".',
         )
-    partitions = {fold(key) for key in keys}
+    partitions = {fold_name(key) for key in keys}
     return Part(
         quoted(view),
         tuple(
-            (name, as_stored(quoted(name), _type(schema, name, type), fold(name) in partitions))
+            (name, as_stored(quoted(name), _type(schema, name, type), fold_name(name) in partitions))
             for name, type in columns
         ),
     )

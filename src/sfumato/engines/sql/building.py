@@ -8,7 +8,7 @@ from sfumato.engines.sql.column import Part, ValueForms
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.names import TOTALS
 from sfumato.planning.cut_off import CUT
-from sfumato.policy.policy import Policy, fold
+from sfumato.policy.policy import Policy, fold_name
 
 _KINDS = {REMOVED: "r", CUT: "l", TOTALS: "a"}
 
@@ -71,5 +71,5 @@ class Building(Protocol):
 def copied_name(policy: Policy, table: str) -> str:
     """Return what a table of the copy is to us: the number of the table, and whether it is of what belongs to it."""
     kind = next((kind for ending, kind in _KINDS.items() if table.endswith(ending)), "t")
-    name = fold(table.removesuffix(REMOVED).removesuffix(CUT).removesuffix(TOTALS))
-    return f"{kind}{next(at for at, one in enumerate(policy.tables) if fold(one.name) == name)}"
+    name = fold_name(table.removesuffix(REMOVED).removesuffix(CUT).removesuffix(TOTALS))
+    return f"{kind}{next(at for at, one in enumerate(policy.tables) if fold_name(one.name) == name)}"

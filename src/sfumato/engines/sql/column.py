@@ -13,7 +13,7 @@ from fractions import Fraction
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.grid import NotExact, Range, unbounded
 from sfumato.errors import BadSource
-from sfumato.policy.policy import Column, ColumnType, Value, fold, position
+from sfumato.policy.policy import Column, ColumnType, Value, fold_name, position
 
 
 class Kind(StrEnum):
@@ -75,7 +75,7 @@ class Part:
 
     def column(self, name: str) -> Stored:
         """Return the column of this name in any case; where these rows have none, all its values are NULL."""
-        return next((stored for known, stored in self.columns if fold(known) == fold(name)), ABSENT)
+        return next((stored for known, stored in self.columns if fold_name(known) == fold_name(name)), ABSENT)
 
 
 @dataclass(frozen=True, slots=True)

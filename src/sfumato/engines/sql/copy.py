@@ -29,7 +29,7 @@ from sfumato.engines.sql.read_again import choose_again, cut_of_people, number_c
 from sfumato.engines.sql.staging import are_read_again, rows_named, rows_of, rows_with_owners, stage_rows
 from sfumato.errors import BadSource
 from sfumato.planning.cut_off import CUT
-from sfumato.policy.policy import Column, ColumnType, Table, UnitColumn, UnitPath, fold
+from sfumato.policy.policy import Column, ColumnType, Table, UnitColumn, UnitPath, fold_name
 from sfumato.policy.tables import REMOVED_ROWS
 
 _STAGED = ("rows", "found", "units", "pairs", "owners", "crowded", "chosen", "lost", "arrived", "people")
@@ -119,9 +119,9 @@ def unit_column(table: Table) -> str | None:
 
 def _kept_columns(table: Table) -> list[Column]:
     """Return the declared columns but the unit's, in the one order that all spellings of a policy share."""
-    own = fold(table.unit.column) if isinstance(table.unit, UnitColumn) else None
+    own = fold_name(table.unit.column) if isinstance(table.unit, UnitColumn) else None
     return sorted(
-        (column for column in table.columns if fold(column.name) != own), key=lambda column: fold(column.name)
+        (column for column in table.columns if fold_name(column.name) != own), key=lambda column: fold_name(column.name)
     )
 
 

@@ -15,7 +15,7 @@ from sfumato.engines.sql.drawing import draw_again, drawn_last, first_draw
 from sfumato.engines.sql.names import RANK, together_name
 from sfumato.engines.sql.numbering import in_order_of, kind_of, numbered_rows
 from sfumato.engines.sql.staging import count_people, owned_rows, read_rows, rows_named
-from sfumato.policy.policy import Column, EachRow, Table, UnitPath
+from sfumato.policy.policy import Column, RowUnit, Table, UnitPath
 
 VERY_MANY = 1 << 17
 """Whoever has more rows is ranked apart, where most rows are left out before any of a person's meet in one place."""
@@ -25,7 +25,7 @@ _KEPT, _OWN, _MET = "kept", "own", "met"
 
 def in_one_pass(build: Building, table: Table) -> bool:
     """Tell whether a table is bounded so: a matter of the policy and the engine."""
-    return build.dialect.sent is not None and not isinstance(table.unit, EachRow)
+    return build.dialect.sent is not None and not isinstance(table.unit, RowUnit)
 
 
 def kept_in_one_pass(build: Building, table: Table, columns: list[Column], unit: str, progress: Progress) -> str:

@@ -24,7 +24,7 @@ from sfumato.ledger.opening import open_ledger
 from sfumato.planning.plan import Plan
 from sfumato.planning.planner import make_plan, read_wish
 from sfumato.policy.locations import file_ledger
-from sfumato.policy.policy import Location, Policy, fold
+from sfumato.policy.policy import Location, Policy, fold_name
 from sfumato.query.parse import parse
 from sfumato.query.relation import Query
 from sfumato.randomness.source import Source
@@ -114,7 +114,7 @@ def subject(
     moved = moved_to(policy, folder)
     registered = register(moved, _silent, Limits(threads=1))
     if order is not None:
-        _reorder(registered.path, {fold(table.name) for table in moved.tables if table.public}, SeededDice(order))
+        _reorder(registered.path, {fold_name(table.name) for table in moved.tables if table.public}, SeededDice(order))
     engine = DuckDB(moved, registered, Limits(threads=threads))
     try:
         yield Subject(moved, engine)
@@ -158,7 +158,7 @@ def _reorder(path: Path, public: set[str], dice: SeededDice) -> None:
         for schema, table in tables:
             execute(connection, f"CREATE SCHEMA IF NOT EXISTS new.{quoted(schema)}")
             name = f"{quoted(schema)}.{quoted(table)}"
-            kept = schema != "main" or fold(table) in public
+            kept = schema != "main" or fold_name(table) in public
             order = "rowid" if kept else f"hash(rowid, {dice.randint(0, 1 << 30)}), rowid"
             execute(connection, f"CREATE TABLE new.{name} AS SELECT * FROM old.{name} ORDER BY {order}")  # noqa: S608
     other.replace(path)
@@ -170,7 +170,7 @@ def schema_of(catalog: Catalog) -> Schema:
     return Schema(
         {name: dict(table.columns) for name, table in named.items()},
         frozenset(name for name, table in named.items() if table.public),
-        {name: fold(table.unit) for name, table in named.items() if table.unit is not None},
+        {name: fold_name(table.unit) for name, table in named.items() if table.unit is not None},
     )
 
 

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from sfumato.accounting.event import Neighbours
 from sfumato.lab.people.dice import SeededDice
-from sfumato.policy.policy import Column, ColumnType, EachRow, Policy, Reference, Table, UnitColumn, UnitPath, fold
+from sfumato.policy.policy import Column, ColumnType, Policy, Reference, RowUnit, Table, UnitColumn, UnitPath, fold_name
 
 CANARY = "canary-7f3a"
 """A text that several rows hold and no message may repeat."""
@@ -144,10 +144,10 @@ class _Making:
         if table.columns:
             return table.columns
         named = {
-            fold(column.values.column): replace(column, name=column.values.column, values=None)
+            fold_name(column.values.column): replace(column, name=column.values.column, values=None)
             for other in self.policy.tables
             for column in other.columns
-            if isinstance(column.values, Reference) and fold(column.values.table) == fold(table.name)
+            if isinstance(column.values, Reference) and fold_name(column.values.table) == fold_name(table.name)
         }
         return (*named.values(), Column("label", ColumnType.TEXT), Column("number", ColumnType.INTEGER))
 
@@ -156,7 +156,7 @@ class _Making:
             return [
                 OwnedRow("", self._public(columns, row)) for row in range(self.public.get(table.name, _PUBLIC_ROWS))
             ]
-        if isinstance(table.unit, EachRow):
+        if isinstance(table.unit, RowUnit):
             return [
                 OwnedRow(f"{table.name}/{row}", self._row(table, columns, row + 1, row)) for row in range(self.people)
             ]
@@ -178,7 +178,7 @@ class _Making:
         return {column.name: self._value(table, column, person, row) for column in columns}
 
     def _value(self, table: Table, column: Column, person: int, row: int) -> Any:
-        if isinstance(table.unit, UnitColumn) and fold(table.unit.column) == fold(column.name):
+        if isinstance(table.unit, UnitColumn) and fold_name(table.unit.column) == fold_name(column.name):
             return _name(column, person)
         if self._leads_to_people(table, column):
             return _name(column, row % 3 if self.shared_keys else 10 * person + row % 3)
@@ -206,9 +206,9 @@ class _Making:
     def _leads_to_people(self, table: Table, column: Column) -> bool:
         """Whether a path to the person begins or ends in this column: then its values are the person's own."""
         units = [(other, other.unit) for other in self.policy.tables if isinstance(other.unit, UnitPath)]
-        ends = {(fold(unit.table), fold(unit.there)) for _, unit in units}
-        ends |= {(fold(other.name), fold(unit.here)) for other, unit in units}
-        return (fold(table.name), fold(column.name)) in ends
+        ends = {(fold_name(unit.table), fold_name(unit.there)) for _, unit in units}
+        ends |= {(fold_name(other.name), fold_name(unit.here)) for other, unit in units}
+        return (fold_name(table.name), fold_name(column.name)) in ends
 
 
 def _many_keys(column: Column) -> range | None:

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from sfumato.policy.policy import fold
+from sfumato.policy.policy import fold_name
 from sfumato.query.literal import number
 from sfumato.query.position import Place, place
 from sfumato.query.relation import Options
@@ -96,5 +96,5 @@ def _value(name: str, token: Token, text: str) -> Fraction | int | str:
     if token.token_type is TokenType.IDENTIFIER:
         return token.text
     if token.token_type is TokenType.VAR:
-        return fold(token.text)
+        return fold_name(token.text)
     raise where.bad(f"{name} takes the name of a column.", "The unit is a column.", f"Write {name} = patient_id.")

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sfumato.policy.policy import Column, EachRow, Policy, Reference, Table, UnitColumn, fold
+from sfumato.policy.policy import Column, Policy, Reference, RowUnit, Table, UnitColumn, fold_name
 from sfumato.query.types import Type
 from sfumato.server.wire import oids
 from sfumato.server.wire.catalogue.casting import TYPE_NAMES
@@ -468,7 +468,7 @@ def _about_table(table: Table) -> str:
     match table.unit:
         case None:
             return "public: answers about it are exact and free"
-        case EachRow():
+        case RowUnit():
             return "private: each row is a person"
         case UnitColumn(column):
             return f"private: one {column} is one person, of whom at most {table.rows_per_unit} rows count"
@@ -476,7 +476,7 @@ def _about_table(table: Table) -> str:
 
 
 def _about_column(table: Table, column: Column) -> str:
-    if isinstance(table.unit, UnitColumn) and fold(table.unit.column) == fold(column.name):
+    if isinstance(table.unit, UnitColumn) and fold_name(table.unit.column) == fold_name(column.name):
         return "names the person: it can be counted and joined, and is never shown"
     words = []
     if column.bounds is not None:

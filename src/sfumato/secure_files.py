@@ -14,7 +14,7 @@ from weakref import WeakSet
 _SUFFIX = ".aside"
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
     """Write beside the path, make it durable, then rename: a reader sees the old file or the new one."""
     aside = path.with_name(path.name + _SUFFIX)
     aside.unlink(missing_ok=True)
@@ -69,7 +69,7 @@ def locked(path: Path, wait: bool) -> Iterator[bool]:
             os.close(descriptor)
 
 
-class Use:
+class SharedFileLock:
     """A copy that somebody uses: as long as this exists, nobody removes its file. A forked process uses it too."""
 
     __slots__ = ("_descriptor",)
