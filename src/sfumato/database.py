@@ -40,7 +40,7 @@ from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import Policy, Sharing
 from sfumato.policy.reading import read_policy
 from sfumato.preparing import Preparation, Prepared, Price, question_place
-from sfumato.query.outline import Outline, outline
+from sfumato.query.describe import QueryDescription, describe_query
 from sfumato.query.types import Type
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import Source, declared_gamma, system_source
@@ -193,10 +193,10 @@ class Database:
             return quote
         return replace(quote, notes=(share_note(self._ledger.account(self.account), asked.plan.event), *quote.notes))
 
-    def outline(self, sql: str, types: Mapping[str, Type]) -> Outline:
+    def outline(self, sql: str, types: Mapping[str, Type]) -> QueryDescription:
         """Return the columns and parameters of a question with their types, before it has values or a price."""
         self._check_open()
-        return outline(sql, self._shared.engine.catalog, types)
+        return describe_query(sql, self._shared.engine.catalog, types)
 
     def columns(self) -> dict[str, dict[str, str]]:
         """Return every table of the policy with its columns and their types, as questions may name them."""

@@ -25,7 +25,7 @@ from sfumato.policy.canonical import tables_digest
 from sfumato.policy.describing import units_of
 from sfumato.policy.policy import Policy, fold_name
 from sfumato.query.expression import Literal
-from sfumato.query.parameters import Bindings, bind, spelled_out
+from sfumato.query.parameters import Bindings, bind, inline_parameters
 from sfumato.query.parse import parse
 from sfumato.query.relation import Options, Query
 
@@ -195,7 +195,7 @@ class Preparation:
         clock.check()
         with engine.public.one_question(self._account):  # what is free has limits
             private = analyse(query, engine.catalog, engine.public)  # who is protected, how far they reach
-        return JudgedQuestion(spelled_out(sql, bindings), query, private)
+        return JudgedQuestion(inline_parameters(sql, bindings), query, private)
 
     def _wish(self, price: Price, options: Options) -> Wish:
         account = None if price.kept is None else price.kept.account

@@ -14,7 +14,7 @@ class ClinicTable:
     public: bool = False
     unit: str | None = None
     values: Mapping[str, Admitted] = field(default_factory=dict)
-    leads: Mapping[str, str] = field(default_factory=dict)
+    keys_to_unit: Mapping[str, str] = field(default_factory=dict)
 
     def declared(self, column: str) -> Admitted | None:
         """Return what a column can hold."""

@@ -124,7 +124,7 @@ def test_an_aggregate_is_reached_by_each_of_its_names(form: AggregateForm, name:
 
 
 MEASURED = {Aggregation.HISTOGRAM, Aggregation.QUANTILES, Aggregation.QUANTILES_ALONE}
-MEASURED |= {Aggregation.MATCHED, Aggregation.MEETINGS}
+MEASURED |= {Aggregation.MATCHED, Aggregation.CROSS_UNIT_COUNT}
 """What has no name in SQL."""
 
 

@@ -12,8 +12,8 @@ from tests.query.clinic import CLINIC, Clinic, ClinicTable
 from sfumato.errors import BadParameter, BadSql, Refusal, UnsupportedSql
 from sfumato.query.canonical import canonical
 from sfumato.query.declared import Admitted, DeclaredBounds, DeclaredValues
-from sfumato.query.outline import outline
-from sfumato.query.parameters import bind, literal_of, spelled_out
+from sfumato.query.describe import describe_query
+from sfumato.query.parameters import bind, inline_parameters, literal_of
 from sfumato.query.parse import parse
 from sfumato.query.types import Type
 
@@ -43,7 +43,7 @@ PAIRS = [
 def test_a_value_beside_the_text_asks_the_same_as_the_value_in_it(sql: str, values: list[object], written: str) -> None:
     bound = parse(sql, CLINIC, bind(values))
     assert canonical(bound) == canonical(parse(written, CLINIC))
-    again = spelled_out(sql, bind(values))
+    again = inline_parameters(sql, bind(values))
     assert canonical(parse(again, CLINIC)) == canonical(bound)
 
 
@@ -62,7 +62,7 @@ def test_text_that_looks_like_sql_stays_a_value(value: str) -> None:
     query = parse(sql, CLINIC, bind([value]))
     plain = parse(sql, CLINIC, bind(["er"]))
     assert str(query).replace(str(bind([value])["1"]), "?") == str(plain).replace("'er'", "?")  # type: ignore[index]
-    assert canonical(parse(spelled_out(sql, bind([value])), CLINIC)) == canonical(query)
+    assert canonical(parse(inline_parameters(sql, bind([value])), CLINIC)) == canonical(query)
 
 
 @pytest.mark.parametrize(
@@ -116,36 +116,36 @@ OUTLINES = [
 def test_columns_and_parameters_have_types_before_any_value_is_known(
     sql: str, columns: list[str], parameters: list[str]
 ) -> None:
-    found = outline(sql, CLINIC, {})
+    found = describe_query(sql, CLINIC, {})
     assert [type for _, type in found.columns] == columns
     assert [found.parameters[str(number)] for number in range(1, len(parameters) + 1)] == parameters
 
 
 def test_a_declared_type_is_kept_and_a_contradiction_refused() -> None:
-    found = outline("SELECT COUNT(*) FROM visits WHERE cost > $1", CLINIC, {"1": Type.INTEGER})
+    found = describe_query("SELECT COUNT(*) FROM visits WHERE cost > $1", CLINIC, {"1": Type.INTEGER})
     assert found.parameters == {"1": Type.INTEGER}
     with pytest.raises(Refusal):
-        outline("SELECT COUNT(*) FROM visits WHERE dept = $1", CLINIC, {"1": Type.DATE})
+        describe_query("SELECT COUNT(*) FROM visits WHERE dept = $1", CLINIC, {"1": Type.DATE})
     with pytest.raises(Refusal):
-        outline("SELECT COUNT(*) FROM visits WHERE age = $1 AND day = $1", CLINIC, {})
+        describe_query("SELECT COUNT(*) FROM visits WHERE age = $1 AND day = $1", CLINIC, {})
 
 
 def test_columns_that_carry_noise_are_known_before_any_price() -> None:
     asked = "SELECT dept, COUNT(*) AS n, 2 * SUM(age) + 1 AS s, 7 AS seven FROM visits GROUP BY dept"
-    assert outline(asked, CLINIC, {}).noisy == (False, True, True, False)
-    assert outline("SELECT dept, COUNT(*) FROM staff GROUP BY dept", CLINIC, {}).noisy == (False, False)
+    assert describe_query(asked, CLINIC, {}).noisy == (False, True, True, False)
+    assert describe_query("SELECT dept, COUNT(*) FROM staff GROUP BY dept", CLINIC, {}).noisy == (False, False)
     joined = (
         "SELECT a.dept, n, m FROM (SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept) a "
         "LEFT JOIN (SELECT dept, COUNT(*) + 1 AS m FROM staff GROUP BY dept) b ON a.dept = b.dept"
     )
-    assert outline(joined, CLINIC, {}).noisy == (False, True, False)
+    assert describe_query(joined, CLINIC, {}).noisy == (False, True, False)
 
 
 def test_what_a_column_can_hold_is_for_the_real_value_not_for_a_sample() -> None:
     values: dict[str, Admitted] = {"dept": DeclaredValues(("er", "icu")), "age": DeclaredBounds(18, 90)}
     clinic = Clinic({"visits": ClinicTable({"dept": "text", "age": "integer"}, values=values)})
     sql = "SELECT COUNT(*) FROM visits WHERE dept = $1 AND age = $2"
-    assert outline(sql, clinic, {}).parameters == {"1": Type.TEXT, "2": Type.INTEGER}
+    assert describe_query(sql, clinic, {}).parameters == {"1": Type.TEXT, "2": Type.INTEGER}
     parse(sql, clinic, bind(["er", 20]))
     for wrong in (["day", 20], ["er", 1]):
         with pytest.raises(BadSql, match="is never"):

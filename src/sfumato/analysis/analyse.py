@@ -33,14 +33,14 @@ from sfumato.query.relation import (
     GroupBy,
     Join,
     Limit,
-    Mark,
+    MarkJoin,
     Options,
     Project,
     Query,
     Relation,
     Scan,
     Sort,
-    Stack,
+    UnionAll,
     Values,
     Window,
     inputs,
@@ -193,9 +193,9 @@ def _analyse(relation: Relation, reading: _Question) -> Analysed:
             return _limit(relation, _analyse(source, reading), reading)
         case Window(source):
             return windowed(relation, _analyse(source, reading), reading.used)
-        case Stack(left, right):
+        case UnionAll(left, right):
             return stacked(relation, _analyse(left, reading), _analyse(right, reading), reading.public)
-        case Mark(left, right):
+        case MarkJoin(left, right):
             sides = _analyse(left, reading), _analyse(right, reading)
             return marked(relation, *sides, reading.used, reading.public)
 

@@ -19,11 +19,11 @@ from sfumato.language.flow import FOUND, FOUND_FACTS, Kept, Marked
 from sfumato.language.lower_logic import all_true
 from sfumato.language.lowering import lower
 from sfumato.language.scalar import Operator, Scalar, column
-from sfumato.query.relation import Mark
+from sfumato.query.relation import MarkJoin
 from sfumato.query.types import Type
 
 
-def marked(relation: Mark, left: Analysed, right: Analysed, used: Used, public: Public) -> Analysed:
+def marked(relation: MarkJoin, left: Analysed, right: Analysed, used: Used, public: Public) -> Analysed:
     """Return the left rows with one more column: whether they meet a right one."""
     found = {(relation.label, FOUND): column(relation.label, FOUND, FOUND_FACTS)}
     if isinstance(left.state, Owned) and isinstance(right.state, Owned):
@@ -51,7 +51,7 @@ def marked(relation: Mark, left: Analysed, right: Analysed, used: Used, public: 
     return Analysed(flow, {**left.scope, **found}, state, origins=origins)
 
 
-def _by_own_rows(relation: Mark, one: tuple[Analysed, Owned], other: tuple[Analysed, Owned]) -> Analysed:
+def _by_own_rows(relation: MarkJoin, one: tuple[Analysed, Owned], other: tuple[Analysed, Owned]) -> Analysed:
     """Mark a person's rows by others of the same person: that the owners are equal is implied, and cannot be left out.
 
     The text says so by their names, or by a key that leads to the person: the parser refuses anything else.
@@ -83,7 +83,9 @@ def conjuncts_of(condition: Scalar) -> tuple[Scalar, ...]:
     return (condition,)
 
 
-def _of_people(relation: Mark, left: Analysed, owned: Owned, right: Analysed, used: Used, public: Public) -> Analysed:
+def _of_people(
+    relation: MarkJoin, left: Analysed, owned: Owned, right: Analysed, used: Used, public: Public
+) -> Analysed:
     """Mark a person's rows by public ones: each row stays one row, of the same person."""
     check_exact(right.flow, relation.at)
     keys = public_sides(_condition(relation, left, right), right) if relation.condition is not None else []
@@ -111,7 +113,7 @@ def _among(condition: Scalar | None, right: Analysed, public: Public) -> tuple[C
     return None
 
 
-def _condition(relation: Mark, left: Analysed, right: Analysed) -> Scalar:
+def _condition(relation: MarkJoin, left: Analysed, right: Analysed) -> Scalar:
     if relation.condition is None:
         return Scalar(Operator.CONSTANT, (), FOUND_FACTS, True)
     return lower(relation.condition, {**left.scope, **right.scope})

@@ -31,12 +31,12 @@ from sfumato.query.relation import (
     GroupBy,
     Join,
     JoinKind,
-    Mark,
+    MarkJoin,
     Options,
     Project,
     Relation,
     Scan,
-    Stack,
+    UnionAll,
     Values,
     Window,
     inputs,
@@ -223,7 +223,7 @@ def _labels(relation: Relation) -> Iterator[str]:
         case Scan(label=label) | Values(label=label) | Project(label=label) | GroupBy(label=label):
             yield label
             return
-        case Window(label=label) | Stack(label=label) | Mark(label=label):
+        case Window(label=label) | UnionAll(label=label) | MarkJoin(label=label):
             yield label
     for source in inputs(relation):
         yield from _labels(source)
@@ -381,7 +381,7 @@ def _counted(met: Sequence[_Met], several: bool, times: int) -> Aggregate[Scalar
     """Return the count of what meets: of each side its owner and its keys, and how many rows a person has of it."""
     arguments = tuple(scalar for one in met for scalar in (one.owned.unit, *one.keys))
     bounds = tuple(Fraction(number) for one in met for number in (one.owned.rows, one.repeats))
-    return Aggregate(Aggregation.MEETINGS, arguments, parameters=(Fraction(several), Fraction(times), *bounds))
+    return Aggregate(Aggregation.CROSS_UNIT_COUNT, arguments, parameters=(Fraction(several), Fraction(times), *bounds))
 
 
 def _refuse(position: Position, what: str) -> NoReturn:

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from sfumato.query.catalog import Catalog
 from sfumato.query.expression import Expression, conjunction, conjuncts, sources
-from sfumato.query.people import holds_people
-from sfumato.query.placement import labels
-from sfumato.query.relation import Filter, Join, JoinKind, Mark, Relation, Scan, Values, inputs
+from sfumato.query.filter_placement import labels
+from sfumato.query.private_rows import has_private_rows
+from sfumato.query.relation import Filter, Join, JoinKind, MarkJoin, Relation, Scan, Values, inputs
 
 
 def public_first(relation: Filter, catalog: Catalog) -> Relation:
@@ -27,7 +27,7 @@ def public_first(relation: Filter, catalog: Catalog) -> Relation:
 
 
 def _below(relation: Relation, part: Expression, used: frozenset[str], catalog: Catalog) -> Relation | None:
-    if not used or not isinstance(relation, Join | Mark) or not (used <= labels(relation)):
+    if not used or not isinstance(relation, Join | MarkJoin) or not (used <= labels(relation)):
         return None
     sides = [("left", relation.left, relation.right)]
     if isinstance(relation, Join) and relation.kind is JoinKind.FULL:
@@ -44,7 +44,7 @@ def _below(relation: Relation, part: Expression, used: frozenset[str], catalog: 
 
 
 def _is_answer(relation: Relation, catalog: Catalog) -> bool:
-    return _reads_people(relation, catalog) and not holds_people(relation, catalog)
+    return _reads_people(relation, catalog) and not has_private_rows(relation, catalog)
 
 
 def _reads_public(relation: Relation, catalog: Catalog) -> bool:

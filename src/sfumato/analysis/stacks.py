@@ -11,14 +11,14 @@ from sfumato.language.facts import Kind, hull
 from sfumato.language.flow import Item, Show, Stacked
 from sfumato.language.numbers import on_one_grid
 from sfumato.language.scalar import Scalar, column
-from sfumato.query.relation import Stack
+from sfumato.query.relation import UnionAll
 from sfumato.query.types import NUMBERS
 
 OWNER = '"owner"'
 """The column of the owner's id: no query can spell a name that holds a quotation mark like this."""
 
 
-def stacked(relation: Stack, left: Analysed, right: Analysed, public: Public) -> Analysed:
+def stacked(relation: UnionAll, left: Analysed, right: Analysed, public: Public) -> Analysed:
     """Return the rows of both sides: a person's add up."""
     owners = [side.state for side in (left, right) if isinstance(side.state, Owned)]
     if len(owners) == 1 or not all(owned.identity for owned in owners):

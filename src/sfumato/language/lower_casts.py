@@ -8,7 +8,7 @@ from sfumato.language.lower_times import date_of, in_calendar, moment_of
 from sfumato.language.numbers import brought, constant, is_null, rescaled
 from sfumato.language.scalar import Operator, Scalar
 from sfumato.query.expression import Cast
-from sfumato.query.position import Place
+from sfumato.query.position import SourceSpan
 from sfumato.query.types import Type
 
 READ_STEP = Fraction(1, 10**9)
@@ -43,7 +43,7 @@ def lower_cast(cast: Cast, argument: Scalar) -> Scalar:
             return date_of(argument)
         case _, Type.TEXT if given is not Type.INTERVAL:
             return _shown(argument)
-    raise Place(cast.at).unsupported(
+    raise SourceSpan(cast.at).unsupported(
         f"a value of type {given} cannot be cast to {cast.type}.",
         "There is no form of it that is the same on every engine.",
         "Use EXTRACT(epoch FROM …) to get the seconds of an interval as a number.",

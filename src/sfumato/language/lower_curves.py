@@ -28,7 +28,7 @@ from sfumato.language.numbers import (
 from sfumato.language.scalar import ListedResults, LogarithmCurve, Operator, PowerCurve, Scalar, literal
 from sfumato.query.expression import Call
 from sfumato.query.functions import LARGEST_POWER, Function
-from sfumato.query.position import Place
+from sfumato.query.position import SourceSpan
 from sfumato.query.types import Type
 
 MOST_ROOTS = 6
@@ -285,7 +285,7 @@ def _raised_on_doubles(argument: Scalar, exponent: Fraction, type: Type) -> Scal
 
 def _check_nesting(call: Call, argument: Scalar) -> None:
     if _nested(argument) >= MOST_ROOTS:
-        raise Place(call.at).too_large(
+        raise SourceSpan(call.at).too_large(
             f"SQRT or POWER is nested more than {MOST_ROOTS} deep.",
             "An engine looks at the number below each root more than once, so that every level doubles the work.",
             f"Nest {MOST_ROOTS} at most.",
@@ -331,7 +331,7 @@ def _power(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
         return constant(None, call.type)
     if exponent is not None:
         if abs(exponent) > LARGEST_POWER and base is None:
-            raise Place(call.at).unsupported(
+            raise SourceSpan(call.at).unsupported(
                 "the exponent of power is out of range.",
                 f"It lies between {-LARGEST_POWER} and {LARGEST_POWER}, so that no value can grow without end.",
                 f"Choose one between {-LARGEST_POWER} and {LARGEST_POWER}.",
@@ -341,7 +341,7 @@ def _power(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
             return raised(arguments[0], exponent, call.type)
     if base is not None and base > 0:
         return power_of_base(arguments[1], base, call.type)
-    raise Place(call.at).unsupported(
+    raise SourceSpan(call.at).unsupported(
         "neither the exponent of power is spelled out, nor a base above 0.",
         "Only then it is known how far the result can reach.",
         "Write one of them as a number, such as POWER(x, 1.5) or POWER(1.05, n); or EXP(n * LN(x)).",

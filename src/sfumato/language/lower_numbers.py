@@ -28,7 +28,7 @@ from sfumato.language.numbers import (
 from sfumato.language.scalar import Operator, Scalar
 from sfumato.query.expression import Call, Cast
 from sfumato.query.functions import Function
-from sfumato.query.position import Place
+from sfumato.query.position import SourceSpan
 from sfumato.query.types import NUMBERS, Type
 
 Lowering = Callable[[Call, tuple[Scalar, ...]], Scalar]
@@ -78,7 +78,7 @@ def _spelled(scalar: Scalar) -> int:
 def _width_bucket(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
     low, high, count = value_of(arguments[1]), value_of(arguments[2]), _spelled(arguments[3])
     if low is None or high is None or low >= high:
-        raise Place(call.at).unsupported(
+        raise SourceSpan(call.at).unsupported(
             "the bounds of WIDTH_BUCKET are not two numbers, the smaller first.",
             "All buckets must have the same width in every row.",
             "Write both bounds as numbers, such as WIDTH_BUCKET(age, 0, 100, 10).",

@@ -15,7 +15,7 @@ from sfumato.language.numbers import added, clipped, constant, rescaled, shifted
 from sfumato.language.scalar import Constant, Operator, Scalar, Substitution
 from sfumato.query.expression import Call, Literal
 from sfumato.query.functions import Function
-from sfumato.query.position import Place
+from sfumato.query.position import SourceSpan
 from sfumato.query.types import Type
 
 LONGEST_PART = 1_000
@@ -96,7 +96,7 @@ def _short(text: Scalar) -> Scalar:
 
 def _grown(call: Call, longest: int) -> int:
     if longest > LONGEST_TEXT:
-        raise Place(call.at).too_large(
+        raise SourceSpan(call.at).too_large(
             "this text could become too long.",
             f"No text that a query makes has more than {LONGEST_TEXT:,} characters.",
             "Join or replace fewer or shorter texts, or cut them with LEFT.",
@@ -155,7 +155,7 @@ def _matched(call: Call, text: Scalar, pattern: str) -> Scalar:
     wildcards = [escaped for escaped in like_pieces(pattern) if escaped in ANY]
     singles = wildcards[wildcards.index("%") :].count("_") if "%" in wildcards else 0
     if len(pattern) > LONGEST_PATTERN or singles > MOST_SINGLES:
-        raise Place(call.at).too_large(
+        raise SourceSpan(call.at).too_large(
             "this pattern is too large.",
             f"A pattern has at most {LONGEST_PATTERN:,} characters, and at most {MOST_SINGLES} _ after its first %.",
             "Use a simpler pattern, or STARTS_WITH, POSITION or SUBSTRING.",

@@ -339,7 +339,7 @@ def choice_of(one: Measurement, epsilon: Fraction) -> Quantiles | PermuteAndFlip
     Proof: proofs/quantiles.md, proofs/elastic_joins.md, proofs/matching.md.
     """
     neighbours = one.sensitivity.neighbours
-    if one.quantity.function is Aggregation.MEETINGS:
+    if one.quantity.function is Aggregation.CROSS_UNIT_COUNT:
         return Meetings(epsilon, *sides_of(one.quantity), neighbours)
     (bucket,) = one.quantity.arguments
     if one.quantity.function is Aggregation.MATCHED:

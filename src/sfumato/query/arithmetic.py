@@ -2,12 +2,12 @@
 
 from sfumato.query.expression import Call, Expression, Literal
 from sfumato.query.functions import Function
-from sfumato.query.position import Place
+from sfumato.query.position import SourceSpan
 from sfumato.query.resolve import alike, fit, named
 from sfumato.query.types import NUMBERS, TIMES, Interval, Type
 
 
-def arithmetic(function: Function, left: Expression, right: Expression, place: Place) -> Expression:
+def arithmetic(function: Function, left: Expression, right: Expression, place: SourceSpan) -> Expression:
     """Return `left function right`."""
     if left.type in TIMES or right.type in TIMES:
         shifted = _on_times(function, left, right, place)
@@ -24,7 +24,7 @@ def arithmetic(function: Function, left: Expression, right: Expression, place: P
     return Call(function, (first, second), first.type, place.at)
 
 
-def _numbers(function: Function, left: Expression, right: Expression, place: Place) -> list[Expression]:
+def _numbers(function: Function, left: Expression, right: Expression, place: SourceSpan) -> list[Expression]:
     pair = [left, right]
     for i, other in ((0, right), (1, left)):
         part = pair[i]
@@ -35,7 +35,7 @@ def _numbers(function: Function, left: Expression, right: Expression, place: Pla
     return alike(pair, place)
 
 
-def negate(argument: Expression, place: Place) -> Expression:
+def negate(argument: Expression, place: SourceSpan) -> Expression:
     """Return the negative of a number or interval; a literal is negated at once."""
     if isinstance(argument, Literal) and isinstance(argument.value, Interval):
         return Literal(-argument.value, argument.type, place.at)
@@ -48,7 +48,7 @@ def negate(argument: Expression, place: Place) -> Expression:
     return Call(Function.NEGATE, (argument,), argument.type, place.at)
 
 
-def _on_times(function: Function, left: Expression, right: Expression, place: Place) -> Expression | None:
+def _on_times(function: Function, left: Expression, right: Expression, place: SourceSpan) -> Expression | None:
     if function is Function.ADD and right.type in TIMES and left.type not in TIMES:
         left, right = right, left
     if function not in {Function.ADD, Function.SUBTRACT} or left.type not in TIMES | {Type.TEXT}:
@@ -75,7 +75,7 @@ def _spelled(argument: Expression) -> bool:
     return isinstance(argument, Literal)
 
 
-def _no_meaning(function: Function, left: Expression, right: Expression, place: Place) -> Exception:
+def _no_meaning(function: Function, left: Expression, right: Expression, place: SourceSpan) -> Exception:
     return place.bad(
         f"{named(left.type)} {function} {named(right.type)} has no meaning.",
         "Arithmetic is for numbers; a date may be moved by days or by an interval, and dates may be subtracted.",

@@ -12,7 +12,7 @@ from sfumato.query.relation import (
     GroupBy,
     Join,
     Limit,
-    Mark,
+    MarkJoin,
     Options,
     Over,
     Project,
@@ -21,7 +21,7 @@ from sfumato.query.relation import (
     Scan,
     Sort,
     SortKey,
-    Stack,
+    UnionAll,
     Values,
     Window,
 )
@@ -97,9 +97,9 @@ def _relation(relation: Relation) -> str:
             return f"(limit {count} offset {offset} {_relation(source)})"
         case Window(source, label, values):
             return f"({identifier(label)} {'; '.join(map(_over, values))} {_relation(source)})"
-        case Stack(left, right, label):
+        case UnionAll(left, right, label):
             return f"({identifier(label)} of both {_relation(left)} {_relation(right)})"
-        case Mark(left, right, label, condition):
+        case MarkJoin(left, right, label, condition):
             on = "" if condition is None else f" on {expression_text(condition)}"
             return f"({identifier(label)} found{on} {_relation(left)} {_relation(right)})"
 

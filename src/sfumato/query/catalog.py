@@ -22,7 +22,7 @@ class Table(Protocol):
         """The column that names the privacy unit; None in a public table, or where each row is its own person."""
 
     @property
-    def leads(self) -> Mapping[str, str]:
+    def keys_to_unit(self) -> Mapping[str, str]:
         """The columns that lead to the person by a path of the policy, each with the key that it leads by."""
 
     def declared(self, column: str) -> Admitted | None:

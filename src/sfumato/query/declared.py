@@ -7,7 +7,7 @@ from fractions import Fraction
 from sfumato.errors import BadSql, closest_names
 from sfumato.query.expression import Column, Expression, Literal, Value, identifier
 from sfumato.query.literal import convert
-from sfumato.query.position import Place
+from sfumato.query.position import SourceSpan
 from sfumato.query.types import NUMBERS, Type
 
 _SHOWN = 12
@@ -47,7 +47,7 @@ class DeclaredBounds:
 Admitted = DeclaredValues | DeclaredBounds
 
 
-def check_compared(column: Expression, other: Expression, declared: Admitted | None, place: Place) -> None:
+def check_compared(column: Expression, other: Expression, declared: Admitted | None, place: SourceSpan) -> None:
     """Refuse to compare a column with a literal that it can never be equal to."""
     if declared is None or not isinstance(column, Column) or not isinstance(other, Literal) or other.value is None:
         return
@@ -60,7 +60,7 @@ def check_compared(column: Expression, other: Expression, declared: Admitted | N
     raise place.bad(f"{name} is never {_written(other.value)}.", str(declared), _remedy(name, other, declared))
 
 
-def _as(literal: Literal, type: Type, place: Place) -> Literal | None:
+def _as(literal: Literal, type: Type, place: SourceSpan) -> Literal | None:
     """Return the literal as a value of the column's type; None where it is none."""
     if literal.type in NUMBERS and type in NUMBERS:
         return literal

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from sfumato.query.catalog import Catalog
 from sfumato.query.expression import Call, Column, Expression, conjuncts, sources
+from sfumato.query.filter_placement import labels
 from sfumato.query.functions import Function
-from sfumato.query.people import people_of
-from sfumato.query.placement import labels
+from sfumato.query.private_rows import unit_columns
 from sfumato.query.relation import Filter, Join, JoinKind, Measure, Relation
 
 _COMPARED = frozenset(
@@ -38,8 +38,8 @@ def dimension_first(rows: Relation, measures: Sequence[Measure], catalog: Catalo
     private = labels(join.right)
     if (
         join.kind is not JoinKind.LEFT
-        or people_of(join.left, catalog) is not None
-        or people_of(join.right, catalog) is None
+        or unit_columns(join.left, catalog) is not None
+        or unit_columns(join.right, catalog) is None
         or not measures
         or not all(any(_is_null(part, private) for part in one.aggregate.arguments) for one in measures)
         or not all(_rejects(part, private) for part in parts)

@@ -248,7 +248,7 @@ class Aggregation(StrEnum):
     HISTOGRAM = "histogram"  # is measured, and has no name in SQL
     QUANTILES = "quantiles"  # so are these two: with ends, and without
     QUANTILES_ALONE = "quantiles_alone"
-    MEETINGS = "meetings"  # how many rows of different people meet: is measured, too
+    CROSS_UNIT_COUNT = "meetings"  # how many rows of different people meet: is measured, too
     MATCHED = "matched"  # and COUNT(DISTINCT …) by matching, whose parameters are the limits
 
 
@@ -262,7 +262,7 @@ CHOSEN = frozenset(
         Aggregation.QUANTILES,
         Aggregation.QUANTILES_ALONE,
         Aggregation.MODE,
-        Aggregation.MEETINGS,
+        Aggregation.CROSS_UNIT_COUNT,
         Aggregation.MATCHED,
     }
 )

@@ -5,7 +5,7 @@ from datetime import date, datetime
 from fractions import Fraction
 
 from sfumato.query.expression import Literal, Value
-from sfumato.query.position import Place
+from sfumato.query.position import SourceSpan
 from sfumato.query.types import Interval, Type
 
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE]([+-]?\d{1,3}))?", re.ASCII)
@@ -67,7 +67,7 @@ LARGEST_INTERVAL = Interval(months=120_000, days=3_660_000, microseconds=3_660_0
 """Ten thousand years: more than any date has."""
 
 
-def number(text: str, place: Place) -> Literal:
+def number(text: str, place: SourceSpan) -> Literal:
     """Read a number without sign: digits alone are an integer while it fits 64 bits, anything else a decimal."""
     match = _NUMBER.fullmatch(text)
     if match is None or len(text) > LONGEST_NUMBER or abs(int(match[3] or 0)) > LARGEST_EXPONENT:
@@ -81,7 +81,7 @@ def number(text: str, place: Place) -> Literal:
     return Literal(Fraction(text), Type.DECIMAL, place.at)
 
 
-def convert(literal: Literal, type: Type, place: Place) -> Literal | None:
+def convert(literal: Literal, type: Type, place: SourceSpan) -> Literal | None:
     """Return a literal as another type, or None where that is not a matter of spelling."""
     value = literal.value
     if value is None or literal.type is type:
@@ -98,7 +98,7 @@ def convert(literal: Literal, type: Type, place: Place) -> Literal | None:
     return None
 
 
-def _read(text: str, type: Type, place: Place) -> Value:
+def _read(text: str, type: Type, place: SourceSpan) -> Value:
     word = text.strip().lower()
     value: Value = None
     match type:
@@ -159,7 +159,7 @@ def timestamp(text: str) -> datetime | None:
         return None
 
 
-def interval(text: str, place: Place) -> Interval:
+def interval(text: str, place: SourceSpan) -> Interval:
     """Read a duration such as `1 year 2 months`."""
     months = days = microseconds = 0
     position, word = 0, text.strip().lower()

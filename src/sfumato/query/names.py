@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from sfumato.policy.policy import fold_name
 from sfumato.query.expression import Expression
-from sfumato.query.position import Place
+from sfumato.query.position import SourceSpan
 
 T = TypeVar("T")
 
@@ -54,7 +54,7 @@ class Scope:
     entries: tuple[NamedColumn, ...] = ()
     tables: frozenset[str] = field(default=frozenset())
 
-    def find(self, table: Name | None, name: Name, place: Place) -> Expression:
+    def find(self, table: Name | None, name: Name, place: SourceSpan) -> Expression:
         """Return what a column name stands for; unknown or ambiguous names are refused."""
         if table is not None and not table.chosen(self.tables):
             why = "It is neither a table of this FROM clause nor an alias in it."

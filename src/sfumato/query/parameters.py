@@ -107,12 +107,12 @@ def _decimal(value: float | Decimal | Fraction, name: str) -> Fraction:
     return exact
 
 
-def spelled_out(sql: str, bindings: Bindings | None) -> str:
+def inline_parameters(sql: str, bindings: Bindings | None) -> str:
     """Return the text with each value in its parameter's place, as a person would have written it.
 
     It is kept in the history, where it can be asked again; what is answered was never this text.
 
-    >>> spelled_out("SELECT a - $1, '$1' FROM t WHERE b = :b", {"1": Literal(-2, Type.INTEGER),
+    >>> inline_parameters("SELECT a - $1, '$1' FROM t WHERE b = :b", {"1": Literal(-2, Type.INTEGER),
     ...     "b": Literal("it's", Type.TEXT)})
     "SELECT a - (-2), '$1' FROM t WHERE b = 'it''s'"
     """

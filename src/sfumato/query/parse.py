@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 from sfumato.errors import BadSql, Refusal, UnknownName, UnsupportedSql
 from sfumato.query.catalog import Catalog
+from sfumato.query.filter_placement import filtered
 from sfumato.query.names import unique
 from sfumato.query.parameters import Bindings
-from sfumato.query.parsing.reading import Reading
+from sfumato.query.parsing.reading import ParseContext
 from sfumato.query.parsing.select import read_query
 from sfumato.query.parsing.tree import read_tree
-from sfumato.query.placement import filtered
 from sfumato.query.relation import Named, Project, Query
 from sfumato.query.reserved import unquoted
 
@@ -41,7 +41,7 @@ def _accepts(sql: str, catalog: Catalog, bindings: Bindings | None) -> bool:
 
 def _parse(sql: str, catalog: Catalog, bindings: Bindings | None, accepts: Callable[[str], bool]) -> Query:
     tree, options = read_tree(sql, bindings is not None)
-    reading = Reading(sql, catalog, accepts, bindings)
+    reading = ParseContext(sql, catalog, accepts, bindings)
     block = read_query(tree, reading, {})
     names = tuple(output.name for output in block.outputs)
     items = (Named(name, output.expression) for name, output in zip(unique(names), block.outputs, strict=True))

@@ -25,7 +25,7 @@ R = TypeVar("R", bound=Refusal)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourceSpan:
     """A piece of the text and where it begins."""
 
     at: Position
@@ -63,11 +63,11 @@ class Place:
         return kind(f"{position_prefix(self.at)}{what}", why, remedy)
 
 
-def place(text: str, start: int, end: int) -> Place:
+def source_span(text: str, start: int, end: int) -> SourceSpan:
     """Return the place of text[start:end]."""
     line = text.count("\n", 0, start) + 1
     column = start - (text.rfind("\n", 0, start) + 1) + 1
-    return Place(Position(line, column, text[start : min(end, start + _KEPT)]))
+    return SourceSpan(Position(line, column, text[start : min(end, start + _KEPT)]))
 
 
 def example(sql: str) -> str:

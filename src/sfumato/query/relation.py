@@ -243,7 +243,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Stack:
+class UnionAll:
     """The rows of two projections with as many columns, of the same types; equal rows count as often as they occur."""
 
     left: "Project"
@@ -260,7 +260,7 @@ class Stack:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class MarkJoin:
     """Every left row once, with one more column: whether some right row meets the condition with it (never NULL)."""
 
     left: "Relation"
@@ -283,7 +283,7 @@ class Mark:
         return f"{identifier(self.label)} found{on}{_below(self.left, self.right)}"
 
 
-Relation = Scan | Values | Join | Filter | GroupBy | Project | Sort | Limit | Window | Stack | Mark
+Relation = Scan | Values | Join | Filter | GroupBy | Project | Sort | Limit | Window | UnionAll | MarkJoin
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +312,7 @@ class Query:
 def inputs(relation: Relation) -> tuple[Relation, ...]:
     """Return the relations directly below."""
     match relation:
-        case Join(_, left, right) | Stack(left, right) | Mark(left, right):
+        case Join(_, left, right) | UnionAll(left, right) | MarkJoin(left, right):
             return (left, right)
         case Scan() | Values():
             return ()
@@ -323,9 +323,9 @@ def inputs(relation: Relation) -> tuple[Relation, ...]:
 def expressions(relation: Relation) -> Iterator[Expression]:
     """Give the expressions of a relation, not of those below it."""
     match relation:
-        case Scan() | Values() | Limit() | Stack():
+        case Scan() | Values() | Limit() | UnionAll():
             return
-        case Join(condition=condition) | Mark(condition=condition):
+        case Join(condition=condition) | MarkJoin(condition=condition):
             yield from () if condition is None else (condition,)
         case Filter(condition=condition):
             yield condition

@@ -7,7 +7,7 @@ from sfumato.errors import BadSql
 from sfumato.policy.policy import fold_name
 from sfumato.query.catalog import Catalog
 from sfumato.query.parsing.tree import keywords
-from sfumato.query.position import example, place
+from sfumato.query.position import example, source_span
 
 _MOST = 8
 """So many places are tried one by one and in pairs; whoever needs more has other troubles."""
@@ -29,7 +29,7 @@ def unquoted(sql: str, catalog: Catalog, accepts: Callable[[str], bool]) -> BadS
             continue
         start, end = chosen[0]
         word = sql[start:end]
-        return place(sql, start, end).bad(
+        return source_span(sql, start, end).bad(
             "this is a word of SQL.",
             "It is also a name here, and without quotes it is read as SQL.",
             "Quote it" + (example(written) or f': "{word}"') + ".",

@@ -4,7 +4,7 @@ from sfumato.errors import excerpt
 from sfumato.query.expression import Call, Case, Cast, Column, Expression, Literal
 from sfumato.query.functions import CLOCK_PARTS, LARGEST_SCALE, PARTS, UNITS, Form, Function, Takes
 from sfumato.query.literal import Unbound, convert
-from sfumato.query.position import Place
+from sfumato.query.position import SourceSpan
 from sfumato.query.types import CASTS, NUMBERS, TIMES, Type
 
 _FIXED = {Takes.INTEGER: Type.INTEGER, Takes.TEXT: Type.TEXT, Takes.BOOLEAN: Type.BOOLEAN}
@@ -15,7 +15,7 @@ _SAME_PART = {"dayofweek": "dow", "weekday": "dow", "dayofyear": "doy", "weekofy
 """What DuckDB calls parts of a date."""
 
 
-def fit(argument: Expression, type: Type, place: Place) -> Expression:
+def fit(argument: Expression, type: Type, place: SourceSpan) -> Expression:
     """Return the argument as `type`, where SQL converts without being asked."""
     if argument.type is type:
         return argument
@@ -40,13 +40,13 @@ def castable(source: Type, target: Type) -> bool:
     return (source, target) in CASTS
 
 
-def alike(arguments: list[Expression], place: Place) -> list[Expression]:
+def alike(arguments: list[Expression], place: SourceSpan) -> list[Expression]:
     """Return the arguments as their common type."""
     common = _common(arguments, place)
     return [fit(argument, common, place) for argument in arguments]
 
 
-def _common(arguments: list[Expression], place: Place) -> Type:
+def _common(arguments: list[Expression], place: SourceSpan) -> Type:
     """A bare NULL has every type, and text that is spelled out has the type of its neighbours."""
     telling = {a.type for a in arguments if a.type is not Type.NULL and not _spelled_text(a)}
     for family, widest in ((NUMBERS, Type.DECIMAL), (TIMES, Type.TIMESTAMP)):
@@ -67,7 +67,7 @@ def _spelled_text(argument: Expression) -> bool:
     return isinstance(argument, Literal) and argument.type is Type.TEXT
 
 
-def call(form: Form, arguments: list[Expression], name: str, place: Place) -> Expression:
+def call(form: Form, arguments: list[Expression], name: str, place: SourceSpan) -> Expression:
     """Return the call of a function of the table."""
     if form.part is not None:
         arguments = [Literal(form.part, Type.TEXT, place.at), *arguments]
@@ -85,7 +85,7 @@ def call(form: Form, arguments: list[Expression], name: str, place: Place) -> Ex
     return Call(form.function, tuple(fitted), gives, place.at)
 
 
-def _count(form: Form, given: int, name: str, place: Place) -> None:
+def _count(form: Form, given: int, name: str, place: SourceSpan) -> None:
     most, least = len(form.takes), len(form.takes) - form.optional
     if least <= given and (given <= most or form.repeats):
         return
@@ -97,7 +97,7 @@ def _count(form: Form, given: int, name: str, place: Place) -> None:
     )
 
 
-def _accept(take: Takes, argument: Expression, name: str, place: Place) -> Expression:
+def _accept(take: Takes, argument: Expression, name: str, place: SourceSpan) -> Expression:
     if take in _SPELLED:
         return _spelled(take, argument, name, place)
     if take in _FIXED:
@@ -136,7 +136,7 @@ def _default(take: Takes) -> Type:
     }.get(take, Type.TEXT)
 
 
-def _spelled(take: Takes, argument: Expression, name: str, place: Place) -> Expression:
+def _spelled(take: Takes, argument: Expression, name: str, place: SourceSpan) -> Expression:
     kind = "an integer" if take is Takes.COUNT else "a text"
     type = Type.INTEGER if take is Takes.COUNT else Type.TEXT
     if isinstance(argument, Literal) and isinstance(argument.value, Unbound):
@@ -158,7 +158,7 @@ def _spelled(take: Takes, argument: Expression, name: str, place: Place) -> Expr
     return argument
 
 
-def _check(function: Function, arguments: list[Expression], name: str, place: Place) -> None:
+def _check(function: Function, arguments: list[Expression], name: str, place: SourceSpan) -> None:
     """Refuse what the types alone do not tell."""
     spelled = [argument.value if isinstance(argument, Literal) else None for argument in arguments]
     match function:
@@ -174,7 +174,7 @@ def _int(value: object) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _range(name: str, what: str, low: int, high: int, place: Place) -> None:
+def _range(name: str, what: str, low: int, high: int, place: SourceSpan) -> None:
     raise place.unsupported(
         f"the {what} of {name} is out of range.",
         f"It lies between {low} and {high}, so that no value can grow without end.",
@@ -182,7 +182,7 @@ def _range(name: str, what: str, low: int, high: int, place: Place) -> None:
     )
 
 
-def _check_part(part: str, argument: Expression, name: str, place: Place) -> None:
+def _check_part(part: str, argument: Expression, name: str, place: SourceSpan) -> None:
     of_date = argument.type is Type.DATE and part in CLOCK_PARTS
     of_interval = argument.type is Type.INTERVAL and part not in CLOCK_PARTS | {"day", "epoch"}
     if of_date or of_interval:
@@ -193,13 +193,13 @@ def _check_part(part: str, argument: Expression, name: str, place: Place) -> Non
         )
 
 
-def compare(function: Function, left: Expression, right: Expression, place: Place) -> Call:
+def compare(function: Function, left: Expression, right: Expression, place: SourceSpan) -> Call:
     """Return a comparison of two values of one type."""
     first, second = alike([left, right], place)
     return Call(function, (first, second), Type.BOOLEAN, place.at)
 
 
-def truth(argument: Expression, place: Place) -> Expression:
+def truth(argument: Expression, place: SourceSpan) -> Expression:
     """Return the argument as a condition."""
     if argument.type is Type.BOOLEAN or isinstance(argument, Literal):
         return fit(argument, Type.BOOLEAN, place)
@@ -210,7 +210,7 @@ def truth(argument: Expression, place: Place) -> Expression:
     )
 
 
-def cast(argument: Expression, type: Type, place: Place) -> Expression:
+def cast(argument: Expression, type: Type, place: SourceSpan) -> Expression:
     """Return an explicit cast; what is spelled out is converted at once."""
     if argument.type is type:
         return argument
@@ -227,7 +227,7 @@ def cast(argument: Expression, type: Type, place: Place) -> Expression:
     return Cast(argument, type, place.at)
 
 
-def case(branches: list[tuple[Expression, Expression]], otherwise: Expression, place: Place) -> Case:
+def case(branches: list[tuple[Expression, Expression]], otherwise: Expression, place: SourceSpan) -> Case:
     """Return a CASE whose results have one type."""
     results = alike([*(then for _, then in branches), otherwise], place)
     whens = [truth(when, place) for when, _ in branches]
@@ -245,7 +245,7 @@ def _title(argument: Expression) -> str:
     return excerpt(argument.name) if isinstance(argument, Column) else "this"
 
 
-def as_number(value: Expression, name: str, place: Place) -> Expression:
+def as_number(value: Expression, name: str, place: SourceSpan) -> Expression:
     """Return the argument of a function that takes a number, or refuse; NULL is one."""
     if value.type in NUMBERS:
         return value

@@ -99,7 +99,7 @@ def prepared(
 
 
 def _chosen_sql(group: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect) -> str:
-    if one.quantity.function is Aggregation.MEETINGS:
+    if one.quantity.function is Aggregation.CROSS_UNIT_COUNT:
         return meetings_sql(group, one, tables, dialect)
     if isinstance(one.mechanism, MatchedCount):
         return matched_sql(group, one, tables, dialect)
@@ -131,7 +131,7 @@ def aggregated(
         held: dict[str, Held] = {}
         for one in group.chosen:
             asked = histograms[one.name]
-            if one.quantity.function is Aggregation.MEETINGS:
+            if one.quantity.function is Aggregation.CROSS_UNIT_COUNT:
                 held[one.name] = _held_keys(len(group.group.keys), numbers.keys, run(asked))
                 continue
             matched = isinstance(one.mechanism, MatchedCount)

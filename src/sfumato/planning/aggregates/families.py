@@ -51,7 +51,7 @@ FAMILIES: Mapping[Aggregation, Recipes] = {
     Aggregation.REGR_INTERCEPT: regressed,
     Aggregation.CORR: correlated,
     Aggregation.REGR_R2: correlated,
-    Aggregation.MEETINGS: met,
+    Aggregation.CROSS_UNIT_COUNT: met,
 }
 
 

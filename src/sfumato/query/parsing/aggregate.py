@@ -8,13 +8,13 @@ from sqlglot import exp
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.expression import Column, Expression, Literal
 from sfumato.query.functions import AGGREGATE_NAMES, FUNCTION_NAMES, LEVELLED, Aggregation, Takes
-from sfumato.query.parsing.combined import COMBINED
+from sfumato.query.parsing.desugar.aggregates import COMBINED
 from sfumato.query.parsing.pairs import PAIRED, ReadExpression, pairs
 from sfumato.query.parsing.quantile import quantile, within_group
-from sfumato.query.parsing.reading import Reading
+from sfumato.query.parsing.reading import ParseContext
 from sfumato.query.parsing.rewriting import counted, in_one_person, keyed, names_people
 from sfumato.query.parsing.subquery import Lookups
-from sfumato.query.position import Place
+from sfumato.query.position import SourceSpan
 from sfumato.query.relation import Measure
 from sfumato.query.resolve import as_number, fit, truth
 from sfumato.query.types import Type
@@ -82,12 +82,14 @@ class Measures:
         self._names: dict[Measure, Measure] = {}
         """Each measure by itself without its name: a SELECT of many is read in linear time."""
 
-    def name_group(self, reading: Reading) -> str:
+    def name_group(self, reading: ParseContext) -> str:
         """Return the label of the group; it is taken when the first measure or key needs it."""
         self.label = self.label or reading.label("group")
         return self.label
 
-    def gather(self, node: exp.Expr, reading: Reading, argument: ReadExpression, where: ReadExpression) -> Expression:
+    def gather(
+        self, node: exp.Expr, reading: ParseContext, argument: ReadExpression, where: ReadExpression
+    ) -> Expression:
         """Return the column that will hold the aggregate that `node` spells, with its FILTER if it has one."""
         measure = read_measure(node, reading, argument, where)
         same = self._names.get(measure)
@@ -97,7 +99,7 @@ class Measures:
         return Column(self.name_group(reading), same.name, same.type, measure.at)
 
 
-def read_measure(node: exp.Expr, reading: Reading, argument: ReadExpression, where: ReadExpression) -> Measure:
+def read_measure(node: exp.Expr, reading: ParseContext, argument: ReadExpression, where: ReadExpression) -> Measure:
     """Return the aggregate that `node` spells, as yet without a name."""
     condition = None
     if isinstance(node, exp.Filter):
@@ -138,7 +140,7 @@ def read_measure(node: exp.Expr, reading: Reading, argument: ReadExpression, whe
     return Measure("", aggregate, form.gives or value.type, place.at)
 
 
-def _operand(node: exp.Expr, name: str, place: Place) -> tuple[bool, exp.Expr]:
+def _operand(node: exp.Expr, name: str, place: SourceSpan) -> tuple[bool, exp.Expr]:
     operands = node.expressions
     distinct = len(operands) == 1 and isinstance(operands[0], exp.Distinct)
     if distinct:
@@ -156,20 +158,20 @@ def _operand(node: exp.Expr, name: str, place: Place) -> tuple[bool, exp.Expr]:
     return distinct, operands[0]
 
 
-def _rows(name: str, distinct: bool, condition: Expression | None, place: Place) -> Measure:
+def _rows(name: str, distinct: bool, condition: Expression | None, place: SourceSpan) -> Measure:
     if name != "count" or distinct:
         raise place.bad(f"{name} cannot be asked of *.", "Only COUNT(*) counts rows.", "Name a column.")
     return Measure("", Aggregate(Aggregation.COUNT, where=condition), Type.INTEGER, place.at)
 
 
-def _conditional(node: exp.Expr, condition: Expression | None, where: ReadExpression, place: Place) -> Measure:
+def _conditional(node: exp.Expr, condition: Expression | None, where: ReadExpression, place: SourceSpan) -> Measure:
     """DuckDB's count_if(p) is COUNT(*) FILTER (WHERE p)."""
     if condition is not None or len(node.expressions) != 1:
         raise place.bad("count_if takes one condition and no FILTER.", "It is one.", "Use COUNT(*) FILTER (WHERE …).")
     return Measure("", Aggregate(Aggregation.COUNT, where=where(node.expressions[0])), Type.INTEGER, place.at)
 
 
-def refuse_function(name: str, node: exp.Expr, reading: Reading) -> NoReturn:
+def refuse_function(name: str, node: exp.Expr, reading: ParseContext) -> NoReturn:
     """Refuse a function that is not in the table, by what it is if that is known."""
     place = reading.place(node.parent if isinstance(node.parent, exp.Filter) else node)
     if name in _TRUTHS:

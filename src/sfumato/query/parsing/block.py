@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from sfumato.query.expression import Column, Expression
-from sfumato.query.parsing.reading import Reading
-from sfumato.query.placement import filtered
+from sfumato.query.filter_placement import filtered
+from sfumato.query.parsing.reading import ParseContext
 from sfumato.query.relation import Named, Project, Relation
 
 
@@ -22,7 +22,9 @@ class Block:
         return filtered(self.relation, self.pending)
 
 
-def projected(block: Block, values: tuple[Expression, ...], reading: Reading) -> tuple[Project, tuple[Column, ...]]:
+def projected(
+    block: Block, values: tuple[Expression, ...], reading: ParseContext
+) -> tuple[Project, tuple[Column, ...]]:
     """Return the rows of a block with nothing but these values, and the columns that they are."""
     items = tuple(Named(f"c{i}", value) for i, value in enumerate(values, 1))
     project = Project(block.rows, reading.label("select"), items)

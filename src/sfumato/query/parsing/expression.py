@@ -13,16 +13,16 @@ from sfumato.query.functions import FUNCTION_NAMES, Form, Function, Takes
 from sfumato.query.literal import interval, number
 from sfumato.query.names import Name, Scope
 from sfumato.query.parsing.aggregate import is_aggregate, refuse_function
-from sfumato.query.parsing.dates import WRITTEN_OUT
-from sfumato.query.parsing.frame import ExpressionFrame
+from sfumato.query.parsing.desugar.dates import WRITTEN_OUT
+from sfumato.query.parsing.desugar.row_values import by_columns
+from sfumato.query.parsing.desugar.texts import TEXTS_WRITTEN_OUT, like, written_pattern
+from sfumato.query.parsing.frame import ExpressionContext
 from sfumato.query.parsing.inner import inner, of_one_person
 from sfumato.query.parsing.reading import MOST_ITEMS, name_of
-from sfumato.query.parsing.row_values import by_columns
 from sfumato.query.parsing.subquery import among, exists, note_conjuncts, single
-from sfumato.query.parsing.texts import TEXTS_WRITTEN_OUT, like, written_pattern
 from sfumato.query.parsing.types import cast_to
 from sfumato.query.parsing.window import WINDOW_NAMES, WindowReader
-from sfumato.query.position import Place
+from sfumato.query.position import SourceSpan
 from sfumato.query.relation import SortKey
 from sfumato.query.resolve import alike, call, case, compare, fit, truth
 from sfumato.query.types import Type
@@ -30,18 +30,18 @@ from sfumato.query.types import Type
 _EQUALITIES = frozenset({Function.EQUAL, Function.DIFFERENT, Function.DISTINCT_FROM})
 
 
-def read_expression(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+def read_expression(node: exp.Expr, frame: ExpressionContext) -> Expression:
     """Return the expression a node spells, measured."""
     return frame.reading.settle(_read(node, frame), node)
 
 
-def read_condition(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+def read_condition(node: exp.Expr, frame: ExpressionContext) -> Expression:
     """Return the condition a node spells, measured."""
     note_conjuncts(node)
     return frame.reading.settle(_truth(node, frame), node)
 
 
-def _read(node: exp.Expr | None, frame: ExpressionFrame) -> Expression:
+def _read(node: exp.Expr | None, frame: ExpressionContext) -> Expression:
     if node is None:
         return Literal(None, Type.NULL)
     reader = _READERS.get(type(node))
@@ -50,20 +50,20 @@ def _read(node: exp.Expr | None, frame: ExpressionFrame) -> Expression:
     return reader(node, frame)
 
 
-def _truth(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+def _truth(node: exp.Expr, frame: ExpressionContext) -> Expression:
     return truth(_read(node, frame), frame.reading.place(node))
 
 
-def _place(node: exp.Expr, frame: ExpressionFrame) -> Place:
+def _place(node: exp.Expr, frame: ExpressionContext) -> SourceSpan:
     return frame.reading.place(node)
 
 
-def _paren(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+def _paren(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this")
     return _read(node.this, frame)
 
 
-def _column(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+def _column(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this", "table", "db")
     where = _place(node, frame)
     if isinstance(node.this, exp.Star):
@@ -77,7 +77,7 @@ def _column(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     return replace(found, at=where.at)
 
 
-def _scope_of(table: Name | None, name: Name, frame: ExpressionFrame) -> Scope:
+def _scope_of(table: Name | None, name: Name, frame: ExpressionContext) -> Scope:
     """Return where a name is looked for: in FROM; else, in a subquery, around it."""
     for scope in (frame.scope, *reversed(frame.reading.around)):
         if scope.candidates(table, name) if table is None else table.chosen(scope.tables):
@@ -85,32 +85,32 @@ def _scope_of(table: Name | None, name: Name, frame: ExpressionFrame) -> Scope:
     return frame.scope
 
 
-def _literal(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+def _literal(node: exp.Expr, frame: ExpressionContext) -> Expression:
     where = _place(node, frame)
     if node.args.get("is_string"):
         return Literal(str(node.this), Type.TEXT, where.at)
     return number(str(node.this), where)
 
 
-def _parameter(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+def _parameter(node: exp.Expr, frame: ExpressionContext) -> Expression:
     return frame.reading.parameter(node)
 
 
-def _boolean(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+def _boolean(node: exp.Expr, frame: ExpressionContext) -> Expression:
     return Literal(bool(node.this), Type.BOOLEAN, frame.reading.at(node))
 
 
-def _null(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+def _null(node: exp.Expr, frame: ExpressionContext) -> Expression:
     return Literal(None, Type.NULL, frame.reading.at(node))
 
 
-def _operator(function: Function, node: exp.Expr, frame: ExpressionFrame) -> Expression:
+def _operator(function: Function, node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this", "expression", "typed", "safe")
     left, right = _read(node.this, frame), _read(node.expression, frame)
     return arithmetic(function, left, right, _place(node, frame))
 
 
-def _power(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+def _power(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this", "expression")
     return call(
         FUNCTION_NAMES["power"],
@@ -120,12 +120,12 @@ def _power(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     )
 
 
-def _negative(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+def _negative(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this")
     return negate(_read(node.this, frame), _place(node, frame))
 
 
-def _comparison(function: Function, node: exp.Expr, frame: ExpressionFrame, swapped: bool = False) -> Expression:
+def _comparison(function: Function, node: exp.Expr, frame: ExpressionContext, swapped: bool = False) -> Expression:
     frame.reading.only(node, "this", "expression")
     left, right = _read(node.this, frame), _read(node.expression, frame)
     pair = (right, left) if swapped else (left, right)
@@ -134,13 +134,13 @@ def _comparison(function: Function, node: exp.Expr, frame: ExpressionFrame, swap
     return compare(function, *pair, _place(node, frame))
 
 
-def _check_equal(left: Expression, right: Expression, frame: ExpressionFrame, where: Place) -> None:
+def _check_equal(left: Expression, right: Expression, frame: ExpressionContext, where: SourceSpan) -> None:
     """Refuse an equality that the policy alone decides."""
     for column, other in ((left, right), (right, left)):
         check_compared(column, other, frame.reading.declared(column), where)
 
 
-def _not_distinct(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+def _not_distinct(node: exp.Expr, frame: ExpressionContext) -> Expression:
     return _negation(_comparison(Function.DISTINCT_FROM, node, frame))
 
 
@@ -148,7 +148,7 @@ def _negation(argument: Expression) -> Expression:
     return Call(Function.NOT, (argument,), Type.BOOLEAN, argument.at)
 
 
-def _chain(function: Function, kind: type[exp.Expr], node: exp.Expr, frame: ExpressionFrame) -> Expression:
+def _chain(function: Function, kind: type[exp.Expr], node: exp.Expr, frame: ExpressionContext) -> Expression:
     """AND and OR are flat, however they were bracketed; so a long list of conditions is not a deep one."""
     operands: list[Expression] = []
     waiting: list[exp.Expr] = [node]
@@ -169,7 +169,7 @@ def _chain(function: Function, kind: type[exp.Expr], node: exp.Expr, frame: Expr
     return factored(made) if function is Function.OR else made
 
 
-def _joined(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+def _joined(node: exp.Expr, frame: ExpressionContext) -> Expression:
     parts: list[Expression] = []
     waiting: list[exp.Expr] = [node]
     while waiting:
@@ -185,12 +185,12 @@ def _joined(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     return call(Form(Function.JOINED, (Takes.TEXT,), Type.TEXT, (), repeats=True), parts, "||", where)
 
 
-def _not(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+def _not(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this")
     return _negation(_truth(node.this, frame))
 
 
-def _is(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+def _is(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this", "expression", "negate")
     where, argument = _place(node, frame), _read(node.this, frame)
     other = node.expression
@@ -207,12 +207,12 @@ def _is(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     return _negation(result) if negated else result
 
 
-def fit_null(argument: Expression, where: Place) -> Expression:
+def fit_null(argument: Expression, where: SourceSpan) -> Expression:
     """Return the argument; a bare NULL becomes text, as in PostgreSQL."""
     return fit(argument, Type.TEXT, where) if argument.type is Type.NULL else argument
 
 
-def _between(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+def _between(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this", "low", "high", "symmetric")
     where = _place(node, frame)
     argument, low, high = (_read(node.args[key], frame) for key in ("this", "low", "high"))
@@ -227,7 +227,7 @@ def _between(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     return Call(Function.OR, (inside(low, high), inside(high, low)), Type.BOOLEAN, where.at)
 
 
-def _in(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+def _in(node: exp.Expr, frame: ExpressionContext) -> Expression:
     where = _place(node, frame)
     if node.args.get("query") is not None:
         frame.reading.only(node, "this", "query")
@@ -252,13 +252,13 @@ def _in(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     return Call(Function.IN, tuple(arguments), Type.BOOLEAN, where.at)
 
 
-def _like(function: Function, node: exp.Expr, frame: ExpressionFrame, escape: str = "\\") -> Expression:
+def _like(function: Function, node: exp.Expr, frame: ExpressionContext, escape: str = "\\") -> Expression:
     frame.reading.only(node, "this", "expression", "negate")
     result = like(function, _read(node.this, frame), _read(node.expression, frame), escape, _place(node, frame))
     return _negation(result) if node.args.get("negate") else result
 
 
-def _regular(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+def _regular(node: exp.Expr, frame: ExpressionContext) -> Expression:
     """Return x ~ 'pattern' or SIMILAR TO, where it is a LIKE in another spelling."""
     frame.reading.only(node, "this", "expression")
     where, value, pattern = _place(node, frame), _read(node.this, frame), _read(node.expression, frame)
@@ -266,7 +266,7 @@ def _regular(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     return written_pattern(value, pattern, where, similar=similar, ignore_case=ignore)
 
 
-def _escape(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+def _escape(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this", "expression")
     escape, like = node.expression, node.this
     if not isinstance(like, exp.Like | exp.ILike):
@@ -279,7 +279,7 @@ def _escape(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     return _like(function, like, frame, escape.name)
 
 
-def _case(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+def _case(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this", "ifs", "default")
     where = _place(node, frame)
     subject = _read(node.this, frame) if node.this is not None else None
@@ -293,18 +293,18 @@ def _case(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     return case(branches, _read(node.args.get("default"), frame), where)
 
 
-def _if(node: exp.Expr, frame: ExpressionFrame) -> Case:
+def _if(node: exp.Expr, frame: ExpressionContext) -> Case:
     frame.reading.only(node, "this", "true", "false")
     branch = (_truth(node.this, frame), _read(node.args.get("true"), frame))
     return case([branch], _read(node.args.get("false"), frame), _place(node, frame))
 
 
-def _cast(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+def _cast(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this", "to", "safe", "_type")
     return cast_to(_read(node.this, frame), node.args["to"], frame.reading, _place(node, frame))
 
 
-def _interval(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+def _interval(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this", "unit")
     where, unit, amount = _place(node, frame), node.args.get("unit"), node.this
     if not isinstance(amount, exp.Literal) or not (unit is None or type(unit) is exp.Var):
@@ -317,14 +317,14 @@ def _interval(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     return Literal(value, Type.INTERVAL, where.at)
 
 
-def _extract(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+def _extract(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this", "expression")
     where = _place(node, frame)
     part = Literal(node.this.name, Type.TEXT, where.at)
     return call(FUNCTION_NAMES["date_part"], [part, _read(node.expression, frame)], "extract", where)
 
 
-def _substring(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+def _substring(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this", "start", "length")
     start, length = node.args.get("start"), node.args.get("length")
     arguments = [_read(node.this, frame)]
@@ -335,13 +335,13 @@ def _substring(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     return call(FUNCTION_NAMES["substring"], arguments, "substring", _place(node, frame))
 
 
-def _position(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+def _position(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this", "substr")
     arguments = [_read(node.this, frame), _read(node.args["substr"], frame)]
     return call(FUNCTION_NAMES["strpos"], arguments, "position", _place(node, frame))
 
 
-def _trim(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+def _trim(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this", "position", "expression")
     name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or "BOTH").upper(), "trim")
     arguments = [_read(node.this, frame)]
@@ -350,7 +350,7 @@ def _trim(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     return call(FUNCTION_NAMES[name], arguments, name, _place(node, frame))
 
 
-def _function(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+def _function(node: exp.Expr, frame: ExpressionContext) -> Expression:
     """Return a call by name, of an aggregate or of a function of the table."""
     frame.reading.only(node, "this", "expressions")
     name = str(node.this.this if isinstance(node.this, exp.Expr) else node.this).lower()
@@ -369,7 +369,7 @@ def _function(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     return call(FUNCTION_NAMES[name], arguments, name, where)
 
 
-def _aggregate(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+def _aggregate(node: exp.Expr, frame: ExpressionContext) -> Expression:
     if frame.measures is None:
         raise _place(node, frame).bad(
             f"an aggregate stands in {frame.clause}.",
@@ -380,7 +380,7 @@ def _aggregate(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     return frame.measures.gather(node, frame.reading, partial(_argument, inner), partial(_where, inner))
 
 
-def _window(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+def _window(node: exp.Expr, frame: ExpressionContext) -> Expression:
     if frame.windows is None:
         raise _place(node, frame).bad(
             f"a window function stands in {frame.clause}.",
@@ -392,12 +392,12 @@ def _window(node: exp.Expr, frame: ExpressionFrame) -> Expression:
     return frame.windows.gather(node, frame.reading, reader)
 
 
-def _sort_key(frame: ExpressionFrame, node: exp.Expr) -> SortKey:
+def _sort_key(frame: ExpressionContext, node: exp.Expr) -> SortKey:
     return sort_key(node, frame, read_expression)
 
 
 def sort_key(
-    node: exp.Expr, frame: ExpressionFrame, read: Callable[[exp.Expr, ExpressionFrame], Expression]
+    node: exp.Expr, frame: ExpressionContext, read: Callable[[exp.Expr, ExpressionContext], Expression]
 ) -> SortKey:
     """Return one item of an ORDER BY, whose value `read` finds."""
     if not isinstance(node, exp.Ordered):
@@ -407,26 +407,26 @@ def sort_key(
     return SortKey(value, bool(node.args.get("desc")), bool(node.args.get("nulls_first")))
 
 
-def _argument(frame: ExpressionFrame, node: exp.Expr) -> Expression:
+def _argument(frame: ExpressionContext, node: exp.Expr) -> Expression:
     return read_expression(node, frame)
 
 
-def _where(frame: ExpressionFrame, node: exp.Expr) -> Expression:
+def _where(frame: ExpressionContext, node: exp.Expr) -> Expression:
     return read_condition(node, replace(frame, clause="FILTER"))
 
 
-def _exists(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+def _exists(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this")
     block, lookups = inner(node, node.this, frame, own=True)
     return of_one_person(exists(node, block, lookups, frame.reading), node, block, frame)
 
 
-def _single(node: exp.Expr, frame: ExpressionFrame) -> Expression:
+def _single(node: exp.Expr, frame: ExpressionContext) -> Expression:
     block, lookups = inner(node, node, frame)
     return single(node, block, lookups, frame.reading)
 
 
-_Reader = Callable[[exp.Expr, ExpressionFrame], Expression]
+_Reader = Callable[[exp.Expr, ExpressionContext], Expression]
 _READERS: dict[type[exp.Expr], _Reader] = {
     exp.Paren: _paren,
     exp.Column: _column,

@@ -9,17 +9,17 @@ from sqlglot import exp
 from sfumato.query.names import Scope
 from sfumato.query.parsing.aggregate import Measures
 from sfumato.query.parsing.block import Block
-from sfumato.query.parsing.reading import Reading
+from sfumato.query.parsing.reading import ParseContext
 from sfumato.query.parsing.rewriting import first_asked, first_asked_by_key, joined, listed
 from sfumato.query.parsing.subquery import Lookups
 from sfumato.query.parsing.window import GatheredWindows
 
 
 @dataclass(frozen=True, slots=True)
-class ExpressionFrame:
+class ExpressionContext:
     """What an expression can see: the columns in scope, and where aggregates are gathered (None: not allowed)."""
 
-    reading: Reading
+    reading: ParseContext
     scope: Scope
     measures: Measures | None
     clause: str
@@ -32,7 +32,7 @@ class ExpressionFrame:
     """What reads the query of a subquery."""
 
 
-def refuse_subquery(node: exp.Expr, frame: ExpressionFrame) -> NoReturn:
+def refuse_subquery(node: exp.Expr, frame: ExpressionContext) -> NoReturn:
     """Refuse a subquery in an expression, with the question that can be asked instead."""
     where, reading = frame.reading.place(node), frame.reading
     tested = isinstance(node, exp.In | exp.Exists)

@@ -10,7 +10,7 @@ from math import prod
 from sqlglot import exp
 
 from sfumato.query.parsing.aggregate import is_aggregate
-from sfumato.query.parsing.reading import Reading
+from sfumato.query.parsing.reading import ParseContext
 
 _SETS = (exp.GroupingSets, exp.Cube, exp.Rollup)
 MOST_SETS = 16
@@ -23,7 +23,7 @@ Meanings = dict[str, str]
 """What stands for an item of SELECT, its number or alias, and the text of that item."""
 
 
-def spread(node: exp.Select, reading: Reading) -> exp.Expr | None:
+def expand_grouping_sets(node: exp.Select, reading: ParseContext) -> exp.Expr | None:
     """Return the UNION ALL that a SELECT with several sets of keys stands for; None where it has one."""
     group = node.args.get("group")
     if group is None or not any(isinstance(part, _SETS) for part in group.expressions):

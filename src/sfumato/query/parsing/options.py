@@ -7,7 +7,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from sfumato.policy.policy import fold_name
 from sfumato.query.literal import number
-from sfumato.query.position import Place, place
+from sfumato.query.position import SourceSpan, source_span
 from sfumato.query.relation import Options
 
 _NAMES = [field.name for field in fields(Options)]
@@ -23,7 +23,7 @@ def cut_options(tokens: list[Token], text: str) -> tuple[list[Token], Options]:
     first = starts[0] + 1
     if len(starts) > 1 or _depth(tokens[:first]):
         wrong = tokens[starts[-1] + 1 if len(starts) > 1 else first]
-        raise place(text, wrong.start, tokens[starts[-1] + 2].end + 1).unsupported(
+        raise source_span(text, wrong.start, tokens[starts[-1] + 2].end + 1).unsupported(
             "WITH DIFFERENTIAL_PRIVACY belongs to the outermost SELECT, once.",
             "The whole question is private, or none of it.",
             "Move it to the first SELECT that is not in brackets.",
@@ -56,8 +56,8 @@ def _closing(tokens: list[Token], start: int, text: str) -> int:
     )
 
 
-def _place(token: Token, text: str) -> Place:
-    return place(text, token.start, token.end + 1)
+def _place(token: Token, text: str) -> SourceSpan:
+    return source_span(text, token.start, token.end + 1)
 
 
 def _read(tokens: list[Token], text: str) -> Options:

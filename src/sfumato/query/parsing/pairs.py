@@ -7,7 +7,7 @@ from sqlglot import exp
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.expression import Call, Expression, conjunction
 from sfumato.query.functions import AGGREGATES, PAIRS, Aggregation, Function
-from sfumato.query.position import Place
+from sfumato.query.position import SourceSpan
 from sfumato.query.relation import Measure
 from sfumato.query.resolve import as_number
 from sfumato.query.types import Type
@@ -41,7 +41,9 @@ PAIRED: Mapping[str, Callable[[Sides, Expression | None], Aggregate[Expression]]
 """What each name becomes, from y and x and a FILTER."""
 
 
-def pairs(node: exp.Expr, name: str, condition: Expression | None, argument: ReadExpression, place: Place) -> Measure:
+def pairs(
+    node: exp.Expr, name: str, condition: Expression | None, argument: ReadExpression, place: SourceSpan
+) -> Measure:
     """Return the measure that a function of pairs is."""
     if any(isinstance(operand, exp.Distinct) for operand in node.expressions):
         raise place.unsupported(

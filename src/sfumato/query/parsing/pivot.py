@@ -8,7 +8,7 @@ from sfumato.query.names import Name, NamedColumn, Scope
 from sfumato.query.parsing.aggregate import Measures
 from sfumato.query.parsing.block import Block
 from sfumato.query.parsing.expression import read_expression
-from sfumato.query.parsing.frame import ExpressionFrame
+from sfumato.query.parsing.frame import ExpressionContext
 from sfumato.query.parsing.naming import output_name
 from sfumato.query.parsing.reading import name_of
 from sfumato.query.relation import GroupBy, Named
@@ -16,7 +16,7 @@ from sfumato.query.relation import GroupBy, Named
 _MOST = 100
 
 
-def pivoted(node: exp.Expr, block: Block, frame: ExpressionFrame) -> tuple[GroupBy, Scope]:
+def pivoted(node: exp.Expr, block: Block, frame: ExpressionContext) -> tuple[GroupBy, Scope]:
     """Return the groups of a PIVOT, and the names of their columns."""
     reading, where, scope = frame.reading, frame.reading.place(node), frame.scope
     pivot = {key: value for key, value in node.args.items() if value}
@@ -31,7 +31,7 @@ def pivoted(node: exp.Expr, block: Block, frame: ExpressionFrame) -> tuple[Group
     chosen, written = _listed(fields[0], frame), using or node.expressions
     aggregates = [part.unalias() for part in written]
     measures = Measures()
-    inner = ExpressionFrame(reading, scope, measures, "PIVOT", frame.private_tables)
+    inner = ExpressionContext(reading, scope, measures, "PIVOT", frame.private_tables)
     used = [name_of(part.this) for part in (*aggregates, chosen.this) for part in part.find_all(exp.Column)]
     kept = [entry for entry in scope.star(None) if not any(name.matches(entry.name) for name in used)]
     if group_by:
@@ -63,7 +63,7 @@ def pivoted(node: exp.Expr, block: Block, frame: ExpressionFrame) -> tuple[Group
     return group, Scope(entries, frozenset({table} if table else ()))
 
 
-def _listed(field: exp.Expr, frame: ExpressionFrame) -> exp.Expr:
+def _listed(field: exp.Expr, frame: ExpressionContext) -> exp.Expr:
     """Return a column with its listed values: those of the text, or those that the policy declares."""
     if isinstance(field, exp.In):
         return field

@@ -8,8 +8,8 @@ from sqlglot import exp
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.expression import Expression, Literal
 from sfumato.query.functions import AggregateForm, Aggregation
-from sfumato.query.parsing.reading import Reading
-from sfumato.query.position import Place
+from sfumato.query.parsing.reading import ParseContext
+from sfumato.query.position import SourceSpan
 from sfumato.query.relation import Measure
 from sfumato.query.resolve import fit, named
 from sfumato.query.types import NUMBERS, Type
@@ -19,7 +19,7 @@ _FINEST = 10**6
 _DESCENDING = "descending"
 
 
-def within_group(node: exp.Expr, reading: Reading) -> exp.Expr:
+def within_group(node: exp.Expr, reading: ParseContext) -> exp.Expr:
     """Return a call with the ordered column in front: what PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x) means."""
     reading.only(node, "this", "expression")
     called, order = node.this, node.expression
@@ -39,7 +39,7 @@ def quantile(
     name: str,
     condition: Expression | None,
     argument: Callable[[exp.Expr], Expression],
-    place: Place,
+    place: SourceSpan,
 ) -> Measure:
     """Return the measure of a quantile: its parameter is the share of values below."""
     operands = list(node.expressions)
@@ -68,7 +68,7 @@ def quantile(
     return Measure("", aggregate, Type.DECIMAL if between else value.type, place.at)
 
 
-def _level(read: Expression, name: str, place: Place) -> Fraction:
+def _level(read: Expression, name: str, place: SourceSpan) -> Fraction:
     value = read.value if isinstance(read, Literal) else None
     if isinstance(value, bool) or not isinstance(value, int | Fraction) or not 0 <= value <= 1:
         raise place.bad(

@@ -13,8 +13,8 @@ from sfumato.query.expression import Column, Expression, Literal, Position, walk
 from sfumato.query.names import Name, Scope, free
 from sfumato.query.parameters import Bindings
 from sfumato.query.parsing.rewriting import grouped, parts
-from sfumato.query.parsing.tree import DEEPEST, span
-from sfumato.query.position import Place, example, place
+from sfumato.query.parsing.tree import MAX_NESTING, span
+from sfumato.query.position import SourceSpan, example, source_span
 
 MOST_JOINS = 64
 MOST_COLUMNS = 200
@@ -22,7 +22,7 @@ MOST_ITEMS = 1000
 MOST_NODES = 20_000
 
 
-class Reading:
+class ParseContext:
     """The text, the catalog, and what has been used up so far."""
 
     def __init__(
@@ -45,23 +45,23 @@ class Reading:
         self._joins = 0
         self._nodes = 0
 
-    def place(self, node: exp.Expr) -> Place:
+    def place(self, node: exp.Expr) -> SourceSpan:
         """Return where a node stands in the text."""
-        return place(self.text, *span(node))
+        return source_span(self.text, *span(node))
 
     def at(self, node: exp.Expr) -> Position:
         """Return the line and column of a node."""
         return self.place(node).at
 
-    def apart(self) -> "Reading":
+    def apart(self) -> "ParseContext":
         """Return another reading of the same text, with limits of its own."""
-        return Reading(self.text, self.catalog, self.accepts, self.bindings, self.used)
+        return ParseContext(self.text, self.catalog, self.accepts, self.bindings, self.used)
 
     def parameter(self, node: exp.Expr) -> Literal:
         """Return the value that stands for `$1` or `:name`."""
         start, end = span(node)
         begins = start if self.text[start : start + 1] in ("$", ":") else start - 1
-        inner, where = node.this, place(self.text, begins, end)
+        inner, where = node.this, source_span(self.text, begins, end)
         name = str(inner.this) if isinstance(inner, exp.Expr) else str(inner or "")
         literal = (self.bindings or {}).get(name)
         if literal is None:
@@ -111,11 +111,11 @@ class Reading:
         """Count an expression as it is after inlining; one that grew too large is refused before anybody walks it."""
         for _, depth in walk(expression):
             self._nodes += 1
-            if self._nodes > MOST_NODES or depth > DEEPEST:
+            if self._nodes > MOST_NODES or depth > MAX_NESTING:
                 raise self.place(node).too_large(
                     f"with everything it names written out, the query has more than {MOST_NODES} parts."
                     if self._nodes > MOST_NODES
-                    else f"with everything it names written out, the expression is more than {DEEPEST} deep.",
+                    else f"with everything it names written out, the expression is more than {MAX_NESTING} deep.",
                     "A column of a subquery counts as the expression behind it; a chain of operators counts like "
                     "brackets, except AND, OR and ||.",
                     "Split the question.",

@@ -7,23 +7,23 @@ from sqlglot import exp
 
 from sfumato.query.dimensions import dimension_first
 from sfumato.query.expression import Column, Expression, Literal, children, rebuild, sources
+from sfumato.query.filter_placement import filtered
 from sfumato.query.names import Name, NamedColumn, Scope
 from sfumato.query.parsing.aggregate import Measures, is_aggregate
 from sfumato.query.parsing.block import Block
+from sfumato.query.parsing.desugar.first_rows import first_of_each
+from sfumato.query.parsing.desugar.lists import Peek, as_rows
 from sfumato.query.parsing.expression import fit_null, read_condition, read_expression, sort_key
-from sfumato.query.parsing.first_rows import first_of_each
-from sfumato.query.parsing.frame import ExpressionFrame
-from sfumato.query.parsing.grouping import spread
-from sfumato.query.parsing.lists import Peek, as_rows
+from sfumato.query.parsing.frame import ExpressionContext
+from sfumato.query.parsing.grouping import expand_grouping_sets
 from sfumato.query.parsing.naming import output_name
-from sfumato.query.parsing.reading import MOST_COLUMNS, Reading, name_of
+from sfumato.query.parsing.reading import MOST_COLUMNS, ParseContext, name_of
 from sfumato.query.parsing.sets import combined
 from sfumato.query.parsing.source import Definition, FromReader, no_table, read_from, unordered
 from sfumato.query.parsing.subquery import Lookups
 from sfumato.query.parsing.window import GatheredWindows
-from sfumato.query.people import is_one, people_of
-from sfumato.query.placement import filtered
-from sfumato.query.position import Place
+from sfumato.query.position import SourceSpan
+from sfumato.query.private_rows import is_unit_column, unit_columns
 from sfumato.query.relation import GroupBy, Limit, Named, Over, Relation, Sort, SortKey, Window
 from sfumato.query.resolve import fit
 from sfumato.query.types import Type
@@ -44,24 +44,26 @@ class SelectItem:
     alias: bool = False
 
 
-def read_query(node: exp.Expr, reading: Reading, known: _Known) -> Block:
+def read_query(node: exp.Expr, reading: ParseContext, known: _Known) -> Block:
     """Return the block of any query: a SELECT, or one in brackets."""
     if isinstance(node, exp.Subquery):
         if node.args.get("alias") is None and isinstance(node.this, exp.Query):
             reading.only(node, "this")
             return read_query(node.this, reading, known)
     elif isinstance(node, exp.Select):
-        several = spread(node, reading) or first_of_each(node) or as_rows(node, reading, _peek(reading, known))
+        several = (
+            expand_grouping_sets(node, reading) or first_of_each(node) or as_rows(node, reading, _peek(reading, known))
+        )
         return _select(node, reading, known) if several is None else read_query(several, reading, known)
     elif isinstance(node, exp.SetOperation):
         return _combined(node, reading, known)
     return reading.refuse(node)
 
 
-def _peek(reading: Reading, known: _Known) -> Peek:
+def _peek(reading: ParseContext, known: _Known) -> Peek:
     """Return what reads a SELECT by itself, without a trace."""
 
-    def peek(node: exp.Select) -> tuple[Block, Reading]:
+    def peek(node: exp.Select) -> tuple[Block, ParseContext]:
         own = reading.apart()
         own.looks_ahead = reading.looks_ahead + 1
         if own.looks_ahead > _MOST_LISTS:  # each reads twice what is below it
@@ -73,7 +75,7 @@ def _peek(reading: Reading, known: _Known) -> Peek:
     return peek
 
 
-def _combined(node: exp.SetOperation, reading: Reading, known: _Known) -> Block:
+def _combined(node: exp.SetOperation, reading: ParseContext, known: _Known) -> Block:
     """Return a UNION, INTERSECT or EXCEPT, in its order; it is ordered by its own columns."""
     reading.only(node, "this", "expression", "distinct", "order", "limit", "offset", "with_")
     reading.count_join(node)
@@ -81,28 +83,28 @@ def _combined(node: exp.SetOperation, reading: Reading, known: _Known) -> Block:
     left, right = (unordered(read_query(side, reading, known)) for side in (node.this, node.expression))
     block = combined(node, left, right, reading)
     entries = tuple(NamedColumn(None, output.name, output.expression) for output in block.outputs)
-    frame = ExpressionFrame(reading, Scope(entries), None, "ORDER BY of a UNION", lambda _: True)
+    frame = ExpressionContext(reading, Scope(entries), None, "ORDER BY of a UNION", lambda _: True)
     items = [SelectItem(output.name, output.expression, node) for output in block.outputs]
     order = [key for key, _ in _order(node, items, frame)]
     _check_unused(node, reading, known)
     return _cut(node, block, order, reading)
 
 
-def _select(node: exp.Select, reading: Reading, known: _Known) -> Block:
+def _select(node: exp.Select, reading: ParseContext, known: _Known) -> Block:
     reading.only(node, *_PARTS)
     known = _definitions(node, reading, known)
     reader = FromReader(reading, known, read_query)
     origin = node.args.get("from_")
     source = read_from(origin.this, node.args.get("joins") or [], reader) if origin else no_table(reading)
     windows = GatheredWindows({str(name_of(one.this)): one for one in node.args.get("windows") or []})
-    people = people_of(source.relation, reading.catalog)
+    people = unit_columns(source.relation, reading.catalog)
     below, above = Lookups(people), Lookups(None if _groups(node) else people)
 
     def read_inner(inner: exp.Expr) -> Block:
         with reading.inside(source.scope):
             return read_query(inner, reading, known)
 
-    frame = ExpressionFrame(
+    frame = ExpressionContext(
         reading, source.scope, Measures(below), "SELECT", reader.private_tables, windows, above, read_inner
     )
     pending = source.pending
@@ -116,7 +118,7 @@ def _select(node: exp.Select, reading: Reading, known: _Known) -> Block:
     return block
 
 
-def _definitions(node: exp.Expr, reading: Reading, known: _Known) -> _Known:
+def _definitions(node: exp.Expr, reading: ParseContext, known: _Known) -> _Known:
     clause = node.args.get("with_")
     if clause is None:
         return known
@@ -138,7 +140,7 @@ def _definitions(node: exp.Expr, reading: Reading, known: _Known) -> _Known:
     return known
 
 
-def _check_unused(node: exp.Expr, reading: Reading, known: _Known) -> None:
+def _check_unused(node: exp.Expr, reading: ParseContext, known: _Known) -> None:
     """A definition that is never used is read too, apart from the rest: nothing is accepted unread."""
     clause = node.args.get("with_")
     for definition in reversed(clause.expressions if clause is not None else []):
@@ -146,7 +148,7 @@ def _check_unused(node: exp.Expr, reading: Reading, known: _Known) -> None:
             read_query(definition.this, reading.apart(), known[str(name_of(definition.args["alias"].this))].known)
 
 
-def _items(node: exp.Select, frame: ExpressionFrame) -> list[SelectItem]:
+def _items(node: exp.Select, frame: ExpressionContext) -> list[SelectItem]:
     items: list[SelectItem] = []
     for part in node.expressions:
         items += _expanded(part, frame)
@@ -159,7 +161,7 @@ def _items(node: exp.Select, frame: ExpressionFrame) -> list[SelectItem]:
     return items
 
 
-def _expanded(part: exp.Expr, frame: ExpressionFrame) -> list[SelectItem]:
+def _expanded(part: exp.Expr, frame: ExpressionContext) -> list[SelectItem]:
     where = frame.reading.place(part)
     if isinstance(part, exp.Star) or (isinstance(part, exp.Column) and isinstance(part.this, exp.Star)):
         frame.reading.only(part if isinstance(part, exp.Star) else part.this)
@@ -193,7 +195,9 @@ def _groups(node: exp.Select) -> bool:
     return False
 
 
-def _grouped(node: exp.Select, block: Block, items: list[SelectItem], frame: ExpressionFrame, inner: Lookups) -> Block:
+def _grouped(
+    node: exp.Select, block: Block, items: list[SelectItem], frame: ExpressionContext, inner: Lookups
+) -> Block:
     """Group if the text does so, then HAVING, DISTINCT, ORDER BY and LIMIT over what came out."""
     reading, measures = frame.reading, frame.measures or Measures()
     windows = frame.windows or GatheredWindows({})
@@ -227,9 +231,9 @@ def _grouped(node: exp.Select, block: Block, items: list[SelectItem], frame: Exp
         block = replace(block, relation=above.over(inner.over(block.relation, reading), reading))
     if overs:
         below = filtered(block.relation, block.pending)
-        people = people_of(below, reading.catalog)
+        people = unit_columns(below, reading.catalog)
         for over, by in zip(overs, windows.nodes, strict=True):
-            if people is not None and not any(is_one(part, people) for part in over.partition):
+            if people is not None and not any(is_unit_column(part, people) for part in over.partition):
                 reading.refuse(by)
         looked = Window(below, windows.label, overs, reading.at(windows.nodes[0]))
         block = Block(looked, () if qualify is None else (qualify,), ())
@@ -248,7 +252,7 @@ def _below_keys(keys: list[Expression], inner: Lookups, above: Lookups) -> tuple
     return rows, groups
 
 
-def _keys(node: exp.Select, items: list[SelectItem], frame: ExpressionFrame) -> list[Expression]:
+def _keys(node: exp.Select, items: list[SelectItem], frame: ExpressionContext) -> list[Expression]:
     group = node.args.get("group")
     if group is None:
         return []
@@ -280,7 +284,7 @@ def _flat(parts: list[exp.Expr]) -> list[exp.Expr]:
 
 
 def _chosen(
-    part: exp.Expr, items: list[SelectItem], frame: ExpressionFrame, where: Place, aliases_first: bool
+    part: exp.Expr, items: list[SelectItem], frame: ExpressionContext, where: SourceSpan, aliases_first: bool
 ) -> SelectItem | None:
     """Return the item that an ordinal or an output name means; None if it is an expression of its own."""
     if isinstance(part, exp.Literal) and not part.args.get("is_string"):
@@ -309,7 +313,7 @@ class _Group:
 
     label: str
     keys: list[Expression]
-    frame: ExpressionFrame
+    frame: ExpressionContext
     above: frozenset[str] = frozenset()
     """Labels of what is computed from groups."""
 
@@ -346,7 +350,7 @@ def _with_aliases(scope: Scope, items: list[SelectItem], without: frozenset[str]
     return replace(scope, entries=scope.entries + named)
 
 
-def _qualify(node: exp.Select, items: list[SelectItem], frame: ExpressionFrame) -> Expression | None:
+def _qualify(node: exp.Select, items: list[SelectItem], frame: ExpressionContext) -> Expression | None:
     """Return the condition of QUALIFY, which may also use the names of SELECT."""
     clause = node.args.get("qualify")
     if clause is None:
@@ -363,13 +367,13 @@ def _qualify(node: exp.Select, items: list[SelectItem], frame: ExpressionFrame) 
 _Order = list[tuple[SortKey, exp.Expr]]
 
 
-def _order(node: exp.Query, items: list[SelectItem], frame: ExpressionFrame) -> _Order:
+def _order(node: exp.Query, items: list[SelectItem], frame: ExpressionContext) -> _Order:
     order = node.args.get("order")
     if order is None:
         return []
     frame.reading.only(order, "expressions")
 
-    def read(part: exp.Expr, inner: ExpressionFrame) -> Expression:
+    def read(part: exp.Expr, inner: ExpressionContext) -> Expression:
         item = _chosen(part, items, inner, inner.reading.place(part), aliases_first=True)
         return item.value if item is not None else read_expression(part, inner)
 
@@ -380,7 +384,7 @@ def _order(node: exp.Query, items: list[SelectItem], frame: ExpressionFrame) -> 
     return [(sort_key(part, inner, read), part.this) for part in order.expressions]
 
 
-def _is_all(part: exp.Expr, items: list[SelectItem], frame: ExpressionFrame) -> bool:
+def _is_all(part: exp.Expr, items: list[SelectItem], frame: ExpressionContext) -> bool:
     """Whether DuckDB's ORDER BY ALL stands here: by every column, in their order."""
     column = part.this
     if not isinstance(column, exp.Column) or column.args.get("table") is not None or column.name.lower() != "all":
@@ -390,7 +394,7 @@ def _is_all(part: exp.Expr, items: list[SelectItem], frame: ExpressionFrame) -> 
 
 
 def _distinct(
-    node: exp.Select, block: Block, items: list[SelectItem], order: _Order, reading: Reading
+    node: exp.Select, block: Block, items: list[SelectItem], order: _Order, reading: ParseContext
 ) -> tuple[Block, list[SelectItem], _Order]:
     """SELECT DISTINCT is a group without measures."""
     reading.only(node.args["distinct"])
@@ -413,7 +417,7 @@ def _distinct(
     )
 
 
-def _cut(node: exp.Query, block: Block, order: list[SortKey], reading: Reading) -> Block:
+def _cut(node: exp.Query, block: Block, order: list[SortKey], reading: ParseContext) -> Block:
     """ORDER BY and LIMIT."""
     count, offset = _limit(node.args.get("limit"), reading), _limit(node.args.get("offset"), reading)
     if not order and count is None and not offset:
@@ -426,7 +430,7 @@ def _cut(node: exp.Query, block: Block, order: list[SortKey], reading: Reading) 
     return Block(relation, (), block.outputs)
 
 
-def _limit(node: exp.Expr | None, reading: Reading) -> int | None:
+def _limit(node: exp.Expr | None, reading: ParseContext) -> int | None:
     if node is None:
         return None
     if isinstance(node, exp.Fetch):

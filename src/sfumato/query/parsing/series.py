@@ -4,7 +4,7 @@ from datetime import date, timedelta
 
 from sfumato.query.expression import Expression, Literal
 from sfumato.query.parsing.reading import MOST_ITEMS
-from sfumato.query.position import Place
+from sfumato.query.position import SourceSpan
 from sfumato.query.types import Interval, Type
 
 SERIES = {"generate_series": True, "range": False}
@@ -15,7 +15,7 @@ _EXAMPLE = (
 )
 
 
-def series(name: str, arguments: list[Expression], place: Place) -> list[Literal]:
+def series(name: str, arguments: list[Expression], place: SourceSpan) -> list[Literal]:
     """Return the values of a series; one end alone begins with 0."""
     values = [one.value if isinstance(one, Literal) else None for one in arguments]
     if len(values) == 1:
@@ -35,7 +35,7 @@ def series(name: str, arguments: list[Expression], place: Place) -> list[Literal
     return [Literal(one, Type.INTEGER, place.at) for one in _numbers(start, end, step, name, place)]
 
 
-def _numbers(start: object, end: object, step: object, name: str, place: Place) -> range:
+def _numbers(start: object, end: object, step: object, name: str, place: SourceSpan) -> range:
     if not (isinstance(start, int) and isinstance(end, int) and isinstance(step, int)) or step == 0:
         raise place.bad(f"{name} has a step of 0.", "It would never end.", _EXAMPLE)
     if SERIES[name]:

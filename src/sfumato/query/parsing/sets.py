@@ -9,19 +9,19 @@ from sqlglot import exp
 from sfumato.query.expression import Call, Column, Expression, conjunction
 from sfumato.query.functions import Function
 from sfumato.query.parsing.block import Block, projected
-from sfumato.query.parsing.reading import Reading
-from sfumato.query.people import holds_people, is_one, people_of
-from sfumato.query.position import Place
-from sfumato.query.relation import GroupBy, Mark, Named, Over, Relation, Stack, Window
+from sfumato.query.parsing.reading import ParseContext
+from sfumato.query.position import SourceSpan
+from sfumato.query.private_rows import has_private_rows, is_unit_column, unit_columns
+from sfumato.query.relation import GroupBy, MarkJoin, Named, Over, Relation, UnionAll, Window
 from sfumato.query.resolve import alike, compare
 from sfumato.query.types import Type
 from sfumato.query.windows import WHOLE, WindowCall, WindowFunction
 
 
-def combined(node: exp.SetOperation, left: Block, right: Block, reading: Reading) -> Block:
+def combined(node: exp.SetOperation, left: Block, right: Block, reading: ParseContext) -> Block:
     """Return the rows that a set operation makes of two queries; the columns have the names of the first."""
     where = reading.place(node)
-    people = [holds_people(side.rows, reading.catalog) for side in (left, right)]
+    people = [has_private_rows(side.rows, reading.catalog) for side in (left, right)]
     named = _naming_people(left, right, reading)
     if any(people) and not (all(people) and (isinstance(node, exp.Union) or named)):
         reading.refuse(node)
@@ -39,7 +39,7 @@ def combined(node: exp.SetOperation, left: Block, right: Block, reading: Reading
     )
     names = tuple(output.name for output in left.outputs)
     if isinstance(node, exp.Union):
-        stack = Stack(first[0], second[0], reading.label("union"), where.at)
+        stack = UnionAll(first[0], second[0], reading.label("union"), where.at)
         if not node.args.get("distinct"):
             return Block(stack, (), _named(names, stack.columns))
         unique, columns = _distinct(stack, stack.columns, where, reading)
@@ -63,7 +63,7 @@ def combined(node: exp.SetOperation, left: Block, right: Block, reading: Reading
             for place, (one, two) in enumerate(compared)  # nobody's name is NULL
         )
     )
-    mark = Mark(*sides, reading.label("mark"), equal, where.at)
+    mark = MarkJoin(*sides, reading.label("mark"), equal, where.at)
     found: Expression = mark.found
     condition = found if isinstance(node, exp.Intersect) else Call(Function.NOT, (found,), Type.BOOLEAN, where.at)
     return Block(mark, (condition,), _named(names, columns))
@@ -73,19 +73,19 @@ def _named(names: tuple[str, ...], columns: tuple[Column, ...]) -> tuple[Named, 
     return tuple(Named(name, column) for name, column in zip(names, columns, strict=True))
 
 
-def _naming_people(left: Block, right: Block, reading: Reading) -> frozenset[int]:
+def _naming_people(left: Block, right: Block, reading: ParseContext) -> frozenset[int]:
     """Return where both sides select the column that names people: rows that are equal there are of one person."""
-    names = [people_of(side.rows, reading.catalog) for side in (left, right)]
+    names = [unit_columns(side.rows, reading.catalog) for side in (left, right)]
     pairs = enumerate(zip(left.outputs, right.outputs, strict=False))
     return frozenset(
         place
         for place, (one, other) in pairs
-        if is_one(one.expression, names[0]) and is_one(other.expression, names[1])
+        if is_unit_column(one.expression, names[0]) and is_unit_column(other.expression, names[1])
     )
 
 
 def _distinct(
-    relation: Relation, columns: tuple[Column, ...], where: Place, reading: Reading
+    relation: Relation, columns: tuple[Column, ...], where: SourceSpan, reading: ParseContext
 ) -> tuple[GroupBy, tuple[Column, ...]]:
     """Return each different row once."""
     keys = tuple(Named(f"k{i}", column) for i, column in enumerate(columns, 1))
@@ -93,7 +93,9 @@ def _distinct(
     return group, group.columns
 
 
-def _numbered(relation: Relation, columns: tuple[Column, ...], where: Place, reading: Reading) -> tuple[Window, Column]:
+def _numbered(
+    relation: Relation, columns: tuple[Column, ...], where: SourceSpan, reading: ParseContext
+) -> tuple[Window, Column]:
     """Return the rows with their number among those that are equal to them."""
     call: WindowCall[Expression] = WindowCall(WindowFunction.ROW_NUMBER)
     over = Over("w1", call, columns, (), WHOLE, Type.INTEGER, where.at)
@@ -101,5 +103,5 @@ def _numbered(relation: Relation, columns: tuple[Column, ...], where: Place, rea
     return window, window.columns[-1]
 
 
-def _same(one: Expression, other: Expression, where: Place) -> Expression:
+def _same(one: Expression, other: Expression, where: SourceSpan) -> Expression:
     return Call(Function.NOT, (compare(Function.DISTINCT_FROM, one, other, where),), Type.BOOLEAN, where.at)

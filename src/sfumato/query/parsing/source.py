@@ -7,17 +7,17 @@ from sqlglot import exp
 
 from sfumato.errors import excerpt
 from sfumato.query.expression import Column, Expression, Literal, conjunction
+from sfumato.query.filter_placement import filtered
 from sfumato.query.functions import FUNCTION_NAMES, Function
 from sfumato.query.names import Name, NamedColumn, Scope, lookup
 from sfumato.query.parsing.block import Block
 from sfumato.query.parsing.expression import fit_null, read_condition, read_expression
-from sfumato.query.parsing.frame import ExpressionFrame
+from sfumato.query.parsing.frame import ExpressionContext
 from sfumato.query.parsing.pivot import pivoted
-from sfumato.query.parsing.reading import MOST_COLUMNS, MOST_ITEMS, Reading, name_of
+from sfumato.query.parsing.reading import MOST_COLUMNS, MOST_ITEMS, ParseContext, name_of
 from sfumato.query.parsing.series import SERIES, series
-from sfumato.query.people import holds_people
-from sfumato.query.placement import filtered
-from sfumato.query.position import Place, place
+from sfumato.query.position import SourceSpan, source_span
+from sfumato.query.private_rows import has_private_rows
 from sfumato.query.relation import Join, JoinKind, Named, Project, Relation, Scan, Sort, Values
 from sfumato.query.resolve import alike, call, compare
 from sfumato.query.types import Type
@@ -35,9 +35,9 @@ class Definition:
 class FromReader:
     """How a FROM clause reads what is below it."""
 
-    reading: Reading
+    reading: ParseContext
     known: Mapping[str, Definition]
-    read_query: Callable[[exp.Expr, Reading, Mapping[str, Definition]], Block]
+    read_query: Callable[[exp.Expr, ParseContext, Mapping[str, Definition]], Block]
 
     def defined(self, name: Name) -> Definition | None:
         """Return the WITH clause that a name means; a table that is spelled exactly so comes before another case."""
@@ -80,7 +80,7 @@ def read_from(node: exp.Expr, joins: list[exp.Join], reader: FromReader) -> From
     return result
 
 
-def no_table(reading: Reading) -> FromItem:
+def no_table(reading: ParseContext) -> FromItem:
     """Return the single row that a SELECT without FROM reads."""
     return FromItem(Values(reading.label("values"), (), ((),)), (), Scope())
 
@@ -112,7 +112,7 @@ def _subquery(node: exp.Expr, reader: FromReader) -> FromItem:
 
 def _pivoted(source: FromItem, node: exp.Expr, reader: FromReader) -> FromItem:
     for pivot in node.args.get("pivots") or []:
-        frame = ExpressionFrame(reader.reading, source.scope, None, "PIVOT", reader.private_tables)
+        frame = ExpressionContext(reader.reading, source.scope, None, "PIVOT", reader.private_tables)
         group, scope = pivoted(pivot, Block(source.relation, source.pending, ()), frame)
         source = FromItem(group, (), scope)
     return source
@@ -129,7 +129,7 @@ def _with_joins(source: FromItem, joins: list[exp.Join], reader: FromReader) -> 
     return source
 
 
-def _alias(node: exp.Expr, reading: Reading) -> tuple[str | None, list[str]]:
+def _alias(node: exp.Expr, reading: ParseContext) -> tuple[str | None, list[str]]:
     alias = node.args.get("alias")
     if alias is None:
         return None, []
@@ -138,7 +138,7 @@ def _alias(node: exp.Expr, reading: Reading) -> tuple[str | None, list[str]]:
     return (str(name_of(alias.this)) if alias.this is not None else None), columns
 
 
-def _named(block: Block, alias: str | None, columns: list[str], place: Place) -> FromItem:
+def _named(block: Block, alias: str | None, columns: list[str], place: SourceSpan) -> FromItem:
     names = [output.name for output in block.outputs]
     if len(columns) > len(names):
         raise place.bad(
@@ -175,7 +175,7 @@ def _table(node: exp.Expr, reader: FromReader) -> FromItem:
     return _with_joins(_pivoted(source, node, reader), node.args.get("joins") or [], reader)
 
 
-def _scan(name: Name, schema: exp.Expr | None, where: Place, reading: Reading) -> Block:
+def _scan(name: Name, schema: exp.Expr | None, where: SourceSpan, reading: ParseContext) -> Block:
     tables = reading.catalog.tables
     if schema is not None and str(name_of(schema)) != "public":
         raise where.unknown("schema", str(name_of(schema)), ["public"], "Every table is in public.")
@@ -194,7 +194,7 @@ def _series(node: exp.Expr, reader: FromReader) -> FromItem:
     """generate_series(1, 31) AS s: the rows that it stands for; the column has the name of the alias."""
     reading, where, name = reader.reading, reader.reading.place(node.this), str(node.this.this).lower()
     reading.only(node, "this", "alias", "joins")
-    frame = ExpressionFrame(reading, Scope(), None, name, reader.private_tables)
+    frame = ExpressionContext(reading, Scope(), None, name, reader.private_tables)
     rows = series(name, [read_expression(one, frame) for one in node.this.expressions], where)
     values = Values(reading.label("values"), (rows[0].type,), tuple((row,) for row in rows), where.at)
     alias, names = _alias(node, reading)
@@ -204,7 +204,7 @@ def _series(node: exp.Expr, reader: FromReader) -> FromItem:
 def _values(node: exp.Expr, reader: FromReader) -> FromItem:
     reading, where = reader.reading, reader.reading.place(node)
     reading.only(node, "expressions", "alias")
-    frame = ExpressionFrame(reading, Scope(), None, "VALUES", reader.private_tables)
+    frame = ExpressionContext(reading, Scope(), None, "VALUES", reader.private_tables)
     rows = [
         [read_expression(cell, frame) for cell in (row.expressions if isinstance(row, exp.Tuple) else [row])]
         for row in node.expressions
@@ -226,7 +226,7 @@ def _values(node: exp.Expr, reader: FromReader) -> FromItem:
     return _named(Block(values, (), outputs), alias, names, where)
 
 
-def _literals(cells: list[Expression], where: Place) -> list[Literal]:
+def _literals(cells: list[Expression], where: SourceSpan) -> list[Literal]:
     literals = [cell for cell in cells if isinstance(cell, Literal)]
     if len(literals) < len(cells):
         raise where.unsupported("a value is computed here.", "VALUES lists plain values.", "Write the value itself.")
@@ -247,7 +247,7 @@ def _join(left: FromItem, node: exp.Expr, reader: FromReader) -> FromItem:
     right = _item(node.this, reader)
     left = _plain(left, reading) if side in {"RIGHT", "FULL"} else left
     right = _plain(right, reading) if side in {"LEFT", "FULL"} else right
-    if side == "FULL" and any(holds_people(one.relation, reading.catalog) for one in (left, right)):
+    if side == "FULL" and any(has_private_rows(one.relation, reading.catalog) for one in (left, right)):
         raise where.unsupported(
             "a full join of people's rows is not supported.",
             "It keeps rows that met none: whether they are there depends on everybody at once.",
@@ -260,7 +260,7 @@ def _join(left: FromItem, node: exp.Expr, reader: FromReader) -> FromItem:
         raise where.bad("the join has no condition.", "JOIN needs ON or USING.", "Add ON, or write CROSS JOIN.")
     conditions, scope = _using(using, left, right, side, where)
     if on is not None:
-        conditions += (read_condition(on, ExpressionFrame(reading, scope, None, "ON", reader.private_tables)),)
+        conditions += (read_condition(on, ExpressionContext(reading, scope, None, "ON", reader.private_tables)),)
     if not side:
         return FromItem(_inner(left, right, node, reader), left.pending + right.pending + conditions, scope)
     kept, padded = (right, left) if side == "RIGHT" else (left, right)
@@ -274,14 +274,14 @@ def _inner(left: FromItem, right: FromItem, node: exp.Expr, reader: FromReader) 
     return Join(JoinKind.INNER, left.relation, right.relation, None, reader.reading.at(node))
 
 
-def _plain(source: FromItem, reading: Reading) -> FromItem:
+def _plain(source: FromItem, reading: ParseContext) -> FromItem:
     """Return the source with nothing but columns, all conditions met: NULLs will take the place of whole columns."""
     relation = filtered(source.relation, source.pending)
     entries = source.scope.entries
     if all(isinstance(entry.expression, Column) for entry in entries):
         return FromItem(relation, (), source.scope)
     values = list(dict.fromkeys(entry.expression for entry in entries))
-    items = tuple(Named(f"c{i}", fit_null(value, place(reading.text, 0, 0))) for i, value in enumerate(values, 1))
+    items = tuple(Named(f"c{i}", fit_null(value, source_span(reading.text, 0, 0))) for i, value in enumerate(values, 1))
     project = Project(relation, reading.label("select"), items)
     for item in items:
         reading.declare(project.label, item.name, reading.declared(item.expression))
@@ -290,7 +290,7 @@ def _plain(source: FromItem, reading: Reading) -> FromItem:
     return FromItem(project, (), replace(source.scope, entries=entries))
 
 
-def _together(left: Scope, right: Scope, where: Place) -> Scope:
+def _together(left: Scope, right: Scope, where: SourceSpan) -> Scope:
     twice = left.tables & right.tables
     if twice:
         raise where.bad(
@@ -307,7 +307,7 @@ def _shared(left: Scope, right: Scope) -> list[Name]:
 
 
 def _using(
-    names: list[Name], left: FromItem, right: FromItem, side: str, where: Place
+    names: list[Name], left: FromItem, right: FromItem, side: str, where: SourceSpan
 ) -> tuple[tuple[Expression, ...], Scope]:
     """Return the equalities of USING, and the names after it: each shared column once, and first."""
     scope = _together(left.scope, right.scope, where)

@@ -21,19 +21,19 @@ from sfumato.query.expression import (
     rebuild,
     sources,
 )
+from sfumato.query.filter_placement import filtered, labels
 from sfumato.query.functions import FUNCTION_NAMES, Aggregation, Function
 from sfumato.query.parsing.block import Block, projected
-from sfumato.query.parsing.reading import Reading
-from sfumato.query.people import Names, holds_people, is_one, is_same, people_of
-from sfumato.query.placement import filtered, labels
-from sfumato.query.position import Place
+from sfumato.query.parsing.reading import ParseContext
+from sfumato.query.position import SourceSpan
+from sfumato.query.private_rows import Names, has_private_rows, is_same_unit, is_unit_column, unit_columns
 from sfumato.query.relation import (
     Filter,
     GroupBy,
     Join,
     JoinKind,
     Limit,
-    Mark,
+    MarkJoin,
     Named,
     Project,
     Relation,
@@ -65,11 +65,11 @@ class Lookup:
         own = labels(self.right)
         return own if self.label is None else own | {self.label}
 
-    def over(self, left: Relation, reading: Reading) -> Relation:
+    def over(self, left: Relation, reading: ParseContext) -> Relation:
         """Return the rows with what is added."""
         position = reading.at(self.node)
         if self.label is not None:
-            return Mark(left, self.right, self.label, self.condition, position)
+            return MarkJoin(left, self.right, self.label, self.condition, position)
         return Join(JoinKind.LEFT, left, self.right, self.condition, position)
 
 
@@ -88,7 +88,7 @@ class Lookups:
         """The labels that do not come from the rows around."""
         return frozenset(label for lookup in self.found for label in lookup.labels)
 
-    def over(self, left: Relation, reading: Reading) -> Relation:
+    def over(self, left: Relation, reading: ParseContext) -> Relation:
         """Return the rows with everything that subqueries add."""
         for lookup in self.found:
             left = lookup.over(left, reading)
@@ -104,7 +104,7 @@ class Lookups:
         return other
 
 
-def reads_people(block: Block, reading: Reading) -> bool:
+def reads_people(block: Block, reading: ParseContext) -> bool:
     """Whether a subquery reads a private table, with noise or without."""
     waiting: list[Relation] = [block.relation]
     while waiting:
@@ -115,14 +115,14 @@ def reads_people(block: Block, reading: Reading) -> bool:
     return False
 
 
-def shows_people(block: Block, reading: Reading) -> bool:
+def shows_people(block: Block, reading: ParseContext) -> bool:
     """Whether a subquery's rows are people's."""
-    return holds_people(block.relation, reading.catalog)
+    return has_private_rows(block.relation, reading.catalog)
 
 
-def stays_with_people(lookups: Lookups, block: Block, reading: Reading) -> bool:
+def stays_with_people(lookups: Lookups, block: Block, reading: ParseContext) -> bool:
     """Whether what was looked up last compares rows of the same person alone: both sides say so by an equality."""
-    inner, condition = people_of(block.relation, reading.catalog), lookups.found[-1].condition
+    inner, condition = unit_columns(block.relation, reading.catalog), lookups.found[-1].condition
     return condition is not None and any(_same_person(part, lookups.people, inner) for part in conjuncts(condition))
 
 
@@ -130,21 +130,25 @@ def _same_person(part: Expression, outer: Names | None, inner: Names | None) -> 
     if not isinstance(part, Call) or part.function is not Function.EQUAL:
         return False
     one, other = part.arguments
-    return is_same(one, other, outer, inner) or is_same(other, one, outer, inner)
+    return is_same_unit(one, other, outer, inner) or is_same_unit(other, one, outer, inner)
 
 
 def _names_the_person(part: Expression, outer: Names | None, inner: Names | None) -> bool:
-    return _same_person(part, outer, inner) and all(is_one(one, outer) or is_one(one, inner) for one in children(part))
+    return _same_person(part, outer, inner) and all(
+        is_unit_column(one, outer) or is_unit_column(one, inner) for one in children(part)
+    )
 
 
-def exists(node: exp.Expr, block: Block, lookups: Lookups, reading: Reading) -> Expression:
+def exists(node: exp.Expr, block: Block, lookups: Lookups, reading: ParseContext) -> Expression:
     """Return whether the subquery has a row."""
     where = reading.place(node)
     rest, outside = _split(block, where)
     return _mark(rest, outside, node, lookups, reading).found
 
 
-def among(node: exp.Expr, tested: list[Expression], block: Block, lookups: Lookups, reading: Reading) -> Expression:
+def among(
+    node: exp.Expr, tested: list[Expression], block: Block, lookups: Lookups, reading: ParseContext
+) -> Expression:
     """Return `x IN (SELECT y …)`: NULL where no row is equal and one may be, as SQL has it."""
     where = reading.place(node)
     if len(tested) != len(block.outputs):
@@ -158,7 +162,7 @@ def among(node: exp.Expr, tested: list[Expression], block: Block, lookups: Looku
     equal = conjunction(tuple(compare(Function.EQUAL, one, other, where) for one, other in pairs))
     no = Literal(False, Type.BOOLEAN, where.at)
     possible: Expression = Call(Function.DISTINCT_FROM, (equal, no), Type.BOOLEAN, where.at)
-    if _names_the_person(equal, lookups.people, people_of(block.relation, reading.catalog)):
+    if _names_the_person(equal, lookups.people, unit_columns(block.relation, reading.catalog)):
         possible = equal  # nobody's name is NULL
     wanted = node.meta.get(CONJUNCT)
     if wanted is True:
@@ -172,20 +176,20 @@ def among(node: exp.Expr, tested: list[Expression], block: Block, lookups: Looku
 
 
 def _mark(
-    right: Relation, conditions: tuple[Expression, ...], node: exp.Expr, lookups: Lookups, reading: Reading
-) -> Mark:
+    right: Relation, conditions: tuple[Expression, ...], node: exp.Expr, lookups: Lookups, reading: ParseContext
+) -> MarkJoin:
     """Add a mark; the same subquery with the same condition is looked at once."""
     condition = conjunction(conditions) if conditions else None
     reading.count_join(node)
     lookup = Lookup(right, reading.label("mark"), condition, node)
     lookups.found.append(lookup)
     mark = lookup.over(right, reading)
-    if not isinstance(mark, Mark):
+    if not isinstance(mark, MarkJoin):
         raise AssertionError("a lookup with a label is a mark")
     return mark
 
 
-def single(node: exp.Expr, block: Block, lookups: Lookups, reading: Reading) -> Expression:
+def single(node: exp.Expr, block: Block, lookups: Lookups, reading: ParseContext) -> Expression:
     """Return the value of a subquery that has one row at most, NULL where it has none."""
     where = reading.place(node)
     if len(block.outputs) != 1:
@@ -209,7 +213,7 @@ def single(node: exp.Expr, block: Block, lookups: Lookups, reading: Reading) -> 
     return replace(column, at=where.at)
 
 
-def _total(node: exp.Expr, group: GroupBy, value: Expression, lookups: Lookups, reading: Reading) -> Expression:
+def _total(node: exp.Expr, group: GroupBy, value: Expression, lookups: Lookups, reading: ParseContext) -> Expression:
     """Return an aggregate of the rows of a subquery: of all, or of those that agree with the row around it."""
     where = reading.place(node)
     inside = _all_labels(group)
@@ -235,7 +239,7 @@ def _total(node: exp.Expr, group: GroupBy, value: Expression, lookups: Lookups, 
     return _counted(value, group.label, counts, where)
 
 
-def _counted(value: Expression, label: str, counts: set[str], where: Place) -> Expression:
+def _counted(value: Expression, label: str, counts: set[str], where: SourceSpan) -> Expression:
     """Return an expression in which a count that found no group is 0."""
     if isinstance(value, Column):
         zero = Literal(0, Type.INTEGER, where.at)
@@ -245,7 +249,7 @@ def _counted(value: Expression, label: str, counts: set[str], where: Place) -> E
     return rebuild(value, tuple(_counted(part, label, counts, where) for part in parts)) if parts else value
 
 
-def _equality(part: Expression, inside: frozenset[str], where: Place) -> tuple[Expression, Expression]:
+def _equality(part: Expression, inside: frozenset[str], where: SourceSpan) -> tuple[Expression, Expression]:
     """Return what is compared inside and outside of a subquery."""
     if isinstance(part, Call) and part.function is Function.EQUAL:
         one, other = part.arguments
@@ -273,7 +277,7 @@ def _at_most_one(relation: Relation) -> bool:
             return False
 
 
-def _split(block: Block, where: Place) -> tuple[Relation, tuple[Expression, ...]]:
+def _split(block: Block, where: SourceSpan) -> tuple[Relation, tuple[Expression, ...]]:
     """Return the rows of a subquery, and its conditions that look at the row around it."""
     inside = _all_labels(block.relation)
     parts = [part for condition in block.pending for part in conjuncts(condition)]
@@ -283,7 +287,7 @@ def _split(block: Block, where: Place) -> tuple[Relation, tuple[Expression, ...]
     return rest, outside
 
 
-def _check_inside(relation: Relation, values: tuple[Expression, ...], where: Place) -> None:
+def _check_inside(relation: Relation, values: tuple[Expression, ...], where: SourceSpan) -> None:
     """Refuse a subquery that looks at the row around it anywhere else than in its own WHERE."""
     inside, waiting = _all_labels(relation), [relation]
     used = {label for value in values for label in sources(value)}

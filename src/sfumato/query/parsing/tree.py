@@ -14,13 +14,13 @@ from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from sfumato.errors import Refusal
-from sfumato.query.parsing.combined import write_out
+from sfumato.query.parsing.desugar.aggregates import write_out
 from sfumato.query.parsing.options import cut_options
-from sfumato.query.position import place
+from sfumato.query.position import source_span
 from sfumato.query.relation import Options
 
-LONGEST_TEXT = 20_000
-DEEPEST = 60
+MAX_SQL_CHARS = 20_000
+MAX_NESTING = 60
 
 # sqlglot descends about 25 Python frames per bracket, and whether a text is accepted may not depend on its caller's
 # stack. The limit is raised once and never lowered, because other threads may be deep.
@@ -157,12 +157,12 @@ def foreign_tree(text: str) -> exp.Expr:
     _check_text(text)
     tokens = _array_types(_tokens(_without_comments(text)))
     if not tokens or tokens[0].token_type not in _STARTS:
-        raise place(text, 0, 60).bad("there is no question.", "A question begins with SELECT.", "Write SELECT ….")
+        raise source_span(text, 0, 60).bad("there is no question.", "A question begins with SELECT.", "Write SELECT ….")
     _check_nesting(tokens, text)
     _check_brackets(tokens, text)
     tree = _trees(tokens, text)
     if not isinstance(tree, exp.Query | exp.Values):
-        raise place(text, 0, 60).bad("this is no question.", "A question begins with SELECT.", "Write SELECT ….")
+        raise source_span(text, 0, 60).bad("this is no question.", "A question begins with SELECT.", "Write SELECT ….")
     _check_depth(tree, text)
     return tree
 
@@ -200,16 +200,16 @@ def span(node: exp.Expr) -> tuple[int, int]:
 
 def _check_text(text: object) -> None:
     if not isinstance(text, str):
-        raise place("", 0, 0).bad("the query is not text.", "SQL is read from a str.", "Give the query as a str.")
-    if len(text) > LONGEST_TEXT:
-        raise place(text, 0, 60).too_large(
+        raise source_span("", 0, 0).bad("the query is not text.", "SQL is read from a str.", "Give the query as a str.")
+    if len(text) > MAX_SQL_CHARS:
+        raise source_span(text, 0, 60).too_large(
             f"the text has {len(text)} characters.",
-            f"A query may have {LONGEST_TEXT}.",
+            f"A query may have {MAX_SQL_CHARS}.",
             "Ask a shorter question, or several.",
         )
     strange = _STRANGE.search(text)
     if strange:
-        raise place(text, *strange.span()).bad(
+        raise source_span(text, *strange.span()).bad(
             f"there is a character that SQL has no use for (U+{ord(strange.group()):04X}).",
             "Control characters, and halves of characters, hide what a text says.",
             "Remove it.",
@@ -241,7 +241,9 @@ def _comment_end(text: str, start: int) -> int:
         depth += 1 if bracket.group() == "/*" else -1
         if not depth:
             return bracket.end()
-    raise place(text, start, len(text)).bad("the comment is not closed.", "It hides the rest.", "Close it with */.")
+    raise source_span(text, start, len(text)).bad(
+        "the comment is not closed.", "It hides the rest.", "Close it with */."
+    )
 
 
 def _tokens(text: str) -> list[Token]:
@@ -249,7 +251,7 @@ def _tokens(text: str) -> list[Token]:
         tokens = _Tokenizer(dialect=Postgres).tokenize(text)
     except (TokenError, ValueError, OverflowError, RecursionError) as error:
         quote = max(text.rfind("'"), text.rfind('"'), text.rfind("/*"), 0)
-        raise place(text, quote, len(text)).bad(
+        raise source_span(text, quote, len(text)).bad(
             "the text cannot be split into words.",
             "A string, a quoted name or a comment is not closed, or a number or character is malformed.",
             "Close it: ' for text, \" for names, */ for comments.",
@@ -261,35 +263,35 @@ def _tokens(text: str) -> list[Token]:
 
 def _check_tokens(tokens: list[Token], text: str, parameters: bool) -> list[Token]:
     if not tokens:
-        raise place(text, 0, 60).bad("there is no statement.", "The text is empty.", "Write SELECT … FROM ….")
+        raise source_span(text, 0, 60).bad("there is no statement.", "The text is empty.", "Write SELECT … FROM ….")
     if tokens[0].token_type not in _STARTS:
-        raise place(text, tokens[0].start, tokens[0].end + 1).unsupported(
+        raise source_span(text, tokens[0].start, tokens[0].end + 1).unsupported(
             f"a statement that begins with {tokens[0].text.upper()[:40]} is not a question.",
             "Only SELECT is answered: nothing here can change data, settings or files.",
             "Write SELECT … FROM …, or WITH … SELECT ….",
         )
     for before, token in pairwise([tokens[-1], *tokens]):
         if token.start == before.end + 1 and before.token_type is TokenType.NUMBER and token.text[:1].isidentifier():
-            raise place(text, before.start, token.end + 1).bad(
+            raise source_span(text, before.start, token.end + 1).bad(
                 "letters follow a number.", "It would be read as a number and a name.", "Put a space between."
             )
         if token.token_type is before.token_type is TokenType.COMMA and token is not before:
-            raise place(text, before.start, token.end + 1).bad(
+            raise source_span(text, before.start, token.end + 1).bad(
                 "one comma follows another.", "Nothing stands between them.", "Remove one."
             )
         if token.token_type is TokenType.SEMICOLON:
-            raise place(text, token.start, len(text)).unsupported(
+            raise source_span(text, token.start, len(text)).unsupported(
                 "a second statement follows.", "One call asks one question.", "Ask them one after the other."
             )
         if token.token_type is TokenType.L_BRACKET:
-            raise place(text, token.start, token.end + 1).unsupported(
+            raise source_span(text, token.start, token.end + 1).unsupported(
                 "an array stands here.",
                 "A column holds single values, not lists.",
                 "Write each value by itself: several quantiles as QUANTILE_CONT(x, 0.25), QUANTILE_CONT(x, 0.75), "
                 "which are measured together; several values as x IN ('a', 'b').",
             )
         if token.token_type in _FOREIGN and not (parameters and token.token_type in _PARAMETERS):
-            raise place(text, token.start, token.end + 1).unsupported(
+            raise source_span(text, token.start, token.end + 1).unsupported(
                 f"{_FOREIGN[token.token_type]} stands here.",
                 "A query is complete in its text, and its values are numbers, text, dates and booleans.",
                 "Write the value itself: 12.5, 'text', DATE '2024-12-31'"
@@ -304,9 +306,9 @@ def _check_nesting(tokens: list[Token], text: str) -> None:
     depth = 0
     for token in tokens:
         depth = _depth_after(token, depth)
-        if depth > DEEPEST:
-            raise place(text, token.start, token.end + 1).too_large(
-                f"the text is nested more than {DEEPEST} deep.",
+        if depth > MAX_NESTING:
+            raise source_span(text, token.start, token.end + 1).too_large(
+                f"the text is nested more than {MAX_NESTING} deep.",
                 "Brackets, CASE and NOT count.",
                 "Use a WITH clause or fewer brackets.",
             )
@@ -320,12 +322,12 @@ def _check_brackets(tokens: list[Token], text: str) -> None:
             opened.append(token)
         elif token.token_type is TokenType.R_PAREN:
             if not opened:
-                raise place(text, token.start, token.end + 1).bad(
+                raise source_span(text, token.start, token.end + 1).bad(
                     "this bracket closes nothing.", "None is open here.", "Remove it, or open one before."
                 )
             opened.pop()
     if opened:
-        raise place(text, opened[-1].start, opened[-1].end + 1).bad(
+        raise source_span(text, opened[-1].start, opened[-1].end + 1).bad(
             "this bracket is never closed.", "The text ends before.", "Close it where it belongs."
         )
 
@@ -345,7 +347,7 @@ def _parse(tokens: list[Token], text: str) -> exp.Query:
         table.set("pivots", [tree])
         tree = exp.Select(expressions=[exp.Star()], from_=exp.From(this=table))
     if not isinstance(tree, exp.Query):
-        raise place(text, tokens[0].start, tokens[-1].end + 1).unsupported(
+        raise source_span(text, tokens[0].start, tokens[-1].end + 1).unsupported(
             "this is not a question.", "Only SELECT is answered.", "Write SELECT … FROM …."
         )
     return tree
@@ -356,16 +358,16 @@ def _trees(tokens: list[Token], text: str) -> exp.Expr | None:
     try:
         trees = _Parser(dialect=Postgres).parse(tokens, text)
     except RecursionError as error:
-        raise place(text, 0, 60).too_large(
+        raise source_span(text, 0, 60).too_large(
             "the text is nested too deeply.",
-            f"Expressions may be {DEEPEST} deep.",
+            f"Expressions may be {MAX_NESTING} deep.",
             "Use a WITH clause or fewer brackets.",
         ) from error
     except ParseError as error:
         raise _syntax(error, text) from error
     except Exception as error:
         # sqlglot meets text it does not expect with whatever its code runs into; all of it means the same
-        raise place(text, 0, 60).bad(
+        raise source_span(text, 0, 60).bad(
             "this is not SQL that can be read.", "The words do not form a SELECT statement.", "Check the syntax."
         ) from error
     return trees[0] if len(trees) == 1 else None
@@ -378,7 +380,7 @@ def _syntax(error: ParseError, text: str) -> Exception:
     lines = text.split("\n")
     start = sum(len(row) + 1 for row in lines[: line - 1]) + max(column - len(word), 0)
     start = min(max(text.find(word, max(start - 2, 0)), 0), len(text))
-    return place(text, start, start + max(len(word), 1)).bad(
+    return source_span(text, start, start + max(len(word), 1)).bad(
         "the text stops being SQL about here.",
         "The words before do not go on like this.",
         "Look for a missing comma, bracket, operator or quote.",
@@ -412,9 +414,9 @@ def _check_depth(tree: exp.Expr, text: str) -> None:
     waiting = [(tree, 0)]
     while waiting:
         node, depth = waiting.pop()
-        if depth > 5 * DEEPEST:  # one subquery is four nodes deep; expressions are measured again when read
-            raise place(text, *span(node)).too_large(
-                f"the expression is nested more than {DEEPEST} deep.",
+        if depth > 5 * MAX_NESTING:  # one subquery is four nodes deep; expressions are measured again when read
+            raise source_span(text, *span(node)).too_large(
+                f"the expression is nested more than {MAX_NESTING} deep.",
                 "A chain of operators counts like brackets, except AND, OR and ||.",
                 "Use a WITH clause, or split the expression.",
             )

@@ -4,8 +4,8 @@ from sqlglot import exp
 
 from sfumato.query.expression import Call, Expression, Literal
 from sfumato.query.functions import LARGEST_SCALE, Function
-from sfumato.query.parsing.reading import Reading
-from sfumato.query.position import Place
+from sfumato.query.parsing.reading import ParseContext
+from sfumato.query.position import SourceSpan
 from sfumato.query.resolve import cast
 from sfumato.query.types import Type
 
@@ -31,7 +31,7 @@ TYPES = {
 """What each type name means, and what PostgreSQL calls it."""
 
 
-def cast_to(argument: Expression, to: exp.Expr, reading: Reading, place: Place) -> Expression:
+def cast_to(argument: Expression, to: exp.Expr, reading: ParseContext, place: SourceSpan) -> Expression:
     """Return the argument cast to the type that `to` names."""
     kind = to.this
     if not isinstance(to, exp.DataType) or kind not in TYPES or to.args.get("nested"):

@@ -11,7 +11,7 @@ from sfumato.query.expression import Column, Expression, Literal
 from sfumato.query.functions import Aggregation
 from sfumato.query.parsing.aggregate import is_aggregate, read_measure
 from sfumato.query.parsing.pairs import ReadExpression
-from sfumato.query.parsing.reading import Reading, name_of
+from sfumato.query.parsing.reading import ParseContext, name_of
 from sfumato.query.relation import Over, SortKey
 from sfumato.query.resolve import alike, fit
 from sfumato.query.types import Interval, Type
@@ -58,7 +58,7 @@ class GatheredWindows:
         self._names: dict[Over, Over] = {}
         self.nodes: list[exp.Expr] = []
 
-    def gather(self, node: exp.Expr, reading: Reading, reader: WindowReader) -> Expression:
+    def gather(self, node: exp.Expr, reading: ParseContext, reader: WindowReader) -> Expression:
         """Return the column that will hold what a window function says of a row."""
         over = self._over(node, reading, reader)
         same = self._names.get(over)
@@ -69,7 +69,7 @@ class GatheredWindows:
         self.label = self.label or reading.label("window")
         return Column(self.label, same.name, same.type, over.at)
 
-    def check_used(self, reading: Reading) -> None:
+    def check_used(self, reading: ParseContext) -> None:
         """Refuse a window that nothing uses: nothing is accepted unread."""
         for name, node in self.named.items():
             if name not in self.used:
@@ -77,7 +77,7 @@ class GatheredWindows:
                     f"nothing uses the window {excerpt(name)}.", "It would not be read.", "Use it, or remove it."
                 )
 
-    def _over(self, node: exp.Expr, reading: Reading, reader: WindowReader) -> Over:
+    def _over(self, node: exp.Expr, reading: ParseContext, reader: WindowReader) -> Over:
         reading.only(node, "this", "partition_by", "order", "spec", "alias", "over")
         place, definition = reading.place(node), self._definition(node, reading)
         partition = tuple(dict.fromkeys(map(reader.argument, definition.partition)))
@@ -123,7 +123,7 @@ class GatheredWindows:
         called_with = WindowCall(function, arguments, count)
         return Over("", called_with, partition, order, frame, _type(function, arguments), place.at)
 
-    def _definition(self, node: exp.Expr, reading: Reading) -> "_Definition":
+    def _definition(self, node: exp.Expr, reading: ParseContext) -> "_Definition":
         """Return what stands in OVER, together with the named window that it continues."""
         order, spec, alias = node.args.get("order"), node.args.get("spec"), node.args.get("alias")
         partition = list(node.args.get("partition_by") or [])
@@ -169,7 +169,7 @@ def _plain(frame: WindowFrame, function: WindowFunction) -> bool:
 
 
 def _arguments(
-    function: WindowFunction, called: exp.Expr, reading: Reading, reader: WindowReader
+    function: WindowFunction, called: exp.Expr, reading: ParseContext, reader: WindowReader
 ) -> tuple[tuple[Expression, ...], int]:
     """Return the values that a function needs of each row, and the number that it takes."""
     place, nodes = reading.place(called), called.expressions
@@ -198,7 +198,7 @@ def _type(function: WindowFunction, arguments: tuple[Expression, ...]) -> Type:
     return arguments[0].type if arguments else Type.DECIMAL
 
 
-def _whole(node: exp.Expr, least: int, reading: Reading, reader: WindowReader) -> int:
+def _whole(node: exp.Expr, least: int, reading: ParseContext, reader: WindowReader) -> int:
     value = reader.argument(node)
     number = value.value if isinstance(value, Literal) and value.type is Type.INTEGER else None
     if isinstance(number, int) and least <= number <= _FARTHEST:
@@ -210,7 +210,7 @@ def _whole(node: exp.Expr, least: int, reading: Reading, reader: WindowReader) -
     )
 
 
-def _frame(spec: exp.Expr, order: tuple[SortKey, ...], reading: Reading, reader: WindowReader) -> WindowFrame:
+def _frame(spec: exp.Expr, order: tuple[SortKey, ...], reading: ParseContext, reader: WindowReader) -> WindowFrame:
     reading.only(spec, "kind", "start", "start_side", "end", "end_side")
     kind, place = str(spec.args.get("kind") or "").upper(), reading.place(spec)
     if kind not in {"ROWS", "RANGE"}:
@@ -235,7 +235,7 @@ def _frame(spec: exp.Expr, order: tuple[SortKey, ...], reading: Reading, reader:
 
 
 def _distance(
-    end: object, side: str, rows: bool, order: tuple[SortKey, ...], reading: Reading, reader: WindowReader
+    end: object, side: str, rows: bool, order: tuple[SortKey, ...], reading: ParseContext, reader: WindowReader
 ) -> tuple[Fraction | None, str]:
     """Return how far a frame reaches before (below 0) or behind the row; None is without end."""
     word = str(end or "CURRENT ROW").upper() if not isinstance(end, exp.Expr) else ""

@@ -9,7 +9,7 @@ from typing import Any
 
 from sfumato.errors import Refusal
 from sfumato.planning.planner import NO_PRICE
-from sfumato.query.outline import Outline
+from sfumato.query.describe import QueryDescription
 from sfumato.query.types import NUMBERS, Type
 from sfumato.release.release import Release
 from sfumato.server.gate import Caller, Gate
@@ -59,7 +59,7 @@ class ReadyStatement:
     statement: Statement
     parameters: tuple[int, ...] = ()
     columns: tuple[Column, ...] | None = None
-    outline: Outline | None = field(default=None, repr=False)
+    outline: QueryDescription | None = field(default=None, repr=False)
     is_catalogue: bool = False
     """Whether the catalogue answers it. The catalogue keeps the last plans, within a limit; here is none."""
     declared: tuple[tuple[str, int], ...] = ()
@@ -266,7 +266,7 @@ def in_sql(refusal: Refusal) -> Refusal | WireError:
     )
 
 
-def columns_of(outline: Outline, intervals: bool) -> tuple[Column, ...]:
+def columns_of(outline: QueryDescription, intervals: bool) -> tuple[Column, ...]:
     """Return the columns of an answer; with intervals, two more at the end for each number that carries noise."""
     columns = [Column(name, oids.OID_OF[type]) for name, type in outline.columns]
     if intervals:
@@ -275,12 +275,12 @@ def columns_of(outline: Outline, intervals: bool) -> tuple[Column, ...]:
     return tuple(columns)
 
 
-def _barred(outline: Outline) -> list[tuple[str, Type]]:
+def _barred(outline: QueryDescription) -> list[tuple[str, Type]]:
     pairs = zip(outline.columns, outline.noisy, strict=True)
     return [(name, type) for (name, type), noisy in pairs if noisy and type in NUMBERS]
 
 
-def with_intervals(release: Release, outline: Outline, level: Fraction) -> list[tuple[object, ...]]:
+def with_intervals(release: Release, outline: QueryDescription, level: Fraction) -> list[tuple[object, ...]]:
     """Return the rows of a release with the ends of their intervals, in the order of `columns_of`."""
     barred = [
         at for at, ((_, type), noisy) in enumerate(zip(outline.columns, outline.noisy, strict=True))

@@ -9,8 +9,8 @@ from itertools import product
 
 from sfumato.query.expression import Call, Case, Expression, Literal
 from sfumato.query.functions import Form, Function, Takes
-from sfumato.query.parsing.written_out import a_number, a_text, called, check_count, joined_texts
-from sfumato.query.position import Place
+from sfumato.query.parsing.desugar.builders import a_number, a_text, called, check_count, joined_texts
+from sfumato.query.position import SourceSpan
 from sfumato.query.resolve import call, cast, compare, fit
 from sfumato.query.types import Type
 
@@ -25,7 +25,7 @@ Patterns = tuple[str, ...]
 
 
 def written_pattern(
-    value: Expression, pattern: Expression, place: Place, *, similar: bool = False, ignore_case: bool = False
+    value: Expression, pattern: Expression, place: SourceSpan, *, similar: bool = False, ignore_case: bool = False
 ) -> Expression:
     """Return `value ~ pattern`, or `value SIMILAR TO pattern`, by LIKE; what says more than that is refused."""
     spelled = pattern.value if isinstance(pattern, Literal) else None
@@ -37,7 +37,7 @@ def written_pattern(
     return found[0] if len(found) == 1 else Call(Function.OR, tuple(found), Type.BOOLEAN, place.at)
 
 
-def like(function: Function, value: Expression, pattern: Expression, escape: str, place: Place) -> Expression:
+def like(function: Function, value: Expression, pattern: Expression, escape: str, place: SourceSpan) -> Expression:
     """Return `value LIKE pattern`, or ILIKE."""
     if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
         raise place.unsupported(
@@ -50,7 +50,7 @@ def like(function: Function, value: Expression, pattern: Expression, escape: str
     return call(form, [value, text], function.upper(), place)
 
 
-def _with_backslash(pattern: str, escape: str, where: Place) -> str:
+def _with_backslash(pattern: str, escape: str, where: SourceSpan) -> str:
     """Return the pattern with the backslash as its escape, used only where it is needed."""
     written, rest = "", iter(pattern)
     for char in rest:
@@ -138,16 +138,16 @@ def _escaped(letters: str) -> str:
 # ── functions ──
 
 
-def _choice(when: Expression, then: Expression, otherwise: Expression, place: Place) -> Expression:
+def _choice(when: Expression, then: Expression, otherwise: Expression, place: SourceSpan) -> Expression:
     return Case(((when, then),), otherwise, Type.TEXT, place.at)
 
 
-def _added(one: Expression, more: int, place: Place) -> Expression:
+def _added(one: Expression, more: int, place: SourceSpan) -> Expression:
     form = Form(Function.ADD, (Takes.INTEGER, Takes.INTEGER), Type.INTEGER, ())
     return call(form, [one, a_number(more, place)], "+", place)
 
 
-def _spelled(value: Expression, name: str, place: Place) -> str:
+def _spelled(value: Expression, name: str, place: SourceSpan) -> str:
     if isinstance(value, Literal) and isinstance(value.value, str):
         return value.value
     raise place.unsupported(
@@ -157,7 +157,7 @@ def _spelled(value: Expression, name: str, place: Place) -> str:
     )
 
 
-def _number(value: Expression, least: int, most: int, name: str, place: Place) -> int:
+def _number(value: Expression, least: int, most: int, name: str, place: SourceSpan) -> int:
     if isinstance(value, Literal) and isinstance(value.value, int) and least <= value.value <= most:
         return value.value
     raise place.unsupported(
@@ -165,19 +165,19 @@ def _number(value: Expression, least: int, most: int, name: str, place: Place) -
     )
 
 
-def _as_text(value: Expression, place: Place) -> Expression:
+def _as_text(value: Expression, place: SourceSpan) -> Expression:
     if value.type in {Type.TEXT, Type.NULL} or isinstance(value, Literal):
         return fit(value, Type.TEXT, place) if value.type is Type.NULL else value
     return cast(value, Type.TEXT, place)
 
 
-def _contains(name: str, arguments: list[Expression], place: Place) -> Expression:
+def _contains(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
     """Whether a text is somewhere inside another."""
     check_count(arguments, 2, 2, name, place)
     return compare(Function.LESS, a_number(0, place), called("strpos", arguments, place), place)
 
 
-def _ends_with(name: str, arguments: list[Expression], place: Place) -> Expression:
+def _ends_with(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
     """Whether a text ends with another: as many letters of its end as that one has are equal to it."""
     check_count(arguments, 2, 2, name, place)
     end = fit(arguments[1], Type.TEXT, place)
@@ -189,7 +189,7 @@ def _ends_with(name: str, arguments: list[Expression], place: Place) -> Expressi
     return compare(Function.EQUAL, called("right", [arguments[0], length], place), end, place)
 
 
-def _joined_with(name: str, arguments: list[Expression], place: Place) -> Expression:
+def _joined_with(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
     """PostgreSQL's concat_ws: what is not NULL, with a text between them."""
     check_count(arguments, 2, 20, name, place)
     between, values = (
@@ -206,7 +206,7 @@ def _joined_with(name: str, arguments: list[Expression], place: Place) -> Expres
     return called("concat", parts, place)
 
 
-def _part_of(name: str, arguments: list[Expression], place: Place) -> Expression:
+def _part_of(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
     """PostgreSQL's split_part: the n-th of the parts between separators, an empty text where there are fewer."""
     check_count(arguments, 3, 3, name, place)
     separator = _spelled(arguments[1], name, place)
@@ -223,7 +223,7 @@ def _part_of(name: str, arguments: list[Expression], place: Place) -> Expression
     return _choice(compare(Function.EQUAL, at, a_number(0, place), place), value, before, place)
 
 
-def _padded(name: str, arguments: list[Expression], place: Place) -> Expression:
+def _padded(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
     """PostgreSQL's lpad and rpad: a text of so many letters, filled up or cut."""
     check_count(arguments, 2, 3, name, place)
     width = _number(arguments[1], 0, _WIDEST, name, place)
@@ -238,7 +238,7 @@ def _padded(name: str, arguments: list[Expression], place: Place) -> Expression:
     return called("left", [filled, a_number(width, place)], place)  # no CASE: its labels would all be keys
 
 
-def _found(name: str, arguments: list[Expression], place: Place) -> Expression:
+def _found(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
     """DuckDB's regexp_matches, PostgreSQL's regexp_like."""
     check_count(arguments, 2, 3, name, place)
     flags = _spelled(arguments[2], name, place) if len(arguments) == 3 else ""
@@ -247,7 +247,7 @@ def _found(name: str, arguments: list[Expression], place: Place) -> Expression:
     return written_pattern(arguments[0], arguments[1], place, ignore_case=flags == "i")
 
 
-def _whole_match(name: str, arguments: list[Expression], place: Place) -> Expression:
+def _whole_match(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
     """DuckDB's regexp_full_match."""
     check_count(arguments, 2, 2, name, place)
     return written_pattern(arguments[0], a_text(f"^({_spelled(arguments[1], name, place)})$", place), place)
@@ -259,7 +259,7 @@ _PATTERN = (
     "alternatives such as (a|b) are answered.",
     "Write it with these, or with LIKE, STARTS_WITH, CONTAINS or SPLIT_PART.",
 )
-TEXTS_WRITTEN_OUT: dict[str, Callable[[str, list[Expression], Place], Expression]] = {
+TEXTS_WRITTEN_OUT: dict[str, Callable[[str, list[Expression], SourceSpan], Expression]] = {
     "contains": _contains,
     "ends_with": _ends_with,
     "suffix": _ends_with,

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from sfumato.query.arithmetic import arithmetic
 from sfumato.query.expression import Call, Case, Expression, Literal
 from sfumato.query.functions import Form, Function, Takes
-from sfumato.query.parsing.written_out import a_number, a_text, called, check_count, joined_texts
-from sfumato.query.position import Place
+from sfumato.query.parsing.desugar.builders import a_number, a_text, called, check_count, joined_texts
+from sfumato.query.position import SourceSpan
 from sfumato.query.resolve import call, cast, compare, fit, named
 from sfumato.query.types import TIMES, Interval, Type
 
@@ -18,15 +18,15 @@ _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Su
 _SECONDS = {"week": 604_800, "day": 86_400, "hour": 3_600, "minute": 60, "second": 1}
 _PER_YEAR = {"year": 1, "quarter": 4, "month": 12}
 
-Read = Callable[[Expression, Place], Expression]
+Read = Callable[[Expression, SourceSpan], Expression]
 
 
-def _computed(function: Function, one: Expression, other: Expression, place: Place) -> Expression:
+def _computed(function: Function, one: Expression, other: Expression, place: SourceSpan) -> Expression:
     form = Form(function, (Takes.INTEGER, Takes.INTEGER), Type.INTEGER, ())
     return call(form, [one, other], str(function), place)
 
 
-def _part(part: str, time: Expression, place: Place) -> Expression:
+def _part(part: str, time: Expression, place: SourceSpan) -> Expression:
     """Return a part of a date or timestamp as an integer."""
     if part == "second":
         seconds = called("date_part", [a_text("second", place), time], place)
@@ -35,11 +35,11 @@ def _part(part: str, time: Expression, place: Place) -> Expression:
     return called(names.get(part, part), [time], place)
 
 
-def _timestamp(time: Expression, place: Place) -> Expression:
+def _timestamp(time: Expression, place: SourceSpan) -> Expression:
     return time if time.type is Type.TIMESTAMP else fit(time, Type.TIMESTAMP, place)
 
 
-def _check_time(value: Expression, name: str, place: Place) -> Expression:
+def _check_time(value: Expression, name: str, place: SourceSpan) -> Expression:
     if isinstance(value, Literal) and (value.type is Type.TEXT or value.value is None):
         return fit(value, Type.TIMESTAMP, place)
     if value.type in TIMES:
@@ -51,7 +51,7 @@ def _check_time(value: Expression, name: str, place: Place) -> Expression:
     )
 
 
-def _word(value: Expression, name: str, place: Place) -> str:
+def _word(value: Expression, name: str, place: SourceSpan) -> str:
     if isinstance(value, Literal) and isinstance(value.value, str):
         return value.value
     raise place.unsupported(
@@ -64,7 +64,7 @@ def _word(value: Expression, name: str, place: Place) -> str:
 # ── differences ──
 
 
-def _difference(name: str, arguments: list[Expression], place: Place) -> Expression:
+def _difference(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
     """DuckDB's date_diff: how many years, months, … begin between two times; of weeks, a seventh of the days."""
     part, start, end = _span(name, arguments, place)
     if part in _PER_YEAR:
@@ -75,7 +75,7 @@ def _difference(name: str, arguments: list[Expression], place: Place) -> Express
     return _elapsed(begun[0], begun[1], _SECONDS[part], place)
 
 
-def _whole_difference(name: str, arguments: list[Expression], place: Place) -> Expression:
+def _whole_difference(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
     """DuckDB's date_sub: how many whole days, hours, … lie between two times."""
     part, start, end = _span(name, arguments, place)
     if part in _PER_YEAR:
@@ -87,7 +87,7 @@ def _whole_difference(name: str, arguments: list[Expression], place: Place) -> E
     return _elapsed(_timestamp(start, place), _timestamp(end, place), _SECONDS[part], place)
 
 
-def _span(name: str, arguments: list[Expression], place: Place) -> tuple[str, Expression, Expression]:
+def _span(name: str, arguments: list[Expression], place: SourceSpan) -> tuple[str, Expression, Expression]:
     check_count(arguments, 3, 3, name, place)
     word = _word(arguments[0], name, place).lower()
     part = word if word in (*_PER_YEAR, *_SECONDS) else word.removesuffix("s")
@@ -97,7 +97,7 @@ def _span(name: str, arguments: list[Expression], place: Place) -> tuple[str, Ex
     return part, start, end
 
 
-def _counted(part: str, time: Expression, place: Place) -> Expression:
+def _counted(part: str, time: Expression, place: SourceSpan) -> Expression:
     """Return how many of these have begun since the year 0."""
     year = _part("year", time, place)
     if part == "year":
@@ -106,7 +106,7 @@ def _counted(part: str, time: Expression, place: Place) -> Expression:
     return _computed(Function.ADD, whole, _part(part, time, place), place)
 
 
-def _elapsed(start: Expression, end: Expression, seconds: int, place: Place) -> Expression:
+def _elapsed(start: Expression, end: Expression, seconds: int, place: SourceSpan) -> Expression:
     span = Call(Function.ELAPSED, (end, start), Type.INTERVAL, place.at)
     passed = called("date_part", [a_text("epoch", place), span], place)
     whole = cast(called("trunc", [passed], place), Type.INTEGER, place)
@@ -116,13 +116,13 @@ def _elapsed(start: Expression, end: Expression, seconds: int, place: Place) -> 
 # ── texts ──
 
 
-def _padded(number: Expression, width: int, place: Place) -> Expression:
+def _padded(number: Expression, width: int, place: SourceSpan) -> Expression:
     digits = cast(number, Type.TEXT, place)
     joined = joined_texts([a_text("0" * (width - 1), place), digits], place)
     return called("right", [joined, a_number(width, place)], place)
 
 
-def _chosen(number: Expression, words: list[str], place: Place) -> Expression:
+def _chosen(number: Expression, words: list[str], place: SourceSpan) -> Expression:
     """Return the word of a number, the first being that of 1."""
     branches = tuple(
         (compare(Function.EQUAL, number, a_number(at, place), place), a_text(word, place))
@@ -131,12 +131,12 @@ def _chosen(number: Expression, words: list[str], place: Place) -> Expression:
     return Case(branches, Literal(None, Type.TEXT, place.at), Type.TEXT, place.at)
 
 
-def _half(time: Expression, words: tuple[str, str], place: Place) -> Expression:
+def _half(time: Expression, words: tuple[str, str], place: SourceSpan) -> Expression:
     half = called("div", [_part("hour", time, place), a_number(12, place)], place)
     return _chosen(_computed(Function.ADD, half, a_number(1, place), place), list(words), place)
 
 
-def _twelve(time: Expression, place: Place) -> Expression:
+def _twelve(time: Expression, place: SourceSpan) -> Expression:
     """Return the hour from 1 to 12."""
     before = _computed(Function.ADD, _part("hour", time, place), a_number(11, place), place)
     return _computed(
@@ -144,7 +144,7 @@ def _twelve(time: Expression, place: Place) -> Expression:
     )
 
 
-def _sunday_first(time: Expression, place: Place) -> Expression:
+def _sunday_first(time: Expression, place: SourceSpan) -> Expression:
     return _computed(Function.ADD, _part("dow", time, place), a_number(1, place), place)
 
 
@@ -152,7 +152,7 @@ def _number(part: str) -> Read:
     return lambda time, place: _part(part, time, place)
 
 
-def _short_year(time: Expression, place: Place) -> Expression:
+def _short_year(time: Expression, place: SourceSpan) -> Expression:
     return _computed(Function.MODULO, _part("year", time, place), a_number(100, place), place)
 
 
@@ -195,14 +195,14 @@ _STRFTIME = {
 _DASHED = frozenset("mdHIMSj")
 
 
-def _to_char(name: str, arguments: list[Expression], place: Place) -> Expression:
+def _to_char(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
     """PostgreSQL's to_char of a date or timestamp."""
     check_count(arguments, 2, 2, name, place)
     time, pattern = _check_time(arguments[0], name, place), _word(arguments[1], name, place)
     return _written(list(_patterns(pattern, name, place)), time, place)
 
 
-def _patterns(pattern: str, name: str, place: Place) -> Iterator[tuple[str, str]]:
+def _patterns(pattern: str, name: str, place: SourceSpan) -> Iterator[tuple[str, str]]:
     """Give the pieces of a pattern: (what it is, or nothing for plain text; the text)."""
     known = sorted({*_NUMBERS, *_WORDS}, key=len, reverse=True)
     at = 0
@@ -231,7 +231,7 @@ def _patterns(pattern: str, name: str, place: Place) -> Iterator[tuple[str, str]
             at += 1
 
 
-def _strftime(name: str, arguments: list[Expression], place: Place) -> Expression:
+def _strftime(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
     """DuckDB's strftime: the date and the format in either order."""
     check_count(arguments, 2, 2, name, place)
     first = arguments[0]
@@ -260,7 +260,7 @@ def _strftime(name: str, arguments: list[Expression], place: Place) -> Expressio
     return _written(written, _check_time(time, name, place), place)
 
 
-def _written(pieces: list[tuple[str, str]], time: Expression, place: Place) -> Expression:
+def _written(pieces: list[tuple[str, str]], time: Expression, place: SourceSpan) -> Expression:
     """Return a date as text, piece by piece."""
     clock = {"FM" * fm + one for one, (_, _, of_clock) in _NUMBERS.items() if of_clock for fm in (0, 1)}
     clock |= {"AM", "PM", "am", "pm"}
@@ -272,7 +272,7 @@ def _written(pieces: list[tuple[str, str]], time: Expression, place: Place) -> E
     return joined_texts(parts, place)
 
 
-def _piece(piece: str, time: Expression, place: Place) -> Expression:
+def _piece(piece: str, time: Expression, place: SourceSpan) -> Expression:
     plain, bare = piece.removeprefix("FM"), piece.startswith("FM")
     if plain == "DOW":
         return cast(_part("dow", time, place), Type.TEXT, place)
@@ -290,15 +290,15 @@ def _piece(piece: str, time: Expression, place: Place) -> Expression:
     return _chosen(_part("month" if months else "isodow", time, place), words, place)
 
 
-def _name_of(part: str) -> Callable[[str, list[Expression], Place], Expression]:
-    def read(name: str, arguments: list[Expression], place: Place) -> Expression:
+def _name_of(part: str) -> Callable[[str, list[Expression], SourceSpan], Expression]:
+    def read(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
         check_count(arguments, 1, 1, name, place)
         return _written([(part, "")], _check_time(arguments[0], name, place), place)
 
     return read
 
 
-def _made(name: str, arguments: list[Expression], place: Place) -> Expression:
+def _made(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
     """make_date(year, month, day): the date that is written so, or NULL where there is none."""
     check_count(arguments, 3, 3, name, place)
     numbers = [fit(value, Type.INTEGER, place) for value in arguments]
@@ -310,20 +310,20 @@ def _made(name: str, arguments: list[Expression], place: Place) -> Expression:
     return Case(((given, cast(written, Type.DATE, place)),), Literal(None, Type.DATE, place.at), Type.DATE, place.at)
 
 
-def _within(number: Expression, most: int, place: Place) -> Expression:
+def _within(number: Expression, most: int, place: SourceSpan) -> Expression:
     """Whether a number has the digits that stand for it."""
     one = compare(Function.AT_MOST, a_number(1, place), number, place)
     other = compare(Function.AT_MOST, number, a_number(most, place), place)
     return call(Form(Function.AND, (Takes.BOOLEAN,), Type.BOOLEAN, (), repeats=True), [one, other], "and", place)
 
 
-def _day(name: str, arguments: list[Expression], place: Place) -> Expression:
+def _day(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
     """date(x) is CAST(x AS date)."""
     check_count(arguments, 1, 1, name, place)
     return cast(_check_time(arguments[0], name, place), Type.DATE, place)
 
 
-def _last_day(name: str, arguments: list[Expression], place: Place) -> Expression:
+def _last_day(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
     """Return the last day of a month: the one before the next month begins."""
     check_count(arguments, 1, 1, name, place)
     begun = called("date_trunc", [a_text("month", place), _check_time(arguments[0], name, place)], place)
@@ -332,21 +332,21 @@ def _last_day(name: str, arguments: list[Expression], place: Place) -> Expressio
     return cast(begun, Type.DATE, place)
 
 
-def _later(name: str, arguments: list[Expression], place: Place) -> Expression:
+def _later(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
     """date_add(x, INTERVAL …) is x + INTERVAL …."""
     check_count(arguments, 2, 2, name, place)
     return arithmetic(Function.ADD, _check_time(arguments[0], name, place), arguments[1], place)
 
 
-def _part_named(part: str) -> Callable[[str, list[Expression], Place], Expression]:
-    def read(name: str, arguments: list[Expression], place: Place) -> Expression:
+def _part_named(part: str) -> Callable[[str, list[Expression], SourceSpan], Expression]:
+    def read(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
         check_count(arguments, 1, 1, name, place)
         return _part(part, _check_time(arguments[0], name, place), place)
 
     return read
 
 
-WRITTEN_OUT: dict[str, Callable[[str, list[Expression], Place], Expression]] = {
+WRITTEN_OUT: dict[str, Callable[[str, list[Expression], SourceSpan], Expression]] = {
     "to_char": _to_char,
     "strftime": _strftime,
     "date_diff": _difference,

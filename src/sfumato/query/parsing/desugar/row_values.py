@@ -4,10 +4,10 @@ from functools import reduce
 
 from sqlglot import exp
 
-from sfumato.query.position import Place
+from sfumato.query.position import SourceSpan
 
 
-def by_columns(node: exp.Expr, place: Place) -> exp.Expr:
+def by_columns(node: exp.Expr, place: SourceSpan) -> exp.Expr:
     """Return the comparisons of single columns that a list of rows stands for."""
     left, rows = node.this.unnest().expressions, [row.unnest() for row in node.expressions]
     if any(not isinstance(row, exp.Tuple) or len(row.expressions) != len(left) for row in rows):

@@ -17,9 +17,9 @@ from sfumato.query.literal import timestamp
 from sfumato.query.parsing.aggregate import is_aggregate
 from sfumato.query.parsing.block import Block
 from sfumato.query.parsing.quantile import within_group
-from sfumato.query.parsing.reading import Reading, name_of
-from sfumato.query.people import is_one, people_of
-from sfumato.query.position import Place
+from sfumato.query.parsing.reading import ParseContext, name_of
+from sfumato.query.position import SourceSpan
+from sfumato.query.private_rows import is_unit_column, unit_columns
 from sfumato.query.types import NUMBERS, TIMES, Type
 
 TOP = frozenset({"approx_top_k", "top_k"})
@@ -38,11 +38,11 @@ _MOMENTS = (exp.DataType.Type.DATE, exp.DataType.Type.TIMESTAMP)
 _SINGLE_VALUES = 50
 """Up to so many whole numbers are counted each by itself."""
 
-Peek = Callable[[exp.Select], tuple[Block, Reading]]
+Peek = Callable[[exp.Select], tuple[Block, ParseContext]]
 """Reads a SELECT by itself, and returns what it is and what was learnt on the way."""
 
 
-def as_rows(node: exp.Select, reading: Reading, peek: Peek) -> exp.Expr | None:
+def as_rows(node: exp.Select, reading: ParseContext, peek: Peek) -> exp.Expr | None:
     """Return the question that a list stands for; None where a SELECT asks for none."""
     if any(_name(_call(part)[0]) in LARGEST for part in node.expressions):
         return _largest(node, reading, peek)
@@ -71,12 +71,12 @@ def as_rows(node: exp.Select, reading: Reading, peek: Peek) -> exp.Expr | None:
 
 
 def _looked(
-    node: exp.Select, value: exp.Expr, condition: exp.Expr | None, reading: Reading, peek: Peek
-) -> tuple[Expression, Reading]:
+    node: exp.Select, value: exp.Expr, condition: exp.Expr | None, reading: ParseContext, peek: Peek
+) -> tuple[Expression, ParseContext]:
     """Return what a column is, of which values are listed; that of the people themselves is refused."""
     block, known = peek(_plain(node, [value], condition))
     expression = block.outputs[0].expression
-    if is_one(expression, people_of(block.relation, reading.catalog)):
+    if is_unit_column(expression, unit_columns(block.relation, reading.catalog)):
         raise reading.place(value).unsupported(
             "this column names people.",
             "An answer about a single person cannot be private.",
@@ -105,7 +105,7 @@ def _top(
     return found
 
 
-def _modes(node: exp.Select, reading: Reading, peek: Peek) -> exp.Select | None:
+def _modes(node: exp.Select, reading: ParseContext, peek: Peek) -> exp.Select | None:
     """GROUP BY keys, x, of which the first of each key by people is kept: the mode of texts in each group."""
     group, calls = node.args["group"], [(part, *_call(part)) for part in node.expressions]
     modes = [(part, call, condition) for part, call, condition in calls if _name(call) == "mode"]
@@ -140,7 +140,7 @@ def _modes(node: exp.Select, reading: Reading, peek: Peek) -> exp.Select | None:
     return found
 
 
-def _people(node: exp.Select, reading: Reading, peek: Peek) -> exp.Expr:
+def _people(node: exp.Select, reading: ParseContext, peek: Peek) -> exp.Expr:
     """Return what COUNT takes to count people: the unit of the first table that has one, else every row."""
     origin = node.args.get("from_")
     joined = [join.this for join in node.args.get("joins") or []]
@@ -154,9 +154,9 @@ def _people(node: exp.Select, reading: Reading, peek: Peek) -> exp.Expr:
             block, _ = peek(alone)
         except Refusal:  # more columns than an answer may have: their rows are counted
             continue
-        people = people_of(block.relation, reading.catalog)
+        people = unit_columns(block.relation, reading.catalog)
         for output in block.outputs:
-            if name and is_one(output.expression, people):
+            if name and is_unit_column(output.expression, people):
                 column = exp.Column(
                     this=exp.to_identifier(output.name, quoted=True), table=exp.to_identifier(name, quoted=False)
                 )
@@ -165,7 +165,7 @@ def _people(node: exp.Select, reading: Reading, peek: Peek) -> exp.Expr:
 
 
 def _histogram(
-    node: exp.Select, call: exp.Expr, condition: exp.Expr | None, reading: Reading, peek: Peek
+    node: exp.Select, call: exp.Expr, condition: exp.Expr | None, reading: ParseContext, peek: Peek
 ) -> exp.Select:
     """SELECT x, COUNT(*) GROUP BY x; of many numbers or days between bounds, ranges of them."""
     place = reading.place(call)
@@ -222,7 +222,7 @@ def _of_equal_width(
 
 
 def _between(
-    node: exp.Select, value: exp.Expr, edges: list[exp.Expr], condition: exp.Expr | None, place: Place
+    node: exp.Select, value: exp.Expr, edges: list[exp.Expr], condition: exp.Expr | None, place: SourceSpan
 ) -> exp.Select:
     """Ranges between numbers or dates that the text spells out: each without its upper end, but the last."""
     numbers = [_spelled(edge) for edge in edges]
@@ -303,7 +303,7 @@ def _days(declared: DeclaredBounds) -> tuple[date, date] | None:
     return (low, high) if isinstance(low, date) and isinstance(high, date) and low < high else None
 
 
-def _spelled_ends(ends: list[exp.Expr], place: Place) -> tuple[Fraction, Fraction]:
+def _spelled_ends(ends: list[exp.Expr], place: SourceSpan) -> tuple[Fraction, Fraction]:
     found = [_spelled(end) for end in ends]
     low, high = found
     if low is None or high is None or low >= high:
@@ -342,14 +342,14 @@ def _bucket(node: exp.Select, value: exp.Expr, low: Fraction, high: Fraction, bi
     return _like(node, exp.Anonymous(this="greatest", expressions=[_like(node, below), exp.Literal.number(1)]))
 
 
-def _largest(node: exp.Select, reading: Reading, peek: Peek) -> exp.Select:
+def _largest(node: exp.Select, reading: ParseContext, peek: Peek) -> exp.Select:
     """SELECT x ORDER BY y DESC LIMIT 1 over results; with keys, the first row of each by QUALIFY."""
     calls = [(part, *_call(part)) for part in node.expressions]
     whole = next(call for _, call, _ in calls if _name(call) in LARGEST)
     name, place = _name(whole), reading.place(whole)
     by, largest = _arguments(whole, 2, place, "ARG_MAX(x, y)")[1], LARGEST[name]
     block, _ = peek(_plain(node, [exp.Star()], None))
-    if people_of(block.relation, reading.catalog) is not None:
+    if unit_columns(block.relation, reading.catalog) is not None:
         raise place.unsupported(
             f"{name} of people's rows is not answered.",
             "It shows the value of a single row. Which group has the largest aggregate can be answered.",
@@ -388,7 +388,7 @@ def _largest(node: exp.Select, reading: Reading, peek: Peek) -> exp.Select:
     return found
 
 
-def _not_alone(name: str, place: Place) -> Exception:
+def _not_alone(name: str, place: SourceSpan) -> Exception:
     return place.unsupported(
         f"{name} is not answered beside this.",
         "The row with the largest value is shown; other aggregates are of all rows.",
@@ -440,7 +440,7 @@ def _alias(part: exp.Expr, default: str) -> str:
     return str(name_of(part.args["alias"])) if isinstance(part, exp.Alias) else default
 
 
-def _arguments(call: exp.Expr, count: int, place: Place, example: str) -> list[exp.Expr]:
+def _arguments(call: exp.Expr, count: int, place: SourceSpan, example: str) -> list[exp.Expr]:
     if len(call.expressions) == count:
         return list(call.expressions)
     raise place.bad(
@@ -448,7 +448,7 @@ def _arguments(call: exp.Expr, count: int, place: Place, example: str) -> list[e
     )
 
 
-def _whole(node: exp.Expr, most: int, place: Place, example: str) -> int:
+def _whole(node: exp.Expr, most: int, place: SourceSpan, example: str) -> int:
     digits = node.name if isinstance(node, exp.Literal) and not node.args.get("is_string") else ""
     if digits.isascii() and digits.isdigit() and 1 <= int(digits[:9]) <= most:
         return int(digits)

@@ -10,12 +10,12 @@ from sfumato.query.functions import Function
 from sfumato.query.literal import Unbound, sample
 from sfumato.query.parse import parse
 from sfumato.query.parsing.tree import parameters_of
-from sfumato.query.relation import GroupBy, Mark, Project, Query, Relation, Scan, Stack, Window, inputs
+from sfumato.query.relation import GroupBy, MarkJoin, Project, Query, Relation, Scan, UnionAll, Window, inputs
 from sfumato.query.types import Type
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
+class QueryDescription:
     """The columns of an answer, those of them that carry noise, and the types of the parameters by name."""
 
     columns: tuple[tuple[str, Type], ...]
@@ -30,7 +30,7 @@ class _SketchTable:
     columns: Mapping[str, str]
     public: bool
     unit: str | None
-    leads: Mapping[str, str]
+    keys_to_unit: Mapping[str, str]
 
     def declared(self, _column: str) -> Admitted | None:
         return None
@@ -44,11 +44,14 @@ class _Sketch:
 def _sketch(catalog: Catalog) -> Catalog:
     """Return the catalog without the values that its columns can hold: those of the samples mean nothing."""
     return _Sketch(
-        {name: _SketchTable(one.columns, one.public, one.unit, one.leads) for name, one in catalog.tables.items()}
+        {
+            name: _SketchTable(one.columns, one.public, one.unit, one.keys_to_unit)
+            for name, one in catalog.tables.items()
+        }
     )
 
 
-def outline(sql: str, catalog: Catalog, types: Mapping[str, Type]) -> Outline:
+def describe_query(sql: str, catalog: Catalog, types: Mapping[str, Type]) -> QueryDescription:
     """Return the outline of a question; `types` holds those of its parameters that are known.
 
     A parameter without a type gets that of its neighbours, as text in quotes does; where nothing tells, it is text.
@@ -63,7 +66,7 @@ def outline(sql: str, catalog: Catalog, types: Mapping[str, Type]) -> Outline:
     if settled:  # once more: one parameter has one type
         query = parse(sql, catalog, {**unbound, **known, **settled})
     columns = zip(query.names, query.relation.items, strict=True)
-    return Outline(
+    return QueryDescription(
         tuple((name, item.expression.type) for name, item in columns),
         noisy_columns(query, catalog),
         {name: types.get(name) or learned.get(name, Type.TEXT) for name in names},
@@ -86,11 +89,11 @@ def noisy_columns(query: Query, catalog: Catalog) -> tuple[bool, ...]:
                 meanings |= {(label, item.name): item.expression for item in items}
             case Window(_, label, values) if _is_private(relation, catalog):
                 measured |= {(label, value.name) for value in values}
-            case Stack(left, right, label):
+            case UnionAll(left, right, label):
                 for column, pair in zip(relation.columns, zip(left.items, right.items, strict=True), strict=True):
                     parts = tuple(item.expression for item in pair)
                     meanings[label, column.name] = Call(Function.COALESCE, parts, column.type)
-            case Mark(_, right, label) if _is_private(right, catalog):
+            case MarkJoin(_, right, label) if _is_private(right, catalog):
                 measured.add((label, relation.found.name))
 
     def depends(expression: Expression) -> bool:

@@ -16,23 +16,23 @@ that leads to the person by the policy's `via`."""
 _OWN = ""
 
 
-def people_of(relation: Relation, catalog: Catalog) -> Names | None:
+def unit_columns(relation: Relation, catalog: Catalog) -> Names | None:
     """Return the columns that tell whose rows come out of a relation; None where they are nobody's."""
     return _people(relation, catalog)
 
 
-def is_one(expression: Expression, names: Names | None) -> bool:
+def is_unit_column(expression: Expression, names: Names | None) -> bool:
     """Whether an expression is the column that names the person of a row."""
     return names is not None and _told_by(expression, names) == _OWN
 
 
-def is_same(one: Expression, other: Expression, names: Names | None, others: Names | None) -> bool:
+def is_same_unit(one: Expression, other: Expression, names: Names | None, others: Names | None) -> bool:
     """Whether two rows are of one person where these are equal: both name the person, or lead there by one key."""
     known = None if names is None else _told_by(one, names)
     return known is not None and others is not None and _told_by(other, others) == known
 
 
-def holds_people(relation: Relation, catalog: Catalog) -> bool:
+def has_private_rows(relation: Relation, catalog: Catalog) -> bool:
     """Whether rows of people, or one row for each person, come out of a relation."""
     return _people(relation, catalog) is not None
 
@@ -47,7 +47,7 @@ def _people(relation: Relation, catalog: Catalog) -> Names | None:
             if known.public:
                 return None
             own = {} if known.unit is None else {(label, known.unit): _OWN}
-            return {(label, name): key for name, key in known.leads.items()} | own
+            return {(label, name): key for name, key in known.keys_to_unit.items()} | own
         case GroupBy(source, label, keys):
             below = _people(source, catalog)
             named = _kept(below or {}, label, keys)

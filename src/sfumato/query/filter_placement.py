@@ -13,12 +13,12 @@ from sfumato.query.relation import (
     Join,
     JoinKind,
     Limit,
-    Mark,
+    MarkJoin,
     Project,
     Relation,
     Scan,
     Sort,
-    Stack,
+    UnionAll,
     Values,
     Window,
 )
@@ -46,7 +46,7 @@ def _place(relation: Relation, condition: Expression, used: frozenset[str]) -> R
 
     The relation offers every label that is used: a subquery may look at the rows around it, and that comes above.
     """
-    if isinstance(relation, Mark):
+    if isinstance(relation, MarkJoin):
         left = _place(relation.left, condition, used) if relation.label not in used else None
         return None if left is None else replace(relation, left=left)
     if not isinstance(relation, Join):
@@ -67,7 +67,7 @@ def _place(relation: Relation, condition: Expression, used: frozenset[str]) -> R
 
 
 def _has_join(relation: Relation) -> bool:
-    while isinstance(relation, Mark):
+    while isinstance(relation, MarkJoin):
         relation = relation.left
     return isinstance(relation, Join)
 
@@ -83,9 +83,9 @@ def labels(relation: Relation) -> frozenset[str]:
                 waiting += (left, right)
             case Filter(source) | Sort(source) | Limit(source):
                 waiting.append(source)
-            case Window(source, label) | Mark(source, _, label):
+            case Window(source, label) | MarkJoin(source, _, label):
                 found.add(label)
                 waiting.append(source)
-            case Scan() | Values() | GroupBy() | Project() | Stack():
+            case Scan() | Values() | GroupBy() | Project() | UnionAll():
                 found.add(node.label)
     return frozenset(found)

@@ -1,0 +1,1 @@
+"""Desugaring: SQL forms that are rewritten into simpler ones before analysis."""
