@@ -32,7 +32,7 @@ from sfumato.database import Database
 from sfumato.engines.engine import Engine
 from sfumato.errors import BadParameter, QueryTooLarge, UnsupportedSql
 from sfumato.language.facts import Kind
-from sfumato.language.flow import Flow, Given, Show
+from sfumato.language.rel_nodes import InputNode, ProjectNode, RelNode
 from sfumato.language.scalar import Scalar
 from sfumato.ledger.request import Request
 from sfumato.mechanisms.answers import Answers
@@ -67,12 +67,12 @@ class Totals:
     """One statement: in every cell of the keys the number of rows (None) or the sum of an INTEGER scalar.
 
     Every key has its `cells`: absent cells hold 0, other values of a key are dropped. `rows` are those of the question,
-    or a flow of one row for each of some of them, such as a `Show` that computes columns which several sums use.
+    or a flow of one row for each of some of them, such as a `ProjectNode` that computes columns which several sums use.
     """
 
     keys: tuple[Key, ...]
     sums: tuple[Scalar | None, ...]
-    rows: Flow | None = None
+    rows: RelNode | None = None
     unit: Scalar | None = None
     """The owner of a row of that flow; None with the rows of the question."""
 
@@ -128,7 +128,7 @@ class Measurable:
             measured = (_measured("m0", None, rows),)
         contribution = Contribution(rows.most, rows.most, bound_rows=False, bound_groups=False)
         group = Group(_LABEL, source, unit, rows.identity, keys, (), contribution)
-        outcome = Show(Given(_LABEL, (), None), "outcome", ())
+        outcome = ProjectNode(InputNode(_LABEL, (), None), "outcome", ())
         private = PrivateQuery((group,), outcome, (), rows.neighbours, rows.notes)
         self.engine.check(private)
         plan = Plan(private, (GroupPlan(group, None, measured, ()),), _NOTHING, None)

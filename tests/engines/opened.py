@@ -13,7 +13,7 @@ from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.catalog import Table
 from sfumato.analysis.private_query import Contribution, Group, Key, PrivateQuery
 from sfumato.engines.engine import Engine
-from sfumato.language.flow import Flow, Read, Show
+from sfumato.language.rel_nodes import ProjectNode, RelNode, ScanNode
 from sfumato.language.scalar import Scalar, column
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.plan import GroupPlan, Measured, Plan
@@ -30,12 +30,12 @@ def opened(root: Path, declared: Mapping[str, object], data: Mapping[str, pa.Tab
     return engine_under_law().opened(root, policy, data)
 
 
-def read(table: Table, label: str | None = None) -> Read:
+def read(table: Table, label: str | None = None) -> ScanNode:
     """Return all columns of a table, with its owner."""
     columns = {field.name: (field.name, field.stored, field.facts) for field in table.fields}
     if table.owner is not None:
         columns[table.owner.name] = (table.owner.name, table.owner.stored, table.owner.facts)
-    return Read(table.name, label or table.name, tuple(columns.values()))
+    return ScanNode(table.name, label or table.name, tuple(columns.values()))
 
 
 def of(table: Table, name: str, label: str | None = None) -> Scalar:
@@ -62,7 +62,7 @@ def planned(
     table: Table,
     keys: tuple[Key, ...],
     measures: tuple[Measured, ...],
-    rows: Flow | None = None,
+    rows: RelNode | None = None,
     most_rows: int | None = None,
     most_groups: int | None = None,
 ) -> Plan:
@@ -71,7 +71,7 @@ def planned(
     )
     flow = rows or read(table)
     group = Group("g", flow, owner(table), table.identity, keys, (), contribution)
-    private = PrivateQuery((group,), Show(flow, "out", ()), (), Neighbours.ADD_REMOVE)
+    private = PrivateQuery((group,), ProjectNode(flow, "out", ()), (), Neighbours.ADD_REMOVE)
     return Plan(private, (GroupPlan(group, None, measures, ()),), PrivacyLoss(Fraction(1), Fraction(0)), None)
 
 

@@ -55,6 +55,6 @@ def assert_within_facts(scalar: Scalar, found: Sequence[object]) -> None:
             assert facts.low <= value <= facts.high
         elif facts.kind is Kind.TEXT:
             assert isinstance(value, str)
-            assert facts.longest is None or len(value) <= facts.longest
+            assert facts.max_chars is None or len(value) <= facts.max_chars
         else:
             assert facts.kind is not Kind.BOOLEAN or isinstance(value, bool)

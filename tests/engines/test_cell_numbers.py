@@ -16,7 +16,7 @@ from sfumato.analysis.analyse import analyse
 from sfumato.engines.aggregates import GroupAggregates
 from sfumato.engines.engine import Engine
 from sfumato.engines.sql.job import Statements
-from sfumato.language.flow import Flow, Keep, Kept, Pair, Read, Show
+from sfumato.language.rel_nodes import FilterNode, JoinNode, MaterializedNode, ProjectNode, RelNode, ScanNode
 from sfumato.planning.plan import Plan
 from sfumato.planning.planner import make_plan, read_wish
 from sfumato.policy.reading import read_policy
@@ -102,16 +102,16 @@ def _plan(engine: Engine, sql: str) -> Plan:
     )
 
 
-def _unnumbered(flow: Flow) -> Flow:
+def _unnumbered(flow: RelNode) -> RelNode:
     """Return the flow as if the copy had no numbers."""
     match flow:
-        case Read():
+        case ScanNode():
             return replace(flow, numbered=())
-        case Pair(_, left, right):
+        case JoinNode(_, left, right):
             return replace(flow, left=_unnumbered(left), right=_unnumbered(right))
-        case Keep() | Show():
+        case FilterNode() | ProjectNode():
             return replace(flow, source=_unnumbered(flow.source))
-        case Kept():
+        case MaterializedNode():
             return flow
     raise AssertionError(type(flow))
 

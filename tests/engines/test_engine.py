@@ -17,8 +17,8 @@ from sfumato.analysis.private_query import Key
 from sfumato.engines.engine import Engine
 from sfumato.engines.spark.dialect import SPARK
 from sfumato.errors import EngineFailed, QueryTooLarge
-from sfumato.language.flow import Fold, Folded, Item, Keep
 from sfumato.language.numbers import clipped
+from sfumato.language.rel_nodes import AggregateItem, AggregateNode, FilterNode, Item
 from sfumato.language.scalar import Operator, Scalar, column, literal
 from sfumato.planning.plan import Plan
 from sfumato.query.aggregate import Aggregate
@@ -145,7 +145,7 @@ def test_no_keys_are_one_cell_also_where_no_row_is_left(tmp_path: Path) -> None:
     (whole,) = _exact([(person, None, *rest) for person, _, *rest in visits]).values()  # type: ignore[misc]
     assert values == whole
     never = Scalar(Operator.IS_NULL, (of(table, "site"),), of(table, "flag").facts)
-    assert answers(engine, planned(table, (), _measures(engine), Keep(read(table), never))) == {(): (0,) * 5}
+    assert answers(engine, planned(table, (), _measures(engine), FilterNode(read(table), never))) == {(): (0,) * 5}
 
 
 @pytest.mark.parametrize(("rows", "groups"), [(None, 1), (None, 2), (3, None), (3, 2)])
@@ -162,7 +162,7 @@ def test_a_person_is_bounded_and_the_others_do_not_notice_who_else_is_there(
         everybody = read(table)
         gone = literal(without, who.facts)
         kept = Scalar(Operator.DIFFERENT, (who, gone), of(table, "flag").facts)
-        flow = everybody if without is None else Keep(everybody, kept)
+        flow = everybody if without is None else FilterNode(everybody, kept)
         keys = (Key("who", who, None), _dept(engine))  # who is also a value, so that each one's cells are seen
         return answers(engine, planned(table, keys, measures, flow, rows, groups))
 
@@ -208,8 +208,8 @@ def test_a_person_s_own_aggregates_can_be_aggregated(tmp_path: Path) -> None:
     engine = _open(tmp_path, visits := _visits(6))
     table = engine.catalog.tables["visits"]
     site = of(table, "site")
-    total = Folded("t", Aggregate(SUM, (site,)), replace(site.facts, low=0, high=10))
-    fold = Fold(read(table), "own", (Item("u", owner(table)),), (total,))
+    total = AggregateItem("t", Aggregate(SUM, (site,)), replace(site.facts, low=0, high=10))
+    fold = AggregateNode(read(table), "own", (Item("u", owner(table)),), (total,))
     plan = planned(table, (), (measured("t", SUM, column("own", "t", total.facts)),), fold)
     group = replace(plan.groups[0].group, unit=column("own", "u", owner(table).facts))
     plan = replace(plan, groups=(replace(plan.groups[0], group=group),))

@@ -15,27 +15,27 @@ from tests.engines.windows_reference import windowed_rows
 from sfumato.engines.sql.flow import flow_sql
 from sfumato.engines.sql.names import PLACE
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import (
+from sfumato.language.rel_nodes import (
     FOUND,
     FOUND_FACTS,
-    Around,
-    Flow,
-    Fold,
-    Folded,
-    Given,
+    AggregateItem,
+    AggregateNode,
+    FilterNode,
+    InputNode,
     Item,
-    Keep,
-    Kept,
-    Marked,
-    Order,
-    Overlaid,
-    Pair,
-    Positioned,
-    Read,
-    Show,
-    Stacked,
-    Take,
-    Windowed,
+    JoinNode,
+    LimitNode,
+    MarkJoinNode,
+    MaterializedNode,
+    ProjectNode,
+    RelNode,
+    ScanNode,
+    SortNode,
+    UnionAllNode,
+    WindowAggregate,
+    WindowNode,
+    WindowSpec,
+    WindowValue,
     outputs,
 )
 from sfumato.language.scalar import Operator, Scalar, column, literal
@@ -55,9 +55,9 @@ TEXT = Facts(Type.TEXT, Kind.TEXT)
 TRUTH = Facts(Type.BOOLEAN, Kind.BOOLEAN)
 REAL = Facts(Type.DECIMAL, Kind.REAL)
 A, B, X = 'a"#2', "b c", "x; --'"
-LEFT = Read("left table", A, ((X, "c1", INTEGER), ("t", "c2", TEXT), ("f", "c3", TRUTH)))
-RIGHT = Given(B, ((X, INTEGER), ("w", INTEGER)), ((1, 5), (2, None), (1, 6), (None, 7), (3, 3)))
-EMPTY = Given("none", ((X, INTEGER),), ())
+LEFT = ScanNode("left table", A, ((X, "c1", INTEGER), ("t", "c2", TEXT), ("f", "c3", TRUTH)))
+RIGHT = InputNode(B, ((X, INTEGER), ("w", INTEGER)), ((1, 5), (2, None), (1, 6), (None, 7), (3, 3)))
+EMPTY = InputNode("none", ((X, INTEGER),), ())
 
 Row = dict[tuple[str, str], Any]
 
@@ -88,23 +88,23 @@ def _value(scalar: Scalar, row: Row) -> Any:
     return {Operator.EQUAL: lambda a, b: a == b, Operator.LESS: lambda a, b: a < b}[scalar.operator](*parts)
 
 
-def _rows(flow: Flow, table: list[tuple[Any, ...]]) -> list[Row]:
+def _rows(flow: RelNode, table: list[tuple[Any, ...]]) -> list[Row]:
     match flow:
-        case Read(_, label, columns):
+        case ScanNode(_, label, columns):
             return [{(label, name): value for (name, _, _), value in zip(columns, row, strict=True)} for row in table]
-        case Given(label, columns, rows):
+        case InputNode(label, columns, rows):
             return [{(label, name): v for (name, _), v in zip(columns, row, strict=True)} for row in rows or ()]
-        case Kept():
+        case MaterializedNode():
             raise AssertionError("public rows are kept by an engine: see test_enforcement.py")
-        case Keep(source, condition):
+        case FilterNode(source, condition):
             return [row for row in _rows(source, table) if _value(condition, row) is True]
-        case Pair():
+        case JoinNode():
             return _pairs(flow, table)
-        case Fold():
+        case AggregateNode():
             return _groups(flow, table)
-        case Show(source, label, items):
+        case ProjectNode(source, label, items):
             return [{(label, item.name): _value(item.scalar, row) for item in items} for row in _rows(source, table)]
-        case Order(source, keys):
+        case SortNode(source, keys):
             found = _rows(source, table)
             for scalar, descending, first in reversed(keys):
                 present = [row for row in found if _value(scalar, row) is not None]
@@ -112,13 +112,13 @@ def _rows(flow: Flow, table: list[tuple[Any, ...]]) -> list[Row]:
                 absent = [row for row in found if _value(scalar, row) is None]
                 found = absent + present if first else present + absent
             return found
-        case Take(source, count, offset):
+        case LimitNode(source, count, offset):
             return _rows(source, table)[offset:][:count]
-        case Windowed(source):
+        case WindowNode(source):
             return windowed_rows(flow, _rows(source, table), _value, _aggregate)
-        case Stacked(left, right):
+        case UnionAllNode(left, right):
             return _rows(left, table) + _rows(right, table)
-        case Marked(left, right, label, condition):
+        case MarkJoinNode(left, right, label, condition):
             others = _rows(right, table)
             return [
                 row | {(label, FOUND): any(condition is None or _value(condition, row | one) is True for one in others)}
@@ -126,7 +126,7 @@ def _rows(flow: Flow, table: list[tuple[Any, ...]]) -> list[Row]:
             ]
 
 
-def _pairs(pair: Pair, table: list[tuple[Any, ...]]) -> list[Row]:
+def _pairs(pair: JoinNode, table: list[tuple[Any, ...]]) -> list[Row]:
     found, right = [], _rows(pair.right, table)
     for row in _rows(pair.left, table):
         met = [row | other for other in right if pair.condition is None or _value(pair.condition, row | other) is True]
@@ -141,7 +141,7 @@ def _pairs(pair: Pair, table: list[tuple[Any, ...]]) -> list[Row]:
     return found
 
 
-def _groups(fold: Fold, table: list[tuple[Any, ...]]) -> list[Row]:
+def _groups(fold: AggregateNode, table: list[tuple[Any, ...]]) -> list[Row]:
     groups: dict[tuple[Any, ...], list[Row]] = {} if fold.keys else {(): []}
     for row in _rows(fold.source, table):
         groups.setdefault(tuple(_value(key.scalar, row) for key in fold.keys), []).append(row)
@@ -152,7 +152,7 @@ def _groups(fold: Fold, table: list[tuple[Any, ...]]) -> list[Row]:
     ]
 
 
-def _aggregate(folded: Folded, rows: list[Row]) -> Any:
+def _aggregate(folded: AggregateItem, rows: list[Row]) -> Any:
     aggregate = folded.aggregate
     rows = [row for row in rows if aggregate.where is None or _value(aggregate.where, row) is True]
     if aggregate.argument is None:
@@ -166,7 +166,7 @@ def _aggregate(folded: Folded, rows: list[Row]) -> Any:
     )
 
 
-def _average(values: list[int], folded: Folded) -> Any:
+def _average(values: list[int], folded: AggregateItem) -> Any:
     exact = Fraction(sum(values), len(values))
     if folded.facts.kind is Kind.REAL:
         return float(exact)
@@ -175,7 +175,7 @@ def _average(values: list[int], folded: Folded) -> Any:
     return -size if steps < 0 else size
 
 
-_PLAIN: dict[Aggregation, Callable[[list[Any], Folded], Any]] = {
+_PLAIN: dict[Aggregation, Callable[[list[Any], AggregateItem], Any]] = {
     Aggregation.COUNT: lambda values, _: len(values),
     Aggregation.SUM: lambda values, _: sum(values),
     Aggregation.MIN: lambda values, _: min(values),
@@ -187,7 +187,7 @@ _PLAIN: dict[Aggregation, Callable[[list[Any], Folded], Any]] = {
 }
 
 _MEASURES = tuple(
-    Folded(f"m{at} {distinct}", Aggregate(aggregation, (_x(),), distinct, where), facts)
+    AggregateItem(f"m{at} {distinct}", Aggregate(aggregation, (_x(),), distinct, where), facts)
     for at, (aggregation, facts) in enumerate(
         [
             (Aggregation.COUNT, TOTAL),
@@ -205,13 +205,13 @@ _MEASURES = tuple(
     for distinct, where in [(False, None), (True, None), (True, column(A, "f", TRUTH))]
 )
 _UNIQUE = tuple(replace(measure, name=f"m{at}") for at, measure in enumerate(_MEASURES))
-_COUNT = Folded("n", Aggregate(Aggregation.COUNT), TOTAL)
+_COUNT = AggregateItem("n", Aggregate(Aggregation.COUNT), TOTAL)
 _SAME = _is(Operator.EQUAL, _x(), _x(B))
 _FEW = _is(Operator.LESS, column(B, "w", INTEGER), _number(7))
-_INNER = Pair(JoinKind.INNER, LEFT, RIGHT, _SAME)
-_BY_X = Order(LEFT, ((_x(), True, False), (column(A, "t", TEXT), False, True)))
-_TAKEN = Take(Order(_INNER, ((column(B, "w", INTEGER), False, False),)), 4, 1)
-_OWN = Fold(LEFT, "own #", (Item("k1", _x()), Item('k "2"', column(A, "t", TEXT))), (_COUNT,))
+_INNER = JoinNode(JoinKind.INNER, LEFT, RIGHT, _SAME)
+_BY_X = SortNode(LEFT, ((_x(), True, False), (column(A, "t", TEXT), False, True)))
+_TAKEN = LimitNode(SortNode(_INNER, ((column(B, "w", INTEGER), False, False),)), 4, 1)
+_OWN = AggregateNode(LEFT, "own #", (Item("k1", _x()), Item('k "2"', column(A, "t", TEXT))), (_COUNT,))
 
 _X_FIRST = ((_x(), False, True),)
 _X_LAST = ((_x(), True, False), (column(A, "t", TEXT), False, False))
@@ -221,22 +221,22 @@ def _frame(rows: bool, start: int | None, end: int | None) -> WindowFrame:
     return WindowFrame(rows, *(None if one is None else Fraction(one) for one in (start, end)))
 
 
-def _sums(*arounds: Around) -> Windowed:
+def _sums(*arounds: WindowSpec) -> WindowNode:
     measures = [one for one in _UNIQUE if not one.aggregate.distinct]
     total = measures[1]
     filtered = replace(total, name="f", aggregate=replace(total.aggregate, where=column(A, "f", TRUTH)))
-    return Windowed(
+    return WindowNode(
         LEFT,
         "w",
         tuple(
-            Overlaid(replace(one, name=f"{one.name} {at}"), around)
+            WindowAggregate(replace(one, name=f"{one.name} {at}"), around)
             for at, around in enumerate(arounds)
             for one in (*measures[:7], filtered)
         ),
     )
 
 
-def _positions(*arounds: Around) -> Windowed:
+def _positions(*arounds: WindowSpec) -> WindowNode:
     values = []
     for at, around in enumerate(arounds):
         for function in WindowFunction:
@@ -244,77 +244,83 @@ def _positions(*arounds: Around) -> Windowed:
             facts = REAL if share else TOTAL if "N" in function.name and "VALUE" not in function.name else INTEGER
             arguments: tuple[Scalar, ...] = (_x(),) if "VALUE" in function.name or function in SHIFTS else ()
             arguments += (_number(7),) if function is WindowFunction.LEAD else ()
-            values.append(Positioned(f"{function} {at}", WindowCall(function, arguments, 2), facts, around))
-    return Windowed(LEFT, "w", tuple(values))
+            values.append(WindowValue(f"{function} {at}", WindowCall(function, arguments, 2), facts, around))
+    return WindowNode(LEFT, "w", tuple(values))
 
 
 _PARTS = (column(A, "t", TEXT),)
-_STACKED = Stacked(
-    Show(Take(_BY_X, 3, 0), "s", (Item("a", _x()), Item("b", column(A, "t", TEXT)))),
-    Show(RIGHT, "s", (Item("a", _x(B)), Item("b", Scalar(Operator.CONSTANT, (), TEXT, None)))),
+_STACKED = UnionAllNode(
+    ProjectNode(LimitNode(_BY_X, 3, 0), "s", (Item("a", _x()), Item("b", column(A, "t", TEXT)))),
+    ProjectNode(RIGHT, "s", (Item("a", _x(B)), Item("b", Scalar(Operator.CONSTANT, (), TEXT, None)))),
     "s",
 )
 
-FLOWS: dict[str, Flow] = {
-    "full pair": Pair(JoinKind.FULL, Keep(LEFT, column(A, "f", TRUTH)), Keep(RIGHT, _FEW), _SAME),
+FLOWS: dict[str, RelNode] = {
+    "full pair": JoinNode(JoinKind.FULL, FilterNode(LEFT, column(A, "f", TRUTH)), FilterNode(RIGHT, _FEW), _SAME),
     "sums over windows": _sums(
-        Around((), (), WHOLE),
-        Around(_PARTS, _X_FIRST, SO_FAR),
-        Around((), _X_LAST, _frame(True, -1, 1)),
-        Around(_PARTS, _X_LAST, _frame(True, None, 0)),
+        WindowSpec((), (), WHOLE),
+        WindowSpec(_PARTS, _X_FIRST, SO_FAR),
+        WindowSpec((), _X_LAST, _frame(True, -1, 1)),
+        WindowSpec(_PARTS, _X_LAST, _frame(True, None, 0)),
     ),
     "sums over ranges": _sums(
-        Around((), _X_FIRST, _frame(False, -1, 2)),
-        Around(_PARTS, ((_x(), True, False),), _frame(False, 0, 1)),
-        Around((), ((_x(), True, False),), _frame(False, -2, None)),
-        Around((), _X_LAST, _frame(True, 1, 2)),
+        WindowSpec((), _X_FIRST, _frame(False, -1, 2)),
+        WindowSpec(_PARTS, ((_x(), True, False),), _frame(False, 0, 1)),
+        WindowSpec((), ((_x(), True, False),), _frame(False, -2, None)),
+        WindowSpec((), _X_LAST, _frame(True, 1, 2)),
     ),
     "positions": _positions(
-        Around((), (), WHOLE), Around(_PARTS, _X_LAST, SO_FAR), Around((), _X_FIRST, _frame(True, -1, 3))
+        WindowSpec((), (), WHOLE), WindowSpec(_PARTS, _X_LAST, SO_FAR), WindowSpec((), _X_FIRST, _frame(True, -1, 3))
     ),
-    "keep of positions": Keep(
-        _positions(Around(_PARTS, _X_LAST, WHOLE)), _is(Operator.LESS, column("w", "row_number 0", TOTAL), _number(3))
+    "keep of positions": FilterNode(
+        _positions(WindowSpec(_PARTS, _X_LAST, WHOLE)),
+        _is(Operator.LESS, column("w", "row_number 0", TOTAL), _number(3)),
     ),
-    "order of positions": Order(_positions(Around(_PARTS, _X_LAST, WHOLE)), _X_LAST),
+    "order of positions": SortNode(_positions(WindowSpec(_PARTS, _X_LAST, WHOLE)), _X_LAST),
     "stack": _STACKED,
-    "fold of a stack": Fold(_STACKED, "g", (Item("k", column("s", "a", INTEGER)),), (_COUNT,)),
-    "stack of orders": Stacked(
-        Show(_BY_X, "s", (Item("a", _x()),)), Show(Take(RIGHT, 2, 1), "s", (Item("a", _x(B)),)), "s"
+    "fold of a stack": AggregateNode(_STACKED, "g", (Item("k", column("s", "a", INTEGER)),), (_COUNT,)),
+    "stack of orders": UnionAllNode(
+        ProjectNode(_BY_X, "s", (Item("a", _x()),)), ProjectNode(LimitNode(RIGHT, 2, 1), "s", (Item("a", _x(B)),)), "s"
     ),
-    "mark": Marked(LEFT, RIGHT, "m", _SAME),
-    "mark of what was kept": Marked(Keep(LEFT, column(A, "f", TRUTH)), Keep(RIGHT, _FEW), "m", _SAME),
-    "mark by anything": Marked(_BY_X, Take(RIGHT, 2, 0), "m", _is(Operator.LESS, _x(), _x(B))),
-    "mark by nothing": Marked(LEFT, EMPTY, "m", None),
-    "keep of marks": Keep(Marked(LEFT, RIGHT, "m", _SAME), column("m", FOUND, FOUND_FACTS)),
+    "mark": MarkJoinNode(LEFT, RIGHT, "m", _SAME),
+    "mark of what was kept": MarkJoinNode(FilterNode(LEFT, column(A, "f", TRUTH)), FilterNode(RIGHT, _FEW), "m", _SAME),
+    "mark by anything": MarkJoinNode(_BY_X, LimitNode(RIGHT, 2, 0), "m", _is(Operator.LESS, _x(), _x(B))),
+    "mark by nothing": MarkJoinNode(LEFT, EMPTY, "m", None),
+    "keep of marks": FilterNode(MarkJoinNode(LEFT, RIGHT, "m", _SAME), column("m", FOUND, FOUND_FACTS)),
     "read": LEFT,
     "given": RIGHT,
     "given nothing": EMPTY,
-    "keep": Keep(Keep(LEFT, column(A, "f", TRUTH)), _is(Operator.LESS, _x(), _number(2))),
+    "keep": FilterNode(FilterNode(LEFT, column(A, "f", TRUTH)), _is(Operator.LESS, _x(), _number(2))),
     "inner pair": _INNER,
-    "all pairs": Pair(JoinKind.INNER, LEFT, RIGHT, None),
-    "left pair": Pair(JoinKind.LEFT, LEFT, RIGHT, _SAME),
-    "left pair with nothing": Pair(JoinKind.LEFT, LEFT, EMPTY, None),
-    "left pair with what was kept": Pair(JoinKind.LEFT, Keep(LEFT, column(A, "f", TRUTH)), Keep(RIGHT, _FEW), _SAME),
-    "left pair with a kept pair": Pair(
-        JoinKind.LEFT, Given("l", ((X, INTEGER),), ((1,), (8,))), Keep(_INNER, _FEW), _is(Operator.EQUAL, _x("l"), _x())
+    "all pairs": JoinNode(JoinKind.INNER, LEFT, RIGHT, None),
+    "left pair": JoinNode(JoinKind.LEFT, LEFT, RIGHT, _SAME),
+    "left pair with nothing": JoinNode(JoinKind.LEFT, LEFT, EMPTY, None),
+    "left pair with what was kept": JoinNode(
+        JoinKind.LEFT, FilterNode(LEFT, column(A, "f", TRUTH)), FilterNode(RIGHT, _FEW), _SAME
     ),
-    "fold": Fold(LEFT, "g", (Item("k", column(A, "t", TEXT)),), _UNIQUE),
-    "fold of everything": Fold(LEFT, "g", (), _UNIQUE),
-    "fold of nothing": Fold(Keep(LEFT, _is(Operator.LESS, _x(), _number(-9))), "g", (), _UNIQUE),
-    "fold without measures": Fold(LEFT, "g", (Item("k1", column(A, "f", TRUTH)),), ()),
-    "fold of a fold": Fold(_OWN, "g", (Item("k1", column("own #", "n", TOTAL)),), (_COUNT,)),
-    "fold of what was taken": Fold(_TAKEN, "g", (), (_COUNT,)),
+    "left pair with a kept pair": JoinNode(
+        JoinKind.LEFT,
+        InputNode("l", ((X, INTEGER),), ((1,), (8,))),
+        FilterNode(_INNER, _FEW),
+        _is(Operator.EQUAL, _x("l"), _x()),
+    ),
+    "fold": AggregateNode(LEFT, "g", (Item("k", column(A, "t", TEXT)),), _UNIQUE),
+    "fold of everything": AggregateNode(LEFT, "g", (), _UNIQUE),
+    "fold of nothing": AggregateNode(FilterNode(LEFT, _is(Operator.LESS, _x(), _number(-9))), "g", (), _UNIQUE),
+    "fold without measures": AggregateNode(LEFT, "g", (Item("k1", column(A, "f", TRUTH)),), ()),
+    "fold of a fold": AggregateNode(_OWN, "g", (Item("k1", column("own #", "n", TOTAL)),), (_COUNT,)),
+    "fold of what was taken": AggregateNode(_TAKEN, "g", (), (_COUNT,)),
     "order": _BY_X,
-    "order of an order": Order(_BY_X, ((column(A, "f", TRUTH), False, True),)),
-    "take": Take(_BY_X, 3, 2),
-    "take without order": Take(LEFT, None, 4),
-    "take of a take": Take(Take(_BY_X, 5, 0), 3, 1),
-    "keep of taken pairs": Keep(_TAKEN, _FEW),
-    "order of taken pairs": Order(_TAKEN, ((_x(), False, False),)),
-    "pair with what was taken": Pair(JoinKind.LEFT, Take(_BY_X, 4, 0), Take(RIGHT, 2, 0), _SAME),
-    "show": Show(Take(_BY_X, 3, 0), "out", (Item("a", _x()), Item("a b", _is(Operator.IS_NULL, _x())))),
-    "show of a show": Show(
-        Show(Take(_BY_X, 3, 0), "in", (Item("a", _x()),)), "out", (Item("b", column("in", "a", INTEGER)),)
+    "order of an order": SortNode(_BY_X, ((column(A, "f", TRUTH), False, True),)),
+    "take": LimitNode(_BY_X, 3, 2),
+    "take without order": LimitNode(LEFT, None, 4),
+    "take of a take": LimitNode(LimitNode(_BY_X, 5, 0), 3, 1),
+    "keep of taken pairs": FilterNode(_TAKEN, _FEW),
+    "order of taken pairs": SortNode(_TAKEN, ((_x(), False, False),)),
+    "pair with what was taken": JoinNode(JoinKind.LEFT, LimitNode(_BY_X, 4, 0), LimitNode(RIGHT, 2, 0), _SAME),
+    "show": ProjectNode(LimitNode(_BY_X, 3, 0), "out", (Item("a", _x()), Item("a b", _is(Operator.IS_NULL, _x())))),
+    "show of a show": ProjectNode(
+        ProjectNode(LimitNode(_BY_X, 3, 0), "in", (Item("a", _x()),)), "out", (Item("b", column("in", "a", INTEGER)),)
     ),
 }
 
@@ -343,10 +349,10 @@ def test_a_flow_is_what_plain_python_makes_of_it(name: str) -> None:
         found = engine.rows(statement, {"stored": pa.table(stored)})
         columns = outputs(flow)
         expected = [[row[label, name] for label, name, _ in columns] for row in _rows(flow, table)]
-        if isinstance(flow, Pair):  # a full join has no order of its own
+        if isinstance(flow, JoinNode):  # a full join has no order of its own
             found, expected = sorted(found, key=repr), sorted(expected, key=lambda row: repr(tuple(row)))
         assert [list(row) for row in found] == [pytest.approx(row) if _real(flow) else row for row in expected]
 
 
-def _real(flow: Flow) -> bool:
+def _real(flow: RelNode) -> bool:
     return any(facts.kind is Kind.REAL for _, _, facts in outputs(flow))

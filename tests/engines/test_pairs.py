@@ -9,7 +9,7 @@ from tests.engines.engines import engine_under_law
 
 from sfumato.engines.sql.flow import flow_sql
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import Fold, Folded, Given, Item
+from sfumato.language.rel_nodes import AggregateItem, AggregateNode, InputNode, Item
 from sfumato.language.scalar import column
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import PAIRS, Aggregation
@@ -67,9 +67,9 @@ def test_every_function_of_pairs_is_tried() -> None:
 @pytest.mark.parametrize("function", sorted(PAIRS))
 def test_a_function_of_pairs_is_what_plain_python_makes_of_it(function: Aggregation) -> None:
     rows = [(key, y, x) for key, pairs in TABLES.items() for y, x in pairs]
-    given = Given("g", (("k", KEY), ("y", NUMBER), ("x", NUMBER)), tuple(rows))
+    given = InputNode("g", (("k", KEY), ("y", NUMBER), ("x", NUMBER)), tuple(rows))
     pair = Aggregate(function, (column("g", "y", NUMBER), column("g", "x", NUMBER)))
-    fold = Fold(given, "f", (Item("k", column("g", "k", KEY)),), (Folded("m", pair, NUMBER),))
+    fold = AggregateNode(given, "f", (Item("k", column("g", "k", KEY)),), (AggregateItem("m", pair, NUMBER),))
     engine = engine_under_law()
     found = dict(engine.rows(flow_sql(fold, {}, engine.dialect), {"unused": pa.table({"a": [1]})}))
     expected = {key: EXPECTED[function](Sums(pairs)) for key, pairs in TABLES.items()}

@@ -13,18 +13,18 @@ from tests.paths.worlds import a_world, policy, write
 from sfumato import database
 from sfumato.engines.after_noise import Values, evaluate, evaluate_by_engine
 from sfumato.engines.plain_outcomes import MOST, plain_outcome
-from sfumato.language.facts import FARTHEST, Facts, Kind
-from sfumato.language.flow import Flow, Given, Item, Keep, Order, Show, Take
+from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, Facts, Kind
+from sfumato.language.rel_nodes import FilterNode, InputNode, Item, LimitNode, ProjectNode, RelNode, SortNode
 from sfumato.language.scalar import Operator, Scalar, column
 from sfumato.query.types import Type
 
 WHOLE = Facts(Type.INTEGER, Kind.INTEGER, low=-5, high=5)
-LONG = Facts(Type.INTEGER, Kind.INTEGER, low=-FARTHEST, high=FARTHEST)
+LONG = Facts(Type.INTEGER, Kind.INTEGER, low=-MAX_INTERMEDIATE_STEPS, high=MAX_INTERMEDIATE_STEPS)
 REAL = Facts(Type.DECIMAL, Kind.REAL)
 TEXT = Facts(Type.TEXT, Kind.TEXT)
 TRUTH = Facts(Type.BOOLEAN, Kind.BOOLEAN)
 COLUMNS = (("i", WHOLE), ("l", LONG), ("r", REAL), ("t", TEXT), ("b", TRUTH))
-CELLS = Given("g", COLUMNS, None)
+CELLS = InputNode("g", COLUMNS, None)
 VALUES: dict[str, st.SearchStrategy[object]] = {
     "i": st.integers(-9, 9),
     "l": st.integers(-(2**130), 2**130),
@@ -74,20 +74,22 @@ SORTED = st.sampled_from([column("g", name, facts) for name, facts in COLUMNS]) 
 KEYS = st.lists(st.tuples(SORTED, st.booleans(), st.booleans()), min_size=1, max_size=3).map(tuple)
 
 
-def _above(flow: st.SearchStrategy[Flow]) -> st.SearchStrategy[Flow]:
+def _above(flow: st.SearchStrategy[RelNode]) -> st.SearchStrategy[RelNode]:
     counts = st.none() | st.integers(0, 4)
     return st.one_of(
-        st.builds(Keep, flow, CONDITIONS),
-        st.builds(Order, flow, KEYS),
-        st.builds(Take, flow, counts, st.integers(0, 3)),
+        st.builds(FilterNode, flow, CONDITIONS),
+        st.builds(SortNode, flow, KEYS),
+        st.builds(LimitNode, flow, counts, st.integers(0, 3)),
         flow.map(
-            lambda source: Show(source, "g", tuple(Item(name, column("g", name, facts)) for name, facts in COLUMNS))
+            lambda source: ProjectNode(
+                source, "g", tuple(Item(name, column("g", name, facts)) for name, facts in COLUMNS)
+            )
         ),
     )
 
 
 FLOWS = st.builds(
-    lambda source, scalars: Show(source, "out", tuple(Item(f"x{at}", one) for at, one in enumerate(scalars))),
+    lambda source, scalars: ProjectNode(source, "out", tuple(Item(f"x{at}", one) for at, one in enumerate(scalars))),
     st.recursive(st.just(CELLS), _above, max_leaves=5),
     st.lists(ANY | CONDITIONS, min_size=1, max_size=4),
 )
@@ -100,7 +102,9 @@ TABLES = st.integers(0, 6).flatmap(
 
 @settings(max_examples=60)
 @examples(FLOWS, TABLES)
-def test_a_plain_outcome_is_what_the_engine_computes_value_for_value(flow: Show, table: Mapping[str, Values]) -> None:
+def test_a_plain_outcome_is_what_the_engine_computes_value_for_value(
+    flow: ProjectNode, table: Mapping[str, Values]
+) -> None:
     assert repr(plain_outcome(flow, {"g": table})) == repr(evaluate_by_engine(flow, {"g": table}))
 
 
@@ -120,14 +124,14 @@ OTHERS = {
 @pytest.mark.parametrize("operator", sorted(PLAIN | OTHERS))
 def test_what_is_not_plain_is_left_to_the_engine(operator: Operator) -> None:
     arguments = (column("g", "i", WHOLE), column("g", "i", WHOLE))
-    shown = Show(CELLS, "out", (Item("x", Scalar(operator, arguments, TRUTH)),))
+    shown = ProjectNode(CELLS, "out", (Item("x", Scalar(operator, arguments, TRUTH)),))
     table: dict[str, Values] = {name: [None] for name, _ in COLUMNS}
     assert (plain_outcome(shown, {"g": table}) is not None) == (operator in PLAIN)
 
 
 def test_many_rows_are_left_to_the_engine() -> None:
-    given = Given("g", (("i", WHOLE),), None)
-    shown = Show(given, "out", (Item("i", column("g", "i", WHOLE)),))
+    given = InputNode("g", (("i", WHOLE),), None)
+    shown = ProjectNode(given, "out", (Item("i", column("g", "i", WHOLE)),))
     many: dict[str, dict[str, Values]] = {"g": {"i": range(MOST + 1)}}
     assert plain_outcome(shown, many) is None
     assert evaluate(shown, many)[0][:7] == [0, 1, 2, 3, 4, 5, 5]
@@ -138,7 +142,7 @@ def test_every_shape_of_question_has_the_same_outcome_both_ways(
 ) -> None:
     plain = []
 
-    def both(flow: Flow, given: Mapping[str, Mapping[str, Values]]) -> list[list[object]]:
+    def both(flow: RelNode, given: Mapping[str, Mapping[str, Values]]) -> list[list[object]]:
         found = evaluate_by_engine(flow, given)
         plain.append(plain_outcome(flow, given) is not None)
         assert repr(evaluate(flow, given)) == repr(found)

@@ -15,7 +15,7 @@ from sfumato.engines.engine import Engine
 from sfumato.engines.spark.dialect import SPARK
 from sfumato.engines.sql.names import NUMBER
 from sfumato.language.facts import STORED, Facts, Kind
-from sfumato.language.flow import Given, Item, Keep, Order, Pair, Show, Take
+from sfumato.language.rel_nodes import FilterNode, InputNode, Item, JoinNode, LimitNode, ProjectNode, SortNode
 from sfumato.language.scalar import Operator, Scalar, column
 from sfumato.query.relation import JoinKind
 from sfumato.query.types import Type
@@ -83,7 +83,7 @@ def test_private_columns_have_the_facts_that_the_policy_declares(engine: Engine)
     assert facts["cost"] == Facts(Type.DECIMAL, Kind.INTEGER, step=Fraction(1, 100), low=0, high=500_000)
     assert facts["rate"] == Facts(Type.DECIMAL, Kind.REAL)
     assert facts["open"] == Facts(Type.BOOLEAN, Kind.BOOLEAN)
-    assert facts["kind"] == Facts(Type.TEXT, Kind.TEXT, longest=5)
+    assert facts["kind"] == Facts(Type.TEXT, Kind.TEXT, max_chars=5)
     assert (facts["born"].low, facts["born"].bounded) == ((date(1, 1, 1) - date(1970, 1, 1)).days, False)
     assert facts["at"].high == (
         datetime(9999, 12, 31, 23, 59, 59, 999999) - datetime(1970, 1, 1)
@@ -127,7 +127,7 @@ def test_public_columns_have_the_range_of_the_public_data_and_other_types_do_not
 def test_public_tables_alone_are_exact_and_in_their_order(engine: Engine) -> None:
     table = engine.catalog.tables["staff"]
     items = tuple(Item(field.name, of(table, field.name)) for field in table.fields)
-    assert engine.exact(Show(read(table), "out", items)) == [
+    assert engine.exact(ProjectNode(read(table), "out", items)) == [
         ["south", "north", "north", None],
         [1250, -125, None, 300],
         [1, 2, None, None],
@@ -136,14 +136,14 @@ def test_public_tables_alone_are_exact_and_in_their_order(engine: Engine) -> Non
         [1, -1, None, 10957],
         [1577836801000000, None, 1577836801000000, 1577836801000000],
     ]
-    ordered = Order(read(table), ((of(table, "active"), True, False),))
-    assert engine.exact(Show(Take(ordered, 2, 1), "out", items[:2])) == [[None, "north"], [300, -125]]
+    ordered = SortNode(read(table), ((of(table, "active"), True, False),))
+    assert engine.exact(ProjectNode(LimitNode(ordered, 2, 1), "out", items[:2])) == [[None, "north"], [300, -125]]
 
 
 def test_a_private_table_cannot_be_read_as_a_public_one(engine: Engine) -> None:
     table = engine.catalog.tables["visits"]
     with pytest.raises(KeyError):
-        engine.exact(Show(read(table), "out", ()))
+        engine.exact(ProjectNode(read(table), "out", ()))
     with pytest.raises(KeyError):
         engine.public.kept(read(table), (), ())
     with pytest.raises(KeyError):
@@ -155,14 +155,16 @@ def test_facts_of_public_flows_are_counted_once(engine: Engine, monkeypatch: pyt
     flow, site = read(table), of(table, "site")
 
     def facts() -> list[object]:
-        null = Keep(flow, Scalar(Operator.IS_NULL, (site,), of(table, "active").facts))
+        null = FilterNode(flow, Scalar(Operator.IS_NULL, (site,), of(table, "active").facts))
         return [
             public.kept(flow, (), (site,)).most,
             public.kept(flow, (), ()).most,
             public.kept(null, (), (site,)).most,
             public.kept(flow, (), (site, of(table, "active"))).most,
             public.reach(flow, of(table, "wage")),
-            public.reach(Keep(flow, Scalar(Operator.IS_NULL, (of(table, "wage"),), site.facts)), of(table, "wage")),
+            public.reach(
+                FilterNode(flow, Scalar(Operator.IS_NULL, (of(table, "wage"),), site.facts)), of(table, "wage")
+            ),
             public.distinct(flow, site, 2),
             public.distinct(flow, site, 1),
             public.distinct(flow, of(table, "active"), 5),
@@ -176,20 +178,20 @@ def test_facts_of_public_flows_are_counted_once(engine: Engine, monkeypatch: pyt
 
 def test_literal_rows_need_no_table(engine: Engine) -> None:
     number, text = Facts(Type.INTEGER, Kind.INTEGER, low=-1, high=7), Facts(Type.TEXT, Kind.TEXT)
-    given = Given('v "1"', (("n", number), ("it's", text)), ((7, "a'b"), (None, None), (-1, "")))
+    given = InputNode('v "1"', (("n", number), ("it's", text)), ((7, "a'b"), (None, None), (-1, "")))
     name = column('v "1"', "it's", text)
     assert engine.public.distinct(given, name, 9) == ("", "a'b")
-    nothing = Given("empty", (("n", number),), ())
-    pair = Pair(JoinKind.LEFT, given, nothing, None)
+    nothing = InputNode("empty", (("n", number),), ())
+    pair = JoinNode(JoinKind.LEFT, given, nothing, None)
     assert engine.public.kept(pair, (), (name,)).most == 1
     assert engine.public.kept(nothing, (), ()).most == 0
-    assert engine.public.kept(Given("one", (), ((),)), (), ()).most == 1
+    assert engine.public.kept(InputNode("one", (), ((),)), (), ()).most == 1
 
 
 def test_a_public_table_that_is_too_long_for_free_questions_can_still_be_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sfumato.language.work.MOST_WORK", 2)
+    monkeypatch.setattr("sfumato.language.cost_limits.MOST_WORK", 2)
     table = opened(tmp_path, {"staff": {"public": True}}, {"staff": pa.table({"floor": [3, 1, 2]})})
     facts = table.catalog.tables["staff"].field("floor").facts
     assert (facts.low, facts.high) == (1, 3)

@@ -14,7 +14,7 @@ from sfumato.analysis.analyse import analyse
 from sfumato.engines.aggregates import HeldBuckets
 from sfumato.engines.engine import Engine
 from sfumato.engines.sql.job import Statements
-from sfumato.language.flow import Flow, Keep, Read, Show
+from sfumato.language.rel_nodes import FilterNode, ProjectNode, RelNode, ScanNode
 from sfumato.planning.plan import Plan
 from sfumato.planning.planner import make_plan, read_wish
 from sfumato.policy.reading import read_policy
@@ -82,12 +82,12 @@ def _plan(engine: Engine, sql: str) -> Plan:
     return make_plan(private, wish)
 
 
-def _uncounted(flow: Flow) -> Flow:
+def _uncounted(flow: RelNode) -> RelNode:
     """Return the flow as if the copy knew no counts."""
     match flow:
-        case Read():
+        case ScanNode():
             return replace(flow, counted=())
-        case Keep() | Show():
+        case FilterNode() | ProjectNode():
             return replace(flow, source=_uncounted(flow.source))
     raise AssertionError(type(flow))
 

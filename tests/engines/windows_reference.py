@@ -5,16 +5,16 @@ from fractions import Fraction
 from functools import cmp_to_key
 from typing import Any
 
-from sfumato.language.flow import Folded, Overlaid, Positioned, SortKeys, Windowed
+from sfumato.language.rel_nodes import AggregateItem, SortKeys, WindowAggregate, WindowNode, WindowValue
 from sfumato.language.scalar import Scalar
 from sfumato.query.windows import WindowFunction
 
 Row = dict[tuple[str, str], Any]
 Value = Callable[[Scalar, Row], Any]
-Aggregate = Callable[[Folded, list[Row]], Any]
+Aggregate = Callable[[AggregateItem, list[Row]], Any]
 
 
-def windowed_rows(flow: Windowed, rows: list[Row], value: Value, aggregate: Aggregate) -> list[Row]:
+def windowed_rows(flow: WindowNode, rows: list[Row], value: Value, aggregate: Aggregate) -> list[Row]:
     """Return every row with what its windows say of it."""
     return [
         row | {(flow.label, one.name): _looked(one, rows, at, value, aggregate) for one in flow.values}
@@ -34,7 +34,7 @@ def _compared(one: Row, other: Row, order: SortKeys, value: Value) -> int:
     return 0
 
 
-def _looked(one: Positioned | Overlaid, rows: list[Row], at: int, value: Value, aggregate: Aggregate) -> Any:
+def _looked(one: WindowValue | WindowAggregate, rows: list[Row], at: int, value: Value, aggregate: Aggregate) -> Any:
     around, row = one.around, rows[at]
     mine = [
         place
@@ -69,7 +69,7 @@ def _looked(one: Positioned | Overlaid, rows: list[Row], at: int, value: Value, 
         return True
 
     framed = [ordered[position] for position in range(len(ordered)) if inside(position)]
-    if isinstance(one, Overlaid):
+    if isinstance(one, WindowAggregate):
         return aggregate(one.folded, [rows[place] for place in sorted(framed)])
     before = [place for place in ordered if _compared(rows[place], row, around.order, value) < 0]
     match one.call.function:

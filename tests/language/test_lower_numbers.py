@@ -12,7 +12,7 @@ from tests.language.evaluation import UNBOUNDED, call, evaluate, grid, keeps_fac
 from tests.language.scalar_oracle import half_away, meaning
 
 from sfumato.errors import QueryTooLarge, UnitRevealed, UnsupportedSql
-from sfumato.language.facts import FARTHEST, Facts, Kind
+from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, Facts, Kind
 from sfumato.language.lower_curves import MOST_ROOTS
 from sfumato.language.lowering import Scope, lower
 from sfumato.language.numbers import clipped, constant, rescaled, shifted, squared, value_of
@@ -176,7 +176,7 @@ def test_a_number_that_128_bits_cannot_hold_is_still_a_constant() -> None:
     for value in (Fraction(10) ** 59, -(Fraction(10) ** 38), Fraction(1, 10**38)):
         scalar = constant(value, Type.DECIMAL)
         assert value_of(scalar) == value
-        assert abs(scalar.facts.low) < FARTHEST
+        assert abs(scalar.facts.low) < MAX_INTERMEDIATE_STEPS
 
 
 def test_buckets_need_bounds_that_are_spelled_out() -> None:

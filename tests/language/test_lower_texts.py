@@ -14,7 +14,7 @@ X = Column("t", "x", Type.TEXT)
 
 
 def known(expression: Expression, longest: int | None, nullable: bool = True) -> Facts:
-    facts = Facts(Type.TEXT, Kind.TEXT, nullable, longest=longest)
+    facts = Facts(Type.TEXT, Kind.TEXT, nullable, max_chars=longest)
     return lower(expression, {("t", "x"): column("t", "x", facts)}).facts
 
 
@@ -49,7 +49,7 @@ def word(value: str) -> Literal:
 def test_the_longest_text_is_known_from_the_expression(
     expression: Expression, longest: int | None, wanted: int | None
 ) -> None:
-    assert known(expression, longest).longest == wanted
+    assert known(expression, longest).max_chars == wanted
 
 
 def test_a_length_is_bounded_where_the_text_is() -> None:
@@ -69,4 +69,4 @@ def test_nested_replacing_is_cut_and_cannot_blow_up() -> None:
     grown: Expression = X
     for _ in range(50):
         grown = Call(Function.REPLACE, (grown, word("a"), word("aa")), Type.TEXT)
-    assert known(grown, None).longest == 2 * LONGEST_PART
+    assert known(grown, None).max_chars == 2 * LONGEST_PART

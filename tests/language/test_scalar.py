@@ -3,7 +3,7 @@
 import pytest
 
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.scalar import Address, Constant, Factor, Operator, Scalar, Sides, address, column, literal
+from sfumato.language.scalar import ColumnRef, Constant, Factor, Operator, Scalar, Sides, address, column, literal
 from sfumato.query.types import Type
 
 WHOLE = Facts(Type.INTEGER, Kind.INTEGER)
@@ -20,7 +20,7 @@ def test_a_column_is_its_address_and_nothing_else_has_one() -> None:
     [
         (Operator.COLUMN, "age"),
         (Operator.COLUMN, None),
-        (Operator.CONSTANT, Address("visits", "age")),
+        (Operator.CONSTANT, ColumnRef("visits", "age")),
         (Operator.REAL, None),
         (Operator.POWER, True),
         (Operator.CLIPPED, Factor(0, 1)),

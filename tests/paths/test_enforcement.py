@@ -22,7 +22,7 @@ from sfumato.engines.engine import Limits
 from sfumato.engines.sql.flow import KeptRows
 from sfumato.engines.sql.names import RANK, cell_name, once_name, quoted
 from sfumato.errors import UnsupportedSql
-from sfumato.language.flow import Flow, Item
+from sfumato.language.rel_nodes import Item, RelNode
 from sfumato.language.scalar import Scalar
 from sfumato.policy.reading import read_policy
 
@@ -155,20 +155,20 @@ class Lying:
     def __init__(self, engine: DuckDB) -> None:
         self._public = engine.public
 
-    def kept(self, flow: Flow, columns: tuple[Item, ...], keys: tuple[Scalar, ...]) -> Understated:
+    def kept(self, flow: RelNode, columns: tuple[Item, ...], keys: tuple[Scalar, ...]) -> Understated:
         return Understated(self._public.kept(flow, columns, keys))
 
-    def reach(self, flow: Flow, scalar: Scalar) -> tuple[int, int] | None:
+    def reach(self, flow: RelNode, scalar: Scalar) -> tuple[int, int] | None:
         return (0, 1)
 
-    def distinct(self, flow: Flow, scalar: Scalar, most: int) -> tuple[Any, ...] | None:
+    def distinct(self, flow: RelNode, scalar: Scalar, most: int) -> tuple[Any, ...] | None:
         found = self._public.distinct(flow, scalar, most)
         return found if found is None else found[:1]
 
-    def at_home(self, flow: Flow) -> Flow:
+    def at_home(self, flow: RelNode) -> RelNode:
         return flow
 
-    def rows(self, flow: Flow, scalars: tuple[Scalar, ...], most: int) -> tuple[tuple[Any, ...], ...] | None:
+    def rows(self, flow: RelNode, scalars: tuple[Scalar, ...], most: int) -> tuple[tuple[Any, ...], ...] | None:
         found = self._public.rows(flow, scalars, most)
         return found if found is None else found[:1]
 

@@ -6,7 +6,7 @@ from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.private_query import Asked, Contribution, Group, Key, PrivateQuery
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import Given, Item, Read, Show
+from sfumato.language.rel_nodes import InputNode, Item, ProjectNode, ScanNode
 from sfumato.language.scalar import Scalar, column
 from sfumato.planning.planner import Wish
 from sfumato.query.aggregate import Aggregate
@@ -22,7 +22,9 @@ WEIGHT = column(
 RATIO = column("visits", "ratio", Facts(Type.DECIMAL, Kind.REAL))
 DEPT = column("visits", "dept", Facts(Type.TEXT, Kind.TEXT, nullable=False))
 URGENT = column("visits", "urgent", Facts(Type.BOOLEAN, Kind.BOOLEAN, nullable=False))
-ROWS = Read("visits", "visits", tuple((name, name, Facts(Type.TEXT, Kind.TEXT)) for name in ("age", "cost", "dept")))
+ROWS = ScanNode(
+    "visits", "visits", tuple((name, name, Facts(Type.TEXT, Kind.TEXT)) for name in ("age", "cost", "dept"))
+)
 
 PUBLIC_DEPT = Key("dept", DEPT, ("er", "icu", "surgery"))
 SECRET_DEPT = Key("dept", DEPT, None)
@@ -57,8 +59,10 @@ def private_of(*groups: Group, neighbours: Neighbours = Neighbours.ADD_REMOVE) -
             type = Type.INTEGER if argument is None or counts else argument.facts.type
             items.append(Item(one.name, column(group.label, one.name, Facts(type, Kind.INTEGER))))
     label = groups[0].label if groups else "nothing"
-    given = Given(label, tuple((item.name, item.scalar.facts) for item in items), None)
-    return PrivateQuery(groups, Show(given, "answer", tuple(items)), tuple(item.name for item in items), neighbours)
+    given = InputNode(label, tuple((item.name, item.scalar.facts) for item in items), None)
+    return PrivateQuery(
+        groups, ProjectNode(given, "answer", tuple(items)), tuple(item.name for item in items), neighbours
+    )
 
 
 def price(epsilon: object, delta: object = 0) -> Wish:

@@ -23,7 +23,7 @@ from sfumato.accounting.filter import Filter
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.accounting.pure import epsilon as pure_epsilon
 from sfumato.analysis.private_query import Group, PrivateQuery
-from sfumato.language.flow import Order, Take
+from sfumato.language.rel_nodes import LimitNode, SortNode
 from sfumato.language.scalar import Scalar, column
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.laplace import Laplace
@@ -63,7 +63,7 @@ def both(group: Group, wish: Wish, neighbours: Neighbours = Neighbours.ADD_REMOV
 def largest(private: PrivateQuery, count: int = 3) -> PrivateQuery:
     """The largest cells by the first aggregate."""
     by = column(private.groups[0].label, "a1", AGE.facts)
-    cut = Take(Order(private.outcome.source, ((by, True, False),)), count, 0)
+    cut = LimitNode(SortNode(private.outcome.source, ((by, True, False),)), count, 0)
     return replace(private, outcome=replace(private.outcome, source=cut))
 
 

@@ -9,7 +9,7 @@ from math import log
 import pytest
 
 from sfumato.accounting.event import Composed, Pure
-from sfumato.language.flow import Read
+from sfumato.language.rel_nodes import ScanNode
 from sfumato.planning.cut_off import (
     BUCKETS,
     CUT,
@@ -102,8 +102,8 @@ def test_neighbours_stay_within_the_declared_loss_whichever_way_is_taken(neighbo
     for way in dict.fromkeys(block.way for block in found if block.way is not None):
         total = Fraction(0)
         for block, group in zip(found, plan.groups, strict=True):
-            assert isinstance(group.group.rows, Read)
-            assert (group.group.rows.table, group.group.rows.most) == ("visits" + CUT, 1)
+            assert isinstance(group.group.rows, ScanNode)
+            assert (group.group.rows.table, group.group.rows.max_rows_per_unit) == ("visits" + CUT, 1)
             if block.way not in (None, way):
                 continue
             scales = {each.name: each.mechanism.scale for each in group.measured}  # type: ignore[union-attr]

@@ -8,8 +8,8 @@ from tests.planning.clinic_groups import AGE, COST, PUBLIC_DEPT, SECRET_DEPT, as
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.errors import BadParameter
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import Item, Keep, Show
 from sfumato.language.numbers import shifted
+from sfumato.language.rel_nodes import FilterNode, Item, ProjectNode
 from sfumato.language.scalar import column
 from sfumato.planning.planner import make_plan
 from sfumato.planning.quote import for_household, make_quote
@@ -60,9 +60,9 @@ def test_selected_keys_are_told_with_the_size_that_appears() -> None:
 def test_what_is_computed_from_a_count_has_no_fixed_margin_and_what_is_renamed_has() -> None:
     truth = column("group", "a1", Facts(Type.BOOLEAN, Kind.BOOLEAN))
     whole = Facts(Type.INTEGER, Kind.INTEGER, low=-(1 << 40), high=1 << 40)
-    renamed = Show(Keep(VISITS.outcome.source, truth), "inner", (Item("n", column("group", "a1", whole)),))
+    renamed = ProjectNode(FilterNode(VISITS.outcome.source, truth), "inner", (Item("n", column("group", "a1", whole)),))
     shown = column("inner", "n", whole)
-    outcome = Show(renamed, "answer", (Item("n", shown), Item("more", shifted(shown, 1))))
+    outcome = ProjectNode(renamed, "answer", (Item("n", shown), Item("more", shifted(shown, 1))))
     plan = make_plan(PrivateQuery(VISITS.groups, outcome, ("n", "more"), VISITS.neighbours), price(1))
     quote = make_quote(plan)
     assert quote.margins["n"] == plan.groups[0].measured[0].mechanism.margin(Fraction(95, 100))

@@ -25,7 +25,7 @@ from sfumato.accounting.pure import epsilon as pure_epsilon
 from sfumato.analysis.private_query import Group, Key, PrivateQuery
 from sfumato.errors import KeysNeedDelta
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import Keep, Order, Show, Take
+from sfumato.language.rel_nodes import FilterNode, LimitNode, ProjectNode, SortNode
 from sfumato.language.scalar import Operator, Scalar, column, literal
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
@@ -58,8 +58,8 @@ def listed(
     """The largest cells by the first aggregate."""
     private = private_of(group, neighbours=neighbours)
     by: Scalar = column(group.label, "a1", AGE.facts)
-    cut = Take(Order(private.outcome.source, ((by, descending, False),)), count, offset)
-    return replace(private, outcome=Show(cut, "answer", private.outcome.items))
+    cut = LimitNode(SortNode(private.outcome.source, ((by, descending, False),)), count, offset)
+    return replace(private, outcome=ProjectNode(cut, "answer", private.outcome.items))
 
 
 @pytest.mark.parametrize("neighbours", Neighbours)
@@ -106,14 +106,14 @@ def test_other_orders_cuts_and_counts_measure_all_cells(private: PrivateQuery) -
 def test_a_condition_below_the_cut_measures_all_cells_unless_it_asks_for_large_ones() -> None:
     private = listed(shop(asked("count", AGE, distinct=True)), 3)
     cut = private.outcome.source
-    assert isinstance(cut, Take)
-    assert isinstance(cut.source, Order)
+    assert isinstance(cut, LimitNode)
+    assert isinstance(cut.source, SortNode)
     order, table = cut.source.keys, cut.source.source
     people = order[0][0]
     ten, ages = literal(10, people.facts), column("group", "a2", AGE.facts)
 
     def _having(condition: Scalar) -> PrivateQuery:
-        inner = Take(Order(Keep(table, condition), order), 3, 0)
+        inner = LimitNode(SortNode(FilterNode(table, condition), order), 3, 0)
         return replace(private, outcome=replace(private.outcome, source=inner))
 
     def _holds(operator: Operator, *parts: Scalar) -> Scalar:

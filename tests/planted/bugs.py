@@ -142,8 +142,8 @@ BUGS: tuple[Bug, ...] = (
         ),
         (
             "engines/sql/flow.py",
-            "tests = [] if read.most is None else",
-            "tests = [] if read.most is None or read.most else",
+            "tests = [] if read.max_rows_per_unit is None else",
+            "tests = [] if read.max_rows_per_unit is None or read.max_rows_per_unit else",
         ),
     ),
     planned(

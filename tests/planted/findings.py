@@ -38,7 +38,7 @@ FINDINGS: tuple[Bug, ...] = (
         _ENFORCED,
         (
             "engines/sql/flow.py",
-            'tests = [] if read.most is None else [f"{quoted(RANK)} <= {read.most}"]',
+            'tests = [] if read.max_rows_per_unit is None else [f"{quoted(RANK)} <= {read.max_rows_per_unit}"]',
             "tests: list[str] = []",
         ),
     ),
@@ -318,8 +318,8 @@ FINDINGS: tuple[Bug, ...] = (
         "tests/planning/test_truncation.py",
         (
             "planning/truncation.py",
-            "untold = {read.table: read.untold for read in cut}",
-            "untold = dict([(read.table, read.untold) for read in cut][:1])",
+            "untold = {read.table: read.has_no_removed_table for read in cut}",
+            "untold = dict([(read.table, read.has_no_removed_table) for read in cut][:1])",
         ),
     ),
     planned(

@@ -10,7 +10,7 @@ from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.private_query import Asked, Contribution, Group, Key, PrivateQuery
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import Flow, Given, Item, Show
+from sfumato.language.rel_nodes import InputNode, Item, ProjectNode, RelNode
 from sfumato.language.scalar import Scalar, column
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
@@ -71,7 +71,7 @@ def derived(aggregation: Aggregation) -> Derived:
 def make_plan(
     aggregations: Sequence[Aggregation],
     mechanisms: Mapping[str, Mechanism],
-    outcome: Show | None = None,
+    outcome: ProjectNode | None = None,
     selection: OptimalSelection | None = None,
 ) -> Plan:
     """Return a plan of one group with one integer key, whose outcome shows everything unless another is given."""
@@ -79,7 +79,7 @@ def make_plan(
     key = Key("k", column("rows", "k", KEY), None)
     group = Group(
         "g",
-        Given("rows", (("k", KEY),), ()),
+        InputNode("rows", (("k", KEY),), ()),
         column("rows", "k", KEY),
         True,
         (key,),
@@ -106,17 +106,17 @@ def _measured(name: str, mechanism: Mechanism, centred: bool) -> Measured:
     return Measured(name, total, count_sensitivity(1, ADD), mechanism)
 
 
-def noisy_table(aggregations: Sequence[Aggregation]) -> Given:
-    return Given("g", (("k", KEY), *((derived(one).name, FACTS.get(one, SPREAD)) for one in aggregations)), None)
+def noisy_table(aggregations: Sequence[Aggregation]) -> InputNode:
+    return InputNode("g", (("k", KEY), *((derived(one).name, FACTS.get(one, SPREAD)) for one in aggregations)), None)
 
 
 def reference(aggregation: Aggregation) -> Scalar:
     return column("g", derived(aggregation).name, FACTS.get(aggregation, SPREAD))
 
 
-def show(source: Flow, aggregations: Sequence[Aggregation], *more: Item) -> Show:
+def show(source: RelNode, aggregations: Sequence[Aggregation], *more: Item) -> ProjectNode:
     plain = tuple(Item(derived(one).name, reference(one)) for one in aggregations)
-    return Show(source, "answer", (Item("k", column("g", "k", KEY)), *plain, *more))
+    return ProjectNode(source, "answer", (Item("k", column("g", "k", KEY)), *plain, *more))
 
 
 def aggregates(columns: Mapping[str, Sequence[int]], units: Sequence[int] | None = None) -> Aggregates:

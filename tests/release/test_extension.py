@@ -12,7 +12,7 @@ import pytest
 
 from sfumato.engines.after_noise import evaluate
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import Fold, Folded, Given, Item, Show
+from sfumato.language.rel_nodes import AggregateItem, AggregateNode, InputNode, Item, ProjectNode
 from sfumato.language.scalar import (
     Constant,
     Factor,
@@ -130,8 +130,8 @@ def computed(scalar: Scalar, columns: dict[str, list[int | float | None] | list[
     for part in scalar.arguments:
         facts[str(part.constant[1] if isinstance(part.constant, tuple) else "")] = part.facts
     place = Facts(Type.INTEGER, Kind.INTEGER, False, Fraction(1), 0, BOXES * POINTS)
-    given = Given("g", (*((name, facts[name]) for name in columns), ("at", place)), None)
-    flow = Show(given, "s", (Item("x", scalar), Item("at", column("g", "at", place))))
+    given = InputNode("g", (*((name, facts[name]) for name in columns), ("at", place)), None)
+    flow = ProjectNode(given, "s", (Item("x", scalar), Item("at", column("g", "at", place))))
     found, at = evaluate(flow, {"g": {**columns, "at": list(range(BOXES * POINTS))}})
     ordered = [value for _, value in sorted(zip(at, found, strict=True), key=lambda pair: int(str(pair[0])))]
     return [ordered[box::BOXES] for box in range(BOXES)]
@@ -217,14 +217,14 @@ def test_every_aggregate_of_rows_that_may_be_missing_stays_inside_its_ends(
     facts = WHOLE if aggregation is Aggregation.COUNT else REAL
     argument = column("g", "a", REAL)
     level = (Fraction(9, 10),) if aggregation in LEVELLED else ()
-    measure = Folded("x", Aggregate(aggregation, (argument,), distinct, column("g", "c", TRUTH), level), facts)
+    measure = AggregateItem("x", Aggregate(aggregation, (argument,), distinct, column("g", "c", TRUTH), level), facts)
     form = folded(measure, FoldedRows("f", groups, BOXES // 5, (chance.form(),)), [box.form()], NOTHING)
     key = Facts(Type.INTEGER, Kind.INTEGER, False, Fraction(1), 0, FAR)
-    given = Given("g", (("k", key), ("a", REAL), ("c", TRUTH)), None)
-    fold = Fold(given, "f", (Item("k", column("g", "k", key)),), (measure,))
+    given = InputNode("g", (("k", key), ("a", REAL), ("c", TRUTH)), None)
+    fold = AggregateNode(given, "f", (Item("k", column("g", "k", key)),), (measure,))
     keys = (np.arange(POINTS)[:, None] * BOXES + groups[None, :]).ravel().tolist()
     names, found = evaluate(
-        Show(fold, "s", (Item("k", column("f", "k", key)), Item("x", column("f", "x", facts)))),
+        ProjectNode(fold, "s", (Item("k", column("f", "k", key)), Item("x", column("f", "x", facts)))),
         {"g": {"k": keys, "a": box.values(False), "c": chance.values()}},
     )
     points: list[list[object]] = [[] for _ in range(BOXES // 5)]

@@ -24,7 +24,7 @@ from tests.release.plans import (
 from sfumato.engines.after_noise import evaluate
 from sfumato.errors import Refusal
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import Fold, Folded, Item, Keep, Order, Show, Take
+from sfumato.language.rel_nodes import AggregateItem, AggregateNode, FilterNode, Item, LimitNode, ProjectNode, SortNode
 from sfumato.language.scalar import Factor, Operator, Scalar, column, literal
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
@@ -51,7 +51,7 @@ def noisy(counts: list[int], totals: list[int] | None = None) -> Noisy:
 
 
 def released(
-    outcome: Show | None = None, counts: tuple[int, ...] = (100, -4, 300), more: tuple[Aggregation, ...] = ()
+    outcome: ProjectNode | None = None, counts: tuple[int, ...] = (100, -4, 300), more: tuple[Aggregation, ...] = ()
 ) -> Release:
     plan = make_plan([COUNT, *more], {**NOISE, "Q": laplace(10**6)}, outcome)
     return make_release(plan, noisy(list(counts)), RECEIPT, evaluate)
@@ -96,11 +96,11 @@ def test_a_ratio_whose_denominator_may_be_nothing_is_bounded_by_what_it_can_be_a
     assert unsure["inverse"] == (0, None)
 
 
-def chosen(count: int) -> Show:
+def chosen(count: int) -> ProjectNode:
     least = literal(50, COUNTED)
     condition = Scalar(Operator.LESS, (least, reference(COUNT)), Facts(Type.BOOLEAN, Kind.BOOLEAN))
-    kept = Keep(noisy_table([COUNT]), condition)
-    return show(Take(Order(kept, ((reference(COUNT), True, False),)), count, 0), [COUNT], Item("twice", TWICE))
+    kept = FilterNode(noisy_table([COUNT]), condition)
+    return show(LimitNode(SortNode(kept, ((reference(COUNT), True, False),)), count, 0), [COUNT], Item("twice", TWICE))
 
 
 def test_rows_that_survive_having_order_and_limit_have_intervals_that_hold_together_and_the_release_says_so() -> None:
@@ -115,8 +115,10 @@ def test_rows_that_survive_having_order_and_limit_have_intervals_that_hold_toget
 
 
 def test_aggregates_of_noisy_answers_have_intervals_from_whole_runs() -> None:
-    total = Fold(noisy_table([COUNT]), "f", (), (Folded("s", Aggregate(SUM, (reference(COUNT),)), COUNTED),))
-    outcome = Show(total, "answer", (Item("s", column("f", "s", COUNTED)),))
+    total = AggregateNode(
+        noisy_table([COUNT]), "f", (), (AggregateItem("s", Aggregate(SUM, (reference(COUNT),)), COUNTED),)
+    )
+    outcome = ProjectNode(total, "answer", (Item("s", column("f", "s", COUNTED)),))
     (row,), (ends,) = released(outcome).rows(), released(outcome).intervals()
     assert row["s"] == 396
     low, high = ends["s"]
@@ -243,9 +245,9 @@ def test_four_thousand_cells_have_their_intervals_within_a_second(scalar: Scalar
 
 def test_aggregates_of_four_thousand_cells_have_their_intervals_within_a_second() -> None:
     functions = (SUM, Aggregation.MAX, Aggregation.MIN)
-    measures = tuple(Folded(str(one), Aggregate(one, (reference(COUNT),)), COUNTED) for one in functions)
-    folded = Fold(noisy_table([COUNT]), "f", (), measures)
-    shown = Show(folded, "answer", tuple(Item(one.name, column("f", one.name, COUNTED)) for one in measures))
+    measures = tuple(AggregateItem(str(one), Aggregate(one, (reference(COUNT),)), COUNTED) for one in functions)
+    folded = AggregateNode(noisy_table([COUNT]), "f", (), measures)
+    shown = ProjectNode(folded, "answer", tuple(Item(one.name, column("f", one.name, COUNTED)) for one in measures))
     release = released(shown, counts=(100,) * MANY)
     start = time.process_time()
     (row,) = release.intervals()
@@ -255,7 +257,7 @@ def test_aggregates_of_four_thousand_cells_have_their_intervals_within_a_second(
 
 
 def test_equal_rows_come_in_the_order_of_their_keys() -> None:
-    order = Order(noisy_table([COUNT]), ((reference(COUNT), False, False),))
+    order = SortNode(noisy_table([COUNT]), ((reference(COUNT), False, False),))
     assert [row["k"] for row in released(show(order, [COUNT]), counts=(7, 7, 7, 1)).rows()] == [3, 0, 1, 2]
 
 

@@ -21,7 +21,7 @@ from sfumato.accounting.event import Neighbours
 from sfumato.engines.after_noise import evaluate
 from sfumato.lab.people.seeded import Seeded
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import Fold, Folded, Given, Read, below
+from sfumato.language.rel_nodes import AggregateItem, AggregateNode, InputNode, ScanNode, children
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.max_norm import MaxNorm, MaxNormPart
@@ -219,18 +219,18 @@ def _population(size: int, place: int) -> dict[str, list[int]]:
 
 def _exact(group: GroupPlan, size: int) -> NoisyGroup:
     """Return what is measured, without noise: each measurement computed by the engine from the rows of a cell."""
-    (read,) = [node for node in _nodes(group) if isinstance(node, Read)]
+    (read,) = [node for node in _nodes(group) if isinstance(node, ScanNode)]
     facts = {name: known for name, _, known in read.columns}
     used = tuple((name, facts[name]) for name in ("age", "cost", "same") if name in facts)
     counted = Facts(Type.INTEGER, Kind.INTEGER, False, Fraction(1), -(1 << 100), 1 << 100)
-    measures = tuple(Folded(one.name, one.quantity, counted) for one in group.measured)
-    rows = Given(read.label, (*used, ("one", counted)), None)
+    measures = tuple(AggregateItem(one.name, one.quantity, counted) for one in group.measured)
+    rows = InputNode(read.label, (*used, ("one", counted)), None)
     cells = []
     for place in range(EACH if len(group.group.keys) > 1 else 1):
         people = _population(size, place)
         table: dict[str, list[int]] = {name: people[name] for name, _ in used}
         table["one"] = [1] * len(people["age"])
-        cells.append([column[0] for column in evaluate(Fold(rows, "cell", (), measures), {read.label: table})])
+        cells.append([column[0] for column in evaluate(AggregateNode(rows, "cell", (), measures), {read.label: table})])
     keys = group.group.all_cells()
     columns = [
         (one.name, tuple(int(str(cells[at % len(cells)][place])) for at in range(len(keys))))
@@ -243,7 +243,7 @@ def _nodes(group: GroupPlan) -> list[object]:
     waiting, found = [group.group.rows], []
     while waiting:
         found.append(waiting.pop())
-        waiting.extend(below(found[-1]))
+        waiting.extend(children(found[-1]))
     return list(found)
 
 

@@ -19,11 +19,21 @@ from sfumato.analysis.whole_days import whole_days
 from sfumato.analysis.windows import windowed
 from sfumato.analysis.written import folded, literal_rows
 from sfumato.errors import LoosenedPolicy, RawRows, UnitRevealed, UnsupportedSql, position_prefix
-from sfumato.language.characters import check_characters
+from sfumato.language.cost_limits import check_characters
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import RANK, Fold, Given, Item, Keep, Order, Read, Show, Take
-from sfumato.language.lower_logic import all_true, among, present, spelled
+from sfumato.language.lower_logic import all_true, among, encode_literal, present
 from sfumato.language.lowering import Scope, lower, narrowed
+from sfumato.language.rel_nodes import (
+    RANK,
+    AggregateNode,
+    FilterNode,
+    InputNode,
+    Item,
+    LimitNode,
+    ProjectNode,
+    ScanNode,
+    SortNode,
+)
 from sfumato.language.scalar import Operator, Scalar, address, column
 from sfumato.language.scalar import columns as columns_read
 from sfumato.policy.policy import fold_name
@@ -70,7 +80,7 @@ def analyse(query: Query, catalog: Catalog, public: Public) -> PrivateQuery:
     relation = with_averages(query.relation, catalog)
     reading = _Question(catalog, public, query.options, used_columns(relation))
     below = _analyse(relation.source, reading)
-    outcome = Show(below.flow, relation.label, _items(relation, below))
+    outcome = ProjectNode(below.flow, relation.label, _items(relation, below))
     if isinstance(below.state, Owned):
         raise _shows_people(relation, outcome, reading)
     notes = tuple(dict.fromkeys(reading.notes))
@@ -103,7 +113,7 @@ def analyse_rows(query: Query, catalog: Catalog, public: Public) -> PrivateRows:
                 "Leave the column out; sfumato knows whose row it is without it.",
             )
         columns.append(Key(name, scalar, cells_of(scalar, shown.cells, shown.origins, public)))
-    rows = Keep(shown.flow, all_true(tuple(test for key in columns for test in _present(key))))
+    rows = FilterNode(shown.flow, all_true(tuple(test for key in columns for test in _present(key))))
     return PrivateRows(rows, tuple(columns), owned.unit, owned.identity, owned.rows, catalog.neighbours, notes)
 
 
@@ -114,14 +124,14 @@ def _present(key: Key) -> Iterator[Scalar]:
     if key.cells is not None and (
         facts.kind is Kind.TEXT or (facts.kind is Kind.INTEGER and facts.span > len(key.cells))
     ):
-        yield among(key.scalar, [spelled(cell, facts) for cell in key.cells])
+        yield among(key.scalar, [encode_literal(cell, facts) for cell in key.cells])
 
 
 def _items(project: Project, below: Analysed) -> tuple[Item, ...]:
     return tuple(Item(item.name, lower(item.expression, below.scope)) for item in project.items)
 
 
-def _shows_people(project: Project, outcome: Show, reading: _Question) -> RawRows | UnitRevealed:
+def _shows_people(project: Project, outcome: ProjectNode, reading: _Question) -> RawRows | UnitRevealed:
     source: Relation = project.source
     while isinstance(source, Filter | Sort):
         source = source.source
@@ -208,7 +218,7 @@ def _scan(scan: Scan, reading: _Question) -> Analysed:
         computation(scope[scan.label, field.name]): field.cells for field in table.fields if field.cells is not None
     }
     if table.public or table.owner is None:
-        flow = Read(scan.table, scan.label, columns)
+        flow = ScanNode(scan.table, scan.label, columns)
         return Analysed(flow, scope, Visibility.PUBLIC, origins={scan.label: flow})
     hidden = table.owner.name
     if all(name != hidden for name, _, _ in columns):
@@ -229,10 +239,12 @@ def _scan(scan: Scan, reading: _Question) -> Analysed:
     totals = tuple((field.name, field.total) for field in table.fields if field.total is not None)
     levelled = tuple(field.stored for field in table.fields if field.levelled)
     summed = tuple(field.stored for field in table.fields if field.summed)
-    flow = Read(scan.table, scan.label, columns, most, once, sole, numbered, counted, free, totals, levelled, summed)
+    flow = ScanNode(
+        scan.table, scan.label, columns, most, once, sole, numbered, counted, free, totals, levelled, summed
+    )
     flow = replace(
         flow,
-        untold=scan.table + REMOVED not in reading.catalog.tables,
+        has_no_removed_table=scan.table + REMOVED not in reading.catalog.tables,
         rows_chosen=table.rows_chosen and most is not None,
     )
     return Analysed(flow, scope, owned, cells)
@@ -257,7 +269,7 @@ def _values(values: Values) -> Analysed:
     names = [f"c{i}" for i in range(1, len(facts) + 1)]
     columns = tuple(zip(names, facts, strict=True))
     scope = {(values.label, name): column(values.label, name, known) for name, known in columns}
-    flow = Given(values.label, columns, rows)
+    flow = InputNode(values.label, columns, rows)
     return Analysed(flow, scope, Visibility.PUBLIC, origins={values.label: flow})
 
 
@@ -272,7 +284,7 @@ def _filter(relation: Filter, source: Analysed, reading: _Question) -> Analysed:
             known = [source.marks[name] for name in columns_read(part) if name in source.marks]
             marked_by = known[0] if known and part.operator is Operator.COLUMN else None
             cells = chosen_cells(part, cells, reading.public) if marked_by is None else left_cells(*marked_by, cells)
-    flow = Keep(source.flow, condition)
+    flow = FilterNode(source.flow, condition)
     filtered = source.with_flow(flow, scope, cells)
     if isinstance(source.state, Owned):
         return replace(filtered, state=_fewer(source.state, scope))
@@ -309,7 +321,7 @@ def _released(relation: GroupBy, group: Group, noisy: Analysed, reading: _Questi
         reading.groups.append(group)
         return noisy
     # the same groups are measured once, wherever the question uses them: it then sees the same noise everywhere
-    again = Given(group.label, noisy.flow.columns, None, first) if isinstance(noisy.flow, Given) else noisy.flow
+    again = InputNode(group.label, noisy.flow.columns, None, first) if isinstance(noisy.flow, InputNode) else noisy.flow
     return replace(noisy, flow=again)
 
 
@@ -330,7 +342,7 @@ def _plain_fold(relation: GroupBy, keys: tuple[Item, ...], source: Analysed) -> 
     facts: list[tuple[str, Facts]] = [(key.name, key.scalar.facts) for key in keys]
     facts += [(measure.name, measure.facts) for measure in measures]
     scope = {(relation.label, name): column(relation.label, name, known) for name, known in facts}
-    flow = Fold(source.flow, relation.label, keys, measures)
+    flow = AggregateNode(source.flow, relation.label, keys, measures)
     origins = {relation.label: flow} if source.state is Visibility.PUBLIC else {}
     return Analysed(flow, scope, source.state, origins=origins)
 
@@ -340,7 +352,7 @@ def _project(relation: Project, source: Analysed, reading: _Question) -> Analyse
     if isinstance(source.state, Owned):
         return _private_project(relation, items, source, source.state, reading)
     scope = {(relation.label, item.name): column(relation.label, item.name, item.scalar.facts) for item in items}
-    flow = Show(source.flow, relation.label, items)
+    flow = ProjectNode(source.flow, relation.label, items)
     return Analysed(flow, scope, source.state, origins={relation.label: flow} if source.origins else {})
 
 
@@ -360,7 +372,7 @@ def _private_project(
     unit = column(relation.label, OWNER, owned.unit.facts)
     settled = frozenset((relation.label, item.name) for item in shown if owned.is_settled(item.scalar))
     kept = replace(owned, unit=unit, unique=frozenset(unique), settled=settled)
-    return Analysed(Show(source.flow, relation.label, shown), scope, kept, cells)
+    return Analysed(ProjectNode(source.flow, relation.label, shown), scope, kept, cells)
 
 
 def _sort(relation: Sort, source: Analysed) -> Analysed:
@@ -368,7 +380,7 @@ def _sort(relation: Sort, source: Analysed) -> Analysed:
         return source  # nobody sees the order of private rows
     keys = tuple((lower(key.expression, source.scope), key.descending, key.nulls_first) for key in relation.keys)
     ordering = tuple(key for key in keys if columns_read(key[0]))  # what is the same everywhere puts nothing in order
-    return source.with_flow(Order(source.flow, ordering), source.scope) if ordering else source
+    return source.with_flow(SortNode(source.flow, ordering), source.scope) if ordering else source
 
 
 def _limit(relation: Limit, source: Analysed, reading: _Question) -> Analysed:
@@ -379,4 +391,4 @@ def _limit(relation: Limit, source: Analysed, reading: _Question) -> Analysed:
             "Which rows are left would depend on everybody's rows at once, and rows of people are not shown.",
             f"Choose rows with WHERE and aggregate them; LIMIT may then choose groups. For example: {example}.",
         )
-    return source.with_flow(Take(source.flow, relation.count, relation.offset), source.scope)
+    return source.with_flow(LimitNode(source.flow, relation.count, relation.offset), source.scope)

@@ -9,7 +9,7 @@ from typing import Protocol
 from sfumato.accounting.event import Neighbours
 from sfumato.analysis.private_query import Cell
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import Flow, Item
+from sfumato.language.rel_nodes import Item, RelNode
 from sfumato.language.scalar import Scalar
 from sfumato.query.declared import Admitted, DeclaredBounds, DeclaredValues
 from sfumato.query.expression import Value
@@ -129,16 +129,16 @@ class PublicRows(Protocol):
 class Public(Protocol):
     """What an engine can compute before any private row is read: from public tables and from the text alone."""
 
-    def kept(self, flow: Flow, columns: tuple[Item, ...], keys: tuple[Scalar, ...]) -> PublicRows:
+    def kept(self, flow: RelNode, columns: tuple[Item, ...], keys: tuple[Scalar, ...]) -> PublicRows:
         """Return the rows of a public flow, computed once, with these columns."""
 
-    def reach(self, flow: Flow, scalar: Scalar) -> tuple[int, int] | None:
+    def reach(self, flow: RelNode, scalar: Scalar) -> tuple[int, int] | None:
         """Return the least and greatest integer of an INTEGER scalar over a public flow; None if all are NULL."""
 
-    def distinct(self, flow: Flow, scalar: Scalar, most: int) -> tuple[Cell, ...] | None:
+    def distinct(self, flow: RelNode, scalar: Scalar, most: int) -> tuple[Cell, ...] | None:
         """Return the distinct values of a scalar over a public flow, sorted, without NULL; None if more than `most`."""
 
     def rows(
-        self, flow: Flow, scalars: tuple[Scalar, ...], most: int
+        self, flow: RelNode, scalars: tuple[Scalar, ...], most: int
     ) -> tuple[tuple[Cell | float | None, ...], ...] | None:
         """Return the scalars over every row of a public flow; None if there are more than `most` rows."""

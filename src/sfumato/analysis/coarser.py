@@ -11,7 +11,7 @@ from math import isqrt
 
 from sfumato.analysis.private_query import Asked
 from sfumato.language.intervals import reach
-from sfumato.language.numbers import brought
+from sfumato.language.numbers import round_to_places
 from sfumato.language.scalar import Operator, Scalar
 from sfumato.query.functions import PAIRS, SPREADS, Aggregation
 
@@ -60,7 +60,7 @@ def _rounded(arguments: set[Scalar], squared: set[Scalar], rows: int) -> Iterabl
             (n for n in range(_FINEST_PLACES, _COARSEST_PLACES, -1) if farthest * _ten_to(n) < most - 1), None
         )
         if places is not None:
-            yield argument, brought(Operator.ROUNDED, argument, places, facts.type)
+            yield argument, round_to_places(Operator.ROUNDED, argument, places, facts.type)
 
 
 def _ten_to(places: int) -> Fraction:

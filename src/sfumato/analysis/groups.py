@@ -13,9 +13,9 @@ from sfumato.analysis.keys import MOST_CELLS, Cells, cells_of, cells_together, c
 from sfumato.analysis.lineage import Analysed, Owned, Visibility, is_owner
 from sfumato.analysis.private_query import Asked, Cell, Contribution, Group, Key
 from sfumato.errors import LoosenedPolicy, QueryTooLarge, UnitRevealed, UnsupportedSql, position_prefix
-from sfumato.language.facts import FARTHEST, STORED, Facts, Kind
-from sfumato.language.flow import Fold, Folded, Given, Item
+from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, STORED, Facts, Kind
 from sfumato.language.lowering import Scope, lower, narrowed
+from sfumato.language.rel_nodes import AggregateItem, AggregateNode, InputNode, Item
 from sfumato.language.scalar import Scalar, column
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.expression import Expression
@@ -64,7 +64,7 @@ def release_point(
     types = (measure.type for measure in relation.measures)
     columns += [(one.name, noisy_facts(one.aggregate, type)) for one, type in zip(asked, types, strict=True)]
     scope = {(relation.label, name): column(relation.label, name, facts) for name, facts in columns}
-    return group, Analysed(Given(relation.label, tuple(columns), None), scope, Visibility.RELEASED)
+    return group, Analysed(InputNode(relation.label, tuple(columns), None), scope, Visibility.RELEASED)
 
 
 def _keys(
@@ -189,13 +189,13 @@ def owned_fold(relation: GroupBy, keys: tuple[Item, ...], source: Analysed, owne
         unique=frozenset(unique),
         settled=frozenset((relation.label, key.name) for key in keys if owned.is_settled(key.scalar)),
     )
-    return Analysed(Fold(source.flow, relation.label, keys, measures), scope, kept, cells)
+    return Analysed(AggregateNode(source.flow, relation.label, keys, measures), scope, kept, cells)
 
 
-def own_measure(measure: Measure, scope: Scope, rows: int) -> Folded:
+def own_measure(measure: Measure, scope: Scope, rows: int) -> AggregateItem:
     """Return an aggregate of at most so many rows of one person."""
     aggregate = lowered(measure.aggregate, scope)
-    return Folded(measure.name, aggregate, _own_facts(measure, aggregate, rows))
+    return AggregateItem(measure.name, aggregate, _own_facts(measure, aggregate, rows))
 
 
 def _own_facts(measure: Measure, aggregate: Aggregate[Scalar], rows: int) -> Facts:
@@ -221,7 +221,7 @@ def _own_facts(measure: Measure, aggregate: Aggregate[Scalar], rows: int) -> Fac
         )
     low, high = min(known.low, known.low * rows), max(known.high, known.high * rows)
     finer = _FINER if function is Aggregation.AVG else 1
-    if max(-low, high) * finer * 2 >= FARTHEST:
+    if max(-low, high) * finer * 2 >= MAX_INTERMEDIATE_STEPS:
         raise QueryTooLarge(
             f"{position_prefix(measure.at)}one person's {function} could reach 2^125 steps.",
             "Sums are exact, in 128 bits.",

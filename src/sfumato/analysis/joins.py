@@ -11,24 +11,24 @@ from sfumato.analysis.lineage import Analysed, Owned, Visibility
 from sfumato.analysis.used import Used
 from sfumato.analysis.written import is_exact
 from sfumato.errors import QueryTooLarge, UnsafeJoin, UnsupportedSql, position_prefix
-from sfumato.language.alike import check_alike
-from sfumato.language.characters import check_characters
+from sfumato.language.cost_limits import check_characters
+from sfumato.language.determinism import refuse_engine_dependent
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import (
-    Flow,
-    Fold,
-    Folded,
-    Given,
+from sfumato.language.lowering import Scope, lower, narrowed
+from sfumato.language.rel_nodes import (
+    AggregateItem,
+    AggregateNode,
+    InputNode,
     Item,
-    Kept,
-    Overlaid,
-    Pair,
-    Read,
-    Windowed,
-    below,
+    JoinNode,
+    MaterializedNode,
+    RelNode,
+    ScanNode,
+    WindowAggregate,
+    WindowNode,
+    children,
     outputs,
 )
-from sfumato.language.lowering import Scope, lower, narrowed
 from sfumato.language.scalar import Operator, Scalar, column, columns
 from sfumato.query.expression import Call, Column, Expression, Position, conjuncts
 from sfumato.query.functions import Function
@@ -68,7 +68,7 @@ def joined(join: Join, left: Analysed, right: Analysed, used: Used, public: Publ
     condition = None if join.condition is None else lower(join.condition, scope)
     released = any(side.state is Visibility.RELEASED for side in (left, right))
     state = Visibility.RELEASED if released else Visibility.PUBLIC
-    flow = Pair(join.kind, left.flow, right.flow, condition)
+    flow = JoinNode(join.kind, left.flow, right.flow, condition)
     origins = {} if released else {**left.origins, **right.origins}
     return Analysed(flow, scope if released else _after(join, scope), state, origins=origins), None
 
@@ -96,7 +96,7 @@ def _spelled_out(side: Analysed, position: Position, public: Public) -> Analysed
         )
     columns = tuple((names[name], scalar.facts) for name, scalar in side.scope.items())
     scope = {name: column(label, names[name], scalar.facts) for name, scalar in side.scope.items()}
-    return Analysed(Given(label, columns, rows), scope, Visibility.PUBLIC)
+    return Analysed(InputNode(label, columns, rows), scope, Visibility.PUBLIC)
 
 
 def _scope(join: Join, left: Analysed, right: Analysed) -> Scope:
@@ -135,9 +135,9 @@ def _with_public(join: Join, private: Analysed, owned: Owned, other: Analysed, u
     other = kept(other, tuple(dict.fromkeys(keys)), used, public)
     scope = _scope(join, private, other)
     condition = None if join.condition is None else lower(join.condition, scope)
-    most = other.flow.most if isinstance(other.flow, Kept) else 0
+    most = other.flow.most if isinstance(other.flow, MaterializedNode) else 0
     check_pairs(owned.rows * most, owned.rows, join.at)
-    flow = Pair(join.kind, private.flow, other.flow, condition)
+    flow = JoinNode(join.kind, private.flow, other.flow, condition)
     check_characters(flow, owned.rows * most, _tests(join.kind, condition, private, other), join.at)
     inner = join.kind is JoinKind.INNER
     return replace(
@@ -175,12 +175,12 @@ def kept(other: Analysed, keys: tuple[Scalar, ...], used: Used, public: Public) 
     known = {name: Item(f"{name[0]}.{name[1]}", scalar) for name, scalar in other.scope.items() if name in used}
     items = tuple(known.values())
     rows = public.kept(other.flow, items, keys)
-    flow = Kept(other.flow, label, items, keys, max(1, rows.most), rows)
+    flow = MaterializedNode(other.flow, label, items, keys, max(1, rows.most), rows)
     scope = {name: _reached(column(label, item.name, item.scalar.facts), flow, public) for name, item in known.items()}
     return Analysed(flow, scope, Visibility.PUBLIC, origins={label: flow})
 
 
-def _reached(value: Scalar, flow: Kept, public: Public) -> Scalar:
+def _reached(value: Scalar, flow: MaterializedNode, public: Public) -> Scalar:
     """Return a column of kept rows within what it holds there, where nothing else bounds it: a count, or a rank."""
     if value.facts.kind is not Kind.INTEGER or value.facts.bounded:
         return value
@@ -188,27 +188,27 @@ def _reached(value: Scalar, flow: Kept, public: Public) -> Scalar:
     return replace(value, facts=replace(value.facts, low=low, high=high, declared_low=True, declared_high=True))
 
 
-def _first_label(flow: Flow) -> str:
-    while not isinstance(flow, Read | Given | Kept):
-        flow = below(flow)[0]
+def _first_label(flow: RelNode) -> str:
+    while not isinstance(flow, ScanNode | InputNode | MaterializedNode):
+        flow = children(flow)[0]
     return flow.label
 
 
-def check_exact(flow: Flow, position: Position) -> None:
+def check_exact(flow: RelNode, position: Position) -> None:
     """Refuse public rows that hold an aggregate of doubles: engines add them in no fixed order, each time another."""
-    if isinstance(flow, Fold):
+    if isinstance(flow, AggregateNode):
         for measure in flow.measures:
             if not is_exact(measure):
                 raise _inexact(measure, position)
-    if isinstance(flow, Windowed):
+    if isinstance(flow, WindowNode):
         for value in flow.values:
-            if isinstance(value, Overlaid) and not is_exact(value.folded):
+            if isinstance(value, WindowAggregate) and not is_exact(value.folded):
                 raise _inexact(value.folded, position)
-    for source in below(flow):
+    for source in children(flow):
         check_exact(source, position)
 
 
-def _inexact(measure: Folded, position: Position) -> UnsupportedSql:
+def _inexact(measure: AggregateItem, position: Position) -> UnsupportedSql:
     function = measure.aggregate.function.upper()
     return UnsupportedSql(
         f"{position_prefix(position)}this joins people's rows with an inexact {function} of public numbers.",
@@ -272,7 +272,7 @@ def _of_one_person(
         settled = _settled(left, first)  # some rows of a person may have met one, and others none
     names = first.names + second.names
     owned = Owned(first.unit, True, rows, min(limits, default=None), unique, names, settled)
-    flow = Pair(join.kind, left.flow, right.flow, condition)
+    flow = JoinNode(join.kind, left.flow, right.flow, condition)
     check_characters(flow, rows, _tests(join.kind, condition, left, right), join.at)
     analysed = Analysed(
         flow,
@@ -288,7 +288,7 @@ def _tests(kind: JoinKind, condition: Scalar | None, left: Analysed, right: Anal
     """Return what is looked at for each pair; what equalities compare is looked up, if each side has one table."""
     if condition is None:
         return ()
-    check_alike((condition,))
+    refuse_engine_dependent((condition,))
     parts = condition.arguments if condition.operator is Operator.AND else (condition,)
     return tuple(
         part for part in parts if part.operator is not Operator.EQUAL or not _is_looked_up(kind, part, left, right)

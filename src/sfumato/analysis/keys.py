@@ -13,7 +13,7 @@ from math import prod
 from sfumato.analysis.catalog import Public
 from sfumato.analysis.private_query import Cell
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import Flow, Given, Item, Keep, Pair
+from sfumato.language.rel_nodes import FilterNode, InputNode, Item, JoinNode, RelNode
 from sfumato.language.scalar import Operator, Scalar, address, column, walk
 from sfumato.query.relation import JoinKind
 
@@ -35,7 +35,7 @@ def computation(scalar: Scalar) -> Computation:
     return (scalar.operator, scalar.constant, *(computation(argument) for argument in scalar.arguments))
 
 
-def cells_of(scalar: Scalar, cells: Cells, origins: Mapping[str, Flow], public: Public) -> tuple[Cell, ...] | None:
+def cells_of(scalar: Scalar, cells: Cells, origins: Mapping[str, RelNode], public: Public) -> tuple[Cell, ...] | None:
     """Return every value that the scalar can have, sorted, or None where they are not public or too many."""
     found = cells.get(computation(scalar))
     if found is not None:
@@ -54,7 +54,7 @@ def cells_of(scalar: Scalar, cells: Cells, origins: Mapping[str, Flow], public: 
     return spelled
 
 
-def _spelled(scalar: Scalar, cells: Cells, origins: Mapping[str, Flow], public: Public) -> tuple[Cell, ...] | None:
+def _spelled(scalar: Scalar, cells: Cells, origins: Mapping[str, RelNode], public: Public) -> tuple[Cell, ...] | None:
     """Return the values of what chooses between others: constants, CASE, COALESCE."""
     if scalar.operator is Operator.CONSTANT:
         value = scalar.constant
@@ -79,7 +79,7 @@ def _possible(value: Cell, facts: Facts) -> bool:
     return facts.low <= value <= facts.high
 
 
-def _image(scalar: Scalar, cells: Cells, origins: Mapping[str, Flow], public: Public) -> tuple[Cell, ...] | None:
+def _image(scalar: Scalar, cells: Cells, origins: Mapping[str, RelNode], public: Public) -> tuple[Cell, ...] | None:
     """Return the values over all combinations of the columns' public values, computed by the engine itself."""
     used = {computation(part): part for part in walk(scalar) if part.operator is Operator.COLUMN}
     labels = {_label(part) for part in used.values()}
@@ -95,7 +95,9 @@ def _image(scalar: Scalar, cells: Cells, origins: Mapping[str, Flow], public: Pu
     return public.distinct(reduce(_crossed, flows), scalar, MOST_CELLS)
 
 
-def _step_by_step(scalar: Scalar, cells: Cells, origins: Mapping[str, Flow], public: Public) -> tuple[Cell, ...] | None:
+def _step_by_step(
+    scalar: Scalar, cells: Cells, origins: Mapping[str, RelNode], public: Public
+) -> tuple[Cell, ...] | None:
     """Return the values over all combinations of its arguments' public values, such as the days of a timestamp."""
     inner = {f"a{at}": part for at, part in enumerate(scalar.arguments) if part.operator is not Operator.CONSTANT}
     if not inner or scalar.operator in _CHOOSE | {Operator.CASE, Operator.NULLIF}:
@@ -107,7 +109,7 @@ def _step_by_step(scalar: Scalar, cells: Cells, origins: Mapping[str, Flow], pub
     if len(values) < len(known) or prod(map(len, values.values())) > MOST_CELLS:
         return None
     columns = tuple((name, inner[name].facts) for name in values)
-    given = Given("arguments", columns, tuple(product(*((*part, None) for part in values.values()))))
+    given = InputNode("arguments", columns, tuple(product(*((*part, None) for part in values.values()))))
     arguments = tuple(
         column("arguments", f"a{at}", part.facts) if f"a{at}" in inner else part
         for at, part in enumerate(scalar.arguments)
@@ -116,7 +118,7 @@ def _step_by_step(scalar: Scalar, cells: Cells, origins: Mapping[str, Flow], pub
 
 
 def cells_together(
-    keys: Sequence[Item], origins: Mapping[str, Flow], public: Public
+    keys: Sequence[Item], origins: Mapping[str, RelNode], public: Public
 ) -> tuple[tuple[Cell, ...], ...] | None:
     """Return the combinations that occur in one public table, where all keys are of it; None where they are not."""
     labels = {_label(part) for key in keys for part in walk(key.scalar) if part.operator is Operator.COLUMN}
@@ -130,16 +132,16 @@ def cells_together(
     return tuple(sorted(whole))  # type: ignore[arg-type]
 
 
-def _combinations(label: str, used: Mapping[Computation, Scalar], values: Cells) -> Flow:
+def _combinations(label: str, used: Mapping[Computation, Scalar], values: Cells) -> RelNode:
     """Return all combinations of the public values of a label's columns."""
     own = {key: part for key, part in used.items() if _label(part) == label}
     columns = tuple((_name(part), part.facts) for part in own.values())
     # a value may also be NULL, which CASE and COALESCE can turn into something else
-    return Given(label, columns, tuple(product(*((*values[key], None) for key in own))))
+    return InputNode(label, columns, tuple(product(*((*values[key], None) for key in own))))
 
 
-def _crossed(left: Flow, right: Flow) -> Flow:
-    return Pair(JoinKind.INNER, left, right, None)
+def _crossed(left: RelNode, right: RelNode) -> RelNode:
+    return JoinNode(JoinKind.INNER, left, right, None)
 
 
 def chosen_cells(condition: Scalar, cells: Cells, public: Public) -> dict[Computation, tuple[Cell, ...]]:
@@ -151,8 +153,8 @@ def chosen_cells(condition: Scalar, cells: Cells, public: Public) -> dict[Comput
     used = {computation(part): part for part in walk(condition) if part.operator is Operator.COLUMN}
     if len(used) == 1 and (tested := next(iter(used))) in left:
         part, values = used[tested], left[tested]
-        given = Given(_label(part), ((_name(part), part.facts),), tuple((value,) for value in values))
-        kept = public.distinct(Keep(given, condition), part, MOST_CELLS)
+        given = InputNode(_label(part), ((_name(part), part.facts),), tuple((value,) for value in values))
+        kept = public.distinct(FilterNode(given, condition), part, MOST_CELLS)
         left[tested] = values if kept is None else kept
     return left
 

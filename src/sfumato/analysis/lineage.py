@@ -12,8 +12,8 @@ from enum import Enum, auto
 from sfumato.analysis.keys import Cells, Computation
 from sfumato.analysis.private_query import Cell
 from sfumato.language.facts import Kind
-from sfumato.language.flow import Flow
 from sfumato.language.lowering import Scope
+from sfumato.language.rel_nodes import RelNode
 from sfumato.language.scalar import Scalar, columns
 
 
@@ -53,18 +53,18 @@ class Owned:
 class Analysed:
     """A relation with its flow: what its columns are, whom they belong to, which of their values are public."""
 
-    flow: Flow
+    flow: RelNode
     scope: Scope
     state: Visibility | Owned
     """Public, released, or owned by people."""
     cells: Cells = field(default_factory=dict)
-    origins: Mapping[str, Flow] = field(default_factory=dict)
+    origins: Mapping[str, RelNode] = field(default_factory=dict)
     """The public flow that a label's columns come from."""
 
     marks: Mapping[tuple[str, str], tuple[Computation, tuple[Cell, ...]]] = field(default_factory=dict)
     """For a truth value that says whether something is among public values: what is, and which values those are."""
 
-    def with_flow(self, flow: Flow, scope: Scope, cells: Cells | None = None) -> "Analysed":
+    def with_flow(self, flow: RelNode, scope: Scope, cells: Cells | None = None) -> "Analysed":
         """Return the same lineage over another flow of the same rows, or of some of them."""
         return replace(self, flow=flow, scope=scope, cells=self.cells if cells is None else cells)
 

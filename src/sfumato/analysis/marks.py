@@ -13,11 +13,11 @@ from sfumato.analysis.private_query import Cell
 from sfumato.analysis.used import Used
 from sfumato.analysis.windows import under_label
 from sfumato.errors import UnsafeJoin, UnsupportedSql, position_prefix
-from sfumato.language.characters import check_characters
+from sfumato.language.cost_limits import check_characters
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import FOUND, FOUND_FACTS, Kept, Marked
 from sfumato.language.lower_logic import all_true
 from sfumato.language.lowering import lower
+from sfumato.language.rel_nodes import FOUND, FOUND_FACTS, MarkJoinNode, MaterializedNode
 from sfumato.language.scalar import Operator, Scalar, column
 from sfumato.query.relation import MarkJoin
 from sfumato.query.types import Type
@@ -46,7 +46,7 @@ def marked(relation: MarkJoin, left: Analysed, right: Analysed, used: Used, publ
     state = Visibility.RELEASED if released else Visibility.PUBLIC
     left, right = together(left, right, relation.at, public)
     left = under_label(left, relation.label, used)
-    flow = Marked(left.flow, right.flow, relation.label, _condition(relation, left, right))
+    flow = MarkJoinNode(left.flow, right.flow, relation.label, _condition(relation, left, right))
     origins = {relation.label: flow} if state is Visibility.PUBLIC else {}
     return Analysed(flow, {**left.scope, **found}, state, origins=origins)
 
@@ -70,7 +70,7 @@ def _by_own_rows(relation: MarkJoin, one: tuple[Analysed, Owned], other: tuple[A
     parts = written if said else (same, *written)
     condition = parts[0] if len(parts) == 1 else all_true(parts)
     check_pairs(owned.rows * theirs.rows, max(owned.rows, theirs.rows), relation.at)
-    flow = Marked(left.flow, right.flow, relation.label, condition)
+    flow = MarkJoinNode(left.flow, right.flow, relation.label, condition)
     check_characters(flow, owned.rows * theirs.rows, parts, relation.at)
     found = column(relation.label, FOUND, FOUND_FACTS)
     return replace(left, flow=flow, scope={**left.scope, (relation.label, FOUND): found})
@@ -91,9 +91,9 @@ def _of_people(
     keys = public_sides(_condition(relation, left, right), right) if relation.condition is not None else []
     right = kept(right, tuple(dict.fromkeys(keys)), used, public)
     condition = None if relation.condition is None else _condition(relation, left, right)
-    most = right.flow.most if isinstance(right.flow, Kept) else 1
+    most = right.flow.most if isinstance(right.flow, MaterializedNode) else 1
     check_pairs(owned.rows * most, owned.rows, relation.at)
-    flow = Marked(left.flow, right.flow, relation.label, condition)
+    flow = MarkJoinNode(left.flow, right.flow, relation.label, condition)
     tests = () if condition is None else (condition,)
     check_characters(flow, owned.rows * most, tests, relation.at)
     found = column(relation.label, FOUND, FOUND_FACTS)

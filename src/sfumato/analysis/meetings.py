@@ -16,11 +16,11 @@ from sfumato.analysis.groups import Tightening, release_point
 from sfumato.analysis.lineage import Analysed, Owned, is_owner
 from sfumato.analysis.private_query import Group
 from sfumato.errors import UnsafeJoin, position_prefix
-from sfumato.language.characters import check_characters
+from sfumato.language.cost_limits import check_characters
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import Flow, Item, Keep, Pair, outputs
 from sfumato.language.lower_logic import all_true
 from sfumato.language.lowering import Scope, lower
+from sfumato.language.rel_nodes import FilterNode, Item, JoinNode, RelNode, outputs
 from sfumato.language.scalar import Operator, Scalar, address, column
 from sfumato.language.scalar import columns as columns_read
 from sfumato.query.aggregate import Aggregate
@@ -317,7 +317,7 @@ def _keyed(
             first, *others = sorted((scalar for side, scalar in known if side == place), key=repr)
             keys.append(first)
             for other in others:
-                flow = Keep(flow, _equal(first, other))
+                flow = FilterNode(flow, _equal(first, other))
         found.append(_Met(replace(one, flow=flow), owned, tuple(keys)))
     return tuple(found)
 
@@ -354,14 +354,14 @@ def _scope(analysed: Sequence[Analysed]) -> Scope:
 
 def _source(met: Sequence[_Met]) -> Analysed:
     """Return the rows that meet as one flow. Nobody owns them: it is never run, but says what is counted."""
-    flow: Flow = met[0].analysed.flow
+    flow: RelNode = met[0].analysed.flow
     for place, one in enumerate(met[1:], 1):
         equal = [_equal(*pair) for pair in zip(met[0].keys, one.keys, strict=True)]
         apart = [
             Scalar(Operator.NOT, (Scalar(Operator.EQUAL, (other.owned.unit, one.owned.unit), _TRUTH),), _TRUTH)
             for other in met[:place]
         ]
-        flow = Pair(JoinKind.INNER, flow, one.analysed.flow, all_true((*equal, *apart)))
+        flow = JoinNode(JoinKind.INNER, flow, one.analysed.flow, all_true((*equal, *apart)))
     return Analysed(
         flow,
         _scope([one.analysed for one in met]),

@@ -5,7 +5,7 @@ from itertools import product
 from math import prod
 
 from sfumato.accounting.event import Neighbours
-from sfumato.language.flow import Flow, Show
+from sfumato.language.rel_nodes import ProjectNode, RelNode
 from sfumato.language.scalar import Scalar
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.expression import NOWHERE, Position
@@ -66,7 +66,7 @@ class Group:
     """One private GROUP BY: the rows, their owner, the keys and what was asked of each cell."""
 
     label: str
-    rows: Flow
+    rows: RelNode
     unit: Scalar
     """The opaque id of the owner of a row of `rows`."""
     identity: bool
@@ -101,7 +101,7 @@ class PrivateQuery:
     """
 
     groups: tuple[Group, ...]
-    outcome: Show
+    outcome: ProjectNode
     names: tuple[str, ...]
     """The names of the columns of the answer; they may repeat."""
     neighbours: Neighbours
@@ -120,7 +120,7 @@ class PrivateRows:
     Proof: proofs/measuring.md
     """
 
-    rows: Flow
+    rows: RelNode
     columns: tuple[Key, ...]
     """Scalars over `rows`, and all their values where those are public."""
     unit: Scalar

@@ -8,8 +8,8 @@ from sfumato.analysis.joins import together
 from sfumato.analysis.lineage import Analysed, Owned, Visibility
 from sfumato.errors import UnsafeJoin, position_prefix
 from sfumato.language.facts import Kind, hull
-from sfumato.language.flow import Item, Show, Stacked
 from sfumato.language.numbers import on_one_grid
+from sfumato.language.rel_nodes import Item, ProjectNode, UnionAllNode
 from sfumato.language.scalar import Scalar, column
 from sfumato.query.relation import UnionAll
 from sfumato.query.types import NUMBERS
@@ -45,10 +45,12 @@ def stacked(relation: UnionAll, left: Analysed, right: Analysed, public: Public)
         pairs.append((owners[0].unit, owners[1].unit))
         names.append(OWNER)
     shows = [
-        Show(side.flow, relation.label, tuple(Item(name, pair[at]) for name, pair in zip(names, pairs, strict=True)))
+        ProjectNode(
+            side.flow, relation.label, tuple(Item(name, pair[at]) for name, pair in zip(names, pairs, strict=True))
+        )
         for at, side in enumerate(sides)
     ]
-    flow = Stacked(shows[0], shows[1], relation.label)
+    flow = UnionAllNode(shows[0], shows[1], relation.label)
     facts = [hull(one.facts, other.facts) for one, other in pairs]
     scope = {
         (relation.label, name): column(relation.label, name, known) for name, known in zip(names, facts, strict=True)

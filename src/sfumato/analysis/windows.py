@@ -11,10 +11,18 @@ from sfumato.analysis.lineage import Analysed, Owned, Visibility, is_owner
 from sfumato.analysis.used import Used
 from sfumato.analysis.written import folded
 from sfumato.errors import UnsupportedSql, position_prefix
-from sfumato.language.facts import FARTHEST, Facts, Kind
-from sfumato.language.flow import Around, Folded, Item, Overlaid, Positioned, Show, Windowed
+from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, Facts, Kind
 from sfumato.language.lowering import Scope, lower
 from sfumato.language.numbers import on_one_grid
+from sfumato.language.rel_nodes import (
+    AggregateItem,
+    Item,
+    ProjectNode,
+    WindowAggregate,
+    WindowNode,
+    WindowSpec,
+    WindowValue,
+)
 from sfumato.language.scalar import Scalar, column, columns
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.relation import Measure, Over, Window
@@ -31,7 +39,7 @@ def windowed(relation: Window, source: Analysed, used: Used) -> Analysed:
         return _inside_people(relation, source, source.state)
     plain = under_label(source, relation.label, used)
     values = tuple(_lowered(value, plain.scope) for value in relation.values)
-    flow = Windowed(plain.flow, relation.label, values)
+    flow = WindowNode(plain.flow, relation.label, values)
     new = {(relation.label, value.name): column(relation.label, value.name, value.facts) for value in values}
     origins = {relation.label: flow} if source.state is Visibility.PUBLIC else {}
     return replace(plain, flow=flow, scope={**plain.scope, **new}, origins=origins)
@@ -50,17 +58,17 @@ def _inside_people(relation: Window, source: Analysed, owned: Owned) -> Analysed
                 "What it says of a row would be used without noise.",
                 f"Begin with PARTITION BY {owned.names[-1]}, or group the rows first.",
             )
-    flow = Windowed(source.flow, relation.label, values)
+    flow = WindowNode(source.flow, relation.label, values)
     new = {(relation.label, value.name): column(relation.label, value.name, value.facts) for value in values}
     numbers = {(relation.label, value.name) for value in values if _numbers_rows(value)}
     state = replace(owned, unique=owned.unique | numbers)
     return replace(source, flow=flow, scope={**source.scope, **new}, state=state)
 
 
-def _own_value(value: Over, scope: Scope, rows: int) -> Positioned | Overlaid:
+def _own_value(value: Over, scope: Scope, rows: int) -> WindowValue | WindowAggregate:
     """Return what a window says of one person's rows, of which there are so many."""
     made = _lowered(value, scope, own_measure(_measure(value), scope, rows) if _is_folded(value) else None)
-    if isinstance(made, Overlaid):
+    if isinstance(made, WindowAggregate):
         known = made.folded.facts
         least = min(0, known.low) if known.kind is Kind.INTEGER else known.low  # a frame may hold no row
         return replace(made, folded=replace(made.folded, facts=replace(known, low=least)))
@@ -85,35 +93,35 @@ def _measure(value: Over) -> Measure:
     return Measure(value.name, value.call, value.type, value.at)
 
 
-def _numbers_rows(value: Positioned | Overlaid) -> bool:
+def _numbers_rows(value: WindowValue | WindowAggregate) -> bool:
     """Whether no two rows of a person have the same number."""
     alone = all(is_owner(part) for part in value.around.partition)
-    return isinstance(value, Positioned) and value.call.function is WindowFunction.ROW_NUMBER and alone
+    return isinstance(value, WindowValue) and value.call.function is WindowFunction.ROW_NUMBER and alone
 
 
 def under_label(source: Analysed, label: str, used: Used) -> Analysed:
     """Return rows whose columns all have one label: whoever follows them from row to row needs one name for them."""
     known = {name: Item(f"{name[0]}.{name[1]}", scalar) for name, scalar in source.scope.items() if name in used}
-    flow = Show(source.flow, label, tuple(known.values()))
+    flow = ProjectNode(source.flow, label, tuple(known.values()))
     scope = {name: column(label, item.name, item.scalar.facts) for name, item in known.items()}
     return Analysed(flow, scope, source.state, origins={label: flow} if source.state is Visibility.PUBLIC else {})
 
 
-def _lowered(value: Over, scope: Scope, own: Folded | None = None) -> Positioned | Overlaid:
+def _lowered(value: Over, scope: Scope, own: AggregateItem | None = None) -> WindowValue | WindowAggregate:
     sorting = tuple((lower(key.expression, scope), key.descending, key.nulls_first) for key in value.order)
     order = tuple(key for key in sorting if columns(key[0]))  # what is the same everywhere puts nothing in order
     partition = tuple(lower(part, scope) for part in value.partition)
-    around = Around(
+    around = WindowSpec(
         tuple(part for part in partition if columns(part)),
         order,
         _in_steps(value, tuple(scalar for scalar, _, _ in sorting)) if order or value.frame.rows else WindowFrame(),
     )
     if isinstance(value.call, Aggregate):
-        return Overlaid(folded(_measure(value), scope) if own is None else own, around)
+        return WindowAggregate(folded(_measure(value), scope) if own is None else own, around)
     call = value.call.mapped(lambda part: lower(part, scope))
     if len(call.arguments) > 1 and value.type in NUMBERS:
         call = replace(call, arguments=on_one_grid(call.arguments))
-    return Positioned(value.name, call, _facts(call, value.type), around)
+    return WindowValue(value.name, call, _facts(call, value.type), around)
 
 
 def _facts(call: WindowCall[Scalar], type: Type) -> Facts:
@@ -123,14 +131,16 @@ def _facts(call: WindowCall[Scalar], type: Type) -> Facts:
         return Facts(Type.DECIMAL, Kind.REAL, False)
     known = replace(call.arguments[0].facts, nullable=True, type=type)
     for other in (argument.facts for argument in call.arguments[1:]):
-        longest = None if None in (known.longest, other.longest) else max(known.longest or 0, other.longest or 0)
+        longest = (
+            None if None in (known.max_chars, other.max_chars) else max(known.max_chars or 0, other.max_chars or 0)
+        )
         known = replace(
             known,
             low=min(known.low, other.low),
             high=max(known.high, other.high),
             declared_low=known.declared_low and other.declared_low,
             declared_high=known.declared_high and other.declared_high,
-            longest=longest,
+            max_chars=longest,
         )
     return known
 
@@ -148,7 +158,7 @@ def _in_steps(value: Over, order: tuple[Scalar, ...]) -> WindowFrame:
             "Sort by ROUND of the number, or use ROWS.",
         )
     ends = [None if end is None else _whole_steps(end, key) for end in (frame.start, frame.end)]
-    if max(-key.low, key.high) + max(abs(end) for end in ends if end is not None) >= FARTHEST:
+    if max(-key.low, key.high) + max(abs(end) for end in ends if end is not None) >= MAX_INTERMEDIATE_STEPS:
         raise UnsupportedSql(
             f"{position_prefix(value.at)}this RANGE is not supported.",
             "Its sort key reaches so far that 128 bits do not hold what its distances lead to.",

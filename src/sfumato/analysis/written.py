@@ -5,10 +5,10 @@ from fractions import Fraction
 
 from sfumato.analysis.groups import lowered, picks_a_value
 from sfumato.errors import UnsupportedSql, position_prefix
-from sfumato.language.facts import FARTHEST, Facts, Kind
-from sfumato.language.flow import Folded
+from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, Facts, Kind
 from sfumato.language.lowering import Scope, lower
 from sfumato.language.numbers import is_null, on_one_grid, real, value_of
+from sfumato.language.rel_nodes import AggregateItem
 from sfumato.language.scalar import Operator, Scalar
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import LEVELLED, Aggregation
@@ -41,8 +41,8 @@ def _settled(column: list[Scalar], type: Type) -> tuple[list[Written], Facts]:
         if known.kind is Kind.INTEGER:
             ends = [cell.facts.low for cell in present]
             known = replace(known, low=min(ends), high=max(ends))
-        longest = max((cell.facts.longest or 0 for cell in present), default=0) or None
-        return [_plain(cell) for cell in column], replace(known, type=type, nullable=nullable, longest=longest)
+        longest = max((cell.facts.max_chars or 0 for cell in present), default=0) or None
+        return [_plain(cell) for cell in column], replace(known, type=type, nullable=nullable, max_chars=longest)
     on_grid = on_one_grid(present)
     if all(cell.facts.kind is Kind.INTEGER and cell.operator is Operator.CONSTANT for cell in on_grid):
         ends = [cell.facts.low for cell in on_grid]
@@ -57,14 +57,14 @@ def _plain(cell: Scalar) -> Written:
     return None if isinstance(cell.constant, tuple) else cell.constant
 
 
-def folded(measure: Measure, scope: Scope) -> Folded:
+def folded(measure: Measure, scope: Scope) -> AggregateItem:
     """Return a plain aggregate of public or noisy rows."""
     aggregate = lowered(measure.aggregate, scope)
     facts = _facts(measure, aggregate)
     if facts.kind is Kind.REAL:
         arguments = tuple(_real(argument, aggregate.function) for argument in aggregate.arguments)
         aggregate = replace(aggregate, arguments=arguments)
-    return Folded(measure.name, aggregate, facts)
+    return AggregateItem(measure.name, aggregate, facts)
 
 
 def _real(argument: Scalar, function: Aggregation) -> Scalar:
@@ -97,10 +97,10 @@ def _facts(measure: Measure, aggregate: Aggregate[Scalar]) -> Facts:
 def _summed(known: Facts) -> tuple[int, int] | None:
     """Return how far a sum of such integers reaches; None if that is further than 128 bits hold."""
     low, high = min(known.low * _ROWS, known.low), max(known.high * _ROWS, known.high)
-    return (low, high) if max(-low, high) < FARTHEST else None
+    return (low, high) if max(-low, high) < MAX_INTERMEDIATE_STEPS else None
 
 
-def is_exact(folded: Folded) -> bool:
+def is_exact(folded: AggregateItem) -> bool:
     """Whether an aggregate is the same whatever order the rows are added in: doubles are not."""
     function, argument = folded.aggregate.function, folded.aggregate.argument
     if argument is None or function in {Aggregation.COUNT, Aggregation.MIN, Aggregation.MAX}:

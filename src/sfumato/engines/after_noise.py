@@ -23,8 +23,8 @@ from sfumato.engines.plain_outcomes import plain_outcome
 from sfumato.engines.sql.flow import flow_sql
 from sfumato.engines.sql.names import PLACE, quoted
 from sfumato.errors import EngineFailed
-from sfumato.language.facts import FARTHEST, Facts, Kind
-from sfumato.language.flow import Flow, noisy_tables
+from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, Facts, Kind
+from sfumato.language.rel_nodes import RelNode, noisy_tables
 
 Values = Sequence[int | float | str | bool | None] | npt.NDArray[np.generic]
 _INT64 = np.iinfo(np.int64)
@@ -46,7 +46,7 @@ _INHERITED: list[_Evaluator] = []
 """Evaluators of a parent process: their threads do not exist here, so that even closing one could wait for ever."""
 
 
-def evaluate(flow: Flow, given: Mapping[str, Mapping[str, Values]]) -> list[list[object]]:
+def evaluate(flow: RelNode, given: Mapping[str, Mapping[str, Values]]) -> list[list[object]]:
     """Return the columns of a flow over noisy tables, which are given by label and column name.
 
     Rows come as the flow orders them; what it leaves equal stays in the order that was given. An integer beyond the
@@ -57,12 +57,12 @@ def evaluate(flow: Flow, given: Mapping[str, Mapping[str, Values]]) -> list[list
     return evaluate_by_engine(flow, given) if plain is None else [list(column) for column in plain]
 
 
-def evaluate_by_engine(flow: Flow, given: Mapping[str, Mapping[str, Values]]) -> list[list[object]]:
+def evaluate_by_engine(flow: RelNode, given: Mapping[str, Mapping[str, Values]]) -> list[list[object]]:
     """Return what `evaluate` does, of any flow: an outcome that is plain takes a tenth of the time without it."""
     return [_listed(column) for column in evaluate_table(flow, given).columns]
 
 
-def evaluate_table(flow: Flow, given: Mapping[str, Mapping[str, Values]]) -> pa.Table:
+def evaluate_table(flow: RelNode, given: Mapping[str, Mapping[str, Values]]) -> pa.Table:
     """Return the same as an Arrow table with columns c0, c1, …; integers are int64 or decimals of 38 digits."""
     tables, bound = {}, {}
     for at, node in enumerate(noisy_tables(flow)):
@@ -99,7 +99,7 @@ def _column(values: Values, facts: Facts) -> pa.Array:
 
 
 def _integers(values: Values, facts: Facts) -> pa.Array:
-    low, high = max(facts.low, -FARTHEST), min(facts.high, FARTHEST)
+    low, high = max(facts.low, -MAX_INTERMEDIATE_STEPS), min(facts.high, MAX_INTERMEDIATE_STEPS)
     if isinstance(values, np.ndarray) and values.dtype.kind == "i":
         near = np.clip(values.astype(np.int64, copy=False), max(low, _INT64.min), min(high, _INT64.max))
         return _packed(pa.int64(), near, None)

@@ -15,7 +15,7 @@ from sfumato.analysis.keys import MOST_CELLS
 from sfumato.analysis.private_query import Cell
 from sfumato.engines.sql.names import PATH_UNIT
 from sfumato.language.facts import STORED, Facts, Kind
-from sfumato.language.flow import Read
+from sfumato.language.rel_nodes import ScanNode
 from sfumato.language.scalar import column as column_scalar
 from sfumato.planning.tiers import FEWEST
 from sfumato.policy.policy import (
@@ -188,7 +188,7 @@ def facts_of(column: Column) -> Facts:
     kind = Type(column.type)
     if column.type is ColumnType.TEXT:
         listed = [len(value) for value in _listed(column) if isinstance(value, str)]
-        return Facts(kind, Kind.TEXT, longest=max(listed, default=column.length))
+        return Facts(kind, Kind.TEXT, max_chars=max(listed, default=column.length))
     if column.type is ColumnType.BOOLEAN:
         return Facts(kind, Kind.BOOLEAN)
     if column.type is ColumnType.DECIMAL and column.step is None:
@@ -310,7 +310,7 @@ def _public_table(table: DeclaredTable, copies: Copies, public: Public) -> Table
     for column, stored in copies.columns(table):
         name, facts = fold_name(column.name), facts_of(column)
         if facts.kind is Kind.INTEGER:
-            read = Read(fold_name(table.name), fold_name(table.name), ((name, stored, facts),))
+            read = ScanNode(fold_name(table.name), fold_name(table.name), ((name, stored, facts),))
             low, high = public.reach(read, column_scalar(fold_name(table.name), name, facts)) or (0, 0)
             facts = Facts(facts.type, Kind.INTEGER, step=facts.step, low=low, high=high)
         fields.append(Field(name, stored, facts))

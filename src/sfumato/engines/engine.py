@@ -11,7 +11,7 @@ from sfumato.analysis.private_query import PrivateQuery
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.engines.inspection import Inspected
 from sfumato.errors import BadParameter, Refusal, quote_value
-from sfumato.language.flow import Show
+from sfumato.language.rel_nodes import ProjectNode
 from sfumato.planning.plan import Plan
 from sfumato.policy.policy import Policy
 
@@ -98,7 +98,7 @@ class Engine(Protocol):
         Where levels are chosen, `choose` is asked first and only these are measured; without it all of them are.
         """
 
-    def exact(self, show: Show) -> list[list[int | float | str | bool | None]]:
+    def exact(self, show: ProjectNode) -> list[list[int | float | str | bool | None]]:
         """Return the columns of a query that reads public tables alone."""
 
     def close(self) -> None:

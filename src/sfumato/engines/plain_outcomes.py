@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.language.facts import FARTHEST, Facts, Kind
-from sfumato.language.flow import Flow, Given, Keep, Order, Show, Take
+from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, Facts, Kind
+from sfumato.language.rel_nodes import FilterNode, InputNode, LimitNode, ProjectNode, RelNode, SortNode
 from sfumato.language.scalar import Operator, Scalar
 
 _Value = int | float | str | bool | None
@@ -48,9 +48,9 @@ class _Rows:
         return _Rows({name: [column[at] for at in places] for name, column in self.columns.items()}, len(places))
 
 
-def plain_outcome(flow: Flow, given: _Given) -> list[_Column] | None:
+def plain_outcome(flow: RelNode, given: _Given) -> list[_Column] | None:
     """Return the columns of a flow over noisy tables as `after_noise.evaluate` would; None where it is not plain."""
-    if not isinstance(flow, Show) or not flow.items:
+    if not isinstance(flow, ProjectNode) or not flow.items:
         return None
     try:
         rows = _rows(flow, given)
@@ -59,23 +59,23 @@ def plain_outcome(flow: Flow, given: _Given) -> list[_Column] | None:
     return [rows.columns[flow.label, item.name] for item in flow.items]
 
 
-def _rows(flow: Flow, given: _Given) -> _Rows:
+def _rows(flow: RelNode, given: _Given) -> _Rows:
     match flow:
-        case Given(label, columns, None) if columns:
+        case InputNode(label, columns, None) if columns:
             count = len(given[label][columns[0][0]])
             if count > MOST:
                 raise _NotPlainError
             return _Rows({(label, name): _taken(given[label][name], facts) for name, facts in columns}, count)
-        case Keep(source, condition):
+        case FilterNode(source, condition):
             rows = _rows(source, given)
             truths = _values(condition, rows)
             return rows.chosen([at for at, truth in enumerate(truths) if truth is True])
-        case Order(source, keys):
+        case SortNode(source, keys):
             return _ordered(_rows(source, given), keys)
-        case Take(source, count, offset):
+        case LimitNode(source, count, offset):
             rows = _rows(source, given)
             return rows.chosen(range(rows.count)[offset : None if count is None else offset + count])
-        case Show(source, label, items):
+        case ProjectNode(source, label, items):
             rows = _rows(source, given)
             return replace(rows, columns={(label, item.name): _values(item.scalar, rows) for item in items})
     raise _NotPlainError
@@ -134,7 +134,7 @@ def _taken(values: Sequence[_Value] | npt.NDArray[np.generic], facts: Facts) -> 
     """Return a column as it may stand in an answer: integers within their facts, doubles that are finite."""
     match facts.kind:
         case Kind.INTEGER:
-            low, high = max(facts.low, -FARTHEST), min(facts.high, FARTHEST)
+            low, high = max(facts.low, -MAX_INTERMEDIATE_STEPS), min(facts.high, MAX_INTERMEDIATE_STEPS)
             if isinstance(values, np.ndarray) and values.dtype.kind == "i":
                 near = values.astype(np.int64, copy=False)
                 return list(near.clip(max(low, _INT64.min), min(high, _INT64.max)).tolist())

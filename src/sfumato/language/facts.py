@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from sfumato.query.types import Type
 
-FARTHEST = 1 << 126
+MAX_INTERMEDIATE_STEPS = 1 << 126
 """No integer that a query computes reaches so far: 128 bits hold it, and the sum of two."""
 STORED = 1 << 63
 """Integers of the copy lie in [-STORED, STORED)."""
@@ -40,7 +40,7 @@ class Facts:
     declared_low: bool = True
     declared_high: bool = True
     """Whether policy or text bound that side. If not, `low` or `high` is only what the storage can hold."""
-    longest: int | None = None
+    max_chars: int | None = None
     """Of a TEXT kind: no value has more characters; None where nobody knows."""
 
     @property
@@ -56,7 +56,7 @@ class Facts:
 
 def hull(one: Facts, other: Facts) -> Facts:
     """Return what holds for every value of either."""
-    longest = None if None in (one.longest, other.longest) else max(one.longest or 0, other.longest or 0)
+    longest = None if None in (one.max_chars, other.max_chars) else max(one.max_chars or 0, other.max_chars or 0)
     return replace(
         one,
         nullable=one.nullable or other.nullable,
@@ -64,5 +64,5 @@ def hull(one: Facts, other: Facts) -> Facts:
         high=max(one.high, other.high),
         declared_low=one.declared_low and other.declared_low,
         declared_high=one.declared_high and other.declared_high,
-        longest=longest,
+        max_chars=longest,
     )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import isqrt
 
-from sfumato.language.facts import FARTHEST, Facts
+from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, Facts
 
 Range = tuple[int, int]
 Law = Callable[..., Range]
@@ -23,7 +23,7 @@ _NEAR = 1 << 2048
 def follow(result: Facts, law: Law, arguments: Sequence[Facts]) -> Facts | None:
     """Return `result` with the interval that the law gives, or None if 128 bits cannot hold it."""
     low, high = law(*((facts.low, facts.high) for facts in arguments))
-    if max(abs(low), abs(high)) >= FARTHEST:
+    if max(abs(low), abs(high)) >= MAX_INTERMEDIATE_STEPS:
         return None
     least, greatest = law(*(_declared(facts) for facts in arguments))
     return replace(result, low=low, high=high, declared_low=least > -_NEAR, declared_high=greatest < _NEAR)

@@ -5,7 +5,7 @@ from fractions import Fraction
 from sfumato.language.calendar import FIRST_DAY, FIRST_MOMENT, LAST_DAY, LAST_MOMENT
 from sfumato.language.facts import STORED, Facts, Kind
 from sfumato.language.lower_times import date_of, in_calendar, moment_of
-from sfumato.language.numbers import brought, constant, is_null, rescaled
+from sfumato.language.numbers import constant, is_null, rescaled, round_to_places
 from sfumato.language.scalar import Operator, Scalar
 from sfumato.query.expression import Cast
 from sfumato.query.position import SourceSpan
@@ -73,7 +73,7 @@ def _shown(argument: Scalar) -> Scalar:
 
 def _number_shown(argument: Scalar) -> Scalar:
     places = _places(argument.facts.step)
-    number = brought(Operator.ROUNDED, argument, _SHOWN_PLACES, Type.DECIMAL) if places is None else argument
+    number = round_to_places(Operator.ROUNDED, argument, _SHOWN_PLACES, Type.DECIMAL) if places is None else argument
     if number.facts.kind is Kind.INTEGER:
         places = _SHOWN_PLACES if places is None else places
         number = rescaled(number, Fraction(1, 10**places))
@@ -89,4 +89,6 @@ def _places(step: Fraction) -> int | None:
 
 
 def _text(operator: Operator, argument: Scalar, longest: int, places: int | None = None) -> Scalar:
-    return Scalar(operator, (argument,), Facts(Type.TEXT, Kind.TEXT, argument.facts.nullable, longest=longest), places)
+    return Scalar(
+        operator, (argument,), Facts(Type.TEXT, Kind.TEXT, argument.facts.nullable, max_chars=longest), places
+    )

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from sfumato.certified.enclosure import Enclosure, enclose
 from sfumato.language.curves import FARTHEST_POWER, exponential, logarithm, natural, per_base, rounded
-from sfumato.language.facts import FARTHEST, STORED, Facts, Kind
+from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, STORED, Facts, Kind
 from sfumato.language.lower_logic import chosen, compared
 from sfumato.language.numbers import (
     clipped,
@@ -119,10 +119,10 @@ def _looked_up(kind: Operator, of: Fraction | None, argument: Scalar, type: Type
     facts = argument.facts
     if facts.kind is not Kind.INTEGER or not facts.bounded or facts.span > MOST_LISTED or not _mild(facts.step):
         return None
-    if far >= FARTHEST:
+    if far >= MAX_INTERMEDIATE_STEPS:
         return None
     most = _CONSTANT_PLACES if facts.span == 1 else _PLACES
-    places = next((n for n in range(most, -1, -1) if far * 10**n < FARTHEST >> 2), None)
+    places = next((n for n in range(most, -1, -1) if far * 10**n < MAX_INTERMEDIATE_STEPS >> 2), None)
     if places is None:
         return None
     grain = Fraction(1, 10**places)
@@ -253,7 +253,7 @@ def raised(argument: Scalar, exponent: Fraction, type: Type) -> Scalar:
     if facts.kind is not Kind.INTEGER or not _mild(facts.step) or not facts.bounded or facts.high <= 0:
         return _raised_on_doubles(argument, exponent, type)
     ends = [_power_enclosed(facts.step * side, exponent, 30).high for side in (max(facts.low, 1), facts.high)]
-    if max(ends) > FARTHEST:
+    if max(ends) > MAX_INTERMEDIATE_STEPS:
         return _raised_on_doubles(argument, exponent, type)
     far = int(max(ends)) + 1
     listed = _looked_up(Operator.POWER, exponent, argument, type, far)

@@ -72,7 +72,7 @@ def all_true(conditions: Sequence[Scalar]) -> Scalar:
     return _truth(Operator.AND, conditions, nullable=_any_nullable(conditions))
 
 
-def spelled(cell: int | str | bool, facts: Facts) -> Scalar:
+def encode_literal(cell: int | str | bool, facts: Facts) -> Scalar:
     """Return a value as an engine keeps it, of the kind and on the grid of these facts."""
     if facts.kind is Kind.INTEGER:
         return _at(int(cell), facts)
@@ -90,14 +90,14 @@ def chosen(branches: Sequence[tuple[Scalar, Scalar]], otherwise: Scalar, type: T
 def _one_of(values: Sequence[Scalar], type: Type, law: Law, *, nullable: bool) -> Facts:
     """Return the facts of a value that is always one of these, which lie on one grid. NULL reaches nowhere."""
     telling = [value.facts for value in values if not is_null(value)] or [values[0].facts]
-    lengths = [facts.longest for facts in telling]
+    lengths = [facts.max_chars for facts in telling]
     known = [length for length in lengths if length is not None]
     plain = Facts(
         type,
         telling[0].kind,
         nullable=nullable,
         step=telling[0].step,
-        longest=max(known) if len(known) == len(lengths) else None,
+        max_chars=max(known) if len(known) == len(lengths) else None,
     )
     if plain.kind is not Kind.INTEGER:
         return plain

@@ -10,7 +10,6 @@ from sfumato.language.lower_logic import chosen, compared
 from sfumato.language.numbers import (
     absolute,
     added,
-    brought,
     clipped,
     constant,
     divided,
@@ -20,6 +19,7 @@ from sfumato.language.numbers import (
     quotient,
     rescaled,
     retyped,
+    round_to_places,
     signed,
     subtracted,
     value_of,
@@ -65,7 +65,7 @@ def _two(build: Callable[[Scalar, Scalar, Type], Scalar]) -> Lowering:
 def _places(operator: Operator) -> Lowering:
     def lower(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
         places = _spelled(arguments[1]) if len(arguments) > 1 else 0
-        return brought(operator, arguments[0], places, call.type)
+        return round_to_places(operator, arguments[0], places, call.type)
 
     return lower
 
@@ -97,7 +97,7 @@ def _bucket_of_integer(scalar: Scalar, low: Fraction, high: Fraction, count: int
     past = divided(subtracted(near, constant(low, Type.DECIMAL), Type.DECIMAL), width, Type.DECIMAL)
     if past.facts.kind is not Kind.INTEGER:
         return _bucket_of_double(scalar, low, high, count)
-    whole_widths = rescaled(whole(brought(Operator.FLOORED, past, 0, Type.DECIMAL)), Fraction(1))
+    whole_widths = rescaled(whole(round_to_places(Operator.FLOORED, past, 0, Type.DECIMAL)), Fraction(1))
     if whole_widths.facts.kind is not Kind.INTEGER:
         return _bucket_of_double(scalar, low, high, count)
     index = clipped(whole_widths, -1, count)
@@ -112,7 +112,7 @@ def _bucket_of_double(scalar: Scalar, low: Fraction, high: Fraction, count: int)
     bottom, top = constant(low, Type.DECIMAL), constant(high, Type.DECIMAL)
     width = constant((high - low) / count, Type.DECIMAL)
     past = divided(subtracted(scalar, bottom, Type.DECIMAL), width, Type.DECIMAL)
-    index = clipped(whole(brought(Operator.FLOORED, past, 0, Type.DECIMAL)), 0, count - 1)
+    index = clipped(whole(round_to_places(Operator.FLOORED, past, 0, Type.DECIMAL)), 0, count - 1)
     inside = added(index, constant(1, Type.INTEGER), Type.INTEGER)
     branches = [
         (compared(Operator.LESS, scalar, bottom), constant(0, Type.INTEGER)),

@@ -23,15 +23,15 @@ LONGEST_TEXT = 10_000
 LONGEST_PATTERN = 1_000
 MOST_SINGLES = 10
 """How many _ may follow a %: each can double the states in which matching may be, so that time stays linear."""
-_FAR = 1 << 31
+_MAX_TEXT_CHARS = 1 << 31
 """No text has so many characters."""
-_FARTHER = 1 << 62
+_MAX_TEXT_POSITION = 1 << 62
 _PIECE = re.compile(r"\\.|.", re.DOTALL)
 
 
 def _text(operator: Operator, arguments: tuple[Scalar, ...], longest: int | None, extra: Constant = None) -> Scalar:
     nullable = any(argument.facts.nullable for argument in arguments)
-    return Scalar(operator, arguments, Facts(Type.TEXT, Kind.TEXT, nullable, longest=longest), extra)
+    return Scalar(operator, arguments, Facts(Type.TEXT, Kind.TEXT, nullable, max_chars=longest), extra)
 
 
 def _truth(operator: Operator, arguments: tuple[Scalar, ...], extra: Constant = None) -> Scalar:
@@ -41,20 +41,20 @@ def _truth(operator: Operator, arguments: tuple[Scalar, ...], extra: Constant = 
 
 def _count(operator: Operator, arguments: tuple[Scalar, ...], low: int, longest: int | None) -> Scalar:
     nullable = any(argument.facts.nullable for argument in arguments)
-    high = _FAR if longest is None else longest
+    high = _MAX_TEXT_CHARS if longest is None else longest
     facts = Facts(Type.INTEGER, Kind.INTEGER, nullable, low=low, high=high, declared_high=longest is not None)
     return Scalar(operator, arguments, facts)
 
 
 def _cased(operator: Operator) -> Callable[[Call, tuple[Scalar, ...]], Scalar]:
     def lowered(_: Call, arguments: tuple[Scalar, ...]) -> Scalar:
-        return _text(operator, arguments, arguments[0].facts.longest)
+        return _text(operator, arguments, arguments[0].facts.max_chars)
 
     return lowered
 
 
 def _length(_: Call, arguments: tuple[Scalar, ...]) -> Scalar:
-    return _count(Operator.LENGTH, arguments, 0, arguments[0].facts.longest)
+    return _count(Operator.LENGTH, arguments, 0, arguments[0].facts.max_chars)
 
 
 def _left(_: Call, arguments: tuple[Scalar, ...]) -> Scalar:
@@ -66,9 +66,9 @@ def _right(_: Call, arguments: tuple[Scalar, ...]) -> Scalar:
 
 
 def _side(operator: Operator, text: Scalar, count: Scalar) -> Scalar:
-    near = clipped(count, -_FAR, _FAR)
-    longest = text.facts.longest
-    if near.facts.low >= 0 and near.facts.high < _FAR:
+    near = clipped(count, -_MAX_TEXT_CHARS, _MAX_TEXT_CHARS)
+    longest = text.facts.max_chars
+    if near.facts.low >= 0 and near.facts.high < _MAX_TEXT_CHARS:
         longest = near.facts.high if longest is None else min(longest, near.facts.high)
     return _text(operator, (text, near), longest)
 
@@ -78,17 +78,17 @@ def _substring(_: Call, arguments: tuple[Scalar, ...]) -> Scalar:
 
     A negative n, for which PostgreSQL raises an error, gives NULL.
     """
-    text, start = arguments[0], clipped(arguments[1], -_FARTHER, _FARTHER)
+    text, start = arguments[0], clipped(arguments[1], -_MAX_TEXT_POSITION, _MAX_TEXT_POSITION)
     if len(arguments) == 3:
-        count = null_beyond(clipped(arguments[2], -1, _FARTHER), 0, _FARTHER)
+        count = null_beyond(clipped(arguments[2], -1, _MAX_TEXT_POSITION), 0, _MAX_TEXT_POSITION)
         beyond = rescaled(added(start, count, Type.INTEGER), Fraction(1))  # constants may share a coarser grid
-        last = clipped(shifted(beyond, 1), 0, _FAR)
+        last = clipped(shifted(beyond, 1), 0, _MAX_TEXT_CHARS)
         text = _side(Operator.LEFT, text, last)
-    return _text(Operator.FROM, (text, clipped(start, 1, _FAR)), text.facts.longest)
+    return _text(Operator.FROM, (text, clipped(start, 1, _MAX_TEXT_CHARS)), text.facts.max_chars)
 
 
 def _short(text: Scalar) -> Scalar:
-    longest = text.facts.longest
+    longest = text.facts.max_chars
     if longest is not None and longest <= LONGEST_PART:
         return text
     return _side(Operator.LEFT, text, constant(LONGEST_PART, Type.INTEGER))
@@ -107,7 +107,7 @@ def _grown(call: Call, longest: int) -> int:
 def _joining(operator: Operator) -> Callable[[Call, tuple[Scalar, ...]], Scalar]:
     def lowered(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
         parts = tuple(_short(argument) for argument in arguments)
-        joined = _text(operator, parts, _grown(call, sum(part.facts.longest or 0 for part in parts)))
+        joined = _text(operator, parts, _grown(call, sum(part.facts.max_chars or 0 for part in parts)))
         if operator is Operator.JOINED:
             return joined
         return replace(joined, facts=replace(joined.facts, nullable=False))
@@ -118,7 +118,7 @@ def _joining(operator: Operator) -> Callable[[Call, tuple[Scalar, ...]], Scalar]
 def _trimming(operator: Operator) -> Callable[[Call, tuple[Scalar, ...]], Scalar]:
     def lowered(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
         characters = _word(call, 1) if len(call.arguments) > 1 else " "
-        return _text(operator, arguments[:1], arguments[0].facts.longest, "".join(dict.fromkeys(characters)))
+        return _text(operator, arguments[:1], arguments[0].facts.max_chars, "".join(dict.fromkeys(characters)))
 
     return lowered
 
@@ -128,7 +128,7 @@ def _replaced(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
     if not old:
         return arguments[0]  # as in PostgreSQL, an empty text stands nowhere
     text = _short(arguments[0])
-    longest = text.facts.longest or 0
+    longest = text.facts.max_chars or 0
     grown = longest + longest // len(old) * max(len(new) - len(old), 0)
     return _text(Operator.REPLACE, (text,), _grown(call, grown), Substitution(old, new))
 
@@ -138,7 +138,7 @@ def _starts_with(_: Call, arguments: tuple[Scalar, ...]) -> Scalar:
 
 
 def _position(_: Call, arguments: tuple[Scalar, ...]) -> Scalar:
-    longest = arguments[0].facts.longest
+    longest = arguments[0].facts.max_chars
     return _count(Operator.POSITION, arguments, 0, None if longest is None else max(longest, 1))
 
 
@@ -147,7 +147,7 @@ def _like(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
 
 
 def _ilike(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
-    text = _text(Operator.LOWER, arguments[:1], arguments[0].facts.longest)
+    text = _text(Operator.LOWER, arguments[:1], arguments[0].facts.max_chars)
     return _matched(call, text, "".join(character.lower()[0] for character in _word(call, 1)))
 
 

@@ -13,13 +13,13 @@ from sfumato.language.calendar import DAY, FIRST_DAY, FIRST_MOMENT, LAST_DAY, LA
 from sfumato.language.intervals import Law, Range
 from sfumato.language.numbers import (
     added,
-    brought,
     constant,
     modulo,
     on_integers,
     quotient,
     rescaled,
     retyped,
+    round_to_places,
     settled,
     shifted,
     subtracted,
@@ -74,7 +74,7 @@ def _times(scalar: Scalar, factor: int, type: Type) -> Scalar:
 
 def _floor(scalar: Scalar, unit: int, type: Type) -> Scalar:
     """Return how many units there are, rounded down."""
-    return brought(Operator.FLOORED, _graded(scalar, Fraction(1, unit), type), 0, type)
+    return round_to_places(Operator.FLOORED, _graded(scalar, Fraction(1, unit), type), 0, type)
 
 
 def _since(scalar: Scalar, unit: int) -> Scalar:

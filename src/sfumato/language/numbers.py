@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import gcd, lcm
 
 from sfumato.language import intervals
-from sfumato.language.facts import FARTHEST, STORED, Facts, Kind
+from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, STORED, Facts, Kind
 from sfumato.language.intervals import Law, follow, reach
 from sfumato.language.scalar import Constant, Factor, Operator, Scalar, Sides, literal
 from sfumato.query.expression import Value
@@ -43,7 +43,7 @@ def constant(value: Value, type: Type) -> Scalar:
         case bool():
             return literal(value, Facts(type, kind, nullable=False))
         case str():
-            return literal(value, Facts(type, kind, nullable=False, longest=len(value)))
+            return literal(value, Facts(type, kind, nullable=False, max_chars=len(value)))
         case int() | Fraction():
             return _number(Fraction(value), type)
         case datetime():
@@ -145,7 +145,7 @@ def rescaled(scalar: Scalar, step: Fraction) -> Scalar:
         return _known(scalar, replace(scalar.facts, step=step))
     if factor.denominator != 1:
         raise ValueError("a grid is only refined by a step that divides its own")
-    if factor >= FARTHEST:
+    if factor >= MAX_INTERMEDIATE_STEPS:
         return real(scalar)
     pair = (scalar, _whole(int(factor), Type.INTEGER))
     finer = on_integers(Operator.MULTIPLY, pair, scalar.facts.type, intervals.multiply, step)
@@ -186,7 +186,7 @@ def _grain(scalar: Scalar) -> Fraction:
 def _constant_on(scalar: Scalar, step: Fraction) -> Scalar:
     """Return a constant that is a whole number of steps; as a double if 128 bits cannot hold it."""
     steps = int((value_of(scalar) or 0) / step)
-    return _whole(steps, scalar.facts.type, step) if abs(steps) < FARTHEST else real(scalar)
+    return _whole(steps, scalar.facts.type, step) if abs(steps) < MAX_INTERMEDIATE_STEPS else real(scalar)
 
 
 def shifted(scalar: Scalar, offset: int) -> Scalar:
@@ -339,7 +339,7 @@ def quotient(first: Scalar, second: Scalar, type: Type) -> Scalar:
     if value == 0:
         return constant(None, type)
     if value is not None and first.facts.kind is Kind.INTEGER:
-        return brought(Operator.TRUNCATED, _stretched(first, 1 / value, type), 0, type)
+        return round_to_places(Operator.TRUNCATED, _stretched(first, 1 / value, type), 0, type)
     return _leaving(Operator.QUOTIENT, intervals.divided(intervals.truncate), first, second, type, Fraction(1))
 
 
@@ -372,7 +372,7 @@ _ROUNDINGS = {
 }
 
 
-def brought(operator: Operator, scalar: Scalar, places: int, type: Type) -> Scalar:
+def round_to_places(operator: Operator, scalar: Scalar, places: int, type: Type) -> Scalar:
     """Return a number with so many decimal places (negative: tens, hundreds …), rounded as the operator says."""
     if scalar.facts.kind is Kind.REAL:
         return on_doubles(operator, (scalar,), type, places)
@@ -381,7 +381,7 @@ def brought(operator: Operator, scalar: Scalar, places: int, type: Type) -> Scal
     times, over = ratio.numerator, ratio.denominator
     if over == 1:
         return retyped(scalar, type)  # it has no more places
-    if 2 * (reach(scalar.facts) * times + over) >= FARTHEST:
+    if 2 * (reach(scalar.facts) * times + over) >= MAX_INTERMEDIATE_STEPS:
         return on_doubles(operator, (scalar,), type, places)
     law = intervals.scaled(_ROUNDINGS[operator], times, over)
     return _alone(operator, law, scalar, type, step, Factor(times, over))
@@ -394,7 +394,7 @@ def whole(scalar: Scalar) -> Scalar:
             Type.INTEGER, Kind.INTEGER, low=-STORED, high=STORED - 1, declared_low=False, declared_high=False
         )
         return Scalar(Operator.WHOLE, (scalar,), unbounded)
-    rounded = brought(Operator.ROUNDED, scalar, 0, Type.INTEGER)
+    rounded = round_to_places(Operator.ROUNDED, scalar, 0, Type.INTEGER)
     return whole(rounded) if rounded.facts.kind is Kind.REAL else rounded
 
 

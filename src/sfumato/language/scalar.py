@@ -17,7 +17,7 @@ LARGEST_EXPONENT = 709.78
 """From here on, EXP has no double."""
 
 
-class Address(NamedTuple):
+class ColumnRef(NamedTuple):
     """Which column of which flow node below."""
 
     label: str
@@ -77,7 +77,7 @@ class ListedResults(NamedTuple):
 
 
 LiteralValue = int | float | str | bool | None
-Constant = LiteralValue | Address | Factor | Sides | Substitution | LogarithmCurve | PowerCurve | ListedResults
+Constant = LiteralValue | ColumnRef | Factor | Sides | Substitution | LogarithmCurve | PowerCurve | ListedResults
 
 
 class Operator(StrEnum):
@@ -202,7 +202,7 @@ class Operator(StrEnum):
 
 
 _TAKES: dict[Operator, tuple[type, ...]] = {
-    Operator.COLUMN: (Address,),
+    Operator.COLUMN: (ColumnRef,),
     Operator.CONSTANT: (int, float, str, bool, NoneType),
     Operator.REAL: (Factor,),
     Operator.POWER: (int,),
@@ -258,7 +258,7 @@ class Scalar:
 
 def column(label: str, name: str, facts: Facts) -> Scalar:
     """Return a reference to a column of the flow node below."""
-    return Scalar(Operator.COLUMN, (), facts, Address(label, name))
+    return Scalar(Operator.COLUMN, (), facts, ColumnRef(label, name))
 
 
 def literal(value: LiteralValue, facts: Facts) -> Scalar:
@@ -266,9 +266,9 @@ def literal(value: LiteralValue, facts: Facts) -> Scalar:
     return Scalar(Operator.CONSTANT, (), facts, value)
 
 
-def address(scalar: Scalar) -> Address | None:
+def address(scalar: Scalar) -> ColumnRef | None:
     """Return the column that a scalar is, if it is nothing else."""
-    return scalar.constant if isinstance(scalar.constant, Address) else None
+    return scalar.constant if isinstance(scalar.constant, ColumnRef) else None
 
 
 def walk(scalar: Scalar) -> Iterator[Scalar]:

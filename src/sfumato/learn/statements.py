@@ -9,9 +9,9 @@ import numpy as np
 
 from sfumato.analysis.private_query import Key
 from sfumato.language import intervals
-from sfumato.language.flow import Flow, Item, Show
 from sfumato.language.lower_logic import chosen, compared
-from sfumato.language.numbers import added, brought, clipped, constant, multiplied, on_integers, shifted
+from sfumato.language.numbers import added, clipped, constant, multiplied, on_integers, round_to_places, shifted
+from sfumato.language.rel_nodes import Item, ProjectNode, RelNode
 from sfumato.language.scalar import Factor, Operator, Scalar, column
 from sfumato.learn.rows import UNIT, Ball, Integers
 from sfumato.measuring import Measurable, Measurer, Totals
@@ -67,7 +67,7 @@ class EngineSums:
     def _columns(self, scope: dict[str, Scalar]) -> list[Scalar]:
         return [scope[f"x{at}"] for at in range(self._width)]
 
-    def _totals(self, flow: Flow, scope: dict[str, Scalar], sums: tuple[Scalar | None, ...]) -> Integers:
+    def _totals(self, flow: RelNode, scope: dict[str, Scalar], sums: tuple[Scalar | None, ...]) -> Integers:
         keys = () if self._target is None else (Key("class", scope["target"], self._target.cells),)
         return self._read(Totals(keys, sums, flow, scope[_OWNER]))
 
@@ -78,7 +78,7 @@ class EngineSums:
         cells = int(np.prod([len(key.cells or ()) for key in statement.keys]))
         return np.zeros((cells, len(statement.sums)), dtype=np.int64)
 
-    def _measured(self, centre: Sequence[int]) -> tuple[Flow, dict[str, Scalar]]:
+    def _measured(self, centre: Sequence[int]) -> tuple[RelNode, dict[str, Scalar]]:
         """Return the rows moved to a centre, with their squared length."""
         named = {
             f"x{at}": shifted(one, int(c))
@@ -91,7 +91,7 @@ class EngineSums:
             flow, scope, "measured", {f"x{at}": one for at, one in enumerate(self._columns(scope))} | {"n": total}
         )
 
-    def _shrunk(self, ball: Ball) -> tuple[Flow, dict[str, Scalar]]:
+    def _shrunk(self, ball: Ball) -> tuple[RelNode, dict[str, Scalar]]:
         """Return the rows as `rows.shrink` has them."""
         flow, scope = self._measured(ball.centre)
         root = on_integers(
@@ -111,8 +111,8 @@ class EngineSums:
         return self._next(flow, scope, "shrunk", cut)
 
     def _next(
-        self, flow: Flow, scope: dict[str, Scalar], label: str, named: dict[str, Scalar]
-    ) -> tuple[Flow, dict[str, Scalar]]:
+        self, flow: RelNode, scope: dict[str, Scalar], label: str, named: dict[str, Scalar]
+    ) -> tuple[RelNode, dict[str, Scalar]]:
         keep = {"target": scope["target"]} if "target" in scope else {}
         return _shown(flow, label, {**named, **keep}, scope[_OWNER])
 
@@ -131,7 +131,7 @@ def boxed(scalar: Scalar) -> Scalar:
         share = _product(above, _integer(times.numerator))
     else:
         wider = replace(above, facts=replace(above.facts, step=times))
-        share = brought(Operator.ROUNDED, wider, 0, Type.INTEGER)
+        share = round_to_places(Operator.ROUNDED, wider, 0, Type.INTEGER)
     return clipped(shifted(share, UNIT), -UNIT, UNIT)
 
 
@@ -151,7 +151,7 @@ def _integer(value: int) -> Scalar:
 def _whole_part(scalar: Scalar) -> Scalar:
     """Return ⌊x / UNIT⌋ of what is not negative."""
     share = replace(scalar, facts=replace(scalar.facts, step=Fraction(1, UNIT)))
-    return brought(Operator.TRUNCATED, share, 0, Type.INTEGER)
+    return round_to_places(Operator.TRUNCATED, share, 0, Type.INTEGER)
 
 
 def _product(first: Scalar, second: Scalar) -> Scalar:
@@ -169,7 +169,7 @@ def _cut(scalar: Scalar, divisor: Scalar) -> Scalar:
     return clipped(exact, -UNIT, UNIT)
 
 
-def _shown(flow: Flow, label: str, named: dict[str, Scalar], unit: Scalar) -> tuple[Flow, dict[str, Scalar]]:
+def _shown(flow: RelNode, label: str, named: dict[str, Scalar], unit: Scalar) -> tuple[RelNode, dict[str, Scalar]]:
     items = tuple(Item(name, scalar) for name, scalar in {**named, _OWNER: unit}.items())
     scope = {item.name: column(label, item.name, item.scalar.facts) for item in items}
-    return Show(flow, label, items), scope
+    return ProjectNode(flow, label, items), scope

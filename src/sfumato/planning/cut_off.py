@@ -14,9 +14,9 @@ from sfumato.accounting.event import Composed, Neighbours, Pure
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.private_query import Contribution, Group, PrivateQuery
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import Given, Read, Show
 from sfumato.language.lower_logic import all_true, chosen, compared
 from sfumato.language.numbers import added, constant
+from sfumato.language.rel_nodes import InputNode, ProjectNode, ScanNode
 from sfumato.language.scalar import Operator, Scalar, column
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.aggregates.recipe import Quantity
@@ -188,7 +188,7 @@ def losses_plan(policy: Policy) -> Plan | None:
     tables = dict.fromkeys(one.table for one in found)
     each = spent / len(tables)
     groups = tuple(_group(one, at, each * one.share, policy) for at, one in enumerate(found))
-    outcome = Show(Given(groups[0].group.label, (), None), "outcome", ())
+    outcome = ProjectNode(InputNode(groups[0].group.label, (), None), "outcome", ())
     private = PrivateQuery(tuple(one.group for one in groups), outcome, (), policy.neighbours)
     event = Composed(tuple(_event(each, [one for one in found if one.table == name], policy) for name in tables))
     return Plan(private, groups, PrivacyLoss(spent), event)
@@ -205,7 +205,7 @@ def _group(one: LossBlock, at: int, epsilon: Fraction, policy: Policy) -> GroupP
     amount = Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=0, high=MOST_LOST)
     alone = declared is not None and isinstance(declared.unit, RowUnit)
     names = [name for each in one.statistics for name in each.parts]
-    read = Read(one.table + CUT, label, tuple((name, name, amount) for name in names), 1)
+    read = ScanNode(one.table + CUT, label, tuple((name, name, amount) for name in names), 1)
     entries = {name: column(label, name, amount) for name in names}
     measured = _looked(one, entries) if one.way is None else _measured(one, entries)
     # from one coordinate to another

@@ -146,7 +146,7 @@ def longest_spelled(group: Group) -> int:
     """Return how many letters the texts have that can be spelled as keys of a group; 0 if its keys are no one text."""
     if len(group.keys) != 1 or group.keys[0].scalar.facts.kind is not Kind.TEXT:
         return 0
-    return min(group.keys[0].scalar.facts.longest or _MOST_LETTERS, _MOST_LETTERS)
+    return min(group.keys[0].scalar.facts.max_chars or _MOST_LETTERS, _MOST_LETTERS)
 
 
 def topped(need: Needs, top: Top, neighbours: Neighbours) -> Needs:

@@ -11,19 +11,19 @@ from fractions import Fraction
 from sfumato.analysis.catalog import REMOVED
 from sfumato.analysis.private_query import Group
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import (
+from sfumato.language.rel_nodes import (
     RANK,
-    Fold,
-    Keep,
-    Kept,
-    Marked,
-    Order,
-    Pair,
-    Read,
-    Show,
-    Stacked,
-    Take,
-    Windowed,
+    AggregateNode,
+    FilterNode,
+    JoinNode,
+    LimitNode,
+    MarkJoinNode,
+    MaterializedNode,
+    ProjectNode,
+    ScanNode,
+    SortNode,
+    UnionAllNode,
+    WindowNode,
     nodes,
 )
 from sfumato.language.scalar import Operator, Scalar, columns, walk
@@ -65,7 +65,7 @@ class _Term:
 class _Rows:
     """The rows of a group: the one private table that they come from, and what their conditions read."""
 
-    read: Read
+    read: ScanNode
     times: int
     """As often one row of the table can be among them."""
     origins: Mapping[Place, Scalar]
@@ -143,7 +143,7 @@ def _can_be_cut(rows: _Rows, losses: CutOff | None) -> bool:
     """Whether anything of the table can be cut at all."""
     if losses is not None:
         return any((rows.read.table, name) in losses.found for name in (ROWS, MOVED))
-    return rows.read.most is not None or bool(rows.clipped)
+    return rows.read.max_rows_per_unit is not None or bool(rows.clipped)
 
 
 def _bounded(
@@ -216,36 +216,36 @@ def _is_rising(term: _Term, rows: _Rows) -> bool:
 
 def _rows(group: Group, losses: CutOff | None) -> _Rows | None:
     """Return what the rows of a group come from; None where no bound is known for such rows."""
-    reads: list[Read] = []
+    reads: list[ScanNode] = []
     times, people = 1, False
     origins: dict[Place, Scalar] = {}
     conditions: list[Scalar] = []
     for node in nodes(group.rows):
         match node:
-            case Read():
+            case ScanNode():
                 reads.append(node)
-            case Keep(_, condition):
+            case FilterNode(_, condition):
                 conditions.append(condition)
-            case Pair(kind, _, Kept() as other, condition):
+            case JoinNode(kind, _, MaterializedNode() as other, condition):
                 times *= other.most if kind is JoinKind.INNER else max(other.most, 1)
                 conditions += [] if condition is None else [condition]
-            case Pair():
+            case JoinNode():
                 return None
-            case Fold(_, label, keys, _):
+            case AggregateNode(_, label, keys, _):
                 if people or [key.scalar.facts.kind for key in keys] != [Kind.UNIT]:
                     return None
                 people = True
                 origins |= {(label, key.name): key.scalar for key in keys}
-            case Show(_, label, items):
+            case ProjectNode(_, label, items):
                 origins |= {(label, item.name): item.scalar for item in items}
-            case Order() | Take() | Marked() | Windowed() | Stacked():
+            case SortNode() | LimitNode() | MarkJoinNode() | WindowNode() | UnionAllNode():
                 return None
     if len(reads) != 1:
         return None
     return _Rows(reads[0], times, origins, tuple(conditions), people, _clipped(reads[0], losses))
 
 
-def _clipped(read: Read, losses: CutOff | None) -> frozenset[str]:
+def _clipped(read: ScanNode, losses: CutOff | None) -> frozenset[str]:
     """Return the columns with bounds; a number among declared keys has none that move it."""
     return frozenset(
         name

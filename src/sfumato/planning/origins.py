@@ -3,7 +3,19 @@
 from dataclasses import dataclass
 
 from sfumato.analysis.private_query import PrivateQuery
-from sfumato.language.flow import FOUND, Flow, Fold, Given, Kept, Marked, Pair, Read, Show, Stacked, Windowed
+from sfumato.language.rel_nodes import (
+    FOUND,
+    AggregateNode,
+    InputNode,
+    JoinNode,
+    MarkJoinNode,
+    MaterializedNode,
+    ProjectNode,
+    RelNode,
+    ScanNode,
+    UnionAllNode,
+    WindowNode,
+)
 from sfumato.language.scalar import Operator, Scalar, columns
 from sfumato.planning.aggregates.families import Derived
 
@@ -37,39 +49,39 @@ def shown_unchanged(origin: Origin, derived: dict[GroupColumn, Derived]) -> Grou
     return source if one is not None and one.plain is not None else None
 
 
-def plain_origin(scalar: Scalar, flow: Flow) -> GroupColumn | None:
+def plain_origin(scalar: Scalar, flow: RelNode) -> GroupColumn | None:
     """Return the column of a noisy group that a scalar over a flow is, unchanged; None where it is none."""
     origin = _origin(scalar, _known(flow))
     return next(iter(origin.sources)) if origin.plain else None
 
 
-def _known(flow: Flow) -> dict[GroupColumn, Origin]:
+def _known(flow: RelNode) -> dict[GroupColumn, Origin]:
     match flow:
-        case Read() | Kept():
+        case ScanNode() | MaterializedNode():
             return {}
-        case Given(label, given, None):
+        case InputNode(label, given, None):
             return {(label, name): Origin(frozenset({(flow.table, name)}), plain=True) for name, _ in given}
-        case Given():
+        case InputNode():
             return {}
-        case Pair(_, left, right):
+        case JoinNode(_, left, right):
             return _known(left) | _known(right)
-        case Show(source, label, items):
+        case ProjectNode(source, label, items):
             known = _known(source)
             return {(label, item.name): _origin(item.scalar, known) for item in items}
-        case Fold(source, label, keys, measures):
+        case AggregateNode(source, label, keys, measures):
             known = _known(source)
             everything = _together(known)
             return {
                 **{(label, key.name): _origin(key.scalar, known) for key in keys},
                 **{(label, measure.name): everything for measure in measures},
             }
-        case Windowed(source, label, values):
+        case WindowNode(source, label, values):
             known = _known(source)
             return {**known, **{(label, value.name): _together(known) for value in values}}
-        case Stacked(left, right):
+        case UnionAllNode(left, right):
             one, other = _known(left), _known(right)
             return {name: Origin(one[name].sources | other[name].sources) for name in one}
-        case Marked(left, right, label):
+        case MarkJoinNode(left, right, label):
             known = _known(left)
             return {**known, (label, FOUND): _together(known | _known(right))}
         case _:

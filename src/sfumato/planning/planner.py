@@ -10,7 +10,7 @@ from sfumato.analysis.keys import MOST_CELLS
 from sfumato.analysis.private_query import Group, PrivateQuery
 from sfumato.errors import BadParameter, KeysNeedDelta, LoosenedPolicy, Setting, UnreachableMargin, quote_value
 from sfumato.exact import positive, typed_rational, typed_share
-from sfumato.language.flow import Show
+from sfumato.language.rel_nodes import ProjectNode
 from sfumato.language.scalar import address
 from sfumato.planning.alternatives import better, cheaper, pairs_of, showing_as_much
 from sfumato.planning.best_margins import weighed
@@ -86,7 +86,7 @@ def make_plan(private: PrivateQuery, wish: Wish) -> Plan:
     return make_plans(private, wish)[0]
 
 
-def make_plans(private: PrivateQuery, wish: Wish, outcomes: tuple[Show, ...] = ()) -> tuple[Plan, ...]:
+def make_plans(private: PrivateQuery, wish: Wish, outcomes: tuple[ProjectNode, ...] = ()) -> tuple[Plan, ...]:
     """Return the plans that fulfil a wish, the preferred first, or refuse: a function of text, policy and wish alone.
 
     `outcomes` is everything that is computed from the groups, where that is more than the query's own outcome.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from sfumato.accounting.event import to_json
 from sfumato.analysis.catalog import REMOVED
 from sfumato.analysis.private_query import PrivateQuery
-from sfumato.language.flow import Kept, nodes
+from sfumato.language.rel_nodes import MaterializedNode, nodes
 from sfumato.language.scalar import address, walk
 from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.mechanisms.max_norm import MaxNormPart
@@ -44,7 +44,7 @@ def tables_of(relation: Relation) -> set[str]:
 def holds_kept_rows(private: PrivateQuery) -> bool:
     """Whether public rows were computed for this question, which are there as long as it is."""
     flows = (*(group.rows for group in private.groups), private.outcome)
-    return any(isinstance(node, Kept) for flow in flows for node in nodes(flow))
+    return any(isinstance(node, MaterializedNode) for flow in flows for node in nodes(flow))
 
 
 def _group(group: GroupPlan) -> list[object]:
@@ -77,7 +77,7 @@ def _reached(group: GroupPlan) -> Iterator[list[object]]:
                 yield [choice.name, "ends", str(MISSED)]
             case Meetings(_, sides, several):
                 yield [choice.name, [[side.rows, side.repeats] for side in sides], several]
-    public = {node.label for node in nodes(group.group.rows) if isinstance(node, Kept)}
+    public = {node.label for node in nodes(group.group.rows) if isinstance(node, MaterializedNode)}
     for each in group.everything:
         for part in (part for argument in each.quantity.arguments for part in walk(argument)):
             if (place := address(part)) is not None and place.label in public:

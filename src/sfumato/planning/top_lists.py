@@ -8,7 +8,16 @@ from collections.abc import Iterator, Sequence
 
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import round_up
-from sfumato.language.flow import Flow, Given, Keep, Order, Show, Take, below, noisy_tables
+from sfumato.language.rel_nodes import (
+    FilterNode,
+    InputNode,
+    LimitNode,
+    ProjectNode,
+    RelNode,
+    SortNode,
+    children,
+    noisy_tables,
+)
 from sfumato.language.scalar import Operator, Scalar
 from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.top_list import TopList
@@ -33,7 +42,7 @@ _MEASURED = frozenset(
 
 
 def with_top_lists(
-    needs: tuple[Needs, ...], outcomes: Sequence[Show], tables: Sequence[CommonTable], neighbours: Neighbours
+    needs: tuple[Needs, ...], outcomes: Sequence[ProjectNode], tables: Sequence[CommonTable], neighbours: Neighbours
 ) -> tuple[Needs, ...]:
     """Return the needs where every group of which the outcomes show the largest cells alone is such a list."""
     shared = {margin.label for table in tables for margin in table.margins}
@@ -53,11 +62,11 @@ def with_top_lists(
 def is_a_list(plan: Plan) -> bool:
     """Whether an answer is a top list, and nothing else decides which cells it shows."""
     lists = [group.group.label for group in plan.groups if isinstance(group.selection, TopList | SpelledList)]
-    flow: Flow = plan.private.outcome
-    while isinstance(flow, Show):
+    flow: RelNode = plan.private.outcome
+    while isinstance(flow, ProjectNode):
         flow = flow.source
     match flow:
-        case Take(Order(source, _), _, 0) if _is_table(source):
+        case LimitNode(SortNode(source, _), _, 0) if _is_table(source):
             return [label for (label, _), _ in _cuts(flow)] == lists != []
     return False
 
@@ -86,32 +95,32 @@ def list_note(chosen: TopList | SpelledList) -> str:
     )
 
 
-def _cuts(flow: Flow) -> Iterator[tuple[GroupColumn, int]]:
+def _cuts(flow: RelNode) -> Iterator[tuple[GroupColumn, int]]:
     """Find what is ordered by a column of a group, the largest first, and cut off; and after how many rows.
 
     The largest of those cells that are above a constant are those of the largest cells that are above it; and what
     comes after the first m of them is among m more.
     """
     match flow:
-        case Take(Order(source, keys), int() as count, offset) if keys and keys[0][1]:
+        case LimitNode(SortNode(source, keys), int() as count, offset) if keys and keys[0][1]:
             found = plain_origin(keys[0][0], source)
             if found is not None and _is_table(_unfiltered(source, found)):
                 yield found, count + offset
         case _:
-            for part in below(flow):
+            for part in children(flow):
                 yield from _cuts(part)
 
 
-def _unfiltered(flow: Flow, by: GroupColumn) -> Flow:
+def _unfiltered(flow: RelNode, by: GroupColumn) -> RelNode:
     """Return a flow without the conditions that this column is above constants."""
-    while isinstance(flow, Show | Keep):
-        if isinstance(flow, Keep) and not _is_floor(flow.condition, flow.source, by):
+    while isinstance(flow, ProjectNode | FilterNode):
+        if isinstance(flow, FilterNode) and not _is_floor(flow.condition, flow.source, by):
             return flow
         flow = flow.source
     return flow
 
 
-def _is_floor(condition: Scalar, source: Flow, by: GroupColumn) -> bool:
+def _is_floor(condition: Scalar, source: RelNode, by: GroupColumn) -> bool:
     """Whether a condition holds for all values of a column from some constant on, and says nothing else."""
     match condition:
         case Scalar(Operator.AND, parts):
@@ -121,11 +130,11 @@ def _is_floor(condition: Scalar, source: Flow, by: GroupColumn) -> bool:
     return False
 
 
-def _is_table(flow: Flow) -> bool:
+def _is_table(flow: RelNode) -> bool:
     """Whether a flow has the rows of one noisy table, each once."""
-    while isinstance(flow, Show):
+    while isinstance(flow, ProjectNode):
         flow = flow.source
-    return isinstance(flow, Given) and flow.rows is None
+    return isinstance(flow, InputNode) and flow.rows is None
 
 
 def _listed(need: Needs, made: Derived | None, count: int, neighbours: Neighbours) -> Needs:

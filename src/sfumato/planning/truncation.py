@@ -9,7 +9,7 @@ from sfumato.accounting.loss import round_up
 from sfumato.analysis.catalog import REMOVED
 from sfumato.analysis.private_query import Group
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import RANK, Flow, Fold, Marked, Pair, Read, nodes
+from sfumato.language.rel_nodes import RANK, AggregateNode, JoinNode, MarkJoinNode, RelNode, ScanNode, nodes
 from sfumato.language.scalar import Scalar, address, walk
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.missing import Missing, missing
@@ -66,8 +66,8 @@ def _left_out(groups: list[Group]) -> str:
 
 def _limits(group: Group) -> str:
     contribution = group.contribution
-    if any(isinstance(node, Fold) for node in nodes(group.rows)):
-        tables = dict.fromkeys((read.table, read.most or 1) for read in _private(group.rows))
+    if any(isinstance(node, AggregateNode) for node in nodes(group.rows)):
+        tables = dict.fromkeys((read.table, read.max_rows_per_unit or 1) for read in _private(group.rows))
         rows = " and ".join(f"{_many(most, 'row')} of {table}" for table, most in tables)
     else:
         rows = _many(contribution.rows, "row")
@@ -83,8 +83,8 @@ def _cuts(group: Group) -> list[str | None]:
     """Return a question for each place that leaves something of a person out; None where no text is known for it."""
     found: list[str | None] = []
     if group.identity:  # where each row is a person, nobody has more
-        cut = (read for read in _private(group.rows) if not read.sole and not read.table.endswith(REMOVED))
-        untold = {read.table: read.untold for read in cut}
+        cut = (read for read in _private(group.rows) if not read.one_row_per_unit and not read.table.endswith(REMOVED))
+        untold = {read.table: read.has_no_removed_table for read in cut}
         found += [None if none else f'SELECT COUNT(*) FROM "{table}{REMOVED}"' for table, none in untold.items()]  # noqa: S608
     contribution = group.contribution
     if contribution.bound_rows:
@@ -97,7 +97,7 @@ def _cuts(group: Group) -> list[str | None]:
 def _counting(group: Group, keys: tuple[Scalar, ...], most: int) -> str | None:
     """Return the question that counts people with more rows, or more combinations of keys, than this."""
     reads = list(_reads(group.rows))
-    if len(reads) != 1 or any(isinstance(node, Pair | Fold | Marked) for node in nodes(group.rows)):
+    if len(reads) != 1 or any(isinstance(node, JoinNode | AggregateNode | MarkJoinNode) for node in nodes(group.rows)):
         return None
     names = [_column(scalar, reads[0]) for scalar in (group.unit, *keys)]
     known = [name for name in names if name is not None]
@@ -112,7 +112,7 @@ def _counting(group: Group, keys: tuple[Scalar, ...], most: int) -> str | None:
     return f"SELECT COUNT(*) FROM ({people}) AS p"  # noqa: S608
 
 
-def _column(scalar: Scalar, read: Read) -> str | None:
+def _column(scalar: Scalar, read: ScanNode) -> str | None:
     """Return the name of a plain column of the one table, as a question spells it."""
     found = address(scalar)
     return _quoted(found.name) if found is not None and found.label == read.label and '"' not in found.name else None
@@ -132,12 +132,12 @@ def _how_many(questions: list[str]) -> str:
     return f" To count the people who have more, ask {', and '.join(questions)} {price}."
 
 
-def _private(flow: Flow) -> Iterator[Read]:
+def _private(flow: RelNode) -> Iterator[ScanNode]:
     return (read for read in _reads(flow) if any(facts.kind is Kind.UNIT for *_, facts in read.columns))
 
 
-def _reads(flow: Flow) -> Iterator[Read]:
-    return (node for node in nodes(flow) if isinstance(node, Read))
+def _reads(flow: RelNode) -> Iterator[ScanNode]:
+    return (node for node in nodes(flow) if isinstance(node, ScanNode))
 
 
 def _clipping(column: Scalar) -> str:

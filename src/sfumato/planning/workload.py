@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sfumato.analysis.private_query import Asked, Group, PrivateQuery
-from sfumato.language.flow import Given, noisy_tables
+from sfumato.language.rel_nodes import InputNode, noisy_tables
 from sfumato.language.scalar import Scalar, address, column
 from sfumato.planning.plan import Plan
 from sfumato.query.aggregate import Aggregate
@@ -89,8 +89,8 @@ def _read(thing: Any, names: Mapping[Column, Column]) -> Any:
     match thing:
         case Scalar() if (at := address(thing)) is not None:
             return column(*names.get(at, at), thing.facts)
-        case Given(label, columns, None, of) if columns and (label, columns[0][0]) in names:
+        case InputNode(label, columns, None, of) if columns and (label, columns[0][0]) in names:
             moved = tuple((names[label, name][1], facts) for name, facts in columns)
             table = None if of is None else names[of, columns[0][0]][0]
-            return Given(names[label, columns[0][0]][0], moved, None, table)
+            return InputNode(names[label, columns[0][0]][0], moved, None, table)
     return rebuilt(thing, lambda _, part: _read(part, names))

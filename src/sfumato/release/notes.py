@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from sfumato.accounting.loss import round_up
-from sfumato.language.flow import noisy_tables
+from sfumato.language.rel_nodes import noisy_tables
 from sfumato.mechanisms.meetings import Meetings
 from sfumato.planning.aggregates.matched import Matched
 from sfumato.planning.aggregates.met import Met

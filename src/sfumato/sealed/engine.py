@@ -22,8 +22,8 @@ from sfumato.engines.sql.names import PATH_UNIT
 from sfumato.engines.sql.public import PublicTables
 from sfumato.errors import BadSource, quote_value
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import Given, Item, Show
-from sfumato.language.scalar import Address, Operator, Scalar
+from sfumato.language.rel_nodes import InputNode, Item, ProjectNode
+from sfumato.language.scalar import ColumnRef, Operator, Scalar
 from sfumato.mechanisms.answers import integer_answers
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.plan import GroupPlan, Plan
@@ -165,7 +165,7 @@ class SealedEngine:
             for table in job.tables
         ) + tuple(join.statement(self._vault, epoch) for group in job.groups for join in group.joins)
 
-    def exact(self, show: Show) -> list[list[Value]]:
+    def exact(self, show: ProjectNode) -> list[list[Value]]:
         """Return the columns of a query that reads no table."""
         self.public.check(show)
         rows = self._free.free_rows(checked(flow_sql(show, {}, DUCKDB)))
@@ -358,8 +358,8 @@ def _per_cell(group: SealedGroup, combinations: Sequence[Combination], scalars: 
                 unambiguous = f"{_NUMBER}{side}{name}"
                 named.append((unambiguous, facts[name]))
                 given[unambiguous] = [row[at] for row in rows]
-                columns[read.label, name] = Scalar(Operator.COLUMN, (), facts[name], Address(_FIELD, unambiguous))
-    below = Given(_FIELD, tuple(named), None)
+                columns[read.label, name] = Scalar(Operator.COLUMN, (), facts[name], ColumnRef(_FIELD, unambiguous))
+    below = InputNode(_FIELD, tuple(named), None)
     one_table = SealedRows((), (), columns)
     items = tuple(Item(f"v{at}", one_table.inlined(scalar)) for at, scalar in enumerate(scalars))
-    return evaluate(Show(below, _SHOWN, items), {_FIELD: given})
+    return evaluate(ProjectNode(below, _SHOWN, items), {_FIELD: given})

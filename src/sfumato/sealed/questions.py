@@ -7,7 +7,7 @@ from math import prod
 from sfumato.analysis.private_query import Asked, PrivateQuery
 from sfumato.errors import UnsupportedSql, quote_value
 from sfumato.language.facts import Kind
-from sfumato.language.flow import Flow, Keep, Pair, Read, Show
+from sfumato.language.rel_nodes import FilterNode, JoinNode, ProjectNode, RelNode, ScanNode
 from sfumato.language.scalar import Operator, Scalar, address, columns
 from sfumato.policy.policy import fold_name
 from sfumato.policy.sealing import MOST_CELLS
@@ -28,7 +28,7 @@ class SealedRows:
     `names` is what each name above stands for.
     """
 
-    reads: tuple[Read, ...]
+    reads: tuple[ScanNode, ...]
     conditions: tuple[Scalar, ...]
     names: Mapping[tuple[str, str], Scalar]
 
@@ -53,17 +53,17 @@ class SealedRows:
         )
 
 
-def rows_of(flow: Flow) -> SealedRows:
+def rows_of(flow: RelNode) -> SealedRows:
     """Return the rows below a group, or refuse what needs more than one table or more than one row at a time."""
     match flow:
-        case Read():
+        case ScanNode():
             return SealedRows((flow,), (), {})
-        case Pair(JoinKind.INNER, left, right, condition) if condition is not None:
+        case JoinNode(JoinKind.INNER, left, right, condition) if condition is not None:
             return _joined(rows_of(left), rows_of(right), condition)
-        case Keep(source, condition):
+        case FilterNode(source, condition):
             below = rows_of(source)
             return SealedRows(below.reads, (*below.conditions, below.inlined(condition)), below.names)
-        case Show(source, label, items):
+        case ProjectNode(source, label, items):
             below = rows_of(source)
             named = {(label, item.name): below.inlined(item.scalar) for item in items}
             return SealedRows(below.reads, below.conditions, {**below.names, **named})

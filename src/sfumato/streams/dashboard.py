@@ -21,8 +21,8 @@ from sfumato.engines.salt import read_salt
 from sfumato.engines.snapshots import places_of
 from sfumato.errors import BadParameter, UnsupportedSql, quote_value
 from sfumato.exact import decimal_rational, integer, positive_rational
-from sfumato.language.flow import Given
-from sfumato.language.scalar import Address, Operator, address
+from sfumato.language.rel_nodes import InputNode
+from sfumato.language.scalar import ColumnRef, Operator, address
 from sfumato.mechanisms.answers import Answers
 from sfumato.planning.noise import concentrated_loss
 from sfumato.planning.plan import Measured
@@ -284,7 +284,7 @@ def _require_publishable(asked: _Asked) -> None:
         )
     plain = (
         len(plan.groups) == 1
-        and isinstance(plan.private.outcome.source, Given)
+        and isinstance(plan.private.outcome.source, InputNode)
         and all(item.scalar.operator is Operator.COLUMN for item in plan.private.outcome.items)
         and len({item.name for item in plan.private.outcome.items}) == len(plan.groups[0].group.keys) + 1
         and len(plan.groups[0].derived) == 1
@@ -433,8 +433,8 @@ def _named(prepared: Prepared) -> tuple[list[str], str]:
     names = {address(item.scalar): name for item, name in shown}
     (group,) = plan.groups
     label = group.group.label
-    keys = [names[Address(label, key.name)] for key in group.group.keys]
-    return keys, names[Address(label, group.derived[0].name)]
+    keys = [names[ColumnRef(label, key.name)] for key in group.group.keys]
+    return keys, names[ColumnRef(label, group.derived[0].name)]
 
 
 def _keys(prepared: Prepared) -> Sequence[tuple[object, ...]]:

@@ -33,7 +33,7 @@ def field_of(column: Column) -> Field:
     if isinstance(column, Choices) and isinstance(column.values[0], str):
         texts = [str(value) for value in column.values]
         longest = max(map(len, texts))
-        return Field(name, name, Facts(Type.TEXT, Kind.TEXT, nullable=False, longest=longest), cells=tuple(texts))
+        return Field(name, name, Facts(Type.TEXT, Kind.TEXT, nullable=False, max_chars=longest), cells=tuple(texts))
     step, low, high, kind = _grid(column)
     facts = Facts(kind, Kind.INTEGER, nullable=False, step=step, low=low, high=high)
     if isinstance(column, Choices):

@@ -21,7 +21,17 @@ from sfumato.analysis.private_query import Asked, Cell, Group, Place
 from sfumato.engines.after_noise import evaluate
 from sfumato.errors import RawRows, UnsupportedSql
 from sfumato.language.facts import Kind
-from sfumato.language.flow import Flow, Fold, Given, Item, Keep, Order, Read, Show, Take
+from sfumato.language.rel_nodes import (
+    AggregateNode,
+    FilterNode,
+    InputNode,
+    Item,
+    LimitNode,
+    ProjectNode,
+    RelNode,
+    ScanNode,
+    SortNode,
+)
 from sfumato.language.scalar import Operator, Scalar, address, column, columns
 from sfumato.policy.policy import fold_name
 from sfumato.query.functions import Aggregation
@@ -117,26 +127,26 @@ def _named_in(text: str) -> str:
 class _Literals:
     """What can be computed from the text alone: there is no public table beside the synthetic one."""
 
-    def kept(self, flow: Flow, columns: tuple[Item, ...], keys: tuple[Scalar, ...]) -> PublicRows:
+    def kept(self, flow: RelNode, columns: tuple[Item, ...], keys: tuple[Scalar, ...]) -> PublicRows:
         raise _unsupported("There are no other tables to join with.")
 
-    def reach(self, flow: Flow, scalar: Scalar) -> tuple[int, int] | None:
+    def reach(self, flow: RelNode, scalar: Scalar) -> tuple[int, int] | None:
         values = [value for (value,) in self._rows(flow, (scalar,)) if isinstance(value, int)]
         return (min(values), max(values)) if values else None
 
-    def distinct(self, flow: Flow, scalar: Scalar, most: int) -> tuple[Cell, ...] | None:
+    def distinct(self, flow: RelNode, scalar: Scalar, most: int) -> tuple[Cell, ...] | None:
         found = {value for (value,) in self._rows(flow, (scalar,)) if isinstance(value, int | str | bool)}
         return tuple(sorted(found)) if len(found) <= most else None
 
     def rows(
-        self, flow: Flow, scalars: tuple[Scalar, ...], most: int
+        self, flow: RelNode, scalars: tuple[Scalar, ...], most: int
     ) -> tuple[tuple[Cell | float | None, ...], ...] | None:
         found = self._rows(flow, scalars)
         return found if len(found) <= most else None
 
-    def _rows(self, flow: Flow, scalars: tuple[Scalar, ...]) -> tuple[tuple[Any, ...], ...]:
+    def _rows(self, flow: RelNode, scalars: tuple[Scalar, ...]) -> tuple[tuple[Any, ...], ...]:
         items = tuple(Item(f"s{at}", scalar) for at, scalar in enumerate(scalars))
-        return tuple(zip(*evaluate(Show(flow, "distinct", items), {}), strict=True))
+        return tuple(zip(*evaluate(ProjectNode(flow, "distinct", items), {}), strict=True))
 
 
 def _unsupported(why: str) -> UnsupportedSql:
@@ -145,7 +155,7 @@ def _unsupported(why: str) -> UnsupportedSql:
     )
 
 
-def _check(group: Group, outcome: Show) -> None:
+def _check(group: Group, outcome: ProjectNode) -> None:
     if _read(group.rows) is None:
         raise _unsupported("It is one SELECT from one table; no joins and no subqueries.")
     for asked in group.asked:
@@ -155,9 +165,9 @@ def _check(group: Group, outcome: Show) -> None:
         if aggregate.function not in _SUPPORTED or aggregate.distinct or (bad and not counts):
             raise _unsupported("The aggregates are COUNT, SUM and AVG, without DISTINCT.")
     flow = outcome.source
-    while isinstance(flow, Keep | Order | Take):
+    while isinstance(flow, FilterNode | SortNode | LimitNode):
         flow = flow.source
-    if not isinstance(flow, Given):
+    if not isinstance(flow, InputNode):
         raise _unsupported("It is one SELECT; what is computed from its answer is yours to compute.")
     measures = {(group.label, asked.name) for asked in group.asked}
     for item in outcome.items:
@@ -165,11 +175,11 @@ def _check(group: Group, outcome: Show) -> None:
             raise _unsupported("Numbers are shown as they are estimated, each with its margin; no arithmetic on them.")
 
 
-def _read(flow: Flow) -> Read | None:
+def _read(flow: RelNode) -> ScanNode | None:
     """Return the table under filters and projections; None where there is more than that."""
-    while isinstance(flow, Keep | Show):
+    while isinstance(flow, FilterNode | ProjectNode):
         flow = flow.source
-    return flow if isinstance(flow, Read) else None
+    return flow if isinstance(flow, ScanNode) else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -207,8 +217,8 @@ def _used(group: Group, known: Known) -> Axes:
     parts: list[Scalar] = [key.scalar for key in group.keys]
     parts += [part for asked in group.asked for part in asked.aggregate.parts]
     flow = group.rows
-    while isinstance(flow, Keep | Show):
-        parts += [flow.condition] if isinstance(flow, Keep) else [item.scalar for item in flow.items]
+    while isinstance(flow, FilterNode | ProjectNode):
+        parts += [flow.condition] if isinstance(flow, FilterNode) else [item.scalar for item in flow.items]
         flow = flow.source
     names = {name for scalar in parts for label, name in columns(scalar) if read is not None and label == read.label}
     return tuple(axis for axis, one in enumerate(known.columns) if field_of(one).name in names)
@@ -223,7 +233,7 @@ def _run(group: Group, known: Known, axes: Axes, codes: Sequence[Codes], within:
     needed = {field_of(known.columns[axis]).name: axis for axis in axes}
     columns = [(name, facts) for name, _, facts in read.columns if name in needed]
     row_facts = replace(OWNER.facts, kind=Kind.INTEGER, type=Type.INTEGER, low=0, high=rows)
-    given = Given(read.label, (*columns, (_ROW, row_facts)), None)
+    given = InputNode(read.label, (*columns, (_ROW, row_facts)), None)
     values: dict[str, Any] = {
         name: kept(known.columns[axis], codes[at], within[at])
         for at, axis in enumerate(axes)
@@ -235,7 +245,7 @@ def _run(group: Group, known: Known, axes: Axes, codes: Sequence[Codes], within:
     for at, asked in enumerate(group.asked):
         items += [Item(f"a{at}", argument) for argument in asked.aggregate.arguments]
         items += [] if asked.aggregate.where is None else [Item(f"w{at}", asked.aggregate.where)]
-    found = evaluate(Show(flow, "probed", tuple(items)), {read.label: values})
+    found = evaluate(ProjectNode(flow, "probed", tuple(items)), {read.label: values})
     by_name = dict(zip((item.name for item in items), found, strict=True))
     lying = np.array(by_name["row"], dtype=np.int64)
     numbers = {cell: place for place, cell in enumerate(group.all_cells())}
@@ -250,15 +260,15 @@ def _run(group: Group, known: Known, axes: Axes, codes: Sequence[Codes], within:
     return _Probed(np.arange(rows), placed, adds)
 
 
-def _over(flow: Flow, given: Given, row: Scalar) -> tuple[Flow, Scalar]:
+def _over(flow: RelNode, given: InputNode, row: Scalar) -> tuple[RelNode, Scalar]:
     """Return filters and projections over given rows instead of the table; each projection keeps the row's number."""
-    if isinstance(flow, Keep):
+    if isinstance(flow, FilterNode):
         source, below = _over(flow.source, given, row)
-        return Keep(source, flow.condition), below
-    if isinstance(flow, Show):
+        return FilterNode(source, flow.condition), below
+    if isinstance(flow, ProjectNode):
         source, below = _over(flow.source, given, row)
         items = tuple(item for item in flow.items if item.scalar.facts.kind is not Kind.UNIT)
-        return Show(source, flow.label, (*items, Item(_ROW, below))), column(flow.label, _ROW, row.facts)
+        return ProjectNode(source, flow.label, (*items, Item(_ROW, below))), column(flow.label, _ROW, row.facts)
     return given, row
 
 
@@ -408,7 +418,7 @@ def _weighted(asked: Asked, probe: _Probed, worlds: Sequence[tuple[float, Floats
     return np.array(found)
 
 
-def _order(outcome: Show, group: Group, estimated: _Estimated) -> list[int]:
+def _order(outcome: ProjectNode, group: Group, estimated: _Estimated) -> list[int]:
     """Return which groups are shown, in which order: HAVING, ORDER BY and LIMIT over the estimates."""
     columns = dict(_given(outcome, group.label))
     number = replace(OWNER.facts, kind=Kind.INTEGER, type=Type.INTEGER, low=0, high=len(estimated.cells))
@@ -421,24 +431,24 @@ def _order(outcome: Show, group: Group, estimated: _Estimated) -> list[int]:
             at = [key.name for key in group.keys].index(name)
             values[name] = [cell[at] for cell in estimated.cells]
     flow = _numbered(outcome.source, group.label, number)
-    shown = Show(flow, outcome.label, (Item("row", column(group.label, _ROW, number)),))
+    shown = ProjectNode(flow, outcome.label, (Item("row", column(group.label, _ROW, number)),))
     (order,) = evaluate(shown, {group.label: values})
     return [int(place) for place in order]  # type: ignore[call-overload]
 
 
-def _given(flow: Flow, label: str) -> tuple[tuple[str, Any], ...]:
-    while not isinstance(flow, Given):
+def _given(flow: RelNode, label: str) -> tuple[tuple[str, Any], ...]:
+    while not isinstance(flow, InputNode):
         flow = flow.source  # type: ignore[union-attr]
     if flow.label != label:
         raise AssertionError("one group, one table of estimates")
     return flow.columns
 
 
-def _numbered(flow: Flow, label: str, facts: Any) -> Flow:
+def _numbered(flow: RelNode, label: str, facts: Any) -> RelNode:
     """Return what is done with the estimates, over estimates that also carry the number of their group."""
-    if isinstance(flow, Given):
+    if isinstance(flow, InputNode):
         return replace(flow, columns=(*flow.columns, (_ROW, facts)))
-    if isinstance(flow, Fold | Show | Read):
+    if isinstance(flow, AggregateNode | ProjectNode | ScanNode):
         raise _unsupported("It is one SELECT; what is computed from its answer is yours to compute.")
     return replace(flow, source=_numbered(flow.source, label, facts))  # type: ignore[union-attr, arg-type]
 
@@ -456,8 +466,8 @@ def _column(scalar: Scalar, group: Group, estimated: _Estimated) -> tuple[list[A
         times = _multiple(scalar, group, name)  # 100 * COUNT(*) is the same column in other steps
         return (times * estimated.numbers[name]).tolist(), (abs(times) * estimated.margins[name]).tolist()
     names = tuple((key.name, replace(key.scalar.facts, nullable=False)) for key in group.keys)
-    given = Given(group.label, names, None)
+    given = InputNode(group.label, names, None)
     values = {key.name: [cell[at] for cell in estimated.cells] for at, key in enumerate(group.keys)}
     values = values or {"none": [0] * len(estimated.cells)}
-    (found,) = evaluate(Show(given, "keys", (Item("key", scalar),)), {group.label: values})
+    (found,) = evaluate(ProjectNode(given, "keys", (Item("key", scalar),)), {group.label: values})
     return [decode(value, scalar.facts) for value in found], [None] * len(estimated.cells)  # type: ignore[arg-type]

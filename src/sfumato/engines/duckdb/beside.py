@@ -25,7 +25,7 @@ from sfumato.engines.sql.copy import CopiedColumn, CopiedTable
 from sfumato.engines.sql.job import Rows, shown
 from sfumato.engines.sql.names import RANK, literal, quoted
 from sfumato.engines.sql.public import KeptTable, PublicTables
-from sfumato.language.flow import Show
+from sfumato.language.rel_nodes import ProjectNode
 from sfumato.policy.policy import Policy
 
 SHELF = "memory.main"
@@ -81,7 +81,7 @@ class Beside:
         """Open the file again in a process that was forked."""
         self._reader.ready()
 
-    def exact(self, show: Show) -> list[list[int | float | str | bool | None]]:
+    def exact(self, show: ProjectNode) -> list[list[int | float | str | bool | None]]:
         """Return the columns of a query that reads public tables alone."""
         self.public.check(show)
         return shown(show, self._tables, DUCKDB, self._reader.free_rows)

@@ -13,7 +13,7 @@ from sfumato.engines.engine import Choose, Job, Limits
 from sfumato.engines.snapshots import Registered
 from sfumato.engines.sql.job import Statements, aggregated, prepared, shown
 from sfumato.engines.sql.public import PublicTables
-from sfumato.language.flow import Show
+from sfumato.language.rel_nodes import ProjectNode
 from sfumato.planning.cut_off import CUT
 from sfumato.planning.plan import Plan
 from sfumato.policy.policy import Policy
@@ -55,7 +55,7 @@ class DuckDB:
         """Return the exact aggregates of a plan that has been charged."""
         return aggregated(job, self._reader.rows, self._reader.columns, choose)
 
-    def exact(self, show: Show) -> list[list[int | float | str | bool | None]]:
+    def exact(self, show: ProjectNode) -> list[list[int | float | str | bool | None]]:
         """Return the columns of a query that reads public tables alone."""
         self.public.check(show)
         return shown(show, self._public_tables, DUCKDB, self._reader.free_rows)

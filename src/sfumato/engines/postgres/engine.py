@@ -24,7 +24,7 @@ from sfumato.engines.sql.names import RANK, TOTALS, quoted
 from sfumato.engines.sql.public import KeptTable, PublicTables
 from sfumato.errors import EngineFailed
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import Kept, Show
+from sfumato.language.rel_nodes import MaterializedNode, ProjectNode
 from sfumato.planning.cut_off import CUT
 from sfumato.planning.plan import Plan
 from sfumato.policy.policy import Policy, fold_name
@@ -92,7 +92,7 @@ class PostgreSQL:
         with self._reader.asking() as run:
             return aggregated(job, run, choose=choose)
 
-    def exact(self, show: Show) -> list[list[int | float | str | bool | None]]:
+    def exact(self, show: ProjectNode) -> list[list[int | float | str | bool | None]]:
         """Return the columns of a query that reads public tables alone."""
         return self._beside.exact(show)
 
@@ -115,7 +115,7 @@ class PostgreSQL:
         reader.close()
         beside.close()
 
-    def _bring(self, kept: Kept) -> Kept:
+    def _bring(self, kept: MaterializedNode) -> MaterializedNode:
         """Write public rows into a table of the schema of our own, once."""
         rows = kept.rows
         if not isinstance(rows, KeptTable):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import Flow, Item, Keep, Pair, Read, Show
+from sfumato.language.rel_nodes import FilterNode, Item, JoinNode, ProjectNode, RelNode, ScanNode
 from sfumato.language.scalar import Operator, Scalar, column
 from sfumato.query.types import Type
 
@@ -14,26 +14,26 @@ class Hidden:
     """A kind of hidden column: what it is called beside a column, and beside which columns of a table it stands."""
 
     name: Callable[[str], str]
-    beside: Callable[[Read], tuple[str, ...]]
+    beside: Callable[[ScanNode], tuple[str, ...]]
 
 
-def carried(flow: Flow, of: Scalar, hidden: Hidden) -> tuple[Flow, Scalar] | None:
+def carried(flow: RelNode, of: Scalar, hidden: Hidden) -> tuple[RelNode, Scalar] | None:
     """Return the flow with the hidden column beside a column of it, and that column; None where there is none."""
     if of.operator is not Operator.COLUMN or not isinstance(of.constant, tuple):
         return None
     label, name = (str(part) for part in of.constant)
     match flow:
-        case Read() if flow.label == label:
+        case ScanNode() if flow.label == label:
             return _read(flow, name, hidden)
-        case Keep(source):
+        case FilterNode(source):
             found = carried(source, of, hidden)
             return None if found is None else (replace(flow, source=found[0]), found[1])
-        case Pair(_, left, right):
+        case JoinNode(_, left, right):
             if (found := carried(left, of, hidden)) is not None:
                 return replace(flow, left=found[0]), found[1]
             found = carried(right, of, hidden)
             return None if found is None else (replace(flow, right=found[0]), found[1])
-        case Show(source, own, items) if own == label:
+        case ProjectNode(source, own, items) if own == label:
             found = carried(source, next(item.scalar for item in items if item.name == name), hidden)
             if found is None:
                 return None
@@ -42,20 +42,20 @@ def carried(flow: Flow, of: Scalar, hidden: Hidden) -> tuple[Flow, Scalar] | Non
     return None
 
 
-def nothing_left_out(flow: Flow) -> bool:
+def nothing_left_out(flow: RelNode) -> bool:
     """Whether these are all rows that the copy keeps of a person."""
-    return isinstance(flow, Read) or (isinstance(flow, Show) and nothing_left_out(flow.source))
+    return isinstance(flow, ScanNode) or (isinstance(flow, ProjectNode) and nothing_left_out(flow.source))
 
 
-def nothing_met(flow: Flow) -> bool:
+def nothing_met(flow: RelNode) -> bool:
     """Whether each of these rows is one of the copy, and no two are the same one."""
-    return isinstance(flow, Read) or (isinstance(flow, Show | Keep) and nothing_met(flow.source))
+    return isinstance(flow, ScanNode) or (isinstance(flow, ProjectNode | FilterNode) and nothing_met(flow.source))
 
 
-def _read(read: Read, name: str, hidden: Hidden) -> tuple[Read, Scalar] | None:
+def _read(read: ScanNode, name: str, hidden: Hidden) -> tuple[ScanNode, Scalar] | None:
     stored = next(stored for known, stored, _ in read.columns if known == name)
     if stored not in hidden.beside(read):
         return None
-    facts = Facts(Type.INTEGER, Kind.INTEGER, low=1, high=read.most or 1)
+    facts = Facts(Type.INTEGER, Kind.INTEGER, low=1, high=read.max_rows_per_unit or 1)
     columns = (*read.columns, (hidden.name(name), hidden.name(stored), facts))
     return replace(read, columns=columns), column(read.label, hidden.name(name), facts)

@@ -12,7 +12,7 @@ from sfumato.analysis.private_query import Group
 from sfumato.engines.sql.carrying import Hidden, carried, nothing_left_out, nothing_met
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.names import OWN, alike_name, cell_name
-from sfumato.language.flow import Flow, Read
+from sfumato.language.rel_nodes import RelNode, ScanNode
 from sfumato.language.scalar import Scalar
 
 _NUMBERS = Hidden(cell_name, lambda read: read.numbered)
@@ -23,7 +23,7 @@ MOST_WORDS = 8
 """With more integers than that for one person, ranking costs no more."""
 
 
-def _all_stored(read: Read) -> tuple[str, ...]:
+def _all_stored(read: ScanNode) -> tuple[str, ...]:
     return tuple(stored for _, stored, _ in read.columns) if read.numbered else ()
 
 
@@ -34,7 +34,7 @@ _OWN = Hidden(lambda _: OWN, _all_stored)
 class NumberedCells:
     """The rows of a group with more columns: the number of each row's cell, and how many rows its owner has."""
 
-    rows: Flow
+    rows: RelNode
     number: Scalar
     own: Scalar
     alike: Scalar | None
@@ -47,7 +47,7 @@ class NumberedCells:
 class OwnRows:
     """The rows of a group with one more column: how many rows the copy keeps of the owner, and so at most these."""
 
-    rows: Flow
+    rows: RelNode
     own: Scalar
 
 

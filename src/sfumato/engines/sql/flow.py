@@ -16,21 +16,21 @@ from sfumato.engines.sql.names import PLACE, RANK, once_name
 from sfumato.engines.sql.scalar import Columns, scalar_sql
 from sfumato.engines.sql.window import WindowRows, window_finished, window_parts
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import (
+from sfumato.language.rel_nodes import (
     FOUND,
-    Flow,
-    Fold,
-    Given,
-    Keep,
-    Kept,
-    Marked,
-    Order,
-    Pair,
-    Read,
-    Show,
-    Stacked,
-    Take,
-    Windowed,
+    AggregateNode,
+    FilterNode,
+    InputNode,
+    JoinNode,
+    LimitNode,
+    MarkJoinNode,
+    MaterializedNode,
+    ProjectNode,
+    RelNode,
+    ScanNode,
+    SortNode,
+    UnionAllNode,
+    WindowNode,
     outputs,
 )
 from sfumato.language.scalar import Scalar, literal
@@ -101,10 +101,10 @@ class Frame:
         return f"SELECT {', '.join(listed)} FROM {self.source}{where}{order}{limit}{offset}"  # noqa: S608
 
 
-def flow_sql(flow: Flow, tables: Tables, dialect: Dialect) -> str:
+def flow_sql(flow: RelNode, tables: Tables, dialect: Dialect) -> str:
     """Return one statement for the columns and rows of a flow, in its order."""
     writing = Writing(dialect, tables)
-    if isinstance(flow, Show):
+    if isinstance(flow, ProjectNode):
         frame = _frame(flow.source, writing, ordered=True)
         shown = [writing.sql(item.scalar, frame.columns) for item in flow.items]
     else:
@@ -113,7 +113,7 @@ def flow_sql(flow: Flow, tables: Tables, dialect: Dialect) -> str:
     return frame.select([f"{sql} AS c{at}" for at, sql in enumerate(shown)] or ["0 AS c0"])
 
 
-def projected(flow: Flow, tables: Tables, columns: Mapping[str, Scalar], dialect: Dialect) -> str:
+def projected(flow: RelNode, tables: Tables, columns: Mapping[str, Scalar], dialect: Dialect) -> str:
     """Return one statement for some scalars over the rows of a flow, in no order."""
     writing = Writing(dialect, tables)
     frame = replace(_apart(_frame(flow, writing, ordered=False), writing), order=(), ties=())
@@ -121,33 +121,33 @@ def projected(flow: Flow, tables: Tables, columns: Mapping[str, Scalar], dialect
     return frame.select(listed or ["0 AS none"])
 
 
-def _frame(flow: Flow, writing: Writing, *, ordered: bool) -> Frame:
+def _frame(flow: RelNode, writing: Writing, *, ordered: bool) -> Frame:
     match flow:
-        case Read():
+        case ScanNode():
             return _read(flow, writing, ordered)
-        case Given():
+        case InputNode():
             return _given(flow, writing, ordered)
-        case Kept():
+        case MaterializedNode():
             return _kept(flow, writing, ordered)
-        case Keep(source, condition):
+        case FilterNode(source, condition):
             frame = _apart(_frame(source, writing, ordered=ordered), writing)
             return replace(frame, conditions=(*frame.conditions, writing.sql(condition, frame.columns)))
-        case Pair():
+        case JoinNode():
             return _pair(flow, writing, ordered)
-        case Fold():
+        case AggregateNode():
             return _fold(flow, writing, ordered)
-        case Show():
+        case ProjectNode():
             return _show(flow, writing, ordered)
-        case Order(source, keys):
+        case SortNode(source, keys):
             frame = _apart(_frame(source, writing, ordered=True), writing)
             return replace(frame, order=(*(_sort_key(*key, frame, writing) for key in keys), *frame.order))
-        case Take(source, most, offset):
+        case LimitNode(source, most, offset):
             return replace(_apart(_frame(source, writing, ordered=True), writing), count=most, offset=offset)
-        case Windowed():
+        case WindowNode():
             return _windowed(flow, writing)
-        case Stacked():
+        case UnionAllNode():
             return _stacked(flow, writing, ordered)
-        case Marked():
+        case MarkJoinNode():
             return _marked(flow, writing, ordered)
 
 
@@ -156,7 +156,7 @@ def _sort_key(scalar: Scalar, descending: bool, nulls_first: bool, frame: Frame,
     return value, f"{'DESC' if descending else 'ASC'} NULLS {'FIRST' if nulls_first else 'LAST'}"
 
 
-def _addressed(flow: Flow, alias: str) -> Columns:
+def _addressed(flow: RelNode, alias: str) -> Columns:
     """Return the columns of a relation in which they are c0, c1, …"""
     return {(label, name): f"{alias}.c{at}" for at, (label, name, _) in enumerate(outputs(flow))}
 
@@ -165,17 +165,17 @@ def _placed(alias: str, ordered: bool) -> tuple[str, ...]:
     return (f"{alias}.place",) if ordered else ()
 
 
-def _read(read: Read, writing: Writing, ordered: bool) -> Frame:
+def _read(read: ScanNode, writing: Writing, ordered: bool) -> Frame:
     quoted, alias = writing.dialect.quoted, writing.alias()
     listed = [f"{_decoded(quoted(stored), facts)} AS c{at}" for at, (_, stored, facts) in enumerate(read.columns)]
     if ordered or not listed:
         # a person's rows are told apart by their numbers within the person, which are nobody else's business
-        place = quoted(PLACE) if read.most is None else quoted(RANK)
+        place = quoted(PLACE) if read.max_rows_per_unit is None else quoted(RANK)
         listed.append(f"{place if ordered else 0} AS place")
     # What was accounted for is what is read. The engine knows the greatest rank of the table and skips a test that
     # nothing fails, so that this costs nothing as long as the copy is what it should be.
-    tests = [] if read.most is None else [f"{quoted(RANK)} <= {read.most}"]
-    tests += [f"{quoted(once_name(name))} = 1" for name in read.once]
+    tests = [] if read.max_rows_per_unit is None else [f"{quoted(RANK)} <= {read.max_rows_per_unit}"]
+    tests += [f"{quoted(once_name(name))} = 1" for name in read.unique]
     source = f"(SELECT {', '.join(listed)} FROM {writing.tables[read.table]}{_where(tests)}) AS {alias}"  # noqa: S608
     return Frame(source, _addressed(read, alias), ties=_placed(alias, ordered))
 
@@ -184,7 +184,7 @@ def _where(tests: Sequence[str]) -> str:
     return f" WHERE {' AND '.join(tests)}" if tests else ""
 
 
-def _kept(kept: Kept, writing: Writing, ordered: bool) -> Frame:
+def _kept(kept: MaterializedNode, writing: Writing, ordered: bool) -> Frame:
     if not isinstance(kept.rows, KeptRows):
         raise AssertionError("kept rows meet people's rows in the engine that keeps them")
     quoted, alias = writing.dialect.quoted, writing.alias()
@@ -201,7 +201,7 @@ def _decoded(stored: str, facts: Facts) -> str:
     return f"({stored} = 1)" if facts.kind is Kind.BOOLEAN else stored
 
 
-def _given(given: Given, writing: Writing, ordered: bool) -> Frame:
+def _given(given: InputNode, writing: Writing, ordered: bool) -> Frame:
     quoted, alias = writing.dialect.quoted, writing.alias()
     if given.rows is None:
         columns = {(given.label, name): f"{alias}.{quoted(name)}" for name, _ in given.columns}
@@ -226,7 +226,7 @@ def _constant(value: int | float | str | bool | None, facts: Facts, writing: Wri
     return writing.sql(literal(value, facts), {})
 
 
-def _pair(pair: Pair, writing: Writing, ordered: bool) -> Frame:
+def _pair(pair: JoinNode, writing: Writing, ordered: bool) -> Frame:
     left, right = (_apart(_frame(side, writing, ordered=ordered), writing) for side in (pair.left, pair.right))
     if pair.kind is not JoinKind.INNER and right.conditions:
         right = _nested(right, writing)  # a row that they drop has not been met; the left side's may be tested later
@@ -246,7 +246,7 @@ def _pair(pair: Pair, writing: Writing, ordered: bool) -> Frame:
     )
 
 
-def _fold(fold: Fold, writing: Writing, ordered: bool) -> Frame:
+def _fold(fold: AggregateNode, writing: Writing, ordered: bool) -> Frame:
     """Aggregate in one SELECT and finish what needs arithmetic in another, so that no argument is written twice."""
     frame, alias = _apart(_frame(fold.source, writing, ordered=ordered), writing), writing.alias()
     inner = [f"{_key(key.scalar, frame, writing)} AS k{at}" for at, key in enumerate(fold.keys)]
@@ -273,7 +273,7 @@ def _key(scalar: Scalar, frame: Frame, writing: Writing) -> str:
     return one_zero(sql, writing.dialect) if scalar.facts.kind is Kind.REAL else sql
 
 
-def _show(show: Show, writing: Writing, ordered: bool) -> Frame:
+def _show(show: ProjectNode, writing: Writing, ordered: bool) -> Frame:
     frame, alias = _frame(show.source, writing, ordered=ordered), writing.alias()
     listed = [f"{writing.sql(item.scalar, frame.columns)} AS c{at}" for at, item in enumerate(show.items)]
     if ordered or not listed:
@@ -283,7 +283,7 @@ def _show(show: Show, writing: Writing, ordered: bool) -> Frame:
     return Frame(source, _addressed(show, alias), ties=_placed(alias, ordered))
 
 
-def _windowed(windowed: Windowed, writing: Writing) -> Frame:
+def _windowed(windowed: WindowNode, writing: Writing) -> Frame:
     """Compute for each row what windows say of it; what needs arithmetic is finished in another SELECT."""
     frame = _nested(_frame(windowed.source, writing, ordered=True), writing)
     rows = WindowRows(frame.columns, frame.ties, writing.dialect)
@@ -307,7 +307,7 @@ def _windowed(windowed: Windowed, writing: Writing) -> Frame:
     )
 
 
-def _stacked(stacked: Stacked, writing: Writing, ordered: bool) -> Frame:
+def _stacked(stacked: UnionAllNode, writing: Writing, ordered: bool) -> Frame:
     """Write both sides one behind the other; a row of the left side comes before one of the right."""
     sides = [_frame(side.source, writing, ordered=ordered) for side in (stacked.left, stacked.right)]
     texts = []
@@ -323,7 +323,7 @@ def _stacked(stacked: Stacked, writing: Writing, ordered: bool) -> Frame:
     return Frame(source, _addressed(stacked, alias), ties=_placed(alias, ordered))
 
 
-def _marked(marked: Marked, writing: Writing, ordered: bool) -> Frame:
+def _marked(marked: MarkJoinNode, writing: Writing, ordered: bool) -> Frame:
     """Ask for each left row whether there is a right one; whatever it meets, it stays one row."""
     frame = _nested(_frame(marked.left, writing, ordered=ordered), writing)
     other = _nested(_frame(marked.right, writing, ordered=False), writing)

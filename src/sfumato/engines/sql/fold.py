@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.scalar import Columns, scalar_sql
 from sfumato.errors import QueryTooLarge
-from sfumato.language.facts import FARTHEST, STORED, Facts, Kind
-from sfumato.language.flow import Folded
+from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, STORED, Facts, Kind
+from sfumato.language.rel_nodes import AggregateItem
 from sfumato.language.scalar import Scalar
 from sfumato.query.functions import LEVELLED, Aggregation
 
@@ -37,7 +37,7 @@ def one_zero(sql: str, dialect: Dialect) -> str:
     return f"CASE WHEN {sql} = {zero} THEN {zero} ELSE {sql} END"
 
 
-def parts(folded: Folded, columns: Columns, dialect: Dialect) -> list[str]:
+def parts(folded: AggregateItem, columns: Columns, dialect: Dialect) -> list[str]:
     """Return what is aggregated: SQL over the rows of a group."""
     asked = folded.aggregate
     where = "" if asked.where is None else f" FILTER (WHERE {scalar_sql(asked.where, columns, dialect)})"
@@ -67,7 +67,7 @@ def parts(folded: Folded, columns: Columns, dialect: Dialect) -> list[str]:
             return [aggregate(asked.function, ", ".join(f"CAST({value} AS {dialect.double})" for value in values))]
 
 
-def finished(folded: Folded, named: Sequence[str], dialect: Dialect) -> str:
+def finished(folded: AggregateItem, named: Sequence[str], dialect: Dialect) -> str:
     """Return the aggregate from the names of its parts."""
     function, argument = folded.aggregate.function, folded.aggregate.argument
     if argument is None or function in {Aggregation.COUNT, Aggregation.MIN, Aggregation.MAX}:
@@ -84,7 +84,7 @@ def finished(folded: Folded, named: Sequence[str], dialect: Dialect) -> str:
     return clipped(f"({_average(argument, folded, _total(totals, dialect), count, dialect)})", folded.facts, dialect)
 
 
-def _quantile(folded: Folded, sql: str, dialect: Dialect) -> str:
+def _quantile(folded: AggregateItem, sql: str, dialect: Dialect) -> str:
     """Return a quantile in the words of the standard: one of the integers, or a double between two."""
     (level,) = folded.aggregate.parameters
     fraction = f"CAST({float(level)!r} AS {dialect.double})"
@@ -118,7 +118,7 @@ def _quotient(facts: Facts, total: str, count: str, dialect: Dialect) -> str:
     return f"(CAST({total} AS {double}) * {n} / {d} / CAST(nullif({count}, 0) AS {double}))"
 
 
-def _average(argument: Scalar, folded: Folded, total: str, count: str, dialect: Dialect) -> str:
+def _average(argument: Scalar, folded: AggregateItem, total: str, count: str, dialect: Dialect) -> str:
     """Return total / count on the grid of the facts, rounded half away from zero by integers.
 
     With p/q the ratio of the two grids: total = Q·n + R and Q·p = A·q + B, so that the average is
@@ -126,7 +126,7 @@ def _average(argument: Scalar, folded: Folded, total: str, count: str, dialect: 
     """
     ratio = argument.facts.step / folded.facts.step
     p, q = ratio.numerator, ratio.denominator
-    if max(p, q) >= _FINEST or max(-argument.facts.low, argument.facts.high) * p >= FARTHEST:
+    if max(p, q) >= _FINEST or max(-argument.facts.low, argument.facts.high) * p >= MAX_INTERMEDIATE_STEPS:
         raise QueryTooLarge(
             "An average on so fine a grid cannot be computed.",
             "Averages are exact, in 128-bit integers.",

@@ -21,9 +21,9 @@ from sfumato.engines.sql.levels import without_last_levels
 from sfumato.engines.sql.meeting import meetings_sql
 from sfumato.engines.sql.public import PublicTables, with_kept
 from sfumato.errors import QueryTooLarge
+from sfumato.language.cost_limits import check_work
 from sfumato.language.facts import STORED
-from sfumato.language.flow import Given, Kept, Read, Show
-from sfumato.language.work import check_work
+from sfumato.language.rel_nodes import InputNode, MaterializedNode, ProjectNode, ScanNode
 from sfumato.mechanisms.answers import Answers, integer_answers
 from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.planning.plan import Chosen, GroupPlan, Measured, Plan
@@ -65,7 +65,11 @@ class Statements:
 
 
 def prepared(
-    plan: Plan, tables: Tables, public: PublicTables, dialect: Dialect, brought: Callable[[Kept], Kept] | None = None
+    plan: Plan,
+    tables: Tables,
+    public: PublicTables,
+    dialect: Dialect,
+    brought: Callable[[MaterializedNode], MaterializedNode] | None = None,
 ) -> Statements:
     """Return the statements of a plan. No data is read: whatever can be refused is refused here.
 
@@ -224,7 +228,7 @@ def _of_people(group: GroupPlan, people: Mapping[str, GroupAggregates]) -> Group
     return GroupAggregates(group.group.all_cells(), columns, None)
 
 
-def shown(show: Show, tables: Tables, dialect: Dialect, run: Callable[[str], Rows]) -> list[list[Any]]:
+def shown(show: ProjectNode, tables: Tables, dialect: Dialect, run: Callable[[str], Rows]) -> list[list[Any]]:
     """Return the columns of a query that reads public tables alone."""
     rows = run(checked(flow_sql(show, tables, dialect)))
     return [[row[at] for row in rows] for at in range(len(show.items))]
@@ -234,8 +238,8 @@ def check_outcome(plan: Plan) -> None:
     """Refuse what would compute for ever with the noisy groups: that is free, too."""
     cells = {one.group.label: one.group.cells if one.group.public_keys else SELECTED for one in plan.groups}
 
-    def size(node: Read | Given | Kept) -> int:
-        if isinstance(node, Given):
+    def size(node: ScanNode | InputNode | MaterializedNode) -> int:
+        if isinstance(node, InputNode):
             return cells.get(node.table, 0) if node.rows is None else len(node.rows)
         return 0
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from sfumato.engines.sql.names import LEVEL, before_name, first_name, last_name, level_name
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import Flow, Read
+from sfumato.language.rel_nodes import RelNode, ScanNode
 from sfumato.language.scalar import Operator, Scalar, column
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.plan import GroupPlan
@@ -35,7 +35,7 @@ class Placed:
 class WithPlaces:
     """The rows of a group with columns that the copy holds beside them, by the names that they get."""
 
-    rows: Flow
+    rows: RelNode
     columns: Mapping[str, Scalar]
 
 
@@ -76,9 +76,9 @@ def stored_names(plan: GroupPlan) -> list[str] | None:
     return found
 
 
-def stored_places(flow: Flow, cut: Cut, placed: Placed) -> WithPlaces | None:
+def stored_places(flow: RelNode, cut: Cut, placed: Placed) -> WithPlaces | None:
     """Return rows with the places that the copy has for a cut; None where it has none, or rows were left out."""
-    if not isinstance(flow, Read) or flow.most is None or cut.weight.where is not None:
+    if not isinstance(flow, ScanNode) or flow.max_rows_per_unit is None or cut.weight.where is not None:
         return None
     found = dict(_hidden(flow, cut, placed))
     if not found:
@@ -89,9 +89,9 @@ def stored_places(flow: Flow, cut: Cut, placed: Placed) -> WithPlaces | None:
     return WithPlaces(rows, {name: column(flow.label, stored, facts) for name, (stored, facts) in found.items()})
 
 
-def _hidden(read: Read, cut: Cut, placed: Placed) -> Iterator[tuple[str, tuple[str, Facts]]]:
+def _hidden(read: ScanNode, cut: Cut, placed: Placed) -> Iterator[tuple[str, tuple[str, Facts]]]:
     """Give the hidden columns of a cut, as the copy calls them; nothing unless its levels are those of the copy."""
-    most, arguments = read.most or 1, cut.weight.arguments
+    most, arguments = read.max_rows_per_unit or 1, cut.weight.arguments
     if isinstance(cut, Levels) and cut.by_rows:
         name = LEVEL if not arguments else _column(read, arguments[0], read.levelled, level_name)
         if name is not None and read.rows_chosen and most >= FEWEST and cut.amounts == amounts_to(most):
@@ -110,7 +110,7 @@ def _hidden(read: Read, cut: Cut, placed: Placed) -> Iterator[tuple[str, tuple[s
             yield name, (str(_column(read, argument, read.summed, of)), _whole(len(cut.amounts)))
 
 
-def _column(read: Read, argument: Scalar, beside: tuple[str, ...], name: Callable[[str], str]) -> str | None:
+def _column(read: ScanNode, argument: Scalar, beside: tuple[str, ...], name: Callable[[str], str]) -> str | None:
     """Return the hidden column beside the column that an argument is, if it is one that has it."""
     if argument.operator is not Operator.COLUMN or not isinstance(argument.constant, tuple):
         return None

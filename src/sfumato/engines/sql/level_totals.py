@@ -16,7 +16,7 @@ from sfumato.engines.sql.level_places import stored_names
 from sfumato.engines.sql.levels import MOST_ROWS
 from sfumato.engines.sql.names import LEVEL, TOTALS, before_name, first_name, last_name, level_name
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import Read
+from sfumato.language.rel_nodes import ScanNode
 from sfumato.planning.plan import GroupPlan
 from sfumato.planning.tiers import MOST_LEVELS, amounts_to
 from sfumato.policy.policy import Table
@@ -57,7 +57,7 @@ def write_totals(build: Building, table: Table) -> None:
 def totals_sql(plan: GroupPlan, tables: Tables, dialect: Dialect) -> str | None:
     """Return the statement of people by whom levels are chosen, of what was added up; None where that was not."""
     rows = plan.group.rows
-    if not plan.is_choice or not isinstance(rows, Read) or plan.group.contribution.bound_rows:
+    if not plan.is_choice or not isinstance(rows, ScanNode) or plan.group.contribution.bound_rows:
         return None
     names, table = stored_names(plan), tables.get(rows.table + TOTALS)
     if names is None or table is None:

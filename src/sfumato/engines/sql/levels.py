@@ -12,7 +12,7 @@ from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.fold import clipped
 from sfumato.engines.sql.level_places import Cut, Placed
 from sfumato.engines.sql.numbering import place_sql
-from sfumato.language.facts import FARTHEST, Facts, Kind
+from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, Facts, Kind
 from sfumato.language.scalar import Scalar
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.plan import GroupPlan, Measured
@@ -21,7 +21,7 @@ from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
 
 _ROWS = Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=0, high=1 << 62)
-_SUMS = Facts(Type.INTEGER, Kind.INTEGER, low=-FARTHEST, high=FARTHEST)
+_SUMS = Facts(Type.INTEGER, Kind.INTEGER, low=-MAX_INTERMEDIATE_STEPS, high=MAX_INTERMEDIATE_STEPS)
 MOST_ROWS = 1 << 41
 """No table has so many rows: sums of fewer small integers are computed in 64 bits."""
 Names = Mapping[Scalar, str]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables, projected
-from sfumato.language.flow import Flow, Pair
+from sfumato.language.rel_nodes import JoinNode, RelNode
 from sfumato.planning.aggregates.met import owners_and_keys, sides_of
 from sfumato.planning.plan import Chosen, GroupPlan
 from sfumato.sensitivity.cross_unit_joins import blocks
@@ -48,11 +48,11 @@ def _grouped(
     return f"SELECT {listed} FROM ({rows}) AS s GROUP BY {', '.join(dict.fromkeys(keys))}"  # noqa: S608
 
 
-def _flows(flow: Flow, sides: int) -> list[Flow]:
+def _flows(flow: RelNode, sides: int) -> list[RelNode]:
     """Return the rows of each side: they were paired from the left, and are read one by one."""
     if sides == 1:
         return [flow]
-    if not isinstance(flow, Pair):
+    if not isinstance(flow, JoinNode):
         raise AssertionError("what meets was paired")
     return [*_flows(flow.left, sides - 1), flow.right]
 

@@ -3,9 +3,9 @@
 No name of a query or policy holds a quotation mark, so that a hidden column is one whose name does.
 """
 
-from sfumato.language import flow
+from sfumato.language import rel_nodes
 
-RANK = flow.RANK
+RANK = rel_nodes.RANK
 """The hidden column that numbers the rows of one person, and of kept public rows those that agree in their keys."""
 PLACE = '"place"'
 """The hidden column that tells the order of rows."""

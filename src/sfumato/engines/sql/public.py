@@ -21,10 +21,19 @@ from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables, projected
 from sfumato.engines.sql.names import RANK
 from sfumato.errors import FreeLimit
+from sfumato.language.cost_limits import check_work
 from sfumato.language.facts import Kind
-from sfumato.language.flow import Flow, Given, Item, Kept, Marked, Pair, Read, Stacked
+from sfumato.language.rel_nodes import (
+    InputNode,
+    Item,
+    JoinNode,
+    MarkJoinNode,
+    MaterializedNode,
+    RelNode,
+    ScanNode,
+    UnionAllNode,
+)
 from sfumato.language.scalar import Scalar
-from sfumato.language.work import check_work
 
 Rows = list[tuple[Any, ...]]
 Fact = TypeVar("Fact")
@@ -61,14 +70,14 @@ class KeptTable:
     """Whose they are: this process's, and this engine's."""
 
 
-def with_kept(flow: Flow, change: Callable[[Kept], Kept]) -> Flow:
+def with_kept(flow: RelNode, change: Callable[[MaterializedNode], MaterializedNode]) -> RelNode:
     """Return a flow in which all kept rows are changed in this way."""
     match flow:
-        case Kept():
+        case MaterializedNode():
             return change(flow)
-        case Read() | Given():
+        case ScanNode() | InputNode():
             return flow
-        case Pair() | Stacked() | Marked():
+        case JoinNode() | UnionAllNode() | MarkJoinNode():
             left, right = with_kept(flow.left, change), with_kept(flow.right, change)
             return replace(flow, left=left, right=right)  # type: ignore[arg-type]  # a Show stays a Show
         case _:
@@ -108,7 +117,7 @@ class PublicTables:
         finally:
             del self._clocks.clock, self._clocks.account
 
-    def kept(self, flow: Flow, columns: tuple[Item, ...], keys: tuple[Scalar, ...]) -> KeptTable:
+    def kept(self, flow: RelNode, columns: tuple[Item, ...], keys: tuple[Scalar, ...]) -> KeptTable:
         """Return the rows of a public flow, computed once: the columns by their places, and their rank among equals."""
         self._here()
         self._drop_unused()
@@ -126,7 +135,7 @@ class PublicTables:
                 self._held.popitem(last=False)
         return made
 
-    def _make(self, flow: Flow, columns: tuple[Scalar, ...], keys: tuple[Scalar, ...]) -> KeptTable:
+    def _make(self, flow: RelNode, columns: tuple[Scalar, ...], keys: tuple[Scalar, ...]) -> KeptTable:
         relation = f"{self._shelf}.public{next(self._names)}"
         named = {f"c{at}": scalar for at, scalar in enumerate(columns)}
         compared = {f"k{at}": key for at, key in enumerate(keys)}
@@ -156,7 +165,7 @@ class PublicTables:
             )
         return KeptTable(relation, int(rows), size, int(most or 0), self._home)
 
-    def at_home(self, flow: Flow) -> Flow:
+    def at_home(self, flow: RelNode) -> RelNode:
         """Return a flow whose kept rows are this engine's.
 
         They are, unless a plan was made in another process or by another engine: then they are computed here, and cut
@@ -165,7 +174,7 @@ class PublicTables:
         self._here()
         return with_kept(flow, self._home_of)
 
-    def _home_of(self, kept: Kept) -> Kept:
+    def _home_of(self, kept: MaterializedNode) -> MaterializedNode:
         foreign = isinstance(kept.rows, KeptTable) and kept.rows.home is not self._home
         return replace(kept, rows=self.kept(kept.source, kept.columns, kept.keys)) if foreign else kept
 
@@ -178,50 +187,50 @@ class PublicTables:
                 return
             self._run(f"DROP TABLE IF EXISTS {relation}")
 
-    def _size(self, node: Read | Given | Kept) -> int:
+    def _size(self, node: ScanNode | InputNode | MaterializedNode) -> int:
         match node:
-            case Read(table):
+            case ScanNode(table):
                 return self._once(("size", table), lambda: self._count(table))
-            case Given(rows=rows):
+            case InputNode(rows=rows):
                 return len(rows or ())
-            case Kept(rows=rows):
+            case MaterializedNode(rows=rows):
                 return rows.rows if isinstance(rows, KeptTable) else 0
 
     def _count(self, table: str) -> int:
         ((rows,),) = self._ask(f"SELECT count(*) FROM {self._tables[table]} AS t")  # noqa: S608
         return int(rows)
 
-    def check(self, flow: Flow) -> None:
+    def check(self, flow: RelNode) -> None:
         """Refuse a flow over public tables alone that would take too long."""
         check_work(flow, self._size)
 
-    def reach(self, flow: Flow, scalar: Scalar) -> tuple[int, int] | None:
+    def reach(self, flow: RelNode, scalar: Scalar) -> tuple[int, int] | None:
         """Return the least and greatest integer of an INTEGER scalar over a public flow; None if all are NULL."""
         return self._known_of("reach", flow, (scalar,), lambda: self._reach(flow, scalar))
 
-    def distinct(self, flow: Flow, scalar: Scalar, most: int) -> tuple[Cell, ...] | None:
+    def distinct(self, flow: RelNode, scalar: Scalar, most: int) -> tuple[Cell, ...] | None:
         """Return the distinct values of a scalar over a public flow, sorted, without NULL; None if more than `most`."""
         return self._known_of("distinct", flow, (scalar, most), lambda: self._distinct(flow, scalar, most))
 
     def rows(
-        self, flow: Flow, scalars: tuple[Scalar, ...], most: int
+        self, flow: RelNode, scalars: tuple[Scalar, ...], most: int
     ) -> tuple[tuple[Cell | float | None, ...], ...] | None:
         """Return the scalars over every row of a public flow; None if there are more than `most` rows."""
         return self._known_of("rows", flow, (scalars, most), lambda: self._all_rows(flow, scalars, most))
 
     def _all_rows(
-        self, flow: Flow, scalars: tuple[Scalar, ...], most: int
+        self, flow: RelNode, scalars: tuple[Scalar, ...], most: int
     ) -> tuple[tuple[Cell | float | None, ...], ...] | None:
         named = {f"c{at}": scalar for at, scalar in enumerate(scalars)}
         found = self._ask(f"{self._projected(flow, named)} LIMIT {most + 1}")
         return None if len(found) > most else tuple(row[: len(scalars)] for row in found)
 
-    def _reach(self, flow: Flow, scalar: Scalar) -> tuple[int, int] | None:
+    def _reach(self, flow: RelNode, scalar: Scalar) -> tuple[int, int] | None:
         values = self._projected(flow, {"v": scalar})
         ((low, high),) = self._ask(f"SELECT min(v), max(v) FROM ({values}) AS p")  # noqa: S608
         return None if low is None else (low, high)
 
-    def _distinct(self, flow: Flow, scalar: Scalar, most: int) -> tuple[Cell, ...] | None:
+    def _distinct(self, flow: RelNode, scalar: Scalar, most: int) -> tuple[Cell, ...] | None:
         values = self._projected(flow, {"v": scalar})
         found = self._ask(f"SELECT DISTINCT v FROM ({values}) AS p WHERE v IS NOT NULL LIMIT {most + 1}")  # noqa: S608
         return None if len(found) > most else tuple(sorted(value for (value,) in found))
@@ -229,15 +238,15 @@ class PublicTables:
     def _ask(self, statement: str) -> Rows:
         return self._run(statement, getattr(self._clocks, "clock", None) or Clock())
 
-    def _known_of(self, kind: str, flow: Flow, more: Hashable, answer: Callable[[], Fact]) -> Fact:
+    def _known_of(self, kind: str, flow: RelNode, more: Hashable, answer: Callable[[], Fact]) -> Fact:
         """Return what is known of a flow. Kept rows are named by their table: other rows may differ."""
 
         def checked() -> Fact:
-            if not isinstance(flow, Read):  # a table by itself is looked at when it is opened, however long it is
+            if not isinstance(flow, ScanNode):  # a table by itself is looked at when it is opened, however long it is
                 self.check(flow)
             return answer()
 
-        if not isinstance(flow, Kept):
+        if not isinstance(flow, MaterializedNode):
             return self._once((kind, flow, more), checked)
         if not isinstance(flow.rows, KeptTable):
             return checked()
@@ -255,7 +264,7 @@ class PublicTables:
         if self._process != os.getpid():
             self._forget()
 
-    def _projected(self, flow: Flow, columns: Mapping[str, Scalar]) -> str:
+    def _projected(self, flow: RelNode, columns: Mapping[str, Scalar]) -> str:
         return projected(flow, self._tables, columns, self._dialect)
 
     def _rank(self, keys: list[str]) -> str:

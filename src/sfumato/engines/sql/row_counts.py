@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sfumato.analysis.private_query import Group
 from sfumato.engines.sql.carrying import Hidden, carried, nothing_left_out, nothing_met
 from sfumato.engines.sql.names import rows_name
-from sfumato.language.flow import Flow
+from sfumato.language.rel_nodes import RelNode
 from sfumato.language.scalar import Operator, Scalar, walk
 from sfumato.mechanisms.spacing import Spacing
 from sfumato.planning.aggregates.ranked import bucket_of
@@ -22,7 +22,7 @@ _COUNTS = Hidden(rows_name, lambda read: read.counted)
 class CountedRows:
     """The rows of a group with one more column: how many rows of the same owner have a value in the copy."""
 
-    rows: Flow
+    rows: RelNode
     count: Scalar
     whole: bool
     """Whether all of them count here; else it is known only where the number is 1."""

@@ -12,7 +12,7 @@ from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.fold import finished, one_zero, parts
 from sfumato.engines.sql.scalar import Columns, scalar_sql
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import Around, Overlaid, Positioned
+from sfumato.language.rel_nodes import WindowAggregate, WindowSpec, WindowValue
 from sfumato.language.scalar import Scalar
 from sfumato.query.windows import SHARES, SHIFTS, WindowFrame, WindowFunction
 
@@ -33,7 +33,7 @@ class WindowRows:
         sql = scalar_sql(scalar, self.columns, self.dialect)
         return one_zero(sql, self.dialect) if scalar.facts.kind is Kind.REAL else sql
 
-    def order(self, around: Around) -> list[str]:
+    def order(self, around: WindowSpec) -> list[str]:
         """Return the items of an ORDER BY."""
         return [self._sort_key(*key, wide=around.frame.has_distances) for key in around.order]
 
@@ -44,12 +44,12 @@ class WindowRows:
         return f"{value} {'DESC' if descending else 'ASC'} NULLS {'FIRST' if nulls_first else 'LAST'}"
 
 
-def window_parts(value: Positioned | Overlaid, rows: WindowRows) -> list[str]:
+def window_parts(value: WindowValue | WindowAggregate, rows: WindowRows) -> list[str]:
     """Return what is computed for a row: SQL with OVER."""
     partition = [rows.key(key) for key in value.around.partition]
     order = rows.order(value.around)
     frame = value.around.frame
-    if isinstance(value, Overlaid):
+    if isinstance(value, WindowAggregate):
         tied = [*order, *rows.ties] if frame.rows else order
         over = _over(partition, tied, frame)
         return [f"{part} {over}" for part in parts(value.folded, rows.columns, rows.dialect)]
@@ -76,12 +76,12 @@ def _widened(sql: str, facts: Facts, dialect: Dialect) -> str:
     return f"CAST({sql} AS {dialect.integer_type(facts)})" if facts.kind is Kind.INTEGER else sql
 
 
-def window_finished(value: Positioned | Overlaid, named: Sequence[str], dialect: Dialect) -> str:
+def window_finished(value: WindowValue | WindowAggregate, named: Sequence[str], dialect: Dialect) -> str:
     """Return the value from the names of its parts."""
-    return finished(value.folded, named, dialect) if isinstance(value, Overlaid) else named[0]
+    return finished(value.folded, named, dialect) if isinstance(value, WindowAggregate) else named[0]
 
 
-def _placed(value: Positioned, argument: str, rows: WindowRows) -> str:
+def _placed(value: WindowValue, argument: str, rows: WindowRows) -> str:
     """Return the value of the first, last or n-th row of a frame.
 
     A frame that ends with the rows that are equal in the sort keys ends, or begins, with the last, or first, of those:

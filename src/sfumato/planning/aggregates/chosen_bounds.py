@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from sfumato.analysis.private_query import Group
-from sfumato.language.flow import RANK, Flow, Keep, Kept, Pair, Read, nodes
+from sfumato.language.rel_nodes import RANK, FilterNode, JoinNode, MaterializedNode, RelNode, ScanNode, nodes
 from sfumato.language.scalar import Operator, Scalar, column, columns
 from sfumato.query.relation import JoinKind
 
@@ -26,7 +26,7 @@ def total_of(argument: Scalar, group: Group) -> int | None:
     """
     if argument.operator is Operator.CLIPPED:  # narrowed by a condition
         return total_of(argument.arguments[0], group)
-    if argument.operator is not Operator.COLUMN or any(isinstance(node, Pair) for node in nodes(group.rows)):
+    if argument.operator is not Operator.COLUMN or any(isinstance(node, JoinNode) for node in nodes(group.rows)):
         return None
     known = {(read.label, name): total for read in _reads(group) for name, total in read.totals}
     return next((known[place] for place in columns(argument) if place in known), None)
@@ -40,16 +40,16 @@ def rank_of(group: Group) -> Scalar | None:
     return next((column(read.label, name, facts) for name, _, facts in read.columns if name == RANK), None)
 
 
-def _lone(flow: Flow) -> Read | None:
+def _lone(flow: RelNode) -> ScanNode | None:
     """Return the table of which each row comes once at most, whatever is left out and beside it, if there is one."""
     match flow:
-        case Read():
+        case ScanNode():
             return flow
-        case Keep(source):
+        case FilterNode(source):
             return _lone(source)
-        case Pair(JoinKind.INNER | JoinKind.LEFT, left, Kept(most=1)):
+        case JoinNode(JoinKind.INNER | JoinKind.LEFT, left, MaterializedNode(most=1)):
             return _lone(left)
-        case Pair(JoinKind.INNER, Kept(most=1), right):
+        case JoinNode(JoinKind.INNER, MaterializedNode(most=1), right):
             return _lone(right)
     return None
 
@@ -58,8 +58,10 @@ def is_plain(group: Group) -> bool:
     """Whether the rows are those of tables, met and kept by conditions, and nobody's rows are cut by the question."""
     limit = group.contribution
     whole = not limit.bound_rows and not (limit.bound_groups and group.keys)
-    return whole and all(isinstance(node, Read | Keep | Kept | Pair) for node in nodes(group.rows))
+    return whole and all(
+        isinstance(node, ScanNode | FilterNode | MaterializedNode | JoinNode) for node in nodes(group.rows)
+    )
 
 
-def _reads(group: Group) -> Iterator[Read]:
-    return (node for node in nodes(group.rows) if isinstance(node, Read))
+def _reads(group: Group) -> Iterator[ScanNode]:
+    return (node for node in nodes(group.rows) if isinstance(node, ScanNode))

@@ -2,7 +2,7 @@
 
 from sfumato.analysis.private_query import Asked, Group
 from sfumato.errors import position_prefix
-from sfumato.language.flow import Flow, Read, below
+from sfumato.language.rel_nodes import RelNode, ScanNode, children
 from sfumato.language.scalar import Scalar, address
 
 
@@ -26,12 +26,12 @@ def column_name(argument: Scalar | None) -> str:
     return "…" if found is None else found.name
 
 
-def table_of(argument: Scalar, rows: Flow) -> str | None:
+def table_of(argument: Scalar, rows: RelNode) -> str | None:
     """Return the table of a plain column; None where the argument is computed."""
     found, waiting = address(argument), [rows]
     while waiting and found is not None:
         flow = waiting.pop()
-        if isinstance(flow, Read) and flow.label == found.label:
+        if isinstance(flow, ScanNode) and flow.label == found.label:
             return flow.table
-        waiting.extend(below(flow))
+        waiting.extend(children(flow))
     return None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.engines.after_noise import Values
-from sfumato.language.flow import Fold, Given, Item, Show, outputs
+from sfumato.language.rel_nodes import AggregateNode, InputNode, Item, ProjectNode, outputs
 from sfumato.language.scalar import column
 from sfumato.release.bars.measured_cells import Places
 from sfumato.release.bars.row_forms import Evaluate, FormTable
@@ -32,10 +32,10 @@ def compute(
     """Compute tables from the noisy ones, and before them the tables that they are computed from."""
     found: dict[str, ComputedRows] = {}
     for node in nodes:
-        if isinstance(node, Fold):
+        if isinstance(node, AggregateNode):
             names = [name for _, name, _ in outputs(node)]
             items = tuple(Item(name, column(node.label, name, facts)) for _, name, facts in outputs(node))
-            columns = evaluate(Show(node, node.label, items), known)
+            columns = evaluate(ProjectNode(node, node.label, items), known)
             size = len(columns[0]) if columns else 1
             found[node.label] = ComputedRows(dict(zip(names, columns, strict=True)), size)
         else:
@@ -61,7 +61,7 @@ def _followed(
 
 
 def numbered(
-    tables: Sequence[Given], known: Mapping[str, Mapping[str, Values]], sizes: Mapping[str, int]
+    tables: Sequence[InputNode], known: Mapping[str, Mapping[str, Values]], sizes: Mapping[str, int]
 ) -> dict[str, dict[str, Values]]:
     """Return the given tables of a flow with a column of numbers."""
     return {
@@ -81,7 +81,7 @@ def rows_of(node: Computed, table: FormTable, known: Mapping[str, ComputedRows])
     if table.open:
         return None
     computed = known[node.label]
-    if isinstance(node, Fold):
+    if isinstance(node, AggregateNode):
         listed = list(zip(*(computed.columns[key.name] for key in node.keys), strict=True)) if node.keys else [()]
     else:
         sides = [_places_below(label, at, table, computed, known) for label, at in computed.places]

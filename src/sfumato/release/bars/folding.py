@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.language.facts import Kind
-from sfumato.language.flow import Folded
+from sfumato.language.rel_nodes import AggregateItem
 from sfumato.query.functions import DEVIATIONS, SAMPLES, Aggregation
 from sfumato.release.bars.extension import is_exact, rounded, unknown
 from sfumato.release.bars.form_algebra import as_affine, folded_sum
@@ -62,7 +62,7 @@ class FoldedRows:
         }
 
 
-def folded(measure: Folded, rows: FoldedRows, arguments: Sequence[Form], cells: MeasuredCells) -> Form:
+def folded(measure: AggregateItem, rows: FoldedRows, arguments: Sequence[Form], cells: MeasuredCells) -> Form:
     """Return an aggregate, a row per group."""
     if len(arguments) > 1 or measure.aggregate.function not in {Aggregation.COUNT, *_ENDS}:
         return unknown(measure.facts, rows.size)
@@ -177,7 +177,7 @@ def _first_of_equals(values: Floats, groups: Places, there: Flags) -> Flags:
     return found
 
 
-def _certain(measure: Folded, rows: FoldedRows, argument: Form | None, cells: MeasuredCells) -> Form | None:
+def _certain(measure: AggregateItem, rows: FoldedRows, argument: Form | None, cells: MeasuredCells) -> Form | None:
     """Return an aggregate whose rows are known, where it is a weighted sum of noise or has none."""
     there, _ = _presence(rows, None)(Fraction(1))
     if argument is None:
@@ -210,14 +210,14 @@ def _certain(measure: Folded, rows: FoldedRows, argument: Form | None, cells: Me
     return None
 
 
-def _unit(measure: Folded) -> float:
+def _unit(measure: AggregateItem) -> float:
     """Return what an average of steps is multiplied by where it is a double: the size of a step."""
     argument = measure.aggregate.argument
     steps = argument is not None and argument.facts.kind is Kind.INTEGER and measure.facts.kind is Kind.REAL
     return float(argument.facts.step) if argument is not None and steps else 1.0
 
 
-def _scale(measure: Folded) -> float | None:
+def _scale(measure: AggregateItem) -> float | None:
     """Return what an average is multiplied by before it is rounded to its own grid; None where nothing is rounded."""
     argument = measure.aggregate.argument
     averages = measure.aggregate.function is Aggregation.AVG and measure.facts.kind is Kind.INTEGER
@@ -235,25 +235,25 @@ def _count_ends(
     return ends
 
 
-def _sum(_: Folded, rows: FoldedRows, box: _Box) -> Ends:
+def _sum(_: AggregateItem, rows: FoldedRows, box: _Box) -> Ends:
     low = np.where(box.surely, box.low, np.where(box.maybe, np.minimum(box.low, 0), 0))
     high = np.where(box.surely, box.high, np.where(box.maybe, np.maximum(box.high, 0), 0))
     return rows.total(low), rows.total(high)
 
 
-def _maximum(_: Folded, rows: FoldedRows, box: _Box) -> Ends:
+def _maximum(_: AggregateItem, rows: FoldedRows, box: _Box) -> Ends:
     sure = rows.extreme(np.maximum, np.where(box.surely, box.low, -np.inf), -np.inf)
     least = rows.extreme(np.minimum, np.where(box.maybe, box.low, np.inf), np.inf)
     low = np.where(np.isneginf(sure) & np.isfinite(least), least, sure)
     return _filled(low, rows.extreme(np.maximum, np.where(box.maybe, box.high, -np.inf), -np.inf))
 
 
-def _minimum(measure: Folded, rows: FoldedRows, box: _Box) -> Ends:
+def _minimum(measure: AggregateItem, rows: FoldedRows, box: _Box) -> Ends:
     low, high = _maximum(measure, rows, _Box(-box.high, -box.low, box.surely, box.maybe))
     return -high, -low
 
 
-def _average(_: Folded, rows: FoldedRows, box: _Box) -> Ends:
+def _average(_: AggregateItem, rows: FoldedRows, box: _Box) -> Ends:
     low = rows.extreme(np.minimum, np.where(box.maybe, box.low, np.inf), np.inf)
     high = rows.extreme(np.maximum, np.where(box.maybe, box.high, -np.inf), -np.inf)
     settled = rows.count(box.surely) == rows.count(box.maybe)
@@ -262,12 +262,12 @@ def _average(_: Folded, rows: FoldedRows, box: _Box) -> Ends:
     return _filled(np.where(settled, means[0], low), np.where(settled, means[1], high))
 
 
-def _between(measure: Folded, rows: FoldedRows, box: _Box) -> Ends:
+def _between(measure: AggregateItem, rows: FoldedRows, box: _Box) -> Ends:
     """Return the ends of a quantile: between the least and the greatest of all."""
     return _minimum(measure, rows, box)[0], _maximum(measure, rows, box)[1]
 
 
-def _spread(measure: Folded, rows: FoldedRows, box: _Box) -> Ends:
+def _spread(measure: AggregateItem, rows: FoldedRows, box: _Box) -> Ends:
     """Return the ends of a variance or deviation.
 
     The deviation is a seminorm: it differs from that of the middles by at most that of the distances to them. Where it
@@ -296,7 +296,7 @@ def _filled(low: Floats, high: Floats) -> Ends:
     return np.where(nothing, 0, low), np.where(nothing, 0, high)
 
 
-_ENDS: dict[Aggregation, Callable[[Folded, FoldedRows, _Box], Ends]] = {
+_ENDS: dict[Aggregation, Callable[[AggregateItem, FoldedRows, _Box], Ends]] = {
     Aggregation.SUM: _sum,
     Aggregation.AVG: _average,
     Aggregation.MIN: _minimum,

@@ -15,7 +15,7 @@ import numpy as np
 
 from sfumato.engines.after_noise import Values
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import noisy_tables
+from sfumato.language.rel_nodes import noisy_tables
 from sfumato.language.scalar import Operator, Scalar, columns
 from sfumato.planning.aggregates.averaged import Averaged
 from sfumato.planning.aggregates.counted import Counted

@@ -8,18 +8,18 @@ import numpy as np
 
 from sfumato.engines.after_noise import Values
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import (
+from sfumato.language.rel_nodes import (
     FOUND,
     FOUND_FACTS,
-    Flow,
-    Fold,
-    Folded,
-    Given,
+    AggregateItem,
+    AggregateNode,
+    InputNode,
     Item,
-    Marked,
-    Show,
-    Stacked,
-    Windowed,
+    MarkJoinNode,
+    ProjectNode,
+    RelNode,
+    UnionAllNode,
+    WindowNode,
     noisy_tables,
     outputs,
 )
@@ -118,7 +118,9 @@ class Layers:
                 most = min(most, self._count(loose.flow.source, _exact_tables(loose, tables)))
         return max(most, 1)
 
-    def _noise(self, givens: Sequence[Given], computed: Sequence[Computed], tables: Mapping[str, FormTable]) -> Noise:
+    def _noise(
+        self, givens: Sequence[InputNode], computed: Sequence[Computed], tables: Mapping[str, FormTable]
+    ) -> Noise:
         def noisy(scalar: Scalar | None) -> bool:
             return scalar is None or any(name not in tables[label].exact for label, name in columns(scalar))
 
@@ -139,13 +141,13 @@ class Layers:
             if label in partial or tables[label].present or any(map(noisy, conditions))
         )
 
-    def _partial(self, givens: Sequence[Given], computed: Sequence[Computed]) -> frozenset[str]:
+    def _partial(self, givens: Sequence[InputNode], computed: Sequence[Computed]) -> frozenset[str]:
         """Return the tables that lack what was not selected."""
         selected = {group.group.label for group in self.plan.groups if group.selection is not None}
         own = {given.label for given in givens if given.table in selected}
         return frozenset(own | ({node.label for node in computed} if selected else set()))
 
-    def _table(self, given: Given, computed: Sequence[Computed]) -> FormTable:
+    def _table(self, given: InputNode, computed: Sequence[Computed]) -> FormTable:
         if given.rows is not None:
             names = [name for name, _ in given.columns]
             exact = {name: [row[place] for row in given.rows] for place, name in enumerate(names)}
@@ -153,13 +155,13 @@ class Layers:
         match _named(computed, given.label):
             case None:
                 return self._group(given.table)
-            case Fold() as fold:
+            case AggregateNode() as fold:
                 return self._fold(fold)
-            case Windowed() as windowed:
+            case WindowNode() as windowed:
                 return self._windowed(windowed)
-            case Marked() as marked:
+            case MarkJoinNode() as marked:
                 return self._marked(marked)
-            case Stacked() as stacked:
+            case UnionAllNode() as stacked:
                 return self._stacked(stacked)
 
     def _group(self, label: str) -> FormTable:
@@ -170,7 +172,7 @@ class Layers:
         forms, measured = leaf_forms(group, self.cells, found), frozenset(one.name for one in group.derived)
         return FormTable(len(shown), exact, forms, measured=measured)
 
-    def _loosened(self, flow: Flow) -> "LooseRows | None":
+    def _loosened(self, flow: RelNode) -> "LooseRows | None":
         """Return every row that a flow can have, whatever the noise; None where that cannot be said."""
         givens, computed = tables_below(flow)
         tables = {given.label: self._table(given, computed) for given in givens}
@@ -183,7 +185,7 @@ class Layers:
         conditions = tuple(_condition(doubt, joined) for doubt in loose.doubts)
         return LooseRows(loose, joined, (*conditions, *joined.present()))
 
-    def _fold(self, fold: Fold) -> FormTable:
+    def _fold(self, fold: AggregateNode) -> FormTable:
         found = self._loosened(fold.source)
         keys = None if found is None else found.exact([key.scalar for key in fold.keys])
         if found is None or keys is None:
@@ -210,7 +212,7 @@ class Layers:
         present = (doubtful_rows(rows),) if keys and rows.conditions else ()
         return FormTable(size, exact, forms, present, places, frozenset(forms))
 
-    def _windowed(self, windowed: Windowed) -> FormTable:
+    def _windowed(self, windowed: WindowNode) -> FormTable:
         found = self._loosened(windowed.source)
         if found is None:
             return _lost(windowed, 0)
@@ -223,7 +225,7 @@ class Layers:
                 exact[value.name] = settled
         return _extended(windowed, found, exact, forms)
 
-    def _marked(self, marked: Marked) -> FormTable:
+    def _marked(self, marked: MarkJoinNode) -> FormTable:
         found, other = self._loosened(marked.left), self._loosened(marked.right)
         if found is None:
             return _lost(marked, 0)
@@ -237,7 +239,7 @@ class Layers:
             forms[FOUND] = replace(undecided(found.joined.rows), open=False)
         return _extended(marked, found, exact, forms)
 
-    def _settled(self, flow: Flow, rows: LooseRows | None, used: Sequence[Scalar]) -> bool:
+    def _settled(self, flow: RelNode, rows: LooseRows | None, used: Sequence[Scalar]) -> bool:
         """Whether no noise decides which rows a flow has, or about these columns of it."""
         givens, computed = tables_below(flow)
         partial = self._partial(givens, computed)
@@ -245,21 +247,21 @@ class Layers:
             return False
         return rows.exact(used) is not None
 
-    def _found(self, marked: Marked, known: Mapping[str, Sequence[EngineValue]], rows: int) -> list[EngineValue]:
+    def _found(self, marked: MarkJoinNode, known: Mapping[str, Sequence[EngineValue]], rows: int) -> list[EngineValue]:
         """Ask the engine which rows meet one of the others, where no noise decides about that."""
         facts = {name: one for _, name, one in outputs(marked.left)}
         place = Facts(Type.INTEGER, Kind.INTEGER, nullable=False, high=1 << 62)
-        given = Given(marked.label, (*((name, facts[name]) for name in known), ("#", place)), None)
+        given = InputNode(marked.label, (*((name, facts[name]) for name in known), ("#", place)), None)
         items = (
             Item("found", column(marked.label, FOUND, FOUND_FACTS)),
             Item("row", column(marked.label, "#", place)),
         )
         tables = {**estimates(self.plan, self.noisy, self.cells.consistent), marked.label: {**known, "#": range(rows)}}
         tables |= {given.label: tables[given.table] for given in noisy_tables(marked.right)}
-        values, at = self.evaluate(Show(replace(marked, left=given), "marked", items), tables)
+        values, at = self.evaluate(ProjectNode(replace(marked, left=given), "marked", items), tables)
         return [value for _, value in sorted(zip(at, values, strict=True))]
 
-    def _stacked(self, stacked: Stacked) -> FormTable:
+    def _stacked(self, stacked: UnionAllNode) -> FormTable:
         sides = [self._loosened(side.source) for side in (stacked.left, stacked.right)]
         left, right = sides
         if left is None or right is None:
@@ -268,7 +270,7 @@ class Layers:
             self._chosen.append(stacked.label)
         return stacked_table(stacked, left, right, self.cells)
 
-    def _measure(self, measure: Folded, rows: FoldedRows, joined: Joined, loose: Loose) -> Form:
+    def _measure(self, measure: AggregateItem, rows: FoldedRows, joined: Joined, loose: Loose) -> Form:
         aggregate = measure.aggregate.mapped(lambda scalar: written_out(scalar, loose.origins))
         lost = any(part is None for part in aggregate.arguments)
         if lost or (aggregate.where is None) != (measure.aggregate.where is None):
@@ -286,7 +288,7 @@ class Layers:
 
     def _joined(self, loose: Loose, tables: Mapping[str, FormTable]) -> Joined | None:
         """Find the rows: those of the one table, or what the engine makes of exact columns; None if too many."""
-        if len(tables) == 1 and isinstance(loose.flow.source, Given):
+        if len(tables) == 1 and isinstance(loose.flow.source, InputNode):
             ((label, table),) = tables.items()
             return Joined(tables, {label: np.arange(table.rows)}, table.rows, self.evaluate, self.cells)
         given = _exact_tables(loose, tables)
@@ -299,11 +301,11 @@ class Layers:
         }
         return Joined(tables, places, len(found[0]), self.evaluate, self.cells)
 
-    def _count(self, flow: Flow, given: Mapping[str, Mapping[str, Values]]) -> int:
+    def _count(self, flow: RelNode, given: Mapping[str, Mapping[str, Values]]) -> int:
         """Count rows before they are listed: a join of large tables may have more than fit into memory."""
         facts = Facts(Type.INTEGER, Kind.INTEGER, False, high=1 << 62)
-        fold = Fold(flow, "counted", (), (Folded("n", Aggregate(Aggregation.COUNT), facts),))
-        ((count,),) = self.evaluate(Show(fold, "count", (Item("n", column("counted", "n", facts)),)), given)
+        fold = AggregateNode(flow, "counted", (), (AggregateItem("n", Aggregate(Aggregation.COUNT), facts),))
+        ((count,),) = self.evaluate(ProjectNode(fold, "count", (Item("n", column("counted", "n", facts)),)), given)
         return int(count)
 
 
@@ -323,13 +325,13 @@ def _named(computed: Sequence[Computed], label: str) -> Computed | None:
 
 
 def _extended(
-    node: Windowed | Marked,
+    node: WindowNode | MarkJoinNode,
     found: LooseRows,
     exact: Mapping[str, Sequence[EngineValue]],
     forms: Mapping[str, Form],
 ) -> FormTable:
     """Return rows as they were below, with what was added to them."""
-    below = outputs(node.left if isinstance(node, Marked) else node.source)
+    below = outputs(node.left if isinstance(node, MarkJoinNode) else node.source)
     measured = found.measured({name: column(label, name, facts) for label, name, facts in below})
     added = {name for _, name, _ in outputs(node)} - {name for _, name, _ in below}
     rows, tables = found.joined.rows, found.joined.tables

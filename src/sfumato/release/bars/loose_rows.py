@@ -8,7 +8,7 @@ from functools import reduce
 import numpy as np
 
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import Stacked, outputs
+from sfumato.language.rel_nodes import UnionAllNode, outputs
 from sfumato.language.scalar import Scalar, column
 from sfumato.language.scalar import columns as columns_read
 from sfumato.release.bars.extension import decided, unknown
@@ -89,7 +89,7 @@ def settled_values(form: Form, facts: Facts) -> list[EngineValue] | None:
     return [None if np.isnan(value) else int(value) if whole else value for value in form.values.tolist()]
 
 
-def stacked_table(node: Stacked, left: LooseRows, right: LooseRows, cells: MeasuredCells) -> FormTable:
+def stacked_table(node: UnionAllNode, left: LooseRows, right: LooseRows, cells: MeasuredCells) -> FormTable:
     """Return the rows of both sides, the left ones first."""
     sides = (left, node.left), (right, node.right)
     sizes = left.joined.rows, right.joined.rows

@@ -9,7 +9,7 @@ import numpy as np
 
 from sfumato.engines.after_noise import Values
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import Flow, Given, Item, Show
+from sfumato.language.rel_nodes import InputNode, Item, ProjectNode, RelNode
 from sfumato.language.scalar import Operator, Scalar, column, columns
 from sfumato.query.types import Type
 from sfumato.release.bars.extension import boxed, decided, finished_quotient, is_exact, sides, within
@@ -19,7 +19,7 @@ from sfumato.release.bars.measured_cells import MeasuredCells, Places
 from sfumato.release.bars.tracing import Origins, written_out
 from sfumato.release.decode import EngineValue
 
-Evaluate = Callable[[Flow, Mapping[str, Mapping[str, Values]]], list[list[Any]]]
+Evaluate = Callable[[RelNode, Mapping[str, Mapping[str, Values]]], list[list[Any]]]
 """What runs a flow over given tables and returns its columns: `engines.after_noise.evaluate`."""
 
 _FLAT = "exact"
@@ -122,13 +122,13 @@ class Joined:
         names = {name: str(number) for number, name in enumerate(used)}
         origins: Origins = {name: column(_FLAT, names[name], facts[name]) for name in used}
         place = Facts(Type.INTEGER, Kind.INTEGER, nullable=False, high=self.rows)
-        given = Given(_FLAT, (*((names[name], facts[name]) for name in used), ("row", place)), None)
+        given = InputNode(_FLAT, (*((names[name], facts[name]) for name in used), ("row", place)), None)
         table: dict[str, Values] = {names[name]: self.exact_values(*name) for name in used}
         table["row"] = np.arange(self.rows)
         written = [written_out(scalar, origins) for scalar in scalars]
         items = tuple(Item(str(at), scalar) for at, scalar in enumerate(written) if scalar is not None)
         *found, at = self.evaluate(
-            Show(given, "values", (*items, Item("row", column(_FLAT, "row", place)))), {_FLAT: table}
+            ProjectNode(given, "values", (*items, Item("row", column(_FLAT, "row", place)))), {_FLAT: table}
         )
         order = np.argsort(np.array(at, dtype=np.int64), kind="stable").tolist()
         return [[values[row] for row in order] for values in found]

@@ -11,19 +11,19 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.flow import (
-    Flow,
-    Fold,
-    Given,
+from sfumato.language.rel_nodes import (
+    AggregateNode,
+    FilterNode,
+    InputNode,
     Item,
-    Keep,
-    Marked,
-    Order,
-    Pair,
-    Show,
-    Stacked,
-    Take,
-    Windowed,
+    JoinNode,
+    LimitNode,
+    MarkJoinNode,
+    ProjectNode,
+    RelNode,
+    SortNode,
+    UnionAllNode,
+    WindowNode,
     nodes,
     outputs,
 )
@@ -38,9 +38,9 @@ _MOST_PAIRS = 1_000_000
 _SHOWN_NUMBERS = frozenset({Operator.NUMBER_TEXT, Operator.REAL_TEXT})
 _PLACE = Facts(Type.INTEGER, Kind.INTEGER, high=1 << 62)
 
-Extended = Windowed | Marked | Stacked
+Extended = WindowNode | MarkJoinNode | UnionAllNode
 """Tables whose rows are those of the tables below, with columns that other rows decide."""
-Computed = Fold | Extended
+Computed = AggregateNode | Extended
 """Tables that are computed from other tables. All their columns have one label."""
 Origins = Mapping[tuple[str, str], Scalar | None]
 """What each column is, in terms of the given tables' columns; None where it would be too large to write out."""
@@ -50,10 +50,10 @@ Origins = Mapping[tuple[str, str], Scalar | None]
 class Traced:
     """The top of an outcome: its flow with the rows' numbers as last columns, one for each of the tables below."""
 
-    flow: Show
+    flow: ProjectNode
     items: tuple[Scalar | None, ...]
     """Each column of the answer as a scalar of the tables' columns; of a number that is shown as text, the number."""
-    tables: tuple[Given, ...]
+    tables: tuple[InputNode, ...]
     computed: tuple[Computed, ...]
     """What some of the tables are, by their labels."""
     conditions: tuple[Scalar | None, ...]
@@ -66,8 +66,8 @@ class Traced:
 class Followed:
     """A table with the numbers of the rows below that each of its rows comes from, as last columns."""
 
-    flow: Show
-    tables: tuple[Given, ...]
+    flow: ProjectNode
+    tables: tuple[InputNode, ...]
     computed: tuple[Computed, ...]
 
 
@@ -75,9 +75,9 @@ class Followed:
 class Loose:
     """Every row that can be below a computed table, whatever the noise."""
 
-    flow: Show
+    flow: ProjectNode
     """The numbers of the tables' rows, one column for each."""
-    tables: tuple[Given, ...]
+    tables: tuple[InputNode, ...]
     origins: "Origins"
     doubts: tuple[Scalar | None, ...]
     """The noisy conditions under which a row is there; None is one of which nothing is known."""
@@ -100,10 +100,10 @@ class Noise:
 class _Step:
     """A flow with its numbers: the columns that hold them, what every column is, and what decided about rows."""
 
-    flow: Flow
+    flow: RelNode
     places: tuple[Scalar, ...]
     origins: Origins
-    tables: tuple[Given, ...]
+    tables: tuple[InputNode, ...]
     conditions: tuple[Scalar | None, ...]
     order: tuple[Scalar | None, ...] = ()
     """The keys of the order that the rows are in."""
@@ -113,46 +113,48 @@ class _Step:
     met: Mapping[str, tuple[Scalar | None, ...]] = field(default_factory=dict)
 
 
-def trace(outcome: Show) -> Traced:
+def trace(outcome: ProjectNode) -> Traced:
     """Return the top of an outcome with its rows' numbers."""
     cut, computed = _cut(outcome.source)
     everything = (outcome, *nodes(cut))
     number = _unused(everything)
     step = _traced(cut, number, None)
-    if not any(isinstance(node, Order | Take) for node in everything):
-        step = replace(step, flow=Order(step.flow, _by_place(step)))  # without an order, that of the keys
+    if not any(isinstance(node, SortNode | LimitNode) for node in everything):
+        step = replace(step, flow=SortNode(step.flow, _by_place(step)))  # without an order, that of the keys
     marks = tuple(Item(f"{number}{place}", scalar) for place, scalar in enumerate(step.places))
-    flow = Show(step.flow, outcome.label, (*outcome.items, *marks))
+    flow = ProjectNode(step.flow, outcome.label, (*outcome.items, *marks))
     items = tuple(_number_of(written_out(item.scalar, step.origins)) for item in outcome.items)
     return Traced(flow, items, step.tables, computed, step.conditions, step.met)
 
 
 def follow(table: Extended) -> Followed:
     """Return a table with the numbers of the rows that each of its rows comes from."""
-    sides = (table.left.source, table.right.source) if isinstance(table, Stacked) else (_first(table),)
+    sides = (table.left.source, table.right.source) if isinstance(table, UnionAllNode) else (_first(table),)
     cuts = [_cut(side) for side in sides]
     number = _unused(tuple(node for side in (table, *sides) for node in nodes(side)))
     steps = [_traced(cut, number, None) for cut, _ in cuts]
     places = [place for step in steps for place in step.places]
     names = [f"{number}{at}" for at in range(len(places))]
-    if isinstance(table, Stacked):
+    if isinstance(table, UnionAllNode):
         shown = [
-            Show(step.flow, table.label, (*side.items, *_marks(names, places, step.places)))
+            ProjectNode(step.flow, table.label, (*side.items, *_marks(names, places, step.places)))
             for side, step in zip((table.left, table.right), steps, strict=True)
         ]
-        flow: Flow = replace(table, left=shown[0], right=shown[1])
+        flow: RelNode = replace(table, left=shown[0], right=shown[1])
         marks = tuple(Item(name, column(table.label, name, _PLACE)) for name in names)
     else:
         source = steps[0].flow
-        flow = replace(table, left=source) if isinstance(table, Marked) else replace(table, source=source)
+        flow = replace(table, left=source) if isinstance(table, MarkJoinNode) else replace(table, source=source)
         marks = tuple(Item(name, place) for name, place in zip(names, places, strict=True))
     items = tuple(Item(name, column(label, name, facts)) for label, name, facts in outputs(table))
     tables = tuple(given for step in steps for given in step.tables)
-    return Followed(Show(flow, table.label, (*items, *marks)), tables, tuple(one for _, own in cuts for one in own))
+    return Followed(
+        ProjectNode(flow, table.label, (*items, *marks)), tables, tuple(one for _, own in cuts for one in own)
+    )
 
 
-def _first(table: Windowed | Marked) -> Flow:
-    return table.left if isinstance(table, Marked) else table.source
+def _first(table: WindowNode | MarkJoinNode) -> RelNode:
+    return table.left if isinstance(table, MarkJoinNode) else table.source
 
 
 def _marks(names: list[str], places: list[Scalar], own: tuple[Scalar, ...]) -> Iterator[Item]:
@@ -165,13 +167,13 @@ def _number_of(scalar: Scalar | None) -> Scalar | None:
     return scalar.arguments[0] if scalar is not None and scalar.operator in _SHOWN_NUMBERS else scalar
 
 
-def tables_below(flow: Flow) -> tuple[tuple[Given, ...], tuple[Computed, ...]]:
+def tables_below(flow: RelNode) -> tuple[tuple[InputNode, ...], tuple[Computed, ...]]:
     """Return the tables that a flow is made of, and what some of them are computed from."""
     cut, computed = _cut(flow)
-    return tuple(node for node in nodes(cut) if isinstance(node, Given)), computed
+    return tuple(node for node in nodes(cut) if isinstance(node, InputNode)), computed
 
 
-def loosen(flow: Flow, noise: Noise) -> Loose | None:
+def loosen(flow: RelNode, noise: Noise) -> Loose | None:
     """Return every row that a flow can have; None where that cannot be said."""
     cut, _ = _cut(flow)
     number = _unused(tuple(nodes(cut)))
@@ -179,23 +181,23 @@ def loosen(flow: Flow, noise: Noise) -> Loose | None:
     if step.lost:
         return None
     marks = tuple(Item(f"{number}{place}", scalar) for place, scalar in enumerate(step.places))
-    return Loose(Show(step.flow, "rows", marks), step.tables, step.origins, step.doubts)
+    return Loose(ProjectNode(step.flow, "rows", marks), step.tables, step.origins, step.doubts)
 
 
-def _cut(flow: Flow) -> tuple[Flow, tuple[Computed, ...]]:
+def _cut(flow: RelNode) -> tuple[RelNode, tuple[Computed, ...]]:
     """Return the flow with a given table in place of every computed one nearest to its top, and those."""
-    if isinstance(flow, Fold | Windowed | Stacked | Marked):
-        return Given(flow.label, tuple((name, facts) for _, name, facts in outputs(flow)), None), (flow,)
-    if isinstance(flow, Pair):
+    if isinstance(flow, AggregateNode | WindowNode | UnionAllNode | MarkJoinNode):
+        return InputNode(flow.label, tuple((name, facts) for _, name, facts in outputs(flow)), None), (flow,)
+    if isinstance(flow, JoinNode):
         (left, one), (right, other) = _cut(flow.left), _cut(flow.right)
         return replace(flow, left=left, right=right), one + other
-    if isinstance(flow, Keep | Show | Order | Take):
+    if isinstance(flow, FilterNode | ProjectNode | SortNode | LimitNode):
         source, computed = _cut(flow.source)
         return replace(flow, source=source), computed
     return flow, ()
 
 
-def place_name(given: Given) -> str:
+def place_name(given: InputNode) -> str:
     """Return the name of the column of numbers that a given table of a traced flow must have."""
     return given.columns[-1][0]
 
@@ -211,38 +213,38 @@ def written_out(scalar: Scalar, origins: Origins) -> Scalar | None:
     return replace(scalar, arguments=known)
 
 
-def _traced(flow: Flow, number: str, noise: Noise | None) -> _Step:
+def _traced(flow: RelNode, number: str, noise: Noise | None) -> _Step:
     """Number the rows of a flow; with `noise`, whatever depends on it is left out of the flow and kept as a doubt."""
     match flow:
-        case Given():
+        case InputNode():
             return _numbered(flow, number, noise)
-        case Keep(source, condition):
+        case FilterNode(source, condition):
             step = _traced(source, number, noise)
             written = written_out(condition, step.origins)
             if noise is not None and noise.noisy(written):
                 return replace(step, doubts=(*step.doubts, written))
-            return replace(step, flow=Keep(step.flow, condition), conditions=(*step.conditions, written))
-        case Pair(_, left, right, _):
+            return replace(step, flow=FilterNode(step.flow, condition), conditions=(*step.conditions, written))
+        case JoinNode(_, left, right, _):
             return _paired(flow, _traced(left, number, noise), _traced(right, number, noise), noise)
-        case Show(source, label, items):
+        case ProjectNode(source, label, items):
             step = _traced(source, number, noise)
             marks = tuple(Item(f"{number}{place}", scalar) for place, scalar in enumerate(step.places))
             shown = {(label, item.name): written_out(item.scalar, step.origins) for item in items}
             kept = tuple(item for item in items if noise is None or not noise.noisy(shown[label, item.name]))
             places = tuple(column(label, mark.name, _PLACE) for mark in marks)
-            return replace(step, flow=Show(step.flow, label, (*kept, *marks)), places=places, origins=shown)
-        case Order(source, keys):
+            return replace(step, flow=ProjectNode(step.flow, label, (*kept, *marks)), places=places, origins=shown)
+        case SortNode(source, keys):
             step = _traced(source, number, noise)
             order = tuple(written_out(scalar, step.origins) for scalar, _, _ in keys)
             if noise is not None and any(map(noise.noisy, order)):
                 return replace(step, order=order)
-            return replace(step, flow=Order(step.flow, (*keys, *_by_place(step))), order=order)
-        case Take(source):
+            return replace(step, flow=SortNode(step.flow, (*keys, *_by_place(step))), order=order)
+        case LimitNode(source):
             return _taken(flow, _traced(source, number, noise), noise)
     raise TypeError(type(flow).__name__)  # what is computed from noisy tables reads no others
 
 
-def _numbered(given: Given, number: str, noise: Noise | None) -> _Step:
+def _numbered(given: InputNode, number: str, noise: Noise | None) -> _Step:
     label, known = given.label, given.columns
     origins = {(label, name): column(label, name, facts) for name, facts in known}
     kept = tuple((name, facts) for name, facts in known if noise is None or not noise.noisy(origins[label, name]))
@@ -254,7 +256,7 @@ def _numbered(given: Given, number: str, noise: Noise | None) -> _Step:
     return _Step(table, (column(label, number, _PLACE),), origins, (table,), ())
 
 
-def _paired(pair: Pair, left: _Step, right: _Step, noise: Noise | None) -> _Step:
+def _paired(pair: JoinNode, left: _Step, right: _Step, noise: Noise | None) -> _Step:
     origins = {**left.origins, **right.origins}
     parts = () if pair.condition is None else (pair.condition,) if noise is None else tuple(conjuncts(pair.condition))
     written = [written_out(part, origins) for part in parts]
@@ -292,12 +294,12 @@ def _met(side: _Step, condition: list[Scalar | None]) -> dict[str, tuple[Scalar 
     return {table.label: (*side.met.get(table.label, ()), *side.conditions, *condition) for table in side.tables}
 
 
-def _taken(take: Take, step: _Step, noise: Noise | None) -> _Step:
+def _taken(take: LimitNode, step: _Step, noise: Noise | None) -> _Step:
     if noise is not None:
         doubtful = any(table.label in noise.doubtful for table in step.tables)
         if step.doubts or doubtful or any(map(noise.noisy, step.order)):
             return replace(step, doubts=(*step.doubts, None))
-    flow = step.flow if step.order else Order(step.flow, _by_place(step))
+    flow = step.flow if step.order else SortNode(step.flow, _by_place(step))
     return replace(step, flow=replace(take, source=flow), conditions=step.conditions + step.order)
 
 
@@ -326,10 +328,10 @@ def _size(scalar: Scalar) -> int:
     return 1 + sum(map(_size, scalar.arguments))
 
 
-def _unused(nodes: tuple[Flow, ...]) -> str:
+def _unused(nodes: tuple[RelNode, ...]) -> str:
     """Return a name that no column begins with."""
-    names = {name for node in nodes if isinstance(node, Given) for name, _ in node.columns}
-    names |= {item.name for node in nodes if isinstance(node, Show) for item in node.items}
+    names = {name for node in nodes if isinstance(node, InputNode) for name, _ in node.columns}
+    names |= {item.name for node in nodes if isinstance(node, ProjectNode) for item in node.items}
     number = "#"
     while any(name.startswith(number) for name in names):
         number += "#"

@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.language.facts import Kind
-from sfumato.language.flow import Around, Overlaid, Positioned, SortKeys
+from sfumato.language.rel_nodes import SortKeys, WindowAggregate, WindowSpec, WindowValue
 from sfumato.query.windows import PLACED, WindowFunction
 from sfumato.release.bars.extension import is_exact, unknown
 from sfumato.release.bars.folding import FoldedRows, folded
@@ -27,7 +27,7 @@ _MOST_PAIRS = 2_000_000
 """So many pairs of rows are looked at; windows over more rows have no bars."""
 
 
-def window_form(value: Positioned | Overlaid, rows: LooseRows, cells: MeasuredCells) -> Form:
+def window_form(value: WindowValue | WindowAggregate, rows: LooseRows, cells: MeasuredCells) -> Form:
     """Return what a window function says of every row."""
     lost = unknown_form(value.facts, rows.joined.rows)
     partition = _codes_of(rows, value.around)
@@ -40,7 +40,9 @@ def window_form(value: Positioned | Overlaid, rows: LooseRows, cells: MeasuredCe
     if window.settled:
         found = _exact_order(value, window, cells)
         return lost if found is None else found
-    found = _noisy_aggregate(value, window, cells) if isinstance(value, Overlaid) else _noisy_position(value, window)
+    found = (
+        _noisy_aggregate(value, window, cells) if isinstance(value, WindowAggregate) else _noisy_position(value, window)
+    )
     return lost if found is None else found
 
 
@@ -59,7 +61,7 @@ class _Window:
 
     partition: Places
     keys: tuple[_Key, ...]
-    around: Around
+    around: WindowSpec
     rows: LooseRows
 
     @property
@@ -133,7 +135,7 @@ def _pairs(partition: Places) -> int:
     return int((np.bincount(partition) ** 2).sum()) if len(partition) else 0
 
 
-def _codes_of(rows: LooseRows, around: Around) -> Places | None:
+def _codes_of(rows: LooseRows, around: WindowSpec) -> Places | None:
     """Return the number of each row's partition; None where noise decides about it."""
     known = rows.exact(list(around.partition))
     if known is None:
@@ -232,9 +234,9 @@ def _scattered(values: Places, order: Places, size: int) -> Places:
     return found
 
 
-def _exact_order(value: Positioned | Overlaid, window: _Window, cells: MeasuredCells) -> Form | None:
+def _exact_order(value: WindowValue | WindowAggregate, window: _Window, cells: MeasuredCells) -> Form | None:
     ordered = _sorted(window)
-    if isinstance(value, Overlaid):
+    if isinstance(value, WindowAggregate):
         return _framed(value, window, ordered, cells)
     function, size = value.call.function, ordered.last - ordered.first + 1
     if function in PLACED or value.call.arguments:
@@ -303,7 +305,7 @@ def _along(window: _Window, ordered: _Sorted) -> tuple[Places, Places] | None:
     return start, end
 
 
-def _framed(value: Overlaid, window: _Window, ordered: _Sorted, cells: MeasuredCells) -> Form | None:
+def _framed(value: WindowAggregate, window: _Window, ordered: _Sorted, cells: MeasuredCells) -> Form | None:
     """Return an aggregate of the rows of each frame: it is folded as a group of these rows."""
     ends = _ends_of(window, ordered) or _along(window, ordered)
     if ends is None:
@@ -318,7 +320,7 @@ def _framed(value: Overlaid, window: _Window, ordered: _Sorted, cells: MeasuredC
 
 
 def _aggregated(
-    value: Overlaid,
+    value: WindowAggregate,
     window: _Window,
     groups: Places,
     members: Places,
@@ -341,7 +343,7 @@ def _moved(form: Form, at: Places) -> Form:
     return gathered(form, at, "frame")
 
 
-def _of_another(value: Positioned, window: _Window, ordered: _Sorted, cells: MeasuredCells) -> Form | None:
+def _of_another(value: WindowValue, window: _Window, ordered: _Sorted, cells: MeasuredCells) -> Form | None:
     """Return the form of another row: LAG, LEAD, and the first, last or n-th of a frame."""
     function = value.call.function
     if function in {WindowFunction.LAG, WindowFunction.LEAD}:
@@ -367,7 +369,7 @@ def _of_another(value: Positioned, window: _Window, ordered: _Sorted, cells: Mea
 # ── noise decides about the order, or about which rows there are ──
 
 
-def _noisy_aggregate(value: Overlaid, window: _Window, cells: MeasuredCells) -> Form | None:
+def _noisy_aggregate(value: WindowAggregate, window: _Window, cells: MeasuredCells) -> Form | None:
     """Return an aggregate of rows that are possibly in the frame: of a whole partition, or of all rows so far."""
     frame = window.around.frame
     if not frame.whole and (frame.start is not None or frame.end != 0):
@@ -397,7 +399,7 @@ def _so_far(window: _Window, groups: Places, members: Places) -> Truth:
     return Truth(found, states, window.open)
 
 
-def _noisy_position(value: Positioned, window: _Window) -> Form | None:
+def _noisy_position(value: WindowValue, window: _Window) -> Form | None:
     if value.call.arguments:
         return _anywhere(value, window)
     events = window.events(window.order_events())
@@ -447,7 +449,7 @@ def _shares(low: Floats, high: Floats, total: Ends) -> Ends:
     return low / np.maximum(total[1], 1), np.minimum(high / np.maximum(total[0], 1), 1)
 
 
-def _anywhere(value: Positioned, window: _Window) -> Form | None:
+def _anywhere(value: WindowValue, window: _Window) -> Form | None:
     """Return what may be the value of any row of the partition, or none."""
     forms = [window.rows.form(argument) for argument in value.call.arguments]
     numbers = [form for form in forms if not isinstance(form, Truth | Opaque)]

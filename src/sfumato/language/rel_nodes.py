@@ -32,39 +32,39 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ScanNode:
     """The rows of a table of the copy: (name above, name in the copy, facts) of each column.
 
-    Of a private table, `most` is how many rows of one person were accounted for and `once` names the columns (in the
-    copy) whose values were taken to occur once within a person. The statement keeps to both, whatever the copy holds.
-    `sole` says that the policy declares one row for each person, so that nothing is lost by keeping one. `numbered`
-    names the columns (in the copy) whose values the copy numbers within each person, in the order they are kept.
-    `counted` names those (in the copy) of which each row says in how many rows of the same person they have a value.
-    `levelled` and `summed` name those (in the copy) of which each row says at which levels it counts, by rows and by
-    sums. `chosen` names the columns (above) whose bounds each question chooses, `rows_chosen` says that it chooses how
-    many rows count; where ranks are drawn for everybody, the columns hold RANK. `totals` names columns (above) with the
-    most that one person adds to a sum of each, in steps.
-    `untold` says that no other table tells who lost rows.
+    Of a private table, `max_rows_per_unit` is how many rows of one person were accounted for and `unique` names the
+    columns (in the copy) whose values were taken to occur once within a person. The statement keeps to both, whatever
+    the copy holds. `one_row_per_unit` says that the policy declares one row for each person, so that nothing is lost by
+    keeping one. `numbered` names the columns (in the copy) whose values the copy numbers within each person, in the
+    order they are kept. `counted` names those (in the copy) of which each row says in how many rows of the same person
+    they have a value. `levelled` and `summed` name those (in the copy) of which each row says at which levels it
+    counts, by rows and by sums. `chosen` names the columns (above) whose bounds each question chooses, `rows_chosen`
+    says that it chooses how many rows count; where ranks are drawn for everybody, the columns hold RANK. `totals` names
+    columns (above) with the most that one person adds to a sum of each, in steps. `has_no_removed_table` says that no
+    other table tells who lost rows.
     """
 
     table: str
     label: str
     columns: tuple[tuple[str, str, Facts], ...]
-    most: int | None = None
-    once: tuple[str, ...] = ()
-    sole: bool = False
+    max_rows_per_unit: int | None = None
+    unique: tuple[str, ...] = ()
+    one_row_per_unit: bool = False
     numbered: tuple[str, ...] = ()
     counted: tuple[str, ...] = ()
     chosen: tuple[str, ...] = ()
     totals: tuple[tuple[str, int], ...] = ()
     levelled: tuple[str, ...] = ()
     summed: tuple[str, ...] = ()
-    untold: bool = False
+    has_no_removed_table: bool = False
     rows_chosen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class InputNode:
     """Rows that come with the statement: literals of the text, or a noisy table that is bound under the label.
 
     `rows` is None for a noisy table. Values are as an engine keeps them: integers in steps, texts, truth values.
@@ -83,7 +83,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class MaterializedNode:
     """The rows of a public flow, computed once: what was accounted for and what the statement reads are the same.
 
     `columns` are scalars over the source, by the names that they have above. `most` is how many rows were taken to
@@ -91,7 +91,7 @@ class Kept:
     somebody has it; another engine computes them for itself. Two are equal if the same was asked for.
     """
 
-    source: "Flow"
+    source: "RelNode"
     label: str
     columns: tuple[Item, ...]
     keys: tuple[Scalar, ...]
@@ -100,25 +100,25 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class FilterNode:
     """The rows for which the condition is true."""
 
-    source: "Flow"
+    source: "RelNode"
     condition: Scalar
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class JoinNode:
     """Pairs of rows for which the condition is true; LEFT also keeps a left row that met none, FULL those of both."""
 
     kind: JoinKind
-    left: "Flow"
-    right: "Flow"
+    left: "RelNode"
+    right: "RelNode"
     condition: Scalar | None
 
 
 @dataclass(frozen=True, slots=True)
-class Folded:
+class AggregateItem:
     """One aggregate of the rows of a group, and what is known of its values."""
 
     name: str
@@ -127,43 +127,43 @@ class Folded:
 
 
 @dataclass(frozen=True, slots=True)
-class Fold:
+class AggregateNode:
     """One row per distinct keys; without keys, exactly one row."""
 
-    source: "Flow"
+    source: "RelNode"
     label: str
     keys: tuple[Item, ...]
-    measures: tuple[Folded, ...]
+    measures: tuple[AggregateItem, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Show:
+class ProjectNode:
     """Every row turned into other columns."""
 
-    source: "Flow"
+    source: "RelNode"
     label: str
     items: tuple[Item, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class SortNode:
     """The rows in an order."""
 
-    source: "Flow"
+    source: "RelNode"
     keys: SortKeys
 
 
 @dataclass(frozen=True, slots=True)
-class Take:
+class LimitNode:
     """At most `count` rows (all, if None) after the first `offset`."""
 
-    source: "Flow"
+    source: "RelNode"
     count: int | None
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class WindowSpec:
     """The rows that a window function sees: those that agree in `partition`, in an order, inside a frame.
 
     The distances of a frame that is not of rows are in steps of the one sort key.
@@ -175,21 +175,21 @@ class Around:
 
 
 @dataclass(frozen=True, slots=True)
-class Positioned:
+class WindowValue:
     """What follows from the position of a row, or the value of a row at another position."""
 
     name: str
     call: WindowCall[Scalar]
     facts: Facts
-    around: Around
+    around: WindowSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Overlaid:
+class WindowAggregate:
     """An aggregate of the rows inside a frame, for every row."""
 
-    folded: Folded
-    around: Around
+    folded: AggregateItem
+    around: WindowSpec
 
     @property
     def name(self) -> str:
@@ -201,20 +201,20 @@ class Overlaid:
 
 
 @dataclass(frozen=True, slots=True)
-class Windowed:
+class WindowNode:
     """Every row with more columns under `label`: what window functions say of it."""
 
-    source: "Flow"
+    source: "RelNode"
     label: str
-    values: tuple[Positioned | Overlaid, ...]
+    values: tuple[WindowValue | WindowAggregate, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Stacked:
+class UnionAllNode:
     """The rows of both sides, the left ones first; both show columns of the same names and kinds under `label`."""
 
-    left: Show
-    right: Show
+    left: ProjectNode
+    right: ProjectNode
     label: str
 
 
@@ -224,65 +224,80 @@ FOUND_FACTS = Facts(Type.BOOLEAN, Kind.BOOLEAN, nullable=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Marked:
+class MarkJoinNode:
     """Every left row once, and under `label` whether some right row meets the condition with it: true or false."""
 
-    left: "Flow"
-    right: "Flow"
+    left: "RelNode"
+    right: "RelNode"
     label: str
     condition: Scalar | None
 
 
-Flow = Read | Given | Kept | Keep | Pair | Fold | Show | Order | Take | Windowed | Stacked | Marked
+RelNode = (
+    ScanNode
+    | InputNode
+    | MaterializedNode
+    | FilterNode
+    | JoinNode
+    | AggregateNode
+    | ProjectNode
+    | SortNode
+    | LimitNode
+    | WindowNode
+    | UnionAllNode
+    | MarkJoinNode
+)
 
 
-def below(flow: Flow) -> tuple[Flow, ...]:
+def children(flow: RelNode) -> tuple[RelNode, ...]:
     """Return the flows directly below."""
     match flow:
-        case Read() | Given() | Kept():  # what is kept has been computed: nothing below it is run again
+        case (
+            ScanNode() | InputNode() | MaterializedNode()
+        ):  # what is kept has been computed: nothing below it is run again
             return ()
-        case Pair(_, left, right) | Stacked(left, right) | Marked(left, right):
+        case JoinNode(_, left, right) | UnionAllNode(left, right) | MarkJoinNode(left, right):
             return (left, right)
         case _:
             return (flow.source,)
 
 
-def nodes(flow: Flow) -> Iterator[Flow]:
+def nodes(flow: RelNode) -> Iterator[RelNode]:
     """Give the flow and all flows below it, each before those below it, without recursion."""
     waiting = [flow]
     while waiting:
         node = waiting.pop()
         yield node
-        waiting.extend(reversed(below(node)))
+        waiting.extend(reversed(children(node)))
 
 
-def noisy_tables(flow: Flow) -> list[Given]:
+def noisy_tables(flow: RelNode) -> list[InputNode]:
     """Return the noisy tables of a flow."""
-    return [node for node in nodes(flow) if isinstance(node, Given) and node.rows is None]
+    return [node for node in nodes(flow) if isinstance(node, InputNode) and node.rows is None]
 
 
-def outputs(flow: Flow) -> list[tuple[str, str, Facts]]:
+def outputs(flow: RelNode) -> list[tuple[str, str, Facts]]:
     """Return the columns that can be used above a flow: label, name and facts."""
     match flow:
-        case Read(_, label, columns):
+        case ScanNode(_, label, columns):
             return [(label, name, facts) for name, _, facts in columns]
-        case Given(label, columns):
+        case InputNode(label, columns):
             return [(label, name, facts) for name, facts in columns]
-        case Kept(_, label, items):
+        case MaterializedNode(_, label, items):
             return [(label, item.name, item.scalar.facts) for item in items]
-        case Pair(_, left, right):
+        case JoinNode(_, left, right):
             return outputs(left) + outputs(right)
-        case Fold(_, label, keys, measures):
+        case AggregateNode(_, label, keys, measures):
             named = [(label, key.name, key.scalar.facts) for key in keys]
             return named + [(label, measure.name, measure.facts) for measure in measures]
-        case Show(_, label, items):
+        case ProjectNode(_, label, items):
             return [(label, item.name, item.scalar.facts) for item in items]
-        case Windowed(source, label, values):
+        case WindowNode(source, label, values):
             return outputs(source) + [(label, value.name, value.facts) for value in values]
-        case Stacked(left, right):
+        case UnionAllNode(left, right):
             pairs = zip(outputs(left), outputs(right), strict=True)
             return [(label, name, hull(facts, other)) for (label, name, facts), (_, _, other) in pairs]
-        case Marked(left, _, label):
+        case MarkJoinNode(left, _, label):
             return [*outputs(left), (label, FOUND, FOUND_FACTS)]
         case _:
             return outputs(flow.source)

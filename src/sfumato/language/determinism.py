@@ -14,7 +14,7 @@ from sfumato.query.expression import NOWHERE, Position
 _OWN = frozenset({Operator.EXP, Operator.LOG})
 
 
-def check_alike(scalars: Iterable[Scalar], position: Position = NOWHERE) -> None:
+def refuse_engine_dependent(scalars: Iterable[Scalar], position: Position = NOWHERE) -> None:
     """Refuse to compute from people's values what engines compute each in its own way."""
     if any(part.operator in _OWN and part.facts.kind is Kind.REAL for scalar in scalars for part in walk(scalar)):
         raise UnsupportedSql(

@@ -1,0 +1,133 @@
+"""How many characters of one person's rows an engine has to look at: what decides how long an answer takes.
+
+A table's own texts are read once, whoever they belong to. Where rows are joined, one person's few rows become many
+pairs, and each of them is looked at again: then characters are counted, from the text and the policy alone.
+
+How much a flow makes an engine do, told from the text and from the sizes of public tables.
+
+It is an estimate in rows and pairs of rows: joins by an equality are taken to be cheap, all others to look at every
+pair. What is cheap by this measure and takes long all the same is stopped by the engine's clock.
+"""
+
+from collections.abc import Callable, Iterable
+
+from sfumato.errors import FreeLimit, QueryTooLarge, position_prefix
+from sfumato.language.determinism import refuse_engine_dependent
+from sfumato.language.facts import Kind
+from sfumato.language.rel_nodes import (
+    AggregateNode,
+    InputNode,
+    JoinNode,
+    LimitNode,
+    MarkJoinNode,
+    MaterializedNode,
+    RelNode,
+    ScanNode,
+    UnionAllNode,
+    children,
+    nodes,
+    outputs,
+)
+from sfumato.language.scalar import Operator, Scalar, columns, walk
+from sfumato.query.expression import NOWHERE, Position
+from sfumato.query.relation import JoinKind
+
+MOST_CHARACTERS = 10_000_000
+"""So many characters of one person may be looked at in one step: less than half a second, for the slowest operator."""
+_UNKNOWN = 1_000
+"""A text of a public table, of which nothing is declared, is taken to be so long."""
+_GIVEN = frozenset({Operator.COLUMN, Operator.CONSTANT})
+
+
+def check_characters(flow: RelNode, rows: int, scalars: Iterable[Scalar], position: Position = NOWHERE) -> None:
+    """Refuse operators on texts over the joined rows of a private flow, of which one person has `rows`."""
+    scalars = tuple(scalars)
+    refuse_engine_dependent(scalars, position)
+    total = rows * sum(_characters(scalar) for scalar in scalars)
+    if total > MOST_CHARACTERS and any(isinstance(node, JoinNode) for node in nodes(flow)):
+        raise QueryTooLarge(
+            f"{position_prefix(position)}this looks at up to {total:,} characters of one person's joined rows.",
+            f"More than {MOST_CHARACTERS:,} would let one person's texts decide how long the answer takes.",
+            "Cut the texts with LEFT before the join, or join on a column that is unique within a person.",
+        )
+
+
+def _characters(scalar: Scalar) -> int:
+    """Return how many characters the operators of a scalar read, for one row."""
+    return sum(_read(part) for part in walk(scalar) if part.operator not in _GIVEN)
+
+
+def _read(part: Scalar) -> int:
+    if part.operator is Operator.LEFT:  # it reads no more than it returns
+        return _longest(part)
+    return sum(_longest(argument) for argument in part.arguments)
+
+
+def _longest(scalar: Scalar) -> int:
+    if scalar.facts.kind is not Kind.TEXT:
+        return 0
+    return _UNKNOWN if scalar.facts.max_chars is None else scalar.facts.max_chars
+
+
+MOST_WORK = 100_000_000
+"""So many rows and pairs of rows may be looked at for what is free."""
+
+Sizes = Callable[[ScanNode | InputNode | MaterializedNode], int]
+"""Tells how many rows there are."""
+
+
+def check_work(flow: RelNode, sizes: Sizes) -> None:
+    """Refuse a flow that would take too long, before anything is run."""
+    _, work = _measured(flow, sizes)
+    if work > MOST_WORK:
+        raise FreeLimit(
+            f"This question looks at about {_rounded(work)} rows or pairs of rows that cost nothing.",
+            f"Rows of public tables and of VALUES are free, so that there is a limit: {MOST_WORK:,}.",
+            "Join by an equality, or use shorter lists and fewer tables.",
+        )
+
+
+def _rounded(work: int) -> str:
+    return f"{work:,}" if work < 10**15 else f"10^{len(str(work)) - 1}"
+
+
+def _measured(flow: RelNode, sizes: Sizes) -> tuple[int, int]:
+    """Return how many rows a flow may have and how many rows and pairs it looks at."""
+    match flow:
+        case ScanNode() | InputNode() | MaterializedNode():
+            rows = sizes(flow)
+            return rows, rows
+        case JoinNode(kind, left, right, condition):
+            (first, before), (second, behind) = _measured(left, sizes), _measured(right, sizes)
+            met = max(first, second) if _by_equality(condition, left, right) else first * second
+            kept = {JoinKind.LEFT: first, JoinKind.FULL: first + second}.get(kind, 0)
+            return max(met, kept), before + behind + met
+        case UnionAllNode(left, right):
+            (first, before), (second, behind) = _measured(left, sizes), _measured(right, sizes)
+            return first + second, before + behind
+        case MarkJoinNode(left, right, _, condition):
+            (first, before), (second, behind) = _measured(left, sizes), _measured(right, sizes)
+            looked = max(first, second) if _by_equality(condition, left, right) else first * second
+            return first, before + behind + looked
+        case _:
+            (source,) = children(flow)
+            rows, work = _measured(source, sizes)
+            if isinstance(flow, AggregateNode) and not flow.keys:
+                rows = 1
+            if isinstance(flow, LimitNode) and flow.count is not None:
+                rows = min(rows, flow.count)
+            return rows, work
+
+
+def _by_equality(condition: Scalar | None, left: RelNode, right: RelNode) -> bool:
+    """Whether all pairs meet an equality of something on the left with something on the right."""
+    if condition is None:
+        return False
+    first, second = ({(label, name) for label, name, _ in outputs(side)} for side in (left, right))
+    parts = condition.arguments if condition.operator is Operator.AND else (condition,)
+    for part in parts:
+        if part.operator is Operator.EQUAL:
+            one, other = (columns(side) for side in part.arguments)
+            if one and other and ((one <= first and other <= second) or (one <= second and other <= first)):
+                return True
+    return False
