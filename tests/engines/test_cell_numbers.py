@@ -172,5 +172,5 @@ def test_what_may_be_a_key_is_numbered_unless_nothing_cuts_it(tmp_path: Path) ->
     )
     opened = engine_under_law().opened(tmp_path, {**POLICY, "tables": {"sales": sales}}, {"sales": table})
     fields = opened.catalog.tables["sales"].fields
-    assert [field.name for field in fields if field.numbered] == ["price", "item"]
+    assert [field.name for field in fields if field.has_value_ranks] == ["price", "item"]
     opened.close()

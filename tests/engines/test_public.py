@@ -145,9 +145,9 @@ def test_a_private_table_cannot_be_read_as_a_public_one(engine: Engine) -> None:
     with pytest.raises(KeyError):
         engine.exact(ProjectNode(read(table), "out", ()))
     with pytest.raises(KeyError):
-        engine.public.kept(read(table), (), ())
+        engine.public.materialize(read(table), (), ())
     with pytest.raises(KeyError):
-        engine.public.reach(read(table), of(table, "age"))
+        engine.public.value_range(read(table), of(table, "age"))
 
 
 def test_facts_of_public_flows_are_counted_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,12 +157,12 @@ def test_facts_of_public_flows_are_counted_once(engine: Engine, monkeypatch: pyt
     def facts() -> list[object]:
         null = FilterNode(flow, Scalar(Operator.IS_NULL, (site,), of(table, "active").facts))
         return [
-            public.kept(flow, (), (site,)).most,
-            public.kept(flow, (), ()).most,
-            public.kept(null, (), (site,)).most,
-            public.kept(flow, (), (site, of(table, "active"))).most,
-            public.reach(flow, of(table, "wage")),
-            public.reach(
+            public.materialize(flow, (), (site,)).max_rows_per_key,
+            public.materialize(flow, (), ()).max_rows_per_key,
+            public.materialize(null, (), (site,)).max_rows_per_key,
+            public.materialize(flow, (), (site, of(table, "active"))).max_rows_per_key,
+            public.value_range(flow, of(table, "wage")),
+            public.value_range(
                 FilterNode(flow, Scalar(Operator.IS_NULL, (of(table, "wage"),), site.facts)), of(table, "wage")
             ),
             public.distinct(flow, site, 2),
@@ -183,9 +183,9 @@ def test_literal_rows_need_no_table(engine: Engine) -> None:
     assert engine.public.distinct(given, name, 9) == ("", "a'b")
     nothing = InputNode("empty", (("n", number),), ())
     pair = JoinNode(JoinKind.LEFT, given, nothing, None)
-    assert engine.public.kept(pair, (), (name,)).most == 1
-    assert engine.public.kept(nothing, (), ()).most == 0
-    assert engine.public.kept(InputNode("one", (), ((),)), (), ()).most == 1
+    assert engine.public.materialize(pair, (), (name,)).max_rows_per_key == 1
+    assert engine.public.materialize(nothing, (), ()).max_rows_per_key == 0
+    assert engine.public.materialize(InputNode("one", (), ((),)), (), ()).max_rows_per_key == 1
 
 
 def test_a_public_table_that_is_too_long_for_free_questions_can_still_be_opened(

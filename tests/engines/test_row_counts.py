@@ -130,8 +130,11 @@ def test_a_person_of_several_rows_weighs_as_much_as_one_of_one(engine: Engine) -
 
 
 def test_who_has_one_row_at_most_has_no_counts(engine: Engine) -> None:
-    assert {field.name for field in engine.catalog.tables["sales"].fields if field.counted} == {"price", "paid"}
-    assert not any(field.counted for field in engine.catalog.tables["sales.removed"].fields)
+    assert {field.name for field in engine.catalog.tables["sales"].fields if field.has_value_counts} == {
+        "price",
+        "paid",
+    }
+    assert not any(field.has_value_counts for field in engine.catalog.tables["sales.removed"].fields)
 
 
 @pytest.mark.parametrize("times", [10**15, 10**32])

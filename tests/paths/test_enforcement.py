@@ -141,7 +141,7 @@ class Understated:
     """Kept rows of which only one is said to meet anybody."""
 
     true: PublicRows
-    most: int = 1
+    max_rows_per_key: int = 1
 
     @property
     def relation(self) -> str:
@@ -155,10 +155,10 @@ class Lying:
     def __init__(self, engine: DuckDB) -> None:
         self._public = engine.public
 
-    def kept(self, flow: RelNode, columns: tuple[Item, ...], keys: tuple[Scalar, ...]) -> Understated:
-        return Understated(self._public.kept(flow, columns, keys))
+    def materialize(self, flow: RelNode, columns: tuple[Item, ...], keys: tuple[Scalar, ...]) -> Understated:
+        return Understated(self._public.materialize(flow, columns, keys))
 
-    def reach(self, flow: RelNode, scalar: Scalar) -> tuple[int, int] | None:
+    def value_range(self, flow: RelNode, scalar: Scalar) -> tuple[int, int] | None:
         return (0, 1)
 
     def distinct(self, flow: RelNode, scalar: Scalar, most: int) -> tuple[Any, ...] | None:

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import PrivacyLoss
-from sfumato.analysis.private_query import Asked, Contribution, Group, Key, PrivateQuery
+from sfumato.analysis.private_query import Contribution, Group, Key, PrivateQuery, RequestedAggregate
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import InputNode, Item, ProjectNode, ScanNode
 from sfumato.language.scalar import Scalar, column
@@ -45,7 +45,7 @@ def group_of(
     label: str = "group",
 ) -> Group:
     """Return a group in which the aggregates are called a1, a2, …"""
-    named = tuple(Asked(f"a{place}", measure) for place, measure in enumerate(measures, 1))
+    named = tuple(RequestedAggregate(f"a{place}", measure) for place, measure in enumerate(measures, 1))
     return Group(label, ROWS, UNIT, True, keys, named, Contribution(rows, groups, False, groups < rows))
 
 

@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from sfumato.analysis.coarser import summable
-from sfumato.analysis.private_query import Asked
+from sfumato.analysis.private_query import RequestedAggregate
+from sfumato.analysis.rounding import round_until_summable
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.intervals import reach
 from sfumato.language.lower_curves import logarithm_of
@@ -20,15 +20,15 @@ ROOT = square_root(COST, Type.DECIMAL)
 LOGARITHM = logarithm_of(COST, None, Type.DECIMAL)
 
 
-def _asked(function: Aggregation, *arguments: Scalar, distinct: bool = False) -> Asked:
-    return Asked("x", Aggregate(function, arguments, distinct))
+def _asked(function: Aggregation, *arguments: Scalar, distinct: bool = False) -> RequestedAggregate:
+    return RequestedAggregate("x", Aggregate(function, arguments, distinct))
 
 
 @pytest.mark.parametrize("rows", [1, 100, 10_000])
 @pytest.mark.parametrize("argument", [ROOT, LOGARITHM, multiplied(LOGARITHM, ROOT, Type.DECIMAL)])
 def test_one_persons_squares_fit_and_a_millionth_of_the_range_is_told_apart(argument: Scalar, rows: int) -> None:
     asked = (_asked(Aggregation.VAR_SAMP, argument), _asked(Aggregation.AVG, argument))
-    spread, average = summable(asked, rows)
+    spread, average = round_until_summable(asked, rows)
     assert spread.aggregate.arguments == average.aggregate.arguments  # they share what is measured
     (rounded,) = spread.aggregate.arguments
     assert rounded.operator is Operator.ROUNDED
@@ -43,4 +43,4 @@ def test_what_fits_or_was_given_a_step_or_must_stay_different_is_left_alone() ->
         _asked(Aggregation.SUM, multiplied(ROOT, ROOT, Type.DECIMAL), distinct=True),
         _asked(Aggregation.VAR_POP, column("t", "d", Facts(Type.INTEGER, Kind.INTEGER, low=0, high=10**15))),
     )
-    assert summable(asked, 100) == asked
+    assert round_until_summable(asked, 100) == asked

@@ -434,7 +434,7 @@ BUGS: tuple[Bug, ...] = (
     planned(
         "a join with a public table is taken to multiply nothing",
         "replay",
-        ("analysis/joins.py", "items, keys, max(1, rows.most), rows)", "items, keys, 1, rows)"),
+        ("analysis/joins.py", "items, keys, max(1, rows.max_rows_per_key), rows)", "items, keys, 1, rows)"),
         (
             "engines/sql/flow.py",
             "FROM {kept.rows.relation} WHERE {quoted(RANK)} <= {kept.most}",

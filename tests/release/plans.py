@@ -7,7 +7,7 @@ import numpy as np
 
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import PrivacyLoss
-from sfumato.analysis.private_query import Asked, Contribution, Group, Key, PrivateQuery
+from sfumato.analysis.private_query import Contribution, Group, Key, PrivateQuery, RequestedAggregate
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import InputNode, Item, ProjectNode, RelNode
@@ -75,7 +75,7 @@ def make_plan(
     selection: OptimalSelection | None = None,
 ) -> Plan:
     """Return a plan of one group with one integer key, whose outcome shows everything unless another is given."""
-    asked = tuple(Asked(derived(one).name, Aggregate(one)) for one in aggregations)
+    asked = tuple(RequestedAggregate(derived(one).name, Aggregate(one)) for one in aggregations)
     key = Key("k", column("rows", "k", KEY), None)
     group = Group(
         "g",

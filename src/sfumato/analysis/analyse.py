@@ -4,20 +4,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from sfumato.analysis.averages import with_averages
-from sfumato.analysis.catalog import REMOVED, Catalog, Public, Table
-from sfumato.analysis.groups import Tightening, lowered, owned_fold, release_point
+from sfumato.analysis.catalog import REMOVED, Catalog, PublicData, Table
+from sfumato.analysis.cross_unit_joins import CROSS_UNIT_NOTE, analyse_cross_unit_join
+from sfumato.analysis.filter_pushdown import public_first
+from sfumato.analysis.groups import RequestedBounds, group_by_unit, lowered, private_group_by
 from sfumato.analysis.joins import joined
 from sfumato.analysis.keys import Cells, cells_of, chosen_cells, computation, left_cells
-from sfumato.analysis.lineage import Analysed, Owned, Visibility, is_owner
-from sfumato.analysis.marks import marked
-from sfumato.analysis.meetings import STRANGERS, meeting
+from sfumato.analysis.lineage import Analysed, UnitLineage, Visibility, is_unit_id
+from sfumato.analysis.literal_rows import folded, literal_rows
+from sfumato.analysis.mark_joins import marked
 from sfumato.analysis.private_query import Group, Key, PrivateQuery, PrivateRows
-from sfumato.analysis.public_first import public_first
-from sfumato.analysis.stacks import OWNER, stacked
+from sfumato.analysis.unions import OWNER, stacked
 from sfumato.analysis.used import Used, used_columns
 from sfumato.analysis.whole_days import whole_days
 from sfumato.analysis.windows import windowed
-from sfumato.analysis.written import folded, literal_rows
 from sfumato.errors import LoosenedPolicy, RawRows, UnitRevealed, UnsupportedSql, position_prefix
 from sfumato.language.cost_limits import check_characters
 from sfumato.language.facts import Facts, Kind
@@ -64,7 +64,7 @@ class _Question:
     """One analysis under way: the groups and notes that it found so far."""
 
     catalog: Catalog
-    public: Public
+    public: PublicData
     options: Options
     used: Used
     groups: list[Group] = field(default_factory=list)
@@ -75,20 +75,20 @@ class _Question:
     notes: list[str] = field(default_factory=list)
 
 
-def analyse(query: Query, catalog: Catalog, public: Public) -> PrivateQuery:
+def analyse(query: Query, catalog: Catalog, public: PublicData) -> PrivateQuery:
     """Return what the query asks of private rows, or refuse it with the declaration that would allow it."""
     relation = with_averages(query.relation, catalog)
     reading = _Question(catalog, public, query.options, used_columns(relation))
     below = _analyse(relation.source, reading)
     outcome = ProjectNode(below.flow, relation.label, _items(relation, below))
-    if isinstance(below.state, Owned):
+    if isinstance(below.state, UnitLineage):
         raise _shows_people(relation, outcome, reading)
     notes = tuple(dict.fromkeys(reading.notes))
     days = whole_days(relation)
     return PrivateQuery(tuple(reading.groups), outcome, query.names, catalog.neighbours, notes, days)
 
 
-def analyse_rows(query: Query, catalog: Catalog, public: Public) -> PrivateRows:
+def analyse_rows(query: Query, catalog: Catalog, public: PublicData) -> PrivateRows:
     """Return the rows that the query shows, so that a workshop can measure them, or refuse it from the text alone."""
     if query.options != Options():
         raise UnsupportedSql(
@@ -97,7 +97,7 @@ def analyse_rows(query: Query, catalog: Catalog, public: Public) -> PrivateRows:
     reading = _Question(catalog, public, query.options, used_columns(query.relation))
     shown = _analyse(query.relation, reading)
     owned, notes = shown.state, tuple(dict.fromkeys(reading.notes))
-    if not isinstance(owned, Owned):
+    if not isinstance(owned, UnitLineage):
         raise UnsupportedSql(
             "This question shows no rows of people.",
             "Aggregates and public tables have none that could be measured.",
@@ -114,7 +114,7 @@ def analyse_rows(query: Query, catalog: Catalog, public: Public) -> PrivateRows:
             )
         columns.append(Key(name, scalar, cells_of(scalar, shown.cells, shown.origins, public)))
     rows = FilterNode(shown.flow, all_true(tuple(test for key in columns for test in _present(key))))
-    return PrivateRows(rows, tuple(columns), owned.unit, owned.identity, owned.rows, catalog.neighbours, notes)
+    return PrivateRows(rows, tuple(columns), owned.unit, owned.shared_ids, owned.rows, catalog.neighbours, notes)
 
 
 def _present(key: Key) -> Iterator[Scalar]:
@@ -188,11 +188,11 @@ def _analyse(relation: Relation, reading: _Question) -> Analysed:
                 return _analyse(nearer, reading)
             return _filter(nearer, _analyse(nearer.source, reading), reading)
         case GroupBy(source):
-            met = meeting(
+            met = analyse_cross_unit_join(
                 relation, reading.catalog, reading.options, reading.public, lambda side: _analyse(side, reading)
             )
             if met is not None:
-                reading.notes.append(STRANGERS)
+                reading.notes.append(CROSS_UNIT_NOTE)
                 return _released(relation, *met, reading)
             return _aggregate(relation, _analyse(source, reading), reading)
         case Project(source):
@@ -226,19 +226,19 @@ def _scan(scan: Scan, reading: _Question) -> Analysed:
     unit = column(scan.label, hidden, table.owner.facts)
     unique = frozenset((scan.label, field.name) for field in table.fields if field.unique)
     _check_unit(reading.options, table, scan.at)
-    owned = Owned(unit, table.identity, table.rows_per_unit, table.groups_per_unit, unique, (_owner_name(table),))
+    owned = UnitLineage(unit, table.identity, table.rows_per_unit, table.groups_per_unit, unique, (_owner_name(table),))
     # where each row is a person, the number of a row tells rows apart, so that nobody can have two
     most = table.rows_per_unit if table.identity else None
     once = tuple(field.stored for field in table.fields if field.unique and field.facts.kind is not Kind.UNIT)
     sole = any(field.unique and field.facts.kind is Kind.UNIT for field in table.fields)
-    numbered = tuple(field.stored for field in table.fields if field.numbered)
-    counted = tuple(field.stored for field in table.fields if field.counted)
+    numbered = tuple(field.stored for field in table.fields if field.has_value_ranks)
+    counted = tuple(field.stored for field in table.fields if field.has_value_counts)
     free = tuple(field.name for field in table.fields if field.bounds_chosen)
-    if table.drawn and most is not None:
+    if table.in_sampling_order and most is not None:
         columns += ((RANK, RANK, Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=1, high=most)),)
     totals = tuple((field.name, field.total) for field in table.fields if field.total is not None)
-    levelled = tuple(field.stored for field in table.fields if field.levelled)
-    summed = tuple(field.stored for field in table.fields if field.summed)
+    levelled = tuple(field.stored for field in table.fields if field.has_bound_index)
+    summed = tuple(field.stored for field in table.fields if field.has_running_total)
     flow = ScanNode(
         scan.table, scan.label, columns, most, once, sole, numbered, counted, free, totals, levelled, summed
     )
@@ -278,7 +278,7 @@ def _filter(relation: Filter, source: Analysed, reading: _Question) -> Analysed:
     # what a noisy value was chosen by says nothing of the true one, whose interval these facts will bound
     scope = source.scope if source.state is Visibility.RELEASED else narrowed(source.scope, relation.condition)
     cells = source.cells
-    if isinstance(source.state, Owned):
+    if isinstance(source.state, UnitLineage):
         check_characters(source.flow, source.state.rows, (condition,))
         for part in condition.arguments if condition.operator is Operator.AND else (condition,):
             known = [source.marks[name] for name in columns_read(part) if name in source.marks]
@@ -286,7 +286,7 @@ def _filter(relation: Filter, source: Analysed, reading: _Question) -> Analysed:
             cells = chosen_cells(part, cells, reading.public) if marked_by is None else left_cells(*marked_by, cells)
     flow = FilterNode(source.flow, condition)
     filtered = source.with_flow(flow, scope, cells)
-    if isinstance(source.state, Owned):
+    if isinstance(source.state, UnitLineage):
         return replace(filtered, state=_fewer(source.state, scope))
     return (
         replace(filtered, origins=dict.fromkeys(source.origins, flow))
@@ -295,7 +295,7 @@ def _filter(relation: Filter, source: Analysed, reading: _Question) -> Analysed:
     )
 
 
-def _fewer(owned: Owned, scope: Scope) -> Owned:
+def _fewer(owned: UnitLineage, scope: Scope) -> UnitLineage:
     """Return the owner of rows of which a person has no more than a column without repetition has values left."""
     known = [scope[name].facts for name in owned.unique if name in scope]
     left = [facts.span for facts in known if facts.kind is Kind.INTEGER and facts.bounded and not facts.nullable]
@@ -304,14 +304,14 @@ def _fewer(owned: Owned, scope: Scope) -> Owned:
 
 def _aggregate(relation: GroupBy, source: Analysed, reading: _Question) -> Analysed:
     keys = tuple(Item(key.name, lower(key.expression, source.scope)) for key in relation.keys)
-    if not isinstance(source.state, Owned):
+    if not isinstance(source.state, UnitLineage):
         return _plain_fold(relation, keys, source)
     measured = (part for measure in relation.measures for part in lowered(measure.aggregate, source.scope).parts)
     check_characters(source.flow, source.state.rows, (*(key.scalar for key in keys), *measured), relation.at)
-    if any(is_owner(key.scalar) for key in keys):
-        return owned_fold(relation, keys, source, source.state, reading.public)
-    limits = Tightening(reading.options.max_rows_contributed, reading.options.max_groups_contributed)
-    return _released(relation, *release_point(relation, keys, source, source.state, limits, reading.public), reading)
+    if any(is_unit_id(key.scalar) for key in keys):
+        return group_by_unit(relation, keys, source, source.state, reading.public)
+    limits = RequestedBounds(reading.options.max_rows_contributed, reading.options.max_groups_contributed)
+    return _released(relation, *private_group_by(relation, keys, source, source.state, limits, reading.public), reading)
 
 
 def _released(relation: GroupBy, group: Group, noisy: Analysed, reading: _Question) -> Analysed:
@@ -349,7 +349,7 @@ def _plain_fold(relation: GroupBy, keys: tuple[Item, ...], source: Analysed) -> 
 
 def _project(relation: Project, source: Analysed, reading: _Question) -> Analysed:
     items = _items(relation, source)
-    if isinstance(source.state, Owned):
+    if isinstance(source.state, UnitLineage):
         return _private_project(relation, items, source, source.state, reading)
     scope = {(relation.label, item.name): column(relation.label, item.name, item.scalar.facts) for item in items}
     flow = ProjectNode(source.flow, relation.label, items)
@@ -357,7 +357,7 @@ def _project(relation: Project, source: Analysed, reading: _Question) -> Analyse
 
 
 def _private_project(
-    relation: Project, items: tuple[Item, ...], source: Analysed, owned: Owned, reading: _Question
+    relation: Project, items: tuple[Item, ...], source: Analysed, owned: UnitLineage, reading: _Question
 ) -> Analysed:
     """Compute columns of private rows one row at a time; the owner goes with them, whether it was selected or not."""
     check_characters(source.flow, owned.rows, (item.scalar for item in items))
@@ -371,12 +371,12 @@ def _private_project(
     unique = {(relation.label, item.name) for item in items if address(item.scalar) in owned.unique}
     unit = column(relation.label, OWNER, owned.unit.facts)
     settled = frozenset((relation.label, item.name) for item in shown if owned.is_settled(item.scalar))
-    kept = replace(owned, unit=unit, unique=frozenset(unique), settled=settled)
+    kept = replace(owned, unit=unit, unique=frozenset(unique), constant_per_unit=settled)
     return Analysed(ProjectNode(source.flow, relation.label, shown), scope, kept, cells)
 
 
 def _sort(relation: Sort, source: Analysed) -> Analysed:
-    if isinstance(source.state, Owned):
+    if isinstance(source.state, UnitLineage):
         return source  # nobody sees the order of private rows
     keys = tuple((lower(key.expression, source.scope), key.descending, key.nulls_first) for key in relation.keys)
     ordering = tuple(key for key in keys if columns_read(key[0]))  # what is the same everywhere puts nothing in order
@@ -384,7 +384,7 @@ def _sort(relation: Sort, source: Analysed) -> Analysed:
 
 
 def _limit(relation: Limit, source: Analysed, reading: _Question) -> Analysed:
-    if isinstance(source.state, Owned):
+    if isinstance(source.state, UnitLineage):
         example = f"`SELECT COUNT(*) FROM {identifier(_private_table(relation, reading).name)}`"  # noqa: S608
         raise UnsupportedSql(
             "LIMIT or OFFSET over people's rows is not supported.",

@@ -34,13 +34,13 @@ class Field:
     """Within one person each value occurs once."""
     cells: tuple[Cell, ...] | None = None
     """Its public values, where the policy declares them."""
-    numbered: bool = False
+    has_value_ranks: bool = False
     """Within one person its values are numbered in the copy, in the order in which cells are kept."""
-    counted: bool = False
+    has_value_counts: bool = False
     """The copy says in each row in how many rows of the same person it has a value."""
-    levelled: bool = False
+    has_bound_index: bool = False
     """The copy says in each row at which levels it counts, by how many of its person have a value up to it."""
-    summed: bool = False
+    has_running_total: bool = False
     """The copy says in each row how much of it the person has in the rows before, and at which levels that counts."""
     bounds_chosen: bool = False
     """Each question chooses the bounds that its sums are clipped at, within those of its facts."""
@@ -65,9 +65,9 @@ class Table:
     groups_per_unit: int | None = None
     rows_chosen: bool = False
     """Each question chooses how many rows of a person count, up to `rows_per_unit`."""
-    drawn: bool = False
+    in_sampling_order: bool = False
     """The rows of everybody have ranks that were drawn: the order in which they fill what one person may add."""
-    leads: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    keys_to_unit: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """The columns that lead to the owner by a `via` of the policy, here or from another table, each with its key."""
 
     @property
@@ -82,10 +82,10 @@ class Table:
         if self.public or facts.kind in {Kind.UNIT, Kind.REAL}:
             return None
         if cells is not None and (len(cells) <= _FEW or len(cells) < facts.span):
-            return DeclaredValues(tuple(spelled_value(cell, facts) for cell in cells))
+            return DeclaredValues(tuple(decode_literal(cell, facts) for cell in cells))
         if not facts.bounded:
             return None
-        low, high = spelled_value(facts.low, facts), spelled_value(facts.high, facts)
+        low, high = decode_literal(facts.low, facts), decode_literal(facts.high, facts)
         return DeclaredBounds(low, high)  # type: ignore[arg-type]
 
     def field(self, name: str) -> Field:
@@ -93,10 +93,10 @@ class Table:
         return next(field for field in self.fields if field.name == name)
 
 
-def spelled_value(cell: Cell, facts: Facts) -> Value:
+def decode_literal(cell: Cell, facts: Facts) -> Value:
     """Return a public value as a question spells it.
 
-    >>> spelled_value(19_000, Facts(Type.DATE, Kind.INTEGER))
+    >>> decode_literal(19_000, Facts(Type.DATE, Kind.INTEGER))
     datetime.date(2022, 1, 8)
     """
     match facts.type:
@@ -122,17 +122,17 @@ class PublicRows(Protocol):
     """Public rows that were computed once: whoever has them reads the same rows again."""
 
     @property
-    def most(self) -> int:
+    def max_rows_per_key(self) -> int:
         """The most of them that agree in all keys (none NULL); without keys, how many there are."""
 
 
-class Public(Protocol):
+class PublicData(Protocol):
     """What an engine can compute before any private row is read: from public tables and from the text alone."""
 
-    def kept(self, flow: RelNode, columns: tuple[Item, ...], keys: tuple[Scalar, ...]) -> PublicRows:
+    def materialize(self, flow: RelNode, columns: tuple[Item, ...], keys: tuple[Scalar, ...]) -> PublicRows:
         """Return the rows of a public flow, computed once, with these columns."""
 
-    def reach(self, flow: RelNode, scalar: Scalar) -> tuple[int, int] | None:
+    def value_range(self, flow: RelNode, scalar: Scalar) -> tuple[int, int] | None:
         """Return the least and greatest integer of an INTEGER scalar over a public flow; None if all are NULL."""
 
     def distinct(self, flow: RelNode, scalar: Scalar, most: int) -> tuple[Cell, ...] | None:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
 
-from sfumato.analysis.catalog import Public
-from sfumato.analysis.coarser import summable
+from sfumato.analysis.catalog import PublicData
 from sfumato.analysis.keys import MOST_CELLS, Cells, cells_of, cells_together, computation
-from sfumato.analysis.lineage import Analysed, Owned, Visibility, is_owner
-from sfumato.analysis.private_query import Asked, Cell, Contribution, Group, Key
+from sfumato.analysis.lineage import Analysed, UnitLineage, Visibility, is_unit_id
+from sfumato.analysis.private_query import Cell, Contribution, Group, Key, RequestedAggregate
+from sfumato.analysis.rounding import round_until_summable
 from sfumato.errors import LoosenedPolicy, QueryTooLarge, UnitRevealed, UnsupportedSql, position_prefix
 from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, STORED, Facts, Kind
 from sfumato.language.lowering import Scope, lower, narrowed
@@ -30,7 +30,7 @@ _FINER = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Tightening:
+class RequestedBounds:
     """What OPTIONS of the query ask for; they may only tighten the policy."""
 
     rows: int | None
@@ -44,8 +44,13 @@ def lowered(aggregate: Aggregate[Expression], scope: Scope) -> Aggregate[Scalar]
     return replace(aggregate.mapped(lambda part: lower(part, inner)), where=where)
 
 
-def release_point(
-    relation: GroupBy, keys: tuple[Item, ...], source: Analysed, owned: Owned, limits: Tightening, public: Public
+def private_group_by(
+    relation: GroupBy,
+    keys: tuple[Item, ...],
+    source: Analysed,
+    owned: UnitLineage,
+    limits: RequestedBounds,
+    public: PublicData,
 ) -> tuple[Group, Analysed]:
     """Return the group whose cells get noise, and what the rest of the query may do with them."""
     cells = [cells_of(key.scalar, source.cells, source.origins, public) for key in keys]
@@ -55,8 +60,8 @@ def release_point(
     # plain counts and sums of public cells move as far, however a person's rows are spread: cutting would gain nothing
     pays = any(key.cells is None for key in named) or any(one.aggregate.distinct for one in asked)
     contribution = _contribution(owned, limits, _cells_of_a_person(keys, cells, owned) if pays else None)
-    asked = summable(asked, contribution.rows)
-    group = Group(relation.label, source.flow, owned.unit, owned.identity, named, asked, contribution, together)
+    asked = round_until_summable(asked, contribution.rows)
+    group = Group(relation.label, source.flow, owned.unit, owned.shared_ids, named, asked, contribution, together)
     if group.public_keys and group.cells <= group.contribution.groups:  # nobody can be in more cells than there are
         fewer = replace(group.contribution, groups=max(1, group.cells), bound_groups=False)
         group = replace(group, contribution=fewer)
@@ -68,7 +73,7 @@ def release_point(
 
 
 def _keys(
-    keys: tuple[Item, ...], cells: list[tuple[Cell, ...] | None], source: Analysed, public: Public
+    keys: tuple[Item, ...], cells: list[tuple[Cell, ...] | None], source: Analysed, public: PublicData
 ) -> tuple[Key, ...]:
     for key in keys:
         if key.scalar.facts.kind is Kind.UNIT:
@@ -89,7 +94,7 @@ def _keys(
     return tuple(Key(key.name, key.scalar, part if few else None) for key, part in zip(keys, cells, strict=True))
 
 
-def _asked(measure: Measure, scope: Scope) -> Asked:
+def _asked(measure: Measure, scope: Scope) -> RequestedAggregate:
     aggregate = lowered(measure.aggregate, scope)
     people = [argument for argument in aggregate.arguments if argument.facts.kind is Kind.UNIT]
     if people and aggregate.function is not Aggregation.COUNT:
@@ -100,10 +105,10 @@ def _asked(measure: Measure, scope: Scope) -> Asked:
         )
     if people and not aggregate.distinct and not people[0].facts.nullable:
         aggregate = replace(aggregate, arguments=())  # everybody has a name: this counts rows
-    return Asked(measure.name, aggregate, measure.at)
+    return RequestedAggregate(measure.name, aggregate, measure.at)
 
 
-def _with_values(asked: Asked, source: Analysed) -> Asked:
+def _with_values(asked: RequestedAggregate, source: Analysed) -> RequestedAggregate:
     """Return a DISTINCT aggregate with the number of public keys of its column: its rows hold no other values.
 
     No engine is asked for them, and no noise depends on them. Proof: proofs/lineage.md §5
@@ -138,7 +143,7 @@ def picks_a_value(aggregate: Aggregate[Scalar], type: Type) -> bool:
     return aggregate.function in LEVELLED and on_grid and not between
 
 
-def _cells_of_a_person(keys: tuple[Item, ...], cells: list[tuple[Cell, ...] | None], owned: Owned) -> int | None:
+def _cells_of_a_person(keys: tuple[Item, ...], cells: list[tuple[Cell, ...] | None], owned: UnitLineage) -> int | None:
     """Return in how many cells the rows of one person can be: keys that are settled do not tell them apart.
 
     None where other keys have values that are not public. Proof: proofs/lineage.md §5
@@ -147,7 +152,7 @@ def _cells_of_a_person(keys: tuple[Item, ...], cells: list[tuple[Cell, ...] | No
     return None if any(known is None for known in others) else prod(max(1, len(known or ())) for known in others)
 
 
-def _contribution(owned: Owned, limits: Tightening, cells: int | None) -> Contribution:
+def _contribution(owned: UnitLineage, limits: RequestedBounds, cells: int | None) -> Contribution:
     rows = _tightened(limits.rows, owned.rows, "max_rows_contributed", "rows")
     most = rows if owned.groups is None else min(rows, owned.groups)
     most = most if cells is None else min(most, cells)
@@ -169,13 +174,15 @@ def _tightened(wanted: int | None, most: int, option: str, what: str) -> int:
     return wanted
 
 
-def owned_fold(relation: GroupBy, keys: tuple[Item, ...], source: Analysed, owned: Owned, public: Public) -> Analysed:
+def group_by_unit(
+    relation: GroupBy, keys: tuple[Item, ...], source: Analysed, owned: UnitLineage, public: PublicData
+) -> Analysed:
     """Group by the person (and perhaps more): every row of the result belongs to that person alone."""
     measures = tuple(own_measure(measure, source.scope, owned.rows) for measure in relation.measures)
     facts = [(key.name, key.scalar.facts) for key in keys] + [(one.name, one.facts) for one in measures]
     scope = {(relation.label, name): column(relation.label, name, known) for name, known in facts}
-    person = next(key for key in keys if is_owner(key.scalar))
-    others = [key for key in keys if not is_owner(key.scalar)]  # the id of an outer-joined table may also be NULL
+    person = next(key for key in keys if is_unit_id(key.scalar))
+    others = [key for key in keys if not is_unit_id(key.scalar)]  # the id of an outer-joined table may also be NULL
     unique = {(relation.label, key.name) for key in others} if len(others) == 1 else set()
     cells: Cells = {
         computation(scope[relation.label, key.name]): known
@@ -187,7 +194,7 @@ def owned_fold(relation: GroupBy, keys: tuple[Item, ...], source: Analysed, owne
         unit=scope[relation.label, person.name],
         rows=owned.rows if others else 1,
         unique=frozenset(unique),
-        settled=frozenset((relation.label, key.name) for key in keys if owned.is_settled(key.scalar)),
+        constant_per_unit=frozenset((relation.label, key.name) for key in keys if owned.is_settled(key.scalar)),
     )
     return Analysed(AggregateNode(source.flow, relation.label, keys, measures), scope, kept, cells)
 

@@ -5,11 +5,11 @@ Proof: proofs/lineage.md §3
 
 from dataclasses import replace
 
-from sfumato.analysis.catalog import Public
+from sfumato.analysis.catalog import PublicData
 from sfumato.analysis.keys import MOST_CELLS, Cells, computation
-from sfumato.analysis.lineage import Analysed, Owned, Visibility
+from sfumato.analysis.lineage import Analysed, UnitLineage, Visibility
+from sfumato.analysis.literal_rows import is_exact
 from sfumato.analysis.used import Used
-from sfumato.analysis.written import is_exact
 from sfumato.errors import QueryTooLarge, UnsafeJoin, UnsupportedSql, position_prefix
 from sfumato.language.cost_limits import check_characters
 from sfumato.language.determinism import refuse_engine_dependent
@@ -43,27 +43,27 @@ _COMPARED = frozenset({Kind.INTEGER, Kind.TEXT, Kind.BOOLEAN})
 """Kinds in which one value equals at most one other: a double may equal several integers."""
 
 
-def joined(join: Join, left: Analysed, right: Analysed, used: Used, public: Public) -> tuple[Analysed, str | None]:
+def joined(join: Join, left: Analysed, right: Analysed, used: Used, public: PublicData) -> tuple[Analysed, str | None]:
     """Return the pairs of two analysed relations, and a note where something was implied."""
-    if join.kind is JoinKind.FULL and any(isinstance(side.state, Owned) for side in (left, right)):
+    if join.kind is JoinKind.FULL and any(isinstance(side.state, UnitLineage) for side in (left, right)):
         raise _unowned(join.at)
     match left.state, right.state:
-        case (Owned() as first, Owned() as second):
+        case (UnitLineage() as first, UnitLineage() as second):
             return _of_one_person(join, (left, first), (right, second))
-        case (Owned() as owned, Visibility.PUBLIC):
+        case (UnitLineage() as owned, Visibility.PUBLIC):
             return _with_public(join, left, owned, right, used, public), None
-        case (Visibility.PUBLIC, Owned() as owned):
+        case (Visibility.PUBLIC, UnitLineage() as owned):
             if join.kind is JoinKind.LEFT:
                 raise _unowned(join.at)
             swapped = replace(join, left=join.right, right=join.left)
             return _with_public(swapped, right, owned, left, used, public), None
-        case (Owned(), Visibility.RELEASED) | (Visibility.RELEASED, Owned()):
+        case (UnitLineage(), Visibility.RELEASED) | (Visibility.RELEASED, UnitLineage()):
             raise UnsupportedSql(
                 f"{position_prefix(join.at)}this joins people's rows with an aggregate of people's rows.",
                 "The aggregate would be used without noise.",
                 "Ask for the aggregate first, and write the answer into the second query as numbers.",
             )
-    left, right = together(left, right, join.at, public)
+    left, right = join_public_sides(left, right, join.at, public)
     scope = _scope(join, left, right)
     condition = None if join.condition is None else lower(join.condition, scope)
     released = any(side.state is Visibility.RELEASED for side in (left, right))
@@ -73,14 +73,16 @@ def joined(join: Join, left: Analysed, right: Analysed, used: Used, public: Publ
     return Analysed(flow, scope if released else _after(join, scope), state, origins=origins), None
 
 
-def together(left: Analysed, right: Analysed, position: Position, public: Public) -> tuple[Analysed, Analysed]:
+def join_public_sides(
+    left: Analysed, right: Analysed, position: Position, public: PublicData
+) -> tuple[Analysed, Analysed]:
     """Return two sides that are public or noisy as one statement can have them."""
     if left.state is right.state:
         return left, right
     return _spelled_out(left, position, public), _spelled_out(right, position, public)
 
 
-def _spelled_out(side: Analysed, position: Position, public: Public) -> Analysed:
+def _spelled_out(side: Analysed, position: Position, public: PublicData) -> Analysed:
     """Return a public relation as rows that come with the statement: noisy tables meet nothing but such rows."""
     if side.state is not Visibility.PUBLIC:
         return side
@@ -128,11 +130,13 @@ def _after(join: Join, scope: Scope) -> Scope:
     return scope if join.condition is None or join.kind is not JoinKind.INNER else narrowed(scope, join.condition)
 
 
-def _with_public(join: Join, private: Analysed, owned: Owned, other: Analysed, used: Used, public: Public) -> Analysed:
+def _with_public(
+    join: Join, private: Analysed, owned: UnitLineage, other: Analysed, used: Used, public: PublicData
+) -> Analysed:
     """Join a person's rows with public rows: each meets at most as many as agree with it in the compared columns."""
     check_exact(other.flow, join.at)
     keys = () if join.condition is None else public_sides(lower(join.condition, _scope(join, private, other)), other)
-    other = kept(other, tuple(dict.fromkeys(keys)), used, public)
+    other = materialize_public(other, tuple(dict.fromkeys(keys)), used, public)
     scope = _scope(join, private, other)
     condition = None if join.condition is None else lower(join.condition, scope)
     most = other.flow.most if isinstance(other.flow, MaterializedNode) else 0
@@ -148,20 +152,22 @@ def _with_public(join: Join, private: Analysed, owned: Owned, other: Analysed, u
             owned,
             rows=owned.rows * most,
             unique=owned.unique if most == 1 else frozenset(),
-            settled=_settled(private, owned) | _settled_beside(condition, private, owned, other, most),
+            constant_per_unit=_settled(private, owned) | _settled_beside(condition, private, owned, other, most),
         ),
         cells=private.cells if inner else {**private.cells, **_outer_cells(other, public)},
         origins={**private.origins, **(other.origins if inner else {})},
     )
 
 
-def _settled(side: Analysed, owned: Owned) -> frozenset[tuple[str, str]]:
+def _settled(side: Analysed, owned: UnitLineage) -> frozenset[tuple[str, str]]:
     """Return the columns of a side that hold one value in all rows of a person."""
-    return owned.settled if owned.rows > 1 else frozenset((label, name) for label, name, _ in outputs(side.flow))
+    return (
+        owned.constant_per_unit if owned.rows > 1 else frozenset((label, name) for label, name, _ in outputs(side.flow))
+    )
 
 
 def _settled_beside(
-    condition: Scalar | None, private: Analysed, owned: Owned, other: Analysed, most: int
+    condition: Scalar | None, private: Analysed, owned: UnitLineage, other: Analysed, most: int
 ) -> frozenset[tuple[str, str]]:
     """Return the columns of public rows, where all rows of a person meet the same one or none."""
     public = frozenset((label, name) for label, name, _ in outputs(other.flow))
@@ -169,22 +175,22 @@ def _settled_beside(
     return public if most == 1 and alike else frozenset()
 
 
-def kept(other: Analysed, keys: tuple[Scalar, ...], used: Used, public: Public) -> Analysed:
+def materialize_public(other: Analysed, keys: tuple[Scalar, ...], used: Used, public: PublicData) -> Analysed:
     """Return public rows as they are once computed: what is known of them and what is read are the same rows."""
     label = f'"kept" {_first_label(other.flow)}'
     known = {name: Item(f"{name[0]}.{name[1]}", scalar) for name, scalar in other.scope.items() if name in used}
     items = tuple(known.values())
-    rows = public.kept(other.flow, items, keys)
-    flow = MaterializedNode(other.flow, label, items, keys, max(1, rows.most), rows)
+    rows = public.materialize(other.flow, items, keys)
+    flow = MaterializedNode(other.flow, label, items, keys, max(1, rows.max_rows_per_key), rows)
     scope = {name: _reached(column(label, item.name, item.scalar.facts), flow, public) for name, item in known.items()}
     return Analysed(flow, scope, Visibility.PUBLIC, origins={label: flow})
 
 
-def _reached(value: Scalar, flow: MaterializedNode, public: Public) -> Scalar:
+def _reached(value: Scalar, flow: MaterializedNode, public: PublicData) -> Scalar:
     """Return a column of kept rows within what it holds there, where nothing else bounds it: a count, or a rank."""
     if value.facts.kind is not Kind.INTEGER or value.facts.bounded:
         return value
-    low, high = public.reach(flow, value) or (0, 0)
+    low, high = public.value_range(flow, value) or (0, 0)
     return replace(value, facts=replace(value.facts, low=low, high=high, declared_low=True, declared_high=True))
 
 
@@ -218,7 +224,7 @@ def _inexact(measure: AggregateItem, position: Position) -> UnsupportedSql:
     )
 
 
-def _outer_cells(other: Analysed, public: Public) -> Cells:
+def _outer_cells(other: Analysed, public: PublicData) -> Cells:
     """Return the values of the public columns; an outer join may also leave NULL, so its rows are not all there are."""
     known = {computation(scalar): public.distinct(other.flow, scalar, MOST_CELLS) for scalar in other.scope.values()}
     return {column: values for column, values in known.items() if values is not None}
@@ -241,11 +247,11 @@ def public_sides(condition: Scalar, other: Analysed) -> list[Scalar]:
 
 
 def _of_one_person(
-    join: Join, one: tuple[Analysed, Owned], other: tuple[Analysed, Owned]
+    join: Join, one: tuple[Analysed, UnitLineage], other: tuple[Analysed, UnitLineage]
 ) -> tuple[Analysed, str | None]:
     """Join rows of one person with each other; that the owners are equal is implied and cannot be left out."""
     (left, first), (right, second) = one, other
-    if not (first.identity and second.identity):
+    if not (first.shared_ids and second.shared_ids):
         raise UnsafeJoin(
             f"{position_prefix(join.at)}these tables have no person in common.",
             'Where the unit is "rows", each row is a person of its own, who is in no other table.',
@@ -271,7 +277,7 @@ def _of_one_person(
     if join.kind is not JoinKind.INNER and not columns(condition) <= settled | columns(same):
         settled = _settled(left, first)  # some rows of a person may have met one, and others none
     names = first.names + second.names
-    owned = Owned(first.unit, True, rows, min(limits, default=None), unique, names, settled)
+    owned = UnitLineage(first.unit, True, rows, min(limits, default=None), unique, names, settled)
     flow = JoinNode(join.kind, left.flow, right.flow, condition)
     check_characters(flow, rows, _tests(join.kind, condition, left, right), join.at)
     analysed = Analysed(
@@ -332,7 +338,7 @@ def _equalities(condition: Expression | None, scope: Scope) -> list[tuple[Expres
     return [(one, other) for pair in pairs for one, other in (pair, pair[::-1])]
 
 
-def _is_unique(side: Expression, owned: Owned) -> bool:
+def _is_unique(side: Expression, owned: UnitLineage) -> bool:
     return isinstance(side, Column) and (side.of, side.name) in owned.unique
 
 
@@ -347,7 +353,7 @@ def _says_so(condition: Expression | None, scope: Scope) -> bool:
     )
 
 
-def _note(first: Owned, second: Owned) -> str:
+def _note(first: UnitLineage, second: UnitLineage) -> str:
     return f"Rows of different people never meet: {first.names[-1]} = {second.names[0]} is implied by the join."
 
 

@@ -10,7 +10,7 @@ from functools import reduce
 from itertools import product
 from math import prod
 
-from sfumato.analysis.catalog import Public
+from sfumato.analysis.catalog import PublicData
 from sfumato.analysis.private_query import Cell
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import FilterNode, InputNode, Item, JoinNode, RelNode
@@ -24,7 +24,7 @@ Computation = tuple[object, ...]
 Cells = Mapping[Computation, tuple[Cell, ...]]
 """The values of scalars, by their shape."""
 
-_LARGEST = 200
+_MAX_EXPRESSION_NODES = 200
 """Expressions of more parts are not looked into step by step."""
 _CHOOSE = frozenset({Operator.COALESCE, Operator.LEAST, Operator.GREATEST})
 """Operators whose value is always that of one of their arguments, or NULL."""
@@ -35,7 +35,9 @@ def computation(scalar: Scalar) -> Computation:
     return (scalar.operator, scalar.constant, *(computation(argument) for argument in scalar.arguments))
 
 
-def cells_of(scalar: Scalar, cells: Cells, origins: Mapping[str, RelNode], public: Public) -> tuple[Cell, ...] | None:
+def cells_of(
+    scalar: Scalar, cells: Cells, origins: Mapping[str, RelNode], public: PublicData
+) -> tuple[Cell, ...] | None:
     """Return every value that the scalar can have, sorted, or None where they are not public or too many."""
     found = cells.get(computation(scalar))
     if found is not None:
@@ -54,7 +56,9 @@ def cells_of(scalar: Scalar, cells: Cells, origins: Mapping[str, RelNode], publi
     return spelled
 
 
-def _spelled(scalar: Scalar, cells: Cells, origins: Mapping[str, RelNode], public: Public) -> tuple[Cell, ...] | None:
+def _spelled(
+    scalar: Scalar, cells: Cells, origins: Mapping[str, RelNode], public: PublicData
+) -> tuple[Cell, ...] | None:
     """Return the values of what chooses between others: constants, CASE, COALESCE."""
     if scalar.operator is Operator.CONSTANT:
         value = scalar.constant
@@ -79,7 +83,7 @@ def _possible(value: Cell, facts: Facts) -> bool:
     return facts.low <= value <= facts.high
 
 
-def _image(scalar: Scalar, cells: Cells, origins: Mapping[str, RelNode], public: Public) -> tuple[Cell, ...] | None:
+def _image(scalar: Scalar, cells: Cells, origins: Mapping[str, RelNode], public: PublicData) -> tuple[Cell, ...] | None:
     """Return the values over all combinations of the columns' public values, computed by the engine itself."""
     used = {computation(part): part for part in walk(scalar) if part.operator is Operator.COLUMN}
     labels = {_label(part) for part in used.values()}
@@ -96,13 +100,13 @@ def _image(scalar: Scalar, cells: Cells, origins: Mapping[str, RelNode], public:
 
 
 def _step_by_step(
-    scalar: Scalar, cells: Cells, origins: Mapping[str, RelNode], public: Public
+    scalar: Scalar, cells: Cells, origins: Mapping[str, RelNode], public: PublicData
 ) -> tuple[Cell, ...] | None:
     """Return the values over all combinations of its arguments' public values, such as the days of a timestamp."""
     inner = {f"a{at}": part for at, part in enumerate(scalar.arguments) if part.operator is not Operator.CONSTANT}
     if not inner or scalar.operator in _CHOOSE | {Operator.CASE, Operator.NULLIF}:
         return None  # `_spelled` has asked the arguments; asking again would double the work at each level
-    if sum(1 for _ in walk(scalar)) > _LARGEST:
+    if sum(1 for _ in walk(scalar)) > _MAX_EXPRESSION_NODES:
         return None
     known = {name: cells_of(part, cells, origins, public) for name, part in inner.items()}
     values = {name: part for name, part in known.items() if part is not None}
@@ -118,7 +122,7 @@ def _step_by_step(
 
 
 def cells_together(
-    keys: Sequence[Item], origins: Mapping[str, RelNode], public: Public
+    keys: Sequence[Item], origins: Mapping[str, RelNode], public: PublicData
 ) -> tuple[tuple[Cell, ...], ...] | None:
     """Return the combinations that occur in one public table, where all keys are of it; None where they are not."""
     labels = {_label(part) for key in keys for part in walk(key.scalar) if part.operator is Operator.COLUMN}
@@ -144,7 +148,7 @@ def _crossed(left: RelNode, right: RelNode) -> RelNode:
     return JoinNode(JoinKind.INNER, left, right, None)
 
 
-def chosen_cells(condition: Scalar, cells: Cells, public: Public) -> dict[Computation, tuple[Cell, ...]]:
+def chosen_cells(condition: Scalar, cells: Cells, public: PublicData) -> dict[Computation, tuple[Cell, ...]]:
     """Return the public values that are left where the condition is true: IN lists, and tests of one known column."""
     left = dict(cells)
     listed = _listed(condition)

@@ -1,6 +1,6 @@
 """Lineage: who owns the rows of a flow, and how many of them one person can have.
 
-Theorem: for every database and every person, the rows of an `Owned` flow whose `unit` is that person's id are a
+Theorem: for every database and every person, the rows of an `UnitLineage` flow whose `unit` is that person's id are a
 function of the person's own rows and of public tables, there are at most `rows` of them, and every row has an owner.
 Proof: proofs/lineage.md
 """
@@ -27,11 +27,11 @@ class Visibility(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Owned:
+class UnitLineage:
     """The owner of every row of a private flow."""
 
     unit: Scalar
-    identity: bool
+    shared_ids: bool
     """Whether the id names the same person in every table."""
     rows: int
     """The most rows of one person."""
@@ -41,12 +41,12 @@ class Owned:
     """Columns in which two rows of one person never hold the same value."""
     names: tuple[str, ...]
     """What the tables call the owner."""
-    settled: frozenset[tuple[str, str]] = frozenset()
+    constant_per_unit: frozenset[tuple[str, str]] = frozenset()
     """Columns that hold one value in all rows of a person: those of a table with one row per person, after a join."""
 
     def is_settled(self, scalar: Scalar) -> bool:
         """Whether a scalar has one value in all rows of a person."""
-        return self.rows == 1 or columns(scalar) <= self.settled
+        return self.rows == 1 or columns(scalar) <= self.constant_per_unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Analysed:
 
     flow: RelNode
     scope: Scope
-    state: Visibility | Owned
+    state: Visibility | UnitLineage
     """Public, released, or owned by people."""
     cells: Cells = field(default_factory=dict)
     origins: Mapping[str, RelNode] = field(default_factory=dict)
@@ -69,6 +69,6 @@ class Analysed:
         return replace(self, flow=flow, scope=scope, cells=self.cells if cells is None else cells)
 
 
-def is_owner(scalar: Scalar) -> bool:
+def is_unit_id(scalar: Scalar) -> bool:
     """Whether a scalar of a private flow is the id of the row's owner, on every row."""
     return scalar.facts.kind is Kind.UNIT and not scalar.facts.nullable

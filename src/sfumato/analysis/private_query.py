@@ -12,7 +12,7 @@ from sfumato.query.expression import NOWHERE, Position
 
 Cell = int | str | bool
 """A key as an engine keeps it: an integer in steps, a text or a truth value."""
-Place = Cell | None
+KeyValue = Cell | None
 """A key, or None for the rest: what is in none of the others, measured for their sake and shown to nobody."""
 
 
@@ -20,22 +20,23 @@ Place = Cell | None
 class Key:
     """One grouping key. `cells` are all the values it can have where they are public, else None. NULL is no key.
 
-    With `rest` one more cell is measured, for the rows that are in none of these, so that the cells add up to all rows.
+    With `has_remainder` one more cell is measured, for the rows that are in none of these, so that the cells add up to
+    all rows.
     """
 
     name: str
     scalar: Scalar
     cells: tuple[Cell, ...] | None
-    rest: bool = False
+    has_remainder: bool = False
 
     @property
-    def places(self) -> tuple[Place, ...]:
+    def measured_values(self) -> tuple[KeyValue, ...]:
         """What is measured of a key whose values are public."""
-        return (*(self.cells or ()), None) if self.rest else self.cells or ()
+        return (*(self.cells or ()), None) if self.has_remainder else self.cells or ()
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestedAggregate:
     """One aggregate as it was asked; a UNIT argument (always distinct) counts people."""
 
     name: str
@@ -72,7 +73,7 @@ class Group:
     identity: bool
     """Whether the id names the person; else (each row its own person) it only tells rows apart."""
     keys: tuple[Key, ...]
-    asked: tuple[Asked, ...]
+    asked: tuple[RequestedAggregate, ...]
     contribution: Contribution
     combinations: tuple[tuple[Cell, ...], ...] | None = None
     """The cells, where fewer can occur than all combinations of public keys: columns of one public table."""
@@ -85,11 +86,17 @@ class Group:
     @property
     def cells(self) -> int:
         """How many cells there are, if they are public; 1 without keys."""
-        return prod(len(key.places) for key in self.keys) if self.combinations is None else len(self.combinations)
+        return (
+            prod(len(key.measured_values) for key in self.keys) if self.combinations is None else len(self.combinations)
+        )
 
-    def all_cells(self) -> tuple[tuple[Place, ...], ...]:
+    def all_cells(self) -> tuple[tuple[KeyValue, ...], ...]:
         """Return every cell of public keys, in the one order that everybody uses."""
-        return tuple(product(*(key.places for key in self.keys))) if self.combinations is None else self.combinations
+        return (
+            tuple(product(*(key.measured_values for key in self.keys)))
+            if self.combinations is None
+            else self.combinations
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from dataclasses import replace
 from fractions import Fraction
 
 from sfumato.analysis.groups import own_measure
-from sfumato.analysis.lineage import Analysed, Owned, Visibility, is_owner
+from sfumato.analysis.lineage import Analysed, UnitLineage, Visibility, is_unit_id
+from sfumato.analysis.literal_rows import folded
 from sfumato.analysis.used import Used
-from sfumato.analysis.written import folded
 from sfumato.errors import UnsupportedSql, position_prefix
 from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, Facts, Kind
 from sfumato.language.lowering import Scope, lower
@@ -35,7 +35,7 @@ _ROWS = 1 << 40
 
 def windowed(relation: Window, source: Analysed, used: Used) -> Analysed:
     """Return rows with what windows say of them; windows over people's rows stay inside one person."""
-    if isinstance(source.state, Owned):
+    if isinstance(source.state, UnitLineage):
         return _inside_people(relation, source, source.state)
     plain = under_label(source, relation.label, used)
     values = tuple(_lowered(value, plain.scope) for value in relation.values)
@@ -45,14 +45,14 @@ def windowed(relation: Window, source: Analysed, used: Used) -> Analysed:
     return replace(plain, flow=flow, scope={**plain.scope, **new}, origins=origins)
 
 
-def _inside_people(relation: Window, source: Analysed, owned: Owned) -> Analysed:
+def _inside_people(relation: Window, source: Analysed, owned: UnitLineage) -> Analysed:
     """Return a person's rows with what windows over that person's rows say of them.
 
     Theorem: what is added to a row is a function of its owner's rows; no row becomes two. Proof: proofs/lineage.md §9
     """
     values = tuple(_own_value(value, source.scope, owned.rows) for value in relation.values)
     for value, over in zip(values, relation.values, strict=True):
-        if not any(is_owner(part) for part in value.around.partition):
+        if not any(is_unit_id(part) for part in value.around.partition):
             raise UnsupportedSql(
                 f"{position_prefix(over.at)}this window looks at the rows of several people.",
                 "What it says of a row would be used without noise.",
@@ -95,7 +95,7 @@ def _measure(value: Over) -> Measure:
 
 def _numbers_rows(value: WindowValue | WindowAggregate) -> bool:
     """Whether no two rows of a person have the same number."""
-    alone = all(is_owner(part) for part in value.around.partition)
+    alone = all(is_unit_id(part) for part in value.around.partition)
     return isinstance(value, WindowValue) and value.call.function is WindowFunction.ROW_NUMBER and alone
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sfumato.analysis.private_query import Place
+from sfumato.analysis.private_query import KeyValue
 from sfumato.mechanisms.answers import Answers
 
 
@@ -54,7 +54,7 @@ class GroupAggregates:
     they are what the data holds, `units` tells how many people each has, and all of it is secret.
     """
 
-    keys: tuple[tuple[Place, ...], ...]
+    keys: tuple[tuple[KeyValue, ...], ...]
     columns: Mapping[str, Answers]
     units: Answers | None
     held: Mapping[str, Held] = field(default_factory=dict)

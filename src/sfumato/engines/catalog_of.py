@@ -10,7 +10,7 @@ from datetime import date, datetime
 from fractions import Fraction
 from typing import Protocol
 
-from sfumato.analysis.catalog import REMOVED, Catalog, Field, Public, Table
+from sfumato.analysis.catalog import REMOVED, Catalog, Field, PublicData, Table
 from sfumato.analysis.keys import MOST_CELLS
 from sfumato.analysis.private_query import Cell
 from sfumato.engines.sql.names import PATH_UNIT
@@ -66,7 +66,7 @@ class Copies(Protocol):
         """Return the keys that a private column takes from a public table, on the column's own grid: `most` of them."""
 
 
-def catalog_of(policy: Policy, copies: Copies, public: Public) -> Catalog:
+def catalog_of(policy: Policy, copies: Copies, public: PublicData) -> Catalog:
     """Return the catalog of a policy over its bounded copy."""
     tables = {}
     for table in policy.tables:
@@ -74,7 +74,7 @@ def catalog_of(policy: Policy, copies: Copies, public: Public) -> Catalog:
         if table.public:
             tables[name] = _public_table(table, copies, public)
         else:
-            tables[name] = replace(_private_table(table, copies), leads=_leads(table, policy))
+            tables[name] = replace(_private_table(table, copies), keys_to_unit=_leads(table, policy))
             if copies.unit(table) is not None:
                 tables[name + REMOVED] = _removed(table, tables[name])
     return Catalog(tables, policy.neighbours)
@@ -247,10 +247,10 @@ def _private_table(table: DeclaredTable, copies: Copies) -> Table:
                 facts_of(column),
                 column.unique,
                 cells,
-                numbered=column in numbered,
-                counted=column in counted,
-                levelled=column in levelled,
-                summed=column in summed,
+                has_value_ranks=column in numbered,
+                has_value_counts=column in counted,
+                has_bound_index=column in levelled,
+                has_running_total=column in summed,
                 bounds_chosen=free,
                 total=None if column.total_per_unit is None else column.steps(column.total_per_unit),
             )
@@ -265,7 +265,7 @@ def _private_table(table: DeclaredTable, copies: Copies) -> Table:
         rows_per_unit=most_rows(table),
         groups_per_unit=table.groups_per_unit,
         rows_chosen=table.rows_chosen and most_rows(table) > 1,
-        drawn=in_drawn_order(table) and most_rows(table) > 1,
+        in_sampling_order=in_drawn_order(table) and most_rows(table) > 1,
     )
 
 
@@ -280,7 +280,7 @@ def _removed(table: DeclaredTable, kept: Table) -> Table:
         rows_per_unit=1,
         groups_per_unit=None,
         rows_chosen=False,
-        drawn=False,
+        in_sampling_order=False,
     )
 
 
@@ -305,13 +305,13 @@ def _referenced(column: Column, copies: Copies) -> tuple[Cell, ...] | None:
     return tuple(bool(key) for key in keys) if column.type is ColumnType.BOOLEAN else tuple(keys)
 
 
-def _public_table(table: DeclaredTable, copies: Copies, public: Public) -> Table:
+def _public_table(table: DeclaredTable, copies: Copies, public: PublicData) -> Table:
     fields = []
     for column, stored in copies.columns(table):
         name, facts = fold_name(column.name), facts_of(column)
         if facts.kind is Kind.INTEGER:
             read = ScanNode(fold_name(table.name), fold_name(table.name), ((name, stored, facts),))
-            low, high = public.reach(read, column_scalar(fold_name(table.name), name, facts)) or (0, 0)
+            low, high = public.value_range(read, column_scalar(fold_name(table.name), name, facts)) or (0, 0)
             facts = Facts(facts.type, Kind.INTEGER, step=facts.step, low=low, high=high)
         fields.append(Field(name, stored, facts))
     return Table(fold_name(table.name), tuple(fields), public=True, unit=None)

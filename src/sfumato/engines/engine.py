@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import Protocol
 
-from sfumato.analysis.catalog import Catalog, Public
+from sfumato.analysis.catalog import Catalog, PublicData
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.engines.inspection import Inspected
@@ -60,7 +60,7 @@ class Limits:
     threads: int | None = None
 
 
-class FreePublic(Public, Protocol):
+class FreePublic(PublicData, Protocol):
     """What may be computed before anything is charged, within an allowance of time."""
 
     def one_question(self, account: str = "") -> AbstractContextManager[None]:

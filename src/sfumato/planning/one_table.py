@@ -104,7 +104,7 @@ def common_tables(needs: Sequence[Needs]) -> tuple[CommonTable, ...]:
         sizes = _sizes([needs[place].group for place in places])
         axes = {key: axis for axis, key in enumerate(sizes)}
         pairs = [pair for place in places for pair in zip(described[place].keys, needs[place].group.keys, strict=True)]
-        rests = {scalar: key.rest for scalar, key in pairs}
+        rests = {scalar: key.has_remainder for scalar, key in pairs}
         for quantity in dict.fromkeys(q for place in places for q in described[place].quantities if _adds_up(q)):
             members = [
                 (place, Margin(needs[place].group.label, one.name, tuple(axes[key] for key in described[place].keys)))
@@ -148,7 +148,7 @@ def _adds_up(quantity: Quantity) -> bool:
 def _with_rest(key: Key) -> Key:
     facts, cells = key.scalar.facts, key.cells or ()
     whole = {Kind.BOOLEAN: 2, Kind.INTEGER: facts.span if facts.bounded else None}.get(facts.kind)
-    return replace(key, rest=facts.nullable or len(cells) != whole)
+    return replace(key, has_remainder=facts.nullable or len(cells) != whole)
 
 
 def _sizes(groups: Sequence[Group]) -> dict[Scalar, int]:
@@ -156,7 +156,9 @@ def _sizes(groups: Sequence[Group]) -> dict[Scalar, int]:
     found: dict[Scalar, int] = {}
     for group in groups:
         for key, scalar in zip(group.keys, unlabelled(group, ()).keys, strict=True):
-            found.setdefault(scalar, len(key.places) if key.rest else len(_with_rest(key).places))
+            found.setdefault(
+                scalar, len(key.measured_values) if key.has_remainder else len(_with_rest(key).measured_values)
+            )
     return found
 
 

@@ -51,7 +51,8 @@ def _group(group: GroupPlan) -> list[object]:
     measured = [[one.name, str(one.quantity.function), one.quantity.distinct] for one in group.measured]
     event = event_of((group,))  # it holds the selection, then every mechanism in order
     selected = group.selection is not None if group.passing is None else group.passing.threshold
-    rest = ["rest"] if any(key.rest for key in group.group.keys) else []  # one more cell: other noise is kept of it
+    # one more cell: other noise is kept of it
+    rest = ["rest"] if any(key.has_remainder for key in group.group.keys) else []
     reached = list(_reached(group))
     told = None if event is None else to_json(event)
     return [group.group.label, selected, measured, told, *rest, *([reached] if reached else [])]

@@ -51,7 +51,7 @@ def with_top_lists(
     lists = []
     for need in needs:
         label = need.group.label
-        alone = read.count(label) == 1 and label not in shared and not any(key.rest for key in need.group.keys)
+        alone = read.count(label) == 1 and label not in shared and not any(key.has_remainder for key in need.group.keys)
         by = cut.get(label) if alone else None
         made = None if by is None else next((one for one in need.derived if one.name == by[0]), None)
         listed = need if by is None else _listed(need, made, by[1], neighbours)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sfumato.analysis.private_query import Asked, Group, PrivateQuery
+from sfumato.analysis.private_query import Group, PrivateQuery, RequestedAggregate
 from sfumato.language.rel_nodes import InputNode, noisy_tables
 from sfumato.language.scalar import Scalar, address, column
 from sfumato.planning.plan import Plan
@@ -63,7 +63,7 @@ def _is_same(known: Group, group: Group) -> bool:
 
 def _joined(known: Group, group: Group) -> tuple[Group, dict[Column, Column]]:
     """Return the group with what another asks of the same cells, and where each of its columns is now."""
-    asked: dict[Aggregate[Scalar], Asked] = {one.aggregate: one for one in known.asked}
+    asked: dict[Aggregate[Scalar], RequestedAggregate] = {one.aggregate: one for one in known.asked}
     names: dict[Column, Column] = {}
     for one in group.asked:
         kept = asked.setdefault(one.aggregate, replace(one, name=f"a{len(asked) + 1}"))

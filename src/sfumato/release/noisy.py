@@ -6,7 +6,7 @@ from itertools import chain
 
 import numpy as np
 
-from sfumato.analysis.private_query import Place
+from sfumato.analysis.private_query import KeyValue
 from sfumato.errors import MalformedEvent
 from sfumato.mechanisms.answers import Answers
 
@@ -20,7 +20,7 @@ _SURE = 1 << 61
 class NoisyGroup:
     """One group: its keys, one tuple per cell, and each measurement by name with its noisy values."""
 
-    keys: tuple[tuple[Place, ...], ...]
+    keys: tuple[tuple[KeyValue, ...], ...]
     columns: tuple[tuple[str, NoisyValues], ...]
 
     def column(self, name: str) -> NoisyValues:
@@ -115,7 +115,7 @@ def _values(data: object) -> NoisyValues:
     return histograms
 
 
-def _cell_data(cell: Place) -> list[str]:
+def _cell_data(cell: KeyValue) -> list[str]:
     if cell is None:
         return ["rest"]
     if isinstance(cell, bool):
@@ -123,7 +123,7 @@ def _cell_data(cell: Place) -> list[str]:
     return ["integer", str(cell)] if isinstance(cell, int) else ["text", cell]
 
 
-def _cell(data: object) -> Place:
+def _cell(data: object) -> KeyValue:
     match data:
         case ["boolean", ("true" | "false") as word]:
             return word == "true"

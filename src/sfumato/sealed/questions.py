@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
-from sfumato.analysis.private_query import Asked, PrivateQuery
+from sfumato.analysis.private_query import PrivateQuery, RequestedAggregate
 from sfumato.errors import UnsupportedSql, quote_value
 from sfumato.language.facts import Kind
 from sfumato.language.rel_nodes import FilterNode, JoinNode, ProjectNode, RelNode, ScanNode
@@ -145,7 +145,7 @@ def _check_sides(sides: tuple[Layout, ...]) -> None:
         )
 
 
-def _check_asked(asked: Asked, rows: SealedRows, sides: tuple[Layout, ...]) -> None:
+def _check_asked(asked: RequestedAggregate, rows: SealedRows, sides: tuple[Layout, ...]) -> None:
     aggregate, name = asked.aggregate, asked.aggregate.function.upper()
     if aggregate.where is not None:
         _require_cells(rows.inlined(aggregate.where), rows, sides, "FILTER", _BEFORE)

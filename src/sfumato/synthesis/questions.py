@@ -17,7 +17,7 @@ from sfumato.accounting.event import Neighbours
 from sfumato.analysis.analyse import analyse
 from sfumato.analysis.catalog import Catalog, PublicRows, Table
 from sfumato.analysis.groups import noisy_facts
-from sfumato.analysis.private_query import Asked, Cell, Group, Place
+from sfumato.analysis.private_query import Cell, Group, KeyValue, RequestedAggregate
 from sfumato.engines.after_noise import evaluate
 from sfumato.errors import RawRows, UnsupportedSql
 from sfumato.language.facts import Kind
@@ -127,10 +127,10 @@ def _named_in(text: str) -> str:
 class _Literals:
     """What can be computed from the text alone: there is no public table beside the synthetic one."""
 
-    def kept(self, flow: RelNode, columns: tuple[Item, ...], keys: tuple[Scalar, ...]) -> PublicRows:
+    def materialize(self, flow: RelNode, columns: tuple[Item, ...], keys: tuple[Scalar, ...]) -> PublicRows:
         raise _unsupported("There are no other tables to join with.")
 
-    def reach(self, flow: RelNode, scalar: Scalar) -> tuple[int, int] | None:
+    def value_range(self, flow: RelNode, scalar: Scalar) -> tuple[int, int] | None:
         values = [value for (value,) in self._rows(flow, (scalar,)) if isinstance(value, int)]
         return (min(values), max(values)) if values else None
 
@@ -186,7 +186,7 @@ def _read(flow: RelNode) -> ScanNode | None:
 class _Estimated:
     """The cells of a question's groups, and for each aggregate a number and a margin per cell."""
 
-    cells: tuple[tuple[Place, ...], ...]
+    cells: tuple[tuple[KeyValue, ...], ...]
     numbers: Mapping[str, Floats]
     margins: Mapping[str, Floats]
     modelled: bool
@@ -272,7 +272,7 @@ def _over(flow: RelNode, given: InputNode, row: Scalar) -> tuple[RelNode, Scalar
     return given, row
 
 
-def _added(asked: Asked, argument: list[Any] | None, where: list[Any] | None, rows: int) -> Floats:
+def _added(asked: RequestedAggregate, argument: list[Any] | None, where: list[Any] | None, rows: int) -> Floats:
     """Return what each row adds: 1 to a count, its value to a sum; NaN where it does not count."""
     if argument is None:
         added = np.ones(rows)
@@ -362,7 +362,9 @@ class _Cover:
         return float(self.high[self.some > 0].max()) if self.some.any() else 0.0
 
 
-def _bar(asked: Asked, cover: _Cover, table: Floats, deviation: Callable[[Floats], float]) -> tuple[float, float]:
+def _bar(
+    asked: RequestedAggregate, cover: _Cover, table: Floats, deviation: Callable[[Floats], float]
+) -> tuple[float, float]:
     """Return an aggregate of one group and its margin: noise, and what is unknown inside the cells."""
 
     def _margin(weights: Floats, errors: Floats) -> float:
@@ -402,7 +404,7 @@ def _from_model(group: Group, known: Known) -> _Estimated:
     return _Estimated(cells, numbers, margins, True)
 
 
-def _weighted(asked: Asked, probe: _Probed, worlds: Sequence[tuple[float, Floats]], cells: int) -> Floats:
+def _weighted(asked: RequestedAggregate, probe: _Probed, worlds: Sequence[tuple[float, Floats]], cells: int) -> Floats:
     """Return an aggregate of every group in every world."""
     values = probe.values[asked.name]
     mine = (probe.group >= 0) & ~np.isnan(values)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.analysis.private_query import Group, Place
+from sfumato.analysis.private_query import Group, KeyValue
 from sfumato.engines.aggregates import Aggregates, GroupAggregates, Held, HeldBuckets, HeldKeys
 from sfumato.engines.engine import Choose, Job
 from sfumato.engines.sql.dialect import Dialect
@@ -285,17 +285,17 @@ def _aggregates(plan: GroupPlan, rows: Rows) -> GroupAggregates:
     return GroupAggregates(found, _columns(numbers, rows, width), units)
 
 
-def _spread(rows: Rows, group: Group, keys: Sequence[tuple[Place, ...]]) -> Rows:
+def _spread(rows: Rows, group: Group, keys: Sequence[tuple[KeyValue, ...]]) -> Rows:
     """Give every public cell its row, in their order; what is absent is empty.
 
     What was not declared is dropped, or added to the rest where a key has one.
     """
     width = len(group.keys)
-    if not any(key.rest for key in group.keys):
+    if not any(key.has_remainder for key in group.keys):
         found = {row[:width]: row for row in rows}
         return [found.get(key, key) for key in keys]
     known = [frozenset(key.cells or ()) for key in group.keys]
-    totals: dict[tuple[Place, ...], list[int]] = {}
+    totals: dict[tuple[KeyValue, ...], list[int]] = {}
     for row in rows:
         cell = tuple(value if value in cells else None for value, cells in zip(row, known, strict=False))
         kept = totals.setdefault(cell, [0] * (len(row) - width))
@@ -303,7 +303,7 @@ def _spread(rows: Rows, group: Group, keys: Sequence[tuple[Place, ...]]) -> Rows
     return [(*key, *totals.get(key, ())) for key in keys]
 
 
-def _histogram(one: Measured, keys: Sequence[tuple[Place, ...]], rows: Rows) -> Answers:
+def _histogram(one: Measured, keys: Sequence[tuple[KeyValue, ...]], rows: Rows) -> Answers:
     """Return a row of integers per cell; what is in no cell, or has no bucket, is nowhere."""
     places, buckets = {key: place for place, key in enumerate(keys)}, one.buckets or range(0)
     found = [[0] * len(buckets) for _ in keys]
@@ -313,7 +313,7 @@ def _histogram(one: Measured, keys: Sequence[tuple[Place, ...]], rows: Rows) -> 
     return integer_answers(found) if found else integer_answers(np.zeros((0, len(buckets)), dtype=np.int64))
 
 
-def _held(plan: GroupPlan, one: Chosen, keys: Sequence[tuple[Place, ...]], columns: Columns) -> HeldBuckets:
+def _held(plan: GroupPlan, one: Chosen, keys: Sequence[tuple[KeyValue, ...]], columns: Columns) -> HeldBuckets:
     """Return what is in the buckets of every cell: what is chosen there, see `buckets_sql`."""
     width, shared = len(plan.group.keys), plan.group.contribution.rows > 1
     cells = _places(columns[:width], keys, len(columns[-1]))
@@ -328,11 +328,11 @@ def _held(plan: GroupPlan, one: Chosen, keys: Sequence[tuple[Place, ...]], colum
     return HeldBuckets(held // span, held % span, together)
 
 
-def _places(columns: Columns, keys: Sequence[tuple[Place, ...]], rows: int) -> npt.NDArray[np.int64]:
+def _places(columns: Columns, keys: Sequence[tuple[KeyValue, ...]], rows: int) -> npt.NDArray[np.int64]:
     """Return the place of each row's cell among these, -1 for what is in none."""
     places = {key: place for place, key in enumerate(keys)}
     codes = np.zeros(rows, dtype=np.int64)  # of each row, the place of what it has so far: no product gets large
-    cells: list[tuple[Place, ...]] = [()]
+    cells: list[tuple[KeyValue, ...]] = [()]
     for column in columns:
         encoded = column.combine_chunks().dictionary_encode()
         values = [None, *encoded.dictionary.to_pylist()]
@@ -356,7 +356,7 @@ def _array(values: list[Any]) -> pa.Array:
     return pa.array(values)
 
 
-def _held_keys(width: int, keys: Sequence[tuple[Place, ...]], rows: Rows) -> HeldKeys:
+def _held_keys(width: int, keys: Sequence[tuple[KeyValue, ...]], rows: Rows) -> HeldKeys:
     """Return the keys by which rows meet; those of no cell are nowhere."""
     places = {key: place for place, key in enumerate(keys)}
     found: dict[int, list[tuple[tuple[int, ...], int]]] = {}
@@ -367,7 +367,7 @@ def _held_keys(width: int, keys: Sequence[tuple[Place, ...]], rows: Rows) -> Hel
     return HeldKeys({place: tuple(listed) for place, listed in found.items()})
 
 
-def _matched(limits: tuple[int, ...], keys: Sequence[tuple[Place, ...]], columns: Columns) -> HeldBuckets:
+def _matched(limits: tuple[int, ...], keys: Sequence[tuple[KeyValue, ...]], columns: Columns) -> HeldBuckets:
     """Return for every cell how many values are served within each limit: its buckets are the limits.
 
     See `matched_sql` for the columns.

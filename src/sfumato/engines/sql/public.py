@@ -65,7 +65,7 @@ class KeptTable:
     rows: int
     size: int
     """Bytes, about."""
-    most: int
+    max_rows_per_key: int
     home: object
     """Whose they are: this process's, and this engine's."""
 
@@ -117,7 +117,7 @@ class PublicTables:
         finally:
             del self._clocks.clock, self._clocks.account
 
-    def kept(self, flow: RelNode, columns: tuple[Item, ...], keys: tuple[Scalar, ...]) -> KeptTable:
+    def materialize(self, flow: RelNode, columns: tuple[Item, ...], keys: tuple[Scalar, ...]) -> KeptTable:
         """Return the rows of a public flow, computed once: the columns by their places, and their rank among equals."""
         self._here()
         self._drop_unused()
@@ -176,7 +176,7 @@ class PublicTables:
 
     def _home_of(self, kept: MaterializedNode) -> MaterializedNode:
         foreign = isinstance(kept.rows, KeptTable) and kept.rows.home is not self._home
-        return replace(kept, rows=self.kept(kept.source, kept.columns, kept.keys)) if foreign else kept
+        return replace(kept, rows=self.materialize(kept.source, kept.columns, kept.keys)) if foreign else kept
 
     def _drop_unused(self) -> None:
         """Drop the tables that nobody has any more. It is done here: a finalizer may run at any moment."""
@@ -204,7 +204,7 @@ class PublicTables:
         """Refuse a flow over public tables alone that would take too long."""
         check_work(flow, self._size)
 
-    def reach(self, flow: RelNode, scalar: Scalar) -> tuple[int, int] | None:
+    def value_range(self, flow: RelNode, scalar: Scalar) -> tuple[int, int] | None:
         """Return the least and greatest integer of an INTEGER scalar over a public flow; None if all are NULL."""
         return self._known_of("reach", flow, (scalar,), lambda: self._reach(flow, scalar))
 

@@ -20,7 +20,7 @@ from sfumato.accounting.approximate import separate
 from sfumato.accounting.event import Composed, Event, Neighbours
 from sfumato.accounting.pld import delta_bounds
 from sfumato.accounting.pure import epsilon as pure_epsilon
-from sfumato.analysis.private_query import Place
+from sfumato.analysis.private_query import KeyValue
 from sfumato.engines.aggregates import GroupAggregates, Held, HeldKeys
 from sfumato.errors import EngineFailed, Refusal
 from sfumato.lab.audits.alarm import Alarm
@@ -58,7 +58,7 @@ _WHOLE = (Quantiles, MatchedCount, Meetings, SpelledList)
 """What draws noise of its own inside: it is one mechanism, and its parts are no calls."""
 
 Mechanism = Laplace | Gaussian | MaxNorm | OptimalSelection | CountedKeys | TopList
-Vector = dict[tuple[Place, ...], int]
+Vector = dict[tuple[KeyValue, ...], int]
 """An integer for each cell, by its keys."""
 
 
@@ -76,7 +76,7 @@ class Recording:
     """A question on one database: its plan, the cells of each group, and every call in order."""
 
     plan: Plan
-    keys: tuple[tuple[tuple[Place, ...], ...], ...]
+    keys: tuple[tuple[tuple[KeyValue, ...], ...], ...]
     calls: tuple[MechanismCall, ...]
     noisy: Noisy
     held: tuple[Mapping[str, Vector], ...]
@@ -267,7 +267,7 @@ def _part(vector: Vector, place: int, parts: int) -> Vector:
 
 def _shared(mechanism: MaxNorm, one: Vector, other: Vector, distance: int) -> Iterator[str]:
     """Say where cells moved further, in sides and added up, than their shared noise is for."""
-    farthest: dict[tuple[Place, ...], Fraction] = {}
+    farthest: dict[tuple[KeyValue, ...], Fraction] = {}
     for key in {*one, *other}:
         *cell, place = key
         moved = Fraction(abs(one.get(key, 0) - other.get(key, 0)), mechanism.sides[int(place or 0)])
@@ -276,16 +276,16 @@ def _shared(mechanism: MaxNorm, one: Vector, other: Vector, distance: int) -> It
         yield f"cells moved by {sum(farthest.values())} sides, and {mechanism.sensitivity * distance} are declared"
 
 
-def _vector(keys: Sequence[tuple[Place, ...]], call: MechanismCall) -> Vector:
+def _vector(keys: Sequence[tuple[KeyValue, ...]], call: MechanismCall) -> Vector:
     width = _width(keys, call)
     return dict(zip(((*key, bucket) for key in keys for bucket in range(width)), call.values, strict=True))
 
 
-def _width(keys: Sequence[tuple[Place, ...]], call: MechanismCall) -> int:
+def _width(keys: Sequence[tuple[KeyValue, ...]], call: MechanismCall) -> int:
     return len(call.values) // max(len(keys), 1)  # of a histogram, all buckets of a cell
 
 
-def _moves(one: Mapping[tuple[Place, ...], int], other: Mapping[tuple[Place, ...], int]) -> list[int]:
+def _moves(one: Mapping[tuple[KeyValue, ...], int], other: Mapping[tuple[KeyValue, ...], int]) -> list[int]:
     return [abs(one.get(key, 0) - other.get(key, 0)) for key in {*one, *other}]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.accounting.loss import PrivacyLoss
-from sfumato.analysis.private_query import Place
+from sfumato.analysis.private_query import KeyValue
 from sfumato.engines.after_noise import evaluate
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.lab.audits.alarm import FAILURE, Alarm
@@ -75,7 +75,7 @@ def _tiled(column: Answers, times: int) -> Answers:
 
 
 def sampled(
-    plan: Plan, aggregates: Aggregates, cells: list[tuple[tuple[Place, ...], ...]], times: int, source: Source
+    plan: Plan, aggregates: Aggregates, cells: list[tuple[tuple[KeyValue, ...], ...]], times: int, source: Source
 ) -> npt.NDArray[np.float64]:
     """Return outcomes: for each cell of each group whether it is shown, and its noisy numbers (0 where it is not)."""
     noisy = publish(plan, tiled(aggregates, times), source)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sfumato.analysis.private_query import Asked, Group
+from sfumato.analysis.private_query import Group, RequestedAggregate
 from sfumato.planning.aggregates.others import Others
 from sfumato.planning.aggregates.recipe import Recipe
 from sfumato.planning.aggregates.sums import Centred, around, bounded, centred, count_of, sum_of_values
@@ -37,7 +37,7 @@ class Averaged:
         return self.grid.step
 
 
-def averaged(asked: Asked, group: Group, others: Others) -> Recipe[Averaged]:
+def averaged(asked: RequestedAggregate, group: Group, others: Others) -> Recipe[Averaged]:
     """A count and a sum."""
     argument = bounded(asked, group)
     grid = centred(asked, group, others)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
-from sfumato.analysis.private_query import Asked, Group
+from sfumato.analysis.private_query import Group, RequestedAggregate
 from sfumato.planning.aggregates.others import Others
 from sfumato.planning.aggregates.recipe import Recipe
 from sfumato.planning.aggregates.sums import count_of
@@ -33,6 +33,6 @@ class Counted:
         return Fraction(1)
 
 
-def counted(asked: Asked, _: Group, __: Others) -> Recipe[Counted]:
+def counted(asked: RequestedAggregate, _: Group, __: Others) -> Recipe[Counted]:
     """One count."""
     return Recipe(((count_of(asked), Fraction(1)),), partial(Counted, asked.name))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from sfumato.accounting.event import Neighbours
-from sfumato.analysis.private_query import Asked, Group
+from sfumato.analysis.private_query import Group, RequestedAggregate
 from sfumato.planning.aggregates.averaged import Averaged, averaged
 from sfumato.planning.aggregates.counted import Counted, counted
 from sfumato.planning.aggregates.matched import Matched, matched
@@ -27,7 +27,7 @@ from sfumato.query.functions import Aggregation
 Derived = Counted | Matched | Summed | Averaged | Spread | Ranked | Commonest | Covaried | Regressed | Correlated | Met
 """What a column of a group is made of, by the names of measurements."""
 
-Recipes = Callable[[Asked, Group, Others], Recipe[Derived]]
+Recipes = Callable[[RequestedAggregate, Group, Others], Recipe[Derived]]
 
 FAMILIES: Mapping[Aggregation, Recipes] = {
     Aggregation.COUNT: counted,
@@ -55,7 +55,9 @@ FAMILIES: Mapping[Aggregation, Recipes] = {
 }
 
 
-def recipe_of(asked: Asked, group: Group, others: Others, neighbours: Neighbours, *, fixed: bool) -> Recipe[Derived]:
+def recipe_of(
+    asked: RequestedAggregate, group: Group, others: Others, neighbours: Neighbours, *, fixed: bool
+) -> Recipe[Derived]:
     """Return how one column is made, or refuse; `fixed` where its margin has to be known before the data is read."""
     by_matching = None if fixed else matched(asked, group, neighbours)
     return by_matching or FAMILIES[asked.aggregate.function](asked, group, others)

@@ -10,7 +10,7 @@ from functools import lru_cache
 from math import ceil
 
 from sfumato.accounting.event import Neighbours
-from sfumato.analysis.private_query import Asked, Group
+from sfumato.analysis.private_query import Group, RequestedAggregate
 from sfumato.language.facts import Kind
 from sfumato.language.scalar import Scalar
 from sfumato.mechanisms.laplace import Laplace
@@ -34,7 +34,7 @@ class Matched(FoundNumber):
     """How many different values there are at most, where that is public."""
 
 
-def matched(asked: Asked, group: Group, neighbours: Neighbours) -> Recipe[Matched] | None:
+def matched(asked: RequestedAggregate, group: Group, neighbours: Neighbours) -> Recipe[Matched] | None:
     """Return how different values are matched; None for anything else, and where the plain count errs less.
 
     That follows from how many values and cells one person can have and how many values there are, not from the data.

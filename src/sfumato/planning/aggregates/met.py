@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sfumato.analysis.private_query import Asked, Group
+from sfumato.analysis.private_query import Group, RequestedAggregate
 from sfumato.language.scalar import Scalar
 from sfumato.planning.aggregates.found import FoundNumber
 from sfumato.planning.aggregates.others import Others
@@ -19,7 +19,7 @@ class Met(FoundNumber):
     """In how many orders the same people meet, of which one counts."""
 
 
-def met(asked: Asked, _: Group, __: Others) -> Recipe[Met]:
+def met(asked: RequestedAggregate, _: Group, __: Others) -> Recipe[Met]:
     """One measurement."""
     times = int(asked.aggregate.parameters[1])
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from fractions import Fraction
 
-from sfumato.analysis.private_query import Asked
+from sfumato.analysis.private_query import RequestedAggregate
 from sfumato.language.lower_logic import all_true, present
 from sfumato.language.scalar import Operator, Scalar
 from sfumato.planning.aggregates.recipe import Quantity
@@ -24,7 +24,7 @@ _Ranked = tuple[bool, tuple[Scalar, ...], Scalar | None]
 class Others:
     """The aggregates of one group, by the values that they are computed from."""
 
-    def __init__(self, asked: Iterable[Asked]) -> None:
+    def __init__(self, asked: Iterable[RequestedAggregate]) -> None:
         self._functions: dict[_Values, set[Aggregation]] = {}
         self._levels: dict[_Ranked, set[Fraction]] = {}
         for one in asked:
@@ -35,15 +35,15 @@ class Others:
         self._places = {values: _placed(levels) for values, levels in self._levels.items()}
         self._quantities: dict[_Ranked, Quantity] = {}
 
-    def functions(self, asked: Asked) -> set[Aggregation]:
+    def functions(self, asked: RequestedAggregate) -> set[Aggregation]:
         """Return every function that is asked of the values of `asked`; of pairs, of each side."""
         return self._functions.get(_values(asked), set())
 
-    def levels(self, asked: Asked) -> dict[Fraction, int]:
+    def levels(self, asked: RequestedAggregate) -> dict[Fraction, int]:
         """Return the levels of all quantiles that are measured together with `asked`, in order, with their places."""
         return self._places[_ranked_values(asked)]
 
-    def quantiles(self, asked: Asked, make: Callable[[tuple[Fraction, ...]], Quantity]) -> Quantity:
+    def quantiles(self, asked: RequestedAggregate, make: Callable[[tuple[Fraction, ...]], Quantity]) -> Quantity:
         """Return the one quantity of all these levels, which `make` returns for the first of them."""
         values = _ranked_values(asked)
         if values not in self._quantities:
@@ -51,7 +51,7 @@ class Others:
         return self._quantities[values]
 
 
-def level_of(asked: Asked) -> Fraction | None:
+def level_of(asked: RequestedAggregate) -> Fraction | None:
     """Return the level of a quantile, a minimum or a maximum; None for anything else."""
     function = asked.aggregate.function
     if function in LEVELLED:
@@ -59,7 +59,7 @@ def level_of(asked: Asked) -> Fraction | None:
     return EXTREMES.get(function)
 
 
-def parts_of(asked: Asked) -> tuple[Asked, ...]:
+def parts_of(asked: RequestedAggregate) -> tuple[RequestedAggregate, ...]:
     """Return what is asked of each argument alone: of pairs, rows where the other is NULL do not count."""
     if len(asked.aggregate.arguments) != PAIR:
         return (asked,)
@@ -79,7 +79,7 @@ def all_of(conditions: tuple[Scalar, ...]) -> Scalar | None:
     return all_true(conditions) if len(conditions) > 1 else next(iter(conditions), None)
 
 
-def _beside(asked: Asked, argument: Scalar, other: Scalar) -> Asked:
+def _beside(asked: RequestedAggregate, argument: Scalar, other: Scalar) -> RequestedAggregate:
     where = asked.aggregate.where
     if other.facts.nullable and other != argument:
         where = all_of((*conjuncts_of(where), present(other)))
@@ -90,11 +90,11 @@ def _placed(levels: set[Fraction]) -> dict[Fraction, int]:
     return {level: place for place, level in enumerate(sorted(levels))}
 
 
-def _values(asked: Asked) -> _Values:
+def _values(asked: RequestedAggregate) -> _Values:
     return asked.aggregate.arguments, asked.aggregate.distinct, asked.aggregate.where
 
 
-def _ranked_values(asked: Asked) -> _Ranked:
+def _ranked_values(asked: RequestedAggregate) -> _Ranked:
     """Return what quantiles are measured together by: the same values, all with ends or all without."""
     alone = asked.aggregate.function is Aggregation.APPROX_QUANTILE
     return alone, asked.aggregate.arguments, asked.aggregate.where

@@ -6,7 +6,7 @@ What AVG and VARIANCE of one of the columns need, over the same rows, is measure
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sfumato.analysis.private_query import Asked, Group
+from sfumato.analysis.private_query import Group, RequestedAggregate
 from sfumato.language.numbers import multiplied, squared
 from sfumato.language.scalar import Scalar
 from sfumato.planning.aggregates.averaged import DIVISOR
@@ -125,7 +125,7 @@ class _Pair:
         return Pairs(count, x_total, y_total, products, self.x, self.y)
 
 
-def covaried(asked: Asked, group: Group, others: Others) -> Recipe[Covaried]:
+def covaried(asked: RequestedAggregate, group: Group, others: Others) -> Recipe[Covaried]:
     """COVAR_POP, COVAR_SAMP and REGR_SXY."""
     pair = _pair(asked, group, others)
     divisor = _DIVISORS[asked.aggregate.function]
@@ -136,7 +136,7 @@ def covaried(asked: Asked, group: Group, others: Others) -> Recipe[Covaried]:
     return Recipe(pair.quantities, make)
 
 
-def regressed(asked: Asked, group: Group, others: Others) -> Recipe[Regressed]:
+def regressed(asked: RequestedAggregate, group: Group, others: Others) -> Recipe[Regressed]:
     """REGR_SLOPE and REGR_INTERCEPT."""
     pair = _pair(asked, group, others)
     intercept = asked.aggregate.function is Aggregation.REGR_INTERCEPT
@@ -148,7 +148,7 @@ def regressed(asked: Asked, group: Group, others: Others) -> Recipe[Regressed]:
     return Recipe((*pair.quantities, (_squares(x, pair.x, group), _SQUARES)), make)
 
 
-def correlated(asked: Asked, group: Group, others: Others) -> Recipe[Correlated]:
+def correlated(asked: RequestedAggregate, group: Group, others: Others) -> Recipe[Correlated]:
     """CORR and REGR_R2."""
     pair = _pair(asked, group, others)
     square = asked.aggregate.function is Aggregation.REGR_R2
@@ -161,7 +161,7 @@ def correlated(asked: Asked, group: Group, others: Others) -> Recipe[Correlated]
     return Recipe((*pair.quantities, *((one, _SQUARES) for one in squares)), make)
 
 
-def squares_of_x(asked: Asked, group: Group, others: Others) -> Recipe[Spread]:
+def squares_of_x(asked: RequestedAggregate, group: Group, others: Others) -> Recipe[Spread]:
     """REGR_SXX: the squared deviations of x, of the rows where y is present, too."""
     _, x = parts_of(asked)
     grid, argument = centred(x, group, others), bounded(x, group)
@@ -173,7 +173,7 @@ def squares_of_x(asked: Asked, group: Group, others: Others) -> Recipe[Spread]:
     return Recipe(((_count(asked), DIVISOR), (total, Fraction(1)), (_squares(x, grid, group), Fraction(1))), make)
 
 
-def _squares(part: Asked, grid: Centred, group: Group) -> Quantity:
+def _squares(part: RequestedAggregate, grid: Centred, group: Group) -> Quantity:
     """Return the sum of squares around the offset."""
     return sum_of_values(part, squared(around(bounded(part, group), grid)), group)
 
@@ -185,7 +185,7 @@ _DIVISORS = {
 }
 
 
-def _count(asked: Asked) -> Quantity:
+def _count(asked: RequestedAggregate) -> Quantity:
     """Return the number of pairs; where only one of the two can be NULL, it is the count of that one."""
     y, x = parts_of(asked)
     only_y = y.aggregate.arguments[0].facts.nullable and not x.aggregate.arguments[0].facts.nullable
@@ -199,7 +199,7 @@ def _product(one: Scalar, other: Scalar) -> Scalar:
     return multiplied(first, second, first.facts.type if alike else Type.DECIMAL)
 
 
-def _pair(asked: Asked, group: Group, others: Others) -> _Pair:
+def _pair(asked: RequestedAggregate, group: Group, others: Others) -> _Pair:
     y, x = parts_of(asked)
     arguments = bounded(y, group), bounded(x, group)
     grids = centred(y, group, others), centred(x, group, others)

@@ -7,7 +7,7 @@ nobody decides a median by having many. Proof: proofs/quantiles.md
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from sfumato.analysis.private_query import Asked, Group
+from sfumato.analysis.private_query import Group, RequestedAggregate
 from sfumato.errors import UnsupportedSql
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.scalar import Operator, Scalar
@@ -67,7 +67,7 @@ class Commonest:
         return None
 
 
-def ranked(asked: Asked, group: Group, others: Others) -> Recipe[Ranked]:
+def ranked(asked: RequestedAggregate, group: Group, others: Others) -> Recipe[Ranked]:
     """One measurement of all levels that are asked of the same values."""
     argument = _ordered(asked, group)
     spacing, levels = _spacing(argument), others.levels(asked)
@@ -87,7 +87,7 @@ def ranked(asked: Asked, group: Group, others: Others) -> Recipe[Ranked]:
     return Recipe(((quantity, Fraction(1)),), make)
 
 
-def commonest(asked: Asked, group: Group, _others: Others) -> Recipe[Commonest]:
+def commonest(asked: RequestedAggregate, group: Group, _others: Others) -> Recipe[Commonest]:
     """One choice among all values."""
     (argument,) = asked.aggregate.arguments
     if argument.facts.kind is not Kind.INTEGER or not argument.facts.bounded or argument.facts.span > _MOST_VALUES:
@@ -160,7 +160,7 @@ def _spacing(argument: Scalar) -> Spacing:
     return Spacing(argument.facts.low, argument.facts.high)
 
 
-def _ordered(asked: Asked, group: Group) -> Scalar:
+def _ordered(asked: RequestedAggregate, group: Group) -> Scalar:
     (argument,) = asked.aggregate.arguments
     if argument.facts.kind in {Kind.TEXT, Kind.BOOLEAN}:
         raise UnsupportedSql(

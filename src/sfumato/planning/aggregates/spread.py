@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from fractions import Fraction
 
-from sfumato.analysis.private_query import Asked, Group
+from sfumato.analysis.private_query import Group, RequestedAggregate
 from sfumato.language.numbers import squared
 from sfumato.planning.aggregates.averaged import DIVISOR
 from sfumato.planning.aggregates.others import Others
@@ -58,7 +58,7 @@ class Spread:
         return self.grid.step
 
 
-def spread(asked: Asked, group: Group, others: Others) -> Recipe[Spread]:
+def spread(asked: RequestedAggregate, group: Group, others: Others) -> Recipe[Spread]:
     """A count, a sum and a sum of squares."""
     argument = bounded(asked, group)
     grid = centred(asked, group, others)

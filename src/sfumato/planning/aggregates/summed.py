@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sfumato.analysis.private_query import Asked, Group
+from sfumato.analysis.private_query import Group, RequestedAggregate
 from sfumato.planning.aggregates.others import Others
 from sfumato.planning.aggregates.recipe import Recipe
 from sfumato.planning.aggregates.sums import bounded, sum_of_values
@@ -30,7 +30,7 @@ class Summed:
         return self.total
 
 
-def summed(asked: Asked, group: Group, _others: Others) -> Recipe[Summed]:
+def summed(asked: RequestedAggregate, group: Group, _others: Others) -> Recipe[Summed]:
     """One sum."""
     argument = bounded(asked, group)
     facts = argument.facts

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from sfumato.analysis.private_query import Asked, Group
+from sfumato.analysis.private_query import Group, RequestedAggregate
 from sfumato.errors import QueryTooLarge, UnboundedSum
 from sfumato.language.facts import Kind
 from sfumato.language.lower_logic import present
@@ -30,7 +30,7 @@ class Centred:
     high: int
 
 
-def centred(asked: Asked, group: Group, others: Others) -> Centred:
+def centred(asked: RequestedAggregate, group: Group, others: Others) -> Centred:
     """Return the grid of the one argument with what is subtracted from it: a sum of values around 0 moves least."""
     (argument,) = asked.aggregate.arguments
     facts = argument.facts
@@ -50,7 +50,7 @@ def _is_presence(condition: Scalar) -> bool:
     return condition.operator is Operator.NOT and condition.arguments[0].operator is Operator.IS_NULL
 
 
-def count_of(asked: Asked) -> Quantity:
+def count_of(asked: RequestedAggregate) -> Quantity:
     """Return the count of an argument; of one that is never NULL it is the count of rows.
 
     Rows where x is present, if y is, are those where y is present, if x is: both are one measurement.
@@ -75,7 +75,7 @@ def around(argument: Scalar, grid: Centred) -> Scalar:
     return shifted(argument, grid.offset) if grid.offset else argument
 
 
-def bounded(asked: Asked, group: Group) -> Scalar:
+def bounded(asked: RequestedAggregate, group: Group) -> Scalar:
     """Return the argument of an aggregate, or refuse: without bounds one person could move its sum by any amount."""
     (argument,) = asked.aggregate.arguments
     if not argument.facts.bounded:
@@ -83,7 +83,7 @@ def bounded(asked: Asked, group: Group) -> Scalar:
     return argument
 
 
-def sum_of_values(asked: Asked, value: Scalar, group: Group) -> Quantity:
+def sum_of_values(asked: RequestedAggregate, value: Scalar, group: Group) -> Quantity:
     """Return the sum of a function of the argument, or refuse: it has to stay within 64 bits."""
     facts = value.facts
     # what 128 bits cannot hold has become a double, which no longer counts as bounded
@@ -96,7 +96,7 @@ def sum_of_values(asked: Asked, value: Scalar, group: Group) -> Quantity:
     return Aggregate(Aggregation.SUM, (value,), asked.aggregate.distinct, asked.aggregate.where)
 
 
-def _unbounded(asked: Asked, argument: Scalar, group: Group) -> UnboundedSum:
+def _unbounded(asked: RequestedAggregate, argument: Scalar, group: Group) -> UnboundedSum:
     what = f"{as_written(asked)} needs bounds."
     why = "Nothing bounds its values, so one person could move it by any amount."
     grid = argument.facts.kind is Kind.INTEGER

@@ -1,12 +1,12 @@
 """How refusals name what was asked."""
 
-from sfumato.analysis.private_query import Asked, Group
+from sfumato.analysis.private_query import Group, RequestedAggregate
 from sfumato.errors import position_prefix
 from sfumato.language.rel_nodes import RelNode, ScanNode, children
 from sfumato.language.scalar import Scalar, address
 
 
-def as_written(asked: Asked) -> str:
+def as_written(asked: RequestedAggregate) -> str:
     """Return an aggregate as the text has it, with its place there."""
     line, column, written = asked.at
     aggregate = asked.aggregate

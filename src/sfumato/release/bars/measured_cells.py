@@ -197,7 +197,7 @@ def measured_cells(
     shown = {
         group.group.label: np.array(shown_cells(table), dtype=np.int64)
         for group, table in zip(plan.groups, noisy.groups, strict=True)
-        if any(key.rest for key in group.group.keys)
+        if any(key.has_remainder for key in group.group.keys)
     }
     moments = (each[kinds, 0], each[kinds, 1], each[kinds, 2])
     return MeasuredCells(

@@ -9,7 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 from math import isqrt
 
-from sfumato.analysis.private_query import Asked
+from sfumato.analysis.private_query import RequestedAggregate
 from sfumato.language.intervals import reach
 from sfumato.language.numbers import round_to_places
 from sfumato.language.scalar import Operator, Scalar
@@ -17,14 +17,14 @@ from sfumato.query.functions import PAIRS, SPREADS, Aggregation
 
 _FARTHEST = 1 << 61
 """One person's part of a sum stays below it: half of what is refused, so that rounding up is no matter."""
-_FEWEST = 1 << 20
+_MIN_DISTINCT_STEPS = 1 << 20
 """Values are told apart to so many parts of their range, or left as they are."""
 _AS_THEY_ARE = frozenset({Operator.COLUMN, Operator.CONSTANT, Operator.CLIPPED})
 """What the policy gave a step keeps it."""
 _FINEST_PLACES, _COARSEST_PLACES = 30, -60
 
 
-def summable(asked: tuple[Asked, ...], rows: int) -> tuple[Asked, ...]:
+def round_until_summable(asked: tuple[RequestedAggregate, ...], rows: int) -> tuple[RequestedAggregate, ...]:
     """Return what is asked, with arguments that one person's `rows` rows can be summed of, where rounding does that."""
     squared = {part for one in asked if one.aggregate.function in SPREADS | PAIRS for part in one.aggregate.arguments}
     plain = {part for one in asked if _is_sum(one) for part in one.aggregate.arguments}
@@ -37,12 +37,12 @@ def summable(asked: tuple[Asked, ...], rows: int) -> tuple[Asked, ...]:
     )
 
 
-def _is_sum(one: Asked) -> bool:
+def _is_sum(one: RequestedAggregate) -> bool:
     summed = one.aggregate.function in {Aggregation.SUM, Aggregation.AVG} | SPREADS | PAIRS
     return summed and not one.aggregate.distinct
 
 
-def _mapped(one: Asked, rounded: dict[Scalar, Scalar]) -> tuple[Scalar, ...]:
+def _mapped(one: RequestedAggregate, rounded: dict[Scalar, Scalar]) -> tuple[Scalar, ...]:
     return tuple(rounded.get(argument, argument) for argument in one.aggregate.arguments)
 
 
@@ -53,7 +53,7 @@ def _rounded(arguments: set[Scalar], squared: set[Scalar], rows: int) -> Iterabl
             continue
         most = _FARTHEST // max(rows, 1)
         most = isqrt(most) if argument in squared else most
-        if reach(facts) < most or most < _FEWEST:
+        if reach(facts) < most or most < _MIN_DISTINCT_STEPS:
             continue
         farthest = reach(facts) * facts.step
         places = next(

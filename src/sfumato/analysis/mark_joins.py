@@ -5,10 +5,10 @@ Proof: proofs/lineage.md §9
 
 from dataclasses import replace
 
-from sfumato.analysis.catalog import Public
-from sfumato.analysis.joins import check_exact, check_pairs, kept, public_sides, together
+from sfumato.analysis.catalog import PublicData
+from sfumato.analysis.joins import check_exact, check_pairs, join_public_sides, materialize_public, public_sides
 from sfumato.analysis.keys import MOST_CELLS, Computation, computation
-from sfumato.analysis.lineage import Analysed, Owned, Visibility
+from sfumato.analysis.lineage import Analysed, UnitLineage, Visibility
 from sfumato.analysis.private_query import Cell
 from sfumato.analysis.used import Used
 from sfumato.analysis.windows import under_label
@@ -23,18 +23,18 @@ from sfumato.query.relation import MarkJoin
 from sfumato.query.types import Type
 
 
-def marked(relation: MarkJoin, left: Analysed, right: Analysed, used: Used, public: Public) -> Analysed:
+def marked(relation: MarkJoin, left: Analysed, right: Analysed, used: Used, public: PublicData) -> Analysed:
     """Return the left rows with one more column: whether they meet a right one."""
     found = {(relation.label, FOUND): column(relation.label, FOUND, FOUND_FACTS)}
-    if isinstance(left.state, Owned) and isinstance(right.state, Owned):
+    if isinstance(left.state, UnitLineage) and isinstance(right.state, UnitLineage):
         return _by_own_rows(relation, (left, left.state), (right, right.state))
-    if isinstance(right.state, Owned):
+    if isinstance(right.state, UnitLineage):
         raise UnsafeJoin(
             f"{position_prefix(relation.at)}this looks for a row among the rows of people.",
             "Whether there is one depends on single people, and would be used without noise.",
             "Ask for the values that enough people have first, and write them into a list.",
         )
-    if isinstance(left.state, Owned):
+    if isinstance(left.state, UnitLineage):
         if right.state is Visibility.RELEASED:
             raise UnsupportedSql(
                 f"{position_prefix(relation.at)}this compares people's rows with an aggregate of people's rows.",
@@ -44,14 +44,16 @@ def marked(relation: MarkJoin, left: Analysed, right: Analysed, used: Used, publ
         return _of_people(relation, left, left.state, right, used, public)
     released = any(side.state is Visibility.RELEASED for side in (left, right))
     state = Visibility.RELEASED if released else Visibility.PUBLIC
-    left, right = together(left, right, relation.at, public)
+    left, right = join_public_sides(left, right, relation.at, public)
     left = under_label(left, relation.label, used)
     flow = MarkJoinNode(left.flow, right.flow, relation.label, _condition(relation, left, right))
     origins = {relation.label: flow} if state is Visibility.PUBLIC else {}
     return Analysed(flow, {**left.scope, **found}, state, origins=origins)
 
 
-def _by_own_rows(relation: MarkJoin, one: tuple[Analysed, Owned], other: tuple[Analysed, Owned]) -> Analysed:
+def _by_own_rows(
+    relation: MarkJoin, one: tuple[Analysed, UnitLineage], other: tuple[Analysed, UnitLineage]
+) -> Analysed:
     """Mark a person's rows by others of the same person: that the owners are equal is implied, and cannot be left out.
 
     The text says so by their names, or by a key that leads to the person: the parser refuses anything else.
@@ -61,7 +63,7 @@ def _by_own_rows(relation: MarkJoin, one: tuple[Analysed, Owned], other: tuple[A
     written = conjuncts_of(_condition(relation, left, right))
     turned = replace(same, arguments=(theirs.unit, owned.unit))
     said = bool({same, turned} & {replace(part, facts=same.facts) for part in written})
-    if not (owned.identity and theirs.identity):
+    if not (owned.shared_ids and theirs.shared_ids):
         raise UnsafeJoin(
             f"{position_prefix(relation.at)}this looks for a row among the rows of other people.",
             "Whether there is one depends on single people, and would be used without noise.",
@@ -84,12 +86,12 @@ def conjuncts_of(condition: Scalar) -> tuple[Scalar, ...]:
 
 
 def _of_people(
-    relation: MarkJoin, left: Analysed, owned: Owned, right: Analysed, used: Used, public: Public
+    relation: MarkJoin, left: Analysed, owned: UnitLineage, right: Analysed, used: Used, public: PublicData
 ) -> Analysed:
     """Mark a person's rows by public ones: each row stays one row, of the same person."""
     check_exact(right.flow, relation.at)
     keys = public_sides(_condition(relation, left, right), right) if relation.condition is not None else []
-    right = kept(right, tuple(dict.fromkeys(keys)), used, public)
+    right = materialize_public(right, tuple(dict.fromkeys(keys)), used, public)
     condition = None if relation.condition is None else _condition(relation, left, right)
     most = right.flow.most if isinstance(right.flow, MaterializedNode) else 1
     check_pairs(owned.rows * most, owned.rows, relation.at)
@@ -102,7 +104,9 @@ def _of_people(
     return replace(left, flow=flow, scope={**left.scope, (relation.label, FOUND): found}, marks=marks)
 
 
-def _among(condition: Scalar | None, right: Analysed, public: Public) -> tuple[Computation, tuple[Cell, ...]] | None:
+def _among(
+    condition: Scalar | None, right: Analysed, public: PublicData
+) -> tuple[Computation, tuple[Cell, ...]] | None:
     """Return what is compared with public values, and which these are, where an equality is all that is asked."""
     if condition is None or condition.operator is not Operator.EQUAL:
         return None

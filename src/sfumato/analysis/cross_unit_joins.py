@@ -11,9 +11,9 @@ from itertools import combinations
 from math import factorial, prod
 from typing import NoReturn
 
-from sfumato.analysis.catalog import Catalog, Public
-from sfumato.analysis.groups import Tightening, release_point
-from sfumato.analysis.lineage import Analysed, Owned, is_owner
+from sfumato.analysis.catalog import Catalog, PublicData
+from sfumato.analysis.groups import RequestedBounds, private_group_by
+from sfumato.analysis.lineage import Analysed, UnitLineage, is_unit_id
 from sfumato.analysis.private_query import Group
 from sfumato.errors import UnsafeJoin, position_prefix
 from sfumato.language.cost_limits import check_characters
@@ -44,7 +44,7 @@ from sfumato.query.relation import (
 from sfumato.query.types import Type
 from sfumato.query.unlabelled import unlabelled
 
-MOST_SIDES = 3
+MAX_JOIN_SIDES = 3
 MOST_OWN = 10**9
 """The product of what one person has of one key on every side: sums of such products stay in 64 bits."""
 _COMPARED = frozenset({Kind.INTEGER, Kind.TEXT, Kind.BOOLEAN})
@@ -55,7 +55,7 @@ _WAY = (
 )
 
 
-STRANGERS = (
+CROSS_UNIT_NOTE = (
     "Rows of different people meet here, as the text says. How far one person moves the answer is found privately with "
     "a part of the price, so its margin is known with the answer."
 )
@@ -82,7 +82,7 @@ class _Met:
     """A side that was analysed: its owner, and by which of its values it meets the others."""
 
     analysed: Analysed
-    owned: Owned
+    owned: UnitLineage
     keys: tuple[Scalar, ...]
 
     @property
@@ -91,8 +91,8 @@ class _Met:
         return 1 if any(address(key) in self.owned.unique for key in self.keys) else self.owned.rows
 
 
-def meeting(
-    relation: GroupBy, catalog: Catalog, options: Options, public: Public, analyse: Callable[[Relation], Analysed]
+def analyse_cross_unit_join(
+    relation: GroupBy, catalog: Catalog, options: Options, public: PublicData, analyse: Callable[[Relation], Analysed]
 ) -> tuple[Group, Analysed] | None:
     """Return the group of rows of different people, and what may be done with its noisy cells; None if it is none."""
     leaves, conditions = _flattened(relation.source)
@@ -101,8 +101,8 @@ def meeting(
         return None
     rest = [part for part in conditions if part not in differing]
     sides = _sides(leaves, rest, relation, catalog)
-    if len(sides) > MOST_SIDES:
-        _refuse(relation.at, f"rows of {len(sides)} different people meet; {MOST_SIDES} may.")
+    if len(sides) > MAX_JOIN_SIDES:
+        _refuse(relation.at, f"rows of {len(sides)} different people meet; {MAX_JOIN_SIDES} may.")
     _check_differing(differing, sides, relation)
     analysed = [analyse(side.whole) for side in sides]
     met = _keyed(analysed, _owners(analysed, differing, relation), sides, rest)
@@ -118,7 +118,7 @@ def meeting(
     if options.max_rows_contributed is not None or options.max_groups_contributed is not None:
         _refuse(relation.at, "OPTIONS do not tighten a join in which rows of different people meet.")
     owned = replace(met[0].owned, rows=max(one.owned.rows for one in met), groups=None)
-    group, noisy = release_point(relation, keys, source, owned, Tightening(None, None), public)
+    group, noisy = private_group_by(relation, keys, source, owned, RequestedBounds(None, None), public)
     if not group.public_keys:
         _refuse(relation.at, "the groups of rows of different people are not declared.")
     if any(one.aggregate != Aggregate(Aggregation.COUNT) for one in group.asked):
@@ -284,20 +284,20 @@ def _relabelled(scalar: Scalar, label: str) -> Scalar:
     return replace(scalar, arguments=tuple(_relabelled(part, label) for part in scalar.arguments))
 
 
-def _owners(analysed: Sequence[Analysed], differing: Sequence[Expression], relation: GroupBy) -> list[Owned]:
+def _owners(analysed: Sequence[Analysed], differing: Sequence[Expression], relation: GroupBy) -> list[UnitLineage]:
     """Return whom the sides belong to: those are the people who are said to differ."""
     scope = _scope(analysed)
     for part in differing:
-        if not all(is_owner(lower(one, scope)) for one in _different(part)):
+        if not all(is_unit_id(lower(one, scope)) for one in _different(part)):
             _refuse(part.at, "this compares people who may be absent.")
-    owners = [one.state for one in analysed if isinstance(one.state, Owned) and one.state.identity]
+    owners = [one.state for one in analysed if isinstance(one.state, UnitLineage) and one.state.shared_ids]
     if len(owners) < len(analysed):
         _refuse(relation.at, "these tables have no person in common.")
     return owners
 
 
 def _keyed(
-    analysed: Sequence[Analysed], owners: Sequence[Owned], sides: Sequence[_Side], across: Sequence[Expression]
+    analysed: Sequence[Analysed], owners: Sequence[UnitLineage], sides: Sequence[_Side], across: Sequence[Expression]
 ) -> tuple[_Met, ...] | None:
     """Return the sides with their keys: values that are equal in all rows that meet, one of each side.
 

@@ -3,9 +3,9 @@
 Proof: proofs/lineage.md §9
 """
 
-from sfumato.analysis.catalog import Public
-from sfumato.analysis.joins import together
-from sfumato.analysis.lineage import Analysed, Owned, Visibility
+from sfumato.analysis.catalog import PublicData
+from sfumato.analysis.joins import join_public_sides
+from sfumato.analysis.lineage import Analysed, UnitLineage, Visibility
 from sfumato.errors import UnsafeJoin, position_prefix
 from sfumato.language.facts import Kind, hull
 from sfumato.language.numbers import on_one_grid
@@ -18,16 +18,16 @@ OWNER = '"owner"'
 """The column of the owner's id: no query can spell a name that holds a quotation mark like this."""
 
 
-def stacked(relation: UnionAll, left: Analysed, right: Analysed, public: Public) -> Analysed:
+def stacked(relation: UnionAll, left: Analysed, right: Analysed, public: PublicData) -> Analysed:
     """Return the rows of both sides: a person's add up."""
-    owners = [side.state for side in (left, right) if isinstance(side.state, Owned)]
-    if len(owners) == 1 or not all(owned.identity for owned in owners):
+    owners = [side.state for side in (left, right) if isinstance(side.state, UnitLineage)]
+    if len(owners) == 1 or not all(owned.shared_ids for owned in owners):
         raise UnsafeJoin(
             f"{position_prefix(relation.at)}these rows do not belong to the same people.",
             "A UNION of people's rows has to know whose each row is.",
             "Ask each part by itself, and put the answers together.",
         )
-    sides = (left, right) if owners else together(left, right, relation.at, public)
+    sides = (left, right) if owners else join_public_sides(left, right, relation.at, public)
     projects = (relation.left, relation.right)
     columns = [
         [side.scope[project.label, item.name] for item in project.items]
@@ -60,7 +60,7 @@ def stacked(relation: UnionAll, left: Analysed, right: Analysed, public: Public)
         limits = [groups for groups in (first.groups, second.groups) if groups is not None]
         unit, rows = scope.pop((relation.label, OWNER)), first.rows + second.rows
         names_of = first.names + second.names
-        return Analysed(flow, scope, Owned(unit, True, rows, min(limits, default=None), frozenset(), names_of))
+        return Analysed(flow, scope, UnitLineage(unit, True, rows, min(limits, default=None), frozenset(), names_of))
     released = any(side.state is Visibility.RELEASED for side in (left, right))
     state = Visibility.RELEASED if released else Visibility.PUBLIC
     return Analysed(flow, scope, state, origins={} if released else {relation.label: flow})
