@@ -364,7 +364,7 @@ PLANTED: tuple[tuple[Law, str, str], ...] = (
     (proofs_are_whole, "proofs/a.md", _PROOF.replace("Assumes", "Hopes")),
     (proofs_are_whole, "proofs/a.md", _PROOF.replace("## Claim\n\nc", "**Claim.** c")),
     (proofs_are_whole, "proofs/a.md", _PROOF + "\n## Remarks\n"),
-    (proofs_are_whole, "proofs/a.md", _PROOF.replace("exact.py", "missing.py")),
+    (proofs_are_whole, "proofs/a.md", _PROOF.replace("exact.py", "truncation_bias.py")),
     (proofs_are_whole, "proofs/a.md", _PROOF.replace("exact.py", "exact")),
     (a_proof_relies_on_tests_that_exist, "proofs/a.md", _PROOF + "tests/test_missing.py\n"),
     (proofs_are_used, "proofs/b.md", _PROOF),

@@ -31,10 +31,10 @@ from sfumato.ledger.history import HISTORY_PAGE, page_of
 from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
 from sfumato.ledger.opening import check_ledger, open_ledger, require_ledger
 from sfumato.ledger.request import Request
-from sfumato.planning.cut_off import CutOff
-from sfumato.planning.kept import KeptPlan, account_of_share, wish_document
+from sfumato.planning.budget_share import share_note
+from sfumato.planning.price_target import StoredPlanKey, account_of_share, price_target_to_json
 from sfumato.planning.quote import Quote, for_household, make_quote
-from sfumato.planning.spending import share_note
+from sfumato.planning.truncation_plan import TruncationBounds
 from sfumato.policy.accounts import account_of
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import Policy, Sharing
@@ -222,7 +222,7 @@ class Database:
         kept = json.loads(found.release)
         wish = kept.get("wish") or {"epsilon": str(found.loss.epsilon)}
         place = question_place(question, kept)
-        event = KeptPlan(found.event, account_of_share(wish))
+        event = StoredPlanKey(found.event, account_of_share(wish))
         epsilon, within, share, delta = (wish.get(name) for name in _PRICES)
         price, engine = Price(epsilon, within, share, delta, event), self._engine
         if "texts" in kept:
@@ -385,11 +385,11 @@ class Database:
         losses = self._losses_for(asked, receipt)
         return [make_release(plan, noisy, receipt, evaluate, losses) for plan in asked.outcomes]
 
-    def _losses(self, asked: Prepared, *, measure: bool) -> CutOff | None:
+    def _losses(self, asked: Prepared, *, measure: bool) -> TruncationBounds | None:
         """Return what was published of what caps and bounds cut off of the snapshot that answers."""
         return self._shared.losses(asked.engine, LossesPayer(self.policy, self._source), measure=measure)
 
-    def _losses_for(self, asked: Prepared, receipt: Receipt) -> CutOff | None:
+    def _losses_for(self, asked: Prepared, receipt: Receipt) -> TruncationBounds | None:
         """Return what was cut off of the snapshot that gave an answer: what another one lacks says nothing of it.
 
         Under another policy the same noise may stand for other tables and columns.
@@ -491,7 +491,8 @@ def _noisy(asked: Prepared, source: Source, tell: Progress) -> Noisy:
 
 def _stored(receipt: Receipt, noisy: Noisy, asked: Prepared) -> str:
     """Return what is kept of an answer; with its wish, the same plan can be made again."""
-    content = {"receipt": receipt_to_json(receipt), "noisy": noisy_to_json(noisy), "wish": wish_document(asked.wish)}
+    wish = price_target_to_json(asked.wish)
+    content = {"receipt": receipt_to_json(receipt), "noisy": noisy_to_json(noisy), "wish": wish}
     together = {"together": len(asked.texts), "texts": asked.texts} if len(asked.texts) > 1 else {}
     return json.dumps({**content, "question": _name_of(asked), **together})
 

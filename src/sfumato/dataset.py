@@ -12,8 +12,8 @@ from sfumato.errors import Refusal
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.recorded_policy import DATASET
 from sfumato.ledger.request import Request
-from sfumato.planning.cut_off import CutOff, losses_plan
 from sfumato.planning.plan import Plan
+from sfumato.planning.truncation_plan import TruncationBounds, plan_truncation_release
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import Policy
 from sfumato.randomness.identity import fresh_id
@@ -41,7 +41,7 @@ class SharedDataset:
         self.ledger = ledger
         self._watch = watch
         self._handles = 0
-        self._losses: dict[str, CutOff] = {}
+        self._losses: dict[str, TruncationBounds] = {}
         self._tried: set[str] = set()
         """The snapshots whose losses this process could not measure."""
         self._renew_locks()
@@ -80,7 +80,7 @@ class SharedDataset:
             before, self.engine = self.engine, engine
         before.retire()
 
-    def losses(self, engine: Engine, payer: LossesPayer, *, measure: bool) -> CutOff | None:
+    def losses(self, engine: Engine, payer: LossesPayer, *, measure: bool) -> TruncationBounds | None:
         """Return what was published of what caps and bounds cut off of a snapshot; None where nothing was.
 
         If nobody has measured it, `measure` does, once for all accounts, at the dataset's expense: the charge is
@@ -89,7 +89,7 @@ class SharedDataset:
         reason to refuse an answer.
         """
         known = self.known_losses(engine.version, payer.policy)
-        plan = losses_plan(payer.policy) if known is None else None
+        plan = plan_truncation_release(payer.policy) if known is None else None
         untried = measure and engine.keeps_losses and engine.version not in self._tried
         if plan is None or plan.event is None or not untried:
             return known
@@ -99,10 +99,10 @@ class SharedDataset:
             self._tried.add(engine.version)
         return self.known_losses(engine.version, payer.policy)
 
-    def known_losses(self, version: str, policy: Policy) -> CutOff | None:
+    def known_losses(self, version: str, policy: Policy) -> TruncationBounds | None:
         """Return what was published of a snapshot under this policy, whichever snapshot answers now; else None."""
         known = self._losses.get(version)
-        plan = losses_plan(policy) if known is None else None
+        plan = plan_truncation_release(policy) if known is None else None
         if plan is None or plan.event is None:
             return known
         stored = self.ledger.stored(DATASET, _question(plan), version)

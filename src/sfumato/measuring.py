@@ -38,8 +38,8 @@ from sfumato.ledger.request import Request
 from sfumato.mechanisms.answers import Answers
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
-from sfumato.planning.plan import GroupPlan, Measured, Plan
-from sfumato.planning.question import tables_of
+from sfumato.planning.fingerprint import tables_read
+from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
 from sfumato.policy.canonical import tables_digest
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.canonical import canonical
@@ -138,14 +138,14 @@ class Measurable:
 _NOTHING = PrivacyLoss(Fraction(0))
 
 
-def _measured(name: str, argument: Scalar | None, rows: PrivateRows) -> Measured:
+def _measured(name: str, argument: Scalar | None, rows: PrivateRows) -> PlannedMeasurement:
     """Return one column of a statement. Its noise is not the plan's affair: `Measurer.noisy` adds it."""
     quantity = Aggregate(Aggregation.COUNT) if argument is None else Aggregate(Aggregation.SUM, (argument,))
     reach = 1 if argument is None else max(1, abs(argument.facts.low), abs(argument.facts.high))
     moved = 2 * rows.most * reach
     mechanism = Gaussian(moved**2, Fraction(moved**2), rows.neighbours)
     sensitivity = Sensitivity(moved, moved**2, moved, rows.neighbours)
-    return Measured(name, quantity, sensitivity, mechanism)
+    return PlannedMeasurement(name, quantity, sensitivity, mechanism)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +259,7 @@ def look_at(database: object, sql: str) -> Measurable:
             )
     # the names of the columns are the workshop's matter
     meaning = canonical(replace(query, names=tuple(f"c{at}" for at in range(len(query.names)))))
-    words = tables_digest(database.policy, tables_of(query.relation))
+    words = tables_digest(database.policy, tables_read(query.relation))
     return Measurable(sql, rows, json.dumps([meaning, words], separators=(",", ":")), engine)
 
 

@@ -15,11 +15,11 @@ from sfumato.engines.engine import Engine, Job
 from sfumato.errors import BadParameter, Setting, quote_value
 from sfumato.exact import integer
 from sfumato.ledger.ledger import Ledger
-from sfumato.planning.kept import KeptPlan
+from sfumato.planning.budget_share import choose_plan
+from sfumato.planning.fingerprint import query_fingerprint, query_fingerprints, tables_read, uses_materialized_rows
 from sfumato.planning.plan import Plan
-from sfumato.planning.planner import Wish, make_plans, read_wish
-from sfumato.planning.question import holds_kept_rows, question, questions, tables_of
-from sfumato.planning.spending import chosen
+from sfumato.planning.planner import PriceTarget, make_plans, parse_price_target
+from sfumato.planning.price_target import StoredPlanKey
 from sfumato.planning.workload import workload_of
 from sfumato.policy.canonical import tables_digest
 from sfumato.policy.describing import units_of
@@ -49,7 +49,7 @@ class Price:
     within: object = None
     share: object = None
     delta: object = None
-    kept: KeptPlan | None = None
+    kept: StoredPlanKey | None = None
     fixed: bool = field(default=False, kw_only=True)
     """Whether margins are known before the data is read, wherever that is possible, though no margin is named."""
 
@@ -59,7 +59,7 @@ class Prepared:
     """A question that could be asked, or several: everything that is known before it is charged."""
 
     sql: str
-    wish: Wish
+    wish: PriceTarget
     plan: Plan
     job: Job
     """What the engine prepared, and runs after the charge."""
@@ -120,10 +120,10 @@ class Preparation:
         """Prepare one question that was read."""
         clock = clock or PlanningClock()
         wish = self._wish(price, read.query.options)
-        tables = tables_of(read.query.relation)
+        tables = tables_read(read.query.relation)
         plans, names = self._priced(read, wish, tables)
         clock.check()
-        place = self._place(plans, names, wish, key, engine) if price.kept is None else price.kept.place(plans)
+        place = self._place(plans, names, wish, key, engine) if price.kept is None else price.kept.index_in(plans)
         job = engine.prepare(plans[place])
         clock.check()
         written, units = (read.written,), self._units(tables)
@@ -143,11 +143,11 @@ class Preparation:
         clock = PlanningClock()
         workload = workload_of([one.private for one in read])
         wish = self._wish(price, Options())
-        plans = make_plans(workload.together, wish, tuple(one.outcome for one in workload.questions))
-        tables: set[str] = set().union(*(tables_of(one.query.relation) for one in read))
+        plans = make_plans(workload.combined_query, wish, tuple(one.outcome for one in workload.questions))
+        tables: set[str] = set().union(*(tables_read(one.query.relation) for one in read))
         words = self._words_about(tables)
-        names = [json.dumps([question(one.query, plan, words) for one in read]) for plan in plans]
-        place = self._place(plans, names, wish, key, engine) if price.kept is None else price.kept.place(plans)
+        names = [json.dumps([query_fingerprint(one.query, plan, words) for one in read]) for plan in plans]
+        place = self._place(plans, names, wish, key, engine) if price.kept is None else price.kept.index_in(plans)
         outcomes = workload.plans(plans[place])
         clock.check()
         jobs = [engine.prepare(one) for one in outcomes]  # each outcome has to be one that can be computed
@@ -162,13 +162,13 @@ class Preparation:
         clock = PlanningClock()
         return [self._read(sql, None, engine, clock) for sql in _questions(texts)]
 
-    def _priced(self, read: JudgedQuestion, wish: Wish, tables: set[str]) -> tuple[tuple[Plan, ...], list[str]]:
+    def _priced(self, read: JudgedQuestion, wish: PriceTarget, tables: set[str]) -> tuple[tuple[Plan, ...], list[str]]:
         remembered = None if read.key is None or wish.share is not None else (read.key, wish)
         found: tuple[tuple[Plan, ...], list[str]] | None = None if remembered is None else _REMEMBERED.get(remembered)
         if found is None:
             plans = make_plans(read.private, wish)  # price and error known; data untouched
             words = self._words_about(tables)
-            found = plans, questions(read.query, plans, words)
+            found = plans, query_fingerprints(read.query, plans, words)
             if remembered is not None:  # what a share buys depends on the account
                 _REMEMBERED.put(remembered, found, self._owner)
         return found
@@ -183,7 +183,7 @@ class Preparation:
         read: JudgedQuestion | None = _REMEMBERED.get(key) if isinstance(sql, str) else None
         if read is None:
             read = self._judged(sql, bindings, engine, clock)
-            if not holds_kept_rows(read.private):  # rows are let go of with their question
+            if not uses_materialized_rows(read.private):  # rows are let go of with their question
                 read = replace(read, key=key)
                 _REMEMBERED.put(key, read, self._owner)
         engine.check(read.private)
@@ -197,25 +197,27 @@ class Preparation:
             private = analyse(query, engine.catalog, engine.public)  # who is protected, how far they reach
         return JudgedQuestion(inline_parameters(sql, bindings), query, private)
 
-    def _wish(self, price: Price, options: Options) -> Wish:
+    def _wish(self, price: Price, options: Options) -> PriceTarget:
         account = None if price.kept is None else price.kept.account
         if account is None and price.share is not None:
             account = self._ledger.account(self._account)
         typed = (price.epsilon, price.within, price.delta)
-        wish = read_wish(*typed, options, self._policy.budget, self._cap(), share=price.share, account=account)
-        return replace(wish, fixed=price.fixed)
+        wish = parse_price_target(*typed, options, self._policy.budget, self._cap(), share=price.share, account=account)
+        return replace(wish, margins_before_data=price.fixed)
 
-    def _place(self, plans: tuple[Plan, ...], names: list[str], wish: Wish, key: str | None, engine: Engine) -> int:
+    def _place(
+        self, plans: tuple[Plan, ...], names: list[str], wish: PriceTarget, key: str | None, engine: Engine
+    ) -> int:
         """Return which plan to ask by: one that is paid for, or else what suits the account as it is now."""
         if len(plans) == 1:
             return 0
         known = self._ledger.knows(self._account, names, engine.version, key)
         if known is not None:
             return known
-        part = None if wish.share is None else wish.share.part
+        part = None if wish.share is None else wish.share.fraction
         account = self._ledger.account(self._account)
         dataset = self._ledger.account() if self._account else None  # else it is the account
-        return plans.index(chosen(plans, account, part, epsilon=wish.epsilon, dataset=dataset))
+        return plans.index(choose_plan(plans, account, part, epsilon=wish.epsilon, dataset=dataset))
 
     def _units(self, tables: set[str]) -> str:
         """Name whom these tables protect."""

@@ -29,7 +29,7 @@ from sfumato.engines.engine import Choose, Engine
 from sfumato.errors import EngineFailed, Refusal
 from sfumato.lab.people.clinic import VISITS
 from sfumato.planning.plan import Plan
-from sfumato.planning.planner import make_plan, read_wish
+from sfumato.planning.planner import make_plan, parse_price_target
 from sfumato.policy.reading import read_policy
 from sfumato.query.parse import parse
 
@@ -138,7 +138,7 @@ class Clinic:
             with engine.public.one_question():
                 private = analyse(query, engine.catalog, engine.public)
             cap = PrivacyLoss(self._budget.epsilon, self._budget.delta)
-            return make_plan(private, read_wish(1, None, None, query.options, self._budget, cap))
+            return make_plan(private, parse_price_target(1, None, None, query.options, self._budget, cap))
         except EngineFailed:
             raise
         except Refusal:
@@ -150,7 +150,7 @@ class Clinic:
         if not plan.groups:
             return [self.engine.exact(plan.private.outcome)]
         some: list[Choose | None] = [None]
-        if any(group.is_choice for group in plan.groups):
+        if any(group.is_bound_selection for group in plan.groups):
             some += [_at(plan, share) for share in (0.0, 0.5, 1.0)]
         return [exact_of(self.engine.run(job, choose).groups) for choose in some]
 
@@ -158,9 +158,9 @@ class Clinic:
 def _at(plan: Plan, share: float) -> Choose:
     """Return a choice of the candidate bound at a share of all of them: noise would choose any of them."""
     levels = {
-        group.group.label: len(one.levels.amounts) if one.levels is not None else 1
+        group.group.label: len(one.levels.thresholds) if one.levels is not None else 1
         for group in plan.groups
-        if group.is_choice
+        if group.is_bound_selection
         for one in group.measured
     }
 

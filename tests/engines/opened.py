@@ -16,7 +16,7 @@ from sfumato.engines.engine import Engine
 from sfumato.language.rel_nodes import ProjectNode, RelNode, ScanNode
 from sfumato.language.scalar import Scalar, column
 from sfumato.mechanisms.laplace import Laplace
-from sfumato.planning.plan import GroupPlan, Measured, Plan
+from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.norms import Sensitivity
@@ -53,15 +53,15 @@ def measured(
     argument: Scalar | None = None,
     distinct: bool = False,
     where: Scalar | None = None,
-) -> Measured:
+) -> PlannedMeasurement:
     arguments = () if argument is None else (argument,)
-    return Measured(name, Aggregate(aggregation, arguments, distinct, where), SENSITIVITY, LAPLACE)
+    return PlannedMeasurement(name, Aggregate(aggregation, arguments, distinct, where), SENSITIVITY, LAPLACE)
 
 
 def planned(
     table: Table,
     keys: tuple[Key, ...],
-    measures: tuple[Measured, ...],
+    measures: tuple[PlannedMeasurement, ...],
     rows: RelNode | None = None,
     most_rows: int | None = None,
     most_groups: int | None = None,

@@ -18,7 +18,7 @@ from sfumato.engines.engine import Engine
 from sfumato.engines.sql.job import Statements
 from sfumato.language.rel_nodes import FilterNode, JoinNode, MaterializedNode, ProjectNode, RelNode, ScanNode
 from sfumato.planning.plan import Plan
-from sfumato.planning.planner import make_plan, read_wish
+from sfumato.planning.planner import make_plan, parse_price_target
 from sfumato.policy.reading import read_policy
 from sfumato.query.parse import parse
 
@@ -98,7 +98,7 @@ def _plan(engine: Engine, sql: str) -> Plan:
         private = analyse(query, engine.catalog, engine.public)
     budget = read_policy({**POLICY, "source": "duckdb:nowhere.duckdb"}).budget
     return make_plan(
-        private, read_wish(1, None, None, query.options, budget, PrivacyLoss(budget.epsilon, budget.delta))
+        private, parse_price_target(1, None, None, query.options, budget, PrivacyLoss(budget.epsilon, budget.delta))
     )
 
 

@@ -13,9 +13,9 @@ from tests.engines.reference import keyed
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
-from sfumato.planning.cut_off import CUT
-from sfumato.planning.levels import PEOPLE
-from sfumato.planning.planner import make_plan, read_wish
+from sfumato.planning.bound_selection import PEOPLE
+from sfumato.planning.planner import make_plan, parse_price_target
+from sfumato.planning.truncation_plan import CUT
 from sfumato.policy.policy import Budget, Policy
 from sfumato.query.parse import parse
 
@@ -147,11 +147,13 @@ def test_every_engine_reads_ranks_and_bounds_that_a_question_chooses(tmp_path: P
             with engine.public.one_question():
                 private = analyse(query, engine.catalog, engine.public)
             budget = Budget(Fraction(1), Fraction(0), Fraction(0))
-            plan = make_plan(private, read_wish("1", None, None, query.options, budget, PrivacyLoss(Fraction(1))))
+            plan = make_plan(
+                private, parse_price_target("1", None, None, query.options, budget, PrivacyLoss(Fraction(1)))
+            )
             main, choice = engine.run(engine.prepare(plan)).groups
             (one,) = plan.groups[0].measured
             assert one.levels is not None
-            levels = [sum(min(person, level) for person in people) for level in one.levels.amounts]
+            levels = [sum(min(person, level) for person in people) for level in one.levels.thresholds]
             cells = [[int(value) for value in cell] for cell in main.columns[one.name]]
             assert [sum(values) for values in zip(*cells, strict=True)] == levels
             assert [int(value) for value in choice.columns[PEOPLE][0]] == levels
@@ -180,7 +182,9 @@ def test_every_engine_cuts_off_what_a_person_adds_in_all(tmp_path: Path) -> None
             with engine.public.one_question():
                 private = analyse(query, engine.catalog, engine.public)
             budget = Budget(Fraction(1), Fraction(0), Fraction(0))
-            plan = make_plan(private, read_wish("1", None, None, query.options, budget, PrivacyLoss(Fraction(1))))
+            plan = make_plan(
+                private, parse_price_target("1", None, None, query.options, budget, PrivacyLoss(Fraction(1)))
+            )
             (found,) = engine.run(engine.prepare(plan)).groups
             (one,) = plan.groups[0].measured
             assert one.sensitivity.l1 == 70

@@ -12,7 +12,7 @@ from tests.engines.opened import LAPLACE, SENSITIVITY, measured, of, opened, pla
 
 from sfumato.analysis.private_query import Key
 from sfumato.engines.engine import Engine
-from sfumato.planning.plan import Measured
+from sfumato.planning.plan import PlannedMeasurement
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
 
@@ -51,11 +51,11 @@ def engine(every_engine: UnderLaw, tmp_path_factory: pytest.TempPathFactory) -> 
     return opened(root, {"visits": table}, {"visits": pa.table(dict(zip(COLUMNS, columns, strict=True)))})
 
 
-def _histogram(engine: Engine, *names: str, where: str | None = None) -> Measured:
+def _histogram(engine: Engine, *names: str, where: str | None = None) -> PlannedMeasurement:
     table = engine.catalog.tables["visits"]
     arguments = tuple(of(table, name) for name in names)
     condition = None if where is None else of(table, where)
-    return Measured("h", Aggregate(Aggregation.HISTOGRAM, arguments, where=condition), SENSITIVITY, LAPLACE)
+    return PlannedMeasurement("h", Aggregate(Aggregation.HISTOGRAM, arguments, where=condition), SENSITIVITY, LAPLACE)
 
 
 def _dept(engine: Engine, cells: tuple[str, ...] | None) -> Key:

@@ -18,9 +18,9 @@ from sfumato.analysis.analyse import analyse
 from sfumato.engines.aggregates import GroupAggregates
 from sfumato.engines.engine import Engine
 from sfumato.engines.sql.job import Statements, _counted_together
-from sfumato.planning.levels import PEOPLE
+from sfumato.planning.bound_selection import PEOPLE
 from sfumato.planning.plan import Plan
-from sfumato.planning.planner import make_plan, read_wish
+from sfumato.planning.planner import make_plan, parse_price_target
 from sfumato.policy.policy import Budget
 from sfumato.query.parse import parse
 
@@ -93,7 +93,7 @@ def _plan(engine: Engine, sql: str) -> Plan:
     with engine.public.one_question():
         private = analyse(query, engine.catalog, engine.public)
     budget = Budget(Fraction(1), Fraction(0), Fraction(0))
-    return make_plan(private, read_wish("1", None, None, query.options, budget, PrivacyLoss(Fraction(1))))
+    return make_plan(private, parse_price_target("1", None, None, query.options, budget, PrivacyLoss(Fraction(1))))
 
 
 def _ran(engine: Engine, plan: Plan) -> tuple[list[str], list[dict[str, Any]]]:
@@ -129,7 +129,7 @@ def test_places_in_the_copy_count_as_a_persons_rows_in_their_order_do(
 def test_at_the_level_that_is_chosen_the_same_is_measured_as_where_all_are(engine: Engine, sql: str) -> None:
     plan = _plan(engine, sql)
     job = engine.prepare(plan)
-    every, labels = engine.run(job).groups, [one.group.label for one in plan.groups if one.is_choice]
+    every, labels = engine.run(job).groups, [one.group.label for one in plan.groups if one.is_bound_selection]
     asked: list[Mapping[str, GroupAggregates]] = []
 
     def choose(people: Mapping[str, GroupAggregates], level: int) -> dict[str, int]:
@@ -141,7 +141,7 @@ def test_at_the_level_that_is_chosen_the_same_is_measured_as_where_all_are(engin
         for group, mine, theirs in zip(plan.groups, found, every, strict=True):
             for one in group.measured:
                 expected = np.asarray(theirs.columns[one.name])
-                if one.levels is not None and not group.is_choice:
+                if one.levels is not None and not group.is_bound_selection:
                     expected = expected[:, level]
                 assert np.array_equal(np.asarray(mine.columns[one.name]), expected)
     assert [sorted(people) for people in asked] == [sorted(labels)] * 3
@@ -155,7 +155,7 @@ def test_of_very_many_sums_people_are_counted_some_at_a_time_and_no_statement_is
     assert isinstance(job, Statements)
     parted = _counted_together(job)
     labels = [group.group.label for some in parted for group in some]
-    assert sorted(labels) == sorted(one.group.label for one in plan.groups if one.is_choice)
+    assert sorted(labels) == sorted(one.group.label for one in plan.groups if one.is_bound_selection)
     assert 1 < len(parted) < len(labels) and max(map(len, parted)) < 12  # noqa: PT018
 
     def people() -> dict[str, Any]:
@@ -170,7 +170,7 @@ def test_of_very_many_sums_people_are_counted_some_at_a_time_and_no_statement_is
 
     some = people()
     monkeypatch.setattr("sfumato.engines.sql.job.MOST_PARTS", 1)
-    assert _counted_together(job) == [[group] for group in job.plan.groups if group.is_choice]
+    assert _counted_together(job) == [[group] for group in job.plan.groups if group.is_bound_selection]
     assert people() == some
     monkeypatch.setattr("sfumato.engines.sql.job.MOST_PARTS", 1 << 200)
     assert [len(some) for some in _counted_together(job)] == [9, 1]  # what the copy has added up is by itself
@@ -203,7 +203,7 @@ def test_where_what_is_read_decides_which_rows_are_cut_off_groups_are_no_margins
 def _levels_of(plan: Plan, label: str) -> int:
     (one,) = next(group.measured for group in plan.groups if group.group.label == label)
     assert one.levels is not None
-    return len(one.levels.amounts)
+    return len(one.levels.thresholds)
 
 
 @pytest.mark.parametrize(("sql", "column"), [(KEPT[0], None), (KEPT[1], "cost"), (KEPT[6], "fee")])
@@ -217,7 +217,7 @@ def test_at_each_level_people_add_what_they_have_up_to_it(engine: Engine, sql: s
     for group, found in zip(plan.groups, groups, strict=True):
         for one in group.measured:
             if one.levels is not None and one.name in (PEOPLE, group.measured[0].name):
-                expected = [sum(min(amount, own) for own in has.values()) for amount in one.levels.amounts]
+                expected = [sum(min(amount, own) for own in has.values()) for amount in one.levels.thresholds]
                 assert found[one.name][0].tolist() == expected
 
 

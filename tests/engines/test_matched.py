@@ -15,7 +15,7 @@ from sfumato.analysis.analyse import analyse
 from sfumato.engines.aggregates import HeldBuckets
 from sfumato.engines.engine import Engine
 from sfumato.mechanisms.matched_count import MatchedCount
-from sfumato.planning.planner import make_plan, read_wish
+from sfumato.planning.planner import make_plan, parse_price_target
 from sfumato.policy.reading import read_policy
 from sfumato.query.parse import parse
 
@@ -88,7 +88,7 @@ def test_an_engine_finds_the_largest_matching_within_each_limit(engine: Engine, 
     with engine.public.one_question():
         private = analyse(query, engine.catalog, engine.public)
     budget = read_policy({**POLICY, "source": "duckdb:nowhere.duckdb"}).budget
-    wish = read_wish(1, None, None, query.options, budget, PrivacyLoss(budget.epsilon, budget.delta))
+    wish = parse_price_target(1, None, None, query.options, budget, PrivacyLoss(budget.epsilon, budget.delta))
     plan = make_plan(private, wish)
     ((chosen,),) = (group.chosen for group in plan.groups)
     assert isinstance(chosen.mechanism, MatchedCount)
@@ -112,7 +112,7 @@ def test_where_a_margin_is_asked_for_all_values_of_a_person_count(engine: Engine
     query = parse("SELECT COUNT(DISTINCT item) AS n FROM sales", engine.catalog)
     private = analyse(query, engine.catalog, engine.public)
     budget = read_policy({**POLICY, "source": "duckdb:nowhere.duckdb"}).budget
-    wish = read_wish(None, {"n": 250}, None, query.options, budget, PrivacyLoss(budget.epsilon, budget.delta))
+    wish = parse_price_target(None, {"n": 250}, None, query.options, budget, PrivacyLoss(budget.epsilon, budget.delta))
     (group,) = make_plan(private, wish).groups
     assert not group.chosen
     assert group.measured[0].sensitivity.l1 == 400

@@ -16,7 +16,7 @@ from sfumato.engines.engine import Engine
 from sfumato.engines.sql.job import Statements
 from sfumato.language.rel_nodes import FilterNode, ProjectNode, RelNode, ScanNode
 from sfumato.planning.plan import Plan
-from sfumato.planning.planner import make_plan, read_wish
+from sfumato.planning.planner import make_plan, parse_price_target
 from sfumato.policy.reading import read_policy
 from sfumato.query.parse import parse
 
@@ -78,7 +78,7 @@ def _plan(engine: Engine, sql: str) -> Plan:
     with engine.public.one_question():
         private = analyse(query, engine.catalog, engine.public)
     budget = read_policy({**POLICY, "source": "duckdb:nowhere.duckdb"}).budget
-    wish = read_wish(1, None, None, query.options, budget, PrivacyLoss(budget.epsilon, budget.delta))
+    wish = parse_price_target(1, None, None, query.options, budget, PrivacyLoss(budget.epsilon, budget.delta))
     return make_plan(private, wish)
 
 

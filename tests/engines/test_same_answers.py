@@ -17,7 +17,7 @@ from sfumato.engines.aggregates import GroupAggregates, Held, HeldKeys
 from sfumato.engines.engine import Engine
 from sfumato.errors import EngineFailed, Refusal
 from sfumato.lab.people.grammar import Grammar
-from sfumato.planning.planner import make_plan, read_wish
+from sfumato.planning.planner import make_plan, parse_price_target
 from sfumato.planning.quote import make_quote
 from sfumato.policy.policy import Policy
 from sfumato.policy.reading import read_policy
@@ -66,7 +66,7 @@ class Both:
                 private = analyse(query, engine.catalog, engine.public)
             engine.check(private)
             budget = self.policy.budget
-            wish = read_wish(1, None, None, query.options, budget, PrivacyLoss(budget.epsilon, budget.delta))
+            wish = parse_price_target(1, None, None, query.options, budget, PrivacyLoss(budget.epsilon, budget.delta))
             plan = make_plan(private, wish)
             job, quote = engine.prepare(plan), make_quote(plan)
         except EngineFailed:

@@ -25,9 +25,9 @@ from sfumato.errors import AnswerLost, BadPolicy, EngineFailed
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.top_list import TopList
-from sfumato.planning.levels import histogram_of, unit_of
-from sfumato.planning.plan import Measured, Plan
-from sfumato.planning.tiers import amounts_to
+from sfumato.planning.bound_selection import histogram_of, unit_of
+from sfumato.planning.candidate_bounds import candidate_thresholds
+from sfumato.planning.plan import Plan, PlannedMeasurement
 from sfumato.policy.canonical import canonical_text
 from sfumato.policy.reading import read_policy
 from sfumato.preparing import Price
@@ -117,19 +117,21 @@ def test_one_person_moves_no_level_and_no_people_by_more_than_their_noise_was_ma
                 _, without = _exact(database, sql)
                 for group, mine, theirs in zip(plan.groups, exact, without, strict=True):
                     for one in group.measured:
-                        for found, level, moved in _moves(one, mine[one.name], theirs[one.name], group.is_choice):
+                        for found, level, moved in _moves(
+                            one, mine[one.name], theirs[one.name], group.is_bound_selection
+                        ):
                             assert moved.sum() <= level.l1, (sql, one.name, found)
                             assert (moved**2).sum() <= level.l2_squared
-                            seen.add(("choice" if group.is_choice else "level", bool(moved.sum() == level.l1)))
+                            seen.add(("choice" if group.is_bound_selection else "level", bool(moved.sum() == level.l1)))
         assert seen >= {("level", True), ("choice", True)}  # no more noise than needed
 
 
-def _moves(one: Measured, mine: Any, theirs: Any, choice: bool) -> Iterator[tuple[int, Any, Any]]:
+def _moves(one: PlannedMeasurement, mine: Any, theirs: Any, choice: bool) -> Iterator[tuple[int, Any, Any]]:
     """Give what one person moves, level by level; of a choice, the people."""
     if one.levels is None:
         yield 0, one.sensitivity, np.abs(mine - theirs)
     elif choice:
-        here, there = (histogram_of([int(n) for n in totals[0]], one.levels.amounts) for totals in (mine, theirs))
+        here, there = (histogram_of([int(n) for n in totals[0]], one.levels.thresholds) for totals in (mine, theirs))
         yield 0, one.sensitivity, np.abs(np.array(here) - np.array(there))
     else:
         for place, moved in enumerate(one.levels.sensitivities):
@@ -160,7 +162,7 @@ def test_the_law_of_choice_and_measurement_together_stays_within_the_price(tmp_p
         plan = database._prepare("SELECT COUNT(*) AS x FROM visits", None, Price("1")).plan
     main, choice = plan.groups
     (people,) = choice.measured
-    amounts = (people.levels or pytest.fail("no levels")).amounts
+    amounts = (people.levels or pytest.fail("no levels")).thresholds
     unit = unit_of(amounts)
     values = [part * unit for part in (-1, 0, 3, 90)]
     box = {noisy: take_level(noisy, people, plan).place for noisy in product(values, repeat=len(amounts))}
@@ -216,7 +218,7 @@ def test_nothing_is_chosen_where_a_condition_leaves_a_person_few_rows(tmp_path: 
         plan = database._prepare("SELECT COUNT(*) AS x FROM visits WHERE cost <= 1", None, Price("1")).plan
         assert [[one.sensitivity.l1 for one in group.measured] for group in plan.groups] == [[2]]
         plan = database._prepare("SELECT COUNT(*) AS x FROM visits WHERE cost > 1", None, Price("1")).plan
-        assert [group.is_choice for group in plan.groups] == [False, True]
+        assert [group.is_bound_selection for group in plan.groups] == [False, True]
 
 
 @pytest.mark.parametrize("chosen", CHOSEN)
@@ -237,13 +239,13 @@ def test_levels_rise_to_what_the_policy_admits(tmp_path: Path, chosen: str) -> N
                 assert one.levels is None
                 continue
             assert one.levels is not None
-            assert one.levels.by_rows == ("COUNT" in sql)
-            assert one.levels.amounts == amounts_to(MOST if "COUNT" in sql else MOST * WITHIN)
+            assert one.levels.bounds_rows == ("COUNT" in sql)
+            assert one.levels.thresholds == candidate_thresholds(MOST if "COUNT" in sql else MOST * WITHIN)
             levels = exact[0][one.name]
             assert (np.diff(levels, axis=1) >= 0).all()
             assert levels[:, -1].tolist() == truth
             if people is not None:  # each person counts up to the level, whatever the order of rows
-                assert levels[0].tolist() == [sum(min(x, level) for x in people) for level in one.levels.amounts]
+                assert levels[0].tolist() == [sum(min(x, level) for x in people) for level in one.levels.thresholds]
 
 
 def test_questions_asked_together_share_one_choice_and_their_totals_agree(tmp_path: Path) -> None:
@@ -352,12 +354,12 @@ def test_an_average_keeps_the_same_rows_in_its_sum_and_in_its_count(tmp_path: Pa
     _write(tmp_path, SMALL)
     with sfumato.open(_policy(tmp_path, *CHOSEN["rows"])) as database:
         plan, _ = _exact(database, "SELECT AVG(cost) AS x FROM visits")
-        assert [group.is_choice for group in plan.groups] == [False, True]
+        assert [group.is_bound_selection for group in plan.groups] == [False, True]
         count, total = plan.groups[0].measured
         assert count.levels is not None
         assert total.levels is not None
         assert count.levels.weight == total.levels.weight
-        assert [one.l1 for one in total.levels.sensitivities] == [32 * level for level in count.levels.amounts]
+        assert [one.l1 for one in total.levels.sensitivities] == [32 * level for level in count.levels.thresholds]
 
 
 def test_the_policy_says_it_in_one_spelling_and_refuses_half_of_it(tmp_path: Path) -> None:
@@ -455,10 +457,12 @@ def test_an_average_takes_what_is_cut_for_harmless_only_where_sum_and_count_lose
     _write(tmp_path, SMALL)
     with sfumato.open(_policy(tmp_path, *CHOSEN[chosen])) as database:
         plan, _ = _exact(database, "SELECT AVG(cost) AS x FROM visits")
-    levels = [one.levels for group in plan.groups for one in group.measured if not group.is_choice and one.levels]
+    levels = [
+        one.levels for group in plan.groups for one in group.measured if not group.is_bound_selection and one.levels
+    ]
     assert levels
-    assert all(one.means == (chosen == "rows") for one in levels)
-    assert all(one.by_rows for one in levels) == (chosen == "rows")
+    assert all(one.only_averages == (chosen == "rows") for one in levels)
+    assert all(one.bounds_rows for one in levels) == (chosen == "rows")
 
 
 def test_people_who_seem_to_be_far_above_add_at_most_sixteen_times_what_a_table_measures(tmp_path: Path) -> None:
@@ -466,9 +470,9 @@ def test_people_who_seem_to_be_far_above_add_at_most_sixteen_times_what_a_table_
     _write(tmp_path, SMALL)
     with sfumato.open(_policy(tmp_path, {"most": 4096, "choose": "private"}, [0, 47])) as database:
         plan = database._prepare("SELECT cost, COUNT(*) AS x FROM visits GROUP BY cost", None, Price("0.1")).plan
-    ((choice,),) = [group.measured for group in plan.groups if group.is_choice]
+    ((choice,),) = [group.measured for group in plan.groups if group.is_bound_selection]
     assert choice.levels is not None
-    amounts = choice.levels.amounts
+    amounts = choice.levels.thresholds
     far = [[2000, *(0 for _ in amounts[2:]), number] for number in range(100, 1000, 100)]
     taken = [take_level([unit_of(amounts) * number for number in people], choice, plan) for people in far]
     assert all(one.above <= 16 * one.below for one in taken)

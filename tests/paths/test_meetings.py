@@ -21,7 +21,7 @@ from sfumato.engines.duckdb.registration import register
 from sfumato.engines.engine import Limits
 from sfumato.errors import Refusal, UnreachableMargin
 from sfumato.mechanisms.meetings import Meetings
-from sfumato.planning.aggregates.met import Met
+from sfumato.planning.aggregates.cross_unit_count import CrossUnitCountColumn
 from sfumato.policy.reading import read_policy
 from sfumato.preparing import Price
 from sfumato.release.publish import publish
@@ -137,7 +137,7 @@ def test_names_in_order_count_the_same_people_once(clinic: Listed) -> None:
     for rows, times in ((pair, 2), (three, 6), (pair + " AND a.age > 3 AND b.age > 3 AND a.urgent = b.urgent", 2)):
         (group,) = clinic.plan(f"SELECT COUNT(*) {rows}").groups
         (made,) = group.derived
-        assert isinstance(made, Met)
+        assert isinstance(made, CrossUnitCountColumn)
         assert made.times == times
     assert clinic.met(f"SELECT COUNT(*) {pair}") == [clinic.pairs["a.dept = b.dept"]]
 

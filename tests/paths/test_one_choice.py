@@ -15,7 +15,7 @@ import pytest
 from tests.release.bars_clinic import opened, released
 
 import sfumato
-from sfumato.planning.aggregates.averaged import Averaged
+from sfumato.planning.aggregates.average import AverageColumn
 from sfumato.preparing import Price
 from sfumato.release.chosen_levels import is_completed_apart
 
@@ -66,10 +66,10 @@ def test_all_parts_of_a_number_are_cut_by_one_choice_or_each_is_completed(
         for each in group.derived:
             found = [levels[name] for name in each.measured]
             made += len(found) > 1
-            if isinstance(each, Averaged) and is_completed_apart(each, group.measured):
+            if isinstance(each, AverageColumn) and is_completed_apart(each, group.measured):
                 continue
-            assert all(one is not None and one.by_rows for one in found) or len(found) == 1
-            assert len({one.choice for one in found if one is not None}) == 1
+            assert all(one is not None and one.bounds_rows for one in found) or len(found) == 1
+            assert len({one.selection_label for one in found if one is not None}) == 1
             assert len({one.weight for one in found if one is not None}) == 1
     assert made
 

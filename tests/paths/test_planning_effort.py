@@ -18,7 +18,7 @@ from sfumato.engines.sql import job
 from sfumato.engines.sql.job import Statements
 from sfumato.errors import FreeLimit, QueryTooLarge
 from sfumato.lab.people.clinic import VISITS
-from sfumato.planning.levels import levelled, priced
+from sfumato.planning.bound_selection import price_selections, with_candidate_bounds
 from sfumato.planning.measurements import needs_of
 from sfumato.preparing import Price
 from sfumato.query.parse import parse
@@ -127,7 +127,9 @@ def test_candidate_bounds_of_n_sums_are_found_in_linear_work(choosing: sfumato.D
         with engine.public.one_question():
             private = analyse(query, engine.catalog, engine.public)
         needs = tuple(needs_of(group, private.neighbours) for group in private.groups)
-        calls.append(_calls(lambda needs=needs: priced(*reversed(levelled(needs, Neighbours.ADD_REMOVE)))))  # type: ignore[misc]
+        calls.append(
+            _calls(lambda needs=needs: price_selections(*reversed(with_candidate_bounds(needs, Neighbours.ADD_REMOVE))))
+        )  # type: ignore[misc]
     _, few, some, many = calls
     assert many - some <= 2.2 * (some - few), calls
 

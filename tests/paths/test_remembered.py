@@ -16,7 +16,7 @@ from sfumato.analysis.private_query import PrivateQuery
 from sfumato.errors import BadSql, Refusal
 from sfumato.lab.people.clinic import VISITS
 from sfumato.planning.plan import Plan
-from sfumato.planning.planner import Wish, make_plans
+from sfumato.planning.planner import PriceTarget, make_plans
 from sfumato.query.catalog import Catalog
 from sfumato.query.parameters import Bindings
 from sfumato.query.parse import parse
@@ -132,7 +132,7 @@ def test_what_a_share_buys_is_found_anew(database: sfumato.Database, monkeypatch
     """It depends on the account, and the account on what was asked before."""
     planned: list[object] = []
 
-    def seen(private: PrivateQuery, wish: Wish) -> tuple[Plan, ...]:
+    def seen(private: PrivateQuery, wish: PriceTarget) -> tuple[Plan, ...]:
         planned.append(wish.epsilon if wish.share is None else "share")
         return make_plans(private, wish)
 

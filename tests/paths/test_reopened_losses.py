@@ -7,7 +7,7 @@ import pytest
 
 import sfumato
 from sfumato.database import Database
-from sfumato.planning.cut_off import losses_plan
+from sfumato.planning.truncation_plan import plan_truncation_release
 from sfumato.policy.reading import read_policy
 from sfumato.release.release import Release
 
@@ -82,7 +82,7 @@ def test_losses_of_another_policy_are_not_read_as_those_of_this_one(tmp_path: Pa
     """Raising a budget changes no question; but what was published of losses is read by the policy's own plan."""
     words = _policy(tmp_path)
     words["budget"]["epsilon"] = 2000
-    one, other = (losses_plan(read_policy(policy)) for policy in (words, _policy(tmp_path, "stays")))
+    one, other = (plan_truncation_release(read_policy(policy)) for policy in (words, _policy(tmp_path, "stays")))
     assert one is not None
     assert other is not None
     assert one.event == other.event  # so that the ledger finds the same noise under policies of different tables

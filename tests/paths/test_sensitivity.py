@@ -24,7 +24,7 @@ from sfumato.mechanisms.max_norm import MaxNormPart
 from sfumato.mechanisms.meetings import Meetings
 from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.plan import GroupPlan, Plan
-from sfumato.planning.planner import make_plan, read_wish
+from sfumato.planning.planner import make_plan, parse_price_target
 from sfumato.policy.reading import read_policy
 from sfumato.query.parse import parse
 
@@ -44,7 +44,7 @@ class Opened:
         private = analyse(query, self.engine.catalog, self.engine.public)
         budget = self.policy.budget
         cap = PrivacyLoss(budget.epsilon, budget.delta)
-        wish = read_wish(1, None, None, query.options, budget, cap)
+        wish = parse_price_target(1, None, None, query.options, budget, cap)
         return make_plan(private, wish)
 
     def aggregates(self, sql: str) -> list[tuple[GroupPlan, GroupAggregates]]:
@@ -121,13 +121,13 @@ def _moves(one: dict[tuple[Any, ...], int], other: dict[tuple[Any, ...], int]) -
 
 
 def _joint(plan: GroupPlan) -> list[MaxNormPart]:
-    return [one.mechanism for one in plan.together if isinstance(one.mechanism, MaxNormPart)]
+    return [one.mechanism for one in plan.joint_noise_measurements if isinstance(one.mechanism, MaxNormPart)]
 
 
 def _sides(plan: GroupPlan, one: Moved, two: Moved) -> Fraction:
     """Return by how many sides cells moved, all cells together, where their numbers share noise."""
     farthest: dict[tuple[Any, ...], Fraction] = {}
-    for measured, part in zip(plan.together, _joint(plan), strict=True):
+    for measured, part in zip(plan.joint_noise_measurements, _joint(plan), strict=True):
         mine, theirs = one[measured.name], two[measured.name]
         for key in {*mine, *theirs}:
             moved = Fraction(abs(mine.get(key, 0) - theirs.get(key, 0)), part.joint.sides[part.place])
@@ -189,9 +189,11 @@ def _check(first: Opened, others: list[Opened], sql: str) -> int:
                 assert chosen.mechanism.neighbours is relation
                 farthest = max(farthest, sum(moves))
             if plan.selection is not None:
-                people = "units of keys" if mine.units is not None else str(plan.counted)
+                people = "units of keys" if mine.units is not None else str(plan.selecting_measurement)
                 moves = _moves(one[people], two[people])
-                assert max(moves, default=0) <= (plan.passing.most if plan.passing is not None else 1), sql
+                assert max(moves, default=0) <= (
+                    plan.threshold_selection.most if plan.threshold_selection is not None else 1
+                ), sql
                 assert sum(move > 0 for move in moves) <= plan.selection.touched, sql
     return farthest
 

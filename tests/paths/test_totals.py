@@ -82,7 +82,7 @@ def test_one_person_moves_a_sum_by_no_more_than_its_noise_was_made_for(tmp_path:
                     assert moved.sum() <= one.sensitivity.l1, sql
                     assert (moved**2).sum() <= one.sensitivity.l2_squared, sql
                     reached = reached or bool(one.total is not None and moved.sum() == one.sensitivity.l1)
-                assert any(one.total is not None and one.total.most == TOTAL for one in plan.groups[0].measured)
+                assert any(one.total is not None and one.total.max_total == TOTAL for one in plan.groups[0].measured)
     assert reached  # no more noise than needed
 
 

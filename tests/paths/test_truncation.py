@@ -15,7 +15,7 @@ from sfumato.database import Database
 from sfumato.dataset import LOSSES
 from sfumato.errors import BudgetExhausted
 from sfumato.ledger.ledger import Entry
-from sfumato.planning.cut_off import CUT, MOVED, ROWS, LossBlock, blocks, losses_plan
+from sfumato.planning.truncation_plan import CUT, MOVED, ROWS, TruncationBlock, blocks, plan_truncation_release
 from sfumato.release.receipt import receipt_from_json, receipt_to_json
 from sfumato.release.showing.documents import release_document
 from sfumato.server.travelling import answer_document, answer_of
@@ -197,7 +197,7 @@ def test_what_is_measured_of_losses_is_what_the_proof_says_whichever_way_is_take
     rows = [f"{who},er,{cost}" for who, (number, cost) in had.items() for _ in range(number)]
     (tmp_path / "data" / "visits.csv").write_text("\n".join(["who,dept,cost", *rows]), encoding="utf-8")
     with sfumato.open(policy) as database:
-        plan = losses_plan(database.policy)
+        plan = plan_truncation_release(database.policy)
         assert plan is not None
         exact = database._engine.run(database._engine.prepare(plan))
         for block, group, aggregates in zip(blocks(database.policy), plan.groups, exact.groups, strict=True):
@@ -209,15 +209,15 @@ def test_what_is_measured_of_losses_is_what_the_proof_says_whichever_way_is_take
             assert found == {name: expected[name] for name in found}
 
 
-def _added_by(block: LossBlock, removed: int, kept: int, cost: int) -> Counter[str]:
+def _added_by(block: TruncationBlock, removed: int, kept: int, cost: int) -> Counter[str]:
     lost = {
         ROWS: [removed],
         MOVED: [kept * (cost > 20)],
         "cost": [cost * removed + max(cost - 20, 0) * kept, 0],
     }
-    had = [(sum(lost[one.column]) + one.most, one.ends) for one in block.tailed]
+    had = [(sum(lost[one.column]) + one.max_contribution, one.bucket_edges) for one in block.tailed]
     buckets = [sum(end <= amount for end in ends) - 1 for amount, ends in had]
-    if block.way is None:
+    if block.strategy is None:
         rows, number = (bucket >= 0 for bucket in buckets)
         return Counter(["both" if rows and number else "rows" if rows else "numbers"] if rows or number else [])
     if max(buckets, default=-1) >= 0:

@@ -8,7 +8,7 @@ from sfumato.analysis.private_query import Contribution, Group, Key, PrivateQuer
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import InputNode, Item, ProjectNode, ScanNode
 from sfumato.language.scalar import Scalar, column
-from sfumato.planning.planner import Wish
+from sfumato.planning.planner import PriceTarget
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
@@ -65,12 +65,12 @@ def private_of(*groups: Group, neighbours: Neighbours = Neighbours.ADD_REMOVE) -
     )
 
 
-def price(epsilon: object, delta: object = 0) -> Wish:
+def price(epsilon: object, delta: object = 0) -> PriceTarget:
     """Return the wish for this loss."""
-    return Wish(Fraction(str(epsilon)), Fraction(str(delta)), (), PrivacyLoss(Fraction(100)))
+    return PriceTarget(Fraction(str(epsilon)), Fraction(str(delta)), (), PrivacyLoss(Fraction(100)))
 
 
-def margins(cap: object = 100, delta: object = 0, **targets: object) -> Wish:
+def margins(cap: object = 100, delta: object = 0, **targets: object) -> PriceTarget:
     """Return the wish for these margins."""
     within = tuple((name, Fraction(str(margin))) for name, margin in targets.items())
-    return Wish(None, Fraction(str(delta)), within, PrivacyLoss(Fraction(str(cap))))
+    return PriceTarget(None, Fraction(str(delta)), within, PrivacyLoss(Fraction(str(cap))))

@@ -28,10 +28,10 @@ from sfumato.language.scalar import Scalar, column
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.optimal_selection import OptimalSelection
+from sfumato.planning.budget_share import Share
 from sfumato.planning.plan import GroupPlan, Plan
-from sfumato.planning.planner import Wish, make_plan, make_plans
+from sfumato.planning.planner import PriceTarget, make_plan, make_plans
 from sfumato.planning.quote import make_quote
-from sfumato.planning.spending import Share
 from sfumato.query.aggregate import Aggregate
 
 DELTA, LEVEL = Fraction(1, 10**9), Fraction(95, 100)
@@ -39,7 +39,7 @@ ROWS = asked("count")
 NEGATIVE = replace(AGE, facts=replace(AGE.facts, low=-1))
 WISHES = {
     "epsilon": price(1, DELTA),
-    "share": Wish(
+    "share": PriceTarget(
         None,
         DELTA,
         (),
@@ -54,10 +54,12 @@ def visits(*measures: Aggregate[Scalar], rows: int = 100, groups: int = 100, lab
     return group_of(*measures, keys=(SECRET_DEPT,), rows=rows, groups=groups, label=label)
 
 
-def both(group: Group, wish: Wish, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> tuple[GroupPlan, GroupPlan]:
+def both(
+    group: Group, wish: PriceTarget, neighbours: Neighbours = Neighbours.ADD_REMOVE
+) -> tuple[GroupPlan, GroupPlan]:
     """The preferred plan of a group, and the one that selects keys by themselves."""
     plans = make_plans(private_of(group, neighbours=neighbours), wish)
-    return plans[0].groups[0], next(one.groups[0] for one in plans if one.groups[0].counted is None)
+    return plans[0].groups[0], next(one.groups[0] for one in plans if one.groups[0].selecting_measurement is None)
 
 
 def largest(private: PrivateQuery, count: int = 3) -> PrivateQuery:
@@ -69,11 +71,11 @@ def largest(private: PrivateQuery, count: int = 3) -> PrivateQuery:
 
 @pytest.mark.parametrize("neighbours", Neighbours)
 @pytest.mark.parametrize("wish", WISHES.values(), ids=WISHES)
-def test_the_noisy_number_of_rows_selects_keys_that_nobody_declared(wish: Wish, neighbours: Neighbours) -> None:
+def test_the_noisy_number_of_rows_selects_keys_that_nobody_declared(wish: PriceTarget, neighbours: Neighbours) -> None:
     one, every = both(visits(ROWS), wish, neighbours)
     assert isinstance(one.selection, CountedKeys)
     assert isinstance(every.selection, OptimalSelection)
-    assert (one.counted, one.selection.most, one.selection.groups_per_unit) == ("m1", 100, 100)
+    assert (one.selecting_measurement, one.selection.most, one.selection.groups_per_unit) == ("m1", 100, 100)
     assert one.selection.delta <= DELTA
     reached, before = (group.measured[0].mechanism.margin(LEVEL) for group in (one, every))
     assert reached <= 300 if wish.within else 3 * reached < before
@@ -118,7 +120,7 @@ def test_also_beside_a_sum_or_an_average(more: Aggregate[Scalar]) -> None:
     for now, before in zip(one.measured, every.measured, strict=True):
         assert now.mechanism.margin(LEVEL) < before.mechanism.margin(LEVEL)
     few = make_plan(private_of(visits(ROWS, more, rows=3, groups=1)), price(1, DELTA))
-    assert few.groups[0].counted is None  # 83 rows instead of 56 people for a tenth
+    assert few.groups[0].selecting_measurement is None  # 83 rows instead of 56 people for a tenth
 
 
 def test_the_count_inside_an_average_selects_too() -> None:
@@ -131,7 +133,7 @@ def test_the_count_inside_an_average_selects_too() -> None:
 def test_people_select_where_they_are_counted_and_declared_keys_need_no_selection() -> None:
     people = make_plan(private_of(visits(ROWS, asked("count", UNIT, distinct=True))), price(1, DELTA)).groups[0]
     assert isinstance(people.selection, CountedKeys)
-    assert (people.counted, people.selection.most) == ("m2", 1)
+    assert (people.selecting_measurement, people.selection.most) == ("m2", 1)
     public = group_of(ROWS, keys=(PUBLIC_DEPT,), rows=100, groups=100)
     assert make_plan(private_of(public), price(1, DELTA)).groups[0].selection is None
 
@@ -163,7 +165,7 @@ def test_a_list_by_a_sum_is_selected_by_that_sum(neighbours: Neighbours) -> None
     ],
 )
 def test_a_list_by_a_sum_is_selected_otherwise(group: Group, selected: str | None) -> None:
-    assert make_plan(largest(private_of(group)), price(1, DELTA)).groups[0].counted == selected
+    assert make_plan(largest(private_of(group)), price(1, DELTA)).groups[0].selecting_measurement == selected
 
 
 def test_each_group_of_a_question_is_judged_by_itself() -> None:

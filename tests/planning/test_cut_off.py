@@ -10,21 +10,21 @@ import pytest
 
 from sfumato.accounting.event import Composed, Pure
 from sfumato.language.rel_nodes import ScanNode
-from sfumato.planning.cut_off import (
-    BUCKETS,
+from sfumato.planning.plan import Plan
+from sfumato.planning.truncation_plan import (
+    BUCKET_COUNT,
     CUT,
     MOVED,
     ROWS,
-    CutOff,
-    LossBlock,
-    Statistic,
+    TruncationBlock,
+    TruncationBounds,
+    TruncationStatistic,
     blocks,
-    cut_off,
-    losses_plan,
+    plan_truncation_release,
+    select_strategies,
     statistics,
-    taken_ways,
+    truncation_bounds,
 )
-from sfumato.planning.plan import Plan
 from sfumato.policy.policy import Policy
 from sfumato.policy.reading import read_policy
 
@@ -58,30 +58,30 @@ def _policy(neighbours: str = "add-remove", truncation: object = 0.05, unit: str
 
 
 def _plan(policy: Policy) -> Plan:
-    plan = losses_plan(policy)
+    plan = plan_truncation_release(policy)
     assert plan is not None
     return plan
 
 
 def test_what_can_be_cut_is_measured_and_nothing_else() -> None:
     found = statistics(_policy())
-    assert [(one.table, one.column, one.most, one.base, one.tail) for one in found] == [
+    assert [(one.table, one.column, one.max_contribution, one.base, one.tail) for one in found] == [
         ("visits", ROWS, 3, 1, True),
         ("visits", MOVED, 3, 3, False),
         ("visits", "cost", 6, 2, True),
         ("visits", "paid", 12, 3, True),
     ]
-    assert found[0].ends[:3] == (4, 16, 64)
-    assert losses_plan(_policy(truncation=None)) is None
+    assert found[0].bucket_edges[:3] == (4, 16, 64)
+    assert plan_truncation_release(_policy(truncation=None)) is None
 
 
 def test_a_way_measures_every_statistic_once() -> None:
     for unit, ways in (("who", 4), ("rows", 3)):
         policy = _policy(unit=unit)
-        found = [block for block in blocks(policy) if block.way is not None]
-        assert {block.way for block in found} == set(range(ways))
+        found = [block for block in blocks(policy) if block.strategy is not None]
+        assert {block.strategy for block in found} == set(range(ways))
         for way in range(ways):
-            names = [one.column for block in found if block.way == way for one in block.statistics]
+            names = [one.column for block in found if block.strategy == way for one in block.statistics]
             assert sorted(names) == sorted(one.column for one in statistics(policy))
 
 
@@ -99,12 +99,12 @@ def test_neighbours_stay_within_the_declared_loss_whichever_way_is_taken(neighbo
     others: list[Losses] = (
         people if neighbours == "replace" else [[(0,) * len(one.parts) for one in statistics(policy)]]
     )
-    for way in dict.fromkeys(block.way for block in found if block.way is not None):
+    for way in dict.fromkeys(block.strategy for block in found if block.strategy is not None):
         total = Fraction(0)
         for block, group in zip(found, plan.groups, strict=True):
             assert isinstance(group.group.rows, ScanNode)
             assert (group.group.rows.table, group.group.rows.max_rows_per_unit) == ("visits" + CUT, 1)
-            if block.way not in (None, way):
+            if block.strategy not in (None, way):
                 continue
             scales = {each.name: each.mechanism.scale for each in group.measured}  # type: ignore[union-attr]
             mine, theirs = (_different(_coordinates(block, policy, one) for one in some) for some in (people, others))
@@ -119,14 +119,14 @@ def _different(coordinates: Iterable[dict[str, int]]) -> list[dict[str, int]]:
     return list({tuple(sorted(one.items())): one for one in coordinates}.values())
 
 
-def _people(found: Sequence[Statistic]) -> list[Losses]:
+def _people(found: Sequence[TruncationStatistic]) -> list[Losses]:
     amounts = [
-        [(0,) * len(one.parts), (0,) * (len(one.parts) - 1) + (one.base - 1 if one.tail else one.most,)]
+        [(0,) * len(one.parts), (0,) * (len(one.parts) - 1) + (one.base - 1 if one.tail else one.max_contribution,)]
         + (
             [
                 (one.base,) * len(one.parts),
-                (one.ends[1],) + (0,) * (len(one.parts) - 1),
-                (one.ends[-1],) * len(one.parts),
+                (one.bucket_edges[1],) + (0,) * (len(one.parts) - 1),
+                (one.bucket_edges[-1],) * len(one.parts),
             ]
             if one.tail
             else []
@@ -136,15 +136,18 @@ def _people(found: Sequence[Statistic]) -> list[Losses]:
     return [list(one) for one in product(*amounts)]
 
 
-def _coordinates(block: LossBlock, policy: Policy, losses: Losses) -> dict[str, int]:
+def _coordinates(block: TruncationBlock, policy: Policy, losses: Losses) -> dict[str, int]:
     """Return what one person adds to each released number, by the definition."""
     lost = dict(zip((one.column for one in statistics(policy)), losses, strict=True))
     found: dict[str, int] = defaultdict(int)
     buckets = [
-        max((at for at in range(BUCKETS) if one.ends[at] <= sum(lost[one.column]) + one.most), default=-1)
+        max(
+            (at for at in range(BUCKET_COUNT) if one.bucket_edges[at] <= sum(lost[one.column]) + one.max_contribution),
+            default=-1,
+        )
         for one in block.tailed
     ]
-    if block.way is None:
+    if block.strategy is None:
         pairs = list(zip(block.tailed, buckets, strict=True))
         rows, numbers = (any(at >= 0 for one, at in pairs if (one.column == ROWS) == here) for here in (True, False))
         found |= {"both": 1} if rows and numbers else {"rows": 1} if rows else {"numbers": 1} if numbers else {}
@@ -157,13 +160,13 @@ def _coordinates(block: LossBlock, policy: Policy, losses: Losses) -> dict[str, 
     return found
 
 
-def _published(people: Sequence[int], noise: int = 0, way: int = 0) -> CutOff:
+def _published(people: Sequence[int], noise: int = 0, way: int = 0) -> TruncationBounds:
     """Publish losses of rows with this noise on each number, in units of its scale."""
     policy = _policy()
     plan = _plan(policy)
     noisy = {}
     for block, group in zip(blocks(policy), plan.groups, strict=True):
-        if block.way != way:
+        if block.strategy != way:
             continue
         found: dict[str, int] = defaultdict(int)
         for losses, number in Counter(people).items():
@@ -171,10 +174,10 @@ def _published(people: Sequence[int], noise: int = 0, way: int = 0) -> CutOff:
                 found[name] += amount * number
         scales = {each.name: int(each.mechanism.scale) for each in group.measured}  # type: ignore[union-attr]
         noisy[group.group.label] = {name: found[name] + noise * scale for name, scale in scales.items()}
-    return cut_off(policy, plan, noisy)
+    return truncation_bounds(policy, plan, noisy)
 
 
-def _removed(published: CutOff, tail: Fraction = Fraction(1, 40)) -> int | None:
+def _removed(published: TruncationBounds, tail: Fraction = Fraction(1, 40)) -> int | None:
     found = published.bounds_at("visits", [ROWS], tail)[ROWS]
     return None if found is None else found["removed"]
 
@@ -221,7 +224,7 @@ def test_of_what_many_people_lost_much_is_measured_apart(seen: str, way: int) ->
     policy = _policy()
     plan = _plan(policy)
     pairs = list(zip(blocks(policy), plan.groups, strict=True))
-    [look] = [group for block, group in pairs if block.way is None]
+    [look] = [group for block, group in pairs if block.strategy is None]
     noisy = {one.name: 3000 if one.name == seen else 0 for one in look.measured}
-    taken = taken_ways(policy, plan, {look.group.label: noisy})
-    assert taken == {group.group.label for block, group in pairs if block.way == way}
+    taken = select_strategies(policy, plan, {look.group.label: noisy})
+    assert taken == {group.group.label for block, group in pairs if block.strategy == way}

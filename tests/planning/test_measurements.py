@@ -22,22 +22,22 @@ from sfumato.analysis.private_query import Group
 from sfumato.errors import QueryTooLarge, UnboundedSum, UnsupportedSql
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.scalar import column
-from sfumato.planning.aggregates.averaged import Averaged
-from sfumato.planning.aggregates.ranked import Ranked
-from sfumato.planning.aggregates.spread import Spread
-from sfumato.planning.aggregates.sums import FARTHEST_SUM, Centred
-from sfumato.planning.measurements import Needs, needs_of
+from sfumato.planning.aggregates.average import AverageColumn
+from sfumato.planning.aggregates.centred_sums import FARTHEST_SUM, Centred
+from sfumato.planning.aggregates.quantile import QuantileColumn
+from sfumato.planning.aggregates.variance import VarianceColumn
+from sfumato.planning.measurements import MeasurementSet, needs_of
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
 
 
-def _needs(group: Group) -> Needs:
+def _needs(group: Group) -> MeasurementSet:
     return needs_of(group, Neighbours.ADD_REMOVE)
 
 
-def offsets(needs: Needs) -> list[int]:
+def offsets(needs: MeasurementSet) -> list[int]:
     """Return the offsets of averages and variances, in order."""
-    return [one.grid.offset for one in needs.derived if isinstance(one, Averaged | Spread)]
+    return [one.grid.offset for one in needs.derived if isinstance(one, AverageColumn | VarianceColumn)]
 
 
 def test_count_sum_and_average_of_one_column_are_two_measurements() -> None:
@@ -70,7 +70,7 @@ def test_an_average_alone_is_taken_around_the_middle() -> None:
     assert (total.quantity.argument.facts.low, total.quantity.argument.facts.high) == (-60, 60)
     assert total.sensitivity.l1 == 20 * 60
     (average,) = needs.derived
-    assert isinstance(average, Averaged)
+    assert isinstance(average, AverageColumn)
     assert average.grid == Centred(Fraction(1), 60, 0, 120)
 
 
@@ -150,7 +150,7 @@ def test_all_quantiles_of_one_column_are_one_measurement() -> None:
     needs = _needs(group_of(*several))
     (quantity,) = [one.quantity for one in needs.measurements]
     assert quantity.parameters == (Fraction(0), Fraction(1, 2), Fraction(9, 10), Fraction(1))
-    assert [one.place for one in needs.derived if isinstance(one, Ranked)] == [0, 3, 1, 2]
+    assert [one.place for one in needs.derived if isinstance(one, QuantileColumn)] == [0, 3, 1, 2]
     alone = replace(several[2], function=Aggregation.APPROX_QUANTILE)
     assert len(_needs(group_of(*several, alone)).measurements) == 2
 

@@ -16,11 +16,11 @@ from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.optimal_selection import OptimalSelection
+from sfumato.planning.budget_split import LAPLACE_ROOT, laplace_weights, shares
 from sfumato.planning.measurements import needs_of
 from sfumato.planning.noise import best_noise, concentrated_loss, expected_error, laplace_noise
 from sfumato.planning.plan import Plan
 from sfumato.planning.planner import make_plan
-from sfumato.planning.split import LAPLACE_ROOT, laplace_weights, shares
 
 FEW = group_of(asked("count"), asked("sum", COST), asked("avg", AGE), keys=(PUBLIC_DEPT,))
 SECRET = group_of(asked("count"), asked("var_samp", COST), keys=(SECRET_DEPT,))
@@ -51,7 +51,7 @@ def test_gaussian_noise_is_chosen_where_one_person_touches_many_cells(neighbours
     selection = plan.groups[0].selection
     assert isinstance(mechanism, Gaussian)
     assert isinstance(selection, CountedKeys)  # its noise is the noise of the number that is shown
-    assert (selection.noise, plan.groups[0].counted) == (mechanism, plan.groups[0].measured[0].name)
+    assert (selection.noise, plan.groups[0].selecting_measurement) == (mechanism, plan.groups[0].measured[0].name)
     assert selection.delta <= Fraction(1, 2 * 10**6)
     assert plan.loss.delta == Fraction(1, 10**6)
     low, high = pld.bounds(mechanism.event, plan.loss.delta / 2)
@@ -135,7 +135,7 @@ def test_keys_are_selected_by_the_number_of_people_that_is_shown(neighbours: Nei
     plan = make_plan(private_of(people, neighbours=neighbours), price(1, "1e-9"))
     (group,) = plan.groups
     assert isinstance(group.selection, CountedKeys)
-    assert [one.name for one in group.apart] == ["m2"]
+    assert [one.name for one in group.measured_after_selection] == ["m2"]
     assert plan.event is not None
     core, delta = separate(plan.event)
     assert (pure_epsilon(core), delta) == (1, group.selection.delta)

@@ -10,9 +10,9 @@ from sfumato.accounting.event import Neighbours
 from sfumato.errors import QueryTooLarge, UnboundedSum
 from sfumato.language.lower_logic import present
 from sfumato.language.scalar import Scalar
-from sfumato.planning.aggregates.paired import Correlated, Covaried
-from sfumato.planning.aggregates.spread import Divisor
-from sfumato.planning.measurements import Needs, needs_of
+from sfumato.planning.aggregates.covariance import CorrelationColumn, CovarianceColumn
+from sfumato.planning.aggregates.variance import Divisor
+from sfumato.planning.measurements import MeasurementSet, needs_of
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import PAIRS, Aggregation
 
@@ -23,7 +23,7 @@ def pair(function: str, y: Scalar, x: Scalar, where: Scalar | None = None) -> Ag
     return Aggregate(Aggregation(function), (y, x), where=where)
 
 
-def _needs(*aggregates: Aggregate[Scalar]) -> Needs:
+def _needs(*aggregates: Aggregate[Scalar]) -> MeasurementSet:
     return needs_of(group_of(*aggregates), Neighbours.ADD_REMOVE)
 
 
@@ -55,14 +55,14 @@ def test_a_correlation_of_a_column_with_itself_needs_three_measurements() -> Non
     needs = _needs(pair("corr", COST, COST))
     assert len(needs.measurements) == 3
     (made,) = needs.derived
-    assert isinstance(made, Correlated)
+    assert isinstance(made, CorrelationColumn)
     assert made.pairs.products == made.x_squares == made.y_squares
 
 
 def test_sums_are_taken_around_the_middles() -> None:
     needs = _needs(pair("covar_samp", FEE, AGE), asked("sum", AGE))
     (made, _) = needs.derived
-    assert isinstance(made, Covaried)
+    assert isinstance(made, CovarianceColumn)
     assert made.divisor is Divisor.OTHERS
     assert (made.pairs.x.offset, made.pairs.y.offset) == (60, 250_000)
     assert made.step == Fraction(1, 100)

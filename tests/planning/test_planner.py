@@ -12,8 +12,8 @@ from tests.query.clinic import CLINIC
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.errors import BadParameter, KeysNeedDelta, LoosenedPolicy
-from sfumato.planning.planner import Wish, make_plan, read_wish
-from sfumato.planning.question import question
+from sfumato.planning.fingerprint import query_fingerprint
+from sfumato.planning.planner import PriceTarget, make_plan, parse_price_target
 from sfumato.planning.quote import make_quote
 from sfumato.policy.policy import Budget
 from sfumato.query.parse import parse
@@ -24,13 +24,15 @@ CAP = PrivacyLoss(Fraction(3))
 VISITS = private_of(group_of(asked("count"), asked("avg", COST), keys=(PUBLIC_DEPT,)))
 
 
-def _wish(epsilon: object = None, within: object = None, delta: object = None, options: Options | None = None) -> Wish:
-    return read_wish(epsilon, within, delta, options or Options(), BUDGET, CAP)
+def _wish(
+    epsilon: object = None, within: object = None, delta: object = None, options: Options | None = None
+) -> PriceTarget:
+    return parse_price_target(epsilon, within, delta, options or Options(), BUDGET, CAP)
 
 
 @pytest.mark.parametrize("epsilon", ["0.1", 0.1, Decimal("0.1"), Fraction(1, 10), "1/10"])
 def test_epsilon_is_read_exactly_however_it_is_written(epsilon: object) -> None:
-    assert _wish(epsilon) == Wish(Fraction(1, 10), Fraction(1, 10**9), (), CAP)
+    assert _wish(epsilon) == PriceTarget(Fraction(1, 10), Fraction(1, 10**9), (), CAP)
 
 
 LONG = ("1e-41", "1e-1500", f"1/{'7' * 1982}", Fraction(1, 10**41), 1e-300, f"0.{'1' * 41}")
@@ -136,8 +138,12 @@ def test_the_question_tells_queries_and_prices_apart() -> None:
     again = parse("select DEPT, count(*), avg(cost) from visits group by 1", CLINIC)
     other = parse("SELECT dept, COUNT(*), AVG(age) FROM visits GROUP BY dept", CLINIC)
     plan = make_plan(VISITS, price("0.3"))
-    assert question(first, plan, "") == question(again, plan, "")
+    assert query_fingerprint(first, plan, "") == query_fingerprint(again, plan, "")
     others = [make_plan(VISITS, price("0.4")), make_plan(private_of(group_of(asked("avg", AGE))), price("0.3"))]
     others.append(make_plan(private_of(group_of(asked("count"), keys=(SECRET_DEPT,))), price("0.3", "1e-9")))
-    texts = {question(first, plan, ""), question(other, plan, ""), *(question(first, one, "") for one in others)}
+    texts = {
+        query_fingerprint(first, plan, ""),
+        query_fingerprint(other, plan, ""),
+        *(query_fingerprint(first, one, "") for one in others),
+    }
     assert len(texts) == 5

@@ -28,13 +28,13 @@ from sfumato.language.scalar import column
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.max_norm import MaxNormPart
 from sfumato.planning.aggregates.recipe import Quantity
+from sfumato.planning.budget_share import choose_plan
+from sfumato.planning.budget_split import LAPLACE_ROOT, laplace_weights, shares
 from sfumato.planning.measurements import needs_of
 from sfumato.planning.noise import laplace_noise, pure_noise
 from sfumato.planning.planner import make_plan, make_plans
 from sfumato.planning.quote import make_quote
 from sfumato.planning.sensitivities import moves_of, side_of
-from sfumato.planning.spending import chosen
-from sfumato.planning.split import LAPLACE_ROOT, laplace_weights, shares
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
@@ -124,7 +124,7 @@ def test_counts_and_sums_share_their_noise_in_every_margin_of_one_table() -> Non
     )
     plan = make_plan(private_of(*groups), price(1))
     assert len(plan.tables) == 2
-    assert [len(group.together) for group in plan.groups] == [2, 2, 2]
+    assert [len(group.joint_noise_measurements) for group in plan.groups] == [2, 2, 2]
     assert plan.event is not None
     assert pure_epsilon(plan.event) == 1
     now = [group.measured[0].mechanism.margin(Fraction(95, 100)) for group in plan.groups]
@@ -138,7 +138,7 @@ def test_counts_and_sums_share_their_noise_in_every_margin_of_one_table() -> Non
 def test_it_is_one_event_of_the_whole_price() -> None:
     plan = make_plan(private_of(VISITS), price("0.5", 0))
     assert plan.event == Composed((Pure(Fraction(1, 2), ADD),))
-    assert len(plan.groups[0].together) == 3
+    assert len(plan.groups[0].joint_noise_measurements) == 3
     assert make_quote(plan).margins["a1"] == plan.groups[0].measured[0].mechanism.margin(Fraction(95, 100))
 
 
@@ -147,27 +147,27 @@ def test_it_is_one_event_of_the_whole_price() -> None:
 )
 def test_noise_is_shared_where_it_errs_less_for_what_is_charged(delta: str, epsilon: str, together: bool) -> None:
     """Of many small questions a ledger counts the Rényi losses, which noise of their own has less of."""
-    wish = replace(price(epsilon, delta), cap=PrivacyLoss(Fraction(3), Fraction(delta)))
+    wish = replace(price(epsilon, delta), max_loss=PrivacyLoss(Fraction(3), Fraction(delta)))
     plans = make_plans(private_of(VISITS), wish)
-    assert [bool(plan.groups[0].together) for plan in plans] == [together, not together]
-    assert chosen(plans, Filter(Fraction(3), Fraction(delta)), None, epsilon=wish.epsilon) is plans[0]
+    assert [bool(plan.groups[0].joint_noise_measurements) for plan in plans] == [together, not together]
+    assert choose_plan(plans, Filter(Fraction(3), Fraction(delta)), None, epsilon=wish.epsilon) is plans[0]
 
 
 def test_an_account_that_cannot_pay_for_the_preferred_noise_gets_the_other() -> None:
-    wish = replace(price("0.5", "1e-6"), cap=PrivacyLoss(Fraction(3), Fraction(1, 10**6)))
+    wish = replace(price("0.5", "1e-6"), max_loss=PrivacyLoss(Fraction(3), Fraction(1, 10**6)))
     shared, alone = make_plans(private_of(VISITS), wish)
     account = Filter(Fraction(3), Fraction(1, 10**6))
     for _ in range(20):
         account = account.charge(GaussianNoise(1, Fraction(70), ADD))  # only its Rényi losses count from now on
     assert shared.event is not None
     assert not account.accepts(shared.event)
-    assert chosen((shared, alone), account, None, epsilon=wish.epsilon) is alone
+    assert choose_plan((shared, alone), account, None, epsilon=wish.epsilon) is alone
     # an analyst who has spent nothing is charged to the dataset, too
     fresh, whole = Filter(Fraction(3), Fraction(1, 10**6)), account
-    assert chosen((shared, alone), fresh, None, epsilon=wish.epsilon) is shared
-    assert chosen((shared, alone), fresh, None, epsilon=wish.epsilon, dataset=whole) is alone
-    assert chosen((shared, alone), fresh, None, dataset=whole) is alone
-    assert chosen((shared, alone), fresh, Fraction(1, 2), dataset=whole) is alone
+    assert choose_plan((shared, alone), fresh, None, epsilon=wish.epsilon) is shared
+    assert choose_plan((shared, alone), fresh, None, epsilon=wish.epsilon, dataset=whole) is alone
+    assert choose_plan((shared, alone), fresh, None, dataset=whole) is alone
+    assert choose_plan((shared, alone), fresh, Fraction(1, 2), dataset=whole) is alone
 
 
 def test_what_no_row_moves_has_noise_of_its_own() -> None:
@@ -184,7 +184,7 @@ def test_margins_of_several_columns_cost_what_the_most_exact_of_them_needs() -> 
     both = private_of(group_of(asked("count"), asked("sum", AGE)))
     plan = make_plan(both, margins(a1=25, a2=3000))
     quote, moved = make_quote(plan), plan.groups[0].measured[0].sensitivity.l1
-    assert len(plan.groups[0].together) == 2
+    assert len(plan.groups[0].joint_noise_measurements) == 2
     assert quote.margins["a1"] == 25
     assert isinstance(quote.margins["a2"], int)
     assert quote.margins["a2"] <= 3000

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.planning.split import GAUSSIAN_ROOT, LAPLACE_ROOT, shares
+from sfumato.planning.budget_split import GAUSSIAN_ROOT, LAPLACE_ROOT, shares
 
 WEIGHTS = st.lists(st.fractions(Fraction(1, 1000), 1000, max_denominator=1000), min_size=1, max_size=12)
 ROOTS = (LAPLACE_ROOT, GAUSSIAN_ROOT)

@@ -31,10 +31,10 @@ from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.top_list import TopList
+from sfumato.planning.budget_share import Share
 from sfumato.planning.noise import choices_epsilon
-from sfumato.planning.planner import Wish, make_plan, make_plans
+from sfumato.planning.planner import PriceTarget, make_plan, make_plans
 from sfumato.planning.quote import make_quote
-from sfumato.planning.spending import Share
 from sfumato.planning.top_lists import is_a_list
 from sfumato.query.types import Type
 
@@ -157,7 +157,7 @@ def test_what_else_is_measured_gets_noise_for_the_chosen_cells_alone() -> None:
 
 def test_a_share_and_a_margin_are_fulfilled_by_lists_too() -> None:
     account = Filter(Fraction(3), Fraction(1, 10**6))
-    wish = Wish(None, DELTA, (), PrivacyLoss(Fraction(3), Fraction(1, 10**6)), Share(Fraction(1, 10), account))
+    wish = PriceTarget(None, DELTA, (), PrivacyLoss(Fraction(3), Fraction(1, 10**6)), Share(Fraction(1, 10), account))
     plans = make_plans(listed(shop(), 3), wish)
     assert isinstance(plans[0].groups[0].selection, TopList)
     for plan in plans:
@@ -193,7 +193,9 @@ def test_a_quote_says_how_a_list_is_made() -> None:
 @pytest.mark.parametrize("margin", [10**14, 10**30])
 def test_a_list_within_any_margin_has_a_price(margin: int) -> None:
     private = listed(shop(key=MANY), 3)
-    wish = replace(margins(**{private.names[-1]: margin}), delta=DELTA, cap=PrivacyLoss(Fraction(100), DELTA * 1000))
+    wish = replace(
+        margins(**{private.names[-1]: margin}), delta=DELTA, max_loss=PrivacyLoss(Fraction(100), DELTA * 1000)
+    )
     plan = make_plan(private, wish)
     assert plan.event is not None  # noise so wide may be (0, delta)-DP, but it is charged
     assert plan.loss.epsilon < 1

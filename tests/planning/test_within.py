@@ -13,10 +13,10 @@ from sfumato.errors import UnknownName, UnreachableMargin
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.optimal_selection import OptimalSelection
+from sfumato.planning.accuracy_target import CONFIDENCE, greatest_variance, least_inverse_scale
+from sfumato.planning.budget_share import choose_plan
 from sfumato.planning.planner import make_plan, make_plans
 from sfumato.planning.quote import make_quote
-from sfumato.planning.spending import chosen
-from sfumato.planning.within import CONFIDENCE, greatest_variance, least_inverse_scale
 from sfumato.randomness.discrete_gaussian import DiscreteGaussian
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 
@@ -32,7 +32,8 @@ def test_the_least_inverse_scale_reaches_and_the_next_smaller_one_does_not(reach
 
 def test_named_columns_get_their_margin_and_the_others_their_mean() -> None:
     plans = make_plans(private_of(VISITS), margins(a1=25, a2="40000"))
-    (plan,) = [plan for plan in plans if not plan.groups[0].together]  # with noise of their own, not shared
+    # with noise of their own, not shared
+    (plan,) = [plan for plan in plans if not plan.groups[0].joint_noise_measurements]
     quote = make_quote(plan)
     assert quote.margins["a1"] == 25
     assert quote.margins["a2"] == 40000
@@ -83,7 +84,7 @@ def test_beyond_the_cap_the_nearest_margin_is_named_and_can_be_had() -> None:
 
 
 def test_where_no_margin_can_be_had_the_search_for_one_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sfumato.planning.within._affordable", lambda *_: ([], Fraction(9)))
+    monkeypatch.setattr("sfumato.planning.accuracy_target._affordable", lambda *_: ([], Fraction(9)))
     with pytest.raises(UnreachableMargin, match="Wider margins cannot be had either"):
         make_plan(private_of(group_of(asked("sum", AGE))), margins(a1=100, cap="0.5"))
 
@@ -103,7 +104,7 @@ def test_no_margin_clearly_below_the_nearest_can_be_had(wanted: dict[str, object
 def test_gaussian_noise_is_taken_where_a_ledger_charges_less_for_it() -> None:
     alone = private_of(group_of(asked("count", UNIT, distinct=True)))
     cap = PrivacyLoss(Fraction(3), Fraction(1, 10**6))
-    wish = replace(margins(a1=25, delta="1e-9"), cap=cap)
+    wish = replace(margins(a1=25, delta="1e-9"), max_loss=cap)
     smooth, plain = make_plans(alone, wish)
     assert isinstance(smooth.groups[0].measured[0].mechanism, Gaussian)
     assert isinstance(plain.groups[0].measured[0].mechanism, Laplace)
@@ -119,8 +120,8 @@ def test_gaussian_noise_is_taken_where_a_ledger_charges_less_for_it() -> None:
     spent = fresh.charge(
         Pure(Fraction(2), Neighbours.ADD_REMOVE)
     )  # by pure losses: Gaussian noise would end that count
-    assert chosen((smooth, plain), fresh, None) is smooth
-    assert chosen((smooth, plain), spent, None) is plain
+    assert choose_plan((smooth, plain), fresh, None) is smooth
+    assert choose_plan((smooth, plain), spent, None) is plain
 
 
 @pytest.mark.parametrize("reach", [0, 1, 7, 1000, 10**9])

@@ -32,7 +32,7 @@ BARS_BUGS: tuple[Bug, ...] = (
         "the parts of a number choose their levels apart",
         _ONE_CHOICE,
         (
-            "planning/levels.py",
+            "planning/bound_selection.py",
             "argument.operator in _STRICT and argument.facts.kind is Kind.INTEGER and parts",
             "argument.operator is Operator.NEGATE and parts",
         ),

@@ -76,7 +76,7 @@ BUGS: tuple[Bug, ...] = (
     planned(
         "shared noise for one row of a person",
         "replay",
-        ("planning/noise.py", "for each in part), need.moves, epsilon", "for each in part), 1, epsilon"),
+        ("planning/noise.py", "for each in part), need.moved_rows, epsilon", "for each in part), 1, epsilon"),
     ),
     planned(
         "numbers are not clipped",
@@ -128,8 +128,8 @@ BUGS: tuple[Bug, ...] = (
         "replay",
         (
             "engines/sql/group.py",
-            "used, bound_groups = _used(group, plan.everything), limit.bound_groups and bool(group.keys)",
-            "used, bound_groups = _used(group, plan.everything), False",
+            "used, bound_groups = _used(group, plan.all_outputs), limit.bound_groups and bool(group.keys)",
+            "used, bound_groups = _used(group, plan.all_outputs), False",
         ),
     ),
     planned(
@@ -283,7 +283,7 @@ BUGS: tuple[Bug, ...] = (
     planned(
         "shares of the budget sum to more than 1",
         "replay",
-        ("planning/split.py", "Fraction(part, sum(parts))", "Fraction(part, max(parts))"),
+        ("planning/budget_split.py", "Fraction(part, sum(parts))", "Fraction(part, max(parts))"),
     ),
     planned(
         "Gaussian noise planned at twice the loss",

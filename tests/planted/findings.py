@@ -193,8 +193,8 @@ FINDINGS: tuple[Bug, ...] = (
         "tests/paths/test_snapshots.py",
         (
             "preparing.py",
-            "found = plans, questions(read.query, plans, words)",
-            "found = plans, questions(read.query, plans, repr(self._policy))",
+            "found = plans, query_fingerprints(read.query, plans, words)",
+            "found = plans, query_fingerprints(read.query, plans, repr(self._policy))",
         ),
     ),
     planned(
@@ -317,7 +317,7 @@ FINDINGS: tuple[Bug, ...] = (
         "what one table cuts is told of another",
         "tests/planning/test_truncation.py",
         (
-            "planning/truncation.py",
+            "planning/notes/truncation.py",
             "untold = {read.table: read.has_no_removed_table for read in cut}",
             "untold = dict([(read.table, read.has_no_removed_table) for read in cut][:1])",
         ),
@@ -327,8 +327,8 @@ FINDINGS: tuple[Bug, ...] = (
         "tests/engines/test_levels.py",
         (
             "engines/sql/levels.py",
-            "one.level == len(one.levels.amounts) - 1",
-            "one.level >= len(one.levels.amounts) - 2",
+            "one.level == len(one.levels.thresholds) - 1",
+            "one.level >= len(one.levels.thresholds) - 2",
         ),
     ),
     planned(

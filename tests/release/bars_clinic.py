@@ -10,7 +10,7 @@ from tests.sources import HashSource
 
 import sfumato
 from sfumato.engines.after_noise import evaluate
-from sfumato.planning.cut_off import CutOff, losses_plan
+from sfumato.planning.truncation_plan import TruncationBounds, plan_truncation_release
 from sfumato.preparing import Price
 from sfumato.release.losses import losses_of, publish_losses
 from sfumato.release.publish import publish
@@ -35,16 +35,16 @@ def opened(folder: Path, rows: dict[str, Any], table: dict[str, Any], **budget: 
     )
 
 
-def losses_known(database: sfumato.Database) -> CutOff:
+def losses_known(database: sfumato.Database) -> TruncationBounds:
     """Return what caps and bounds cut off, as it is published once."""
-    plan = losses_plan(database.policy)
+    plan = plan_truncation_release(database.policy)
     assert plan is not None
     exact = database._engine.run(database._engine.prepare(plan))
     return losses_of(database.policy, plan, publish_losses(database.policy, plan, exact, HashSource("losses")))
 
 
 def released(
-    database: sfumato.Database, sql: str, releases: int, epsilon: str, losses: CutOff | None = None
+    database: sfumato.Database, sql: str, releases: int, epsilon: str, losses: TruncationBounds | None = None
 ) -> Iterator[Release]:
     """Yield releases of one question, each with noise of its own."""
     asked = database._prepare(sql, None, Price(epsilon))

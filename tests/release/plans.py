@@ -15,13 +15,13 @@ from sfumato.language.scalar import Scalar, column
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.optimal_selection import OptimalSelection
-from sfumato.planning.aggregates.averaged import Averaged
-from sfumato.planning.aggregates.counted import Counted
-from sfumato.planning.aggregates.families import Derived
-from sfumato.planning.aggregates.spread import Divisor, Spread
-from sfumato.planning.aggregates.summed import Summed
-from sfumato.planning.aggregates.sums import Centred
-from sfumato.planning.plan import GroupPlan, Measured, Plan
+from sfumato.planning.aggregates.average import AverageColumn
+from sfumato.planning.aggregates.centred_sums import Centred
+from sfumato.planning.aggregates.count import CountColumn
+from sfumato.planning.aggregates.families import OutputColumn
+from sfumato.planning.aggregates.sum import SumColumn
+from sfumato.planning.aggregates.variance import Divisor, VarianceColumn
+from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import DEVIATIONS, SAMPLES, Aggregation
 from sfumato.query.types import Type
@@ -53,19 +53,19 @@ def gaussian(sigma: int) -> Gaussian:
     return Gaussian(1, Fraction(sigma) ** 2, ADD)
 
 
-def derived(aggregation: Aggregation) -> Derived:
+def derived(aggregation: Aggregation) -> OutputColumn:
     """Return an aggregate named after itself, of measurements N, T and Q."""
     name, grid = str(aggregation), Centred(STEP, OFFSET, LOW, HIGH)
     match aggregation:
         case Aggregation.COUNT:
-            return Counted(name, "N")
+            return CountColumn(name, "N")
         case Aggregation.SUM:
-            return Summed(name, "T", STEP, LOW, HIGH)
+            return SumColumn(name, "T", STEP, LOW, HIGH)
         case Aggregation.AVG:
-            return Averaged(name, "N", "T", grid)
+            return AverageColumn(name, "N", "T", grid)
         case _:
             divisor = Divisor.OTHERS if aggregation in SAMPLES else Divisor.ROWS
-            return Spread(name, "N", "T", "Q", grid, divisor, aggregation in DEVIATIONS)
+            return VarianceColumn(name, "N", "T", "Q", grid, divisor, aggregation in DEVIATIONS)
 
 
 def make_plan(
@@ -86,7 +86,7 @@ def make_plan(
         asked,
         Contribution(1, 1, False, False),
     )
-    centred = any(isinstance(derived(one), Averaged | Spread) for one in aggregations)
+    centred = any(isinstance(derived(one), AverageColumn | VarianceColumn) for one in aggregations)
     measured = tuple(_measured(name, mechanism, centred) for name, mechanism in mechanisms.items())
     plan = GroupPlan(group, selection, measured, tuple(derived(one) for one in aggregations))
     shown = outcome or show(noisy_table(aggregations), aggregations)
@@ -95,15 +95,15 @@ def make_plan(
     return Plan(private, (plan,), LOSS, next(iter(mechanisms.values())).event)
 
 
-def _measured(name: str, mechanism: Mechanism, centred: bool) -> Measured:
+def _measured(name: str, mechanism: Mechanism, centred: bool) -> PlannedMeasurement:
     """Return N, a count of rows, or T or Q, sums over the same rows."""
     least, most = (LOW - OFFSET, HIGH - OFFSET) if centred else (LOW, HIGH)
     spans = {"T": (least, most), "Q": (0, max(abs(least), abs(most)) ** 2)}
     if name not in spans:
-        return Measured(name, Aggregate(Aggregation.COUNT), count_sensitivity(1, ADD), mechanism)
+        return PlannedMeasurement(name, Aggregate(Aggregation.COUNT), count_sensitivity(1, ADD), mechanism)
     facts = Facts(Type.DECIMAL, Kind.INTEGER, False, STEP, *spans[name])
     total = Aggregate(Aggregation.SUM, (column("rows", name, facts),))
-    return Measured(name, total, count_sensitivity(1, ADD), mechanism)
+    return PlannedMeasurement(name, total, count_sensitivity(1, ADD), mechanism)
 
 
 def noisy_table(aggregations: Sequence[Aggregation]) -> InputNode:

@@ -11,7 +11,7 @@ from sfumato.analysis.private_query import Contribution
 from sfumato.engines.aggregates import Aggregates
 from sfumato.errors import MalformedEvent
 from sfumato.language.scalar import column
-from sfumato.planning.plan import Measured, Plan
+from sfumato.planning.plan import Plan, PlannedMeasurement
 from sfumato.planning.sensitivities import of_quantity
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
@@ -30,7 +30,7 @@ def _plan() -> tuple[Plan, Aggregates]:
     plan = make_plan([Aggregation.COUNT], {"N": laplace(2)})
     (group,) = plan.groups
     sensitivity = of_quantity(QUANTITY, Contribution(1, 1, False, False), 3, ADD)
-    histogram = Measured("H", QUANTITY, sensitivity, laplace(2))
+    histogram = PlannedMeasurement("H", QUANTITY, sensitivity, laplace(2))
     (exact,) = aggregates({"N": [10, 20, 30]}).groups
     with_histogram = replace(exact, columns={**exact.columns, "H": EXACT})
     plan = replace(plan, groups=(replace(group, measured=(*group.measured, histogram)),))

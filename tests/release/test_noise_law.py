@@ -13,7 +13,7 @@ from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.max_norm import MaxNorm
 from sfumato.planning.aggregates.recipe import Quantity
-from sfumato.planning.plan import Measured
+from sfumato.planning.plan import PlannedMeasurement
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
 from sfumato.release.bars.forms import Affine, Ratio
@@ -208,7 +208,7 @@ def test_averages_hold_their_level_also_where_noise_that_is_shared_is_small(rate
     chances = np.exp(-rate * np.ceil(steps * np.maximum(np.abs(sums) / 100, np.abs(counts))) / steps)
     count: Quantity = Aggregate(Aggregation.COUNT, ())
     measured = tuple(
-        Measured(name, count, norms.count(1, Neighbours.ADD_REMOVE), joint.part(place))
+        PlannedMeasurement(name, count, norms.count(1, Neighbours.ADD_REMOVE), joint.part(place))
         for place, name in enumerate("TN")
     )
     size, people = len(sums), 10**6

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 import sfumato
-from sfumato.planning.truncation import bounding_notes
+from sfumato.planning.notes.truncation import bounding_notes
 from sfumato.preparing import Price
 from sfumato.release.notes import SELECTED, apart_from_noise
 

@@ -8,40 +8,66 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sfumato.planning.one_table import CommonTable, Margin
+from sfumato.planning.shared_marginals import ContingencyTable, MarginalMeasurement
 from sfumato.release.noisy import NoisyGroup
 from sfumato.release.one_table import AgreedMargin, _Solved
 
 TABLES = [
-    CommonTable((3,), (False,), (Margin("a", "m", (0,)), Margin("b", "m", ()))),
-    CommonTable((3, 2), (True, False), (Margin("a", "m", (0,)), Margin("b", "m", (1,)), Margin("c", "m", (1, 0)))),
-    CommonTable(
-        (2, 3, 2), (True, True, True), (Margin("a", "m", (2, 0)), Margin("b", "m", (1, 0)), Margin("c", "m", ()))
+    ContingencyTable((3,), (False,), (MarginalMeasurement("a", "m", (0,)), MarginalMeasurement("b", "m", ()))),
+    ContingencyTable(
+        (3, 2),
+        (True, False),
+        (
+            MarginalMeasurement("a", "m", (0,)),
+            MarginalMeasurement("b", "m", (1,)),
+            MarginalMeasurement("c", "m", (1, 0)),
+        ),
     ),
-    CommonTable((4, 3), (False, True), (Margin("a", "m", (0, 1)), Margin("b", "m", (0, 1)), Margin("c", "m", (0,)))),
-    CommonTable((3, 1), (False, True), (Margin("a", "m", (0, 1)), Margin("b", "m", (0,)), Margin("c", "m", ()))),
+    ContingencyTable(
+        (2, 3, 2),
+        (True, True, True),
+        (
+            MarginalMeasurement("a", "m", (2, 0)),
+            MarginalMeasurement("b", "m", (1, 0)),
+            MarginalMeasurement("c", "m", ()),
+        ),
+    ),
+    ContingencyTable(
+        (4, 3),
+        (False, True),
+        (
+            MarginalMeasurement("a", "m", (0, 1)),
+            MarginalMeasurement("b", "m", (0, 1)),
+            MarginalMeasurement("c", "m", (0,)),
+        ),
+    ),
+    ContingencyTable(
+        (3, 1),
+        (False, True),
+        (MarginalMeasurement("a", "m", (0, 1)), MarginalMeasurement("b", "m", (0,)), MarginalMeasurement("c", "m", ())),
+    ),
 ]
 VARIANCES = (2.0, 0.5, 7.0)
 Matrix = npt.NDArray[np.float64]
 
 
-def summing(table: CommonTable, margin: Margin) -> Matrix:
+def summing(table: ContingencyTable, margin: MarginalMeasurement) -> Matrix:
     """The matrix of a margin, from its definition."""
     cells = list(product(*map(range, table.sizes)))
     kept = list(product(*(range(table.sizes[axis]) for axis in margin.axes)))
     return np.array([[tuple(cell[axis] for axis in margin.axes) == one for cell in cells] for one in kept], dtype=float)
 
 
-def group(table: CommonTable, margin: Margin, values: npt.ArrayLike) -> NoisyGroup:
+def group(table: ContingencyTable, margin: MarginalMeasurement, values: npt.ArrayLike) -> NoisyGroup:
     def name(axis: int, place: int) -> int | None:
-        return None if table.rests[axis] and place == table.sizes[axis] - 1 else place
+        return None if table.has_remainder[axis] and place == table.sizes[axis] - 1 else place
 
     ranges = [[name(axis, place) for place in range(table.sizes[axis])] for axis in margin.axes]
     return NoisyGroup(tuple(product(*ranges)), (("m", tuple(int(value) for value in np.ravel(values))),))
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: str(table.sizes))
-def test_the_weights_are_those_of_generalised_least_squares(table: CommonTable) -> None:
+def test_the_weights_are_those_of_generalised_least_squares(table: ContingencyTable) -> None:
     variances = VARIANCES[: len(table.margins)]
     design = np.vstack([summing(table, margin) for margin in table.margins])
     precision = np.diag(
@@ -55,7 +81,7 @@ def test_the_weights_are_those_of_generalised_least_squares(table: CommonTable) 
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: str(table.sizes))
-def test_margins_are_whole_and_agree(table: CommonTable) -> None:
+def test_margins_are_whole_and_agree(table: ContingencyTable) -> None:
     random = np.random.default_rng(1)
     truth = random.integers(0, 50, prod(table.sizes))
     groups = [
@@ -67,7 +93,7 @@ def test_margins_are_whole_and_agree(table: CommonTable) -> None:
     for margin in table.margins:
         values = found[margin.label, "m"].values
         assert values.dtype == np.int64
-        if not any(table.rests[axis] for axis in margin.axes):  # all cells are shown: they add up to everything
+        if not any(table.has_remainder[axis] for axis in margin.axes):  # all cells are shown: they add up to everything
             totals[margin.axes] = int(values.sum())
     assert len(set(totals.values())) <= 1
 
@@ -80,7 +106,7 @@ def test_a_key_of_which_no_cell_can_be_shown_leaves_the_others_as_they_are() -> 
     assert [found[margin.label, "m"].values.tolist() for margin in table.margins] == [[], [0, 0, 0], [0]]
 
 
-def covered(table: CommonTable, truth: npt.NDArray[np.int64], times: int, seed: int) -> Fraction:
+def covered(table: ContingencyTable, truth: npt.NDArray[np.int64], times: int, seed: int) -> Fraction:
     """How many of the shown cells lie in their 95 % bars, with normal noise."""
     random, inside, cells = np.random.default_rng(seed), 0, 0
     deviation = 6.0

@@ -19,7 +19,7 @@ import sfumato
 from sfumato.errors import EngineFailed, Refusal
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.scalar import Operator, Scalar, column
-from sfumato.planning.cut_off import CutOff
+from sfumato.planning.truncation_plan import TruncationBounds
 from sfumato.query.types import Type
 from sfumato.release.bars import intervals
 from sfumato.release.bars.extension import boxed
@@ -83,7 +83,7 @@ def clinic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sfumato.Databas
 
 
 @pytest.fixture(scope="module")
-def losses(clinic: sfumato.Database) -> CutOff:
+def losses(clinic: sfumato.Database) -> TruncationBounds:
     return losses_known(clinic)
 
 
@@ -97,7 +97,7 @@ def _check(release: Release) -> None:
 
 @pytest.mark.parametrize("place", range(-(-len(quotients()) // AT_ONCE)))
 def test_whatever_is_divided_by_whatever_has_a_value_and_a_bar(
-    clinic: sfumato.Database, losses: CutOff, place: int
+    clinic: sfumato.Database, losses: TruncationBounds, place: int
 ) -> None:
     asked = quotients()[place * AT_ONCE : (place + 1) * AT_ONCE]
     items = ", ".join(f"{one} AS c{at}" for at, one in enumerate(asked))
@@ -118,7 +118,9 @@ BEYOND = (
 """Numbers near the largest float, 1.8e308, which is about EXP(709.8), and beyond."""
 
 
-def test_numbers_beyond_all_floats_have_bars_without_a_warning(clinic: sfumato.Database, losses: CutOff) -> None:
+def test_numbers_beyond_all_floats_have_bars_without_a_warning(
+    clinic: sfumato.Database, losses: TruncationBounds
+) -> None:
     items = ", ".join(f"{one} AS c{at}" for at, one in enumerate(BEYOND))
     for release in released(clinic, f"SELECT x, t, {items} FROM v GROUP BY x, t", 1, "20", losses):  # noqa: S608
         _check(release)

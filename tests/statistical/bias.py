@@ -15,7 +15,7 @@ from tests.sources import HashSource
 
 import sfumato
 from sfumato.engines.after_noise import evaluate
-from sfumato.planning.cut_off import losses_plan
+from sfumato.planning.truncation_plan import plan_truncation_release
 from sfumato.preparing import Price
 from sfumato.release.losses import losses_of, publish_losses
 from sfumato.release.publish import publish
@@ -96,7 +96,7 @@ def _covered(folder: Path, world: World, releases: int, seed: int, epsilon: str)
     }
     found = {}
     with sfumato.open(policy) as database:
-        plan = losses_plan(database.policy)
+        plan = plan_truncation_release(database.policy)
         assert plan is not None
         exact = database._engine.run(database._engine.prepare(plan))
         for place, sql in enumerate(QUESTIONS):

@@ -22,7 +22,15 @@ from tests.statistical.bias import World
 import sfumato
 from sfumato.engines.after_noise import evaluate
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
-from sfumato.planning.cut_off import BUCKETS, MOVED, ROWS, LossBlock, Statistic, blocks, losses_plan
+from sfumato.planning.truncation_plan import (
+    BUCKET_COUNT,
+    MOVED,
+    ROWS,
+    TruncationBlock,
+    TruncationStatistic,
+    blocks,
+    plan_truncation_release,
+)
 from sfumato.preparing import Price
 from sfumato.release.losses import losses_of, publish_losses
 from sfumato.release.publish import publish
@@ -84,10 +92,10 @@ def _added(rows: Rows, values: npt.NDArray[Any], size: int) -> npt.NDArray[np.in
     return np.bincount(rows.people, values.astype(np.float64), size).astype(np.int64)
 
 
-def coordinates(block: LossBlock, losses: Losses) -> dict[str, int]:
+def coordinates(block: TruncationBlock, losses: Losses) -> dict[str, int]:
     """Return the exact numbers of a block, by the definition."""
     buckets = {one: _bucket(one, losses) for one in block.tailed}
-    if block.way is None:
+    if block.strategy is None:
         rows = np.any([at >= 0 for one, at in buckets.items() if one.column == ROWS], axis=0)
         numbers = np.any([at >= 0 for one, at in buckets.items() if one.column != ROWS], axis=0)
         parts = {"rows": rows & ~numbers, "numbers": numbers & ~rows, "both": rows & numbers}
@@ -95,12 +103,12 @@ def coordinates(block: LossBlock, losses: Losses) -> dict[str, int]:
     highest = np.max(list(buckets.values()), axis=0) if buckets else np.full(len(losses[ROWS][0]), -1)
     entries = [part for one in block.statistics for part in losses[one.column]]
     found = {f"s{place}": int(part[highest < 0].sum()) for place, part in enumerate(entries)}
-    return found | ({f"h{place}": int((highest == place).sum()) for place in range(BUCKETS)} if buckets else {})
+    return found | ({f"h{place}": int((highest == place).sum()) for place in range(BUCKET_COUNT)} if buckets else {})
 
 
-def _bucket(one: Statistic, losses: Losses) -> npt.NDArray[np.int64]:
-    had = sum(losses[one.column]) + one.most
-    return np.asarray(np.searchsorted(np.array(one.ends), had, side="right") - 1)
+def _bucket(one: TruncationStatistic, losses: Losses) -> npt.NDArray[np.int64]:
+    had = sum(losses[one.column]) + one.max_contribution
+    return np.asarray(np.searchsorted(np.array(one.bucket_edges), had, side="right") - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +134,7 @@ class Asked:
 
     def __init__(self, database: sfumato.Database, world: World) -> None:
         self.database, self._world = database, world
-        plan = losses_plan(database.policy)
+        plan = plan_truncation_release(database.policy)
         assert plan is not None
         self.plan = plan
         self._asked = {sql: database._prepare(sql, None, Price("1")) for sql in (COUNT, SUM)}

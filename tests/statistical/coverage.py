@@ -25,7 +25,7 @@ from sfumato.language.rel_nodes import AggregateItem, AggregateNode, InputNode, 
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.max_norm import MaxNorm, MaxNormPart
-from sfumato.planning.plan import GroupPlan, Measured, Plan
+from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
 from sfumato.preparing import Price
 from sfumato.query.types import Type
 from sfumato.release.noisy import Noisy, NoisyGroup
@@ -149,7 +149,7 @@ class Setting:
     size: int
     noise: int = 20
 
-    def mechanisms(self, measured: Sequence[Measured]) -> list[Noise]:
+    def mechanisms(self, measured: Sequence[PlannedMeasurement]) -> list[Noise]:
         """Return noise in proportion to what one person can do, for all that is measured of a group."""
         scales = [Fraction(self.noise * one.sensitivity.linf) for one in measured]
         if self.law == "laplace":

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 import sfumato
-from sfumato.planning.levels import histogram_of, unit_of
+from sfumato.planning.bound_selection import histogram_of, unit_of
 from sfumato.planning.plan import Plan
 from sfumato.preparing import Price
 from sfumato.release.chosen_levels import _noise_of, take_level
@@ -113,10 +113,10 @@ def plan_for(most: int, epsilon: str) -> Plan:
 def errors(shape: Shape, epsilon: str, draws: int, seed: int) -> npt.NDArray[np.float64]:
     """Return how far off each answer is, relative to the mean of noise for the policy's own cap."""
     plan, rng = plan_for(shape.most, epsilon), np.random.default_rng(seed)
-    (measured,) = [one for group in plan.groups if not group.is_choice for one in group.measured]
-    (choice,) = [one for group in plan.groups if group.is_choice for one in group.measured]
+    (measured,) = [one for group in plan.groups if not group.is_bound_selection for one in group.measured]
+    (choice,) = [one for group in plan.groups if group.is_bound_selection for one in group.measured]
     assert choice.levels is not None
-    amounts = choice.levels.amounts
+    amounts = choice.levels.thresholds
     exact = [int(np.minimum(shape.totals, amount).sum()) for amount in amounts]
     people, own = np.array(histogram_of(exact, amounts), dtype=np.float64), _noise_of(measured)
     assert unit_of(amounts) < 2**53

@@ -13,7 +13,7 @@ from tests.sources import HashSource
 import sfumato
 from sfumato.engines.after_noise import evaluate
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
-from sfumato.planning.plan import GroupPlan, Measured
+from sfumato.planning.plan import GroupPlan, PlannedMeasurement
 from sfumato.preparing import Price
 from sfumato.query.functions import Aggregation
 from sfumato.release.publish import publish
@@ -42,7 +42,7 @@ def database(folder: Path) -> sfumato.Database:
     return sfumato.open(policy)
 
 
-def per_row(one: Measured) -> int:
+def per_row(one: PlannedMeasurement) -> int:
     if one.quantity.function is Aggregation.SUM:
         return COST
     return 1
@@ -52,7 +52,7 @@ def test_bars_of_consistent_counts_sums_and_averages_hold_with_shared_noise(tmp_
     with database(tmp_path) as clinic:
         asked = clinic._prepare(SQL, None, Price(epsilon="1"))
         plan = asked.plan
-        assert all(len(group.together) == len(group.measured) > 1 for group in plan.groups)
+        assert all(len(group.joint_noise_measurements) == len(group.measured) > 1 for group in plan.groups)
         assert len(plan.tables) > 1
         keys = [group.keys for group in asked.engine.run(asked.job).groups]
     finest = max(map(len, keys))  # every finest cell has as many rows, also the rests

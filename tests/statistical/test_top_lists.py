@@ -15,7 +15,7 @@ from sfumato.engines.after_noise import evaluate
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.top_list import TopList
-from sfumato.planning.plan import Measured
+from sfumato.planning.plan import PlannedMeasurement
 from sfumato.preparing import Price
 from sfumato.query.functions import Aggregation
 from sfumato.release.publish import publish
@@ -55,7 +55,7 @@ def test_bars_of_a_top_list_hold_at_their_level(database: sfumato.Database, beyo
     assert chosen.threshold is not None
     step = chosen.noise.margin(Fraction(1, 2))
     people = chosen.threshold + beyond * step + np.arange(KEYS) % (spread + 1) * step // 2
-    sums = {one.name: people * (1 if one.name == group.counted else 30) for one in group.measured}
+    sums = {one.name: people * (1 if one.name == group.selecting_measurement else 30) for one in group.measured}
     keys = tuple((f"{place:05}",) for place in range(KEYS))
     noisy = publish(plan, Aggregates((GroupAggregates(keys, sums, people),)), HashSource(f"top {beyond} {spread}"))
     bars = make_release(plan, noisy, Receipt("r", "p", "v", plan.loss), evaluate).intervals(Fraction(95, 100))
@@ -96,7 +96,7 @@ def test_bars_hold_for_what_an_amount_selected(database: sfumato.Database, sql: 
             assert held / len(bars) > 0.95 - 4.9 * sqrt(0.95 * 0.05 / len(bars)), name
 
 
-def _per_row(one: Measured) -> int:
+def _per_row(one: PlannedMeasurement) -> int:
     """What a row of somebody who pays 30 adds, around the offset that is subtracted."""
     if one.quantity.function is Aggregation.COUNT:
         return 1

@@ -16,7 +16,7 @@ from tests.made_up_clinic import console, text
 from sfumato.accounting.loss import PrivacyLoss, round_down
 from sfumato.database import Database, open
 from sfumato.ledger.ledger import Budget
-from sfumato.planning.within import read_margins
+from sfumato.planning.accuracy_target import read_margins
 from sfumato.release.release import Release
 from sfumato.release.showing.encoding import FORMATS, encoded
 from sfumato.release.showing.harmless import visible

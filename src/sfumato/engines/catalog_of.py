@@ -17,7 +17,7 @@ from sfumato.engines.sql.names import PATH_UNIT
 from sfumato.language.facts import STORED, Facts, Kind
 from sfumato.language.rel_nodes import ScanNode
 from sfumato.language.scalar import column as column_scalar
-from sfumato.planning.tiers import FEWEST
+from sfumato.planning.candidate_bounds import MIN_SELECTABLE_CONTRIBUTION
 from sfumato.policy.policy import (
     Column,
     ColumnType,
@@ -152,7 +152,7 @@ def levelled_columns(table: DeclaredTable) -> list[Column]:
 
 def has_levels(table: DeclaredTable) -> bool:
     """Whether the copy says at which levels of how many rows of a person count each of them does."""
-    return table.rows_chosen and most_rows(table) >= FEWEST and not isinstance(table.unit, RowUnit)
+    return table.rows_chosen and most_rows(table) >= MIN_SELECTABLE_CONTRIBUTION and not isinstance(table.unit, RowUnit)
 
 
 def summed_columns(table: DeclaredTable) -> list[Column]:

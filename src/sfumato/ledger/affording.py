@@ -9,16 +9,16 @@ from sfumato.accounting.loss import round_down
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.errors import BudgetExhausted, Refusal, Setting
 from sfumato.ledger.ledger import Ledger
-from sfumato.planning.planner import Wish, make_plans
+from sfumato.planning.budget_share import choose_plan
+from sfumato.planning.planner import PriceTarget, make_plans
 from sfumato.planning.quote import make_quote
-from sfumato.planning.spending import chosen
 
 _SHARES = (Fraction(1), Fraction(4, 5), Fraction(1, 2), Fraction(1, 5), Fraction(1, 20))
 """At which shares of what a pure release may still cost a question is tried, whose noise may be of another kind."""
 
 
 def afforded(
-    ledger: Ledger, account: str, private: PrivateQuery, wish: Wish, refusal: BudgetExhausted
+    ledger: Ledger, account: str, private: PrivateQuery, wish: PriceTarget, refusal: BudgetExhausted
 ) -> BudgetExhausted:
     """Say at which price the same question would still be answered, and how exactly; from plan and ledger alone."""
     if wish.share is not None:
@@ -31,7 +31,7 @@ def afforded(
             plans = make_plans(private, replace(wish, epsilon=Fraction(price), within=()))
         except Refusal:  # more is left than this question can be given
             continue
-        plan = chosen(plans, ledger.account(account), None, epsilon=Fraction(price), dataset=ledger.account())
+        plan = choose_plan(plans, ledger.account(account), None, epsilon=Fraction(price), dataset=ledger.account())
         if plan.event is not None and ledger.fits(plan.event, account):
             bought = make_quote(plan).bought()
             said = ("What is left buys this question at ", Setting("epsilon", price), f"{bought}.")
@@ -40,7 +40,7 @@ def afforded(
 
 
 def _affordable_share(
-    ledger: Ledger, account: str, private: PrivateQuery, wish: Wish, refusal: BudgetExhausted
+    ledger: Ledger, account: str, private: PrivateQuery, wish: PriceTarget, refusal: BudgetExhausted
 ) -> BudgetExhausted:
     """Say which share would still be answered."""
     now = ledger.account(account)
@@ -48,8 +48,8 @@ def _affordable_share(
         left = floor((1 - now.used) * part * 1000)
         if wish.share is None or left <= 0:
             break
-        smaller = replace(wish, share=replace(wish.share, part=Fraction(left, 1000)))
-        plan = chosen(make_plans(private, smaller), now, Fraction(left, 1000), dataset=ledger.account())
+        smaller = replace(wish, share=replace(wish.share, fraction=Fraction(left, 1000)))
+        plan = choose_plan(make_plans(private, smaller), now, Fraction(left, 1000), dataset=ledger.account())
         if plan.event is not None and ledger.fits(plan.event, account):
             share = Setting("share", f"{Decimal(left) / 10:f}%")
             said = ("What is left buys this question at ", share, f"{make_quote(plan).bought()}.")

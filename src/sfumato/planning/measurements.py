@@ -9,11 +9,11 @@ from fractions import Fraction
 from sfumato.accounting.event import Neighbours
 from sfumato.analysis.private_query import Group
 from sfumato.language.facts import Kind
-from sfumato.planning.aggregates.families import Derived, recipe_of
+from sfumato.planning.aggregates.families import OutputColumn, recipe_of
 from sfumato.planning.aggregates.others import Others
 from sfumato.planning.aggregates.recipe import Quantity
+from sfumato.planning.candidate_bounds import CandidateBounds, TotalBound
 from sfumato.planning.sensitivities import moves_of, of_people, of_quantity, side_of
-from sfumato.planning.tiers import ClippedTotal, Levels
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.norms import Sensitivity
 
@@ -35,14 +35,14 @@ class Measurement:
     importance: Fraction
     side: int | None = None
     """How far one row moves it; None where it is not moved row by row, and its noise is its own."""
-    levels: Levels | None = None
+    levels: CandidateBounds | None = None
     """The levels at which it can be taken, where the answer chooses one; `sensitivity` is that at the last."""
-    total: ClippedTotal | None = None
+    total: TotalBound | None = None
     """Where what one person adds in all is cut off; `sensitivity` is that of it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Top:
+class TopK:
     """The cells of a group that a question shows: the `chosen` largest by the measurement that is called `by`."""
 
     chosen: int
@@ -50,7 +50,7 @@ class Top:
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class MeasurementSet:
     """What one group needs: `keys` is how far one person moves them where they must be selected, else None.
 
     With `top` only the largest cells are chosen and measured, and the sensitivities are those of so many cells.
@@ -59,30 +59,30 @@ class Needs:
     group: Group
     keys: Sensitivity | None
     measurements: tuple[Measurement, ...]
-    derived: tuple[Derived, ...]
-    moves: int = 1
+    derived: tuple[OutputColumn, ...]
+    moved_rows: int = 1
     """How many times one person moves measurements by their sides."""
-    top: Top | None = None
-    amount: str | None = None
+    top: TopK | None = None
+    selecting_amount: str | None = None
     """The number of rows, or the sum, whose noisy values select the keys, though one person may add more than 1."""
 
     @property
     def selecting(self) -> Measurement | None:
         """The measurement by whose noisy values keys are selected: a number of people, of all of them in each cell.
 
-        Or else the `amount`.
+        Or else the `selecting_amount`.
         """
         if self.top is not None:
             return next(one for one in self.measurements if one.name == self.top.by)
         if self.keys is None:
             return None
-        if self.amount is not None:
-            return next(one for one in self.measurements if one.name == self.amount)
+        if self.selecting_amount is not None:
+            return next(one for one in self.measurements if one.name == self.selecting_amount)
         counts = [one for one in self.measurements if one.sensitivity.linf == 1 and counts_everybody(one.quantity)]
         return min(counts, key=lambda one: one.sensitivity.l1, default=None)
 
     @property
-    def apart(self) -> Sensitivity | None:
+    def key_sensitivity(self) -> Sensitivity | None:
         """How far one person moves the keys where they are selected by themselves, before anything is measured.
 
         The choices of a top list are told in the same terms: as noise of which each choice errs as much.
@@ -111,7 +111,7 @@ def counts_everybody(quantity: Quantity) -> bool:
     return quantity.distinct and quantity.arguments[0].facts.kind is Kind.UNIT
 
 
-def needs_of(group: Group, neighbours: Neighbours, *, fixed: bool = False) -> Needs:
+def needs_of(group: Group, neighbours: Neighbours, *, fixed: bool = False) -> MeasurementSet:
     """Return the distinct measurements of a group and how each asked aggregate follows from them, or refuse.
 
     With `fixed` margins are known before the data is read, wherever that is possible.
@@ -124,7 +124,7 @@ def needs_of(group: Group, neighbours: Neighbours, *, fixed: bool = False) -> Ne
             importance[quantity] = importance.get(quantity, Fraction(0)) + amount
     names = {quantity: f"m{place}" for place, quantity in enumerate(importance, 1)}
     cells = max(1, group.cells) if group.public_keys else None
-    return Needs(
+    return MeasurementSet(
         group,
         None if group.public_keys else of_people(group.contribution, cells, neighbours),
         tuple(
@@ -149,7 +149,7 @@ def longest_spelled(group: Group) -> int:
     return min(group.keys[0].scalar.facts.max_chars or _MOST_LETTERS, _MOST_LETTERS)
 
 
-def topped(need: Needs, top: Top, neighbours: Neighbours) -> Needs:
+def limit_to_top_k(need: MeasurementSet, top: TopK, neighbours: Neighbours) -> MeasurementSet:
     """Return the needs of the largest cells alone: one person moves no more than so many of them."""
     contribution = need.group.contribution
     fewer = replace(contribution, groups=min(contribution.groups, top.chosen))
@@ -163,6 +163,6 @@ def topped(need: Needs, top: Top, neighbours: Neighbours) -> Needs:
     )
 
 
-def measurements(needs: tuple[Needs, ...]) -> tuple[Measurement, ...]:
+def measurements(needs: tuple[MeasurementSet, ...]) -> tuple[Measurement, ...]:
     """Return the measurements of all groups, in order."""
     return tuple(one for need in needs for one in need.measurements)

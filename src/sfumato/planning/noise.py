@@ -25,10 +25,8 @@ from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
 from sfumato.mechanisms.quantiles import Quantiles
 from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.top_list import TopList
-from sfumato.planning.aggregates.met import sides_of
-from sfumato.planning.measurements import Measurement, Needs, longest_spelled, measurements
-from sfumato.planning.plan import Chosen, GroupPlan, Measured
-from sfumato.planning.split import (
+from sfumato.planning.aggregates.cross_unit_count import sides_of
+from sfumato.planning.budget_split import (
     GAUSSIAN_ROOT,
     LAPLACE_ROOT,
     Shared,
@@ -40,6 +38,8 @@ from sfumato.planning.split import (
     shared_noise,
     shares,
 )
+from sfumato.planning.measurements import Measurement, MeasurementSet, longest_spelled, measurements
+from sfumato.planning.plan import GroupPlan, PlannedMeasurement, PlannedSelection
 from sfumato.query.functions import CHOSEN, Aggregation
 from sfumato.sensitivity.norms import Sensitivity
 
@@ -61,7 +61,9 @@ Noise = tuple[tuple[GroupPlan, ...], PrivacyLoss]
 """The groups with their mechanisms, and what they cost together."""
 
 
-def best_noise(needs: tuple[Needs, ...], epsilon: Fraction, delta: Fraction, cap: PrivacyLoss) -> tuple[Noise, ...]:
+def best_noise(
+    needs: tuple[MeasurementSet, ...], epsilon: Fraction, delta: Fraction, cap: PrivacyLoss
+) -> tuple[Noise, ...]:
     """Return the noise with the smallest expected error that is (epsilon, delta)-DP in all, the preferred first.
 
     Noise that measurements share errs least, and may have a larger Rényi loss than noise of their own. It is preferred
@@ -76,25 +78,25 @@ def best_noise(needs: tuple[Needs, ...], epsilon: Fraction, delta: Fraction, cap
     joint = _joint_noise(needs, epsilon, delta)
     if joint is None or (error := expected_error(needs, joint[0])) >= least:
         return (alone,)
-    cheaper = error * used_of_fresh(joint, cap) <= least * used_of_fresh(alone, cap)
+    cheaper = error * fraction_of_fresh_budget(joint, cap) <= least * fraction_of_fresh_budget(alone, cap)
     return (joint, alone) if cheaper else (alone, joint)
 
 
-def used_of_fresh(noise: Noise, cap: PrivacyLoss) -> Fraction:
+def fraction_of_fresh_budget(noise: Noise, cap: PrivacyLoss) -> Fraction:
     """Return the share of a fresh budget that noise uses, or what it costs where that is no share."""
     event = event_of(noise[0])
     used = None if event is None or not cap.epsilon else Filter(cap.epsilon, cap.delta).used_after(event)
     return noise[1].epsilon if used is None else used
 
 
-def pure_noise(needs: tuple[Needs, ...], epsilon: Fraction, delta: Fraction) -> Noise:
+def pure_noise(needs: tuple[MeasurementSet, ...], epsilon: Fraction, delta: Fraction) -> Noise:
     """Return Laplace noise, or noise that measurements share where that errs less, of this pure loss in all."""
     plain = laplace_noise(needs, _equal_price(needs, epsilon), delta)
     joint = _joint_noise(needs, epsilon, delta)
     return plain if joint is None else min((plain, joint), key=lambda noise: expected_error(needs, noise[0]))
 
 
-def _joint_noise(needs: tuple[Needs, ...], epsilon: Fraction, delta: Fraction) -> Noise | None:
+def _joint_noise(needs: tuple[MeasurementSet, ...], epsilon: Fraction, delta: Fraction) -> Noise | None:
     """Return noise that measurements share, of this pure loss in all; None where none of them do."""
     shared = shared_noise(needs) if epsilon >= _LEAST_SHARED else ()
     if not any(shared):
@@ -102,13 +104,13 @@ def _joint_noise(needs: tuple[Needs, ...], epsilon: Fraction, delta: Fraction) -
     return laplace_noise(needs, _equal_price(needs, epsilon, shared), delta, shared)
 
 
-def _equal_price(needs: tuple[Needs, ...], epsilon: Fraction, shared: Shared = ()) -> tuple[Fraction, ...]:
+def _equal_price(needs: tuple[MeasurementSet, ...], epsilon: Fraction, shared: Shared = ()) -> tuple[Fraction, ...]:
     """Return what each part gets of epsilon."""
     return tuple(share * epsilon for share in shares(laplace_weights(needs, shared), LAPLACE_ROOT))
 
 
 def laplace_noise(
-    needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...], delta: Fraction, shared: Shared = ()
+    needs: tuple[MeasurementSet, ...], epsilons: tuple[Fraction, ...], delta: Fraction, shared: Shared = ()
 ) -> Noise:
     """Return Laplace noise where each part, in the order of `laplace_weights`, costs its own epsilon.
 
@@ -120,13 +122,15 @@ def laplace_noise(
         mechanisms |= {(need.group.label, one.name): each for one, each in _pure(need, part, epsilon)}
     every = [mechanisms[need.group.label, one.name] for need in needs for one in need.measurements]
     loss = PrivacyLoss(sum(epsilons, Fraction(0)), delta if selections(needs) else Fraction(0))
-    return assembled(needs, keys, delta, every), loss
+    return assemble_group_plans(needs, keys, delta, every), loss
 
 
-def _pure(need: Needs, part: tuple[Measurement, ...], epsilon: Fraction) -> Iterator[tuple[Measurement, Mechanism]]:
+def _pure(
+    need: MeasurementSet, part: tuple[Measurement, ...], epsilon: Fraction
+) -> Iterator[tuple[Measurement, Mechanism]]:
     one, neighbours = part[0], part[0].sensitivity.neighbours
     if len(part) > 1:
-        joint = MaxNorm(tuple(each.side or 1 for each in part), need.moves, epsilon, neighbours)
+        joint = MaxNorm(tuple(each.side or 1 for each in part), need.moved_rows, epsilon, neighbours)
         yield from ((each, joint.part(place)) for place, each in enumerate(part))
     elif is_chosen(one):
         yield one, choice_of(one, epsilon)
@@ -134,7 +138,7 @@ def _pure(need: Needs, part: tuple[Measurement, ...], epsilon: Fraction) -> Iter
         yield one, Laplace(one.sensitivity.l1, one.sensitivity.l1 / epsilon, neighbours)
 
 
-def expected_error(needs: tuple[Needs, ...], groups: tuple[GroupPlan, ...]) -> Fraction:
+def expected_error(needs: tuple[MeasurementSet, ...], groups: tuple[GroupPlan, ...]) -> Fraction:
     """Return the sum of the outputs' expected squared errors, each in units of what one person can do to a cell.
 
     The choice of a top list errs as its Gumbel noise does.
@@ -159,7 +163,7 @@ def event_of(groups: tuple[GroupPlan, ...]) -> Event | None:
     for group in groups:
         if group.selection is not None:
             events.append(group.selection.event)
-        for one in group.apart:
+        for one in group.measured_after_selection:
             if not isinstance(one.mechanism, MaxNormPart):
                 events.append(noise_event(one.mechanism, one.sensitivity, one.levels is not None))
             elif one.mechanism.place == 0:  # the others are released with it
@@ -188,7 +192,7 @@ def concentrated_loss(epsilon: Fraction, delta: Fraction) -> Fraction | None:
 
 
 def _gaussian_noise(
-    needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...], delta: Fraction, error: Fraction
+    needs: tuple[MeasurementSet, ...], epsilons: tuple[Fraction, ...], delta: Fraction, error: Fraction
 ) -> Noise | None:
     """Return Gaussian noise at the price of the measurements' Laplace noise; half of delta is for keys, if any.
 
@@ -224,17 +228,19 @@ def _gaussian_noise(
         for one in every
     ]
     loss = PrivacyLoss(sum(epsilons, Fraction(0)), delta)
-    return assembled(needs, keys, delta - for_noise, mechanisms), loss
+    return assemble_group_plans(needs, keys, delta - for_noise, mechanisms), loss
 
 
-def _concentrated_noise(needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...], delta: Fraction) -> Noise | None:
+def _concentrated_noise(
+    needs: tuple[MeasurementSet, ...], epsilons: tuple[Fraction, ...], delta: Fraction
+) -> Noise | None:
     """Return the choices of top lists and Gaussian noise by zCDP: a choice of bounded range ε is ε²/8 of it [CR21].
 
     Keys that are selected by themselves, quantiles and modes keep their pure losses. None where there is no delta.
     """
     keys, parts = _parted(needs, epsilons)
     every = measurements(needs)
-    parting = [need for need in needs if need.apart is not None]
+    parting = [need for need in needs if need.key_sensitivity is not None]
     lists = [need.top is not None for need in parting]
     pure = [part for one, part in zip(every, parts, strict=True) if is_chosen(one)]
     pure += [part for part, listed in zip(keys, lists, strict=True) if not listed]
@@ -257,9 +263,11 @@ def _concentrated_noise(needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...]
             mechanisms.append(choice_of(one, part))
             continue
         squared = one.sensitivity.l2_squared
-        mechanisms.append(Gaussian(squared, short(squared / (2 * next(each))), one.sensitivity.neighbours))
+        mechanisms.append(
+            Gaussian(squared, round_up_to_12_digits(squared / (2 * next(each))), one.sensitivity.neighbours)
+        )
     loss = PrivacyLoss(sum(epsilons, Fraction(0)), delta)
-    return assembled(needs, chosen, delta - for_noise, mechanisms), loss
+    return assemble_group_plans(needs, chosen, delta - for_noise, mechanisms), loss
 
 
 def choices_epsilon(chosen: int, rho: Fraction) -> Fraction:
@@ -271,32 +279,32 @@ def choices_epsilon(chosen: int, rho: Fraction) -> Fraction:
 
 
 def _parted(
-    needs: tuple[Needs, ...], epsilons: tuple[Fraction, ...]
+    needs: tuple[MeasurementSet, ...], epsilons: tuple[Fraction, ...]
 ) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
     """Return the epsilons of the selections that stand by themselves, and those of the measurements."""
-    selecting = sum(need.apart is not None for need in needs)
+    selecting = sum(need.key_sensitivity is not None for need in needs)
     return epsilons[:selecting], epsilons[selecting:]
 
 
-def assembled(
-    needs: tuple[Needs, ...], keys: tuple[Fraction, ...], delta: Fraction, mechanisms: Sequence[Mechanism]
+def assemble_group_plans(
+    needs: tuple[MeasurementSet, ...], keys: tuple[Fraction, ...], delta: Fraction, mechanisms: Sequence[Mechanism]
 ) -> tuple[GroupPlan, ...]:
     """Put the noise of all parts into their groups; the selections share delta."""
     epsilons, noise = iter(keys), iter(mechanisms)
     groups = []
     for need in needs:
-        measured: list[Measured] = []
-        chosen: list[Chosen] = []
+        measured: list[PlannedMeasurement] = []
+        chosen: list[PlannedSelection] = []
         for one in need.measurements:
             mechanism = next(noise)
             if one.levels is not None and not isinstance(mechanism, Laplace):
                 raise AssertionError("a level that is chosen has Laplace noise, or nothing is planned")
             if isinstance(mechanism, Laplace | Gaussian | MaxNormPart):
                 measured.append(
-                    Measured(one.name, one.quantity, one.sensitivity, mechanism, one.levels, total=one.total)
+                    PlannedMeasurement(one.name, one.quantity, one.sensitivity, mechanism, one.levels, total=one.total)
                 )
             else:
-                chosen.append(Chosen(one.name, one.quantity, one.sensitivity.l1, mechanism))
+                chosen.append(PlannedSelection(one.name, one.quantity, one.sensitivity.l1, mechanism))
         selection: OptimalSelection | CountedKeys | TopList | SpelledList | None = None
         touched = min(need.group.contribution.rows, need.group.contribution.groups)
         counted = None if need.selecting is None else need.selecting.name
@@ -314,21 +322,21 @@ def assembled(
                     elif need.keys is not None:
                         letters = longest_spelled(need.group)
                         selection = SpelledList(need.top.chosen, each, noisy.mechanism, core, touched, letters)
-        if need.apart is not None and need.top is None:
+        if need.key_sensitivity is not None and need.top is None:
             each = delta / selections(needs)
-            selection = OptimalSelection(next(epsilons), each, touched, need.apart.neighbours)
+            selection = OptimalSelection(next(epsilons), each, touched, need.key_sensitivity.neighbours)
         if selection is None and (need.keys is not None or need.top is not None):
             raise AssertionError("keys that are not public are selected, and lists are chosen, or nothing is planned")
         groups.append(GroupPlan(need.group, selection, tuple(measured), need.derived, tuple(chosen), counted))
     return tuple(groups)
 
 
-def selections(needs: tuple[Needs, ...]) -> int:
+def selections(needs: tuple[MeasurementSet, ...]) -> int:
     """Return how many groups have keys that must be selected; they share delta."""
     return sum(need.keys is not None for need in needs)
 
 
-def short(value: Fraction) -> Fraction:
+def round_up_to_12_digits(value: Fraction) -> Fraction:
     """Round up to 12 digits."""
     return Fraction(_UP.divide(Decimal(value.numerator), Decimal(value.denominator)))
 
@@ -363,7 +371,7 @@ def _noised(measurements: Sequence[Measurement]) -> list[Measurement]:
 
 def _shrunk_gaussian(one: Measurement, vector: tuple[int, Fraction], factor: Fraction) -> Gaussian:
     moved, variance = vector
-    return Gaussian(moved, short(factor * variance), one.sensitivity.neighbours)
+    return Gaussian(moved, round_up_to_12_digits(factor * variance), one.sensitivity.neighbours)
 
 
 def noise_event(mechanism: Laplace | Gaussian, moved: Sensitivity, levelled: bool = False) -> Event:

@@ -16,16 +16,16 @@ from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
 from sfumato.mechanisms.quantiles import Quantiles
 from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.top_list import TopList
-from sfumato.planning.aggregates.families import Derived
+from sfumato.planning.aggregates.families import OutputColumn
 from sfumato.planning.aggregates.recipe import Quantity
-from sfumato.planning.one_table import CommonTable
-from sfumato.planning.tiers import ClippedTotal, Levels
+from sfumato.planning.candidate_bounds import CandidateBounds, TotalBound
+from sfumato.planning.shared_marginals import ContingencyTable
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.norms import Sensitivity
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class PlannedMeasurement:
     """What is measured in every cell, and the noise it gets: all cells together are one vector of integers."""
 
     name: str
@@ -33,11 +33,11 @@ class Measured:
     quantity: Quantity
     sensitivity: Sensitivity
     mechanism: Laplace | Gaussian | MaxNormPart
-    levels: Levels | None = None
+    levels: CandidateBounds | None = None
     """The levels at which it can be taken; the noise above is that of the last one."""
     level: int | None = None
     """The place of the level that was chosen; then the noise above is that of this level."""
-    total: ClippedTotal | None = None
+    total: TotalBound | None = None
     """Where what one person adds in all is cut off."""
 
     @property
@@ -50,7 +50,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class PlannedSelection:
     """What is chosen in every cell among public buckets or limits; one person moves them by `weight` together.
 
     Or what finds its own noise: meetings of different people.
@@ -67,40 +67,40 @@ class Chosen:
 class GroupPlan:
     """What is measured in one group. `selection` releases the keys where they are not public, or a few of many.
 
-    All but `OptimalSelection` release with them the numbers of the measurement that is called `counted`.
+    All but `OptimalSelection` release with them the numbers of the measurement that is called `selecting_measurement`.
     """
 
     group: Group
     selection: OptimalSelection | CountedKeys | TopList | SpelledList | None
-    measured: tuple[Measured, ...]
-    derived: tuple[Derived, ...]
-    chosen: tuple[Chosen, ...] = ()
-    counted: str | None = None
+    measured: tuple[PlannedMeasurement, ...]
+    derived: tuple[OutputColumn, ...]
+    chosen: tuple[PlannedSelection, ...] = ()
+    selecting_measurement: str | None = None
 
     @property
-    def is_choice(self) -> bool:
+    def is_bound_selection(self) -> bool:
         """Whether this is how a level is found, for other groups; no column shows it."""
-        return any(one.levels is not None and one.levels.choice == self.group.label for one in self.measured)
+        return any(one.levels is not None and one.levels.selection_label == self.group.label for one in self.measured)
 
     @property
-    def everything(self) -> tuple[Measured | Chosen, ...]:
+    def all_outputs(self) -> tuple[PlannedMeasurement | PlannedSelection, ...]:
         """What is released of every cell, in that order."""
         return (*self.measured, *self.chosen)
 
     @property
-    def passing(self) -> CountedKeys | None:
-        """What released cells by the noisy numbers of `counted`, if anything did."""
+    def threshold_selection(self) -> CountedKeys | None:
+        """What released cells by the noisy numbers of `selecting_measurement`, if anything did."""
         if isinstance(self.selection, TopList | SpelledList):
             return self.selection.counted
         return self.selection if isinstance(self.selection, CountedKeys) else None
 
     @property
-    def apart(self) -> tuple[Measured, ...]:
+    def measured_after_selection(self) -> tuple[PlannedMeasurement, ...]:
         """What is measured after the keys were selected, or without a selection."""
-        return tuple(one for one in self.measured if one.name != self.counted)
+        return tuple(one for one in self.measured if one.name != self.selecting_measurement)
 
     @property
-    def together(self) -> tuple[Measured, ...]:
+    def joint_noise_measurements(self) -> tuple[PlannedMeasurement, ...]:
         """The measurements that share their noise, in the order of its sides; there are none, or several."""
         return tuple(one for one in self.measured if isinstance(one.mechanism, MaxNormPart))
 
@@ -113,5 +113,5 @@ class Plan:
     groups: tuple[GroupPlan, ...]
     loss: PrivacyLoss
     event: Event | None
-    tables: tuple[CommonTable, ...] = ()
+    tables: tuple[ContingencyTable, ...] = ()
     """The measurements that are margins of one table, and are made consistent."""

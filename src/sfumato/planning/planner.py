@@ -12,18 +12,23 @@ from sfumato.errors import BadParameter, KeysNeedDelta, LoosenedPolicy, Setting,
 from sfumato.exact import positive, typed_rational, typed_share
 from sfumato.language.rel_nodes import ProjectNode
 from sfumato.language.scalar import address
-from sfumato.planning.alternatives import better, cheaper, pairs_of, showing_as_much
-from sfumato.planning.best_margins import weighed
-from sfumato.planning.levels import has_levels, levelled, priced
-from sfumato.planning.measurements import Needs, longest_spelled, needs_of
+from sfumato.planning.accuracy_target import noise_within
+from sfumato.planning.bound_selection import price_selections, selects_a_bound, with_candidate_bounds
+from sfumato.planning.budget_share import Share, noise_for
+from sfumato.planning.column_origins import origins, shown_unchanged
+from sfumato.planning.key_selection import (
+    keep_if_groups_stay_visible,
+    pairs_of,
+    prefer_lower_charge,
+    prefer_lower_error,
+)
+from sfumato.planning.marginal_budget_split import weight_marginals
+from sfumato.planning.measurements import MeasurementSet, longest_spelled, needs_of
 from sfumato.planning.noise import Noise, best_noise, event_of
-from sfumato.planning.one_table import common_tables, with_rests
-from sfumato.planning.origins import origins, shown_unchanged
 from sfumato.planning.plan import GroupPlan, Plan
-from sfumato.planning.spending import Share, noise_for
+from sfumato.planning.shared_marginals import common_tables, with_remainder_cells
 from sfumato.planning.top_lists import with_top_lists
-from sfumato.planning.totals import with_totals
-from sfumato.planning.within import noise_within
+from sfumato.planning.total_bounds import with_total_bounds
 from sfumato.policy.policy import Budget
 from sfumato.query.relation import Options
 
@@ -31,8 +36,9 @@ NO_PRICE = "The query has no price."
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """One of three: `epsilon`, the most that the whole query may cost; `within`, which may cost `cap` at most; `share`.
+class PriceTarget:
+    """One of three: `epsilon`, the most that the whole query may cost; `within`, which may cost `max_loss` at most;
+    `share`.
 
     None of them is a wish for what is free: public tables, or declared keys alone.
     """
@@ -40,13 +46,13 @@ class Wish:
     epsilon: Fraction | None
     delta: Fraction
     within: tuple[tuple[str, Fraction], ...]
-    cap: PrivacyLoss
+    max_loss: PrivacyLoss
     share: Share | None = None
-    fixed: bool = False
+    margins_before_data: bool = False
     """Whether margins are known before the data is read, wherever that is possible, though none is named."""
 
 
-def read_wish(
+def parse_price_target(
     epsilon: object,
     within: object,
     delta: object,
@@ -56,7 +62,7 @@ def read_wish(
     *,
     share: object = None,
     account: Filter | None = None,
-) -> Wish:
+) -> PriceTarget:
     """Read what `ask` was given and what the text's OPTIONS say; both may only tighten the policy.
 
     A share is one of `account`.
@@ -78,43 +84,43 @@ def read_wish(
     if share is not None:
         whole = account or Filter(cap.epsilon, cap.delta)
         of_account = Share(typed_share(share, "share"), whole.untouched)
-    return Wish(price, _delta(delta, options, budget), targets, cap, of_account)
+    return PriceTarget(price, _delta(delta, options, budget), targets, cap, of_account)
 
 
-def make_plan(private: PrivateQuery, wish: Wish) -> Plan:
+def make_plan(private: PrivateQuery, wish: PriceTarget) -> Plan:
     """Return the plan of a query for an account that has spent nothing, or refuse."""
     return make_plans(private, wish)[0]
 
 
-def make_plans(private: PrivateQuery, wish: Wish, outcomes: tuple[ProjectNode, ...] = ()) -> tuple[Plan, ...]:
+def make_plans(private: PrivateQuery, wish: PriceTarget, outcomes: tuple[ProjectNode, ...] = ()) -> tuple[Plan, ...]:
     """Return the plans that fulfil a wish, the preferred first, or refuse: a function of text, policy and wish alone.
 
     `outcomes` is everything that is computed from the groups, where that is more than the query's own outcome.
     Which of several is charged depends on what the account has spent (`spending.chosen`).
     Theorem: releasing what a plan describes is `plan.loss`-DP in the person.  Proof: proofs/planning.md
     """
-    fixed = wish.fixed or bool(wish.within)
-    needs = tuple(needs_of(group, private.neighbours, fixed=fixed) for group in with_rests(private.groups))
-    needs, choices = levelled(needs, private.neighbours)
+    fixed = wish.margins_before_data or bool(wish.within)
+    needs = tuple(needs_of(group, private.neighbours, fixed=fixed) for group in with_remainder_cells(private.groups))
+    needs, choices = with_candidate_bounds(needs, private.neighbours)
     tables = common_tables(needs)
-    if not wish.fixed:  # a stream cuts nobody off over all its periods
-        needs = with_totals(needs, tables, private.neighbours)
-    needs = weighed(needs, tables)
+    if not wish.margins_before_data:  # a stream cuts nobody off over all its periods
+        needs = with_total_bounds(needs, tables, private.neighbours)
+    needs = weight_marginals(needs, tables)
     lists = with_top_lists(needs, outcomes or (private.outcome,), tables, private.neighbours)
     # a list is found by noise that is known before; where a level is chosen, all cells are measured at it
-    lists = tuple(need if has_levels(need) else other for need, other in zip(needs, lists, strict=True))
+    lists = tuple(need if selects_a_bound(need) else other for need, other in zip(needs, lists, strict=True))
     if not wish.delta and any(need.keys is not None for need in needs):
         for need in lists:
             if need.keys is not None and (need.top is None or not longest_spelled(need.group)):
                 raise _keys_need_delta(need.group, private)
         needs = lists  # without a delta, keys can only be spelled
-    needs, lists = (*needs, *priced(choices, needs)), (*lists, *priced(choices, lists))
+    needs, lists = (*needs, *price_selections(choices, needs)), (*lists, *price_selections(choices, lists))
     noise = _noise(private, needs, wish) if lists == needs else _better_noise(private, needs, lists, wish)
     return tuple(Plan(private, groups, loss, event_of(groups), tables) for groups, loss in noise)
 
 
 def _better_noise(
-    private: PrivateQuery, needs: tuple[Needs, ...], others: tuple[Needs, ...], wish: Wish
+    private: PrivateQuery, needs: tuple[MeasurementSet, ...], others: tuple[MeasurementSet, ...], wish: PriceTarget
 ) -> tuple[Noise, ...]:
     """Return the noise of all cells, or first that of the other needs where it is better; what is refused is not.
 
@@ -130,31 +136,35 @@ def _better_noise(
         except UnreachableMargin:
             return every
         pairs = pairs_of(every, found, wish.share)
-        shown = showing_as_much(needs, others, pairs)
+        shown = keep_if_groups_stay_visible(needs, others, pairs)
         if shown == others:
-            first = cheaper(others, pairs, wish.cap) if wish.within else better(needs, others, pairs)
+            first = (
+                prefer_lower_charge(others, pairs, wish.max_loss)
+                if wish.within
+                else prefer_lower_error(needs, others, pairs)
+            )
             return (*first, *every)
         others = shown
     return every
 
 
-def _noise(private: PrivateQuery, needs: tuple[Needs, ...], wish: Wish) -> tuple[Noise, ...]:
+def _noise(private: PrivateQuery, needs: tuple[MeasurementSet, ...], wish: PriceTarget) -> tuple[Noise, ...]:
     if not any(need.keys is not None or need.measurements for need in needs):
         return ((tuple(GroupPlan(need.group, None, (), need.derived) for need in needs), PrivacyLoss(Fraction(0))),)
     if wish.share is not None:
         return noise_for(needs, wish.share, wish.delta)
     if wish.within:
-        return noise_within(private, needs, wish.within, wish.delta, wish.cap)
+        return noise_within(private, needs, wish.within, wish.delta, wish.max_loss)
     if wish.epsilon is None:
         raise BadParameter(
             NO_PRICE,
             "It reads people's rows, so its price must be stated.",
             ("Say what it may cost, for example ", Setting("epsilon", "0.1"), *_or_margin(private, needs), "."),
         )
-    return best_noise(needs, wish.epsilon, wish.delta, wish.cap)
+    return best_noise(needs, wish.epsilon, wish.delta, wish.max_loss)
 
 
-def _or_margin(private: PrivateQuery, needs: tuple[Needs, ...]) -> tuple[str | Setting, ...]:
+def _or_margin(private: PrivateQuery, needs: tuple[MeasurementSet, ...]) -> tuple[str | Setting, ...]:
     """Return the other way to say it, by the first column that has a fixed margin."""
     derived = {(need.group.label, one.name): one for need in needs for one in need.derived}
     fixed = {(need.group.label, one.name) for need in needs for one in need.measurements if one.levels is None}

@@ -18,25 +18,25 @@ from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
 from sfumato.mechanisms.quantiles import Quantiles
 from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.top_list import TopList
-from sfumato.planning.aggregates.families import Derived
-from sfumato.planning.alternatives import size_words
-from sfumato.planning.choosing_notes import choosing_notes
-from sfumato.planning.cut_off import CutOff
-from sfumato.planning.matching_notes import matching_notes
-from sfumato.planning.missing import FOR_LOSSES, missing
+from sfumato.planning.accuracy_target import CONFIDENCE
+from sfumato.planning.aggregates.families import OutputColumn
+from sfumato.planning.column_origins import GroupColumn, Origin, origins, shown_unchanged
+from sfumato.planning.key_selection import size_words
 from sfumato.planning.noise import Mechanism
-from sfumato.planning.origins import GroupColumn, Origin, origins, shown_unchanged
-from sfumato.planning.plan import Chosen, Measured, Plan
-from sfumato.planning.ranking_notes import ranking_notes
+from sfumato.planning.notes.bound_selection import choosing_notes
+from sfumato.planning.notes.distinct_counts import matching_notes
+from sfumato.planning.notes.quantiles import ranking_notes
+from sfumato.planning.notes.truncation import bounding_notes
+from sfumato.planning.plan import Plan, PlannedMeasurement, PlannedSelection
 from sfumato.planning.top_lists import list_note
-from sfumato.planning.totals import total_notes
-from sfumato.planning.truncation import bounding_notes
-from sfumato.planning.within import CONFIDENCE
+from sfumato.planning.total_bounds import total_notes
+from sfumato.planning.truncation_bias import BIAS_FAILURE_SHARE, truncation_bias
+from sfumato.planning.truncation_plan import TruncationBounds
 from sfumato.query.types import Type
 
 Margin = int | float | None
 _NAMED = 3
-_MOST_TOGETHER = 1000
+_MAX_HOUSEHOLD_SIZE = 1000
 _LONG = 1e15
 
 
@@ -88,13 +88,13 @@ def _harmless(text: str) -> str:
     return escape("".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text))
 
 
-def make_quote(plan: Plan, losses: CutOff | None = None, spent: Fraction | None = None) -> Quote:
+def make_quote(plan: Plan, losses: TruncationBounds | None = None, spent: Fraction | None = None) -> Quote:
     """Return the quote of a plan; it reads no data.
 
     `losses` is what was published of what caps and bounds cut off, and `spent` what the policy spends to know it.
     """
     derived = {(group.group.label, one.name): one for group in plan.groups for one in group.derived}
-    measured = {(group.group.label, one.name): one for group in plan.groups for one in group.everything}
+    measured = {(group.group.label, one.name): one for group in plan.groups for one in group.all_outputs}
     margins: dict[str, Margin] = {}
     mechanisms: dict[str, str] = {}
     for name, item, origin in zip(plan.private.names, plan.private.outcome.items, origins(plan.private), strict=True):
@@ -118,20 +118,24 @@ def for_household(quote: Quote, people: object) -> Quote:
 def household_note(loss: PrivacyLoss, people: object) -> str:
     """Say what so many units lose together (proofs/group.md)."""
     size = integer(people, "household", 1)
-    if size > _MOST_TOGETHER:
+    if size > _MAX_HOUSEHOLD_SIZE:
         raise BadParameter(
             f"A household of {quote_value(size)} is too many.",
-            f"What people lose together is told for up to {_MOST_TOGETHER:,}.",
+            f"What people lose together is told for up to {_MAX_HOUSEHOLD_SIZE:,}.",
             "Give a smaller number.",
         )
     return f"A household of {size} loses {group_loss(loss, size)} together, where each of them loses {loss}."
 
 
 def _cut(
-    plan: Plan, derived: dict[GroupColumn, Derived], losses: CutOff | None, spent: Fraction | None
+    plan: Plan, derived: dict[GroupColumn, OutputColumn], losses: TruncationBounds | None, spent: Fraction | None
 ) -> Iterator[str]:
     """Say how much caps and bounds may have cut off of counts and sums, or when that will be known."""
-    unknown = [bounds for bounds in missing(plan, losses, FOR_LOSSES * (1 - CONFIDENCE)).values() if bounds != (0, 0)]
+    unknown = [
+        bounds
+        for bounds in truncation_bias(plan, losses, BIAS_FAILURE_SHARE * (1 - CONFIDENCE)).values()
+        if bounds != (0, 0)
+    ]
     if spent is None or not unknown:
         return
     if losses is None:
@@ -140,7 +144,7 @@ def _cut(
             f"ε = {round_up(spent)} of the dataset's budget."
         )
         return
-    found = missing(plan, losses, FOR_LOSSES * (1 - CONFIDENCE))
+    found = truncation_bias(plan, losses, BIAS_FAILURE_SHARE * (1 - CONFIDENCE))
     cut = {}
     for name, origin in zip(plan.private.names, origins(plan.private), strict=True):
         source = shown_unchanged(origin, derived)
@@ -171,8 +175,10 @@ def _either(cut: tuple[object, ...]) -> str:
 
 
 def _used(
-    origin: Origin, derived: Mapping[GroupColumn, Derived], measured: Mapping[GroupColumn, Measured | Chosen]
-) -> list[Measured | Chosen]:
+    origin: Origin,
+    derived: Mapping[GroupColumn, OutputColumn],
+    measured: Mapping[GroupColumn, PlannedMeasurement | PlannedSelection],
+) -> list[PlannedMeasurement | PlannedSelection]:
     """Return the measurements that a column depends on, each once."""
     names: dict[GroupColumn, None] = {}
     for label, name in sorted(origin.sources):
@@ -183,13 +189,13 @@ def _used(
 
 def _margin(
     source: GroupColumn | None,
-    derived: Mapping[GroupColumn, Derived],
-    measured: Mapping[GroupColumn, Measured | Chosen],
+    derived: Mapping[GroupColumn, OutputColumn],
+    measured: Mapping[GroupColumn, PlannedMeasurement | PlannedSelection],
     type: Type,
 ) -> Margin:
     one = None if source is None else derived[source]
     plain = None if source is None or one is None or one.plain is None else measured[source[0], one.plain]
-    if one is None or not isinstance(plain, Measured) or plain.levels is not None:
+    if one is None or not isinstance(plain, PlannedMeasurement) or plain.levels is not None:
         return None
     reach = plain.mechanism.margin(CONFIDENCE) * one.step
     return int(reach) if type is Type.INTEGER and reach.denominator == 1 else _float(reach)
@@ -220,13 +226,13 @@ def shown_margin(margin: int | float) -> str:
     return f"{margin:,.0f}" if 100 <= margin < _LONG else f"{margin:.3g}"
 
 
-def _words(used: list[Measured | Chosen]) -> str:
+def _words(used: list[PlannedMeasurement | PlannedSelection]) -> str:
     """Name the law, its parameters in steps of each measurement's grid, and how many measurements there are."""
     laws: dict[str, list[str]] = {}
     for one in used:
         name, parameter = _law(one.mechanism)
-        if isinstance(one, Measured) and one.levels is not None and isinstance(one.mechanism, Laplace):
-            parameter = f"{round_up(one.mechanism.scale / one.levels.amounts[-1])} times the level that is chosen"
+        if isinstance(one, PlannedMeasurement) and one.levels is not None and isinstance(one.mechanism, Laplace):
+            parameter = f"{round_up(one.mechanism.scale / one.levels.thresholds[-1])} times the level that is chosen"
         laws.setdefault(name, []).append(parameter)
     words = [f"{name}{'s' * (len(numbers) > 1)} {', '.join(numbers)}" for name, numbers in laws.items()]
     return "; ".join(words) + (f" ({len(used)} measurements)" if len(used) > 1 else "")

@@ -10,7 +10,7 @@ from sfumato.accounting.event import Neighbours
 from sfumato.analysis.private_query import Contribution
 from sfumato.language.facts import Kind
 from sfumato.mechanisms.keys import touched_keys
-from sfumato.planning.aggregates.matched import different
+from sfumato.planning.aggregates.distinct_count import different
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.query.functions import CHOSEN, Aggregation
 from sfumato.sensitivity import norms

@@ -21,15 +21,15 @@ from sfumato.language.rel_nodes import (
 from sfumato.language.scalar import Operator, Scalar
 from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.top_list import TopList
-from sfumato.planning.aggregates.counted import Counted
-from sfumato.planning.aggregates.families import Derived
-from sfumato.planning.aggregates.summed import Summed
-from sfumato.planning.alternatives import by_amount
-from sfumato.planning.measurements import Needs, Top, counts_everybody, topped
-from sfumato.planning.one_table import CommonTable
-from sfumato.planning.origins import GroupColumn, plain_origin
+from sfumato.planning.accuracy_target import CONFIDENCE
+from sfumato.planning.aggregates.count import CountColumn
+from sfumato.planning.aggregates.families import OutputColumn
+from sfumato.planning.aggregates.sum import SumColumn
+from sfumato.planning.column_origins import GroupColumn, plain_origin
+from sfumato.planning.key_selection import select_keys_by_amount
+from sfumato.planning.measurements import MeasurementSet, TopK, counts_everybody, limit_to_top_k
 from sfumato.planning.plan import Plan
-from sfumato.planning.within import CONFIDENCE
+from sfumato.planning.shared_marginals import ContingencyTable
 from sfumato.query.functions import Aggregation
 
 MOST_CHOICES = 1000
@@ -42,8 +42,11 @@ _MEASURED = frozenset(
 
 
 def with_top_lists(
-    needs: tuple[Needs, ...], outcomes: Sequence[ProjectNode], tables: Sequence[CommonTable], neighbours: Neighbours
-) -> tuple[Needs, ...]:
+    needs: tuple[MeasurementSet, ...],
+    outcomes: Sequence[ProjectNode],
+    tables: Sequence[ContingencyTable],
+    neighbours: Neighbours,
+) -> tuple[MeasurementSet, ...]:
     """Return the needs where every group of which the outcomes show the largest cells alone is such a list."""
     shared = {margin.label for table in tables for margin in table.margins}
     read = [given.table for outcome in outcomes for given in noisy_tables(outcome)]
@@ -55,7 +58,7 @@ def with_top_lists(
         by = cut.get(label) if alone else None
         made = None if by is None else next((one for one in need.derived if one.name == by[0]), None)
         listed = need if by is None else _listed(need, made, by[1], neighbours)
-        lists.append(by_amount(listed, made.plain if isinstance(made, Summed) else None))
+        lists.append(select_keys_by_amount(listed, made.plain if isinstance(made, SumColumn) else None))
     return tuple(lists)
 
 
@@ -137,16 +140,16 @@ def _is_table(flow: RelNode) -> bool:
     return isinstance(flow, InputNode) and flow.rows is None
 
 
-def _listed(need: Needs, made: Derived | None, count: int, neighbours: Neighbours) -> Needs:
+def _listed(need: MeasurementSet, made: OutputColumn | None, count: int, neighbours: Neighbours) -> MeasurementSet:
     """Return the needs of a list, if it is by a column that counts everybody of a cell, and there are more cells.
 
     Where one person may add much to a cell, choosing costs more than the noise of all cells.
     """
     few = need.group.public_keys and need.group.cells <= count
     known = all(one.quantity.function in _MEASURED for one in need.measurements)
-    if not isinstance(made, Counted) or few or not known or not 1 <= count <= MOST_CHOICES:
+    if not isinstance(made, CountColumn) or few or not known or not 1 <= count <= MOST_CHOICES:
         return need
     by = next(one for one in need.measurements if one.name == made.plain)
     if not counts_everybody(by.quantity) or by.sensitivity.linf > 1:
         return need
-    return topped(need, Top(count, by.name), neighbours)
+    return limit_to_top_k(need, TopK(count, by.name), neighbours)

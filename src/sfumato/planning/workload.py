@@ -26,7 +26,7 @@ class Workload:
     """In their order; the outcomes read the groups of the workload."""
 
     @property
-    def together(self) -> PrivateQuery:
+    def combined_query(self) -> PrivateQuery:
         """All of it as one question, for its price: the outcome is the first one's."""
         return replace(self.questions[0], groups=self.groups)
 

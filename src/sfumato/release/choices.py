@@ -13,7 +13,7 @@ from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.mechanisms.meetings import Meetings
 from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
 from sfumato.mechanisms.quantiles import Quantiles
-from sfumato.planning.plan import Chosen
+from sfumato.planning.plan import PlannedSelection
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.entropy import entropy_bits
 from sfumato.randomness.source import Source
@@ -32,7 +32,7 @@ class CellChoice(Protocol):
         """Return no less than the entropy, in bits, of choices that were released as these numbers."""
 
 
-def cell_choice(one: Chosen) -> CellChoice:
+def cell_choice(one: PlannedSelection) -> CellChoice:
     """Return how something is chosen."""
     match one.mechanism:
         case Quantiles() as mechanism:

@@ -15,12 +15,12 @@ import numpy as np
 
 from sfumato.engines.aggregates import GroupAggregates
 from sfumato.mechanisms.laplace import Laplace
-from sfumato.planning.aggregates.averaged import Averaged
-from sfumato.planning.best_margins import mean_variance
-from sfumato.planning.cut_off import CutOff
-from sfumato.planning.levels import PEOPLE, histogram_of, unit_of, widths_of
-from sfumato.planning.missing import Missing, Place, missing
-from sfumato.planning.plan import GroupPlan, Measured, Plan
+from sfumato.planning.aggregates.average import AverageColumn
+from sfumato.planning.bound_selection import PEOPLE, histogram_of, unit_of, widths_of
+from sfumato.planning.marginal_budget_split import mean_variance
+from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
+from sfumato.planning.truncation_bias import BiasBounds, Place, truncation_bias
+from sfumato.planning.truncation_plan import TruncationBounds
 from sfumato.query.functions import Aggregation
 from sfumato.randomness.source import Source
 from sfumato.release.bars.noise_law import Floats, law_of, quantile_of_sum
@@ -64,7 +64,7 @@ class LevelChoice:
 
     def __call__(self, people: Mapping[str, GroupAggregates]) -> Mapping[str, int]:
         for group in self.plan.groups:
-            if group.is_choice:
+            if group.is_bound_selection:
                 label = group.group.label
                 self.found[label] = choose_level(group, people[label], self.plan, self.source)
         return {label: found.numbers(LEVEL)[0] for label, found in self.found.items()}
@@ -73,7 +73,7 @@ class LevelChoice:
 def choose_level(group: GroupPlan, exact: GroupAggregates, plan: Plan, source: Source) -> NoisyGroup:
     """Return the noisy people by what they have, the place of the level that they suggest, and what lies above it."""
     (one,) = group.measured
-    amounts = () if one.levels is None else one.levels.amounts
+    amounts = () if one.levels is None else one.levels.thresholds
     totals = [int(total) for total in np.asarray(exact.columns[one.name])[0]]
     people = _noise_of(one).release(histogram_of(totals, amounts), source)
     noisy = tuple(int(value) for value in people)
@@ -85,7 +85,7 @@ def choose_level(group: GroupPlan, exact: GroupAggregates, plan: Plan, source: S
 def resolved(plan: Plan, groups: Sequence[NoisyGroup]) -> Plan:
     """Return the plan at the levels that were chosen: every measurement has the noise that it got."""
     pairs = zip(plan.groups, groups, strict=True)
-    levels = {group.group.label: found.numbers(LEVEL)[0] for group, found in pairs if group.is_choice}
+    levels = {group.group.label: found.numbers(LEVEL)[0] for group, found in pairs if group.is_bound_selection}
     return at_levels(plan, levels)
 
 
@@ -97,15 +97,15 @@ def at_levels(plan: Plan, levels: Mapping[str, int]) -> Plan:
 
 
 def _at_levels(group: GroupPlan, levels: Mapping[str, int]) -> GroupPlan:
-    if group.is_choice:
+    if group.is_bound_selection:
         return group
     return replace(group, measured=tuple(_at_level(one, levels) for one in group.measured))
 
 
-def _at_level(one: Measured, levels: Mapping[str, int]) -> Measured:
+def _at_level(one: PlannedMeasurement, levels: Mapping[str, int]) -> PlannedMeasurement:
     if one.levels is None:
         return one
-    level = levels[one.levels.choice]
+    level = levels[one.levels.selection_label]
     moved = one.levels.sensitivities[level]
     noise = _noise_of(one)
     # the same loss at every level: the noise is as many times larger as one person moves it farther
@@ -113,21 +113,21 @@ def _at_level(one: Measured, levels: Mapping[str, int]) -> Measured:
     return replace(one, sensitivity=moved, mechanism=Laplace(moved.l1, scale, moved.neighbours), level=level)
 
 
-def take_level(people: Sequence[int], one: Measured, plan: Plan) -> TakenLevel:
+def take_level(people: Sequence[int], one: PlannedMeasurement, plan: Plan) -> TakenLevel:
     """Return the level that seems to err least: by its noise, and by what people have above it.
 
     A level more costs each number its noise, and saves what the people above have between the levels, spread over the
     cells. What they have above the level that is taken is a function of the same noisy people; in tables
     it is limited, because their level stays low whatever noise says of few people far above.
     """
-    amounts = () if one.levels is None else one.levels.amounts
+    amounts = () if one.levels is None else one.levels.thresholds
     unit, widths = unit_of(amounts), np.array(widths_of(amounts), dtype=np.float64)
     noise, bias, tables = _noise(one, plan), 0.0, True
     for group in plan.groups:
         cells = group.group.cells if group.group.public_keys else _UNKNOWN
         for each in group.measured:
             if (group.group.label, each.name) in noise:
-                means = each.levels is not None and each.levels.means
+                means = each.levels is not None and each.levels.only_averages
                 part = _STILL_WRONG if is_completed(group, each, plan) else 1 / _OF_MEANS if means else 1.0
                 bias += part / max(cells, 1)
                 tables = tables and bool(group.group.keys)
@@ -146,21 +146,21 @@ def _above(parts: Floats) -> Floats:
     return np.asarray(np.cumsum(parts[::-1])[::-1] - parts)
 
 
-def is_completed(group: GroupPlan, one: Measured, plan: Plan) -> bool:
+def is_completed(group: GroupPlan, one: PlannedMeasurement, plan: Plan) -> bool:
     """Whether what people have above the level is estimated and added: to counts and sums of the units that are cut.
 
     Margins of one table are made to agree as they were measured.
     """
-    if one.levels is None or one.levels.means or _values(one) != (0, 1) or group.is_choice:
+    if one.levels is None or one.levels.only_averages or _values(one) != (0, 1) or group.is_bound_selection:
         return False
     return all(
         (margin.label, margin.name) != (group.group.label, one.name) for each in plan.tables for margin in each.margins
     )
 
 
-def is_completed_apart(made: Averaged, measured: Sequence[Measured]) -> bool:
+def is_completed_apart(made: AverageColumn, measured: Sequence[PlannedMeasurement]) -> bool:
     """Whether the sum of an average is clipped, so that sum and count lose other rows, and each is completed alone."""
-    return any(one.name == made.total and one.levels is not None and not one.levels.by_rows for one in measured)
+    return any(one.name == made.total and one.levels is not None and not one.levels.bounds_rows for one in measured)
 
 
 def completions(plan: Plan, groups: Sequence[NoisyGroup]) -> dict[Place, tuple[int, ...]]:
@@ -168,13 +168,15 @@ def completions(plan: Plan, groups: Sequence[NoisyGroup]) -> dict[Place, tuple[i
 
     A cell gets the part of it that it has of what lies below the level.
     """
-    choices = {group.group.label: found for group, found in zip(plan.groups, groups, strict=True) if group.is_choice}
+    choices = {
+        group.group.label: found for group, found in zip(plan.groups, groups, strict=True) if group.is_bound_selection
+    }
     found: dict[Place, tuple[int, ...]] = {}
     for group, noisy in zip(plan.groups, groups, strict=True):
         for one in group.measured:
             if one.levels is None or not is_completed(group, one, plan):
                 continue
-            choice = choices[one.levels.choice]
+            choice = choices[one.levels.selection_label]
             (above,), (below,) = choice.numbers(ABOVE), choice.numbers(BELOW)
             values = noisy.numbers(one.name)
             shares = [min(max(value, 0), below) for value in values] if group.group.keys else [below] * len(values)
@@ -182,13 +184,13 @@ def completions(plan: Plan, groups: Sequence[NoisyGroup]) -> dict[Place, tuple[i
     return found
 
 
-def _noise(one: Measured, plan: Plan) -> dict[Place, float]:
+def _noise(one: PlannedMeasurement, plan: Plan) -> dict[Place, float]:
     """Return for all that is measured at a level its noise per unit of the level; of margins, after they agree."""
     found = {
         (group.group.label, each.name): _per_unit(each)
         for group in plan.groups
         for each in group.measured
-        if not group.is_choice and _is_served(each, one)
+        if not group.is_bound_selection and _is_served(each, one)
     }
     for table in plan.tables:
         places = [(margin.label, margin.name) for margin in table.margins]
@@ -199,38 +201,42 @@ def _noise(one: Measured, plan: Plan) -> dict[Place, float]:
     return found
 
 
-def _is_served(each: Measured, one: Measured) -> bool:
-    return each.levels is not None and one.levels is not None and each.levels.choice == one.levels.choice
+def _is_served(each: PlannedMeasurement, one: PlannedMeasurement) -> bool:
+    return (
+        each.levels is not None and one.levels is not None and each.levels.selection_label == one.levels.selection_label
+    )
 
 
-def _per_unit(one: Measured) -> float:
+def _per_unit(one: PlannedMeasurement) -> float:
     """Return the expected noise for each unit of the level, in units of what a row or a value adds."""
     return float(_noise_of(one).scale / one.sensitivity.linf)
 
 
-def _noise_of(one: Measured) -> Laplace:
+def _noise_of(one: PlannedMeasurement) -> Laplace:
     """Return the noise of what has levels, which is of this kind: the planner takes no other there."""
     if not isinstance(one.mechanism, Laplace):
         raise AssertionError("a level that is chosen has Laplace noise")
     return one.mechanism
 
 
-def missing_with_levels(plan: Plan, noisy: Noisy, losses: CutOff | None, tail: Fraction) -> dict[Place, Missing]:
+def missing_with_levels(
+    plan: Plan, noisy: Noisy, losses: TruncationBounds | None, tail: Fraction
+) -> dict[Place, BiasBounds]:
     """Return what may be missing of every measurement, also for want of what lies above the level; `plan` is resolved.
 
     Half of the tail is for what the policy's own caps cut off, the other half for all choices.
     Proof: proofs/chosen_caps.md, 4
     """
     pairs = zip(plan.groups, noisy.groups, strict=True)
-    choices = {group.group.label: (group, found) for group, found in pairs if group.is_choice}
-    found = missing(plan, losses, tail / 2 if choices else tail)
+    choices = {group.group.label: (group, found) for group, found in pairs if group.is_bound_selection}
+    found = truncation_bias(plan, losses, tail / 2 if choices else tail)
     for group in plan.groups:
         for one in group.measured:
             if one.levels is None or one.level is None:
                 continue
             place = group.group.label, one.name
             down, up = found[place]
-            more = _beyond(one, *choices[one.levels.choice], tail / 2 / len(choices))
+            more = _beyond(one, *choices[one.levels.selection_label], tail / 2 / len(choices))
             low, high = _values(one)
             found[place] = (
                 None if down is None else down + more * max(-low, 0),
@@ -239,10 +245,10 @@ def missing_with_levels(plan: Plan, noisy: Noisy, losses: CutOff | None, tail: F
     return found
 
 
-def _beyond(one: Measured, group: GroupPlan, found: NoisyGroup, tail: Fraction) -> int:
+def _beyond(one: PlannedMeasurement, group: GroupPlan, found: NoisyGroup, tail: Fraction) -> int:
     """Return what lies above the level of a measurement at most, but for this tail."""
     (choice,) = group.measured
-    amounts, level = () if one.levels is None else one.levels.amounts, one.level or 0
+    amounts, level = () if one.levels is None else one.levels.thresholds, one.level or 0
     if level == len(amounts) - 1:
         return 0
     unit = unit_of(amounts)
@@ -258,9 +264,9 @@ def _beyond(one: Measured, group: GroupPlan, found: NoisyGroup, tail: Fraction) 
     return max(0, ceil(float((weights * people).sum() + reach[0])))
 
 
-def _values(one: Measured) -> tuple[int, int]:
+def _values(one: PlannedMeasurement) -> tuple[int, int]:
     """Return what each unit above the level can add."""
-    if one.quantity.function is Aggregation.COUNT or (one.levels is not None and not one.levels.by_rows):
+    if one.quantity.function is Aggregation.COUNT or (one.levels is not None and not one.levels.bounds_rows):
         return (0, 1)
     facts = one.quantity.arguments[0].facts
     return facts.low, facts.high

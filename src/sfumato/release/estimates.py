@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from sfumato.planning.aggregates.averaged import Averaged
-from sfumato.planning.aggregates.counted import Counted
-from sfumato.planning.aggregates.summed import Summed
+from sfumato.planning.aggregates.average import AverageColumn
+from sfumato.planning.aggregates.count import CountColumn
+from sfumato.planning.aggregates.sum import SumColumn
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.release.aggregates.families import point
 from sfumato.release.bars.noise_law import Floats
@@ -48,8 +48,8 @@ def _estimated(
         for name, values in measured.items()
     }
     for derived in group.derived:
-        apart = isinstance(derived, Averaged) and is_completed_apart(derived, group.measured)
-        column = point(derived, group, whole if apart or isinstance(derived, Counted | Summed) else measured)
+        apart = isinstance(derived, AverageColumn) and is_completed_apart(derived, group.measured)
+        column = point(derived, group, whole if apart or isinstance(derived, CountColumn | SumColumn) else measured)
         table[derived.name] = nulled(column) if column.dtype == np.float64 else list(map(int, column.tolist()))
     return table
 

@@ -7,8 +7,8 @@ of it together is `budget.truncation`-DP.  Proof: proofs/truncation.md
 from dataclasses import replace
 
 from sfumato.engines.aggregates import Aggregates
-from sfumato.planning.cut_off import CutOff, blocks, cut_off, taken_ways
 from sfumato.planning.plan import Plan
+from sfumato.planning.truncation_plan import TruncationBounds, blocks, select_strategies, truncation_bounds
 from sfumato.policy.policy import Policy
 from sfumato.randomness.source import Source
 from sfumato.release.noisy import Noisy, NoisyGroup
@@ -20,17 +20,17 @@ _UNMEASURED = NoisyGroup((), ())
 def publish_losses(policy: Policy, plan: Plan, aggregates: Aggregates, source: Source) -> Noisy:
     """Return the noisy numbers of all looks and of what they say to measure; other groups stay empty."""
     looks = frozenset(
-        group.group.label for block, group in zip(blocks(policy), plan.groups, strict=True) if block.way is None
+        group.group.label for block, group in zip(blocks(policy), plan.groups, strict=True) if block.strategy is None
     )
     first = _published(plan, aggregates, looks, source)
-    then = _published(plan, aggregates, taken_ways(policy, plan, _numbers(plan, first)), source)
+    then = _published(plan, aggregates, select_strategies(policy, plan, _numbers(plan, first)), source)
     pairs = zip(first.groups, then.groups, strict=True)
     return Noisy(tuple(one if one.columns else other for one, other in pairs), first.bits + then.bits)
 
 
-def losses_of(policy: Policy, plan: Plan, noisy: Noisy) -> CutOff:
+def losses_of(policy: Policy, plan: Plan, noisy: Noisy) -> TruncationBounds:
     """Return what follows from what was published."""
-    return cut_off(policy, plan, _numbers(plan, noisy))
+    return truncation_bounds(policy, plan, _numbers(plan, noisy))
 
 
 def _published(plan: Plan, aggregates: Aggregates, labels: frozenset[str], source: Source) -> Noisy:

@@ -7,11 +7,11 @@ from dataclasses import replace
 from sfumato.accounting.loss import round_up
 from sfumato.language.rel_nodes import noisy_tables
 from sfumato.mechanisms.meetings import Meetings
-from sfumato.planning.aggregates.matched import Matched
-from sfumato.planning.aggregates.met import Met
-from sfumato.planning.alternatives import size_words
-from sfumato.planning.choosing_notes import chosen_note, price_of
-from sfumato.planning.matching_notes import limits_note
+from sfumato.planning.aggregates.cross_unit_count import CrossUnitCountColumn
+from sfumato.planning.aggregates.distinct_count import DistinctCountColumn
+from sfumato.planning.key_selection import size_words
+from sfumato.planning.notes.bound_selection import chosen_note, price_of
+from sfumato.planning.notes.distinct_counts import limits_note
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.top_lists import is_a_list
 from sfumato.release.aggregates.matched import chosen_limits, mechanism_of
@@ -53,13 +53,15 @@ def own_part(plan: Plan, noisy: Noisy) -> tuple[Plan, Noisy]:
     for group, found in zip(plan.groups, noisy.groups, strict=True):
         label = group.group.label
         served = [one for other in groups for one in other.measured if one.levels is not None]
-        if group.is_choice and any(one.levels is not None and one.levels.choice == label for one in served):
+        if group.is_bound_selection and any(
+            one.levels is not None and one.levels.selection_label == label for one in served
+        ):
             groups.append(group)  # choices come last
             released.append(found)
         if label not in read:
             continue
         derived = tuple(one for one in group.derived if one.name in read[group.group.label])
-        used = {name for one in derived for name in one.measured} | {group.counted}
+        used = {name for one in derived for name in one.measured} | {group.selecting_measurement}
         measured = tuple(one for one in group.measured if one.name in used)
         chosen = tuple(one for one in group.chosen if one.name in used)
         groups.append(replace(group, derived=derived, measured=measured, chosen=chosen))
@@ -97,11 +99,11 @@ def _notes(plan: Plan, noisy: Noisy, answered: Answered) -> Iterator[str]:
 def _chosen(plan: Plan, noisy: Noisy) -> Iterator[str]:
     """Say which levels were chosen, what that cost, and what was added for people above."""
     pairs = zip(plan.groups, noisy.groups, strict=True)
-    choices = {group.group.label: (group, found) for group, found in pairs if group.is_choice}
+    choices = {group.group.label: (group, found) for group, found in pairs if group.is_bound_selection}
     for group in plan.groups:
         for one in group.measured:
             if one.levels is not None and one.level is not None:
-                choice, found = choices[one.levels.choice]
+                choice, found = choices[one.levels.selection_label]
                 (above,) = found.numbers(ABOVE) if is_completed(group, one, plan) else (None,)
                 yield chosen_note(one, price_of(choice), above)
 
@@ -111,8 +113,8 @@ def _met(plan: Plan, noisy: Noisy) -> Iterator[str]:
     for group, found in zip(plan.groups, noisy.groups, strict=True):
         mechanisms = {one.name: one.mechanism for one in group.chosen}
         for one in group.derived:
-            mechanism = mechanisms[one.chosen] if isinstance(one, Met) and found.keys else None
-            if isinstance(one, Met) and isinstance(mechanism, Meetings):
+            mechanism = mechanisms[one.chosen] if isinstance(one, CrossUnitCountColumn) and found.keys else None
+            if isinstance(one, CrossUnitCountColumn) and isinstance(mechanism, Meetings):
                 crowd = found.numbers(one.chosen)[0]
                 yield (
                     f"At most {crowd:,} people were found to share what they meet by, with all the rows that one can "
@@ -124,7 +126,7 @@ def _matched(plan: Plan, noisy: Noisy) -> Iterator[str]:
     """Say how many values of one person count, and what a higher limit might add."""
     for group, found in zip(plan.groups, noisy.groups, strict=True):
         for one in group.derived:
-            if isinstance(one, Matched) and found.keys:
+            if isinstance(one, DistinctCountColumn) and found.keys:
                 measured = {name: integers(values) for name, values in found.columns}
                 chosen = sorted(set(chosen_limits(one, measured)))
                 yield limits_note(one, chosen, mechanism_of(group, one))

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.planning.one_table import CommonTable, Margin, subsets
 from sfumato.planning.plan import Plan
+from sfumato.planning.shared_marginals import ContingencyTable, MarginalMeasurement, subsets
 from sfumato.release.bars.noise_law import Floats, Integers, moments_of
 from sfumato.release.noisy import Noisy, NoisyGroup
 
@@ -68,7 +68,7 @@ def consistent(plan: Plan, noisy: Noisy) -> dict[Name, AgreedMargin]:
 class _Solved:
     """The best weights for margins measured with these variances."""
 
-    table: CommonTable
+    table: ContingencyTable
     variances: tuple[float, ...]
 
     def margins(self, groups: Sequence[NoisyGroup]) -> dict[Name, AgreedMargin]:
@@ -100,7 +100,7 @@ class _Solved:
         """
         sizes = tuple(
             size - (rest and size > 1 and not self._is_there(axis, given))
-            for axis, (size, rest) in enumerate(zip(self.table.sizes, self.table.rests, strict=True))
+            for axis, (size, rest) in enumerate(zip(self.table.sizes, self.table.has_remainder, strict=True))
         )
         smaller = _Solved(replace(self.table, sizes=sizes), self.variances)
         cut = [
@@ -111,19 +111,19 @@ class _Solved:
 
     def _is_there(self, axis: int, given: Sequence[Wide]) -> bool:
         """Whether the rest of an axis is clearly above 0."""
-        weights = [self._weights(Margin("", "", (axis,)), other)[-1] for other in self.table.margins]
+        weights = [self._weights(MarginalMeasurement("", "", (axis,)), other)[-1] for other in self.table.margins]
         estimate = sum(float((part * values.ravel()).sum()) for part, values in zip(weights, given, strict=True))
         variance = sum(float((part**2).sum()) * one for part, one in zip(weights, self.variances, strict=True))
         return bool(estimate > _CLEARLY * variance**0.5)
 
-    def _shape(self, margin: Margin) -> list[int]:
+    def _shape(self, margin: MarginalMeasurement) -> list[int]:
         return [self.table.sizes[axis] for axis in margin.axes]
 
-    def _shown(self, margin: Margin) -> list[int]:
+    def _shown(self, margin: MarginalMeasurement) -> list[int]:
         """Return how many cells of each key of a margin are shown."""
-        return [self.table.sizes[axis] - self.table.rests[axis] for axis in margin.axes]
+        return [self.table.sizes[axis] - self.table.has_remainder[axis] for axis in margin.axes]
 
-    def _cells(self, margin: Margin) -> int:
+    def _cells(self, margin: MarginalMeasurement) -> int:
         return prod(self.table.sizes[axis] for axis in margin.axes)
 
     @cached_property
@@ -155,7 +155,7 @@ class _Solved:
             total = total + residual / prod(size for axis, size in enumerate(sizes) if axis not in axes)
         return total
 
-    def _weights(self, margin: Margin, other: Margin) -> Floats:
+    def _weights(self, margin: MarginalMeasurement, other: MarginalMeasurement) -> Floats:
         """Return the weight of each cell of another margin in each cell of this one.
 
         It depends on which common keys the two cells agree in: the sum over residuals of share / folded times the
@@ -174,12 +174,12 @@ class _Solved:
                 by_pattern[pattern] += share * prod(same - 1 / self.table.sizes[axis] for same, axis in agree)
         return np.asarray(by_pattern[agreeing])
 
-    def _along(self, margin: Margin, axis: int) -> Places:
+    def _along(self, margin: MarginalMeasurement, axis: int) -> Places:
         """Return the place on an axis of each cell of a margin."""
         return np.asarray(np.indices(self._shape(margin))[margin.axes.index(axis)].ravel(), dtype=np.int64)
 
 
-def _placed(values: Wide, margin: Margin, sizes: Sequence[int]) -> Wide:
+def _placed(values: Wide, margin: MarginalMeasurement, sizes: Sequence[int]) -> Wide:
     """Return a margin as a table with all axes, of which those that it lacks have one place."""
     order = sorted(range(len(margin.axes)), key=lambda at: margin.axes[at])
     shape = [size if axis in margin.axes else 1 for axis, size in enumerate(sizes)]
@@ -200,7 +200,7 @@ def _rounded(table: Wide) -> npt.NDArray[Any]:
     return np.array(steps, dtype=object).reshape(table.shape)
 
 
-def _ordered(whole: npt.NDArray[Any], margin: Margin) -> npt.NDArray[Any]:
+def _ordered(whole: npt.NDArray[Any], margin: MarginalMeasurement) -> npt.NDArray[Any]:
     """Return a margin of the whole table, its keys in the order of their group."""
     beyond = tuple(axis for axis in range(whole.ndim) if axis not in margin.axes)
     summed = np.asarray(whole.sum(axis=beyond) if beyond else whole)

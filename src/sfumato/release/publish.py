@@ -13,7 +13,7 @@ from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.max_norm import MaxNorm, MaxNormPart
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.spelled_list import SpelledList
-from sfumato.planning.plan import GroupPlan, Measured, Plan
+from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
 from sfumato.randomness.discrete_gaussian import DiscreteGaussian
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.entropy import entropy_bits
@@ -37,7 +37,7 @@ def publish(
         chosen = levels.found
     plan = at_levels(plan, {label: found.numbers(LEVEL)[0] for label, found in chosen.items()})
     groups = tuple(
-        chosen[group.group.label] if group.is_choice else _publish_group(group, exact, source)
+        chosen[group.group.label] if group.is_bound_selection else _publish_group(group, exact, source)
         for group, exact in zip(plan.groups, aggregates.groups, strict=True)
     )
     return Noisy(groups, _bits(plan, groups, source))
@@ -45,7 +45,7 @@ def publish(
 
 def _publish_group(plan: GroupPlan, exact: GroupAggregates, source: Source) -> NoisyGroup:
     if isinstance(plan.selection, SpelledList):
-        exact, places, counts = _spelled(plan.selection, plan.counted or "", exact, source)
+        exact, places, counts = _spelled(plan.selection, plan.selecting_measurement or "", exact, source)
     else:
         places, counts = _released(plan, exact, source)
     everywhere = plan.selection is None
@@ -53,12 +53,12 @@ def _publish_group(plan: GroupPlan, exact: GroupAggregates, source: Source) -> N
     shared: dict[str, Answers] = {}
     for measured in plan.measured:
         mechanism = measured.mechanism
-        if measured.name == plan.counted:
+        if measured.name == plan.selecting_measurement:
             columns.append((measured.name, counts))
             continue
         if isinstance(mechanism, MaxNormPart):
             if not shared:
-                shared = _together(plan.together, exact, places, mechanism.joint, source)
+                shared = _together(plan.joint_noise_measurements, exact, places, mechanism.joint, source)
             columns.append((measured.name, _values(shared[measured.name])))
             continue
         values: Answers = np.asarray(exact.columns[measured.name])
@@ -90,7 +90,7 @@ def _spelled(
 
 
 def _together(
-    together: tuple[Measured, ...], exact: GroupAggregates, places: list[int], joint: MaxNorm, source: Source
+    together: tuple[PlannedMeasurement, ...], exact: GroupAggregates, places: list[int], joint: MaxNorm, source: Source
 ) -> dict[str, Answers]:
     """Return the noisy values of what shares its noise, by name."""
     columns: list[Answers] = [np.asarray(exact.columns[one.name])[places] for one in together]
@@ -118,7 +118,7 @@ def _released(plan: GroupPlan, exact: GroupAggregates, source: Source) -> tuple[
         return sorted((int(place) for place in kept), key=lambda place: exact.keys[place]), ()
     if isinstance(plan.selection, SpelledList):
         raise AssertionError("texts are spelled, not selected by their places")
-    selected = plan.selection.release(exact.columns[plan.counted or ""], source)
+    selected = plan.selection.release(exact.columns[plan.selecting_measurement or ""], source)
     found = dict(zip(map(int, selected.places), map(int, selected.counts), strict=True))
     places = sorted(found, key=lambda place: exact.keys[place])
     return places, tuple(found[place] for place in places)
@@ -137,7 +137,9 @@ def _bits(plan: Plan, groups: tuple[NoisyGroup, ...], source: Source) -> int:
             if not isinstance(mechanism, MaxNormPart):
                 mechanism.release(np.zeros(numbers, dtype=np.int64), metered)
             elif mechanism.place == 0:
-                mechanism.joint.release(np.zeros((numbers, len(group.together)), dtype=np.int64), metered)
+                mechanism.joint.release(
+                    np.zeros((numbers, len(group.joint_noise_measurements)), dtype=np.int64), metered
+                )
         for one in group.chosen:
             cell_choice(one).release(None, range(len(noisy.keys)), metered)
     return metered.bits

@@ -17,15 +17,15 @@ from sfumato.errors import UnknownName, quote_value
 from sfumato.exact import decimal_rational, probability
 from sfumato.language.calendar import DAY
 from sfumato.language.facts import Facts, Kind
-from sfumato.planning.aggregates.counted import Counted
-from sfumato.planning.aggregates.summed import Summed
-from sfumato.planning.cut_off import CutOff
-from sfumato.planning.missing import FOR_LOSSES
+from sfumato.planning.aggregates.count import CountColumn
+from sfumato.planning.aggregates.sum import SumColumn
+from sfumato.planning.notes.quantiles import ranking_notes
+from sfumato.planning.notes.truncation import bounding_notes
 from sfumato.planning.plan import Plan
 from sfumato.planning.quote import cut_notes
-from sfumato.planning.ranking_notes import ranking_notes
-from sfumato.planning.totals import total_notes
-from sfumato.planning.truncation import bounding_notes
+from sfumato.planning.total_bounds import total_notes
+from sfumato.planning.truncation_bias import BIAS_FAILURE_SHARE
+from sfumato.planning.truncation_plan import TruncationBounds
 from sfumato.query.types import NUMBERS, Type
 from sfumato.release.bars.biased import Cut, biased_bars, extensions
 from sfumato.release.bars.intervals import Answered, Bar, answer, bars
@@ -216,7 +216,7 @@ class Release:
 
 
 def make_release(
-    plan: Plan, noisy: Noisy, receipt: Receipt, evaluate: Evaluate, losses: CutOff | None = None
+    plan: Plan, noisy: Noisy, receipt: Receipt, evaluate: Evaluate, losses: TruncationBounds | None = None
 ) -> Release:
     """Return the release of a plan's noisy measurements; `evaluate` runs the outcome (`engines.after_noise`).
 
@@ -234,7 +234,7 @@ def make_release(
     ranges = partial(_decoded, partial(bars, answered), bar_facts)
     lacking = partial(missing_with_levels, plan, noisy, losses)
     biased = partial(_decoded, partial(biased_bars, answered, missing=lacking), bar_facts)
-    cut = () if losses is None else _cut(answered, lacking(FOR_LOSSES * (1 - LEVEL)), bar_facts)
+    cut = () if losses is None else _cut(answered, lacking(BIAS_FAILURE_SHARE * (1 - LEVEL)), bar_facts)
     notes += tuple(cut_notes(dict(zip(names, cut, strict=False))))
     return Release(names, facts, values, ranges, _possible(answered), receipt, plan.event, notes, biased, cut)
 
@@ -322,9 +322,9 @@ def _possible(answered: Answered) -> tuple[tuple[int | None, int | None], ...]:
     limits: list[tuple[int | None, int | None]] = []
     for plain in map(answered.aggregate, answered.traced.items):
         match None if plain is None else plain[1]:
-            case Counted():
+            case CountColumn():
                 limits.append((0, None))
-            case Summed(low=low, high=high):
+            case SumColumn(low=low, high=high):
                 limits.append((0 if low >= 0 else None, 0 if high <= 0 else None))
             case _:
                 limits.append((None, None))

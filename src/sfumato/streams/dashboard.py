@@ -25,7 +25,7 @@ from sfumato.language.rel_nodes import InputNode
 from sfumato.language.scalar import ColumnRef, Operator, address
 from sfumato.mechanisms.answers import Answers
 from sfumato.planning.noise import concentrated_loss
-from sfumato.planning.plan import Measured
+from sfumato.planning.plan import PlannedMeasurement
 from sfumato.preparing import Prepared, Price
 from sfumato.query.parse import parse
 from sfumato.randomness.source import Source
@@ -57,7 +57,7 @@ class _Asked:
     prepared: Prepared
 
     @property
-    def measured(self) -> Measured:
+    def measured(self) -> PlannedMeasurement:
         return self.prepared.plan.groups[0].measured[0]
 
     @property
@@ -276,7 +276,7 @@ def _require_publishable(asked: _Asked) -> None:
             "Public tables are exact and free.",
             "Ask it with `ask`, as often as you like.",
         )
-    if any(group.is_choice for group in plan.groups):
+    if any(group.is_bound_selection for group in plan.groups):
         raise UnsupportedSql(
             "The caps of this question are chosen by each answer.",
             "A stream has the same caps and the same noise at every step.",

@@ -24,7 +24,7 @@ from sfumato.database import Database
 from sfumato.engines.sql.names import quoted
 from sfumato.errors import Refusal, UnknownName, quote_value, suggestion
 from sfumato.exact import positive, typed_rational, typed_share
-from sfumato.planning.within import read_margins
+from sfumato.planning.accuracy_target import read_margins
 from sfumato.policy.describing import column_words, table_words
 from sfumato.policy.policy import Table, fold_name
 from sfumato.query.functions import AGGREGATE_NAMES, FUNCTION_NAMES

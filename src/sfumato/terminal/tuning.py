@@ -30,8 +30,8 @@ from sfumato.engines.sql.names import quoted
 from sfumato.errors import BadParameter, Refusal, UnsupportedSql
 from sfumato.exact import typed_rational
 from sfumato.mechanisms.meetings import Meetings
-from sfumato.planning.plan import Chosen, Plan
-from sfumato.planning.planner import make_plan, read_wish
+from sfumato.planning.plan import Plan, PlannedSelection
+from sfumato.planning.planner import make_plan, parse_price_target
 from sfumato.policy.columns import written
 from sfumato.policy.policy import Column, ColumnType, Location, Policy, RowUnit, Table, UnitColumn, fold_name, position
 from sfumato.policy.tables import MOST_ROWS
@@ -166,7 +166,9 @@ class _Trial:
         query = parse(sql, catalog)
         with self.engine.public.one_question():
             private = analyse(query, catalog, self.engine.public)
-        plan = make_plan(private, read_wish(self.epsilon, None, None, query.options, self.policy.budget, self.cap))
+        plan = make_plan(
+            private, parse_price_target(self.epsilon, None, None, query.options, self.policy.budget, self.cap)
+        )
         exact = self.engine.run(self.engine.prepare(plan))
         receipt = Receipt("trial", "", self.engine.version, plan.loss, None, None, 0)
         return make_release(plan, _noiseless(plan, exact), receipt, evaluate)
@@ -183,7 +185,7 @@ def _noiseless(plan: Plan, exact: Aggregates) -> Noisy:
     return Noisy(tuple(groups), 0)
 
 
-def _expected(chosen: Chosen, exact: GroupAggregates) -> NoisyValues:
+def _expected(chosen: PlannedSelection, exact: GroupAggregates) -> NoisyValues:
     """Return what meetings release on average; what is chosen among buckets has no such number."""
     held = exact.held[chosen.name]
     if not isinstance(chosen.mechanism, Meetings) or not isinstance(held, HeldKeys):

@@ -44,7 +44,7 @@ def ask(
     SQL is the question, or - to read it from stdin. The same question again is free. Several questions are separated
     by semicolons; each is answered, and charged, by itself, or all of them as one with --together.
     """
-    from sfumato.planning.within import read_margins
+    from sfumato.planning.accuracy_target import read_margins
     from sfumato.release.showing.encoding import encoded
     from sfumato.terminal import exports
     from sfumato.terminal.screen import PATIENCE, phases, screen
@@ -163,7 +163,7 @@ def explain(
 
     It is free, and reads no private data.
     """
-    from sfumato.planning.within import read_margins
+    from sfumato.planning.accuracy_target import read_margins
     from sfumato.release.showing.documents import quote_document
     from sfumato.release.showing.harmless import to_json
 

@@ -14,8 +14,8 @@ from sfumato.engines.snapshots import Registered
 from sfumato.engines.sql.job import Statements, aggregated, prepared, shown
 from sfumato.engines.sql.public import PublicTables
 from sfumato.language.rel_nodes import ProjectNode
-from sfumato.planning.cut_off import CUT
 from sfumato.planning.plan import Plan
+from sfumato.planning.truncation_plan import CUT
 from sfumato.policy.policy import Policy
 
 SHELF = "memory.main"

@@ -28,7 +28,7 @@ from sfumato.engines.sql.one_pass import (
 from sfumato.engines.sql.read_again import choose_again, cut_of_people, number_crowded, removed_of_people
 from sfumato.engines.sql.staging import are_read_again, rows_named, rows_of, rows_with_owners, stage_rows
 from sfumato.errors import BadSource
-from sfumato.planning.cut_off import CUT
+from sfumato.planning.truncation_plan import CUT
 from sfumato.policy.policy import Column, ColumnType, Table, UnitColumn, UnitPath, fold_name
 from sfumato.policy.tables import REMOVED_ROWS
 

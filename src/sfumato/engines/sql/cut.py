@@ -6,7 +6,15 @@ Proof: proofs/truncation.md
 
 from sfumato.engines.sql.building import Building
 from sfumato.engines.sql.dialect import Dialect
-from sfumato.planning.cut_off import ABOVE, BELOW, BEYOND, MOST_LOST, REMOVED_FROM, is_clipped, is_lossy
+from sfumato.planning.truncation_plan import (
+    ABOVE,
+    BELOW,
+    BEYOND,
+    MAX_LOSS_STEPS,
+    REMOVED_FROM,
+    is_clipped,
+    sums_can_be_clipped,
+)
 from sfumato.policy.policy import Column
 
 _HALF = 1 << 32
@@ -62,7 +70,7 @@ def sums_of(build: Building, columns: list[Column], rows: int) -> dict[str, str]
             raise AssertionError("it has bounds")
         largest = max(abs(column.grid.least), abs(column.grid.greatest))
         # sums of short integers are long ones, which are added quicker than wide ones; here they cannot overflow
-        kept = f"CAST(c{at} AS integer)" if largest < 1 << 31 and largest * rows < MOST_LOST else f"c{at}"
+        kept = f"CAST(c{at} AS integer)" if largest < 1 << 31 and largest * rows < MAX_LOSS_STEPS else f"c{at}"
         value, moved = f"CAST({_value(column, at)} AS {wide})", f"o{at} IS DISTINCT FROM c{at}"
         found[f"s{at}"] = f"sum({kept})"
         found[f"t{at}"] = f"sum(greatest(-{kept}, 0))" if column.grid.least < 0 else "CAST(0 AS BIGINT)"
@@ -85,7 +93,7 @@ def cut_by_sums(build: Building, columns: list[Column], unit: str, people: str, 
         all_below, kept_below = _below(f"p.{{}}{at}"), _below(f"k.{{}}{at}")
         losses[ABOVE + column.name] = f"{all_above} - ({kept_above}) + coalesce(k.x{at}, 0)"
         losses[BELOW + column.name] = f"{all_below} - ({kept_below}) + coalesce(k.y{at}, 0)"
-    named = [f"CAST(least({sql}, {MOST_LOST}) AS BIGINT) AS {quoted(name)}" for name, sql in losses.items()]
+    named = [f"CAST(least({sql}, {MAX_LOSS_STEPS}) AS BIGINT) AS {quoted(name)}" for name, sql in losses.items()]
     return (
         f"SELECT p.id AS {quoted(unit)}, {', '.join(named)} FROM {people} AS p JOIN {kept} AS k ON p.id = k.id "  # noqa: S608
         f"WHERE p.n > k.n OR k.beyond > 0"
@@ -128,7 +136,7 @@ def spared(build: Building, columns: list[Column], most: int, key: str) -> dict[
         grid, value = column.grid, _value(column, at)
         if grid is None:
             raise AssertionError("it has bounds")
-        narrow = max(abs(grid.least), abs(grid.greatest)) * max(most, 2) < MOST_LOST
+        narrow = max(abs(grid.least), abs(grid.greatest)) * max(most, 2) < MAX_LOSS_STEPS
         kind = "BIGINT" if narrow else build.dialect.wide  # a kept row spares no more than its value within bounds
         value = f"CAST({value} AS {kind})"
         found[ABOVE + column.name] = (f"greatest({value}, 0) - greatest({value}, c{at}) + c{at}", kind)
@@ -150,7 +158,7 @@ def cut_in_all(build: Building, columns: list[Column], unit: str, people: str, f
     for at, column in _lossy(build, columns):
         for letter, name in (("a", ABOVE + column.name), ("b", BELOW + column.name)):
             losses[name] = f"p.{letter}{at} - k.{quoted(name)}"
-    named = [f"CAST(least({sql}, {MOST_LOST}) AS BIGINT) AS {quoted(name)}" for name, sql in losses.items()]
+    named = [f"CAST(least({sql}, {MAX_LOSS_STEPS}) AS BIGINT) AS {quoted(name)}" for name, sql in losses.items()]
     return (
         f"SELECT p.id AS {quoted(unit)}, {', '.join(named)} FROM {people} AS p JOIN {firsts} AS k ON p.id = k.id "  # noqa: S608
         f"WHERE p.n > k.kept OR k.{quoted(BEYOND)} > 0"
@@ -165,7 +173,7 @@ def _losses(dialect: Dialect, columns: list[Column]) -> dict[str, str]:
         BEYOND: f"CASE WHEN kept AND ({_moved(clipped)}) THEN 1 ELSE 0 END",
     }
     for at, column in clipped:
-        if is_lossy(column):
+        if sums_can_be_clipped(column):
             amounts |= _amounts(dialect, column, at)
     return amounts
 
@@ -181,14 +189,14 @@ def _is_crowded(build: Building) -> str:
 
 def _lossy(build: Building, columns: list[Column]) -> list[tuple[int, Column]]:
     """Return the columns of which losses are kept, by their places."""
-    return [(at, columns[at]) for at in tracked(build, columns) if is_lossy(columns[at])]
+    return [(at, columns[at]) for at in tracked(build, columns) if sums_can_be_clipped(columns[at])]
 
 
 def _value(column: Column, at: int) -> str:
     """Return a value before its bounds; what is beyond 64 bits counts as the farthest."""
     if column.grid is None:
         raise AssertionError("it has bounds")
-    farthest = f"CASE WHEN c{at} = {column.grid.greatest} THEN {MOST_LOST} ELSE {-MOST_LOST} END"
+    farthest = f"CASE WHEN c{at} = {column.grid.greatest} THEN {MAX_LOSS_STEPS} ELSE {-MAX_LOSS_STEPS} END"
     return f"CASE WHEN o{at} IS NULL AND c{at} IS NOT NULL THEN {farthest} ELSE o{at} END"
 
 
@@ -209,4 +217,4 @@ def _wide_sum(dialect: Dialect, value: str) -> str:
 
 def _total(dialect: Dialect, sql: str, *, alone: bool) -> str:
     whole = f"CAST({sql} AS {dialect.wide})" if alone else f"sum(CAST({sql} AS {dialect.wide}))"
-    return f"CAST(least({whole}, {MOST_LOST}) AS BIGINT)"
+    return f"CAST(least({whole}, {MAX_LOSS_STEPS}) AS BIGINT)"

@@ -32,7 +32,7 @@ from sfumato.engines.sql.row_counts import counted_rows
 from sfumato.language.facts import Kind
 from sfumato.language.scalar import Scalar
 from sfumato.planning.aggregates.recipe import Quantity
-from sfumato.planning.plan import Chosen, GroupPlan, Measured
+from sfumato.planning.plan import GroupPlan, PlannedMeasurement, PlannedSelection
 from sfumato.query.functions import Aggregation
 
 _OWNER = "u"
@@ -92,7 +92,7 @@ def group_sql(plan: GroupPlan, tables: Tables, dialect: Dialect) -> str | None:
     return _grouped(bounded, bounded.used.keys, [*measures, *people])
 
 
-def histogram_sql(plan: GroupPlan, one: Measured, tables: Tables, dialect: Dialect) -> str:
+def histogram_sql(plan: GroupPlan, one: PlannedMeasurement, tables: Tables, dialect: Dialect) -> str:
     """Return the statement of a histogram: keys, bucket, and what is in it. Empty buckets are absent, or NULL is one.
 
     It is the statement of the group with one more key, over the same bounded rows.
@@ -105,7 +105,7 @@ def histogram_sql(plan: GroupPlan, one: Measured, tables: Tables, dialect: Diale
     return _grouped(bounded, [*bounded.used.keys, bucket], [measure])
 
 
-def buckets_sql(plan: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect) -> str:
+def buckets_sql(plan: GroupPlan, one: PlannedSelection, tables: Tables, dialect: Dialect) -> str:
     """Return the statement of what is chosen: keys, bucket, and what the rows in it weigh together.
 
     A row weighs an equal part of what those of its owner weigh, rounded down, and 1 where everybody has one row. Only
@@ -142,7 +142,7 @@ def buckets_sql(plan: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect) 
     return _grouped(replace(bounded, rows=found), keys, [f"CAST(sum({weight}) AS BIGINT)"])
 
 
-def matched_sql(plan: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect) -> str:
+def matched_sql(plan: GroupPlan, one: PlannedSelection, tables: Tables, dialect: Dialect) -> str:
     """Return the statement of values that are matched to people: keys, person, value, own, how many.
 
     A row without a person stands for so many values that are always served (own = 0), or for so many people of whom
@@ -245,7 +245,7 @@ def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect, beside: Mapping[
     with the number of measurements, not with its square.
     """
     group, limit = plan.group, plan.group.contribution
-    used, bound_groups = _used(group, plan.everything), limit.bound_groups and bool(group.keys)
+    used, bound_groups = _used(group, plan.all_outputs), limit.bound_groups and bool(group.keys)
     cells = numbered_cells(group) if bound_groups else None
     owned = own_rows(group) if bound_groups and cells is None and not limit.bound_rows else None
     people = _People(limit.rows == 1, cells is not None and cells.alike is not None, cells is not None and cells.whole)
@@ -296,14 +296,16 @@ def _has_own_totals(plan: GroupPlan) -> bool:
     return all(one.buckets is None and _is_own(one) for one in plan.measured)
 
 
-def _is_own(one: Measured) -> bool:
+def _is_own(one: PlannedMeasurement) -> bool:
     cut = one.levels or one.total
     if cut is not None:
         return is_own_total(one, cut)
     return one.quantity.function is Aggregation.COUNT and not one.quantity.distinct
 
 
-def _measures(one: Measured, plan: GroupPlan, bounded: _Bounded, dialect: Dialect) -> Sequence[tuple[str, str | None]]:
+def _measures(
+    one: PlannedMeasurement, plan: GroupPlan, bounded: _Bounded, dialect: Dialect
+) -> Sequence[tuple[str, str | None]]:
     """Return a measurement as SQL: one integer, or one for each level; and which rows it counts, where not all."""
     if one.levels is None:
         return [(_measure_of(one, plan, bounded, dialect), None)]
@@ -311,7 +313,7 @@ def _measures(one: Measured, plan: GroupPlan, bounded: _Bounded, dialect: Dialec
     return list(level_measures(one, one.levels, bounded.used.names, placed, dialect))
 
 
-def _measure_of(one: Measured, plan: GroupPlan, bounded: _Bounded, dialect: Dialect) -> str:
+def _measure_of(one: PlannedMeasurement, plan: GroupPlan, bounded: _Bounded, dialect: Dialect) -> str:
     """Return a measurement without levels as SQL."""
     if one.total is None:
         return _measure(one.quantity, plan.group, bounded, dialect)
@@ -319,10 +321,10 @@ def _measure_of(one: Measured, plan: GroupPlan, bounded: _Bounded, dialect: Dial
     return total_measure(one, one.total, bounded.used.names, placed, dialect)
 
 
-def _used(group: Group, measured: Sequence[Measured | Chosen]) -> _Used:
+def _used(group: Group, measured: Sequence[PlannedMeasurement | PlannedSelection]) -> _Used:
     names: dict[Scalar, str] = {}
     for one in measured:
-        cut = (one.levels or one.total) if isinstance(one, Measured) else None
+        cut = (one.levels or one.total) if isinstance(one, PlannedMeasurement) else None
         for scalar in (*one.quantity.parts, *(() if cut is None else cut.weight.parts)):
             if not _is_owner(scalar, group):
                 names.setdefault(scalar, f"v{len(names)}")

@@ -26,7 +26,7 @@ from sfumato.language.facts import STORED
 from sfumato.language.rel_nodes import InputNode, MaterializedNode, ProjectNode, ScanNode
 from sfumato.mechanisms.answers import Answers, integer_answers
 from sfumato.mechanisms.matched_count import MatchedCount
-from sfumato.planning.plan import Chosen, GroupPlan, Measured, Plan
+from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement, PlannedSelection
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.matching import matched_values, numbered
 
@@ -102,7 +102,7 @@ def prepared(
     return Statements(plan, statements, histograms, write, added_up)
 
 
-def _chosen_sql(group: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect) -> str:
+def _chosen_sql(group: GroupPlan, one: PlannedSelection, tables: Tables, dialect: Dialect) -> str:
     if one.quantity.function is Aggregation.CROSS_UNIT_COUNT:
         return meetings_sql(group, one, tables, dialect)
     if isinstance(one.mechanism, MatchedCount):
@@ -154,11 +154,11 @@ def _at_levels(
 ) -> tuple[Sequence[GroupPlan], Sequence[str | None], Mapping[str, GroupAggregates]]:
     """Return groups and statements at the levels that are chosen, and what is known when they are, if any are."""
     groups = job.plan.groups
-    if choose is None or not any(group.is_choice for group in groups):
+    if choose is None or not any(group.is_bound_selection for group in groups):
         return groups, job.statements, {}
     people = _people(job, run)
     levels = choose(people)
-    chosen = [group if group.is_choice else _at_level(group, levels) for group in groups]
+    chosen = [group if group.is_bound_selection else _at_level(group, levels) for group in groups]
     known = people | {one.group.label: found for one in chosen if (found := _of_people(one, people)) is not None}
     # none is longer than the one that measures all levels, which was not refused
     return chosen, [None if one.group.label in known else job.write(without_last_levels(one)) for one in chosen], known
@@ -186,7 +186,7 @@ def _counted_together(job: Statements) -> list[list[GroupPlan]]:
     alike: list[list[GroupPlan]] = []
     sizes: list[tuple[int, int]] = []
     for group, statement in zip(job.plan.groups, job.statements, strict=True):
-        if not group.is_choice:
+        if not group.is_bound_selection:
             continue
         known, length = group.group.label in job.added_up, len(statement or "")
         parts = 1 if known else _parts(group)
@@ -206,24 +206,26 @@ def _counted_together(job: Statements) -> list[list[GroupPlan]]:
 def _parts(group: GroupPlan) -> int:
     """Return into how many parts the rows fall by their places among the levels of a choice, or by having none."""
     (one,) = group.measured
-    places = 1 if one.levels is None else len(one.levels.amounts) + 1
-    return places + 1 if one.levels is None or one.levels.by_rows else places**2 + 1
+    places = 1 if one.levels is None else len(one.levels.thresholds) + 1
+    return places + 1 if one.levels is None or one.levels.bounds_rows else places**2 + 1
 
 
 def _at_level(group: GroupPlan, levels: Mapping[str, int]) -> GroupPlan:
-    measured = (one if one.levels is None else replace(one, level=levels[one.levels.choice]) for one in group.measured)
+    measured = (
+        one if one.levels is None else replace(one, level=levels[one.levels.selection_label]) for one in group.measured
+    )
     return replace(group, measured=tuple(measured))
 
 
 def _of_people(group: GroupPlan, people: Mapping[str, GroupAggregates]) -> GroupAggregates | None:
     """Return what is measured of all rows together, where that is what people add up to; None where it is not."""
-    if group.is_choice or group.group.keys or group.chosen:
+    if group.is_bound_selection or group.group.keys or group.chosen:
         return None
     columns: dict[str, Answers] = {}
     for one in group.measured:
         if one.levels is None or one.level is None or one.quantity != one.levels.weight:
             return None
-        (totals,) = people[one.levels.choice].columns.values()
+        (totals,) = people[one.levels.selection_label].columns.values()
         columns[one.name] = totals[:, one.level]
     return GroupAggregates(group.group.all_cells(), columns, None)
 
@@ -303,7 +305,7 @@ def _spread(rows: Rows, group: Group, keys: Sequence[tuple[KeyValue, ...]]) -> R
     return [(*key, *totals.get(key, ())) for key in keys]
 
 
-def _histogram(one: Measured, keys: Sequence[tuple[KeyValue, ...]], rows: Rows) -> Answers:
+def _histogram(one: PlannedMeasurement, keys: Sequence[tuple[KeyValue, ...]], rows: Rows) -> Answers:
     """Return a row of integers per cell; what is in no cell, or has no bucket, is nowhere."""
     places, buckets = {key: place for place, key in enumerate(keys)}, one.buckets or range(0)
     found = [[0] * len(buckets) for _ in keys]
@@ -313,7 +315,9 @@ def _histogram(one: Measured, keys: Sequence[tuple[KeyValue, ...]], rows: Rows) 
     return integer_answers(found) if found else integer_answers(np.zeros((0, len(buckets)), dtype=np.int64))
 
 
-def _held(plan: GroupPlan, one: Chosen, keys: Sequence[tuple[KeyValue, ...]], columns: Columns) -> HeldBuckets:
+def _held(
+    plan: GroupPlan, one: PlannedSelection, keys: Sequence[tuple[KeyValue, ...]], columns: Columns
+) -> HeldBuckets:
     """Return what is in the buckets of every cell: what is chosen there, see `buckets_sql`."""
     width, shared = len(plan.group.keys), plan.group.contribution.rows > 1
     cells = _places(columns[:width], keys, len(columns[-1]))
@@ -395,7 +399,7 @@ def _matched(limits: tuple[int, ...], keys: Sequence[tuple[KeyValue, ...]], colu
     return HeldBuckets(cells, buckets, sizes.ravel())
 
 
-def _columns(numbers: Sequence[Measured], rows: Sequence[tuple[Any, ...]], width: int) -> dict[str, Answers]:
+def _columns(numbers: Sequence[PlannedMeasurement], rows: Sequence[tuple[Any, ...]], width: int) -> dict[str, Answers]:
     """Return an integer per cell of each measurement; of one with levels, a row of integers per cell."""
     found, at = {}, width
     for one in numbers:
@@ -411,9 +415,9 @@ def _columns(numbers: Sequence[Measured], rows: Sequence[tuple[Any, ...]], width
     return found
 
 
-def _size(one: Measured) -> int:
+def _size(one: PlannedMeasurement) -> int:
     """Return how many integers of each cell a measurement has."""
-    return 1 if one.levels is None or one.level is not None else len(one.levels.amounts)
+    return 1 if one.levels is None or one.level is not None else len(one.levels.thresholds)
 
 
 def _levels(cells: list[list[int]], size: int) -> Answers:

@@ -11,12 +11,17 @@ from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import RelNode, ScanNode
 from sfumato.language.scalar import Operator, Scalar, column
 from sfumato.planning.aggregates.recipe import Quantity
+from sfumato.planning.candidate_bounds import (
+    MIN_SELECTABLE_CONTRIBUTION,
+    CandidateBounds,
+    TotalBound,
+    candidate_thresholds,
+)
 from sfumato.planning.plan import GroupPlan
-from sfumato.planning.tiers import FEWEST, ClippedTotal, Levels, amounts_to
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
 
-Cut = Levels | ClippedTotal
+Cut = CandidateBounds | TotalBound
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,22 +97,27 @@ def stored_places(flow: RelNode, cut: Cut, placed: Placed) -> WithPlaces | None:
 def _hidden(read: ScanNode, cut: Cut, placed: Placed) -> Iterator[tuple[str, tuple[str, Facts]]]:
     """Give the hidden columns of a cut, as the copy calls them; nothing unless its levels are those of the copy."""
     most, arguments = read.max_rows_per_unit or 1, cut.weight.arguments
-    if isinstance(cut, Levels) and cut.by_rows:
+    if isinstance(cut, CandidateBounds) and cut.bounds_rows:
         name = LEVEL if not arguments else _column(read, arguments[0], read.levelled, level_name)
-        if name is not None and read.rows_chosen and most >= FEWEST and cut.amounts == amounts_to(most):
-            yield placed.first, (name, _whole(len(cut.amounts)))
+        if (
+            name is not None
+            and read.rows_chosen
+            and most >= MIN_SELECTABLE_CONTRIBUTION
+            and cut.thresholds == candidate_thresholds(most)
+        ):
+            yield placed.first, (name, _whole(len(cut.thresholds)))
         return
     if cut.weight.function is not Aggregation.SUM:
         return
     (argument,) = arguments
     before = _column(read, argument, read.summed, before_name)
     reach = most * argument.facts.high
-    if before is None or (isinstance(cut, Levels) and cut.amounts != amounts_to(reach)):
+    if before is None or (isinstance(cut, CandidateBounds) and cut.thresholds != candidate_thresholds(reach)):
         return
     yield placed.before, (before, _whole(reach))
-    if isinstance(cut, Levels):
+    if isinstance(cut, CandidateBounds):
         for name, of in ((placed.first, first_name), (placed.last, last_name)):
-            yield name, (str(_column(read, argument, read.summed, of)), _whole(len(cut.amounts)))
+            yield name, (str(_column(read, argument, read.summed, of)), _whole(len(cut.thresholds)))
 
 
 def _column(read: ScanNode, argument: Scalar, beside: tuple[str, ...], name: Callable[[str], str]) -> str | None:

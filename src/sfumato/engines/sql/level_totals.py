@@ -17,8 +17,8 @@ from sfumato.engines.sql.levels import MOST_ROWS
 from sfumato.engines.sql.names import LEVEL, TOTALS, before_name, first_name, last_name, level_name
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import ScanNode
+from sfumato.planning.candidate_bounds import MAX_CANDIDATES, candidate_thresholds
 from sfumato.planning.plan import GroupPlan
-from sfumato.planning.tiers import MOST_LEVELS, amounts_to
 from sfumato.policy.policy import Table
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
@@ -44,7 +44,7 @@ def has_totals(table: Table) -> bool:
 def total_columns(dialect: Dialect) -> list[tuple[str, str]]:
     """Return the columns of that table and their types: what fills levels, the last of these, and a total at each."""
     named = [(_FILLED, dialect.text_type), (_MOST, dialect.integer_type(_up_to(1)))]
-    return [*named, *((_total(place), dialect.wide) for place in range(MOST_LEVELS))]
+    return [*named, *((_total(place), dialect.wide) for place in range(MAX_CANDIDATES))]
 
 
 def write_totals(build: Building, table: Table) -> None:
@@ -57,14 +57,14 @@ def write_totals(build: Building, table: Table) -> None:
 def totals_sql(plan: GroupPlan, tables: Tables, dialect: Dialect) -> str | None:
     """Return the statement of people by whom levels are chosen, of what was added up; None where that was not."""
     rows = plan.group.rows
-    if not plan.is_choice or not isinstance(rows, ScanNode) or plan.group.contribution.bound_rows:
+    if not plan.is_bound_selection or not isinstance(rows, ScanNode) or plan.group.contribution.bound_rows:
         return None
     names, table = stored_names(plan), tables.get(rows.table + TOTALS)
     if names is None or table is None:
         return None
     found, relations = list[str](), list[str]()
     for at, (one, name) in enumerate(zip(plan.measured, names, strict=True)):
-        amounts = () if one.levels is None else one.levels.amounts
+        amounts = () if one.levels is None else one.levels.thresholds
         found += [f"t{at}.{_total(place)}" for place in range(len(amounts))]
         here = f"{_FILLED} = {dialect.literal(name)} AND {_MOST} = {amounts[-1]}"
         relations.append(f"(SELECT * FROM {table} WHERE {here}) AS t{at}")  # noqa: S608
@@ -74,12 +74,12 @@ def totals_sql(plan: GroupPlan, tables: Tables, dialect: Dialect) -> str | None:
 def _filled(table: Table) -> Iterator[_Filled]:
     """Give what fills levels that questions choose."""
     if has_levels(table):
-        amounts = amounts_to(most_rows(table))
+        amounts = candidate_thresholds(most_rows(table))
         yield _Filled(LEVEL, amounts)
         yield from (_Filled(level_name(column.name), amounts) for column in levelled_columns(table))
     for column in summed_columns(table):
         if table.rows_chosen or column.bounds_chosen:
-            yield _Filled(first_name(column.name), amounts_to(sum_of(column, table)), column.name)
+            yield _Filled(first_name(column.name), candidate_thresholds(sum_of(column, table)), column.name)
 
 
 def _totals_query(one: _Filled, rows: str, dialect: Dialect) -> str:
@@ -98,7 +98,7 @@ def _totals_query(one: _Filled, rows: str, dialect: Dialect) -> str:
     kept += [f"CAST({sql} AS {added}) AS {name}" for name, sql in sums.items()]
     by, present = ", ".join(map(dialect.quoted, places.values())), f"{dialect.quoted(one.first)} IS NOT NULL"
     parts = f"SELECT {', '.join(kept)} FROM {rows} WHERE {present} GROUP BY {by}"  # noqa: S608
-    totals = ["0"] * MOST_LEVELS
+    totals = ["0"] * MAX_CANDIDATES
     for place, amount in enumerate(one.amounts):
         cases = f"WHEN first_place <= {place} THEN n"
         if one.column is not None:

@@ -15,8 +15,8 @@ from sfumato.engines.sql.numbering import place_sql
 from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, Facts, Kind
 from sfumato.language.scalar import Scalar
 from sfumato.planning.aggregates.recipe import Quantity
-from sfumato.planning.plan import GroupPlan, Measured
-from sfumato.planning.tiers import ClippedTotal, Levels
+from sfumato.planning.candidate_bounds import CandidateBounds, TotalBound
+from sfumato.planning.plan import GroupPlan, PlannedMeasurement
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
 
@@ -26,7 +26,7 @@ MOST_ROWS = 1 << 41
 """No table has so many rows: sums of fewer small integers are computed in 64 bits."""
 Names = Mapping[Scalar, str]
 """The columns that hold what scalars compute."""
-Levelled = tuple[Measured, Placed]
+Levelled = tuple[PlannedMeasurement, Placed]
 """What is measured at every level, and where rows lie among them."""
 
 
@@ -65,7 +65,7 @@ def filled_sql(
     rows = f"SELECT {_selected(columns, before)} FROM {source}"  # noqa: S608
     places: dict[str, str] = {}
     for cut, placed in filled:
-        places |= _places_sql(cut, names, placed, dialect) if isinstance(cut, Levels) else {}
+        places |= _places_sql(cut, names, placed, dialect) if isinstance(cut, CandidateBounds) else {}
     return f"SELECT {_selected([*columns, *before], places)} FROM ({rows}) AS f" if places else rows  # noqa: S608
 
 
@@ -106,12 +106,12 @@ def _if_it_counts(before: str, cut: Cut, names: Names, dialect: Dialect) -> str:
     return f"CAST({f'CASE WHEN {counts} THEN {before} END' if counts else before} AS {_wide(cut, dialect)})"
 
 
-def _places_sql(levels: Levels, names: Names, placed: Placed, dialect: Dialect) -> dict[str, str]:
+def _places_sql(levels: CandidateBounds, names: Names, placed: Placed, dialect: Dialect) -> dict[str, str]:
     """Return the places of a row among the levels, by what came before it; where it does not count, it has none."""
-    found = {placed.first: place_sql(placed.before, levels.amounts, above=True)}
-    if not levels.by_rows:
+    found = {placed.first: place_sql(placed.before, levels.thresholds, above=True)}
+    if not levels.bounds_rows:
         after = f"({placed.before} + {_weight_sql(levels, names, dialect)})"
-        found[placed.last] = place_sql(after, levels.amounts)
+        found[placed.last] = place_sql(after, levels.thresholds)
     return {name: f"CASE WHEN {placed.before} IS NOT NULL THEN {sql} END" for name, sql in found.items()}
 
 
@@ -124,7 +124,7 @@ def _weight_sql(levels: Cut, names: Names, dialect: Dialect) -> str:
     return f"CASE WHEN {' AND '.join(conditions)} THEN {value} ELSE 0 END" if conditions else value
 
 
-def is_own_total(one: Measured, levels: Cut) -> bool:
+def is_own_total(one: PlannedMeasurement, levels: Cut) -> bool:
     """Whether a person adds what that person's rows weigh together, cut off at the level: then no order matters."""
     if not _by_rows(levels):
         return one.quantity == levels.weight
@@ -133,11 +133,11 @@ def is_own_total(one: Measured, levels: Cut) -> bool:
     return same and one.quantity.function is Aggregation.COUNT and not one.quantity.distinct
 
 
-def cut_of(one: Measured) -> Cut | None:
+def cut_of(one: PlannedMeasurement) -> Cut | None:
     """Return where what a person adds is cut off: of levels, the one that was chosen, if one was."""
     if one.levels is None or one.level is None:
         return one.levels or one.total
-    return replace(one.levels, amounts=(one.levels.amounts[one.level],))
+    return replace(one.levels, thresholds=(one.levels.thresholds[one.level],))
 
 
 def without_last_levels(plan: GroupPlan) -> GroupPlan:
@@ -150,8 +150,8 @@ def without_last_levels(plan: GroupPlan) -> GroupPlan:
     )
 
 
-def _whole(one: Measured) -> bool:
-    return one.levels is not None and one.level == len(one.levels.amounts) - 1
+def _whole(one: PlannedMeasurement) -> bool:
+    return one.levels is not None and one.level == len(one.levels.thresholds) - 1
 
 
 def own_totals_sql(cuts: Sequence[Cut | str], rows: str, names: Names, owner: str, dialect: Dialect) -> str:
@@ -166,7 +166,7 @@ def own_totals_sql(cuts: Sequence[Cut | str], rows: str, names: Names, owner: st
             measures.append(dialect.aggregate(Aggregation.SUM, f"x{place}", _ROWS, False))
             continue
         totals.append(f"CAST({_own_total(cut, names, dialect)} AS {_wide(cut, dialect)}) AS x{place}")
-        amounts = cut.amounts if isinstance(cut, Levels) else (cut.most,)
+        amounts = cut.thresholds if isinstance(cut, CandidateBounds) else (cut.max_total,)
         measures += [_cut_total(f"x{place}", amount, cut, dialect) for amount in amounts]
     people = f"SELECT {', '.join(totals)} FROM ({rows}) AS w GROUP BY {owner}"  # noqa: S608
     return f"SELECT {', '.join(measures)} FROM ({people}) AS people"  # noqa: S608
@@ -188,7 +188,7 @@ def _cut_total(total: str, amount: int, cut: Cut, dialect: Dialect) -> str:
     )
 
 
-def adds_up(one: Measured) -> bool:
+def adds_up(one: PlannedMeasurement) -> bool:
     """Whether what is measured of a cell is the sum of what is measured of its parts, however it is parted."""
     return one.quantity.function in {Aggregation.COUNT, Aggregation.SUM} and not one.quantity.distinct
 
@@ -209,7 +209,7 @@ def by_level_sql(
         levels, placed = one[0].levels, one[1]
         if levels is None:
             raise AssertionError("it has levels")
-        places |= dict.fromkeys([placed.first] if levels.by_rows else [placed.first, placed.last])
+        places |= dict.fromkeys([placed.first] if levels.bounds_rows else [placed.first, placed.last])
         inner += _parts(one[0], levels, at, placed, names, dialect)
         outer += _of_parts(one[0], levels, at, placed, dialect)
     by = ", ".join(places)
@@ -218,7 +218,9 @@ def by_level_sql(
     return f"SELECT {', '.join([*keys, *outer])} FROM ({parts}) AS parts{grouped}"  # noqa: S608
 
 
-def _parts(one: Measured, levels: Levels, at: int, placed: Placed, names: Names, dialect: Dialect) -> Iterator[str]:
+def _parts(
+    one: PlannedMeasurement, levels: CandidateBounds, at: int, placed: Placed, names: Names, dialect: Dialect
+) -> Iterator[str]:
     """Give what is added up of the rows of a cell that lie alike among the levels; what does not count lies nowhere."""
     if one.quantity.function is Aggregation.COUNT:
         yield f"count(*) AS p{at}"
@@ -227,38 +229,40 @@ def _parts(one: Measured, levels: Levels, at: int, placed: Placed, names: Names,
     value = clipped(names[argument], argument.facts, dialect)  # what it was priced for, whatever is stored
     facts = _sums(one, levels)
     parts = {f"p{at}": dialect.aggregate(Aggregation.SUM, value, argument.facts, False)}
-    if not levels.by_rows:
+    if not levels.bounds_rows:
         parts[f"b{at}"] = dialect.aggregate(Aggregation.SUM, placed.before, _before_facts(levels), False)
         parts[f"n{at}"] = "count(*)"
     yield from (f"CAST({sql} AS {dialect.integer_type(facts)}) AS {name}" for name, sql in parts.items())
 
 
-def _of_parts(one: Measured, levels: Levels, at: int, placed: Placed, dialect: Dialect) -> Iterator[str]:
+def _of_parts(
+    one: PlannedMeasurement, levels: CandidateBounds, at: int, placed: Placed, dialect: Dialect
+) -> Iterator[str]:
     """Give the measurement at every level: where a value is cut off, what is left of the level counts."""
     facts = _sums(one, levels)
-    for level, amount in enumerate(levels.amounts):
+    for level, amount in enumerate(levels.thresholds):
         cases = [f"WHEN {placed.first} <= {level} THEN p{at}"]
-        if not levels.by_rows:
+        if not levels.bounds_rows:
             left = f"{dialect.integer(amount, dialect.integer_type(facts))} * n{at} - b{at}"
             cases = [f"WHEN {placed.last} <= {level} THEN p{at}", f"WHEN {placed.first} <= {level} THEN {left}"]
         yield dialect.aggregate(Aggregation.SUM, f"CASE {' '.join(cases)} END", facts, False)
 
 
-def _sums(one: Measured, levels: Levels) -> Facts:
+def _sums(one: PlannedMeasurement, levels: CandidateBounds) -> Facts:
     """Return how far what is added up can reach."""
     if one.quantity.function is Aggregation.COUNT:
         return _ROWS
-    facts, most = one.quantity.arguments[0].facts, 0 if levels.by_rows else levels.amounts[-1]
+    facts, most = one.quantity.arguments[0].facts, 0 if levels.bounds_rows else levels.thresholds[-1]
     return Facts(
         Type.INTEGER, Kind.INTEGER, low=min(facts.low, 0) * MOST_ROWS, high=max(facts.high, most, 0) * MOST_ROWS
     )
 
 
 def level_measures(
-    one: Measured, levels: Levels, names: Names, placed: Placed, dialect: Dialect
+    one: PlannedMeasurement, levels: CandidateBounds, names: Names, placed: Placed, dialect: Dialect
 ) -> Iterator[tuple[str, str]]:
     """Give the measurement at the level that was chosen, or at every one: SQL over the rows that meet a condition."""
-    for level, amount in enumerate(levels.amounts):
+    for level, amount in enumerate(levels.thresholds):
         if one.level not in (None, level):
             continue
         where = f"{placed.first} <= {level}"
@@ -267,17 +271,17 @@ def level_measures(
             continue
         argument = one.quantity.arguments[0]
         value = clipped(names[argument], argument.facts, dialect)
-        if not levels.by_rows:
+        if not levels.bounds_rows:
             value = _up_to(f"{placed.last} <= {level}", value, amount, argument, levels, placed, dialect)
         yield dialect.aggregate(Aggregation.SUM, value, argument.facts, False), where
 
 
-def total_measure(one: Measured, cut: ClippedTotal, names: Names, placed: Placed, dialect: Dialect) -> str:
+def total_measure(one: PlannedMeasurement, cut: TotalBound, names: Names, placed: Placed, dialect: Dialect) -> str:
     """Return a sum that cuts off what a person has beyond the total, as SQL over the rows of a cell."""
     (argument,) = one.quantity.arguments
-    level = dialect.integer(cut.most, _wide(cut, dialect))
+    level = dialect.integer(cut.max_total, _wide(cut, dialect))
     value = clipped(names[argument], argument.facts, dialect)
-    value = _up_to(f"{value} <= {level} - {placed.before}", value, cut.most, argument, cut, placed, dialect)
+    value = _up_to(f"{value} <= {level} - {placed.before}", value, cut.max_total, argument, cut, placed, dialect)
     where = f"{placed.before} < {level}"  # NULL where the value is
     return f"{dialect.aggregate(Aggregation.SUM, value, argument.facts, False)} FILTER (WHERE {where})"
 
@@ -289,7 +293,7 @@ def _up_to(fits: str, value: str, most: int, argument: Scalar, cut: Cut, placed:
 
 
 def _by_rows(levels: Cut) -> bool:
-    return isinstance(levels, Levels) and levels.by_rows
+    return isinstance(levels, CandidateBounds) and levels.bounds_rows
 
 
 def _counts(one: Quantity, names: Names) -> list[str]:
@@ -299,7 +303,7 @@ def _counts(one: Quantity, names: Names) -> list[str]:
 
 
 def _before_facts(levels: Cut) -> Facts:
-    most = 2 * (levels.amounts[-1] if isinstance(levels, Levels) else levels.reach)
+    most = 2 * (levels.thresholds[-1] if isinstance(levels, CandidateBounds) else levels.max_without_bound)
     return Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=0, high=max(most, 1 << 33))
 
 

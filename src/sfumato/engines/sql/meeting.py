@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables, projected
 from sfumato.language.rel_nodes import JoinNode, RelNode
-from sfumato.planning.aggregates.met import owners_and_keys, sides_of
-from sfumato.planning.plan import Chosen, GroupPlan
+from sfumato.planning.aggregates.cross_unit_count import owners_and_keys, sides_of
+from sfumato.planning.plan import GroupPlan, PlannedSelection
 from sfumato.sensitivity.cross_unit_joins import blocks
 
 
-def meetings_sql(plan: GroupPlan, one: Chosen, tables: Tables, dialect: Dialect) -> str:
+def meetings_sql(plan: GroupPlan, one: PlannedSelection, tables: Tables, dialect: Dialect) -> str:
     """Return the statement: the keys of the group, the powers of `blocks`, and how many keys have them.
 
     A key of which a part is NULL meets nothing. What one person has of a key is cut at what was priced.

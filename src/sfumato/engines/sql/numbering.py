@@ -31,7 +31,7 @@ from sfumato.engines.sql.names import (
     rows_name,
 )
 from sfumato.language.facts import Kind
-from sfumato.planning.tiers import amounts_to
+from sfumato.planning.candidate_bounds import candidate_thresholds
 from sfumato.policy.policy import Column, Table
 
 
@@ -105,12 +105,12 @@ def numbers(
         if column in counted_columns(table):
             found[rows_name(column.name)] = f"n{at}"
         if column in levelled_columns(table):
-            level = place_sql(f"m{at}", amounts_to(most_rows(table)))
+            level = place_sql(f"m{at}", candidate_thresholds(most_rows(table)))
             found[level_name(column.name)] = f"CASE WHEN c{at} IS NOT NULL THEN {level} END"
         if column in summed_columns(table):
             found |= _summed(column, at, table)
     if has_levels(table):
-        found[LEVEL] = place_sql("nth", amounts_to(most_rows(table)))
+        found[LEVEL] = place_sql("nth", candidate_thresholds(most_rows(table)))
     if numbered_keys(table):
         found[OWN] = "own"
     return found
@@ -121,7 +121,7 @@ def _summed(column: Column, at: int, table: Table) -> dict[str, str]:
     before = f"s{at} - c{at}"  # NULL where the value is
     found = {before_name(column.name): before}
     if table.rows_chosen or column.bounds_chosen:
-        amounts = amounts_to(sum_of(column, table))
+        amounts = candidate_thresholds(sum_of(column, table))
         first, last = place_sql(f"({before})", amounts, above=True), place_sql(f"s{at}", amounts)
         found[first_name(column.name)] = f"CASE WHEN c{at} IS NOT NULL THEN {first} END"
         found[last_name(column.name)] = f"CASE WHEN c{at} IS NOT NULL THEN {last} END"

@@ -12,8 +12,8 @@ from sfumato.engines.sql.names import rows_name
 from sfumato.language.rel_nodes import RelNode
 from sfumato.language.scalar import Operator, Scalar, walk
 from sfumato.mechanisms.spacing import Spacing
-from sfumato.planning.aggregates.ranked import bucket_of
-from sfumato.planning.plan import Chosen
+from sfumato.planning.aggregates.quantile import bucket_of
+from sfumato.planning.plan import PlannedSelection
 
 _COUNTS = Hidden(rows_name, lambda read: read.counted)
 
@@ -28,7 +28,7 @@ class CountedRows:
     """Whether all of them count here; else it is known only where the number is 1."""
 
 
-def counted_rows(group: Group, one: Chosen) -> CountedRows | None:
+def counted_rows(group: Group, one: PlannedSelection) -> CountedRows | None:
     """Return the rows with these counts; None unless they are rows of the copy and the values are a column's own."""
     limit, (bucket,) = group.contribution, one.quantity.arguments
     if limit.bound_rows or (limit.bound_groups and group.keys):

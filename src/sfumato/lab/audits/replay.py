@@ -41,7 +41,7 @@ from sfumato.mechanisms.quantiles import Quantiles
 from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.threshold import Selected
 from sfumato.mechanisms.top_list import TopList
-from sfumato.planning.plan import GroupPlan, Measured, Plan
+from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
 from sfumato.policy.policy import Policy
 from sfumato.randomness.source import Metered, Source
 from sfumato.release.noisy import Noisy
@@ -249,14 +249,14 @@ def meetings_alarms(
             yield f"meetings moved by {moved} at a crowd of {crowd}, and {declared} is declared"
 
 
-def _used(group: GroupPlan) -> list[tuple[Mechanism, tuple[Measured, ...]]]:
+def _used(group: GroupPlan) -> list[tuple[Mechanism, tuple[PlannedMeasurement, ...]]]:
     """Return the mechanisms of a group in the order in which they are used, each with what it is used for."""
-    found: list[tuple[Mechanism, tuple[Measured, ...]]] = []
-    for one in group.apart:
+    found: list[tuple[Mechanism, tuple[PlannedMeasurement, ...]]] = []
+    for one in group.measured_after_selection:
         if not isinstance(one.mechanism, MaxNormPart):
             found.append((one.mechanism, (one,)))
         elif one.mechanism.place == 0:
-            found.append((one.mechanism.joint, group.together))
+            found.append((one.mechanism.joint, group.joint_noise_measurements))
     return found
 
 
@@ -289,7 +289,7 @@ def _moves(one: Mapping[tuple[KeyValue, ...], int], other: Mapping[tuple[KeyValu
     return [abs(one.get(key, 0) - other.get(key, 0)) for key in {*one, *other}]
 
 
-def _measurement(measured: Measured, moves: list[int], distance: int) -> Iterator[str]:
+def _measurement(measured: PlannedMeasurement, moves: list[int], distance: int) -> Iterator[str]:
     total, squares, most = sum(moves), sum(move * move for move in moves), max(moves, default=0)
     declared, mechanism = measured.sensitivity, measured.mechanism
     if total > declared.l1 * distance:

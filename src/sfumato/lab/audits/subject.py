@@ -22,7 +22,7 @@ from sfumato.lab.people.grammar import Schema
 from sfumato.lab.people.population import Population
 from sfumato.ledger.opening import open_ledger
 from sfumato.planning.plan import Plan
-from sfumato.planning.planner import make_plan, read_wish
+from sfumato.planning.planner import make_plan, parse_price_target
 from sfumato.policy.locations import file_ledger
 from sfumato.policy.policy import Location, Policy, fold_name
 from sfumato.query.parse import parse
@@ -63,7 +63,7 @@ class Subject:
         private = analyse(query, self.catalog, self.engine.public)
         budget = self.policy.budget
         cap = PrivacyLoss(budget.epsilon, budget.delta)
-        plan = make_plan(private, read_wish(epsilon, None, None, query.options, budget, cap))
+        plan = make_plan(private, parse_price_target(epsilon, None, None, query.options, budget, cap))
         self.engine.prepare(plan)  # refuses what is too large
         return plan
 

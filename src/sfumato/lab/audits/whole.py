@@ -25,7 +25,7 @@ from sfumato.lab.people.population import HIGH, WANDERER, neighbour_of, populate
 from sfumato.lab.people.questions import questions
 from sfumato.language.scalar import address
 from sfumato.mechanisms.answers import Answers
-from sfumato.planning.aggregates.averaged import Averaged
+from sfumato.planning.aggregates.average import AverageColumn
 from sfumato.planning.plan import Plan
 from sfumato.policy.policy import Policy
 from sfumato.randomness.source import Source, system_source
@@ -146,7 +146,7 @@ def _truths(plan: Plan, exact: Aggregates) -> dict[str, list[float]]:
     for derived in group.derived:
         name = next(name for place, name in shown if place is not None and place.name == derived.name)
         columns = [[int(value) for value in found.columns[one]] for one in derived.measured]
-        if isinstance(derived, Averaged):
+        if isinstance(derived, AverageColumn):
             grid, pairs = derived.grid, zip(*columns, strict=True)
             truths[name] = [float((grid.offset + Fraction(t, n)) * grid.step) for n, t in pairs]
         else:

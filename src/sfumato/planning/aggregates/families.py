@@ -4,30 +4,42 @@ from collections.abc import Callable, Mapping
 
 from sfumato.accounting.event import Neighbours
 from sfumato.analysis.private_query import Group, RequestedAggregate
-from sfumato.planning.aggregates.averaged import Averaged, averaged
-from sfumato.planning.aggregates.counted import Counted, counted
-from sfumato.planning.aggregates.matched import Matched, matched
-from sfumato.planning.aggregates.met import Met, met
-from sfumato.planning.aggregates.others import Others
-from sfumato.planning.aggregates.paired import (
-    Correlated,
-    Covaried,
-    Regressed,
+from sfumato.planning.aggregates.average import AverageColumn, averaged
+from sfumato.planning.aggregates.count import CountColumn, counted
+from sfumato.planning.aggregates.covariance import (
+    CorrelationColumn,
+    CovarianceColumn,
+    RegressionColumn,
     correlated,
     covaried,
     regressed,
     squares_of_x,
 )
-from sfumato.planning.aggregates.ranked import Commonest, Ranked, commonest, ranked
+from sfumato.planning.aggregates.cross_unit_count import CrossUnitCountColumn, met
+from sfumato.planning.aggregates.distinct_count import DistinctCountColumn, matched
+from sfumato.planning.aggregates.others import Others
+from sfumato.planning.aggregates.quantile import ModeColumn, QuantileColumn, commonest, ranked
 from sfumato.planning.aggregates.recipe import Recipe
-from sfumato.planning.aggregates.spread import Spread, spread
-from sfumato.planning.aggregates.summed import Summed, summed
+from sfumato.planning.aggregates.sum import SumColumn, summed
+from sfumato.planning.aggregates.variance import VarianceColumn, spread
 from sfumato.query.functions import Aggregation
 
-Derived = Counted | Matched | Summed | Averaged | Spread | Ranked | Commonest | Covaried | Regressed | Correlated | Met
+OutputColumn = (
+    CountColumn
+    | DistinctCountColumn
+    | SumColumn
+    | AverageColumn
+    | VarianceColumn
+    | QuantileColumn
+    | ModeColumn
+    | CovarianceColumn
+    | RegressionColumn
+    | CorrelationColumn
+    | CrossUnitCountColumn
+)
 """What a column of a group is made of, by the names of measurements."""
 
-Recipes = Callable[[RequestedAggregate, Group, Others], Recipe[Derived]]
+Recipes = Callable[[RequestedAggregate, Group, Others], Recipe[OutputColumn]]
 
 FAMILIES: Mapping[Aggregation, Recipes] = {
     Aggregation.COUNT: counted,
@@ -57,7 +69,7 @@ FAMILIES: Mapping[Aggregation, Recipes] = {
 
 def recipe_of(
     asked: RequestedAggregate, group: Group, others: Others, neighbours: Neighbours, *, fixed: bool
-) -> Recipe[Derived]:
+) -> Recipe[OutputColumn]:
     """Return how one column is made, or refuse; `fixed` where its margin has to be known before the data is read."""
     by_matching = None if fixed else matched(asked, group, neighbours)
     return by_matching or FAMILIES[asked.aggregate.function](asked, group, others)

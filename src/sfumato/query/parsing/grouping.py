@@ -1,7 +1,7 @@
 """GROUPING SETS, ROLLUP and CUBE: one question for each set of keys, and their rows in one table.
 
 A key that a set lacks is NULL in its rows, and GROUPING tells such a NULL from others. The sets count the same rows, so
-what is measured of one is used for all (planning/one_table.py).
+what is measured of one is used for all (planning/shared_marginals.py).
 """
 
 from itertools import chain, combinations, product

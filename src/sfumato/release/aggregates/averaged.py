@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from sfumato.planning.aggregates.averaged import Averaged
+from sfumato.planning.aggregates.average import AverageColumn
 from sfumato.release.bars.form_algebra import sum_of
 from sfumato.release.bars.forms import Ratio
 from sfumato.release.bars.measured_cells import MeasuredCells
@@ -12,7 +12,7 @@ from sfumato.release.bars.noise_law import Floats, Integers
 from sfumato.release.chosen_levels import is_completed_apart
 
 
-def average_point(made: Averaged, measured: Mapping[str, Integers]) -> Floats:
+def average_point(made: AverageColumn, measured: Mapping[str, Integers]) -> Floats:
     """Return offset + T/N, clamped to the public range; NaN where N is not above 0."""
     count, total = measured[made.count].astype(np.float64), measured[made.total].astype(np.float64)
     grid, step = made.grid, float(made.grid.step)
@@ -20,7 +20,7 @@ def average_point(made: Averaged, measured: Mapping[str, Integers]) -> Floats:
     return np.clip(mean, float(grid.low * grid.step), float(grid.high * grid.step))
 
 
-def average_form(label: str, made: Averaged, cells: MeasuredCells, rows: int) -> Ratio:
+def average_form(label: str, made: AverageColumn, cells: MeasuredCells, rows: int) -> Ratio:
     """Return the ratio of a sum around 0 and a count."""
     grid, step = made.grid, float(made.grid.step)
     under = sum_of(cells, label, {made.count: 1.0}, rows)

@@ -12,15 +12,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from sfumato.planning.aggregates.averaged import Averaged
-from sfumato.planning.aggregates.counted import Counted
-from sfumato.planning.aggregates.families import Derived
-from sfumato.planning.aggregates.matched import Matched, different_values
-from sfumato.planning.aggregates.met import Met
-from sfumato.planning.aggregates.paired import Correlated, Covaried, Regressed
-from sfumato.planning.aggregates.ranked import Commonest, Ranked
-from sfumato.planning.aggregates.spread import Spread
-from sfumato.planning.aggregates.summed import Summed
+from sfumato.planning.aggregates.average import AverageColumn
+from sfumato.planning.aggregates.count import CountColumn
+from sfumato.planning.aggregates.covariance import CorrelationColumn, CovarianceColumn, RegressionColumn
+from sfumato.planning.aggregates.cross_unit_count import CrossUnitCountColumn
+from sfumato.planning.aggregates.distinct_count import DistinctCountColumn, different_values
+from sfumato.planning.aggregates.families import OutputColumn
+from sfumato.planning.aggregates.quantile import ModeColumn, QuantileColumn
+from sfumato.planning.aggregates.sum import SumColumn
+from sfumato.planning.aggregates.variance import VarianceColumn
 from sfumato.planning.plan import GroupPlan
 from sfumato.release.aggregates.averaged import average_form, average_point
 from sfumato.release.aggregates.matched import matched_form, matched_point
@@ -36,33 +36,33 @@ from sfumato.release.noisy import NoisyGroup
 from sfumato.release.one_table import shown_cells
 
 
-def point(made: Derived, group: GroupPlan, measured: Mapping[str, Integers]) -> Integers:
+def point(made: OutputColumn, group: GroupPlan, measured: Mapping[str, Integers]) -> Integers:
     """Return one aggregate of every cell: integers for counts and sums, else floats with NaN for NULL.
 
     A measurement is an array with a number per cell; of a histogram, a row per cell.
     """
     match made:
-        case Counted() if (most := _most_values(made, group)) is not None:
+        case CountColumn() if (most := _most_values(made, group)) is not None:
             return np.array([min(max(0, int(number)), most) for number in measured[made.plain]], dtype=object)
-        case Counted() | Summed():
+        case CountColumn() | SumColumn():
             return measured[made.plain]
-        case Matched():
+        case DistinctCountColumn():
             return matched_point(made, measured)
-        case Averaged():
+        case AverageColumn():
             return average_point(made, measured)
-        case Spread():
+        case VarianceColumn():
             return spread_point(made, measured)
-        case Ranked():
+        case QuantileColumn():
             return ranked_point(made, measured)
-        case Commonest():
+        case ModeColumn():
             return commonest_point(made, measured)
-        case Covaried() | Regressed() | Correlated():
+        case CovarianceColumn() | RegressionColumn() | CorrelationColumn():
             return paired_point(made, measured)
-        case Met():
+        case CrossUnitCountColumn():
             return met_point(made, measured)
 
 
-def _most_values(made: Counted, group: GroupPlan) -> int | None:
+def _most_values(made: CountColumn, group: GroupPlan) -> int | None:
     """Return how many different values a count of them can count, where that is public."""
     return next((different_values(one.quantity) for one in group.measured if one.name == made.count), None)
 
@@ -74,22 +74,24 @@ def leaf_forms(group: GroupPlan, cells: MeasuredCells, noisy: NoisyGroup) -> dic
     return {made.name: _form(group, made, cells, chosen, len(shown)) for made in group.derived}
 
 
-def _form(group: GroupPlan, made: Derived, cells: MeasuredCells, chosen: Mapping[str, Integers], rows: int) -> Form:
+def _form(
+    group: GroupPlan, made: OutputColumn, cells: MeasuredCells, chosen: Mapping[str, Integers], rows: int
+) -> Form:
     label = group.group.label
     match made:
-        case Counted() | Summed():
+        case CountColumn() | SumColumn():
             return sum_of(cells, label, {made.plain: 1.0}, rows)
-        case Matched():
+        case DistinctCountColumn():
             return matched_form(group, made, chosen)
-        case Averaged():
+        case AverageColumn():
             return average_form(label, made, cells, rows)
-        case Spread():
+        case VarianceColumn():
             return spread_form(label, made, cells, rows)
-        case Ranked():
+        case QuantileColumn():
             return ranked_form(label, made, chosen)
-        case Commonest():
+        case ModeColumn():
             return commonest_form(label, made, chosen)
-        case Covaried() | Regressed() | Correlated():
+        case CovarianceColumn() | RegressionColumn() | CorrelationColumn():
             return paired_form(label, made, cells, rows)
-        case Met():
+        case CrossUnitCountColumn():
             return met_form(made, group, chosen)

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.mechanisms.matched_count import MatchedCount
-from sfumato.planning.aggregates.matched import Matched
+from sfumato.planning.aggregates.distinct_count import DistinctCountColumn
 from sfumato.planning.plan import GroupPlan
 from sfumato.release.bars.forms import NEVER, Boxed, Ends, Events
 from sfumato.release.bars.noise_law import Integers
@@ -16,19 +16,19 @@ _OF_THE_CHOICE = Fraction(1, 5)
 """This share of what may be missed is spent on what the choice of a limit says, the rest on the noise."""
 
 
-def matched_point(made: Matched, measured: Mapping[str, Integers]) -> Integers:
+def matched_point(made: DistinctCountColumn, measured: Mapping[str, Integers]) -> Integers:
     """Return the noisy number of each cell, brought to what is possible: from 0 to the number of public keys."""
     most = made.values
     numbers = (max(0, int(number)) for number in _pairs(made, measured)[:, 1])
     return np.array([number if most is None else min(number, most) for number in numbers], dtype=object)
 
 
-def chosen_limits(made: Matched, measured: Mapping[str, Integers]) -> list[int]:
+def chosen_limits(made: DistinctCountColumn, measured: Mapping[str, Integers]) -> list[int]:
     """Return the limit that was chosen in each cell."""
     return [made.limits[int(place)] for place in _pairs(made, measured)[:, 0]]
 
 
-def matched_form(group: GroupPlan, made: Matched, measured: Mapping[str, Integers]) -> Boxed:
+def matched_form(group: GroupPlan, made: DistinctCountColumn, measured: Mapping[str, Integers]) -> Boxed:
     """Return the box of the true numbers: what is served lies below them, and the choice of the limit says how far.
 
     Proof: proofs/matching.md, 6
@@ -60,7 +60,7 @@ def _reaches(mechanism: MatchedCount, tail: Fraction) -> Ends:
     return one, other
 
 
-def mechanism_of(group: GroupPlan, made: Matched) -> MatchedCount:
+def mechanism_of(group: GroupPlan, made: DistinctCountColumn) -> MatchedCount:
     """Return the mechanism that a column was made by."""
     found = next(one.mechanism for one in group.chosen if one.name == made.chosen)
     if not isinstance(found, MatchedCount):
@@ -68,6 +68,6 @@ def mechanism_of(group: GroupPlan, made: Matched) -> MatchedCount:
     return found
 
 
-def _pairs(made: Matched, measured: Mapping[str, Integers]) -> Integers:
+def _pairs(made: DistinctCountColumn, measured: Mapping[str, Integers]) -> Integers:
     """Return the place of the limit and the noisy number, a row per cell."""
     return measured[made.chosen].reshape(-1, 2)

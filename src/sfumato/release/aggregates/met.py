@@ -6,18 +6,18 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.mechanisms.meetings import MISSED, Meetings
-from sfumato.planning.aggregates.met import Met
+from sfumato.planning.aggregates.cross_unit_count import CrossUnitCountColumn
 from sfumato.planning.plan import GroupPlan
 from sfumato.release.bars.forms import Boxed, Ends, Events
 from sfumato.release.bars.noise_law import Integers
 
 
-def met_point(made: Met, measured: Mapping[str, Integers]) -> Integers:
+def met_point(made: CrossUnitCountColumn, measured: Mapping[str, Integers]) -> Integers:
     """Return the noisy number of each cell, in whole meetings."""
     return np.asarray((measured[made.chosen].reshape(-1, 2)[:, 1] + made.times // 2) // made.times)
 
 
-def met_form(made: Met, group: GroupPlan, measured: Mapping[str, Integers]) -> Boxed:
+def met_form(made: CrossUnitCountColumn, group: GroupPlan, measured: Mapping[str, Integers]) -> Boxed:
     """Return the box of the noise; where less may be missed than the crowd was found with, all that is possible.
 
     Proof: proofs/elastic_joins.md, (5)

@@ -11,8 +11,8 @@ from math import inf
 
 import numpy as np
 
-from sfumato.planning.aggregates.paired import Correlated, Covaried, Pairs, Regressed
-from sfumato.planning.aggregates.sums import Centred
+from sfumato.planning.aggregates.centred_sums import Centred
+from sfumato.planning.aggregates.covariance import CorrelationColumn, CovarianceColumn, Pairs, RegressionColumn
 from sfumato.release.aggregates.averaged import above_zero
 from sfumato.release.aggregates.many_ratios import GroupSums, Weights, added, deviations, times
 from sfumato.release.aggregates.spread import divided_by, rows_divided_by, too_few, widest
@@ -21,7 +21,7 @@ from sfumato.release.bars.forms import NEVER, Affine, Boxed, Ends, Events, Nulls
 from sfumato.release.bars.measured_cells import MeasuredCells
 from sfumato.release.bars.noise_law import Floats, Integers
 
-Paired = Covaried | Regressed | Correlated
+Paired = CovarianceColumn | RegressionColumn | CorrelationColumn
 
 _OF_A_MEAN = Fraction(1, 20)
 """This share of what may be missed is spent on where each of the two means lies,"""
@@ -37,16 +37,16 @@ def paired_point(made: Paired, measured: Mapping[str, Integers]) -> Floats:
         rows = above_zero(count)
         together = products - x * (y / rows)
         match made:
-            case Covaried():
+            case CovarianceColumn():
                 divisor = rows_divided_by(made.divisor, count)
                 most = float((pairs.x.high - pairs.x.low) * (pairs.y.high - pairs.y.low)) / 4 * count / divisor
                 return np.clip(together / divisor, -most, most) * float(made.step)
-            case Regressed():
+            case RegressionColumn():
                 squares = above_zero(measured[made.x_squares].astype(np.float64) - x * (x / rows))
                 slope = together / squares
                 along, above = pairs.x.offset + x / rows, pairs.y.offset + y / rows
                 return np.asarray((above - slope * along if made.intercept else slope) * float(made.step))
-            case Correlated():
+            case CorrelationColumn():
                 of_x = above_zero(measured[made.x_squares].astype(np.float64) - x * (x / rows))
                 of_y = above_zero(measured[made.y_squares].astype(np.float64) - y * (y / rows))
                 found = np.clip(together / np.sqrt(of_x) / np.sqrt(of_y), -1, 1)
@@ -59,14 +59,14 @@ def paired_form(label: str, made: Paired, cells: MeasuredCells, rows: int) -> Bo
     one = np.ones(rows, dtype=np.int64)
     events: Events = {(label, made.name): one}
     match made:
-        case Covaried():
+        case CovarianceColumn():
             nulls = too_few(known.under, made.divisor.fewest)
             return Boxed(events, known.under.events, _unless_near(known.under, _covariances(made, known)), nulls)
-        case Regressed():
+        case RegressionColumn():
             ends = _intercepts(made, known) if made.intercept else _slopes(made, known)
             nulls = _may_not_vary(known, (made.x_squares, None))
             return Boxed(events, {(label, made.name, "varies"): one}, _unless_near(known.under, ends), nulls)
-        case Correlated():
+        case CorrelationColumn():
             nulls = _may_not_vary(known, (made.x_squares, made.y_squares))
             ends = _squares(_correlations(made, known)) if made.square else _correlations(made, known)
             return Boxed(events, {(label, made.name, "varies"): one}, _unless_near(known.under, ends), nulls)
@@ -130,7 +130,7 @@ def _unless_near(under: Affine, ends: Callable[[Fraction], Ends]) -> Callable[[F
     return found
 
 
-def _covariances(made: Covaried, known: _Known) -> Callable[[Fraction], Ends]:
+def _covariances(made: CovarianceColumn, known: _Known) -> Callable[[Fraction], Ends]:
     pairs, step = made.pairs, float(made.step)
     most = widest(float(pairs.x.high - pairs.x.low), float(pairs.y.high - pairs.y.low), made.divisor)
     divisor, less = divided_by(made.divisor, pairs.count)
@@ -145,7 +145,7 @@ def _covariances(made: Covaried, known: _Known) -> Callable[[Fraction], Ends]:
     return ends
 
 
-def _slopes(made: Regressed, known: _Known) -> Callable[[Fraction], Ends]:
+def _slopes(made: RegressionColumn, known: _Known) -> Callable[[Fraction], Ends]:
     step = float(made.step)
 
     def ends(tail: Fraction) -> Ends:
@@ -157,13 +157,13 @@ def _slopes(made: Regressed, known: _Known) -> Callable[[Fraction], Ends]:
     return ends
 
 
-def _slope(made: Regressed, known: _Known, means: Sequence[_Means], tail: Fraction) -> Ends:
+def _slope(made: RegressionColumn, known: _Known, means: Sequence[_Means], tail: Fraction) -> Ends:
     """Return SXY/SXX in steps; where SXX cannot be told from 0, it may be anything."""
     points = [(known.together(one), known.squares_of_x(made.x_squares, one)) for one in means]
     return known.sums.ratios(points, 0.0, float(tail), (-inf, inf))
 
 
-def _intercepts(made: Regressed, known: _Known) -> Callable[[Fraction], Ends]:
+def _intercepts(made: RegressionColumn, known: _Known) -> Callable[[Fraction], Ends]:
     """Return where intercepts lie.
 
     With b the true slope SXY - b·SXX is 0. So the intercept is (Σy - bΣx + λ(SXY - b·SXX))/N whatever λ is; with
@@ -196,7 +196,7 @@ def _intercepts(made: Regressed, known: _Known) -> Callable[[Fraction], Ends]:
     return ends
 
 
-def _correlations(made: Correlated, known: _Known) -> Callable[[Fraction], Ends]:
+def _correlations(made: CorrelationColumn, known: _Known) -> Callable[[Fraction], Ends]:
     """Return where correlations lie.
 
     √(SXX·SYY) is the least of (t·SXX + SYY/t)/2 over t, and is it at the true t = √(SYY/SXX): there the correlation is

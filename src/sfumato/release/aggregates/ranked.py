@@ -8,12 +8,12 @@ import numpy as np
 from sfumato.mechanisms.quantile_ends import farther
 from sfumato.mechanisms.quantiles import distances_further
 from sfumato.mechanisms.spacing import Spacing
-from sfumato.planning.aggregates.ranked import Commonest, Ranked
+from sfumato.planning.aggregates.quantile import ModeColumn, QuantileColumn
 from sfumato.release.bars.forms import NEVER, Boxed, Ends, Events, Nulls
 from sfumato.release.bars.noise_law import Integers
 
 
-def ranked_point(made: Ranked, measured: Mapping[str, Integers]) -> Integers:
+def ranked_point(made: QuantileColumn, measured: Mapping[str, Integers]) -> Integers:
     """Return the value of each cell's bucket: in steps, or the middle of the bucket as a number."""
     chosen = _levels(made, measured)[:, 1].tolist()
     if made.between:
@@ -22,7 +22,7 @@ def ranked_point(made: Ranked, measured: Mapping[str, Integers]) -> Integers:
     return np.array([_middle(made.spacing, place) for place in chosen], dtype=object)
 
 
-def ranked_form(label: str, made: Ranked, measured: Mapping[str, Integers]) -> Boxed:
+def ranked_form(label: str, made: QuantileColumn, measured: Mapping[str, Integers]) -> Boxed:
     """Return the box between the ends: further out, the less may be missed. Proof: proofs/quantiles.md, 5."""
     chosen = _levels(made, measured).tolist()
     step = 1.0 if not made.between else float(made.step)
@@ -36,7 +36,7 @@ def ranked_form(label: str, made: Ranked, measured: Mapping[str, Integers]) -> B
     return _boxed(label, made, len(chosen), step, find if made.ends else None, (made.place,))
 
 
-def _further(made: Ranked, chosen: Sequence[int], further: int) -> tuple[int, int]:
+def _further(made: QuantileColumn, chosen: Sequence[int], further: int) -> tuple[int, int]:
     """Return the ends that lie so many distances further out than those that were chosen."""
     low, answer, high = chosen
     last = made.spacing.buckets - 1
@@ -47,20 +47,20 @@ def _further(made: Ranked, chosen: Sequence[int], further: int) -> tuple[int, in
     return low if made.level == 0 else max(0, answer - far), high if made.level == 1 else min(last, answer + far)
 
 
-def commonest_point(made: Commonest, measured: Mapping[str, Integers]) -> Integers:
+def commonest_point(made: ModeColumn, measured: Mapping[str, Integers]) -> Integers:
     """Return the commonest value of each cell, in steps."""
     chosen = measured[made.chosen]
     return np.array([made.spacing.ends(int(place))[0] for place in chosen.ravel()], dtype=object)
 
 
-def commonest_form(label: str, made: Commonest, measured: Mapping[str, Integers]) -> Boxed:
+def commonest_form(label: str, made: ModeColumn, measured: Mapping[str, Integers]) -> Boxed:
     """Return a box that holds every value: which is the commonest is not told within a margin."""
     return _boxed(label, made, len(measured[made.chosen]), 1.0, None)
 
 
 def _boxed(
     label: str,
-    made: Ranked | Commonest,
+    made: QuantileColumn | ModeColumn,
     rows: int,
     step: float,
     ends: Callable[[Fraction], Ends] | None,
@@ -81,7 +81,7 @@ def _never(rows: int) -> Callable[[Fraction], Nulls]:
     return lambda _: (nowhere, nowhere)
 
 
-def _levels(made: Ranked, measured: Mapping[str, Integers]) -> Integers:
+def _levels(made: QuantileColumn, measured: Mapping[str, Integers]) -> Integers:
     """Return the lower end, the answer and the upper end of this level, a row per cell."""
     every = measured[made.ranks]
     return every[:, 3 * made.place : 3 * made.place + 3] if len(every) else np.zeros((0, 3), dtype=np.int64)

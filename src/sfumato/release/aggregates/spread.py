@@ -6,7 +6,7 @@ from math import inf
 
 import numpy as np
 
-from sfumato.planning.aggregates.spread import Divisor, Spread
+from sfumato.planning.aggregates.variance import Divisor, VarianceColumn
 from sfumato.release.aggregates.averaged import above_zero
 from sfumato.release.aggregates.many_ratios import GroupSums, deviations
 from sfumato.release.bars.form_algebra import sum_of
@@ -19,7 +19,7 @@ _OF_THE_MEAN = Fraction(1, 10)
 _MEANS = (0.0, 0.5, 1.0)
 
 
-def spread_point(made: Spread, measured: Mapping[str, Integers]) -> Floats:
+def spread_point(made: VarianceColumn, measured: Mapping[str, Integers]) -> Floats:
     """Return a variance or deviation, clamped to what values of the public range can have; NaN where N is too small."""
     count, total, squares = (measured[name].astype(np.float64) for name in made.measured)
     divisor = rows_divided_by(made.divisor, count)
@@ -36,7 +36,7 @@ def rows_divided_by(divisor: Divisor, count: Floats) -> Floats:
     return above_zero(count - 1 if divisor is Divisor.OTHERS else count)
 
 
-def spread_form(label: str, made: Spread, cells: MeasuredCells, rows: int) -> Boxed:
+def spread_form(label: str, made: VarianceColumn, cells: MeasuredCells, rows: int) -> Boxed:
     """Return the box that `_ends` finds."""
     under = sum_of(cells, label, {made.count: 1.0}, rows)
     return Boxed(
@@ -75,7 +75,7 @@ def divided_by(divisor: Divisor, count: str) -> tuple[Mapping[str, float], float
             return {}, -1.0
 
 
-def _ends(made: Spread, sums: GroupSums, under: Affine, over: Affine) -> Callable[[Fraction], Ends]:
+def _ends(made: VarianceColumn, sums: GroupSums, under: Affine, over: Affine) -> Callable[[Fraction], Ends]:
     """Return where variances or deviations lie.
 
     With m the true mean (from the offset) the sum of squared deviations is exactly Q* - 2mT* + m²N*, which is linear.

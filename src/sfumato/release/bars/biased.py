@@ -12,7 +12,7 @@ from math import ceil, floor, inf, isfinite
 import numpy as np
 
 from sfumato.language.facts import Kind
-from sfumato.planning.missing import FOR_LOSSES, Missing
+from sfumato.planning.truncation_bias import BIAS_FAILURE_SHARE, BiasBounds
 from sfumato.release.bars.form_algebra import quotient_ends
 from sfumato.release.bars.forms import Affine, Ends, Exact, Number, Opaque, Ratio, Truth
 from sfumato.release.bars.intervals import Answered, Bar, bars
@@ -20,7 +20,7 @@ from sfumato.release.bars.noise_law import Floats
 from sfumato.release.bars.unforeseen import or_open
 from sfumato.release.decode import EngineValue
 
-Cut = Mapping[tuple[str, str], Missing]
+Cut = Mapping[tuple[str, str], BiasBounds]
 """What may be missing of each measurement, by the label of its group and its name."""
 
 
@@ -31,7 +31,7 @@ def biased_bars(
 
     What was added for the sake of what lies above a level is inside both.
     """
-    cut = missing(FOR_LOSSES * (1 - level))
+    cut = missing(BIAS_FAILURE_SHARE * (1 - level))
     found: list[list[Bar | None] | None] = []
     for place, (form, plain) in enumerate(zip(answered.forms, bars(answered, level), strict=True)):
         if form is None or plain is None or isinstance(form, Truth | Opaque):
@@ -45,7 +45,7 @@ def biased_bars(
 
 def _wider(form: Number, plain: Sequence[Bar | None], tail: Fraction, cut: Cut, whole: bool) -> list[Bar | None]:
     # where nothing can be cut off, which policy and question decide alone, the noise has the whole tail
-    tail = tail * (1 - FOR_LOSSES) if _can_lack(form, cut) else tail
+    tail = tail * (1 - BIAS_FAILURE_SHARE) if _can_lack(form, cut) else tail
     low, high = _ends(form, tail, cut, len(plain))
     wider = zip(_rounded(low, floor, whole), _rounded(high, ceil, whole), strict=True)
     return [_hull(bar, ends) for bar, ends in zip(plain, wider, strict=True)]

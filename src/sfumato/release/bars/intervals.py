@@ -17,10 +17,10 @@ from sfumato.engines.after_noise import Values
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import noisy_tables
 from sfumato.language.scalar import Operator, Scalar, columns
-from sfumato.planning.aggregates.averaged import Averaged
-from sfumato.planning.aggregates.counted import Counted
-from sfumato.planning.aggregates.families import Derived
-from sfumato.planning.aggregates.summed import Summed
+from sfumato.planning.aggregates.average import AverageColumn
+from sfumato.planning.aggregates.count import CountColumn
+from sfumato.planning.aggregates.families import OutputColumn
+from sfumato.planning.aggregates.sum import SumColumn
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.top_lists import is_a_list
 from sfumato.release.bars.computed_rows import ComputedRows, as_places, compute, numbered
@@ -41,7 +41,7 @@ Rounding = Callable[[float], int | float]
 Bar = tuple[EngineValue, EngineValue]
 """The ends of an interval as an engine keeps them; None is an unbounded side."""
 
-_PLAIN = (Averaged, Counted, Summed)
+_PLAIN = (AverageColumn, CountColumn, SumColumn)
 """Aggregates whose bars never have an open side for want of knowing how they depend on the noise."""
 _CLOSE, _WHOLE_CLOSE = 4e-15, 1e-6
 """What floats may be off, relative to the numbers, and whole numbers beside: ends are moved outwards by so much."""
@@ -101,7 +101,7 @@ class Answered:
         shown, behind = self.plan.private.outcome.items[place].scalar.facts, self.traced.items[place]
         return behind.facts if shown.kind is Kind.TEXT and behind is not None else shown
 
-    def aggregate(self, scalar: Scalar | None) -> tuple[GroupPlan, Derived] | None:
+    def aggregate(self, scalar: Scalar | None) -> tuple[GroupPlan, OutputColumn] | None:
         """Return the aggregate that a scalar is, if it is nothing else."""
         if scalar is None or scalar.operator is not Operator.COLUMN:
             return None
@@ -222,7 +222,7 @@ def _numbers(values: Sequence[EngineValue], facts: Facts) -> Sequence[EngineValu
 
 
 def _plain_bars(group: GroupPlan, name: str, values: Sequence[EngineValue], level: Fraction) -> list[Bar | None]:
-    if (passing := group.passing) is not None and name == group.counted:
+    if (passing := group.threshold_selection) is not None and name == group.selecting_measurement:
         return [None if value is None else passing.bar(int(value), level) for value in values]
     margin = next(one.mechanism for one in group.measured if one.name == name).margin(level)
     return [None if value is None else (int(value) - margin, int(value) + margin) for value in values]
@@ -279,5 +279,5 @@ def _finite(values: Floats) -> Floats:
     return np.where(np.isfinite(values), np.abs(values), 0)
 
 
-def _aggregates(plan: Plan) -> dict[tuple[str, str], tuple[GroupPlan, Derived]]:
+def _aggregates(plan: Plan) -> dict[tuple[str, str], tuple[GroupPlan, OutputColumn]]:
     return {(group.group.label, one.name): (group, one) for group in plan.groups for one in group.derived}

@@ -12,9 +12,9 @@ from sfumato.language.scalar import Operator, Scalar
 from sfumato.mechanisms.answers import Answers
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.max_norm import MaxNormPart
-from sfumato.planning.aggregates.matched import different_values
+from sfumato.planning.aggregates.distinct_count import different_values
 from sfumato.planning.aggregates.recipe import Quantity
-from sfumato.planning.plan import Measured, Plan
+from sfumato.planning.plan import Plan, PlannedMeasurement
 from sfumato.query.functions import Aggregation
 from sfumato.release.bars.noise_law import Floats, Law, law_of, moments_of
 from sfumato.release.chosen_levels import completions
@@ -34,7 +34,7 @@ Places = npt.NDArray[np.int64]
 class MeasuredCells:
     """Every measurement of every cell, numbered; `starts` says where those of one measurement begin."""
 
-    measured: tuple[Measured, ...]
+    measured: tuple[PlannedMeasurement, ...]
     labels: tuple[str, ...]
     """The group of each of `measured`."""
     starts: Mapping[tuple[str, str], int]
@@ -67,7 +67,7 @@ class MeasuredCells:
             found[self.starts[name] : self.starts[name] + len(amounts)] = amounts
         return np.asarray(found[places])
 
-    def measured_of(self, label: str) -> tuple[Measured, ...]:
+    def measured_of(self, label: str) -> tuple[PlannedMeasurement, ...]:
         """Return what was measured of a group."""
         return tuple(one for one, group in zip(self.measured, self.labels, strict=True) if group == label)
 
@@ -173,7 +173,7 @@ def measured_cells(
     plan: Plan, noisy: Noisy, agreed: Mapping[tuple[str, str], AgreedMargin] | None = None
 ) -> MeasuredCells:
     """Number the noisy integers of an answer; `agreed` is what was made consistent, where that is known."""
-    measured: list[Measured] = []
+    measured: list[PlannedMeasurement] = []
     selections: list[CountedKeys | None] = []
     labels: list[str] = []
     starts: dict[tuple[str, str], int] = {}
@@ -185,7 +185,7 @@ def measured_cells(
         for one in group.measured:
             starts[group.group.label, one.name] = sum(sizes)
             measured.append(one)
-            selections.append(group.passing if one.name == group.counted else None)
+            selections.append(group.threshold_selection if one.name == group.selecting_measurement else None)
             labels.append(group.group.label)
             values.append(_floats(integers(table.numbers(one.name))))
             sizes.append(len(values[-1]))
@@ -223,11 +223,15 @@ def _floats(values: Answers) -> Floats:
     return np.array([float(min(max(value, -_WIDEST), _WIDEST)) for value in values.tolist()], dtype=np.float64)
 
 
-def _cut_alike(one: Measured, other: Measured) -> bool:
+def _cut_alike(one: PlannedMeasurement, other: PlannedMeasurement) -> bool:
     """Whether the same rows count for both, with all that they add: a total, or a level of its own, cuts one alone."""
     if one.total is not None or one.levels is None or other.levels is None:
         return one.total is None and one.levels is None and other.levels is None
-    return one.levels.by_rows and other.levels.by_rows and one.levels.choice == other.levels.choice
+    return (
+        one.levels.bounds_rows
+        and other.levels.bounds_rows
+        and one.levels.selection_label == other.levels.selection_label
+    )
 
 
 def _span(quantity: Quantity) -> tuple[int, int]:

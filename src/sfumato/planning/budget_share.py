@@ -20,21 +20,7 @@ from sfumato.errors import Refusal
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.optimal_selection import OptimalSelection
-from sfumato.planning.measurements import Measurement, Needs, measurements
-from sfumato.planning.noise import (
-    Noise,
-    assembled,
-    choice_of,
-    expected_error,
-    is_chosen,
-    laplace_noise,
-    noise_event,
-    pure_noise,
-    selections,
-    short,
-)
-from sfumato.planning.plan import Plan
-from sfumato.planning.split import (
+from sfumato.planning.budget_split import (
     GAUSSIAN_ROOT,
     LAPLACE_ROOT,
     Shared,
@@ -45,6 +31,20 @@ from sfumato.planning.split import (
     shared_noise,
     shares,
 )
+from sfumato.planning.measurements import Measurement, MeasurementSet, measurements
+from sfumato.planning.noise import (
+    Noise,
+    assemble_group_plans,
+    choice_of,
+    expected_error,
+    is_chosen,
+    laplace_noise,
+    noise_event,
+    pure_noise,
+    round_up_to_12_digits,
+    selections,
+)
+from sfumato.planning.plan import Plan
 
 _DOWN = Context(prec=12, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _HALVINGS = 44
@@ -55,22 +55,22 @@ _LEAST_DELTA = Fraction(1, 10**300)
 class Share:
     """A part of a budget, above 0 and at most 1, and the budget before any charge."""
 
-    part: Fraction
+    fraction: Fraction
     account: Filter
 
 
-def noise_for(needs: tuple[Needs, ...], share: Share, delta: Fraction) -> tuple[Noise, ...]:
+def noise_for(needs: tuple[MeasurementSet, ...], share: Share, delta: Fraction) -> tuple[Noise, ...]:
     """Return the ways to spend a share: by pure losses, and by Rényi losses; the smaller expected error first.
 
     Keys that are selected use at most that share of what approximate events may use, and at most delta.
     """
     account = share.account
-    for_keys = min(delta, share.part * account.for_approximate)
-    units = int(share.part * max(0, account.capacity or 0))
+    for_keys = min(delta, share.fraction * account.for_approximate)
+    units = int(share.fraction * max(0, account.capacity or 0))
     found: list[Noise] = []
     refusal: Refusal | None = None
     ways: tuple[Callable[[], Noise | None], ...] = (
-        lambda: pure_noise(needs, share.part * account.epsilon, for_keys),
+        lambda: pure_noise(needs, share.fraction * account.epsilon, for_keys),
         lambda: _by_renyi_loss(needs, units, account.order, delta, for_keys),
     )
     for way in ways:
@@ -84,7 +84,7 @@ def noise_for(needs: tuple[Needs, ...], share: Share, delta: Fraction) -> tuple[
     return tuple(sorted(found, key=lambda noise: _error(needs, noise)))
 
 
-def chosen(
+def choose_plan(
     plans: tuple[Plan, ...],
     account: Filter,
     part: Fraction | None,
@@ -127,14 +127,14 @@ def _or_infinity(share: Fraction | None) -> Fraction | float:
     return inf if share is None else share
 
 
-def _error(needs: tuple[Needs, ...], noise: Noise) -> tuple[Fraction, Fraction]:
+def _error(needs: tuple[MeasurementSet, ...], noise: Noise) -> tuple[Fraction, Fraction]:
     """Return the expected error, and among equal ones what the selections of keys lack."""
     apart = [one.selection for one in noise[0] if isinstance(one.selection, OptimalSelection)]
     return expected_error(needs, noise[0]), sum((1 / one.epsilon for one in apart), Fraction(0))
 
 
 def _by_renyi_loss(
-    needs: tuple[Needs, ...], units: int, order: int | None, delta: Fraction, for_keys: Fraction
+    needs: tuple[MeasurementSet, ...], units: int, order: int | None, delta: Fraction, for_keys: Fraction
 ) -> Noise | None:
     """Return Laplace or Gaussian noise of this Rényi loss, whichever errs less; None where neither is possible."""
     if order is None or not units:
@@ -149,10 +149,10 @@ def _by_renyi_loss(
 
 
 def _charged_laplace(
-    needs: tuple[Needs, ...], units: int, order: int, delta: Fraction, shared: Shared = ()
+    needs: tuple[MeasurementSet, ...], units: int, order: int, delta: Fraction, shared: Shared = ()
 ) -> Noise | None:
     """Return Laplace noise, or noise that measurements share, of so many units at an order."""
-    keys = [need for need in needs if need.apart is not None]
+    keys = [need for need in needs if need.key_sensitivity is not None]
     parts = shares(laplace_weights(needs, shared), LAPLACE_ROOT)
 
     def _fits(epsilon: Fraction) -> bool:
@@ -177,7 +177,7 @@ def _laplace_event(part: tuple[Measurement, ...], epsilon: Fraction) -> Event:
 
 
 def _charged_gaussian(
-    needs: tuple[Needs, ...], units: int, order: int, delta: Fraction, for_keys: Fraction
+    needs: tuple[MeasurementSet, ...], units: int, order: int, delta: Fraction, for_keys: Fraction
 ) -> Noise | None:
     """Return Gaussian noise of so many units at an order; keys are selected for their part of them.
 
@@ -189,7 +189,7 @@ def _charged_gaussian(
     parts = shares(keys_weights(needs) + gaussian_weights(needs), GAUSSIAN_ROOT)
     selecting = len(keys_weights(needs))
     keys = []
-    for need, part in zip((need for need in needs if need.apart is not None), parts, strict=False):
+    for need, part in zip((need for need in needs if need.key_sensitivity is not None), parts, strict=False):
         epsilon = _most(partial(_selection_fits, need, order, int(part * units)))
         if epsilon is None:
             return None
@@ -200,20 +200,20 @@ def _charged_gaussian(
             return None
         squared = one.sensitivity.l2_squared
         # α·Δ²/(2σ²) in units of 2^-64 is at most `own`, an integer, and so it is rounded up
-        variance = short(Fraction(order * squared * UNIT, 2 * own))
+        variance = round_up_to_12_digits(Fraction(order * squared * UNIT, 2 * own))
         mechanisms.append(Gaussian(squared, variance, one.sensitivity.neighbours))
     used = min(for_keys, delta / 2) if selections(needs) else Fraction(0)
     quoted = epsilon_of([(one.sensitivity_squared, one.sigma_squared) for one in mechanisms], delta - used)
     loss = PrivacyLoss(sum(keys, quoted), delta)
-    return assembled(needs, tuple(keys), used, mechanisms), loss
+    return assemble_group_plans(needs, tuple(keys), used, mechanisms), loss
 
 
-def _selection_loss(need: Needs, epsilon: Fraction, order: int) -> int | float:
+def _selection_loss(need: MeasurementSet, epsilon: Fraction, order: int) -> int | float:
     """Return what a selection of keys costs beside its delta: as many decisions as one person has keys.
 
     The choices of a top list are as many as cells are chosen, each of bounded range.
     """
-    keys = need.apart
+    keys = need.key_sensitivity
     if keys is None:
         return 0
     if need.top is not None:
@@ -221,7 +221,7 @@ def _selection_loss(need: Needs, epsilon: Fraction, order: int) -> int | float:
     return keys.l1 * rounded_loss(Pure(epsilon / keys.l1, keys.neighbours), order)
 
 
-def _selection_fits(need: Needs, order: int, units: int, epsilon: Fraction) -> bool:
+def _selection_fits(need: MeasurementSet, order: int, units: int, epsilon: Fraction) -> bool:
     return _selection_loss(need, epsilon, order) <= units
 
 

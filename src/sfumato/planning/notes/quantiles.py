@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from sfumato.mechanisms.quantiles import Quantiles
-from sfumato.planning.aggregates.ranked import Commonest, Ranked
+from sfumato.planning.aggregates.quantile import ModeColumn, QuantileColumn
 from sfumato.planning.plan import GroupPlan, Plan
 
 _WIDE = "Values far from 0 are told to within 1/4096 of their size; intervals include that."
@@ -16,8 +16,8 @@ def ranking_notes(plan: Plan) -> Iterator[str]:
 
 
 def _notes(group: GroupPlan) -> Iterator[str]:
-    ranked = [one for one in group.derived if isinstance(one, Ranked)]
-    if not ranked and not any(isinstance(one, Commonest) for one in group.derived):
+    ranked = [one for one in group.derived if isinstance(one, QuantileColumn)]
+    if not ranked and not any(isinstance(one, ModeColumn) for one in group.derived):
         return
     if group.group.contribution.rows > 1:
         yield (

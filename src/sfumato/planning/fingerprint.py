@@ -18,16 +18,16 @@ from sfumato.query.canonical import canonical
 from sfumato.query.relation import Query, Relation, Scan, inputs
 
 
-def question(query: Query, plan: Plan, words: str) -> str:
+def query_fingerprint(query: Query, plan: Plan, words: str) -> str:
     """Return the canonical text of the query and of all noise, with the policy's words about the tables it touches.
 
     Together with the snapshot it is the name under which a ledger keeps the release: budget, analysts, paths and other
     tables are no part of it. It is JSON, so no text inside it can imitate another structure.
     """
-    return questions(query, (plan,), words)[0]
+    return query_fingerprints(query, (plan,), words)[0]
 
 
-def questions(query: Query, plans: Sequence[Plan], words: str) -> list[str]:
+def query_fingerprints(query: Query, plans: Sequence[Plan], words: str) -> list[str]:
     """Return the same for each of several plans."""
     meaning = canonical(query)
     return [
@@ -35,13 +35,13 @@ def questions(query: Query, plans: Sequence[Plan], words: str) -> list[str]:
     ]
 
 
-def tables_of(relation: Relation) -> set[str]:
+def tables_read(relation: Relation) -> set[str]:
     """Return the names of the tables that are read; removed rows belong to the table they were removed from."""
     own = {relation.table.removesuffix(REMOVED)} if isinstance(relation, Scan) else set()
-    return own.union(*(tables_of(below) for below in inputs(relation)))
+    return own.union(*(tables_read(below) for below in inputs(relation)))
 
 
-def holds_kept_rows(private: PrivateQuery) -> bool:
+def uses_materialized_rows(private: PrivateQuery) -> bool:
     """Whether public rows were computed for this question, which are there as long as it is."""
     flows = (*(group.rows for group in private.groups), private.outcome)
     return any(isinstance(node, MaterializedNode) for flow in flows for node in nodes(flow))
@@ -50,7 +50,7 @@ def holds_kept_rows(private: PrivateQuery) -> bool:
 def _group(group: GroupPlan) -> list[object]:
     measured = [[one.name, str(one.quantity.function), one.quantity.distinct] for one in group.measured]
     event = event_of((group,))  # it holds the selection, then every mechanism in order
-    selected = group.selection is not None if group.passing is None else group.passing.threshold
+    selected = group.selection is not None if group.threshold_selection is None else group.threshold_selection.threshold
     # one more cell: other noise is kept of it
     rest = ["rest"] if any(key.has_remainder for key in group.group.keys) else []
     reached = list(_reached(group))
@@ -65,9 +65,9 @@ def _reached(group: GroupPlan) -> Iterator[list[object]]:
     """
     for one in group.measured:
         if one.levels is not None:
-            yield [one.name, one.levels.amounts, [moved.l1 for moved in one.levels.sensitivities]]
+            yield [one.name, one.levels.thresholds, [moved.l1 for moved in one.levels.sensitivities]]
         elif one.total is not None:
-            yield [one.name, "total", one.total.most]
+            yield [one.name, "total", one.total.max_total]
         elif isinstance(one.mechanism, MaxNormPart):
             yield [one.name, one.mechanism.joint.sides[one.mechanism.place], one.mechanism.joint.sensitivity]
     for choice in group.chosen:
@@ -79,7 +79,7 @@ def _reached(group: GroupPlan) -> Iterator[list[object]]:
             case Meetings(_, sides, several):
                 yield [choice.name, [[side.rows, side.repeats] for side in sides], several]
     public = {node.label for node in nodes(group.group.rows) if isinstance(node, MaterializedNode)}
-    for each in group.everything:
+    for each in group.all_outputs:
         for part in (part for argument in each.quantity.arguments for part in walk(argument)):
             if (place := address(part)) is not None and place.label in public:
                 yield [each.name, place.name, part.facts.low, part.facts.high, str(part.facts.step)]

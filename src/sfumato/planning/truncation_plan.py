@@ -20,7 +20,7 @@ from sfumato.language.rel_nodes import InputNode, ProjectNode, ScanNode
 from sfumato.language.scalar import Operator, Scalar, column
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.aggregates.recipe import Quantity
-from sfumato.planning.plan import GroupPlan, Measured, Plan
+from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
 from sfumato.policy.policy import Column, ColumnType, Policy, RowUnit, Table, UnitColumn, fold_name
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
@@ -35,22 +35,22 @@ ROWS, MOVED = "", " beyond"
 """The statistics of these two; those of numbers are called as the numbers are, whose names begin with no blank."""
 ABOVE, BELOW = "above ", "below "
 """And for each bounded number, before its name: what its sum lost on either side."""
-MOST_LOST = 1 << 62
+MAX_LOSS_STEPS = 1 << 62
 """Larger losses count as this much."""
-BUCKETS, WIDER = 9, 4
+BUCKET_COUNT, BUCKET_GROWTH = 9, 4
 """People who lost much are counted in so many buckets, each so many times as wide as the one before."""
-LOOKING = Fraction(1, 8)
+PILOT_EPSILON_SHARE = Fraction(1, 8)
 """The share of a table's epsilon that looks where much was lost, before the rest is spent there."""
-FARTHER = 9
+MAX_TAIL_MULTIPLE = 9
 """Whoever had most may have had so many times as much as a regular tail allows that begins where people are counted."""
 _FOR_SUMS = Fraction(1, 8)
 """The share of a tail that is for what those lost who lost little; the rest is for the number of the others."""
-_ODD = Fraction(1, 100)
+_BUCKET_FAILURE = Fraction(1, 100)
 """So seldom noise alone makes the first buckets look fuller than a regular tail allows, later ones more seldom; then
 the bound is wider, and holds."""
 _ONLY_ROWS, _NUMBERS, _BOTH = "rows", "numbers", "both"
 """What a look counts."""
-_CLEARLY = Fraction(3, 2)
+_MIN_PILOT_SIGNAL_SCALES = Fraction(3, 2)
 """People count as seen in a look as far as they are more than so many times the scale of its noise."""
 _REACH = 4
 """About so many times its scale noise reaches, where it is weighed what to measure."""
@@ -58,7 +58,7 @@ _OF_ONE, _OF_SEVERAL = Fraction(1, 2), Fraction(1, 10)
 """Where a number is weighed alone, this part of those who lost much of any is taken to have lost much of it: of a
 table's only number, and of one of several, for some of which hardly anybody did. Where each has its own people, one
 with bounds far above what people have is bounded by few of them."""
-_ADDED = 100
+_HARMONIC_TERMS = 100
 """So many terms of a harmonic sum are added up, before a logarithm bounds the others."""
 _ROUNDED = 1 + 1e-12
 """Sums of floats that are to be upper bounds are made larger by more than their rounding."""
@@ -70,13 +70,13 @@ def is_clipped(declared: Column) -> bool:
     return declared.bounds is not None and declared.values is None
 
 
-def is_lossy(declared: Column) -> bool:
+def sums_can_be_clipped(declared: Column) -> bool:
     """Whether sums of a column lose what its bounds cut off."""
     return is_clipped(declared) and declared.type in _SUMMED
 
 
 @dataclass(frozen=True, slots=True)
-class Statistic:
+class TruncationStatistic:
     """One vector of losses per person: of a table's rows, or of the sums of one of its numbers."""
 
     table: str
@@ -84,7 +84,7 @@ class Statistic:
     """Both folded; ROWS and MOVED for what is about rows."""
     parts: tuple[str, ...]
     """The columns of the table of losses that are its entries."""
-    most: int
+    max_contribution: int
     """What a person can have at most under the policy: rows, or steps of a sum."""
     tail: bool = True
     """Whether a person can lose more than that."""
@@ -92,12 +92,12 @@ class Statistic:
     @property
     def base(self) -> int:
         """Whoever lost less lost little; without a tail nobody loses more."""
-        return -(-self.most // WIDER) if self.tail else self.most
+        return -(-self.max_contribution // BUCKET_GROWTH) if self.tail else self.max_contribution
 
     @property
-    def ends(self) -> tuple[int, ...]:
+    def bucket_edges(self) -> tuple[int, ...]:
         """Where buckets begin, as what somebody had in all: more than the policy admits by a quarter, and so on."""
-        return tuple((self.most + self.base) * WIDER**place for place in range(BUCKETS))
+        return tuple((self.max_contribution + self.base) * BUCKET_GROWTH**place for place in range(BUCKET_COUNT))
 
     @property
     def weight(self) -> int:
@@ -106,16 +106,16 @@ class Statistic:
 
 
 @dataclass(frozen=True, slots=True)
-class LossBlock:
+class TruncationBlock:
     """Statistics of one table that are measured together.
 
     People who lost much of any of them are counted, by the statistic of which they lost most; what the others lost is
     summed up.
     """
 
-    way: int | None
+    strategy: int | None
     """Which way to measure a table it belongs to; None for the look that chooses among them."""
-    statistics: tuple[Statistic, ...]
+    statistics: tuple[TruncationStatistic, ...]
     share: Fraction
     """Its share of the table's epsilon, if its way is taken."""
 
@@ -124,60 +124,60 @@ class LossBlock:
         return self.statistics[0].table
 
     @property
-    def tailed(self) -> tuple[Statistic, ...]:
+    def tailed(self) -> tuple[TruncationStatistic, ...]:
         """The statistics of which somebody can lose much."""
         return tuple(one for one in self.statistics if one.tail)
 
 
-def statistics(policy: Policy) -> tuple[Statistic, ...]:
+def statistics(policy: Policy) -> tuple[TruncationStatistic, ...]:
     """Return what can be cut off under a policy: of each table rows, and of each bounded number its sum."""
     return tuple(one for table in policy.tables if not table.public for one in _statistics(table))
 
 
-def _statistics(table: Table) -> Iterator[Statistic]:
+def _statistics(table: Table) -> Iterator[TruncationStatistic]:
     name, columns = fold_name(table.name), [one for one in table.columns if table.unit != UnitColumn(one.name)]
     rows = table.rows_per_unit or 1
     if not isinstance(table.unit, RowUnit):
-        yield Statistic(name, ROWS, (REMOVED_FROM,), rows)
+        yield TruncationStatistic(name, ROWS, (REMOVED_FROM,), rows)
     if any(is_clipped(one) for one in columns):
-        yield Statistic(name, MOVED, (BEYOND,), rows, tail=False)
+        yield TruncationStatistic(name, MOVED, (BEYOND,), rows, tail=False)
     for one in columns:
         grid = one.grid
-        if is_lossy(one) and grid is not None:
+        if sums_can_be_clipped(one) and grid is not None:
             reach = max(abs(grid.least), abs(grid.greatest), 1)
-            yield Statistic(
-                name, fold_name(one.name), (ABOVE + one.name, BELOW + one.name), min(rows * reach, MOST_LOST)
+            yield TruncationStatistic(
+                name, fold_name(one.name), (ABOVE + one.name, BELOW + one.name), min(rows * reach, MAX_LOSS_STEPS)
             )
 
 
-def blocks(policy: Policy) -> tuple[LossBlock, ...]:
+def blocks(policy: Policy) -> tuple[TruncationBlock, ...]:
     """Return what may be measured, table by table: a look, and the blocks of every way that it chooses among."""
     found = statistics(policy)
     tables = dict.fromkeys(one.table for one in found)
     return tuple(block for table in tables for block in _blocks(tuple(one for one in found if one.table == table)))
 
 
-def _blocks(found: tuple[Statistic, ...]) -> Iterator[LossBlock]:
+def _blocks(found: tuple[TruncationStatistic, ...]) -> Iterator[TruncationBlock]:
     tailed = tuple(one for one in found if one.tail)
     rows = tuple(one for one in tailed if one.column == ROWS)
     columns = tuple(one for one in tailed if one.column != ROWS)
     if len(tailed) < 2:
-        yield LossBlock(0, found, Fraction(1))
+        yield TruncationBlock(0, found, Fraction(1))
         return
     moved = tuple(one for one in found if not one.tail)
     apart = [(moved, 1)] if moved else []
-    ways: list[list[tuple[tuple[Statistic, ...], int]]] = [[(found, 1)]]  # blocks, and their weights
+    ways: list[list[tuple[tuple[TruncationStatistic, ...], int]]] = [[(found, 1)]]  # blocks, and their weights
     ways += [[(tailed, 4), *apart]] if moved else []
     ways += [[(rows, 2), (columns, 2), *apart]] if rows else []
     if len(columns) > 1:
         ways.append([*([(rows, 2)] if rows else []), *(((one,), 2) for one in columns), *apart])
-    yield LossBlock(None, tailed, LOOKING)
+    yield TruncationBlock(None, tailed, PILOT_EPSILON_SHARE)
     for way, parts in enumerate(ways):
         whole = sum(weight for _, weight in parts)
-        yield from (LossBlock(way, part, (1 - LOOKING) * weight / whole) for part, weight in parts)
+        yield from (TruncationBlock(way, part, (1 - PILOT_EPSILON_SHARE) * weight / whole) for part, weight in parts)
 
 
-def losses_plan(policy: Policy) -> Plan | None:
+def plan_truncation_release(policy: Policy) -> Plan | None:
     """Return what may be measured of what is cut off; None where nothing is spent on it, or nothing can be cut.
 
     Of each table one way is measured (`taken_way`), so that its event is that of the look and one way.
@@ -194,20 +194,20 @@ def losses_plan(policy: Policy) -> Plan | None:
     return Plan(private, groups, PrivacyLoss(spent), event)
 
 
-def _event(epsilon: Fraction, found: Sequence[LossBlock], policy: Policy) -> Composed:
-    looks = [Pure(epsilon * one.share, policy.neighbours) for one in found if one.way is None]
+def _event(epsilon: Fraction, found: Sequence[TruncationBlock], policy: Policy) -> Composed:
+    looks = [Pure(epsilon * one.share, policy.neighbours) for one in found if one.strategy is None]
     rest = epsilon - sum((look.epsilon for look in looks), Fraction(0))
     return Composed((*looks, Pure(rest, policy.neighbours)))
 
 
-def _group(one: LossBlock, at: int, epsilon: Fraction, policy: Policy) -> GroupPlan:
+def _group(one: TruncationBlock, at: int, epsilon: Fraction, policy: Policy) -> GroupPlan:
     label, declared = f"losses{at}", policy.table(one.table)
-    amount = Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=0, high=MOST_LOST)
+    amount = Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=0, high=MAX_LOSS_STEPS)
     alone = declared is not None and isinstance(declared.unit, RowUnit)
     names = [name for each in one.statistics for name in each.parts]
     read = ScanNode(one.table + CUT, label, tuple((name, name, amount) for name in names), 1)
     entries = {name: column(label, name, amount) for name in names}
-    measured = _looked(one, entries) if one.way is None else _measured(one, entries)
+    measured = _looked(one, entries) if one.strategy is None else _measured(one, entries)
     # from one coordinate to another
     twice = 2 if policy.neighbours is Neighbours.REPLACE and len(measured) > 1 else 1
     law = (epsilon / twice, policy.neighbours)
@@ -220,7 +220,7 @@ _Coordinate = tuple[str, Scalar, int, Fraction]
 """A name, a value of each person, the largest it can be, and what it is divided by to be a part of one person."""
 
 
-def _looked(block: LossBlock, entries: Mapping[str, Scalar]) -> list[_Coordinate]:
+def _looked(block: TruncationBlock, entries: Mapping[str, Scalar]) -> list[_Coordinate]:
     """Return how many people lost many rows alone, much of some number alone, and both."""
     nothing, whole = constant(0, Type.INTEGER), constant(1, Type.INTEGER)
     rows = [_lost_less(one, entries, one.base) for one in block.tailed if one.column == ROWS]
@@ -234,12 +234,12 @@ def _looked(block: LossBlock, entries: Mapping[str, Scalar]) -> list[_Coordinate
     return [(name, value, 1, Fraction(1)) for name, value in values.items()]
 
 
-def _measured(block: LossBlock, entries: Mapping[str, Scalar]) -> list[_Coordinate]:
+def _measured(block: TruncationBlock, entries: Mapping[str, Scalar]) -> list[_Coordinate]:
     """Return the sums of those who lost little of everything, and the numbers of the others, by buckets."""
     nothing, whole = constant(0, Type.INTEGER), constant(1, Type.INTEGER)
     below = [
-        all_true([_lost_less(one, entries, one.ends[place] - one.most) for one in block.tailed])
-        for place in range(BUCKETS if block.tailed else 0)
+        all_true([_lost_less(one, entries, one.bucket_edges[place] - one.max_contribution) for one in block.tailed])
+        for place in range(BUCKET_COUNT if block.tailed else 0)
     ]
     found: list[_Coordinate] = []
     for place, (one, part) in enumerate(_parts(block)):
@@ -250,20 +250,20 @@ def _measured(block: LossBlock, entries: Mapping[str, Scalar]) -> list[_Coordina
         found.append((f"h{place}", value, 1, Fraction(1)))
     if below:
         last = chosen(((below[-1], nothing),), whole, Type.INTEGER)
-        found.append((f"h{BUCKETS - 1}", last, 1, Fraction(1)))
+        found.append((f"h{BUCKET_COUNT - 1}", last, 1, Fraction(1)))
     return found
 
 
-def _parts(block: LossBlock) -> list[tuple[Statistic, str]]:
+def _parts(block: TruncationBlock) -> list[tuple[TruncationStatistic, str]]:
     return [(one, part) for one in block.statistics for part in one.parts]
 
 
-def _moved(block: LossBlock, one: Statistic) -> Fraction:
+def _moved(block: TruncationBlock, one: TruncationStatistic) -> Fraction:
     """Return the unit of a sum: what all statistics of a block say of one person is at most 1 in their units."""
     return Fraction(one.base * sum(other.weight for other in block.statistics), one.weight)
 
 
-def _lost_less(one: Statistic, entries: Mapping[str, Scalar], limit: int) -> Scalar:
+def _lost_less(one: TruncationStatistic, entries: Mapping[str, Scalar], limit: int) -> Scalar:
     total = entries[one.parts[0]]
     for part in one.parts[1:]:
         total = added(total, entries[part], Type.INTEGER)
@@ -272,17 +272,17 @@ def _lost_less(one: Statistic, entries: Mapping[str, Scalar], limit: int) -> Sca
 
 def _summed(
     name: str, value: Scalar, high: int, moved: Fraction, epsilon: Fraction, neighbours: Neighbours
-) -> Measured:
+) -> PlannedMeasurement:
     """Return one coordinate; a person moves all of them together by 1 in units of `moved` (claim 2)."""
     facts = Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=0, high=max(high, 0))
     argument = Scalar(value.operator, value.arguments, facts, value.constant)
     quantity: Quantity = Aggregate(Aggregation.SUM, (argument,))
     alone = max(high, 1)
     sensitivity = Sensitivity(alone, alone**2, alone, neighbours)
-    return Measured(name, quantity, sensitivity, Laplace(alone, moved / epsilon, neighbours))
+    return PlannedMeasurement(name, quantity, sensitivity, Laplace(alone, moved / epsilon, neighbours))
 
 
-def taken_ways(policy: Policy, plan: Plan, looked: Mapping[str, Mapping[str, int]]) -> frozenset[str]:
+def select_strategies(policy: Policy, plan: Plan, looked: Mapping[str, Mapping[str, int]]) -> frozenset[str]:
     """Return the labels of the groups to measure, given the noisy numbers of every look, by its label.
 
     Of each table the way is taken by which bounds will rest on the fewest people, in the geometric mean: those who seem
@@ -294,22 +294,22 @@ def taken_ways(policy: Policy, plan: Plan, looked: Mapping[str, Mapping[str, int
         here = [(one, group) for one, group in pairs if one.table == table]
         seen: dict[str, float] = {}
         for one, group in here:
-            if one.way is None:
+            if one.strategy is None:
                 noisy = looked[group.group.label]
-                clearly = {name: float(_CLEARLY * law.scale) for name, law in _laws(group).items()}
+                clearly = {name: float(_MIN_PILOT_SIGNAL_SCALES * law.scale) for name, law in _laws(group).items()}
                 seen = {name: max(noisy[name] - least, 0.0) for name, least in clearly.items()}
         ways: dict[int, float] = {}
         numbers = {each.column for one, _ in here for each in one.tailed} - {ROWS}
         part = _OF_ONE if len(numbers) == 1 else _OF_SEVERAL
         for one, group in here:
-            if one.way is not None:
-                ways[one.way] = ways.get(one.way, 0.0) + _people(one, seen, _laws(group), part)
+            if one.strategy is not None:
+                ways[one.strategy] = ways.get(one.strategy, 0.0) + _people(one, seen, _laws(group), part)
         best = min(ways, key=lambda way: ways[way])
-        taken |= {group.group.label for one, group in here if one.way == best}
+        taken |= {group.group.label for one, group in here if one.strategy == best}
     return frozenset(taken)
 
 
-def _people(block: LossBlock, seen: Mapping[str, float], laws: Mapping[str, Laplace], part: Fraction) -> float:
+def _people(block: TruncationBlock, seen: Mapping[str, float], laws: Mapping[str, Laplace], part: Fraction) -> float:
     """Return on how many people the bounds of a block's statistics may rest, as the sum of the logarithms.
 
     Whoever is counted may have every row beyond bounds. Of a number alone, `part` of those lost much who did of any.
@@ -322,7 +322,7 @@ def _people(block: LossBlock, seen: Mapping[str, float], laws: Mapping[str, Lapl
     people = [hidden for _ in block.tailed]
     for place, (one, _) in enumerate(_parts(block)):
         if not one.tail:
-            people.append(hidden + float(_REACH * laws[f"s{place}"].scale) / one.most)
+            people.append(hidden + float(_REACH * laws[f"s{place}"].scale) / one.max_contribution)
     return sum(log(number) for number in people)
 
 
@@ -331,10 +331,10 @@ def _laws(group: GroupPlan) -> dict[str, Laplace]:
 
 
 @dataclass(frozen=True, slots=True)
-class ReleasedLosses:
+class ReleasedTruncation:
     """What was published of a block: a noisy number for each of its coordinates, and the laws of their noise."""
 
-    block: LossBlock
+    block: TruncationBlock
     noisy: Mapping[str, int]
     laws: Mapping[str, Laplace]
 
@@ -344,10 +344,10 @@ class ReleasedLosses:
 
 
 @dataclass(frozen=True, slots=True)
-class CutOff:
+class TruncationBounds:
     """What was published of the losses."""
 
-    found: Mapping[tuple[str, str], ReleasedLosses]
+    found: Mapping[tuple[str, str], ReleasedTruncation]
     """By table and column; ROWS and MOVED for what is about rows."""
 
     def bounds_at(self, table: str, names: Sequence[str], tail: Fraction) -> dict[str, Mapping[str, int] | None]:
@@ -362,7 +362,7 @@ class CutOff:
         return bounds
 
 
-def _bounds(one: ReleasedLosses, names: Sequence[str], tail: Fraction) -> dict[str, Mapping[str, int] | None]:
+def _bounds(one: ReleasedTruncation, names: Sequence[str], tail: Fraction) -> dict[str, Mapping[str, int] | None]:
     wanted = [(place, each, part) for place, (each, part) in enumerate(_parts(one.block)) if each.column in names]
     above = _above(one, tail * (1 - _FOR_SUMS)) if one.block.tailed else _NOBODY
     if above is None:
@@ -391,29 +391,30 @@ class _Above:
 _NOBODY = _Above((), 0, 0, (0,))
 
 
-def _above(one: ReleasedLosses, tail: Fraction) -> _Above | None:
+def _above(one: ReleasedTruncation, tail: Fraction) -> _Above | None:
     """Return how many people lost much; None where the tail may be regular from the last bucket on alone.
 
     Proof: proofs/truncation.md, claim 3
     """
     first = _regular_from(one.noisy, one.laws)
-    if first == BUCKETS - 1:
+    if first == BUCKET_COUNT - 1:
         return None
-    shares = [tail * (WIDER - 1) / WIDER ** (place + 1) for place in range(BUCKETS)]  # they add up to less than all
+    # they add up to less than all
+    shares = [tail * (BUCKET_GROWTH - 1) / BUCKET_GROWTH ** (place + 1) for place in range(BUCKET_COUNT)]
     people = [one.at_most(f"h{place}", share) for place, share in enumerate(shares)]
-    regular = -(-people[first] * WIDER // (WIDER - 1))
+    regular = -(-people[first] * BUCKET_GROWTH // (BUCKET_GROWTH - 1))
     reached: list[int] = []
-    for place in reversed(range(first, BUCKETS)):
+    for place in reversed(range(first, BUCKET_COUNT)):
         counted = people[place] + (reached[-1] if reached else 0)
-        reached.append(min(max(regular // WIDER ** (place - first), 1), counted))  # one may be farther out
+        reached.append(min(max(regular // BUCKET_GROWTH ** (place - first), 1), counted))  # one may be farther out
     reached.reverse()
     # as far as people are counted, the first lies where a tail of so many leads, from whichever bucket on
-    noisy = max(-(-one.noisy[f"h{first}"] * WIDER // (WIDER - 1)), 0)
-    leads = min(noisy, *(some * WIDER**place for place, some in enumerate(reached) if place))
-    return _Above(tuple(people[:first]), regular, max(regular, FARTHER * leads), tuple(reached))
+    noisy = max(-(-one.noisy[f"h{first}"] * BUCKET_GROWTH // (BUCKET_GROWTH - 1)), 0)
+    leads = min(noisy, *(some * BUCKET_GROWTH**place for place, some in enumerate(reached) if place))
+    return _Above(tuple(people[:first]), regular, max(regular, MAX_TAIL_MULTIPLE * leads), tuple(reached))
 
 
-def _lost_by(above: _Above, one: Statistic) -> int:
+def _lost_by(above: _Above, one: TruncationStatistic) -> int:
     """Return what the people who lost much lost of a statistic, at most.
 
     Nobody had more than the end of a bucket; and in the tail, the k-th no more than `regular` over k of its beginning,
@@ -421,21 +422,21 @@ def _lost_by(above: _Above, one: Statistic) -> int:
     """
     people = sum(above.irregular) + above.reached[0]
     if not one.tail:
-        return one.most * people
+        return one.max_contribution * people
     first = len(above.irregular)
-    had = sum(some * one.ends[place + 1] for place, some in enumerate(above.irregular))
-    product = above.regular * one.ends[first]
+    had = sum(some * one.bucket_edges[place + 1] for place, some in enumerate(above.irregular))
+    product = above.regular * one.bucket_edges[first]
     for place, (here, beyond) in enumerate(pairwise((*above.reached, 0)), start=first):
-        end = one.ends[place + 1] if place < BUCKETS - 1 else product + 1  # the last bucket has none
+        end = one.bucket_edges[place + 1] if place < BUCKET_COUNT - 1 else product + 1  # the last bucket has none
         flat = max(min(here, product // end), beyond)  # so many of them are at the end of the bucket at most
         had += (flat - beyond) * end + ceil(product * _harmonic(flat, here))
-    farther = (above.farthest - above.regular) * one.ends[first] if above.reached[0] else 0
-    return had + farther - people * one.most
+    farther = (above.farthest - above.regular) * one.bucket_edges[first] if above.reached[0] else 0
+    return had + farther - people * one.max_contribution
 
 
 def _harmonic(low: int, high: int) -> float:
     """Return at least the sum of 1/k for k above `low` up to `high`."""
-    exact = min(max(low, _ADDED), high)
+    exact = min(max(low, _HARMONIC_TERMS), high)
     found = sum(1 / place for place in range(low + 1, exact + 1))
     # 1/k is less than ln(k + 1/2) - ln(k - 1/2), since 1/x is convex
     return (found + log((2 * high + 1) / (2 * exact + 1))) * _ROUNDED if high > low else 0.0
@@ -444,20 +445,25 @@ def _harmonic(low: int, high: int) -> float:
 def _regular_from(noisy: Mapping[str, int], laws: Mapping[str, Laplace]) -> int:
     """Return the first bucket after which none is fuller than a regular tail allows, as far as noise can tell."""
     first = 0
-    for place in range(BUCKETS):
-        allowed = max(noisy[f"h{first}"], 0) / WIDER ** (place - first - 1) / (WIDER - 1) if place > first else None
-        noise = laws[f"h{place}"].margin(1 - 2 * _ODD / WIDER**place)  # the farther out, the wider it makes the bound
+    for place in range(BUCKET_COUNT):
+        allowed = (
+            max(noisy[f"h{first}"], 0) / BUCKET_GROWTH ** (place - first - 1) / (BUCKET_GROWTH - 1)
+            if place > first
+            else None
+        )
+        # the farther out, the wider it makes the bound
+        noise = laws[f"h{place}"].margin(1 - 2 * _BUCKET_FAILURE / BUCKET_GROWTH**place)
         if allowed is not None and noisy[f"h{place}"] - noise > allowed:
             first = place
     return first
 
 
-def cut_off(policy: Policy, plan: Plan, noisy: Mapping[str, Mapping[str, int]]) -> CutOff:
+def truncation_bounds(policy: Policy, plan: Plan, noisy: Mapping[str, Mapping[str, int]]) -> TruncationBounds:
     """Return what was published, from the noisy numbers of the groups of the plan that were measured."""
-    found: dict[tuple[str, str], ReleasedLosses] = {}
+    found: dict[tuple[str, str], ReleasedTruncation] = {}
     for block, group in zip(blocks(policy), plan.groups, strict=True):
         label = group.group.label
-        if block.way is not None and label in noisy:
-            released = ReleasedLosses(block, noisy[label], _laws(group))
+        if block.strategy is not None and label in noisy:
+            released = ReleasedTruncation(block, noisy[label], _laws(group))
             found |= {(one.table, one.column): released for one in block.statistics}
-    return CutOff(found)
+    return TruncationBounds(found)

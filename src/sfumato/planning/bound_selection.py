@@ -17,23 +17,23 @@ from sfumato.analysis.private_query import Contribution, Group
 from sfumato.language.facts import Kind
 from sfumato.language.lower_logic import all_true, present
 from sfumato.language.scalar import Operator, Scalar
-from sfumato.planning.aggregates.averaged import Averaged
-from sfumato.planning.aggregates.chosen_bounds import chosen_rows, has_chosen_bounds, is_plain, rank_of
-from sfumato.planning.aggregates.counted import Counted
-from sfumato.planning.aggregates.families import Derived
+from sfumato.planning.aggregates.average import AverageColumn
+from sfumato.planning.aggregates.count import CountColumn
+from sfumato.planning.aggregates.families import OutputColumn
 from sfumato.planning.aggregates.others import PAIR
 from sfumato.planning.aggregates.recipe import Quantity
-from sfumato.planning.aggregates.summed import Summed
-from sfumato.planning.measurements import Measurement, Needs
-from sfumato.planning.one_table import unlabelled
+from sfumato.planning.aggregates.selectable_bounds import chosen_rows, has_chosen_bounds, is_plain, rank_of
+from sfumato.planning.aggregates.sum import SumColumn
+from sfumato.planning.budget_split import LAPLACE_ROOT, laplace_weights
+from sfumato.planning.candidate_bounds import MIN_SELECTABLE_CONTRIBUTION, CandidateBounds, candidate_thresholds
+from sfumato.planning.measurements import Measurement, MeasurementSet
 from sfumato.planning.sensitivities import of_quantity, of_sum
-from sfumato.planning.split import LAPLACE_ROOT, laplace_weights
-from sfumato.planning.tiers import FEWEST, Levels, amounts_to
+from sfumato.planning.shared_marginals import unlabelled
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.norms import Sensitivity
 
-OF_ONE, OF_MANY = Fraction(1, 5), Fraction(1, 10)
+SELECTION_SHARE_SCALAR, SELECTION_SHARE_TABLE = Fraction(1, 5), Fraction(1, 10)
 """The part of the price that finds a level: of a single number, and of tables, where noise weighs more than bias."""
 PEOPLE = "people"
 _STRICT = frozenset(
@@ -52,12 +52,14 @@ _Rows = tuple[frozenset[Scalar], frozenset[Scalar]]
 """Which rows count: what must be true of them, and what must not be NULL."""
 
 
-def levelled(needs: Sequence[Needs], neighbours: Neighbours) -> tuple[tuple[Needs, ...], tuple[Needs, ...]]:
+def with_candidate_bounds(
+    needs: Sequence[MeasurementSet], neighbours: Neighbours
+) -> tuple[tuple[MeasurementSet, ...], tuple[MeasurementSet, ...]]:
     """Return the needs with levels wherever the policy leaves caps to the question, and what has to be chosen for it.
 
     Groups that count the same by other keys share one choice: they stay margins of one table.
     """
-    choices: dict[object, Needs] = {}
+    choices: dict[object, MeasurementSet] = {}
     found = []
     for need in needs:
         made = _made(need)
@@ -66,7 +68,9 @@ def levelled(needs: Sequence[Needs], neighbours: Neighbours) -> tuple[tuple[Need
     return tuple(found), tuple(choices.values())
 
 
-def priced(choices: Sequence[Needs], needs: tuple[Needs, ...]) -> tuple[Needs, ...]:
+def price_selections(
+    choices: Sequence[MeasurementSet], needs: tuple[MeasurementSet, ...]
+) -> tuple[MeasurementSet, ...]:
     """Return the choices, each with the importance that gives it its part of the price."""
     if not choices:
         return ()
@@ -75,7 +79,7 @@ def priced(choices: Sequence[Needs], needs: tuple[Needs, ...]) -> tuple[Needs, .
     priced = []
     for need in choices:
         (one,) = need.measurements
-        own = OF_MANY if need.group.label in tables else OF_ONE
+        own = SELECTION_SHARE_TABLE if need.group.label in tables else SELECTION_SHARE_SCALAR
         root = roots * float(own / (1 - min(len(choices) * own, Fraction(1, 2))))
         sides = Fraction(one.sensitivity.l1, one.sensitivity.linf)
         weight = Fraction(root**LAPLACE_ROOT).limit_denominator(10**6) / sides**2
@@ -83,13 +87,15 @@ def priced(choices: Sequence[Needs], needs: tuple[Needs, ...]) -> tuple[Needs, .
     return tuple(priced)
 
 
-def _chosen_for_tables(needs: Sequence[Needs]) -> frozenset[str]:
+def _chosen_for_tables(needs: Sequence[MeasurementSet]) -> frozenset[str]:
     """Return the labels of the choices by which a table is measured, and not single numbers alone."""
     tables = (need for need in needs if not need.group.public_keys or need.group.cells != 1)
-    return frozenset(one.levels.choice for need in tables for one in need.measurements if one.levels is not None)
+    return frozenset(
+        one.levels.selection_label for need in tables for one in need.measurements if one.levels is not None
+    )
 
 
-def has_levels(need: Needs) -> bool:
+def selects_a_bound(need: MeasurementSet) -> bool:
     """Whether anything of a group is measured at a level that is chosen."""
     return any(one.levels is not None for one in need.measurements)
 
@@ -100,14 +106,14 @@ class _Made:
 
     group: Group
     weights: Mapping[_Rows, Quantity]
-    columns: Mapping[str, Sequence[Derived]]
+    columns: Mapping[str, Sequence[OutputColumn]]
     """The columns that are made of each measurement, by its name."""
     clipped: frozenset[str]
     """The measurements of which what a person adds is clipped, rather than the number of rows."""
 
 
-def _made(need: Needs) -> _Made:
-    columns: dict[str, list[Derived]] = {one.name: [] for one in need.measurements}
+def _made(need: MeasurementSet) -> _Made:
+    columns: dict[str, list[OutputColumn]] = {one.name: [] for one in need.measurements}
     for made in need.derived:
         for name in dict.fromkeys(made.measured):
             columns.setdefault(name, []).append(made)
@@ -115,7 +121,9 @@ def _made(need: Needs) -> _Made:
     return _Made(need.group, _weights(need), columns, frozenset(clipped))
 
 
-def _levelled(one: Measurement, made: _Made, neighbours: Neighbours, choices: dict[object, Needs]) -> Measurement:
+def _levelled(
+    one: Measurement, made: _Made, neighbours: Neighbours, choices: dict[object, MeasurementSet]
+) -> Measurement:
     group, quantity, weights = made.group, one.quantity, made.weights
     if not is_plain(group) or quantity.distinct or quantity.function not in {Aggregation.COUNT, Aggregation.SUM}:
         return one
@@ -124,8 +132,8 @@ def _levelled(one: Measurement, made: _Made, neighbours: Neighbours, choices: di
     if by_rows and not chosen_rows(group):
         return one
     high = 1 if by_rows else quantity.arguments[0].facts.high
-    amounts = amounts_to(group.contribution.rows * high)
-    if amounts[-1] < FEWEST or (by_rows and group.contribution.rows < FEWEST):
+    amounts = candidate_thresholds(group.contribution.rows * high)
+    if amounts[-1] < MIN_SELECTABLE_CONTRIBUTION or (by_rows and group.contribution.rows < MIN_SELECTABLE_CONTRIBUTION):
         return one
     same = unlabelled(replace(group, keys=()), _conditions(quantity) if by_rows else (weight,))
     key = (same.rows, frozenset(same.quantities), amounts)
@@ -133,12 +141,14 @@ def _levelled(one: Measurement, made: _Made, neighbours: Neighbours, choices: di
         choices[key] = _choice(f"choice {len(choices) + 1}", group, weight, amounts, by_rows, neighbours)
     label = choices[key].group.label
     cells = max(1, group.cells) if group.public_keys else None
-    moved = tuple(at_level(quantity, group.contribution, cells, amount, by_rows, neighbours) for amount in amounts)
-    levels = Levels(label, amounts, by_rows, weight, rank_of(group), moved, _only_means(one, made))
+    moved = tuple(
+        sensitivity_at_bound(quantity, group.contribution, cells, amount, by_rows, neighbours) for amount in amounts
+    )
+    levels = CandidateBounds(label, amounts, by_rows, weight, rank_of(group), moved, _only_means(one, made))
     return replace(one, levels=levels, side=None)  # its noise is its own
 
 
-def _is_clipped(one: Measurement, group: Group, made: Sequence[Derived]) -> bool:
+def _is_clipped(one: Measurement, group: Group, made: Sequence[OutputColumn]) -> bool:
     """Whether what a person adds is clipped, rather than the number of rows.
 
     An average is of rows: its sum and its count keep the same ones, unless nothing bounds the values.
@@ -146,8 +156,8 @@ def _is_clipped(one: Measurement, group: Group, made: Sequence[Derived]) -> bool
     if one.quantity.function is not Aggregation.SUM or one.quantity.arguments[0].facts.low < 0:
         return False
     if has_chosen_bounds(one.quantity.arguments[0], group):
-        return all(isinstance(column, Summed | Averaged) for column in made)
-    return chosen_rows(group) and all(isinstance(column, Summed) for column in made)
+        return all(isinstance(column, SumColumn | AverageColumn) for column in made)
+    return chosen_rows(group) and all(isinstance(column, SumColumn) for column in made)
 
 
 def _only_means(one: Measurement, made: _Made) -> bool:
@@ -156,11 +166,11 @@ def _only_means(one: Measurement, made: _Made) -> bool:
     Where the sum is clipped, the count keeps other rows, or all: then each has to be right by itself.
     """
     columns = made.columns[one.name]
-    apart = any(isinstance(column, Averaged) and column.total in made.clipped for column in columns)
-    return not apart and not any(isinstance(column, Counted | Summed) for column in columns)
+    apart = any(isinstance(column, AverageColumn) and column.total in made.clipped for column in columns)
+    return not apart and not any(isinstance(column, CountColumn | SumColumn) for column in columns)
 
 
-def _weights(need: Needs) -> dict[_Rows, Quantity]:
+def _weights(need: MeasurementSet) -> dict[_Rows, Quantity]:
     """Return what fills the levels of everything that is measured of the same rows: one count for all of it.
 
     So all parts of a number lose the same rows, whatever its sums are sums of.  Proof: proofs/chosen_caps.md, 8
@@ -224,15 +234,15 @@ def _null_with(argument: Scalar) -> frozenset[Scalar]:
 
 def _choice(
     label: str, group: Group, weight: Quantity, amounts: tuple[int, ...], by_rows: bool, neighbours: Neighbours
-) -> Needs:
+) -> MeasurementSet:
     whole, sides = unit_of(amounts), 1 if neighbours is Neighbours.ADD_REMOVE else 2
     moved = Sensitivity(sides * whole, sides * whole**2, whole, neighbours)
-    levels = Levels(label, amounts, by_rows, weight, rank_of(group), (moved,) * len(amounts))
+    levels = CandidateBounds(label, amounts, by_rows, weight, rank_of(group), (moved,) * len(amounts))
     own = replace(group, label=label, keys=(), asked=(), combinations=None)
-    return Needs(own, None, (Measurement(PEOPLE, weight, moved, Fraction(1), levels=levels),), ())
+    return MeasurementSet(own, None, (Measurement(PEOPLE, weight, moved, Fraction(1), levels=levels),), ())
 
 
-def at_level(
+def sensitivity_at_bound(
     quantity: Quantity,
     contribution: Contribution,
     cells: int | None,

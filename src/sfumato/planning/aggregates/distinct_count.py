@@ -15,8 +15,8 @@ from sfumato.language.facts import Kind
 from sfumato.language.scalar import Scalar
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.matched_count import MatchedCount
-from sfumato.planning.aggregates.found import FoundNumber
 from sfumato.planning.aggregates.recipe import Quantity, Recipe
+from sfumato.planning.aggregates.selected_limit import NumberWithSelectedLimit
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
 
@@ -26,7 +26,7 @@ _CONFIDENCE = Fraction(95, 100)
 
 
 @dataclass(frozen=True, slots=True)
-class Matched(FoundNumber):
+class DistinctCountColumn(NumberWithSelectedLimit):
     """The number of values that people serve within a limit, which is chosen among `limits` in every cell."""
 
     limits: tuple[int, ...]
@@ -34,7 +34,7 @@ class Matched(FoundNumber):
     """How many different values there are at most, where that is public."""
 
 
-def matched(asked: RequestedAggregate, group: Group, neighbours: Neighbours) -> Recipe[Matched] | None:
+def matched(asked: RequestedAggregate, group: Group, neighbours: Neighbours) -> Recipe[DistinctCountColumn] | None:
     """Return how different values are matched; None for anything else, and where the plain count errs less.
 
     That follows from how many values and cells one person can have and how many values there are, not from the data.
@@ -58,8 +58,8 @@ def matched(asked: RequestedAggregate, group: Group, neighbours: Neighbours) -> 
         Aggregation.MATCHED, (argument,), where=aggregate.where, parameters=tuple(map(Fraction, limits))
     )
 
-    def make(chosen: str) -> Matched:
-        return Matched(asked.name, chosen, limits, known)
+    def make(chosen: str) -> DistinctCountColumn:
+        return DistinctCountColumn(asked.name, chosen, limits, known)
 
     return Recipe(((quantity, Fraction(1)),), make)
 

@@ -6,10 +6,10 @@ from fractions import Fraction
 
 from sfumato.analysis.private_query import Group, RequestedAggregate
 from sfumato.language.numbers import squared
-from sfumato.planning.aggregates.averaged import DIVISOR
+from sfumato.planning.aggregates.average import DIVISOR
+from sfumato.planning.aggregates.centred_sums import Centred, around, bounded, centred, count_of, sum_of_values
 from sfumato.planning.aggregates.others import Others
 from sfumato.planning.aggregates.recipe import Recipe
-from sfumato.planning.aggregates.sums import Centred, around, bounded, centred, count_of, sum_of_values
 from sfumato.query.functions import DEVIATIONS, SAMPLES
 
 
@@ -28,7 +28,7 @@ class Divisor(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class VarianceColumn:
     """With N = `count`, and T and Q the sums of x - offset and (x - offset)²: Q - T²/N squared steps, over its divisor.
 
     A deviation is its `root`.
@@ -58,7 +58,7 @@ class Spread:
         return self.grid.step
 
 
-def spread(asked: RequestedAggregate, group: Group, others: Others) -> Recipe[Spread]:
+def spread(asked: RequestedAggregate, group: Group, others: Others) -> Recipe[VarianceColumn]:
     """A count, a sum and a sum of squares."""
     argument = bounded(asked, group)
     grid = centred(asked, group, others)
@@ -66,8 +66,8 @@ def spread(asked: RequestedAggregate, group: Group, others: Others) -> Recipe[Sp
     total, squares = sum_of_values(asked, value, group), sum_of_values(asked, squared(value), group)
     function = asked.aggregate.function
 
-    def make(count: str, total: str, squares: str) -> Spread:
+    def make(count: str, total: str, squares: str) -> VarianceColumn:
         divisor = Divisor.OTHERS if function in SAMPLES else Divisor.ROWS
-        return Spread(asked.name, count, total, squares, grid, divisor, function in DEVIATIONS)
+        return VarianceColumn(asked.name, count, total, squares, grid, divisor, function in DEVIATIONS)
 
     return Recipe(((count_of(asked), DIVISOR), (total, Fraction(1)), (squares, Fraction(1))), make)

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from sfumato.mechanisms.matched_count import MatchedCount
-from sfumato.planning.aggregates.matched import Matched
+from sfumato.planning.accuracy_target import CONFIDENCE
+from sfumato.planning.aggregates.distinct_count import DistinctCountColumn
 from sfumato.planning.plan import Plan
-from sfumato.planning.within import CONFIDENCE
 
 _NEVER_MORE = "Without its noise it is never above the true number"
 
@@ -15,8 +15,8 @@ def matching_notes(plan: Plan) -> Iterator[str]:
     for group in plan.groups:
         mechanisms = {one.name: one.mechanism for one in group.chosen}
         for made in group.derived:
-            mechanism = mechanisms.get(made.chosen) if isinstance(made, Matched) else None
-            if isinstance(made, Matched) and isinstance(mechanism, MatchedCount):
+            mechanism = mechanisms.get(made.chosen) if isinstance(made, DistinctCountColumn) else None
+            if isinstance(made, DistinctCountColumn) and isinstance(mechanism, MatchedCount):
                 one, all_of_them = (mechanism.noise(place).margin(CONFIDENCE) for place in (0, len(made.limits) - 1))
                 yield (
                     "Different values are counted by matching: each value needs one person who has it, and of each "
@@ -26,7 +26,7 @@ def matching_notes(plan: Plan) -> Iterator[str]:
                 )
 
 
-def limits_note(made: Matched, chosen: Sequence[int], mechanism: MatchedCount) -> str:
+def limits_note(made: DistinctCountColumn, chosen: Sequence[int], mechanism: MatchedCount) -> str:
     """Say which limits were chosen, and about what was left out."""
     least, most = chosen[0], chosen[-1]
     values = f"{least:,}" if least == most else f"{least:,} to {most:,}"

@@ -28,18 +28,18 @@ from sfumato.language.rel_nodes import (
 )
 from sfumato.language.scalar import Operator, Scalar, columns, walk
 from sfumato.planning.aggregates.recipe import Quantity
-from sfumato.planning.cut_off import BEYOND, MOVED, REMOVED_FROM, ROWS, CutOff
 from sfumato.planning.plan import GroupPlan, Plan
+from sfumato.planning.truncation_plan import BEYOND, MOVED, REMOVED_FROM, ROWS, TruncationBounds
 from sfumato.policy.policy import fold_name
 from sfumato.query.functions import Aggregation
 from sfumato.query.relation import JoinKind
 from sfumato.query.types import Type
 
-Missing = tuple[int | None, int | None]
+BiasBounds = tuple[int | None, int | None]
 """What a measurement may have too much, and what it may lack; None is unbounded."""
 
-UNBOUNDED: Missing = (None, None)
-FOR_LOSSES = Fraction(3, 4)
+UNBOUNDED: BiasBounds = (None, None)
+BIAS_FAILURE_SHARE = Fraction(3, 4)
 """Of the probability that a bar misses, so much is for what was cut off, of which far less is known than of noise."""
 Place = tuple[str, str]
 """A label and a name."""
@@ -77,14 +77,14 @@ class _Rows:
     """The columns of the table whose values may have been moved to bounds."""
 
 
-def missing(plan: Plan, losses: CutOff | None, tail: Fraction) -> dict[Place, Missing]:
+def truncation_bias(plan: Plan, losses: TruncationBounds | None, tail: Fraction) -> dict[Place, BiasBounds]:
     """Return what may be missing of every measurement, by the group's label and the measurement's name.
 
     What lies above a level that the answer chose is not in it: that is known only afterwards. All of it holds at once:
     a column may be computed from several measurements.
     """
     bounds = {} if losses is None else _bounds_of(plan, losses, tail)
-    choices = {group.group.label for group in plan.groups if group.is_choice}
+    choices = {group.group.label for group in plan.groups if group.is_bound_selection}
     found = {
         (label, one.name): (0, 0) if label in choices else _missing(group, one.quantity, losses, bounds)
         for group in plan.groups
@@ -99,11 +99,11 @@ _Bounds = Mapping[tuple[str, str], Mapping[str, int] | None]
 """What was lost of each statistic at most, by table and name."""
 
 
-def _bounds_of(plan: Plan, losses: CutOff, tail: Fraction) -> _Bounds:
+def _bounds_of(plan: Plan, losses: TruncationBounds, tail: Fraction) -> _Bounds:
     """Return the bounds of every statistic that something measured rests on."""
     used: dict[str, dict[str, None]] = {}
     for group in plan.groups:
-        rows = None if group.is_choice else _rows(group.group, losses)
+        rows = None if group.is_bound_selection else _rows(group.group, losses)
         if rows is not None:
             names = used.setdefault(rows.read.table, {})
             names |= {name: None for one in group.measured for name in _used(rows, one.quantity, losses)}
@@ -115,12 +115,12 @@ def _bounds_of(plan: Plan, losses: CutOff, tail: Fraction) -> _Bounds:
     }
 
 
-def _used(rows: _Rows, quantity: Quantity, losses: CutOff) -> list[str]:
+def _used(rows: _Rows, quantity: Quantity, losses: TruncationBounds) -> list[str]:
     terms = None if rows.people else _terms(quantity, rows)
     return [name for name in _statistics(rows, terms or ()) if (rows.read.table, name) in losses.found]
 
 
-def _missing(plan: GroupPlan, quantity: Quantity, losses: CutOff | None, bounds: _Bounds) -> Missing:
+def _missing(plan: GroupPlan, quantity: Quantity, losses: TruncationBounds | None, bounds: _Bounds) -> BiasBounds:
     rows = _rows(plan.group, losses)
     if rows is None:
         return UNBOUNDED
@@ -139,7 +139,7 @@ def _missing(plan: GroupPlan, quantity: Quantity, losses: CutOff | None, bounds:
     return found
 
 
-def _can_be_cut(rows: _Rows, losses: CutOff | None) -> bool:
+def _can_be_cut(rows: _Rows, losses: TruncationBounds | None) -> bool:
     """Whether anything of the table can be cut at all."""
     if losses is not None:
         return any((rows.read.table, name) in losses.found for name in (ROWS, MOVED))
@@ -153,7 +153,7 @@ def _bounded(
     terms: tuple[_Term, ...] | None,
     known: Mapping[str, Mapping[str, int] | None],
     cuttable: bool,
-) -> Missing:
+) -> BiasBounds:
     if not cuttable:
         return (0, 0)
     conditions = [*rows.conditions, *(key.scalar for key in group.keys)]
@@ -214,7 +214,7 @@ def _is_rising(term: _Term, rows: _Rows) -> bool:
     return min(term.weight * facts.low, term.weight * facts.high) + term.constant >= 0
 
 
-def _rows(group: Group, losses: CutOff | None) -> _Rows | None:
+def _rows(group: Group, losses: TruncationBounds | None) -> _Rows | None:
     """Return what the rows of a group come from; None where no bound is known for such rows."""
     reads: list[ScanNode] = []
     times, people = 1, False
@@ -245,7 +245,7 @@ def _rows(group: Group, losses: CutOff | None) -> _Rows | None:
     return _Rows(reads[0], times, origins, tuple(conditions), people, _clipped(reads[0], losses))
 
 
-def _clipped(read: ScanNode, losses: CutOff | None) -> frozenset[str]:
+def _clipped(read: ScanNode, losses: TruncationBounds | None) -> frozenset[str]:
     """Return the columns with bounds; a number among declared keys has none that move it."""
     return frozenset(
         name

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sfumato.analysis.private_query import Group, RequestedAggregate
+from sfumato.planning.aggregates.centred_sums import bounded, sum_of_values
 from sfumato.planning.aggregates.others import Others
 from sfumato.planning.aggregates.recipe import Recipe
-from sfumato.planning.aggregates.sums import bounded, sum_of_values
 
 
 @dataclass(frozen=True, slots=True)
-class Summed:
+class SumColumn:
     """A sum is what was measured, in steps; `low` and `high` are the public range of the argument, in steps."""
 
     name: str
@@ -30,12 +30,12 @@ class Summed:
         return self.total
 
 
-def summed(asked: RequestedAggregate, group: Group, _others: Others) -> Recipe[Summed]:
+def summed(asked: RequestedAggregate, group: Group, _others: Others) -> Recipe[SumColumn]:
     """One sum."""
     argument = bounded(asked, group)
     facts = argument.facts
 
-    def make(total: str) -> Summed:
-        return Summed(asked.name, total, facts.step, facts.low, facts.high)
+    def make(total: str) -> SumColumn:
+        return SumColumn(asked.name, total, facts.step, facts.low, facts.high)
 
     return Recipe(((sum_of_values(asked, argument, group), Fraction(1)),), make)

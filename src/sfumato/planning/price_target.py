@@ -8,29 +8,29 @@ from typing import Any
 from sfumato.accounting.event import Event
 from sfumato.accounting.filter import Filter
 from sfumato.planning.plan import Plan
-from sfumato.planning.planner import Wish
+from sfumato.planning.planner import PriceTarget
 
 
 @dataclass(frozen=True, slots=True)
-class KeptPlan:
+class StoredPlanKey:
     """What is known of the plan of an answer that was given before: its event, and of which account it was a share."""
 
     event: Event
     account: Filter | None
 
-    def place(self, plans: tuple[Plan, ...]) -> int:
+    def index_in(self, plans: tuple[Plan, ...]) -> int:
         """Return which of these plans it was, or the first."""
         return next((place for place, plan in enumerate(plans) if plan.event == self.event), 0)
 
 
-def wish_document(wish: Wish) -> dict[str, object]:
+def price_target_to_json(wish: PriceTarget) -> dict[str, object]:
     """Return a wish as JSON holds it; a share with the caps and the order of its account, which may change."""
     within = {name: str(margin) for name, margin in wish.within}
     epsilon = None if wish.epsilon is None else str(wish.epsilon)
     document: dict[str, object] = {"epsilon": epsilon, "within": within or None, "delta": str(wish.delta)}
     if wish.share is not None:
         account = wish.share.account
-        document["share"] = str(wish.share.part)
+        document["share"] = str(wish.share.fraction)
         document["account"] = [str(account.epsilon), str(account.delta), account.order]
     return document
 

@@ -9,11 +9,11 @@ from fractions import Fraction
 from sfumato.analysis.private_query import Group, RequestedAggregate
 from sfumato.language.numbers import multiplied, squared
 from sfumato.language.scalar import Scalar
-from sfumato.planning.aggregates.averaged import DIVISOR
+from sfumato.planning.aggregates.average import DIVISOR
+from sfumato.planning.aggregates.centred_sums import Centred, around, bounded, centred, count_of, sum_of_values
 from sfumato.planning.aggregates.others import Others, parts_of
 from sfumato.planning.aggregates.recipe import Quantity, Recipe
-from sfumato.planning.aggregates.spread import Divisor, Spread
-from sfumato.planning.aggregates.sums import Centred, around, bounded, centred, count_of, sum_of_values
+from sfumato.planning.aggregates.variance import Divisor, VarianceColumn
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
 
@@ -39,7 +39,7 @@ class Pairs:
 
 
 @dataclass(frozen=True, slots=True)
-class Covaried:
+class CovarianceColumn:
     """With SXY the sum of (x - mean)(y - mean): SXY over its divisor."""
 
     name: str
@@ -63,7 +63,7 @@ class Covaried:
 
 
 @dataclass(frozen=True, slots=True)
-class Regressed:
+class RegressionColumn:
     """The line through the pairs: the slope SXY/SXX, or the `intercept`: the mean of y less slope times mean of x."""
 
     name: str
@@ -88,7 +88,7 @@ class Regressed:
 
 
 @dataclass(frozen=True, slots=True)
-class Correlated:
+class CorrelationColumn:
     """The correlation SXY/√(SXX·SYY), or its `square`."""
 
     name: str
@@ -125,49 +125,49 @@ class _Pair:
         return Pairs(count, x_total, y_total, products, self.x, self.y)
 
 
-def covaried(asked: RequestedAggregate, group: Group, others: Others) -> Recipe[Covaried]:
+def covaried(asked: RequestedAggregate, group: Group, others: Others) -> Recipe[CovarianceColumn]:
     """COVAR_POP, COVAR_SAMP and REGR_SXY."""
     pair = _pair(asked, group, others)
     divisor = _DIVISORS[asked.aggregate.function]
 
-    def make(*names: str) -> Covaried:
-        return Covaried(asked.name, pair.named(*names), divisor)
+    def make(*names: str) -> CovarianceColumn:
+        return CovarianceColumn(asked.name, pair.named(*names), divisor)
 
     return Recipe(pair.quantities, make)
 
 
-def regressed(asked: RequestedAggregate, group: Group, others: Others) -> Recipe[Regressed]:
+def regressed(asked: RequestedAggregate, group: Group, others: Others) -> Recipe[RegressionColumn]:
     """REGR_SLOPE and REGR_INTERCEPT."""
     pair = _pair(asked, group, others)
     intercept = asked.aggregate.function is Aggregation.REGR_INTERCEPT
 
-    def make(*names: str) -> Regressed:
-        return Regressed(asked.name, pair.named(*names[:4]), names[4], intercept)
+    def make(*names: str) -> RegressionColumn:
+        return RegressionColumn(asked.name, pair.named(*names[:4]), names[4], intercept)
 
     _, x = parts_of(asked)
     return Recipe((*pair.quantities, (_squares(x, pair.x, group), _SQUARES)), make)
 
 
-def correlated(asked: RequestedAggregate, group: Group, others: Others) -> Recipe[Correlated]:
+def correlated(asked: RequestedAggregate, group: Group, others: Others) -> Recipe[CorrelationColumn]:
     """CORR and REGR_R2."""
     pair = _pair(asked, group, others)
     square = asked.aggregate.function is Aggregation.REGR_R2
 
-    def make(*names: str) -> Correlated:
-        return Correlated(asked.name, pair.named(*names[:4]), names[4], names[5], square)
+    def make(*names: str) -> CorrelationColumn:
+        return CorrelationColumn(asked.name, pair.named(*names[:4]), names[4], names[5], square)
 
     y, x = parts_of(asked)
     squares = _squares(x, pair.x, group), _squares(y, pair.y, group)
     return Recipe((*pair.quantities, *((one, _SQUARES) for one in squares)), make)
 
 
-def squares_of_x(asked: RequestedAggregate, group: Group, others: Others) -> Recipe[Spread]:
+def squares_of_x(asked: RequestedAggregate, group: Group, others: Others) -> Recipe[VarianceColumn]:
     """REGR_SXX: the squared deviations of x, of the rows where y is present, too."""
     _, x = parts_of(asked)
     grid, argument = centred(x, group, others), bounded(x, group)
 
-    def make(count: str, total: str, squares: str) -> Spread:
-        return Spread(asked.name, count, total, squares, grid, Divisor.NOTHING, root=False)
+    def make(count: str, total: str, squares: str) -> VarianceColumn:
+        return VarianceColumn(asked.name, count, total, squares, grid, Divisor.NOTHING, root=False)
 
     total = sum_of_values(x, around(argument, grid), group)
     return Recipe(((_count(asked), DIVISOR), (total, Fraction(1)), (_squares(x, grid, group), Fraction(1))), make)

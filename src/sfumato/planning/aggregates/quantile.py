@@ -12,9 +12,9 @@ from sfumato.errors import UnsupportedSql
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.scalar import Operator, Scalar
 from sfumato.mechanisms.spacing import Spacing, Stretch
+from sfumato.planning.aggregates.centred_sums import bounded
 from sfumato.planning.aggregates.others import Others, level_of
 from sfumato.planning.aggregates.recipe import Quantity, Recipe
-from sfumato.planning.aggregates.sums import bounded
 from sfumato.planning.aggregates.wording import as_written, own_name
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
@@ -24,7 +24,7 @@ _MOST_VALUES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class QuantileColumn:
     """The `place`-th of the levels that were measured together, in `step`s; `between` buckets their middle is told."""
 
     name: str
@@ -48,7 +48,7 @@ class Ranked:
 
 
 @dataclass(frozen=True, slots=True)
-class Commonest:
+class ModeColumn:
     """The value that most people have."""
 
     name: str
@@ -67,7 +67,7 @@ class Commonest:
         return None
 
 
-def ranked(asked: RequestedAggregate, group: Group, others: Others) -> Recipe[Ranked]:
+def ranked(asked: RequestedAggregate, group: Group, others: Others) -> Recipe[QuantileColumn]:
     """One measurement of all levels that are asked of the same values."""
     argument = _ordered(asked, group)
     spacing, levels = _spacing(argument), others.levels(asked)
@@ -81,13 +81,13 @@ def ranked(asked: RequestedAggregate, group: Group, others: Others) -> Recipe[Ra
     level = level_of(asked) or Fraction(0)
     between = asked.aggregate.function is Aggregation.QUANTILE_CONT and argument.facts.type in NUMBERS
 
-    def make(ranks: str) -> Ranked:
-        return Ranked(asked.name, ranks, spacing, levels[level], level, argument.facts.step, between, not alone)
+    def make(ranks: str) -> QuantileColumn:
+        return QuantileColumn(asked.name, ranks, spacing, levels[level], level, argument.facts.step, between, not alone)
 
     return Recipe(((quantity, Fraction(1)),), make)
 
 
-def commonest(asked: RequestedAggregate, group: Group, _others: Others) -> Recipe[Commonest]:
+def commonest(asked: RequestedAggregate, group: Group, _others: Others) -> Recipe[ModeColumn]:
     """One choice among all values."""
     (argument,) = asked.aggregate.arguments
     if argument.facts.kind is not Kind.INTEGER or not argument.facts.bounded or argument.facts.span > _MOST_VALUES:
@@ -106,8 +106,8 @@ def commonest(asked: RequestedAggregate, group: Group, _others: Others) -> Recip
     spacing = _spacing(argument)
     quantity: Quantity = Aggregate(Aggregation.MODE, (bucket_of(argument, spacing),), where=asked.aggregate.where)
 
-    def make(chosen: str) -> Commonest:
-        return Commonest(asked.name, chosen, spacing, argument.facts.step)
+    def make(chosen: str) -> ModeColumn:
+        return ModeColumn(asked.name, chosen, spacing, argument.facts.step)
 
     return Recipe(((quantity, Fraction(1)),), make)
 

@@ -5,26 +5,26 @@ from fractions import Fraction
 
 from sfumato.analysis.private_query import Group, RequestedAggregate
 from sfumato.language.scalar import Scalar
-from sfumato.planning.aggregates.found import FoundNumber
 from sfumato.planning.aggregates.others import Others
 from sfumato.planning.aggregates.recipe import Quantity, Recipe
+from sfumato.planning.aggregates.selected_limit import NumberWithSelectedLimit
 from sfumato.sensitivity.cross_unit_joins import CrossUnitSide
 
 
 @dataclass(frozen=True, slots=True)
-class Met(FoundNumber):
+class CrossUnitCountColumn(NumberWithSelectedLimit):
     """A count of meetings is the second number that was released; the first is the crowd that its noise is made for."""
 
     times: int
     """In how many orders the same people meet, of which one counts."""
 
 
-def met(asked: RequestedAggregate, _: Group, __: Others) -> Recipe[Met]:
+def met(asked: RequestedAggregate, _: Group, __: Others) -> Recipe[CrossUnitCountColumn]:
     """One measurement."""
     times = int(asked.aggregate.parameters[1])
 
-    def make(chosen: str) -> Met:
-        return Met(asked.name, chosen, times)
+    def make(chosen: str) -> CrossUnitCountColumn:
+        return CrossUnitCountColumn(asked.name, chosen, times)
 
     return Recipe(((asked.aggregate, Fraction(1)),), make)
 

@@ -12,11 +12,11 @@ from typing import Any
 from sfumato.analysis.private_query import Group, Key
 from sfumato.language.facts import Kind
 from sfumato.language.scalar import Scalar, address, column
-from sfumato.planning.aggregates.averaged import Averaged
-from sfumato.planning.aggregates.counted import Counted
+from sfumato.planning.aggregates.average import AverageColumn
+from sfumato.planning.aggregates.count import CountColumn
 from sfumato.planning.aggregates.recipe import Quantity
-from sfumato.planning.aggregates.summed import Summed
-from sfumato.planning.measurements import Measurement, Needs
+from sfumato.planning.aggregates.sum import SumColumn
+from sfumato.planning.measurements import Measurement, MeasurementSet
 from sfumato.query.functions import SPREADS, Aggregation
 from sfumato.query.rebuilding import rebuilt
 
@@ -29,7 +29,7 @@ _SUMS = frozenset({Aggregation.COUNT, Aggregation.SUM, Aggregation.AVG}) | SPREA
 
 
 @dataclass(frozen=True, slots=True)
-class Margin:
+class MarginalMeasurement:
     """One measurement of one group, and which axis of the common table each of its keys is."""
 
     label: str
@@ -38,14 +38,14 @@ class Margin:
 
 
 @dataclass(frozen=True, slots=True)
-class CommonTable:
+class ContingencyTable:
     """The table whose margins were measured: how many cells each of its axes has, and whether its last is the rest."""
 
     sizes: tuple[int, ...]
-    rests: tuple[bool, ...]
-    margins: tuple[Margin, ...]
+    has_remainder: tuple[bool, ...]
+    margins: tuple[MarginalMeasurement, ...]
 
-    def folded(self, margin: Margin, axes: frozenset[int]) -> int:
+    def folded(self, margin: MarginalMeasurement, axes: frozenset[int]) -> int:
         """Return how many cells of a margin are summed up for one cell of the axes."""
         return prod(self.sizes[axis] for axis in margin.axes if axis not in axes)
 
@@ -64,7 +64,7 @@ class Unlabelled:
     quantities: tuple[Quantity, ...]
 
 
-def with_rests(groups: Sequence[Group]) -> tuple[Group, ...]:
+def with_remainder_cells(groups: Sequence[Group]) -> tuple[Group, ...]:
     """Return the groups, with the rest measured too wherever others count the same rows by other keys."""
     if len(groups) < 2:
         return tuple(groups)
@@ -88,7 +88,7 @@ def _with_all_rows(group: Group) -> Group:
     return replace(whole, contribution=replace(group.contribution, groups=touched))
 
 
-def common_tables(needs: Sequence[Needs]) -> tuple[CommonTable, ...]:
+def common_tables(needs: Sequence[MeasurementSet]) -> tuple[ContingencyTable, ...]:
     """Return the common table of each quantity that several groups measure by different keys."""
     if len(needs) < 2:
         return ()
@@ -107,7 +107,12 @@ def common_tables(needs: Sequence[Needs]) -> tuple[CommonTable, ...]:
         rests = {scalar: key.has_remainder for scalar, key in pairs}
         for quantity in dict.fromkeys(q for place in places for q in described[place].quantities if _adds_up(q)):
             members = [
-                (place, Margin(needs[place].group.label, one.name, tuple(axes[key] for key in described[place].keys)))
+                (
+                    place,
+                    MarginalMeasurement(
+                        needs[place].group.label, one.name, tuple(axes[key] for key in described[place].keys)
+                    ),
+                )
                 for place in places
                 for one, same in zip(needs[place].measurements, described[place].quantities, strict=True)
                 if same == quantity and one.name not in curved[place] and _is_cut_alike(one, needs[place])
@@ -116,7 +121,7 @@ def common_tables(needs: Sequence[Needs]) -> tuple[CommonTable, ...]:
             worth = len({frozenset(margin.axes) for _, margin in members}) > 1
             if worth and prod(sizes.values()) <= MOST_CELLS and measured**2 <= MOST_WEIGHTS:
                 margins = tuple(margin for _, margin in members)
-                found.append(CommonTable(tuple(sizes.values()), tuple(rests[key] for key in sizes), margins))
+                found.append(ContingencyTable(tuple(sizes.values()), tuple(rests[key] for key in sizes), margins))
     return tuple(found)
 
 
@@ -131,12 +136,17 @@ def _is_margin(group: Group) -> bool:
     return group.public_keys and group.combinations is None and free and sums and len(set(scalars)) == len(scalars)
 
 
-def _curved(need: Needs) -> set[str]:
+def _curved(need: MeasurementSet) -> set[str]:
     """Return the measurements from which a column follows that has no bar for a weighted sum in their place."""
-    return {name for one in need.derived if not isinstance(one, Counted | Summed | Averaged) for name in one.measured}
+    return {
+        name
+        for one in need.derived
+        if not isinstance(one, CountColumn | SumColumn | AverageColumn)
+        for name in one.measured
+    }
 
 
-def _is_cut_alike(one: Measurement, need: Needs) -> bool:
+def _is_cut_alike(one: Measurement, need: MeasurementSet) -> bool:
     """Whether the same rows of a person are cut off by whatever keys: not where what is read decides their order."""
     return one.levels is None or one.levels.rank is not None or need.group.contribution.rows == 1
 

@@ -16,19 +16,19 @@ from sfumato.accounting.loss import PrivacyLoss, round_down, round_up
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.errors import BadParameter, UnknownName, UnreachableMargin, quote_value
 from sfumato.mechanisms.gaussian import Gaussian
-from sfumato.planning.measurements import Measurement, Needs, measurements
+from sfumato.planning.budget_split import Shared
+from sfumato.planning.column_origins import GroupColumn, origins, shown_unchanged
+from sfumato.planning.measurements import Measurement, MeasurementSet, measurements
 from sfumato.planning.noise import (
     Noise,
-    assembled,
+    assemble_group_plans,
     choices_epsilon,
     event_of,
     is_chosen,
     laplace_noise,
+    round_up_to_12_digits,
     selections,
-    short,
 )
-from sfumato.planning.origins import GroupColumn, origins, shown_unchanged
-from sfumato.planning.split import Shared
 from sfumato.policy.policy import fold_name
 from sfumato.randomness.discrete_gaussian import DiscreteGaussian
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
@@ -71,7 +71,11 @@ def read_margins(pairs: Iterable[str]) -> dict[str, str] | None:
 
 
 def noise_within(
-    private: PrivateQuery, needs: tuple[Needs, ...], targets: tuple[Target, ...], delta: Fraction, cap: PrivacyLoss
+    private: PrivateQuery,
+    needs: tuple[MeasurementSet, ...],
+    targets: tuple[Target, ...],
+    delta: Fraction,
+    cap: PrivacyLoss,
 ) -> tuple[Noise, ...]:
     """Return Laplace and Gaussian noise that is within the targets, what a fresh budget is charged less for first.
 
@@ -88,7 +92,11 @@ def noise_within(
 
 
 def _affordable(
-    private: PrivateQuery, needs: tuple[Needs, ...], targets: tuple[Target, ...], delta: Fraction, cap: PrivacyLoss
+    private: PrivateQuery,
+    needs: tuple[MeasurementSet, ...],
+    targets: tuple[Target, ...],
+    delta: Fraction,
+    cap: PrivacyLoss,
 ) -> tuple[list[Noise], Fraction]:
     """Return what a budget of this size pays for within the targets, and the least epsilon of Laplace noise."""
     least: dict[GroupColumn, int] = {}
@@ -114,7 +122,7 @@ def used_by(noise: Noise, cap: PrivacyLoss) -> Fraction | float:
     return inf if used is None else used
 
 
-def _epsilons(needs: tuple[Needs, ...], least: dict[GroupColumn, int]) -> tuple[Fraction, ...]:
+def _epsilons(needs: tuple[MeasurementSet, ...], least: dict[GroupColumn, int]) -> tuple[Fraction, ...]:
     """Return the least epsilon of each part under Laplace noise, in the order of `split.laplace_weights`.
 
     Parts that no target names get the mean of those that one does.
@@ -122,12 +130,12 @@ def _epsilons(needs: tuple[Needs, ...], least: dict[GroupColumn, int]) -> tuple[
     moved = {(need.group.label, one.name): one.sensitivity.l1 for need in needs for one in need.measurements}
     wanted = {source: moved[source] * least_inverse_scale(reach) for source, reach in least.items()}
     mean = sum(wanted.values(), Fraction(0)) / len(wanted)
-    keys = (mean,) * sum(need.apart is not None for need in needs)
+    keys = (mean,) * sum(need.key_sensitivity is not None for need in needs)
     return keys + tuple(wanted.get(source, mean) for source in moved)
 
 
 def _shared_within(
-    needs: tuple[Needs, ...], least: dict[GroupColumn, int], epsilons: tuple[Fraction, ...]
+    needs: tuple[MeasurementSet, ...], least: dict[GroupColumn, int], epsilons: tuple[Fraction, ...]
 ) -> list[tuple[tuple[Fraction, ...], Shared]]:
     """Return what parts cost where counts and sums of the same rows share their noise, if that costs less anywhere.
 
@@ -146,7 +154,7 @@ def _shared_within(
         together = None
         if wanted and 1 < len(moved) <= MOST_PARTS and max(apart) * _WIDER < sum(apart):
             sides = tuple(one.side or 1 for one in moved)
-            together = need.moves * max(least_rate(sides, place, reach) for place, reach in wanted.items())
+            together = need.moved_rows * max(least_rate(sides, place, reach) for place, reach in wanted.items())
         shared.append(moved if together is not None and together < sum(apart) else ())
         for one in need.measurements:
             if not shared[-1] or one not in moved:
@@ -176,7 +184,7 @@ def least_rate(sides: tuple[int, ...], part: int, reach: int) -> Fraction:
     return Fraction(high)
 
 
-def _gaussian_within(needs: tuple[Needs, ...], least: dict[GroupColumn, int], delta: Fraction) -> Noise | None:
+def _gaussian_within(needs: tuple[MeasurementSet, ...], least: dict[GroupColumn, int], delta: Fraction) -> Noise | None:
     """Return Gaussian noise: what no target names gets the mean of the losses that others have; None without delta."""
     used = delta / 2 if selections(needs) else Fraction(0)
     if not delta or any(is_chosen(one) or one.levels is not None for one in measurements(needs)):
@@ -186,19 +194,21 @@ def _gaussian_within(needs: tuple[Needs, ...], least: dict[GroupColumn, int], de
     rho = sum((squared[source] / (2 * variance) for source, variance in wanted.items()), Fraction(0)) / len(wanted)
     neighbours = {(n.group.label, one.name): one.sensitivity.neighbours for n in needs for one in n.measurements}
     noise = [
-        Gaussian(moved, wanted[source] if source in wanted else short(moved / (2 * rho)), neighbours[source])
+        Gaussian(
+            moved, wanted[source] if source in wanted else round_up_to_12_digits(moved / (2 * rho)), neighbours[source]
+        )
         for source, moved in squared.items()
     ]
     # a selection of t keys at epsilon is about epsilon²/(2t) in the same unit
     keys = tuple(
-        Fraction(f"{sqrt(2 * need.apart.l1 * float(rho)):.6g}")
+        Fraction(f"{sqrt(2 * need.key_sensitivity.l1 * float(rho)):.6g}")
         if need.top is None
         else choices_epsilon(need.top.chosen, rho)
         for need in needs
-        if need.apart is not None
+        if need.key_sensitivity is not None
     )
     quoted = epsilon_of([(one.sensitivity_squared, one.sigma_squared) for one in noise], delta - used)
-    return assembled(needs, keys, used, noise), PrivacyLoss(sum(keys, quoted), delta)
+    return assemble_group_plans(needs, keys, used, noise), PrivacyLoss(sum(keys, quoted), delta)
 
 
 @lru_cache(maxsize=1024)
@@ -244,7 +254,7 @@ def _suffices(inverse_scale: Decimal, reach: int) -> bool:
 
 
 def _reach(
-    private: PrivateQuery, needs: tuple[Needs, ...], target: Target
+    private: PrivateQuery, needs: tuple[MeasurementSet, ...], target: Target
 ) -> tuple[Fraction, list[tuple[GroupColumn, int]]]:
     """Return what a target asks of measurements: each, and how many steps its noise may reach; first the widest."""
     name, margin = target
@@ -286,7 +296,11 @@ def _reach(
 
 
 def _nearest(
-    private: PrivateQuery, needs: tuple[Needs, ...], targets: tuple[Target, ...], delta: Fraction, cap: PrivacyLoss
+    private: PrivateQuery,
+    needs: tuple[MeasurementSet, ...],
+    targets: tuple[Target, ...],
+    delta: Fraction,
+    cap: PrivacyLoss,
 ) -> str:
     """Tell which margins the cap buys, if all of them are made wider alike; what is named is affordable itself."""
     if not cap.epsilon:

@@ -12,9 +12,9 @@ from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import RANK, AggregateNode, JoinNode, MarkJoinNode, RelNode, ScanNode, nodes
 from sfumato.language.scalar import Scalar, address, walk
 from sfumato.mechanisms.laplace import Laplace
-from sfumato.planning.missing import Missing, missing
+from sfumato.planning.accuracy_target import CONFIDENCE
 from sfumato.planning.plan import GroupPlan, Plan
-from sfumato.planning.within import CONFIDENCE
+from sfumato.planning.truncation_bias import BiasBounds, truncation_bias
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import NUMBERS
 
@@ -26,13 +26,13 @@ _SIMPLE = re.compile("[a-z_][a-z0-9_]*")
 
 def bounding_notes(plan: Plan) -> tuple[str, ...]:
     """Tell once what bounding may have left out, which no margin covers; and which values are moved to bounds."""
-    whole = missing(plan, None, 1 - CONFIDENCE)
+    whole = truncation_bias(plan, None, 1 - CONFIDENCE)
     groups = [group for group in plan.groups if _can_lack(group, whole)]
     notes = [_left_out([group.group for group in groups]), *(note for group in groups for note in _clipped(group))]
     return tuple(dict.fromkeys(filter(None, notes)))
 
 
-def _can_lack(group: GroupPlan, whole: Mapping[tuple[str, str], Missing]) -> bool:
+def _can_lack(group: GroupPlan, whole: Mapping[tuple[str, str], BiasBounds]) -> bool:
     """Whether anything that is measured can have been cut; that nobody is left out follows from the question alone."""
     bounds = [whole[group.group.label, one.name] for one in group.measured]
     return group.selection is not None or bool(group.chosen) or any(one != (0, 0) for one in bounds)
@@ -41,7 +41,7 @@ def _can_lack(group: GroupPlan, whole: Mapping[tuple[str, str], Missing]) -> boo
 def _clipped(plan: GroupPlan) -> Iterator[str]:
     summed = [
         argument
-        for one in plan.everything
+        for one in plan.all_outputs
         for argument in one.quantity.arguments
         if one.quantity.function is not Aggregation.COUNT
     ]

@@ -11,12 +11,12 @@ from fractions import Fraction
 
 from sfumato.accounting.loss import PrivacyLoss, round_up
 from sfumato.mechanisms.counted_keys import CountedKeys
+from sfumato.planning.accuracy_target import CONFIDENCE, used_by
 from sfumato.planning.aggregates.recipe import Quantity
-from sfumato.planning.measurements import Needs, counts_everybody
+from sfumato.planning.budget_share import Share
+from sfumato.planning.measurements import MeasurementSet, counts_everybody
 from sfumato.planning.noise import Noise, expected_error
 from sfumato.planning.plan import GroupPlan
-from sfumato.planning.spending import Share
-from sfumato.planning.within import CONFIDENCE, used_by
 from sfumato.query.functions import Aggregation
 
 Pair = tuple[Noise, Noise]
@@ -25,7 +25,7 @@ MOST_MORE = 2
 """A group that an amount selects appears from at most so many times the size that `_size` tells of all cells."""
 
 
-def by_amount(need: Needs, ranking: str | None) -> Needs:
+def select_keys_by_amount(need: MeasurementSet, ranking: str | None) -> MeasurementSet:
     """Return the needs where a noisy amount selects the keys, if one is measured and nothing else selects.
 
     That is the number of all rows; or the sum of values that are not negative, if cells are ranked by it and only the
@@ -36,7 +36,7 @@ def by_amount(need: Needs, ranking: str | None) -> Needs:
     known = [one for one in need.measurements if one.levels is None]
     rows = [one for one in known if counts_everybody(one.quantity)]
     sums = [one for one in known if one.name == ranking and _is_amount(one.quantity)]
-    return replace(need, amount=(rows or sums)[0].name) if rows or sums else need
+    return replace(need, selecting_amount=(rows or sums)[0].name) if rows or sums else need
 
 
 def _is_amount(quantity: Quantity) -> bool:
@@ -48,9 +48,9 @@ def size_words(group: GroupPlan) -> str:
     if group.selection is None:
         return "0 people"
     needed = group.selection.units_for(CONFIDENCE)
-    if group.passing is None or group.passing.most == 1:
+    if group.threshold_selection is None or group.threshold_selection.most == 1:
         return f"{needed:,} people"
-    (quantity,) = (one.quantity for one in group.measured if one.name == group.counted)
+    (quantity,) = (one.quantity for one in group.measured if one.name == group.selecting_measurement)
     if quantity.function is not Aggregation.SUM:
         return f"{needed:,} rows"
     return f"a sum of {round_up(needed * quantity.arguments[0].facts.step)}"
@@ -63,12 +63,14 @@ def pairs_of(every: Sequence[Noise], found: Sequence[Noise], share: Share | None
     """
 
     def _is_pure(noise: Noise) -> bool:
-        return share is not None and noise[1].epsilon <= share.part * share.account.epsilon
+        return share is not None and noise[1].epsilon <= share.fraction * share.account.epsilon
 
     return tuple((next((one for one in every if _is_pure(one) == _is_pure(two)), every[0]), two) for two in found)
 
 
-def showing_as_much(needs: Sequence[Needs], others: Sequence[Needs], pairs: Sequence[Pair]) -> tuple[Needs, ...]:
+def keep_if_groups_stay_visible(
+    needs: Sequence[MeasurementSet], others: Sequence[MeasurementSet], pairs: Sequence[Pair]
+) -> tuple[MeasurementSet, ...]:
     """Return the other needs but where groups would appear from far more people on: there, those of all cells."""
     return tuple(
         other if any(_shows(other, one[0][place], two[0][place]) for one, two in pairs) else need
@@ -76,7 +78,9 @@ def showing_as_much(needs: Sequence[Needs], others: Sequence[Needs], pairs: Sequ
     )
 
 
-def better(needs: tuple[Needs, ...], others: tuple[Needs, ...], pairs: Sequence[Pair]) -> tuple[Noise, ...]:
+def prefer_lower_error(
+    needs: tuple[MeasurementSet, ...], others: tuple[MeasurementSet, ...], pairs: Sequence[Pair]
+) -> tuple[Noise, ...]:
     """Return the other noises that err less than that of all cells, by as much as groups need to be larger to appear.
 
     The best comes first.
@@ -92,7 +96,9 @@ def better(needs: tuple[Needs, ...], others: tuple[Needs, ...], pairs: Sequence[
     return tuple(sorted(found, key=lambda two: _weighed(pairs[0][0], two)))
 
 
-def cheaper(others: tuple[Needs, ...], pairs: Sequence[Pair], cap: PrivacyLoss) -> tuple[Noise, ...]:
+def prefer_lower_charge(
+    others: tuple[MeasurementSet, ...], pairs: Sequence[Pair], cap: PrivacyLoss
+) -> tuple[Noise, ...]:
     """Return the other noises, of the same margins, that are charged less, by as much as groups need to be larger."""
     return tuple(
         two
@@ -101,12 +107,12 @@ def cheaper(others: tuple[Needs, ...], pairs: Sequence[Pair], cap: PrivacyLoss) 
     )
 
 
-def _all_show(others: Sequence[Needs], one: Noise, two: Noise) -> bool:
+def _all_show(others: Sequence[MeasurementSet], one: Noise, two: Noise) -> bool:
     return all(_shows(other, *groups) for other, *groups in zip(others, one[0], two[0], strict=True))
 
 
-def _shows(other: Needs, one: GroupPlan, two: GroupPlan) -> bool:
-    return _growth(one, two) <= (MOST_MORE if other.amount is not None else 1)
+def _shows(other: MeasurementSet, one: GroupPlan, two: GroupPlan) -> bool:
+    return _growth(one, two) <= (MOST_MORE if other.selecting_amount is not None else 1)
 
 
 def _most_growth(one: Noise, two: Noise) -> Fraction:
@@ -127,7 +133,7 @@ def _size(one: GroupPlan, two: GroupPlan) -> int:
     """
     if not isinstance(two.selection, CountedKeys) or two.selection.most == 1:
         return _people(one)
-    amount = next(measured for measured in one.measured if measured.name == two.counted)
+    amount = next(measured for measured in one.measured if measured.name == two.selecting_measurement)
     least = 0 if amount.quantity.function is Aggregation.SUM else _people(one)
     return max(least, amount.mechanism.margin(CONFIDENCE))
 
@@ -136,7 +142,9 @@ def _people(group: GroupPlan) -> int:
     return 0 if group.selection is None else group.selection.units_for(CONFIDENCE)
 
 
-def _error(needs: tuple[Needs, ...], groups: tuple[GroupPlan, ...], others: tuple[Needs, ...]) -> Fraction:
+def _error(
+    needs: tuple[MeasurementSet, ...], groups: tuple[GroupPlan, ...], others: tuple[MeasurementSet, ...]
+) -> Fraction:
     """Return the expected error where all cells are measured; the noise that ranks those of a list counts once more."""
     ranked = tuple(
         replace(

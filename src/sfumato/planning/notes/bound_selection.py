@@ -5,13 +5,13 @@ from fractions import Fraction
 
 from sfumato.accounting.loss import round_up
 from sfumato.mechanisms.laplace import Laplace
-from sfumato.planning.plan import GroupPlan, Measured, Plan
+from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
 
 
 def choosing_notes(plan: Plan) -> Iterator[str]:
     """Say what will be chosen, among what, and what that costs."""
     for group in plan.groups:
-        if group.is_choice:
+        if group.is_bound_selection:
             (one,) = group.measured
             price = round_up(price_of(group))
             yield (
@@ -20,7 +20,7 @@ def choosing_notes(plan: Plan) -> Iterator[str]:
             )
 
 
-def chosen_note(one: Measured, price: Fraction, above: int | None) -> str:
+def chosen_note(one: PlannedMeasurement, price: Fraction, above: int | None) -> str:
     """Say what was chosen; `one` is a measurement whose level is known, `above` what was added for what lies above."""
     beyond = "What they have beyond is left out, and the interval holds without it; intervals(bias=True) includes it."
     if above is not None:
@@ -37,29 +37,29 @@ def price_of(group: GroupPlan) -> Fraction:
     return one.mechanism.sensitivity / one.mechanism.scale if isinstance(one.mechanism, Laplace) else Fraction(0)
 
 
-def _what(one: Measured) -> str:
+def _what(one: PlannedMeasurement) -> str:
     return "how many rows of a person count" if _by_rows(one) else "how much a person adds at most to a sum"
 
 
-def _level(one: Measured) -> str:
-    amounts = () if one.levels is None else one.levels.amounts
+def _level(one: PlannedMeasurement) -> str:
+    amounts = () if one.levels is None else one.levels.thresholds
     amount = amounts[one.level or 0] * _step(one)
     if _by_rows(one):
         return f"counts with at most {_number(amount)} row{'s' * (amount != 1)}"
     return f"adds at most {_number(amount)} to a sum"
 
 
-def _listed(one: Measured) -> str:
-    amounts: Sequence[int] = () if one.levels is None else one.levels.amounts
+def _listed(one: PlannedMeasurement) -> str:
+    amounts: Sequence[int] = () if one.levels is None else one.levels.thresholds
     texts = [_number(amount * _step(one)) for amount in amounts]
     return ", ".join([*texts[:3], "…", texts[-1]] if len(texts) > 5 else texts)
 
 
-def _by_rows(one: Measured) -> bool:
-    return one.levels is None or one.levels.by_rows
+def _by_rows(one: PlannedMeasurement) -> bool:
+    return one.levels is None or one.levels.bounds_rows
 
 
-def _step(one: Measured) -> Fraction:
+def _step(one: PlannedMeasurement) -> Fraction:
     return Fraction(1) if _by_rows(one) else one.quantity.arguments[0].facts.step
 
 

@@ -5,13 +5,13 @@ from fractions import Fraction
 from functools import partial
 
 from sfumato.analysis.private_query import Group, RequestedAggregate
+from sfumato.planning.aggregates.centred_sums import count_of
 from sfumato.planning.aggregates.others import Others
 from sfumato.planning.aggregates.recipe import Recipe
-from sfumato.planning.aggregates.sums import count_of
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CountColumn:
     """A count is what was measured."""
 
     name: str
@@ -33,6 +33,6 @@ class Counted:
         return Fraction(1)
 
 
-def counted(asked: RequestedAggregate, _: Group, __: Others) -> Recipe[Counted]:
+def counted(asked: RequestedAggregate, _: Group, __: Others) -> Recipe[CountColumn]:
     """One count."""
-    return Recipe(((count_of(asked), Fraction(1)),), partial(Counted, asked.name))
+    return Recipe(((count_of(asked), Fraction(1)),), partial(CountColumn, asked.name))

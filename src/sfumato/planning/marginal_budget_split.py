@@ -9,15 +9,17 @@ from dataclasses import replace
 from fractions import Fraction
 from math import prod
 
-from sfumato.planning.measurements import Measurement, Needs
-from sfumato.planning.one_table import CommonTable, Margin, subsets
+from sfumato.planning.measurements import Measurement, MeasurementSet
+from sfumato.planning.shared_marginals import ContingencyTable, MarginalMeasurement, subsets
 
 _ROUNDS = 60
 _FINENESS = 256
 """Shares are rounded to such parts of the largest, so that every machine splits alike."""
 
 
-def weighed(needs: tuple[Needs, ...], tables: Sequence[CommonTable]) -> tuple[Needs, ...]:
+def weight_marginals(
+    needs: tuple[MeasurementSet, ...], tables: Sequence[ContingencyTable]
+) -> tuple[MeasurementSet, ...]:
     """Return the needs with importances by which margins of one table get the shares that are best for all of them.
 
     Errors of a share s are taken to be proportional to 1/s², as those of Laplace noise are. The importances are the
@@ -32,7 +34,7 @@ def weighed(needs: tuple[Needs, ...], tables: Sequence[CommonTable]) -> tuple[Ne
         for margin, one, share in zip(table.margins, own, shares, strict=True):
             part = Fraction(max(1, round(share / max(shares) * _FINENESS)), _FINENESS)
             scale = Fraction(max(shares)).limit_denominator(_FINENESS**2)
-            # the cube root of importance · wide is the share that a measurement gets (planning/split.py)
+            # the cube root of importance · wide is the share that a measurement gets (planning/budget_split.py)
             changed[margin.label, margin.name] = replace(one, importance=total * (part * scale) ** 3)
     return tuple(
         replace(
@@ -43,7 +45,7 @@ def weighed(needs: tuple[Needs, ...], tables: Sequence[CommonTable]) -> tuple[Ne
     )
 
 
-def _best_shares(table: CommonTable, importances: Sequence[float]) -> list[float]:
+def _best_shares(table: ContingencyTable, importances: Sequence[float]) -> list[float]:
     """Return shares that sum to 1 and make the expected error least, by moving towards what gains most."""
     shares = [1 / len(importances)] * len(importances)
     for _ in range(_ROUNDS):
@@ -54,18 +56,18 @@ def _best_shares(table: CommonTable, importances: Sequence[float]) -> list[float
     return [share / sum(shares) for share in shares]
 
 
-def _error(table: CommonTable, importances: Sequence[float], shares: Sequence[float]) -> float:
+def _error(table: ContingencyTable, importances: Sequence[float], shares: Sequence[float]) -> float:
     """Return the expected squared error of a cell of each margin, added up by importance."""
     pairs = zip(table.margins, importances, strict=True)
     return sum(importance * mean_variance(table, margin, shares) for margin, importance in pairs)
 
 
-def mean_variance(table: CommonTable, margin: Margin, shares: Sequence[float]) -> float:
+def mean_variance(table: ContingencyTable, margin: MarginalMeasurement, shares: Sequence[float]) -> float:
     """Return the mean variance of a margin's cells, each measured with deviation 1 / share."""
     return sum(_factor(table, margin, axes) / _precision(table, axes, shares) for axes in subsets(margin.axes))
 
 
-def _gains(table: CommonTable, importances: Sequence[float], shares: Sequence[float]) -> list[float]:
+def _gains(table: ContingencyTable, importances: Sequence[float], shares: Sequence[float]) -> list[float]:
     """Return how fast the error falls with each share."""
     gains = [0.0] * len(shares)
     for margin, importance in zip(table.margins, importances, strict=True):
@@ -77,14 +79,14 @@ def _gains(table: CommonTable, importances: Sequence[float], shares: Sequence[fl
     return gains
 
 
-def _factor(table: CommonTable, margin: Margin, axes: frozenset[int]) -> float:
+def _factor(table: ContingencyTable, margin: MarginalMeasurement, axes: frozenset[int]) -> float:
     """Return what the variance of one residual adds to the mean variance of a margin's cells."""
     directions = prod(table.sizes[axis] - 1 for axis in axes)
     cells = prod(table.sizes[axis] for axis in margin.axes)
     return directions / (table.folded(margin, axes) * cells)
 
 
-def _precision(table: CommonTable, axes: frozenset[int], shares: Sequence[float]) -> float:
+def _precision(table: ContingencyTable, axes: frozenset[int], shares: Sequence[float]) -> float:
     return sum(
         share**2 / table.folded(margin, axes)
         for margin, share in zip(table.margins, shares, strict=True)

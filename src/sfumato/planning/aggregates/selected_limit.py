@@ -5,7 +5,7 @@ from fractions import Fraction
 
 
 @dataclass(frozen=True, slots=True)
-class FoundNumber:
+class NumberWithSelectedLimit:
     """A whole number that is released together with the limit that its noise is made for."""
 
     name: str

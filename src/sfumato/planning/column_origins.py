@@ -17,7 +17,7 @@ from sfumato.language.rel_nodes import (
     WindowNode,
 )
 from sfumato.language.scalar import Operator, Scalar, columns
-from sfumato.planning.aggregates.families import Derived
+from sfumato.planning.aggregates.families import OutputColumn
 
 GroupColumn = tuple[str, str]
 """The label of a group and the name of a column in it."""
@@ -40,7 +40,7 @@ def origins(private: PrivateQuery) -> tuple[Origin, ...]:
     return tuple(_origin(item.scalar, known) for item in private.outcome.items)
 
 
-def shown_unchanged(origin: Origin, derived: dict[GroupColumn, Derived]) -> GroupColumn | None:
+def shown_unchanged(origin: Origin, derived: dict[GroupColumn, OutputColumn]) -> GroupColumn | None:
     """Return the count or sum that a column shows as it is, if it does: its margin follows from the noise alone."""
     if not origin.plain:
         return None

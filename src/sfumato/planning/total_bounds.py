@@ -10,17 +10,19 @@ from fractions import Fraction
 
 from sfumato.accounting.event import Neighbours
 from sfumato.language.scalar import columns
-from sfumato.planning.aggregates.chosen_bounds import is_plain, total_of
-from sfumato.planning.aggregates.summed import Summed
-from sfumato.planning.levels import at_level
-from sfumato.planning.measurements import Measurement, Needs
-from sfumato.planning.one_table import CommonTable
+from sfumato.planning.aggregates.selectable_bounds import is_plain, total_of
+from sfumato.planning.aggregates.sum import SumColumn
+from sfumato.planning.bound_selection import sensitivity_at_bound
+from sfumato.planning.candidate_bounds import TotalBound
+from sfumato.planning.measurements import Measurement, MeasurementSet
 from sfumato.planning.plan import Plan
-from sfumato.planning.tiers import ClippedTotal
+from sfumato.planning.shared_marginals import ContingencyTable
 from sfumato.query.functions import Aggregation
 
 
-def with_totals(needs: Sequence[Needs], tables: Sequence[CommonTable], neighbours: Neighbours) -> tuple[Needs, ...]:
+def with_total_bounds(
+    needs: Sequence[MeasurementSet], tables: Sequence[ContingencyTable], neighbours: Neighbours
+) -> tuple[MeasurementSet, ...]:
     """Return the needs with sums cut off at their people's totals, wherever one person then moves them less.
 
     Margins of one table stay as they are: which of a person's rows are cut depends on what a question reads.
@@ -32,27 +34,29 @@ def with_totals(needs: Sequence[Needs], tables: Sequence[CommonTable], neighbour
     )
 
 
-def _clipped(one: Measurement, need: Needs, margins: set[tuple[str, str]], neighbours: Neighbours) -> Measurement:
+def _clipped(
+    one: Measurement, need: MeasurementSet, margins: set[tuple[str, str]], neighbours: Neighbours
+) -> Measurement:
     group = need.group
     most = _total(one, need)
     if most is None or (group.label, one.name) in margins:
         return one
     cells = max(1, group.cells) if group.public_keys else None
-    moved = at_level(one.quantity, group.contribution, cells, most, False, neighbours)
+    moved = sensitivity_at_bound(one.quantity, group.contribution, cells, most, False, neighbours)
     now = one.sensitivity
     if moved.l1 >= now.l1 or moved.l2_squared >= now.l2_squared:
         return one
     reach = group.contribution.rows * one.quantity.arguments[0].facts.high
-    return replace(one, sensitivity=moved, side=None, total=ClippedTotal(most, one.quantity, reach))
+    return replace(one, sensitivity=moved, side=None, total=TotalBound(most, one.quantity, reach))
 
 
-def _total(one: Measurement, need: Needs) -> int | None:
+def _total(one: Measurement, need: MeasurementSet) -> int | None:
     """Return the total that bounds a sum; an average keeps its rows, and so does what cannot be cut at all."""
     quantity = one.quantity
     made = [made for made in need.derived if one.name in made.measured]
     if quantity.function is not Aggregation.SUM or quantity.distinct or one.levels is not None or need.top is not None:
         return None
-    if not is_plain(need.group) or not all(isinstance(made_of, Summed) for made_of in made):
+    if not is_plain(need.group) or not all(isinstance(made_of, SumColumn) for made_of in made):
         return None
     return None if quantity.arguments[0].facts.low < 0 else total_of(quantity.arguments[0], need.group)
 
@@ -60,7 +64,7 @@ def _total(one: Measurement, need: Needs) -> int | None:
 def total_notes(plan: Plan) -> Iterator[str]:
     """Say of each sum whose column has a total how people are bounded, and why so."""
     for group in plan.groups:
-        summed = {name for made in group.derived if isinstance(made, Summed) for name in made.measured}
+        summed = {name for made in group.derived if isinstance(made, SumColumn) for name in made.measured}
         for one in group.measured:
             is_sum = one.quantity.function is Aggregation.SUM and one.name in summed
             most = total_of(one.quantity.arguments[0], group.group) if is_sum else None

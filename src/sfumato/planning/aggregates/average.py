@@ -4,16 +4,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sfumato.analysis.private_query import Group, RequestedAggregate
+from sfumato.planning.aggregates.centred_sums import Centred, around, bounded, centred, count_of, sum_of_values
 from sfumato.planning.aggregates.others import Others
 from sfumato.planning.aggregates.recipe import Recipe
-from sfumato.planning.aggregates.sums import Centred, around, bounded, centred, count_of, sum_of_values
 
 DIVISOR = Fraction(1, 4)
 """What a mean owes to the count that it is divided by, beside 1 for its sum (proofs/planning.md, §5)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Averaged:
+class AverageColumn:
     """With N = `count` and T = `total`, the sum of x - offset: offset + T/N steps. It lies in the range of x."""
 
     name: str
@@ -37,13 +37,13 @@ class Averaged:
         return self.grid.step
 
 
-def averaged(asked: RequestedAggregate, group: Group, others: Others) -> Recipe[Averaged]:
+def averaged(asked: RequestedAggregate, group: Group, others: Others) -> Recipe[AverageColumn]:
     """A count and a sum."""
     argument = bounded(asked, group)
     grid = centred(asked, group, others)
     total = sum_of_values(asked, around(argument, grid), group)
 
-    def make(count: str, total: str) -> Averaged:
-        return Averaged(asked.name, count, total, grid)
+    def make(count: str, total: str) -> AverageColumn:
+        return AverageColumn(asked.name, count, total, grid)
 
     return Recipe(((count_of(asked), DIVISOR), (total, Fraction(1))), make)

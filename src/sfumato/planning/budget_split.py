@@ -7,7 +7,7 @@ proportional to the cube and the square root of w. Proof: proofs/planning.md, §
 from collections.abc import Sequence
 from fractions import Fraction
 
-from sfumato.planning.measurements import Measurement, Needs
+from sfumato.planning.measurements import Measurement, MeasurementSet
 from sfumato.query.functions import CHOSEN
 from sfumato.randomness.max_norm import MOST_PARTS
 from sfumato.sensitivity.norms import Sensitivity
@@ -35,12 +35,14 @@ def shares(weights: Sequence[Fraction], root: int) -> tuple[Fraction, ...]:
     return tuple(Fraction(part, sum(parts)) for part in parts)
 
 
-def laplace_weights(needs: tuple[Needs, ...], shared: Shared = ()) -> tuple[Fraction, ...]:
+def laplace_weights(needs: tuple[MeasurementSet, ...], shared: Shared = ()) -> tuple[Fraction, ...]:
     """Return the weight of every part: first the selections of keys, each as an output of its own, then all noise.
 
     What shares its noise is one part (`parts_of`).
     """
-    keys = tuple(_laplace_weight(need.apart, Fraction(1)) for need in needs if need.apart is not None)
+    keys = tuple(
+        _laplace_weight(need.key_sensitivity, Fraction(1)) for need in needs if need.key_sensitivity is not None
+    )
     return keys + tuple(
         _together_weight(need, part)
         if len(part) > 1
@@ -49,9 +51,11 @@ def laplace_weights(needs: tuple[Needs, ...], shared: Shared = ()) -> tuple[Frac
     )
 
 
-def parts_of(needs: tuple[Needs, ...], shared: Shared = ()) -> list[tuple[Needs, tuple[Measurement, ...]]]:
+def parts_of(
+    needs: tuple[MeasurementSet, ...], shared: Shared = ()
+) -> list[tuple[MeasurementSet, tuple[Measurement, ...]]]:
     """Return what gets an epsilon of its own: each measurement, or all of a group that share their noise, as one."""
-    found: list[tuple[Needs, tuple[Measurement, ...]]] = []
+    found: list[tuple[MeasurementSet, tuple[Measurement, ...]]] = []
     for place, need in enumerate(needs):
         together = shared[place] if shared else ()
         for one in need.measurements:
@@ -62,7 +66,7 @@ def parts_of(needs: tuple[Needs, ...], shared: Shared = ()) -> list[tuple[Needs,
     return found
 
 
-def shared_noise(needs: tuple[Needs, ...]) -> Shared:
+def shared_noise(needs: tuple[MeasurementSet, ...]) -> Shared:
     """Return for each group the measurements whose errors are least together if they share their noise; () if none.
 
     Which do is a question of usefulness alone: floats may decide it. Proof: proofs/planning.md, §9
@@ -70,7 +74,7 @@ def shared_noise(needs: tuple[Needs, ...]) -> Shared:
     return tuple(_shared(need) for need in needs)
 
 
-def _shared(need: Needs) -> tuple[Measurement, ...]:
+def _shared(need: MeasurementSet) -> tuple[Measurement, ...]:
     moved = [one for one in need.measurements if one.side is not None and one is not need.selecting]
     roots = {one: _root(_laplace_weight(one.sensitivity, importance(need, one))) for one in moved}
     moved.sort(key=lambda one: -roots[one])  # stable: equal ones stay in their order
@@ -84,7 +88,7 @@ def _shared(need: Needs) -> tuple[Measurement, ...]:
     return found
 
 
-def gaussian_weights(needs: tuple[Needs, ...]) -> tuple[Fraction, ...]:
+def gaussian_weights(needs: tuple[MeasurementSet, ...]) -> tuple[Fraction, ...]:
     """Return the weight of all that gets noise, in order; keys, quantiles and modes are chosen without it."""
     return tuple(
         importance(need, one) * Fraction(one.sensitivity.l2_squared, one.sensitivity.linf**2)
@@ -94,9 +98,9 @@ def gaussian_weights(needs: tuple[Needs, ...]) -> tuple[Fraction, ...]:
     )
 
 
-def _together_weight(need: Needs, part: tuple[Measurement, ...]) -> Fraction:
+def _together_weight(need: MeasurementSet, part: tuple[Measurement, ...]) -> Fraction:
     """Return w such that shared noise errs by 2w/ε²: its variance is (d + 1)(d + 2)/3 of squared scales."""
-    units = [Fraction((one.side or 1) * need.moves, one.sensitivity.linf) ** 2 for one in part]
+    units = [Fraction((one.side or 1) * need.moved_rows, one.sensitivity.linf) ** 2 for one in part]
     error = sum((importance(need, one) * unit for one, unit in zip(part, units, strict=True)), Fraction(0))
     return error * Fraction((len(part) + 1) * (len(part) + 2), 6)
 
@@ -105,12 +109,16 @@ def _root(weight: Fraction) -> float:
     return float(float(weight) ** (1 / 3))
 
 
-def keys_weights(needs: tuple[Needs, ...]) -> tuple[Fraction, ...]:
+def keys_weights(needs: tuple[MeasurementSet, ...]) -> tuple[Fraction, ...]:
     """Return the weight of every selection of keys beside Gaussian noise: each is an output of its own."""
-    return tuple(Fraction(need.apart.l2_squared, need.apart.linf**2) for need in needs if need.apart is not None)
+    return tuple(
+        Fraction(need.key_sensitivity.l2_squared, need.key_sensitivity.linf**2)
+        for need in needs
+        if need.key_sensitivity is not None
+    )
 
 
-def importance(need: Needs, one: Measurement) -> Fraction:
+def importance(need: MeasurementSet, one: Measurement) -> Fraction:
     """Return how much outputs depend on a measurement; the one that keys are selected by counts once more."""
     return one.importance + 1 if need.top is None and one is need.selecting else one.importance
 
