@@ -236,7 +236,7 @@ def mathematics_knows_no_database(package: Path) -> list[str]:
 
 def statements_know_no_engine(package: Path) -> list[str]:
     """What is SQL for every engine, and what the path needs of one, imports no driver and no engine's own folder."""
-    shared = ("engines/sql/", "engines/engine.py", "engines/opening.py", "engines/catalog_of.py", "database.py")
+    shared = ("engines/sql/", "engines/engine.py", "engines/opening.py", "engines/build_catalog.py", "database.py")
     return [
         f"{_module(path, package)}:{node.lineno} imports {name}"
         for path in _files(package)

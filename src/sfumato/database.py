@@ -11,9 +11,9 @@ from typing import Self
 
 from sfumato.analysis.catalog import Catalog
 from sfumato.dataset import LossesPayer, SharedDataset
-from sfumato.engines.after_noise import evaluate
-from sfumato.engines.engine import Engine, Progress, told
+from sfumato.engines.engine import Engine, Progress, checked_progress
 from sfumato.engines.opening import has_changed, open_engine, warn_owner, was_paid_for, watch_engine
+from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.errors import (
     BadParameter,
     BadPolicy,
@@ -118,7 +118,7 @@ class Database:
         `parameters` are the values of $1, $2, … or :name in the text: a list, or a dict. `progress` is told the phases
         of a long answer.
         """
-        tell = told(progress)
+        tell = checked_progress(progress)
         tell("plan", "")
         asked = self._prepare(sql, parameters, Price(epsilon, within, share, delta), key)
         if asked.plan.event is None:
@@ -140,7 +140,7 @@ class Database:
         What they have in common is measured once, and counts and sums of the same rows by different keys agree.
         `epsilon`, or `share`, is what all may cost together. Asking the same list again returns the same at no cost.
         """
-        tell = told(progress)
+        tell = checked_progress(progress)
         tell("plan", "")
         self._check_open()
         engine, price = self._engine, Price(epsilon, None, share, delta)
@@ -246,8 +246,8 @@ class Database:
         Questions that were answered about that one cost again.
         """
         self._require_owner("take a snapshot")
-        with open_engine(self.policy, told(progress), again=True) as taken:
-            engine = taken.keep(self._ledger.identity())
+        with open_engine(self.policy, checked_progress(progress), again=True) as taken:
+            engine = taken.commit(self._ledger.identity())
         self._shared.replace(engine)
         return engine.version
 
@@ -403,7 +403,7 @@ class Database:
         receipt, plan = self._receipt(asked, fresh_id(self._source)), asked.plan
         if plan.groups:
             return make_release(plan, publish(plan, asked.engine.run(asked.job), self._source), receipt, evaluate)
-        facts, columns = as_shown(plan.private, asked.engine.exact(plan.private.outcome))
+        facts, columns = as_shown(plan.private, asked.engine.query_public(plan.private.outcome))
         return exact_release(plan.private.names, facts, columns, receipt, plan.private.notes)
 
     def _require_owner(self, what: str) -> None:
@@ -434,7 +434,7 @@ def open(
     `analyst` spends from that analyst's budget inside the dataset's. `confirm` is the hash of a policy that protects
     less than the one before it: only its owner can say that this is meant. What is refused has changed nothing.
     """
-    read, tell = read_policy(policy), told(progress)
+    read, tell = read_policy(policy), checked_progress(progress)
     if analyst is None:
         return _opened(read, "", tell, confirm)
     account = account_of(read, analyst)
@@ -449,7 +449,7 @@ def refreshed(
     policy: str | Path | dict[str, object], *, progress: Progress | None = None, confirm: str | None = None
 ) -> Database:
     """Take a new snapshot of a policy's source, whatever became of the one before it, and open the dataset."""
-    return _opened(read_policy(policy), "", told(progress), confirm, again=True)
+    return _opened(read_policy(policy), "", checked_progress(progress), confirm, again=True)
 
 
 def _opened(policy: Policy, account: str, progress: Progress, confirm: str | None, again: bool = False) -> Database:
@@ -465,7 +465,7 @@ def _opened(policy: Policy, account: str, progress: Progress, confirm: str | Non
             warn_owner(taken.refused)
         ledger = open_ledger(policy, confirm, taken.ledger)
         try:
-            engine = taken.keep(ledger.identity())
+            engine = taken.commit(ledger.identity())
         except BaseException:
             ledger.close()
             raise

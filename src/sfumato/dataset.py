@@ -58,7 +58,7 @@ class SharedDataset:
             blocking=False
         ):  # who comes meanwhile asks the one before
             try:
-                newer = self._watch.newer(self.engine.version, self.ledger.identity)
+                newer = self._watch.open_newer(self.engine.version, self.ledger.identity)
                 if newer is not None:
                     self.replace(newer)
             finally:
@@ -67,7 +67,7 @@ class SharedDataset:
 
     def known(self) -> str | None:
         """Return the id of the snapshot that answers, unless another one may have taken its place."""
-        return None if self._watch is not None and self._watch.moved() else self.engine.version
+        return None if self._watch is not None and self._watch.may_have_changed() else self.engine.version
 
     def take(self) -> None:
         """Count one more handle."""
@@ -90,7 +90,7 @@ class SharedDataset:
         """
         known = self.known_losses(engine.version, payer.policy)
         plan = plan_truncation_release(payer.policy) if known is None else None
-        untried = measure and engine.keeps_losses and engine.version not in self._tried
+        untried = measure and engine.stores_truncation_losses and engine.version not in self._tried
         if plan is None or plan.event is None or not untried:
             return known
         try:

@@ -10,8 +10,8 @@ from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.caches import SizedCache
-from sfumato.engines.clock import PlanningClock
 from sfumato.engines.engine import Engine, Job
+from sfumato.engines.time_limit import PlanningClock
 from sfumato.errors import BadParameter, Setting, quote_value
 from sfumato.exact import integer
 from sfumato.ledger.ledger import Ledger

@@ -72,7 +72,7 @@ class DuckDBUnderLaw:
             _fill(connection, "main", data)
         place = {"source": f"duckdb:{root}/source.duckdb", "ledger": f"sqlite:{root}/small.ledger"}
         with open_engine(read_policy({**policy, **place}), lambda phase, name: None, Limits(threads=2)) as taken:
-            return taken.keep("")
+            return taken.commit("")
 
     def bounded(self, policy: Policy, tables: Mapping[str, pa.Table], salt: bytes, **how: int) -> dict[str, Rows]:
         threads = how.get("threads", 1)
@@ -87,7 +87,7 @@ class DuckDBUnderLaw:
             assert connection.execute(left, [STAGE]).fetchall() == [(0,)]
             listed = {table.name: ", ".join(quoted(column.name) for column in table.columns) for table in copied}
             return {
-                name: Counter(connection.execute(f"SELECT {columns} FROM {build.kept(name)}").fetchall())  # noqa: S608
+                name: Counter(connection.execute(f"SELECT {columns} FROM {build.copy_relation(name)}").fetchall())  # noqa: S608
                 for name, columns in listed.items()
             }
 

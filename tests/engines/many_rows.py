@@ -25,7 +25,7 @@ from tests.paths.worlds import STAFF, TYPES, policy
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
 from sfumato.engines.aggregates import GroupAggregates
-from sfumato.engines.engine import Choose, Engine
+from sfumato.engines.engine import Engine, SelectBounds
 from sfumato.errors import EngineFailed, Refusal
 from sfumato.lab.people.clinic import VISITS
 from sfumato.planning.plan import Plan
@@ -148,14 +148,14 @@ class Clinic:
         """Return everything that a plan measures: at all candidate bounds together, and at some of them alone."""
         job = self.engine.prepare(plan)
         if not plan.groups:
-            return [self.engine.exact(plan.private.outcome)]
-        some: list[Choose | None] = [None]
+            return [self.engine.query_public(plan.private.outcome)]
+        some: list[SelectBounds | None] = [None]
         if any(group.is_bound_selection for group in plan.groups):
             some += [_at(plan, share) for share in (0.0, 0.5, 1.0)]
         return [exact_of(self.engine.run(job, choose).groups) for choose in some]
 
 
-def _at(plan: Plan, share: float) -> Choose:
+def _at(plan: Plan, share: float) -> SelectBounds:
     """Return a choice of the candidate bound at a share of all of them: noise would choose any of them."""
     levels = {
         group.group.label: len(one.levels.thresholds) if one.levels is not None else 1

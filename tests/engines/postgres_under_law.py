@@ -17,14 +17,14 @@ import pyarrow as pa
 import pytest
 from tests.ledger.postgres import binaries, server
 
-from sfumato.engines.duckdb.beside import write_beside
+from sfumato.engines.duckdb.public_store import write_public_store
 from sfumato.engines.engine import Engine, Limits
 from sfumato.engines.opening import open_engine
 from sfumato.engines.postgres.build import ServerBuild, public_rows
 from sfumato.engines.postgres.connection import SCHEMA, connect
 from sfumato.engines.postgres.dialect import POSTGRES
 from sfumato.engines.postgres.source import read_schema
-from sfumato.engines.sql.copy import bounded_table
+from sfumato.engines.sql.bounded_copy import bounded_table
 from sfumato.engines.sql.names import quoted
 from sfumato.policy.policy import Policy
 from sfumato.policy.reading import read_policy
@@ -106,7 +106,7 @@ def _public(build: ServerBuild) -> dict[str, Rows]:
     """Return the public tables of a copy, which lie beside the ledger."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "copy"
-        write_beside(file, [], public_rows(build.connection, build.policy, build.sources), Limits(threads=1))
+        write_public_store(file, [], public_rows(build.connection, build.policy, build.sources), Limits(threads=1))
         with duckdb.connect(str(file)) as connection:
             names = [table.name for table in build.policy.tables if table.public]
             return {name: Counter(connection.execute(f"FROM {quoted(name)}").fetchall()) for name in names}
@@ -126,7 +126,7 @@ class PostgresUnderLaw:
         root.mkdir(parents=True, exist_ok=True)
         place = {"source": source_url(fill(data)), "ledger": f"sqlite:{root}/small.ledger"}
         with open_engine(read_policy({**policy, **place}), lambda phase, name: None, Limits(threads=2)) as taken:
-            return taken.keep("")
+            return taken.commit("")
 
     def bounded(self, policy: Policy, tables: Mapping[str, pa.Table], salt: bytes, **how: int) -> dict[str, Rows]:
         connection, schema = connect(source_url(fill(tables)))
@@ -139,7 +139,7 @@ class PostgresUnderLaw:
             copied = [one for table in private for one in bounded_table(build, table, lambda *_: None)]
             listed = {table.name: ", ".join(quoted(column.name) for column in table.columns) for table in copied}
             found = {
-                name: connection.execute(f"SELECT {columns} FROM {build.kept(name)}").fetchall()  # noqa: S608
+                name: connection.execute(f"SELECT {columns} FROM {build.copy_relation(name)}").fetchall()  # noqa: S608
                 for name, columns in listed.items()
             }
             public = _public(build)

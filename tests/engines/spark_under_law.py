@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.analysis.catalog import REMOVED
-from sfumato.engines.duckdb.beside import write_beside
+from sfumato.engines.duckdb.public_store import write_public_store
 from sfumato.engines.engine import Engine, Limits
 from sfumato.engines.opening import open_engine
 from sfumato.engines.spark.build import ROWS, SparkBuild, public_rows, view_name
@@ -24,8 +24,8 @@ from sfumato.engines.spark.connection import execute, session
 from sfumato.engines.spark.dialect import SPARK
 from sfumato.engines.spark.dialect import quoted as in_backticks
 from sfumato.engines.spark.source import read_schema
-from sfumato.engines.sql.copy import bounded_table
-from sfumato.engines.sql.level_totals import has_totals
+from sfumato.engines.sql.bounded_copy import bounded_table
+from sfumato.engines.sql.contribution_histogram import has_totals
 from sfumato.engines.sql.names import TOTALS, quoted, together_name
 from sfumato.errors import BadSource
 from sfumato.policy.policy import Location, Policy
@@ -61,7 +61,7 @@ def _public(build: SparkBuild) -> dict[str, Rows]:
     """Return the public tables of a copy, which lie beside the ledger."""
     file = build.folder / "beside" / "copy"
     file.parent.mkdir()
-    write_beside(file, [], public_rows(build), LIMITS)
+    write_public_store(file, [], public_rows(build), LIMITS)
     with duckdb.connect(str(file)) as connection:
         names = [table.name for table in build.policy.tables if table.public]
         return {name: Counter(connection.execute(f"FROM {quoted(name)}").fetchall()) for name in names}
@@ -94,7 +94,7 @@ class SparkUnderLaw:
         write_folder(root / "data", data)
         place = {"source": f"spark:{root}/data", "ledger": f"sqlite:{root}/small.ledger"}
         with open_engine(read_policy({**policy, **place}), lambda phase, name: None, LIMITS) as taken:
-            return taken.keep("")
+            return taken.commit("")
 
     def bounded(self, policy: Policy, tables: Mapping[str, pa.Table], salt: bytes, **how: int) -> dict[str, Rows]:
         folder, identity = Path(mkdtemp()), uuid4().hex
@@ -113,9 +113,12 @@ class SparkUnderLaw:
             if how.get("hidden"):  # every table, and every column but what the build keeps for itself
                 names = [*listed, *(one.name + REMOVED for one in private)]
                 names += [one.name + TOTALS for one in private if has_totals(one)]
-                found = {name: spark().table(build.kept(name)).columns for name in names}
+                found = {name: spark().table(build.copy_relation(name)).columns for name in names}
                 listed = {name: ", ".join(map(in_backticks, _compared(columns))) for name, columns in found.items()}
-            rows = {name: execute(f"SELECT {columns} FROM {build.kept(name)}") for name, columns in listed.items()}  # noqa: S608
+            rows = {
+                name: execute(f"SELECT {columns} FROM {build.copy_relation(name)}")  # noqa: S608
+                for name, columns in listed.items()
+            }
             public = _public(build)
             build.drop(["salt", *(path.name.removeprefix("s_") for path in (folder / "stage").iterdir())])
             assert not list((folder / "stage").iterdir())

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from sfumato.engines.after_noise import Values, evaluate
+from sfumato.engines.post_processing.duckdb import Values, evaluate
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import (
     AggregateItem,

@@ -15,7 +15,7 @@ from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
 from sfumato.engines.aggregates import GroupAggregates
 from sfumato.engines.engine import Engine
-from sfumato.engines.sql.job import Statements
+from sfumato.engines.sql.statements import Statements
 from sfumato.language.rel_nodes import FilterNode, JoinNode, MaterializedNode, ProjectNode, RelNode, ScanNode
 from sfumato.planning.plan import Plan
 from sfumato.planning.planner import make_plan, parse_price_target

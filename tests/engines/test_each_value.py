@@ -15,7 +15,7 @@ from tests.engines.test_registration import policy_for, quiet, rows_of
 
 from sfumato.engines.duckdb.build import Build
 from sfumato.engines.duckdb.registration import register
-from sfumato.engines.sql import copy as bounded_copy
+from sfumato.engines.sql import bounded_copy as bounded_copy
 from sfumato.errors import BadSource
 
 VISITS: dict[str, Any] = {

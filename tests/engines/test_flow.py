@@ -345,7 +345,7 @@ def test_a_flow_is_what_plain_python_makes_of_it(name: str) -> None:
             "c3": pa.array(truths, pa.int64()),
             PLACE: pa.array(range(size), pa.int64()),
         }
-        statement = flow_sql(flow, {"left table": engine.dialect.quoted("stored")}, engine.dialect)
+        statement = flow_sql(flow, {"left table": engine.dialect.quote_identifier("stored")}, engine.dialect)
         found = engine.rows(statement, {"stored": pa.table(stored)})
         columns = outputs(flow)
         expected = [[row[label, name] for label, name, _ in columns] for row in _rows(flow, table)]

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from sfumato.engines.sql.job import _places
+from sfumato.engines.sql.statements import _places
 
 
 def test_each_row_finds_its_cell_however_many_cells_the_keys_could_have() -> None:

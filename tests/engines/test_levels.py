@@ -17,7 +17,7 @@ from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
 from sfumato.engines.aggregates import GroupAggregates
 from sfumato.engines.engine import Engine
-from sfumato.engines.sql.job import Statements, _counted_together
+from sfumato.engines.sql.statements import Statements, _counted_together
 from sfumato.planning.bound_selection import PEOPLE
 from sfumato.planning.plan import Plan
 from sfumato.planning.planner import make_plan, parse_price_target
@@ -114,9 +114,9 @@ def test_places_in_the_copy_count_as_a_persons_rows_in_their_order_do(
     assert any("bit_or(" in text for text in texts) == (sql in BY_BITS)
     for patched, instead in (
         ("sfumato.engines.sql.group.totals_sql", lambda *_: None),
-        ("sfumato.engines.sql.levels.MOST_WORDS", 0),
-        ("sfumato.engines.sql.level_places.stored_places", lambda *_: None),
-        ("sfumato.engines.sql.group.adds_up", lambda _: False),
+        ("sfumato.engines.sql.candidate_bounds.MOST_WORDS", 0),
+        ("sfumato.engines.sql.bound_index.stored_bound_index", lambda *_: None),
+        ("sfumato.engines.sql.group.is_additive", lambda _: False),
     ):
         monkeypatch.setattr(patched, instead)
         _, others = _ran(engine, plan)
@@ -169,12 +169,14 @@ def test_of_very_many_sums_people_are_counted_some_at_a_time_and_no_statement_is
         return found
 
     some = people()
-    monkeypatch.setattr("sfumato.engines.sql.job.MOST_PARTS", 1)
+    monkeypatch.setattr("sfumato.engines.sql.statements.MOST_PARTS", 1)
     assert _counted_together(job) == [[group] for group in job.plan.groups if group.is_bound_selection]
     assert people() == some
-    monkeypatch.setattr("sfumato.engines.sql.job.MOST_PARTS", 1 << 200)
+    monkeypatch.setattr("sfumato.engines.sql.statements.MOST_PARTS", 1 << 200)
     assert [len(some) for some in _counted_together(job)] == [9, 1]  # what the copy has added up is by itself
-    monkeypatch.setattr("sfumato.engines.sql.job.LONGEST", 4 * max(len(text or "") for text in job.statements))
+    monkeypatch.setattr(
+        "sfumato.engines.sql.statements.MAX_STATEMENT_CHARS", 4 * max(len(text or "") for text in job.statements)
+    )
     assert 1 < len(_counted_together(job)) < len(labels)
 
 
@@ -233,6 +235,6 @@ def test_a_total_of_the_policy_is_cut_off_by_what_the_copy_knows(
     assert " OVER (" not in text
     (total,) = exact.values()
     assert 0 < total.sum() <= sum(min(TOTAL, own) for own in has.values())
-    monkeypatch.setattr("sfumato.engines.sql.level_places.stored_places", lambda *_: None)
+    monkeypatch.setattr("sfumato.engines.sql.bound_index.stored_bound_index", lambda *_: None)
     (text,), _ = _ran(engine, plan)
     assert " OVER (" in text

@@ -56,11 +56,11 @@ def test_what_statements_add_up_has_64_bits_or_more() -> None:
     engine = engine_under_law()
     dialect, one = engine.dialect, Facts(Type.INTEGER, Kind.INTEGER, low=0, high=9)
     numbers = [
-        dialect.bits("t.x"),
-        dialect.bit("t.x - t.x"),
-        dialect.shared("t.x", "t.x"),
+        dialect.popcount("t.x"),
+        dialect.power_of_two("t.x - t.x"),
+        dialect.floor_divide("t.x", "t.x"),
         dialect.integer(1, dialect.integer_type(one)),
-        f"{dialect.bits('t.x')} + {dialect.bits('t.x')}",
+        f"{dialect.popcount('t.x')} + {dialect.popcount('t.x')}",
     ]
     sums = [
         dialect.aggregate(Aggregation.COUNT, "t.x", one, False),

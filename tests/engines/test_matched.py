@@ -12,7 +12,7 @@ from tests.laws.matched import served
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
-from sfumato.engines.aggregates import HeldBuckets
+from sfumato.engines.aggregates import BucketWeights
 from sfumato.engines.engine import Engine
 from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.planning.planner import make_plan, parse_price_target
@@ -94,7 +94,7 @@ def test_an_engine_finds_the_largest_matching_within_each_limit(engine: Engine, 
     assert isinstance(chosen.mechanism, MatchedCount)
     (group,) = engine.run(engine.prepare(plan)).groups
     held = group.held[chosen.name]
-    assert isinstance(held, HeldBuckets)
+    assert isinstance(held, BucketWeights)
 
     people: dict[Any, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
     for row in ROWS:
@@ -104,7 +104,7 @@ def test_an_engine_finds_the_largest_matching_within_each_limit(engine: Engine, 
     for place, key in enumerate(group.keys):
         everybody = ["".join(sorted(own)) for own in people[key].values()]
         expected = [served(everybody, limit) for limit in chosen.mechanism.limits]
-        assert held.of(place)[1].tolist() == expected, key
+        assert held.for_cell(place)[1].tolist() == expected, key
     assert held.weights.max() > held.weights.min()  # limits matter here
 
 

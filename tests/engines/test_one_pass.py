@@ -16,14 +16,14 @@ from sfumato.engines.duckdb.connection import COPY, STAGE
 from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.duckdb.duckdb_file import SOURCE
 from sfumato.engines.duckdb.source import read_schema
-from sfumato.engines.sql import one_pass
+from sfumato.engines.sql import bounding_by_shuffle
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.names import quoted, together_name
 from sfumato.engines.sql.staging import owned_rows
 from sfumato.errors import BadSource
 from sfumato.policy.policy import Policy
 
-ONE_PASS = replace(DUCKDB, sent=lambda query, name: query)
+ONE_PASS = replace(DUCKDB, repartition=lambda query, name: query)
 VISITS: dict[str, Any] = {
     "unit": "who",
     "rows_per_unit": 3,
@@ -113,8 +113,8 @@ def policy_with(unique: Collection[str], truncation: str | None, **words: Any) -
 
 
 def _in_parts() -> Dialect:
-    assert DUCKDB.parted is not None
-    return replace(DUCKDB, parted=replace(DUCKDB.parted, rows=25))
+    assert DUCKDB.rank_partitions is not None
+    return replace(DUCKDB, rank_partitions=replace(DUCKDB.rank_partitions, rows=25))
 
 
 @pytest.mark.parametrize("unique", [(), ("visit",)], ids=["none", "unique"])
@@ -145,7 +145,7 @@ def test_one_pass_keeps_the_same_rows_numbers_and_losses(
     words: dict[str, Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(one_pass, "VERY_MANY", very_many)
+    monkeypatch.setattr(bounding_by_shuffle, "HEAVY_UNIT_ROWS", very_many)
     policy, tables = policy_with(unique, truncation, **words), tables_of(very_many % 7)
     here, there = (copied_by(dialect, policy, tables) for dialect in (ONE_PASS, DUCKDB))
     assert set(here) == set(there)
@@ -166,6 +166,6 @@ def test_a_row_that_is_lost_before_it_meets_the_others_of_its_person_is_missed(
     def one_less(*given: Any) -> str:
         return f"SELECT * FROM ({owned_rows(*given)}) AS o ORDER BY ALL OFFSET 1"  # noqa: S608
 
-    monkeypatch.setattr(one_pass, "owned_rows", one_less)
+    monkeypatch.setattr(bounding_by_shuffle, "owned_rows", one_less)
     with pytest.raises(BadSource, match="not every row of the source was accounted for"):
         copied_by(ONE_PASS, policy_with(unique, None, **words), few)

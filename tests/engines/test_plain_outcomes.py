@@ -11,8 +11,8 @@ from tests.paths.shapes import SHAPES
 from tests.paths.worlds import a_world, policy, write
 
 from sfumato import database
-from sfumato.engines.after_noise import Values, evaluate, evaluate_by_engine
-from sfumato.engines.plain_outcomes import MOST, plain_outcome
+from sfumato.engines.post_processing.duckdb import Values, evaluate, evaluate_by_engine
+from sfumato.engines.post_processing.python import MAX_PYTHON_ROWS, plain_outcome
 from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, Facts, Kind
 from sfumato.language.rel_nodes import FilterNode, InputNode, Item, LimitNode, ProjectNode, RelNode, SortNode
 from sfumato.language.scalar import Operator, Scalar, column
@@ -132,7 +132,7 @@ def test_what_is_not_plain_is_left_to_the_engine(operator: Operator) -> None:
 def test_many_rows_are_left_to_the_engine() -> None:
     given = InputNode("g", (("i", WHOLE),), None)
     shown = ProjectNode(given, "out", (Item("i", column("g", "i", WHOLE)),))
-    many: dict[str, dict[str, Values]] = {"g": {"i": range(MOST + 1)}}
+    many: dict[str, dict[str, Values]] = {"g": {"i": range(MAX_PYTHON_ROWS + 1)}}
     assert plain_outcome(shown, many) is None
     assert evaluate(shown, many)[0][:7] == [0, 1, 2, 3, 4, 5, 5]
 

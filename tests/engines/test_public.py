@@ -127,7 +127,7 @@ def test_public_columns_have_the_range_of_the_public_data_and_other_types_do_not
 def test_public_tables_alone_are_exact_and_in_their_order(engine: Engine) -> None:
     table = engine.catalog.tables["staff"]
     items = tuple(Item(field.name, of(table, field.name)) for field in table.fields)
-    assert engine.exact(ProjectNode(read(table), "out", items)) == [
+    assert engine.query_public(ProjectNode(read(table), "out", items)) == [
         ["south", "north", "north", None],
         [1250, -125, None, 300],
         [1, 2, None, None],
@@ -137,13 +137,16 @@ def test_public_tables_alone_are_exact_and_in_their_order(engine: Engine) -> Non
         [1577836801000000, None, 1577836801000000, 1577836801000000],
     ]
     ordered = SortNode(read(table), ((of(table, "active"), True, False),))
-    assert engine.exact(ProjectNode(LimitNode(ordered, 2, 1), "out", items[:2])) == [[None, "north"], [300, -125]]
+    assert engine.query_public(ProjectNode(LimitNode(ordered, 2, 1), "out", items[:2])) == [
+        [None, "north"],
+        [300, -125],
+    ]
 
 
 def test_a_private_table_cannot_be_read_as_a_public_one(engine: Engine) -> None:
     table = engine.catalog.tables["visits"]
     with pytest.raises(KeyError):
-        engine.exact(ProjectNode(read(table), "out", ()))
+        engine.query_public(ProjectNode(read(table), "out", ()))
     with pytest.raises(KeyError):
         engine.public.materialize(read(table), (), ())
     with pytest.raises(KeyError):

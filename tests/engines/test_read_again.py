@@ -13,8 +13,8 @@ from tests.engines.engines import DuckDBUnderLaw
 from tests.engines.postgres_under_law import PostgresUnderLaw, url
 
 from sfumato.engines.postgres.build import ServerBuild
-from sfumato.engines.sql import read_again
-from sfumato.engines.sql.read_again import enough
+from sfumato.engines.sql import bounding_by_two_scans
+from sfumato.engines.sql.bounding_by_two_scans import expected_hashes_needed
 
 COLUMNS = {
     "who": {"type": "integer"},
@@ -57,18 +57,18 @@ def test_the_copy_is_the_same_in_any_parts_and_where_a_share_of_the_draws_is_not
     budget = {"epsilon": 1, "delta": 0, **({} if truncation is None else {"truncation": truncation})}
     visits = {"unit": "who", "rows_per_unit": rows_per_unit, "columns": COLUMNS}
     policy, tables = policy_of({"visits": visits}, budget=budget), {"visits": _rows(900)}
-    monkeypatch.setattr(read_again, "LARGE", 0 if parts > 1 else 1 << 62)
-    monkeypatch.setattr(read_again, "PARTS", parts)
+    monkeypatch.setattr(bounding_by_two_scans, "LARGE", 0 if parts > 1 else 1 << 62)
+    monkeypatch.setattr(bounding_by_two_scans, "PARTS", parts)
     made: list[str] = []
-    make = ServerBuild.make
+    make = ServerBuild.create_table_as
 
     def seen(build: ServerBuild, relation: str, query: str, *, salted: bool = False) -> None:
         made.append(relation)
         make(build, relation, query, salted=salted)
 
-    monkeypatch.setattr(ServerBuild, "make", seen)
+    monkeypatch.setattr(ServerBuild, "create_table_as", seen)
     if share == "too small":
-        monkeypatch.setattr(read_again, "enough", lambda most: 1)
+        monkeypatch.setattr(bounding_by_two_scans, "expected_hashes_needed", lambda most: 1)
     assert PostgresUnderLaw().bounded(policy, tables, SALT) == DuckDBUnderLaw().bounded(policy, tables, SALT)
     assert sum("s_chosen" in relation for relation in made) == (1 if share == "enough" else 2)
 
@@ -92,15 +92,15 @@ def test_the_copy_is_the_same_where_bounds_moved_values_of_some_people_only(
     )
     visits = {"unit": "who", "rows_per_unit": 4, "columns": COLUMNS}
     policy = policy_of({"visits": visits}, budget={"epsilon": 1, "delta": 0, "truncation": 0.05})
-    monkeypatch.setattr(read_again, "LARGE", 0)
+    monkeypatch.setattr(bounding_by_two_scans, "LARGE", 0)
     chosen: list[str] = []
-    make = ServerBuild.make
+    make = ServerBuild.create_table_as
 
     def seen(build: ServerBuild, relation: str, query: str, *, salted: bool = False) -> None:
         chosen.extend([query] if "s_chosen" in relation else [])
         make(build, relation, query, salted=salted)
 
-    monkeypatch.setattr(ServerBuild, "make", seen)
+    monkeypatch.setattr(ServerBuild, "create_table_as", seen)
     copies = [engine.bounded(policy, {"visits": table}, SALT) for engine in (PostgresUnderLaw(), DuckDBUnderLaw())]
     assert copies[0] == copies[1]
     assert ("NOT moved" in chosen[0]) == (moved > 0)  # person 3 is apart; 4 keeps all rows
@@ -109,7 +109,7 @@ def test_the_copy_is_the_same_where_bounds_moved_values_of_some_people_only(
 def test_fewer_draws_than_are_kept_lie_below_the_share_next_to_never() -> None:
     # Chernoff's bound of the lower tail of a binomial law of this mean, which the Poisson law has too
     for most in [*range(1, 200), 10**3, 10**4, 10**5, 10**6]:
-        mean, fewer = enough(most), most - 1
+        mean, fewer = expected_hashes_needed(most), most - 1
         assert exp((fewer * (1 + log(mean / fewer)) if fewer else 0) - mean) < 1e-7
 
 
@@ -139,7 +139,7 @@ def test_every_type_of_column_is_read_drawn_and_grouped_by_parallel_workers(monk
     policy = policy_of({"visits": visits}, budget={"epsilon": 1, "delta": 0, "truncation": 0.05})
     table = pa.table({"who": pa.array(["Ann"]), **{name: values for name, (values, _) in kept.items()}})
     plans: list[str] = []
-    make = ServerBuild.make
+    make = ServerBuild.create_table_as
 
     def explained(build: ServerBuild, relation: str, query: str, *, salted: bool = False) -> None:
         if "s_chosen" in relation:
@@ -148,8 +148,8 @@ def test_every_type_of_column_is_read_drawn_and_grouped_by_parallel_workers(monk
             plans.append("\n".join(line for (line,) in build.connection.execute(f"EXPLAIN {query}").fetchall()))
         make(build, relation, query, salted=salted)
 
-    monkeypatch.setattr(read_again, "LARGE", 0)
-    monkeypatch.setattr(ServerBuild, "make", explained)
+    monkeypatch.setattr(bounding_by_two_scans, "LARGE", 0)
+    monkeypatch.setattr(ServerBuild, "create_table_as", explained)
     copies = [engine.bounded(policy, {"visits": table}, SALT) for engine in (PostgresUnderLaw(), DuckDBUnderLaw())]
     assert copies[0] == copies[1]
     (plan,) = plans

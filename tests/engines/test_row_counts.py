@@ -11,9 +11,9 @@ from tests.engines.engines import engine_under_law
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
-from sfumato.engines.aggregates import HeldBuckets
+from sfumato.engines.aggregates import BucketWeights
 from sfumato.engines.engine import Engine
-from sfumato.engines.sql.job import Statements
+from sfumato.engines.sql.statements import Statements
 from sfumato.language.rel_nodes import FilterNode, ProjectNode, RelNode, ScanNode
 from sfumato.planning.plan import Plan
 from sfumato.planning.planner import make_plan, parse_price_target
@@ -96,7 +96,7 @@ def _held(engine: Engine, plan: Plan) -> tuple[list[str], list[list[list[int]]]]
     job = engine.prepare(plan)
     assert isinstance(job, Statements)
     (group,) = engine.run(job).groups
-    buckets = [one for one in group.held.values() if isinstance(one, HeldBuckets)]
+    buckets = [one for one in group.held.values() if isinstance(one, BucketWeights)]
     held = [[one.cells.tolist(), one.buckets.tolist(), one.weights.tolist()] for one in buckets]
     return list(job.histograms[0].values()), held
 
@@ -145,7 +145,7 @@ def test_quantiles_are_in_their_cells_where_keys_are_beyond_64_bits(engine: Engi
     )
     (group,) = engine.run(engine.prepare(plan)).groups
     (held,) = group.held.values()
-    assert isinstance(held, HeldBuckets)
+    assert isinstance(held, BucketWeights)
     pairs = {(row["paid"], row["price"]) for row in (*ROWS, *CROWD) if None not in (row["paid"], row["price"])}
     keys = [key for (key,) in group.keys if isinstance(key, int)]
     assert set(keys) == {paid * times + price for paid, price in pairs}

@@ -13,7 +13,7 @@ from tests.paths.worlds import SCHEMA, a_world, policy, write
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
-from sfumato.engines.aggregates import GroupAggregates, Held, HeldKeys
+from sfumato.engines.aggregates import GroupAggregates, Held, KeyFrequencies
 from sfumato.engines.engine import Engine
 from sfumato.errors import EngineFailed, Refusal
 from sfumato.lab.people.grammar import Grammar
@@ -75,7 +75,7 @@ class Both:
             return refusal.code, str(refusal)
         price = quote.loss, quote.margins, quote.mechanisms, tuple(private.names)
         if not plan.groups:
-            return *price, engine.exact(private.outcome)
+            return *price, engine.query_public(private.outcome)
         return *price, exact_of(engine.run(job).groups)
 
 
@@ -93,8 +93,8 @@ def exact_of(groups: Sequence[GroupAggregates]) -> list[Any]:
 
 def _held(group: GroupAggregates, held: Held) -> dict[tuple[Any, ...], int]:
     """Return what every bucket of every cell holds, or each kind of key there, whatever the order of cells."""
-    if isinstance(held, HeldKeys):
-        return {(group.keys[cell], powers): times for cell in held.cells for powers, times in held.of(cell)}
+    if isinstance(held, KeyFrequencies):
+        return {(group.keys[cell], powers): times for cell in held.cells for powers, times in held.for_cell(cell)}
     entries = zip(held.cells.tolist(), held.buckets.tolist(), held.weights.tolist(), strict=True)
     return {(group.keys[cell], bucket): weight for cell, bucket, weight in entries}
 

@@ -94,13 +94,13 @@ def test_the_statement_gives_a_row_one_owner_even_if_nothing_is_refused(
 @pytest.mark.parametrize("dialect", [DUCKDB, ONE_PASS], ids=["written", "one pass"])
 def test_rows_that_come_out_of_a_path_are_counted_again(dialect: Dialect, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the relation of owners held a key twice, the copy would not be kept."""
-    made = Build.make
+    made = Build.create_table_as
 
     def twice(build: Build, relation: str, query: str, *, salted: bool = False) -> None:
         again = f"{query} UNION ALL {query}" if relation == build.stage("owners") else query
         made(build, relation, again, salted=salted)
 
-    monkeypatch.setattr(Build, "make", twice)
+    monkeypatch.setattr(Build, "create_table_as", twice)
     database: Database = {"orders": [{"who": "a", "number": 8}], "lines": [{"number": 8, "amount": 1}]}
     with pytest.raises(BadSource, match="not every row of the source was accounted for"):
         copied_by(dialect, policy_of(TABLES), _arrow(database))

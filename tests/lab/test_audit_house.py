@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.engines.engine import Choose
+from sfumato.engines.engine import SelectBounds
 from sfumato.errors import QueryTooLarge
 from sfumato.lab.audits import books, fuzzing, replay, whole
 from sfumato.lab.audits.alarm import Alarm
@@ -157,7 +157,7 @@ def test_a_difference_is_found_shrunk_and_printed(tmp_path: Path, monkeypatch: p
     with fuzzing.neighbours(clinic(), tmp_path, 1) as (one, other):
         run = other._engine.run
 
-        def failing(job: object, choose: Choose | None = None) -> object:
+        def failing(job: object, choose: SelectBounds | None = None) -> object:
             if any("sum(" in (statement or "") for statement in job.statements):  # type: ignore[attr-defined]
                 raise QueryTooLarge(f"There is a {CANARY}.", "So it is.", "Look away.")
             return run(job, choose)

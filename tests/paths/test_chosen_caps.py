@@ -18,9 +18,9 @@ from tests.sources import HashSource
 
 import sfumato
 from sfumato.database import Database
-from sfumato.engines.after_noise import evaluate
-from sfumato.engines.clock import Clock
 from sfumato.engines.duckdb.reader import Reader
+from sfumato.engines.post_processing.duckdb import evaluate
+from sfumato.engines.time_limit import TimeLimit
 from sfumato.errors import AnswerLost, BadPolicy, EngineFailed
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
@@ -194,7 +194,7 @@ def test_an_engine_that_fails_after_the_level_was_chosen_says_one_sentence_and_t
     _write(tmp_path, SMALL)
     sql, read, asked = "SELECT dept, SUM(cost) AS x FROM visits GROUP BY dept", Reader.rows, list[str]()
 
-    def fails_second(reader: Reader, statement: str, clock: Clock | None = None) -> list[tuple[Any, ...]]:
+    def fails_second(reader: Reader, statement: str, clock: TimeLimit | None = None) -> list[tuple[Any, ...]]:
         asked.append(statement)
         return read(reader, statement if len(asked) == 1 else "SELECT error('a value of somebody')", clock)
 
@@ -434,9 +434,9 @@ def test_the_places_that_the_copy_keeps_are_those_that_a_persons_rows_have_in_th
             kept += "OVER (" not in str(database._prepare(sql, None, Price("1")).job)
             _, by_copy = _exact(database, sql)
             with monkeypatch.context() as patched:
-                patched.setattr("sfumato.engines.sql.level_places.stored_places", lambda *_: None)
+                patched.setattr("sfumato.engines.sql.bound_index.stored_bound_index", lambda *_: None)
                 _, by_order = _exact(database, sql)
-                patched.setattr("sfumato.engines.sql.group.adds_up", lambda _: False)
+                patched.setattr("sfumato.engines.sql.group.is_additive", lambda _: False)
                 _, one_by_one = _exact(database, sql)
             for mine, *others in zip(by_copy, by_order, one_by_one, strict=True):
                 for theirs in others:

@@ -20,7 +20,7 @@ from sfumato.engines.duckdb.engine import DuckDB
 from sfumato.engines.duckdb.registration import register
 from sfumato.engines.engine import Limits
 from sfumato.engines.sql.flow import KeptRows
-from sfumato.engines.sql.names import RANK, cell_name, once_name, quoted
+from sfumato.engines.sql.names import RANK, duplicate_rank_column, quoted, value_rank_column
 from sfumato.errors import UnsupportedSql
 from sfumato.language.rel_nodes import Item, RelNode
 from sfumato.language.scalar import Scalar
@@ -38,10 +38,11 @@ FAR = (
     "UPDATE visits SET dept = 'er ' || dept WHERE rowid % 2 = 0",
 )
 """Values lie far beyond what was declared, and keys are none of the declared ones."""
-AGAIN = (f"UPDATE visits SET score = 5, {quoted(once_name('score'))} = {quoted(RANK)}",)
+AGAIN = (f"UPDATE visits SET score = 5, {quoted(duplicate_rank_column('score'))} = {quoted(RANK)}",)
 """A column that is unique within a person holds one value in all rows."""
 MANY_CELLS = (
-    f"UPDATE visits SET dept = ['er', 'icu', 'surgery'][{quoted(RANK)}], {quoted(cell_name('dept'))} = {quoted(RANK)}",
+    f"UPDATE visits SET dept = ['er', 'icu', 'surgery'][{quoted(RANK)}], {quoted(value_rank_column('dept'))} = "
+    f"{quoted(RANK)}",
 )
 """Everybody is in as many cells as they have rows, where the policy lets one of them count."""
 

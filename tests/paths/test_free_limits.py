@@ -12,7 +12,7 @@ import pytest
 from tests.paths.worlds import a_world, policy, write
 
 import sfumato
-from sfumato.engines import clock
+from sfumato.engines import time_limit
 from sfumato.errors import EngineFailed, FreeLimit, Refusal
 
 TEN = "(VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (0))"
@@ -67,7 +67,7 @@ def test_what_takes_too_long_all_the_same_is_stopped(
     database: sfumato.Database, monkeypatch: pytest.MonkeyPatch, sql: str
 ) -> None:
     """Joins by an equality are taken to be cheap; here all rows are equal, and there are 8·10^15 pairs."""
-    monkeypatch.setattr(clock, "SECONDS", 0.5)
+    monkeypatch.setattr(time_limit, "FREE_QUERY_SECONDS", 0.5)
     assert _seconds(lambda: database.ask(sql, epsilon="0.5" if "visits" in sql else None)) < 10
     assert database.ask("SELECT COUNT(*) FROM staff").rows() == [{"count": 3}]
 
@@ -79,7 +79,7 @@ def test_public_rows_that_meet_people_are_limited(database: sfumato.Database, mo
 
 
 def test_an_answer_over_public_tables_has_a_limit(database: sfumato.Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sfumato.engines.duckdb.reader.MOST_ROWS", 15_000)
+    monkeypatch.setattr("sfumato.engines.duckdb.reader.MAX_PUBLIC_RESULT_ROWS", 15_000)
     with pytest.raises(FreeLimit):
         database.ask("SELECT n FROM many")
     assert len(database.ask("SELECT n FROM many WHERE n < 12000").rows()) == 12_000

@@ -15,10 +15,10 @@ from tests.refusals import refusing
 from tests.sources import HashSource
 
 import sfumato
-from sfumato.engines.after_noise import evaluate
 from sfumato.engines.duckdb.engine import DuckDB
 from sfumato.engines.duckdb.registration import register
 from sfumato.engines.engine import Limits
+from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.errors import Refusal, UnreachableMargin
 from sfumato.mechanisms.meetings import Meetings
 from sfumato.planning.aggregates.cross_unit_count import CrossUnitCountColumn
@@ -70,7 +70,7 @@ class Listed(Opened):
         ((plan, found),) = self.aggregates(sql)
         (chosen,) = plan.chosen
         assert isinstance(chosen.mechanism, Meetings)
-        cells = [_shared(found, chosen.name).of(place) for place in range(len(found.keys))]
+        cells = [_shared(found, chosen.name).for_cell(place) for place in range(len(found.keys))]
         return chosen.mechanism.meetings(cells, max(2, chosen.mechanism.largest_crowd(cells)))
 
 
@@ -187,7 +187,7 @@ def test_bars_hold_at_their_level(hospital: sfumato.Database) -> None:
     (held,) = aggregates.groups[0].held
     mechanism = asked.plan.groups[0].chosen[0].mechanism
     assert isinstance(mechanism, Meetings)
-    (truth,) = mechanism.meetings([_shared(aggregates.groups[0], held).of(0)], 10**6)
+    (truth,) = mechanism.meetings([_shared(aggregates.groups[0], held).for_cell(0)], 10**6)
     receipt = hospital.ask(f"SELECT COUNT(*) AS n {MET}", epsilon="1").receipt
     misses = {"0.95": 0, "0.8": 0}
     halved = hospital._prepare(f"SELECT COUNT(*) AS n {MET.replace('<>', '<')}", None, Price("1")).plan

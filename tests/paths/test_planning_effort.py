@@ -13,9 +13,9 @@ from tests.paths.worlds import MANY, a_world, policy, write
 import sfumato
 from sfumato.accounting.event import Neighbours
 from sfumato.analysis.analyse import analyse
-from sfumato.engines import clock
-from sfumato.engines.sql import job
-from sfumato.engines.sql.job import Statements
+from sfumato.engines import time_limit
+from sfumato.engines.sql import statements
+from sfumato.engines.sql.statements import Statements
 from sfumato.errors import FreeLimit, QueryTooLarge
 from sfumato.lab.people.clinic import VISITS
 from sfumato.planning.bound_selection import price_selections, with_candidate_bounds
@@ -155,9 +155,9 @@ def test_all_statements_of_a_plan_together_have_a_limit(
 ) -> None:
     sql = SHAPES["medians"](6)
     whole = _characters(database, sql)
-    monkeypatch.setattr(job, "MAX_PLAN_CHARS", whole)
+    monkeypatch.setattr(statements, "MAX_PLAN_CHARS", whole)
     database.explain(sql, epsilon="1")
-    monkeypatch.setattr(job, "MAX_PLAN_CHARS", whole - 1)
+    monkeypatch.setattr(statements, "MAX_PLAN_CHARS", whole - 1)
     for ask in (database.explain, database.ask):
         with pytest.raises(QueryTooLarge, match=f"{whole - 1:,} characters"):
             ask(sql, epsilon="2")
@@ -167,7 +167,7 @@ def test_all_statements_of_a_plan_together_have_a_limit(
 def test_reading_and_planning_have_a_last_limit_of_time(
     database: sfumato.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clock, "PLANNING_SECONDS", -1.0)
+    monkeypatch.setattr(time_limit, "PLANNING_SECONDS", -1.0)
     for ask in (database.explain, database.ask):
         with pytest.raises(FreeLimit, match="takes longer than"):
             ask("SELECT COUNT(*) FROM visits WHERE age > 3", epsilon="1")

@@ -13,7 +13,7 @@ from tests.paths.worlds import WITH_TOTAL, World, a_world, policy, visit, write
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
-from sfumato.engines.aggregates import GroupAggregates, HeldBuckets, HeldKeys
+from sfumato.engines.aggregates import BucketWeights, GroupAggregates, KeyFrequencies
 from sfumato.engines.duckdb.engine import DuckDB
 from sfumato.engines.duckdb.registration import register
 from sfumato.engines.engine import Limits
@@ -138,21 +138,23 @@ def _sides(plan: GroupPlan, one: Moved, two: Moved) -> Fraction:
 def _held(group: GroupAggregates, name: str) -> dict[tuple[Any, ...], int]:
     """Return what every bucket of every cell holds."""
     held = group.held[name]
-    assert isinstance(held, HeldBuckets)
+    assert isinstance(held, BucketWeights)
     entries = zip(held.cells.tolist(), held.buckets.tolist(), held.weights.tolist(), strict=True)
     return {(group.keys[cell], bucket): weight for cell, bucket, weight in entries}
 
 
 def _check_meetings(mechanism: Meetings, mine: GroupAggregates, theirs: GroupAggregates, name: str) -> int:
-    here, there = ([_shared(group, name).of(place) for place in range(len(mine.keys))] for group in (mine, theirs))
+    here, there = (
+        [_shared(group, name).for_cell(place) for place in range(len(mine.keys))] for group in (mine, theirs)
+    )
     assert not list(meetings_alarms(mechanism, here, there, 1))
     pairs = zip(mechanism.meetings(here, 10**6), mechanism.meetings(there, 10**6), strict=True)
     return sum(abs(one - other) for one, other in pairs)
 
 
-def _shared(group: GroupAggregates, name: str) -> HeldKeys:
+def _shared(group: GroupAggregates, name: str) -> KeyFrequencies:
     held = group.held[name]
-    assert isinstance(held, HeldKeys)
+    assert isinstance(held, KeyFrequencies)
     return held
 
 

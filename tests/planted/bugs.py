@@ -136,7 +136,7 @@ BUGS: tuple[Bug, ...] = (
         "rows per person off by one",
         "replay",
         (
-            "engines/sql/copy.py",
+            "engines/sql/bounded_copy.py",
             'return f"SELECT place, id, nth FROM ({ranked}) AS n WHERE nth <= {most}"',
             'return f"SELECT place, id, nth FROM ({ranked}) AS n WHERE nth <= {most} + 1"',
         ),
@@ -150,8 +150,8 @@ BUGS: tuple[Bug, ...] = (
         "rows chosen by their position",
         "replay",
         (
-            "engines/sql/copy.py",
-            "{first_draw('c.own', values, dialect)} AS first",
+            "engines/sql/bounded_copy.py",
+            "{row_hash('c.own', values, dialect)} AS first",
             "{dialect.hash128('CAST(r.rowid AS VARCHAR)')} AS first",
         ),
     ),
@@ -159,7 +159,7 @@ BUGS: tuple[Bug, ...] = (
         "rows chosen among everybody's",
         "replay",
         (
-            "engines/sql/copy.py",
+            "engines/sql/bounded_copy.py",
             'rank = dialect.row_number(["id"], ["draw"])',
             'rank = dialect.row_number([], ["draw"])',
         ),
@@ -390,7 +390,7 @@ BUGS: tuple[Bug, ...] = (
     planned(
         "a NULL raises",
         "fuzzing",
-        ("engines/sql/job.py", "[(row[at] or 0) if at < len(row)", "[row[at] if at < len(row)"),
+        ("engines/sql/statements.py", "[(row[at] or 0) if at < len(row)", "[row[at] if at < len(row)"),
     ),
     planned(
         "a division by zero raises",
@@ -415,7 +415,7 @@ BUGS: tuple[Bug, ...] = (
         "too many groups are refused by name",
         "fuzzing",
         (
-            "engines/sql/job.py",
+            "engines/sql/statements.py",
             "    units = integer_answers([row[-1] for row in rows])\n",
             "    if len(found) > 6:\n"
             "        raise QueryTooLarge(f'There are too many groups, such as {found[0]}.', 'A.', 'B.')\n"

@@ -13,7 +13,7 @@ CHECKED = (
     planned(
         "of equal rows all have the draw of the first",
         _LAW,
-        ("engines/sql/drawing.py", "CASE WHEN {nth} = 1 THEN {first}", "CASE WHEN {nth} > 0 THEN {first}"),
+        ("engines/sql/sampling_order.py", "CASE WHEN {nth} = 1 THEN {first}", "CASE WHEN {nth} > 0 THEN {first}"),
     ),
     planned(
         "a fraction halfway between two steps goes up",

@@ -93,9 +93,9 @@ FINDINGS: tuple[Bug, ...] = (
         "cells of a person are ranked by a badly mixed hash",
         _EVEN,
         (
-            "engines/sql/drawing.py",
-            'return [dialect.draw(" || ".join(parts)), ',
-            "return [dialect.draw(parts[-1]), ",
+            "engines/sql/sampling_order.py",
+            'return [dialect.hash48(" || ".join(parts)), ',
+            "return [dialect.hash48(parts[-1]), ",
         ),
     ),
     planned(
@@ -150,13 +150,13 @@ FINDINGS: tuple[Bug, ...] = (
             "FROM ({_rows(read, values, among)}) AS p {joined}",
             "FROM ({_rows(read, values, among)}) AS p {joined} WHERE p.c0 IS NOT NULL",
         ),
-        ("engines/sql/copy.py", "    if not whole:\n", "    if not whole and table.public:\n"),
+        ("engines/sql/bounded_copy.py", "    if not whole:\n", "    if not whole and table.public:\n"),
     ),
     planned(
         "text that is not UTF-8 ends the reading of all",
         "files",
         (
-            "engines/duckdb/each_value.py",
+            "engines/duckdb/untyped_columns.py",
             "    except UnicodeDecodeError:\n        return None\n",
             "    finally:\n        pass\n",
         ),
@@ -272,7 +272,7 @@ FINDINGS: tuple[Bug, ...] = (
         "tests/paths/test_free_limits.py",
         (
             "engines/duckdb/reader.py",
-            "                if len(found) > MOST_ROWS or size > MOST_CHARACTERS:\n",
+            "                if len(found) > MAX_PUBLIC_RESULT_ROWS or size > MOST_CHARACTERS:\n",
             "                if size < 0:\n",
         ),
     ),
@@ -326,7 +326,7 @@ FINDINGS: tuple[Bug, ...] = (
         "a level that cuts is taken for one that does not",
         "tests/engines/test_levels.py",
         (
-            "engines/sql/levels.py",
+            "engines/sql/candidate_bounds.py",
             "one.level == len(one.levels.thresholds) - 1",
             "one.level >= len(one.levels.thresholds) - 2",
         ),
@@ -334,6 +334,6 @@ FINDINGS: tuple[Bug, ...] = (
     planned(
         "what people have above a level is added up below it",
         "tests/engines/test_levels.py",
-        ("engines/sql/level_totals.py", 'THEN v WHEN first_place <= {place} THEN {left}"', 'THEN v ELSE v"'),
+        ("engines/sql/contribution_histogram.py", 'THEN v WHEN first_place <= {place} THEN {left}"', 'THEN v ELSE v"'),
     ),
 )

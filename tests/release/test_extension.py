@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sfumato.engines.after_noise import evaluate
+from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import AggregateItem, AggregateNode, InputNode, Item, ProjectNode
 from sfumato.language.scalar import (

@@ -21,7 +21,7 @@ from tests.release.plans import (
     show,
 )
 
-from sfumato.engines.after_noise import evaluate
+from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.errors import Refusal
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import AggregateItem, AggregateNode, FilterNode, Item, LimitNode, ProjectNode, SortNode

@@ -14,7 +14,7 @@ import numpy as np
 from tests.sources import HashSource
 
 import sfumato
-from sfumato.engines.after_noise import evaluate
+from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.planning.truncation_plan import plan_truncation_release
 from sfumato.preparing import Price
 from sfumato.release.losses import losses_of, publish_losses

@@ -20,8 +20,8 @@ from tests.sources import HashSource
 from tests.statistical.bias import World
 
 import sfumato
-from sfumato.engines.after_noise import evaluate
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
+from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.planning.truncation_plan import (
     BUCKET_COUNT,
     MOVED,

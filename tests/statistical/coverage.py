@@ -18,7 +18,7 @@ import numpy as np
 
 import sfumato
 from sfumato.accounting.event import Neighbours
-from sfumato.engines.after_noise import evaluate
+from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.lab.people.seeded import Seeded
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import AggregateItem, AggregateNode, InputNode, ScanNode, children

@@ -31,7 +31,7 @@ from scipy.stats import binom
 from tests.sources import HashSource
 
 import sfumato
-from sfumato.engines.after_noise import evaluate
+from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.preparing import Price
 from sfumato.release.publish import publish
 from sfumato.release.release import Release, make_release

@@ -11,8 +11,8 @@ import numpy as np
 from tests.sources import HashSource
 
 import sfumato
-from sfumato.engines.after_noise import evaluate
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
+from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.planning.plan import GroupPlan, PlannedMeasurement
 from sfumato.preparing import Price
 from sfumato.query.functions import Aggregation

@@ -11,8 +11,8 @@ import pytest
 from tests.sources import HashSource
 
 import sfumato
-from sfumato.engines.after_noise import evaluate
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
+from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.preparing import Price
 from sfumato.release.publish import publish

@@ -11,8 +11,8 @@ import pytest
 from tests.sources import HashSource
 
 import sfumato
-from sfumato.engines.after_noise import evaluate
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
+from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.plan import PlannedMeasurement

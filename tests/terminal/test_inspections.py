@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import sfumato
 from sfumato.cli import main
-from sfumato.engines.inspection import Inspected, InspectedColumn
+from sfumato.engines.inspection import InspectedColumn, SourceReport
 from sfumato.engines.opening import inspected
 from sfumato.errors import BadParameter
 from sfumato.policy.reading import read_policy
@@ -69,7 +69,7 @@ def clinic(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
-def _of(found: Inspected, name: str) -> InspectedColumn:
+def _of(found: SourceReport, name: str) -> InspectedColumn:
     return next(column for column in found.columns if column.column == name)
 
 
@@ -77,9 +77,15 @@ def test_everything_that_is_lost_is_counted_exactly(clinic: Callable[..., Path])
     found = inspected(read_policy(clinic()))
     assert found is not None
     visits, bills = found.tables
-    assert (visits.rows, visits.people, visits.nobody, visits.crowded, visits.removed) == (6, 2, 2, 1, 1)
+    assert (visits.rows, visits.people, visits.rows_without_unit, visits.units_over_bound, visits.removed) == (
+        6,
+        2,
+        2,
+        1,
+        1,
+    )
     assert visits.repeated == 1  # visit 11 of patient 1
-    assert (bills.rows, bills.people, bills.nobody, bills.crowded, bills.removed) == (4, 2, 1, 1, 1)
+    assert (bills.rows, bills.people, bills.rows_without_unit, bills.units_over_bound, bills.removed) == (4, 2, 1, 1, 1)
     age, cost, day = _of(found, "age"), _of(found, "cost"), _of(found, "day")
     assert (age.present, age.unreadable, age.below, age.above) == (6, 1, 1, 1)
     assert (cost.unreadable, cost.above) == (1, 1)
@@ -112,7 +118,7 @@ def test_a_mark_for_a_missing_value_names_nobody(tmp_path: Path) -> None:
         2,
         '[csv] null = ["NA"] reads 2',
     )
-    assert (after.people, after.tables[0].nobody, _of(after, "who").marked) == (1, 2, 0)
+    assert (after.people, after.tables[0].rows_without_unit, _of(after, "who").marked) == (1, 2, 0)
 
 
 def test_check_says_it_at_the_terminal_and_nowhere_else(clinic: Callable[..., Path]) -> None:

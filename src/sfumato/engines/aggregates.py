@@ -10,7 +10,7 @@ from sfumato.mechanisms.answers import Answers
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class HeldBuckets:
+class BucketWeights:
     """What the buckets of all cells hold: entry by entry the cell's place, the bucket and the weight, in that order."""
 
     cells: Answers
@@ -20,14 +20,14 @@ class HeldBuckets:
     def __repr__(self) -> str:
         return "HeldBuckets()"
 
-    def of(self, place: int) -> tuple[Answers, Answers]:
+    def for_cell(self, place: int) -> tuple[Answers, Answers]:
         """Return the buckets of one cell that hold something, rising, and what they hold."""
         start, end = np.searchsorted(self.cells, (place, place + 1))
         return self.buckets[start:end], self.weights[start:end]
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class HeldKeys:
+class KeyFrequencies:
     """The keys by which people's rows meet, by the place of their cell: their powers, and how many keys have them."""
 
     cells: Mapping[int, tuple[tuple[tuple[int, ...], int], ...]]
@@ -35,12 +35,12 @@ class HeldKeys:
     def __repr__(self) -> str:
         return "HeldKeys()"
 
-    def of(self, place: int) -> tuple[tuple[tuple[int, ...], int], ...]:
+    def for_cell(self, place: int) -> tuple[tuple[tuple[int, ...], int], ...]:
         """Return the keys of one cell."""
         return self.cells.get(place, ())
 
 
-Held = HeldBuckets | HeldKeys
+Held = BucketWeights | KeyFrequencies
 
 
 @dataclass(frozen=True, slots=True, repr=False)

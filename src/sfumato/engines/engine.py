@@ -9,7 +9,7 @@ from typing import Protocol
 from sfumato.analysis.catalog import Catalog, PublicData
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
-from sfumato.engines.inspection import Inspected
+from sfumato.engines.inspection import SourceReport
 from sfumato.errors import BadParameter, Refusal, quote_value
 from sfumato.language.rel_nodes import ProjectNode
 from sfumato.planning.plan import Plan
@@ -18,14 +18,14 @@ from sfumato.policy.policy import Policy
 Job = object
 """What an engine prepared. It is opaque: only the engine that prepared it reads it."""
 
-Choose = Callable[[Mapping[str, GroupAggregates]], Mapping[str, int]]
+SelectBounds = Callable[[Mapping[str, GroupAggregates]], Mapping[str, int]]
 """Is given the exact people by whom each level is chosen, and returns the places of the levels, by the same labels."""
 
 Progress = Callable[[str, str], None]
 """Is told the phase and the table. There are no counts: how many rows there are is a secret."""
 
 
-def told(progress: Progress | None) -> Progress:
+def checked_progress(progress: Progress | None) -> Progress:
     """Return what is told the phases, or refuse what cannot be: before anything is charged or read."""
     if progress is None:
         return _silent
@@ -83,7 +83,7 @@ class Engine(Protocol):
         """The data's version: a counter or random id."""
 
     @property
-    def keeps_losses(self) -> bool:
+    def stores_truncation_losses(self) -> bool:
         """Whether the copy holds what caps and bounds cut off of each person: where the policy spent on it then."""
 
     def check(self, private: PrivateQuery) -> None:
@@ -92,13 +92,13 @@ class Engine(Protocol):
     def prepare(self, plan: Plan) -> Job:
         """Return what will be run. No data is read: whatever can be refused is refused here."""
 
-    def run(self, job: Job, choose: Choose | None = None) -> Aggregates:
+    def run(self, job: Job, choose: SelectBounds | None = None) -> Aggregates:
         """Return the exact aggregates of a plan that has been charged.
 
         Where levels are chosen, `choose` is asked first and only these are measured; without it all of them are.
         """
 
-    def exact(self, show: ProjectNode) -> list[list[int | float | str | bool | None]]:
+    def query_public(self, show: ProjectNode) -> list[list[int | float | str | bool | None]]:
         """Return the columns of a query that reads public tables alone."""
 
     def close(self) -> None:
@@ -108,7 +108,7 @@ class Engine(Protocol):
         """Let go of it when the last question about it is answered: another snapshot has taken its place."""
 
 
-class Taken(Protocol):
+class PendingSnapshot(Protocol):
     """A snapshot that was found, or one that is complete and becomes the current one when it is kept."""
 
     @property
@@ -119,7 +119,7 @@ class Taken(Protocol):
     def refused(self) -> Refusal | None:
         """Why another snapshot, which the policy asks for, could not be taken: for the data owner alone."""
 
-    def keep(self, ledger: str) -> Engine:
+    def commit(self, ledger: str) -> Engine:
         """Make it the current one, whose answers this ledger pays for, and open it."""
 
 
@@ -134,7 +134,7 @@ class TakeSnapshot(Protocol):
         *,
         again: bool,
         first: Callable[[], None] | None,
-    ) -> AbstractContextManager[Taken]:
+    ) -> AbstractContextManager[PendingSnapshot]:
         """Whoever leaves without keeping it has changed nothing.
 
         One is taken where there is none, where the policy's words about tables have changed, where the source has
@@ -145,10 +145,10 @@ class TakeSnapshot(Protocol):
 class SnapshotWatch(Protocol):
     """Notices that another process has taken a snapshot."""
 
-    def moved(self) -> bool:
+    def may_have_changed(self) -> bool:
         """Tell whether there may be another snapshot: one look at the status of one file."""
 
-    def newer(self, version: str, ledger: Callable[[], str]) -> Engine | None:
+    def open_newer(self, version: str, ledger: Callable[[], str]) -> Engine | None:
         """Return the engine of the current snapshot if it is another one than `version` and `ledger` pays for it.
 
         Where nothing moved, it does nothing else. It never takes a snapshot, and never fails: what cannot be opened now
@@ -163,11 +163,11 @@ class Backend:
     take: TakeSnapshot
     has_changed: Callable[[Policy], bool]
     """Whether the source has changed since its snapshot was taken; nothing is read."""
-    was_paid_for: Callable[[Policy], bool]
+    has_ledger: Callable[[Policy], bool]
     """Whether there is a snapshot that a ledger belongs to."""
     watch: Callable[[Policy], SnapshotWatch]
     """Looks for snapshots that other processes take."""
     forget: Callable[[Policy], None]
     """Removes what lies elsewhere, on a server or in a folder, of copies whose files are of no more use."""
-    inspect: Callable[[Policy], Inspected] | None = None
+    inspect: Callable[[Policy], SourceReport] | None = None
     """Counts what the source loses on its way into the copy, for its owner; None where the engine cannot."""

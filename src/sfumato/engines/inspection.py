@@ -43,7 +43,7 @@ class InspectedCap:
     """What another `rows_per_unit` would leave out."""
 
     rows: int
-    crowded: int
+    units_over_bound: int
     """People who have more rows."""
     removed: int
     """The rows that they would lose."""
@@ -55,10 +55,10 @@ class InspectedTable:
 
     table: str
     rows: int
-    nobody: int
+    rows_without_unit: int
     """Rows that name nobody, and so are absent."""
     people: int
-    crowded: int
+    units_over_bound: int
     """People who have more rows than count."""
     removed: int
     """The rows that they lose."""
@@ -73,7 +73,7 @@ class InspectedTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Inspected:
+class SourceReport:
     """A whole source."""
 
     tables: tuple[InspectedTable, ...]

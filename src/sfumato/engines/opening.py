@@ -5,8 +5,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from importlib import import_module
 
-from sfumato.engines.engine import Backend, Limits, Progress, SnapshotWatch, Taken
-from sfumato.engines.inspection import Inspected
+from sfumato.engines.engine import Backend, Limits, PendingSnapshot, Progress, SnapshotWatch
+from sfumato.engines.inspection import SourceReport
 from sfumato.errors import BadSource, Refusal
 from sfumato.policy.policy import Policy
 
@@ -30,7 +30,7 @@ def open_engine(
     *,
     again: bool = False,
     first: Callable[[], None] | None = None,
-) -> AbstractContextManager[Taken]:
+) -> AbstractContextManager[PendingSnapshot]:
     """Find the current snapshot of a policy's source, or take one aside; who keeps it has the engine.
 
     In between, the ledger is opened: what is refused there has changed nothing.
@@ -61,10 +61,10 @@ def warn_owner(refused: Refusal | None) -> None:
 
 def was_paid_for(policy: Policy) -> bool:
     """Tell whether there is a snapshot that a ledger belongs to."""
-    return backend_of(policy).was_paid_for(policy)
+    return backend_of(policy).has_ledger(policy)
 
 
-def inspected(policy: Policy) -> Inspected | None:
+def inspected(policy: Policy) -> SourceReport | None:
     """Count for the owner what the source loses on its way into the copy; None where the engine cannot tell."""
     inspect = backend_of(policy).inspect
     return None if inspect is None else inspect(policy)

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Protocol
 
 from sfumato.engines.engine import Backend, Engine, Limits, Progress
-from sfumato.engines.inspection import Inspected
+from sfumato.engines.inspection import SourceReport
 from sfumato.engines.salt import read_or_draw_salt
-from sfumato.engines.sql.copy import CopiedTable
-from sfumato.engines.versions import FORMAT, Manifest, place_of, read_manifest, write_manifest
+from sfumato.engines.snapshot_manifest import FORMAT, Manifest, read_manifest, source_digest, write_manifest
+from sfumato.engines.sql.bounded_copy import CopiedTable
 from sfumato.errors import BadSource, EngineFailed, Refusal
 from sfumato.policy.canonical import tables_hash
 from sfumato.policy.policy import Policy, Refresh
@@ -45,7 +45,7 @@ class Built(Protocol):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Aside:
+class BuildDirectory:
     """Where a copy is built: its random id, a folder of its own, and the copy before it."""
 
     identity: str
@@ -68,7 +68,7 @@ class Copying(Protocol):
     def stamp(self, salt: bytes) -> str:
         """Return what changes when the source does, under the salt; no row is read."""
 
-    def build(self, aside: Aside, salt: bytes, progress: Progress) -> Built:
+    def build(self, aside: BuildDirectory, salt: bytes, progress: Progress) -> Built:
         """Build a copy aside; its folder does not exist yet, and is removed afterwards, whatever happens."""
 
     def shape(self, file: Path) -> tuple[CopiedTable, ...] | None:
@@ -90,7 +90,7 @@ class Registered:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Places:
+class SnapshotPaths:
     """The files beside the ledger. Their names come from the ledger's, which the owner typed, and from random ids."""
 
     ledger: Path
@@ -204,7 +204,7 @@ def has_ledger(policy: Policy) -> bool:
     return bool(places.copies) if known is None else bool(known.ledger)
 
 
-def places_of(policy: Policy) -> Places:
+def places_of(policy: Policy) -> SnapshotPaths:
     """Return where the copy and its salt lie: beside the ledger, or beside the data where the ledger is on a server."""
     path = policy.ledger.path
     if path is None and policy.source.path is not None:
@@ -234,10 +234,10 @@ def places_of(policy: Policy) -> Places:
             "The bounded copy and its salt lie beside the ledger, and secrets do not belong among the data.",
             'Write ledger = "sqlite:PATH" with a path outside that folder, or move the data into a folder below it.',
         )
-    return Places(path)
+    return SnapshotPaths(path)
 
 
-def _found(policy: Policy, copying: Copying, places: Places) -> Snapshot | None:
+def _found(policy: Policy, copying: Copying, places: SnapshotPaths) -> Snapshot | None:
     """Return the current snapshot if it is of these tables. No lock is needed: a manifest appears whole."""
     for _ in range(_ATTEMPTS):
         known = read_manifest(places.manifest)
@@ -263,21 +263,21 @@ def _is_wanted(policy: Policy, copying: Copying) -> bool:
     return policy.refresh is Refresh.ON_CHANGE and source_changed(policy, copying)
 
 
-def _check_place(policy: Policy, copying: Copying, places: Places) -> None:
+def _check_place(policy: Policy, copying: Copying, places: SnapshotPaths) -> None:
     """Refuse another source that does not exist: a slip of the keyboard must not put the rest of a policy in force."""
     known, secret = read_manifest(places.manifest), places.beside("copy.salt")
     if known is None or not secret.exists():
         return
-    if known.place != place_of(policy.source, read_or_draw_salt(secret, system_source())):
+    if known.place != source_digest(policy.source, read_or_draw_salt(secret, system_source())):
         copying.check_place()
 
 
-def _stamp(copying: Copying, places: Places) -> str:
+def _stamp(copying: Copying, places: SnapshotPaths) -> str:
     return copying.stamp(read_or_draw_salt(places.beside("copy.salt"), system_source()))
 
 
 @contextmanager
-def _build_lock(places: Places, wait: bool) -> Iterator[bool]:
+def _build_lock(places: SnapshotPaths, wait: bool) -> Iterator[bool]:
     """Hold the lock of builds. Where there is no snapshot afterwards, nothing stays behind."""
     path = places.beside("copy.lock")
     with _failing_closed():
@@ -305,7 +305,7 @@ def _failing_closed() -> Iterator[None]:
 class _Taken:
     """A snapshot that is being taken. The lock is held, so whatever is unfinished was left by a dead process."""
 
-    def __init__(self, policy: Policy, copying: Copying, places: Places, anew: bool) -> None:
+    def __init__(self, policy: Policy, copying: Copying, places: SnapshotPaths, anew: bool) -> None:
         self._policy, self._copying, self._places, self._anew = policy, copying, places, anew
         self._random = system_source()
         self._identity = fresh_id(self._random)
@@ -329,13 +329,13 @@ class _Taken:
         for left in self._places.builds:
             shutil.rmtree(left, ignore_errors=True)
         self._sweep()
-        aside = Aside(self._identity, self._folder, self._before())
+        aside = BuildDirectory(self._identity, self._folder, self._before())
         self._built = self._copying.build(aside, self._salt, progress)
         return self._built
 
     def _before(self) -> Path | None:
         """Return the copy before, if it is of the same tables of the same source under the same salt."""
-        known, place = self._known, place_of(self._policy.source, self._salt)
+        known, place = self._known, source_digest(self._policy.source, self._salt)
         if known is None or known.tables != tables_hash(self._policy) or known.place != place:
             return None
         path = self._places.ledger.with_name(known.copy)
@@ -352,7 +352,7 @@ class _Taken:
         publish(built.file, path)
         use = SharedFileLock(path)
         built.commit()
-        tables, place = tables_hash(self._policy), place_of(self._policy.source, self._salt)
+        tables, place = tables_hash(self._policy), source_digest(self._policy.source, self._salt)
         shape = self._copying.shape(path)
         if shape is None:
             raise EngineFailed()
@@ -384,10 +384,10 @@ class _Watching:
         self._places = places_of(policy)
         self._seen: tuple[int, ...] | None = None
 
-    def moved(self) -> bool:
+    def may_have_changed(self) -> bool:
         return _mark(self._places.manifest) not in (None, self._seen)
 
-    def newer(self, version: str, ledger: Callable[[], str]) -> Engine | None:
+    def open_newer(self, version: str, ledger: Callable[[], str]) -> Engine | None:
         mark = _mark(self._places.manifest)
         if mark is None or mark == self._seen:
             return None
@@ -432,14 +432,14 @@ class _Opening:
     def refused(self) -> Refusal | None:
         return self.snapshot.refused
 
-    def keep(self, ledger: str) -> Engine:
+    def commit(self, ledger: str) -> Engine:
         return self.opened(self.snapshot.keep(ledger))
 
 
 def backend(
     copying: Callable[[Policy, Limits], Copying],
     engine: Callable[[Policy, Registered, Limits], Engine],
-    inspect: Callable[[Policy], Inspected] | None = None,
+    inspect: Callable[[Policy], SourceReport] | None = None,
 ) -> Backend:
     """Return the backend of an engine: how it copies a source, opens a copy, and counts what is lost between them."""
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from sfumato.engines.aggregates import Held, HeldBuckets, HeldKeys
+from sfumato.engines.aggregates import BucketWeights, Held, KeyFrequencies
 from sfumato.mechanisms.answers import Answers
 from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.mechanisms.meetings import Meetings
@@ -103,9 +103,9 @@ class _Crowds:
     mechanism: Meetings
 
     def release(self, held: Held | None, places: Sequence[int], source: Source) -> NoisyValues:
-        if isinstance(held, HeldBuckets):
+        if isinstance(held, BucketWeights):
             raise AssertionError("people meet by keys")
-        return self.mechanism.release([() if held is None else held.of(place) for place in places], source)
+        return self.mechanism.release([() if held is None else held.for_cell(place) for place in places], source)
 
     def entropy(self, numbers: Sequence[int], cells: int) -> float:
         """Return what the noise has that they found for themselves."""
@@ -115,6 +115,6 @@ class _Crowds:
 
 def _buckets(held: Held | None, place: int) -> tuple[Answers, Answers]:
     """Return the buckets of one cell that hold something, and what they hold."""
-    if isinstance(held, HeldKeys):
+    if isinstance(held, KeyFrequencies):
         raise AssertionError("what is chosen among buckets holds buckets")
-    return (_NOTHING, _NOTHING) if held is None else held.of(place)
+    return (_NOTHING, _NOTHING) if held is None else held.for_cell(place)

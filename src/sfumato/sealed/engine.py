@@ -10,16 +10,16 @@ from weakref import finalize
 from sfumato.analysis.catalog import Catalog, Field
 from sfumato.analysis.catalog import Table as CatalogTable
 from sfumato.analysis.private_query import PrivateQuery
-from sfumato.engines.after_noise import evaluate
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
-from sfumato.engines.catalog_of import declared_cells, facts_of
+from sfumato.engines.build_catalog import declared_cells, facts_of
 from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.duckdb.engine import SHELF
-from sfumato.engines.engine import Choose, Job
+from sfumato.engines.engine import Job, SelectBounds
+from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.engines.sql.flow import flow_sql
-from sfumato.engines.sql.job import check_outcome, checked
 from sfumato.engines.sql.names import PATH_UNIT
 from sfumato.engines.sql.public import PublicTables
+from sfumato.engines.sql.statements import check_outcome, checked
 from sfumato.errors import BadSource, quote_value
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import InputNode, Item, ProjectNode
@@ -131,7 +131,7 @@ class SealedEngine:
             groups.append(SealedGroup(group, rows, sides, _needed(group, rows, sides)))
         return SealedJob(tuple(groups))
 
-    def run(self, job: Job, choose: Choose | None = None) -> Aggregates:
+    def run(self, job: Job, choose: SelectBounds | None = None) -> Aggregates:
         """Return the exact aggregates of a plan that has been charged, or `StoreTampered`; the charge stays."""
         job = _sealed(job)
         sums = {table: cell_sums(self._vault, table, job.columns(table)) for table in job.tables}
@@ -165,14 +165,14 @@ class SealedEngine:
             for table in job.tables
         ) + tuple(join.statement(self._vault, epoch) for group in job.groups for join in group.joins)
 
-    def exact(self, show: ProjectNode) -> list[list[Value]]:
+    def query_public(self, show: ProjectNode) -> list[list[Value]]:
         """Return the columns of a query that reads no table."""
         self.public.check(show)
         rows = self._free.free_rows(checked(flow_sql(show, {}, DUCKDB)))
         return [[row[at] for row in rows] for at in range(len(show.items))]
 
     @property
-    def keeps_losses(self) -> bool:
+    def stores_truncation_losses(self) -> bool:
         """A sealed store holds no row that was cut."""
         return False
 

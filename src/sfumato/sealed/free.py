@@ -7,9 +7,9 @@ from typing import Any
 
 import duckdb
 
-from sfumato.engines.clock import MOST_CHARACTERS, MOST_ROWS, Clock, too_long_an_answer
 from sfumato.engines.duckdb.connection import closed_connection, execute
 from sfumato.engines.engine import Limits
+from sfumato.engines.time_limit import MAX_PUBLIC_RESULT_ROWS, MOST_CHARACTERS, TimeLimit, too_long_an_answer
 from sfumato.errors import EngineFailed
 
 _INHERITED: list[duckdb.DuckDBPyConnection] = []
@@ -22,16 +22,16 @@ class FreeReader:
     def __init__(self) -> None:
         self._open()
 
-    def rows(self, statement: str, clock: Clock | None = None) -> list[tuple[Any, ...]]:
+    def rows(self, statement: str, clock: TimeLimit | None = None) -> list[tuple[Any, ...]]:
         """Run one statement and return its rows. The clock may stop it."""
-        with closing(self._cursor()) as cursor, (clock or Clock()).running(cursor.interrupt):
+        with closing(self._cursor()) as cursor, (clock or TimeLimit()).running(cursor.interrupt):
             return execute(cursor, statement)
 
     def free_rows(self, statement: str) -> list[tuple[Any, ...]]:
         """Run one statement and return its rows, which are not too many and not too long."""
         found = self.rows(statement)
         size = sum(len(value) for row in found for value in row if isinstance(value, str))
-        if len(found) > MOST_ROWS or size > MOST_CHARACTERS:
+        if len(found) > MAX_PUBLIC_RESULT_ROWS or size > MOST_CHARACTERS:
             raise too_long_an_answer()
         return found
 

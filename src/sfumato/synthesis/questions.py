@@ -18,7 +18,7 @@ from sfumato.analysis.analyse import analyse
 from sfumato.analysis.catalog import Catalog, PublicRows, Table
 from sfumato.analysis.groups import noisy_facts
 from sfumato.analysis.private_query import Cell, Group, KeyValue, RequestedAggregate
-from sfumato.engines.after_noise import evaluate
+from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.errors import RawRows, UnsupportedSql
 from sfumato.language.facts import Kind
 from sfumato.language.rel_nodes import (

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from sfumato.accounting.loss import round_up
 from sfumato.drafting.accuracy import SHARE, count_margin
-from sfumato.engines.inspection import Inspected, InspectedColumn, InspectedTable
+from sfumato.engines.inspection import InspectedColumn, InspectedTable, SourceReport
 from sfumato.policy.policy import Policy
 from sfumato.release.showing.harmless import visible
 from sfumato.release.showing.table import text_table
@@ -12,7 +12,7 @@ from sfumato.release.showing.table import text_table
 _NOTHING = "–"
 
 
-def inspection_text(inspected: Inspected, policy: Policy) -> str:
+def inspection_text(inspected: SourceReport, policy: Policy) -> str:
     """Return the exact report: rows and people, lost values, what would read them, and a delta that is too large."""
     parts = [_section("What becomes of the rows", _rows(inspected.tables))]
     lossy = [column for column in inspected.columns if not column.whole]
@@ -46,8 +46,8 @@ def _rows(tables: Sequence[InspectedTable]) -> str:
         [visible(one.table) for one in tables],
         [f"{one.rows:,}" for one in tables],
         [f"{one.people:,}" for one in tables],
-        [_share(one.nobody, one.rows) for one in tables],
-        [_share(one.crowded, one.people) for one in tables],
+        [_share(one.rows_without_unit, one.rows) for one in tables],
+        [_share(one.units_over_bound, one.people) for one in tables],
         [_share(one.removed, one.rows) for one in tables],
         [_share(one.repeated, one.rows) for one in tables],
     ]
@@ -85,11 +85,11 @@ def _caps(table: InspectedTable, policy: Policy) -> str:
     declared = policy.table(table.table)
     most = None if declared is None else declared.rows_per_unit
     each = policy.budget.epsilon / SHARE
-    owned = table.rows - table.nobody
+    owned = table.rows - table.rows_without_unit
     names = ["rows_per_unit", "people cut", "rows lost", f"noise of a count at ε = {round_up(each)}"]
     columns = [
         [f"{cap.rows:,}{' (now)' if cap.rows == most else ''}" for cap in table.caps],
-        [_percent(cap.crowded, table.people) for cap in table.caps],
+        [_percent(cap.units_over_bound, table.people) for cap in table.caps],
         [_share(cap.removed, owned) for cap in table.caps],
         [f"± {count_margin(each, cap.rows, policy.neighbours):,}" for cap in table.caps],
     ]
@@ -112,7 +112,7 @@ def _share(count: int, whole: int) -> str:
     return f"{count:,} ({count / whole:.1%})" if whole else f"{count:,}"
 
 
-def _warnings(inspected: Inspected, policy: Policy) -> Iterator[str]:
+def _warnings(inspected: SourceReport, policy: Policy) -> Iterator[str]:
     for table in inspected.tables:
         if table.shared_keys:
             yield visible(

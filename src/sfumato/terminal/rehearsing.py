@@ -8,7 +8,7 @@ from statistics import median
 
 from sfumato.accounting.loss import round_up
 from sfumato.database import Database
-from sfumato.engines.after_noise import evaluate
+from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.engines.sql.names import quoted
 from sfumato.errors import Refusal
 from sfumato.policy.policy import Column, ColumnType, Policy, Table, UnitColumn, UnitPath, fold_name

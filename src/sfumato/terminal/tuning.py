@@ -20,11 +20,11 @@ from sfumato.analysis.analyse import analyse
 from sfumato.analysis.catalog import Catalog
 from sfumato.database import Database
 from sfumato.drafting.accuracy import SHARE
-from sfumato.engines.after_noise import evaluate
-from sfumato.engines.aggregates import Aggregates, GroupAggregates, HeldKeys
-from sfumato.engines.catalog_of import most_rows
+from sfumato.engines.aggregates import Aggregates, GroupAggregates, KeyFrequencies
+from sfumato.engines.build_catalog import most_rows
 from sfumato.engines.engine import Engine
 from sfumato.engines.opening import backend_of, open_engine
+from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.engines.snapshots import places_of
 from sfumato.engines.sql.names import quoted
 from sfumato.errors import BadParameter, Refusal, UnsupportedSql
@@ -188,13 +188,13 @@ def _noiseless(plan: Plan, exact: Aggregates) -> Noisy:
 def _expected(chosen: PlannedSelection, exact: GroupAggregates) -> NoisyValues:
     """Return what meetings release on average; what is chosen among buckets has no such number."""
     held = exact.held[chosen.name]
-    if not isinstance(chosen.mechanism, Meetings) or not isinstance(held, HeldKeys):
+    if not isinstance(chosen.mechanism, Meetings) or not isinstance(held, KeyFrequencies):
         raise UnsupportedSql(
             "Caps are not tuned for quantiles, extremes and modes.",
             "Their error is known with the answer, and not before.",
             "Tune by counts, sums and averages, and leave this question out.",
         )
-    return chosen.mechanism.expected([held.of(place) for place in range(len(exact.keys))])
+    return chosen.mechanism.expected([held.for_cell(place) for place in range(len(exact.keys))])
 
 
 @contextmanager
@@ -209,7 +209,7 @@ def _trial(policy: Policy) -> Iterator[_Trial]:
     )
     try:
         with open_engine(loose, lambda _phase, _table: None) as taken:
-            engine = taken.keep("")
+            engine = taken.commit("")
         try:
             yield _Trial(policy, engine)
         finally:

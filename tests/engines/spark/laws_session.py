@@ -77,13 +77,13 @@ def test_partitions_files_of_different_types_and_nanoseconds_are_read_and_nothin
     clinic: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plans: list[str] = []
-    make = SparkBuild.make
+    make = SparkBuild.create_table_as
 
     def seen(build: SparkBuild, relation: str, query: str, *, salted: bool = False) -> None:
         plans.append(query + build.session.sql(query)._jdf.queryExecution().toString())
         make(build, relation, query, salted=salted)
 
-    monkeypatch.setattr(SparkBuild, "make", seen)
+    monkeypatch.setattr(SparkBuild, "create_table_as", seen)
     dead = [clinic / f"clinic.ledger.{name}" for name in ("build-dead", "rows-dead")]
     for folder in dead:  # what a process that was killed leaves behind
         (folder / "stage").mkdir(parents=True)

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.engines.duckdb.each_value import TEXT, texts
+from sfumato.engines.duckdb.untyped_columns import TEXT, texts
 
 _LAST = 2**63 // 1000 - 1000
 """Up to this millisecond, and down to its opposite, 64 bits hold a time in microseconds."""

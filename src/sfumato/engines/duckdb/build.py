@@ -11,8 +11,8 @@ from sfumato.engines.duckdb.connection import BEFORE, COPY, STAGE, execute
 from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.duckdb.source import SourceTable
 from sfumato.engines.engine import Progress
+from sfumato.engines.sql.bounded_copy import CopiedColumn, CopiedTable, bounded_table, count_rows, require_all
 from sfumato.engines.sql.column import Kind, Part, Stored, ValueForms
-from sfumato.engines.sql.copy import CopiedColumn, CopiedTable, bounded_table, count_rows, require_all
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.names import quoted
 from sfumato.policy.policy import Column, Policy, Table, fold_name
@@ -44,7 +44,7 @@ class Build:
         """Return the rows of a table of the source, those together that are stored alike."""
         return self.source(table).parts
 
-    def arrived(self, table: str) -> Sequence[Part] | None:
+    def new_files(self, table: str) -> Sequence[Part] | None:
         """Return the rows of a private table that were added since the copy before; None: it is written anew."""
         return self.added.get(fold_name(table))
 
@@ -56,11 +56,11 @@ class Build:
         """Return how an intermediate table is named."""
         return f"{STAGE}.{name}"
 
-    def kept(self, table: str) -> str:
+    def copy_relation(self, table: str) -> str:
         """Return how a table of the copy is named."""
         return f"{COPY}.main.{quoted(table)}"
 
-    def make(self, relation: str, query: str, *, salted: bool = False) -> None:
+    def create_table_as(self, relation: str, query: str, *, salted: bool = False) -> None:
         """Write the rows of a query, in its order, into a new table; `salted`: the query holds `salt_sql`."""
         self._run(f"CREATE TABLE {relation} AS {query}", salted)
 
@@ -94,8 +94,8 @@ def _public(build: Build, table: Table) -> CopiedTable:
             (column.name, _as_declared(column, stored_columns[fold_name(column.name)])) for column in table.columns
         ]
     names = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in columns)
-    target = build.kept(table.name)
-    build.make(target, f"SELECT {names} FROM {source.relation}")  # noqa: S608
+    target = build.copy_relation(table.name)
+    build.create_table_as(target, f"SELECT {names} FROM {source.relation}")  # noqa: S608
     require_all(table, build.read[table.name] == count_rows(build, target))
     described = build.rows(f"DESCRIBE {target}")
     return CopiedTable(table.name, tuple(CopiedColumn(name, kind) for name, kind, *_ in described), None)

@@ -3,7 +3,7 @@
 from sfumato.engines.duckdb import numbers, texts, times
 from sfumato.engines.duckdb.numbers import NARROW, TYPES, WIDE, given, named, nullif
 from sfumato.engines.sql.constant import constant_form, row_number
-from sfumato.engines.sql.dialect import Dialect, Parted
+from sfumato.engines.sql.dialect import Dialect, RankPartitions
 from sfumato.engines.sql.logic import ChoiceForms
 from sfumato.engines.sql.names import literal, quoted
 from sfumato.engines.sql.numbers import is_leaf
@@ -59,7 +59,7 @@ _CHOICES = ChoiceForms(TYPES, lambda first, second, leaf: nullif(first, second, 
 
 DUCKDB = Dialect(
     name="duckdb",
-    forms={
+    operator_sql={
         Operator.CONSTANT: constant_form(TYPES, _TYPES, texts.text_sql),
         **numbers.FORMS,
         **_CHOICES.forms(),
@@ -67,41 +67,41 @@ DUCKDB = Dialect(
         **times.FORMS,
         **texts.FORMS,
     },
-    quoted=quoted,
-    literal=literal,
-    given=given,
+    quote_identifier=quoted,
+    text_literal=literal,
+    let=given,
     double="DOUBLE",
     integer_type=TYPES.of,
     integer=TYPES.integer,
     wide=WIDE,
     quotient=lambda a, b: f"({a} // {b})",
     remainder=lambda a, b: f"({a} % {b})",
-    shared=lambda a, b: f"({a} // {b})",
+    floor_divide=lambda a, b: f"({a} // {b})",
     whole_double=lambda double: f"CAST({double} AS {WIDE})",
     truncated=lambda double: f"trunc({double})",
-    narrowed=lambda wide: f"TRY_CAST({wide} AS {NARROW})",
-    finite=lambda double: f"isfinite({double})",
+    to_bigint_or_null=lambda wide: f"TRY_CAST({wide} AS {NARROW})",
+    is_finite=lambda double: f"isfinite({double})",
     sortable=lambda sql, kind: sql,
     aggregate=_aggregate,
     row_number=row_number,
-    bit=lambda power: f"(CAST(1 AS BIGINT) << CAST({power} AS BIGINT))",
-    bits=lambda integer: f"CAST(bit_count({integer}) AS BIGINT)",  # it is a TINYINT, and so would be sums
-    draw=lambda text: f"left(sha256({text}), 12)",
+    power_of_two=lambda power: f"(CAST(1 AS BIGINT) << CAST({power} AS BIGINT))",
+    popcount=lambda integer: f"CAST(bit_count({integer}) AS BIGINT)",  # it is a TINYINT, and so would be sums
+    hash48=lambda text: f"left(sha256({text}), 12)",
     scalar_text=_scalar_text,
-    octets=lambda text: f"strlen({text})",
+    utf8_length=lambda text: f"strlen({text})",
     id_type=ID,
     text_type="VARCHAR",
     rank_type="UINTEGER",
     hash128=lambda text: f"CAST('0x' || left(sha256({text}), 32) AS {ID})",
     id_text=lambda id: f"hex({id})",
-    long_draw=lambda text: f"CAST('0x' || left(sha256({text}), 32) AS {ID})",
+    hash128_sortable=lambda text: f"CAST('0x' || left(sha256({text}), 32) AS {ID})",
     long_draw_text=lambda draw: f"hex({draw})",
-    place="rowid",
-    sent=None,
-    fence=None,
-    share=None,
-    by_person=False,
-    in_order="ORDER BY",
+    row_locator="rowid",
+    repartition=None,
+    optimizer_fence=None,
+    hash_cutoff=None,
+    stored_by_unit=False,
+    order_by_clause="ORDER BY",
     numbers_rows=False,
-    parted=Parted(1_000_000, lambda id, parts: f"CAST(hash({id}) % {parts} AS UINTEGER)"),
+    rank_partitions=RankPartitions(1_000_000, lambda id, parts: f"CAST(hash({id}) % {parts} AS UINTEGER)"),
 )

@@ -5,14 +5,14 @@ from weakref import finalize
 from sfumato.analysis.catalog import Catalog
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.engines.aggregates import Aggregates
-from sfumato.engines.catalog_of import catalog_of
+from sfumato.engines.build_catalog import build_catalog
 from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.duckdb.reader import Reader
 from sfumato.engines.duckdb.tables import DuckDBTables
-from sfumato.engines.engine import Choose, Job, Limits
+from sfumato.engines.engine import Job, Limits, SelectBounds
 from sfumato.engines.snapshots import Registered
-from sfumato.engines.sql.job import Statements, aggregated, prepared, shown
 from sfumato.engines.sql.public import PublicTables
+from sfumato.engines.sql.statements import Statements, aggregated, prepared, shown
 from sfumato.language.rel_nodes import ProjectNode
 from sfumato.planning.plan import Plan
 from sfumato.planning.truncation_plan import CUT
@@ -36,10 +36,10 @@ class DuckDB:
         self._tables = {**self._public_tables, **private}
         self.version = registered.version
         self.public = PublicTables(self._public_tables, self._reader.rows, DUCKDB, SHELF)
-        self.catalog = catalog_of(policy, tables, self.public)
+        self.catalog = build_catalog(policy, tables, self.public)
 
     @property
-    def keeps_losses(self) -> bool:
+    def stores_truncation_losses(self) -> bool:
         """Whether the copy holds what caps and bounds cut off of each person."""
         return any(name.endswith(CUT) for name in self._tables)
 
@@ -51,11 +51,11 @@ class DuckDB:
         self._reader.ready()
         return prepared(plan, self._tables, self.public, DUCKDB)
 
-    def run(self, job: Job, choose: Choose | None = None) -> Aggregates:
+    def run(self, job: Job, choose: SelectBounds | None = None) -> Aggregates:
         """Return the exact aggregates of a plan that has been charged."""
         return aggregated(job, self._reader.rows, self._reader.columns, choose)
 
-    def exact(self, show: ProjectNode) -> list[list[int | float | str | bool | None]]:
+    def query_public(self, show: ProjectNode) -> list[list[int | float | str | bool | None]]:
         """Return the columns of a query that reads public tables alone."""
         self.public.check(show)
         return shown(show, self._public_tables, DUCKDB, self._reader.free_rows)

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from sfumato.engines.duckdb.arrow_values import converted, is_said_alone, plain_type
-from sfumato.engines.duckdb.each_value import numbers, texts
 from sfumato.engines.duckdb.streamed import BATCH, StreamedColumn, record_batch, repeated, untyped
+from sfumato.engines.duckdb.untyped_columns import numbers, texts
 from sfumato.engines.sql.column import Kind
 from sfumato.errors import BadSource
 from sfumato.policy.policy import Column, Location, Table, fold_name

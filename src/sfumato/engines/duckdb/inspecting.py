@@ -13,7 +13,7 @@ from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.duckdb.loading import load_tables
 from sfumato.engines.duckdb.source import SourceTable, attached, read_schema
 from sfumato.engines.engine import Limits
-from sfumato.engines.inspection import Inspected, InspectedCap, InspectedColumn, InspectedTable
+from sfumato.engines.inspection import InspectedCap, InspectedColumn, InspectedTable, SourceReport
 from sfumato.engines.snapshots import places_of
 from sfumato.engines.sql.column import Kind, Part, keyed
 from sfumato.engines.sql.names import literal, quoted
@@ -52,13 +52,13 @@ class _Source:
         return [int(count or 0) for count in row]
 
 
-def inspect(policy: Policy) -> Inspected:
+def inspect(policy: Policy) -> SourceReport:
     """Read the whole source once, and count what the policy leaves of it."""
     with _opened(policy) as source:
         private = [table for table in policy.tables if not table.public]
         tables = tuple(_table(source, table) for table in private)
         columns = tuple(found for table in private for found in _columns(source, table))
-    return Inspected(tables, columns)
+    return SourceReport(tables, columns)
 
 
 @contextmanager

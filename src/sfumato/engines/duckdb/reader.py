@@ -12,10 +12,10 @@ from weakref import WeakSet
 
 import duckdb
 
-from sfumato.engines.clock import MOST_CHARACTERS, MOST_ROWS, Clock, too_long_an_answer
 from sfumato.engines.duckdb.connection import execute, execute_in_columns, execute_in_parts, open_copy
 from sfumato.engines.engine import Limits
 from sfumato.engines.snapshots import Registered
+from sfumato.engines.time_limit import MAX_PUBLIC_RESULT_ROWS, MOST_CHARACTERS, TimeLimit, too_long_an_answer
 from sfumato.errors import EngineFailed
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import system_source
@@ -43,7 +43,7 @@ class Reader:
                     _INHERITED.append(self._connection)
                     self._open()
 
-    def rows(self, statement: str, clock: Clock | None = None) -> list[tuple[Any, ...]]:
+    def rows(self, statement: str, clock: TimeLimit | None = None) -> list[tuple[Any, ...]]:
         """Run one statement and return its rows; a failure is one fixed sentence. The clock may stop it."""
         with closing(self._cursor()) as cursor:
             if clock is None:
@@ -59,12 +59,12 @@ class Reader:
     def free_rows(self, statement: str) -> list[tuple[Any, ...]]:
         """Run one statement that costs nothing and return its rows: not too many, not too long, not for too long."""
         found: list[tuple[Any, ...]] = []
-        with closing(self._cursor()) as cursor, Clock().running(cursor.interrupt):
+        with closing(self._cursor()) as cursor, TimeLimit().running(cursor.interrupt):
             size = 0
             for part in execute_in_parts(cursor, statement):
                 found += part
                 size += sum(len(value) for row in part for value in row if isinstance(value, str))
-                if len(found) > MOST_ROWS or size > MOST_CHARACTERS:
+                if len(found) > MAX_PUBLIC_RESULT_ROWS or size > MOST_CHARACTERS:
                     raise too_long_an_answer()
         return found
 

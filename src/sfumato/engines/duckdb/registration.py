@@ -6,20 +6,20 @@ from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sfumato.engines.duckdb.arrivals import load_arrivals
 from sfumato.engines.duckdb.build import Build, build_table
 from sfumato.engines.duckdb.connection import BEFORE, COPY, STAGE, closed_connection, execute
+from sfumato.engines.duckdb.file_digests import digest_files, write_marks
 from sfumato.engines.duckdb.frames import Frames
-from sfumato.engines.duckdb.marks import marked, write_marks
-from sfumato.engines.duckdb.parquet_mending import mended
+from sfumato.engines.duckdb.incremental_refresh import load_arrivals
+from sfumato.engines.duckdb.parquet_repair import mended
 from sfumato.engines.duckdb.shape import read_shape, write_shape
 from sfumato.engines.duckdb.source import ENDINGS, Files, attached, check_place, read_schema, source_files, source_root
 from sfumato.engines.engine import Limits, Progress
-from sfumato.engines.snapshots import Aside, Registered, Snapshot
+from sfumato.engines.snapshot_manifest import keyed_digest, read_files_while_unchanged, stamp_of
+from sfumato.engines.snapshots import BuildDirectory, Registered, Snapshot
 from sfumato.engines.snapshots import snapshot as snapshot_of
-from sfumato.engines.sql.copy import CopiedTable
+from sfumato.engines.sql.bounded_copy import CopiedTable
 from sfumato.engines.sql.names import literal
-from sfumato.engines.versions import keyed, stamp_of, steady
 from sfumato.errors import EngineFailed
 from sfumato.policy.policy import Policy
 
@@ -71,7 +71,7 @@ class FileCopying:
         source = self.policy.source
         return stamp_of(source_root(source), source_files(source), salt)
 
-    def build(self, aside: Aside, salt: bytes, progress: Progress) -> _BuiltFile:
+    def build(self, aside: BuildDirectory, salt: bytes, progress: Progress) -> _BuiltFile:
         """Build the copy of a source that stays as it is meanwhile."""
         source = self.policy.source
         if source.scheme == "sqlite":  # one transaction: what is written meanwhile is not seen, and counts as a change
@@ -82,7 +82,9 @@ class FileCopying:
             return _build(self.policy, aside, salt, progress, self.limits)
 
         try:
-            return _BuiltFile(*steady(source_root(source), lambda: source_files(source), salt, built))
+            return _BuiltFile(
+                *read_files_while_unchanged(source_root(source), lambda: source_files(source), salt, built)
+            )
         except BaseException:
             shutil.rmtree(aside.folder, ignore_errors=True)
             raise
@@ -108,9 +110,9 @@ class FrameCopying:
 
     def stamp(self, salt: bytes) -> str:
         """Return names and lengths, under the salt: values are never compared."""
-        return keyed(salt, "stamp", Frames(self.policy.source).shapes())
+        return keyed_digest(salt, "stamp", Frames(self.policy.source).shapes())
 
-    def build(self, aside: Aside, salt: bytes, progress: Progress) -> _BuiltFile:
+    def build(self, aside: BuildDirectory, salt: bytes, progress: Progress) -> _BuiltFile:
         """Build the copy; every frame is written down once before it is read."""
         return _BuiltFile(self.stamp(salt), _build(self.policy, aside, salt, progress, self.limits))
 
@@ -127,7 +129,7 @@ def copying_of(policy: Policy, limits: Limits) -> FileCopying | FrameCopying:
     return FrameCopying(policy, limits) if policy.source.scheme == "frames" else FileCopying(policy, limits)
 
 
-def _build(policy: Policy, aside: Aside, salt: bytes, progress: Progress, limits: Limits) -> Path:
+def _build(policy: Policy, aside: BuildDirectory, salt: bytes, progress: Progress, limits: Limits) -> Path:
     """Build a copy in a folder of its own, which only its owner may enter: what spills to disk is private too."""
     folder, building = aside.folder, _Building(policy, aside.folder, salt, progress, limits)
     folder.mkdir(mode=0o700)
@@ -171,7 +173,7 @@ class _Building:
                 execute(connection, f"ATTACH {literal(str(before))} AS {BEFORE} (READ_ONLY)")
             with attached(connection, policy.source) as streams:
                 found = read_schema(connection, policy, streams, instead)
-                now = marked(policy, policy.source, self.salt) if policy.source.scheme in ENDINGS else {}
+                now = digest_files(policy, policy.source, self.salt) if policy.source.scheme in ENDINGS else {}
                 loaded = load_arrivals(connection, policy, found, now, self.progress)
             build = Build(connection, policy, loaded.sources, self.salt, loaded.read, loaded.added)
             write_shape(

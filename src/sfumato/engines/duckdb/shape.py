@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sfumato.engines.duckdb.connection import COPY, Connection, execute, open_copy
 from sfumato.engines.engine import Limits
-from sfumato.engines.sql.copy import CopiedColumn, CopiedTable
+from sfumato.engines.sql.bounded_copy import CopiedColumn, CopiedTable
 
 SHAPE = "sfumato_shape"
 """The schema of the copy in which its public shape is written down."""

@@ -15,8 +15,8 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from sfumato.engines.duckdb.each_value import numbers, text_of, texts
 from sfumato.engines.duckdb.streamed import BATCH, StreamedColumn, record_batch, untyped
+from sfumato.engines.duckdb.untyped_columns import numbers, text_of, texts
 from sfumato.engines.sql.column import Kind
 from sfumato.engines.sql.names import quoted
 from sfumato.errors import BadSource

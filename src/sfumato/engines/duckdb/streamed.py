@@ -6,7 +6,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from sfumato.engines.duckdb.each_value import NUMBER, TEXT
+from sfumato.engines.duckdb.untyped_columns import NUMBER, TEXT
 from sfumato.engines.sql.column import Kind
 from sfumato.policy.policy import Column, ColumnType, Table, fold_name
 

@@ -15,8 +15,8 @@ from sfumato.analysis.private_query import Cell
 from sfumato.engines.duckdb.column import column_sql
 from sfumato.engines.duckdb.column import stored as as_stored
 from sfumato.engines.duckdb.connection import COPY
+from sfumato.engines.sql.bounded_copy import CopiedTable
 from sfumato.engines.sql.column import TYPES, Kind, Stored
-from sfumato.engines.sql.copy import CopiedTable
 from sfumato.engines.sql.grid import NotExact
 from sfumato.engines.sql.names import NUMBER, PLACE, RANK, TOTALS, quoted
 from sfumato.planning.truncation_plan import CUT
@@ -40,7 +40,7 @@ class PublicColumn:
 
 
 class DuckDBTables:
-    """`catalog_of.Copies` over the tables of a copy that was registered."""
+    """`build_catalog.Copies` over the tables of a copy that was registered."""
 
     def __init__(
         self,

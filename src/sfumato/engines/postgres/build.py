@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.engines.duckdb.beside import PublicRows
+from sfumato.engines.duckdb.public_store import PublicRows
 from sfumato.engines.postgres.column import READING
 from sfumato.engines.postgres.connection import SCHEMA, copy_in, execute, is_of_the_server
 from sfumato.engines.postgres.dialect import POSTGRES
 from sfumato.engines.postgres.source import ServerTable
-from sfumato.engines.sql.building import copied_name
+from sfumato.engines.sql.build_protocol import copied_name
 from sfumato.engines.sql.column import Kind, Part, Stored, ValueForms
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.names import quoted
@@ -79,7 +79,7 @@ class ServerBuild:
         """Return the rows of a table of the source: they are all stored alike."""
         return [self.source(table).part]
 
-    def arrived(self, table: str) -> None:
+    def new_files(self, table: str) -> None:
         """Return nothing: a server does not tell which rows are new, so that every table is written anew."""
 
     def before(self, table: str) -> str:
@@ -90,11 +90,11 @@ class ServerBuild:
         """Return how an intermediate table is named; none of them outlives the transaction."""
         return relation(self.identity, f"s_{name}")
 
-    def kept(self, table: str) -> str:
+    def copy_relation(self, table: str) -> str:
         """Return how a table of the copy is named."""
         return relation(self.identity, copied_name(self.policy, table))
 
-    def make(self, relation: str, query: str, *, salted: bool = False) -> None:
+    def create_table_as(self, relation: str, query: str, *, salted: bool = False) -> None:
         """Write the rows of a query, in its order, into a new table; the planner is told what is in it."""
         parted = relation == self.stage("chosen")
         for setting, value in _PARTED.items() if parted else ():

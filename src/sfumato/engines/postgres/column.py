@@ -64,8 +64,8 @@ def _floating(value: str, target: Range) -> str:
         near = f"least(greatest({near}, {target.least}), {target.greatest})"
     # dividing what is nearly nothing would raise, and its grid integer is that of 0
     nothing = min(max(0, target.least), target.greatest)
-    exact = f"WHEN {POSTGRES.finite(value)} AND abs({value}) >= 1e-200 THEN {_by_integers(value, target)}"
-    exact = f"CASE {exact} WHEN {POSTGRES.finite(value)} THEN {nothing} END"
+    exact = f"WHEN {POSTGRES.is_finite(value)} AND abs({value}) >= 1e-200 THEN {_by_integers(value, target)}"
+    exact = f"CASE {exact} WHEN {POSTGRES.is_finite(value)} THEN {nothing} END"
     safe = f"CASE WHEN {value} = 0 OR abs({value}) BETWEEN 1e-200 AND 1e100 THEN {clear} ELSE false END"
     return f"CASE WHEN {value} IS NULL THEN NULL WHEN {safe} THEN {near} ELSE {exact} END"
 
@@ -131,7 +131,7 @@ def _double(stored: Stored) -> str:
         inner = f"CASE WHEN {value} = 0 THEN 0 WHEN {size} THEN CAST({value} AS {DOUBLE}) + 0 END"
         return f"CASE WHEN {_is_number(value)} THEN {inner} END"
     value = f"CAST({stored.sql} AS {DOUBLE})"
-    return f"CASE WHEN {POSTGRES.finite(value)} THEN {value} + 0 END"
+    return f"CASE WHEN {POSTGRES.is_finite(value)} THEN {value} + 0 END"
 
 
 def _boolean(stored: Stored) -> str:

@@ -10,18 +10,18 @@ from weakref import WeakKeyDictionary, finalize
 from sfumato.analysis.catalog import REMOVED, Catalog
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.engines.aggregates import Aggregates
-from sfumato.engines.duckdb.beside import Beside
-from sfumato.engines.engine import Choose, Job, Limits
+from sfumato.engines.duckdb.public_store import PublicStore
+from sfumato.engines.engine import Job, Limits, SelectBounds
 from sfumato.engines.postgres.build import relation
 from sfumato.engines.postgres.connection import copy_in, execute
 from sfumato.engines.postgres.dialect import POSTGRES
 from sfumato.engines.postgres.numbers import DOUBLE, TYPES
 from sfumato.engines.postgres.reader import ServerReader
 from sfumato.engines.snapshots import Registered, identity_of
-from sfumato.engines.sql.building import copied_name
-from sfumato.engines.sql.job import Statements, aggregated, prepared
+from sfumato.engines.sql.build_protocol import copied_name
 from sfumato.engines.sql.names import RANK, TOTALS, quoted
-from sfumato.engines.sql.public import KeptTable, PublicTables
+from sfumato.engines.sql.public import MaterializedTable, PublicTables
+from sfumato.engines.sql.statements import Statements, aggregated, prepared
 from sfumato.errors import EngineFailed
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import MaterializedNode, ProjectNode
@@ -49,7 +49,7 @@ class PostgreSQL:
     public: PublicTables
 
     def __init__(self, policy: Policy, registered: Registered, limits: Limits) -> None:
-        self._beside = Beside(policy, registered, limits)
+        self._beside = PublicStore(policy, registered, limits)
         self.catalog, self.version, self.public = self._beside.catalog, self._beside.version, self._beside.public
         self._identity = identity_of(registered.path)
         self._reader = ServerReader(policy.source.target, self._identity)
@@ -64,7 +64,7 @@ class PostgreSQL:
                 if any(fold_name(one.name) == name + TOTALS for one in registered.tables):
                     self._tables[name + TOTALS] = relation(self._identity, copied_name(policy, table.name + TOTALS))
         self._lock = Lock()
-        self._brought: WeakKeyDictionary[KeptTable, _Brought] = WeakKeyDictionary()
+        self._brought: WeakKeyDictionary[MaterializedTable, _Brought] = WeakKeyDictionary()
         self._unused: deque[str] = deque()
 
     def _losers(self, policy: Policy, table: str) -> str:
@@ -73,7 +73,7 @@ class PostgreSQL:
         return f"(SELECT *, 1 AS {quoted(RANK)} FROM {name}) AS losers"  # noqa: S608
 
     @property
-    def keeps_losses(self) -> bool:
+    def stores_truncation_losses(self) -> bool:
         """Whether the copy holds what caps and bounds cut off of each person."""
         return any(name.endswith(CUT) for name in self._tables)
 
@@ -85,14 +85,14 @@ class PostgreSQL:
         self._beside.ready()
         return prepared(plan, self._tables, self.public, POSTGRES, self._bring)
 
-    def run(self, job: Job, choose: Choose | None = None) -> Aggregates:
+    def run(self, job: Job, choose: SelectBounds | None = None) -> Aggregates:
         """Return the exact aggregates of a plan that has been charged: in one transaction, a statement per group."""
         if isinstance(job, Statements) and job.nothing:
             return aggregated(job, _nothing)
         with self._reader.asking() as run:
             return aggregated(job, run, choose=choose)
 
-    def exact(self, show: ProjectNode) -> list[list[int | float | str | bool | None]]:
+    def query_public(self, show: ProjectNode) -> list[list[int | float | str | bool | None]]:
         """Return the columns of a query that reads public tables alone."""
         return self._beside.exact(show)
 
@@ -105,7 +105,7 @@ class PostgreSQL:
         finalize(self, self._close, self._reader, self._beside, [])
 
     @staticmethod
-    def _close(reader: ServerReader, beside: Beside, brought: list[str]) -> None:
+    def _close(reader: ServerReader, beside: PublicStore, brought: list[str]) -> None:
         if brought:
             try:
                 with reader.writing() as connection:
@@ -118,7 +118,7 @@ class PostgreSQL:
     def _bring(self, kept: MaterializedNode) -> MaterializedNode:
         """Write public rows into a table of the schema of our own, once."""
         rows = kept.rows
-        if not isinstance(rows, KeptTable):
+        if not isinstance(rows, MaterializedTable):
             raise AssertionError("public rows are kept beside the ledger")
         with self._lock:
             found = self._brought.get(rows)
@@ -129,7 +129,7 @@ class PostgreSQL:
                 finalize(rows, self._unused.append, found.relation).atexit = False
         return replace(kept, rows=found)
 
-    def _written(self, rows: KeptTable, columns: list[Facts]) -> str:
+    def _written(self, rows: MaterializedTable, columns: list[Facts]) -> str:
         name = relation(self._identity, f"p{fresh_id(system_source())[:12]}")
         listed = [f"c{at} {_TYPES.get(facts.kind) or TYPES.of(facts)}" for at, facts in enumerate(columns)]
         with self._reader.writing() as connection:
@@ -140,7 +140,7 @@ class PostgreSQL:
             execute(connection, f"ANALYZE {name}")
         return name
 
-    def _rows(self, rows: KeptTable, width: int) -> Iterator[tuple[Any, ...]]:
+    def _rows(self, rows: MaterializedTable, width: int) -> Iterator[tuple[Any, ...]]:
         for part in self._beside.rows(rows, width):
             yield from part
 

@@ -9,7 +9,7 @@ from weakref import WeakSet, finalize
 
 from sfumato.engines.postgres.connection import close, connect, execute
 from sfumato.engines.postgres.registration import is_whole
-from sfumato.engines.sql.job import Rows
+from sfumato.engines.sql.statements import Rows
 from sfumato.errors import BadSource, EngineFailed
 
 _BEGIN = "BEGIN READ ONLY; SET LOCAL statement_timeout = '600s'; SET LOCAL lock_timeout = '10s'"

@@ -5,16 +5,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sfumato.engines.duckdb.beside import write_beside
+from sfumato.engines.duckdb.public_store import write_public_store
 from sfumato.engines.duckdb.shape import read_shape
 from sfumato.engines.engine import Limits, Progress
 from sfumato.engines.postgres.build import ServerBuild, public_rows, relation
 from sfumato.engines.postgres.connection import SCHEMA, close, connect, execute
 from sfumato.engines.postgres.source import ServerTable, check_own_schema, read_schema
-from sfumato.engines.snapshots import Aside, identity_of, places_of
-from sfumato.engines.sql.copy import CopiedTable, bounded_table
+from sfumato.engines.snapshot_manifest import keyed_digest
+from sfumato.engines.snapshots import BuildDirectory, identity_of, places_of
+from sfumato.engines.sql.bounded_copy import CopiedTable, bounded_table
 from sfumato.engines.sql.names import literal, quoted
-from sfumato.engines.versions import keyed
 from sfumato.errors import Refusal
 from sfumato.policy.policy import Policy
 
@@ -63,7 +63,7 @@ class ServerCopying:
         finally:
             close(connection)
 
-    def build(self, aside: Aside, salt: bytes, progress: Progress) -> _Built:
+    def build(self, aside: BuildDirectory, salt: bytes, progress: Progress) -> _Built:
         """Build the copy in one transaction, over one snapshot of all tables; a server does not tell what is new."""
         connection, schema = connect(self.policy.source.target)
         try:
@@ -80,7 +80,9 @@ class ServerCopying:
             stamp = _stamp(connection, sources, salt)
             aside.folder.mkdir(mode=0o700)
             copied = self._tables(connection, aside.identity, sources, salt, progress)
-            write_beside(aside.folder / "copy", copied, public_rows(connection, self.policy, sources), self.limits)
+            write_public_store(
+                aside.folder / "copy", copied, public_rows(connection, self.policy, sources), self.limits
+            )
         except BaseException:
             close(connection)
             raise
@@ -102,7 +104,7 @@ class ServerCopying:
             else:
                 copied += bounded_table(build, table, progress)
         build.drop(["salt"])
-        build.make(relation(identity, MARKER), "SELECT 1 AS here")
+        build.create_table_as(relation(identity, MARKER), "SELECT 1 AS here")
         execute(connection, f"COMMENT ON TABLE {relation(identity, MARKER)} IS {literal(self._dataset(salt))}")
         return copied
 
@@ -134,7 +136,7 @@ class ServerCopying:
 
     def _dataset(self, salt: bytes) -> str:
         """Return what tells our copies from those of other datasets that share the schema; it tells nobody anything."""
-        return keyed(salt, "dataset", str(places_of(self.policy).ledger.resolve()))[:32]
+        return keyed_digest(salt, "dataset", str(places_of(self.policy).ledger.resolve()))[:32]
 
 
 def is_whole(connection: Any, identity: str) -> bool:
@@ -168,4 +170,4 @@ def _stamp(connection: Any, sources: dict[str, ServerTable], salt: bytes) -> str
         )
         for name in sorted(sources)
     ]
-    return keyed(salt, "stamp", lines)
+    return keyed_digest(salt, "stamp", lines)

@@ -7,7 +7,7 @@ dates are cut out by a regular expression that admits only what a cast or a func
 
 from collections.abc import Sequence
 
-from sfumato.engines.duckdb.letters import letters
+from sfumato.engines.duckdb.case_mapping import letters
 from sfumato.engines.postgres.numbers import NARROW, let
 from sfumato.engines.sql.dialect import Form
 from sfumato.engines.sql.names import literal

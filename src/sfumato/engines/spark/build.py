@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from sfumato.engines.duckdb.beside import PublicRows
+from sfumato.engines.duckdb.public_store import PublicRows
 from sfumato.engines.spark.column import NANOSECONDS, READING
 from sfumato.engines.spark.connection import execute, guarded
 from sfumato.engines.spark.dialect import SPARK, quoted
 from sfumato.engines.spark.source import SparkTable
-from sfumato.engines.sql.building import copied_name
+from sfumato.engines.sql.build_protocol import copied_name
 from sfumato.engines.sql.column import Kind, Part, Stored, ValueForms
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.names import quoted as standard_quoted
@@ -77,7 +77,7 @@ class SparkBuild:
         """Return the rows of a table of the source, those together that are stored alike."""
         return self.source(table).parts
 
-    def arrived(self, table: str) -> Sequence[Part] | None:
+    def new_files(self, table: str) -> Sequence[Part] | None:
         """Return the rows of a private table that were added since the copy before; None: it is written anew."""
         return self.added.get(fold_name(table))
 
@@ -94,7 +94,7 @@ class SparkBuild:
         """Return how an intermediate table is named."""
         return quoted(view_name(self.identity, f"s_{name}"))
 
-    def kept(self, table: str) -> str:
+    def copy_relation(self, table: str) -> str:
         """Return how a table of the copy is named."""
         return quoted(view_name(self.identity, copied_name(self.policy, table)))
 
@@ -102,7 +102,7 @@ class SparkBuild:
         name = relation.strip("`").removeprefix(view_name(self.identity, ""))
         return self.folder / ("stage" if name.startswith("s_") else ROWS) / name
 
-    def make(self, relation: str, query: str, *, salted: bool = False) -> None:
+    def create_table_as(self, relation: str, query: str, *, salted: bool = False) -> None:
         """Write the rows of a query, in its order, into a new folder."""
         path = self._place(relation)
         if path.name.removeprefix("s_").startswith(_LAZY):
@@ -154,7 +154,7 @@ def _public(build: SparkBuild, table: Table) -> tuple[dict[str, str], pa.RecordB
 
     query = " UNION ALL ".join(f"SELECT {listed(part) or '0 AS c0'} FROM {part.relation}" for part in source.parts)  # noqa: S608
     target = build.stage(f"public{copied_name(build.policy, table.name)}")
-    build.make(target, query)
+    build.create_table_as(target, query)
     batches = _batches(build, target)
     return {name: standard_quoted(at) for at, (name, _) in zip(names, columns, strict=True)}, batches
 

@@ -83,7 +83,7 @@ def _floating(v: str, target: Range) -> str:
         if max(abs(low), abs(high)) * times < _NEAR:
             bounded = f"least(greatest({v}, {TYPES.double_sql(low)}), {TYPES.double_sql(high)})"
             rounded = given([bounded], lambda value: _nearest(value, times, over))
-            slow = f"CASE WHEN {SPARK.finite(v)} THEN {_clipped(rounded, target)} END"
+            slow = f"CASE WHEN {SPARK.is_finite(v)} THEN {_clipped(rounded, target)} END"
     quotient = f"({v} * {TYPES.double_sql(float(times))} / {TYPES.double_sql(float(over))})"
     error = f"(abs({quotient}) * {TYPES.double_sql(2.0**-50)} + {TYPES.double_sql(1e-300)})"
     clear = f"abs({quotient} - rint({quotient})) < {TYPES.double_sql(0.5)} - {error}"
@@ -132,7 +132,7 @@ def _double(stored: Stored) -> str:
     if stored.kind is Kind.RAW:
         value = f"try_cast({cut_out(value, DECIMAL)} AS {DOUBLE})"
     zero = TYPES.double_sql(0.0)
-    return given([f"CAST({value} AS {DOUBLE})"], lambda v: f"CASE WHEN {SPARK.finite(v)} THEN {v} + {zero} END")
+    return given([f"CAST({value} AS {DOUBLE})"], lambda v: f"CASE WHEN {SPARK.is_finite(v)} THEN {v} + {zero} END")
 
 
 def _boolean(stored: Stored) -> str:

@@ -13,18 +13,18 @@ import pyarrow.parquet as pq
 from sfumato.analysis.catalog import REMOVED, Catalog
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.engines.aggregates import Aggregates
-from sfumato.engines.duckdb.beside import Beside
-from sfumato.engines.engine import Choose, Job, Limits
+from sfumato.engines.duckdb.public_store import PublicStore
+from sfumato.engines.engine import Job, Limits, SelectBounds
 from sfumato.engines.snapshots import Registered, identity_of, places_of
 from sfumato.engines.spark.build import view_name
 from sfumato.engines.spark.dialect import SPARK, quoted
 from sfumato.engines.spark.numbers import NARROW, TYPES
 from sfumato.engines.spark.reader import SparkReader
 from sfumato.engines.spark.registration import rows_folder
-from sfumato.engines.sql.building import copied_name
-from sfumato.engines.sql.job import Statements, aggregated, prepared
+from sfumato.engines.sql.build_protocol import copied_name
 from sfumato.engines.sql.names import RANK, TOTALS
-from sfumato.engines.sql.public import KeptTable, PublicTables
+from sfumato.engines.sql.public import MaterializedTable, PublicTables
+from sfumato.engines.sql.statements import Statements, aggregated, prepared
 from sfumato.errors import EngineFailed
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import MaterializedNode, ProjectNode
@@ -52,7 +52,7 @@ class Spark:
     public: PublicTables
 
     def __init__(self, policy: Policy, registered: Registered, limits: Limits) -> None:
-        self._beside = Beside(policy, registered, limits)
+        self._beside = PublicStore(policy, registered, limits)
         self.catalog, self.version, self.public = self._beside.catalog, self._beside.version, self._beside.public
         self._identity = identity_of(registered.path)
         self._folder = rows_folder(places_of(policy), self._identity)
@@ -67,7 +67,7 @@ class Spark:
         self._shelf = self._folder / f"public-{fresh_id(system_source())[:12]}"
         self._reader = SparkReader(self._folder, folders, limits)
         self._lock = Lock()
-        self._brought: WeakKeyDictionary[KeptTable, _Shown] = WeakKeyDictionary()
+        self._brought: WeakKeyDictionary[MaterializedTable, _Shown] = WeakKeyDictionary()
         self._unused: deque[str] = deque()
 
     def _relation(self, place: str, losers: bool) -> str:
@@ -76,7 +76,7 @@ class Spark:
         return f"(SELECT *, 1 AS {quoted(RANK)} FROM {name}) AS losers" if losers else name  # noqa: S608
 
     @property
-    def keeps_losses(self) -> bool:
+    def stores_truncation_losses(self) -> bool:
         """Whether the copy holds what caps and bounds cut off of each person."""
         return any(name.endswith(CUT) for name in self._tables)
 
@@ -88,11 +88,11 @@ class Spark:
         self._beside.ready()
         return prepared(plan, self._tables, self.public, SPARK, self._bring)
 
-    def run(self, job: Job, choose: Choose | None = None) -> Aggregates:
+    def run(self, job: Job, choose: SelectBounds | None = None) -> Aggregates:
         """Return the exact aggregates of a plan that has been charged: a statement per group, a small table each."""
         return aggregated(job, self._reader.rows, choose=choose)
 
-    def exact(self, show: ProjectNode) -> list[list[int | float | str | bool | None]]:
+    def query_public(self, show: ProjectNode) -> list[list[int | float | str | bool | None]]:
         """Return the columns of a query that reads public tables alone."""
         return self._beside.exact(show)
 
@@ -105,7 +105,7 @@ class Spark:
         finalize(self, self._close, self._reader, self._beside, self._shelf)
 
     @staticmethod
-    def _close(reader: SparkReader, beside: Beside, shelf: Path) -> None:
+    def _close(reader: SparkReader, beside: PublicStore, shelf: Path) -> None:
         reader.close()
         beside.close()
         shutil.rmtree(shelf, ignore_errors=True)
@@ -113,7 +113,7 @@ class Spark:
     def _bring(self, kept: MaterializedNode) -> MaterializedNode:
         """Write public rows into a file that Spark reads, once."""
         rows = kept.rows
-        if not isinstance(rows, KeptTable):
+        if not isinstance(rows, MaterializedTable):
             raise AssertionError("public rows are kept beside the ledger")
         with self._lock:
             found = self._brought.get(rows)
@@ -122,7 +122,7 @@ class Spark:
                 finalize(rows, self._unused.append, found.relation).atexit = False
         return replace(kept, rows=found)
 
-    def _written(self, rows: KeptTable, columns: list[Facts]) -> str:
+    def _written(self, rows: MaterializedTable, columns: list[Facts]) -> str:
         while self._unused:
             self._drop(self._unused.popleft())
         name = view_name(self._identity, f"p{fresh_id(system_source())[:12]}")

@@ -10,7 +10,7 @@ from typing import Any
 from sfumato.engines.engine import Limits
 from sfumato.engines.spark.connection import execute, guarded, session
 from sfumato.engines.spark.registration import is_whole
-from sfumato.engines.sql.job import Rows
+from sfumato.engines.sql.statements import Rows
 from sfumato.errors import BadSource, EngineFailed
 
 

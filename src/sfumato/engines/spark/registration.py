@@ -7,19 +7,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sfumato.engines.duckdb.beside import write_beside
 from sfumato.engines.duckdb.connection import COPY, open_copy
-from sfumato.engines.duckdb.marks import NOTHING, Before, added_files, marked, read_marks
+from sfumato.engines.duckdb.file_digests import NOTHING, PreviousCopy, added_files, digest_files, read_marks
+from sfumato.engines.duckdb.public_store import write_public_store
 from sfumato.engines.duckdb.shape import read_shape
 from sfumato.engines.duckdb.source import check_place, files_of, source_files, source_root
 from sfumato.engines.engine import Limits, Progress
-from sfumato.engines.snapshots import Aside, Places, identity_of, places_of
+from sfumato.engines.snapshot_manifest import keyed_digest, read_files_while_unchanged, read_while_unchanged, stamp_of
+from sfumato.engines.snapshots import BuildDirectory, SnapshotPaths, identity_of, places_of
 from sfumato.engines.spark.build import ROWS, SparkBuild, public_rows, view_name
 from sfumato.engines.spark.connection import execute, session
 from sfumato.engines.spark.source import files_in_catalog, folder_of, is_catalog, read_files, read_schema
+from sfumato.engines.sql.bounded_copy import CopiedTable, bounded_table
 from sfumato.engines.sql.column import Part
-from sfumato.engines.sql.copy import CopiedTable, bounded_table
-from sfumato.engines.versions import keyed, stamp_of, steady, unchanged
 from sfumato.errors import EngineFailed
 from sfumato.policy.policy import Policy, fold_name
 from sfumato.secure_files import sync_folder
@@ -28,7 +28,7 @@ _WHOLE = "whole"
 """The file that is written last: a folder without it is not a copy."""
 
 
-def rows_folder(places: Places, identity: str) -> Path:
+def rows_folder(places: SnapshotPaths, identity: str) -> Path:
     """Return the folder of a copy, given its random id."""
     return places.beside(f"rows-{identity}")
 
@@ -86,11 +86,11 @@ class SparkCopying:
 
     def _files_of_catalog(self, salt: bytes) -> str:
         spark = session(self.limits)
-        return keyed(
+        return keyed_digest(
             salt, "stamp", [files_in_catalog(spark, self.policy.source, table) for table in self.policy.tables]
         )
 
-    def build(self, aside: Aside, salt: bytes, progress: Progress) -> _BuiltFolder:
+    def build(self, aside: BuildDirectory, salt: bytes, progress: Progress) -> _BuiltFolder:
         """Build the copy of a source that stays as it is meanwhile."""
         identity, folder = aside.identity, aside.folder
 
@@ -105,12 +105,12 @@ class SparkCopying:
                 raise
 
         if is_catalog(self.policy.source):
-            stamp, _ = unchanged(lambda: (self._files_of_catalog(salt),) * 2, built)
+            stamp, _ = read_while_unchanged(lambda: (self._files_of_catalog(salt),) * 2, built)
         else:
-            stamp, _ = steady(*self._files(), salt, built)
+            stamp, _ = read_files_while_unchanged(*self._files(), salt, built)
         return _BuiltFolder(stamp, folder / "copy", folder / ROWS, rows_folder(places_of(self.policy), identity))
 
-    def _build_from(self, spark: Any, aside: Aside, salt: bytes, progress: Progress) -> None:
+    def _build_from(self, spark: Any, aside: BuildDirectory, salt: bytes, progress: Progress) -> None:
         """Build the copy; where there is one before it, only the people are bounded again to whom rows arrived."""
         if aside.before is not None and not is_catalog(self.policy.source):
             with suppress(EngineFailed):  # then everything is read again
@@ -119,11 +119,11 @@ class SparkCopying:
             aside.folder.mkdir(mode=0o700)
         return self._build(spark, aside, salt, progress, NOTHING)
 
-    def _build(self, spark: Any, aside: Aside, salt: bytes, progress: Progress, before: Before) -> None:
+    def _build(self, spark: Any, aside: BuildDirectory, salt: bytes, progress: Progress, before: PreviousCopy) -> None:
         identity, folder, policy = aside.identity, aside.folder, self.policy
         views: set[str] = set()
         sources = read_schema(spark, policy, view_name(identity, "s_source"), views)
-        now = {} if is_catalog(policy.source) else marked(policy, folder_of(policy.source), salt)
+        now = {} if is_catalog(policy.source) else digest_files(policy, folder_of(policy.source), salt)
         new = added_files(policy, before, now)
         added = {name: self._added(spark, name, paths, identity, views) for name, paths in new.items()}
         rows = {fold_name(name): _count(source.parts) for name, source in sources.items()}
@@ -149,7 +149,7 @@ class SparkCopying:
                 else:
                     copied += bounded_table(build, table, progress)
             build.drop(["salt"])
-            write_beside(folder / "copy", copied, public_rows(build), self.limits, (now, rows))
+            write_public_store(folder / "copy", copied, public_rows(build), self.limits, (now, rows))
             (folder / ROWS / _WHOLE).touch(mode=0o600)
         finally:
             with suppress(EngineFailed):  # a session that ended has no views
@@ -181,6 +181,6 @@ def _count(parts: Sequence[Part]) -> int:
     return sum(int(execute(f"SELECT count(*) FROM {part.relation}")[0][0]) for part in parts)  # noqa: S608
 
 
-def _said_before(file: Path, limits: Limits) -> Before:
+def _said_before(file: Path, limits: Limits) -> PreviousCopy:
     with closing(open_copy(file, limits)) as connection:
         return read_marks(connection, COPY)

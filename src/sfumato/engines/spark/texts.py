@@ -7,7 +7,7 @@ are cut out before they are cast, so that Spark's further spellings (now, epoch,
 
 from collections.abc import Sequence
 
-from sfumato.engines.duckdb.letters import letters
+from sfumato.engines.duckdb.case_mapping import letters
 from sfumato.engines.spark.numbers import NARROW, WIDE, given
 from sfumato.engines.spark.times import day_sql
 from sfumato.engines.sql.dialect import Form

@@ -212,7 +212,7 @@ def keyed(column: Column, expression: str, dialect: Dialect) -> str:
 
 def _key(column: Column, value: Value, dialect: Dialect) -> str:
     if isinstance(value, str):
-        return dialect.literal(value)
+        return dialect.text_literal(value)
     return str(int(Fraction(position(value)) / (column.step or 1)))
 
 

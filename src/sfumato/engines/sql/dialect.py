@@ -18,7 +18,7 @@ Given = Callable[[Sequence[str], Callable[..., str]], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Parted:
+class RankPartitions:
     """Rows that are ranked in parts, each person in one of them."""
 
     rows: int
@@ -32,14 +32,14 @@ class Dialect:
     """One engine's SQL."""
 
     name: str
-    forms: Mapping[Operator, Form]
+    operator_sql: Mapping[Operator, Form]
     """A form for every operator but COLUMN. It mentions each argument once, or nested forms grow exponentially."""
-    quoted: Callable[[str], str]
+    quote_identifier: Callable[[str], str]
     """A name as an identifier."""
-    literal: Callable[[str], str]
+    text_literal: Callable[[str], str]
     """A text as a constant."""
 
-    given: Given
+    let: Given
     """SQL over values that it may mention more than once: they are computed once where that matters to the engine."""
 
     # ── numbers ──
@@ -55,15 +55,15 @@ class Dialect:
     """Of two wide integers, towards zero; NULL is NULL, and the divisor is never zero."""
     remainder: Callable[[str, str], str]
     """What `quotient` leaves, with the sign of the dividend."""
-    shared: Callable[[str, str], str]
+    floor_divide: Callable[[str, str], str]
     """The quotient of two positive BIGINTs, rounded down, as a BIGINT."""
     whole_double: Callable[[str], str]
     """A double that is a whole number, as a wide integer, exactly."""
     truncated: Callable[[str], str]
     """A finite double without its places."""
-    narrowed: Callable[[str], str]
+    to_bigint_or_null: Callable[[str], str]
     """A wide integer as a BIGINT; NULL beyond 64 bits."""
-    finite: Callable[[str], str]
+    is_finite: Callable[[str], str]
     """Whether a double is neither infinite nor no number."""
 
     # ── rows ──
@@ -75,15 +75,15 @@ class Dialect:
     """The number of a row among those that agree in the first, in the order of the second; both may be empty.
 
     Where the first is empty, some engines give numbers that are distinct and no more."""
-    bit: Callable[[str], str]
+    power_of_two: Callable[[str], str]
     """2 to the power of an integer from 0 to 60, as a BIGINT."""
-    bits: Callable[[str], str]
+    popcount: Callable[[str], str]
     """How many bits of a BIGINT that is not negative are 1, as a BIGINT: statements add several of them."""
-    draw: Callable[[str], str]
+    hash48: Callable[[str], str]
     """The first 48 bits of SHA-256 of a text in UTF-8, in any form that is ordered as these bits are."""
     scalar_text: Callable[[str, Kind], str]
     """A value of this kind as a text, the same in every engine: a double by its 64 bits in hexadecimal."""
-    octets: Callable[[str], str]
+    utf8_length: Callable[[str], str]
     """How many bytes a text has, in UTF-8."""
 
     # ── the bounded copy ──
@@ -96,29 +96,29 @@ class Dialect:
     """The first 128 bits of SHA-256 of a text in UTF-8, as an id."""
     id_text: Callable[[str], str]
     """An id in hexadecimal, in capitals and without leading zeros."""
-    long_draw: Callable[[str], str]
+    hash128_sortable: Callable[[str], str]
     """The first 128 bits of SHA-256 of a text in UTF-8, in any form that is ordered as these bits are."""
     long_draw_text: Callable[[str], str]
     """Such a draw in hexadecimal, in capitals and without leading zeros."""
-    place: str
+    row_locator: str
     """What tells the rows of one intermediate table apart; empty where rows are sent around, and none is written."""
-    sent: Callable[[str, str], str] | None
+    repartition: Callable[[str, str], str] | None
     """A query whose rows are sent to where those with the same name are; None where an engine sends no rows around."""
-    fence: str | None
+    optimizer_fence: str | None
     """A column that is selected into a nested query so that its values are not computed again where they are mentioned.
 
     None: rows on the grid are written down before they are chosen. Otherwise writing them takes longer than reading the
     source once for the people who have too many and once for the others."""
-    share: Callable[[int, str], str] | None
+    hash_cutoff: Callable[[int, str], str] | None
     """A draw below which lie so many of as many long draws as an integer says, on average; all of them if it is less.
 
     None where there is no fence."""
-    by_person: bool
+    stored_by_unit: bool
     """Whether rows lie in the order of ids, in which they are numbered, rather than with those that have equal keys:
     sorting them again takes longer than questions gain."""
-    in_order: str
+    order_by_clause: str
     """How a query says in which order its rows are written: of all of them, or of those that one task writes."""
     numbers_rows: bool
     """Whether the copy has to store NUMBER where each row is a person: the engine has no number of its own."""
-    parted: Parted | None
+    rank_partitions: RankPartitions | None
     """In which parts rows are ranked, so that a part fits into little memory; None where all are ranked at once."""

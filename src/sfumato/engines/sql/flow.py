@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.fold import finished, one_zero, parts
-from sfumato.engines.sql.names import PLACE, RANK, once_name
+from sfumato.engines.sql.names import PLACE, RANK, duplicate_rank_column
 from sfumato.engines.sql.scalar import Columns, scalar_sql
 from sfumato.engines.sql.window import WindowRows, window_finished, window_parts
 from sfumato.language.facts import Facts, Kind
@@ -166,7 +166,7 @@ def _placed(alias: str, ordered: bool) -> tuple[str, ...]:
 
 
 def _read(read: ScanNode, writing: Writing, ordered: bool) -> Frame:
-    quoted, alias = writing.dialect.quoted, writing.alias()
+    quoted, alias = writing.dialect.quote_identifier, writing.alias()
     listed = [f"{_decoded(quoted(stored), facts)} AS c{at}" for at, (_, stored, facts) in enumerate(read.columns)]
     if ordered or not listed:
         # a person's rows are told apart by their numbers within the person, which are nobody else's business
@@ -175,7 +175,7 @@ def _read(read: ScanNode, writing: Writing, ordered: bool) -> Frame:
     # What was accounted for is what is read. The engine knows the greatest rank of the table and skips a test that
     # nothing fails, so that this costs nothing as long as the copy is what it should be.
     tests = [] if read.max_rows_per_unit is None else [f"{quoted(RANK)} <= {read.max_rows_per_unit}"]
-    tests += [f"{quoted(once_name(name))} = 1" for name in read.unique]
+    tests += [f"{quoted(duplicate_rank_column(name))} = 1" for name in read.unique]
     source = f"(SELECT {', '.join(listed)} FROM {writing.tables[read.table]}{_where(tests)}) AS {alias}"  # noqa: S608
     return Frame(source, _addressed(read, alias), ties=_placed(alias, ordered))
 
@@ -187,7 +187,7 @@ def _where(tests: Sequence[str]) -> str:
 def _kept(kept: MaterializedNode, writing: Writing, ordered: bool) -> Frame:
     if not isinstance(kept.rows, KeptRows):
         raise AssertionError("kept rows meet people's rows in the engine that keeps them")
-    quoted, alias = writing.dialect.quoted, writing.alias()
+    quoted, alias = writing.dialect.quote_identifier, writing.alias()
     listed = [f"c{at}" for at in range(len(kept.columns))]
     if ordered or not listed:
         # a row of a person meets rows that agree in all keys, which are told apart by their numbers among those
@@ -202,7 +202,7 @@ def _decoded(stored: str, facts: Facts) -> str:
 
 
 def _given(given: InputNode, writing: Writing, ordered: bool) -> Frame:
-    quoted, alias = writing.dialect.quoted, writing.alias()
+    quoted, alias = writing.dialect.quote_identifier, writing.alias()
     if given.rows is None:
         columns = {(given.label, name): f"{alias}.{quoted(name)}" for name, _ in given.columns}
         ties = (f"{alias}.{quoted(PLACE)}",) if ordered else ()

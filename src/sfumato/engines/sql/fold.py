@@ -75,7 +75,7 @@ def finished(folded: AggregateItem, named: Sequence[str], dialect: Dialect) -> s
     if function in LEVELLED and folded.facts.kind is Kind.INTEGER:
         return named[0]
     if argument.facts.kind is not Kind.INTEGER or function not in {Aggregation.SUM, Aggregation.AVG}:
-        return f"CASE WHEN {dialect.finite(named[0])} THEN {named[0]} END"
+        return f"CASE WHEN {dialect.is_finite(named[0])} THEN {named[0]} END"
     if function is Aggregation.SUM:
         return clipped(_total(named, dialect), folded.facts, dialect)
     *totals, count = named

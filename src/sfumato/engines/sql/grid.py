@@ -73,7 +73,7 @@ def floating(expression: str, target: Range, dialect: Dialect) -> str:
 
     def rounded(value: str) -> str:
         quotient = f"({value} * {double(float(times))} / {double(float(over))})"
-        return dialect.given([quotient], lambda q: decided(value, q))
+        return dialect.let([quotient], lambda q: decided(value, q))
 
     def decided(value: str, quotient: str) -> str:
         whole_part = dialect.truncated(quotient)
@@ -87,8 +87,8 @@ def floating(expression: str, target: Range, dialect: Dialect) -> str:
         slow = f"({sign} * {_nearest_double(value, times, over, dialect)})"
         return f"CASE WHEN {clear} THEN {quick} ELSE {slow} END"
 
-    near = dialect.given([f"least(greatest({expression}, {low}), {high})"], rounded)
-    return f"CASE WHEN {dialect.finite(expression)} THEN {_finish(near, target, dialect)} END"
+    near = dialect.let([f"least(greatest({expression}, {low}), {high})"], rounded)
+    return f"CASE WHEN {dialect.is_finite(expression)} THEN {_finish(near, target, dialect)} END"
 
 
 def _nearest(expression: str, times: int, over: int, dialect: Dialect) -> str:
@@ -120,19 +120,19 @@ def _nearest_double(value: str, times: int, over: int, dialect: Dialect) -> str:
 
     def parts(size: str) -> str:
         scaled = f"(({size} - {dialect.truncated(size)}) * {_double(2.0**53, dialect)})"  # a power of two: exact
-        return dialect.given([scaled], lambda scaled: integers(size, scaled))
+        return dialect.let([scaled], lambda scaled: integers(size, scaled))
 
     def integers(size: str, scaled: str) -> str:
         integer = f"({integer_part(dialect.truncated(size))} * {wide(times)})"
         upper = integer_part(dialect.truncated(scaled))
         below = f"(({scaled} - {dialect.truncated(scaled)}) * {_double(2.0**55, dialect)})"
-        return dialect.given([integer, upper, integer_part(dialect.truncated(below))], divided)
+        return dialect.let([integer, upper, integer_part(dialect.truncated(below))], divided)
 
     def divided(integer: str, upper: str, lower: str) -> str:
         carried = f"({dialect.remainder(integer, wide(over))} * {wide(2**53)} + {upper} * {wide(times)})"
         quotient = f"({dialect.quotient(integer, wide(over))} + {dialect.quotient(carried, whole_over)})"
         missing = f"({whole_over} - 2 * {dialect.remainder(carried, whole_over)})"  # below the tie, in halves of 2^-53
-        return dialect.given([quotient, missing, f"(2 * {wide(times)} * {lower})"], nearest)
+        return dialect.let([quotient, missing, f"(2 * {wide(times)} * {lower})"], nearest)
 
     def nearest(quotient: str, missing: str, excess: str) -> str:
         return (
@@ -141,14 +141,14 @@ def _nearest_double(value: str, times: int, over: int, dialect: Dialect) -> str:
             f"WHEN {excess} = {missing} * {far} THEN {dialect.remainder(quotient, wide(2))} ELSE {wide(0)} END)"
         )
 
-    return dialect.given([f"abs({value})"], parts)
+    return dialect.let([f"abs({value})"], parts)
 
 
 def _finish(rounded: str, target: Range, dialect: Dialect) -> str:
     if target.clipped:
         least, greatest = _wide(target.least, dialect), _wide(target.greatest, dialect)
         return f"CAST(least(greatest({rounded}, {least}), {greatest}) AS BIGINT)"
-    return dialect.narrowed(rounded)
+    return dialect.to_bigint_or_null(rounded)
 
 
 def _wide(number: int, dialect: Dialect) -> str:

@@ -9,26 +9,26 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from sfumato.analysis.private_query import Group
-from sfumato.engines.sql.cell_numbers import CellColumns, first_numbered, numbered_cells, own_rows
-from sfumato.engines.sql.dialect import Dialect
-from sfumato.engines.sql.drawing import drawn
-from sfumato.engines.sql.flow import Tables, projected
-from sfumato.engines.sql.fold import clipped
-from sfumato.engines.sql.level_places import places_of, stored_of
-from sfumato.engines.sql.level_totals import totals_sql
-from sfumato.engines.sql.levels import (
+from sfumato.engines.sql.bound_index import places_of, stored_of
+from sfumato.engines.sql.candidate_bounds import (
     FillingOrder,
     Levelled,
-    adds_up,
+    bound_of,
     by_level_sql,
-    cut_of,
     filled_sql,
+    is_additive,
     is_own_total,
     level_measures,
     own_totals_sql,
     total_measure,
 )
-from sfumato.engines.sql.row_counts import counted_rows
+from sfumato.engines.sql.contribution_histogram import totals_sql
+from sfumato.engines.sql.dialect import Dialect
+from sfumato.engines.sql.flow import Tables, projected
+from sfumato.engines.sql.fold import clipped
+from sfumato.engines.sql.sampling_order import sampling_order_sql
+from sfumato.engines.sql.value_counts import counted_rows
+from sfumato.engines.sql.value_ranks import CellColumns, first_numbered, numbered_cells, own_rows
 from sfumato.language.facts import Kind
 from sfumato.language.scalar import Scalar
 from sfumato.planning.aggregates.recipe import Quantity
@@ -72,10 +72,10 @@ def group_sql(plan: GroupPlan, tables: Tables, dialect: Dialect) -> str | None:
     plan = replace(plan, measured=tuple(numbers), chosen=())
     bounded = _bounded(plan, tables, dialect)
     if _has_own_totals(plan):
-        cuts = [cut_of(one) or _measure(one.quantity, plan.group, bounded, dialect) for one in numbers]
+        cuts = [bound_of(one) or _measure(one.quantity, plan.group, bounded, dialect) for one in numbers]
         return own_totals_sql(cuts, bounded.rows, bounded.used.names, _OWNER, dialect)
     open_levels = any(one.levels is not None and one.level is None for one in numbers)
-    if open_levels and plan.group.public_keys and all(map(adds_up, numbers)):
+    if open_levels and plan.group.public_keys and all(map(is_additive, numbers)):
         placed = places_of(plan)
         levelled: list[Levelled | str] = [
             _measure_of(one, plan, bounded, dialect) if one.levels is None else (one, placed[one.levels.weight][1])
@@ -138,7 +138,7 @@ def buckets_sql(plan: GroupPlan, one: PlannedSelection, tables: Tables, dialect:
         found = rows(_STORED)
     else:
         found = f"{rows('1', f'{_STORED} <= 1')} UNION ALL {rows(by_counting, f'{_STORED} > 1')}"
-    weight = dialect.shared(f"CAST({one.weight} AS BIGINT)", f"greatest(CAST({_OWN} AS BIGINT), 1)")
+    weight = dialect.floor_divide(f"CAST({one.weight} AS BIGINT)", f"greatest(CAST({_OWN} AS BIGINT), 1)")
     return _grouped(replace(bounded, rows=found), keys, [f"CAST(sum({weight}) AS BIGINT)"])
 
 
@@ -380,7 +380,7 @@ def _first_cells(rows: str, columns: list[str], group: Group, used: _Used, numbe
 
 def _drawn(columns: list[str], group: Group, used: _Used, dialect: Dialect) -> list[str]:
     owner = _OWNER if group.identity else None  # the number of a row is not about the person
-    return drawn(owner, [(name, used.kinds[name]) for name in columns], dialect)
+    return sampling_order_sql(owner, [(name, used.kinds[name]) for name in columns], dialect)
 
 
 def _ranked(rows: str, columns: list[str], rank: str, most: int) -> str:

@@ -23,22 +23,22 @@ LONE = '"row"'
 """The only column of a table that declares none: its rows can still be counted."""
 
 
-def once_name(column: str) -> str:
+def duplicate_rank_column(column: str) -> str:
     """Return the hidden column that numbers the rows of one person in which a column holds the same value."""
     return f'"once" {column}'
 
 
-def cell_name(column: str) -> str:
+def value_rank_column(column: str) -> str:
     """Return the hidden column that numbers the values of a column within one person, in the order they are kept."""
     return f'"cell" {column}'
 
 
-def alike_name(column: str) -> str:
+def value_multiplicity_column(column: str) -> str:
     """Return the hidden column that says, in the first row of a person with a value, how many have it; 0 in others."""
     return f'"alike" {column}'
 
 
-def rows_name(column: str) -> str:
+def value_count_column(column: str) -> str:
     """Return the hidden column that says in how many rows of the same person a column has a value."""
     return f'"rows" {column}'
 
@@ -48,17 +48,17 @@ def level_name(column: str) -> str:
     return f'"level" {column}'
 
 
-def before_name(column: str) -> str:
+def running_total_column(column: str) -> str:
     """Return the hidden column that says how much of a column the person has in the rows before."""
     return f'"before" {column}'
 
 
-def first_name(column: str) -> str:
+def first_bound_column(column: str) -> str:
     """Return the hidden column that says at which level of the person's sum a value begins to count."""
     return f'"first" {column}'
 
 
-def last_name(column: str) -> str:
+def last_bound_column(column: str) -> str:
     """Return the hidden column that says at which level of the person's sum all of a value counts."""
     return f'"last" {column}'
 

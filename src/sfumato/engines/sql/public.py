@@ -16,10 +16,10 @@ from weakref import finalize
 
 from sfumato.analysis.private_query import Cell
 from sfumato.caches import SizedCache
-from sfumato.engines.clock import Clock
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables, projected
 from sfumato.engines.sql.names import RANK
+from sfumato.engines.time_limit import TimeLimit
 from sfumato.errors import FreeLimit
 from sfumato.language.cost_limits import check_work
 from sfumato.language.facts import Kind
@@ -52,12 +52,12 @@ _KEPT_TABLES = 200
 class RunStatement(Protocol):
     """Runs one statement; a clock may stop it."""
 
-    def __call__(self, statement: str, clock: Clock | None = None) -> Rows:
+    def __call__(self, statement: str, clock: TimeLimit | None = None) -> Rows:
         """Return its rows."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False, repr=False)
-class KeptTable:
+class MaterializedTable:
     """Public rows in a table of their own, which is dropped when nobody has them any more."""
 
     relation: str
@@ -103,7 +103,7 @@ class PublicTables:
         """Begin anew: in a process that was forked, nothing that was computed is there."""
         self._lock = Lock()
         self._known = SizedCache(MAX_FACT_BYTES, MAX_ACCOUNT_FACT_BYTES)
-        self._held: OrderedDict[Hashable, KeptTable] = OrderedDict()
+        self._held: OrderedDict[Hashable, MaterializedTable] = OrderedDict()
         self._unused: deque[str] = deque()
         self._home = object()
         self._process = os.getpid()  # last: another thread that finds it must find nothing of the parent's
@@ -111,13 +111,13 @@ class PublicTables:
     @contextmanager
     def one_question(self, account: str = "") -> Iterator[None]:
         """Give everything that the body asks, in this thread, one allowance of time together, for an account."""
-        self._clocks.clock, self._clocks.account = Clock(), account
+        self._clocks.clock, self._clocks.account = TimeLimit(), account
         try:
             yield
         finally:
             del self._clocks.clock, self._clocks.account
 
-    def materialize(self, flow: RelNode, columns: tuple[Item, ...], keys: tuple[Scalar, ...]) -> KeptTable:
+    def materialize(self, flow: RelNode, columns: tuple[Item, ...], keys: tuple[Scalar, ...]) -> MaterializedTable:
         """Return the rows of a public flow, computed once: the columns by their places, and their rank among equals."""
         self._here()
         self._drop_unused()
@@ -135,12 +135,12 @@ class PublicTables:
                 self._held.popitem(last=False)
         return made
 
-    def _make(self, flow: RelNode, columns: tuple[Scalar, ...], keys: tuple[Scalar, ...]) -> KeptTable:
+    def _make(self, flow: RelNode, columns: tuple[Scalar, ...], keys: tuple[Scalar, ...]) -> MaterializedTable:
         relation = f"{self._shelf}.public{next(self._names)}"
         named = {f"c{at}": scalar for at, scalar in enumerate(columns)}
         compared = {f"k{at}": key for at, key in enumerate(keys)}
         found = f"({self._projected(flow, named | compared)} LIMIT {MOST_ROWS + 1}) AS found"
-        listed = ", ".join([*named, f"{self._rank(list(compared))} AS {self._dialect.quoted(RANK)}"])
+        listed = ", ".join([*named, f"{self._rank(list(compared))} AS {self._dialect.quote_identifier(RANK)}"])
         try:
             self._ask(f"CREATE TABLE {relation} AS SELECT {listed} FROM {found}")  # noqa: S608
             made = self._measured(relation, columns)
@@ -150,11 +150,11 @@ class PublicTables:
         finalize(made, self._unused.append, relation).atexit = False
         return made
 
-    def _measured(self, relation: str, columns: tuple[Scalar, ...]) -> KeptTable:
+    def _measured(self, relation: str, columns: tuple[Scalar, ...]) -> MaterializedTable:
         texts = [f"c{at}" for at, scalar in enumerate(columns) if scalar.facts.kind is Kind.TEXT]
-        characters = " + ".join(["0", *(f"coalesce(sum({self._dialect.octets(text)}), 0)" for text in texts)])
+        characters = " + ".join(["0", *(f"coalesce(sum({self._dialect.utf8_length(text)}), 0)" for text in texts)])
         ((rows, text, most),) = self._ask(
-            f"SELECT count(*), {characters}, max({self._dialect.quoted(RANK)}) FROM {relation}"  # noqa: S608
+            f"SELECT count(*), {characters}, max({self._dialect.quote_identifier(RANK)}) FROM {relation}"  # noqa: S608
         )
         size = int(text) + 16 * rows * (len(columns) + 1)
         if rows > MOST_ROWS or size > MOST_BYTES:
@@ -163,9 +163,9 @@ class PublicTables:
                 f"There may be {MOST_ROWS:,} of them, and {MOST_BYTES >> 20:,} MB.",
                 "Choose them with WHERE, use fewer of their columns, or join by an equality.",
             )
-        return KeptTable(relation, int(rows), size, int(most or 0), self._home)
+        return MaterializedTable(relation, int(rows), size, int(most or 0), self._home)
 
-    def at_home(self, flow: RelNode) -> RelNode:
+    def with_local_tables(self, flow: RelNode) -> RelNode:
         """Return a flow whose kept rows are this engine's.
 
         They are, unless a plan was made in another process or by another engine: then they are computed here, and cut
@@ -175,7 +175,7 @@ class PublicTables:
         return with_kept(flow, self._home_of)
 
     def _home_of(self, kept: MaterializedNode) -> MaterializedNode:
-        foreign = isinstance(kept.rows, KeptTable) and kept.rows.home is not self._home
+        foreign = isinstance(kept.rows, MaterializedTable) and kept.rows.home is not self._home
         return replace(kept, rows=self.materialize(kept.source, kept.columns, kept.keys)) if foreign else kept
 
     def _drop_unused(self) -> None:
@@ -194,7 +194,7 @@ class PublicTables:
             case InputNode(rows=rows):
                 return len(rows or ())
             case MaterializedNode(rows=rows):
-                return rows.rows if isinstance(rows, KeptTable) else 0
+                return rows.rows if isinstance(rows, MaterializedTable) else 0
 
     def _count(self, table: str) -> int:
         ((rows,),) = self._ask(f"SELECT count(*) FROM {self._tables[table]} AS t")  # noqa: S608
@@ -236,7 +236,7 @@ class PublicTables:
         return None if len(found) > most else tuple(sorted(value for (value,) in found))
 
     def _ask(self, statement: str) -> Rows:
-        return self._run(statement, getattr(self._clocks, "clock", None) or Clock())
+        return self._run(statement, getattr(self._clocks, "clock", None) or TimeLimit())
 
     def _known_of(self, kind: str, flow: RelNode, more: Hashable, answer: Callable[[], Fact]) -> Fact:
         """Return what is known of a flow. Kept rows are named by their table: other rows may differ."""
@@ -248,7 +248,7 @@ class PublicTables:
 
         if not isinstance(flow, MaterializedNode):
             return self._once((kind, flow, more), checked)
-        if not isinstance(flow.rows, KeptTable):
+        if not isinstance(flow.rows, MaterializedTable):
             return checked()
         return self._once((kind, flow.rows.relation, more), checked)
 

@@ -7,7 +7,7 @@ from sfumato.engines.sql.dialect import Dialect
 from sfumato.errors import QueryTooLarge
 from sfumato.language.scalar import Operator, Scalar, walk
 
-LONGEST = 200_000
+MAX_EXPRESSION_CHARS = 200_000
 """Characters that one scalar may have as SQL."""
 _REPEATED = 20
 """What is named may be written so often before it is."""
@@ -29,13 +29,13 @@ def _written(scalar: Scalar, columns: Columns, dialect: Dialect, named: Mapping[
     if named and scalar in named:
         return named[scalar]
     arguments = [_written(argument, columns, dialect, named) for argument in scalar.arguments]
-    _check_length(sum(map(len, arguments)), LONGEST * _REPEATED)
-    sql = dialect.forms[scalar.operator](scalar, arguments)
+    _check_length(sum(map(len, arguments)), MAX_EXPRESSION_CHARS * _REPEATED)
+    sql = dialect.operator_sql[scalar.operator](scalar, arguments)
     shared = _shared(scalar, named) if scalar.operator is Operator.CASE and len(sql) > _LONG else None
     if shared is not None:
         value = _written(shared, columns, dialect, named)
-        sql = dialect.given([value], lambda name: _written(scalar, columns, dialect, {**named, shared: name}))
-    _check_length(len(sql), LONGEST)
+        sql = dialect.let([value], lambda name: _written(scalar, columns, dialect, {**named, shared: name}))
+    _check_length(len(sql), MAX_EXPRESSION_CHARS)
     return sql
 
 
@@ -43,7 +43,7 @@ def _check_length(length: int, most: int) -> None:
     if length > most:
         raise QueryTooLarge(
             "An expression of the query becomes too long for the engine.",
-            f"Written out, it would have more than {LONGEST:,} characters.",
+            f"Written out, it would have more than {MAX_EXPRESSION_CHARS:,} characters.",
             "Use a shorter expression, or compute it in fewer nested steps.",
         )
 

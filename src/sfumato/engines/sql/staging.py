@@ -7,9 +7,9 @@ what the copy before has of everybody else stays (proofs/bounded_copy.md §5d).
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from sfumato.engines.sql.building import Building
+from sfumato.engines.sql.build_protocol import Building
 from sfumato.engines.sql.column import Part, check_type, keyed
-from sfumato.engines.sql.cut import lost_of_all, sums_of, tracked
+from sfumato.engines.sql.truncation_losses import lost_of_all, sums_of, tracked
 from sfumato.errors import BadSource
 from sfumato.policy.policy import Column, Reference, Table, UnitColumn, UnitPath
 
@@ -21,8 +21,8 @@ def stage_rows(build: Building, table: Table, columns: list[Column]) -> int:
     again, there is one part, and only its people are written down.
     """
     _key_tables(build, columns)
-    dialect, arrived = build.dialect, build.arrived(table.name)
-    key, kept, joined, parts, order, parted = None, _values(build, columns), "", 1, "", dialect.parted
+    dialect, arrived = build.dialect, build.new_files(table.name)
+    key, kept, joined, parts, order, parted = None, _values(build, columns), "", 1, "", dialect.rank_partitions
     match table.unit:
         case UnitColumn(name):
             key = _declared(build, table.name, name)
@@ -34,7 +34,7 @@ def stage_rows(build: Building, table: Table, columns: list[Column]) -> int:
             kept, joined = ["units.id AS id", *kept], f"JOIN {build.stage('units')} AS units ON p.u = units.u"
         case UnitPath(here=here) as path:
             key = _declared(build, table.name, here)
-            build.make(build.stage("found"), _counted(build, table, key))
+            build.create_table_as(build.stage("found"), _counted(build, table, key))
             _owners(build, table, path)
             kept, joined = ["owners.id AS id", *kept], f"JOIN {build.stage('owners')} AS owners ON p.u = owners.k"
     if key is not None and parted is not None:
@@ -47,7 +47,7 @@ def stage_rows(build: Building, table: Table, columns: list[Column]) -> int:
         read = arrived
     among = _concerned(build, key) if arrived is not None and key is not None else None
     values = _read(build, table, columns, key)
-    build.make(
+    build.create_table_as(
         build.stage("rows"),
         f"SELECT {', '.join(kept)} FROM ({_rows(read, values, among)}) AS p {joined}{order}",  # noqa: S608
     )
@@ -56,7 +56,7 @@ def stage_rows(build: Building, table: Table, columns: list[Column]) -> int:
 
 def are_read_again(build: Building, table: Table, columns: list[Column]) -> bool:
     """Tell whether rows are read from the source for those who have too many and for the others, never written down."""
-    return build.dialect.fence is not None and are_needed_once(build, table, columns)
+    return build.dialect.optimizer_fence is not None and are_needed_once(build, table, columns)
 
 
 def are_needed_once(build: Building, table: Table, columns: Sequence[Column]) -> bool:
@@ -64,14 +64,14 @@ def are_needed_once(build: Building, table: Table, columns: Sequence[Column]) ->
 
     Unique keys do, units through foreign keys, and rows that arrived beside others.
     """
-    alone = build.arrived(table.name) is None
+    alone = build.new_files(table.name) is None
     return alone and isinstance(table.unit, UnitColumn) and not any(column.unique for column in columns)
 
 
 def rows_of(build: Building, table: Table, columns: list[Column], people: str, along: Sequence[str] = ()) -> str:
     """Return the query for the rows of some people on the grid: `people` is a relation of names u, ids, and `along`."""
     read = read_rows(build, table, columns)
-    return owned_rows(build, columns, read, people, ["id", *along], build.dialect.fence)
+    return owned_rows(build, columns, read, people, ["id", *along], build.dialect.optimizer_fence)
 
 
 def _values(build: Building, columns: list[Column]) -> list[str]:
@@ -98,7 +98,7 @@ def _read(build: Building, table: Table, columns: list[Column], key: Column | No
 def _name(build: Building, table: Table, key: Column, part: Part) -> str:
     """Return what names a person in a row: a text; or where each row names one by an integer, that integer."""
     short = [build.reading.short_name(key, one.column(key.name)) for one in build.parts(table.name)]
-    if isinstance(table.unit, UnitColumn) and build.arrived(table.name) is None and None not in short:
+    if isinstance(table.unit, UnitColumn) and build.new_files(table.name) is None and None not in short:
         return build.reading.short_name(key, part.column(key.name)) or ""
     return build.reading.unit(key, part.column(key.name))
 
@@ -115,10 +115,10 @@ def count_people(build: Building, table: Table, columns: list[Column]) -> None:
     if not isinstance(table.unit, UnitPath):
         _opaque(build, counted)
         return
-    build.make(build.stage("found"), counted)
+    build.create_table_as(build.stage("found"), counted)
     _owners(build, table, table.unit)
     added = ", ".join(f"sum(f.{name}) AS {name}" for name in ["n", *sums])
-    build.make(
+    build.create_table_as(
         build.stage("people"),
         f"SELECT o.id AS id, {added} FROM {build.stage('found')} AS f "  # noqa: S608
         f"JOIN {build.stage('owners')} AS o ON f.u = o.k GROUP BY o.id",
@@ -131,7 +131,7 @@ def read_rows(build: Building, table: Table, columns: list[Column]) -> str:
     Where rows only arrived, every row of those to whom some did.
     """
     key = _owner_column(build, table)
-    among = None if build.arrived(table.name) is None else _concerned(build, key)
+    among = None if build.new_files(table.name) is None else _concerned(build, key)
     return _rows(build.parts(table.name), _read(build, table, columns, key), among)
 
 
@@ -154,7 +154,7 @@ def rows_with_owners(build: Building, table: Table) -> int:
 
 def rows_named(build: Building, table: Table) -> int:
     """Return how many rows were read, by the names in them: as many as there are unless a row has several owners."""
-    if build.arrived(table.name) is not None:
+    if build.new_files(table.name) is not None:
         names = f"{build.stage('arrived')} AS f"
     elif isinstance(table.unit, UnitPath):
         names = f"{build.stage('found')} AS f LEFT JOIN {build.stage('owners')} AS o ON f.u = o.k"
@@ -195,7 +195,7 @@ def _key_tables(build: Building, columns: list[Column]) -> None:
     for at, column in enumerate(columns):
         if isinstance(column.values, Reference):
             keys = _keys(build, column, column.values)
-            build.make(build.stage(f"keys{at}"), f"SELECT DISTINCT k FROM ({keys}) AS p")  # noqa: S608
+            build.create_table_as(build.stage(f"keys{at}"), f"SELECT DISTINCT k FROM ({keys}) AS p")  # noqa: S608
 
 
 def _keys(build: Building, column: Column, values: Reference) -> str:
@@ -221,10 +221,10 @@ def _counted(
     def name(part: Part) -> list[str]:
         return [f"{_name(build, table, key, part)} AS u"]
 
-    arrived, among = build.arrived(table.name), None
+    arrived, among = build.new_files(table.name), None
     if arrived is not None:
         found = f"SELECT u, count(*) AS n FROM ({_rows(arrived, name)}) AS p GROUP BY u"  # noqa: S608
-        build.make(build.stage("arrived"), found)
+        build.create_table_as(build.stage("arrived"), found)
         among = _concerned(build, key)
     names = _rows(build.parts(table.name), read or name, among)
     return f"SELECT {', '.join(['u', 'count(*) AS n', *sums])} FROM ({names}) AS p GROUP BY u"  # noqa: S608
@@ -235,7 +235,7 @@ def _summed(build: Building, table: Table, columns: list[Column], key: Column) -
 
     What a value was before its bounds is computed where it lies on one: everywhere else it is the value.
     """
-    reading, fence = build.reading, [] if build.dialect.fence is None else [build.dialect.fence]
+    reading, fence = build.reading, [] if build.dialect.optimizer_fence is None else [build.dialect.optimizer_fence]
     free, found = tracked(build, columns), []
     for part in build.parts(table.name):
         stored = [part.column(columns[at].name) for at in free]
@@ -272,12 +272,16 @@ def _opaque(build: Building, people: str) -> None:
     """Give each person 128 bits of a keyed hash of their own name: nobody's id depends on who else is there."""
     name = f"CAST(u AS {build.dialect.text_type})"  # it is a text, or an integer
     named = f"CASE WHEN u IS NOT NULL THEN {_hash(build, 'unit', name)} END AS id"
-    build.make(build.stage("units"), f"SELECT p.*, {named} FROM ({people}) AS p{build.salt_join}", salted=True)  # noqa: S608
+    build.create_table_as(
+        build.stage("units"),
+        f"SELECT p.*, {named} FROM ({people}) AS p{build.salt_join}",  # noqa: S608
+        salted=True,
+    )
 
 
 def _hash(build: Building, purpose: str, text: str) -> str:
     """Return 128 bits of SHA-256 keyed by its first block [BCK96]: the salt, then what it is for, then the text."""
-    return build.dialect.hash128(f"{build.salt_sql} || {build.dialect.literal(purpose + ':')} || {text}")
+    return build.dialect.hash128(f"{build.salt_sql} || {build.dialect.text_literal(purpose + ':')} || {text}")
 
 
 def _owners(build: Building, table: Table, path: UnitPath) -> None:
@@ -296,7 +300,7 @@ def _owners(build: Building, table: Table, path: UnitPath) -> None:
             f"{reading.unit(owner, part.column(path.column))} AS u",
         ],
     )
-    build.make(
+    build.create_table_as(
         pairs,
         f"SELECT k, min(u) AS u, max(u) AS other FROM ({found}) AS p "  # noqa: S608
         "WHERE k IS NOT NULL AND u IS NOT NULL GROUP BY k",
@@ -305,7 +309,7 @@ def _owners(build: Building, table: Table, path: UnitPath) -> None:
     if shared:
         raise shared_key(table, path)
     _opaque(build, f"SELECT u, count(*) AS n FROM {pairs} GROUP BY u")  # noqa: S608
-    build.make(
+    build.create_table_as(
         build.stage("owners"),
         f"SELECT p.k AS k, units.id AS id FROM {pairs} AS p "  # noqa: S608
         f"JOIN {build.stage('units')} AS units ON p.u = units.u WHERE p.u = p.other",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.database import Database
-from sfumato.engines.engine import Choose, Job
+from sfumato.engines.engine import Job, SelectBounds
 from sfumato.errors import BudgetExhausted, EngineFailed, Refusal
 from sfumato.lab.audits.alarm import Alarm
 from sfumato.lab.audits.subject import moved_to, opened, write_population
@@ -58,7 +58,7 @@ class _Watched:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
 
-    def run(self, job: Job, choose: Choose | None = None) -> Any:
+    def run(self, job: Job, choose: SelectBounds | None = None) -> Any:
         self.told.append(self.listener() if self.listener else None)
         if self.fails:
             raise EngineFailed()

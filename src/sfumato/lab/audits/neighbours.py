@@ -24,7 +24,7 @@ from typing import TypeVar
 
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import PrivacyLoss
-from sfumato.engines.after_noise import evaluate
+from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.errors import EngineFailed, Refusal
 from sfumato.lab.audits.alarm import Alarm
 from sfumato.lab.audits.replay import Recording, compare, record
@@ -180,7 +180,7 @@ def _words(planned: Plan | Refused) -> str:
 def _recorded(house: Subject, plan: Plan, seed: int) -> Recording | None:
     """Run a plan as far as people see it, and return what its mechanisms were given; None where it is free."""
     if not plan.groups:
-        house.engine.exact(plan.private.outcome)
+        house.engine.query_public(plan.private.outcome)
         return None
     made = record(house, plan, seed)
     if seed % _SHOWN == 0:

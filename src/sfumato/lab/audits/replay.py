@@ -21,7 +21,7 @@ from sfumato.accounting.event import Composed, Event, Neighbours
 from sfumato.accounting.pld import delta_bounds
 from sfumato.accounting.pure import epsilon as pure_epsilon
 from sfumato.analysis.private_query import KeyValue
-from sfumato.engines.aggregates import GroupAggregates, Held, HeldKeys
+from sfumato.engines.aggregates import GroupAggregates, Held, KeyFrequencies
 from sfumato.errors import EngineFailed, Refusal
 from sfumato.lab.audits.alarm import Alarm
 from sfumato.lab.audits.subject import Subject, schema_of, subject
@@ -105,8 +105,8 @@ def record(house: Subject, plan: Plan, seed: object) -> Recording:
 
 
 def _held(group: GroupAggregates, held: Held) -> Vector:
-    if isinstance(held, HeldKeys):
-        powers = ((cell, key, times) for cell in held.cells for key, times in held.of(cell))
+    if isinstance(held, KeyFrequencies):
+        powers = ((cell, key, times) for cell in held.cells for key, times in held.for_cell(cell))
         return {(*group.keys[cell], *key): times for cell, key, times in powers}
     entries = zip(held.cells.tolist(), held.buckets.tolist(), held.weights.tolist(), strict=True)
     return {(*group.keys[cell], bucket): weight for cell, bucket, weight in entries}

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.private_query import KeyValue
-from sfumato.engines.after_noise import evaluate
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
+from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.lab.audits.alarm import FAILURE, Alarm
 from sfumato.lab.audits.empirical import at_most, epsilon_lower_bound
 from sfumato.lab.audits.subject import Subject, schema_of, subject

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.engines.after_noise import Values
+from sfumato.engines.post_processing.duckdb import Values
 from sfumato.language.rel_nodes import AggregateNode, InputNode, Item, ProjectNode, outputs
 from sfumato.language.scalar import column
 from sfumato.release.bars.measured_cells import Places

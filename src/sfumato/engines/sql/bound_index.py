@@ -6,7 +6,7 @@ Proof: proofs/chosen_caps.md, 5
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from sfumato.engines.sql.names import LEVEL, before_name, first_name, last_name, level_name
+from sfumato.engines.sql.names import LEVEL, first_bound_column, last_bound_column, level_name, running_total_column
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import RelNode, ScanNode
 from sfumato.language.scalar import Operator, Scalar, column
@@ -25,7 +25,7 @@ Cut = CandidateBounds | TotalBound
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class BoundIndexColumns:
     """What the columns are called that say where a row lies among the levels of a cut."""
 
     first: str
@@ -44,21 +44,21 @@ class WithPlaces:
     columns: Mapping[str, Scalar]
 
 
-def places_of(plan: GroupPlan) -> dict[Quantity, tuple[Cut, Placed]]:
+def places_of(plan: GroupPlan) -> dict[Quantity, tuple[Cut, BoundIndexColumns]]:
     """Return what fills the levels and totals of a group, once for all that is filled alike, and its columns."""
     every = [one.levels or one.total for one in plan.measured]
     filled = {cut.weight: cut for cut in every if cut is not None}
     return {
-        weight: (cut, Placed(f"first{at}", f"last{at}", f"before{at}"))
+        weight: (cut, BoundIndexColumns(f"first{at}", f"last{at}", f"before{at}"))
         for at, (weight, cut) in enumerate(filled.items())
     }
 
 
-def stored_of(plan: GroupPlan) -> tuple[WithPlaces, list[tuple[Cut, Placed]]]:
+def stored_of(plan: GroupPlan) -> tuple[WithPlaces, list[tuple[Cut, BoundIndexColumns]]]:
     """Return the rows with the places that the copy has, and what has to be filled by the rows themselves."""
     found, filled = WithPlaces(plan.group.rows, {}), []
     for cut, placed in places_of(plan).values():
-        one = stored_places(found.rows, cut, placed)
+        one = stored_bound_index(found.rows, cut, placed)
         if one is None:
             filled.append((cut, placed))
         else:
@@ -73,15 +73,15 @@ def stored_names(plan: GroupPlan) -> list[str] | None:
     """
     found = []
     for one in plan.measured:
-        placed = Placed("first", "last", "before")
-        here = None if one.levels is None else stored_places(plan.group.rows, one.levels, placed)
+        placed = BoundIndexColumns("first", "last", "before")
+        here = None if one.levels is None else stored_bound_index(plan.group.rows, one.levels, placed)
         if here is None or not isinstance(name := here.columns[placed.first].constant, tuple):
             return None
         found.append(str(name[1]))
     return found
 
 
-def stored_places(flow: RelNode, cut: Cut, placed: Placed) -> WithPlaces | None:
+def stored_bound_index(flow: RelNode, cut: Cut, placed: BoundIndexColumns) -> WithPlaces | None:
     """Return rows with the places that the copy has for a cut; None where it has none, or rows were left out."""
     if not isinstance(flow, ScanNode) or flow.max_rows_per_unit is None or cut.weight.where is not None:
         return None
@@ -94,7 +94,7 @@ def stored_places(flow: RelNode, cut: Cut, placed: Placed) -> WithPlaces | None:
     return WithPlaces(rows, {name: column(flow.label, stored, facts) for name, (stored, facts) in found.items()})
 
 
-def _hidden(read: ScanNode, cut: Cut, placed: Placed) -> Iterator[tuple[str, tuple[str, Facts]]]:
+def _hidden(read: ScanNode, cut: Cut, placed: BoundIndexColumns) -> Iterator[tuple[str, tuple[str, Facts]]]:
     """Give the hidden columns of a cut, as the copy calls them; nothing unless its levels are those of the copy."""
     most, arguments = read.max_rows_per_unit or 1, cut.weight.arguments
     if isinstance(cut, CandidateBounds) and cut.bounds_rows:
@@ -110,13 +110,13 @@ def _hidden(read: ScanNode, cut: Cut, placed: Placed) -> Iterator[tuple[str, tup
     if cut.weight.function is not Aggregation.SUM:
         return
     (argument,) = arguments
-    before = _column(read, argument, read.summed, before_name)
+    before = _column(read, argument, read.summed, running_total_column)
     reach = most * argument.facts.high
     if before is None or (isinstance(cut, CandidateBounds) and cut.thresholds != candidate_thresholds(reach)):
         return
     yield placed.before, (before, _whole(reach))
     if isinstance(cut, CandidateBounds):
-        for name, of in ((placed.first, first_name), (placed.last, last_name)):
+        for name, of in ((placed.first, first_bound_column), (placed.last, last_bound_column)):
             yield name, (str(_column(read, argument, read.summed, of)), _whole(len(cut.thresholds)))
 
 

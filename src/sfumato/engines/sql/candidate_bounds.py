@@ -7,11 +7,11 @@ person's rows alone.  Proof: proofs/chosen_caps.md
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sfumato.engines.sql.cell_numbers import BITS, MOST_WORDS, bit_of, bits_up_to
+from sfumato.engines.sql.bound_index import BoundIndexColumns, Cut
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.fold import clipped
-from sfumato.engines.sql.level_places import Cut, Placed
-from sfumato.engines.sql.numbering import place_sql
+from sfumato.engines.sql.row_ranks import place_sql
+from sfumato.engines.sql.value_ranks import BITS, MOST_WORDS, bit_of, bits_up_to
 from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, Facts, Kind
 from sfumato.language.scalar import Scalar
 from sfumato.planning.aggregates.recipe import Quantity
@@ -26,7 +26,7 @@ MOST_ROWS = 1 << 41
 """No table has so many rows: sums of fewer small integers are computed in 64 bits."""
 Names = Mapping[Scalar, str]
 """The columns that hold what scalars compute."""
-Levelled = tuple[PlannedMeasurement, Placed]
+Levelled = tuple[PlannedMeasurement, BoundIndexColumns]
 """What is measured at every level, and where rows lie among them."""
 
 
@@ -46,7 +46,7 @@ class FillingOrder:
 def filled_sql(
     rows: str,
     columns: Sequence[str],
-    filled: Sequence[tuple[Cut, Placed]],
+    filled: Sequence[tuple[Cut, BoundIndexColumns]],
     names: Names,
     order: FillingOrder,
     dialect: Dialect,
@@ -70,7 +70,12 @@ def filled_sql(
 
 
 def _masks_sql(
-    rows: str, filled: Sequence[tuple[Cut, Placed]], names: Names, order: FillingOrder, words: int, dialect: Dialect
+    rows: str,
+    filled: Sequence[tuple[Cut, BoundIndexColumns]],
+    names: Names,
+    order: FillingOrder,
+    words: int,
+    dialect: Dialect,
 ) -> str:
     """Return the query for the numbers of each person's rows that count, as bits: counting bits is no sorting."""
     listed = [f"{order.owner} AS owner"]
@@ -106,7 +111,7 @@ def _if_it_counts(before: str, cut: Cut, names: Names, dialect: Dialect) -> str:
     return f"CAST({f'CASE WHEN {counts} THEN {before} END' if counts else before} AS {_wide(cut, dialect)})"
 
 
-def _places_sql(levels: CandidateBounds, names: Names, placed: Placed, dialect: Dialect) -> dict[str, str]:
+def _places_sql(levels: CandidateBounds, names: Names, placed: BoundIndexColumns, dialect: Dialect) -> dict[str, str]:
     """Return the places of a row among the levels, by what came before it; where it does not count, it has none."""
     found = {placed.first: place_sql(placed.before, levels.thresholds, above=True)}
     if not levels.bounds_rows:
@@ -133,7 +138,7 @@ def is_own_total(one: PlannedMeasurement, levels: Cut) -> bool:
     return same and one.quantity.function is Aggregation.COUNT and not one.quantity.distinct
 
 
-def cut_of(one: PlannedMeasurement) -> Cut | None:
+def bound_of(one: PlannedMeasurement) -> Cut | None:
     """Return where what a person adds is cut off: of levels, the one that was chosen, if one was."""
     if one.levels is None or one.level is None:
         return one.levels or one.total
@@ -188,7 +193,7 @@ def _cut_total(total: str, amount: int, cut: Cut, dialect: Dialect) -> str:
     )
 
 
-def adds_up(one: PlannedMeasurement) -> bool:
+def is_additive(one: PlannedMeasurement) -> bool:
     """Whether what is measured of a cell is the sum of what is measured of its parts, however it is parted."""
     return one.quantity.function in {Aggregation.COUNT, Aggregation.SUM} and not one.quantity.distinct
 
@@ -219,7 +224,7 @@ def by_level_sql(
 
 
 def _parts(
-    one: PlannedMeasurement, levels: CandidateBounds, at: int, placed: Placed, names: Names, dialect: Dialect
+    one: PlannedMeasurement, levels: CandidateBounds, at: int, placed: BoundIndexColumns, names: Names, dialect: Dialect
 ) -> Iterator[str]:
     """Give what is added up of the rows of a cell that lie alike among the levels; what does not count lies nowhere."""
     if one.quantity.function is Aggregation.COUNT:
@@ -236,7 +241,7 @@ def _parts(
 
 
 def _of_parts(
-    one: PlannedMeasurement, levels: CandidateBounds, at: int, placed: Placed, dialect: Dialect
+    one: PlannedMeasurement, levels: CandidateBounds, at: int, placed: BoundIndexColumns, dialect: Dialect
 ) -> Iterator[str]:
     """Give the measurement at every level: where a value is cut off, what is left of the level counts."""
     facts = _sums(one, levels)
@@ -259,7 +264,7 @@ def _sums(one: PlannedMeasurement, levels: CandidateBounds) -> Facts:
 
 
 def level_measures(
-    one: PlannedMeasurement, levels: CandidateBounds, names: Names, placed: Placed, dialect: Dialect
+    one: PlannedMeasurement, levels: CandidateBounds, names: Names, placed: BoundIndexColumns, dialect: Dialect
 ) -> Iterator[tuple[str, str]]:
     """Give the measurement at the level that was chosen, or at every one: SQL over the rows that meet a condition."""
     for level, amount in enumerate(levels.thresholds):
@@ -276,7 +281,9 @@ def level_measures(
         yield dialect.aggregate(Aggregation.SUM, value, argument.facts, False), where
 
 
-def total_measure(one: PlannedMeasurement, cut: TotalBound, names: Names, placed: Placed, dialect: Dialect) -> str:
+def total_measure(
+    one: PlannedMeasurement, cut: TotalBound, names: Names, placed: BoundIndexColumns, dialect: Dialect
+) -> str:
     """Return a sum that cuts off what a person has beyond the total, as SQL over the rows of a cell."""
     (argument,) = one.quantity.arguments
     level = dialect.integer(cut.max_total, _wide(cut, dialect))
@@ -286,7 +293,9 @@ def total_measure(one: PlannedMeasurement, cut: TotalBound, names: Names, placed
     return f"{dialect.aggregate(Aggregation.SUM, value, argument.facts, False)} FILTER (WHERE {where})"
 
 
-def _up_to(fits: str, value: str, most: int, argument: Scalar, cut: Cut, placed: Placed, dialect: Dialect) -> str:
+def _up_to(
+    fits: str, value: str, most: int, argument: Scalar, cut: Cut, placed: BoundIndexColumns, dialect: Dialect
+) -> str:
     """Return a value if it fits, and else what is left for it."""
     left = f"{dialect.integer(most, _wide(cut, dialect))} - {placed.before}"
     return f"CAST(CASE WHEN {fits} THEN {value} ELSE {left} END AS {dialect.integer_type(argument.facts)})"

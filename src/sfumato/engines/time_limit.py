@@ -7,20 +7,20 @@ from threading import Timer
 
 from sfumato.errors import EngineFailed, FreeLimit
 
-SECONDS = 20.0
+FREE_QUERY_SECONDS = 20.0
 """So long may one question take before anything is charged, and one exact answer over public tables."""
 PLANNING_SECONDS = 30.0
 """Seconds that reading and planning one question may take; its other limits are counted, this one is the last."""
-MOST_ROWS = 1_000_000
+MAX_PUBLIC_RESULT_ROWS = 1_000_000
 MOST_CHARACTERS = 100_000_000
 """So many rows, and so many characters in them, may an exact answer over public tables have."""
 
 
-class Clock:
+class TimeLimit:
     """One allowance of seconds, from now on: for all the statements of one question together."""
 
     def __init__(self, seconds: float | None = None) -> None:
-        self._seconds = SECONDS if seconds is None else seconds
+        self._seconds = FREE_QUERY_SECONDS if seconds is None else seconds
         self._end = time.monotonic() + self._seconds
 
     @contextmanager
@@ -71,7 +71,7 @@ class PlanningClock:
 def too_long_an_answer() -> FreeLimit:
     """Return the refusal of an answer over public tables that nobody could hold."""
     return FreeLimit(
-        f"The answer has more than {MOST_ROWS:,} rows or {MOST_CHARACTERS:,} characters.",
+        f"The answer has more than {MAX_PUBLIC_RESULT_ROWS:,} rows or {MOST_CHARACTERS:,} characters.",
         "Answers over public tables cost nothing, so that there is a limit.",
         "Choose rows with WHERE or LIMIT, or aggregate them.",
     )

@@ -12,19 +12,19 @@ from pathlib import Path
 import pyarrow as pa
 
 from sfumato.analysis.catalog import Catalog
-from sfumato.engines.catalog_of import catalog_of
+from sfumato.engines.build_catalog import build_catalog
 from sfumato.engines.duckdb.connection import COPY, closed_connection, execute
 from sfumato.engines.duckdb.dialect import DUCKDB
-from sfumato.engines.duckdb.marks import MarkedFiles, write_marks
+from sfumato.engines.duckdb.file_digests import MarkedFiles, write_marks
 from sfumato.engines.duckdb.reader import Reader
 from sfumato.engines.duckdb.shape import write_shape
 from sfumato.engines.duckdb.tables import DuckDBTables
 from sfumato.engines.engine import Limits
 from sfumato.engines.snapshots import Registered
-from sfumato.engines.sql.copy import CopiedColumn, CopiedTable
-from sfumato.engines.sql.job import Rows, shown
+from sfumato.engines.sql.bounded_copy import CopiedColumn, CopiedTable
 from sfumato.engines.sql.names import RANK, literal, quoted
-from sfumato.engines.sql.public import KeptTable, PublicTables
+from sfumato.engines.sql.public import MaterializedTable, PublicTables
+from sfumato.engines.sql.statements import Rows, shown
 from sfumato.language.rel_nodes import ProjectNode
 from sfumato.policy.policy import Policy
 
@@ -35,7 +35,7 @@ PublicRows = Mapping[str, tuple[Mapping[str, str], pa.RecordBatchReader]]
 """For each public table the SQL of its columns, and rows over which that SQL is read."""
 
 
-def write_beside(
+def write_public_store(
     file: Path,
     private: Sequence[CopiedTable],
     public: PublicRows,
@@ -62,7 +62,7 @@ def write_beside(
         execute(connection, f"DETACH {COPY}")
 
 
-class Beside:
+class PublicStore:
     """The catalog, and what is public, of one registered source. Threads may share it, and forked processes."""
 
     catalog: Catalog
@@ -75,7 +75,7 @@ class Beside:
         self._tables, _ = tables.relations()
         self.version = registered.version
         self.public = PublicTables(self._tables, self._reader.rows, DUCKDB, SHELF)
-        self.catalog = catalog_of(policy, tables, self.public)
+        self.catalog = build_catalog(policy, tables, self.public)
 
     def ready(self) -> None:
         """Open the file again in a process that was forked."""
@@ -86,7 +86,7 @@ class Beside:
         self.public.check(show)
         return shown(show, self._tables, DUCKDB, self._reader.free_rows)
 
-    def rows(self, kept: KeptTable, width: int) -> Iterator[Rows]:
+    def rows(self, kept: MaterializedTable, width: int) -> Iterator[Rows]:
         """Give public rows that were computed once, some at a time: the columns by their places, and their rank."""
         listed = ", ".join([*(f"c{at}" for at in range(width)), quoted(RANK)])
         return self._reader.parts(f"SELECT {listed} FROM {kept.relation}")  # noqa: S608

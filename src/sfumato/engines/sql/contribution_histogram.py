@@ -8,13 +8,20 @@ Proof: proofs/chosen_caps.md, 7
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sfumato.engines.catalog_of import has_levels, levelled_columns, most_rows, sum_of, summed_columns
-from sfumato.engines.sql.building import Building
+from sfumato.engines.build_catalog import levelled_columns, most_rows, stores_bound_index, sum_of, summed_columns
+from sfumato.engines.sql.bound_index import stored_names
+from sfumato.engines.sql.build_protocol import Building
+from sfumato.engines.sql.candidate_bounds import MOST_ROWS
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables
-from sfumato.engines.sql.level_places import stored_names
-from sfumato.engines.sql.levels import MOST_ROWS
-from sfumato.engines.sql.names import LEVEL, TOTALS, before_name, first_name, last_name, level_name
+from sfumato.engines.sql.names import (
+    LEVEL,
+    TOTALS,
+    first_bound_column,
+    last_bound_column,
+    level_name,
+    running_total_column,
+)
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import ScanNode
 from sfumato.planning.candidate_bounds import MAX_CANDIDATES, candidate_thresholds
@@ -49,9 +56,9 @@ def total_columns(dialect: Dialect) -> list[tuple[str, str]]:
 
 def write_totals(build: Building, table: Table) -> None:
     """Write down, for all that fills levels, what people have up to each: from the rows that the copy keeps of them."""
-    rows = build.kept(table.name)
+    rows = build.copy_relation(table.name)
     queries = [_totals_query(one, rows, build.dialect) for one in _filled(table)]
-    build.make(build.kept(table.name + TOTALS), " UNION ALL ".join(queries))
+    build.create_table_as(build.copy_relation(table.name + TOTALS), " UNION ALL ".join(queries))
 
 
 def totals_sql(plan: GroupPlan, tables: Tables, dialect: Dialect) -> str | None:
@@ -66,20 +73,20 @@ def totals_sql(plan: GroupPlan, tables: Tables, dialect: Dialect) -> str | None:
     for at, (one, name) in enumerate(zip(plan.measured, names, strict=True)):
         amounts = () if one.levels is None else one.levels.thresholds
         found += [f"t{at}.{_total(place)}" for place in range(len(amounts))]
-        here = f"{_FILLED} = {dialect.literal(name)} AND {_MOST} = {amounts[-1]}"
+        here = f"{_FILLED} = {dialect.text_literal(name)} AND {_MOST} = {amounts[-1]}"
         relations.append(f"(SELECT * FROM {table} WHERE {here}) AS t{at}")  # noqa: S608
     return f"SELECT {', '.join(found)} FROM {' CROSS JOIN '.join(relations)}"  # noqa: S608
 
 
 def _filled(table: Table) -> Iterator[_Filled]:
     """Give what fills levels that questions choose."""
-    if has_levels(table):
+    if stores_bound_index(table):
         amounts = candidate_thresholds(most_rows(table))
         yield _Filled(LEVEL, amounts)
         yield from (_Filled(level_name(column.name), amounts) for column in levelled_columns(table))
     for column in summed_columns(table):
         if table.rows_chosen or column.bounds_chosen:
-            yield _Filled(first_name(column.name), candidate_thresholds(sum_of(column, table)), column.name)
+            yield _Filled(first_bound_column(column.name), candidate_thresholds(sum_of(column, table)), column.name)
 
 
 def _totals_query(one: _Filled, rows: str, dialect: Dialect) -> str:
@@ -91,12 +98,15 @@ def _totals_query(one: _Filled, rows: str, dialect: Dialect) -> str:
     added = dialect.integer_type(_up_to(most * MOST_ROWS))
     places, sums = {"first_place": one.first}, {"n": "count(*)"}
     if one.column is not None:
-        places["last_place"] = last_name(one.column)
-        for name, column in (("v", one.column), ("b", before_name(one.column))):
-            sums[name] = dialect.aggregate(Aggregation.SUM, dialect.quoted(column), _up_to(most), False)
-    kept = [f"{dialect.quoted(name)} AS {alias}" for alias, name in places.items()]
+        places["last_place"] = last_bound_column(one.column)
+        for name, column in (("v", one.column), ("b", running_total_column(one.column))):
+            sums[name] = dialect.aggregate(Aggregation.SUM, dialect.quote_identifier(column), _up_to(most), False)
+    kept = [f"{dialect.quote_identifier(name)} AS {alias}" for alias, name in places.items()]
     kept += [f"CAST({sql} AS {added}) AS {name}" for name, sql in sums.items()]
-    by, present = ", ".join(map(dialect.quoted, places.values())), f"{dialect.quoted(one.first)} IS NOT NULL"
+    by, present = (
+        ", ".join(map(dialect.quote_identifier, places.values())),
+        f"{dialect.quote_identifier(one.first)} IS NOT NULL",
+    )
     parts = f"SELECT {', '.join(kept)} FROM {rows} WHERE {present} GROUP BY {by}"  # noqa: S608
     totals = ["0"] * MAX_CANDIDATES
     for place, amount in enumerate(one.amounts):
@@ -106,7 +116,7 @@ def _totals_query(one: _Filled, rows: str, dialect: Dialect) -> str:
             cases = f"WHEN last_place <= {place} THEN v WHEN first_place <= {place} THEN {left}"
         total = dialect.aggregate(Aggregation.SUM, f"CASE {cases} END", _up_to(most * MOST_ROWS), False)
         totals[place] = f"coalesce({total}, 0)"
-    values = [dialect.literal(one.first), str(most), *totals]
+    values = [dialect.text_literal(one.first), str(most), *totals]
     named = zip(total_columns(dialect), values, strict=True)
     return (
         f"SELECT {', '.join(f'CAST({sql} AS {type}) AS {name}' for (name, type), sql in named)} FROM ({parts}) AS parts"  # noqa: S608

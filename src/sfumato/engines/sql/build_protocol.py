@@ -46,7 +46,7 @@ class Building(Protocol):
     def parts(self, table: str) -> Sequence[Part]:
         """Return the rows of a table of the source, those together that are stored alike."""
 
-    def arrived(self, table: str) -> Sequence[Part] | None:
+    def new_files(self, table: str) -> Sequence[Part] | None:
         """Return the rows of a private table that were added since the copy before; None: it is written anew."""
 
     def before(self, table: str) -> str:
@@ -55,10 +55,10 @@ class Building(Protocol):
     def stage(self, name: str) -> str:
         """Return how an intermediate table is named."""
 
-    def kept(self, table: str) -> str:
+    def copy_relation(self, table: str) -> str:
         """Return how a table of the copy is named."""
 
-    def make(self, relation: str, query: str, *, salted: bool = False) -> None:
+    def create_table_as(self, relation: str, query: str, *, salted: bool = False) -> None:
         """Write the rows of a query, in its order, into a new table; `salted`: the query holds `salt_sql`."""
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:

@@ -5,31 +5,31 @@ They let a statement keep to the bounds that it was priced for without counting;
 
 from collections.abc import Mapping, Sequence
 
-from sfumato.engines.catalog_of import (
+from sfumato.engines.build_catalog import (
     counted_columns,
     facts_of,
-    has_levels,
     levelled_columns,
     most_rows,
     numbered_keys,
+    stores_bound_index,
     sum_of,
     summed_columns,
 )
 from sfumato.engines.sql.dialect import Dialect
-from sfumato.engines.sql.drawing import drawn
 from sfumato.engines.sql.names import (
     LEVEL,
     OWN,
     RANK,
-    alike_name,
-    before_name,
-    cell_name,
-    first_name,
-    last_name,
+    duplicate_rank_column,
+    first_bound_column,
+    last_bound_column,
     level_name,
-    once_name,
-    rows_name,
+    running_total_column,
+    value_count_column,
+    value_multiplicity_column,
+    value_rank_column,
 )
+from sfumato.engines.sql.sampling_order import sampling_order_sql
 from sfumato.language.facts import Kind
 from sfumato.planning.candidate_bounds import candidate_thresholds
 from sfumato.policy.policy import Column, Table
@@ -63,7 +63,7 @@ def numbered_rows(
     `together` are numbers that all rows of a person have in common: the first of them holds these, by their names.
     """
     together = together or {}
-    quoted, within = dialect.quoted, in_order_of(dialect, columns)
+    quoted, within = dialect.quote_identifier, in_order_of(dialect, columns)
     names = [f"id AS {quoted(unit or '')}"]
     names += [f"c{at} AS {quoted(column.name)}" for at, column in enumerate(columns)]
     names += [f"{sql} AS {quoted(name)}" for name, sql in numbers(dialect, table, columns, within, key).items()]
@@ -99,17 +99,19 @@ def numbers(
     found = {RANK: "nth"}
     for at, column in enumerate(columns):
         if column.unique:
-            found[once_name(column.name)] = _once(dialect, f"c{at}", within, key)
+            found[duplicate_rank_column(column.name)] = _once(dialect, f"c{at}", within, key)
         if column in numbered_keys(table):
-            found[cell_name(column.name)], found[alike_name(column.name)] = _cell(dialect, at, column, key)
+            found[value_rank_column(column.name)], found[value_multiplicity_column(column.name)] = _cell(
+                dialect, at, column, key
+            )
         if column in counted_columns(table):
-            found[rows_name(column.name)] = f"n{at}"
+            found[value_count_column(column.name)] = f"n{at}"
         if column in levelled_columns(table):
             level = place_sql(f"m{at}", candidate_thresholds(most_rows(table)))
             found[level_name(column.name)] = f"CASE WHEN c{at} IS NOT NULL THEN {level} END"
         if column in summed_columns(table):
             found |= _summed(column, at, table)
-    if has_levels(table):
+    if stores_bound_index(table):
         found[LEVEL] = place_sql("nth", candidate_thresholds(most_rows(table)))
     if numbered_keys(table):
         found[OWN] = "own"
@@ -119,12 +121,12 @@ def numbers(
 def _summed(column: Column, at: int, table: Table) -> dict[str, str]:
     """Return what of its column a person has before a row, and at which levels of that sum the row's value counts."""
     before = f"s{at} - c{at}"  # NULL where the value is
-    found = {before_name(column.name): before}
+    found = {running_total_column(column.name): before}
     if table.rows_chosen or column.bounds_chosen:
         amounts = candidate_thresholds(sum_of(column, table))
         first, last = place_sql(f"({before})", amounts, above=True), place_sql(f"s{at}", amounts)
-        found[first_name(column.name)] = f"CASE WHEN c{at} IS NOT NULL THEN {first} END"
-        found[last_name(column.name)] = f"CASE WHEN c{at} IS NOT NULL THEN {last} END"
+        found[first_bound_column(column.name)] = f"CASE WHEN c{at} IS NOT NULL THEN {first} END"
+        found[last_bound_column(column.name)] = f"CASE WHEN c{at} IS NOT NULL THEN {last} END"
     return found
 
 
@@ -175,7 +177,7 @@ def _once(dialect: Dialect, column: str, within: list[str], key: str) -> str:
 
 def _cell_draw(dialect: Dialect, value: str, column: Column) -> str:
     """Return what the cells of one person are ordered by, before the values themselves."""
-    draw, *_ = drawn("r.id", [(value, facts_of(column).kind)], dialect)
+    draw, *_ = sampling_order_sql("r.id", [(value, facts_of(column).kind)], dialect)
     return f"CASE WHEN {value} IS NOT NULL THEN {draw} END"
 
 

@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.engines.clock import Clock
 from sfumato.engines.duckdb.connection import closed_connection
 from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.engine import Limits
-from sfumato.engines.plain_outcomes import plain_outcome
+from sfumato.engines.post_processing.python import plain_outcome
 from sfumato.engines.sql.flow import flow_sql
 from sfumato.engines.sql.names import PLACE, quoted
+from sfumato.engines.time_limit import TimeLimit
 from sfumato.errors import EngineFailed
 from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, Facts, Kind
 from sfumato.language.rel_nodes import RelNode, noisy_tables
@@ -139,7 +139,7 @@ def _packed(
 def _run(statement: str, tables: Mapping[str, pa.Table]) -> pa.Table:
     """Run one statement over some tables; a failure is one fixed sentence, as everywhere."""
     try:
-        with closing(_connection().cursor()) as cursor, Clock(_SECONDS).running(cursor.interrupt):
+        with closing(_connection().cursor()) as cursor, TimeLimit(_SECONDS).running(cursor.interrupt):
             return _arrow(cursor, statement, tables)
     except duckdb.Error:
         pass

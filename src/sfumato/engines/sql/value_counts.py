@@ -7,15 +7,15 @@ those of the copy; and whoever has one there has no other, whatever is left out.
 from dataclasses import dataclass
 
 from sfumato.analysis.private_query import Group
-from sfumato.engines.sql.carrying import Hidden, carried, nothing_left_out, nothing_met
-from sfumato.engines.sql.names import rows_name
+from sfumato.engines.sql.auxiliary_columns import Hidden, keeps_all_rows, rows_are_distinct, with_auxiliary_column
+from sfumato.engines.sql.names import value_count_column
 from sfumato.language.rel_nodes import RelNode
 from sfumato.language.scalar import Operator, Scalar, walk
 from sfumato.mechanisms.spacing import Spacing
 from sfumato.planning.aggregates.quantile import bucket_of
 from sfumato.planning.plan import PlannedSelection
 
-_COUNTS = Hidden(rows_name, lambda read: read.counted)
+_COUNTS = Hidden(value_count_column, lambda read: read.counted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,11 @@ def counted_rows(group: Group, one: PlannedSelection) -> CountedRows | None:
     limit, (bucket,) = group.contribution, one.quantity.arguments
     if limit.bound_rows or (limit.bound_groups and group.keys):
         return None
-    if not group.identity or not nothing_met(group.rows):
+    if not group.identity or not rows_are_distinct(group.rows):
         return None
     of = _column(bucket)
-    found = None if of is None else carried(group.rows, of, _COUNTS)
-    whole = one.quantity.where is None and nothing_left_out(group.rows)
+    found = None if of is None else with_auxiliary_column(group.rows, of, _COUNTS)
+    whole = one.quantity.where is None and keeps_all_rows(group.rows)
     return None if found is None else CountedRows(*found, whole)
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sfumato.engines.duckdb.connection import BEFORE, Connection
+from sfumato.engines.duckdb.file_digests import MarkedFiles, added_files, read_marks
 from sfumato.engines.duckdb.loading import load_table
-from sfumato.engines.duckdb.marks import MarkedFiles, added_files, read_marks
 from sfumato.engines.duckdb.source import Files, SourceTable, read_files
 from sfumato.engines.engine import Progress
 from sfumato.engines.sql.column import Part

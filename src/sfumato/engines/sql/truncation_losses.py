@@ -4,7 +4,7 @@ Theorem: the row of a person is a function of the salt and of that person's own 
 Proof: proofs/truncation.md
 """
 
-from sfumato.engines.sql.building import Building
+from sfumato.engines.sql.build_protocol import Building
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.planning.truncation_plan import (
     ABOVE,
@@ -20,14 +20,14 @@ from sfumato.policy.policy import Column
 _HALF = 1 << 32
 
 
-def uncut(columns: list[Column]) -> list[tuple[int, Column]]:
+def clipped_columns(columns: list[Column]) -> list[tuple[int, Column]]:
     """Return the columns whose values are moved to bounds, by their places."""
     return [(at, column) for at, column in enumerate(columns) if is_clipped(column)]
 
 
 def tracked(build: Building, columns: list[Column]) -> list[int]:
     """Return the places of the columns of which the stage also holds what they were before their bounds."""
-    return [] if build.policy.budget.truncation is None else [at for at, _ in uncut(columns)]
+    return [] if build.policy.budget.truncation is None else [at for at, _ in clipped_columns(columns)]
 
 
 def cut_columns(build: Building, columns: list[Column], unit: str | None) -> list[tuple[str, str]]:
@@ -36,24 +36,27 @@ def cut_columns(build: Building, columns: list[Column], unit: str | None) -> lis
     return types if unit is None else [(unit, build.dialect.id_type), *types]
 
 
-def cut_rows(build: Building, columns: list[Column], unit: str | None, here: str) -> str:
+def truncation_loss_sql(build: Building, columns: list[Column], unit: str | None, here: str) -> str:
     """Return the query for the losses of everybody in one part who lost something, one row each.
 
     The rows of the stage hold c0, c1, … as they are kept and o0, o1, … as they were before their bounds.
     """
-    dialect, clipped = build.dialect, uncut(columns)
+    dialect, clipped = build.dialect, clipped_columns(columns)
     kept = "TRUE" if unit is None else f"(NOT {_is_crowded(build)} OR c.place IS NOT NULL)"
     listed = [f"{kept} AS kept", *(f"r.c{at} AS c{at}, r.o{at} AS o{at}" for at, _ in clipped)]
     joined = ""
     if unit is not None:
         listed.insert(0, "r.id AS id")
-        joined = f" LEFT JOIN {build.stage('chosen')} AS c ON r.{dialect.place} = c.place"
+        joined = f" LEFT JOIN {build.stage('chosen')} AS c ON r.{dialect.row_locator} = c.place"
     rows = f"SELECT {', '.join(listed)} FROM {build.stage('rows')} AS r{joined} WHERE {here}"  # noqa: S608
     lost = f"SELECT * FROM ({rows}) AS a WHERE NOT kept OR {_moved(clipped)}"  # noqa: S608
     losses = _losses(dialect, columns)
-    named = [f"{_total(dialect, sql, alone=unit is None)} AS {dialect.quoted(name)}" for name, sql in losses.items()]
+    named = [
+        f"{_total(dialect, sql, alone=unit is None)} AS {dialect.quote_identifier(name)}"
+        for name, sql in losses.items()
+    ]
     if unit is not None:
-        named.insert(0, f"id AS {dialect.quoted(unit)}")
+        named.insert(0, f"id AS {dialect.quote_identifier(unit)}")
     return f"SELECT {', '.join(named)} FROM ({lost}) AS l{'' if unit is None else ' GROUP BY id'}"  # noqa: S608
 
 
@@ -63,7 +66,7 @@ def sums_of(build: Building, columns: list[Column], rows: int) -> dict[str, str]
     n: the rows; beyond: those that a bound moved. Of every number within its bounds s: all of it, t: what is below
     zero; and of what bounds moved x: how far from above, y: from below, b: how much more was below zero before.
     """
-    wide, clipped = build.dialect.wide, uncut(columns)
+    wide, clipped = build.dialect.wide, clipped_columns(columns)
     found = {"n": "count(*)", "beyond": f"count(*) FILTER (WHERE {_moved(clipped)})"}
     for at, column in _lossy(build, columns):
         if column.grid is None:
@@ -86,7 +89,7 @@ def cut_by_sums(build: Building, columns: list[Column], unit: str, people: str, 
     `people` and `kept` are relations of ids and `sums_of` all rows and the kept ones. What is lost is what all rows
     have and kept ones have not, on either side of zero, and what bounds took from kept ones.
     """
-    quoted = build.dialect.quoted
+    quoted = build.dialect.quote_identifier
     losses = {REMOVED_FROM: "p.n - k.n", BEYOND: "k.beyond"}
     for at, column in _lossy(build, columns):
         all_above, kept_above = _above(f"p.{{}}{at}"), _above(f"k.{{}}{at}")
@@ -124,14 +127,14 @@ def lost_of_all(build: Building, columns: list[Column]) -> dict[str, str]:
     return found
 
 
-def spared(build: Building, columns: list[Column], most: int, key: str) -> dict[str, str]:
+def losses_avoided(build: Building, columns: list[Column], most: int, key: str) -> dict[str, str]:
     """Return what the kept rows `r` of a person `key`, at most `most`, spare them, by the names of losses.
 
     And how many of them were moved to a bound. Empty where no losses are kept.
     """
     if build.policy.budget.truncation is None:
         return {}
-    found = {BEYOND: (f"CASE WHEN {_moved(uncut(columns))} THEN 1 ELSE 0 END", "BIGINT")}
+    found = {BEYOND: (f"CASE WHEN {_moved(clipped_columns(columns))} THEN 1 ELSE 0 END", "BIGINT")}
     for at, column in _lossy(build, columns):
         grid, value = column.grid, _value(column, at)
         if grid is None:
@@ -151,9 +154,10 @@ def cut_in_all(build: Building, columns: list[Column], unit: str, people: str, f
     """Return the query for the losses of everybody who lost something, one row each.
 
     They are what somebody would lose if no row were kept, less what the rows that are kept spare them. `people` is a
-    relation of ids, numbers of rows n and `lost_of_all`; `firsts` one of ids, numbers of kept rows and `spared`.
+    relation of ids, numbers of rows n and `lost_of_all`; `firsts` one of ids, numbers of kept rows and
+    `losses_avoided`.
     """
-    quoted = build.dialect.quoted
+    quoted = build.dialect.quote_identifier
     losses = {REMOVED_FROM: "p.n - k.kept", BEYOND: f"k.{quoted(BEYOND)}"}
     for at, column in _lossy(build, columns):
         for letter, name in (("a", ABOVE + column.name), ("b", BELOW + column.name)):
@@ -167,7 +171,7 @@ def cut_in_all(build: Building, columns: list[Column], unit: str, people: str, f
 
 def _losses(dialect: Dialect, columns: list[Column]) -> dict[str, str]:
     """Return what one row loses, by the name of the column that it is written to."""
-    clipped = uncut(columns)
+    clipped = clipped_columns(columns)
     amounts = {
         REMOVED_FROM: "CASE WHEN kept THEN 0 ELSE 1 END",
         BEYOND: f"CASE WHEN kept AND ({_moved(clipped)}) THEN 1 ELSE 0 END",
@@ -211,7 +215,7 @@ def _amounts(dialect: Dialect, column: Column, at: int) -> dict[str, str]:
 
 def _wide_sum(dialect: Dialect, value: str) -> str:
     """Return the sum of 64-bit integers: of their halves, because adding wide integers one by one takes long."""
-    high, low = dialect.shared(f"({value})", str(_HALF)), f"({value}) % {_HALF}"
+    high, low = dialect.floor_divide(f"({value})", str(_HALF)), f"({value}) % {_HALF}"
     return f"CAST(sum({high}) AS {dialect.wide}) * {_HALF} + sum({low})"
 
 

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sfumato.analysis.private_query import Group
-from sfumato.engines.sql.carrying import Hidden, carried, nothing_left_out, nothing_met
+from sfumato.engines.sql.auxiliary_columns import Hidden, keeps_all_rows, rows_are_distinct, with_auxiliary_column
 from sfumato.engines.sql.dialect import Dialect
-from sfumato.engines.sql.names import OWN, alike_name, cell_name
+from sfumato.engines.sql.names import OWN, value_multiplicity_column, value_rank_column
 from sfumato.language.rel_nodes import RelNode, ScanNode
 from sfumato.language.scalar import Scalar
 
-_NUMBERS = Hidden(cell_name, lambda read: read.numbered)
-_ALIKE = Hidden(alike_name, lambda read: read.numbered)
+_NUMBERS = Hidden(value_rank_column, lambda read: read.numbered)
+_ALIKE = Hidden(value_multiplicity_column, lambda read: read.numbered)
 BITS = 60
 """So many numbers are bits of one integer: 2 to that power still fits."""
 MOST_WORDS = 8
@@ -65,23 +65,23 @@ def numbered_cells(group: Group) -> NumberedCells | None:
     if len(group.keys) != 1 or not group.identity:
         return None
     key = group.keys[0].scalar
-    numbered = carried(group.rows, key, _NUMBERS)
-    owned = None if numbered is None else carried(numbered[0], key, _OWN)
+    numbered = with_auxiliary_column(group.rows, key, _NUMBERS)
+    owned = None if numbered is None else with_auxiliary_column(numbered[0], key, _OWN)
     if numbered is None or owned is None:
         return None
     rows, own = owned
-    found = carried(rows, key, _ALIKE) if nothing_met(rows) else None
+    found = with_auxiliary_column(rows, key, _ALIKE) if rows_are_distinct(rows) else None
     rows, alike = (rows, None) if found is None else found
     return NumberedCells(
-        rows, numbered[1], own, alike, whole=nothing_left_out(group.rows) and not group.contribution.bound_rows
+        rows, numbered[1], own, alike, whole=keeps_all_rows(group.rows) and not group.contribution.bound_rows
     )
 
 
 def own_rows(group: Group) -> OwnRows | None:
     """Return the rows with how many their owner has in the copy; None where it may be more here, or nobody knows."""
-    if not group.identity or not nothing_met(group.rows):
+    if not group.identity or not rows_are_distinct(group.rows):
         return None
-    found = carried(group.rows, group.unit, _OWN)
+    found = with_auxiliary_column(group.rows, group.unit, _OWN)
     return None if found is None else OwnRows(*found)
 
 
@@ -115,13 +115,13 @@ def bit_of(number: str, word: int, words: int, dialect: Dialect) -> str:
     """Return the bit that stands for a number in one of the words; 0 in the others."""
     low = word * BITS
     if words == 1:
-        return dialect.bit(f"{number} - 1")
+        return dialect.power_of_two(f"{number} - 1")
     here = f"{number} > {low} AND {number} <= {low + BITS}"
-    return f"CASE WHEN {here} THEN {dialect.bit(f'{number} - {low + 1}')} ELSE 0 END"
+    return f"CASE WHEN {here} THEN {dialect.power_of_two(f'{number} - {low + 1}')} ELSE 0 END"
 
 
 def bits_up_to(number: str, word: int, bits: str, dialect: Dialect) -> str:
     """Return how many bits of a word stand for numbers up to this one; `bits` is what the word is called."""
     low = word * BITS
     power = f"greatest(least({number} - {low}, {BITS}), 0)"
-    return dialect.bits(f"({bits} & ({dialect.bit(power)} - 1))")
+    return dialect.popcount(f"({bits} & ({dialect.power_of_two(power)} - 1))")

@@ -7,17 +7,17 @@ of their kept rows, in columns that no question reads: from these follow what wa
 Proof: proofs/bounded_copy.md §3
 """
 
-from sfumato.engines.catalog_of import in_drawn_order, most_rows
+from sfumato.engines.build_catalog import most_rows, rows_in_sampling_order
 from sfumato.engines.engine import Progress
-from sfumato.engines.sql.building import Building
-from sfumato.engines.sql.cut import cut_in_all, spared, tracked
-from sfumato.engines.sql.drawing import draw_again, drawn_last, first_draw
+from sfumato.engines.sql.build_protocol import Building
 from sfumato.engines.sql.names import RANK, together_name
-from sfumato.engines.sql.numbering import in_order_of, kind_of, numbered_rows
+from sfumato.engines.sql.row_ranks import in_order_of, kind_of, numbered_rows
+from sfumato.engines.sql.sampling_order import drawn_last, rehash_duplicate, row_hash
 from sfumato.engines.sql.staging import count_people, owned_rows, read_rows, rows_named
+from sfumato.engines.sql.truncation_losses import cut_in_all, losses_avoided, tracked
 from sfumato.policy.policy import Column, RowUnit, Table, UnitPath
 
-VERY_MANY = 1 << 17
+HEAVY_UNIT_ROWS = 1 << 17
 """Whoever has more rows is ranked apart, where most rows are left out before any of a person's meet in one place."""
 _KEPT, _OWN, _MET = "kept", "own", "met"
 """How many rows of a person are kept; and with unique columns, how many these leave, and how many there were."""
@@ -25,7 +25,7 @@ _KEPT, _OWN, _MET = "kept", "own", "met"
 
 def in_one_pass(build: Building, table: Table) -> bool:
     """Tell whether a table is bounded so: a matter of the policy and the engine."""
-    return build.dialect.sent is not None and not isinstance(table.unit, RowUnit)
+    return build.dialect.repartition is not None and not isinstance(table.unit, RowUnit)
 
 
 def kept_in_one_pass(build: Building, table: Table, columns: list[Column], unit: str, progress: Progress) -> str:
@@ -61,7 +61,10 @@ def together_in_one_pass(build: Building, table: Table, columns: list[Column]) -
 
 
 def _together(build: Building, table: Table, columns: list[Column]) -> dict[str, str]:
-    found, kept = spared(build, columns, most_rows(table), _who(table)), f"count(*) OVER (PARTITION BY r.{_who(table)})"
+    found, kept = (
+        losses_avoided(build, columns, most_rows(table), _who(table)),
+        f"count(*) OVER (PARTITION BY r.{_who(table)})",
+    )
     if _is_unique(columns):
         found |= {_OWN: f"r.{_OWN}", _MET: f"r.{_MET}"}
     return {**found, _KEPT: kept} if found else {}
@@ -102,15 +105,15 @@ def all_accounted_for(build: Building, table: Table, columns: list[Column], unit
 
 def _firsts(build: Building, table: Table, columns: list[Column], unit: str) -> str:
     """Return the relation of the first kept rows of people: their ids, and what their rows have together."""
-    quoted = build.dialect.quoted
+    quoted = build.dialect.quote_identifier
     names = [f"{quoted(together_name(name))} AS {quoted(name)}" for name in _together(build, table, columns)]
     listed = ", ".join([f"{quoted(unit)} AS id", *names])
-    return f"(SELECT {listed} FROM {build.kept(table.name)} WHERE {quoted(RANK)} = 1)"  # noqa: S608
+    return f"(SELECT {listed} FROM {build.copy_relation(table.name)} WHERE {quoted(RANK)} = 1)"  # noqa: S608
 
 
 def _least(table: Table) -> int:
     """Return how many rows somebody has at most who is not ranked apart."""
-    return max(VERY_MANY, most_rows(table))
+    return max(HEAVY_UNIT_ROWS, most_rows(table))
 
 
 def _is_unique(columns: list[Column]) -> bool:
@@ -143,7 +146,7 @@ def _leading(build: Building, table: Table, which: str) -> str:
 
 def _rows_of_most(build: Building, table: Table, columns: list[Column], least: int | None) -> str:
     """Return the query for the rows of everybody, or of those who have not more than so many, sent to their person."""
-    sent, read = build.dialect.sent, read_rows(build, table, columns)
+    sent, read = build.dialect.repartition, read_rows(build, table, columns)
     if sent is None:
         raise AssertionError("this engine does not send rows around")
     if isinstance(table.unit, UnitPath):
@@ -166,8 +169,9 @@ def _ranked(build: Building, table: Table, columns: list[Column], rows: str, *, 
     lost = [f"o{at}" for at in tracked(build, columns)]
     values = [(f"r.c{at}", kind_of(column)) for at, column in enumerate(columns)]
     names = ", ".join([*_along(table), *(f"c{at}" for at in range(max(len(columns), 1))), *lost])
-    first = first_draw(f"{dialect.id_text('r.id')} || '#'", values, dialect)
-    all_drawn = apart or in_drawn_order(table)  # each question keeps fewer, so the order of everybody's rows is drawn
+    first = row_hash(f"{dialect.id_text('r.id')} || '#'", values, dialect)
+    # each question keeps fewer, so the order of everybody's rows is drawn
+    all_drawn = apart or rows_in_sampling_order(table)
     if not all_drawn and not unique:
         first = f"CASE WHEN r.n > {most} THEN {first} END"
     chosen, order = f"SELECT {names}, {first} AS first FROM ({rows}) AS r", "draw"  # noqa: S608
@@ -178,7 +182,7 @@ def _ranked(build: Building, table: Table, columns: list[Column], rows: str, *, 
             met = f", {'CAST(NULL AS BIGINT)' if apart else f'count(*) OVER (PARTITION BY {who})'} AS {_MET}"
         chosen = f"SELECT {names}, first, {number} AS nth{met} FROM ({chosen}) AS d"  # noqa: S608
         names += f", {_MET}" if unique else ""
-        chosen = f"SELECT {names}, {draw_again('first', 'nth', dialect)} AS draw FROM ({chosen}) AS d"  # noqa: S608
+        chosen = f"SELECT {names}, {rehash_duplicate('first', 'nth', dialect)} AS draw FROM ({chosen}) AS d"  # noqa: S608
     else:
         chosen = drawn_last(chosen, who, names, most, dialect, among)
     for key in unique:

@@ -20,7 +20,7 @@ _Value = int | float | str | bool | None
 _Column = list[_Value]
 _Given = Mapping[str, Mapping[str, Sequence[_Value] | npt.NDArray[np.generic]]]
 
-MOST = 10_000
+MAX_PYTHON_ROWS = 10_000
 """Of more rows an engine's arrays are faster."""
 _INT64 = np.iinfo(np.int64)
 _COMPARED: dict[Operator, Callable[[Any, Any], bool]] = {
@@ -63,7 +63,7 @@ def _rows(flow: RelNode, given: _Given) -> _Rows:
     match flow:
         case InputNode(label, columns, None) if columns:
             count = len(given[label][columns[0][0]])
-            if count > MOST:
+            if count > MAX_PYTHON_ROWS:
                 raise _NotPlainError
             return _Rows({(label, name): _taken(given[label][name], facts) for name, facts in columns}, count)
         case FilterNode(source, condition):

@@ -9,15 +9,9 @@ Every statement is generated from the policy and the source's schema; the salt n
 from dataclasses import dataclass
 
 from sfumato.analysis.catalog import REMOVED
-from sfumato.engines.catalog_of import in_drawn_order, most_removed, most_rows
+from sfumato.engines.build_catalog import most_removed, most_rows, rows_in_sampling_order
 from sfumato.engines.engine import Progress
-from sfumato.engines.sql.building import Building
-from sfumato.engines.sql.cut import cut_columns, cut_rows, tracked
-from sfumato.engines.sql.drawing import draw_again, first_draw
-from sfumato.engines.sql.level_totals import has_totals, total_columns, write_totals
-from sfumato.engines.sql.names import LONE, NUMBER, PATH_UNIT, TOTALS
-from sfumato.engines.sql.numbering import in_order_of, kind_of, numbered_rows, numbers, sortable
-from sfumato.engines.sql.one_pass import (
+from sfumato.engines.sql.bounding_by_shuffle import (
     all_accounted_for,
     cut_in_one_pass,
     in_one_pass,
@@ -25,8 +19,19 @@ from sfumato.engines.sql.one_pass import (
     lost_in_one_pass,
     together_in_one_pass,
 )
-from sfumato.engines.sql.read_again import choose_again, cut_of_people, number_crowded, removed_of_people
+from sfumato.engines.sql.bounding_by_two_scans import (
+    choose_again,
+    cut_of_people,
+    removed_of_people,
+    stage_units_over_bound,
+)
+from sfumato.engines.sql.build_protocol import Building
+from sfumato.engines.sql.contribution_histogram import has_totals, total_columns, write_totals
+from sfumato.engines.sql.names import LONE, NUMBER, PATH_UNIT, TOTALS
+from sfumato.engines.sql.row_ranks import in_order_of, kind_of, numbered_rows, numbers, sortable
+from sfumato.engines.sql.sampling_order import rehash_duplicate, row_hash
 from sfumato.engines.sql.staging import are_read_again, rows_named, rows_of, rows_with_owners, stage_rows
+from sfumato.engines.sql.truncation_losses import cut_columns, tracked, truncation_loss_sql
 from sfumato.errors import BadSource
 from sfumato.planning.truncation_plan import CUT
 from sfumato.policy.policy import Column, ColumnType, Table, UnitColumn, UnitPath, fold_name
@@ -71,7 +76,7 @@ def bounded_table(build: Building, table: Table, progress: Progress) -> list[Cop
     """Write one private table of the copy, and where the policy spends on it the table of what that cuts off."""
     columns, unit, sources, parts = _kept_columns(table), unit_column(table), _Sources(), 1
     cuts = None if build.policy.budget.truncation is None else cut_columns(build, columns, unit)
-    if build.arrived(table.name) != ():  # something did, or everything is read
+    if build.new_files(table.name) != ():  # something did, or everything is read
         progress("read", table.name)
         if unit is not None and in_one_pass(build, table):
             rows = kept_in_one_pass(build, table, columns, unit, progress)
@@ -87,7 +92,7 @@ def bounded_table(build: Building, table: Table, progress: Progress) -> list[Cop
     if unit is not None:
         _write_removed(build, table, unit, sources)
     if cuts is not None:
-        order = [build.dialect.quoted(name) for name, _ in cuts]
+        order = [build.dialect.quote_identifier(name) for name, _ in cuts]
         _put_of_parts(build, table, table.name + CUT, sources.cut, order, order if unit is None else order[:1])
     _account_for_every_row(build, table)
     if has_totals(table):
@@ -129,10 +134,10 @@ def _bounded(build: Building, table: Table, columns: list[Column], parts: int) -
     """Choose the rows of those who have too many, and number everybody's, part by part: a part fits into memory."""
     unit, lossy = unit_column(table), build.policy.budget.truncation is not None
     if unit is None:
-        lost = cut_rows(build, columns, None, "TRUE") if lossy else None
+        lost = truncation_loss_sql(build, columns, None, "TRUE") if lossy else None
         return _Sources(_each_row(build, columns), None, lost)
     if are_read_again(build, table, columns):
-        number_crowded(build, table)
+        stage_units_over_bound(build, table)
         choose_again(build, table, columns)
         cut = cut_of_people(build, table, columns, unit) if lossy else None
         return _Sources(_numbered(build, table, columns, "TRUE"), cut=cut, lost=removed_of_people(build, table))
@@ -141,14 +146,14 @@ def _bounded(build: Building, table: Table, columns: list[Column], parts: int) -
     for part in range(parts):
         build.drop(["chosen"])
         here = "TRUE" if parts == 1 else f"r.part = {part}"
-        build.make(build.stage("chosen"), _chosen(build, table, columns, part, here))
+        build.create_table_as(build.stage("chosen"), _chosen(build, table, columns, part, here))
         found["bounded"] = _numbered(build, table, columns, here)
         found["counts"] = f"SELECT id, count(*) AS n FROM {build.stage('chosen')} GROUP BY id"  # noqa: S608
         if lossy:
-            found["cut"] = cut_rows(build, columns, unit, here)
+            found["cut"] = truncation_loss_sql(build, columns, unit, here)
         if parts > 1:
             for name, query in found.items():
-                build.make(build.stage(f"{name}{part}"), query)
+                build.create_table_as(build.stage(f"{name}{part}"), query)
     if parts > 1:
         found = {name: _of_parts(build, name, parts) for name in found}
     return _Sources(found["bounded"], found["counts"], found.get("cut"))
@@ -165,16 +170,16 @@ def _find_crowded(build: Building, table: Table, columns: list[Column], parts: i
     crowds = [f"SELECT id FROM {rows} GROUP BY id HAVING count(*) > {most}"]  # noqa: S608
     if isinstance(table.unit, UnitColumn):  # their rows have been counted
         crowds = [f"SELECT id FROM {build.stage('units')} WHERE u IS NOT NULL AND n > {most}"]  # noqa: S608
-    if in_drawn_order(table):  # each question keeps fewer, so the order of everybody's rows is drawn
+    if rows_in_sampling_order(table):  # each question keeps fewer, so the order of everybody's rows is drawn
         crowds = [f"SELECT DISTINCT id FROM {rows}"]  # noqa: S608
     crowds += [
         f"SELECT id FROM {rows} WHERE {key} IS NOT NULL GROUP BY id, {key} HAVING count(*) > 1"  # noqa: S608
         for key in unique
     ]
     # what a person's draws begin with is written once for all their rows
-    part = "0" if parts == 1 or dialect.parted is None else dialect.parted.part("id", parts)
+    part = "0" if parts == 1 or dialect.rank_partitions is None else dialect.rank_partitions.part("id", parts)
     own = [f"{dialect.id_text('id')} || '#' AS own", f"{part} AS part"]
-    build.make(build.stage("crowded"), f"SELECT id, {', '.join(own)} FROM ({' UNION '.join(crowds)}) AS c")  # noqa: S608
+    build.create_table_as(build.stage("crowded"), f"SELECT id, {', '.join(own)} FROM ({' UNION '.join(crowds)}) AS c")  # noqa: S608
 
 
 def _crowded(build: Building) -> str:
@@ -188,19 +193,19 @@ def _chosen(build: Building, table: Table, columns: list[Column], part: int, her
     dialect, most = build.dialect, most_rows(table)
     values = [(f"r.c{at}", kind_of(column)) for at, column in enumerate(columns)]
     names = ", ".join(["place", "id", *unique])
-    listed = [f"r.{dialect.place} AS place", "r.id AS id", *(f"r.{name} AS {name}" for name in unique)]
+    listed = [f"r.{dialect.row_locator} AS place", "r.id AS id", *(f"r.{name} AS {name}" for name in unique)]
     # Equal rows are told apart by a number, so that each of n rows has the same chance; which of them has which number
     # does not matter, because they are equal. Where losses are kept, what bounds took from them may differ: it decides.
     lost = [f"o{at}" for at in tracked(build, columns)]
     listed += [f"r.{name} AS {name}" for name in lost]
     draws = (
-        f"SELECT {', '.join(listed)}, {first_draw('c.own', values, dialect)} AS first "  # noqa: S608
+        f"SELECT {', '.join(listed)}, {row_hash('c.own', values, dialect)} AS first "  # noqa: S608
         f"FROM {build.stage('rows')} AS r JOIN {build.stage('crowded')} AS c ON c.id = r.id "
         f"WHERE c.part = {part} AND {here}"
     )
     number = dialect.row_number(["id", "first"], [f"{name} NULLS LAST" for name in lost])
     chosen = f"SELECT {names}, first, {number} AS nth FROM ({draws}) AS d"  # noqa: S608
-    chosen = f"SELECT {names}, {draw_again('first', 'nth', dialect)} AS draw FROM ({chosen}) AS d"  # noqa: S608
+    chosen = f"SELECT {names}, {rehash_duplicate('first', 'nth', dialect)} AS draw FROM ({chosen}) AS d"  # noqa: S608
     for key in unique:
         once = dialect.row_number(["id", key], ["draw"])
         chosen = f"SELECT {names}, draw, {once} AS once FROM ({chosen}) AS d"  # noqa: S608
@@ -221,11 +226,11 @@ def _numbered(build: Building, table: Table, columns: list[Column], here: str) -
     """
     dialect, rows, over = build.dialect, build.stage("rows"), None
     number = dialect.row_number(["id"], in_order_of(dialect, columns))
-    chosen = f"{rows} AS r JOIN {build.stage('chosen')} AS c ON r.{dialect.place} = c.place WHERE {here}"
+    chosen = f"{rows} AS r JOIN {build.stage('chosen')} AS c ON r.{dialect.row_locator} = c.place WHERE {here}"
     others = f"{rows} AS r WHERE {here} AND NOT {_crowded(build)}"
     if are_read_again(build, table, columns):
         chosen = f"{build.stage('chosen')} AS r"
-        few = "FALSE" if in_drawn_order(table) else f"n <= {most_rows(table)}"  # everybody but the crowded
+        few = "FALSE" if rows_in_sampling_order(table) else f"n <= {most_rows(table)}"  # everybody but the crowded
         people = f"(SELECT u, id FROM {build.stage('units')} WHERE u IS NOT NULL AND {few})"  # noqa: S608
         others = f"({rows_of(build, table, columns, people)}) AS r"
         order = f" ORDER BY {', '.join(in_order_of(dialect, columns))}" if columns else ""
@@ -238,27 +243,28 @@ def _numbered(build: Building, table: Table, columns: list[Column], here: str) -
 
 def _each_row(build: Building, columns: list[Column]) -> str:
     """Return the query for rows each of which is a person."""
-    names = [f"c{at} AS {build.dialect.quoted(column.name)}" for at, column in enumerate(columns)]
-    return f"SELECT {', '.join(names or [f'c0 AS {build.dialect.quoted(LONE)}'])} FROM {build.stage('rows')} AS r"  # noqa: S608
+    names = [f"c{at} AS {build.dialect.quote_identifier(column.name)}" for at, column in enumerate(columns)]
+    listed = ", ".join(names or [f"c0 AS {build.dialect.quote_identifier(LONE)}"])
+    return f"SELECT {listed} FROM {build.stage('rows')} AS r"  # noqa: S608
 
 
 def _write(build: Building, table: Table, columns: list[Column], rows: str | None) -> None:
     """Write the rows in the order of all their columns, so that their order tells nothing but what they hold."""
     dialect, unit = build.dialect, unit_column(table)
-    names = [dialect.quoted(column.name) for column in columns]
+    names = [dialect.quote_identifier(column.name) for column in columns]
     first = _sort_keys(columns)
     order = [sortable(dialect, columns[at], names[at]) for at in first]
-    order += [] if unit is None else [dialect.quoted(unit)]
+    order += [] if unit is None else [dialect.quote_identifier(unit)]
     order += [sortable(dialect, column, names[at]) for at, column in enumerate(columns) if at not in first]
-    if unit is not None and dialect.by_person:  # the rows of one person were sorted when they were numbered
-        order = [dialect.quoted(unit)]
+    if unit is not None and dialect.stored_by_unit:  # the rows of one person were sorted when they were numbered
+        order = [dialect.quote_identifier(unit)]
     if unit is not None:
         hidden = [*numbers(dialect, table, columns, []), *together_in_one_pass(build, table, columns)]
-        names = [dialect.quoted(unit), *names, *map(dialect.quoted, hidden)]
-    names = names or [dialect.quoted(LONE)]
+        names = [dialect.quote_identifier(unit), *names, *map(dialect.quote_identifier, hidden)]
+    names = names or [dialect.quote_identifier(LONE)]
     number = None
     if unit is None and dialect.numbers_rows:
-        number = f"{dialect.row_number([], order)} AS {dialect.quoted(NUMBER)}"
+        number = f"{dialect.row_number([], order)} AS {dialect.quote_identifier(NUMBER)}"
     _put_of_parts(build, table, table.name, rows, names, order, number)
 
 
@@ -274,19 +280,22 @@ def _put_of_parts(
     """Write a table of the copy in order: what was computed now, and what the copy before has of everybody else."""
     columns = ", ".join(names)
     found = [] if rows is None else [f"SELECT {columns} FROM ({rows}) AS n"]  # noqa: S608
-    if build.arrived(table.name) is not None:
+    if build.new_files(table.name) is not None:
         found.append(f"SELECT {columns} FROM {_carried(build, table, name)}")  # noqa: S608
     selected = columns if number is None else f"{columns}, {number}"
-    by = f" {build.dialect.in_order} {', '.join(order)}" if order else ""
-    build.make(build.kept(name), f"SELECT {selected} FROM ({' UNION ALL '.join(found)}) AS kept{by}")  # noqa: S608
+    by = f" {build.dialect.order_by_clause} {', '.join(order)}" if order else ""
+    build.create_table_as(
+        build.copy_relation(name),
+        f"SELECT {selected} FROM ({' UNION ALL '.join(found)}) AS kept{by}",  # noqa: S608
+    )
 
 
 def _carried(build: Building, table: Table, name: str) -> str:
     """Return what stands after FROM for the rows of the copy before that stay: of people to whom nothing arrived."""
     unit, before = unit_column(table), f"{build.before(name)} AS b"
-    if unit is None or not build.arrived(table.name):
+    if unit is None or not build.new_files(table.name):
         return before
-    again = f"SELECT 1 FROM {build.stage('units')} AS u WHERE u.id = b.{build.dialect.quoted(unit)}"  # noqa: S608
+    again = f"SELECT 1 FROM {build.stage('units')} AS u WHERE u.id = b.{build.dialect.quote_identifier(unit)}"  # noqa: S608
     return f"{before} WHERE NOT EXISTS ({again})"
 
 
@@ -295,13 +304,13 @@ def _write_removed(build: Building, table: Table, unit: str, sources: _Sources) 
 
     A person's number is a function of that person's rows, as the rows are that were chosen.
     """
-    rows, quoted, found = build.stage("rows"), build.dialect.quoted, sources.lost
+    rows, quoted, found = build.stage("rows"), build.dialect.quote_identifier, sources.lost
     if sources.counts is not None:
         had = f"SELECT r.id AS id, count(*) AS n FROM {rows} AS r WHERE {_crowded(build)} GROUP BY r.id"  # noqa: S608
         if isinstance(table.unit, UnitColumn):  # their rows have been counted
             had = f"SELECT r.id AS id, r.n AS n FROM {build.stage('units')} AS r WHERE {_crowded(build)}"  # noqa: S608
         both = f"({had}) AS h LEFT JOIN ({sources.counts}) AS k ON h.id = k.id"
-        build.make(build.stage("lost"), f"SELECT h.id AS id, h.n - coalesce(k.n, 0) AS n FROM {both}")  # noqa: S608
+        build.create_table_as(build.stage("lost"), f"SELECT h.id AS id, h.n - coalesce(k.n, 0) AS n FROM {both}")  # noqa: S608
         found = f"SELECT id, n FROM {build.stage('lost')}"  # noqa: S608
     lost = None
     if found is not None:
@@ -319,8 +328,8 @@ def _account_for_every_row(build: Building, table: Table) -> None:
     A row that had several owners would be counted for each of them, and the sums differ. Where rows only arrived, these
     are the rows of the people concerned, and the others of the copy before are all there.
     """
-    read, kept, unit = build.read[table.name], count_rows(build, build.kept(table.name)), unit_column(table)
-    arrived = build.arrived(table.name)
+    read, kept, unit = build.read[table.name], count_rows(build, build.copy_relation(table.name)), unit_column(table)
+    arrived = build.new_files(table.name)
     if arrived is not None:
         kept -= count_rows(build, _carried(build, table, table.name))
     if arrived == ():

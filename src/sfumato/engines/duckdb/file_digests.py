@@ -12,7 +12,7 @@ from pathlib import Path
 from sfumato.engines.duckdb.connection import COPY, Connection, execute
 from sfumato.engines.duckdb.shape import SHAPE
 from sfumato.engines.duckdb.source import Files, files_of, source_root
-from sfumato.engines.versions import keyed
+from sfumato.engines.snapshot_manifest import keyed_digest
 from sfumato.planning.truncation_plan import CUT
 from sfumato.policy.canonical import referenced_tables
 from sfumato.policy.policy import Location, Policy, Table, UnitPath, fold_name
@@ -24,7 +24,7 @@ MarkedFiles = Mapping[str, Mapping[str, Path]]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Before:
+class PreviousCopy:
     """What the copy before says of its source; all names of tables are folded."""
 
     marks: Mapping[str, frozenset[str]]
@@ -34,11 +34,11 @@ class Before:
     """The tables of the copy, those of losses among them."""
 
 
-NOTHING = Before({}, {}, frozenset())
+NOTHING = PreviousCopy({}, {}, frozenset())
 """Of a copy that there is not, or that does not say of what it was made."""
 
 
-def marked(policy: Policy, location: Location, salt: bytes) -> MarkedFiles:
+def digest_files(policy: Policy, location: Location, salt: bytes) -> MarkedFiles:
     """Return the files of a source that is a file or a folder, as they are now."""
     root = source_root(location)
     return {fold_name(table.name): _marked(root, files_of(location, table), salt) for table in policy.tables}
@@ -48,7 +48,7 @@ def _marked(root: Path, files: Files, salt: bytes) -> dict[str, Path]:
     found = {}
     for path in files.paths:
         status = path.stat()
-        found[keyed(salt, "file", [os.path.relpath(path, root), status.st_size, status.st_mtime_ns])] = path
+        found[keyed_digest(salt, "file", [os.path.relpath(path, root), status.st_size, status.st_mtime_ns])] = path
     return found
 
 
@@ -61,7 +61,7 @@ def write_marks(connection: Connection, marks: MarkedFiles, rows: Mapping[str, i
         execute(connection, f"INSERT INTO {COPY}.{_FILES} SELECT $1, unnest($2)", [table, list(files)])
 
 
-def read_marks(connection: Connection, database: str) -> Before:
+def read_marks(connection: Connection, database: str) -> PreviousCopy:
     """Return what a copy that is attached says of its source."""
     known = (
         "SELECT count(*) FROM duckdb_tables() WHERE database_name = $1 AND schema_name || '.' || table_name IN ($2, $3)"
@@ -71,14 +71,14 @@ def read_marks(connection: Connection, database: str) -> Before:
     files = execute(connection, f"SELECT tab, list(mark) FROM {database}.{_FILES} GROUP BY tab")  # noqa: S608
     rows = execute(connection, f"SELECT tab, n FROM {database}.{_COUNTS}")  # noqa: S608
     copied = execute(connection, f"SELECT DISTINCT tab FROM {database}.{SHAPE}.columns")  # noqa: S608
-    return Before(
+    return PreviousCopy(
         {table: frozenset(marks) for table, marks in files},
         {table: int(n) for table, n in rows},
         frozenset(fold_name(name) for (name,) in copied),
     )
 
 
-def added_files(policy: Policy, before: Before, now: MarkedFiles) -> dict[str, tuple[Path, ...]]:
+def added_files(policy: Policy, before: PreviousCopy, now: MarkedFiles) -> dict[str, tuple[Path, ...]]:
     """Return the files that were added, maybe none, of each private table that need not be written anew."""
     grown = {name: _grown(before.marks.get(name, frozenset()), files) for name, files in now.items()}
     added = {}

@@ -47,7 +47,7 @@ def stamp_of(root: Path, files: Sequence[Path], salt: bytes) -> str:
     for path in files:
         status = path.stat()
         lines.append([os.path.relpath(path, root), status.st_size, status.st_mtime_ns])
-    return keyed(salt, "stamp", lines)
+    return keyed_digest(salt, "stamp", lines)
 
 
 def watch_of(files: Sequence[Path]) -> list[tuple[object, ...]]:
@@ -56,7 +56,7 @@ def watch_of(files: Sequence[Path]) -> list[tuple[object, ...]]:
     return [(name, one.st_size, one.st_mtime_ns, one.st_ctime_ns, one.st_ino) for name, one in found]
 
 
-def steady(
+def read_files_while_unchanged(
     root: Path, files: Callable[[], Sequence[Path]], salt: bytes, work: Callable[[], Result]
 ) -> tuple[str, Result]:
     """Do what reads the files of a source that stays as it is meanwhile; return its stamp, and what was done."""
@@ -65,10 +65,10 @@ def steady(
         found = files()
         return watch_of(found), stamp_of(root, found, salt)
 
-    return unchanged(look, work)
+    return read_while_unchanged(look, work)
 
 
-def unchanged(look: Callable[[], tuple[object, str]], work: Callable[[], Result]) -> tuple[str, Result]:
+def read_while_unchanged(look: Callable[[], tuple[object, str]], work: Callable[[], Result]) -> tuple[str, Result]:
     """Do what reads a source of which `look` sees the same before and after; return its stamp, and what was done."""
     for _ in range(_ATTEMPTS):
         watched, stamp = look()
@@ -82,12 +82,14 @@ def unchanged(look: Callable[[], tuple[object, str]], work: Callable[[], Result]
     )
 
 
-def place_of(source: Location, salt: bytes) -> str:
+def source_digest(source: Location, salt: bytes) -> str:
     """Return what changes when the policy names another source; the spelling of a path does not matter."""
-    return keyed(salt, "place", [source.scheme, source.target if source.path is None else str(source.path.resolve())])
+    return keyed_digest(
+        salt, "place", [source.scheme, source.target if source.path is None else str(source.path.resolve())]
+    )
 
 
-def keyed(salt: bytes, purpose: str, content: object) -> str:
+def keyed_digest(salt: bytes, purpose: str, content: object) -> str:
     """Return what changes with the content, and tells nothing of it to who does not know the salt."""
     return hmac.new(salt, json.dumps([purpose, content]).encode("utf-8", "surrogateescape"), "sha256").hexdigest()
 

@@ -13,7 +13,7 @@ Valued = tuple[str, Kind]
 """The SQL of a value and its kind."""
 
 
-def drawn(owner: str | None, values: Sequence[Valued], dialect: Dialect) -> list[str]:
+def sampling_order_sql(owner: str | None, values: Sequence[Valued], dialect: Dialect) -> list[str]:
     """Return an order of one person's rows or cells that only these values decide; a collision is no tie.
 
     `owner` is the person's id; None where the number of a row stands for a person, because it is not about them.
@@ -22,28 +22,28 @@ def drawn(owner: str | None, values: Sequence[Valued], dialect: Dialect) -> list
         return []
     parts = [] if owner is None else [dialect.id_text(owner)]
     parts += [_value(sql, kind, dialect) for sql, kind in values]
-    return [dialect.draw(" || ".join(parts)), *(dialect.sortable(sql, kind) for sql, kind in values)]
+    return [dialect.hash48(" || ".join(parts)), *(dialect.sortable(sql, kind) for sql, kind in values)]
 
 
-def first_draw(own: str, values: Sequence[Valued], dialect: Dialect) -> str:
+def row_hash(own: str, values: Sequence[Valued], dialect: Dialect) -> str:
     """Return the draw of one row of a person whose id in hexadecimal, and what ends it, is `own`: 128 bits.
 
     Here a collision would be a tie: which row is kept would depend on where it lies, and so on other people's rows.
     """
-    return dialect.long_draw(" || ".join([own, *(_value(sql, kind, dialect) for sql, kind in values)]))
+    return dialect.hash128_sortable(" || ".join([own, *(_value(sql, kind, dialect) for sql, kind in values)]))
 
 
-def draw_again(first: str, nth: str, dialect: Dialect) -> str:
+def rehash_duplicate(first: str, nth: str, dialect: Dialect) -> str:
     """Return the draw of the nth of equal rows: of the first of them, `first` itself."""
     text = f"'again:' || {dialect.long_draw_text(first)} || ':' || CAST({nth} AS {dialect.text_type})"
-    return f"CASE WHEN {nth} = 1 THEN {first} ELSE {dialect.long_draw(text)} END"
+    return f"CASE WHEN {nth} = 1 THEN {first} ELSE {dialect.hash128_sortable(text)} END"
 
 
 def _value(sql: str, kind: Kind, dialect: Dialect) -> str:
     """Return a value as a text that ends where it ends: no two lists of values become the same text."""
     text = dialect.scalar_text(sql, kind)
     if kind is Kind.TEXT:
-        text = f"CAST({dialect.octets(text)} AS {dialect.text_type}) || ':' || {text}"
+        text = f"CAST({dialect.utf8_length(text)} AS {dialect.text_type}) || ':' || {text}"
     return f"':' || coalesce({text}, '-')"
 
 
@@ -62,5 +62,5 @@ def drawn_last(drawn: str, person: str, names: str, most: int, dialect: Dialect,
         f"SELECT {names}, first, {place} - rank() OVER w + 1 AS nth, dense_rank() OVER w AS turn "  # noqa: S608
         f"FROM ({drawn}) AS d WINDOW w AS ({window})"
     )
-    draw = draw_again("first", "nth", dialect)
+    draw = rehash_duplicate("first", "nth", dialect)
     return f"SELECT {names}, {draw} AS draw FROM ({placed}) AS p WHERE nth > 1 OR turn <= {most}"  # noqa: S608

@@ -39,9 +39,9 @@ _FURTHEST: dict[ColumnType, tuple[Value, Value]] = {
     ColumnType.TIMESTAMP: (datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999)),
 }
 """What a column without bounds can hold; every other integer fills the storage."""
-MOST_NUMBERED = 8
+MAX_RANKED_KEY_COLUMNS = 8
 """So many declared keys of a table are numbered: each costs a hash for every kept row."""
-MOST_OTHERS = 3
+MAX_RANKED_OTHER_COLUMNS = 3
 """So many columns whose values nobody listed are numbered besides."""
 _OTHERS = (ColumnType.TEXT, ColumnType.INTEGER, ColumnType.DATE)
 """The types of columns that people group by though their values are not listed, the likeliest first."""
@@ -50,7 +50,7 @@ MOST_COUNTED = 8
 """So many columns of a table have the number of a person's rows beside them: an integer for every kept row each."""
 
 
-class Copies(Protocol):
+class CopySchema(Protocol):
     """What is public about the tables of a bounded copy."""
 
     def unit(self, table: DeclaredTable) -> str | None:
@@ -66,7 +66,7 @@ class Copies(Protocol):
         """Return the keys that a private column takes from a public table, on the column's own grid: `most` of them."""
 
 
-def catalog_of(policy: Policy, copies: Copies, public: PublicData) -> Catalog:
+def build_catalog(policy: Policy, copies: CopySchema, public: PublicData) -> Catalog:
     """Return the catalog of a policy over its bounded copy."""
     tables = {}
     for table in policy.tables:
@@ -118,7 +118,10 @@ def numbered_keys(table: DeclaredTable) -> list[Column]:
     keys = sorted(keys, key=lambda column: fold_name(column.name))
     listed = [column for column in keys if column.values is not None]
     cut = [column for column in listed if isinstance(column.values, Reference) or len(column.values or ()) > most]
-    return cut[:MOST_NUMBERED] + _other_keys([column for column in keys if column.values is None], most)[:MOST_OTHERS]
+    return (
+        cut[:MAX_RANKED_KEY_COLUMNS]
+        + _other_keys([column for column in keys if column.values is None], most)[:MAX_RANKED_OTHER_COLUMNS]
+    )
 
 
 def _other_keys(columns: Sequence[Column], most: int) -> list[Column]:
@@ -147,10 +150,10 @@ def levelled_columns(table: DeclaredTable) -> list[Column]:
 
     Where how many rows of a person count is left to each question, and a choice is worth it.
     """
-    return counted_columns(table) if has_levels(table) else []
+    return counted_columns(table) if stores_bound_index(table) else []
 
 
-def has_levels(table: DeclaredTable) -> bool:
+def stores_bound_index(table: DeclaredTable) -> bool:
     """Whether the copy says at which levels of how many rows of a person count each of them does."""
     return table.rows_chosen and most_rows(table) >= MIN_SELECTABLE_CONTRIBUTION and not isinstance(table.unit, RowUnit)
 
@@ -178,7 +181,7 @@ def sum_of(column: Column, table: DeclaredTable) -> int:
     return most_rows(table) * facts_of(column).high
 
 
-def in_drawn_order(table: DeclaredTable) -> bool:
+def rows_in_sampling_order(table: DeclaredTable) -> bool:
     """Whether everybody's rows are ranked by draws: questions take the first of them, and not only of the crowded."""
     return table.rows_chosen or bool(summed_columns(table))
 
@@ -229,7 +232,7 @@ def _cell(column: Column, value: Value) -> Cell:
     return int(Fraction(position(value)) / (column.step or 1))
 
 
-def _private_table(table: DeclaredTable, copies: Copies) -> Table:
+def _private_table(table: DeclaredTable, copies: CopySchema) -> Table:
     own = table.column(table.unit.column) if isinstance(table.unit, UnitColumn) else None
     fields = []
     numbered, counted = numbered_keys(table), counted_columns(table)
@@ -265,7 +268,7 @@ def _private_table(table: DeclaredTable, copies: Copies) -> Table:
         rows_per_unit=most_rows(table),
         groups_per_unit=table.groups_per_unit,
         rows_chosen=table.rows_chosen and most_rows(table) > 1,
-        in_sampling_order=in_drawn_order(table) and most_rows(table) > 1,
+        in_sampling_order=rows_in_sampling_order(table) and most_rows(table) > 1,
     )
 
 
@@ -284,18 +287,18 @@ def _removed(table: DeclaredTable, kept: Table) -> Table:
     )
 
 
-def _owner(table: DeclaredTable, copies: Copies, named: Field | None) -> Field:
+def _owner(table: DeclaredTable, copies: CopySchema, named: Field | None) -> Field:
     if named is not None:
         return named
     # no declared name holds a quotation mark: queries cannot name this column
     return Field(PATH_UNIT, _stored_unit(table, copies), Facts(Type.INTEGER, Kind.UNIT, nullable=False))
 
 
-def _stored_unit(table: DeclaredTable, copies: Copies) -> str:
+def _stored_unit(table: DeclaredTable, copies: CopySchema) -> str:
     return copies.unit(table) or copies.row(table)
 
 
-def _referenced(column: Column, copies: Copies) -> tuple[Cell, ...] | None:
+def _referenced(column: Column, copies: CopySchema) -> tuple[Cell, ...] | None:
     """Return the keys of a public table's column as the private column keeps them; None if they are too many."""
     if not isinstance(column.values, Reference):
         return None
@@ -305,7 +308,7 @@ def _referenced(column: Column, copies: Copies) -> tuple[Cell, ...] | None:
     return tuple(bool(key) for key in keys) if column.type is ColumnType.BOOLEAN else tuple(keys)
 
 
-def _public_table(table: DeclaredTable, copies: Copies, public: PublicData) -> Table:
+def _public_table(table: DeclaredTable, copies: CopySchema, public: PublicData) -> Table:
     fields = []
     for column, stored in copies.columns(table):
         name, facts = fold_name(column.name), facts_of(column)

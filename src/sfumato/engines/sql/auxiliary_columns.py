@@ -17,7 +17,7 @@ class Hidden:
     beside: Callable[[ScanNode], tuple[str, ...]]
 
 
-def carried(flow: RelNode, of: Scalar, hidden: Hidden) -> tuple[RelNode, Scalar] | None:
+def with_auxiliary_column(flow: RelNode, of: Scalar, hidden: Hidden) -> tuple[RelNode, Scalar] | None:
     """Return the flow with the hidden column beside a column of it, and that column; None where there is none."""
     if of.operator is not Operator.COLUMN or not isinstance(of.constant, tuple):
         return None
@@ -26,15 +26,15 @@ def carried(flow: RelNode, of: Scalar, hidden: Hidden) -> tuple[RelNode, Scalar]
         case ScanNode() if flow.label == label:
             return _read(flow, name, hidden)
         case FilterNode(source):
-            found = carried(source, of, hidden)
+            found = with_auxiliary_column(source, of, hidden)
             return None if found is None else (replace(flow, source=found[0]), found[1])
         case JoinNode(_, left, right):
-            if (found := carried(left, of, hidden)) is not None:
+            if (found := with_auxiliary_column(left, of, hidden)) is not None:
                 return replace(flow, left=found[0]), found[1]
-            found = carried(right, of, hidden)
+            found = with_auxiliary_column(right, of, hidden)
             return None if found is None else (replace(flow, right=found[0]), found[1])
         case ProjectNode(source, own, items) if own == label:
-            found = carried(source, next(item.scalar for item in items if item.name == name), hidden)
+            found = with_auxiliary_column(source, next(item.scalar for item in items if item.name == name), hidden)
             if found is None:
                 return None
             item = Item(hidden.name(name), found[1])
@@ -42,14 +42,14 @@ def carried(flow: RelNode, of: Scalar, hidden: Hidden) -> tuple[RelNode, Scalar]
     return None
 
 
-def nothing_left_out(flow: RelNode) -> bool:
+def keeps_all_rows(flow: RelNode) -> bool:
     """Whether these are all rows that the copy keeps of a person."""
-    return isinstance(flow, ScanNode) or (isinstance(flow, ProjectNode) and nothing_left_out(flow.source))
+    return isinstance(flow, ScanNode) or (isinstance(flow, ProjectNode) and keeps_all_rows(flow.source))
 
 
-def nothing_met(flow: RelNode) -> bool:
+def rows_are_distinct(flow: RelNode) -> bool:
     """Whether each of these rows is one of the copy, and no two are the same one."""
-    return isinstance(flow, ScanNode) or (isinstance(flow, ProjectNode | FilterNode) and nothing_met(flow.source))
+    return isinstance(flow, ScanNode) or (isinstance(flow, ProjectNode | FilterNode) and rows_are_distinct(flow.source))
 
 
 def _read(read: ScanNode, name: str, hidden: Hidden) -> tuple[ScanNode, Scalar] | None:

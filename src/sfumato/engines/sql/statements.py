@@ -11,14 +11,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.analysis.private_query import Group, KeyValue
-from sfumato.engines.aggregates import Aggregates, GroupAggregates, Held, HeldBuckets, HeldKeys
-from sfumato.engines.engine import Choose, Job
+from sfumato.engines.aggregates import Aggregates, BucketWeights, GroupAggregates, Held, KeyFrequencies
+from sfumato.engines.engine import Job, SelectBounds
+from sfumato.engines.sql.candidate_bounds import without_last_levels
+from sfumato.engines.sql.contribution_histogram import totals_sql
+from sfumato.engines.sql.cross_unit_counts import meetings_sql
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables, flow_sql
 from sfumato.engines.sql.group import buckets_sql, group_sql, histogram_sql, matched_sql
-from sfumato.engines.sql.level_totals import totals_sql
-from sfumato.engines.sql.levels import without_last_levels
-from sfumato.engines.sql.meeting import meetings_sql
 from sfumato.engines.sql.public import PublicTables, with_kept
 from sfumato.errors import QueryTooLarge
 from sfumato.language.cost_limits import check_work
@@ -30,11 +30,11 @@ from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement, PlannedSe
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.matching import matched_values, numbered
 
-LONGEST = 1_000_000
+MAX_STATEMENT_CHARS = 1_000_000
 """The most characters of one statement."""
 MAX_PLAN_CHARS = 4_000_000
 """Maximum number of characters of all statements of one plan together."""
-SELECTED = 1_000
+MAX_SELECTED_COLUMNS = 1_000
 """For so many cells, and their pairs, there is time where keys are selected; nobody knows how many there will be."""
 MOST_PARTS = 1 << 22
 """Into so many parts rows may fall by their places where people are counted by one statement: those fit into memory.
@@ -80,7 +80,7 @@ def prepared(
         check_outcome(plan)
     else:
         public.check(plan.private.outcome)  # a quote refuses what asking would
-    flows = [public.at_home(one.group.rows) for one in plan.groups]
+    flows = [public.with_local_tables(one.group.rows) for one in plan.groups]
     flows = flows if brought is None else [with_kept(flow, brought) for flow in flows]
     groups = tuple(
         replace(one, group=replace(one.group, rows=flow)) for one, flow in zip(plan.groups, flows, strict=True)
@@ -114,7 +114,7 @@ def aggregated(
     job: Job,
     run: Callable[[str], Rows],
     columns_of: Callable[[str], Columns] | None = None,
-    choose: Choose | None = None,
+    choose: SelectBounds | None = None,
 ) -> Aggregates:
     """Return the exact aggregates of a plan that has been charged; see `Engine.run` for `choose`.
 
@@ -150,7 +150,7 @@ def aggregated(
 
 
 def _at_levels(
-    job: Statements, run: Callable[[str], Rows], choose: Choose | None
+    job: Statements, run: Callable[[str], Rows], choose: SelectBounds | None
 ) -> tuple[Sequence[GroupPlan], Sequence[str | None], Mapping[str, GroupAggregates]]:
     """Return groups and statements at the levels that are chosen, and what is known when they are, if any are."""
     groups = job.plan.groups
@@ -193,7 +193,7 @@ def _counted_together(job: Statements) -> list[list[GroupPlan]]:
         for at, some in enumerate(alike):
             more = sizes[at][0] * parts, sizes[at][1] + length
             same = some[0].group.rows == group.group.rows and (some[0].group.label in job.added_up) == known
-            if same and more[0] <= MOST_PARTS and more[1] <= LONGEST:
+            if same and more[0] <= MOST_PARTS and more[1] <= MAX_STATEMENT_CHARS:
                 some.append(group)
                 sizes[at] = more
                 break
@@ -238,7 +238,7 @@ def shown(show: ProjectNode, tables: Tables, dialect: Dialect, run: Callable[[st
 
 def check_outcome(plan: Plan) -> None:
     """Refuse what would compute for ever with the noisy groups: that is free, too."""
-    cells = {one.group.label: one.group.cells if one.group.public_keys else SELECTED for one in plan.groups}
+    cells = {one.group.label: one.group.cells if one.group.public_keys else MAX_SELECTED_COLUMNS for one in plan.groups}
 
     def size(node: ScanNode | InputNode | MaterializedNode) -> int:
         if isinstance(node, InputNode):
@@ -250,10 +250,10 @@ def check_outcome(plan: Plan) -> None:
 
 def checked(statement: str) -> str:
     """Refuse a statement that is too long."""
-    if len(statement) > LONGEST:
+    if len(statement) > MAX_STATEMENT_CHARS:
         raise QueryTooLarge(
             "The query becomes a statement that is too long.",
-            f"A statement has at most {LONGEST:,} characters.",
+            f"A statement has at most {MAX_STATEMENT_CHARS:,} characters.",
             "Ask for fewer columns at once, or write shorter expressions.",
         )
     return statement
@@ -317,7 +317,7 @@ def _histogram(one: PlannedMeasurement, keys: Sequence[tuple[KeyValue, ...]], ro
 
 def _held(
     plan: GroupPlan, one: PlannedSelection, keys: Sequence[tuple[KeyValue, ...]], columns: Columns
-) -> HeldBuckets:
+) -> BucketWeights:
     """Return what is in the buckets of every cell: what is chosen there, see `buckets_sql`."""
     width, shared = len(plan.group.keys), plan.group.contribution.rows > 1
     cells = _places(columns[:width], keys, len(columns[-1]))
@@ -329,7 +329,7 @@ def _held(
     order = np.argsort(entries, kind="stable")
     held, starts = np.unique(entries[order], return_index=True)
     together = np.add.reduceat(weights[order], starts) if len(starts) else weights
-    return HeldBuckets(held // span, held % span, together)
+    return BucketWeights(held // span, held % span, together)
 
 
 def _places(columns: Columns, keys: Sequence[tuple[KeyValue, ...]], rows: int) -> npt.NDArray[np.int64]:
@@ -360,7 +360,7 @@ def _array(values: list[Any]) -> pa.Array:
     return pa.array(values)
 
 
-def _held_keys(width: int, keys: Sequence[tuple[KeyValue, ...]], rows: Rows) -> HeldKeys:
+def _held_keys(width: int, keys: Sequence[tuple[KeyValue, ...]], rows: Rows) -> KeyFrequencies:
     """Return the keys by which rows meet; those of no cell are nowhere."""
     places = {key: place for place, key in enumerate(keys)}
     found: dict[int, list[tuple[tuple[int, ...], int]]] = {}
@@ -368,10 +368,10 @@ def _held_keys(width: int, keys: Sequence[tuple[KeyValue, ...]], rows: Rows) -> 
         if (place := places.get(tuple(row[:width]))) is not None:
             *powers, times = (int(number) for number in row[width:])
             found.setdefault(place, []).append((tuple(powers), times))
-    return HeldKeys({place: tuple(listed) for place, listed in found.items()})
+    return KeyFrequencies({place: tuple(listed) for place, listed in found.items()})
 
 
-def _matched(limits: tuple[int, ...], keys: Sequence[tuple[KeyValue, ...]], columns: Columns) -> HeldBuckets:
+def _matched(limits: tuple[int, ...], keys: Sequence[tuple[KeyValue, ...]], columns: Columns) -> BucketWeights:
     """Return for every cell how many values are served within each limit: its buckets are the limits.
 
     See `matched_sql` for the columns.
@@ -396,7 +396,7 @@ def _matched(limits: tuple[int, ...], keys: Sequence[tuple[KeyValue, ...]], colu
         own_values[owners] = beside[some]
         sizes[cells[some[0]]] += matched_values(owners, numbered(value[some])[0], own_values, limits)
     cells, buckets = (part.ravel() for part in np.indices(sizes.shape))
-    return HeldBuckets(cells, buckets, sizes.ravel())
+    return BucketWeights(cells, buckets, sizes.ravel())
 
 
 def _columns(numbers: Sequence[PlannedMeasurement], rows: Sequence[tuple[Any, ...]], width: int) -> dict[str, Answers]:

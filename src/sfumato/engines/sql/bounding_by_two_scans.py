@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isqrt
 
-from sfumato.engines.catalog_of import in_drawn_order, most_rows
-from sfumato.engines.sql.building import Building
-from sfumato.engines.sql.cut import cut_by_sums, sums_of, tracked
-from sfumato.engines.sql.drawing import draw_again, first_draw
-from sfumato.engines.sql.numbering import kind_of
+from sfumato.engines.build_catalog import most_rows, rows_in_sampling_order
+from sfumato.engines.sql.build_protocol import Building
+from sfumato.engines.sql.row_ranks import kind_of
+from sfumato.engines.sql.sampling_order import rehash_duplicate, row_hash
 from sfumato.engines.sql.staging import rows_of
+from sfumato.engines.sql.truncation_losses import cut_by_sums, sums_of, tracked
 from sfumato.policy.policy import Column, Table
 
 PARTS = 3
@@ -25,7 +25,7 @@ LARGE = 200_000
 """Below so many rows it takes longer to start processes than they save."""
 
 
-def enough(most: int) -> int:
+def expected_hashes_needed(most: int) -> int:
     """Return below how many of a person's draws, on average, as many as are kept are missing next to never.
 
     The number of draws there is binomial; that fewer than `most` are has probability below 10^-7 [Chernoff]. Were it
@@ -34,21 +34,21 @@ def enough(most: int) -> int:
     return most + 6 * isqrt(most) + 16
 
 
-def number_crowded(build: Building, table: Table) -> None:
+def stage_units_over_bound(build: Building, table: Table) -> None:
     """Write down who has too many rows, with a number in the order of ids, and below which draw theirs are enough."""
     dialect, most = build.dialect, most_rows(table)
-    if dialect.share is None:
+    if dialect.hash_cutoff is None:
         raise AssertionError("this engine writes rows down before they are chosen")
-    many = "u IS NOT NULL" if in_drawn_order(table) else f"u IS NOT NULL AND n > {most}"
+    many = "u IS NOT NULL" if rows_in_sampling_order(table) else f"u IS NOT NULL AND n > {most}"
     moved = "FALSE" if build.policy.budget.truncation is None else "beyond > 0"
     listed = [
         *("u", "id", "n", f"{dialect.id_text('id')} || '#' AS own"),
         f"CAST({dialect.row_number([], ['id'])} AS {dialect.rank_type}) AS number",
-        f"{dialect.share(enough(most), 'n')} AS below",
+        f"{dialect.hash_cutoff(expected_hashes_needed(most), 'n')} AS below",
         f"{moved} AS moved",
     ]
     found = f"SELECT {', '.join(listed)} FROM {build.stage('units')} WHERE {many}"  # noqa: S608
-    build.make(build.stage("crowded"), f"SELECT *, number % {PARTS} AS part FROM ({found}) AS c")  # noqa: S608
+    build.create_table_as(build.stage("crowded"), f"SELECT *, number % {PARTS} AS part FROM ({found}) AS c")  # noqa: S608
 
 
 def choose_again(build: Building, table: Table, columns: list[Column]) -> None:
@@ -59,11 +59,11 @@ def choose_again(build: Building, table: Table, columns: list[Column]) -> None:
         f"coalesce(sum(CASE WHEN moved THEN n END), 0) FROM {crowded}"
     )
     groups = _groups(tracked(build, columns), int(rows), int(moved))
-    build.make(chosen, _chosen(build, table, columns, groups, "below"))
+    build.create_table_as(chosen, _chosen(build, table, columns, groups, "below"))
     ((found,),) = build.rows(f"SELECT count(*) FROM {chosen}")  # noqa: S608
     if found != expected:  # somebody has fewer draws below the share than rows to keep
         build.drop(["chosen"])
-        build.make(chosen, _chosen(build, table, columns, groups, None))
+        build.create_table_as(chosen, _chosen(build, table, columns, groups, None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def _drawn(build: Building, table: Table, columns: list[Column], group: _Group, 
         number = build.dialect.row_number(["number", "first"], [f"{name} NULLS LAST" for name in lost])
         rows = f"SELECT {names}, first, {number} AS nth FROM ({rows}) AS e"  # noqa: S608
     same = [f"c{at} AS o{at}" for at in tracked(build, columns) if at not in group.free]
-    listed = ", ".join([names, *same, f"{draw_again('first', 'nth', build.dialect)} AS draw"])
+    listed = ", ".join([names, *same, f"{rehash_duplicate('first', 'nth', build.dialect)} AS draw"])
     return f"SELECT {listed} FROM ({rows}) AS d"  # noqa: S608
 
 
@@ -161,7 +161,7 @@ def _different(
     named, lost = [f"c{at}" for at in range(max(len(columns), 1))], [f"o{at}" for at in group.free]
     read = rows_of(build, table, columns, people, ["own", "number", "below"])
     keys = ", ".join(["first", "number", "below", *lost])
-    first = f"{first_draw('r.own', values, dialect)} AS first"
+    first = f"{row_hash('r.own', values, dialect)} AS first"
     listed = ", ".join(["r.number", "r.below", first, *named, *lost])
     may = ["TRUE"] if below is None else [f"first <= {below}", "count(*) > 1"]
     for at in group.free:

@@ -1,0 +1,1 @@
+"""Post-processing: two evaluators of what a query computes from noisy results."""
