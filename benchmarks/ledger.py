@@ -17,7 +17,7 @@ from pathlib import Path
 
 from sfumato.accounting.event import LaplaceNoise, Neighbours, to_json
 from sfumato.accounting.loss import PrivacyLoss
-from sfumato.ledger.chain import STATE_EVERY, Row, RowKind, linked, same_question
+from sfumato.ledger.chain import STATE_EVERY, Row, RowKind, repeat_key, with_chain_hash
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.opening import open_ledger
 from sfumato.ledger.request import Request
@@ -127,13 +127,13 @@ def grown(state: State, count: int) -> list[Row]:
             charge = None
         else:
             question = f"COUNT of visits where day = {sequence}, grouped by dept"
-            same = same_question("", question, "v1")
+            same = repeat_key("", question, "v1")
             row = charge = Row(
                 sequence, "charged", state.time, "", question, question, event, "1/1000000 0", state.policy, "v1", "r",
                 same=same,
             )  # fmt: skip
             charged += 1
-        row = linked(head, row)
+        row = with_chain_hash(head, row)
         head = row.head
         rows.append(row)
     return rows

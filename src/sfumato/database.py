@@ -26,7 +26,7 @@ from sfumato.errors import (
     UnknownName,
 )
 from sfumato.ledger.accounts import Accounts, open_accounts
-from sfumato.ledger.affording import afforded
+from sfumato.ledger.affordable_price import afforded
 from sfumato.ledger.history import HISTORY_PAGE, page_of
 from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
 from sfumato.ledger.opening import check_ledger, open_ledger, require_ledger
@@ -345,7 +345,7 @@ class Database:
             raise AssertionError("what is free is not charged")
         return Request(
             account=self.account,
-            question=asked.question,
+            fingerprint=asked.question,
             sql=asked.sql,
             event=asked.plan.event,
             loss=asked.plan.loss,

@@ -117,7 +117,7 @@ class SharedDataset:
             raise AssertionError("what is free is not charged")
         request = Request(
             account=DATASET,
-            question=question,
+            fingerprint=question,
             sql=LOSSES,
             event=plan.event,
             loss=plan.loss,

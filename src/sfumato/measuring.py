@@ -278,7 +278,7 @@ def measure(
     )
     request = Request(
         account=database.account,
-        question=question,
+        fingerprint=question,
         sql=f"{declared.workshop}: {asked.sql}",
         event=declared.event,
         loss=declared.loss,

@@ -211,7 +211,7 @@ class Preparation:
         """Return which plan to ask by: one that is paid for, or else what suits the account as it is now."""
         if len(plans) == 1:
             return 0
-        known = self._ledger.knows(self._account, names, engine.version, key)
+        known = self._ledger.find_repeat(self._account, names, engine.version, key)
         if known is not None:
             return known
         part = None if wish.share is None else wish.share.fraction

@@ -13,11 +13,11 @@ from tests.made_up_clinic import fresh_clinic
 import sfumato
 from sfumato.cli import main
 from sfumato.errors import LedgerDamaged, LedgerUnavailable, OtherLedger
-from sfumato.ledger import book
-from sfumato.ledger.book import Book, Reserved
-from sfumato.ledger.chain import STATE_EVERY, RowKind, linked
+from sfumato.ledger import transaction
+from sfumato.ledger.chain import STATE_EVERY, RowKind, with_chain_hash
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.opening import accept_clock, open_ledger
+from sfumato.ledger.transaction import LedgerTransaction, Reserved
 from sfumato.ledger.verifying import verify_rows
 from sfumato.policy.policy import Policy
 
@@ -32,7 +32,7 @@ def set_clock(monkeypatch: pytest.MonkeyPatch) -> SetClock:
     true = time.time_ns
 
     def ahead(by: timedelta) -> None:
-        monkeypatch.setattr(book, "time_ns", lambda: true() + by // timedelta(microseconds=1) * 1000)
+        monkeypatch.setattr(transaction, "time_ns", lambda: true() + by // timedelta(microseconds=1) * 1000)
 
     return ahead
 
@@ -68,7 +68,7 @@ def test_a_clock_row_counts_where_the_sums_are_due(tmp_path: Path, set_clock: Se
     ledger = open_ledger(policy)
     set_clock(WEEK)
 
-    def fill(turn: Book) -> None:
+    def fill(turn: LedgerTransaction) -> None:
         for place in range(STATE_EVERY // 2 - 1):
             reserved = turn.reserve(request_for(policy, str(place)), "")
             assert isinstance(reserved, Reserved)
@@ -96,7 +96,7 @@ def test_only_a_clock_row_may_go_back_and_it_says_nothing_else(tmp_path: Path, s
     assert verify_rows(rows, None).entries == 4
     for wrong in (rows[-1]._replace(kind="failed"), rows[-1]._replace(content="{}")):
         with pytest.raises(LedgerDamaged):
-            verify_rows([*rows[:-1], linked(rows[-2].head, wrong)], None)
+            verify_rows([*rows[:-1], with_chain_hash(rows[-2].head, wrong)], None)
     ledger.close()
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.ledger.accounts import policy_in, request_for
 
 from sfumato.errors import LedgerDamaged, LedgerUnavailable, Refusal
-from sfumato.ledger.chain import GENESIS, Row, linked
+from sfumato.ledger.chain import GENESIS, Row, with_chain_hash
 from sfumato.ledger.history import Entry
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.opening import open_ledger
@@ -167,7 +167,7 @@ def _forged(rows: list[Row]) -> list[Row]:
     """Number, link and so legitimise rows that nobody wrote."""
     head, forged = GENESIS, []
     for place, row in enumerate(rows, 1):
-        forged.append(linked(head, row._replace(sequence=place)))
+        forged.append(with_chain_hash(head, row._replace(sequence=place)))
         head = forged[-1].head
     return forged
 

@@ -214,7 +214,7 @@ def test_sums_are_those_of_the_filter_whatever_the_events(tmp_path: Path) -> Non
 def test_how_many_more_fit_is_how_many_more_are_answered(policy: Policy) -> None:
     ledger = open_ledger(policy)
     _ask(ledger, policy, "q")
-    fits = ledger.fits(pure("0.03"), "research")
+    fits = ledger.count_affordable(pure("0.03"), "research")
     assert fits == 16
     for place in range(fits):
         _ask(ledger, policy, f"q{place}", event=pure("0.03"), account="research")
@@ -288,9 +288,9 @@ def test_a_clock_that_went_back_stops_answers(policy: Policy, monkeypatch: pytes
     ledger = open_ledger(policy)
     _ask(ledger, policy, "a")
     now = time.time_ns()
-    monkeypatch.setattr("sfumato.ledger.book.time_ns", lambda: now - 10**9)
+    monkeypatch.setattr("sfumato.ledger.transaction.time_ns", lambda: now - 10**9)
     _ask(ledger, policy, "b")  # a second: clocks of several servers differ by so much
-    monkeypatch.setattr("sfumato.ledger.book.time_ns", lambda: now - 3600 * 10**9)
+    monkeypatch.setattr("sfumato.ledger.transaction.time_ns", lambda: now - 3600 * 10**9)
     with pytest.raises(LedgerUnavailable, match="clock"):
         _ask(ledger, policy, "c")
     monkeypatch.undo()

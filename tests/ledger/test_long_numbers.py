@@ -68,7 +68,7 @@ def test_nothing_but_a_refusal_leaves_the_ledger(
     asked: list[Callable[[], object]] = [
         lambda: _ask(ledger, policy, "q", pure("0.1")),
         ledger.budget,
-        lambda: ledger.fits(pure("0.1")),
+        lambda: ledger.count_affordable(pure("0.1")),
         ledger.history,
     ]
     with monkeypatch.context() as broken:

@@ -342,7 +342,7 @@ BUGS: tuple[Bug, ...] = (
     planned(
         "answers kept across analysts",
         "books",
-        ("ledger/chain.py", "framed(account, question, version)", 'framed("", question, version)'),
+        ("ledger/chain.py", "length_prefixed(account, question, version)", 'length_prefixed("", question, version)'),
     ),
     planned(
         "answers kept across versions of the data",

@@ -33,7 +33,7 @@ CHARGE_BUGS: tuple[Bug, ...] = (
         "a retry charges again",
         _RETRIES,
         (
-            "ledger/book.py",
+            "ledger/transaction.py",
             "        return Reserved(charge) if charge.event == to_json(request.event) else None\n",
             "        return None\n",
         ),
@@ -42,7 +42,7 @@ CHARGE_BUGS: tuple[Bug, ...] = (
         "a retry takes up a charge of another event",
         _RETRIES,
         (
-            "ledger/book.py",
+            "ledger/transaction.py",
             "        return Reserved(charge) if charge.event == to_json(request.event) else None\n",
             "        return Reserved(charge)\n",
         ),
@@ -60,7 +60,7 @@ CHARGE_BUGS: tuple[Bug, ...] = (
         "a charge that was taken up publishes twice",
         _RETRIES,
         (
-            "ledger/book.py",
+            "ledger/transaction.py",
             "        if self.state.unanswered.get(charge.same) != charge.sequence:\n            raise AnswerLost(",
             "        if self.state.unanswered.get(charge.same) != charge.sequence:\n            return\n"
             "            raise AnswerLost(",
@@ -87,7 +87,7 @@ CHARGE_BUGS: tuple[Bug, ...] = (
     planned(
         "a charge without end: tiny prices have no limit",
         _RETRIES,
-        ("ledger/book.py", "        self._require_few_charges(request.account)\n", ""),
+        ("ledger/transaction.py", "        self._require_few_charges(request.account)\n", ""),
     ),
     planned(
         "an answer is seen before the quantum",

@@ -11,11 +11,11 @@ from tests.streams.plans_of_all_kinds import ADD, PLANS, VALUES, coins, fed, nam
 
 from sfumato.accounting.event import Neighbours, Repeated
 from sfumato.errors import BadParameter, BudgetExhausted, LedgerDamaged, MixedNeighbours, Refusal, StreamDamaged
-from sfumato.ledger.book import Book
-from sfumato.ledger.chain import GENESIS, linked
-from sfumato.ledger.ledger import Ledger, Reached
+from sfumato.ledger.chain import GENESIS, with_chain_hash
+from sfumato.ledger.ledger import Ledger, StreamProgress
 from sfumato.ledger.opening import open_ledger
 from sfumato.ledger.state import EMPTY, folded
+from sfumato.ledger.transaction import LedgerTransaction
 from sfumato.ledger.verifying import verify_rows
 from sfumato.streams.plans import GaussianSums, StreamPlan, TreeSums
 from sfumato.streams.stream import Stream
@@ -204,7 +204,7 @@ def test_a_step_that_the_ledger_never_heard_of_is_shown_after_a_crash_and_not_dr
         raise OSError
 
     with monkeypatch.context() as patched:
-        patched.setattr(ledger, "reach", crash)
+        patched.setattr(ledger, "record_progress", crash)
         with pytest.raises(OSError):  # noqa: PT011
             stream.observe(VALUES[3], coins(4))
     assert stream.time == len(stream.raw) == len(stream.released) == 3  # nothing of it can be seen
@@ -244,7 +244,7 @@ def test_the_second_reader_follows_every_stream(
     forged[place] = forged[place]._replace(**change)  # type: ignore[arg-type]
     head, chained = GENESIS, []
     for row in forged:
-        chained.append(linked(head, row))
+        chained.append(with_chain_hash(head, row))
         head = chained[-1].head
     with pytest.raises(LedgerDamaged):
         verify_rows(chained, None)
@@ -254,18 +254,18 @@ def test_the_second_reader_follows_every_stream(
 
 def test_a_digest_is_a_digest(ledger: Ledger) -> None:
     with pytest.raises(BadParameter):
-        ledger.reach(2, 0, "not one")
+        ledger.record_progress(2, 0, "not one")
     with pytest.raises(LedgerDamaged):
-        ledger.reach(1, 0, "0" * 64)
+        ledger.record_progress(1, 0, "0" * 64)
 
 
 def test_a_ledger_that_was_edited_under_a_stream_is_noticed(tmp_path: Path, ledger: Ledger) -> None:
     """More than a thousand steps: the sums that a ledger writes down hold how far each stream has come."""
     plan = TreeSums(1200, Fraction(100), ADD)
     with Stream.create(tmp_path / "s", plan, ledger=ledger) as stream:
-        steps = [Reached(step, f"{step:064}") for step in range(1, 1011)]
+        steps = [StreamProgress(step, f"{step:064}") for step in range(1, 1011)]
 
-        def reach(book: Book) -> None:
+        def reach(book: LedgerTransaction) -> None:
             for step in steps:
                 book.reach(2, step)
 
@@ -278,9 +278,9 @@ def test_a_ledger_that_was_edited_under_a_stream_is_noticed(tmp_path: Path, ledg
     assert reached is not None
     assert reached.time == 1010
     with pytest.raises(StreamDamaged):
-        again.reach(2, 1010, "0" * 64)
+        again.record_progress(2, 1010, "0" * 64)
     with pytest.raises(StreamDamaged):
-        again.reach(2, 1012, "0" * 64)
+        again.record_progress(2, 1012, "0" * 64)
     with pytest.raises(StreamDamaged):
         Stream.open(tmp_path / "s", ledger=again)
     assert stream.time == 0

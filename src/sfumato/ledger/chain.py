@@ -60,26 +60,26 @@ class Row(NamedTuple):
     head: str = ""
 
 
-def framed(*fields: str | int) -> bytes:
+def length_prefixed(*fields: str | int) -> bytes:
     """Return the fields as bytes that can be read in one way only.
 
-    >>> framed("ab", "", 7)
+    >>> length_prefixed("ab", "", 7)
     b'2:ab0:1:7'
     """
     parts = [str(field).encode() for field in fields]
     return b"".join(b"%d:%b" % (len(part), part) for part in parts)
 
 
-def linked(previous: str, row: Row) -> Row:
+def with_chain_hash(previous: str, row: Row) -> Row:
     """Return the row with its head."""
-    return row._replace(head=sha256(framed(previous, *row[:-1])).hexdigest())
+    return row._replace(head=sha256(length_prefixed(previous, *row[:-1])).hexdigest())
 
 
-def same_question(account: str, question: str, version: str) -> str:
+def repeat_key(account: str, question: str, version: str) -> str:
     """Return what is equal for two requests iff they are the same question, whatever else the policy says by now."""
-    return sha256(framed(account, question, version)).hexdigest()
+    return sha256(length_prefixed(account, question, version)).hexdigest()
 
 
 def same_question_before(account: str, question: str, policy: str, version: str) -> str:
     """Return what entries of version 0.1.0 hold instead: there any change of the policy made another question."""
-    return sha256(framed(account, question, policy, version)).hexdigest()
+    return sha256(length_prefixed(account, question, policy, version)).hexdigest()

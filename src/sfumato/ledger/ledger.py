@@ -20,25 +20,25 @@ from sfumato.accounting.calibrate import most_queries
 from sfumato.accounting.event import Event
 from sfumato.accounting.filter import Filter
 from sfumato.errors import AnswerLost, BadParameter, LedgerDamaged, LedgerUnavailable, Refusal
-from sfumato.ledger.book import Book, KeptAnswer, Reserved, Wait, caught_up
 from sfumato.ledger.budget import GAUGE, Budget
-from sfumato.ledger.chain import STATE_EVERY, Row, RowKind, linked, same_question
+from sfumato.ledger.chain import STATE_EVERY, Row, RowKind, repeat_key, with_chain_hash
 from sfumato.ledger.charge import FAILED_AFTER_NOISE, Charge, Ending, require_storable
 from sfumato.ledger.damage import damaged, unavailable
+from sfumato.ledger.group_commit import Task, Turn, Turns
 from sfumato.ledger.history import Entry, entry_of
 from sfumato.ledger.recorded_policy import DATASET
 from sfumato.ledger.request import Request
-from sfumato.ledger.state import EMPTY, Reached, State, folded, is_digest, started
+from sfumato.ledger.state import EMPTY, State, StreamProgress, folded, is_digest, started
 from sfumato.ledger.store import Store
-from sfumato.ledger.turns import Task, Turn, Turns
+from sfumato.ledger.transaction import InProgress, LedgerTransaction, Reserved, StoredRelease, caught_up
 from sfumato.ledger.verifying import Verified
 from sfumato.policy.policy import MAX_CHARGES_PER_ACCOUNT
 
-__all__ = ["GAUGE", "Budget", "Charge", "Entry", "Ledger", "Reached", "Verified"]
+__all__ = ["GAUGE", "Budget", "Charge", "Entry", "Ledger", "StreamProgress", "Verified"]
 
-_PATIENCE = 600.0
+_REPEAT_TIMEOUT_SECONDS = 600.0
 """So many seconds a question waits for the same one that somebody else is answering."""
-_GLANCE = 0.01
+_POLL_SECONDS = 0.01
 _LONGEST_KEY = 200
 _NO_LIMIT = 2**63 - 1
 
@@ -94,7 +94,7 @@ class Ledger:
         drew noise is not taken up, but refused as `answer_lost`.
         """
         _require_key(key)
-        for text in (request.account, request.question, request.sql, request.version, request.receipt, key or ""):
+        for text in (request.account, request.fingerprint, request.sql, request.version, request.receipt, key or ""):
             require_storable(text)
         charge = self._charged(request, key or "")
         try:
@@ -129,7 +129,7 @@ class Ledger:
         return {name: Budget(cap.total, cap.spent, cap.remaining) for name, cap in accounts.items()}
 
     @_failing_closed()
-    def fits(self, event: Event, account: str = DATASET) -> int:
+    def count_affordable(self, event: Event, account: str = DATASET) -> int:
         """Return how many more releases with this event fit, under both caps."""
         return min(most_queries(cap, event) for cap in self._filters(account))
 
@@ -141,9 +141,9 @@ class Ledger:
         return _existing(self._state.accounts, account)
 
     @_failing_closed()
-    def knows(self, account: str, questions: Sequence[str], version: str, key: str | None = None) -> int | None:
+    def find_repeat(self, account: str, questions: Sequence[str], version: str, key: str | None = None) -> int | None:
         """Return which of several questions the account has an answer to, or has charged under this key; else None."""
-        names = [same_question(account, question, version) for question in questions]
+        names = [repeat_key(account, question, version) for question in questions]
         with self._writing:
             store = self._opened()
             self._state = caught_up(store, self._state)
@@ -199,7 +199,7 @@ class Ledger:
     def stored(self, account: str, question: str, version: str) -> str | None:
         """Return the release of a question that an account has paid for; None where there is none."""
         with self._writing:
-            row = self._opened().answer(same_question(account, question, version))
+            row = self._opened().answer(repeat_key(account, question, version))
         return None if row is None or row.content == FAILED_AFTER_NOISE else row.content
 
     @_failing_closed()
@@ -239,30 +239,30 @@ class Ledger:
         """Do one more kind of task in the writer's turn: opening records policies so."""
         self._done(task)
 
-    def reach(self, place: int, time: int, digest: str) -> None:
+    def record_progress(self, place: int, time: int, digest: str) -> None:
         """Note durably how far the stream has come that the charge at this place pays for. It never goes back."""
         if not is_digest(digest):
             raise BadParameter("This is not a digest.", "It is a SHA-256 in hexadecimal.", "Give 64 digits.")
-        self._done(lambda book: book.reach(place, Reached(time, digest)))
+        self._done(lambda book: book.reach(place, StreamProgress(time, digest)))
 
     @_failing_closed()
-    def reached(self, place: int) -> Reached | None:
+    def reached(self, place: int) -> StreamProgress | None:
         """Return how far that stream had come; None where the charge pays for none."""
         with self._writing:
             self._state = caught_up(self._opened(), self._state)
             return self._state.reached.get(place)
 
     def _charged(self, request: Request, key: str) -> Charge:
-        patience = monotonic() + _PATIENCE
+        patience = monotonic() + _REPEAT_TIMEOUT_SECONDS
         ending = Ending(self._store_outcome, lambda row: self._forget(row.sequence))
         while True:
             self._store_pending()
             match self._done(lambda book: book.reserve(request, key)):
                 case Reserved(row):
                     return Charge(row, None, ending)
-                case KeptAnswer(row, release):
+                case StoredRelease(row, release):
                     return Charge(row, release, ending)
-                case Wait(sequence):
+                case InProgress(sequence):
                     self._wait_for(sequence, patience)
                 case _:
                     raise AssertionError("a reservation has three outcomes")
@@ -274,7 +274,7 @@ class Ledger:
             here.wait(patience - monotonic())
         else:
             while self._is_answered_elsewhere(sequence) and monotonic() < patience:
-                sleep(_GLANCE)
+                sleep(_POLL_SECONDS)
         if monotonic() >= patience:
             raise unavailable(
                 "The same question is still being answered by somebody else.", "Nothing was charged. Ask again later."
@@ -311,7 +311,7 @@ class Ledger:
         """Store the outcomes that wait for the disk, or refuse."""
         for row, outcome in list(self._pending.values()):
             with suppress(AnswerLost):  # it was stored meanwhile
-                self._done(partial(Book.settle, charge=row, release=outcome))
+                self._done(partial(LedgerTransaction.settle, charge=row, release=outcome))
             self._pending.pop(row.sequence, None)
             self._forget(row.sequence)
 
@@ -351,7 +351,7 @@ class Ledger:
             with self._writing:
                 store = self._opened()
                 with store.writing():
-                    book = Book(store, self._state, self._is_answered, self._max_charges)
+                    book = LedgerTransaction(store, self._state, self._is_answered, self._max_charges)
                     for turn in turns:
                         results.append(_result(book, turn.task))
                         if isinstance(reserved := results[-1], Reserved):
@@ -360,7 +360,7 @@ class Ledger:
                                 claimed.append(sequence)
                                 self._answering[sequence] = Signal()
                             else:
-                                results[-1] = Wait(sequence)
+                                results[-1] = InProgress(sequence)
                 self._state = book.state
                 whole = True
         except Refusal as refusal:
@@ -417,7 +417,7 @@ def opened_state(store: Store) -> State:
     state = EMPTY
     if place:
         before, row = store.row(place - 1), store.row(place)
-        if before is None or row is None or row.kind != RowKind.STATE or row != linked(before.head, row):
+        if before is None or row is None or row.kind != RowKind.STATE or row != with_chain_hash(before.head, row):
             raise damaged(f"Entry {place} is not the state that belongs there.")
         state = started(row)
     for row in store.after(place):
@@ -431,7 +431,7 @@ def _existing(accounts: Mapping[str, Filter], name: str) -> Filter:
     raise BadParameter("This account does not exist.", "The policy names no such analyst.", "Use one that it names.")
 
 
-def _result(book: Book, task: Task) -> object:
+def _result(book: LedgerTransaction, task: Task) -> object:
     """Do one task. What it refuses is its own affair; a ledger that does not work ends the turn for all."""
     try:
         return task(book)

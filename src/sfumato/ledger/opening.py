@@ -6,14 +6,14 @@ from functools import partial
 from time import time_ns
 
 from sfumato.errors import MixedNeighbours, OtherLedger, PolicyWeakened
-from sfumato.ledger.book import Book
-from sfumato.ledger.chain import GENESIS, Row, RowKind, linked
+from sfumato.ledger.chain import GENESIS, Row, RowKind, with_chain_hash
 from sfumato.ledger.damage import damaged
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.postgres_store import PostgresStore, create_table, has_table
 from sfumato.ledger.recorded_policy import RecordedPolicy, policy_text, recorded
 from sfumato.ledger.sqlite_store import SqliteStore, create_file
 from sfumato.ledger.store import Store
+from sfumato.ledger.transaction import LedgerTransaction
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import Location, Policy
 
@@ -26,7 +26,7 @@ def open_ledger(policy: Policy, confirm: str | None = None, expected: str = "") 
     is refused in the same way, a changed neighbour relation always, and so is another ledger than the `expected` one,
     which paid for what was answered before.
     """
-    first = linked(GENESIS, _row(recorded(policy, {}, False))._replace(sequence=1, time=time_ns() // 1000))
+    first = with_chain_hash(GENESIS, _row(recorded(policy, {}, False))._replace(sequence=1, time=time_ns() // 1000))
     ledger = Ledger(_store_of(policy.ledger, first), policy.budget.charges)
     try:
         _require_identity(ledger, expected)
@@ -49,7 +49,7 @@ def accept_clock(policy: Policy) -> timedelta:
     ledger = Ledger(partial(PostgresStore, place.target) if place.path is None else partial(SqliteStore, place.path))
     behind: list[int] = []
 
-    def accept(book: Book) -> None:
+    def accept(book: LedgerTransaction) -> None:
         _require_same_dataset(book.name(), policy)
         behind.append(book.accept_clock())
 
@@ -108,13 +108,13 @@ def _store_of(place: Location, first: Row) -> Callable[[], Store]:
     return partial(SqliteStore, place.path)
 
 
-def _record(book: Book, policy: Policy, confirm: str | None) -> None:
+def _record(book: LedgerTransaction, policy: Policy, confirm: str | None) -> None:
     changed = _check(book, policy, confirm)
     if changed is not None:
         book.add(_row(changed))
 
 
-def _check(book: Book, policy: Policy, confirm: str | None) -> RecordedPolicy | None:
+def _check(book: LedgerTransaction, policy: Policy, confirm: str | None) -> RecordedPolicy | None:
     """Return what is to be recorded of this policy, or None if it is in force; refuse one that does not continue."""
     state = book.state
     if state.policy == policy_hash(policy):

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from sfumato.errors import Refusal
-from sfumato.ledger.chain import Row, framed
+from sfumato.ledger.chain import Row, length_prefixed
 from sfumato.ledger.damage import damaged, unavailable
 from sfumato.ledger.recorded_policy import name_of
 from sfumato.ledger.store import charge_rows, settled_rows
@@ -160,7 +160,7 @@ class PostgresStore:
 
     def _mark(self, sequence: int) -> int:
         """Return the advisory lock of a charge. All ledgers of a database share the numbers, so they are hashed."""
-        digest = sha256(framed(_NAME, self._identity, sequence)).digest()
+        digest = sha256(length_prefixed(_NAME, self._identity, sequence)).digest()
         return int.from_bytes(digest[:8], signed=True)
 
     @contextmanager

@@ -12,7 +12,7 @@ class Request:
 
     account: str
     """The analyst, folded; the empty text is the dataset's own account."""
-    question: str
+    fingerprint: str
     """The canonical plan and the policy's words about its tables: with the version it says which question this is."""
     sql: str
     """The question as `history` shows it to people: the text that was asked."""

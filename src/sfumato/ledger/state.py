@@ -14,7 +14,7 @@ from functools import lru_cache
 from sfumato.accounting.event import Neighbours, from_json
 from sfumato.accounting.filter import Filter
 from sfumato.errors import Refusal, StreamDamaged
-from sfumato.ledger.chain import GENESIS, STATE_EVERY, Row, RowKind, linked, same_question, same_question_before
+from sfumato.ledger.chain import GENESIS, STATE_EVERY, Row, RowKind, repeat_key, same_question_before, with_chain_hash
 from sfumato.ledger.damage import damaged
 from sfumato.ledger.recorded_policy import DATASET, from_content, with_caps
 
@@ -24,7 +24,7 @@ _read_event = lru_cache(maxsize=4096)(from_json)
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class StreamProgress:
     """How far a stream has come: after this many steps, the digest of all that it released."""
 
     time: int
@@ -45,7 +45,7 @@ class State:
     """By folded name, the dataset's under the empty one: all that were ever named, at their latest caps."""
     unanswered: Mapping[str, int]
     """The charges that are neither settled nor failed: what they ask (`Row.same`), and where they are."""
-    reached: Mapping[int, Reached] = field(default_factory=dict)
+    reached: Mapping[int, StreamProgress] = field(default_factory=dict)
     """By the place of its charge, how far each stream has come."""
 
     @property
@@ -60,7 +60,7 @@ EMPTY = State(0, GENESIS, 0, "", "", None, {}, {})
 def folded(state: State, row: Row) -> State:
     """Return the state after one more row that was read; a row that does not follow is damage."""
     backwards = row.time < state.time and row.kind != RowKind.CLOCK
-    if row.sequence != state.sequence + 1 or row != linked(state.head, row) or backwards:
+    if row.sequence != state.sequence + 1 or row != with_chain_hash(state.head, row) or backwards:
         raise damaged(f"Entry {state.sequence + 1} does not follow from the one before.")
     if (row.sequence % STATE_EVERY == 0) != (row.kind == RowKind.STATE):
         raise damaged(f"Entry {row.sequence} is not where it belongs.")
@@ -111,7 +111,10 @@ def started(row: Row) -> State:
             neighbours,
             accounts,
             {str(same): int(place) for same, place in data["unanswered"].items()},
-            {int(place): Reached(int(time), str(digest)) for place, (time, digest) in data.get("reached", {}).items()},
+            {
+                int(place): StreamProgress(int(time), str(digest))
+                for place, (time, digest) in data.get("reached", {}).items()
+            },
         )
     except NOT_WRITTEN_SO:
         pass
@@ -144,7 +147,7 @@ def _charged(state: State, row: Row) -> State:
     if row.same in state.unanswered or row.policy != state.policy:
         raise ValueError("the same question is being answered, or another policy is in force")
     names = (
-        same_question(row.account, row.question, row.version),
+        repeat_key(row.account, row.question, row.version),
         same_question_before(row.account, row.question, row.policy, row.version),
     )
     if row.same not in names:
@@ -158,10 +161,10 @@ def _charged(state: State, row: Row) -> State:
     )
 
 
-def _further(state: State, row: Row) -> Reached:
+def _further(state: State, row: Row) -> StreamProgress:
     """Return what a stream has reached; it begins while its charge is open, and its time grows."""
     known, data = state.reached.get(row.about), json.loads(row.content)
-    reached = Reached(data["time"], data["digest"])
+    reached = StreamProgress(data["time"], data["digest"])
     begins = known is None and state.unanswered.get(row.same) == row.about and reached.time == 0
     follows = known is not None and reached.time == known.time + 1
     written_so = type(reached.time) is int and row.content == reached_content(reached) and is_digest(reached.digest)
@@ -170,7 +173,7 @@ def _further(state: State, row: Row) -> Reached:
     return reached
 
 
-def require_next(known: Reached | None, reached: Reached) -> None:
+def require_next(known: StreamProgress | None, reached: StreamProgress) -> None:
     """Refuse what is not the beginning of a stream, or its next step."""
     if reached.time != (0 if known is None else known.time + 1):
         raise StreamDamaged(
@@ -185,7 +188,7 @@ def is_digest(text: str) -> bool:
     return re.fullmatch(r"[0-9a-f]{64}", text) is not None
 
 
-def reached_content(reached: Reached) -> str:
+def reached_content(reached: StreamProgress) -> str:
     """Write how far a stream has come, as canonical text."""
     return json.dumps({"digest": reached.digest, "time": reached.time}, sort_keys=True, separators=(",", ":"))
 

@@ -115,7 +115,7 @@ def _charge(vault: Vault, layout: Layout, manifest: SealedManifest, padding: Pad
     name = fold_name(layout.table.name)
     request = Request(
         account="",
-        question=json.dumps(["sealed sizes", name, manifest.epoch]),
+        fingerprint=json.dumps(["sealed sizes", name, manifest.epoch]),
         sql=f"(the padded sizes of the sealed table {layout.table.name})",
         event=padding.event,
         loss=PrivacyLoss(padding.epsilon, padding.delta),

@@ -112,4 +112,4 @@ def require_known(ledger: Ledger | None, charge: int | None, time: int, digests:
     known = digests[-1] if reached.time == time else digests[0] if reached.time == time - 1 else None
     if known != reached.digest:
         raise damaged("The ledger knows of other steps: this file is an old copy, or one of two.")
-    ledger.reach(charge, time, digests[-1])
+    ledger.record_progress(charge, time, digests[-1])

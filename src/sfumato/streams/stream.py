@@ -99,7 +99,7 @@ class Stream:
                     head = Head(name, known, charge.sequence, words)
                     text = head_to_bytes(head)
                     digest = sha256(text).hexdigest()
-                    ledger.reach(charge.sequence, 0, digest)  # first: a file that is there can be opened
+                    ledger.record_progress(charge.sequence, 0, digest)  # first: a file that is there can be opened
                     stream = cls(StreamFile.create(place, text), head, ledger)
                     try:
                         charge.settle(text.decode())
@@ -192,7 +192,7 @@ class Stream:
             self._file.commit(step_to_bytes(step), step.state)
             try:
                 if self._ledger is not None and self._head.charge is not None:
-                    self._ledger.reach(self._head.charge, time, self._digest_after(step).hex())
+                    self._ledger.record_progress(self._head.charge, time, self._digest_after(step).hex())
                 estimate = self._accept(step)  # from here on it can be seen
             except BaseException:
                 self._file.fail()  # stored, and not shown: opening the stream again shows it

@@ -10,12 +10,12 @@ from time import time_ns
 from sfumato.accounting.event import to_json
 from sfumato.accounting.loss import round_down
 from sfumato.errors import AnswerLost, BadParameter, BudgetExhausted, PolicyChanged, TooManyCharges
-from sfumato.ledger.chain import GENESIS, STATE_EVERY, Row, RowKind, linked, same_question
+from sfumato.ledger.chain import GENESIS, STATE_EVERY, Row, RowKind, repeat_key, with_chain_hash
 from sfumato.ledger.charge import FAILED_AFTER_NOISE
 from sfumato.ledger.damage import damaged, unavailable
 from sfumato.ledger.recorded_policy import DATASET, name_of
 from sfumato.ledger.request import Request
-from sfumato.ledger.state import Reached, State, after, folded, reached_content, require_next, sums_text
+from sfumato.ledger.state import State, StreamProgress, after, folded, reached_content, require_next, sums_text
 from sfumato.ledger.store import Store
 from sfumato.policy.policy import MAX_CHARGES_PER_ACCOUNT
 
@@ -31,7 +31,7 @@ class Reserved:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptAnswer:
+class StoredRelease:
     """The same question was answered before."""
 
     row: Row
@@ -40,13 +40,13 @@ class KeptAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class InProgress:
     """The same question is being answered by somebody: come again when the charge at `sequence` has ended."""
 
     sequence: int
 
 
-class Book:
+class LedgerTransaction:
     """The state during one turn, and the rows that it adds."""
 
     def __init__(
@@ -97,13 +97,13 @@ class Book:
 
     def _append(self, row: Row) -> Row:
         time = row.time or max(self._clock, self.state.time)
-        whole = linked(self.state.head, row._replace(sequence=self.state.sequence + 1, time=time))
+        whole = with_chain_hash(self.state.head, row._replace(sequence=self.state.sequence + 1, time=time))
         changed = after(self.state, whole)
         self._store.append(whole)
         self.state = changed
         return whole
 
-    def reserve(self, request: Request, key: str) -> Reserved | KeptAnswer | Wait:
+    def reserve(self, request: Request, key: str) -> Reserved | StoredRelease | InProgress:
         """Charge a request, or find its answer, or say whom to wait for, or refuse."""
         self._require_clock()
         if request.policy != self.state.policy:
@@ -116,7 +116,7 @@ class Book:
             raise BadParameter(
                 "This account does not exist.", "The policy names no such analyst.", "Open as one that it names."
             )
-        same = same_question(request.account, request.question, request.version)
+        same = repeat_key(request.account, request.fingerprint, request.version)
         if key and (found := self._resumed(request, key, same)):
             return found
         if settled := self._store.answer(same):
@@ -129,10 +129,10 @@ class Book:
             self.add(Row(0, RowKind.FAILED.value, 0, same=same, about=place))  # the price of the same words has changed
         return Reserved(self._charged(request, key, same))
 
-    def _of_others(self, request: Request) -> Reserved | KeptAnswer | Wait | None:
+    def _of_others(self, request: Request) -> Reserved | StoredRelease | InProgress | None:
         """Find the answer that another account has paid for, or the one that is just being given to it."""
         for account in self.state.accounts:
-            same = same_question(account, request.question, request.version)
+            same = repeat_key(account, request.fingerprint, request.version)
             if account == request.account:
                 continue
             if settled := self._store.answer(same):
@@ -142,13 +142,13 @@ class Book:
                 return found
         return None
 
-    def _taken_up(self, place: int, request: Request) -> Reserved | Wait | None:
+    def _taken_up(self, place: int, request: Request) -> Reserved | InProgress | None:
         """Continue a charge without an outcome, unless somebody is answering it; None where it paid for another event.
 
         The attempt that made it has ended, and nothing of it was stored. So nothing of it was shown.
         """
         if self._answering(place):
-            return Wait(place)
+            return InProgress(place)
         charge = self._written(place)
         return Reserved(charge) if charge.event == to_json(request.event) else None
 
@@ -156,7 +156,7 @@ class Book:
         """Return what the dataset is called under the policy in force."""
         row = self._store.policy(self.state.policy)
         before = None if row is None else self._store.row(row.sequence - 1)
-        if row is None or row != linked(GENESIS if before is None else before.head, row):
+        if row is None or row != with_chain_hash(GENESIS if before is None else before.head, row):
             raise damaged("The policy in force is not what was written.")
         return name_of(row)
 
@@ -170,7 +170,7 @@ class Book:
             )
         self.add(Row(0, RowKind.SETTLED.value, 0, same=charge.same, about=charge.sequence, content=release))
 
-    def reach(self, place: int, reached: Reached) -> None:
+    def reach(self, place: int, reached: StreamProgress) -> None:
         """Note that a stream has come one step further, or has begun; what was noted already is left alone."""
         known = self.state.reached.get(place)
         if known == reached:
@@ -182,7 +182,7 @@ class Book:
         content = reached_content(reached)
         self.add(Row(0, RowKind.REACHED.value, 0, same=charge.same, about=place, content=content))
 
-    def _resumed(self, request: Request, key: str, same: str) -> Reserved | KeptAnswer | Wait | None:
+    def _resumed(self, request: Request, key: str, same: str) -> Reserved | StoredRelease | InProgress | None:
         """Find what became of the charge with this key; None where there is none."""
         charge = self._store.keyed(request.account, key)
         if charge is None:
@@ -204,7 +204,7 @@ class Book:
             "It stays charged. Ask again with a new key: that is a new charge.",
         )
 
-    def _kept(self, settled: Row) -> KeptAnswer:
+    def _kept(self, settled: Row) -> StoredRelease:
         charge, outcome = self._written(settled.about), self._written(settled.sequence)
         if charge.same != outcome.same:
             raise damaged(f"Entry {outcome.sequence} is not what was written.")
@@ -214,12 +214,12 @@ class Book:
                 "The attempt failed after it had drawn noise. Another one would draw a second noise for one charge.",
                 "It stays charged. Ask at another price, or ask the owner for a new snapshot: either is a new charge.",
             )
-        return KeptAnswer(charge, outcome.content)
+        return StoredRelease(charge, outcome.content)
 
     def _written(self, sequence: int) -> Row:
         """Return an entry that an index or a sum led to, if it is what was written."""
         row, before = self._store.row(sequence), self._store.row(sequence - 1)
-        if row is None or before is None or row != linked(before.head, row):
+        if row is None or before is None or row != with_chain_hash(before.head, row):
             raise damaged(f"Entry {sequence} is missing, or not what was written.")
         return row
 
@@ -242,7 +242,7 @@ class Book:
                     kind=RowKind.CHARGED.value,
                     time=0,
                     account=request.account,
-                    question=request.question,
+                    question=request.fingerprint,
                     sql=request.sql,
                     event=to_json(request.event),
                     loss=f"{request.loss.epsilon} {request.loss.delta}",

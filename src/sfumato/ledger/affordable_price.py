@@ -32,7 +32,7 @@ def afforded(
         except Refusal:  # more is left than this question can be given
             continue
         plan = choose_plan(plans, ledger.account(account), None, epsilon=Fraction(price), dataset=ledger.account())
-        if plan.event is not None and ledger.fits(plan.event, account):
+        if plan.event is not None and ledger.count_affordable(plan.event, account):
             bought = make_quote(plan).bought()
             said = ("What is left buys this question at ", Setting("epsilon", price), f"{bought}.")
             return BudgetExhausted(refusal.what, refusal.why, (f"{refusal.remedy} ", *said))
@@ -50,7 +50,7 @@ def _affordable_share(
             break
         smaller = replace(wish, share=replace(wish.share, fraction=Fraction(left, 1000)))
         plan = choose_plan(make_plans(private, smaller), now, Fraction(left, 1000), dataset=ledger.account())
-        if plan.event is not None and ledger.fits(plan.event, account):
+        if plan.event is not None and ledger.count_affordable(plan.event, account):
             share = Setting("share", f"{Decimal(left) / 10:f}%")
             said = ("What is left buys this question at ", share, f"{make_quote(plan).bought()}.")
             return BudgetExhausted(refusal.what, refusal.why, (f"{refusal.remedy} ", *said))

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from threading import Event as Signal
 from threading import Lock
 
-from sfumato.ledger.book import Book
+from sfumato.ledger.transaction import LedgerTransaction
 
-Task = Callable[[Book], object]
+Task = Callable[[LedgerTransaction], object]
 
 
 class Turn:
