@@ -37,7 +37,7 @@ ROOMS = (*MATHEMATICS, *PATH, *WAYS_IN, *WORKSHOPS)
 
 LAZY = frozenset({"verbs", "__init__"})
 """A verb of the command line and a public name import what they need when they are used: `--help` answers at once."""
-LAZY_FILES = frozenset({"accounting/calibrate.py", "release/bars/noise_law.py", "sensitivity/matching.py"})
+LAZY_FILES = frozenset({"accounting/calibrate.py", "release/intervals/noise_law.py", "sensitivity/matching.py"})
 """The PLD engines need a second to import, and SciPy a third of one: on the way to an answer hardly ever needed."""
 NAMELESS = frozenset(
     {"util", "utils", "helper", "helpers", "common", "core", "base", "misc"}

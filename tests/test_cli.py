@@ -24,7 +24,7 @@ from sfumato import __version__
 from sfumato.cli import main
 from sfumato.errors import REFUSALS, BadParameter
 from sfumato.policy.reading import read_policy
-from sfumato.release.showing.encoding import FORMATS
+from sfumato.release.rendering.encoding import FORMATS
 from sfumato.terminal import exports
 from sfumato.verbs import options
 from sfumato.verbs.workshops import LAB

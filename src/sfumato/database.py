@@ -44,12 +44,12 @@ from sfumato.query.describe import QueryDescription, describe_query
 from sfumato.query.types import Type
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import Source, declared_gamma, system_source
-from sfumato.release.chosen_levels import LevelChoice
-from sfumato.release.noisy import Noisy, noisy_from_json, noisy_to_json
+from sfumato.release.bound_selection.select import BoundSelector
+from sfumato.release.noisy import NoisyResult, noisy_from_json, noisy_to_json
 from sfumato.release.publish import needed_bits, publish
 from sfumato.release.receipt import TIMING, Receipt, receipt_from_json, receipt_to_json
 from sfumato.release.release import Release, as_shown, exact_release, make_release
-from sfumato.release.showing.pages import database_page
+from sfumato.release.rendering.pages import database_page
 
 _PRICES = ("epsilon", "within", "share", "delta")
 
@@ -361,7 +361,7 @@ class Database:
         name: str,
         sequence: int | None = None,
         head: str | None = None,
-        noisy: Noisy | None = None,
+        noisy: NoisyResult | None = None,
     ) -> Receipt:
         bits, needed = (0, 0) if noisy is None else (noisy.bits, needed_bits(asked.plan, noisy))
         return Receipt(
@@ -481,15 +481,15 @@ def accounts(policy: str | Path | dict[str, object]) -> Accounts:
     return open_accounts(read)
 
 
-def _noisy(asked: Prepared, source: Source, tell: Progress) -> Noisy:
+def _noisy(asked: Prepared, source: Source, tell: Progress) -> NoisyResult:
     """Read, and add noise. Nothing exact goes on: all of it is freed here, before the outcome's time is waited for."""
-    levels = LevelChoice(asked.plan, source)  # where caps are chosen: by noisy people, as they are found
+    levels = BoundSelector(asked.plan, source)  # where caps are chosen: by noisy people, as they are found
     aggregates = asked.engine.run(asked.job, levels)  # exact integers, clipped, secret
     tell("noise", "")
-    return publish(asked.plan, aggregates, source, levels.found)  # noise and thresholds
+    return publish(asked.plan, aggregates, source, levels.noisy_histograms)  # noise and thresholds
 
 
-def _stored(receipt: Receipt, noisy: Noisy, asked: Prepared) -> str:
+def _stored(receipt: Receipt, noisy: NoisyResult, asked: Prepared) -> str:
     """Return what is kept of an answer; with its wish, the same plan can be made again."""
     wish = price_target_to_json(asked.wish)
     content = {"receipt": receipt_to_json(receipt), "noisy": noisy_to_json(noisy), "wish": wish}

@@ -18,8 +18,8 @@ from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import Policy
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import Source
-from sfumato.release.losses import losses_of, publish_losses
 from sfumato.release.noisy import noisy_from_json, noisy_to_json
+from sfumato.release.truncation_release import release_truncation, truncation_bounds_of
 
 LOSSES = "What caps and bounds cut off (budget.truncation)"
 """What `history` shows for it."""
@@ -108,7 +108,7 @@ class SharedDataset:
         stored = self.ledger.stored(DATASET, _question(plan), version)
         if stored is None:
             return None
-        self._losses[version] = losses_of(policy, plan, noisy_from_json(json.loads(stored)["noisy"]))
+        self._losses[version] = truncation_bounds_of(policy, plan, noisy_from_json(json.loads(stored)["noisy"]))
         return self._losses[version]
 
     def _measured(self, engine: Engine, plan: Plan, question: str, payer: LossesPayer) -> str:
@@ -129,7 +129,7 @@ class SharedDataset:
         with self.ledger.charge(request) as charge:
             if charge.kept is not None:
                 return charge.kept
-            noisy = publish_losses(payer.policy, plan, engine.run(job), charge.noise_from(payer.source))
+            noisy = release_truncation(payer.policy, plan, engine.run(job), charge.noise_from(payer.source))
             stored = json.dumps({"noisy": noisy_to_json(noisy)})
             charge.settle(stored)
         return stored

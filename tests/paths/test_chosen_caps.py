@@ -31,7 +31,7 @@ from sfumato.planning.plan import Plan, PlannedMeasurement
 from sfumato.policy.canonical import canonical_text
 from sfumato.policy.reading import read_policy
 from sfumato.preparing import Price
-from sfumato.release.chosen_levels import LEVEL, at_levels, take_level
+from sfumato.release.bound_selection.select import LEVEL, at_levels, select_bound
 from sfumato.release.publish import publish
 from sfumato.release.release import make_release
 
@@ -165,7 +165,7 @@ def test_the_law_of_choice_and_measurement_together_stays_within_the_price(tmp_p
     amounts = (people.levels or pytest.fail("no levels")).thresholds
     unit = unit_of(amounts)
     values = [part * unit for part in (-1, 0, 3, 90)]
-    box = {noisy: take_level(noisy, people, plan).place for noisy in product(values, repeat=len(amounts))}
+    box = {noisy: select_bound(noisy, people, plan).index for noisy in product(values, repeat=len(amounts))}
     taken_at = [at_levels(plan, {choice.group.label: level}).groups[0].measured[0].mechanism for level in range(4)]
     laws = [law for law in taken_at if isinstance(law, Laplace)]
     assert set(box.values()) == set(range(4))  # all levels are met
@@ -474,6 +474,6 @@ def test_people_who_seem_to_be_far_above_add_at_most_sixteen_times_what_a_table_
     assert choice.levels is not None
     amounts = choice.levels.thresholds
     far = [[2000, *(0 for _ in amounts[2:]), number] for number in range(100, 1000, 100)]
-    taken = [take_level([unit_of(amounts) * number for number in people], choice, plan) for people in far]
+    taken = [select_bound([unit_of(amounts) * number for number in people], choice, plan) for people in far]
     assert all(one.above <= 16 * one.below for one in taken)
     assert any(one.above == 16 * one.below for one in taken)

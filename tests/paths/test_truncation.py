@@ -17,7 +17,7 @@ from sfumato.errors import BudgetExhausted
 from sfumato.ledger.ledger import Entry
 from sfumato.planning.truncation_plan import CUT, MOVED, ROWS, TruncationBlock, blocks, plan_truncation_release
 from sfumato.release.receipt import receipt_from_json, receipt_to_json
-from sfumato.release.showing.documents import release_document
+from sfumato.release.rendering.documents import release_document
 from sfumato.server.travelling import answer_document, answer_of
 
 COUNT = "SELECT COUNT(*) AS n FROM visits"
@@ -87,7 +87,7 @@ def test_it_is_measured_once_however_many_ask_at_the_same_time(tmp_path: Path) -
     with sfumato.open(policy) as one, sfumato.open(policy) as other, ThreadPoolExecutor(6) as pool:
         questions = [f"SELECT COUNT(*) AS n FROM visits WHERE cost > {at}" for at in range(6)]  # noqa: S608
         asked = [pool.submit((one, other)[at % 2].ask, sql, epsilon="0.1") for at, sql in enumerate(questions)]
-        assert len({answer.result().cut_of("n") for answer in asked}) == 1
+        assert len({answer.result().truncation_of("n") for answer in asked}) == 1
         assert len(_charged(one)) == 1
 
 
@@ -105,7 +105,7 @@ def test_the_same_bounds_come_with_kept_and_reopened_answers_and_over_the_wire(t
         assert travelled.intervals(level, bias=True) == release.intervals(level, bias=True)
     assert travelled.cut == release.cut
     assert release_document(release)["biased"] != release_document(release)["intervals"]
-    assert f"(cut +{release.cut_of('n')[1]:,})" in str(release)  # type: ignore[index]
+    assert f"(cut +{release.truncation_of('n')[1]:,})" in str(release)  # type: ignore[index]
     [ends] = release.intervals(bias=True)
     [clamped] = release.clamped().intervals(bias=True)
     assert clamped["n"][0] == max(ends["n"][0], 0)
@@ -247,6 +247,6 @@ def _added_by(block: TruncationBlock, removed: int, kept: int, cost: int) -> Cou
 def test_conditions_that_bounds_cannot_change_mistake_no_row(shared: Database, condition: str, alike: bool) -> None:
     """A count has too much only where a row that was moved to its bounds could be mistaken."""
     release = shared.ask(f"SELECT COUNT(*) AS n FROM visits WHERE {condition}", epsilon="0.01")  # noqa: S608
-    cut = release.cut_of("n")
+    cut = release.truncation_of("n")
     assert cut is not None
     assert (cut[0] == 0) == alike

@@ -12,13 +12,13 @@ BARS_BUGS: tuple[Bug, ...] = (
         "a part of an exact part has no form",
         _TOTAL,
         (
-            "release/bars/row_forms.py",
+            "release/intervals/row_forms.py",
             "        if not self.noisy(scalar):  # a part of an exact part\n"
             "            return self._computed([scalar])[0]\n",
             "",
         ),
         (
-            "release/bars/row_forms.py",
+            "release/intervals/row_forms.py",
             "_is_null_for_zero(divisor) and self.noisy(divisor)",
             "_is_null_for_zero(divisor)",
         ),
@@ -26,7 +26,7 @@ BARS_BUGS: tuple[Bug, ...] = (
     planned(
         "a bar that fails loses the answer",
         _TOTAL,
-        ("release/bars/unforeseen.py", "    except Exception as failure:\n", "    except OpenBar as failure:\n"),
+        ("release/intervals/unforeseen.py", "    except Exception as failure:\n", "    except OpenBar as failure:\n"),
     ),
     planned(
         "the parts of a number choose their levels apart",
@@ -41,13 +41,13 @@ BARS_BUGS: tuple[Bug, ...] = (
         "bars with what bounds removed do not know of selection",
         _TOTAL,
         (
-            "release/bars/biased.py",
+            "release/intervals/bias.py",
             "    (low, high), (down, up) = form.measured_bar(tail), _widths(form, cut)\n",
             "    low, high = form.centre - form.margin(tail), form.centre + form.margin(tail)\n"
             "    down, up = _widths(form, cut)\n",
         ),
         (
-            "release/bars/biased.py",
+            "release/intervals/bias.py",
             "return None if one is None else (_outer(one[0], other[0], min), _outer(one[1], other[1], max))",
             "return None if one is None else other",
         ),
@@ -56,7 +56,7 @@ BARS_BUGS: tuple[Bug, ...] = (
         "values that one person alone has are in no bar",
         _DISTINCT,
         (
-            "release/aggregates/matched.py",
+            "release/aggregates/distinct_count.py",
             "reach + mechanism.unserved(place, 1 - chosen) if chosen else reach",
             "reach",
         ),
@@ -64,6 +64,6 @@ BARS_BUGS: tuple[Bug, ...] = (
     planned(
         "rows that noise chose have the bars of one row",
         _CHOSEN,
-        ("release/bars/intervals.py", "return (1 - level) / self.candidates", "return 1 - level"),
+        ("release/intervals/confidence.py", "return (1 - level) / self.candidates", "return 1 - level"),
     ),
 )

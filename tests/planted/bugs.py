@@ -234,15 +234,15 @@ BUGS: tuple[Bug, ...] = (
         ),
         (
             "release/publish.py",
-            "return Noisy(groups, _bits(plan, groups, source))",
-            "return Noisy(groups, source.bits)",
+            "return NoisyResult(groups, _bits(plan, groups, source))",
+            "return NoisyResult(groups, source.bits)",
         ),
     ),
     planned(
         "error bars too narrow",
         "database",
         (
-            "release/bars/intervals.py",
+            "release/intervals/confidence.py",
             "return [None if value is None else (int(value) - margin, int(value) + margin)",
             "margin //= 2\n    return [None if value is None else (int(value) - margin, int(value) + margin)",
         ),
@@ -251,11 +251,11 @@ BUGS: tuple[Bug, ...] = (
         "error bars of averages too narrow",
         "database",
         (
-            "release/bars/ratio.py",
+            "release/intervals/ratio.py",
             "return np.asarray(tail_of_two(distance, *laws,",
             "return np.asarray(tail_of_two(2 * distance, *laws,",
         ),
-        ("release/bars/ratio.py", "turned = tail_of_two(distance, Law", "turned = tail_of_two(2 * distance, Law"),
+        ("release/intervals/ratio.py", "turned = tail_of_two(distance, Law", "turned = tail_of_two(2 * distance, Law"),
     ),
     planned(
         "delta of key selection not quoted",

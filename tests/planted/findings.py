@@ -234,11 +234,11 @@ FINDINGS: tuple[Bug, ...] = (
         "keys are shown as they are",
         "tests/release/test_harmless.py",
         (
-            "release/showing/harmless.py",
+            "release/rendering/escaping.py",
             'return "".join(letter if letter.isprintable() else _REPLACED for letter in text)',
             "return text",
         ),
-        ("release/showing/harmless.py", "    return html.escape(visible(text))\n", "    return text\n"),
+        ("release/rendering/escaping.py", "    return html.escape(escape_unprintable(text))\n", "    return text\n"),
     ),
     planned(
         "a forked child reads on its parent's connection",
@@ -299,7 +299,7 @@ FINDINGS: tuple[Bug, ...] = (
         "every noisy number of an extreme has the whole level",
         "tests/statistical/test_coverage.py",
         (
-            "release/bars/intervals.py",
+            "release/intervals/confidence.py",
             "ends = form.ends(tail / count)  # Bonferroni: the events need not be independent",
             "ends = form.ends(min(tail * 8, Fraction(99, 100)))",
         ),
@@ -308,7 +308,7 @@ FINDINGS: tuple[Bug, ...] = (
         "a ratio may lie anywhere",
         "tests/release/test_computed_bars.py tests/statistical/test_coverage.py",
         (
-            "release/bars/forms.py",
+            "release/intervals/forms.py",
             "self._possible(over, under, tail), (self.least, self.most))",
             "self._possible(over, under, tail), (-np.inf, np.inf))",
         ),

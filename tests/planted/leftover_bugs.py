@@ -11,7 +11,7 @@ LEFTOVER_BUGS: tuple[Bug, ...] = (
     planned(
         "what overflows has an infinite lower end",
         "tests/release/test_total_bars.py",
-        ("release/bars/extension.py", "within(outward(rule(", "within(tuple(rule("),
+        ("release/intervals/extension.py", "within(outward(rule(", "within(tuple(rule("),
     ),
     planned(
         "an analyst is told that a snapshot could not be taken",

@@ -12,9 +12,9 @@ import sfumato
 from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.planning.truncation_plan import TruncationBounds, plan_truncation_release
 from sfumato.preparing import Price
-from sfumato.release.losses import losses_of, publish_losses
 from sfumato.release.publish import publish
 from sfumato.release.release import Release, make_release
+from sfumato.release.truncation_release import release_truncation, truncation_bounds_of
 
 Ends = tuple[Any, Any]
 
@@ -40,7 +40,9 @@ def losses_known(database: sfumato.Database) -> TruncationBounds:
     plan = plan_truncation_release(database.policy)
     assert plan is not None
     exact = database._engine.run(database._engine.prepare(plan))
-    return losses_of(database.policy, plan, publish_losses(database.policy, plan, exact, HashSource("losses")))
+    return truncation_bounds_of(
+        database.policy, plan, release_truncation(database.policy, plan, exact, HashSource("losses"))
+    )
 
 
 def released(

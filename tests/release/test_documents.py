@@ -10,15 +10,15 @@ from sfumato.accounting.event import Neighbours, Pure
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.database import open
 from sfumato.ledger.ledger import Budget, Entry, Verified
-from sfumato.release.showing.documents import (
+from sfumato.release.rendering.documents import (
     budget_document,
     entry_document,
     quote_document,
     release_document,
     verified_document,
 )
-from sfumato.release.showing.encoding import encoded
-from sfumato.release.showing.harmless import to_json
+from sfumato.release.rendering.encoding import encoded
+from sfumato.release.rendering.escaping import to_json
 
 THIRD = PrivacyLoss(Fraction(1, 3), Fraction(1, 10**9))
 EXACT = {"epsilon": "1/3", "delta": "1/1000000000"}

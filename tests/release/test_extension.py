@@ -27,11 +27,11 @@ from sfumato.language.scalar import (
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import AGGREGATES, LEVELLED, PAIRS, Aggregation
 from sfumato.query.types import Type
-from sfumato.release.bars.extension import _CHOICES, _COMPARED, _LOGIC, _RULES, boxed
-from sfumato.release.bars.folding import FoldedRows, folded
-from sfumato.release.bars.forms import Boxed, Form, Nulls, Opaque, States, Truth
-from sfumato.release.bars.measured_cells import MeasuredCells
-from sfumato.release.bars.noise_law import Floats
+from sfumato.release.intervals.extension import _CHOICES, _COMPARED, _LOGIC, _RULES, boxed
+from sfumato.release.intervals.folding import FoldedRows, folded
+from sfumato.release.intervals.forms import EnclosedNumbers, NoiseForm, Nulls, Opaque, States, Truth
+from sfumato.release.intervals.measured_cells import MeasuredCells
+from sfumato.release.intervals.noise_law import Floats
 
 FAR = 1 << 40
 TAIL = Fraction(1, 20)
@@ -97,8 +97,8 @@ class Box:
         self.points = np.rint(inside) if whole else inside
         self.null = self.surely | (self.maybe & (random.random((POINTS, BOXES)) < 0.5))
 
-    def form(self) -> Boxed:
-        return Boxed({}, {}, lambda _: (self.low, self.high), self._nulls)
+    def form(self) -> EnclosedNumbers:
+        return EnclosedNumbers({}, {}, lambda _: (self.low, self.high), self._nulls)
 
     def _nulls(self, tail: Fraction) -> Nulls:
         return self.maybe, self.surely
@@ -137,7 +137,7 @@ def computed(scalar: Scalar, columns: dict[str, list[int | float | None] | list[
     return [ordered[box::BOXES] for box in range(BOXES)]
 
 
-def check(form: Form, found: list[list[object]]) -> None:
+def check(form: NoiseForm, found: list[list[object]]) -> None:
     assert not isinstance(form, Opaque)
     if isinstance(form, Truth):
         states = form.states(TAIL)
@@ -173,7 +173,7 @@ def test_every_operator_stays_inside_its_ends(operator: Operator, constant: Cons
     result = REAL if operator is Operator.REAL else result
     scalar = Scalar(operator, tuple(column("g", name, facts) for name in names), result, constant)
     form = boxed(scalar, [box.form() for box in boxes.values()], BOXES)
-    assert not form.open
+    assert not form.has_no_interval
     check(form, computed(scalar, {name: box.values(whole) for name, box in boxes.items()}))
 
 
@@ -231,5 +231,5 @@ def test_every_aggregate_of_rows_that_may_be_missing_stays_inside_its_ends(
     for name, value in zip(names, found, strict=True):
         points[int(str(name)) % BOXES].append(value)
     check(form, points)
-    ends: tuple[Floats, Floats] = form.ends(TAIL) if isinstance(form, Boxed) else (np.zeros(0), np.zeros(0))
+    ends: tuple[Floats, Floats] = form.ends(TAIL) if isinstance(form, EnclosedNumbers) else (np.zeros(0), np.zeros(0))
     assert np.isfinite(ends[0]).all() or (aggregation is Aggregation.SUM and distinct)

@@ -19,8 +19,8 @@ import sfumato
 from sfumato.cli import main
 from sfumato.errors import BadParameter
 from sfumato.release.release import Release
-from sfumato.release.showing.encoding import _ENCODERS, FORMATS, encoded
-from sfumato.release.showing.harmless import for_csv, for_html, for_markdown, labels, to_json, visible
+from sfumato.release.rendering.encoding import _ENCODERS, FORMATS, encoded
+from sfumato.release.rendering.escaping import escape_unprintable, for_csv, for_html, for_markdown, labels, to_json
 from sfumato.terminal.exports import PICTURES, write_plot
 
 KEYS = (
@@ -92,7 +92,7 @@ def test_csv_is_read_by_every_reader_and_computed_by_none(release: Release) -> N
     rows = list(csv.DictReader(io.StringIO(written, newline="")))
     assert len(rows) == len(KEYS) == len(written.splitlines()) - 1
     for row, kept in zip(rows, release.rows(), strict=True):
-        assert row["key"].removeprefix("'") == visible(kept["key"])
+        assert row["key"].removeprefix("'") == escape_unprintable(kept["key"])
         assert not row["key"].lstrip().startswith(("=", "+", "-", "@"))
         assert int(row["n"]) == kept["n"]
         assert int(row["less"]) == kept["less"]  # a negative number stays a number
@@ -180,7 +180,7 @@ def test_numbers_beyond_every_renderer_are_drawn_and_written(policy: Path, tmp_p
 
 @given(st.text())
 def test_whatever_the_text_no_format_obeys_it(text: str) -> None:
-    assert not INVISIBLE.search(visible(text))
+    assert not INVISIBLE.search(escape_unprintable(text))
     assert "<" not in for_html(text)
     assert "<" not in labels([text])[text]
     assert not set("<>|[]`*\\") & set(for_markdown(text))

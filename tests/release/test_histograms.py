@@ -16,8 +16,8 @@ from sfumato.planning.sensitivities import of_quantity
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
 from sfumato.randomness.source import system_source
-from sfumato.release.bars.measured_cells import measured_cells
-from sfumato.release.noisy import Noisy, NoisyGroup, noisy_from_json, noisy_to_json
+from sfumato.release.intervals.measured_cells import measured_cells
+from sfumato.release.noisy import NoisyGroup, NoisyResult, noisy_from_json, noisy_to_json
 from sfumato.release.publish import needed_bits, publish
 
 BUCKETS = 4
@@ -69,7 +69,7 @@ def test_a_person_moves_a_histogram_by_their_rows() -> None:
 
 
 def test_histograms_of_different_lengths_are_no_answer() -> None:
-    text = noisy_to_json(Noisy((NoisyGroup(((1,), (2,)), (("H", ((1, 2), (3, 4))),)),), 8))
+    text = noisy_to_json(NoisyResult((NoisyGroup(((1,), (2,)), (("H", ((1, 2), (3, 4))),)),), 8))
     assert noisy_from_json(text).groups[0].column("H") == ((1, 2), (3, 4))
     for damaged in (text.replace('["3","4"]', '["3"]'), text.replace('["3","4"]', '"3"')):
         with pytest.raises(MalformedEvent):

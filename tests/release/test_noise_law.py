@@ -16,10 +16,10 @@ from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.plan import PlannedMeasurement
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
-from sfumato.release.bars.forms import Affine, Ratio
-from sfumato.release.bars.measured_cells import MeasuredCells
-from sfumato.release.bars.noise_law import Floats, Law, law_of, moments_of, quantile_of_sum, tail_of_two
-from sfumato.release.bars.ratio import of_few, of_two, ratio_interval
+from sfumato.release.intervals.forms import Affine, Ratio
+from sfumato.release.intervals.measured_cells import MeasuredCells
+from sfumato.release.intervals.noise_law import Floats, Law, law_of, moments_of, quantile_of_sum, tail_of_two
+from sfumato.release.intervals.ratio import of_few, of_two, ratio_interval
 from sfumato.sensitivity import norms
 
 LAWS = (Law(True, 3.0), Law(True, 40.0), Law(False, 5.0), Law(False, 60.0))

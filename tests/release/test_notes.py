@@ -7,7 +7,7 @@ import pytest
 import sfumato
 from sfumato.planning.notes.truncation import bounding_notes
 from sfumato.preparing import Price
-from sfumato.release.notes import SELECTED, apart_from_noise
+from sfumato.release.notes import SELECTED, drop_noise_dependent_notes
 
 CELLS = "SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept"
 
@@ -91,5 +91,5 @@ def test_a_quote_and_its_answer_tell_the_same_about_bounds(clinic: sfumato.Datab
 
 def test_apart_from_noise_it_is_the_same_whether_noise_found_one_thing_or_two() -> None:
     found = [f"Different values were counted by matching, with at most {limit} of a person." for limit in (2, 4)]
-    assert apart_from_noise(["A note.", *found]) == apart_from_noise(["A note.", found[0]])
-    assert apart_from_noise(["A note.", found[0]]) != apart_from_noise(["A note."])
+    assert drop_noise_dependent_notes(["A note.", *found]) == drop_noise_dependent_notes(["A note.", found[0]])
+    assert drop_noise_dependent_notes(["A note.", found[0]]) != drop_noise_dependent_notes(["A note."])

@@ -6,7 +6,7 @@ import pytest
 from tests.made_up_clinic import fresh_clinic
 
 import sfumato
-from sfumato.release.showing.table import shown_value
+from sfumato.release.rendering.table import shown_value
 
 TEXTS = (
     "SELECT CAST(COUNT(*) AS VARCHAR) AS t, COUNT(*) AS n, SUM(cost)::text AS ts, SUM(cost) AS s, "

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pytest
 
 from sfumato.planning.shared_marginals import ContingencyTable, MarginalMeasurement
+from sfumato.release.marginal_consistency import ConsistentMarginal, _Solved
 from sfumato.release.noisy import NoisyGroup
-from sfumato.release.one_table import AgreedMargin, _Solved
 
 TABLES = [
     ContingencyTable((3,), (False,), (MarginalMeasurement("a", "m", (0,)), MarginalMeasurement("b", "m", ()))),
@@ -125,7 +125,7 @@ def covered(table: ContingencyTable, truth: npt.NDArray[np.int64], times: int, s
     return Fraction(inside, cells)
 
 
-def bars(made: AgreedMargin, given: dict[str, Matrix], deviation: float, rows: int) -> tuple[Matrix, Matrix]:
+def bars(made: ConsistentMarginal, given: dict[str, Matrix], deviation: float, rows: int) -> tuple[Matrix, Matrix]:
     centre, variance = np.zeros(rows), np.zeros(rows)
     for (label, _), places, weights in made.others:
         centre += (weights * given[label][places]).reshape(rows, -1).sum(axis=1)

@@ -10,17 +10,17 @@ import sfumato
 from sfumato.errors import EngineFailed, Refusal
 from sfumato.planning.plan import Plan
 from sfumato.release import release as releasing
-from sfumato.release.bars.intervals import Answered, answer
-from sfumato.release.bars.row_forms import Evaluate
-from sfumato.release.noisy import Noisy
+from sfumato.release.intervals.confidence import EvaluatedAnswer, answer
+from sfumato.release.intervals.row_forms import Evaluate
+from sfumato.release.noisy import NoisyResult
 
 
 def test_plain_answers_have_no_open_side_and_no_rows_that_noise_chose(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found: list[Answered] = []
+    found: list[EvaluatedAnswer] = []
 
-    def seen(plan: Plan, noisy: Noisy, evaluate: Evaluate) -> Answered:
+    def seen(plan: Plan, noisy: NoisyResult, evaluate: Evaluate) -> EvaluatedAnswer:
         found.append(answer(plan, noisy, evaluate))
         return found[-1]
 
@@ -40,4 +40,4 @@ def test_plain_answers_have_no_open_side_and_no_rows_that_noise_chose(
     for one in plain:
         found_forms = one._find()
         assert not found_forms.candidates
-        assert not any(form.open for form in found_forms.forms if form is not None)
+        assert not any(form.has_no_interval for form in found_forms.forms if form is not None)

@@ -12,7 +12,7 @@ from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.errors import Refusal
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.query.functions import Aggregation
-from sfumato.release.noisy import Noisy, NoisyGroup, noisy_from_json, noisy_to_json
+from sfumato.release.noisy import NoisyGroup, NoisyResult, noisy_from_json, noisy_to_json
 from sfumato.release.publish import publish
 from sfumato.release.receipt import Receipt, receipt_from_json, receipt_to_json
 
@@ -63,7 +63,7 @@ def test_a_stored_answer_reads_back_exactly(
     rows: list[tuple[tuple[int | str, int | str], int]], name: str, bits: int
 ) -> None:
     group = NoisyGroup(tuple(keys for keys, _ in rows), ((name, tuple(value for _, value in rows)),))
-    noisy = Noisy((group, NoisyGroup(((),), (("m", (2**200,)),))), bits)
+    noisy = NoisyResult((group, NoisyGroup(((),), (("m", (2**200,)),))), bits)
     read = noisy_from_json(noisy_to_json(noisy))
     assert read == noisy
     assert repr(read) == repr(noisy)  # 1 and True are equal and not the same

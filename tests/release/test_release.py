@@ -30,10 +30,10 @@ from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
 from sfumato.release.decode import decode
-from sfumato.release.noisy import Noisy, NoisyGroup
+from sfumato.release.noisy import NoisyGroup, NoisyResult
 from sfumato.release.notes import SELECTED
 from sfumato.release.release import Release, exact_release, make_release
-from sfumato.release.showing import export
+from sfumato.release.rendering import export
 
 COUNT, SUM, AVG, VARIANCE = Aggregation.COUNT, Aggregation.SUM, Aggregation.AVG, Aggregation.VAR_POP
 NOISE = {"N": laplace(10), "T": laplace(1000)}
@@ -41,13 +41,13 @@ MARGIN = laplace(10).margin(Fraction(95, 100))
 TWICE = Scalar(Operator.ADD, (reference(COUNT), reference(COUNT)), COUNTED)
 
 
-def noisy(counts: list[int], totals: list[int] | None = None) -> Noisy:
+def noisy(counts: list[int], totals: list[int] | None = None) -> NoisyResult:
     columns = (
         ("N", tuple(counts)),
         ("T", tuple(totals or counts)),
         ("Q", tuple(abs(count) * 10**9 for count in counts)),
     )
-    return Noisy((NoisyGroup(tuple((cell,) for cell in range(len(counts))), columns),), 0)
+    return NoisyResult((NoisyGroup(tuple((cell,) for cell in range(len(counts))), columns),), 0)
 
 
 def released(
@@ -166,7 +166,7 @@ def test_what_is_no_number_of_the_answer_is_not_drawn(column: object) -> None:
     with pytest.raises(Refusal):
         released().plot(column)  # type: ignore[arg-type]
     with pytest.raises(Refusal):
-        released().cut_of(column)  # type: ignore[arg-type]
+        released().truncation_of(column)  # type: ignore[arg-type]
 
 
 def test_values_have_the_types_of_people() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sfumato.release.survivors import survivors
+from sfumato.release.bound_selection.tail_counts import estimate_tail_counts
 
 LEVELS = np.array([2.0**place for place in range(13)])
 WIDTHS = np.diff(np.concatenate([[0.0], LEVELS]))
@@ -18,7 +18,9 @@ def _above(totals: np.ndarray, level: int, scale: float, draws: int = 12) -> np.
     """Return what people seem to have above a level, over several draws of noise."""
     rng = np.random.default_rng(7)
     exact = _people(totals)
-    found = [survivors(exact + rng.laplace(0, scale, len(LEVELS)), LEVELS, scale).median for _ in range(draws)]
+    found = [
+        estimate_tail_counts(exact + rng.laplace(0, scale, len(LEVELS)), LEVELS, scale).median for _ in range(draws)
+    ]
     return np.array([(WIDTHS * one)[level + 1 :].sum() for one in found])
 
 
@@ -42,7 +44,7 @@ def test_many_people_far_above_the_others_are_not_taken_for_noise() -> None:
 
 def test_without_noise_everybody_is_found() -> None:
     totals = 1.0 + np.arange(5000) % 50
-    found = survivors(_people(totals), LEVELS, 1e-6)
+    found = estimate_tail_counts(_people(totals), LEVELS, 1e-6)
     reached = np.cumsum(_people(totals)[::-1])[::-1]
     assert found.median == pytest.approx(reached, rel=0.2, abs=1)
     assert np.isfinite(found.mean).all()
@@ -50,6 +52,6 @@ def test_without_noise_everybody_is_found() -> None:
 
 def test_few_people_who_have_about_the_same_are_not_taken_for_noise() -> None:
     """300 people have 40 rows each below a cap of 50, and noise of 50 people is expected; here none is drawn."""
-    found = survivors(np.array([0.0, 0, 0, 0, 0, 167, 133]), np.array([1.0, 2, 4, 8, 16, 32, 50]), 50.0)
+    found = estimate_tail_counts(np.array([0.0, 0, 0, 0, 0, 167, 133]), np.array([1.0, 2, 4, 8, 16, 32, 50]), 50.0)
     assert (found.median[:-1] > 100).all()
     assert (found.mean < 300).all()

@@ -21,11 +21,11 @@ from sfumato.language.facts import Facts, Kind
 from sfumato.language.scalar import Operator, Scalar, column
 from sfumato.planning.truncation_plan import TruncationBounds
 from sfumato.query.types import Type
-from sfumato.release.bars import intervals
-from sfumato.release.bars.extension import boxed
-from sfumato.release.bars.forms import Exact
-from sfumato.release.bars.layers import Layers
-from sfumato.release.bars.unforeseen import OpenBar
+from sfumato.release.intervals import confidence
+from sfumato.release.intervals.extension import boxed
+from sfumato.release.intervals.forms import Exact
+from sfumato.release.intervals.propagation import Layers
+from sfumato.release.intervals.unforeseen import OpenBar
 from sfumato.release.release import Release
 
 OVER = ("COUNT(*)", "SUM(z)", "AVG(y)", "STDDEV(z)", "1", "x")
@@ -185,7 +185,7 @@ def test_a_bar_that_cannot_be_computed_is_open_and_noted_and_the_answer_is_not_l
     assert {row["x"] for row in release.intervals()} == {-1, 0, 1, 2, 3}
     assert any("`r`, `n`" in note and "not known" in note for note in release.notes)
     monkeypatch.undo()
-    monkeypatch.setattr(intervals, "_bars", fails)
+    monkeypatch.setattr(confidence, "_bars", fails)
     (release,) = released(clinic, sql, 1, "20")
     with pytest.warns(OpenBar, match="KeyError"):
         found = release.intervals()

@@ -17,9 +17,9 @@ import sfumato
 from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.planning.truncation_plan import plan_truncation_release
 from sfumato.preparing import Price
-from sfumato.release.losses import losses_of, publish_losses
 from sfumato.release.publish import publish
 from sfumato.release.release import Release, make_release
+from sfumato.release.truncation_release import release_truncation, truncation_bounds_of
 
 QUESTIONS = (
     "SELECT COUNT(*) AS x FROM visits",
@@ -107,7 +107,9 @@ def _covered(folder: Path, world: World, releases: int, seed: int, epsilon: str)
             held = intervals = opened = unbiased = 0
             lengths = []
             for _ in range(releases):
-                losses = losses_of(database.policy, plan, publish_losses(database.policy, plan, exact, other))
+                losses = truncation_bounds_of(
+                    database.policy, plan, release_truncation(database.policy, plan, exact, other)
+                )
                 answer = make_release(asked.plan, publish(asked.plan, aggregates, source), receipt, evaluate, losses)
                 for true, ends, alone in zip(truth[sql], _ends(answer, True), _ends(answer, False), strict=True):
                     intervals += 1

@@ -32,9 +32,9 @@ from sfumato.planning.truncation_plan import (
     plan_truncation_release,
 )
 from sfumato.preparing import Price
-from sfumato.release.losses import losses_of, publish_losses
 from sfumato.release.publish import publish
 from sfumato.release.release import make_release
+from sfumato.release.truncation_release import release_truncation, truncation_bounds_of
 
 COUNT, SUM = "SELECT COUNT(*) AS x FROM visits", "SELECT SUM(cost) AS x FROM visits"
 WORLDS = (
@@ -155,7 +155,7 @@ class Asked:
         found, exact = {}, self.exact(rows)
         for sql, (truth, counted) in answers.items():
             asked, source = self._asked[sql], HashSource((seed, sql))
-            losses = losses_of(policy, self.plan, publish_losses(policy, self.plan, exact, source))
+            losses = truncation_bounds_of(policy, self.plan, release_truncation(policy, self.plan, exact, source))
             (group,) = asked.plan.groups
             (one,) = group.measured
             noisy = publish(asked.plan, Aggregates((_alone({one.name: counted}),)), source)

@@ -28,7 +28,7 @@ from sfumato.mechanisms.max_norm import MaxNorm, MaxNormPart
 from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
 from sfumato.preparing import Price
 from sfumato.query.types import Type
-from sfumato.release.noisy import Noisy, NoisyGroup
+from sfumato.release.noisy import NoisyGroup, NoisyResult
 from sfumato.release.receipt import Receipt
 from sfumato.release.release import Release, make_release
 
@@ -279,8 +279,8 @@ def released(shape: Shape, setting: Setting, seed: int) -> tuple[Release, Releas
             columns.append((one.name, tuple(value + error for value, error in zip(values, errors, strict=True))))
         noisy.append(NoisyGroup(known.keys, tuple(columns)))
     receipt = Receipt("r", "p", "1", plan.loss)
-    return make_release(plan, Noisy(tuple(noisy), 0), receipt, evaluate), make_release(
-        plan, Noisy(exact, 0), receipt, evaluate
+    return make_release(plan, NoisyResult(tuple(noisy), 0), receipt, evaluate), make_release(
+        plan, NoisyResult(exact, 0), receipt, evaluate
     )
 
 

@@ -1,7 +1,7 @@
 """How far off is a total whose level a question chooses? `python -m tests.statistical.levels 60` draws it so often.
 
 29 shapes of what people have, 21 of them counts and 8 sums, at epsilon 0.1 and 1; and 10 counts of few people, of
-whom noise may hide all. The noise is drawn by numpy, the level and what is added by `take_level`, and the
+whom noise may hide all. The noise is drawn by numpy, the level and what is added by `select_bound`, and the
 mean error is printed relative to noise for the policy's own cap.
 """
 
@@ -18,7 +18,7 @@ import sfumato
 from sfumato.planning.bound_selection import histogram_of, unit_of
 from sfumato.planning.plan import Plan
 from sfumato.preparing import Price
-from sfumato.release.chosen_levels import _noise_of, take_level
+from sfumato.release.bound_selection.select import _noise_of, select_bound
 
 Totals = npt.NDArray[np.int64]
 EPSILONS = ("0.1", "1")
@@ -123,9 +123,9 @@ def errors(shape: Shape, epsilon: str, draws: int, seed: int) -> npt.NDArray[np.
     found = []
     for _ in range(draws):
         noisy = people + rng.laplace(0, float(_noise_of(choice).scale), len(people))
-        taken = take_level([round(float(value)) for value in noisy], choice, plan)
-        noise = rng.laplace(0, float(own.scale) * amounts[taken.place] / own.sensitivity)
-        found.append(abs(exact[taken.place] + taken.above + noise - shape.totals.sum()))
+        taken = select_bound([round(float(value)) for value in noisy], choice, plan)
+        noise = rng.laplace(0, float(own.scale) * amounts[taken.index] / own.sensitivity)
+        found.append(abs(exact[taken.index] + taken.above + noise - shape.totals.sum()))
     return np.array(found) / shape.most * float(epsilon)
 
 

@@ -18,8 +18,8 @@ from sfumato.database import Database, open
 from sfumato.ledger.ledger import Budget
 from sfumato.planning.accuracy_target import read_margins
 from sfumato.release.release import Release
-from sfumato.release.showing.encoding import FORMATS, encoded
-from sfumato.release.showing.harmless import visible
+from sfumato.release.rendering.encoding import FORMATS, encoded
+from sfumato.release.rendering.escaping import escape_unprintable
 from sfumato.terminal.answers import draw_gauge, draw_release, print_release
 from sfumato.terminal.screen import phases
 
@@ -117,8 +117,8 @@ def test_what_is_left_is_never_shown_as_more(value: Fraction) -> None:
 
 @given(st.text())
 def test_a_cleaned_text_stays_on_its_line(words: str) -> None:
-    assert visible(words).isprintable()
-    assert len(visible(words)) == len(words)
+    assert escape_unprintable(words).isprintable()
+    assert len(escape_unprintable(words)) == len(words)
 
 
 def test_no_margins_are_none() -> None:

@@ -16,7 +16,7 @@ from sfumato.database import Database, open
 from sfumato.demo.clinic import DEPARTMENTS, PATIENTS, patients_seen, write_clinic
 from sfumato.errors import BadParameter, Interface, Refusal, quote_value
 from sfumato.release.release import Release
-from sfumato.release.showing.reports import spending_text
+from sfumato.release.rendering.reports import spending_text
 from sfumato.terminal.answers import draw_gauge, draw_release
 from sfumato.terminal.screen import phases, say
 

@@ -14,7 +14,7 @@ from sfumato.errors import BadParameter
 from sfumato.exact import integer
 from sfumato.learn.arrays import read_column, read_matrix
 from sfumato.learn.model import Model
-from sfumato.release.showing.export import optional
+from sfumato.release.rendering.export import optional
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sfumato.errors import BadParameter
-from sfumato.release.showing.export import optional
+from sfumato.release.rendering.export import optional
 
 Tensor = Any
 

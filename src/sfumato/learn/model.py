@@ -36,7 +36,7 @@ from sfumato.planning.quote import Quote
 from sfumato.randomness.source import Source, system_source
 from sfumato.release.decode import decode
 from sfumato.release.receipt import Receipt
-from sfumato.release.showing.export import optional
+from sfumato.release.rendering.export import optional
 
 State = dict[str, Any]
 """What a fit releases, as JSON: numbers and lists of them, computed from noisy integers alone."""

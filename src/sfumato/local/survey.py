@@ -18,7 +18,7 @@ from sfumato.local.shuffle import Shuffled
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.randomness.source import Source
 from sfumato.release.decode import Value
-from sfumato.release.showing.export import optional
+from sfumato.release.rendering.export import optional
 
 EMOJI = tuple(map(chr, range(0x1F600, 0x1F650)))
 """The block of emoticons: a public list."""

@@ -9,25 +9,25 @@ from sfumato.planning.aggregates.count import CountColumn
 from sfumato.planning.aggregates.sum import SumColumn
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.release.aggregates.families import point
-from sfumato.release.bars.noise_law import Floats
-from sfumato.release.chosen_levels import completions, is_completed_apart
+from sfumato.release.bound_selection.select import is_completed_apart, tail_corrections
 from sfumato.release.decode import EngineValue
-from sfumato.release.noisy import Noisy, NoisyGroup, integers
-from sfumato.release.one_table import AgreedMargin, shown_cells
+from sfumato.release.intervals.noise_law import Floats
+from sfumato.release.marginal_consistency import ConsistentMarginal, shown_cells
+from sfumato.release.noisy import NoisyGroup, NoisyResult, integers
 
 Columns = Mapping[str, Sequence[EngineValue]]
 
 
-def estimates(plan: Plan, noisy: Noisy, made: Mapping[tuple[str, str], AgreedMargin]) -> dict[str, Columns]:
+def estimates(plan: Plan, noisy: NoisyResult, made: Mapping[tuple[str, str], ConsistentMarginal]) -> dict[str, Columns]:
     """Return the noisy tables by their groups' labels: every key, then every aggregate, as an engine keeps them."""
-    pairs, added = zip(plan.groups, noisy.groups, strict=True), completions(plan, noisy.groups)
+    pairs, added = zip(plan.groups, noisy.groups, strict=True), tail_corrections(plan, noisy.groups)
     return {group.group.label: _estimated(group, table, made, added) for group, table in pairs}
 
 
 def _estimated(
     group: GroupPlan,
     noisy: NoisyGroup,
-    made: Mapping[tuple[str, str], AgreedMargin],
+    made: Mapping[tuple[str, str], ConsistentMarginal],
     added: Mapping[tuple[str, str], tuple[int, ...]],
 ) -> dict[str, list[EngineValue]]:
     """Return the table of one group; measurements that were made consistent come from there.

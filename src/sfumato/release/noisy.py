@@ -29,10 +29,10 @@ class NoisyGroup:
 
     def numbers(self, name: str) -> tuple[int, ...]:
         """Return all noisy integers of one measurement, cell after cell."""
-        return flat(self.column(name))
+        return flatten(self.column(name))
 
 
-def flat(values: NoisyValues) -> tuple[int, ...]:
+def flatten(values: NoisyValues) -> tuple[int, ...]:
     """Return all integers of a measurement, cell after cell."""
     if values and isinstance(values[0], tuple):  # the others, too: a measurement has one form
         return tuple(chain.from_iterable(values))
@@ -49,19 +49,19 @@ def integers(values: NoisyValues) -> Answers:
 
 
 @dataclass(frozen=True, slots=True)
-class Noisy:
+class NoisyResult:
     """The groups of a plan, in its order, and how many random bits such noise takes."""
 
     groups: tuple[NoisyGroup, ...]
     bits: int
 
 
-def noisy_to_json(noisy: Noisy) -> str:
+def noisy_to_json(noisy: NoisyResult) -> str:
     """Return the one text of it. Integers are decimal texts, so that no reader makes floats of them.
 
     A histogram is a list of them.
 
-    >>> noisy_to_json(Noisy((NoisyGroup((("er",),), (("n", (2**70,)),)),), 64))
+    >>> noisy_to_json(NoisyResult((NoisyGroup((("er",),), (("n", (2**70,)),)),), 64))
     '{"bits":"64","groups":[{"columns":[["n",["1180591620717411303424"]]],"keys":[[["text","er"]]]}]}'
     """
     groups = [
@@ -74,7 +74,7 @@ def noisy_to_json(noisy: Noisy) -> str:
     return json.dumps({"bits": str(noisy.bits), "groups": groups}, ensure_ascii=False, separators=(",", ":"))
 
 
-def noisy_from_json(text: str) -> Noisy:
+def noisy_from_json(text: str) -> NoisyResult:
     """Read back exactly what `noisy_to_json` wrote; any other text is refused."""
     try:
         noisy = _noisy(json.loads(text))
@@ -85,11 +85,11 @@ def noisy_from_json(text: str) -> Noisy:
     return noisy
 
 
-def _noisy(data: dict[str, object]) -> Noisy:
+def _noisy(data: dict[str, object]) -> NoisyResult:
     groups = data["groups"]
     if not isinstance(groups, list):
         raise _malformed()
-    return Noisy(tuple(_group(group) for group in groups), _integer(data["bits"]))
+    return NoisyResult(tuple(_group(group) for group in groups), _integer(data["bits"]))
 
 
 def _group(data: dict[str, list[list[object]]]) -> NoisyGroup:

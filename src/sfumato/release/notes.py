@@ -14,10 +14,10 @@ from sfumato.planning.notes.bound_selection import chosen_note, price_of
 from sfumato.planning.notes.distinct_counts import limits_note
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.top_lists import is_a_list
-from sfumato.release.aggregates.matched import chosen_limits, mechanism_of
-from sfumato.release.bars.intervals import Answered, open_columns
-from sfumato.release.chosen_levels import ABOVE, is_completed
-from sfumato.release.noisy import Noisy, integers
+from sfumato.release.aggregates.distinct_count import chosen_limits, mechanism_of
+from sfumato.release.bound_selection.select import ABOVE, has_tail_correction
+from sfumato.release.intervals.confidence import EvaluatedAnswer, columns_without_interval
+from sfumato.release.noisy import NoisyResult, integers
 
 SELECTED = (
     "Cells were chosen by their noisy values (HAVING, or ORDER BY with LIMIT), among which high or low noise is "
@@ -34,7 +34,7 @@ _CUT = "What caps and bounds cut off may change "
 """How a note begins that tells what was measured of losses: also whether there is one hangs on that noise."""
 
 
-def apart_from_noise(notes: Sequence[str]) -> tuple[str, ...]:
+def drop_noise_dependent_notes(notes: Sequence[str]) -> tuple[str, ...]:
     """Return notes without what noise decided of them, for whoever compares what neighbours show.
 
     How many there are hangs on it, too: of two limits that are the same one note is told.
@@ -43,7 +43,7 @@ def apart_from_noise(notes: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys("found by noise" if _FOUND.match(note) else note for note in told))
 
 
-def own_part(plan: Plan, noisy: Noisy) -> tuple[Plan, Noisy]:
+def restrict_to_outcome(plan: Plan, noisy: NoisyResult) -> tuple[Plan, NoisyResult]:
     """Return what of a plan its outcome reads: of questions that were asked together, each tells about its own."""
     read: dict[str, set[str]] = {}
     for given in noisy_tables(plan.private.outcome):
@@ -69,21 +69,21 @@ def own_part(plan: Plan, noisy: Noisy) -> tuple[Plan, Noisy]:
     return replace(plan, groups=tuple(groups)), replace(noisy, groups=tuple(released))
 
 
-def notes_of(plan: Plan, noisy: Noisy, answered: Answered) -> tuple[str, ...]:
+def notes_of(plan: Plan, noisy: NoisyResult, answered: EvaluatedAnswer) -> tuple[str, ...]:
     """Return the notes that follow from what was released."""
     return tuple(_notes(plan, noisy, answered))
 
 
-def _notes(plan: Plan, noisy: Noisy, answered: Answered) -> Iterator[str]:
+def _notes(plan: Plan, noisy: NoisyResult, answered: EvaluatedAnswer) -> Iterator[str]:
     for group, found in zip(plan.groups, noisy.groups, strict=True):
         if group.selection is not None and not found.keys:
-            yield _nobody(group)
+            yield _no_group_note(group)
     yield from dict.fromkeys(_chosen(plan, noisy))
     yield from dict.fromkeys(_met(plan, noisy))
     yield from dict.fromkeys(_matched(plan, noisy))
     if answered.chosen and not is_a_list(plan):
         yield SELECTED
-    names = ", ".join(f"`{name}`" for name in dict.fromkeys(open_columns(answered)))
+    names = ", ".join(f"`{name}`" for name in dict.fromkeys(columns_without_interval(answered)))
     if names:
         yield (
             f"How far {names} may be from the truth is not known: it depends on noisy numbers in a way that no bar "
@@ -96,7 +96,7 @@ def _notes(plan: Plan, noisy: Noisy, answered: Answered) -> Iterator[str]:
         )
 
 
-def _chosen(plan: Plan, noisy: Noisy) -> Iterator[str]:
+def _chosen(plan: Plan, noisy: NoisyResult) -> Iterator[str]:
     """Say which levels were chosen, what that cost, and what was added for people above."""
     pairs = zip(plan.groups, noisy.groups, strict=True)
     choices = {group.group.label: (group, found) for group, found in pairs if group.is_bound_selection}
@@ -104,11 +104,11 @@ def _chosen(plan: Plan, noisy: Noisy) -> Iterator[str]:
         for one in group.measured:
             if one.levels is not None and one.level is not None:
                 choice, found = choices[one.levels.selection_label]
-                (above,) = found.numbers(ABOVE) if is_completed(group, one, plan) else (None,)
+                (above,) = found.numbers(ABOVE) if has_tail_correction(group, one, plan) else (None,)
                 yield chosen_note(one, price_of(choice), above)
 
 
-def _met(plan: Plan, noisy: Noisy) -> Iterator[str]:
+def _met(plan: Plan, noisy: NoisyResult) -> Iterator[str]:
     """Say which crowd was found, and what the noise is."""
     for group, found in zip(plan.groups, noisy.groups, strict=True):
         mechanisms = {one.name: one.mechanism for one in group.chosen}
@@ -122,7 +122,7 @@ def _met(plan: Plan, noisy: Noisy) -> Iterator[str]:
                 )
 
 
-def _matched(plan: Plan, noisy: Noisy) -> Iterator[str]:
+def _matched(plan: Plan, noisy: NoisyResult) -> Iterator[str]:
     """Say how many values of one person count, and what a higher limit might add."""
     for group, found in zip(plan.groups, noisy.groups, strict=True):
         for one in group.derived:
@@ -132,7 +132,7 @@ def _matched(plan: Plan, noisy: Noisy) -> Iterator[str]:
                 yield limits_note(one, chosen, mechanism_of(group, one))
 
 
-def _nobody(group: GroupPlan) -> str:
+def _no_group_note(group: GroupPlan) -> str:
     """Say from which size on there would be a group: a public number, whatever the data."""
     touched = group.group.contribution.groups
     ways = ["group by coarser keys (months instead of days, ranges instead of values)", "spend more epsilon"]

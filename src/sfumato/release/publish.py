@@ -18,29 +18,29 @@ from sfumato.randomness.discrete_gaussian import DiscreteGaussian
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.entropy import entropy_bits
 from sfumato.randomness.source import Metered, Source
-from sfumato.release.choices import cell_choice
-from sfumato.release.chosen_levels import LEVEL, LevelChoice, at_levels, resolved
-from sfumato.release.noisy import Noisy, NoisyGroup, NoisyValues
+from sfumato.release.bound_selection.select import LEVEL, BoundSelector, at_levels, resolved
+from sfumato.release.cell_selections import cell_choice
+from sfumato.release.noisy import NoisyGroup, NoisyResult, NoisyValues
 
 
 def publish(
     plan: Plan, aggregates: Aggregates, source: Source, chosen: Mapping[str, NoisyGroup] | None = None
-) -> Noisy:
+) -> NoisyResult:
     """Return the released keys and the noisy measurements of every group; `chosen` are levels that have been.
 
     Theorem: the law of the outcome is that of the plan's event: levels that are chosen, then a selection of keys, then
     one mechanism per measurement on the vector of the selected cells.  Proof: proofs/intervals.md
     """
     if not chosen:  # an engine that measured all levels has not asked for any
-        levels = LevelChoice(plan, source)
+        levels = BoundSelector(plan, source)
         levels({group.group.label: exact for group, exact in zip(plan.groups, aggregates.groups, strict=True)})
-        chosen = levels.found
+        chosen = levels.noisy_histograms
     plan = at_levels(plan, {label: found.numbers(LEVEL)[0] for label, found in chosen.items()})
     groups = tuple(
         chosen[group.group.label] if group.is_bound_selection else _publish_group(group, exact, source)
         for group, exact in zip(plan.groups, aggregates.groups, strict=True)
     )
-    return Noisy(groups, _bits(plan, groups, source))
+    return NoisyResult(groups, _bits(plan, groups, source))
 
 
 def _publish_group(plan: GroupPlan, exact: GroupAggregates, source: Source) -> NoisyGroup:
@@ -145,7 +145,7 @@ def _bits(plan: Plan, groups: tuple[NoisyGroup, ...], source: Source) -> int:
     return metered.bits
 
 
-def needed_bits(plan: Plan, noisy: Noisy) -> int:
+def needed_bits(plan: Plan, noisy: NoisyResult) -> int:
     """Return how many bits of entropy noise of this shape has, beside the `bits` that were read for it."""
     needed = 0.0
     for group, released in zip(resolved(plan, noisy.groups).groups, noisy.groups, strict=True):

@@ -27,18 +27,18 @@ from sfumato.planning.total_bounds import total_notes
 from sfumato.planning.truncation_bias import BIAS_FAILURE_SHARE
 from sfumato.planning.truncation_plan import TruncationBounds
 from sfumato.query.types import NUMBERS, Type
-from sfumato.release.bars.biased import Cut, biased_bars, extensions
-from sfumato.release.bars.intervals import Answered, Bar, answer, bars
-from sfumato.release.bars.row_forms import Evaluate
-from sfumato.release.chosen_levels import missing_with_levels, resolved
+from sfumato.release.bound_selection.select import resolved, truncation_bias_with_selection
 from sfumato.release.decode import EngineValue, Value, decode, decode_column
-from sfumato.release.noisy import Noisy
-from sfumato.release.notes import notes_of, own_part
+from sfumato.release.intervals.bias import Cut, extensions, intervals_with_bias
+from sfumato.release.intervals.confidence import Bar, EvaluatedAnswer, answer, confidence_intervals
+from sfumato.release.intervals.row_forms import Evaluate
+from sfumato.release.noisy import NoisyResult
+from sfumato.release.notes import notes_of, restrict_to_outcome
 from sfumato.release.receipt import Receipt, receipt_to_json
-from sfumato.release.showing.chart import Panel, chart
-from sfumato.release.showing.export import arrow_column, arrow_ends, optional
-from sfumato.release.showing.harmless import for_html, visible
-from sfumato.release.showing.table import Ends, shown_value, text_table
+from sfumato.release.rendering.chart import Panel, chart
+from sfumato.release.rendering.escaping import escape_unprintable, for_html
+from sfumato.release.rendering.export import arrow_column, arrow_ends, optional
+from sfumato.release.rendering.table import Ends, shown_value, text_table
 
 LEVEL = Fraction(95, 100)
 _SHOWN = 40
@@ -157,7 +157,9 @@ class Release:
         columns, numbers = self._cells()
         lines = [text_table(self.columns, columns, numbers)]
         lines += [f"({len(self):,} rows)"] if len(self) > _SHOWN else []
-        return "\n".join([*lines, f"cost: {self.loss}; ± at 95 %", *(f"note: {visible(note)}" for note in self.notes)])
+        return "\n".join(
+            [*lines, f"cost: {self.loss}; ± at 95 %", *(f"note: {escape_unprintable(note)}" for note in self.notes)]
+        )
 
     def _repr_html_(self) -> str:
         columns, numbers = self._cells()
@@ -182,7 +184,7 @@ class Release:
         ]
         return columns, [facts.type in NUMBERS for facts in self.facts]
 
-    def cut_of(self, name: str) -> Ends | None:
+    def truncation_of(self, name: str) -> Ends | None:
         """Return what a column may have too much, and what it may lack, for want of what caps and bounds cut off."""
         if name not in self.columns:
             raise UnknownName(
@@ -216,7 +218,7 @@ class Release:
 
 
 def make_release(
-    plan: Plan, noisy: Noisy, receipt: Receipt, evaluate: Evaluate, losses: TruncationBounds | None = None
+    plan: Plan, noisy: NoisyResult, receipt: Receipt, evaluate: Evaluate, losses: TruncationBounds | None = None
 ) -> Release:
     """Return the release of a plan's noisy measurements; `evaluate` runs the outcome (`engines.after_noise`).
 
@@ -226,20 +228,20 @@ def make_release(
     answered = answer(plan, noisy, evaluate)
     facts, columns = as_shown(plan.private, answered.columns)
     values = _decoded_columns(columns, facts)
-    own, released = own_part(plan, noisy)
+    own, released = restrict_to_outcome(plan, noisy)
     notes = (*plan.private.notes, *bounding_notes(own), *ranking_notes(own), *total_notes(own))
     notes += notes_of(own, released, answered)
     names = unique_names(plan.private.names)
-    bar_facts = tuple(map(answered.bar_facts, range(len(facts))))
-    ranges = partial(_decoded, partial(bars, answered), bar_facts)
-    lacking = partial(missing_with_levels, plan, noisy, losses)
-    biased = partial(_decoded, partial(biased_bars, answered, missing=lacking), bar_facts)
+    bar_facts = tuple(map(answered.interval_facts, range(len(facts))))
+    ranges = partial(_decoded, partial(confidence_intervals, answered), bar_facts)
+    lacking = partial(truncation_bias_with_selection, plan, noisy, losses)
+    biased = partial(_decoded, partial(intervals_with_bias, answered, missing=lacking), bar_facts)
     cut = () if losses is None else _cut(answered, lacking(BIAS_FAILURE_SHARE * (1 - LEVEL)), bar_facts)
     notes += tuple(cut_notes(dict(zip(names, cut, strict=False))))
     return Release(names, facts, values, ranges, _possible(answered), receipt, plan.event, notes, biased, cut)
 
 
-def _cut(answered: Answered, found: Cut, facts: Sequence[Facts]) -> tuple[Ends | None, ...]:
+def _cut(answered: EvaluatedAnswer, found: Cut, facts: Sequence[Facts]) -> tuple[Ends | None, ...]:
     """Return what each column may have too much and lack, as people see it; None where a bar depends on the row."""
     pairs = [extensions(answered, place, found) for place in range(len(facts))]
     return tuple(
@@ -317,7 +319,7 @@ def _decoded_bar(bar: Bar | None, facts: Facts) -> Ends | None:
     return None if bar is None else (decode(bar[0], facts), decode(bar[1], facts))
 
 
-def _possible(answered: Answered) -> tuple[tuple[int | None, int | None], ...]:
+def _possible(answered: EvaluatedAnswer) -> tuple[tuple[int | None, int | None], ...]:
     """Return what plain counts and sums can be: not below 0, or on the side of 0 where all their values lie."""
     limits: list[tuple[int | None, int | None]] = []
     for plain in map(answered.aggregate, answered.traced.items):

@@ -8,7 +8,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sfumato.errors import BadRequest
-from sfumato.release.showing.harmless import to_json
+from sfumato.release.rendering.escaping import to_json
 from sfumato.server.connections import Connection, Connections
 from sfumato.server.statuses import refusal_document
 

@@ -3,7 +3,7 @@
 from starlette.responses import Response
 
 from sfumato.errors import Interface, Refusal
-from sfumato.release.showing.harmless import to_json
+from sfumato.release.rendering.escaping import to_json
 from sfumato.server.statuses import refusal_document, status_of
 
 MEDIA = {

@@ -7,8 +7,8 @@ from starlette.routing import Route
 from sfumato.errors import BadParameter, NotFound, UnknownName
 from sfumato.ledger.history import HISTORY_PAGE
 from sfumato.release.release import Release
-from sfumato.release.showing.documents import LEVEL, budget_document, quote_document
-from sfumato.release.showing.encoding import encoded
+from sfumato.release.rendering.documents import LEVEL, budget_document, quote_document
+from sfumato.release.rendering.encoding import encoded
 from sfumato.server.gate import Caller, Gate
 from sfumato.server.openapi import description
 from sfumato.server.reading import read_explained, read_question, read_questions

@@ -16,7 +16,7 @@ from sfumato.query.types import Type
 from sfumato.release.decode import Value
 from sfumato.release.receipt import receipt_from_json
 from sfumato.release.release import Ranges, Release
-from sfumato.release.showing.documents import LEVEL, Document, entry_document, release_document
+from sfumato.release.rendering.documents import LEVEL, Document, entry_document, release_document
 
 AtLevel = Callable[[Fraction], Mapping[str, Any]]
 """Fetches the document of the same answer with its intervals at another level."""

@@ -16,8 +16,8 @@ from sfumato.accounting.loss import round_up
 from sfumato.errors import BadParameter
 from sfumato.exact import decimal_rational, integer, positive_rational
 from sfumato.planning.noise import concentrated_loss
-from sfumato.release.showing.export import optional
-from sfumato.release.showing.table import text_table
+from sfumato.release.rendering.export import optional
+from sfumato.release.rendering.table import text_table
 from sfumato.streams.margins import gaussian_margin
 from sfumato.streams.plans import GaussianSums, TreeSums
 from sfumato.streams.stream import Stream

@@ -30,8 +30,8 @@ from sfumato.preparing import Prepared, Price
 from sfumato.query.parse import parse
 from sfumato.randomness.source import Source
 from sfumato.release.decode import decode
-from sfumato.release.showing.export import optional
-from sfumato.release.showing.table import text_table
+from sfumato.release.rendering.export import optional
+from sfumato.release.rendering.table import text_table
 from sfumato.streams.charging import quoted_loss
 from sfumato.streams.participations import Participations
 from sfumato.streams.periods import Periods, lies_in_one_period, read_periods

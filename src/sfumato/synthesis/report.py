@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
-from sfumato.release.showing.harmless import for_html
+from sfumato.release.rendering.escaping import for_html
 from sfumato.synthesis.domain import Column, Floats
 from sfumato.synthesis.model import information
 from sfumato.synthesis.rows import counted, distance

@@ -11,9 +11,9 @@ from rich.text import Text
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.ledger.ledger import GAUGE, Budget
 from sfumato.release.release import Release
-from sfumato.release.showing.harmless import visible
-from sfumato.release.showing.reports import footer_text, left_text, spending_text
-from sfumato.release.showing.table import shown_value
+from sfumato.release.rendering.escaping import escape_unprintable
+from sfumato.release.rendering.reports import footer_text, left_text, spending_text
+from sfumato.release.rendering.table import shown_value
 from sfumato.terminal.screen import draws, grid, say, show
 
 BAR = 34
@@ -41,12 +41,14 @@ def draw_release(console: Console, release: Release, indent: int = 0, truth: Map
     names = list(release.columns)
     texts = [
         [
-            visible(shown_value(row[name], end[name] if isinstance(end[name], tuple) else None, release.cut_of(name)))
+            escape_unprintable(
+                shown_value(row[name], end[name] if isinstance(end[name], tuple) else None, release.truncation_of(name))
+            )
             for name in names
         ]
         for row, end in zip(rows, ends, strict=True)
     ]
-    heads = [f"{'>' if any(_is_number(row[name]) for row in rows) else ''}{visible(name)}" for name in names]
+    heads = [f"{'>' if any(_is_number(row[name]) for row in rows) else ''}{escape_unprintable(name)}" for name in names]
     true = [f"{truth[str(row[names[0]])]:,}" for row in rows] if truth else []
     width = _room(console, [names, *texts], true, indent)
     if width < 0:
@@ -68,7 +70,7 @@ def draw_cost(console: Console, release: Release, before: Budget, after: Budget,
     pad = " " * indent
     say(console, f"{spending_text(release, before, after)} · {left_text(after)}", "dim", pad)
     for note in release.notes:
-        say(console, f"note: {visible(note)}", "dim", pad)
+        say(console, f"note: {escape_unprintable(note)}", "dim", pad)
 
 
 def draw_gauge(console: Console, budget: Budget, indent: int = 0, width: int = BAR) -> None:

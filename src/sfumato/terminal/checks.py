@@ -18,9 +18,9 @@ from sfumato.engines.opening import inspected
 from sfumato.engines.sql.names import quoted
 from sfumato.errors import Refusal
 from sfumato.policy.policy import Column, ColumnType, Policy, Reference, RowUnit, Table, UnitColumn, UnitPath
-from sfumato.release.showing.harmless import visible
-from sfumato.release.showing.reports import CHANGED
-from sfumato.release.showing.table import text_table
+from sfumato.release.rendering.escaping import escape_unprintable
+from sfumato.release.rendering.reports import CHANGED
+from sfumato.release.rendering.table import text_table
 from sfumato.terminal.inspections import inspection_text
 from sfumato.terminal.rehearsing import rehearsed, shown_sql
 
@@ -70,7 +70,7 @@ def check(database: Database) -> Checked:
     each = policy.budget.epsilon / SHARE
     bought = what_it_buys(policy.budget.epsilon, policy.budget.delta, 1, policy.neighbours)
     return Checked(
-        tuple((visible(table.name), _whom(table)) for table in policy.tables),
+        tuple((escape_unprintable(table.name), _whom(table)) for table in policy.tables),
         tuple(
             _learnable(policy, table, column) for table in private for column in table.columns if _open(table, column)
         ),
@@ -92,7 +92,7 @@ def _hints(policy: Policy, private: list[Table]) -> Iterator[str]:
     for table in private:
         key = _likely_key(table, [other.name for other in policy.tables])
         if key is not None:
-            yield visible(
+            yield escape_unprintable(
                 f"{table.name}.{key} looks like a key. With unique = true a join by it counts each row once, not as "
                 f"often as {table.rows_per_unit:,} times, and its noise is smaller by that."
             )
@@ -116,21 +116,23 @@ def _whom(table: Table) -> str:
     groups = f", in at most {table.groups_per_unit:,} groups of an answer" if table.groups_per_unit else ""
     match table.unit:
         case UnitColumn(column):
-            return f"one {visible(column)}: {rows}{groups}"
+            return f"one {escape_unprintable(column)}: {rows}{groups}"
         case UnitPath(other, column, _, _):
-            return f"one {visible(column)}, found in {visible(other)}: {rows}{groups}"
+            return f"one {escape_unprintable(column)}, found in {escape_unprintable(other)}: {rows}{groups}"
         case RowUnit():
             return "each row is a person of its own"
     return "public, about nobody: exact and free"
 
 
 def _learnable(policy: Policy, table: Table, column: Column) -> Learnable:
-    return Learnable(visible(f"{table.name}.{column.name}"), column.type, _groups(policy, column), _sums(column))
+    return Learnable(
+        escape_unprintable(f"{table.name}.{column.name}"), column.type, _groups(policy, column), _sums(column)
+    )
 
 
 def _groups(policy: Policy, column: Column) -> str:
     if isinstance(column.values, Reference):
-        return visible(f"the keys of {column.values.table}.{column.values.column}")
+        return escape_unprintable(f"the keys of {column.values.table}.{column.values.column}")
     if column.values is not None:
         return f"{len(column.values):,} declared keys"
     if column.type is ColumnType.BOOLEAN:
@@ -158,13 +160,17 @@ def _number(value: object) -> str:
 
 def _never(policy: Policy, private: list[Table]) -> Iterator[str]:
     yield "rows as they are, and anything about fewer people than the noise hides"
-    names = [visible(f"{table.name}.{table.unit.column}") for table in private if isinstance(table.unit, UnitColumn)]
+    names = [
+        escape_unprintable(f"{table.name}.{table.unit.column}")
+        for table in private
+        if isinstance(table.unit, UnitColumn)
+    ]
     if names:
         yield f"{', '.join(names)}: columns that name people are counted and joined, never shown or grouped by"
     yield "columns that the policy does not declare"
     for table in private:
         if isinstance(table.unit, UnitColumn) and (table.rows_per_unit or 1) > 1:
-            removed = visible(f"{table.name}{REMOVED}")
+            removed = escape_unprintable(f"{table.name}{REMOVED}")
             yield f'rows beyond those that count for a person; "{removed}" counts, with noise, whom that concerns'
     if not policy.budget.delta:
         yield "keys that nobody declared: choosing them privately needs a delta"
@@ -189,7 +195,7 @@ def _quoted(database: Database, number: str, source: str, table: Table, each: st
         return
     margin = quote.margins.get("x")
     if margin is not None:
-        yield visible(f"{number.replace(chr(34), '')} FROM {table.name}"), f"± {margin:,}"
+        yield escape_unprintable(f"{number.replace(chr(34), '')} FROM {table.name}"), f"± {margin:,}"
 
 
 def checked_text(checked: Checked) -> str:
@@ -228,7 +234,7 @@ def _inspected(policy: Policy) -> str:
     try:
         found = inspected(policy)
     except Refusal as refusal:  # the snapshot is there, and the files have gone or changed since
-        return f"The source cannot be read now: {visible(refusal.what)}"
+        return f"The source cannot be read now: {escape_unprintable(refusal.what)}"
     return "" if found is None else inspection_text(found, policy)
 
 

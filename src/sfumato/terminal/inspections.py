@@ -6,8 +6,8 @@ from sfumato.accounting.loss import round_up
 from sfumato.drafting.accuracy import SHARE, count_margin
 from sfumato.engines.inspection import InspectedColumn, InspectedTable, SourceReport
 from sfumato.policy.policy import Policy
-from sfumato.release.showing.harmless import visible
-from sfumato.release.showing.table import text_table
+from sfumato.release.rendering.escaping import escape_unprintable
+from sfumato.release.rendering.table import text_table
 
 _NOTHING = "–"
 
@@ -24,7 +24,9 @@ def inspection_text(inspected: SourceReport, policy: Policy) -> str:
     if sums:
         parts.append(_section("What becomes of sums", _sums(sums)))
     several = [one for one in inspected.tables if len(one.caps) > 1]
-    parts += [_section(visible(f"Which rows_per_unit for {one.table}"), _caps(one, policy)) for one in several]
+    parts += [
+        _section(escape_unprintable(f"Which rows_per_unit for {one.table}"), _caps(one, policy)) for one in several
+    ]
     remedies = [_remedy(one) for one in lossy if one.remedy]
     if remedies:
         parts.append("What would read more of them\n" + "\n".join(remedies))
@@ -36,14 +38,14 @@ def _remedy(one: InspectedColumn) -> str:
     where, lost = f"{one.table}.{one.column}", f"{one.unreadable:,} of {one.present:,}"
     if one.marked:
         marked = f"{one.marked:,} rows have a mark for a missing value there; {one.remedy}"
-        return visible(f"  - {where}: {marked}. Otherwise all who have the same mark are one person.")
-    return visible(f"  - {where}: {lost} values are not of type {one.type}; {one.remedy}.")
+        return escape_unprintable(f"  - {where}: {marked}. Otherwise all who have the same mark are one person.")
+    return escape_unprintable(f"  - {where}: {lost} values are not of type {one.type}; {one.remedy}.")
 
 
 def _rows(tables: Sequence[InspectedTable]) -> str:
     names = ["table", "rows", "people", "rows of nobody", "people with too many", "rows cut", "rows that repeat a key"]
     columns = [
-        [visible(one.table) for one in tables],
+        [escape_unprintable(one.table) for one in tables],
         [f"{one.rows:,}" for one in tables],
         [f"{one.people:,}" for one in tables],
         [_share(one.rows_without_unit, one.rows) for one in tables],
@@ -57,7 +59,7 @@ def _rows(tables: Sequence[InspectedTable]) -> str:
 def _values(found: Sequence[InspectedColumn]) -> str:
     names = ["column", "values", "not of its type", "below its bounds", "above", "no declared key", "too long"]
     columns = [
-        [visible(f"{one.table}.{one.column}") for one in found],
+        [escape_unprintable(f"{one.table}.{one.column}") for one in found],
         [f"{one.present:,}" for one in found],
         [_share(one.unreadable, one.present) for one in found],
         [_share(one.below, one.present) for one in found],
@@ -72,7 +74,7 @@ def _sums(found: Sequence[InspectedColumn]) -> str:
     """Return what is lost of each sum; signs are left out, so that losses on both sides add up."""
     names = ["SUM", "lost to bounds", "lost to rows_per_unit", "lost in all"]
     columns = [
-        [visible(f"{one.table}.{one.column}") for one in found],
+        [escape_unprintable(f"{one.table}.{one.column}") for one in found],
         [_percent(one.clipped, one.total) for one in found],
         [_percent(one.capped, one.total) for one in found],
         [_percent(one.clipped + one.capped, one.total) for one in found],
@@ -115,7 +117,7 @@ def _share(count: int, whole: int) -> str:
 def _warnings(inspected: SourceReport, policy: Policy) -> Iterator[str]:
     for table in inspected.tables:
         if table.shared_keys:
-            yield visible(
+            yield escape_unprintable(
                 f"The next snapshot will be refused. {table.shared_keys:,} values of {table.key_column} lead to more "
                 f"than one person, and tables.{table.table}.unit finds people by them. Give each value one person, or "
                 "set shared values to NULL."

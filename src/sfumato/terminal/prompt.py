@@ -28,8 +28,8 @@ from sfumato.planning.accuracy_target import read_margins
 from sfumato.policy.describing import column_words, table_words
 from sfumato.policy.policy import Table, fold_name
 from sfumato.query.functions import AGGREGATE_NAMES, FUNCTION_NAMES
-from sfumato.release.showing.harmless import visible
-from sfumato.release.showing.reports import history_text
+from sfumato.release.rendering.escaping import escape_unprintable
+from sfumato.release.rendering.reports import history_text
 from sfumato.terminal.answers import explain_gauge, print_release
 from sfumato.terminal.screen import PATIENCE, grid, phases, say, show
 from sfumato.terminal.statements import coloured, split
@@ -96,7 +96,7 @@ class Session:
 
     def prompt(self, inside: bool) -> str:
         """Return the prompt: the dataset's name and what is left of its epsilon."""
-        name = visible(self.database.policy.name)
+        name = escape_unprintable(self.database.policy.name)
         if inside:
             return f"{'…':>{len(name)}}> "
         return f"{name} ε {round_down(self.database.budget().remaining.epsilon)}> "
@@ -171,7 +171,7 @@ class Session:
         if not typed:
             listing = grid(["table", "protects"])
             for one in tables:
-                listing.add_row(Text(visible(one.name)), Text(visible(table_words(one))))
+                listing.add_row(Text(escape_unprintable(one.name)), Text(escape_unprintable(table_words(one))))
             show(self.console, listing)
             return
         found = next((table for table in tables if fold_name(table.name) == fold_name(typed.strip('"'))), None)
@@ -181,12 +181,12 @@ class Session:
                 "The policy declares none of that name.",
                 rf"{suggestion(typed, columns(self.database))}\d lists them.",
             )
-        say(self.console, visible(table_words(found)))
+        say(self.console, escape_unprintable(table_words(found)))
         listing = grid(["column", "type", "holds"])
         for name, kind in columns(self.database)[fold_name(found.name)].items():
             column = found.column(name)
             words = column_words(found, column) if column is not None else ""
-            listing.add_row(Text(visible(name)), Text(kind), Text(visible(words)))
+            listing.add_row(Text(escape_unprintable(name)), Text(kind), Text(escape_unprintable(words)))
         listing.columns[-1].no_wrap = False
         show(self.console, listing)
 

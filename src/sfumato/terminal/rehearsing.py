@@ -15,7 +15,7 @@ from sfumato.policy.policy import Column, ColumnType, Policy, Table, UnitColumn,
 from sfumato.preparing import Price
 from sfumato.release.publish import publish
 from sfumato.release.release import Release, make_release
-from sfumato.release.showing.harmless import visible
+from sfumato.release.rendering.escaping import escape_unprintable
 
 MOST_QUESTIONS = 12
 USEFUL = Fraction(1, 10)
@@ -166,4 +166,4 @@ def _join(one: Table, there: str, other: Table, here: str) -> str:
 
 def shown_sql(sql: str) -> str:
     """Return a question as people would write it."""
-    return visible(sql.replace('"', "").replace(" AS x", "").replace(" AS k", "").removeprefix("SELECT "))
+    return escape_unprintable(sql.replace('"', "").replace(" AS x", "").replace(" AS k", "").removeprefix("SELECT "))

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sfumato.engines.engine import Progress
-from sfumato.release.showing.harmless import visible
+from sfumato.release.rendering.escaping import escape_unprintable
 
 WIDEST = 96
 """Text is not set wider than this: nobody reads longer lines."""
@@ -77,7 +77,7 @@ def phases(console: Console, patience: float = 0) -> Iterator[Progress]:
     begun: list[str] = []
 
     def tell(phase: str, table: str) -> None:
-        status.update(Text(_PHASES.get(phase, f"{phase} {{}}").format(visible(table)).strip() + " …"))
+        status.update(Text(_PHASES.get(phase, f"{phase} {{}}").format(escape_unprintable(table)).strip() + " …"))
         if not begun:
             begun.append(phase)
             (waiting if patience else status).start()

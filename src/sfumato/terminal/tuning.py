@@ -38,7 +38,7 @@ from sfumato.policy.tables import MOST_ROWS
 from sfumato.query.parse import parse
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import system_source
-from sfumato.release.noisy import Noisy, NoisyGroup, NoisyValues
+from sfumato.release.noisy import NoisyGroup, NoisyResult, NoisyValues
 from sfumato.release.receipt import Receipt
 from sfumato.release.release import Release, make_release
 from sfumato.terminal.rehearsing import MOST_QUESTIONS, rehearse, typical_questions
@@ -174,7 +174,7 @@ class _Trial:
         return make_release(plan, _noiseless(plan, exact), receipt, evaluate)
 
 
-def _noiseless(plan: Plan, exact: Aggregates) -> Noisy:
+def _noiseless(plan: Plan, exact: Aggregates) -> NoisyResult:
     groups = []
     for group, one in zip(plan.groups, exact.groups, strict=True):
         columns: list[tuple[str, NoisyValues]] = [
@@ -182,7 +182,7 @@ def _noiseless(plan: Plan, exact: Aggregates) -> Noisy:
         ]
         columns += [(chosen.name, _expected(chosen, one)) for chosen in group.chosen]
         groups.append(NoisyGroup(one.keys, tuple(columns)))
-    return Noisy(tuple(groups), 0)
+    return NoisyResult(tuple(groups), 0)
 
 
 def _expected(chosen: PlannedSelection, exact: GroupAggregates) -> NoisyValues:

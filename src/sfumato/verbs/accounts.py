@@ -25,9 +25,9 @@ def budget(policy: Path, analyst: str | None, every: bool, form: str) -> None:
     """
     from sfumato.database import accounts
     from sfumato.policy.reading import read_policy
-    from sfumato.release.showing.documents import budget_document
-    from sfumato.release.showing.harmless import to_json
-    from sfumato.release.showing.reports import WAITING, budget_text, budgets_text
+    from sfumato.release.rendering.documents import budget_document
+    from sfumato.release.rendering.escaping import to_json
+    from sfumato.release.rendering.reports import WAITING, budget_text, budgets_text
 
     read = read_policy(policy)
     account = _account(read, analyst, every)
@@ -65,7 +65,7 @@ def _account(policy: "Policy", analyst: str | None, every: bool) -> str:
 def _source_changed(policy: "Policy") -> str:
     """Return what the owner is told about the source; nothing where it is as it was."""
     from sfumato.engines.opening import has_changed
-    from sfumato.release.showing.reports import AWAY, CHANGED
+    from sfumato.release.rendering.reports import AWAY, CHANGED
 
     if policy.sealed is not None or policy.source.path is None:
         return ""
@@ -88,9 +88,9 @@ def history(policy: Path, analyst: str | None, every: bool, form: str, limit: in
     """
     from sfumato.database import accounts
     from sfumato.policy.reading import read_policy
-    from sfumato.release.showing.documents import entry_document
-    from sfumato.release.showing.harmless import to_json
-    from sfumato.release.showing.reports import history_text
+    from sfumato.release.rendering.documents import entry_document
+    from sfumato.release.rendering.escaping import to_json
+    from sfumato.release.rendering.reports import history_text
 
     account = _account(read_policy(policy), analyst, every)
     with accounts(policy) as opened:
@@ -110,9 +110,9 @@ def verify(policy: Path, form: str, accept_clock: bool, receipt: tuple[str, ...]
     Every hash and every sum is computed again. The data may be away.
     """
     from sfumato.database import accounts
-    from sfumato.release.showing.documents import verified_document
-    from sfumato.release.showing.harmless import to_json
-    from sfumato.release.showing.reports import verified_text
+    from sfumato.release.rendering.documents import verified_document
+    from sfumato.release.rendering.escaping import to_json
+    from sfumato.release.rendering.reports import verified_text
 
     if accept_clock:
         from sfumato.ledger import opening

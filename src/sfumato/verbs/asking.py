@@ -45,7 +45,7 @@ def ask(
     by semicolons; each is answered, and charged, by itself, or all of them as one with --together.
     """
     from sfumato.planning.accuracy_target import read_margins
-    from sfumato.release.showing.encoding import encoded
+    from sfumato.release.rendering.encoding import encoded
     from sfumato.terminal import exports
     from sfumato.terminal.screen import PATIENCE, phases, screen
     from sfumato.terminal.statements import split
@@ -129,7 +129,7 @@ def _question(sql: str) -> str:
 
 
 def _print_table(database: "Database", release: "Release", before: "Budget") -> None:
-    from sfumato.release.showing.reports import footer_text
+    from sfumato.release.rendering.reports import footer_text
 
     after = database.budget()
     if not sys.stdout.isatty():
@@ -164,8 +164,8 @@ def explain(
     It is free, and reads no private data.
     """
     from sfumato.planning.accuracy_target import read_margins
-    from sfumato.release.showing.documents import quote_document
-    from sfumato.release.showing.harmless import to_json
+    from sfumato.release.rendering.documents import quote_document
+    from sfumato.release.rendering.escaping import to_json
 
     with opened(policy, analyst) as database:
         price: dict[str, object] = {"epsilon": epsilon, "within": read_margins(within), "share": share, "delta": delta}

@@ -31,12 +31,12 @@ class Refusing(click.Group):
 
 def print_refusal(refusal: Refusal, speaker: Interface = Interface.COMMAND) -> None:
     """Print what, why and what next to stderr, a line each; what it quotes may hold anything."""
-    from sfumato.release.showing.harmless import visible
+    from sfumato.release.rendering.escaping import escape_unprintable
 
     head = click.style(f"Refused ({refusal.code}):", fg="red", bold=True)
-    click.echo(f"{head} {visible(refusal.what)}", err=True)
+    click.echo(f"{head} {escape_unprintable(refusal.what)}", err=True)
     for name, said in (("why", refusal.why), ("next", refusal.remedy_for(speaker))):
-        click.echo(_indented(f"  {name}:".ljust(8), visible(said)), err=True)
+        click.echo(_indented(f"  {name}:".ljust(8), escape_unprintable(said)), err=True)
 
 
 def _indented(head: str, text: str) -> str:

@@ -23,7 +23,7 @@ from sfumato.lab.people.population import CANARY, WANDERER, neighbour_of, popula
 from sfumato.lab.people.questions import questions
 from sfumato.lab.people.seeded import Seeded
 from sfumato.policy.policy import Policy
-from sfumato.release.notes import SELECTED, apart_from_noise
+from sfumato.release.notes import SELECTED, drop_noise_dependent_notes
 
 NAME = "fuzzing"
 EPSILON = "0.5"
@@ -69,7 +69,13 @@ def seen(database: Database, sql: str) -> tuple[str, ...]:
     shown: list[object] = []
     try:
         quote = database.explain(sql, epsilon=EPSILON)
-        shown += ["quoted", quote.loss, apart_from_noise(quote.notes), dict(quote.margins), dict(quote.mechanisms)]
+        shown += [
+            "quoted",
+            quote.loss,
+            drop_noise_dependent_notes(quote.notes),
+            dict(quote.margins),
+            dict(quote.mechanisms),
+        ]
         release = database.ask(sql, epsilon=EPSILON)
         words = " ".join([*quote.notes, *quote.mechanisms.values()])
         # how many rows there are is decided by noise where it chose keys or cells
@@ -77,7 +83,7 @@ def seen(database: Database, sql: str) -> tuple[str, ...]:
         shown += [
             "answered",
             release.loss,
-            apart_from_noise(release.notes),
+            drop_noise_dependent_notes(release.notes),
             release.columns,
             None if free else len(release),
         ]

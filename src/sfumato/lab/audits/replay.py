@@ -44,7 +44,7 @@ from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
 from sfumato.policy.policy import Policy
 from sfumato.randomness.source import Metered, Source
-from sfumato.release.noisy import Noisy
+from sfumato.release.noisy import NoisyResult
 from sfumato.release.publish import publish
 from sfumato.sensitivity.cross_unit_joins import LEAST_CROWD
 
@@ -78,7 +78,7 @@ class Recording:
     plan: Plan
     keys: tuple[tuple[tuple[KeyValue, ...], ...], ...]
     calls: tuple[MechanismCall, ...]
-    noisy: Noisy
+    noisy: NoisyResult
     held: tuple[Mapping[str, Vector], ...]
     """Of each group, what the buckets of everything that is chosen hold, by the cell's keys and the bucket."""
 

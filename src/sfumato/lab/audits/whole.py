@@ -29,7 +29,7 @@ from sfumato.planning.aggregates.average import AverageColumn
 from sfumato.planning.plan import Plan
 from sfumato.policy.policy import Policy
 from sfumato.randomness.source import Source, system_source
-from sfumato.release.noisy import Noisy
+from sfumato.release.noisy import NoisyResult
 from sfumato.release.publish import publish
 from sfumato.release.receipt import Receipt
 from sfumato.release.release import Release, make_release
@@ -134,7 +134,7 @@ def coverage(house: Subject, sql: str, times: int) -> Iterator[str]:
             yield f"{sql}: {name} is covered in less than {share:.3f} of the answers, and 0.95 is said"
 
 
-def _released(plan: Plan, noisy: Noisy, copy: int) -> Release:
+def _released(plan: Plan, noisy: NoisyResult, copy: int) -> Release:
     return make_release(plan, noisy, Receipt(f"audit {copy}", "", "", PrivacyLoss(Fraction(0))), evaluate)
 
 

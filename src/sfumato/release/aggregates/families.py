@@ -22,18 +22,18 @@ from sfumato.planning.aggregates.quantile import ModeColumn, QuantileColumn
 from sfumato.planning.aggregates.sum import SumColumn
 from sfumato.planning.aggregates.variance import VarianceColumn
 from sfumato.planning.plan import GroupPlan
-from sfumato.release.aggregates.averaged import average_form, average_point
-from sfumato.release.aggregates.matched import matched_form, matched_point
-from sfumato.release.aggregates.met import met_form, met_point
-from sfumato.release.aggregates.paired import paired_form, paired_point
-from sfumato.release.aggregates.ranked import commonest_form, commonest_point, ranked_form, ranked_point
-from sfumato.release.aggregates.spread import spread_form, spread_point
-from sfumato.release.bars.form_algebra import sum_of
-from sfumato.release.bars.forms import Form
-from sfumato.release.bars.measured_cells import MeasuredCells
-from sfumato.release.bars.noise_law import Integers
+from sfumato.release.aggregates.average import average_form, average_point
+from sfumato.release.aggregates.covariance import paired_form, paired_point
+from sfumato.release.aggregates.cross_unit_count import met_form, met_point
+from sfumato.release.aggregates.distinct_count import matched_form, matched_point
+from sfumato.release.aggregates.quantile import commonest_form, commonest_point, ranked_form, ranked_point
+from sfumato.release.aggregates.variance import spread_form, spread_point
+from sfumato.release.intervals.form_algebra import sum_of
+from sfumato.release.intervals.forms import NoiseForm
+from sfumato.release.intervals.measured_cells import MeasuredCells
+from sfumato.release.intervals.noise_law import Integers
+from sfumato.release.marginal_consistency import shown_cells
 from sfumato.release.noisy import NoisyGroup
-from sfumato.release.one_table import shown_cells
 
 
 def point(made: OutputColumn, group: GroupPlan, measured: Mapping[str, Integers]) -> Integers:
@@ -67,7 +67,7 @@ def _most_values(made: CountColumn, group: GroupPlan) -> int | None:
     return next((different_values(one.quantity) for one in group.measured if one.name == made.count), None)
 
 
-def leaf_forms(group: GroupPlan, cells: MeasuredCells, noisy: NoisyGroup) -> dict[str, Form]:
+def leaf_forms(group: GroupPlan, cells: MeasuredCells, noisy: NoisyGroup) -> dict[str, NoiseForm]:
     """Return every aggregate of a group by its name, a row per cell."""
     shown = shown_cells(noisy)
     chosen = {one.name: np.array(noisy.column(one.name), dtype=object)[shown] for one in group.chosen}
@@ -76,7 +76,7 @@ def leaf_forms(group: GroupPlan, cells: MeasuredCells, noisy: NoisyGroup) -> dic
 
 def _form(
     group: GroupPlan, made: OutputColumn, cells: MeasuredCells, chosen: Mapping[str, Integers], rows: int
-) -> Form:
+) -> NoiseForm:
     label = group.group.label
     match made:
         case CountColumn() | SumColumn():

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.release.bars.forms import Ends
-from sfumato.release.bars.measured_cells import MeasuredCells
-from sfumato.release.bars.noise_law import Floats
-from sfumato.release.bars.ratio import of_few, ratio_interval
+from sfumato.release.intervals.forms import Ends
+from sfumato.release.intervals.measured_cells import MeasuredCells
+from sfumato.release.intervals.noise_law import Floats
+from sfumato.release.intervals.ratio import of_few, ratio_interval
 
 Weights = Mapping[str, Floats | float]
 """What each measurement counts in a sum, by its name; the same for all rows, or one number per row."""

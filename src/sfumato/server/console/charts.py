@@ -7,8 +7,8 @@ from typing import Any
 
 from sfumato.errors import Refusal
 from sfumato.release.release import Release
-from sfumato.release.showing.export import optional
-from sfumato.release.showing.harmless import visible
+from sfumato.release.rendering.escaping import escape_unprintable
+from sfumato.release.rendering.export import optional
 
 THEMES: Mapping[str, Mapping[str, str]] = {
     "light": {"ink": "#3b342c", "soft": "#6b6156", "faint": "#e6dccd", "bar": "#b08968", "rule": "#4a3526"},
@@ -120,7 +120,7 @@ def plain_chart(release: Release, column: str, colours: Mapping[str, str]) -> by
             f'<line x1="{middle:.1f}" x2="{middle:.1f}" y1="{place(low):.1f}" y2="{place(high):.1f}" '
             f'stroke="{colours["rule"]}" stroke-width="2"/>'
             f'<text x="{middle:.1f}" y="{_HEIGHT + 40}" text-anchor="middle" font-size="13" font-family="sans-serif" '
-            f'fill="{colours["ink"]}">{escape(visible(key[:18]))}</text>'
+            f'fill="{colours["ink"]}">{escape(escape_unprintable(key[:18]))}</text>'
         )
     box = f"0 0 {_WIDTH} {_HEIGHT + 50}"
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}" width="{_WIDTH}" height="{_HEIGHT + 50}">'

@@ -17,8 +17,8 @@ from sfumato.ledger.ledger import Entry
 from sfumato.planning.quote import household_note
 from sfumato.policy.canonical import policy_hash
 from sfumato.release.release import Release
-from sfumato.release.showing.documents import quote_document
-from sfumato.release.showing.encoding import encoded
+from sfumato.release.rendering.documents import quote_document
+from sfumato.release.rendering.encoding import encoded
 from sfumato.server.console import views, wording
 from sfumato.server.console.charts import chart
 from sfumato.server.console.markup import Html

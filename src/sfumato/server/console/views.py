@@ -9,7 +9,7 @@ from sfumato.accounting.loss import round_up
 from sfumato.errors import Refusal
 from sfumato.ledger.ledger import Budget, Entry
 from sfumato.release.release import Release
-from sfumato.release.showing.table import shown_value
+from sfumato.release.rendering.table import shown_value
 from sfumato.server.console.charts import MOST_BARS, numbers_of
 from sfumato.server.console.markup import Html, tag
 from sfumato.server.console.wording import citation, left_text, loss_text, python_line, share
@@ -432,7 +432,7 @@ def _answer_table(release: Release) -> Html:
         cells = []
         for place, name in enumerate(release.columns):
             pair = end[name] if isinstance(end[name], tuple) else None
-            text = shown_value(row[name], pair, release.cut_of(name))
+            text = shown_value(row[name], pair, release.truncation_of(name))
             if place == 0 and name not in numbers:
                 cells.append(tag("th", text, scope="row"))
             else:

@@ -1,0 +1,131 @@
+"""Bars that also cover what caps and bounds cut off: for counts, sums, averages, and weighted sums and ratios of them.
+
+Theorem: such a bar holds the untruncated truth at its level, if the tails of the losses are regular; a side of which
+nothing is known is open.  Proof: proofs/truncation.md
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from functools import partial
+from math import ceil, floor, inf, isfinite
+
+import numpy as np
+
+from sfumato.language.facts import Kind
+from sfumato.planning.truncation_bias import BIAS_FAILURE_SHARE, BiasBounds
+from sfumato.release.decode import EngineValue
+from sfumato.release.intervals.confidence import Bar, EvaluatedAnswer, confidence_intervals
+from sfumato.release.intervals.form_algebra import quotient_ends
+from sfumato.release.intervals.forms import Affine, Ends, Exact, Number, Opaque, Ratio, Truth
+from sfumato.release.intervals.noise_law import Floats
+from sfumato.release.intervals.unforeseen import or_open
+
+Cut = Mapping[tuple[str, str], BiasBounds]
+"""What may be missing of each measurement, by the label of its group and its name."""
+
+
+def intervals_with_bias(
+    answered: EvaluatedAnswer, level: Fraction, missing: Callable[[Fraction], Cut]
+) -> list[list[Bar | None] | None]:
+    """Return the bars of every column as `confidence_intervals` does, each wider by what may be missing: none is inside
+    the plain one.
+
+    What was added for the sake of what lies above a level is inside both.
+    """
+    cut = missing(BIAS_FAILURE_SHARE * (1 - level))
+    found: list[list[Bar | None] | None] = []
+    for place, (form, plain) in enumerate(zip(answered.forms, confidence_intervals(answered, level), strict=True)):
+        if form is None or plain is None or isinstance(form, Truth | Opaque):
+            found.append(None)
+            continue
+        whole = answered.interval_facts(place).kind is Kind.INTEGER
+        find = partial(_wider, form, plain, answered.tail(level), cut, whole)
+        found.append(or_open(find, partial(_open, plain)))
+    return found
+
+
+def _wider(form: Number, plain: Sequence[Bar | None], tail: Fraction, cut: Cut, whole: bool) -> list[Bar | None]:
+    # where nothing can be cut off, which policy and question decide alone, the noise has the whole tail
+    tail = tail * (1 - BIAS_FAILURE_SHARE) if _can_lack(form, cut) else tail
+    low, high = _ends(form, tail, cut, len(plain))
+    wider = zip(_rounded(low, floor, whole), _rounded(high, ceil, whole), strict=True)
+    return [_hull(bar, ends) for bar, ends in zip(plain, wider, strict=True)]
+
+
+def _open(plain: Sequence[Bar | None]) -> list[Bar | None]:
+    return [None if bar is None else (None, None) for bar in plain]
+
+
+def _rounded(ends: Floats, rounding: Callable[[float], int], whole: bool) -> list[EngineValue]:
+    """Return ends as an engine keeps them; one that is infinite, or of a NULL, is None."""
+    return [(rounding(end) if whole else end) if isfinite(end) else None for end in ends.tolist()]
+
+
+def _hull(one: Bar | None, other: Bar) -> Bar | None:
+    """Return the least interval around two; a side that is open in one is open. NULL has none."""
+    return None if one is None else (_outer(one[0], other[0], min), _outer(one[1], other[1], max))
+
+
+def _outer(one: EngineValue, other: EngineValue, choose: Callable[[float, float], float]) -> EngineValue:
+    return choose(one, other) if isinstance(one, int | float) and isinstance(other, int | float) else None
+
+
+def extensions(answered: EvaluatedAnswer, place: int, cut: Cut) -> tuple[float, float] | None:
+    """Return how much a weighted sum may have too much and lack at most, over all rows; None for anything else."""
+    form = answered.forms[place]
+    if not isinstance(form, Affine) or not len(form.constant):
+        return None
+    (down, up), addition = _widths(form, cut), form.addition
+    return float(np.maximum(down + addition, 0).max()), float(np.maximum(up - addition, 0).max())
+
+
+def _ends(form: Number, tail: Fraction, cut: Cut, rows: int) -> Ends:
+    match form:
+        case Exact(values):
+            return values, values
+        case Affine():
+            return _sum_ends(form, tail, cut)
+        case Ratio(over, under) if bool((under.reach[0] >= 0).all()):
+            # two statements about noise, so half of its tail for each; what was cut off is one statement for all
+            over_ends, (low, high) = _sum_ends(over, tail / 2, cut), _sum_ends(under, tail / 2, cut)
+            return quotient_ends(over_ends, (np.where(low > 0, low, 0.0), np.maximum(high, 0)))
+    return np.full(rows, -inf), np.full(rows, inf)
+
+
+def _can_lack(form: Number, cut: Cut) -> bool:
+    """Whether caps, bounds or a level that noise chose may have cut something off."""
+    sums = [form] if isinstance(form, Affine) else [form.over, form.under] if isinstance(form, Ratio) else []
+    return any(
+        one.cells.measured[kind].levels is not None
+        or cut[one.cells.labels[kind], one.cells.measured[kind].name] != (0, 0)
+        for one in sums
+        for kind in np.unique(one.cells.kinds[one.places]).tolist()
+    )
+
+
+def _sum_ends(form: Affine, tail: Fraction, cut: Cut) -> Ends:
+    (low, high), (down, up) = form.measured_bar(tail), _widths(form, cut)
+    return low - down, high + up
+
+
+def _widths(form: Affine, cut: Cut) -> tuple[Floats, Floats]:
+    """Return what each sum may have too much, and what it may lack.
+
+    What is missing of a measurement is missing in one cell or another, so that its largest weight bounds it.
+    """
+    cells, size = form.cells, len(form.constant)
+    down, up = np.zeros(size), np.zeros(size)
+    for kind in np.unique(cells.kinds[form.places]).tolist():
+        here = cells.kinds[form.places] == kind
+        positive, negative = np.zeros(size), np.zeros(size)
+        np.maximum.at(positive, form.rows[here], np.maximum(form.weights[here], 0))
+        np.maximum.at(negative, form.rows[here], np.maximum(-form.weights[here], 0))
+        excess, lack = (
+            inf if amount is None else float(amount) for amount in cut[cells.labels[kind], cells.measured[kind].name]
+        )
+        with np.errstate(invalid="ignore", over="ignore"):
+            down += np.nan_to_num(positive * excess, nan=0.0, posinf=inf)
+            down += np.nan_to_num(negative * lack, nan=0.0, posinf=inf)
+            up += np.nan_to_num(positive * lack, nan=0.0, posinf=inf)
+            up += np.nan_to_num(negative * excess, nan=0.0, posinf=inf)
+    return down, up

@@ -1,0 +1,271 @@
+"""All noisy integers of an answer in one row, each with its law: what every error bar is made of."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import inf
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.language.scalar import Operator, Scalar
+from sfumato.mechanisms.answers import Answers
+from sfumato.mechanisms.counted_keys import CountedKeys
+from sfumato.mechanisms.max_norm import MaxNormPart
+from sfumato.planning.aggregates.distinct_count import different_values
+from sfumato.planning.aggregates.recipe import Quantity
+from sfumato.planning.plan import Plan, PlannedMeasurement
+from sfumato.query.functions import Aggregation
+from sfumato.release.bound_selection.select import tail_corrections
+from sfumato.release.intervals.noise_law import Floats, Law, law_of, moments_of
+from sfumato.release.marginal_consistency import ConsistentMarginal, consistent, shown_cells
+from sfumato.release.noisy import NoisyResult, integers
+
+_WIDEST = 10**75
+_SURE = 100
+"""Far from a threshold, having been released changes a tail by less than one part in so many."""
+_FINE = 2
+"""Up to this rate shared integer noise is near its real law: a radius of 1 is half a standard step of it."""
+Flags = npt.NDArray[np.bool_]
+Indices = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MeasuredCells:
+    """Every measurement of every cell, numbered; `starts` says where those of one measurement begin."""
+
+    measured: tuple[PlannedMeasurement, ...]
+    labels: tuple[str, ...]
+    """The group of each of `measured`."""
+    starts: Mapping[tuple[str, str], int]
+    """By the label of the group and the name of the measurement; of a histogram, cell after cell."""
+    kinds: Indices
+    """Which of `measured` each number belongs to."""
+    values: Floats
+    variances: Floats
+    fourths: Floats
+    shared: Floats
+    """How much the square of each number's noise moves with that of others of its draw (`moments_of`)."""
+    draws: Indices
+    """Numbers of the same draw share their noise; -1 is noise that nothing shares."""
+    laws: tuple[Law | None, ...]
+    """Of each of `measured`, where its noise is its own."""
+    selections: tuple[CountedKeys | None, ...]
+    """Of each of `measured`: what released its cells by their noisy values, if anything did."""
+    shown: Mapping[str, Indices] = field(default_factory=dict)
+    """Which cells of a group an answer shows, by its label; all of one that is not there."""
+    consistent: Mapping[tuple[str, str], ConsistentMarginal] = field(default_factory=dict)
+    """Measurements that are made consistent with others."""
+    added: Mapping[tuple[str, str], Floats] = field(default_factory=dict)
+    """What is added to the cells of a measurement because it lies above a level that was chosen."""
+    _margins: dict[tuple[int, Fraction], int] = field(default_factory=dict)
+
+    def additions(self, places: Indices) -> Floats:
+        """Return what is added to each of these numbers."""
+        found = np.zeros(len(self.kinds))
+        for name, amounts in self.added.items():
+            found[self.starts[name] : self.starts[name] + len(amounts)] = amounts
+        return np.asarray(found[places])
+
+    def measured_of(self, label: str) -> tuple[PlannedMeasurement, ...]:
+        """Return what was measured of a group."""
+        return tuple(one for one, group in zip(self.measured, self.labels, strict=True) if group == label)
+
+    def places(self, label: str, name: str, rows: int) -> Indices:
+        """Return the numbers of a measurement's shown cells, of which there are so many."""
+        return self.starts[label, name] + self.shown.get(label, np.arange(rows))
+
+    def entries(self, label: str, name: str, rows: int) -> tuple[Indices, Indices, Floats]:
+        """Return what each shown value is a weighted sum of: row, number and weight of every part."""
+        made = self.consistent.get((label, name))
+        if made is None:
+            return np.arange(rows), self.places(label, name, rows), np.ones(rows)
+        places = [self.starts[other] + at for other, at, _ in made.others]
+        each = [np.repeat(np.arange(rows), len(at) // max(rows, 1)) for _, at, _ in made.others]
+        return np.concatenate(each), np.concatenate(places), np.concatenate([weights for *_, weights in made.others])
+
+    def margins(self, kinds: Indices, tail: Fraction) -> Floats:
+        """Return how far the noise of these kinds reaches, but for this tail: exact, from the integer law."""
+        found = np.zeros(len(self.measured))
+        for kind in np.unique(kinds).tolist():
+            if (kind, tail) not in self._margins:
+                self._margins[kind, tail] = self.measured[kind].mechanism.margin(1 - tail)
+            found[kind] = self._margins[kind, tail]
+        return np.asarray(found[kinds])
+
+    def bars(self, places: Indices, tail: Fraction) -> tuple[Floats, Floats]:
+        """Return where each of these true integers lies but for this tail, also where its own noise released it."""
+        kinds, values = self.kinds[places], self.values[places]
+        margins = self.margins(kinds, tail)
+        low, high = values - margins, values + margins
+        for kind, selection in enumerate(self.selections):
+            if selection is None:
+                continue
+            here, least = kinds == kind, float(selection.threshold)
+            sure = values > least + selection.overshoot(tail)
+            low = np.where(here, np.where(sure, np.maximum(low, least), float(selection.fewest)), low)
+        return low, high
+
+    def near(self, places: Indices, tail: Fraction) -> Flags:
+        """Return which integers are so near to the threshold that released them that their law is not the noise's."""
+        kinds, values = self.kinds[places], self.values[places]
+        found = np.zeros(len(places), dtype=bool)
+        for kind, selection in enumerate(self.selections):
+            if selection is not None:
+                apart = 2 * float(selection.margin(1 - tail / _SURE))
+                found |= (kinds == kind) & (values <= selection.threshold + apart)
+        return found
+
+    def fourth(self, rows: Indices, places: Indices, weights: Floats, size: int) -> Floats:
+        """Return the fourth cumulant of the noise of weighted sums: one entry per row and number."""
+        squares = weights**2
+        found = np.bincount(rows, weights=squares**2 * self.fourths[places], minlength=size).astype(np.float64)
+        row, parts = self.joined(rows, places, (squares,))
+        return np.asarray(found + np.bincount(row, weights=parts[0] ** 2, minlength=size))
+
+    def joined(self, rows: Indices, places: Indices, weights: Sequence[Floats]) -> tuple[Indices, list[Floats]]:
+        """Return the row of every draw that sums share noise of, and there the sums of weights times what is shared."""
+        here = self.draws[places] >= 0
+        keys, inverse = np.unique(rows[here] * (len(self.draws) + 1) + self.draws[places[here]], return_inverse=True)
+        shared = self.shared[places[here]]
+        sums = (np.bincount(inverse, weights=one[here] * shared, minlength=len(keys)) for one in weights)
+        return np.asarray(keys // (len(self.draws) + 1)), [one.astype(np.float64) for one in sums]
+
+    def pair(self, kinds: Indices) -> tuple[float, float] | None:
+        """Return the scales of two numbers that share their noise with each other and nothing else, else None."""
+        one, other = (self.measured[kind].mechanism for kind in kinds.tolist())
+        if not isinstance(one, MaxNormPart) or not isinstance(other, MaxNormPart) or len(one.joint.sides) != 2:
+            return None
+        deviations = [(one.joint.law.moments(part.place)[0]) ** 0.5 for part in (one, other)]
+        return deviations[0] / 2, deviations[1] / 2  # the variance is four squared scales
+
+    def coarse(self, kind: int) -> bool:
+        """Whether noise that is shared is so small that integers tell its law, and no real law beside it does."""
+        mechanism = self.measured[kind].mechanism
+        return isinstance(mechanism, MaxNormPart) and mechanism.joint.law.rate > _FINE
+
+    def reach(self, kind: int) -> tuple[float, float]:
+        """Return what the true integer can be, whatever the data: a count is not below 0, nor a sum of such values.
+
+        Of different values there are no more than public keys.
+        """
+        quantity = self.measured[kind].quantity
+        if (values := different_values(quantity)) is not None:
+            return 0.0, float(values)
+        least, most = _span(quantity)
+        return (0.0 if least >= 0 else -inf), (0.0 if most <= 0 else inf)
+
+    def share(self, part: int, whole: int) -> tuple[float, float] | None:
+        """Return what the ratio of two true integers can be, where the rows of one are rows of the other."""
+        one, other = self.measured[part], self.measured[whole]
+        counted = self.labels[part] == self.labels[whole] and other.quantity.function is Aggregation.COUNT
+        if one.buckets is not None or not counted or not _inside(one.quantity, other.quantity):
+            return None
+        if not _cut_alike(one, other):
+            return None
+        least, most = _span(one.quantity)
+        if not _inside(other.quantity, one.quantity):
+            least, most = min(least, 0), max(most, 0)
+        return float(least), float(most)
+
+
+def measured_cells(
+    plan: Plan, noisy: NoisyResult, agreed: Mapping[tuple[str, str], ConsistentMarginal] | None = None
+) -> MeasuredCells:
+    """Number the noisy integers of an answer; `agreed` is what was made consistent, where that is known."""
+    measured: list[PlannedMeasurement] = []
+    selections: list[CountedKeys | None] = []
+    labels: list[str] = []
+    starts: dict[tuple[str, str], int] = {}
+    values: list[Floats] = []
+    draws: list[Indices] = []
+    sizes: list[int] = []
+    for group, table in zip(plan.groups, noisy.groups, strict=True):
+        before = sum(sizes)
+        for one in group.measured:
+            starts[group.group.label, one.name] = sum(sizes)
+            measured.append(one)
+            selections.append(group.threshold_selection if one.name == group.selecting_measurement else None)
+            labels.append(group.group.label)
+            values.append(_floats(integers(table.numbers(one.name))))
+            sizes.append(len(values[-1]))
+            alone = not isinstance(one.mechanism, MaxNormPart)
+            draws.append(np.full(sizes[-1], -1) if alone else before + np.arange(sizes[-1]))
+    each = np.array([moments_of(one.mechanism) for one in measured], dtype=np.float64).reshape(len(measured), 3)
+    kinds = np.repeat(np.arange(len(measured), dtype=np.int64), np.array(sizes, dtype=np.int64))
+    every = np.concatenate(values) if values else np.zeros(0)
+    shown = {
+        group.group.label: np.array(shown_cells(table), dtype=np.int64)
+        for group, table in zip(plan.groups, noisy.groups, strict=True)
+        if any(key.has_remainder for key in group.group.keys)
+    }
+    moments = (each[kinds, 0], each[kinds, 1], each[kinds, 2])
+    return MeasuredCells(
+        tuple(measured),
+        tuple(labels),
+        starts,
+        kinds,
+        every,
+        *moments,
+        np.concatenate(draws).astype(np.int64) if draws else np.zeros(0, dtype=np.int64),
+        tuple(None if isinstance(one.mechanism, MaxNormPart) else law_of(one.mechanism) for one in measured),
+        tuple(selections),
+        shown,
+        consistent(plan, noisy) if agreed is None else agreed,
+        {name: np.array(amounts, dtype=np.float64) for name, amounts in tail_corrections(plan, noisy.groups).items()},
+    )
+
+
+def _floats(values: Answers) -> Floats:
+    """Return integers as floats, none of them infinite."""
+    if values.dtype != object:
+        return values.astype(np.float64)
+    return np.array([float(min(max(value, -_WIDEST), _WIDEST)) for value in values.tolist()], dtype=np.float64)
+
+
+def _cut_alike(one: PlannedMeasurement, other: PlannedMeasurement) -> bool:
+    """Whether the same rows count for both, with all that they add: a total, or a level of its own, cuts one alone."""
+    if one.total is not None or one.levels is None or other.levels is None:
+        return one.total is None and one.levels is None and other.levels is None
+    return (
+        one.levels.bounds_rows
+        and other.levels.bounds_rows
+        and one.levels.selection_label == other.levels.selection_label
+    )
+
+
+def _span(quantity: Quantity) -> tuple[int, int]:
+    """Return what one row can add to one integer of a measurement, NULL aside."""
+    added = quantity.arguments[1:] if quantity.function is Aggregation.HISTOGRAM else quantity.arguments
+    if quantity.function is Aggregation.COUNT or not added:
+        return (1, 1)
+    return added[0].facts.low, added[0].facts.high
+
+
+def _inside(part: Quantity, whole: Quantity) -> bool:
+    """Whether every row that counts for `part` surely counts for `whole`."""
+    narrower = set(_conjuncts(whole.where)) <= set(_conjuncts(part.where))
+    if _base(part.argument) == _base(whole.argument):
+        return narrower and (part.distinct or not whole.distinct)
+    always = whole.argument is None or not whole.argument.facts.nullable
+    return narrower and always and not whole.distinct
+
+
+def _base(argument: Scalar | None) -> Scalar | None:
+    """Return a column without the constant that centres it: it is NULL where the column is."""
+    shifted = argument is not None and argument.operator is Operator.SUBTRACT
+    return (
+        argument.arguments[0] if argument is not None and shifted and _is_constant(argument.arguments[1]) else argument
+    )
+
+
+def _is_constant(scalar: Scalar) -> bool:
+    return scalar.operator is Operator.CONSTANT
+
+
+def _conjuncts(condition: Scalar | None) -> list[Scalar]:
+    if condition is None:
+        return []
+    if condition.operator is Operator.AND:
+        return [part for argument in condition.arguments for part in _conjuncts(argument)]
+    return [condition]

@@ -1,0 +1,96 @@
+"""Prices, budgets, history and what was verified, in plain text."""
+
+from collections.abc import Mapping, Sequence
+
+from sfumato.accounting.loss import round_down, round_up
+from sfumato.ledger.ledger import Budget, Entry, Verified
+from sfumato.release.release import Release
+from sfumato.release.rendering.table import text_table
+
+CHANGED = (
+    "The source has changed since its snapshot was taken (by the names, sizes or times of its files), and answers "
+    "still come from that snapshot. Take another one: sfumato refresh POLICY"
+)
+"""What the owner is told, and nobody else."""
+AWAY = "The source is not where the policy says. Answers come from the snapshot that was taken of it."
+WAITING = (
+    "This policy differs from the one that the ledger knows. It is recorded, and holds, when the database is opened "
+    "next: sfumato check POLICY"
+)
+DATASET = "(dataset)"
+"""How the dataset's own account is called where accounts are listed."""
+_LONGEST = 70
+
+
+def spending_text(release: Release, before: Budget, after: Budget) -> str:
+    """Say what an answer took from the budget: nothing, if it was given before or nobody is in it."""
+    if release.event is None:
+        return "exact and free: nobody is in it"
+    if _is_repeated(release, before, after):
+        return f"asked before, so free now (then {release.loss})"
+    return f"cost {release.loss}"
+
+
+def footer_text(release: Release, before: Budget, after: Budget) -> str:
+    """Return the line below an answer in plain text, which states its price already."""
+    again = "asked before, so free now; " if _is_repeated(release, before, after) else ""
+    return f"{again}{left_text(after)}"
+
+
+def _is_repeated(release: Release, before: Budget, after: Budget) -> bool:
+    return release.event is not None and release.loss.epsilon > 0 and after.spent == before.spent
+
+
+def left_text(budget: Budget) -> str:
+    """Return what is left, never more than there is."""
+    return f"ε = {round_down(budget.remaining.epsilon)} of {round_up(budget.total.epsilon)} left"
+
+
+def budget_text(budget: Budget) -> str:
+    """Return the lines of a budget: what there is, what is used, what is left, and what that means."""
+    return str(budget)
+
+
+def budgets_text(budgets: Mapping[str, Budget]) -> str:
+    """Return every account as a table. Each charge of an analyst counts for the dataset, too."""
+    columns = [
+        [name or DATASET for name in budgets],
+        [round_up(one.total.epsilon) for one in budgets.values()],
+        [round_up(one.spent.epsilon) for one in budgets.values()],
+        [round_down(one.remaining.epsilon) for one in budgets.values()],
+        [round_down(one.remaining.delta) for one in budgets.values()],
+    ]
+    names = ["account", "total ε", "spent ε", "left ε", "left δ"]
+    return text_table(names, columns, [False, True, True, True, True])
+
+
+def history_text(entries: Sequence[Entry], whose: bool = False) -> str:
+    """Return the charges as a table, newest first; `whose` adds the accounts."""
+    if not entries:
+        return "Nothing was asked yet."
+    columns = [
+        [str(entry.sequence) for entry in entries],
+        [f"{entry.time:%Y-%m-%d %H:%M}" for entry in entries],
+        [round_up(entry.loss.epsilon) for entry in entries],
+        [entry.state for entry in entries],
+        [_one_line(entry.sql) for entry in entries],
+    ]
+    names, right = ["#", "time (UTC)", "ε", "state", "question"], [True, False, True, False, False]
+    if whose:
+        columns.insert(2, [entry.account or DATASET for entry in entries])
+        names.insert(2, "account")
+        right.insert(2, False)
+    return text_table(names, columns, right)
+
+
+def verified_text(verified: Verified) -> str:
+    """Say what was checked."""
+    return (
+        f"The ledger holds: {verified.entries:,} entries, every hash and every sum computed again.\n"
+        f"spent  {verified.spent}\nhead   {verified.head}"
+    )
+
+
+def _one_line(sql: str) -> str:
+    line = " ".join(sql.split())
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
