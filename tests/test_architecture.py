@@ -24,9 +24,9 @@ PATH = (
     "ledger",
     "release",
     "dataset",
-    "preparing",
+    "prepare",
     "database",
-    "measuring",
+    "measure",
 )
 WAYS_IN = ("server", "drafting", "terminal", "demo", "verbs", "cli")
 WORKSHOPS = ("lab", "local", "streams", "learn", "synthesis", "sealed")

@@ -27,7 +27,7 @@ from sfumato.errors import (
     UnitRevealed,
     UnsupportedSql,
 )
-from sfumato.measuring import Columns, Declaration, Measurer, Totals, look_at, measure
+from sfumato.measure import ColumnStatement, MeasurementRequest, Measurer, SumStatement, measure, prepare_measurement
 from sfumato.mechanisms.gaussian import Gaussian
 
 Row = tuple[int | None, int | None, str | None, float | None]
@@ -46,7 +46,7 @@ ROWS: list[Row] = [
     (None, 30, "er", 1.0),
 ]
 NOISE = Gaussian(4, Fraction(100), Neighbours.ADD_REMOVE)
-DECLARED = Declaration("test.sums", {"k": 1}, NOISE.event, PrivacyLoss(Fraction(1), Fraction(1, 10**6)))
+DECLARED = MeasurementRequest("test.sums", {"k": 1}, NOISE.event, PrivacyLoss(Fraction(1), Fraction(1, 10**6)))
 SQL = "SELECT age, dept FROM visits"
 
 
@@ -93,8 +93,8 @@ def policy(folder: Path, epsilon: int = 10) -> dict[str, object]:
 
 def totals(database: Database, sql: str) -> dict[tuple[object, ...], int]:
     """Return the exact counts of all cells, as an engine tells them behind a charge."""
-    asked = look_at(database, sql)
-    exact = Measurer(asked, database._source).totals(Totals(asked.rows.columns, (None,)))
+    asked = prepare_measurement(database, sql)
+    exact = Measurer(asked, database._source).totals(SumStatement(asked.rows.columns, (None,)))
     cells = [key.cells or () for key in asked.rows.columns]
     assert exact.shape == (int(np.prod([len(part) for part in cells])), 1)
     found: dict[tuple[object, ...], int] = {}
@@ -114,8 +114,8 @@ def test_totals_are_those_of_complete_rows_of_the_bounded_copy(tmp_path: Path) -
 
 def test_columns_are_the_same_rows_with_their_people(tmp_path: Path) -> None:
     database = opened(tmp_path)
-    asked = look_at(database, "SELECT age, dept, cost FROM visits")
-    table = Measurer(asked, database._source).columns(Columns(asked.rows.columns))
+    asked = prepare_measurement(database, "SELECT age, dept, cost FROM visits")
+    table = Measurer(asked, database._source).columns(ColumnStatement(asked.rows.columns))
     age, dept, cost = table.columns
     assert sorted(Counter(table.people.tolist()).values()) == [1, 1, 2]
     rest = sorted(row for row in zip(age.tolist(), dept.tolist(), cost.tolist(), strict=True) if row[0] in (0, 120))
@@ -128,9 +128,9 @@ def test_columns_are_the_same_rows_with_their_people(tmp_path: Path) -> None:
 
 def test_sums_are_exact_and_what_is_stored_outside_its_bounds_is_brought_there(tmp_path: Path) -> None:
     database = opened(tmp_path)
-    asked = look_at(database, "SELECT dept, cost FROM visits WHERE age > 50 OR age < 20")
+    asked = prepare_measurement(database, "SELECT dept, cost FROM visits WHERE age > 50 OR age < 20")
     dept, cost = asked.rows.columns
-    exact = Measurer(asked, database._source).totals(Totals((dept,), (None, cost.scalar)))
+    exact = Measurer(asked, database._source).totals(SumStatement((dept,), (None, cost.scalar)))
     assert exact.tolist() == [[0, 0], [2, 24]]
 
 
@@ -148,13 +148,13 @@ def test_no_neighbour_moves_the_integers_further_than_its_rows(tmp_path: Path) -
 
 def summed(reading: Measurer) -> object:
     asked = reading._asked
-    exact = reading.totals(Totals(asked.rows.columns, (None,)))
+    exact = reading.totals(SumStatement(asked.rows.columns, (None,)))
     return [int(value) for value in reading.noisy(exact.ravel(), NOISE)]
 
 
 def test_the_same_question_however_spelt_is_free_and_equal(tmp_path: Path) -> None:
     database = opened(tmp_path)
-    first = measure(database, look_at(database, SQL), DECLARED, summed)
+    first = measure(database, prepare_measurement(database, SQL), DECLARED, summed)
     assert len(first.released) == 242
     spent = database.budget().spent
     calls: list[int] = []
@@ -167,7 +167,7 @@ def test_the_same_question_however_spelt_is_free_and_equal(tmp_path: Path) -> No
         "select AGE as a, dept d from public.visits;",
         'WITH v AS (SELECT * FROM visits) SELECT v."age", dept FROM v',
     ):
-        again = measure(database, look_at(database, sql), DECLARED, never)
+        again = measure(database, prepare_measurement(database, sql), DECLARED, never)
         assert again == first
     assert not calls
     assert database.budget().spent == spent
@@ -176,13 +176,16 @@ def test_the_same_question_however_spelt_is_free_and_equal(tmp_path: Path) -> No
     assert first.receipt.bits >= first.receipt.needed > 242
     assert database.verify()
     other = measure(
-        database, look_at(database, SQL), Declaration("test.sums", {"k": 2}, NOISE.event, DECLARED.loss), summed
+        database,
+        prepare_measurement(database, SQL),
+        MeasurementRequest("test.sums", {"k": 2}, NOISE.event, DECLARED.loss),
+        summed,
     )
     assert other.released != first.released
     assert database.budget().spent.epsilon > spent.epsilon
     database.close()
     with sfumato.open(policy(tmp_path)) as later:
-        assert measure(later, look_at(later, SQL), DECLARED, never) == first
+        assert measure(later, prepare_measurement(later, SQL), DECLARED, never) == first
 
 
 def test_the_charge_is_durable_before_a_row_is_read(tmp_path: Path) -> None:
@@ -195,7 +198,7 @@ def test_the_charge_is_durable_before_a_row_is_read(tmp_path: Path) -> None:
             assert other.budget().spent.epsilon > 0
         return summed(reading)
 
-    measure(database, look_at(database, SQL), DECLARED, looking)
+    measure(database, prepare_measurement(database, SQL), DECLARED, looking)
     assert seen == [1]
 
 
@@ -211,12 +214,12 @@ def test_a_release_that_fails_before_noise_is_taken_up_and_after_noise_is_lost(t
 
     for failing in (too_early, too_early, too_late):
         with pytest.raises(RuntimeError):
-            measure(database, look_at(database, SQL), DECLARED, failing)
+            measure(database, prepare_measurement(database, SQL), DECLARED, failing)
     once = database.budget().spent.epsilon
     assert once > 0
     for _ in range(3):
         with pytest.raises(AnswerLost):
-            measure(database, look_at(database, SQL), DECLARED, summed)
+            measure(database, prepare_measurement(database, SQL), DECLARED, summed)
     assert database.budget().spent.epsilon == once
     assert [entry.state for entry in database.history()] == ["failed"]
 
@@ -225,7 +228,7 @@ KILLED = """
     import os, sys
     from pathlib import Path
     import sfumato
-    from sfumato.measuring import look_at, measure
+    from sfumato.measure import prepare_measurement, measure
     from tests.test_measuring import DECLARED, SQL, policy, summed
 
     def killed(reading):
@@ -233,7 +236,7 @@ KILLED = """
         os._exit(9)
 
     with sfumato.open(policy(Path(sys.argv[1]))) as database:
-        measure(database, look_at(database, SQL), DECLARED, killed)
+        measure(database, prepare_measurement(database, SQL), DECLARED, killed)
 """
 
 
@@ -246,14 +249,14 @@ def test_who_is_killed_while_measuring_has_paid_and_a_retry_takes_that_up(tmp_pa
     with sfumato.open(policy(tmp_path)) as database:
         once = database.budget().spent.epsilon
         assert once > 0
-        assert measure(database, look_at(database, SQL), DECLARED, summed).receipt.sequence is not None
+        assert measure(database, prepare_measurement(database, SQL), DECLARED, summed).receipt.sequence is not None
         assert database.budget().spent.epsilon == once
         assert database.verify()
 
 
 def test_at_the_cap_nothing_is_read_and_what_was_kept_is_still_there(tmp_path: Path) -> None:
     database = opened(tmp_path, epsilon=1)
-    first = measure(database, look_at(database, SQL), DECLARED, summed)
+    first = measure(database, prepare_measurement(database, SQL), DECLARED, summed)
     dear = GaussianNoise(4, Fraction(1, 10), Neighbours.ADD_REMOVE)
     calls: list[int] = []
 
@@ -262,9 +265,14 @@ def test_at_the_cap_nothing_is_read_and_what_was_kept_is_still_there(tmp_path: P
         return summed(reading)
 
     with pytest.raises(BudgetExhausted):
-        measure(database, look_at(database, SQL), Declaration("test.sums", {}, dear, DECLARED.loss), never)
+        measure(
+            database,
+            prepare_measurement(database, SQL),
+            MeasurementRequest("test.sums", {}, dear, DECLARED.loss),
+            never,
+        )
     assert not calls
-    assert measure(database, look_at(database, SQL), DECLARED, never) == first
+    assert measure(database, prepare_measurement(database, SQL), DECLARED, never) == first
 
 
 @pytest.fixture(scope="module")
@@ -292,21 +300,21 @@ def test_what_has_no_rows_to_measure_is_refused_from_its_text(
     nobody: Database, sql: str, refusal: type[Refusal]
 ) -> None:
     with pytest.raises(refusal):
-        look_at(nobody, sql)
+        prepare_measurement(nobody, sql)
 
 
 def test_only_an_open_database_can_be_measured(tmp_path: Path) -> None:
     anything: Any = "clinic.toml"
     with pytest.raises(BadParameter):
-        look_at(anything, SQL)
+        prepare_measurement(anything, SQL)
     database = opened(tmp_path)
     database.close()
     with pytest.raises(BadParameter):
-        look_at(database, SQL)
+        prepare_measurement(database, SQL)
 
 
 def test_no_rows_at_all_are_measured_like_any(nobody: Database) -> None:
-    asked = look_at(nobody, "SELECT age, dept, cost FROM visits")
-    table = Measurer(asked, nobody._source).columns(Columns(asked.rows.columns))
+    asked = prepare_measurement(nobody, "SELECT age, dept, cost FROM visits")
+    table = Measurer(asked, nobody._source).columns(ColumnStatement(asked.rows.columns))
     assert [len(column) for column in (*table.columns, table.people)] == [0, 0, 0, 0]
-    assert len(measure(nobody, look_at(nobody, SQL), DECLARED, summed).released) == 242
+    assert len(measure(nobody, prepare_measurement(nobody, SQL), DECLARED, summed).released) == 242

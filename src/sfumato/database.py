@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from sfumato.analysis.catalog import Catalog
-from sfumato.dataset import LossesPayer, SharedDataset
+from sfumato.dataset import SharedDataset, TruncationContext
 from sfumato.engines.engine import Engine, Progress, checked_progress
 from sfumato.engines.opening import has_changed, open_engine, warn_owner, was_paid_for, watch_engine
 from sfumato.engines.post_processing.duckdb import evaluate
@@ -39,7 +39,7 @@ from sfumato.policy.accounts import account_of
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import Policy, Sharing
 from sfumato.policy.reading import read_policy
-from sfumato.preparing import Preparation, Prepared, Price, question_place
+from sfumato.prepare import Prepared, QueryPreparer, RequestedPrice, question_place
 from sfumato.query.describe import QueryDescription, describe_query
 from sfumato.query.types import Type
 from sfumato.randomness.identity import fresh_id
@@ -70,13 +70,13 @@ class Database:
         self.policy = policy
         self.account = account
         self._shared = shared or SharedDataset(engine, ledger)
-        self._shared.take()
+        self._shared.acquire_handle()
         self._ledger = ledger
         self._source = source
         self.timing = TIMING
         """What receipts say of how long answers take: a server that pads them says so."""
         self._policy_hash = policy_hash(policy)
-        self._preparation = Preparation(policy, account, ledger)
+        self._preparation = QueryPreparer(policy, account, ledger)
         self._closed = False
 
     @property
@@ -120,7 +120,7 @@ class Database:
         """
         tell = checked_progress(progress)
         tell("plan", "")
-        asked = self._prepare(sql, parameters, Price(epsilon, within, share, delta), key)
+        asked = self._prepare(sql, parameters, RequestedPrice(epsilon, within, share, delta), key)
         if asked.plan.event is None:
             return self._free(asked)
         return self._answered(asked, key, tell)[0]
@@ -143,16 +143,16 @@ class Database:
         tell = checked_progress(progress)
         tell("plan", "")
         self._check_open()
-        engine, price = self._engine, Price(epsilon, None, share, delta)
-        read = self._preparation.listed(questions, engine)
+        engine, price, free = self._engine, RequestedPrice(epsilon, None, share, delta), RequestedPrice()
+        read = self._preparation.analyse_all(questions, engine)
         paid = [place for place, one in enumerate(read) if one.private.groups]
         found: dict[int, Release] = {}
         if paid:
-            asked = self._preparation.together([read[place] for place in paid], price, key, engine)
+            asked = self._preparation.prepare_workload([read[place] for place in paid], price, key, engine)
             if asked.plan.event is not None:
                 found = dict(zip(paid, self._answered(asked, key, tell), strict=True))
         return [
-            found[place] if place in found else self._free(self._preparation.alone(one, Price(), None, engine))
+            found[place] if place in found else self._free(self._preparation.prepare_analysed(one, free, None, engine))
             for place, one in enumerate(read)
         ]
 
@@ -186,14 +186,14 @@ class Database:
 
         With `household` it also says what so many people lose together.
         """
-        asked = self._prepare(sql, parameters, Price(epsilon, within, share, delta))
+        asked = self._prepare(sql, parameters, RequestedPrice(epsilon, within, share, delta))
         quote = make_quote(asked.plan, self._losses(asked, measure=False), self.policy.budget.truncation)
         quote = for_household(quote, household)
         if asked.wish.epsilon is not None or asked.plan.event is None:
             return quote
         return replace(quote, notes=(share_note(self._ledger.account(self.account), asked.plan.event), *quote.notes))
 
-    def outline(self, sql: str, types: Mapping[str, Type]) -> QueryDescription:
+    def describe(self, sql: str, types: Mapping[str, Type]) -> QueryDescription:
         """Return the columns and parameters of a question with their types, before it has values or a price."""
         self._check_open()
         return describe_query(sql, self._shared.engine.catalog, types)
@@ -224,9 +224,10 @@ class Database:
         place = question_place(question, kept)
         event = StoredPlanKey(found.event, account_of_share(wish))
         epsilon, within, share, delta = (wish.get(name) for name in _PRICES)
-        price, engine = Price(epsilon, within, share, delta, event), self._engine
+        price, engine = RequestedPrice(epsilon, within, share, delta, event), self._engine
         if "texts" in kept:
-            asked = self._preparation.together(self._preparation.listed(kept["texts"], engine), price, None, engine)
+            read = self._preparation.analyse_all(kept["texts"], engine)
+            asked = self._preparation.prepare_workload(read, price, None, engine)
         else:
             asked = self._prepare(found.sql, None, price)
         same = kept["question"] == _name_of(asked) if "question" in kept else found.policy == self._policy_hash
@@ -305,7 +306,7 @@ class Database:
         """Let go of the copy and the ledger. Closing twice is fine."""
         if not self._closed:
             self._closed = True
-            self._shared.leave()
+            self._shared.release_handle()
 
     def __enter__(self) -> Self:
         return self
@@ -322,10 +323,10 @@ class Database:
         """Show a notebook what can be asked: the tables with their columns, and what is left."""
         return database_page(self.policy, self.account, None if self._closed else self.budget())
 
-    def _prepare(self, sql: str, parameters: object, price: Price, key: str | None = None) -> Prepared:
+    def _prepare(self, sql: str, parameters: object, price: RequestedPrice, key: str | None = None) -> Prepared:
         """Do all that needs no charge."""
         self._check_open()
-        return self._preparation.one(sql, parameters, price, key, self._engine)
+        return self._preparation.prepare(sql, parameters, price, key, self._engine)
 
     @contextmanager
     def _charged(self, asked: Prepared, request: Request, key: str | None) -> Iterator[Charge]:
@@ -345,7 +346,7 @@ class Database:
             raise AssertionError("what is free is not charged")
         return Request(
             account=self.account,
-            fingerprint=asked.question,
+            fingerprint=asked.fingerprint,
             sql=asked.sql,
             event=asked.plan.event,
             loss=asked.plan.loss,
@@ -387,7 +388,7 @@ class Database:
 
     def _losses(self, asked: Prepared, *, measure: bool) -> TruncationBounds | None:
         """Return what was published of what caps and bounds cut off of the snapshot that answers."""
-        return self._shared.losses(asked.engine, LossesPayer(self.policy, self._source), measure=measure)
+        return self._shared.losses(asked.engine, TruncationContext(self.policy, self._source), measure=measure)
 
     def _losses_for(self, asked: Prepared, receipt: Receipt) -> TruncationBounds | None:
         """Return what was cut off of the snapshot that gave an answer: what another one lacks says nothing of it.
@@ -498,4 +499,4 @@ def _stored(receipt: Receipt, noisy: NoisyResult, asked: Prepared) -> str:
 
 
 def _name_of(asked: Prepared) -> str:
-    return sha256(asked.question.encode()).hexdigest()
+    return sha256(asked.fingerprint.encode()).hexdigest()

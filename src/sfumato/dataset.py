@@ -26,7 +26,7 @@ LOSSES = "What caps and bounds cut off (budget.truncation)"
 
 
 @dataclass(frozen=True, slots=True)
-class LossesPayer:
+class TruncationContext:
     """Who measures what was cut off: under which policy, with whose bits."""
 
     policy: Policy
@@ -69,7 +69,7 @@ class SharedDataset:
         """Return the id of the snapshot that answers, unless another one may have taken its place."""
         return None if self._watch is not None and self._watch.may_have_changed() else self.engine.version
 
-    def take(self) -> None:
+    def acquire_handle(self) -> None:
         """Count one more handle."""
         with self._lock:
             self._handles += 1
@@ -80,7 +80,7 @@ class SharedDataset:
             before, self.engine = self.engine, engine
         before.retire()
 
-    def losses(self, engine: Engine, payer: LossesPayer, *, measure: bool) -> TruncationBounds | None:
+    def losses(self, engine: Engine, payer: TruncationContext, *, measure: bool) -> TruncationBounds | None:
         """Return what was published of what caps and bounds cut off of a snapshot; None where nothing was.
 
         If nobody has measured it, `measure` does, once for all accounts, at the dataset's expense: the charge is
@@ -111,7 +111,7 @@ class SharedDataset:
         self._losses[version] = truncation_bounds_of(policy, plan, noisy_from_json(json.loads(stored)["noisy"]))
         return self._losses[version]
 
-    def _measured(self, engine: Engine, plan: Plan, question: str, payer: LossesPayer) -> str:
+    def _measured(self, engine: Engine, plan: Plan, question: str, payer: TruncationContext) -> str:
         """Charge the dataset's own account, read and publish; who asks at the same time gets the same."""
         if plan.event is None:
             raise AssertionError("what is free is not charged")
@@ -134,7 +134,7 @@ class SharedDataset:
             charge.settle(stored)
         return stored
 
-    def leave(self) -> None:
+    def release_handle(self) -> None:
         """Count one handle less."""
         with self._lock:
             self._handles -= 1

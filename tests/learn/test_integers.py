@@ -21,7 +21,7 @@ from sfumato.learn.outline import TableOutline
 from sfumato.learn.rows import UNIT, Ball, Integers, Rows, lengths_above, radii_of, shrink, squared_norms
 from sfumato.learn.sensitivities import COUNTED, in_ball, in_box, in_cells, of_gradients, of_products
 from sfumato.learn.statements import EngineSums, box
-from sfumato.measuring import Measurer, look_at
+from sfumato.measure import Measurer, prepare_measurement
 from sfumato.randomness.source import system_source
 
 CORNERS = (-UNIT, -UNIT // 2 - 1, 0, 7, UNIT)
@@ -235,7 +235,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> sfumato.database.Datab
 
 
 def test_the_engine_adds_up_the_same_integers_as_an_array(database: sfumato.database.Database) -> None:
-    asked = look_at(database, "SELECT age, cost, sick, still, wide, ward FROM visits")
+    asked = prepare_measurement(database, "SELECT age, cost, sick, still, wide, ward FROM visits")
     *columns, target = asked.rows.columns
     reading = Measurer(asked, system_source())
     rows = _rows_behind(reading, columns, target)

@@ -23,7 +23,7 @@ from sfumato.errors import Refusal, UnreachableMargin
 from sfumato.mechanisms.meetings import Meetings
 from sfumato.planning.aggregates.cross_unit_count import CrossUnitCountColumn
 from sfumato.policy.reading import read_policy
-from sfumato.preparing import Price
+from sfumato.prepare import RequestedPrice
 from sfumato.release.publish import publish
 from sfumato.release.release import make_release
 from sfumato.terminal.tuning import tune
@@ -182,7 +182,7 @@ MET = "FROM visits a JOIN visits b ON a.dept = b.dept AND a.day = b.day AND a.pa
 
 
 def test_bars_hold_at_their_level(hospital: sfumato.Database) -> None:
-    asked = hospital._prepare(f"SELECT COUNT(*) AS n {MET}", None, Price("1"))
+    asked = hospital._prepare(f"SELECT COUNT(*) AS n {MET}", None, RequestedPrice("1"))
     aggregates = asked.engine.run(asked.job)
     (held,) = aggregates.groups[0].held
     mechanism = asked.plan.groups[0].chosen[0].mechanism
@@ -190,7 +190,7 @@ def test_bars_hold_at_their_level(hospital: sfumato.Database) -> None:
     (truth,) = mechanism.meetings([_shared(aggregates.groups[0], held).for_cell(0)], 10**6)
     receipt = hospital.ask(f"SELECT COUNT(*) AS n {MET}", epsilon="1").receipt
     misses = {"0.95": 0, "0.8": 0}
-    halved = hospital._prepare(f"SELECT COUNT(*) AS n {MET.replace('<>', '<')}", None, Price("1")).plan
+    halved = hospital._prepare(f"SELECT COUNT(*) AS n {MET.replace('<>', '<')}", None, RequestedPrice("1")).plan
     noisy = publish(halved, aggregates, HashSource(b"halved"))
     release = make_release(halved, noisy, receipt, evaluate)
     (half,), ((low, high),) = ([row["n"] for row in rows] for rows in (release.rows(), release.intervals()))

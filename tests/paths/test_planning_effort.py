@@ -20,7 +20,7 @@ from sfumato.errors import FreeLimit, QueryTooLarge
 from sfumato.lab.people.clinic import VISITS
 from sfumato.planning.bound_selection import price_selections, with_candidate_bounds
 from sfumato.planning.measurements import needs_of
-from sfumato.preparing import Price
+from sfumato.prepare import RequestedPrice
 from sfumato.query.parse import parse
 
 Shape = Callable[[int], str]
@@ -114,7 +114,7 @@ def _calls(action: Callable[[], object]) -> int:
 
 
 def _characters(database: sfumato.Database, sql: str) -> int:
-    prepared = database._preparation.one(sql, None, Price(epsilon="1"), None, database._engine).job
+    prepared = database._preparation.prepare(sql, None, RequestedPrice(epsilon="1"), None, database._engine).job
     assert isinstance(prepared, Statements)
     chosen = [statement for each in prepared.histograms for statement in each.values()]
     return sum(len(statement or "") for statement in (*prepared.statements, *chosen))

@@ -11,7 +11,7 @@ import pytest
 from tests.paths.worlds import a_world, policy, write
 
 import sfumato
-from sfumato import preparing
+from sfumato import prepare
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.errors import BadSql, Refusal
 from sfumato.lab.people.clinic import VISITS
@@ -35,7 +35,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         texts.append(sql)
         return parse(sql, catalog, bindings)
 
-    monkeypatch.setattr(preparing, "parse", seen)
+    monkeypatch.setattr(prepare, "parse", seen)
     return texts
 
 
@@ -136,7 +136,7 @@ def test_what_a_share_buys_is_found_anew(database: sfumato.Database, monkeypatch
         planned.append(wish.epsilon if wish.share is None else "share")
         return make_plans(private, wish)
 
-    monkeypatch.setattr(preparing, "make_plans", seen)
+    monkeypatch.setattr(prepare, "make_plans", seen)
     for _ in range(2):
         database.explain(COUNT, share="10%")
         database.explain(COUNT, epsilon=1)
@@ -160,7 +160,7 @@ def test_what_is_remembered_goes_with_its_handle(database: sfumato.Database) -> 
     del ada
     gc.collect()
     database.explain("SELECT COUNT(*) FROM visits WHERE age < 7", epsilon=1)
-    assert preparing._REMEMBERED.bytes_of(owner) == 0
+    assert prepare._MAX_CACHED_QUERIES.bytes_of(owner) == 0
 
 
 def test_threads_that_ask_during_a_refresh_are_answered_from_one_snapshot(database: sfumato.Database) -> None:

@@ -12,7 +12,7 @@ from sfumato.errors import BadPolicy
 from sfumato.planning.plan import Plan
 from sfumato.policy.canonical import canonical_text
 from sfumato.policy.reading import read_policy
-from sfumato.preparing import Price
+from sfumato.prepare import RequestedPrice
 
 Rows = list[tuple[int, str, int]]
 SMALL: Rows = [
@@ -58,7 +58,7 @@ def _write(folder: Path, rows: Rows) -> None:
 
 
 def _exact(database: Database, sql: str) -> tuple[Plan, dict[str, Any]]:
-    asked = database._prepare(sql, None, Price("1"))
+    asked = database._prepare(sql, None, RequestedPrice("1"))
     (found,) = asked.engine.run(asked.job).groups
     return asked.plan, {name: np.asarray(values) for name, values in found.columns.items()}
 
@@ -127,7 +127,7 @@ def test_the_planner_takes_what_errs_less_and_says_which(tmp_path: Path) -> None
 def test_a_stream_is_bounded_by_rows_and_values(tmp_path: Path) -> None:
     _write(tmp_path, SMALL)
     with sfumato.open(_policy(tmp_path)) as database:
-        asked = database._prepare(QUESTIONS[1], None, Price("1", fixed=True))
+        asked = database._prepare(QUESTIONS[1], None, RequestedPrice("1", fixed=True))
         assert [one.sensitivity.l1 for one in asked.plan.groups[0].measured] == [MOST * WITHIN]
 
 

@@ -76,7 +76,7 @@ def test_each_answer_tells_about_its_own_question(database: sfumato.Database, mo
         read.append(sql)
         return parse(sql, *rest)
 
-    monkeypatch.setattr("sfumato.preparing.parse", reading)
+    monkeypatch.setattr("sfumato.prepare.parse", reading)
     texts = [QUESTIONS[0], QUESTIONS[1], "SELECT COUNT(*) FROM staff", "SELECT SUM(income) AS s FROM patients"]
     with database:
         count, costs, staff, income = database.ask_all(texts, epsilon=1)

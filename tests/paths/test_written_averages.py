@@ -7,7 +7,7 @@ import pytest
 
 import sfumato
 from sfumato.planning.plan import GroupPlan
-from sfumato.preparing import Price
+from sfumato.prepare import RequestedPrice
 
 ROWS = "patient,dept,age,cost\n1,er,40,100.5\n2,icu,50,\n3,er,,20\n"
 
@@ -35,7 +35,7 @@ def clinic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sfumato.Databas
 
 def _measured(clinic: sfumato.Database, items: str, tail: str = "") -> list[tuple[object, ...]]:
     group: GroupPlan
-    (group,) = clinic._prepare(f"SELECT {items} FROM visits {tail}", None, Price("1")).plan.groups  # noqa: S608
+    (group,) = clinic._prepare(f"SELECT {items} FROM visits {tail}", None, RequestedPrice("1")).plan.groups  # noqa: S608
     return [(one.quantity, one.sensitivity, one.mechanism) for one in group.measured]
 
 

@@ -379,7 +379,7 @@ BUGS: tuple[Bug, ...] = (
         "the price depends on the data",
         "fuzzing",
         (
-            "preparing.py",
+            "prepare.py",
             "        plans, names = self._priced(read, wish, tables)\n",
             "        ((rows,),) = engine._reader.rows(f'SELECT count(*) FROM {engine._tables[\"visits\"]}')\n"
             "        if read.private.groups:\n"

@@ -192,7 +192,7 @@ FINDINGS: tuple[Bug, ...] = (
         "a question is also the policy's other words",
         "tests/paths/test_snapshots.py",
         (
-            "preparing.py",
+            "prepare.py",
             "found = plans, query_fingerprints(read.query, plans, words)",
             "found = plans, query_fingerprints(read.query, plans, repr(self._policy))",
         ),
@@ -200,8 +200,8 @@ FINDINGS: tuple[Bug, ...] = (
     planned(
         "a question that was read outlives its snapshot",
         "tests/paths/test_remembered.py",
-        ("preparing.py", "        key = self._owner, engine.version, asked\n", "        key = self._owner, asked\n"),
-        ("preparing.py", "            _REMEMBERED.forget(self._owner)\n", "            pass\n"),
+        ("prepare.py", "        key = self._owner, engine.version, asked\n", "        key = self._owner, asked\n"),
+        ("prepare.py", "            _MAX_CACHED_QUERIES.forget(self._owner)\n", "            pass\n"),
     ),
     planned(
         "a unit may be called removed_rows",

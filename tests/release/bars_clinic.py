@@ -11,7 +11,7 @@ from tests.sources import HashSource
 import sfumato
 from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.planning.truncation_plan import TruncationBounds, plan_truncation_release
-from sfumato.preparing import Price
+from sfumato.prepare import RequestedPrice
 from sfumato.release.publish import publish
 from sfumato.release.release import Release, make_release
 from sfumato.release.truncation_release import release_truncation, truncation_bounds_of
@@ -49,7 +49,7 @@ def released(
     database: sfumato.Database, sql: str, releases: int, epsilon: str, losses: TruncationBounds | None = None
 ) -> Iterator[Release]:
     """Yield releases of one question, each with noise of its own."""
-    asked = database._prepare(sql, None, Price(epsilon))
+    asked = database._prepare(sql, None, RequestedPrice(epsilon))
     aggregates, receipt, source = asked.engine.run(asked.job), database._receipt(asked, "bars"), HashSource(sql)
     for _ in range(releases):
         yield make_release(asked.plan, publish(asked.plan, aggregates, source), receipt, evaluate, losses)

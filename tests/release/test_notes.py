@@ -6,7 +6,7 @@ import pytest
 
 import sfumato
 from sfumato.planning.notes.truncation import bounding_notes
-from sfumato.preparing import Price
+from sfumato.prepare import RequestedPrice
 from sfumato.release.notes import SELECTED, drop_noise_dependent_notes
 
 CELLS = "SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept"
@@ -85,7 +85,7 @@ def test_what_is_computed_over_selected_groups_says_that_the_others_are_missing(
 
 
 def test_a_quote_and_its_answer_tell_the_same_about_bounds(clinic: sfumato.Database) -> None:
-    plan = clinic._prepare(CELLS, None, Price("1")).plan
+    plan = clinic._prepare(CELLS, None, RequestedPrice("1")).plan
     assert set(bounding_notes(plan)) <= set(clinic.ask(CELLS, epsilon="1").notes)
 
 

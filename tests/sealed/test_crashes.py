@@ -11,7 +11,7 @@ import pytest
 from tests.sealed.clinic import rows, sealed_policy
 
 from sfumato.policy.reading import read_policy
-from sfumato.preparing import Price
+from sfumato.prepare import RequestedPrice
 from sfumato.sealed.database import open_sealed, rotate, seal
 from sfumato.sealed.manifest import BatchState, Keyring, SealedEpoch
 from sfumato.sealed.stores import DuckDBCipherStore
@@ -54,7 +54,7 @@ def sealed_of(policy: dict[str, Any]) -> SealedEpoch:
 def count(policy: dict[str, Any]) -> int:
     with open_sealed(policy) as database:
         database.check()
-        prepared = database._database._prepare("SELECT COUNT(*) FROM visits", None, Price("1"))
+        prepared = database._database._prepare("SELECT COUNT(*) FROM visits", None, RequestedPrice("1"))
         return int(prepared.engine.run(prepared.job).groups[0].columns["m1"][0])
 
 

@@ -30,7 +30,7 @@ from sfumato.errors import (
 from sfumato.errors import UnsupportedSql as Unsupported
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.reading import read_policy
-from sfumato.preparing import Price
+from sfumato.prepare import RequestedPrice
 from sfumato.sealed import batches as batches_of_rows
 from sfumato.sealed.database import SealedDatabase, open_sealed, rotate, seal
 from sfumato.sealed.keys import create_key
@@ -55,7 +55,10 @@ ASKED = (
 
 def agree(sealed: SealedDatabase, plain: sfumato.Database, sql: str) -> None:
     """Compare event and exact aggregates of both."""
-    here, there = sealed._database._prepare(sql, None, Price("1")), plain._prepare(sql, None, Price("1"))
+    here, there = (
+        sealed._database._prepare(sql, None, RequestedPrice("1")),
+        plain._prepare(sql, None, RequestedPrice("1")),
+    )
     assert here.plan.event == there.plan.event
     assert here.plan.loss == there.plan.loss
     for one, other in zip(here.engine.run(here.job).groups, there.engine.run(there.job).groups, strict=True):
@@ -203,7 +206,7 @@ def test_rows_per_person_are_bounded_over_all_batches_first_come_first_kept(tmp_
     assert seal(policy, "visits", pa.concat_tables([mine.slice(2), rows(1, first=7, per_person=1)])).kept == 2
     assert seal(policy, "visits", mine).kept == 0
     with open_sealed(policy) as database:
-        prepared = database._database._prepare("SELECT SUM(age) FROM visits WHERE sex = 'f'", None, Price("1"))
+        prepared = database._database._prepare("SELECT SUM(age) FROM visits WHERE sex = 'f'", None, RequestedPrice("1"))
         (total,) = prepared.engine.run(prepared.job).groups[0].columns.values()
     assert int(total[0]) == sum(mine.column("age").to_pylist()[:3])  # person 7 is of the other sex
 

@@ -16,7 +16,7 @@ from tests.sources import HashSource
 import sfumato
 from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.planning.truncation_plan import plan_truncation_release
-from sfumato.preparing import Price
+from sfumato.prepare import RequestedPrice
 from sfumato.release.publish import publish
 from sfumato.release.release import Release, make_release
 from sfumato.release.truncation_release import release_truncation, truncation_bounds_of
@@ -102,7 +102,7 @@ def _covered(folder: Path, world: World, releases: int, seed: int, epsilon: str)
         for place, sql in enumerate(QUESTIONS):
             # how many bits the losses take depends on what is found of them, so answers have their own
             source, other = HashSource(seed + 100 * place), HashSource(seed + 100 * place + 50)
-            asked = database._prepare(sql, None, Price(epsilon))
+            asked = database._prepare(sql, None, RequestedPrice(epsilon))
             aggregates, receipt = asked.engine.run(asked.job), database._receipt(asked, "measured")
             held = intervals = opened = unbiased = 0
             lengths = []

@@ -31,7 +31,7 @@ from sfumato.planning.truncation_plan import (
     blocks,
     plan_truncation_release,
 )
-from sfumato.preparing import Price
+from sfumato.prepare import RequestedPrice
 from sfumato.release.publish import publish
 from sfumato.release.release import make_release
 from sfumato.release.truncation_release import release_truncation, truncation_bounds_of
@@ -137,7 +137,7 @@ class Asked:
         plan = plan_truncation_release(database.policy)
         assert plan is not None
         self.plan = plan
-        self._asked = {sql: database._prepare(sql, None, Price("1")) for sql in (COUNT, SUM)}
+        self._asked = {sql: database._prepare(sql, None, RequestedPrice("1")) for sql in (COUNT, SUM)}
 
     def exact(self, rows: Rows) -> Aggregates:
         """Return what an engine finds of the losses."""

@@ -26,7 +26,7 @@ from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.max_norm import MaxNorm, MaxNormPart
 from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
-from sfumato.preparing import Price
+from sfumato.prepare import RequestedPrice
 from sfumato.query.types import Type
 from sfumato.release.noisy import NoisyGroup, NoisyResult
 from sfumato.release.receipt import Receipt
@@ -199,7 +199,7 @@ def _plans() -> dict[str, Plan]:
         "tables": {"visits": table},
     }
     with sfumato.open(policy) as clinic:
-        return {shape.sql: clinic._prepare(shape.sql, None, Price("1")).plan for shape in SHAPES}
+        return {shape.sql: clinic._prepare(shape.sql, None, RequestedPrice("1")).plan for shape in SHAPES}
 
 
 def _with_noise(group: GroupPlan, setting: Setting) -> GroupPlan:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import sfumato
 from sfumato.planning.bound_selection import histogram_of, unit_of
 from sfumato.planning.plan import Plan
-from sfumato.preparing import Price
+from sfumato.prepare import RequestedPrice
 from sfumato.release.bound_selection.select import _noise_of, select_bound
 
 Totals = npt.NDArray[np.int64]
@@ -107,7 +107,7 @@ def plan_for(most: int, epsilon: str) -> Plan:
             },
         }
         with sfumato.open(policy) as database:
-            return database._prepare("SELECT SUM(x) AS x FROM visits", None, Price(epsilon)).plan
+            return database._prepare("SELECT SUM(x) AS x FROM visits", None, RequestedPrice(epsilon)).plan
 
 
 def errors(shape: Shape, epsilon: str, draws: int, seed: int) -> npt.NDArray[np.float64]:

@@ -32,13 +32,13 @@ from tests.sources import HashSource
 
 import sfumato
 from sfumato.engines.post_processing.duckdb import evaluate
-from sfumato.preparing import Price
+from sfumato.prepare import RequestedPrice
 from sfumato.release.publish import publish
 from sfumato.release.release import Release, make_release
 
 LEVEL, MOST_OFF = 0.95, 0.015
 WARDS, ROWS = 40, 4
-PRICE = Price("0.5")
+PRICE = RequestedPrice("0.5")
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,8 +289,8 @@ def _covered(
     clinic: sfumato.Database, shape: Shape, raw: duckdb.DuckDBPyConnection, releases: int, source: HashSource
 ) -> Covered:
     texts = (shape.sql,) if isinstance(shape.sql, str) else shape.sql
-    read = clinic._preparation.listed(list(texts), clinic._engine)
-    asked = clinic._preparation.together(read, PRICE, None, clinic._engine)
+    read = clinic._preparation.analyse_all(list(texts), clinic._engine)
+    asked = clinic._preparation.prepare_workload(read, PRICE, None, clinic._engine)
     aggregates, receipt = asked.engine.run(asked.job), clinic._receipt(asked, "measured")
     truths = [raw.execute(shape.truth or text).fetchall() for text in texts]
     shares, opened, counts, lone = [], 0, [], []

@@ -14,7 +14,7 @@ import sfumato
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.planning.plan import GroupPlan, PlannedMeasurement
-from sfumato.preparing import Price
+from sfumato.prepare import RequestedPrice
 from sfumato.query.functions import Aggregation
 from sfumato.release.publish import publish
 from sfumato.release.receipt import Receipt
@@ -50,7 +50,7 @@ def per_row(one: PlannedMeasurement) -> int:
 
 def test_bars_of_consistent_counts_sums_and_averages_hold_with_shared_noise(tmp_path: Path) -> None:
     with database(tmp_path) as clinic:
-        asked = clinic._prepare(SQL, None, Price(epsilon="1"))
+        asked = clinic._prepare(SQL, None, RequestedPrice(epsilon="1"))
         plan = asked.plan
         assert all(len(group.joint_noise_measurements) == len(group.measured) > 1 for group in plan.groups)
         assert len(plan.tables) > 1

@@ -16,7 +16,7 @@ from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.plan import PlannedMeasurement
-from sfumato.preparing import Price
+from sfumato.prepare import RequestedPrice
 from sfumato.query.functions import Aggregation
 from sfumato.release.publish import publish
 from sfumato.release.receipt import Receipt
@@ -48,7 +48,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> sfumato.Database:
 @pytest.mark.parametrize(("beyond", "spread"), [(0, 0), (6, 40)], ids=["ties", "skewed"])
 def test_bars_of_a_top_list_hold_at_their_level(database: sfumato.Database, beyond: int, spread: int) -> None:
     """Everybody pays 30; the groups are some deviations of the noise beyond the threshold, equal or far apart."""
-    plan = database._prepare(SQL, None, Price(epsilon="20")).plan
+    plan = database._prepare(SQL, None, RequestedPrice(epsilon="20")).plan
     (group,) = plan.groups
     chosen = group.selection
     assert isinstance(chosen, TopList)
@@ -77,7 +77,7 @@ def test_bars_of_a_top_list_hold_at_their_level(database: sfumato.Database, beyo
 @pytest.mark.parametrize("beyond", [-2, 0, 6])
 def test_bars_hold_for_what_an_amount_selected(database: sfumato.Database, sql: str, beyond: int) -> None:
     """One row or sum selects: cells below the threshold, at it, and some deviations of the noise beyond it."""
-    plan = database._prepare(sql, None, Price(epsilon="20")).plan
+    plan = database._prepare(sql, None, RequestedPrice(epsilon="20")).plan
     (group,) = plan.groups
     chosen = group.selection
     assert isinstance(chosen, CountedKeys)

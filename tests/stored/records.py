@@ -31,7 +31,7 @@ from sfumato.local.subset import SubsetResponse
 from sfumato.local.unary import UnaryResponse
 from sfumato.policy.canonical import canonical_text, policy_hash, tables_digest, tables_hash
 from sfumato.policy.reading import read_policy
-from sfumato.preparing import Price
+from sfumato.prepare import RequestedPrice
 from sfumato.streams.plans import GaussianSums, PeriodTables, TreeSums, UnboundedSums, WindowEvents
 from sfumato.streams.stored_plan import Head, head_to_bytes
 
@@ -102,7 +102,8 @@ def _fingerprints(database: sfumato.Database) -> Iterator[tuple[str, str]]:
     for sql in QUERIES:
         try:
             asked = [
-                database._prepare(sql, None, Price(epsilon, None, None, DELTA)).question for epsilon in ("1", "0.01")
+                database._prepare(sql, None, RequestedPrice(epsilon, None, None, DELTA)).fingerprint
+                for epsilon in ("1", "0.01")
             ]
         except sfumato.Refusal as refusal:
             asked = [refusal.code]

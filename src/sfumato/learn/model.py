@@ -29,7 +29,7 @@ from sfumato.learn.outline import (
 )
 from sfumato.learn.rows import Rows, Sums
 from sfumato.learn.statements import EngineSums, box
-from sfumato.measuring import Columns, Declaration, Measurable, Measurer, look_at, measure
+from sfumato.measure import ColumnStatement, Measurable, MeasurementRequest, Measurer, measure, prepare_measurement
 from sfumato.mechanisms.answers import Answers
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.planning.quote import Quote
@@ -123,7 +123,7 @@ class Model:
 
     def explain(self, db: object, sql: str) -> Quote:
         """Return what `fit(db, sql)` would cost. It reads no private data, is free, and refuses when `fit` would."""
-        asked = look_at(db, sql)
+        asked = prepare_measurement(db, sql)
         outline, columns, target = self._outline_of_rows(asked)
         fit, loss = self._calibrated(outline)
         self._try(asked, columns, target, outline, fit)
@@ -137,7 +137,7 @@ class Model:
                 "Whose a row is, the policy knows.",
                 "Write fit(db, 'SELECT … FROM …').",
             )
-        asked = look_at(database, sql)
+        asked = prepare_measurement(database, sql)
         outline, columns, target = self._outline_of_rows(asked)
         fit, loss = self._calibrated(outline)
         self._try(asked, columns, target, outline, fit)
@@ -152,7 +152,7 @@ class Model:
             return self._learn(sums, outline, noise)
 
         name = f"learn.{type(self).__name__}"
-        declared = Declaration(name, {"target": self._target.name, **self._parameters()}, fit.event, loss)
+        declared = MeasurementRequest(name, {"target": self._target.name, **self._parameters()}, fit.event, loss)
         done = measure(database, asked, declared, release)
         return self._finished(done.released, outline, fit.event, loss, done.receipt)
 
@@ -161,7 +161,7 @@ class Model:
     ) -> None:
         """Refuse what the engine could not run: the statements of a fit of nobody, with noise that nobody sees."""
         if self._iterative:
-            asked.check(Columns((*columns, *(() if target is None else (target,)))))
+            asked.check(ColumnStatement((*columns, *(() if target is None else (target,)))))
             return
         source = system_source()
         noise = StageNoise(fit, lambda values, mechanism: mechanism.release(values, source), source)
@@ -324,7 +324,7 @@ def _ends(key: Key) -> tuple[float, float]:
 def _rows_behind(reading: Measurer, columns: list[Key], target: Key | None) -> Rows:
     """Return the rows of the question as integers: read inside the charge, for a model that iterates."""
     plain = [Key(key.name, key.scalar, None) if key.scalar.facts.kind is Kind.INTEGER else key for key in columns]
-    table = reading.columns(Columns((*plain, *(() if target is None else (target,)))))
+    table = reading.columns(ColumnStatement((*plain, *(() if target is None else (target,)))))
     values = np.zeros((len(table.people), len(columns)), order="F")
     for at, (key, steps) in enumerate(zip(columns, table.columns, strict=False)):
         facts = key.scalar.facts

@@ -14,7 +14,7 @@ from sfumato.language.numbers import added, clipped, constant, multiplied, on_in
 from sfumato.language.rel_nodes import Item, ProjectNode, RelNode
 from sfumato.language.scalar import Factor, Operator, Scalar, column
 from sfumato.learn.rows import UNIT, Ball, Integers
-from sfumato.measuring import Measurable, Measurer, Totals
+from sfumato.measure import Measurable, Measurer, SumStatement
 from sfumato.query.types import Type
 
 _OWNER = "owner"
@@ -46,14 +46,14 @@ class EngineSums:
         ]
         place = chosen(branches, _integer(0), Type.INTEGER)
         key = Key("radius", place, tuple(range(len(radii))))
-        return self._read(Totals((key,), (None,), flow, scope[_OWNER]))[:, 0]
+        return self._read(SumStatement((key,), (None,), flow, scope[_OWNER]))[:, 0]
 
     def products(self, ball: Ball, constant: int) -> Integers:
         flow, scope = self._shrunk(ball)
         columns = [*self._columns(scope), _integer(constant)]
         pairs = [(i, j) for i in range(len(columns)) for j in range(i + 1)]
         sums = [_product(columns[i], columns[j]) for i, j in pairs[:-1]]
-        found = self._read(Totals((), (*sums, None), flow, scope[_OWNER]))[0]
+        found = self._read(SumStatement((), (*sums, None), flow, scope[_OWNER]))[0]
         total = np.zeros((len(columns), len(columns)), dtype=np.int64)
         for (i, j), value in zip(pairs[:-1], found, strict=False):
             total[i, j] = total[j, i] = value
@@ -69,9 +69,9 @@ class EngineSums:
 
     def _totals(self, flow: RelNode, scope: dict[str, Scalar], sums: tuple[Scalar | None, ...]) -> Integers:
         keys = () if self._target is None else (Key("class", scope["target"], self._target.cells),)
-        return self._read(Totals(keys, sums, flow, scope[_OWNER]))
+        return self._read(SumStatement(keys, sums, flow, scope[_OWNER]))
 
-    def _read(self, statement: Totals) -> Integers:
+    def _read(self, statement: SumStatement) -> Integers:
         if self._reading is not None:
             return np.asarray(self._reading.totals(statement)).astype(np.int64)
         self._asked.check(statement)

@@ -18,7 +18,7 @@ from sfumato.policy.accounts import account_of
 from sfumato.policy.policy import Location, Policy, fold_name
 from sfumato.policy.reading import read_policy
 from sfumato.policy.sealing import are_apart
-from sfumato.preparing import Price
+from sfumato.prepare import RequestedPrice
 from sfumato.randomness.source import system_source
 from sfumato.release.release import Release
 from sfumato.sealed.batches import Batch, seal_batch
@@ -73,7 +73,7 @@ class SealedDatabase:
     def statements(self, sql: str, *, epsilon: object = None, within: object = None) -> tuple[str, ...]:
         """Return what the store would be sent: names of its columns, and no word of the question."""
         wish = epsilon if epsilon is not None or within is not None else self._database.policy.budget.epsilon
-        return self._engine.statements(self._database._prepare(sql, None, Price(wish, within)).job)
+        return self._engine.statements(self._database._prepare(sql, None, RequestedPrice(wish, within)).job)
 
     def check(self) -> None:
         """Compare every cell of every table with the manifest, or refuse with `StoreTampered`."""

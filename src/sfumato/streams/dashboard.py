@@ -26,7 +26,7 @@ from sfumato.language.scalar import ColumnRef, Operator, address
 from sfumato.mechanisms.answers import Answers
 from sfumato.planning.noise import concentrated_loss
 from sfumato.planning.plan import PlannedMeasurement
-from sfumato.preparing import Prepared, Price
+from sfumato.prepare import Prepared, RequestedPrice
 from sfumato.query.parse import parse
 from sfumato.randomness.source import Source
 from sfumato.release.decode import decode
@@ -265,7 +265,7 @@ def _stream(place: Path, plan: Published, words: str, database: Database) -> Str
 
 def _prepare(database: Database, sql: str) -> Prepared:
     """Plan one period: the price asked for here is never charged, the stream's is, and its noise is the same always."""
-    return database._prepare(sql, None, Price(Fraction(1), fixed=True))
+    return database._prepare(sql, None, RequestedPrice(Fraction(1), fixed=True))
 
 
 def _require_publishable(asked: _Asked) -> None:

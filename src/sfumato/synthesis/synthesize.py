@@ -19,7 +19,7 @@ from sfumato.accounting.loss import PrivacyLoss
 from sfumato.database import Database
 from sfumato.errors import BadParameter, UnknownName, quote_value
 from sfumato.exact import integer, positive, typed_rational
-from sfumato.measuring import Declaration, Measurer, Totals, look_at, measure
+from sfumato.measure import MeasurementRequest, Measurer, SumStatement, measure, prepare_measurement
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.policy.policy import fold_name
 from sfumato.randomness.source import Source, read_exactly, system_source
@@ -56,7 +56,7 @@ def synthesize(
     if cells > MOST_BINS:
         raise BadParameter(f"bins is above {MOST_BINS}.", "So many cells hold noise alone.", "Give fewer bins.")
     names, sql = shown_columns(db, table, columns)
-    asked = look_at(db, sql)
+    asked = prepare_measurement(db, sql)
     held = tuple(column_of(db, table, key, cells) for key in asked.rows.columns)
     sizes = tuple(column.size for column in held)
     price, allowed = read_price(epsilon, delta)
@@ -64,8 +64,8 @@ def synthesize(
     plan = _planned(sizes, price, allowed, most, neighbours)
     keys = [cell_key(key, column) for key, column in zip(asked.rows.columns, held, strict=True)]
 
-    def _statement(axes: Axes) -> Totals:
-        return Totals(tuple(keys[axis] for axis in axes), (None,))
+    def _statement(axes: Axes) -> SumStatement:
+        return SumStatement(tuple(keys[axis] for axis in axes), (None,))
 
     for axes in (
         plan.marginals if isinstance(plan, Design) else (*all_marginals(len(sizes))[: len(sizes)], *plan.candidates)
@@ -85,7 +85,7 @@ def synthesize(
         return {"marginals": marginals, "counts": _packed(tables), "seed": seed}
 
     loss = PrivacyLoss(price, allowed)
-    found = measure(db, asked, Declaration("synthesize", {"sizes": sizes}, plan.event, loss), _release)
+    found = measure(db, asked, MeasurementRequest("synthesize", {"sizes": sizes}, plan.event, loss), _release)
     return Synthetic(
         _unpacked(found.released, held, plan),
         plan.event,

@@ -12,7 +12,7 @@ from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.engines.sql.names import quoted
 from sfumato.errors import Refusal
 from sfumato.policy.policy import Column, ColumnType, Policy, Table, UnitColumn, UnitPath, fold_name
-from sfumato.preparing import Price
+from sfumato.prepare import RequestedPrice
 from sfumato.release.publish import publish
 from sfumato.release.release import Release, make_release
 from sfumato.release.rendering.escaping import escape_unprintable
@@ -55,7 +55,7 @@ def rehearse(database: Database, sql: str, epsilon: object, times: int) -> list[
     `sfumato check` judges typical questions by them. No way in for analysts calls it, and their handles are refused.
     """
     database._require_owner("rehearse an answer")
-    asked = database._prepare(sql, None, Price(epsilon))
+    asked = database._prepare(sql, None, RequestedPrice(epsilon))
     if asked.plan.event is None:
         return [database._free(asked)]
     aggregates, receipt = asked.engine.run(asked.job), database._receipt(asked, "rehearsal")

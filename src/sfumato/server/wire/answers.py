@@ -216,7 +216,7 @@ class Answering:
             return ReadyStatement(statement, described, plan.columns, None, True, named)
         known = {name: _type_of(oid, name) for name, oid in types.items()}
         database = self._gate.database(self._caller)
-        outline = await self._gate.work(self._caller, lambda: database.outline(sql, known))
+        outline = await self._gate.work(self._caller, lambda: database.describe(sql, known))
         for name in outline.parameters:
             if not _PARAMETER.fullmatch(name) or int(name) > MOST_PARAMETERS:
                 raise WireError(

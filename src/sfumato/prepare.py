@@ -29,27 +29,27 @@ from sfumato.query.parameters import Bindings, bind, inline_parameters
 from sfumato.query.parse import parse
 from sfumato.query.relation import Options, Query
 
-MOST_TOGETHER = 100
+MAX_QUERIES_PER_WORKLOAD = 100
 """So many questions may be asked as one."""
 MAX_QUESTION_BYTES = 1 << 28
 """Bytes of questions with their plans that are remembered in one process, for all accounts together."""
 MAX_ACCOUNT_QUESTION_BYTES = 1 << 25
 """Bytes of questions with their plans that are remembered for one account's handle."""
-_REMEMBERED = SizedCache(MAX_QUESTION_BYTES, MAX_ACCOUNT_QUESTION_BYTES)
-os.register_at_fork(after_in_child=_REMEMBERED.renew)
+_MAX_CACHED_QUERIES = SizedCache(MAX_QUESTION_BYTES, MAX_ACCOUNT_QUESTION_BYTES)
+os.register_at_fork(after_in_child=_MAX_CACHED_QUERIES.renew)
 _Asked = tuple[str, frozenset[tuple[str, Literal]] | None]
 """A text with the values of its parameters."""
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
-    """What was said of the price, as it was typed; `kept` tells the plan of an answer that was given before."""
+class RequestedPrice:
+    """What was said of the price, as it was typed; `stored_plan` tells the plan of an answer that was given before."""
 
     epsilon: object = None
     within: object = None
     share: object = None
     delta: object = None
-    kept: StoredPlanKey | None = None
+    stored_plan: StoredPlanKey | None = None
     fixed: bool = field(default=False, kw_only=True)
     """Whether margins are known before the data is read, wherever that is possible, though no margin is named."""
 
@@ -63,7 +63,7 @@ class Prepared:
     plan: Plan
     job: Job
     """What the engine prepared, and runs after the charge."""
-    question: str
+    fingerprint: str
     engine: Engine
     """The snapshot that answers, also if another one takes its place meanwhile."""
     outcomes: tuple[Plan, ...]
@@ -75,17 +75,17 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedQuestion:
+class AnalysedQuery:
     """One question, read and judged."""
 
-    written: str
+    sql: str
     query: Query
     private: PrivateQuery
     key: Hashable = field(default=None, compare=False, repr=False)
     """What it is remembered by; None where it is not."""
 
 
-class Preparation:
+class QueryPreparer:
     """What questions of one account are prepared with.
 
     A question that was read is remembered as long as the snapshot answers: what becomes of a text depends on policy and
@@ -102,20 +102,25 @@ class Preparation:
         self._version = ""
         """The snapshot that questions are remembered for."""
         self._owner = object()
-        finalize(self, _REMEMBERED.forget_later, self._owner).atexit = False
+        finalize(self, _MAX_CACHED_QUERIES.forget_later, self._owner).atexit = False
 
     @property
     def remembered_bytes(self) -> int:
         """The accounted bytes of the questions that are remembered here."""
-        return _REMEMBERED.bytes_of(self._owner)
+        return _MAX_CACHED_QUERIES.bytes_of(self._owner)
 
-    def one(self, sql: str, parameters: object, price: Price, key: str | None, engine: Engine) -> Prepared:
+    def prepare(self, sql: str, parameters: object, price: RequestedPrice, key: str | None, engine: Engine) -> Prepared:
         """Read one question and prepare it."""
         clock = PlanningClock()
-        return self.alone(self._read(sql, parameters, engine, clock), price, key, engine, clock)
+        return self.prepare_analysed(self._read(sql, parameters, engine, clock), price, key, engine, clock)
 
-    def alone(
-        self, read: JudgedQuestion, price: Price, key: str | None, engine: Engine, clock: PlanningClock | None = None
+    def prepare_analysed(
+        self,
+        read: AnalysedQuery,
+        price: RequestedPrice,
+        key: str | None,
+        engine: Engine,
+        clock: PlanningClock | None = None,
     ) -> Prepared:
         """Prepare one question that was read."""
         clock = clock or PlanningClock()
@@ -123,13 +128,19 @@ class Preparation:
         tables = tables_read(read.query.relation)
         plans, names = self._priced(read, wish, tables)
         clock.check()
-        place = self._place(plans, names, wish, key, engine) if price.kept is None else price.kept.index_in(plans)
+        place = (
+            self._place(plans, names, wish, key, engine)
+            if price.stored_plan is None
+            else price.stored_plan.index_in(plans)
+        )
         job = engine.prepare(plans[place])
         clock.check()
-        written, units = (read.written,), self._units(tables)
-        return Prepared(read.written, wish, plans[place], job, names[place], engine, (plans[place],), units, written)
+        written, units = (read.sql,), self._units(tables)
+        return Prepared(read.sql, wish, plans[place], job, names[place], engine, (plans[place],), units, written)
 
-    def together(self, read: Sequence[JudgedQuestion], price: Price, key: str | None, engine: Engine) -> Prepared:
+    def prepare_workload(
+        self, read: Sequence[AnalysedQuery], price: RequestedPrice, key: str | None, engine: Engine
+    ) -> Prepared:
         """Prepare several questions that are charged as one; what reads public tables alone is asked by itself."""
         for at, one in enumerate(read, 1):
             if one.query.options.epsilon is not None or one.query.options.delta is not None:
@@ -139,7 +150,7 @@ class Preparation:
                     ("Leave OPTIONS(epsilon, delta) out, and say ", Setting("epsilon"), " for all of them."),
                 )
         if len(read) == 1:
-            return self.alone(read[0], price, key, engine)
+            return self.prepare_analysed(read[0], price, key, engine)
         clock = PlanningClock()
         workload = workload_of([one.private for one in read])
         wish = self._wish(price, Options())
@@ -147,58 +158,64 @@ class Preparation:
         tables: set[str] = set().union(*(tables_read(one.query.relation) for one in read))
         words = self._words_about(tables)
         names = [json.dumps([query_fingerprint(one.query, plan, words) for one in read]) for plan in plans]
-        place = self._place(plans, names, wish, key, engine) if price.kept is None else price.kept.index_in(plans)
+        place = (
+            self._place(plans, names, wish, key, engine)
+            if price.stored_plan is None
+            else price.stored_plan.index_in(plans)
+        )
         outcomes = workload.plans(plans[place])
         clock.check()
         jobs = [engine.prepare(one) for one in outcomes]  # each outcome has to be one that can be computed
         clock.check()
-        written, units = tuple(one.written for one in read), self._units(tables)
+        written, units = tuple(one.sql for one in read), self._units(tables)
         return Prepared(
             ";\n".join(written), wish, plans[place], jobs[0], names[place], engine, outcomes, units, written
         )
 
-    def listed(self, texts: object, engine: Engine) -> list[JudgedQuestion]:
+    def analyse_all(self, texts: object, engine: Engine) -> list[AnalysedQuery]:
         """Read several questions, each once."""
         clock = PlanningClock()
         return [self._read(sql, None, engine, clock) for sql in _questions(texts)]
 
-    def _priced(self, read: JudgedQuestion, wish: PriceTarget, tables: set[str]) -> tuple[tuple[Plan, ...], list[str]]:
+    def _priced(self, read: AnalysedQuery, wish: PriceTarget, tables: set[str]) -> tuple[tuple[Plan, ...], list[str]]:
         remembered = None if read.key is None or wish.share is not None else (read.key, wish)
-        found: tuple[tuple[Plan, ...], list[str]] | None = None if remembered is None else _REMEMBERED.get(remembered)
+        found: tuple[tuple[Plan, ...], list[str]] | None = (
+            None if remembered is None else _MAX_CACHED_QUERIES.get(remembered)
+        )
         if found is None:
             plans = make_plans(read.private, wish)  # price and error known; data untouched
             words = self._words_about(tables)
             found = plans, query_fingerprints(read.query, plans, words)
             if remembered is not None:  # what a share buys depends on the account
-                _REMEMBERED.put(remembered, found, self._owner)
+                _MAX_CACHED_QUERIES.put(remembered, found, self._owner)
         return found
 
-    def _read(self, sql: str, parameters: object, engine: Engine, clock: PlanningClock) -> JudgedQuestion:
+    def _read(self, sql: str, parameters: object, engine: Engine, clock: PlanningClock) -> AnalysedQuery:
         bindings = bind(parameters)
         if self._version != engine.version:
             self._version = engine.version
-            _REMEMBERED.forget(self._owner)
+            _MAX_CACHED_QUERIES.forget(self._owner)
         asked: _Asked = str(sql), None if bindings is None else frozenset(bindings.items())
         key = self._owner, engine.version, asked
-        read: JudgedQuestion | None = _REMEMBERED.get(key) if isinstance(sql, str) else None
+        read: AnalysedQuery | None = _MAX_CACHED_QUERIES.get(key) if isinstance(sql, str) else None
         if read is None:
             read = self._judged(sql, bindings, engine, clock)
             if not uses_materialized_rows(read.private):  # rows are let go of with their question
                 read = replace(read, key=key)
-                _REMEMBERED.put(key, read, self._owner)
+                _MAX_CACHED_QUERIES.put(key, read, self._owner)
         engine.check(read.private)
         clock.check()
         return read
 
-    def _judged(self, sql: str, bindings: Bindings | None, engine: Engine, clock: PlanningClock) -> JudgedQuestion:
+    def _judged(self, sql: str, bindings: Bindings | None, engine: Engine, clock: PlanningClock) -> AnalysedQuery:
         query = parse(sql, engine.catalog, bindings)  # text -> our own algebra; nothing else goes further
         clock.check()
         with engine.public.one_question(self._account):  # what is free has limits
             private = analyse(query, engine.catalog, engine.public)  # who is protected, how far they reach
-        return JudgedQuestion(inline_parameters(sql, bindings), query, private)
+        return AnalysedQuery(inline_parameters(sql, bindings), query, private)
 
-    def _wish(self, price: Price, options: Options) -> PriceTarget:
-        account = None if price.kept is None else price.kept.account
+    def _wish(self, price: RequestedPrice, options: Options) -> PriceTarget:
+        account = None if price.stored_plan is None else price.stored_plan.account
         if account is None and price.share is not None:
             account = self._ledger.account(self._account)
         typed = (price.epsilon, price.within, price.delta)
@@ -240,10 +257,10 @@ class Preparation:
 
 def _questions(texts: object) -> Sequence[str]:
     listed = isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts)
-    if not listed or not 1 <= len(texts) <= MOST_TOGETHER:  # type: ignore[arg-type]
+    if not listed or not 1 <= len(texts) <= MAX_QUERIES_PER_WORKLOAD:  # type: ignore[arg-type]
         raise BadParameter(
             f"{quote_value(texts)} is not a list of questions.",
-            f"From 1 to {MOST_TOGETHER} questions, each a text, are asked together.",
+            f"From 1 to {MAX_QUERIES_PER_WORKLOAD} questions, each a text, are asked together.",
             'Write for example ["SELECT COUNT(*) FROM visits", "SELECT dept, COUNT(*) FROM visits GROUP BY dept"].',
         )
     return texts  # type: ignore[return-value]

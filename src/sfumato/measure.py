@@ -63,7 +63,7 @@ Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class SumStatement:
     """One statement: in every cell of the keys the number of rows (None) or the sum of an INTEGER scalar.
 
     Every key has its `cells`: absent cells hold 0, other values of a key are dropped. `rows` are those of the question,
@@ -78,14 +78,14 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class ColumnStatement:
     """One statement: INTEGER, BOOLEAN or TEXT columns of every row, and an opaque number of its person."""
 
     columns: tuple[Key, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class SecretColumns:
     """The rows of a statement, secret: integers, one array per column, and whose they are, from 0 on.
 
     A column with cells holds the number of the cell, others hold steps. The order of the rows means nothing.
@@ -109,14 +109,14 @@ class Measurable:
     engine: Engine = field(repr=False, compare=False)
     """The snapshot that is measured, also if another one takes its place meanwhile."""
 
-    def check(self, statement: Totals | Columns) -> None:
+    def check(self, statement: SumStatement | ColumnStatement) -> None:
         """Refuse what the engine could not run. No data is read."""
         self.prepare(statement)
 
-    def prepare(self, statement: Totals | Columns) -> Any:
+    def prepare(self, statement: SumStatement | ColumnStatement) -> Any:
         """Return what the engine will run."""
         rows, unit = self.rows, self.rows.unit
-        if isinstance(statement, Totals):
+        if isinstance(statement, SumStatement):
             unit = statement.unit or unit
             keys, source = statement.keys, statement.rows or rows.rows
             measured = tuple(_measured(f"m{at}", one, rows) for at, one in enumerate(statement.sums))
@@ -149,10 +149,10 @@ def _measured(name: str, argument: Scalar | None, rows: PrivateRows) -> PlannedM
 
 
 @dataclass(frozen=True, slots=True)
-class Declaration:
+class MeasurementRequest:
     """What is about to be measured, decided before any data is read."""
 
-    workshop: str
+    tool: str
     """What measures, as `history` shows it before the question: "learn.PCA"."""
     parameters: object
     """JSON of all parameters that change what is released: they belong to the question."""
@@ -176,13 +176,13 @@ class Measurer:
         self._drawn: list[tuple[Gaussian | Laplace, int]] = []
         self.source = source
 
-    def totals(self, statement: Totals) -> Answers:
+    def totals(self, statement: SumStatement) -> Answers:
         """Return the exact integers, secret: a row per cell (the keys' product, in their order), a column per sum."""
         (found,) = self._asked.engine.run(self._asked.prepare(statement)).groups
         columns = [np.asarray(found.columns[f"m{at}"]) for at in range(len(statement.sums))]
         return np.stack(columns, axis=1) if columns else np.zeros((len(found.keys), 0), dtype=np.int64)
 
-    def columns(self, statement: Columns) -> Table:
+    def columns(self, statement: ColumnStatement) -> SecretColumns:
         """Return the columns of every row, secret."""
         (found,) = self._asked.engine.run(self._asked.prepare(statement)).groups
         times = np.asarray(found.columns["m0"]).astype(np.int64)
@@ -193,7 +193,7 @@ class Measurer:
         for column, key in zip(columns, statement.columns, strict=True):
             if key.cells is not None:
                 times = np.where(column < 0, 0, times)  # in none of the cells: absent
-        return Table(tuple(np.repeat(column, times) for column in columns), np.repeat(numbers, times))
+        return SecretColumns(tuple(np.repeat(column, times) for column in columns), np.repeat(numbers, times))
 
     def noisy(self, values: object, mechanism: Gaussian | Laplace) -> Answers:
         """Return integers with fresh noise on each. How many there are must be public."""
@@ -228,7 +228,7 @@ def _integers(values: Sequence[Any], key: Key) -> Integers:
     return np.array([places.get(value, -1) for value in values], dtype=np.int64)
 
 
-def look_at(database: object, sql: str) -> Measurable:
+def prepare_measurement(database: object, sql: str) -> Measurable:
     """Return a question whose rows can be measured, or refuse it: from text, policy and public tables alone."""
     if not isinstance(database, Database):
         raise BadParameter(
@@ -264,7 +264,7 @@ def look_at(database: object, sql: str) -> Measurable:
 
 
 def measure(
-    database: Database, asked: Measurable, declared: Declaration, release: Callable[[Measurer], object]
+    database: Database, asked: Measurable, declared: MeasurementRequest, release: Callable[[Measurer], object]
 ) -> PublicResult:
     """Charge what was declared, run `release` behind the charge, store what it returns; the same again is free.
 
@@ -272,14 +272,14 @@ def measure(
     status and receipt included, is no more; and the charge is durable before a row is read. Proof: proofs/measuring.md
     """
     question = json.dumps(
-        ["measured", declared.workshop, declared.parameters, asked.identity, to_json(declared.event)],
+        ["measured", declared.tool, declared.parameters, asked.identity, to_json(declared.event)],
         separators=(",", ":"),
         sort_keys=True,
     )
     request = Request(
         account=database.account,
         fingerprint=question,
-        sql=f"{declared.workshop}: {asked.sql}",
+        sql=f"{declared.tool}: {asked.sql}",
         event=declared.event,
         loss=declared.loss,
         policy=database._policy_hash,
