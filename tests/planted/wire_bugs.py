@@ -10,7 +10,7 @@ WIRE_BUGS: tuple[Bug, ...] = (
     planned(
         "letters that LIKE compares are not counted",
         _EFFORT,
-        ("server/wire/catalogue/operators.py", "    run.spend(1 + len(part))\n    return all(", "    return all("),
+        ("server/wire/pg_catalog/operators.py", "    run.spend(1 + len(part))\n    return all(", "    return all("),
     ),
     planned(
         "EXECUTE computes its values on the event loop",

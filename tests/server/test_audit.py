@@ -7,9 +7,9 @@ import pytest
 
 from sfumato.errors import LedgerUnavailable
 from sfumato.server import audit as module
-from sfumato.server import pace
+from sfumato.server import rate_limit
 from sfumato.server.audit import Audit, anonymous_path
-from sfumato.server.pace import AddressBuckets
+from sfumato.server.rate_limit import AddressBuckets
 
 
 class Clock:
@@ -32,7 +32,7 @@ def evidence(folder: Path) -> list[dict[str, object]]:
 def test_no_number_of_strangers_erases_a_line_about_somebody_with_a_grant(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "LARGEST", 4000)
+    monkeypatch.setattr(module, "MAX_LOG_BYTES", 4000)
     monkeypatch.setattr(module, "MAX_ANONYMOUS_BYTES", 4000)
     clock = Clock()
     log = Audit(tmp_path / "x.audit", clock)
@@ -64,7 +64,7 @@ def test_lines_about_strangers_are_limited_by_rate_and_the_others_counted(tmp_pa
 
 
 def test_two_servers_set_one_log_aside_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LARGEST", 1000)
+    monkeypatch.setattr(module, "MAX_LOG_BYTES", 1000)
     logs = [Audit(tmp_path / "x.audit") for _ in range(2)]
     for number in range(100):
         logs[number % 2].write("http", "10.0.0.1", "research", "ask", "ok", f"receipt {number}")
@@ -81,7 +81,7 @@ def test_a_log_that_cannot_be_written_holds_up_those_with_a_grant_only(tmp_path:
 
 
 def test_buckets_take_constant_memory_and_no_address_empties_anothers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pace, "MAX_ADDRESSES", 50)
+    monkeypatch.setattr(rate_limit, "MAX_ADDRESSES", 50)
     buckets = AddressBuckets(1.0, 3.0, Clock())
     for number in range(1000):
         for _ in range(10):

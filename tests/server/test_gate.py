@@ -27,7 +27,7 @@ from sfumato.errors import (
     UnknownName,
 )
 from sfumato.server.audit import Audit, audit_path
-from sfumato.server.gate import Caller, Gate, GateLimits
+from sfumato.server.gate import Caller, GateLimits, Gateway
 from sfumato.server.grants import Grants
 from sfumato.server.watch import PolicyWatch
 
@@ -40,7 +40,9 @@ class House:
         self.database = sfumato.open(self.path)
         policy = self.database.policy
         self.grants = Grants(policy)
-        self.gate = Gate(self.database, self.grants, Audit(audit_path(policy)), PolicyWatch(self.path, policy), limits)
+        self.gate = Gateway(
+            self.database, self.grants, Audit(audit_path(policy)), PolicyWatch(self.path, policy), limits
+        )
 
     def caller(self, name: str) -> Caller:
         grant = self.grants.of_token(self.grants.grant(name).token)

@@ -25,7 +25,7 @@ from sfumato.engines.engine import Engine
 from sfumato.errors import EngineFailed, LedgerUnavailable, Refusal
 from sfumato.ledger.outcome_time import outcomes_after
 from sfumato.server.audit import Audit, audit_path
-from sfumato.server.gate import Caller, Gate, GateLimits
+from sfumato.server.gate import Caller, GateLimits, Gateway
 from sfumato.server.grants import Grants, Secrets
 from sfumato.server.http import make_app
 from sfumato.server.origins import Origins
@@ -47,7 +47,7 @@ class World:
         self.secrets: dict[str, Secrets] = {name: self.grants.grant(name) for name in ("research", "press", "visitor")}
         self.log = audit_path(self.database.policy)
         limits = GateLimits(questions=8)
-        self.gate = Gate(self.database, self.grants, Audit(self.log), limits=limits, clock=self.clock)
+        self.gate = Gateway(self.database, self.grants, Audit(self.log), limits=limits, clock=self.clock)
         self.app = make_app(self.gate, Origins("http", ("127.0.0.1",), 80))
         self.seen: list[object] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -194,7 +194,7 @@ def test_a_reply_is_padded_also_where_its_line_cannot_be_written_or_nobody_fores
 ) -> None:
     async def course() -> None:
         world = World(tmp_path, FAST, False, monkeypatch)
-        gate = Gate(world.database, world.grants, _Broken(world.log), clock=world.clock)
+        gate = Gateway(world.database, world.grants, _Broken(world.log), clock=world.clock)
         grant = world.grants.of_token(world.secrets["research"].token)
         assert grant is not None
         caller = Caller(grant, "http", "")

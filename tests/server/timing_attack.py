@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 import sfumato
 from sfumato.server.audit import Audit, audit_path
-from sfumato.server.gate import Caller, Gate
+from sfumato.server.gate import Caller, Gateway
 from sfumato.server.grants import Grants
 
 ROWS = 3_000_000
@@ -50,7 +50,7 @@ def make_world(folder: Path, person: bool, rows: int) -> Path:
 
 
 @contextmanager
-def opened(policy: Path, padding: str, rows: int) -> Iterator[tuple[Gate, Caller]]:
+def opened(policy: Path, padding: str, rows: int) -> Iterator[tuple[Gateway, Caller]]:
     """Open a world behind a gate, and let the attacker in."""
     policy.write_text(_POLICY.format(top=f'padding = "{padding}"' if padding else "", rows=rows))
     with sfumato.open(policy) as database:
@@ -58,7 +58,7 @@ def opened(policy: Path, padding: str, rows: int) -> Iterator[tuple[Gate, Caller
         grant = grants.of_token(grants.grant("research").token)
         if grant is None:
             raise AssertionError("what was granted opens")
-        gate = Gate(database, grants, Audit(audit_path(database.policy)))
+        gate = Gateway(database, grants, Audit(audit_path(database.policy)))
         yield gate, Caller(grant, "http", "")
 
 

@@ -19,10 +19,10 @@ from time import monotonic
 from sfumato.errors import LedgerUnavailable
 from sfumato.policy.policy import Policy
 from sfumato.secure_files import locked
-from sfumato.server.pace import AddressBuckets, Pace
-from sfumato.server.places import beside
+from sfumato.server.file_paths import sidecar_path
+from sfumato.server.rate_limit import AddressBuckets, TokenBucket
 
-LARGEST = 64 << 20
+MAX_LOG_BYTES = 64 << 20
 """A log of so many bytes is set aside as .1, .2, and so on."""
 MAX_ANONYMOUS_BYTES = 4 << 20
 """The anonymous log of so many bytes is set aside as .1, in place of the one before it."""
@@ -35,7 +35,7 @@ _LONGEST = 200
 
 def audit_path(policy: Policy, file: Path | None = None) -> Path:
     """Return where the log lies: beside the ledger, or beside the policy where the ledger is on a server."""
-    return beside(policy, "audit", file)
+    return sidecar_path(policy, "audit", file)
 
 
 def anonymous_path(audit: Path) -> Path:
@@ -47,7 +47,7 @@ class Audit:
     """The log of one dataset. Several servers may write the same file."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = monotonic) -> None:
-        self._evidence = _Log(path, LARGEST, keeps_all=True)
+        self._evidence = _Log(path, MAX_LOG_BYTES, keeps_all=True)
         self._anonymous = _Log(anonymous_path(path), MAX_ANONYMOUS_BYTES, keeps_all=False)
         self._rate = _AnonymousRate(clock)
 
@@ -92,7 +92,7 @@ class _AnonymousRate:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._deciding = Lock()
         self._per_address = AddressBuckets(ANONYMOUS_LINES_PER_SECOND, ANONYMOUS_BURST, clock)
-        self._all = Pace(ALL_ANONYMOUS_LINES_PER_SECOND, ALL_ANONYMOUS_BURST, clock)
+        self._all = TokenBucket(ALL_ANONYMOUS_LINES_PER_SECOND, ALL_ANONYMOUS_BURST, clock)
         self._unwritten = 0
 
     def take(self, address: str) -> tuple[bool, int]:

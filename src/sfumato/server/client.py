@@ -20,12 +20,12 @@ from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import system_source
 from sfumato.release.release import Release
 from sfumato.server.addresses import is_loopback
+from sfumato.server.remote_json import answer_of, budget_of, charge_of, quote_of
 from sfumato.server.statuses import SPEAKER, refusal_of
-from sfumato.server.travelling import answer_of, budget_of, charge_of, quote_of
 
-_SECONDS = 150.0
+_TIMEOUT_SECONDS = 150.0
 """A little longer than a server lets anybody wait."""
-_LARGEST = 1 << 30
+_MAX_REPLY_BYTES = 1 << 30
 _LOST = (OSError, http.client.HTTPException)
 
 
@@ -196,7 +196,7 @@ class RemoteDatabase:
                 connection = self._connected()
                 connection.request(method, path, content, headers)
                 reply = connection.getresponse()
-                return reply.status, reply.read(_LARGEST)
+                return reply.status, reply.read(_MAX_REPLY_BYTES)
             except _LOST as failure:
                 self._disconnect()
                 if last or isinstance(failure, TimeoutError | ssl.SSLError):
@@ -207,9 +207,9 @@ class RemoteDatabase:
         found: http.client.HTTPConnection | None = getattr(self._connections, "one", None)
         if found is None:
             if self._context is None:
-                found = http.client.HTTPConnection(self._place, timeout=_SECONDS)
+                found = http.client.HTTPConnection(self._place, timeout=_TIMEOUT_SECONDS)
             else:
-                found = http.client.HTTPSConnection(self._place, timeout=_SECONDS, context=self._context)
+                found = http.client.HTTPSConnection(self._place, timeout=_TIMEOUT_SECONDS, context=self._context)
             self._connections.one = found
         return found
 

@@ -25,8 +25,8 @@ from sfumato.policy.policy import Policy, fold_name
 from sfumato.release.release import Release
 from sfumato.server.audit import Audit
 from sfumato.server.grants import Grant, Grants
-from sfumato.server.pace import Pace
 from sfumato.server.padding import PaddingClock, TimePadding
+from sfumato.server.rate_limit import TokenBucket
 from sfumato.server.scheduling import FairPool
 from sfumato.server.watch import PolicyWatch
 
@@ -78,7 +78,7 @@ class GateLimits:
     """So many requests of one account may wait."""
     seconds: float = 120.0
     """So long is anybody made to wait, for a thread and for the answer."""
-    settling: float = 8.0
+    shutdown_seconds: float = 8.0
     """So long running questions may take to settle when the server is stopped."""
 
 
@@ -92,7 +92,7 @@ class AccountState:
     charges: int
 
 
-class Gate:
+class Gateway:
     """One dataset, open to those whom its owner granted access. It belongs to one event loop."""
 
     def __init__(
@@ -114,7 +114,7 @@ class Gate:
         self._limits = limits or GateLimits()
         self._questions = FairPool(self._limits.questions, "question", self._limits.waiting)
         self._others = FairPool(self._limits.others, "other", self._limits.waiting)
-        self._paces: dict[str, Pace] = {}
+        self._paces: dict[str, TokenBucket] = {}
         self._databases: dict[str, Database] = {}
         self._answers: dict[_Question, Release] = {}
         """The last answers that were charged, oldest first."""
@@ -255,7 +255,7 @@ class Gate:
         self._stopping = True
         self._questions.refuse_waiting(Stopping)
         pools = (self._questions, self._others)
-        end = monotonic() + self._limits.settling
+        end = monotonic() + self._limits.shutdown_seconds
         while monotonic() < end and (self._in_flight or not all(pool.is_idle for pool in pools)):
             await asyncio.sleep(_GLANCE)
         late = not all(pool.is_idle for pool in pools)
@@ -292,7 +292,7 @@ class Gate:
         try:
             try:
                 self._admit(caller)
-                await self._paces.setdefault(caller.account, Pace()).wait()
+                await self._paces.setdefault(caller.account, TokenBucket()).wait()
                 if known is None:
                     padded = self._padding.padded(arrival, action)
                     result = await self._in_thread(caller.account, padded, charged)

@@ -23,7 +23,7 @@ from sfumato.errors import GrantsDamaged, UnknownName, quote_value
 from sfumato.policy.policy import Policy, fold_name
 from sfumato.randomness.source import Source, read_exactly, system_source
 from sfumato.secure_files import FileLock, write_atomically
-from sfumato.server.places import beside
+from sfumato.server.file_paths import sidecar_path
 from sfumato.server.scram import ITERATIONS, Verifier, make_verifier, no_verifier, salt_of
 
 OWNER = ""
@@ -32,7 +32,7 @@ _FORMAT = 1
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_."
 _TOKEN, _PASSWORD = 43, 32
 """Characters of six bits each, well beyond guessing."""
-_LARGEST = 1 << 26
+_MAX_GRANTS_FILE_BYTES = 1 << 26
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Grants:
     def __init__(self, policy: Policy, file: Path | None = None, source: Source | None = None) -> None:
         self._policy = policy
         self._source = source or system_source()
-        self._path, self._lock_path = beside(policy, "grants", file), beside(policy, "grants.lock", file)
+        self._path, self._lock_path = sidecar_path(policy, "grants", file), sidecar_path(policy, "grants.lock", file)
         self._reading = Lock()
         self._seen: tuple[int, ...] | None = None
         self._kept: _Kept | None = None
@@ -214,7 +214,7 @@ def _read(path: Path) -> _Kept:
     with path.open("rb") as stream:
         if stat.S_IMODE(os.fstat(stream.fileno()).st_mode) & 0o077:
             raise _damaged("Their file can be read by others.", "Let only its owner read it (chmod 600), then go on.")
-        data = json.loads(stream.read(_LARGEST))
+        data = json.loads(stream.read(_MAX_GRANTS_FILE_BYTES))
     if data["format"] != _FORMAT:
         raise ValueError
     grants = [_from_json(one) for one in data["grants"]]

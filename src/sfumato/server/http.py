@@ -23,12 +23,12 @@ from sfumato.errors import (
     WrongMediaType,
 )
 from sfumato.server.connections import Connection, Connections
-from sfumato.server.gate import Caller, Gate
+from sfumato.server.gate import Caller, Gateway
 from sfumato.server.origins import Origins
-from sfumato.server.pace import AddressBuckets
 from sfumato.server.proxies import TrustedProxies
 from sfumato.server.quota import ByteQuota
-from sfumato.server.reading import LARGEST
+from sfumato.server.rate_limit import AddressBuckets
+from sfumato.server.reading import MAX_BODY_BYTES
 from sfumato.server.replies import refusal_reply
 from sfumato.server.requests import address_of, authenticate, too_large
 from sfumato.server.routes import ROUTES
@@ -59,22 +59,22 @@ _LONGEST_TURN = 2.0
 
 
 def make_app(
-    gate: Gate,
+    gate: Gateway,
     origins: Origins,
     pages: Sequence[BaseRoute] = (),
     connections: Connections | None = None,
     proxies: TrustedProxies | None = None,
-) -> "Door":
+) -> "RequestGuard":
     """Return the application: the pages for programs, and others."""
     router = Router([*ROUTES, *pages], redirect_slashes=False)
-    return Door(router, gate, origins, connections or Connections(), proxies or TrustedProxies())
+    return RequestGuard(router, gate, origins, connections or Connections(), proxies or TrustedProxies())
 
 
-class Door:
+class RequestGuard:
     """Refuses what cannot be meant for this server before it is read; no failure leaves with its own words."""
 
     def __init__(
-        self, app: ASGIApp, gate: Gate, origins: Origins, connections: Connections, proxies: TrustedProxies
+        self, app: ASGIApp, gate: Gateway, origins: Origins, connections: Connections, proxies: TrustedProxies
     ) -> None:
         self._app = app
         self._gate = gate
@@ -172,7 +172,7 @@ class Door:
                 "The request is compressed.", "Bodies are read as they are.", "Leave Content-Encoding out."
             )
         lengths = headers.getlist("content-length")
-        if any(not length.isdecimal() or int(length[:20]) > LARGEST for length in lengths):
+        if any(not length.isdecimal() or int(length[:20]) > MAX_BODY_BYTES for length in lengths):
             raise too_large()
 
     async def _refuse(self, scope: Scope, refusal: Refusal, received: "_Received", sent: "_Sent") -> None:

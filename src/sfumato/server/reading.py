@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sfumato.errors import BadRequest, quote_value, suggestion
 
-LARGEST = 1 << 20
+MAX_BODY_BYTES = 1 << 20
 """The most bytes of a request."""
 PRICES = ("epsilon", "within", "share", "delta")
 """What a question may be given besides its text: as `Database.ask` takes it."""

@@ -5,16 +5,16 @@ import asyncio
 from starlette.requests import Request
 
 from sfumato.errors import BadRequest, BodyTooLarge, Busy, NotGranted, WrongMediaType
-from sfumato.server.gate import Caller, Gate
+from sfumato.server.gate import Caller, Gateway
 from sfumato.server.limits import ServerLimits
 from sfumato.server.quota import ByteQuota
-from sfumato.server.reading import LARGEST
+from sfumato.server.reading import MAX_BODY_BYTES
 from sfumato.server.sessions import Sessions
 
 
-def gate_of(request: Request) -> Gate:
+def gate_of(request: Request) -> Gateway:
     """Return the gate behind this server."""
-    gate: Gate = request.scope["gate"]
+    gate: Gateway = request.scope["gate"]
     return gate
 
 
@@ -82,7 +82,7 @@ async def body_of(request: Request) -> bytes:
     limits: ServerLimits = request.scope["limits"]
     quota: ByteQuota = request.scope["quota"]
     account = next((caller.account for caller in request.scope["callers"].values()), None)
-    most = limits.login_body_bytes if account is None else LARGEST
+    most = limits.login_body_bytes if account is None else MAX_BODY_BYTES
     if int(request.headers.get("content-length", "0")) > most:
         raise too_large(most)
     parts: list[bytes] = []
@@ -102,7 +102,7 @@ async def body_of(request: Request) -> bytes:
     return b"".join(parts)
 
 
-def too_large(most: int = LARGEST) -> BodyTooLarge:
+def too_large(most: int = MAX_BODY_BYTES) -> BodyTooLarge:
     """Return the refusal of a body that nobody needs."""
     return BodyTooLarge(
         "The request is too long.", f"It has more than {most:,} bytes, and none needs them.", "Send a shorter one."

@@ -9,13 +9,13 @@ from sfumato.ledger.history import HISTORY_PAGE
 from sfumato.release.release import Release
 from sfumato.release.rendering.documents import LEVEL, budget_document, quote_document
 from sfumato.release.rendering.encoding import encoded
-from sfumato.server.gate import Caller, Gate
+from sfumato.server.gate import Caller, Gateway
 from sfumato.server.openapi import description
 from sfumato.server.reading import read_explained, read_question, read_questions
+from sfumato.server.remote_json import answer_document, charge_document
 from sfumato.server.replies import MEDIA, file_reply, json_reply
 from sfumato.server.requests import body_of, caller_of, gate_of, require_json
 from sfumato.server.tables import tables_document
-from sfumato.server.travelling import answer_document, charge_document
 
 MAX_HISTORY_PAGE = 1000
 """Maximum number of entries in one reply of /history."""
@@ -123,7 +123,7 @@ async def openapi(request: Request) -> Response:
     return json_reply(description())
 
 
-async def reopened(gate: Gate, caller: Caller, receipt: str) -> Release:
+async def reopened(gate: Gateway, caller: Caller, receipt: str) -> Release:
     """Return a kept answer, or refuse with what a browser understands as a page that is not there."""
     try:
         return await gate.release(caller, receipt)
@@ -148,7 +148,7 @@ def file_name(name: str) -> str:
     return "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name)
 
 
-async def _document(gate: Gate, caller: Caller, release: Release, level: object = LEVEL) -> Response:
+async def _document(gate: Gateway, caller: Caller, release: Release, level: object = LEVEL) -> Response:
     return await gate.work(caller, lambda: json_reply(answer_document(release, level)))
 
 

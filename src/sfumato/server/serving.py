@@ -21,9 +21,9 @@ from sfumato.server.addresses import LOCAL, bound, is_loopback, taken, url
 from sfumato.server.audit import Audit, audit_path
 from sfumato.server.connections import Connections, ListeningSocket
 from sfumato.server.console.pages import PAGES
-from sfumato.server.gate import Gate
+from sfumato.server.gate import Gateway
 from sfumato.server.grants import Grants
-from sfumato.server.http import Door, make_app
+from sfumato.server.http import RequestGuard, make_app
 from sfumato.server.limits import ServerLimits, raise_file_limit
 from sfumato.server.origins import Origins, PublicUrl, read_public_url
 from sfumato.server.protocol import protocol_over
@@ -90,7 +90,7 @@ async def _run(
     path: Path, database: Database, grants: Grants, listener: Listener, connections: Connections, say: Say
 ) -> bool:
     policy, place, tls = database.policy, listener.place, listener.tls
-    gate = Gate(database, grants, Audit(audit_path(policy, path)), PolicyWatch(path, policy))
+    gate = Gateway(database, grants, Audit(audit_path(policy, path)), PolicyWatch(path, policy))
     stop = asyncio.Event()
     for one in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(one, stop.set)
@@ -130,7 +130,7 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _http(app: Door, connections: Connections, tls: Tls | None) -> _Server:
+def _http(app: RequestGuard, connections: Connections, tls: Tls | None) -> _Server:
     config = uvicorn.Config(
         app,
         http=protocol_over(connections),

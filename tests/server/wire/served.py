@@ -18,7 +18,7 @@ import sfumato
 from sfumato.database import Database
 from sfumato.server.audit import Audit, audit_path
 from sfumato.server.connections import Connections
-from sfumato.server.gate import Caller, Gate, GateLimits
+from sfumato.server.gate import Caller, GateLimits, Gateway
 from sfumato.server.grants import Grants
 from sfumato.server.wire.memory import MemoryLimits
 from sfumato.server.wire.serving import WireServer, start
@@ -93,7 +93,7 @@ class Served:
     port: int
     password: str
     database: Database
-    gate: Gate
+    gate: Gateway
     grants: Grants
     loop: asyncio.AbstractEventLoop
     listener: WireServer
@@ -148,8 +148,8 @@ def served(
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
 
-    async def begin() -> tuple[Gate, WireServer]:
-        gate = Gate(database, grants, Audit(audit_path(database.policy)), None, limits)
+    async def begin() -> tuple[Gateway, WireServer]:
+        gate = Gateway(database, grants, Audit(audit_path(database.policy)), None, limits)
         return gate, await start(gate, grants, database.policy, "127.0.0.1", 0, tls, certificate, memory, connections)
 
     async def end() -> None:

@@ -30,13 +30,13 @@ from tests.server.wire.test_catalogue import QUESTIONS
 
 import sfumato
 from sfumato.server.wire import answers, session
-from sfumato.server.wire.catalogue import catalogue as catalogues
-from sfumato.server.wire.catalogue import compiled
-from sfumato.server.wire.catalogue.catalogue import Catalogue, CataloguePlan
-from sfumato.server.wire.catalogue.compiled import MAX_STEPS, Run
-from sfumato.server.wire.catalogue.functions import functions
-from sfumato.server.wire.catalogue.operators import regex_effort
-from sfumato.server.wire.catalogue.session_facts import SessionFacts
+from sfumato.server.wire.pg_catalog import catalogue as catalogues
+from sfumato.server.wire.pg_catalog import compiled
+from sfumato.server.wire.pg_catalog.catalogue import Catalogue, CataloguePlan
+from sfumato.server.wire.pg_catalog.compiled import MAX_STEPS, Execution
+from sfumato.server.wire.pg_catalog.functions import functions
+from sfumato.server.wire.pg_catalog.operators import regex_effort
+from sfumato.server.wire.pg_catalog.session_facts import SessionFacts
 from sfumato.server.wire.settings import Settings
 from sfumato.server.wire.sqlstates import WireError
 
@@ -55,10 +55,10 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalogue]:
         yield Catalogue(database.policy, database.columns(), "research")
 
 
-def a_run(**values: Any) -> Run:
+def a_run(**values: Any) -> Execution:
     settings = Settings("research", ())
     facts = SessionFacts("research", "clinic", 1, "127.0.0.1", 5432, False, settings)
-    return Run(facts, {name.lstrip("p"): value for name, value in values.items()})
+    return Execution(facts, {name.lstrip("p"): value for name, value in values.items()})
 
 
 def instructions(work: Callable[[], object]) -> int:
@@ -82,7 +82,7 @@ def instructions(work: Callable[[], object]) -> int:
     return count
 
 
-def assert_counted(work: Callable[[], object], run: Run) -> None:
+def assert_counted(work: Callable[[], object], run: Execution) -> None:
     done = instructions(work)
     assert done <= FIXED_INSTRUCTIONS + INSTRUCTIONS_PER_STEP * (MAX_STEPS - run.steps), done
 
@@ -248,7 +248,7 @@ def endless(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading
     monkeypatch.setattr(compiled, "MAX_STEPS", 10**15)
     monkeypatch.setattr(compiled, "SECONDS", 1e9)
 
-    def watched(plan: CataloguePlan, run: Run) -> Any:
+    def watched(plan: CataloguePlan, run: Execution) -> Any:
         begun.set()
         try:
             return rows(plan, run)

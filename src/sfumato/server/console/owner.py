@@ -23,7 +23,7 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnerDesk:
+class OwnerPage:
     """All that the owner's page shows."""
 
     dataset: str
@@ -39,7 +39,7 @@ class OwnerDesk:
     granted: tuple[str, Secrets] | None = None
 
 
-def owner_page(desk: OwnerDesk) -> Html:
+def owner_page(desk: OwnerPage) -> Html:
     """Return the owner's page."""
     body = [
         header(desk.dataset, "", desk.budget),
@@ -73,7 +73,7 @@ def _granted(name: str, given: Secrets) -> Html:
     )
 
 
-def _accounts(desk: OwnerDesk) -> Html:
+def _accounts(desk: OwnerPage) -> Html:
     rows = [_account(one) for one in desk.accounts]
     names = ("Account", "Spent", "Left", "Share", "Answers", "Access")
     right = ("Spent", "Left", "Answers")
@@ -119,7 +119,7 @@ def _account(one: Account) -> Html:
     )
 
 
-def _snapshot(desk: OwnerDesk) -> Html:
+def _snapshot(desk: OwnerPage) -> Html:
     changed = (
         "The source has changed since, by names, sizes or times of its files. Take another one with "
         "sfumato refresh POLICY, then start the server again."
@@ -143,7 +143,7 @@ def _snapshot(desk: OwnerDesk) -> Html:
     )
 
 
-def _ledger(desk: OwnerDesk) -> Html:
+def _ledger(desk: OwnerPage) -> Html:
     found = desk.verified
     said = (
         tag(
@@ -162,6 +162,6 @@ def _ledger(desk: OwnerDesk) -> Html:
     )
 
 
-def _bounds(desk: OwnerDesk) -> Html:
+def _bounds(desk: OwnerPage) -> Html:
     items = [tag("div", tag("dt", tag("code", name)), tag("dd", words)) for name, words in desk.bounds]
     return tag("section", tag("h2", "What the bounds leave out"), tag("dl", items), class_="card")

@@ -22,9 +22,9 @@ from sfumato.release.rendering.encoding import encoded
 from sfumato.server.console import views, wording
 from sfumato.server.console.charts import chart
 from sfumato.server.console.markup import Html
-from sfumato.server.console.owner import Account, OwnerDesk, owner_page
-from sfumato.server.console.session import forget, remember, require_same_page, required, visitor
-from sfumato.server.gate import Caller, Gate
+from sfumato.server.console.owner import Account, OwnerPage, owner_page
+from sfumato.server.console.session import current_session, forget, remember, require_same_page, require_session
+from sfumato.server.gate import Caller, Gateway
 from sfumato.server.grants import OWNER, Secrets
 from sfumato.server.reading import HOUSEHOLD, read_explained
 from sfumato.server.replies import MEDIA, file_reply, json_reply
@@ -43,10 +43,10 @@ Page = Callable[[Request], Awaitable[Response]]
 
 async def entrance(request: Request) -> Response:
     """Show the desk to whoever is let in, and the way in to everybody else."""
-    caller = visitor(request)
+    caller = current_session(request)
     if caller is None:
         return _html(views.login_page(gate_of(request).policy.name))
-    return _html(views.desk_page(await _desk(request, caller)))
+    return _html(views.console_page(await _desk(request, caller)))
 
 
 async def login(request: Request) -> Response:
@@ -73,7 +73,7 @@ async def logout(request: Request) -> Response:
 
 async def price(request: Request) -> Response:
     """Say what the question in the editor would cost, and what it would buy."""
-    caller, gate = required(request), gate_of(request)
+    caller, gate = require_session(request), gate_of(request)
     require_same_page(request)
     require_json(request)
     question = read_explained(await body_of(request))
@@ -89,7 +89,7 @@ async def price(request: Request) -> Response:
 
 async def ask(request: Request) -> Response:
     """Answer the question in the editor."""
-    caller, gate = required(request), gate_of(request)
+    caller, gate = require_session(request), gate_of(request)
     require_same_page(request)
     form = await _form(request)
     draft = _draft(form)
@@ -100,16 +100,16 @@ async def ask(request: Request) -> Response:
         raise
     except Refusal as refusal:
         desk = await _desk(request, caller, draft=draft, refusal=refusal)
-        return _html(views.desk_page(desk), status_of(refusal))
+        return _html(views.console_page(desk), status_of(refusal))
     if await gate.entry(caller, release.receipt.id) is not None:
         return RedirectResponse(f"/answers/{release.receipt.id}#answer", 303)
     # about public tables, or paid for by another account
-    return _html(views.desk_page(await _desk(request, caller, draft=draft, release=release)))
+    return _html(views.console_page(await _desk(request, caller, draft=draft, release=release)))
 
 
 async def answer(request: Request) -> Response:
     """Open an old answer again; or give it as a file."""
-    caller, gate = required(request), gate_of(request)
+    caller, gate = require_session(request), gate_of(request)
     if "." in str(request.path_params["receipt"]):
         receipt, form = wanted(request)
         found = await reopened(gate, caller, receipt)
@@ -121,12 +121,12 @@ async def answer(request: Request) -> Response:
         raise NotFound(
             "This answer is not in your history.", "Another account has paid for it.", "Ask its question: it is free."
         )
-    return _html(views.desk_page(await _desk(request, caller, draft=_draft_of(entry), release=release, entry=entry)))
+    return _html(views.console_page(await _desk(request, caller, draft=_draft_of(entry), release=release, entry=entry)))
 
 
 async def picture(request: Request) -> Response:
     """Draw an answer."""
-    caller, gate = required(request), gate_of(request)
+    caller, gate = require_session(request), gate_of(request)
     receipt, _ = wanted(request)
     release = await reopened(gate, caller, receipt)
     theme, column = request.query_params.get("theme", "light"), request.query_params.get("column")
@@ -140,7 +140,7 @@ async def picture(request: Request) -> Response:
 
 async def download(request: Request) -> Response:
     """Give an exact answer about public tables as a file; it is computed again, for free."""
-    caller, gate = required(request), gate_of(request)
+    caller, gate = require_session(request), gate_of(request)
     require_same_page(request)
     form = await _form(request)
     kind = form.get("format", "csv")
@@ -240,7 +240,7 @@ def _decimal(text: str) -> str:
     return text
 
 
-async def _price(gate: Gate, caller: Caller, draft: views.EditorText) -> dict[str, object]:
+async def _price(gate: Gateway, caller: Caller, draft: views.EditorText) -> dict[str, object]:
     """Return the price that the form means; a margin without a column is of the first noisy number."""
     if draft.share:
         return {"share": draft.share}
@@ -249,7 +249,7 @@ async def _price(gate: Gate, caller: Caller, draft: views.EditorText) -> dict[st
     return await _margins_by_name(gate, caller, draft.sql, {"within": {draft.column: draft.margin}})
 
 
-async def _margins_by_name(gate: Gate, caller: Caller, sql: str, price: dict[str, object]) -> dict[str, object]:
+async def _margins_by_name(gate: Gateway, caller: Caller, sql: str, price: dict[str, object]) -> dict[str, object]:
     within = price.get("within")
     if not (isinstance(within, dict) and "" in within):
         return price
@@ -266,7 +266,7 @@ async def _desk(
     refusal: Refusal | None = None,
     release: Release | None = None,
     entry: Entry | None = None,
-) -> views.Desk:
+) -> views.ConsolePage:
     gate = gate_of(request)
     budget, charged = await asyncio.gather(gate.budget(caller), gate.history(caller))
     tables = tables_document(gate.policy, gate.catalog)["tables"]
@@ -278,22 +278,32 @@ async def _desk(
         shown = await gate.work(
             caller, lambda: views.answer_view(url, gate.policy.name, written.sql, given, release, day)
         )
-    return views.Desk(gate.policy.name, url, _name(gate, caller), tables, budget, charged, written, shown, refusal)  # type: ignore[arg-type]
+    return views.ConsolePage(
+        gate.policy.name,
+        url,
+        _name(gate, caller),
+        tables,  # type: ignore[arg-type]
+        budget,
+        charged,
+        written,
+        shown,
+        refusal,
+    )
 
 
-def _name(gate: Gate, caller: Caller) -> str:
+def _name(gate: Gateway, caller: Caller) -> str:
     found = gate.policy.analyst(caller.account) if caller.account else None
     return found.name if found else ""
 
 
 def _owner(request: Request) -> Caller:
-    caller = required(request)
+    caller = require_session(request)
     if caller.account != OWNER:
         raise NotGranted()
     return caller
 
 
-async def _owner_desk(gate: Gate, caller: Caller) -> OwnerDesk:
+async def _owner_desk(gate: Gateway, caller: Caller) -> OwnerPage:
     held = {one.account: one.since for one in gate.grants.all()}
     seen = await gate.accounts(caller)
     accounts = [Account(one.name, one.budget, held.get(one.account, ""), one.charges) for one in seen]
@@ -303,7 +313,7 @@ async def _owner_desk(gate: Gate, caller: Caller) -> OwnerDesk:
         if not table.public:
             quote = await gate.explain(caller, f'SELECT COUNT(*) AS n FROM "{table.name}"', epsilon="0.1")  # noqa: S608
             bounds.append((table.name, " ".join(quote.notes) or "Nothing is left out."))
-    return OwnerDesk(
+    return OwnerPage(
         gate.policy.name, budget, accounts, snapshot[0], snapshot[1], policy_hash(gate.policy), bounds, gate.timing
     )
 

@@ -9,15 +9,15 @@ from sfumato.server.grants import Grant
 from sfumato.server.requests import caller_of, cookie_name, sessions_of
 
 
-def visitor(request: Request) -> Caller | None:
+def current_session(request: Request) -> Caller | None:
     """Return whoever the session lets in, or None."""
     try:
-        return required(request)
+        return require_session(request)
     except NotGranted:
         return None
 
 
-def required(request: Request) -> Caller:
+def require_session(request: Request) -> Caller:
     """Return whoever the session lets in, or refuse."""
     return caller_of(request, "console")
 

@@ -41,7 +41,7 @@ class EditorText:
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class ConsolePage:
     """All that one page shows."""
 
     dataset: str
@@ -106,7 +106,7 @@ def login_page(dataset: str, refused: bool = False) -> Html:
     return page("Open", body, dataset)
 
 
-def desk_page(desk: Desk) -> Html:
+def console_page(desk: ConsolePage) -> Html:
     """Return the page on which questions are asked."""
     body = [
         tag("a", "Skip to the question", href="#sql", class_="skip"),
@@ -229,7 +229,7 @@ def _entry(entry: Entry) -> Html:
     return tag("li", shown, tag("small", cost, " · ", when, state))
 
 
-def editor_view(desk: Desk) -> Html:
+def editor_view(desk: ConsolePage) -> Html:
     """Return the form: the question, its price, and what it buys."""
     draft = desk.draft
     place = position_of(desk.refusal) if desk.refusal else None

@@ -12,14 +12,14 @@ from sfumato.planning.planner import NO_PRICE
 from sfumato.query.describe import QueryDescription
 from sfumato.query.types import NUMBERS, Type
 from sfumato.release.release import Release
-from sfumato.server.gate import Caller, Gate
+from sfumato.server.gate import Caller, Gateway
 from sfumato.server.wire import oids
-from sfumato.server.wire.catalogue.catalogue import Catalogue
-from sfumato.server.wire.catalogue.compiled import Run
-from sfumato.server.wire.catalogue.session_facts import SessionFacts
 from sfumato.server.wire.frames import data_row
 from sfumato.server.wire.memory import Holding, SessionMemory
 from sfumato.server.wire.oids import Column
+from sfumato.server.wire.pg_catalog.catalogue import Catalogue
+from sfumato.server.wire.pg_catalog.compiled import Execution
+from sfumato.server.wire.pg_catalog.session_facts import SessionFacts
 from sfumato.server.wire.settings import BUDGET, Settings
 from sfumato.server.wire.sqlstates import WireError, reported, unsupported
 from sfumato.server.wire.statements import (
@@ -83,7 +83,7 @@ class Answering:
 
     def __init__(
         self,
-        gate: Gate,
+        gate: Gateway,
         caller: Caller,
         catalogue: Catalogue,
         settings: Settings,
@@ -181,7 +181,7 @@ class Answering:
         plan = self._catalogue.plan(sql, dict(prepared.declared))
         if plan is None:
             raise AssertionError("a question about the catalogue stays one")
-        return plan.rows(Run(self._facts, dict(given), stopped))
+        return plan.rows(Execution(self._facts, dict(given), stopped))
 
     def is_stale(self, prepared: ReadyStatement) -> bool:
         """Whether a setting has changed since that gives the answer other columns."""
@@ -198,7 +198,7 @@ class Answering:
 
         def compute() -> list[object]:
             plan = self._catalogue.constants(f"SELECT {text}")
-            return list(plan.rows(Run(self._facts, {}, stopped))[0])
+            return list(plan.rows(Execution(self._facts, {}, stopped))[0])
 
         async with self._catalogue.turns:
             stopped = self._is_stopped()

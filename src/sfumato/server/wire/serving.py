@@ -13,17 +13,17 @@ from sfumato.policy.policy import Policy
 from sfumato.randomness.source import read_exactly, system_source
 from sfumato.server.addresses import bound
 from sfumato.server.connections import Connections, ListeningSocket
-from sfumato.server.gate import Caller, Gate
+from sfumato.server.gate import Caller, Gateway
 from sfumato.server.grants import Grant, Grants
 from sfumato.server.wire.authentication import Exchange, begin, failed, mechanisms, shown_name
-from sfumato.server.wire.catalogue.catalogue import Catalogue
-from sfumato.server.wire.catalogue.session_facts import SessionFacts
 from sfumato.server.wire.frames import Body, TooLarge, error_frame, frame, parameter_status, read_frame, zero_ended
 from sfumato.server.wire.memory import MemoryLimits, SessionMemory
+from sfumato.server.wire.pg_catalog.catalogue import Catalogue
+from sfumato.server.wire.pg_catalog.session_facts import SessionFacts
 from sfumato.server.wire.session import WireSession
 from sfumato.server.wire.settings import SERVER_VERSION, Settings
 from sfumato.server.wire.sqlstates import WireError, reported, violation
-from sfumato.server.wire.startup import LARGEST, CancelRequest, GssRequest, SslRequest, StartUp, read_packet
+from sfumato.server.wire.startup import MAX_STARTUP_BYTES, CancelRequest, GssRequest, SslRequest, StartUp, read_packet
 
 MOST_SESSIONS = 400
 MOST_SESSIONS_OF_ONE = 128
@@ -38,7 +38,7 @@ _CHANNEL = "postgresql"
 class Wire:
     """Everything that the connections of one server share."""
 
-    gate: Gate
+    gate: Gateway
     grants: Grants
     policy: Policy
     tls: ssl.SSLContext | None
@@ -77,7 +77,7 @@ class Wire:
 
 
 async def start(
-    gate: Gate,
+    gate: Gateway,
     grants: Grants,
     policy: Policy,
     host: str,
@@ -155,7 +155,7 @@ class _Connection:
     async def _first(self) -> StartUp | None:
         while True:
             (length,) = struct.unpack(">I", await self._reader.readexactly(4))
-            if length < 8 or length > LARGEST:
+            if length < 8 or length > MAX_STARTUP_BYTES:
                 raise violation("The first packet is no start-up of protocol 3.0.")
             packet = read_packet(await self._reader.readexactly(length - 4))
             match packet:

@@ -8,10 +8,8 @@ from time import monotonic
 from typing import TypeVar
 
 from sfumato.errors import NotGranted, Refusal, Stopping
-from sfumato.server.gate import Caller, Gate
+from sfumato.server.gate import Caller, Gateway
 from sfumato.server.wire.answers import Answer, Answering, ReadyStatement, one_statement, question_of
-from sfumato.server.wire.catalogue.catalogue import Catalogue
-from sfumato.server.wire.catalogue.session_facts import SessionFacts
 from sfumato.server.wire.frames import (
     Body,
     TooLarge,
@@ -26,6 +24,8 @@ from sfumato.server.wire.frames import (
 )
 from sfumato.server.wire.memory import Holding, SessionMemory, size_of
 from sfumato.server.wire.outgoing import Outgoing
+from sfumato.server.wire.pg_catalog.catalogue import Catalogue
+from sfumato.server.wire.pg_catalog.session_facts import SessionFacts
 from sfumato.server.wire.portals import Portal, formats_of, read_values
 from sfumato.server.wire.prepared import PreparedStatements
 from sfumato.server.wire.settings import Settings
@@ -74,7 +74,7 @@ class WireSession:
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        gate: Gate,
+        gate: Gateway,
         caller: Caller,
         catalogue: Catalogue,
         settings: Settings,

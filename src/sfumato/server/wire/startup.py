@@ -8,7 +8,7 @@ from sfumato.server.wire.frames import Body
 from sfumato.server.wire.sqlstates import WireError, violation
 
 SSL, GSS, CANCEL, VERSION = 80877103, 80877104, 80877102, 3 << 16
-LARGEST = 10_000
+MAX_STARTUP_BYTES = 10_000
 _MOST = 100
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,62}", re.ASCII)
 

@@ -5,7 +5,7 @@ from decimal import Decimal
 from sqlglot import exp
 
 from sfumato.server.wire import oids
-from sfumato.server.wire.catalogue.compiled import Compiled, constant
+from sfumato.server.wire.pg_catalog.compiled import Compiled, constant
 from sfumato.server.wire.sqlstates import WireError
 
 

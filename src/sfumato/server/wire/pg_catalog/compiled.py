@@ -7,7 +7,7 @@ from time import thread_time
 from typing import Any, TypeVar
 
 from sfumato.server.wire import oids
-from sfumato.server.wire.catalogue.session_facts import SessionFacts
+from sfumato.server.wire.pg_catalog.session_facts import SessionFacts
 from sfumato.server.wire.sqlstates import WireError
 
 MAX_STEPS = 10_000_000
@@ -44,7 +44,7 @@ def never() -> bool:
     return False
 
 
-class Run:
+class Execution:
     """One execution: its session, the values of its parameters, and how much it may still do."""
 
     __slots__ = ("_bytes", "_check", "_end", "_stopped", "facts", "held", "steps", "values")
@@ -129,7 +129,7 @@ def text_too_long() -> WireError:
 
 Frames = tuple[Row, ...]
 """The row in sight, then those of the queries around it."""
-Function = Callable[[Run, Frames], Any]
+Function = Callable[[Execution, Frames], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class Compiled:
 
 
 @dataclass(frozen=True, slots=True)
-class Visible:
+class ScopeColumn:
     """A column in sight."""
 
     table: str
@@ -157,15 +157,15 @@ class Visible:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class ColumnScope:
     """The columns in sight, and those of the query around."""
 
-    fields: tuple[Visible, ...] = ()
-    parent: "Sight | None" = None
+    fields: tuple[ScopeColumn, ...] = ()
+    parent: "ColumnScope | None" = None
 
     def find(self, table: str, name: str) -> tuple[int, int, int] | None:
         """Return depth, place and type of a column; None where there is none."""
-        scope: Sight | None = self
+        scope: ColumnScope | None = self
         depth = 0
         while scope is not None:
             found = [at for at, field in enumerate(scope.fields) if field.name == name and table in ("", field.table)]
@@ -179,7 +179,7 @@ class Sight:
 
 
 @dataclass(slots=True)
-class Learned:
+class InferredTypes:
     """The types of parameters, as they are found."""
 
     declared: dict[str, int]

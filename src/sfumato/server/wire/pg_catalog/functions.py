@@ -9,8 +9,8 @@ from decimal import Decimal
 from typing import Any
 
 from sfumato.server.wire import oids
-from sfumato.server.wire.catalogue.compiled import LONGEST_TEXT, Run, text_too_long
-from sfumato.server.wire.catalogue.shadow import Shadow
+from sfumato.server.wire.pg_catalog.compiled import LONGEST_TEXT, Execution, text_too_long
+from sfumato.server.wire.pg_catalog.relations import VirtualCatalog
 from sfumato.server.wire.settings import SERVER_VERSION
 from sfumato.server.wire.sqlstates import WireError
 from sfumato.server.wire.values import text_of
@@ -46,7 +46,7 @@ class Builtin:
     """Whether a query that calls it is about the session, and so goes to the catalogue without naming a table of it."""
 
 
-def functions(shadow: Shadow) -> dict[str, Builtin]:
+def functions(shadow: VirtualCatalog) -> dict[str, Builtin]:
     """Return every function by name; each is given the run, then its arguments."""
     return _SESSION | _TEXTS | _ARRAYS | _constants() | _catalogue(shadow)
 
@@ -68,7 +68,7 @@ def _check_length(length: int) -> None:
         raise text_too_long()
 
 
-def _replaced(run: Run, text: str, old: str, new: str) -> str:
+def _replaced(run: Execution, text: str, old: str, new: str) -> str:
     if not old:
         return text
     count = text.count(old)
@@ -82,11 +82,11 @@ def quote_ident(name: str) -> str:
     return name if _PLAIN.fullmatch(name) else '"' + name.replace('"', '""') + '"'
 
 
-def _now(_: Run) -> datetime:
+def _now(_: Execution) -> datetime:
     return datetime.now(UTC).replace(tzinfo=None)
 
 
-def _current_setting(run: Run, name: str, missing: bool = False) -> str | None:
+def _current_setting(run: Execution, name: str, missing: bool = False) -> str | None:
     try:
         return run.facts.settings.get(name)
     except WireError:
@@ -95,7 +95,7 @@ def _current_setting(run: Run, name: str, missing: bool = False) -> str | None:
         raise
 
 
-def _set_config(run: Run, name: str, value: str | None, local: bool = False) -> str:
+def _set_config(run: Execution, name: str, value: str | None, local: bool = False) -> str:
     run.facts.settings.set(name, value, bool(local))
     return run.facts.settings.get(name)
 
@@ -140,7 +140,7 @@ _SESSION = {
 }
 
 
-def _concat_ws(_: Run, separator: str | None, *parts: Any) -> str | None:
+def _concat_ws(_: Execution, separator: str | None, *parts: Any) -> str | None:
     if separator is None:
         return None
     return joined_texts(separator, [_as_text(part) for part in parts if part is not None])
@@ -150,23 +150,23 @@ def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else (text_of(value, 0) or b"").decode()
 
 
-def _split(run: Run, text: str, separator: str) -> list[str]:
+def _split(run: Execution, text: str, separator: str) -> list[str]:
     run.spend(1 + text.count(separator) if separator else 1)
     return text.split(separator) if separator else [text]
 
 
-def _split_part(run: Run, text: str, separator: str, number: int) -> str:
+def _split_part(run: Execution, text: str, separator: str, number: int) -> str:
     parts = _split(run, text, separator)
     return parts[number - 1] if 1 <= number <= len(parts) else ""
 
 
-def _substring(_: Run, text: str, start: int = 1, length: int | None = None) -> str:
+def _substring(_: Execution, text: str, start: int = 1, length: int | None = None) -> str:
     end = None if length is None else max(start - 1 + max(length, 0), 0)
     return text[max(start - 1, 0) : end]
 
 
 def _trimmed(strip: Callable[[str, str], str]) -> Callable[..., str]:
-    def trimmed(run: Run, text: str, chars: str = " ") -> str:
+    def trimmed(run: Execution, text: str, chars: str = " ") -> str:
         distinct = "".join(set(chars))  # each letter of the text is looked up among them
         run.spend(len(chars) + len(text) * len(distinct) // 16)
         return strip(text, distinct)
@@ -174,13 +174,13 @@ def _trimmed(strip: Callable[[str, str], str]) -> Callable[..., str]:
     return trimmed
 
 
-def _mod(_: Run, value: Any, by: Any) -> Any:
+def _mod(_: Execution, value: Any, by: Any) -> Any:
     if any(not isinstance(one, _NUMBERS) for one in (value, by)):
         raise TypeError  # Python would format a text
     return value % by if by else None
 
 
-def _round(_: Run, value: Any, digits: int = 0) -> Any:
+def _round(_: Execution, value: Any, digits: int = 0) -> Any:
     return round(Decimal(str(value)), max(-20, min(digits, 20))) if digits else Decimal(round(value))
 
 
@@ -217,7 +217,7 @@ _TEXTS = {
 }
 
 
-def _array_to_string(_: Run, values: Any, separator: str, null: str | None = None) -> str | None:
+def _array_to_string(_: Execution, values: Any, separator: str, null: str | None = None) -> str | None:
     if values is None or separator is None:
         return None
     if not isinstance(values, list):
@@ -232,11 +232,11 @@ def _characters(value: Any) -> int:
     return len(value) if isinstance(value, str) else 1
 
 
-def _upper(_: Run, values: list[Any], dimension: int = 1) -> int | None:
+def _upper(_: Execution, values: list[Any], dimension: int = 1) -> int | None:
     return len(values) if values and dimension == 1 else None
 
 
-def _json_object(run: Run, *parts: Any) -> str:
+def _json_object(run: Execution, *parts: Any) -> str:
     """Return names and values, in turn, as the text of a JSON object; what would be too long is never made."""
     size = sum(map(_characters, parts))
     run.spend(size)
@@ -298,24 +298,24 @@ def _constants() -> dict[str, Builtin]:
 def _privilege(wanted: str) -> Callable[..., bool]:
     """Return a check that is the same for every role: tables can be read, and nothing can be written."""
 
-    def allowed(_: Run, *values: Any) -> bool:
+    def allowed(_: Execution, *values: Any) -> bool:
         asked = str(values[-1]).upper() if values else ""
         return all(part.strip() == wanted for part in asked.split(","))
 
     return allowed
 
 
-def _catalogue(shadow: Shadow) -> dict[str, Builtin]:
-    def described(_: Run, number: int, _catalogue: str = "") -> str | None:
+def _catalogue(shadow: VirtualCatalog) -> dict[str, Builtin]:
+    def described(_: Execution, number: int, _catalogue: str = "") -> str | None:
         return shadow.descriptions.get((number, 0))
 
-    def format_type(_: Run, number: int | None, _modifier: int | None = None) -> str | None:
+    def format_type(_: Execution, number: int | None, _modifier: int | None = None) -> str | None:
         return None if number is None else shadow.type_names.get(number, "???")
 
-    def user_of(run: Run, number: int) -> str:
+    def user_of(run: Execution, number: int) -> str:
         return run.facts.user if number == shadow.user else "owner"
 
-    def typed(_: Run, name: str) -> int | None:
+    def typed(_: Execution, name: str) -> int | None:
         return shadow.number(oids.REGTYPE, name)
 
     return {

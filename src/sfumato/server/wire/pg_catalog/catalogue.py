@@ -15,13 +15,13 @@ from sfumato.errors import Refusal
 from sfumato.policy.policy import Policy
 from sfumato.query.parsing.tree import foreign_tree
 from sfumato.server.wire import oids
-from sfumato.server.wire.catalogue.casting import NAMED, type_number
-from sfumato.server.wire.catalogue.compiled import Learned, Run
-from sfumato.server.wire.catalogue.functions import BARE, functions
-from sfumato.server.wire.catalogue.queries import Plan, Queries
-from sfumato.server.wire.catalogue.shadow import Shadow, make_shadow, relations
-from sfumato.server.wire.catalogue.trees import identifier
 from sfumato.server.wire.oids import Column
+from sfumato.server.wire.pg_catalog.casting import NAMED, type_number
+from sfumato.server.wire.pg_catalog.compiled import Execution, InferredTypes
+from sfumato.server.wire.pg_catalog.functions import BARE, functions
+from sfumato.server.wire.pg_catalog.queries import Plan, Queries
+from sfumato.server.wire.pg_catalog.relations import VirtualCatalog, make_shadow, relations
+from sfumato.server.wire.pg_catalog.trees import identifier
 from sfumato.server.wire.sqlstates import WireError
 
 MAX_CACHED_PLAN_BYTES = 8 << 20
@@ -47,9 +47,9 @@ class CataloguePlan:
     size: int
     """The memory that it takes, in bytes, as an upper bound."""
     plan: Plan = field(repr=False)
-    shadow: Shadow = field(repr=False)
+    shadow: VirtualCatalog = field(repr=False)
 
-    def rows(self, run: Run) -> Sequence[Sequence[object]]:
+    def rows(self, run: Execution) -> Sequence[Sequence[object]]:
         """Return the answer of an execution; it stops when it takes too long or grows too large."""
         found = self.plan.rows(run, ())
         if len(found) > MAX_ROWS:
@@ -116,7 +116,7 @@ class Catalogue:
         return type_number(name)
 
     def _planned(self, tree: exp.Expr, types: Mapping[str, int]) -> CataloguePlan:
-        learned = Learned(dict(types))
+        learned = InferredTypes(dict(types))
         queries = Queries(self._shadow, self._forms, learned)
         plan = queries.read(tree, None)
         parameters = {name: _described(learned.of(name)) for name in learned.types}

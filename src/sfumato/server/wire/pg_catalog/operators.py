@@ -7,8 +7,8 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from sfumato.server.wire.catalogue.compiled import Run
-from sfumato.server.wire.catalogue.functions import MOST_ITEMS, limited
+from sfumato.server.wire.pg_catalog.compiled import Execution
+from sfumato.server.wire.pg_catalog.functions import MOST_ITEMS, limited
 from sfumato.server.wire.sqlstates import WireError
 from sfumato.server.wire.values import text_of
 
@@ -154,12 +154,12 @@ def like_parts(pattern: str, escape: str) -> list[list[str | None]]:
     return parts
 
 
-def _fits(text: str, part: list[str | None], at: int, run: Run) -> bool:
+def _fits(text: str, part: list[str | None], at: int, run: Execution) -> bool:
     run.spend(1 + len(part))
     return all(letter is None or text[at + place] == letter for place, letter in enumerate(part))
 
 
-def _place(text: str, part: list[str | None], at: int, end: int, run: Run) -> int | None:
+def _place(text: str, part: list[str | None], at: int, end: int, run: Execution) -> int | None:
     """Return the first place of a part between `at` and `end`; a part without _ is found in linear time."""
     if None not in part:
         wanted = "".join(letter for letter in part if letter is not None)
@@ -169,7 +169,7 @@ def _place(text: str, part: list[str | None], at: int, end: int, run: Run) -> in
     return next((place for place in range(at, end - len(part) + 1) if _fits(text, part, place, run)), None)
 
 
-def is_like(text: str, pattern: str, escape: str, run: Run) -> bool:
+def is_like(text: str, pattern: str, escape: str, run: Execution) -> bool:
     """Tell whether a text is what % and _ describe; every letter that is compared is a step."""
     run.spend(len(pattern))
     parts = like_parts(pattern, escape)
@@ -223,7 +223,7 @@ def regex_effort(length: int, pattern: str) -> int:
     return 1 + tries * (1 + len(pattern)) * places // 20
 
 
-def like(run: Run, value: Any, pattern: Any, ignore_case: bool, escape: str = "\\") -> Any:
+def like(run: Execution, value: Any, pattern: Any, ignore_case: bool, escape: str = "\\") -> Any:
     """LIKE and ILIKE."""
     if value is None or pattern is None:
         return None
@@ -233,7 +233,7 @@ def like(run: Run, value: Any, pattern: Any, ignore_case: bool, escape: str = "\
     return is_like(text, wanted, escape, run)
 
 
-def matches(run: Run, value: Any, pattern: Any, ignore_case: bool) -> Any:
+def matches(run: Execution, value: Any, pattern: Any, ignore_case: bool) -> Any:
     """~ and ~*. A search cannot be interrupted, so that one that might take long is refused."""
     if value is None or pattern is None:
         return None

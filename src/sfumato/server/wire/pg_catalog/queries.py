@@ -6,12 +6,22 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from sfumato.server.wire import oids
-from sfumato.server.wire.catalogue.aggregates import Gathered
-from sfumato.server.wire.catalogue.compiled import Compiled, Frames, Learned, Row, Run, Sight, Visible, deeper
-from sfumato.server.wire.catalogue.expressions import Expressions
-from sfumato.server.wire.catalogue.functions import Builtin
-from sfumato.server.wire.catalogue.naming import output_name
-from sfumato.server.wire.catalogue.rows import (
+from sfumato.server.wire.pg_catalog.aggregates import Gathered
+from sfumato.server.wire.pg_catalog.compiled import (
+    ColumnScope,
+    Compiled,
+    Execution,
+    Frames,
+    InferredTypes,
+    Row,
+    ScopeColumn,
+    deeper,
+)
+from sfumato.server.wire.pg_catalog.expressions import Expressions
+from sfumato.server.wire.pg_catalog.functions import Builtin
+from sfumato.server.wire.pg_catalog.naming import output_name
+from sfumato.server.wire.pg_catalog.relations import VirtualCatalog, relations
+from sfumato.server.wire.pg_catalog.rows import (
     LISTS,
     CatalogueItem,
     Key,
@@ -26,8 +36,7 @@ from sfumato.server.wire.catalogue.rows import (
     series,
     unique,
 )
-from sfumato.server.wire.catalogue.shadow import Shadow, relations
-from sfumato.server.wire.catalogue.sources import (
+from sfumato.server.wire.pg_catalog.sources import (
     CatalogueJoin,
     Condition,
     RowSource,
@@ -36,7 +45,7 @@ from sfumato.server.wire.catalogue.sources import (
     place,
     scope_of,
 )
-from sfumato.server.wire.catalogue.trees import identifier, refused
+from sfumato.server.wire.pg_catalog.trees import identifier, refused
 from sfumato.server.wire.sqlstates import WireError
 
 _MOST_COLUMNS = 1664
@@ -53,7 +62,7 @@ class Plan:
 
     columns: tuple[tuple[str, int], ...]
     uses: frozenset[tuple[int, int]]
-    rows: Callable[[Run, Frames], list[Row]] = field(repr=False)
+    rows: Callable[[Execution, Frames], list[Row]] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,23 +78,22 @@ class _Shared:
 class Queries:
     """Compiles the queries of one text."""
 
-    def __init__(self, shadow: Shadow, forms: dict[str, Builtin], learned: Learned) -> None:
+    def __init__(self, shadow: VirtualCatalog, forms: dict[str, Builtin], learned: InferredTypes) -> None:
         self.shadow = shadow
         self.expressions = Expressions(shadow, forms, learned, self.read)
         self._shared: Mapping[str, _Shared] = {}
         self._numbers = 0
 
-    def read(self, node: exp.Expr, parent: Sight | None) -> Plan:
+    def read(self, node: exp.Expr, parent: ColumnScope | None) -> Plan:
         """Return the plan of any query."""
-        before, slots = self._shared, self.expressions.slots
-        self.expressions.slots = {}
+        before, slots, self.expressions.slots = self._shared, self.expressions.slots, {}
         try:
             self._define(node, parent)
             return self._query(node, parent)
         finally:
             self._shared, self.expressions.slots = before, slots
 
-    def _query(self, node: exp.Expr, parent: Sight | None) -> Plan:
+    def _query(self, node: exp.Expr, parent: ColumnScope | None) -> Plan:
         match node:
             case exp.Subquery():
                 inner = self.read(node.this, parent)
@@ -104,7 +112,7 @@ class Queries:
 
     # ── WITH ──
 
-    def _define(self, node: exp.Expr, parent: Sight | None) -> None:
+    def _define(self, node: exp.Expr, parent: ColumnScope | None) -> None:
         clause = node.args.get("with_")
         if clause is None:
             return
@@ -120,15 +128,14 @@ class Queries:
                 plan = _renamed(self.read(definition.this, parent), names)
             self._shared = {**self._shared, name: _Shared(number, plan.columns, plan)}
 
-    def _recursive(self, node: exp.Expr, parent: Sight | None, name: str, names: list[str], number: int) -> Plan:
-        first = _renamed(self.read(node.this, parent), names)
-        before = self._shared
+    def _recursive(self, node: exp.Expr, parent: ColumnScope | None, name: str, names: list[str], number: int) -> Plan:
+        first, before = _renamed(self.read(node.this, parent), names), self._shared
         self._shared = {**self._shared, name: _Shared(number, first.columns, None)}
         again = self.read(node.expression, parent)
         self._shared = before
         distinct = bool(node.args.get("distinct", True))
 
-        def rows(run: Run, frames: Frames) -> list[Row]:
+        def rows(run: Execution, frames: Frames) -> list[Row]:
             working = unique(first.rows(run, frames), run) if distinct else first.rows(run, frames)
             found = list(working)
             seen = {row_key(row, run) for row in found} if distinct else set()
@@ -148,11 +155,10 @@ class Queries:
 
     # ── SELECT ──
 
-    def _select(self, node: exp.Select, parent: Sight | None) -> Plan:
+    def _select(self, node: exp.Select, parent: ColumnScope | None) -> Plan:
         joins = self._from(node, parent)
         scope = scope_of(joins, parent)
-        width = len(scope.fields)
-        read = self.expressions
+        width, read = len(scope.fields), self.expressions
         where = node.args.get("where")
         conditions = [self._condition(part, scope) for part in conjuncts(where.this if where is not None else None)]
         last = place(conditions, joins)
@@ -166,7 +172,7 @@ class Queries:
         counts = (self._number(node.args.get("limit"), scope), self._number(node.args.get("offset"), scope))
         read.slots = {}
 
-        def rows(run: Run, frames: Frames) -> list[Row]:
+        def rows(run: Execution, frames: Frames) -> list[Row]:
             found = joined_rows(joins, run, frames)
             for condition in last:
                 found = [row for row in run.each(found) if condition.whole.run(run, (row, *frames)) is True]
@@ -190,14 +196,14 @@ class Queries:
         uses |= frozenset(use for join in joins for use in join.source.uses if use[0] > 0)
         return Plan(columns, uses, rows)
 
-    def _condition(self, node: exp.Expr, scope: Sight) -> Condition:
+    def _condition(self, node: exp.Expr, scope: ColumnScope) -> Condition:
         read = self.expressions
         if isinstance(node, exp.EQ) and not isinstance(node.expression, exp.Any | exp.All):
             left, right = read.alike([read.read(node.this, scope), read.read(node.expression, scope)])
             return Condition(read.read(node, scope), (left, right))
         return Condition(read.fit(read.read(node, scope), oids.BOOL))
 
-    def _items(self, node: exp.Select, scope: Sight) -> list[CatalogueItem]:
+    def _items(self, node: exp.Select, scope: ColumnScope) -> list[CatalogueItem]:
         items: list[CatalogueItem] = []
         for part in node.expressions:
             star = part if isinstance(part, exp.Star) else part.this if isinstance(part, exp.Column) else None
@@ -217,13 +223,13 @@ class Queries:
                 raise WireError("54011", f"target lists can have at most {_MOST_COLUMNS} entries")
         return items
 
-    def _output(self, part: exp.Expr, scope: Sight) -> Compiled:
+    def _output(self, part: exp.Expr, scope: ColumnScope) -> Compiled:
         value = self.expressions.read(part, scope)
         if value.oid in (oids.REGCLASS, oids.REGTYPE, oids.REGPROC, oids.REGNAMESPACE, oids.REGROLE):
             return value
         return value if isinstance(part, exp.Null) else self.expressions.settled(value)
 
-    def _set(self, node: exp.Expr, scope: Sight) -> Compiled | None:
+    def _set(self, node: exp.Expr, scope: ColumnScope) -> Compiled | None:
         """Return the list of a function that gives rows, which a SELECT may call."""
         call = node.expression if isinstance(node, exp.Dot) else node
         if isinstance(call, exp.Unnest):
@@ -237,7 +243,7 @@ class Queries:
         uses = frozenset(use for part in parts for use in part.uses)
         return Compiled(element, lambda run, frames: series(name, [part.run(run, frames) for part in parts], run), uses)
 
-    def _order(self, node: exp.Expr, items: list[CatalogueItem], scope: Sight) -> list[Key]:
+    def _order(self, node: exp.Expr, items: list[CatalogueItem], scope: ColumnScope) -> list[Key]:
         clause = node.args.get("order")
         keys = []
         for part in clause.expressions if clause is not None else []:
@@ -248,7 +254,7 @@ class Queries:
             keys.append(Key(value, at is not None, descending, bool(part.args.get("nulls_first"))))
         return keys
 
-    def _distinct_on(self, node: exp.Select, items: list[CatalogueItem], scope: Sight) -> list[Key] | None:
+    def _distinct_on(self, node: exp.Select, items: list[CatalogueItem], scope: ColumnScope) -> list[Key] | None:
         distinct = node.args.get("distinct")
         on = distinct.args.get("on") if distinct is not None else None
         if on is None:
@@ -256,15 +262,15 @@ class Queries:
         parts = on.expressions if isinstance(on, exp.Tuple) else [on.this if isinstance(on, exp.Paren) else on]
         return [Key(self.expressions.read(part, scope), False, False, False) for part in parts]
 
-    def _number(self, node: exp.Expr | None, scope: Sight) -> Compiled | None:
+    def _number(self, node: exp.Expr | None, scope: ColumnScope) -> Compiled | None:
         if node is None:
             return None
         inner = node.args.get("count") if isinstance(node, exp.Fetch) else node.expression
-        return self.expressions.fit(self.expressions.read(inner, Sight(parent=scope.parent)), oids.INT8)
+        return self.expressions.fit(self.expressions.read(inner, ColumnScope(parent=scope.parent)), oids.INT8)
 
     # ── UNION and what follows it ──
 
-    def _combined(self, node: exp.Expr, parent: Sight | None) -> Plan:
+    def _combined(self, node: exp.Expr, parent: ColumnScope | None) -> Plan:
         left, right = self.read(node.this, parent), self.read(node.expression, parent)
         if len(left.columns) != len(right.columns):
             raise WireError("42601", "each UNION query must have the same number of columns")
@@ -274,7 +280,7 @@ class Queries:
             for (name, oid), (_, other) in zip(left.columns, right.columns, strict=True)
         )
 
-        def rows(run: Run, frames: Frames) -> list[Row]:
+        def rows(run: Execution, frames: Frames) -> list[Row]:
             first, second = left.rows(run, frames), right.rows(run, frames)
             run.room(len(first) + len(second), 1)
             if kind == "Union":
@@ -286,13 +292,13 @@ class Queries:
 
         return Plan(columns, left.uses | right.uses, rows)
 
-    def _ordered(self, node: exp.Expr, plan: Plan, parent: Sight | None) -> Plan:
-        scope = Sight(tuple(Visible("", name, oid) for name, oid in plan.columns), parent)
+    def _ordered(self, node: exp.Expr, plan: Plan, parent: ColumnScope | None) -> Plan:
+        scope = ColumnScope(tuple(ScopeColumn("", name, oid) for name, oid in plan.columns), parent)
         items = [CatalogueItem(name, column_at(at, oid)) for at, (name, oid) in enumerate(plan.columns)]
         order = self._order(node, items, scope)
         counts = (self._number(node.args.get("limit"), scope), self._number(node.args.get("offset"), scope))
 
-        def rows(run: Run, frames: Frames) -> list[Row]:
+        def rows(run: Execution, frames: Frames) -> list[Row]:
             shown = [(row, row) for row in plan.rows(run, frames)]
             return [row for row, _ in cut(ordered(shown, order, run, frames), counts, run, frames)]
 
@@ -300,7 +306,7 @@ class Queries:
 
     # ── FROM ──
 
-    def _from(self, node: exp.Expr, parent: Sight | None) -> list[CatalogueJoin]:
+    def _from(self, node: exp.Expr, parent: ColumnScope | None) -> list[CatalogueJoin]:
         joins: list[CatalogueJoin] = []
         origin = node.args.get("from_")
         if origin is not None:
@@ -311,7 +317,7 @@ class Queries:
             self._add(joins, lateral, parent)
         return joins
 
-    def _join(self, joins: list[CatalogueJoin], node: exp.Expr, parent: Sight | None) -> None:
+    def _join(self, joins: list[CatalogueJoin], node: exp.Expr, parent: ColumnScope | None) -> None:
         kind = str(node.args.get("side") or "INNER").upper()
         start = len(scope_of(joins, parent).fields)
         nested = node.this.args.get("joins") if isinstance(node.this, exp.Table | exp.Subquery) else None
@@ -327,7 +333,7 @@ class Queries:
         for name in node.args.get("using") or []:
             self._using(joins, identifier(name), start, scope)
 
-    def _using(self, joins: list[CatalogueJoin], name: str, start: int, scope: Sight) -> None:
+    def _using(self, joins: list[CatalogueJoin], name: str, start: int, scope: ColumnScope) -> None:
         left = next((at for at, known in enumerate(scope.fields[:start]) if known.name == name), None)
         right = next((at for at, known in enumerate(scope.fields[start:], start) if known.name == name), None)
         if left is None or right is None:
@@ -341,7 +347,7 @@ class Queries:
         hidden = tuple(replace(known, hidden=known.hidden or known.name == name) for known in source.fields)
         joins[-1].source = replace(source, fields=hidden)
 
-    def _bracketed(self, node: exp.Expr, parent: Sight | None) -> RowSource:
+    def _bracketed(self, node: exp.Expr, parent: ColumnScope | None) -> RowSource:
         """Return a join in brackets as one source, its columns under their own tables' names."""
         inner: list[CatalogueJoin] = []
         first = node.copy()
@@ -352,14 +358,14 @@ class Queries:
         fields = scope_of(inner, parent).fields
         return RowSource(fields, lambda run, frames: joined_rows(inner, run, frames[1:]))
 
-    def _add(self, joins: list[CatalogueJoin], node: exp.Expr, parent: Sight | None) -> None:
+    def _add(self, joins: list[CatalogueJoin], node: exp.Expr, parent: ColumnScope | None) -> None:
         start = len(scope_of(joins, parent).fields)
         inner = node.args.get("joins") if isinstance(node, exp.Table | exp.Subquery) else None
         joins.append(CatalogueJoin(self._source(node, scope_of(joins, parent)), "INNER", start))
         for join in inner or []:
             self._join(joins, join, parent)
 
-    def _source(self, node: exp.Expr, scope: Sight) -> RowSource:
+    def _source(self, node: exp.Expr, scope: ColumnScope) -> RowSource:
         alias, names = _alias(node)
         match node:
             case exp.Lateral():
@@ -382,12 +388,12 @@ class Queries:
                 return self._table(node, scope, alias, names)
         raise refused(node)
 
-    def _derived(self, node: exp.Expr, scope: Sight, alias: str, names: list[str]) -> RowSource:
+    def _derived(self, node: exp.Expr, scope: ColumnScope, alias: str, names: list[str]) -> RowSource:
         plan = self.read(node, scope)
-        fields = tuple(Visible(alias, name, oid) for name, oid in plan.columns)
+        fields = tuple(ScopeColumn(alias, name, oid) for name, oid in plan.columns)
         return _named(RowSource(fields, plan.rows, deeper(plan.uses)), alias, names)
 
-    def _table(self, node: exp.Expr, scope: Sight, alias: str, names: list[str]) -> RowSource:
+    def _table(self, node: exp.Expr, scope: ColumnScope, alias: str, names: list[str]) -> RowSource:
         if not isinstance(node.this, exp.Identifier):
             call = node.this.expression if isinstance(node.this, exp.Dot) else node.this
             return self._function(call, scope, alias, names, bool(node.args.get("ordinality")))
@@ -395,47 +401,47 @@ class Queries:
         schema = identifier(node.args["db"]) if node.args.get("db") is not None else ""
         shared = self._shared.get(name) if not schema else None
         if shared is not None:
-            fields = tuple(Visible(alias or name, column, oid) for column, oid in shared.columns)
+            fields = tuple(ScopeColumn(alias or name, column, oid) for column, oid in shared.columns)
             return _named(RowSource(fields, _held(shared)), alias or name, names)
         relation = relations().get((schema or "pg_catalog", name))
         if relation is None:
             raise WireError("42P01", f'relation "{f"{schema}.{name}" if schema else name}" does not exist'[:120])
-        fields = tuple(Visible(alias or name, column, oid) for column, oid in relation.columns)
+        fields = tuple(ScopeColumn(alias or name, column, oid) for column, oid in relation.columns)
         shadow, key = self.shadow, (relation.schema, relation.name)
         if (_TABLE_OID, oids.OID) not in relation.columns:
-            fields += (Visible(alias or name, _TABLE_OID, oids.OID, hidden=True),)
+            fields += (ScopeColumn(alias or name, _TABLE_OID, oids.OID, hidden=True),)
         number = shadow.number(oids.REGCLASS, f"{key[0]}.{key[1]}")
         return _named(
             RowSource(fields, lambda run, _frames: numbered(shadow.rows(*key), number, run)), alias or name, names
         )
 
-    def _function(self, node: exp.Expr, scope: Sight, alias: str, names: list[str], ordinal: bool) -> RowSource:
+    def _function(self, node: exp.Expr, scope: ColumnScope, alias: str, names: list[str], ordinal: bool) -> RowSource:
         call = node.expression if isinstance(node, exp.Dot) else node
         name = "unnest" if isinstance(call, exp.Unnest) else str(call.this).lower()
         if name in LISTS:
             columns, listed = LISTS[name]
             return _named(
-                RowSource(tuple(Visible(alias, one, oids.TEXT) for one in columns), lambda *_: list(listed)),
+                RowSource(tuple(ScopeColumn(alias, one, oids.TEXT) for one in columns), lambda *_: list(listed)),
                 alias,
                 names,
             )
         made = self._set(call, scope)
         if made is None:
             value = self.expressions.read(call, scope)
-            one = (Visible(alias or name, alias or name, value.oid),)
+            one = (ScopeColumn(alias or name, alias or name, value.oid),)
             return _named(RowSource(one, lambda run, frames: [(value.run(run, frames),)], value.uses), alias, names)
-        numbered = [Visible(alias or name, "ordinality", oids.INT8)] * ordinal
-        fields = (Visible(alias or name, alias or name, made.oid), *numbered)
+        numbered = [ScopeColumn(alias or name, "ordinality", oids.INT8)] * ordinal
+        fields = (ScopeColumn(alias or name, alias or name, made.oid), *numbered)
 
-        def rows(run: Run, frames: Frames) -> list[Row]:
+        def rows(run: Execution, frames: Frames) -> list[Row]:
             values = made.run(run, frames) or []
             run.room(len(values), 2)
             return [(one, at) if ordinal else (one,) for at, one in enumerate(values, 1)]
 
         return _named(RowSource(fields, rows, made.uses), alias, names)
 
-    def _values(self, node: exp.Expr, parent: Sight | None, alias: str) -> RowSource:
-        scope = Sight(parent=parent)
+    def _values(self, node: exp.Expr, parent: ColumnScope | None, alias: str) -> RowSource:
+        scope = ColumnScope(parent=parent)
         read = self.expressions
         cells = [
             [read.read(cell, scope) for cell in (row.expressions if isinstance(row, exp.Tuple) else [row])]
@@ -444,7 +450,7 @@ class Queries:
         if len({len(row) for row in cells}) != 1:
             raise WireError("42601", "VALUES lists must all be the same length")
         columns = [read.alike(list(column)) for column in zip(*cells, strict=True)]
-        fields = tuple(Visible(alias, f"column{at}", column[0].oid) for at, column in enumerate(columns, 1))
+        fields = tuple(ScopeColumn(alias, f"column{at}", column[0].oid) for at, column in enumerate(columns, 1))
         listed = list(zip(*columns, strict=True))
         uses = frozenset((depth - 1, at) for row in listed for cell in row for depth, at in cell.uses if depth > 0)
         return RowSource(
@@ -454,8 +460,8 @@ class Queries:
         )
 
 
-def _held(shared: _Shared) -> Callable[[Run, Frames], list[Row]]:
-    def rows(run: Run, frames: Frames) -> list[Row]:
+def _held(shared: _Shared) -> Callable[[Execution, Frames], list[Row]]:
+    def rows(run: Execution, frames: Frames) -> list[Row]:
         if shared.plan is None:
             return run.held.get(shared.number, [])
         if shared.number not in run.held:

@@ -6,7 +6,7 @@ from sfumato.errors import BadParameter
 from sfumato.policy.policy import Policy
 
 
-def beside(policy: Policy, ending: str, file: Path | None = None) -> Path:
+def sidecar_path(policy: Policy, ending: str, file: Path | None = None) -> Path:
     """Return the file with this ending; `file` is where the policy was read from."""
     path = policy.ledger.path or (file and file.absolute())
     if path is None:

@@ -5,17 +5,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sfumato.server.wire import oids
-from sfumato.server.wire.catalogue.casting import INTEGERS, NAMED, TEXTS, cast_value
-from sfumato.server.wire.catalogue.compiled import Compiled, Frames, Learned, Run, constant
-from sfumato.server.wire.catalogue.shadow import Shadow
+from sfumato.server.wire.pg_catalog.casting import INTEGERS, NAMED, TEXTS, cast_value
+from sfumato.server.wire.pg_catalog.compiled import Compiled, Execution, Frames, InferredTypes, constant
+from sfumato.server.wire.pg_catalog.relations import VirtualCatalog
 
 
 @dataclass(frozen=True, slots=True)
 class Fitting:
     """Fits the parts of expressions to each other; what parameters turn out to be is learned."""
 
-    shadow: Shadow
-    learned: Learned
+    shadow: VirtualCatalog
+    learned: InferredTypes
 
     def alike(self, parts: Sequence[Compiled], default: int = oids.TEXT) -> list[Compiled]:
         """Return the parts with one type for those whose type is open: that of the first that has one."""
@@ -53,7 +53,7 @@ class Fitting:
             return part
         if source in NAMED and oid not in INTEGERS | NAMED:
 
-            def named(run: Run, frames: Frames) -> Any:
+            def named(run: Execution, frames: Frames) -> Any:
                 value = part.run(run, frames)
                 return None if value is None else shadow.name(source, value)
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from sfumato.server.wire.catalogue.compiled import Compiled, Frames, Row, Run
-from sfumato.server.wire.catalogue.trees import identifier
+from sfumato.server.wire.pg_catalog.compiled import Compiled, Execution, Frames, Row
+from sfumato.server.wire.pg_catalog.trees import identifier
 from sfumato.server.wire.sqlstates import WireError
 
 _MOST_SERIES = 100_000
@@ -77,7 +77,7 @@ def chosen(node: exp.Expr, items: list[CatalogueItem]) -> int | None:
     return None
 
 
-def series(name: str, values: list[Any], run: Run) -> list[Any]:
+def series(name: str, values: list[Any], run: Execution) -> list[Any]:
     """Return the rows of a function that gives several."""
     if any(value is None for value in values):
         return []
@@ -97,13 +97,13 @@ def series(name: str, values: list[Any], run: Run) -> list[Any]:
     return list(run.made(list(series)))
 
 
-def numbered(rows: list[Row], number: int | None, run: Run) -> list[Row]:
+def numbered(rows: list[Row], number: int | None, run: Execution) -> list[Row]:
     """Return the rows of a relation with its own number at their end."""
     run.room(len(rows), len(rows[0]) if rows else 0)
     return [(*row, number) for row in rows]
 
 
-def projected(items: list[CatalogueItem], rows: list[Row], run: Run, frames: Frames) -> list[Shown]:
+def projected(items: list[CatalogueItem], rows: list[Row], run: Execution, frames: Frames) -> list[Shown]:
     """Return the columns of a SELECT for each row; a function that gives rows multiplies them."""
     shown: list[Shown] = []
     sets = [at for at, item in enumerate(items) if item.is_set]
@@ -121,7 +121,7 @@ def projected(items: list[CatalogueItem], rows: list[Row], run: Run, frames: Fra
     return shown
 
 
-def ordered(shown: list[Shown], order: list[Key], run: Run, frames: Frames) -> list[Shown]:
+def ordered(shown: list[Shown], order: list[Key], run: Execution, frames: Frames) -> list[Shown]:
     """Return the rows in an order."""
     if not order:
         return shown
@@ -152,18 +152,18 @@ def _compare(left: Any, right: Any, key: Key) -> int:
     return int((left > right) - (left < right)) * (-1 if key.descending else 1)
 
 
-def row_key(row: Row, run: Run) -> Row:
+def row_key(row: Row, run: Execution) -> Row:
     """Return a row as something that can be looked up."""
     return tuple(tuple(run.read(value)) if isinstance(value, list) else run.read(value) for value in row)
 
 
-def unique(rows: list[Row], run: Run) -> list[Row]:
+def unique(rows: list[Row], run: Execution) -> list[Row]:
     """Return each row once, in the order in which they come."""
     run.room(len(rows), 1)
     return list({row_key(row, run): row for row in reversed(rows)}.values())[::-1]
 
 
-def first_of_each(shown: list[Shown], on: list[Key] | None, run: Run, frames: Frames) -> list[Shown]:
+def first_of_each(shown: list[Shown], on: list[Key] | None, run: Execution, frames: Frames) -> list[Shown]:
     """Return the first row of each kind: DISTINCT, or DISTINCT ON."""
     found: dict[Row, Shown] = {}
     run.room(len(shown), 1)
@@ -173,7 +173,9 @@ def first_of_each(shown: list[Shown], on: list[Key] | None, run: Run, frames: Fr
     return list(found.values())
 
 
-def cut(shown: list[Shown], counts: tuple[Compiled | None, Compiled | None], run: Run, frames: Frames) -> list[Shown]:
+def cut(
+    shown: list[Shown], counts: tuple[Compiled | None, Compiled | None], run: Execution, frames: Frames
+) -> list[Shown]:
     """LIMIT and OFFSET."""
     count, offset = (None if part is None else part.run(run, ((), *frames)) for part in counts)
     start = max(int(offset or 0), 0)

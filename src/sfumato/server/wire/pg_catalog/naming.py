@@ -2,9 +2,9 @@
 
 from sqlglot import exp
 
-from sfumato.server.wire.catalogue.casting import type_number
-from sfumato.server.wire.catalogue.shadow import types
-from sfumato.server.wire.catalogue.trees import identifier, type_name
+from sfumato.server.wire.pg_catalog.casting import type_number
+from sfumato.server.wire.pg_catalog.relations import types
+from sfumato.server.wire.pg_catalog.trees import identifier, type_name
 
 _KINDS = {
     "Case": "case",

@@ -6,16 +6,16 @@ from typing import Any
 
 from sqlglot import exp
 
-from sfumato.server.wire.catalogue.compiled import Compiled, Frames, Row, Run, Sight, Visible
+from sfumato.server.wire.pg_catalog.compiled import ColumnScope, Compiled, Execution, Frames, Row, ScopeColumn
 
-Rows = Callable[[Run, Frames], list[Row]]
+Rows = Callable[[Execution, Frames], list[Row]]
 
 
 @dataclass(frozen=True, slots=True)
 class RowSource:
     """What gives rows: its columns, how, and what it reads of the rows to its left (depth 0) and around."""
 
-    fields: tuple[Visible, ...]
+    fields: tuple[ScopeColumn, ...]
     rows: Rows
     uses: frozenset[tuple[int, int]] = frozenset()
 
@@ -82,7 +82,7 @@ def place(conditions: Sequence[Condition], joins: Sequence[CatalogueJoin]) -> li
     return left
 
 
-def joined_rows(joins: Sequence[CatalogueJoin], run: Run, frames: Frames) -> list[Row]:
+def joined_rows(joins: Sequence[CatalogueJoin], run: Execution, frames: Frames) -> list[Row]:
     """Return the rows of a FROM clause; without one there is a single empty row."""
     rows: list[Row] = [()]
     for join in joins:
@@ -90,7 +90,7 @@ def joined_rows(joins: Sequence[CatalogueJoin], run: Run, frames: Frames) -> lis
     return rows
 
 
-def _step(join: CatalogueJoin, rows: list[Row], run: Run, frames: Frames) -> list[Row]:
+def _step(join: CatalogueJoin, rows: list[Row], run: Execution, frames: Frames) -> list[Row]:
     source, width = join.source, len(join.source.fields)
     pairs = [pair for condition in join.on if (pair := condition.lookup(join.start, join.end)) is not None]
     fixed: list[Row] | None = None if source.is_lateral else source.rows(run, ((), *frames))
@@ -127,7 +127,9 @@ def _step(join: CatalogueJoin, rows: list[Row], run: Run, frames: Frames) -> lis
 _Index = dict[tuple[Any, ...], list[tuple[int, Row]]]
 
 
-def _index(pairs: Sequence[tuple[Compiled, Compiled]], rows: list[Row], start: int, run: Run, frames: Frames) -> _Index:
+def _index(
+    pairs: Sequence[tuple[Compiled, Compiled]], rows: list[Row], start: int, run: Execution, frames: Frames
+) -> _Index:
     index: _Index = {}
     for at, row in enumerate(run.each(rows)):
         padded = ((None,) * start + row, *frames)
@@ -153,6 +155,6 @@ def conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
     return found
 
 
-def scope_of(joins: Sequence[CatalogueJoin], parent: Sight | None) -> Sight:
+def scope_of(joins: Sequence[CatalogueJoin], parent: ColumnScope | None) -> ColumnScope:
     """Return the columns of all steps."""
-    return Sight(tuple(field for join in joins for field in join.source.fields), parent)
+    return ColumnScope(tuple(field for join in joins for field in join.source.fields), parent)

@@ -7,18 +7,18 @@ from time import monotonic
 from sfumato.server.connections import network_of
 
 PER_SECOND = 1000.0
-AT_ONCE = 2000.0
+BURST_SIZE = 2000.0
 MAX_ADDRESSES = 4096
 """Addresses with a bucket of their own. Beyond it the one that came longest ago begins anew."""
 
 
-class Pace:
+class TokenBucket:
     """A bucket that fills steadily. It belongs to one event loop."""
 
     def __init__(
         self,
         per_second: float = PER_SECOND,
-        at_once: float = AT_ONCE,
+        at_once: float = BURST_SIZE,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self._per_second = per_second
@@ -69,17 +69,17 @@ class AddressBuckets:
         self._per_second = per_second
         self._at_once = at_once
         self._clock = clock
-        self._buckets: dict[str, Pace] = {}
+        self._buckets: dict[str, TokenBucket] = {}
 
     @property
     def count(self) -> int:
         """How many addresses have a bucket."""
         return len(self._buckets)
 
-    def of(self, address: str) -> Pace:
+    def of(self, address: str) -> TokenBucket:
         """Return the bucket of an address."""
         network = network_of(address)
-        bucket = self._buckets.pop(network, None) or Pace(self._per_second, self._at_once, self._clock)
+        bucket = self._buckets.pop(network, None) or TokenBucket(self._per_second, self._at_once, self._clock)
         self._buckets[network] = bucket  # the last one to be forgotten
         if len(self._buckets) > MAX_ADDRESSES:
             del self._buckets[next(iter(self._buckets))]

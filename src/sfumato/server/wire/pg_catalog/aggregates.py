@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 from sqlglot import exp
 
 from sfumato.server.wire import oids
-from sfumato.server.wire.catalogue.compiled import Compiled, Frames, Row, Run, Sight, weight
-from sfumato.server.wire.catalogue.expressions import Expressions
-from sfumato.server.wire.catalogue.functions import joined_texts
-from sfumato.server.wire.catalogue.trees import refused
+from sfumato.server.wire.pg_catalog.compiled import ColumnScope, Compiled, Execution, Frames, Row, weight
+from sfumato.server.wire.pg_catalog.expressions import Expressions
+from sfumato.server.wire.pg_catalog.functions import joined_texts
+from sfumato.server.wire.pg_catalog.trees import refused
 from sfumato.server.wire.sqlstates import WireError
 from sfumato.server.wire.values import text_of
 
@@ -42,7 +42,7 @@ class _Aggregate:
     distinct: bool
     where: Compiled | None
 
-    def value(self, rows: list[Row], run: Run, frames: Frames) -> Any:
+    def value(self, rows: list[Row], run: Execution, frames: Frames) -> Any:
         if self.where is not None:
             rows = [row for row in run.each(rows) if self.where.run(run, (row, *frames)) is True]
         for key, descending in reversed(self.order):
@@ -62,7 +62,7 @@ class _Aggregate:
             return None
         return self._folded(there, rows, run, frames)
 
-    def _folded(self, there: list[Any], rows: list[Row], run: Run, frames: Frames) -> Any:
+    def _folded(self, there: list[Any], rows: list[Row], run: Execution, frames: Frames) -> Any:
         match self.name:
             case "max":
                 return max(there)
@@ -79,7 +79,7 @@ class _Aggregate:
         return all(there)
 
 
-def _sorted(items: list[T], values: list[Any], descending: bool, run: Run) -> list[T]:
+def _sorted(items: list[T], values: list[Any], descending: bool, run: Execution) -> list[T]:
     """Return items in the order of their values; each value is compared at most log n times."""
     run.spend(sum(map(weight, values)) * len(values).bit_length())
     run.room(len(values), 2)
@@ -97,7 +97,7 @@ def _sortable(value: Any) -> tuple[bool, Any]:
 class CatalogueAggregates:
     """The aggregates of one SELECT."""
 
-    def __init__(self, nodes: list[exp.Expr], read: Expressions, scope: Sight, width: int) -> None:
+    def __init__(self, nodes: list[exp.Expr], read: Expressions, scope: ColumnScope, width: int) -> None:
         self.found: list[_Aggregate] = []
         self.slots: dict[int, Compiled] = {}
         for node in nodes:
@@ -115,7 +115,7 @@ def _slot(at: int, oid: int) -> Compiled:
     return Compiled(oid, lambda run, frames: run.read(frames[0][at]), frozenset({(0, at)}))
 
 
-def _aggregate(node: exp.Expr, read: Expressions, scope: Sight) -> _Aggregate:
+def _aggregate(node: exp.Expr, read: Expressions, scope: ColumnScope) -> _Aggregate:
     where = None
     if isinstance(node, exp.Filter):
         where = read.read(node.expression.this, scope)
@@ -151,7 +151,7 @@ class _Window:
 class Windows:
     """ROW_NUMBER() OVER (…), the only window function that clients use."""
 
-    def __init__(self, nodes: list[exp.Expr], read: Expressions, scope: Sight, width: int) -> None:
+    def __init__(self, nodes: list[exp.Expr], read: Expressions, scope: ColumnScope, width: int) -> None:
         self.found: list[_Window] = []
         self.slots: dict[int, Compiled] = {}
         for node in nodes:
@@ -166,7 +166,7 @@ class Windows:
             self.slots[id(node)] = _slot(width + len(self.found), oids.INT8)
             self.found.append(_Window(partition, order))
 
-    def numbers(self, rows: list[Row], run: Run, frames: Frames) -> list[Row]:
+    def numbers(self, rows: list[Row], run: Execution, frames: Frames) -> list[Row]:
         """Return the rows with a number each, for every window."""
         for window in self.found:
             order = list(range(len(rows)))
@@ -186,7 +186,7 @@ class Windows:
 class Gathered:
     """What a SELECT computes before its columns: groups with their aggregates, or numbers of windows."""
 
-    def __init__(self, node: exp.Select, read: Expressions, scope: Sight, width: int) -> None:
+    def __init__(self, node: exp.Select, read: Expressions, scope: ColumnScope, width: int) -> None:
         calls = [call for part in _parts(node) for call in _calls(part)]
         windows: list[exp.Expr] = [call for call in calls if isinstance(call, exp.Window)]
         plain = [call for call in calls if not isinstance(call, exp.Window)]
@@ -202,7 +202,7 @@ class Gathered:
         """Every expression in it."""
         return [*self.aggregates.used, *self._keys]
 
-    def rows(self, rows: list[Row], run: Run, frames: Frames) -> list[Row]:
+    def rows(self, rows: list[Row], run: Execution, frames: Frames) -> list[Row]:
         """Return the groups, each with its first row and its aggregates, then the numbers of windows."""
         if self._grouped:
             groups: dict[Row, list[Row]] = {} if self._keys else {(): []}
@@ -218,7 +218,7 @@ class Gathered:
             ]
         return self.windows.numbers(rows, run, frames)
 
-    def _key(self, part: exp.Expr, node: exp.Select, read: Expressions, scope: Sight) -> Compiled:
+    def _key(self, part: exp.Expr, node: exp.Select, read: Expressions, scope: ColumnScope) -> Compiled:
         if isinstance(part, exp.Literal) and str(part.this).isdigit():
             at = int(str(part.this)[:6]) - 1
             if not 0 <= at < len(node.expressions):

@@ -13,8 +13,8 @@ from typing import Any
 from sfumato.policy.policy import Column, Policy, Reference, RowUnit, Table, UnitColumn, fold_name
 from sfumato.query.types import Type
 from sfumato.server.wire import oids
-from sfumato.server.wire.catalogue.casting import TYPE_NAMES
-from sfumato.server.wire.catalogue.compiled import Row
+from sfumato.server.wire.pg_catalog.casting import TYPE_NAMES
+from sfumato.server.wire.pg_catalog.compiled import Row
 from sfumato.server.wire.settings import Settings
 
 _HERE = Path(__file__).parent
@@ -135,7 +135,7 @@ def _type_numbers() -> Mapping[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Shadow:
+class VirtualCatalog:
     """The catalogue of one policy for one analyst; nobody else's name is in it."""
 
     database: str
@@ -206,13 +206,13 @@ def _split(text: str) -> list[tuple[str | None, str]]:
     return found
 
 
-def make_shadow(policy: Policy, columns: Mapping[str, Mapping[str, str]], user: str) -> Shadow:
+def make_shadow(policy: Policy, columns: Mapping[str, Mapping[str, str]], user: str) -> VirtualCatalog:
     """Return the catalogue that an analyst sees; `columns` are those of every table, with the types of the algebra."""
     tables = {name: _FIRST_TABLE + at for at, name in enumerate(sorted(columns))}
     made = _Contents(policy, columns, tables, user)
     contents = {(relation.schema, relation.name): _rows(made, relation) for relation in relations().values()}
     names = {number: name for name, number in tables.items()}
-    return Shadow(policy.name, contents, tables, names, made.descriptions(), _type_names())
+    return VirtualCatalog(policy.name, contents, tables, names, made.descriptions(), _type_names())
 
 
 def _shown(row: Mapping[str, Any]) -> str:

@@ -8,22 +8,22 @@ from typing import Any, Protocol
 from sqlglot import exp
 
 from sfumato.server.wire import oids
-from sfumato.server.wire.catalogue.casting import NAMED, TEXTS, is_array, type_number
-from sfumato.server.wire.catalogue.compiled import (
+from sfumato.server.wire.pg_catalog.casting import NAMED, TEXTS, is_array, type_number
+from sfumato.server.wire.pg_catalog.compiled import (
+    ColumnScope,
     Compiled,
+    Execution,
     Frames,
-    Learned,
-    Run,
-    Sight,
+    InferredTypes,
     constant,
     counted,
     deeper,
     joined_uses,
     weight,
 )
-from sfumato.server.wire.catalogue.fitting import Fitting
-from sfumato.server.wire.catalogue.functions import BARE, Builtin
-from sfumato.server.wire.catalogue.operators import (
+from sfumato.server.wire.pg_catalog.fitting import Fitting
+from sfumato.server.wire.pg_catalog.functions import BARE, Builtin
+from sfumato.server.wire.pg_catalog.operators import (
     ARITHMETIC,
     COMPARISONS,
     Binary,
@@ -35,8 +35,8 @@ from sfumato.server.wire.catalogue.operators import (
     matches,
     member,
 )
-from sfumato.server.wire.catalogue.shadow import Shadow
-from sfumato.server.wire.catalogue.trees import identifier, number, refused, type_name
+from sfumato.server.wire.pg_catalog.relations import VirtualCatalog
+from sfumato.server.wire.pg_catalog.trees import identifier, number, refused, type_name
 from sfumato.server.wire.sqlstates import WireError
 
 _SCHEMAS = ("pg_catalog", "information_schema")
@@ -55,24 +55,26 @@ class Nested(Protocol):
     @property
     def uses(self) -> frozenset[tuple[int, int]]: ...
 
-    def rows(self, run: Run, frames: Frames) -> list[tuple[Any, ...]]: ...
+    def rows(self, run: Execution, frames: Frames) -> list[tuple[Any, ...]]: ...
 
 
 class Expressions:
     """Compiles expressions; `subquery` compiles the queries inside them."""
 
     def __init__(
-        self, shadow: Shadow, forms: dict[str, Builtin], learned: Learned, subquery: Callable[[exp.Expr, Sight], Nested]
+        self,
+        shadow: VirtualCatalog,
+        forms: dict[str, Builtin],
+        learned: InferredTypes,
+        subquery: Callable[[exp.Expr, ColumnScope], Nested],
     ) -> None:
-        self.forms = forms
-        self.learned = learned
+        self.forms, self.learned, self.subquery = forms, learned, subquery
         types = Fitting(shadow, learned)
         self.alike, self.fit, self.settled, self.cast = types.alike, types.fit, types.settled, types.cast
-        self.subquery = subquery
         self.slots: dict[int, Compiled] = {}
         """Aggregates and window functions of the query at hand, by node: columns that are computed before."""
 
-    def read(self, node: exp.Expr | None, scope: Sight) -> Compiled:
+    def read(self, node: exp.Expr | None, scope: ColumnScope) -> Compiled:
         """Return an expression as a function."""
         if node is None:
             return constant(None, oids.UNKNOWN)
@@ -95,36 +97,33 @@ class Expressions:
 
     # ── values ──
 
-    def _literal(self, node: exp.Expr, _: Sight) -> Compiled:
+    def _literal(self, node: exp.Expr, _: ColumnScope) -> Compiled:
         if node.args.get("is_string"):
-            text = str(node.this)
-            return replace(constant(text, oids.UNKNOWN), literal=text)
+            return self._bytestring(node, _)
         return number(str(node.this))
 
-    def _bytestring(self, node: exp.Expr, _: Sight) -> Compiled:
+    def _bytestring(self, node: exp.Expr, _: ColumnScope) -> Compiled:
         return replace(constant(str(node.this), oids.UNKNOWN), literal=str(node.this))
 
     _rawstring = _bytestring
 
-    def _boolean(self, node: exp.Expr, _: Sight) -> Compiled:
+    def _boolean(self, node: exp.Expr, _: ColumnScope) -> Compiled:
         return constant(bool(node.this), oids.BOOL)
 
-    def _null(self, _node: exp.Expr, _: Sight) -> Compiled:
+    def _null(self, _node: exp.Expr, _: ColumnScope) -> Compiled:
         return constant(None, oids.UNKNOWN)
 
-    def _parameter(self, node: exp.Expr, _: Sight) -> Compiled:
+    def _parameter(self, node: exp.Expr, _: ColumnScope) -> Compiled:
         name = str(node.this.this if isinstance(node.this, exp.Expr) else node.this)
         if not (name.isascii() and name.isdigit()) or len(name) > 4 or name == "0":
             raise WireError("42P02", "there is no such parameter")
         known = self.learned.of(name)
         self.learned.types.setdefault(name, oids.UNKNOWN)
         return Compiled(
-            known,
-            lambda run, _frames: run.values.get(name),
-            parameter=name if known == oids.UNKNOWN else None,
+            known, lambda run, _frames: run.values.get(name), parameter=name if known == oids.UNKNOWN else None
         )
 
-    def _column(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _column(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         table = node.args.get("table")
         name, owner = identifier(node.this), identifier(table) if table is not None else ""
         found = scope.find(owner, name)
@@ -138,27 +137,27 @@ class Expressions:
         depth, at, oid = found
         return Compiled(oid, lambda _run, frames: frames[depth][at], frozenset({(depth, at)}))
 
-    def _paren(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _paren(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         return self.read(node.this, scope)
 
-    def _collate(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _collate(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         return self.read(node.this, scope)
 
-    def _alias(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _alias(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         return self.read(node.this, scope)
 
-    def _array(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _array(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         parts = [self.read(part, scope) for part in node.expressions]
         element = next((part.oid for part in parts if part.oid != oids.UNKNOWN), oids.TEXT)
         parts = [self.fit(part, element) for part in parts]
         oid = oids.ARRAYS.get(element, oids.ARRAYS[oids.TEXT])
         return Compiled(oid, lambda run, frames: [part.run(run, frames) for part in parts], joined_uses(parts))
 
-    def _tuple(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _tuple(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         parts = [self.read(part, scope) for part in node.expressions]
         return Compiled(oids.TEXT, lambda run, frames: tuple(p.run(run, frames) for p in parts), joined_uses(parts))
 
-    def _bracket(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _bracket(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         values = self.read(node.this, scope)
         if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice):
             raise refused(node)
@@ -166,7 +165,7 @@ class Expressions:
         literal = isinstance(node.expressions[0], exp.Literal)
         shift = 0 if literal or values.oid in (oids.INT2VECTOR, oids.OIDVECTOR) else 1  # sqlglot has counted from 0
 
-        def run(run: Run, frames: Frames) -> Any:
+        def run(run: Execution, frames: Frames) -> Any:
             listed, at = values.run(run, frames), index.run(run, frames)
             if listed is None or at is None or not isinstance(at, int):
                 return None
@@ -174,7 +173,7 @@ class Expressions:
 
         return Compiled(oids.ELEMENTS.get(values.oid, oids.TEXT), run, values.uses | index.uses)
 
-    def _dot(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _dot(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         """A function of a schema, or a part of a row, which nothing here has."""
         if isinstance(node.this, exp.Identifier) and identifier(node.this) in _SCHEMAS:
             return self.read(node.expression, scope)
@@ -182,13 +181,13 @@ class Expressions:
 
     # ── conditions ──
 
-    def _and(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _and(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         return self._logical(conjunction, exp.And, node, scope)
 
-    def _or(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _or(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         return self._logical(disjunction, exp.Or, node, scope)
 
-    def _logical(self, operator: Binary, kind: type[exp.Expr], node: exp.Expr, scope: Sight) -> Compiled:
+    def _logical(self, operator: Binary, kind: type[exp.Expr], node: exp.Expr, scope: ColumnScope) -> Compiled:
         parts: list[Compiled] = []
         waiting: list[exp.Expr] = [node]
         while waiting:
@@ -199,7 +198,7 @@ class Expressions:
                 parts.append(self.fit(self.read(part, scope), oids.BOOL))
         decisive = operator is disjunction
 
-        def run(run: Run, frames: Frames) -> Any:
+        def run(run: Execution, frames: Frames) -> Any:
             result: Any = not decisive
             for part in parts:
                 result = operator(result, part.run(run, frames))
@@ -209,16 +208,16 @@ class Expressions:
 
         return Compiled(oids.BOOL, run, joined_uses(parts))
 
-    def _not(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _not(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         inner = self.fit(self.read(node.this, scope), oids.BOOL)
 
-        def run(run: Run, frames: Frames) -> Any:
+        def run(run: Execution, frames: Frames) -> Any:
             value = inner.run(run, frames)
             return None if value is None else not value
 
         return Compiled(oids.BOOL, run, inner.uses)
 
-    def _compared(self, compare: Binary, left: exp.Expr, right: exp.Expr, scope: Sight) -> Compiled:
+    def _compared(self, compare: Binary, left: exp.Expr, right: exp.Expr, scope: ColumnScope) -> Compiled:
         if isinstance(right, exp.Anonymous) and str(right.this).upper() in ("ALL", "SOME") and right.expressions:
             kind = exp.All if str(right.this).upper() == "ALL" else exp.Any
             right = kind(this=right.expressions[0])
@@ -233,7 +232,7 @@ class Expressions:
             first.uses | second.uses,
         )
 
-    def _quantified(self, compare: Binary, left: exp.Expr, right: exp.Expr, scope: Sight) -> Compiled:
+    def _quantified(self, compare: Binary, left: exp.Expr, right: exp.Expr, scope: ColumnScope) -> Compiled:
         value = self.read(left, scope)
         inner = right.this.unnest() if isinstance(right.this, exp.Paren) else right.this
         if isinstance(inner, exp.Query):
@@ -243,23 +242,23 @@ class Expressions:
         value = self.fit(value, oids.ELEMENTS.get(values.oid, oids.TEXT))
         several = member if isinstance(right, exp.Any) else every
 
-        def run(run: Run, frames: Frames) -> Any:
+        def run(run: Execution, frames: Frames) -> Any:
             listed = values.run(run, frames)
             return None if listed is None else several(value.run(run, frames), listed, compare)
 
         return Compiled(oids.BOOL, run, value.uses | values.uses)
 
-    def _nullsafeeq(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _nullsafeeq(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         first, second = self.alike([self.read(node.this, scope), self.read(node.expression, scope)])
         return Compiled(
             oids.BOOL, lambda run, frames: first.run(run, frames) == second.run(run, frames), first.uses | second.uses
         )
 
-    def _nullsafeneq(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _nullsafeneq(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         same = self._nullsafeeq(node, scope)
         return Compiled(oids.BOOL, lambda run, frames: not same.run(run, frames), same.uses)
 
-    def _is(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _is(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         inner, other = self.read(node.this, scope), node.expression
         negated = bool(node.args.get("negate"))
         if isinstance(other, exp.Not):
@@ -269,7 +268,7 @@ class Expressions:
             raise refused(node)
         return Compiled(oids.BOOL, lambda run, frames: (inner.run(run, frames) is wanted) is not negated, inner.uses)
 
-    def _between(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _between(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         low = self._compared(COMPARISONS["LTE"], node.args["low"], node.this, scope)
         high = self._compared(COMPARISONS["LTE"], node.this, node.args["high"], scope)
         return Compiled(
@@ -278,7 +277,7 @@ class Expressions:
             low.uses | high.uses,
         )
 
-    def _in(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _in(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         value = self.read(node.this, scope)
         query = node.args.get("query")
         if query is not None:
@@ -296,36 +295,38 @@ class Expressions:
             joined_uses([value, *parts]),
         )
 
-    def _like(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _like(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         return self._matched(like, False, node, scope)
 
-    def _ilike(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _ilike(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         return self._matched(like, True, node, scope)
 
-    def _regexplike(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _regexplike(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         return self._matched(matches, False, node, scope)
 
-    def _regexpilike(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _regexpilike(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         return self._matched(matches, True, node, scope)
 
-    def _matched(self, match: Callable[..., Any], ignore: bool, node: exp.Expr, scope: Sight, *more: str) -> Compiled:
+    def _matched(
+        self, match: Callable[..., Any], ignore: bool, node: exp.Expr, scope: ColumnScope, *more: str
+    ) -> Compiled:
         value, pattern = self.read(node.this, scope), self.fit(self.read(node.expression, scope), oids.TEXT)
         negated = bool(node.args.get("negate"))
 
-        def run(run: Run, frames: Frames) -> Any:
+        def run(run: Execution, frames: Frames) -> Any:
             text, wanted = value.run(run, frames), pattern.run(run, frames)
             found = match(run, text, wanted, ignore, *more)
             return found if found is None or not negated else not found
 
         return Compiled(oids.BOOL, run, value.uses | pattern.uses)
 
-    def _escape(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _escape(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         inner, escape = node.this, node.expression
         if not isinstance(inner, exp.Like | exp.ILike) or not isinstance(escape, exp.Literal) or len(escape.name) > 1:
             raise refused(node)
         return self._matched(like, isinstance(inner, exp.ILike), inner, scope, escape.name)
 
-    def _operator(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _operator(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         symbol = str(node.args["operator"]).split(".")[-1].strip()
         known: dict[str, type[exp.Expr]] = {"~": exp.RegexpLike, "~*": exp.RegexpILike, "=": exp.EQ, "<>": exp.NEQ}
         known |= {"~~": exp.Like, "<": exp.LT, ">": exp.GT, "||": exp.DPipe}
@@ -336,10 +337,10 @@ class Expressions:
             raise refused(node)
         return self.read(known[symbol](this=node.this, expression=node.expression), scope)
 
-    def _arraycontainsall(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _arraycontainsall(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         first, second = self.alike([self.read(node.this, scope), self.read(node.expression, scope)])
 
-        def run(run: Run, frames: Frames) -> Any:
+        def run(run: Execution, frames: Frames) -> Any:
             whole, part = first.run(run, frames), second.run(run, frames)
             if whole is None or part is None:
                 return None
@@ -350,23 +351,23 @@ class Expressions:
 
     # ── arithmetic, texts, cases ──
 
-    def _arithmetic(self, operator: Binary, node: exp.Expr, scope: Sight) -> Compiled:
+    def _arithmetic(self, operator: Binary, node: exp.Expr, scope: ColumnScope) -> Compiled:
         first, second = self.alike([self.read(node.this, scope), self.read(node.expression, scope)], oids.INT4)
         oid = second.oid if second.oid in (oids.FLOAT8, oids.NUMERIC) else first.oid
         return Compiled(
             oid, lambda run, frames: operator(first.run(run, frames), second.run(run, frames)), first.uses | second.uses
         )
 
-    def _neg(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _neg(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         inner = self.read(node.this, scope)
 
-        def run(run: Run, frames: Frames) -> Any:
+        def run(run: Execution, frames: Frames) -> Any:
             value = inner.run(run, frames)
             return None if value is None else -value
 
         return replace(inner, run=run, literal=None, parameter=None)
 
-    def _dpipe(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _dpipe(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         first, second = (self.read(part, scope) for part in (node.this, node.expression))
         oid = first.oid if is_array(first.oid) else second.oid if is_array(second.oid) else oids.TEXT
         if not is_array(oid):
@@ -377,7 +378,7 @@ class Expressions:
             oid, lambda run, frames: joined(first.run(run, frames), second.run(run, frames)), first.uses | second.uses
         )
 
-    def _case(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _case(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         whens = []
         for branch in node.args["ifs"]:
             if node.this is not None:
@@ -387,7 +388,7 @@ class Expressions:
         results = [self.read(branch.args.get("true"), scope) for branch in node.args["ifs"]]
         results = self.alike([*results, self.read(node.args.get("default"), scope)])
 
-        def run(run: Run, frames: Frames) -> Any:
+        def run(run: Execution, frames: Frames) -> Any:
             for when, result in zip(whens, results, strict=False):
                 if when.run(run, frames) is True:
                     return result.run(run, frames)
@@ -395,17 +396,17 @@ class Expressions:
 
         return Compiled(results[0].oid, run, joined_uses([*whens, *results]))
 
-    def _cast(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _cast(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         return self.cast(self.read(node.this, scope), type_number(type_name(node.args["to"])))
 
     _trycast = _cast
 
-    def _extract(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _extract(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         inner, part = self.read(node.expression, scope), node.this.name.lower()
         if part not in ("epoch", "year", "month", "day", "hour", "minute", "second"):
             raise refused(node)
 
-        def run(run: Run, frames: Frames) -> Any:
+        def run(run: Execution, frames: Frames) -> Any:
             value = inner.run(run, frames)
             if not isinstance(value, date):
                 return None
@@ -414,21 +415,21 @@ class Expressions:
 
         return Compiled(oids.NUMERIC, run, inner.uses)
 
-    def _substring(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _substring(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         parts = [node.this, node.args.get("start"), node.args.get("length")]
         return self._called("substring", [part for part in parts if part is not None], scope)
 
-    def _strposition(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _strposition(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         return self._called("strpos", [node.this, node.args["substr"]], scope)
 
-    def _trim(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _trim(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or "").upper(), "btrim")
         more = node.args.get("expression")
         return self._called(name, [node.this, *([more] if more is not None else [])], scope)
 
     # ── functions and queries ──
 
-    def _anonymous(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _anonymous(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         name = str(node.this.this if isinstance(node.this, exp.Expr) else node.this).lower()
         if name == "array" and len(node.expressions) == 1:
             return self._listed(node.expressions[0], scope)
@@ -438,7 +439,7 @@ class Expressions:
             return constant(self.read(node.expressions[0], scope).oid, oids.REGTYPE)
         return self._called(name, list(node.expressions), scope)
 
-    def _coalesce(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _coalesce(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         return self._chosen("coalesce", [self.read(part, scope) for part in (node.this, *node.expressions)])
 
     def _chosen(self, name: str, parts: list[Compiled]) -> Compiled:
@@ -446,7 +447,7 @@ class Expressions:
             raise WireError("42601", f"{name} needs an argument")
         parts = self.alike(parts)
 
-        def run(run: Run, frames: Frames) -> Any:
+        def run(run: Execution, frames: Frames) -> Any:
             if name in ("coalesce", "ifnull"):
                 return next((value for part in parts if (value := part.run(run, frames)) is not None), None)
             values = [part.run(run, frames) for part in parts]
@@ -457,7 +458,7 @@ class Expressions:
 
         return Compiled(parts[0].oid, run, joined_uses(parts))
 
-    def _called(self, name: str, arguments: list[exp.Expr], scope: Sight) -> Compiled:
+    def _called(self, name: str, arguments: list[exp.Expr], scope: ColumnScope) -> Compiled:
         form = self.forms.get(name)
         if form is None:
             raise WireError("42883", f"function {name[:63]} does not exist here")
@@ -465,7 +466,7 @@ class Expressions:
         gives = form.gives or (parts[0].oid if parts else oids.TEXT)
         strict, call = form.strict, form.run
 
-        def run(run: Run, frames: Frames) -> Any:
+        def run(run: Execution, frames: Frames) -> Any:
             values = [part.run(run, frames) for part in parts]
             if strict and None in values:
                 return None
@@ -476,14 +477,14 @@ class Expressions:
 
         return Compiled(gives, run, joined_uses(parts))
 
-    def _exists(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _exists(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         query = self.subquery(node.this, scope)
         return Compiled(oids.BOOL, lambda run, frames: bool(query.rows(run, frames)), deeper(query.uses))
 
-    def _subquery(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _subquery(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         query = self.subquery(node.this, scope)
 
-        def run(run: Run, frames: Frames) -> Any:
+        def run(run: Execution, frames: Frames) -> Any:
             rows = query.rows(run, frames)
             if len(rows) > 1:
                 raise WireError("21000", "more than one row returned by a subquery used as an expression")
@@ -491,10 +492,10 @@ class Expressions:
 
         return Compiled(query.columns[0][1], run, deeper(query.uses))
 
-    def _select(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _select(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         return self._subquery(exp.Subquery(this=node), scope)
 
-    def _listed(self, node: exp.Expr, scope: Sight) -> Compiled:
+    def _listed(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         query = self.subquery(node, scope)
         oid = oids.ARRAYS.get(query.columns[0][1], oids.ARRAYS[oids.TEXT])
         return Compiled(oid, lambda run, frames: [row[0] for row in query.rows(run, frames)], deeper(query.uses))
