@@ -28,7 +28,7 @@ PATH = (
     "database",
     "measure",
 )
-WAYS_IN = ("server", "drafting", "terminal", "demo", "verbs", "cli")
+WAYS_IN = ("server", "policy_draft", "terminal", "demo", "verbs", "cli")
 WORKSHOPS = ("lab", "local", "streams", "learn", "synthesis", "sealed")
 LIBRARIES = ("local", "streams", "learn", "synthesis", "sealed")
 """Workshops that people import from: their __init__ may name its public classes, each loaded when it is used."""

@@ -17,23 +17,23 @@ from pyarrow import parquet
 
 from sfumato.accounting.event import Neighbours, Pure
 from sfumato.accounting.filter import Filter
-from sfumato.drafting.accuracy import what_it_buys
-from sfumato.drafting.draft import Wishes, make_draft
-from sfumato.drafting.file import check_output, default_output, write_policy
-from sfumato.drafting.interview import interview
-from sfumato.drafting.literals import value_text
-from sfumato.drafting.looking import FEWEST_PEOPLE, look
-from sfumato.drafting.options import column_wishes, rows_per_unit, together
-from sfumato.drafting.schema import Seen, SeenColumn, SeenTable, see
-from sfumato.drafting.smartnoise import read_smartnoise
-from sfumato.drafting.writing import FILL_IN, check_draft, policy_text
 from sfumato.engines.sql.column import Kind
 from sfumato.errors import BadParameter, BadPolicy, BadSource, Refusal, UnknownName
 from sfumato.policy.policy import Bounds, ColumnType, Policy, UnitColumn
 from sfumato.policy.reading import read_policy
+from sfumato.policy_draft.accuracy import estimate_budget_use
+from sfumato.policy_draft.draft import DraftOptions, make_draft
+from sfumato.policy_draft.file import check_output, default_output, write_policy
+from sfumato.policy_draft.infer_from_data import FEWEST_PEOPLE, infer_from_data
+from sfumato.policy_draft.interview import interview
+from sfumato.policy_draft.literals import value_text
+from sfumato.policy_draft.options import column_wishes, rows_per_unit, together
+from sfumato.policy_draft.schema import SchemaColumn, SchemaTable, SourceSchema, read_source_schema
+from sfumato.policy_draft.smartnoise import read_smartnoise
+from sfumato.policy_draft.writing import FILL_IN, check_draft, policy_text
 
 _DAY = "2024-01-01T00:00:00..2024-01-02T00:00:00"
-WHOLE = Wishes(units=("patient_id",), rows_per_unit={"": 20}, epsilon="3", delta="1e-6")
+WHOLE = DraftOptions(units=("patient_id",), rows_per_unit={"": 20}, epsilon="3", delta="1e-6")
 
 
 def _write(path: Path, rows: int = 3, first: int = 0) -> Path:
@@ -60,15 +60,15 @@ def visits(tmp_path: Path) -> Path:
     return _write(tmp_path / "visits.parquet")
 
 
-def _policy(wishes: Wishes, data: Path, tmp_path: Path) -> Policy:
+def _policy(wishes: DraftOptions, data: Path, tmp_path: Path) -> Policy:
     output = tmp_path / "policy.toml"
     output.unlink(missing_ok=True)
-    write_policy(make_draft(see(data), wishes), data, output)
+    write_policy(make_draft(read_source_schema(data), wishes), data, output)
     return read_policy(output)
 
 
 def test_types_are_read_from_the_schema(visits: Path) -> None:
-    [table] = see(visits).tables
+    [table] = read_source_schema(visits).tables
     assert {column.name: column.type for column in table.columns} == {
         "patient_id": ColumnType.INTEGER,
         "age": ColumnType.INTEGER,
@@ -80,14 +80,14 @@ def test_types_are_read_from_the_schema(visits: Path) -> None:
         "seen": ColumnType.TIMESTAMP,
         "tags": None,
     }
-    assert table.column("FEE") == SeenColumn("fee", ColumnType.DECIMAL, Kind.DECIMAL, Fraction(1, 100))
+    assert table.column("FEE") == SchemaColumn("fee", ColumnType.DECIMAL, Kind.DECIMAL, Fraction(1, 100))
 
 
 def test_no_row_moves_a_draft(tmp_path: Path) -> None:
     texts = []
     for name, rows, first in (("one", 3, 0), ("other", 500, 1000)):
         (tmp_path / name).mkdir()
-        draft = make_draft(see(_write(tmp_path / name / "visits.parquet", rows, first)), WHOLE)
+        draft = make_draft(read_source_schema(_write(tmp_path / name / "visits.parquet", rows, first)), WHOLE)
         texts.append(policy_text(draft, "clinic", "visits.parquet"))
     assert texts[0] == texts[1]
 
@@ -123,7 +123,7 @@ def test_a_draft_with_everything_said_is_a_policy_that_says_it(visits: Path, tmp
 def test_what_must_still_be_said_is_marked_and_becomes_a_policy_by_removing_the_mark(
     visits: Path, tmp_path: Path
 ) -> None:
-    draft = make_draft(see(visits), Wishes(units=("patient_id",)))
+    draft = make_draft(read_source_schema(visits), DraftOptions(units=("patient_id",)))
     assert draft.unknown() == ["tables.visits.rows_per_unit", "budget.epsilon", "budget.delta"]
     text = policy_text(draft, "clinic", str(visits))
     filled = re.sub(rf"(?m)^# (\w+ = .*{FILL_IN})", r"\1", text)
@@ -144,49 +144,49 @@ def test_a_table_that_names_nobody_stays_out_until_its_owner_says_whom_it_protec
     data.mkdir()
     for file in tmp_path.glob("*.parquet"):
         file.rename(data / file.name)
-    write_policy(make_draft(see(data), WHOLE), data, output)
+    write_policy(make_draft(read_source_schema(data), WHOLE), data, output)
     assert [table.name for table in read_policy(output).tables] == ["visits"]
     assert "# [tables.wings]" in output.read_text(encoding="utf-8")
-    policy = _policy(together(Wishes(public=("wings",)), WHOLE), data, tmp_path)
+    policy = _policy(together(DraftOptions(public=("wings",)), WHOLE), data, tmp_path)
     assert [table.name for table in policy.tables if table.public] == ["wings"]
 
 
 def test_each_row_may_be_a_person(visits: Path, tmp_path: Path) -> None:
-    policy = _policy(Wishes(units=("rows",), epsilon="1", delta="0"), visits, tmp_path)
+    policy = _policy(DraftOptions(units=("rows",), epsilon="1", delta="0"), visits, tmp_path)
     assert policy.tables[0].rows_per_unit == 1
 
 
 @pytest.mark.parametrize(
     ("wishes", "kind", "words"),
     [
-        (Wishes(units=("patient",)), UnknownName, "Did you mean patient_id"),
-        (Wishes(bounds={"agee": ("0", "1")}), UnknownName, "Did you mean age"),
-        (Wishes(public=("visit",)), UnknownName, "Did you mean visits"),
-        (Wishes(bounds={"age": ("0", "x")}), BadParameter, "whole number"),
-        (Wishes(bounds={"age": ("0", "012")}), BadParameter, "whole number"),
-        (Wishes(bounds={"day": ("2024-13-01", "2024-12-31")}), BadParameter, "a date"),
-        (Wishes(types={"age": "integr"}), BadParameter, "Did you mean integer"),
-        (Wishes(units=("patient_id",), bounds={"age": ("9", "1")}), BadPolicy, "reversed"),
-        (Wishes(units=("patient_id",), epsilon="-1"), BadPolicy, "above zero"),
-        (Wishes(units=("cost",)), BadPolicy, "identifies people"),
-        (Wishes(epsilon="much"), BadParameter, "exact number"),
+        (DraftOptions(units=("patient",)), UnknownName, "Did you mean patient_id"),
+        (DraftOptions(bounds={"agee": ("0", "1")}), UnknownName, "Did you mean age"),
+        (DraftOptions(public=("visit",)), UnknownName, "Did you mean visits"),
+        (DraftOptions(bounds={"age": ("0", "x")}), BadParameter, "whole number"),
+        (DraftOptions(bounds={"age": ("0", "012")}), BadParameter, "whole number"),
+        (DraftOptions(bounds={"day": ("2024-13-01", "2024-12-31")}), BadParameter, "a date"),
+        (DraftOptions(types={"age": "integr"}), BadParameter, "Did you mean integer"),
+        (DraftOptions(units=("patient_id",), bounds={"age": ("9", "1")}), BadPolicy, "reversed"),
+        (DraftOptions(units=("patient_id",), epsilon="-1"), BadPolicy, "above zero"),
+        (DraftOptions(units=("cost",)), BadPolicy, "identifies people"),
+        (DraftOptions(epsilon="much"), BadParameter, "exact number"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_before_anything_is_written(
-    wishes: Wishes, kind: type[Refusal], words: str, visits: Path, tmp_path: Path
+    wishes: DraftOptions, kind: type[Refusal], words: str, visits: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(kind, match=words):
-        write_policy(make_draft(see(visits), wishes), visits, tmp_path / "policy.toml")
+        write_policy(make_draft(read_source_schema(visits), wishes), visits, tmp_path / "policy.toml")
     assert not (tmp_path / "policy.toml").exists()
 
 
 @given(st.text(max_size=30), st.lists(st.text(max_size=8), min_size=1, max_size=4, unique=True))
 def test_no_name_or_key_breaks_out_of_its_place_in_the_file(name: str, keys: list[str]) -> None:
-    column = SeenColumn(name, ColumnType.TEXT, Kind.TEXT)
-    known = SeenColumn("patient_id", ColumnType.INTEGER, Kind.INTEGER)
-    seen = Seen("parquet", Path("visits.parquet"), (SeenTable("visits", (known, column)),))
+    column = SchemaColumn(name, ColumnType.TEXT, Kind.TEXT)
+    known = SchemaColumn("patient_id", ColumnType.INTEGER, Kind.INTEGER)
+    seen = SourceSchema("parquet", Path("visits.parquet"), (SchemaTable("visits", (known, column)),))
     with suppress(BadPolicy):  # a name or key that no policy may have
-        draft = make_draft(seen, together(Wishes(values={f"visits.{name}": tuple(keys)}), WHOLE))
+        draft = make_draft(seen, together(DraftOptions(values={f"visits.{name}": tuple(keys)}), WHOLE))
         check_draft(draft, "clinic", "visits.parquet")  # reads the text back as a policy
 
 
@@ -216,7 +216,7 @@ def test_options_name_a_column_and_a_value() -> None:
 def test_csv_says_no_types_and_a_draft_takes_them_from_its_owner(tmp_path: Path) -> None:
     data = tmp_path / "visits.csv"
     data.write_text("patient_id,age,day,dept\n1,30,2024-01-01,er\n", encoding="utf-8")
-    bare = {column.name: column for column in make_draft(see(data), WHOLE).tables[0].columns}
+    bare = {column.name: column for column in make_draft(read_source_schema(data), WHOLE).tables[0].columns}
     assert all(column.type is ColumnType.TEXT and column.untyped for column in bare.values())
     wishes = column_wishes(["patient_id=integer"], ["age=0:120", "day=2024-01-01:2024-12-31"], [], [])
     columns = {
@@ -233,12 +233,12 @@ def test_csv_says_no_types_and_a_draft_takes_them_from_its_owner(tmp_path: Path)
 def test_a_duckdb_file_and_a_folder_of_parts_are_read_too(tmp_path: Path) -> None:
     with duckdb.connect(str(tmp_path / "it's.duckdb")) as connection:
         connection.execute("CREATE TABLE visits (patient_id INTEGER, cost DECIMAL(8, 3))")
-    seen = see(tmp_path / "it's.duckdb")
+    seen = read_source_schema(tmp_path / "it's.duckdb")
     assert (seen.scheme, [table.name for table in seen.tables]) == ("duckdb", ["visits"])
     for year in (2023, 2024):
         (tmp_path / "visits" / f"year={year}").mkdir(parents=True)
         _write(tmp_path / "visits" / f"year={year}" / "part-0.parquet")
-    [table] = see(tmp_path / "visits").tables
+    [table] = read_source_schema(tmp_path / "visits").tables
     assert table.name == "visits"
     assert table.column("year") is not None
 
@@ -248,7 +248,7 @@ def test_what_holds_no_table_is_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
     (tmp_path / "empty").mkdir()
     with pytest.raises(BadSource):
-        see(tmp_path / name)
+        read_source_schema(tmp_path / name)
 
 
 def test_a_policy_never_lies_among_the_data_or_over_another_file(visits: Path, tmp_path: Path) -> None:
@@ -265,21 +265,21 @@ def test_a_policy_never_lies_among_the_data_or_over_another_file(visits: Path, t
 # --- what only the owner knows ---
 
 
-def _interview(data: Path, wishes: Wishes, answers: Sequence[str]) -> tuple[str, list[str], list[str]]:
+def _interview(data: Path, wishes: DraftOptions, answers: Sequence[str]) -> tuple[str, list[str], list[str]]:
     left, asked, said = list(answers), list[str](), list[str]()
 
     def ask(question: str) -> str:
         asked.append(question)
         return left.pop(0)
 
-    draft = interview(make_draft(see(data), wishes), see(data), ask, said.append)
+    draft = interview(make_draft(read_source_schema(data), wishes), read_source_schema(data), ask, said.append)
     assert left == []
     return policy_text(draft, "clinic", str(data)), asked, said
 
 
 def test_an_interview_asks_for_what_is_unknown_until_it_can_be_read(visits: Path, tmp_path: Path) -> None:
     answers = ["nobody", "patient_id", "0", "20", "0:120", "er,icu", "0:5000", "0.01", "0:9", "", "", "-3", "3", "1e-6"]
-    text, asked, said = _interview(visits, Wishes(), answers)
+    text, asked, said = _interview(visits, DraftOptions(), answers)
     (tmp_path / "policy.toml").write_text(text, encoding="utf-8")
     table = read_policy(tmp_path / "policy.toml").tables[0]
     assert (table.unit, table.rows_per_unit) == (UnitColumn("patient_id"), 20)
@@ -311,7 +311,7 @@ def test_a_table_that_names_nobody_is_asked_about(visits: Path, tmp_path: Path) 
 
 
 def test_an_offer_is_what_the_filter_would_let_through() -> None:
-    bought = what_it_buys(Fraction(1), Fraction(1, 10**6), 3, Neighbours.ADD_REMOVE)
+    bought = estimate_budget_use(Fraction(1), Fraction(1, 10**6), 3, Neighbours.ADD_REMOVE)
     budget, event = Filter(Fraction(1), Fraction(1, 10**6)), Pure(bought.epsilon, Neighbours.ADD_REMOVE)
     for _ in range(bought.tables):
         budget = budget.charge(event)
@@ -335,7 +335,9 @@ def test_looking_rounds_outwards_leaves_out_rare_keys_and_marks_each_line(tmp_pa
         }
     )
     parquet.write_table(table, data)
-    draft = look(make_draft(see(data), Wishes(units=("patient_id",), epsilon="1", delta="0")), data)
+    draft = infer_from_data(
+        make_draft(read_source_schema(data), DraftOptions(units=("patient_id",), epsilon="1", delta="0")), data
+    )
     write_policy(draft, data, tmp_path / "policy.toml")
     policy = read_policy(tmp_path / "policy.toml").tables[0]
     columns = {column.name: column for column in policy.columns}
@@ -351,11 +353,14 @@ def test_looking_keeps_what_the_owner_said_and_finds_the_types_of_csv(tmp_path: 
     data = tmp_path / "visits.csv"
     rows = ["patient_id,age,cost,day,seen", "1,30,2.5,2024-01-01,2024-01-01 10:30:00", "2,55,1,2024-02-01,2024-01-02"]
     data.write_text("\n".join(rows) + "\n", encoding="utf-8")
-    wishes = together(Wishes(bounds={"age": ("0", "120")}), WHOLE)
-    columns = {column.name: column for column in look(make_draft(see(data), wishes), data).tables[0].columns}
-    assert (columns["age"].bounds, columns["age"].looked) == (("0", "120"), False)
+    wishes = together(DraftOptions(bounds={"age": ("0", "120")}), WHOLE)
+    columns = {
+        column.name: column
+        for column in infer_from_data(make_draft(read_source_schema(data), wishes), data).tables[0].columns
+    }
+    assert (columns["age"].bounds, columns["age"].inferred) == (("0", "120"), False)
     assert (columns["cost"].type, columns["cost"].bounds) == (ColumnType.DECIMAL, ("1", "3"))
-    assert (columns["day"].type, columns["day"].looked) == (ColumnType.DATE, True)
+    assert (columns["day"].type, columns["day"].inferred) == (ColumnType.DATE, True)
     assert columns["seen"].type is ColumnType.TIMESTAMP
 
 
@@ -377,7 +382,9 @@ METADATA = """
 
 def test_smartnoise_metadata_becomes_a_policy(visits: Path, tmp_path: Path) -> None:
     (tmp_path / "meta.yaml").write_text(METADATA, encoding="utf-8")
-    wishes = together(Wishes(steps={"cost": "0.01"}, epsilon="1", delta="0"), read_smartnoise(tmp_path / "meta.yaml"))
+    wishes = together(
+        DraftOptions(steps={"cost": "0.01"}, epsilon="1", delta="0"), read_smartnoise(tmp_path / "meta.yaml")
+    )
     table = _policy(wishes, visits, tmp_path).tables[0]
     assert (table.unit, table.rows_per_unit) == (UnitColumn("patient_id"), 12)
     columns = {column.name: column for column in table.columns}

@@ -8,18 +8,18 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from sfumato.drafting.command import Stopped, Terminal, draft_policy
-from sfumato.drafting.draft import Draft, Wishes, make_draft
-from sfumato.drafting.effects import check_effects
-from sfumato.drafting.interview import interview
-from sfumato.drafting.naming import links, own_key, personal
-from sfumato.drafting.options import column_wishes, rows_per_unit
-from sfumato.drafting.schema import Seen, SeenColumn, SeenTable, see
-from sfumato.drafting.writing import check_draft, notices, policy_text
 from sfumato.engines.sql.column import Kind
 from sfumato.errors import BadParameter, BadPolicy, Refusal, UnknownName
 from sfumato.policy.policy import ColumnType, UnitPath
 from sfumato.policy.reading import read_policy
+from sfumato.policy_draft.command import InterviewAborted, Terminal, draft_policy
+from sfumato.policy_draft.draft import Draft, DraftOptions, make_draft
+from sfumato.policy_draft.interview import interview
+from sfumato.policy_draft.naming import links, own_key, personal
+from sfumato.policy_draft.options import column_wishes, rows_per_unit
+from sfumato.policy_draft.schema import SchemaColumn, SchemaTable, SourceSchema, read_source_schema
+from sfumato.policy_draft.unused_options import refuse_unused_options
+from sfumato.policy_draft.writing import check_draft, notices, policy_text
 
 _KINDS = {
     "i": (ColumnType.INTEGER, Kind.INTEGER),
@@ -29,13 +29,13 @@ _KINDS = {
 }
 
 
-def _seen(scheme: str = "parquet", **tables: str) -> Seen:
+def _seen(scheme: str = "parquet", **tables: str) -> SourceSchema:
     """Return a source without rows: name=letter, the letter for its type."""
     made = []
     for name, columns in tables.items():
         pairs = [column.partition(":") for column in columns.split()]
-        made.append(SeenTable(name, tuple(SeenColumn(one, *_KINDS[kind or "i"]) for one, _, kind in pairs)))
-    return Seen(scheme, Path("data"), tuple(made))
+        made.append(SchemaTable(name, tuple(SchemaColumn(one, *_KINDS[kind or "i"]) for one, _, kind in pairs)))
+    return SourceSchema(scheme, Path("data"), tuple(made))
 
 
 SHOP = _seen(
@@ -55,7 +55,7 @@ def _units(draft: Draft) -> dict[str, str | None]:
 
 
 def test_one_unit_and_the_names_of_foreign_keys_propose_the_others() -> None:
-    draft = make_draft(SHOP, Wishes(units=("customer.c_custkey",)))
+    draft = make_draft(SHOP, DraftOptions(units=("customer.c_custkey",)))
     assert _units(draft) == {
         "customer": "c_custkey",
         "orders": "o_custkey",
@@ -65,7 +65,7 @@ def test_one_unit_and_the_names_of_foreign_keys_propose_the_others() -> None:
         "supplier": None,  # it shares the nation with customers, and is nobody's
     }
     assert [table.name for table in draft.tables if table.proposed] == ["orders", "lineitem"]
-    clinic = make_draft(CLINIC, Wishes(units=("patients.id",)))
+    clinic = make_draft(CLINIC, DraftOptions(units=("patients.id",)))
     assert _units(clinic) == {
         "patients": "id",
         "visits": "patient_id",
@@ -76,7 +76,7 @@ def test_one_unit_and_the_names_of_foreign_keys_propose_the_others() -> None:
 def test_units_are_said_of_each_table_and_paths_are_written_as_a_policy_reads_them(tmp_path: Path) -> None:
     said = ("customer.c_custkey", "orders=o_custkey", "lineitem=orders.o_custkey via l_orderkey = o_orderkey")
     rows = rows_per_unit(["orders=20", "lineitem=80"])
-    draft = make_draft(SHOP, Wishes(units=said, rows_per_unit=rows, public=PUBLIC, epsilon="1", delta="0"))
+    draft = make_draft(SHOP, DraftOptions(units=said, rows_per_unit=rows, public=PUBLIC, epsilon="1", delta="0"))
     assert not any(table.proposed for table in draft.tables)
     (tmp_path / "shop.toml").write_text(policy_text(draft, "shop", "data"), encoding="utf-8")
     policy = read_policy(tmp_path / "shop.toml")
@@ -86,7 +86,7 @@ def test_units_are_said_of_each_table_and_paths_are_written_as_a_policy_reads_th
 
 
 def test_what_is_proposed_left_out_or_assumed_is_said_in_the_file_and_at_the_terminal() -> None:
-    wishes = Wishes(units=("customer.c_custkey",), bounds={"l_price": ("0", "1")}, rows_per_unit={"": 9})
+    wishes = DraftOptions(units=("customer.c_custkey",), bounds={"l_price": ("0", "1")}, rows_per_unit={"": 9})
     draft = make_draft(SHOP, wishes)
     text, said = policy_text(draft, "shop", "data"), "\n".join(notices(draft))
     assert 'unit = "o_custkey"    # whoever has the same value is one person; PROPOSED by names alone' in text
@@ -101,7 +101,7 @@ def test_what_is_proposed_left_out_or_assumed_is_said_in_the_file_and_at_the_ter
 
 
 def test_a_column_that_looks_like_a_name_is_kept_when_its_owner_says_so() -> None:
-    wishes = Wishes(units=("customer.c_custkey",), types={"c_name": "text"}, values={"c_comment": ("a", "b")})
+    wishes = DraftOptions(units=("customer.c_custkey",), types={"c_name": "text"}, values={"c_comment": ("a", "b")})
     [customer, *_] = make_draft(SHOP, wishes).tables
     assert [column.name for column in customer.columns if column.personal is not None] == []
 
@@ -140,25 +140,25 @@ def test_a_primary_key_of_the_source_is_a_key_whatever_its_name(tmp_path: Path) 
     with duckdb.connect(str(tmp_path / "a.duckdb")) as connection:
         connection.execute("CREATE TABLE stays (begun DATE, chart INTEGER PRIMARY KEY, who INTEGER)")
         connection.execute("CREATE TABLE beds (bed INTEGER, night DATE, PRIMARY KEY (bed, night))")
-    keys = {table.name: own_key(table.names) for table in see(tmp_path / "a.duckdb").tables}
+    keys = {table.name: own_key(table.names) for table in read_source_schema(tmp_path / "a.duckdb").tables}
     assert keys == {"stays": "chart", "beds": None}
 
 
 def test_a_name_that_every_table_has_names_nobody_by_itself() -> None:
     with pytest.raises(BadParameter, match=r"several tables: patients, visits, notes.*--unit patients.id"):
-        make_draft(CLINIC, Wishes(units=("id",)))
+        make_draft(CLINIC, DraftOptions(units=("id",)))
 
 
 def test_where_names_propose_several_people_nobody_is_chosen() -> None:
     seen = _seen(patients="id born", transfers="id patient_id patientid bed")
-    draft = make_draft(seen, Wishes(units=("patients.id",)))
+    draft = make_draft(seen, DraftOptions(units=("patients.id",)))
     assert (draft.tables[1].unit, draft.tables[1].choices) == (None, ("patient_id", "patientid"))
     assert "these could be meant: patient_id; patientid" in policy_text(draft, "x", "data").replace("\n# ", " ")
 
 
 def test_keys_are_those_of_a_public_table() -> None:
     seen = _seen(flights="tailnum carrier:t", airlines="carrier:t name:t")
-    wishes = Wishes(units=("tailnum",), values={"flights.carrier": ("airlines.carrier",)}, rows_per_unit={"": 2})
+    wishes = DraftOptions(units=("tailnum",), values={"flights.carrier": ("airlines.carrier",)}, rows_per_unit={"": 2})
     draft = make_draft(seen, replace(wishes, public=("airlines",), epsilon="1", delta="0"))
     assert 'carrier = { type = "text", values = "airlines.carrier" }' in policy_text(draft, "x", "data")
     check_draft(draft, "x", "data")
@@ -168,7 +168,9 @@ def test_keys_are_those_of_a_public_table() -> None:
 
 def test_csv_gives_one_person_one_type_in_all_tables() -> None:
     seen = _seen("csv", patients="id:? born:?", visits="id:? patient_id:?", notes="visit_id:? body:?")
-    draft = make_draft(seen, Wishes(units=("patients.id",), types={"visits.id": "integer", "patients.id": "integer"}))
+    draft = make_draft(
+        seen, DraftOptions(units=("patients.id",), types={"visits.id": "integer", "patients.id": "integer"})
+    )
     types = {
         f"{table.name}.{column.name}": column.type
         for table in draft.tables
@@ -193,24 +195,24 @@ def test_an_option_of_a_column_that_has_no_effect_is_refused(options: dict[str, 
     said = column_wishes(*(options.get(name, []) for name in ("types", "bounds", "steps", "values")))
     said = replace(said, units=("customer.c_custkey",), public=PUBLIC)
     with pytest.raises(BadParameter, match=words):
-        check_effects(make_draft(SHOP, said), said)
+        refuse_unused_options(make_draft(SHOP, said), said)
 
 
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        (Wishes(units=("customer.c_custkey",), rows_per_unit={"part": 2}, public=PUBLIC), "protects nobody"),
-        (Wishes(units=("rows",), rows_per_unit={"": 2}, public=PUBLIC), "each row is a person"),
-        (Wishes(units=("customer=rows",), rows_per_unit={"customer": 2}), "each row is a person"),
-        (Wishes(units=("part.p_partkey",), public=PUBLIC), "also named by --public"),
-        (Wishes(units=("p_partkey",), public=PUBLIC), "is public"),
-        (Wishes(units=("orders.o_custkey", "orders=rows")), "said twice"),
-        (Wishes(unique=("p_partkey",), public=PUBLIC), "part is public"),
+        (DraftOptions(units=("customer.c_custkey",), rows_per_unit={"part": 2}, public=PUBLIC), "protects nobody"),
+        (DraftOptions(units=("rows",), rows_per_unit={"": 2}, public=PUBLIC), "each row is a person"),
+        (DraftOptions(units=("customer=rows",), rows_per_unit={"customer": 2}), "each row is a person"),
+        (DraftOptions(units=("part.p_partkey",), public=PUBLIC), "also named by --public"),
+        (DraftOptions(units=("p_partkey",), public=PUBLIC), "is public"),
+        (DraftOptions(units=("orders.o_custkey", "orders=rows")), "said twice"),
+        (DraftOptions(unique=("p_partkey",), public=PUBLIC), "part is public"),
     ],
 )
-def test_an_option_of_a_table_that_has_no_effect_is_refused(said: Wishes, words: str) -> None:
+def test_an_option_of_a_table_that_has_no_effect_is_refused(said: DraftOptions, words: str) -> None:
     with pytest.raises(BadParameter, match=words):
-        check_effects(make_draft(SHOP, said), said)
+        refuse_unused_options(make_draft(SHOP, said), said)
 
 
 @pytest.mark.parametrize(
@@ -224,25 +226,25 @@ def test_an_option_of_a_table_that_has_no_effect_is_refused(said: Wishes, words:
 )
 def test_a_unit_that_names_nothing_is_refused(unit: str, words: str) -> None:
     with pytest.raises((UnknownName, BadParameter), match=words):
-        make_draft(SHOP, Wishes(units=(unit,)))
+        make_draft(SHOP, DraftOptions(units=(unit,)))
 
 
 def test_how_many_rows_count_is_the_owners_word_against_a_proposed_key() -> None:
-    [customer, *_] = make_draft(SHOP, Wishes(units=("c_custkey",), rows_per_unit={"customer": 3})).tables
+    [customer, *_] = make_draft(SHOP, DraftOptions(units=("c_custkey",), rows_per_unit={"customer": 3})).tables
     assert (customer.one_row, customer.rows_per_unit) == (False, 3)
-    [customer, *_] = make_draft(SHOP, Wishes(units=("c_custkey",), rows_per_unit={"": 3})).tables
+    [customer, *_] = make_draft(SHOP, DraftOptions(units=("c_custkey",), rows_per_unit={"": 3})).tables
     assert (customer.one_row, customer.rows_per_unit) == (True, None)
     alone = _seen(people="id age")
     for rows, one_row in ((1, True), (3, False)):
-        said = Wishes(units=("id",), rows_per_unit={"": rows})
+        said = DraftOptions(units=("id",), rows_per_unit={"": rows})
         draft = make_draft(alone, said)
-        check_effects(draft, said)  # nobody else would take it, so it is meant
+        refuse_unused_options(draft, said)  # nobody else would take it, so it is meant
         assert (draft.tables[0].one_row, draft.tables[0].rows_per_unit) == (one_row, rows)
 
 
 def test_a_default_step_fits_the_bounds() -> None:
     for ends in (("0", "5000"), ("-0.5", "0.5"), ("0", "1e-3"), ("0.125", "9")):
-        draft = make_draft(SHOP, Wishes(units=("orders.o_custkey",), bounds={"o_totalprice": ends}))
+        draft = make_draft(SHOP, DraftOptions(units=("orders.o_custkey",), bounds={"o_totalprice": ends}))
         step = draft.tables[1].columns[2].step
         assert step is not None
         assert all((Fraction(end) / Fraction(step)).denominator == 1 for end in ends)
@@ -257,7 +259,7 @@ def test_the_form_of_dates_is_said_and_checked_at_once() -> None:
         make_draft(seen, column_wishes(["day=date"], [], [], [], ["day=%d/%m"]))
     with pytest.raises(BadParameter, match="--type note_day=date"):
         make_draft(seen, column_wishes([], [], [], [], ["note_day=%d/%m/%Y"]))
-    budget = Wishes(units=("patient_id",), rows_per_unit={"": 1}, epsilon="1", delta="0")
+    budget = DraftOptions(units=("patient_id",), rows_per_unit={"": 1}, epsilon="1", delta="0")
     asked, _, _ = _interview(seen, budget, ["date", "%d/%m", "%d.%m.%Y", ""])
     assert asked.tables[0].columns[1].format == '"%d.%m.%Y"'
 
@@ -268,7 +270,7 @@ def test_a_workbook_among_the_files_is_said_to_be_left_out(tmp_path: Path) -> No
     (tmp_path / "data" / "more.xlsx").write_bytes(b"PK")
     said: list[str] = []
     draft_policy(
-        tmp_path / "data", Wishes(), None, False, tmp_path / "a.toml", Terminal(None, said.append, said.append)
+        tmp_path / "data", DraftOptions(), None, False, tmp_path / "a.toml", Terminal(None, said.append, said.append)
     )
     assert any("Not read: more.xlsx" in line for line in said)
 
@@ -276,7 +278,7 @@ def test_a_workbook_among_the_files_is_said_to_be_left_out(tmp_path: Path) -> No
 # --- at a terminal ---
 
 
-def _interview(seen: Seen, wishes: Wishes, answers: Sequence[str]) -> tuple[Draft, list[str], list[str]]:
+def _interview(seen: SourceSchema, wishes: DraftOptions, answers: Sequence[str]) -> tuple[Draft, list[str], list[str]]:
     left, asked, said = list(answers), list[str](), list[str]()
 
     def ask(question: str) -> str:
@@ -289,7 +291,7 @@ def _interview(seen: Seen, wishes: Wishes, answers: Sequence[str]) -> tuple[Draf
 
 
 def test_an_interview_asks_who_is_protected_first_and_offers_what_names_propose() -> None:
-    budget = Wishes(epsilon="1", delta="0")
+    budget = DraftOptions(epsilon="1", delta="0")
     who = ["customers.id", "id", "patients.id", "", "visits.nobody via visit_id = id", ""]
     draft, asked, said = _interview(CLINIC, budget, [*who, *[""] * 5])
     assert asked[0].startswith("Column (")
@@ -305,13 +307,13 @@ def test_an_interview_asks_who_is_protected_first_and_offers_what_names_propose(
 
 
 def test_a_table_that_others_lead_to_is_asked_about_before_them() -> None:
-    draft, asked, _ = _interview(SHOP, Wishes(epsilon="1", delta="0"), ["c_custkey", "public", *[""] * 5])
+    draft, asked, _ = _interview(SHOP, DraftOptions(epsilon="1", delta="0"), ["c_custkey", "public", *[""] * 5])
     assert [question.split()[2] for question in asked[1:6]] == ["orders", "lineitem", "part", "nation", "supplier"]
     assert _units(draft)["lineitem"] is None  # nobody is named in a public table
 
 
 def test_a_wrong_answer_is_asked_again_at_once() -> None:
-    wishes = Wishes(units=("patients.id", "visits.patient_id", "notes=rows"))
+    wishes = DraftOptions(units=("patients.id", "visits.patient_id", "notes=rows"))
     wrong = ["9:1", "x", "1900:2030"]
     rows = ["0", "5"]
     cost = ["0:0.5", "0.3", "0.1"]  # a step that does not divide the bounds
@@ -330,15 +332,15 @@ def test_whoever_leaves_keeps_what_they_answered(tmp_path: Path) -> None:
 
     def ask(_question: str) -> str:
         if not answers:
-            raise Stopped
+            raise InterviewAborted
         return answers.pop(0)
 
     output = tmp_path / "visits.toml"
-    draft_policy(data, Wishes(), None, False, output, Terminal(ask, said.append, said.append))
+    draft_policy(data, DraftOptions(), None, False, output, Terminal(ask, said.append, said.append))
     assert "rows_per_unit = 20" in output.read_text(encoding="utf-8")
     assert any("Stopped" in line for line in said)
-    with pytest.raises(Stopped):
-        draft_policy(data, Wishes(), None, False, tmp_path / "b.toml", Terminal(ask, said.append, said.append))
+    with pytest.raises(InterviewAborted):
+        draft_policy(data, DraftOptions(), None, False, tmp_path / "b.toml", Terminal(ask, said.append, said.append))
     assert not (tmp_path / "b.toml").exists()
 
 
@@ -354,7 +356,7 @@ def test_the_types_of_a_public_csv_are_read_from_it_and_written_down(tmp_path: P
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "visits.csv").write_text("patient_id,dept\n1,7\n", encoding="utf-8")
     (tmp_path / "data" / "depts.csv").write_text("dept,opened,beds\n7,2020-01-01,2.5\n", encoding="utf-8")
-    said = Wishes(units=("patient_id",), rows_per_unit={"": 1}, public=("depts",), epsilon="1", delta="0")
+    said = DraftOptions(units=("patient_id",), rows_per_unit={"": 1}, public=("depts",), epsilon="1", delta="0")
     draft_policy(tmp_path / "data", said, None, False, tmp_path / "a.toml", Terminal(None, print, print))
     table = read_policy(tmp_path / "a.toml").table("depts")
     assert table is not None

@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 import sfumato
-from sfumato.drafting.csv_form import found_form
-from sfumato.drafting.draft import Wishes, make_draft
-from sfumato.drafting.schema import see
-from sfumato.drafting.writing import notices, policy_text
 from sfumato.engines.duckdb.csv_records import Malformed, header, record_batches
 from sfumato.engines.duckdb.registration import register
 from sfumato.errors import BadPolicy, BadSource
 from sfumato.policy.policy import PLAIN, CsvFormat
 from sfumato.policy.reading import read_policy
+from sfumato.policy_draft.csv_form import found_form
+from sfumato.policy_draft.draft import DraftOptions, make_draft
+from sfumato.policy_draft.schema import read_source_schema
+from sfumato.policy_draft.writing import notices, policy_text
 
 ROWS = "id{0}größe{0}name\r\n1{0}1{1}5{0}Zoë\r\n2{0}{0}NA\r\n"
 
@@ -213,7 +213,7 @@ def test_a_folder_may_hold_both_kinds_and_a_table_is_of_one(tmp_path: Path) -> N
     data.mkdir()
     (data / "visits.csv").write_text("who,dept\n1,er\n", encoding="utf-8")
     parquet.write_table(pa.table({"dept": ["er"], "beds": [7]}), data / "depts.parquet")
-    seen = see(data)
+    seen = read_source_schema(data)
     assert (seen.scheme, [table.name for table in seen.tables]) == ("files", ["depts", "visits"])
     person = {"unit": "who", "rows_per_unit": 1, "columns": {"who": {"type": "integer"}}}
     with _opened(tmp_path, f"files:{data}", visits=person, depts={"public": True}) as database:
@@ -234,9 +234,11 @@ def test_tables_of_other_schemas_are_found_by_name_or_by_from(tmp_path: Path) ->
             connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
             connection.execute(f"CREATE TABLE {schema}.visits AS SELECT range AS id FROM range({rows})")  # noqa: S608
         connection.execute("CREATE TABLE north.wards AS SELECT 7 AS beds")
-    seen = {table.name: table.stored for table in see(path).tables}
+    seen = {table.name: table.stored for table in read_source_schema(path).tables}
     assert seen == {"visits": None, "north_visits": "north.visits", "south_visits": "south.visits", "wards": None}
-    assert 'from = "north.visits"' in policy_text(make_draft(see(path), Wishes(units=("rows",))), "x", "a.duckdb")
+    assert 'from = "north.visits"' in policy_text(
+        make_draft(read_source_schema(path), DraftOptions(units=("rows",))), "x", "a.duckdb"
+    )
     public: dict[str, dict[str, Any]] = {
         name: {"public": True, "from": of} if of else {"public": True} for name, of in seen.items()
     }
@@ -267,7 +269,7 @@ def test_a_damaged_or_empty_file_is_named_as_such(name: str, content: bytes, wor
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(BadSource, match=words):
-        see(path)
+        read_source_schema(path)
     scheme = {"gz": "csv", "zst": "csv", "xlsx": "csv"}.get(path.suffix[1:], path.suffix[1:])
     with pytest.raises(BadSource, match=words.replace("is a workbook", "Excel workbook")):
         _opened(tmp_path, f"{scheme}:{path}", a={"public": True})
@@ -276,7 +278,7 @@ def test_a_damaged_or_empty_file_is_named_as_such(name: str, content: bytes, wor
 def test_a_draft_says_how_its_files_are_written(tmp_path: Path) -> None:
     path = tmp_path / "visits.csv"
     path.write_bytes("id;größe\n1;2,5\n".encode("cp1252"))
-    draft = make_draft(see(path, {"decimal": ","}), Wishes(units=("rows",)))
+    draft = make_draft(read_source_schema(path, {"decimal": ","}), DraftOptions(units=("rows",)))
     text, said = policy_text(draft, "x", "visits.csv"), "\n".join(notices(draft))
     assert '[csv]\ndelimiter = ";"\nencoding = "windows-1252"\ndecimal = ","\n' in text
     assert "not UTF-8" in said
@@ -286,4 +288,4 @@ def test_a_draft_says_how_its_files_are_written(tmp_path: Path) -> None:
     (other / "a.csv").write_bytes(b"id;x\n")
     (other / "b.csv").write_bytes(b"id,x\n")
     with pytest.raises(BadSource, match="written differently"):
-        see(other)
+        read_source_schema(other)

@@ -11,10 +11,10 @@ import pytest
 from tests.engines.builds import policy_of
 from tests.engines.test_registration import quiet, rows_of
 
-from sfumato.drafting.schema import see
 from sfumato.engines.duckdb.duckdb_file import _not_duckdb
 from sfumato.engines.duckdb.registration import register
 from sfumato.errors import BadSource
+from sfumato.policy_draft.schema import read_source_schema
 
 COST = {"type": "integer", "bounds": [0, 100]}
 VISITS = "CREATE TABLE visits AS SELECT (x % 5)::INTEGER AS who, x AS cost FROM range(10) t(x)"
@@ -59,7 +59,7 @@ def test_a_view_over_other_files_is_refused_and_left_out_of_a_draft(tmp_path: Pa
     path = _file(tmp_path, VISITS, f"CREATE VIEW far AS SELECT * FROM read_csv('{tmp_path}/other.csv')")  # noqa: S608
     with pytest.raises(BadSource, match=r"tables.far is a view that cannot be read.*CREATE TABLE … AS"):
         _costs(tmp_path, f"duckdb:{path}", "far")
-    seen = see(path)
+    seen = read_source_schema(path)
     assert (seen.names, seen.unreadable) == (("visits",), ("far",))
 
 

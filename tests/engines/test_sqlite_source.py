@@ -14,11 +14,11 @@ from tests.engines.reference import keyed
 from tests.engines.test_registration import quiet, rows_of
 
 import sfumato
-from sfumato.drafting.schema import see
 from sfumato.engines.duckdb import sqlite_file
 from sfumato.engines.duckdb.registration import register
 from sfumato.errors import BadSource
 from sfumato.policy.policy import ColumnType
+from sfumato.policy_draft.schema import read_source_schema
 
 WHO = {"who": {"type": "integer"}}
 
@@ -220,7 +220,7 @@ def test_what_cannot_be_read_is_refused_without_the_words_of_the_driver(
 def test_a_draft_takes_types_and_keys_from_what_the_file_declares(tmp_path: Path) -> None:
     path = tmp_path / "clinic.db"
     _write(path, "CREATE TABLE v (id INTEGER PRIMARY KEY, cost REAL, day DATE, at DATETIME, ill BOOL, note TEXT, x)")
-    seen = see(path)
+    seen = read_source_schema(path)
     assert seen.scheme == "sqlite"
     [table] = seen.tables
     assert table.key == "id"

@@ -12,12 +12,12 @@ from sfumato.accounting.loss import round_up
 from sfumato.analysis.catalog import REMOVED
 from sfumato.analysis.keys import MOST_CELLS
 from sfumato.database import Database
-from sfumato.drafting.accuracy import SHARE, what_it_buys
-from sfumato.drafting.naming import Names, own_key
 from sfumato.engines.opening import inspected
 from sfumato.engines.sql.names import quoted
 from sfumato.errors import Refusal
 from sfumato.policy.policy import Column, ColumnType, Policy, Reference, RowUnit, Table, UnitColumn, UnitPath
+from sfumato.policy_draft.accuracy import SHARE, estimate_budget_use
+from sfumato.policy_draft.naming import Names, own_key
 from sfumato.release.rendering.escaping import escape_unprintable
 from sfumato.release.rendering.reports import CHANGED
 from sfumato.release.rendering.table import text_table
@@ -68,7 +68,7 @@ def check(database: Database) -> Checked:
     policy = database.policy
     private = [table for table in policy.tables if not table.public]
     each = policy.budget.epsilon / SHARE
-    bought = what_it_buys(policy.budget.epsilon, policy.budget.delta, 1, policy.neighbours)
+    bought = estimate_budget_use(policy.budget.epsilon, policy.budget.delta, 1, policy.neighbours)
     return Checked(
         tuple((escape_unprintable(table.name), _whom(table)) for table in policy.tables),
         tuple(

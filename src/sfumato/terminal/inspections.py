@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from sfumato.accounting.loss import round_up
-from sfumato.drafting.accuracy import SHARE, count_margin
 from sfumato.engines.inspection import InspectedColumn, InspectedTable, SourceReport
 from sfumato.policy.policy import Policy
+from sfumato.policy_draft.accuracy import SHARE, count_margin
 from sfumato.release.rendering.escaping import escape_unprintable
 from sfumato.release.rendering.table import text_table
 

@@ -19,7 +19,6 @@ from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
 from sfumato.analysis.catalog import Catalog
 from sfumato.database import Database
-from sfumato.drafting.accuracy import SHARE
 from sfumato.engines.aggregates import Aggregates, GroupAggregates, KeyFrequencies
 from sfumato.engines.build_catalog import most_rows
 from sfumato.engines.engine import Engine
@@ -35,6 +34,7 @@ from sfumato.planning.planner import make_plan, parse_price_target
 from sfumato.policy.columns import written
 from sfumato.policy.policy import Column, ColumnType, Location, Policy, RowUnit, Table, UnitColumn, fold_name, position
 from sfumato.policy.tables import MOST_ROWS
+from sfumato.policy_draft.accuracy import SHARE
 from sfumato.query.parse import parse
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import system_source

@@ -55,8 +55,8 @@ def init(
     """
     from dataclasses import replace
 
-    from sfumato.drafting import options
-    from sfumato.drafting.command import Stopped, Terminal, draft_policy
+    from sfumato.policy_draft import options
+    from sfumato.policy_draft.command import InterviewAborted, Terminal, draft_policy
 
     said = replace(
         options.column_wishes(types, bounds, step, values, formats),
@@ -74,7 +74,7 @@ def init(
             return str(click.prompt(question, "", show_default=False)).strip()
         except click.Abort:
             click.echo()
-            raise Stopped from None
+            raise InterviewAborted from None
 
     def warn(words: str) -> None:
         click.echo(f"{click.style('--look:', fg='yellow', bold=True)} {words}", err=True)
@@ -82,5 +82,5 @@ def init(
     watched = sys.stdin.isatty() and sys.stdout.isatty()
     try:
         draft_policy(data, said, smartnoise, look, output, Terminal(ask if watched else None, click.echo, warn))
-    except Stopped:
+    except InterviewAborted:
         raise click.Abort from None

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import yaml
 
-from sfumato.drafting.draft import Wishes
 from sfumato.errors import BadParameter, quote_value
+from sfumato.policy_draft.draft import DraftOptions
 
-_LARGEST = 2**20
+_MAX_FILE_BYTES = 2**20
 _SETTINGS = frozenset(
     {"row_privacy", "rows", "max_ids", "max_contributions", "censor_dims", "clamp_counts", "clamp_columns"}
     | {"sample_max_ids", "use_dpsu", "synthesizer"}
@@ -19,7 +19,7 @@ _TYPES = {"int": "integer", "float": "decimal", "string": "text", "boolean": "bo
 Tree = Mapping[object, object]
 
 
-def read_smartnoise(file: Path) -> Wishes:
+def read_smartnoise(file: Path) -> DraftOptions:
     """Read the metadata of a SmartNoise collection; bounds and types are named TABLE.COLUMN."""
     units: list[str] = []
     rows: dict[str, int] = {}
@@ -42,7 +42,7 @@ def read_smartnoise(file: Path) -> Wishes:
             low, high = column.get("lower"), column.get("upper")
             if low is not None and high is not None:
                 bounds[path] = (str(low), str(high))
-    return Wishes(units=tuple(units), rows_per_unit=rows, types=types, bounds=bounds)
+    return DraftOptions(units=tuple(units), rows_per_unit=rows, types=types, bounds=bounds)
 
 
 def _tables(collection: Tree) -> Iterator[tuple[str, Tree]]:
@@ -61,7 +61,7 @@ def _tables(collection: Tree) -> Iterator[tuple[str, Tree]]:
 def _parsed(file: Path) -> Tree:
     try:
         with file.open("rb") as stream:
-            tree = yaml.safe_load(stream.read(_LARGEST))
+            tree = yaml.safe_load(stream.read(_MAX_FILE_BYTES))
     except (OSError, ValueError, yaml.YAMLError, RecursionError):
         tree = None
     if isinstance(tree, Mapping) and any(True for _ in _tables(tree)):

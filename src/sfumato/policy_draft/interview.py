@@ -9,8 +9,10 @@ from fractions import Fraction
 from typing import TypeVar
 
 from sfumato.accounting.event import Neighbours
-from sfumato.drafting.accuracy import what_it_buys
-from sfumato.drafting.draft import (
+from sfumato.errors import BadParameter, Refusal, quote_value
+from sfumato.policy.policy import ColumnType, fold_name
+from sfumato.policy_draft.accuracy import estimate_budget_use
+from sfumato.policy_draft.draft import (
     DATED,
     Draft,
     DraftColumn,
@@ -23,11 +25,9 @@ from sfumato.drafting.draft import (
     with_unit,
     with_values,
 )
-from sfumato.drafting.literals import ends_text, number_text
-from sfumato.drafting.schema import Seen, SeenTable
-from sfumato.drafting.units import Unit, path_of, proposals, read_unit, said_units, with_proposals
-from sfumato.errors import BadParameter, Refusal, quote_value
-from sfumato.policy.policy import ColumnType, fold_name
+from sfumato.policy_draft.literals import ends_text, number_text
+from sfumato.policy_draft.schema import SchemaTable, SourceSchema
+from sfumato.policy_draft.unit_options import Unit, path_of, proposals, read_unit, said_units, with_proposals
 
 Answer = TypeVar("Answer")
 Ask = Callable[[str], str]
@@ -40,7 +40,7 @@ _OFFERED = ("0.5", "1", "3", "10")
 _MOST_NAMES = 12
 
 
-def interview(draft: Draft, seen: Seen, ask: Ask, say: Say) -> Draft:
+def interview(draft: Draft, seen: SourceSchema, ask: Ask, say: Say) -> Draft:
     """Ask for everything that is still unknown. An empty answer leaves it to be filled in later."""
     tables = with_one_type(_units(draft.tables, seen, ask, say))
     public = [table.name for table in tables if table.public]
@@ -48,7 +48,7 @@ def interview(draft: Draft, seen: Seen, ask: Ask, say: Say) -> Draft:
     return _budget(replace(draft, tables=tuple(asked)), ask, say)
 
 
-def _units(tables: tuple[DraftTable, ...], seen: Seen, ask: Ask, say: Say) -> tuple[DraftTable, ...]:
+def _units(tables: tuple[DraftTable, ...], seen: SourceSchema, ask: Ask, say: Say) -> tuple[DraftTable, ...]:
     """Ask first who is protected, then about each table what its names propose."""
     if not any(table.private for table in tables):
         say("Who is protected? Name the column in which a person has the same value in all their rows;")
@@ -60,7 +60,7 @@ def _units(tables: tuple[DraftTable, ...], seen: Seen, ask: Ask, say: Say) -> tu
     return _others(tables, seen, ask, say)
 
 
-def _others(tables: tuple[DraftTable, ...], seen: Seen, ask: Ask, say: Say) -> tuple[DraftTable, ...]:
+def _others(tables: tuple[DraftTable, ...], seen: SourceSchema, ask: Ask, say: Say) -> tuple[DraftTable, ...]:
     """Ask about each table of which nobody said whom it protects; those that others lead to come first."""
     decided = {table.name: table for table in tables if table.public or (table.private and not table.proposed)}
     waiting = [table for table in tables if table.name not in decided]
@@ -84,18 +84,20 @@ def _turn(choices: list[str]) -> int:
     return 2 if not choices else int(any(Unit(choice).path for choice in choices))
 
 
-def _names(seen: Seen) -> list[str]:
+def _names(seen: SourceSchema) -> list[str]:
     """Return the columns to choose from, likely ones first."""
     found = dict.fromkeys(column.name for table in seen.tables for column in table.columns)
     names = sorted(found, key=lambda name: not fold_name(name).endswith(("id", "key", "number")))
     return [*names[:_MOST_NAMES], "…"] if len(names) > _MOST_NAMES else names
 
 
-def _with(tables: tuple[DraftTable, ...], seen: Seen, units: dict[str, Unit]) -> tuple[DraftTable, ...]:
+def _with(tables: tuple[DraftTable, ...], seen: SourceSchema, units: dict[str, Unit]) -> tuple[DraftTable, ...]:
     return tuple(table if table.public else with_unit(table, seen, units.get(table.name)) for table in tables)
 
 
-def _unit(table: DraftTable, choices: list[str], units: dict[str, Unit], seen: Seen, ask: Ask, say: Say) -> DraftTable:
+def _unit(
+    table: DraftTable, choices: list[str], units: dict[str, Unit], seen: SourceSchema, ask: Ask, say: Say
+) -> DraftTable:
     """Ask whom a table protects; what names propose is taken by Enter, and `public` is typed."""
     known = _seen(seen, table)
     names = ", ".join(column.name for column in table.columns[:8])
@@ -112,7 +114,7 @@ def _unit(table: DraftTable, choices: list[str], units: dict[str, Unit], seen: S
     return with_unit(undecided, seen, Unit(proposed)) if proposed else undecided
 
 
-def _whom(table: DraftTable, known: SeenTable, seen: Seen, units: dict[str, Unit], typed: str) -> DraftTable:
+def _whom(table: DraftTable, known: SchemaTable, seen: SourceSchema, units: dict[str, Unit], typed: str) -> DraftTable:
     if typed == PUBLIC:
         return replace(table, public=True)
     if fold_name(typed) in {"y", "yes", "n", "no", "p"}:
@@ -127,7 +129,7 @@ def _whom(table: DraftTable, known: SeenTable, seen: Seen, units: dict[str, Unit
     return with_unit(table, seen, unit)
 
 
-def _check_path(words: str, known: SeenTable, seen: Seen, units: dict[str, Unit]) -> None:
+def _check_path(words: str, known: SchemaTable, seen: SourceSchema, units: dict[str, Unit]) -> None:
     """Refuse a path that leads nowhere now, and not after the last question."""
     tables = {fold_name(table.name): table for table in seen.tables}
     target, here, there = path_of(words)
@@ -143,7 +145,7 @@ def _check_path(words: str, known: SeenTable, seen: Seen, units: dict[str, Unit]
         )
 
 
-def _private(table: DraftTable, seen: Seen, public: list[str], ask: Ask, say: Say) -> DraftTable:
+def _private(table: DraftTable, seen: SourceSchema, public: list[str], ask: Ask, say: Say) -> DraftTable:
     say("")
     say(f"{table.name}: write what you know without looking at the data. Enter leaves a question open.")
     left = [column.name for column in table.columns if column.personal is not None]
@@ -160,7 +162,7 @@ def _private(table: DraftTable, seen: Seen, public: list[str], ask: Ask, say: Sa
     return replace(table, columns=columns)
 
 
-def _column(column: DraftColumn, seen: Seen, public: list[str], ask: Ask, say: Say) -> DraftColumn:
+def _column(column: DraftColumn, seen: SourceSchema, public: list[str], ask: Ask, say: Say) -> DraftColumn:
     if column.untyped:
         kind = _answer(f"{column.name}: its type ({', '.join(ColumnType)})", ask, say, _type)
         column = replace(column, type=kind or column.type, untyped=kind is None)
@@ -183,7 +185,7 @@ def _column(column: DraftColumn, seen: Seen, public: list[str], ask: Ask, say: S
     return _answer(question, ask, say, lambda typed: with_step(bounded, typed)) or bounded
 
 
-def _keys(column: DraftColumn, seen: Seen, public: list[str], typed: str) -> DraftColumn:
+def _keys(column: DraftColumn, seen: SourceSchema, public: list[str], typed: str) -> DraftColumn:
     values = tuple(typed.split(","))
     reference = public_keys(seen, values, public)
     return with_values(column, values) if reference is None else replace(column, values_of=reference)
@@ -195,7 +197,7 @@ def _budget(draft: Draft, ask: Ask, say: Say) -> Draft:
         say("")
         say("How much may all answers together tell about one person? Epsilon, and what it buys:")
         for offer in _OFFERED:
-            bought = what_it_buys(Fraction(offer), Fraction(1, 10**6), rows, Neighbours.ADD_REMOVE)
+            bought = estimate_budget_use(Fraction(offer), Fraction(1, 10**6), rows, Neighbours.ADD_REMOVE)
             say(f"  {offer:>4}  about {bought.tables} tables of counts, each count ±{bought.margin:,} (95 %)")
         draft = replace(draft, epsilon=_answer("Epsilon", ask, say, lambda typed: _positive(typed, "epsilon")))
     if draft.delta is None:
@@ -214,7 +216,7 @@ def _answer(question: str, ask: Ask, say: Say, read: Callable[[str], Answer]) ->
     return None
 
 
-def _seen(seen: Seen, table: DraftTable) -> SeenTable:
+def _seen(seen: SourceSchema, table: DraftTable) -> SchemaTable:
     return next(one for one in seen.tables if one.name == table.name)
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import fields
 
-from sfumato.drafting.draft import Wishes
-from sfumato.drafting.literals import ends_text
 from sfumato.errors import BadParameter, quote_value
 from sfumato.policy.forms import CSV_KEYS
+from sfumato.policy_draft.draft import DraftOptions
+from sfumato.policy_draft.literals import ends_text
 
 MOST_ROWS = 1_000_000_000
 _TABS = {"tab": "\t", "\\t": "\t"}
@@ -48,9 +48,9 @@ def column_wishes(
     steps: Iterable[str],
     values: Iterable[str],
     formats: Iterable[str] = (),
-) -> Wishes:
+) -> DraftOptions:
     """Read what is said of columns."""
-    return Wishes(
+    return DraftOptions(
         types=pairs(types, "--type"),
         bounds={name: ends_text(typed) for name, typed in pairs(bounds, "--bounds").items()},
         steps=pairs(steps, "--step"),
@@ -74,13 +74,13 @@ def csv_wishes(options: Iterable[str]) -> dict[str, object]:
     return found
 
 
-def together(first: Wishes, second: Wishes) -> Wishes:
+def together(first: DraftOptions, second: DraftOptions) -> DraftOptions:
     """Return both; where they differ the first counts."""
     merged: dict[str, object] = {}
-    for field in fields(Wishes):
+    for field in fields(DraftOptions):
         one, other = getattr(first, field.name), getattr(second, field.name)
         merged[field.name] = {**other, **one} if isinstance(one, dict) else one or other
-    return Wishes(**merged)  # type: ignore[arg-type]
+    return DraftOptions(**merged)  # type: ignore[arg-type]
 
 
 _EXAMPLES = {

@@ -10,13 +10,13 @@ from textwrap import wrap
 
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import round_up
-from sfumato.drafting.accuracy import what_it_buys
-from sfumato.drafting.draft import Draft, DraftColumn, DraftTable, column_text
-from sfumato.drafting.literals import key_text, quoted_text
-from sfumato.drafting.units import ROWS, Unit
 from sfumato.errors import Refusal
 from sfumato.policy.policy import ColumnType, CsvFormat
 from sfumato.policy.reading import read_policy
+from sfumato.policy_draft.accuracy import estimate_budget_use
+from sfumato.policy_draft.draft import Draft, DraftColumn, DraftTable, column_text
+from sfumato.policy_draft.literals import key_text, quoted_text
+from sfumato.policy_draft.unit_options import ROWS, Unit
 
 FILL_IN = "FILL IN"
 """The words at every line that a policy must have and that only its owner can write."""
@@ -95,7 +95,7 @@ def _csv_form(form: CsvFormat) -> Iterator[str]:
 
 def _looked(draft: Draft) -> bool:
     return any(
-        table.looked or any(column.looked for column in table.columns) for table in draft.tables if not table.public
+        table.inferred or any(column.inferred for column in table.columns) for table in draft.tables if not table.public
     )
 
 
@@ -134,7 +134,7 @@ def purchase_words(draft: Draft) -> str:
         return ""
     try:
         epsilon, delta = (Fraction(text.strip('"')) for text in (draft.epsilon, draft.delta))
-        bought = what_it_buys(epsilon, delta, max(rows), Neighbours.ADD_REMOVE)
+        bought = estimate_budget_use(epsilon, delta, max(rows), Neighbours.ADD_REMOVE)
     except (Refusal, ValueError, ZeroDivisionError):  # said better by `check_draft`, with the key
         return ""
     return (
@@ -167,7 +167,7 @@ def _table(table: DraftTable) -> Iterator[str]:
 
 def _public_columns(table: DraftTable, name: str) -> Iterator[str]:
     """CSV says no types: those of a public table are read from its values, which are nobody's."""
-    if any(column.looked for column in table.columns):
+    if any(column.inferred for column in table.columns):
         yield ""
         yield f"[tables.{name}.columns]    # the types are read from the table, which is public"
         yield from (f'{key_text(column.name)} = {{ type = "{column.type}" }}' for column in table.columns)
@@ -181,7 +181,7 @@ def _private(table: DraftTable, name: str) -> Iterator[str]:
         if table.one_row:
             yield "rows_per_unit = 1    # the person's own key is unique: one row of each person counts"
         elif table.rows_per_unit is not None:
-            risk = f"; {_RISK}" if table.looked else ""
+            risk = f"; {_RISK}" if table.inferred else ""
             yield f"rows_per_unit = {table.rows_per_unit}    # of each person at most so many rows count{risk}"
         else:
             yield f"# rows_per_unit = 20    # {FILL_IN}: of each person so many rows count; more rows, more noise"
@@ -224,7 +224,7 @@ def _remark(column: DraftColumn, names_people: bool) -> str:
         remarks.append("unique is PROPOSED by its name: of a person's rows with the same value one counts; check it")
     if names_people:
         return "; ".join(remarks)
-    if column.looked:
+    if column.inferred:
         remarks.append(_RISK)
     if column.untyped:
         remarks.append(f"the source says no type: one of {', '.join(ColumnType)}")

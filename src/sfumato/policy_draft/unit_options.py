@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from sfumato.drafting.naming import is_bare_key, links, own_key
-from sfumato.drafting.schema import Seen, SeenTable
 from sfumato.errors import BadParameter, UnknownName, quote_value, suggestion
 from sfumato.policy.policy import fold_name
+from sfumato.policy_draft.naming import is_bare_key, links, own_key
+from sfumato.policy_draft.schema import SchemaTable, SourceSchema
 
 ROWS = "rows"
 _FORMS = '--unit COLUMN, --unit TABLE.COLUMN, or --unit "TABLE=OTHER.COLUMN via HERE = THERE"'
@@ -26,7 +26,7 @@ class Unit:
         return _is_path(self.words)
 
 
-def said_units(seen: Seen, options: Iterable[str], public: Iterable[str]) -> dict[str, Unit]:
+def said_units(seen: SourceSchema, options: Iterable[str], public: Iterable[str]) -> dict[str, Unit]:
     """Return the units that the owner wrote, by table: COLUMN, rows, TABLE.COLUMN, TABLE=COLUMN or TABLE=PATH."""
     named: dict[str, Unit] = {}
     everywhere: dict[str, Unit] = {}
@@ -47,7 +47,7 @@ def said_units(seen: Seen, options: Iterable[str], public: Iterable[str]) -> dic
     return {**everywhere, **named}
 
 
-def read_unit(table: SeenTable, typed: str) -> Unit:
+def read_unit(table: SchemaTable, typed: str) -> Unit:
     """Read whom one table protects: a column of it, rows, or a path."""
     words = typed.strip()
     if fold_name(words) == ROWS or _is_path(words):
@@ -55,7 +55,7 @@ def read_unit(table: SeenTable, typed: str) -> Unit:
     return Unit(_column(table, words))
 
 
-def with_proposals(seen: Seen, said: Mapping[str, Unit], public: Iterable[str]) -> dict[str, Unit]:
+def with_proposals(seen: SourceSchema, said: Mapping[str, Unit], public: Iterable[str]) -> dict[str, Unit]:
     """Return the units together with those that follow from them by names: a person's rows in other tables."""
     units, hidden = dict(said), set(map(fold_name, public))
     while True:
@@ -66,7 +66,7 @@ def with_proposals(seen: Seen, said: Mapping[str, Unit], public: Iterable[str]) 
         units |= {name: Unit(words, proposed=True) for name, words in found.items()}
 
 
-def proposals(seen: Seen, units: Mapping[str, Unit], table: SeenTable) -> list[str]:
+def proposals(seen: SourceSchema, units: Mapping[str, Unit], table: SchemaTable) -> list[str]:
     """Return the units that names propose for a table: a column that names the same person, else a path to one."""
     named = [(other, units[other.name].words) for other in seen.tables if _names_people(units.get(other.name))]
     direct = [
@@ -106,7 +106,7 @@ def _is_path(words: str) -> bool:
     return " via " in fold_name(words)
 
 
-def _read(seen: Seen, option: str) -> tuple[SeenTable | None, str]:
+def _read(seen: SourceSchema, option: str) -> tuple[SchemaTable | None, str]:
     """Return the table that an option is about, None for all that have the column, and the unit."""
     words = option.strip()
     before, equals, after = words.partition("=")
@@ -128,7 +128,7 @@ def _read(seen: Seen, option: str) -> tuple[SeenTable | None, str]:
     raise _unknown(words, [column.name for table in seen.tables for column in table.columns])
 
 
-def _everywhere(seen: Seen, words: str) -> dict[str, Unit]:
+def _everywhere(seen: SourceSchema, words: str) -> dict[str, Unit]:
     if fold_name(words) == ROWS:
         return {table.name: Unit(ROWS) for table in seen.tables}
     having = [table for table in seen.tables if table.column(words)]
@@ -142,7 +142,7 @@ def _everywhere(seen: Seen, words: str) -> dict[str, Unit]:
     return {table.name: Unit(_column(table, words)) for table in having}
 
 
-def _table(seen: Seen, name: str, option: str) -> SeenTable:
+def _table(seen: SourceSchema, name: str, option: str) -> SchemaTable:
     found = next((table for table in seen.tables if fold_name(table.name) == fold_name(name)), None)
     if found is not None:
         return found
@@ -154,7 +154,7 @@ def _table(seen: Seen, name: str, option: str) -> SeenTable:
     )
 
 
-def _column(table: SeenTable, name: str) -> str:
+def _column(table: SchemaTable, name: str) -> str:
     found = table.column(name.strip())
     if found is not None:
         return found.name

@@ -7,14 +7,14 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TypeVar
 
-from sfumato.drafting.literals import decimal_text, number_text, quoted_text, value_text
-from sfumato.drafting.naming import own_key, personal
-from sfumato.drafting.schema import Seen, SeenColumn, SeenTable
-from sfumato.drafting.units import ROWS, Unit, path_of, proposals, said_units, with_proposals
 from sfumato.errors import BadParameter, UnknownName, quote_value, suggestion
 from sfumato.policy.columns import read_column
 from sfumato.policy.entry import Entry
 from sfumato.policy.policy import PLAIN, ColumnType, CsvFormat, fold_name
+from sfumato.policy_draft.literals import decimal_text, number_text, quoted_text, value_text
+from sfumato.policy_draft.naming import own_key, personal
+from sfumato.policy_draft.schema import SchemaColumn, SchemaTable, SourceSchema
+from sfumato.policy_draft.unit_options import ROWS, Unit, path_of, proposals, said_units, with_proposals
 
 Wish = TypeVar("Wish")
 Ends = tuple[str, str]
@@ -46,7 +46,7 @@ class DraftColumn:
     """How its dates are written, as TOML writes that; None means as ISO 8601 does."""
     personal: str | None = None
     """What its name looks like, if it is left out for that."""
-    looked: bool = False
+    inferred: bool = False
     """Something here was taken from the data."""
 
     @property
@@ -70,7 +70,7 @@ class DraftTable:
     choices: tuple[str, ...] = ()
     """Units that names propose, where there are several."""
     rows_per_unit: int | None = None
-    looked: bool = False
+    inferred: bool = False
     stored: str | None = None
     """What the source calls it, where that is another name."""
 
@@ -114,7 +114,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class DraftOptions:
     """What the owner said beforehand. Columns are named as COLUMN or TABLE.COLUMN; texts are as they were typed."""
 
     units: tuple[str, ...] = ()
@@ -133,7 +133,7 @@ class Wishes:
     delta: str | None = None
 
 
-def make_draft(seen: Seen, wishes: Wishes) -> Draft:
+def make_draft(seen: SourceSchema, wishes: DraftOptions) -> Draft:
     """Return what follows from names and types alone, and from what the owner said."""
     _check_names(seen, wishes)
     units = with_proposals(seen, said_units(seen, wishes.units, wishes.public), wishes.public)
@@ -146,7 +146,7 @@ def make_draft(seen: Seen, wishes: Wishes) -> Draft:
     )
 
 
-def _with_rows_of_all(tables: tuple[DraftTable, ...], wishes: Wishes) -> tuple[DraftTable, ...]:
+def _with_rows_of_all(tables: tuple[DraftTable, ...], wishes: DraftOptions) -> tuple[DraftTable, ...]:
     """Return the tables with the number that was said of all; where none would take it, it is stronger than a proposal.
 
     Otherwise a table whose key names the person keeps one row of each.
@@ -168,7 +168,7 @@ def _with_rows(table: DraftTable, rows: int) -> DraftTable:
     return replace(table, columns=columns, rows_per_unit=table.rows_per_unit or rows)
 
 
-def with_unit(table: DraftTable, seen: Seen, unit: Unit | None) -> DraftTable:
+def with_unit(table: DraftTable, seen: SourceSchema, unit: Unit | None) -> DraftTable:
     """Return the table under this unit, with what its names propose: its key, and columns that are left out."""
     if unit is None:
         return table
@@ -303,7 +303,7 @@ def _retyped(table: DraftTable, name: str, kind: ColumnType) -> DraftTable:
     return replace(table, columns=columns)
 
 
-def _table(seen: Seen, table: SeenTable, units: Mapping[str, Unit], wishes: Wishes) -> DraftTable:
+def _table(seen: SourceSchema, table: SchemaTable, units: Mapping[str, Unit], wishes: DraftOptions) -> DraftTable:
     columns = tuple(_column(seen, table, column, wishes) for column in table.columns if column.type is not None)
     unusable = tuple(column.name for column in table.columns if column.type is None)
     draft = DraftTable(table.name, columns, unusable, stored=table.stored)
@@ -321,11 +321,11 @@ def _table(seen: Seen, table: SeenTable, units: Mapping[str, Unit], wishes: Wish
     return draft
 
 
-def _column(seen: Seen, table: SeenTable, column: SeenColumn, wishes: Wishes) -> DraftColumn:
-    typed = wish_of(wishes.types, table, column)
-    bounds, values = wish_of(wishes.bounds, table, column), wish_of(wishes.values, table, column)
-    step = wish_of(wishes.steps, table, column)
-    unique = wish_of(dict.fromkeys(wishes.unique, True), table, column) or False
+def _column(seen: SourceSchema, table: SchemaTable, column: SchemaColumn, wishes: DraftOptions) -> DraftColumn:
+    typed = option_for(wishes.types, table, column)
+    bounds, values = option_for(wishes.bounds, table, column), option_for(wishes.values, table, column)
+    step = option_for(wishes.steps, table, column)
+    unique = option_for(dict.fromkeys(wishes.unique, True), table, column) or False
     untyped = column.stored == "unread text" and typed is None
     kind = _type(typed) if typed is not None else column.type or ColumnType.TEXT
     if untyped and (bounds or step):
@@ -337,7 +337,7 @@ def _column(seen: Seen, table: SeenTable, column: SeenColumn, wishes: Wishes) ->
         draft = replace(draft, step=number_text(step, f"step of {column.name}"))
     elif column.step is not None and kind is ColumnType.DECIMAL:
         draft = replace(draft, step=decimal_text(column.step))
-    if (form := wish_of(wishes.formats, table, column)) is not None:
+    if (form := option_for(wishes.formats, table, column)) is not None:
         draft = with_format(draft, form)
     if bounds is not None:
         draft = with_bounds(draft, bounds)
@@ -348,7 +348,7 @@ def _column(seen: Seen, table: SeenTable, column: SeenColumn, wishes: Wishes) ->
     return with_values(draft, values)
 
 
-def public_keys(seen: Seen, values: tuple[str, ...], public: Iterable[str]) -> str | None:
+def public_keys(seen: SourceSchema, values: tuple[str, ...], public: Iterable[str]) -> str | None:
     """Return the column of a public table that was typed instead of keys, TABLE.COLUMN, or None."""
     if len(values) != 1:
         return None
@@ -386,13 +386,13 @@ def _type(word: str) -> ColumnType:
     )
 
 
-def wish_of(wishes: Mapping[str, Wish], table: SeenTable, column: SeenColumn) -> Wish | None:
+def option_for(wishes: Mapping[str, Wish], table: SchemaTable, column: SchemaColumn) -> Wish | None:
     """Return what was said of a column, as TABLE.COLUMN or else as COLUMN."""
     named = {fold_name(name): wish for name, wish in wishes.items()}
     return named.get(fold_name(f"{table.name}.{column.name}"), named.get(fold_name(column.name)))
 
 
-def _check_names(seen: Seen, wishes: Wishes) -> None:
+def _check_names(seen: SourceSchema, wishes: DraftOptions) -> None:
     """Refuse a wish about something that is not there: a slip of the keyboard would leave a column unprotected."""
     tables = [table.name for table in seen.tables]
     columns = [column.name for table in seen.tables for column in table.columns]

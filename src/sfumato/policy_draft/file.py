@@ -3,10 +3,10 @@
 import os
 from pathlib import Path
 
-from sfumato.drafting.draft import Draft
-from sfumato.drafting.writing import check_draft, policy_text
 from sfumato.errors import BadParameter, quote_value
 from sfumato.policy.locations import FILES
+from sfumato.policy_draft.draft import Draft
+from sfumato.policy_draft.writing import check_draft, policy_text
 
 
 def without_scheme(data: Path) -> Path:

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-from sfumato.drafting.csv_form import found_form
-from sfumato.drafting.naming import Names
 from sfumato.engines.duckdb.connection import Connection, closed_connection, execute
 from sfumato.engines.duckdb.duckdb_file import SOURCE, can_be_read, database_tables
 from sfumato.engines.duckdb.source import (
@@ -27,6 +25,8 @@ from sfumato.errors import BadParameter, BadPolicy, BadSource, quote_value
 from sfumato.policy.entry import Entry, check_name
 from sfumato.policy.policy import PLAIN, ColumnType, CsvFormat, Location, fold_name
 from sfumato.policy.reading import read_policy
+from sfumato.policy_draft.csv_form import found_form
+from sfumato.policy_draft.naming import Names
 
 _TYPES = {**TYPES, Kind.RAW: ColumnType.TEXT}
 _SCALE = re.compile(r"DECIMAL\(\d+,\s*(\d+)\)")
@@ -38,7 +38,7 @@ _KINDS = ("parquet", "csv")
 
 
 @dataclass(frozen=True, slots=True)
-class SeenColumn:
+class SchemaColumn:
     """A column of the source; its type is None where no policy can declare it, by its name or by what is stored."""
 
     name: str
@@ -49,11 +49,11 @@ class SeenColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenTable:
+class SchemaTable:
     """A table of the source."""
 
     name: str
-    columns: tuple[SeenColumn, ...]
+    columns: tuple[SchemaColumn, ...]
     key: str | None = None
     """The column that the source declares to be the primary key, where it does."""
     stored: str | None = None
@@ -64,18 +64,18 @@ class SeenTable:
         """What the table and its columns are called."""
         return Names(self.name, tuple(column.name for column in self.columns), self.key)
 
-    def column(self, name: str) -> SeenColumn | None:
+    def column(self, name: str) -> SchemaColumn | None:
         """Return the column of this name in any case, or None."""
         return next((column for column in self.columns if fold_name(column.name) == fold_name(name)), None)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SourceSchema:
     """A source: how it is read, where it lies, and its tables."""
 
     scheme: str
     path: Path
-    tables: tuple[SeenTable, ...]
+    tables: tuple[SchemaTable, ...]
     csv: CsvFormat = PLAIN
     """How its CSV files are written."""
     ignored: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ class Seen:
         return tuple(table.name for table in self.tables)
 
 
-def see(path: Path, csv: Mapping[str, object] | None = None) -> Seen:
+def read_source_schema(path: Path, csv: Mapping[str, object] | None = None) -> SourceSchema:
     """Read names and types of a file, a folder, a DuckDB or a SQLite database. No row is read.
 
     `csv` is what the owner says about the form of CSV files; the rest of it is found.
@@ -101,7 +101,7 @@ def see(path: Path, csv: Mapping[str, object] | None = None) -> Seen:
 @contextmanager
 def connected(
     path: Path, csv: Mapping[str, object] | None = None
-) -> Iterator[tuple[Seen, Connection, dict[str, SourceTable]]]:
+) -> Iterator[tuple[SourceSchema, Connection, dict[str, SourceTable]]]:
     """Give the schema together with a connection that can read this source and nothing else."""
     place = path.absolute()
     scheme = _scheme(place, path)
@@ -122,7 +122,7 @@ def connected(
         found = read_schema(connection, policy, streams)
         keys = _primary_keys(connection) if scheme == "duckdb" else {}
         tables = tuple(
-            SeenTable(
+            SchemaTable(
                 name,
                 tuple(map(_column, table.columns)),
                 table.stream.key if isinstance(table.stream, SqliteTable) else keys.get(names[name] or f"main.{name}"),
@@ -131,7 +131,7 @@ def connected(
             for name, table in found.items()
         )
         unreadable = _unreadable(connection, scheme, streams)
-        yield Seen(scheme, place, tables, policy.csv, _workbooks(place), unreadable), connection, found
+        yield SourceSchema(scheme, place, tables, policy.csv, _workbooks(place), unreadable), connection, found
 
 
 def _csv_form(location: Location, said: Mapping[str, object]) -> CsvFormat:
@@ -145,15 +145,15 @@ def _csv_form(location: Location, said: Mapping[str, object]) -> CsvFormat:
     return found_form(written, said) if written else PLAIN
 
 
-def _column(column: tuple[str, Stored]) -> SeenColumn:
+def _column(column: tuple[str, Stored]) -> SchemaColumn:
     name, stored = column
     if not _can_be_declared(name):
-        return SeenColumn(name, None, stored.kind)
+        return SchemaColumn(name, None, stored.kind)
     scale = _SCALE.fullmatch(stored.type)
     if scale is not None and int(scale[1]) == 0:
-        return SeenColumn(name, ColumnType.INTEGER, stored.kind)
+        return SchemaColumn(name, ColumnType.INTEGER, stored.kind)
     step = Fraction(1, 10 ** int(scale[1])) if scale is not None and int(scale[1]) <= 18 else None
-    return SeenColumn(name, _TYPES.get(stored.kind), stored.kind, step)
+    return SchemaColumn(name, _TYPES.get(stored.kind), stored.kind, step)
 
 
 def _can_be_declared(name: str) -> bool:

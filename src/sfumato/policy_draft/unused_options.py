@@ -2,16 +2,16 @@
 
 from collections.abc import Callable
 
-from sfumato.drafting.draft import Draft, DraftColumn, DraftTable, Wishes
-from sfumato.drafting.units import ROWS
 from sfumato.errors import BadParameter
 from sfumato.policy.policy import ColumnType, fold_name
+from sfumato.policy_draft.draft import Draft, DraftColumn, DraftOptions, DraftTable
+from sfumato.policy_draft.unit_options import ROWS
 
 Effect = Callable[[DraftTable, DraftColumn], str | None]
 """Says why an option has no effect on a column, or None where it has."""
 
 
-def check_effects(draft: Draft, said: Wishes) -> None:
+def refuse_unused_options(draft: Draft, said: DraftOptions) -> None:
     """Refuse what was said on the command line and stands nowhere in the draft."""
     for option, names, effect in (
         ("--type", said.types, _any),
@@ -27,7 +27,7 @@ def check_effects(draft: Draft, said: Wishes) -> None:
         _check_rows(draft, name, said)
 
 
-def _check_column(draft: Draft, option: str, name: str, said: Wishes, effect: Effect) -> None:
+def _check_column(draft: Draft, option: str, name: str, said: DraftOptions, effect: Effect) -> None:
     reasons = [effect(table, column) for table, column in _meant(draft, name)]
     if reasons and None not in reasons:
         raise _without_effect(f"{option} {name}=…" if option != "--unique" else f"{option} {name}", reasons[0] or "")
@@ -60,7 +60,7 @@ def _step(table: DraftTable, column: DraftColumn) -> str | None:
     return _grid(table, column)
 
 
-def _check_rows(draft: Draft, name: str, said: Wishes) -> None:
+def _check_rows(draft: Draft, name: str, said: DraftOptions) -> None:
     meant = [table for table in draft.tables if not name or fold_name(table.name) == fold_name(name)]
     own = set(map(fold_name, said.rows_per_unit)) if not name else set()
     reasons = [_no_rows(table) for table in meant if fold_name(table.name) not in own]

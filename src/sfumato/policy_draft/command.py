@@ -5,23 +5,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sfumato.drafting import file, looking
-from sfumato.drafting.draft import Draft, Wishes, make_draft
-from sfumato.drafting.effects import check_effects, no_look
-from sfumato.drafting.interview import interview
-from sfumato.drafting.options import together
-from sfumato.drafting.schema import Seen, see
-from sfumato.drafting.smartnoise import read_smartnoise
-from sfumato.drafting.writing import notices, purchase_words
+from sfumato.policy_draft import file, infer_from_data
+from sfumato.policy_draft.draft import Draft, DraftOptions, make_draft
+from sfumato.policy_draft.interview import interview
+from sfumato.policy_draft.options import together
+from sfumato.policy_draft.schema import SourceSchema, read_source_schema
+from sfumato.policy_draft.smartnoise import read_smartnoise
+from sfumato.policy_draft.unused_options import no_look, refuse_unused_options
+from sfumato.policy_draft.writing import notices, purchase_words
 
 
-class Stopped(Exception):  # noqa: N818  (nothing went wrong: whoever answers had enough)
+class InterviewAborted(Exception):  # noqa: N818  (nothing went wrong: whoever answers had enough)
     """Whoever is asked answers no more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terminal:
-    """How the owner is spoken to; `ask` is None where nobody sits there, and raises `Stopped` when they leave."""
+    """The owner's terminal; `ask` is None without one, and raises `InterviewAborted` when the owner leaves."""
 
     ask: Callable[[str], str] | None
     say: Callable[[str], None]
@@ -29,23 +29,23 @@ class Terminal:
 
 
 def draft_policy(
-    data: Path, said: Wishes, smartnoise: Path | None, look: bool, output: Path | None, terminal: Terminal
+    data: Path, said: DraftOptions, smartnoise: Path | None, look: bool, output: Path | None, terminal: Terminal
 ) -> None:
     """Draft a policy of the data and write it; everything that was proposed, left out or assumed is said."""
     data = file.without_scheme(data)
     place = output or file.default_output(data)
     wishes = said if smartnoise is None else together(said, read_smartnoise(smartnoise))
-    seen = see(data, said.csv)
+    seen = read_source_schema(data, said.csv)
     file.check_output(data, place)
     draft = make_draft(seen, wishes)
-    check_effects(draft, said)
+    refuse_unused_options(draft, said)
     if look:
-        terminal.warn(looking.WARNING)
-        before, draft = draft, looking.look(draft, data)
+        terminal.warn(infer_from_data.WARNING)
+        before, draft = draft, infer_from_data.infer_from_data(draft, data)
         if draft == before and terminal.ask is None:
             raise no_look()
     draft = _asked(draft, seen, terminal)
-    draft = looking.with_public_types(draft, data)
+    draft = infer_from_data.with_public_types(draft, data)
     file.write_policy(draft, data, place, keep=terminal.ask is not None)
     terminal.say(f"Wrote {place}.")
     if seen.ignored:
@@ -61,14 +61,14 @@ def draft_policy(
     terminal.say(f"Next: read it, then run: sfumato check {shlex.quote(str(place))}")
 
 
-def _asked(draft: Draft, seen: Seen, terminal: Terminal) -> Draft:
+def _asked(draft: Draft, seen: SourceSchema, terminal: Terminal) -> Draft:
     """Ask what is missing. Whoever leaves in the middle keeps what they answered: the rest stays open."""
     if terminal.ask is None:
         return draft
     answers = _Answers(terminal.ask)
     draft = interview(draft, seen, answers.ask, answers.quiet(terminal.say))
     if answers.stopped and not answers.given:
-        raise Stopped
+        raise InterviewAborted
     if answers.stopped:
         terminal.say("Stopped. What was answered is kept; what was not is left open in the file.")
     return draft
@@ -87,7 +87,7 @@ class _Answers:
             return ""
         try:
             typed = self._ask(question)
-        except Stopped:
+        except InterviewAborted:
             self.stopped = True
             return ""
         self.given += bool(typed)

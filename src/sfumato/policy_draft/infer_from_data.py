@@ -11,16 +11,16 @@ from fractions import Fraction
 from math import ceil, floor
 from pathlib import Path
 
-from sfumato.drafting.draft import Draft, DraftColumn, DraftTable, default_step
-from sfumato.drafting.literals import decimal_text, quoted_text
-from sfumato.drafting.schema import connected
-from sfumato.drafting.units import ROWS, Unit
 from sfumato.engines.duckdb.connection import STAGE, Connection, execute
 from sfumato.engines.duckdb.loading import Loading, load_batches, load_csv
 from sfumato.engines.duckdb.source import SourceTable
 from sfumato.engines.sql.column import Kind, Stored
 from sfumato.engines.sql.names import quoted
 from sfumato.policy.policy import ColumnType, CsvFormat
+from sfumato.policy_draft.draft import Draft, DraftColumn, DraftTable, default_step
+from sfumato.policy_draft.literals import decimal_text, quoted_text
+from sfumato.policy_draft.schema import connected
+from sfumato.policy_draft.unit_options import ROWS, Unit
 
 WARNING = (
     "Bounds, keys and rows per person are taken from the data. That is not private: a greatest value is one person's, "
@@ -59,7 +59,7 @@ class _Look:
         return execute(self.connection, f"SELECT {columns} FROM {self.source.relation} WHERE {where}")[0]  # noqa: S608
 
 
-def look(draft: Draft, path: Path) -> Draft:
+def infer_from_data(draft: Draft, path: Path) -> Draft:
     """Return the draft with everything that is still unknown taken from the data."""
     with connected(path, _said(draft)) as (_, connection, sources):
         execute(connection, f"ATTACH ':memory:' AS {STAGE}")
@@ -92,7 +92,7 @@ def _typed(table: DraftTable, connection: Connection, source: SourceTable, form:
     for column in table.columns:
         stored = source.column(column.name)
         kind = column.type if stored is None else _type(stored, seen)
-        columns.append(replace(column, type=kind, untyped=False, looked=True))
+        columns.append(replace(column, type=kind, untyped=False, inferred=True))
     return replace(table, columns=tuple(columns))
 
 
@@ -108,7 +108,7 @@ def _table(table: DraftTable, connection: Connection, source: SourceTable, form:
     )
     table = replace(table, columns=columns)
     counted = table.needs_rows and unit is not None
-    return replace(table, rows_per_unit=_rows(seen), looked=True) if counted else table
+    return replace(table, rows_per_unit=_rows(seen), inferred=True) if counted else table
 
 
 def _rows(seen: _Look) -> int:
@@ -131,10 +131,10 @@ def _column(column: DraftColumn, stored: Stored | None, seen: _Look) -> DraftCol
     if stored is None or column.bounds is not None or column.keyed:
         return column
     if column.untyped:
-        column = replace(column, type=_type(stored, seen), untyped=False, looked=True)
+        column = replace(column, type=_type(stored, seen), untyped=False, inferred=True)
     if column.type is ColumnType.TEXT:
         keys = _keys(stored, seen)
-        return replace(column, values=keys, looked=True) if keys else column
+        return replace(column, values=keys, inferred=True) if keys else column
     if column.type is ColumnType.BOOLEAN:
         return column
     value = seen.value(stored, column.type)
@@ -145,8 +145,8 @@ def _column(column: DraftColumn, stored: Stored | None, seen: _Look) -> DraftCol
         return column
     ends = _ends(low, high)
     if column.type is ColumnType.DECIMAL and column.step is None:
-        return replace(column, bounds=ends, step=default_step(ends), default_step=True, looked=True)
-    return replace(column, bounds=ends, looked=True)
+        return replace(column, bounds=ends, step=default_step(ends), default_step=True, inferred=True)
+    return replace(column, bounds=ends, inferred=True)
 
 
 def _type(stored: Stored, seen: _Look) -> ColumnType:

@@ -15,7 +15,7 @@ LEVEL = Fraction(95, 100)
 
 
 @dataclass(frozen=True, slots=True)
-class Purchase:
+class BudgetEstimate:
     """So many tables at this price each, every count in them within `margin` of the truth with 95 %."""
 
     tables: int
@@ -23,15 +23,15 @@ class Purchase:
     margin: int
 
 
-def what_it_buys(epsilon: Fraction, delta: Fraction, rows: int, neighbours: Neighbours) -> Purchase:
+def estimate_budget_use(epsilon: Fraction, delta: Fraction, rows: int, neighbours: Neighbours) -> BudgetEstimate:
     """Return how far a budget reaches when `rows` rows of one person count and each question takes a twentieth.
 
-    >>> what_it_buys(Fraction(2), Fraction(0), 10, Neighbours.ADD_REMOVE)
-    Purchase(tables=20, epsilon=Fraction(1, 10), margin=300)
+    >>> estimate_budget_use(Fraction(2), Fraction(0), 10, Neighbours.ADD_REMOVE)
+    BudgetEstimate(tables=20, epsilon=Fraction(1, 10), margin=300)
     """
     each = epsilon / SHARE
     tables = most_queries(Filter(epsilon, delta), Pure(each, neighbours))
-    return Purchase(tables, each, _table_margin(each, rows, neighbours))
+    return BudgetEstimate(tables, each, _table_margin(each, rows, neighbours))
 
 
 def count_margin(epsilon: Fraction, rows: int, neighbours: Neighbours) -> int:
