@@ -15,7 +15,7 @@ from sfumato.engines.opening import inspected
 from sfumato.errors import BadParameter
 from sfumato.policy.reading import read_policy
 from sfumato.terminal.checks import check
-from sfumato.terminal.rehearsing import MOST_QUESTIONS, rehearse, shown_sql, typical_questions
+from sfumato.terminal.trial_runs import MOST_QUESTIONS, shown_sql, trial_run, typical_questions
 
 POLICY = """
 source = "csv:data"
@@ -160,14 +160,14 @@ def test_a_rehearsal_is_the_owners_and_charges_nothing(clinic: Callable[..., Pat
     policy = clinic()
     question = "SELECT COUNT(*) AS n FROM visits"
     with sfumato.open(policy) as database:
-        assert [one.columns for one in rehearse(database, question, "0.5", 2)] == [("n",), ("n",)]
+        assert [one.columns for one in trial_run(database, question, "0.5", 2)] == [("n",), ("n",)]
         assert database.budget().spent.epsilon == 0
         assert database.history() == ()
     with (
         sfumato.open(policy, analyst="press") as press,
         pytest.raises(BadParameter, match="An analyst cannot rehearse"),
     ):
-        rehearse(press, question, "0.5", 1)
+        trial_run(press, question, "0.5", 1)
 
 
 def test_typical_questions_cover_counts_averages_sums_groups_and_joins(clinic: Callable[..., Path]) -> None:

@@ -22,7 +22,7 @@ from sfumato.release.rendering.escaping import escape_unprintable
 from sfumato.release.rendering.reports import CHANGED
 from sfumato.release.rendering.table import text_table
 from sfumato.terminal.inspections import inspection_text
-from sfumato.terminal.rehearsing import rehearsed, shown_sql
+from sfumato.terminal.trial_runs import rehearsed, shown_sql
 
 _SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
 _MOST_SUMS = 3

@@ -41,7 +41,7 @@ from sfumato.randomness.source import system_source
 from sfumato.release.noisy import NoisyGroup, NoisyResult, NoisyValues
 from sfumato.release.receipt import Receipt
 from sfumato.release.release import Release, make_release
-from sfumato.terminal.rehearsing import MOST_QUESTIONS, rehearse, typical_questions
+from sfumato.terminal.trial_runs import MOST_QUESTIONS, trial_run, typical_questions
 
 _DIGITS = (1, 2, 5)
 _CAPS = tuple(digit * 10**power for power in range(7) for digit in _DIGITS)
@@ -56,19 +56,19 @@ _ROUNDS = 2
 """So often every cap and bound is tried again while the others stay."""
 
 Steps = tuple[int, int]
-Place = tuple[str, str]
+TableColumn = tuple[str, str]
 """A table and a column, folded."""
 Cells = dict[tuple[object, ...], tuple[Fraction, Fraction]]
 """Every number of an answer with its margin, by keys and column."""
 
 
 @dataclass(frozen=True, slots=True)
-class Trimming:
+class BoundsDraft:
     """One draft of caps by table, and of bounds and totals of a person by column, in steps."""
 
     caps: Mapping[str, int]
-    bounds: Mapping[Place, Steps]
-    totals: Mapping[Place, int] = field(default_factory=dict)
+    bounds: Mapping[TableColumn, Steps]
+    totals: Mapping[TableColumn, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def tune(database: Database, questions: Sequence[str], epsilon: object) -> Tuned
     with _trial(policy) as trial:
         trial.epsilon = str(policy.budget.epsilon / SHARE) if epsilon is None else epsilon
         if _chooses(policy):
-            trial.choosing = lambda sql: rehearse(database, sql, trial.epsilon, _DRAWS)
+            trial.choosing = lambda sql: trial_run(database, sql, trial.epsilon, _DRAWS)
         return _tuned(trial, questions)
 
 
@@ -144,7 +144,7 @@ class _Trial:
     def cap(self) -> PrivacyLoss:
         return PrivacyLoss(self.policy.budget.epsilon, self.policy.budget.delta)
 
-    def catalog(self, draft: Trimming) -> Catalog:
+    def catalog(self, draft: BoundsDraft) -> Catalog:
         """Return the catalog in which statements cut and clip as this draft says."""
         tables = dict(self.engine.catalog.tables)
         for name, rows in draft.caps.items():
@@ -160,7 +160,7 @@ class _Trial:
             tables[name] = replace(table, fields=tuple(fields), rows_per_unit=rows, rows_chosen=False)
         return replace(self.engine.catalog, tables=tables)
 
-    def answers(self, sql: str, draft: Trimming) -> Release:
+    def answers(self, sql: str, draft: BoundsDraft) -> Release:
         """Return the answer without noise, but with its error bars. It does not leave."""
         catalog = self.catalog(draft)
         query = parse(sql, catalog)
@@ -247,7 +247,7 @@ def _tuned(trial: _Trial, asked: Sequence[str]) -> Tuned:
         for column in table.columns
         if _is_tuned(table, column)
     }
-    now = Trimming(
+    now = BoundsDraft(
         {name: most_rows(table) for name, table in tables.items()},
         {place: _declared_steps(column) for place, column in columns.items()},
         {
@@ -293,7 +293,7 @@ def _tuned(trial: _Trial, asked: Sequence[str]) -> Tuned:
     return Tuned(typed_rational(trial.epsilon, "epsilon"), compared, lines)
 
 
-def _error_now(trial: _Trial, sql: str, now: Trimming, truth: Trimming) -> Fraction:
+def _error_now(trial: _Trial, sql: str, now: BoundsDraft, truth: BoundsDraft) -> Fraction:
     """Return the share by which a typical cell may be off under the policy, whose questions may choose privately.
 
     Then it is drawn: what is cut is how far the middle of some answers is from the truth.
@@ -309,7 +309,7 @@ def _error_now(trial: _Trial, sql: str, now: Trimming, truth: Trimming) -> Fract
     return Fraction(median(shares)) if shares else Fraction(0)
 
 
-def _with_totals(best: Trimming, place: Place, column: Column) -> Iterator[Trimming]:
+def _with_totals(best: BoundsDraft, place: TableColumn, column: Column) -> Iterator[BoundsDraft]:
     """Give drafts with other totals of a person, and with none: round ones from one value to all that rows admit."""
     low, high = best.bounds[place]
     others = {other: total for other, total in best.totals.items() if other != place}
@@ -328,7 +328,7 @@ def _declared_steps(column: Column) -> Steps:
     return grid.least, grid.greatest
 
 
-def _caps(trial: _Trial, table: str, now: Trimming) -> list[int]:
+def _caps(trial: _Trial, table: str, now: BoundsDraft) -> list[int]:
     """Return the caps to try: round ones, up to the first under which nobody loses anything."""
     found, before = [], -1
     for cap in _CAPS:
@@ -341,11 +341,11 @@ def _caps(trial: _Trial, table: str, now: Trimming) -> list[int]:
     return found
 
 
-def _with_cap(draft: Trimming, table: str, cap: int) -> Trimming:
-    return Trimming({**draft.caps, table: cap}, {})
+def _with_cap(draft: BoundsDraft, table: str, cap: int) -> BoundsDraft:
+    return BoundsDraft({**draft.caps, table: cap}, {})
 
 
-def _ends(trial: _Trial, place: Place, column: Column, whole: Trimming) -> tuple[list[int], list[int]]:
+def _ends(trial: _Trial, place: TableColumn, column: Column, whole: BoundsDraft) -> tuple[list[int], list[int]]:
     """Return the lower and the upper ends to try, in steps: round ones, the declared ones, and the widest."""
     table, name = place
     step = column.step or Fraction(1)
@@ -357,7 +357,7 @@ def _ends(trial: _Trial, place: Place, column: Column, whole: Trimming) -> tuple
     counts += [f"COUNT({value}) FILTER (WHERE {value} < -{written(at * step)}) AS b{at}" for at in rounds]
     counts += [f"COUNT({value}) FILTER (WHERE {value} < 0) AS n"]
     sql = f"SELECT {', '.join(counts)} FROM {quoted(table)}"  # noqa: S608
-    [found] = trial.answers(sql, Trimming(whole.caps, {})).rows()
+    [found] = trial.answers(sql, BoundsDraft(whole.caps, {})).rows()
     above = [at for at in rounds if found[f"a{at}"] <= found["x"] / 2]  # at least half of the values are not cut
     widest = next((at for at in above if not found[f"a{at}"]), high)
     highs = sorted({one for one in above if one <= widest} | {high, widest})
@@ -367,7 +367,7 @@ def _ends(trial: _Trial, place: Place, column: Column, whole: Trimming) -> tuple
     return lows, highs
 
 
-def _answerable(trial: _Trial, asked: Sequence[str], drafts: Sequence[Trimming]) -> list[str]:
+def _answerable(trial: _Trial, asked: Sequence[str], drafts: Sequence[BoundsDraft]) -> list[str]:
     """Return the questions that can be tried; one that was asked for and cannot is refused."""
     found = []
     for sql in dict.fromkeys(asked) or islice(typical_questions(trial.policy), 4 * MOST_QUESTIONS):
@@ -384,7 +384,7 @@ def _answerable(trial: _Trial, asked: Sequence[str], drafts: Sequence[Trimming])
     return found
 
 
-def _total(trial: _Trial, questions: Sequence[str], draft: Trimming, truth: Trimming) -> float:
+def _total(trial: _Trial, questions: Sequence[str], draft: BoundsDraft, truth: BoundsDraft) -> float:
     """Return how far typical cells may be off over all questions, cut and noise together."""
     errors = (_error(trial, sql, draft, truth) for sql in questions)
     return _together(Fraction(HOPELESS) if error is None else error for error in errors)
@@ -395,7 +395,7 @@ def _together(errors: Iterable[Fraction]) -> float:
     return sum(log1p(float(min(error, Fraction(HOPELESS)))) for error in errors)
 
 
-def _error(trial: _Trial, sql: str, draft: Trimming, truth: Trimming) -> Fraction | None:
+def _error(trial: _Trial, sql: str, draft: BoundsDraft, truth: BoundsDraft) -> Fraction | None:
     values, real = _cells(trial, sql, draft), _cells(trial, sql, truth)
     if values is None or real is None:
         return None
@@ -406,7 +406,7 @@ def _error(trial: _Trial, sql: str, draft: Trimming, truth: Trimming) -> Fractio
     return Fraction(median(shares)) if shares else Fraction(0)
 
 
-def _cells(trial: _Trial, sql: str, draft: Trimming) -> Cells | None:
+def _cells(trial: _Trial, sql: str, draft: BoundsDraft) -> Cells | None:
     """Return every number of an answer by its keys and column, with its margin; None where it cannot be asked."""
     known = (sql, *(tuple(sorted(parts.items())) for parts in (draft.caps, draft.bounds, draft.totals)))
     if known not in trial.kept:
@@ -430,7 +430,7 @@ def _is_bar(ends: Any) -> bool:
     return isinstance(ends, tuple) and len(ends) == 2 and None not in ends
 
 
-def _lines(policy: Policy, now: Trimming, best: Trimming) -> Iterator[str]:
+def _lines(policy: Policy, now: BoundsDraft, best: BoundsDraft) -> Iterator[str]:
     """Give the lines that differ, as they are pasted into the policy."""
     for table in policy.tables:
         name = fold_name(table.name)

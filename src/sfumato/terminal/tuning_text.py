@@ -5,7 +5,7 @@ from fractions import Fraction
 from sfumato.accounting.loss import round_up
 from sfumato.release.rendering.escaping import escape_unprintable
 from sfumato.release.rendering.table import text_table
-from sfumato.terminal.rehearsing import shown_sql
+from sfumato.terminal.trial_runs import shown_sql
 from sfumato.terminal.tuning import HOPELESS, Tuned
 
 DISCLOSURE = (

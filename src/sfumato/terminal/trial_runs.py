@@ -31,7 +31,7 @@ _HIDDEN = Fraction(10**6)
 
 
 @dataclass(frozen=True, slots=True)
-class Rehearsed:
+class TrialResult:
     """One question: how wide its error bar is beside its value, and the price at which it would be a tenth."""
 
     sql: str
@@ -49,7 +49,7 @@ class Rehearsed:
         return shown, judged, price
 
 
-def rehearse(database: Database, sql: str, epsilon: object, times: int) -> list[Release]:
+def trial_run(database: Database, sql: str, epsilon: object, times: int) -> list[Release]:
     """Return answers that are not charged and must not leave: the owner, who may read the data, sees how wide they are.
 
     `sfumato check` judges typical questions by them. No way in for analysts calls it, and their handles are refused.
@@ -63,12 +63,12 @@ def rehearse(database: Database, sql: str, epsilon: object, times: int) -> list[
     return [make_release(asked.plan, one, receipt, evaluate) for one in noisy]
 
 
-def rehearsed(database: Database, epsilon: Fraction) -> list[Rehearsed]:
+def rehearsed(database: Database, epsilon: Fraction) -> list[TrialResult]:
     """Try typical questions at this price. Nothing is charged, and nothing of the answers is kept."""
     found = []
     for sql in islice(typical_questions(database.policy), 4 * MOST_QUESTIONS):
         try:
-            found.append(_judged(sql, rehearse(database, sql, str(epsilon), _REHEARSALS), epsilon))
+            found.append(_judged(sql, trial_run(database, sql, str(epsilon), _REHEARSALS), epsilon))
         except Refusal:  # what cannot be asked is no example
             continue
         if len(found) == MOST_QUESTIONS:
@@ -76,13 +76,13 @@ def rehearsed(database: Database, epsilon: Fraction) -> list[Rehearsed]:
     return found
 
 
-def _judged(sql: str, releases: list[Release], epsilon: Fraction) -> Rehearsed:
+def _judged(sql: str, releases: list[Release], epsilon: Fraction) -> TrialResult:
     """Return the share in the middle: over the cells of an answer, and over the noise of several."""
     shares = [median(found) for release in releases if (found := _shares(release))]
     if not shares:
-        return Rehearsed(sql, None, None)
+        return TrialResult(sql, None, None)
     share = Fraction(median(shares))
-    return Rehearsed(sql, share, epsilon * share / USEFUL)
+    return TrialResult(sql, share, epsilon * share / USEFUL)
 
 
 def _shares(release: Release) -> list[Fraction]:
