@@ -28,14 +28,14 @@ PATH = (
     "database",
     "measure",
 )
-WAYS_IN = ("server", "policy_draft", "terminal", "demo", "verbs", "cli")
+WAYS_IN = ("server", "policy_draft", "terminal", "demo", "commands", "cli")
 WORKSHOPS = ("lab", "local", "streams", "learn", "synthesis", "sealed")
 LIBRARIES = ("local", "streams", "learn", "synthesis", "sealed")
 """Workshops that people import from: their __init__ may name its public classes, each loaded when it is used."""
 ROOMS = (*MATHEMATICS, *PATH, *WAYS_IN, *WORKSHOPS)
 """From the ground up: a room imports only rooms named before it. Rooms that are not built yet have their place."""
 
-LAZY = frozenset({"verbs", "__init__"})
+LAZY = frozenset({"commands", "__init__"})
 """A verb of the command line and a public name import what they need when they are used: `--help` answers at once."""
 LAZY_FILES = frozenset({"accounting/calibrate.py", "release/intervals/noise_law.py", "sensitivity/matching.py"})
 """The PLD engines need a second to import, and SciPy a third of one: on the way to an answer hardly ever needed."""
@@ -310,7 +310,7 @@ PLANTED: tuple[tuple[Law, dict[str, str]], ...] = (
     (imports_are_absolute_and_come_first, {"exact.py": "def f() -> None:\n    import json\n"}),
     (imports_are_absolute_and_come_first, {"exact.py": "ONE = 1\nimport json\n"}),
     (imports_are_absolute_and_come_first, {"exact.py": "try:\n    import json\nexcept ImportError:\n    pass\n"}),
-    (imports_are_absolute_and_come_first, {"verbs/ask.py": "ONE = 1\nimport json\n"}),
+    (imports_are_absolute_and_come_first, {"commands/ask.py": "ONE = 1\nimport json\n"}),
     (a_room_opens_with_one_sentence, {"query/__init__.py": ""}),
     (a_room_opens_with_one_sentence, {"query/__init__.py": '"""One. Two."""\n'}),
     (a_room_opens_with_one_sentence, {"query/__init__.py": '"""One."""\nfrom sfumato.query.a import f\n'}),
@@ -364,7 +364,7 @@ def test_the_other_folders_keep_names_and_lengths_too(folder: str) -> None:
 
 def test_a_verb_of_the_command_line_may_import_late(tmp_path: Path) -> None:
     package = tmp_path / "sfumato"
-    verb = package / "verbs" / "demo.py"
+    verb = package / "commands" / "demo.py"
     verb.parent.mkdir(parents=True)
     verb.write_text("def demo() -> None:\n    from sfumato.demo import tour\n", encoding="utf-8")
     assert imports_are_absolute_and_come_first(package) + imports_go_up(package) == []

@@ -22,12 +22,12 @@ from tests.made_up_clinic import fresh_clinic
 
 from sfumato import __version__
 from sfumato.cli import main
+from sfumato.commands import options
+from sfumato.commands.extensions import LAB
 from sfumato.errors import REFUSALS, BadParameter
 from sfumato.policy.reading import read_policy
 from sfumato.release.rendering.encoding import FORMATS
 from sfumato.terminal import exports
-from sfumato.verbs import options
-from sfumato.verbs.workshops import LAB
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
 COUNTS = "SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept"

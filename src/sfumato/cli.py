@@ -5,15 +5,15 @@ import sys
 
 import click
 
-from sfumato.verbs.accounts import budget, history, verify
-from sfumato.verbs.asking import ask, explain, sql
-from sfumato.verbs.codes import codes
-from sfumato.verbs.demo import demo
-from sfumato.verbs.init import init
-from sfumato.verbs.owner import check, refresh, tune
-from sfumato.verbs.refusing import Refusing
-from sfumato.verbs.serving import grant, revoke, serve
-from sfumato.verbs.workshops import attack, audit, stream, survey, synthesize
+from sfumato.commands.accounts import budget, history, verify
+from sfumato.commands.asking import ask, explain, sql
+from sfumato.commands.codes import codes
+from sfumato.commands.demo import demo
+from sfumato.commands.extensions import attack, audit, stream, survey, synthesize
+from sfumato.commands.init import init
+from sfumato.commands.owner import check, refresh, tune
+from sfumato.commands.refusing import Refusing
+from sfumato.commands.serving import grant, revoke, serve
 
 VERBS = (
     *(demo, init, check, tune, refresh),

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
+from sfumato.commands.opening import opened
+from sfumato.commands.options import File, as_analyst, policy_file
 from sfumato.errors import BadParameter, UnknownName, quote_value, suggestion
-from sfumato.verbs.opening import opened
-from sfumato.verbs.options import File, as_analyst, policy_file
 
 LAB, LOCAL, STREAMS = "sfumato.lab.commands", "sfumato.local.commands", "sfumato.streams.commands"
 SYNTHESIS = "sfumato.synthesis.commands"

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
+from sfumato.commands.opening import opened
+from sfumato.commands.options import File, policy_file
 from sfumato.errors import BadParameter
-from sfumato.verbs.opening import opened
-from sfumato.verbs.options import File, policy_file
 
 _owner = click.option("--owner", is_flag=True, help="The owner's own, for the console's view of the whole dataset.")
 

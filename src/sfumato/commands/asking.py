@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sfumato.commands.opening import opened
+from sfumato.commands.options import FORMATS, File, as_analyst, policy_file, priced, report_format
+from sfumato.commands.refusing import REFUSED, print_refusal
 from sfumato.errors import BadParameter, Interface, Refusal
-from sfumato.verbs.opening import opened
-from sfumato.verbs.options import FORMATS, File, as_analyst, policy_file, priced, report_format
-from sfumato.verbs.refusing import REFUSED, print_refusal
 
 if TYPE_CHECKING:
     from sfumato.database import Database

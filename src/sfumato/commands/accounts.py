@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sfumato.commands.options import as_analyst, every_account, policy_file, report_format
 from sfumato.errors import BadParameter
-from sfumato.verbs.options import as_analyst, every_account, policy_file, report_format
 
 if TYPE_CHECKING:
     from sfumato.policy.policy import Policy

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from sfumato.verbs.opening import opened, watched
-from sfumato.verbs.options import File, policy_file, report_format
+from sfumato.commands.opening import opened, watched
+from sfumato.commands.options import File, policy_file, report_format
 
 
 @click.command()

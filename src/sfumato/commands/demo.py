@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from sfumato.verbs.options import File
+from sfumato.commands.options import File
 
 
 @click.command()
