@@ -7,7 +7,7 @@ from sfumato.lab.attacks.bounds import recovered_share
 from sfumato.lab.attacks.historical import BoundedNoise, share_equal
 from sfumato.lab.attacks.least_squares import LeastSquares, ask
 from sfumato.lab.attacks.protected import Protected
-from sfumato.lab.people.seeded import Seeded, coins, subsets
+from sfumato.lab.generators.seeded import Seeded, coins, subsets
 from sfumato.randomness.source import system_source
 
 people = 400

@@ -4,7 +4,7 @@ import numpy as np
 
 from sfumato.lab.attacks.historical import Declined, SizeControl
 from sfumato.lab.attacks.tracker import difference, tracked
-from sfumato.lab.people.seeded import Seeded, coins, single
+from sfumato.lab.generators.seeded import Seeded, coins, single
 
 people = 200
 secret = coins(people, Seeded("who has it"))

@@ -1,7 +1,7 @@
 """One answer of a textbook Laplace in doubles often says for certain whether the truth was 0 or 1."""
 
 from sfumato.lab.attacks.floating import GRID, is_reachable, naive_laplace, run
-from sfumato.lab.people.seeded import Seeded
+from sfumato.lab.generators.seeded import Seeded
 from sfumato.randomness.source import system_source
 from sfumato.randomness.uniform import fair_signs, uniform_bits
 

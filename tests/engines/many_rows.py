@@ -27,7 +27,7 @@ from sfumato.analysis.analyse import analyse
 from sfumato.engines.aggregates import GroupAggregates
 from sfumato.engines.engine import Engine, SelectBounds
 from sfumato.errors import EngineFailed, Refusal
-from sfumato.lab.people.clinic import VISITS
+from sfumato.lab.generators.clinic import VISITS
 from sfumato.planning.plan import Plan
 from sfumato.planning.planner import make_plan, parse_price_target
 from sfumato.policy.reading import read_policy

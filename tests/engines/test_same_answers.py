@@ -16,7 +16,7 @@ from sfumato.analysis.analyse import analyse
 from sfumato.engines.aggregates import GroupAggregates, Held, KeyFrequencies
 from sfumato.engines.engine import Engine
 from sfumato.errors import EngineFailed, Refusal
-from sfumato.lab.people.grammar import Grammar
+from sfumato.lab.generators.grammar import Grammar
 from sfumato.planning.planner import make_plan, parse_price_target
 from sfumato.planning.quote import make_quote
 from sfumato.policy.policy import Policy

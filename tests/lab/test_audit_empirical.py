@@ -11,7 +11,7 @@ import pytest
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.pld import delta_bounds
 from sfumato.lab.audits import enumeration, sampling
-from sfumato.lab.audits.alarm import Alarm
+from sfumato.lab.audits.alarm import Finding
 from sfumato.lab.audits.empirical import audit_draws, epsilon_lower_bound, samples_needed
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.randomness.source import system_source
@@ -34,7 +34,7 @@ def test_too_little_noise_is_an_alarm_and_enough_is_none() -> None:
     assert _audit(Fraction(1)) == []
 
 
-def _audit(scale: Fraction) -> list[Alarm]:
+def _audit(scale: Fraction) -> list[Finding]:
     one, other = partial(_laplace, 0, scale), partial(_laplace, 1, scale)
     return audit_draws("test", "noise", one, other, 1.0, 0.0, 40_000)
 

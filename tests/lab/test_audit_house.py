@@ -9,16 +9,16 @@ import pytest
 
 from sfumato.engines.engine import SelectBounds
 from sfumato.errors import QueryTooLarge
-from sfumato.lab.audits import books, fuzzing, replay, whole
-from sfumato.lab.audits.alarm import Alarm
+from sfumato.lab.audits import end_to_end, fuzzing, ledger, replay
+from sfumato.lab.audits.alarm import Finding
 from sfumato.lab.audits.audit import AUDITS, audit_policy, audited
 from sfumato.lab.audits.shrinking import shrunk
 from sfumato.lab.audits.subject import schema_of, subject
 from sfumato.lab.commands import AUDIT
-from sfumato.lab.people.clinic import VISITS, clinic, made_up_policy
-from sfumato.lab.people.dice import SeededDice
-from sfumato.lab.people.population import CANARY, HIGH, WANDERER, populate
-from sfumato.lab.people.questions import questions
+from sfumato.lab.generators.clinic import VISITS, clinic, made_up_policy
+from sfumato.lab.generators.population import CANARY, HIGH, WANDERER, populate
+from sfumato.lab.generators.questions import questions
+from sfumato.lab.generators.seeded_random import SeededDice
 from sfumato.policy.reading import read_policy
 
 SHOP: dict[str, object] = {
@@ -110,22 +110,23 @@ def test_what_moves_too_far_is_said(tmp_path: Path) -> None:
 
 
 def test_the_books_are_in_order(tmp_path: Path) -> None:
-    assert books.run(1, tmp_path) == []
+    assert ledger.run(1, tmp_path) == []
 
 
 def test_answers_on_neighbours_are_as_close_as_they_cost(tmp_path: Path) -> None:
     # error rate: two bounds at 1e-9
     assert (
-        whole.audit(clinic(), tmp_path, 1, (("SELECT city, COUNT(*) FROM visits GROUP BY city", WANDERER),), 8000) == []
+        end_to_end.audit(clinic(), tmp_path, 1, (("SELECT city, COUNT(*) FROM visits GROUP BY city", WANDERER),), 8000)
+        == []
     )
 
 
 def test_error_bars_cover_and_an_audit_would_notice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sql = "SELECT age, COUNT(*) AS n, SUM(cost) AS s FROM visits GROUP BY age"
     with subject(clinic(), populate(clinic(), 1), tmp_path) as house:
-        assert list(whole.coverage(house, sql, 12)) == []  # two bounds at 1e-9
-        monkeypatch.setattr(whole, "_LEVEL", 0.9999)
-        assert list(whole.coverage(house, sql, 24))  # 504 sums at 95 %: not noticed with a chance below 1e-6
+        assert list(end_to_end.coverage(house, sql, 12)) == []  # two bounds at 1e-9
+        monkeypatch.setattr(end_to_end, "_LEVEL", 0.9999)
+        assert list(end_to_end.coverage(house, sql, 24))  # 504 sums at 95 %: not noticed with a chance below 1e-6
 
 
 def test_neighbours_show_the_same_of_plain_hostile_and_made_up_questions(tmp_path: Path) -> None:
@@ -183,7 +184,7 @@ def test_shrinking_keeps_the_failure_and_ends() -> None:
 
 
 def test_a_house_that_breaks_down_has_failed_its_audit(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(seed: object, folder: Path) -> list[Alarm]:
+    def broken(seed: object, folder: Path) -> list[Finding]:
         raise ZeroDivisionError
 
     monkeypatch.setitem(AUDITS, "books", broken)

@@ -11,11 +11,11 @@ from sfumato.engines.duckdb.engine import DuckDB
 from sfumato.engines.engine import Job
 from sfumato.errors import EngineFailed
 from sfumato.lab.audits import neighbours
-from sfumato.lab.audits.neighbours import Outcomes, World, ask, differences, once_told, question, world
-from sfumato.lab.people.hospital import hospital
-from sfumato.lab.people.pharmacy import MOST_ROWS, pharmacy
-from sfumato.lab.people.population import WANDERER, populate
-from sfumato.lab.people.scratch import scratch
+from sfumato.lab.audits.neighbours import NeighbourSet, Outcomes, ask, differences, question, regression_queries, world
+from sfumato.lab.generators.hospital import hospital
+from sfumato.lab.generators.pharmacy import MOST_ROWS, pharmacy
+from sfumato.lab.generators.population import WANDERER, populate
+from sfumato.lab.generators.scratch import scratch
 
 COUNT = "SELECT COUNT(*) AS n FROM visits"
 KNOWN = (
@@ -26,12 +26,12 @@ KNOWN = (
 
 
 @pytest.fixture(scope="module")
-def place() -> Iterator[World]:
+def place() -> Iterator[NeighbourSet]:
     with scratch() as folder, world(hospital(), 1, folder, readings=2_500) as made:
         yield made
 
 
-def test_neighbours_differ_by_no_more_than_declared(place: World) -> None:
+def test_neighbours_differ_by_no_more_than_declared(place: NeighbourSet) -> None:
     tally = Outcomes()
     ask(place, range(100), "in every run the same", tally, 1)
     assert tally.found == []
@@ -41,14 +41,14 @@ def test_neighbours_differ_by_no_more_than_declared(place: World) -> None:
 def test_what_once_told_something_is_the_same_in_another_order() -> None:
     """A crowd whose rows several threads share; the doubles of its public table add up differently in each order."""
     with scratch() as folder, world(hospital(), 2, folder, 600, 5_000) as crowd:
-        found = [what for sql in once_told() for what in differences(crowd.house, crowd.others[0], sql, 0)]
+        found = [what for sql in regression_queries() for what in differences(crowd.house, crowd.others[0], sql, 0)]
     assert found == []
 
 
-def test_the_grammar_knows_what_made_trouble(place: World) -> None:
+def test_the_grammar_knows_what_made_trouble(place: NeighbourSet) -> None:
     asked = " ".join(question(place.schema, "grammar", number) for number in range(2000))
     assert [word for word in KNOWN if word not in asked] == []
-    assert any("readings" in sql for sql in once_told())
+    assert any("readings" in sql for sql in regression_queries())
 
 
 def test_people_with_many_rows_are_in_as_many_groups() -> None:
@@ -59,7 +59,7 @@ def test_people_with_many_rows_are_in_as_many_groups() -> None:
     assert len([line for line in made.lines["orders"] if line.owner == str(WANDERER)]) == 2 * MOST_ROWS + 1
 
 
-def test_a_run_ends_at_its_time_and_counts_shapes(place: World) -> None:
+def test_a_run_ends_at_its_time_and_counts_shapes(place: NeighbourSet) -> None:
     tally = Outcomes()
     ask(place, range(5), "shapes", tally, 1)
     assert tally.shapes.total() == tally.asked == 5
@@ -67,11 +67,11 @@ def test_a_run_ends_at_its_time_and_counts_shapes(place: World) -> None:
     assert tally.asked == 5
 
 
-def test_the_same_number_is_the_same_question(place: World) -> None:
+def test_the_same_number_is_the_same_question(place: NeighbourSet) -> None:
     assert question(place.schema, 1, 7) == question(place.schema, 1, 7) != question(place.schema, 1, 8)
 
 
-def test_what_moves_too_far_is_found_and_shortened(place: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_moves_too_far_is_found_and_shortened(place: NeighbourSet, monkeypatch: pytest.MonkeyPatch) -> None:
     run, other = DuckDB.run, place.others[0].house.engine
 
     def moving(engine: DuckDB, job: Job) -> Aggregates:
@@ -91,7 +91,7 @@ def test_what_moves_too_far_is_found_and_shortened(place: World, monkeypatch: py
     assert len(tally.found) == 2
 
 
-def test_a_failure_after_a_quote_is_a_fault(place: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_after_a_quote_is_a_fault(place: NeighbourSet, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(engine: DuckDB, job: Job) -> Aggregates:
         raise EngineFailed()
 
@@ -99,7 +99,7 @@ def test_a_failure_after_a_quote_is_a_fault(place: World, monkeypatch: pytest.Mo
     assert differences(place.house, place.others[0], COUNT, 1) == ["fault: EngineFailed after a quote"]
 
 
-def test_a_refusal_is_compared_word_by_word(place: World) -> None:
+def test_a_refusal_is_compared_word_by_word(place: NeighbourSet) -> None:
     for sql in ("SELECT SUM(score) FROM visits", "SELECT nothing", "SELECT city FROM visits"):
         assert [differences(place.house, other, sql, 1) for other in place.others] == [[]] * len(place.others)
 
@@ -124,4 +124,4 @@ def test_a_run_says_how_it_goes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     said = capsys.readouterr().out
     assert "4,000 of 4,000: 0 differences" in said
     assert "4000 of s" in said
-    assert list(islice(once_told(), 1))
+    assert list(islice(regression_queries(), 1))

@@ -5,7 +5,7 @@ from math import log
 import pytest
 
 from sfumato.lab.attacks import biased, plots
-from sfumato.lab.people.seeded import Seeded
+from sfumato.lab.generators.seeded import Seeded
 
 
 def test_added_noise_loses_its_privacy_and_consistent_sampling_keeps_it() -> None:

@@ -13,7 +13,7 @@ from sfumato.lab.attacks import membership
 from sfumato.lab.attacks.bounds import advantage, most_recovered, recovered_share
 from sfumato.lab.attacks.historical import Declined
 from sfumato.lab.attacks.protected import Protected
-from sfumato.lab.people.seeded import Seeded, coins
+from sfumato.lab.generators.seeded import Seeded, coins
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 

@@ -8,7 +8,7 @@ from sfumato.errors import BadParameter
 from sfumato.lab import commands
 from sfumato.lab.attacks import averaging, floating, linkage, local_noise, plots, reconstruction, tracker
 from sfumato.lab.commands import ATTACKS
-from sfumato.lab.people.seeded import Seeded, coins, one_in, single, subsets
+from sfumato.lab.generators.seeded import Seeded, coins, one_in, single, subsets
 
 
 def test_the_attacks_have_the_names_of_the_command_line() -> None:

@@ -11,7 +11,7 @@ from sfumato.lab.attacks import averaging, tracker
 from sfumato.lab.attacks.auditing import read_refusals
 from sfumato.lab.attacks.bounds import most_recovered
 from sfumato.lab.attacks.historical import Auditor, Declined, SizeControl
-from sfumato.lab.people.seeded import Seeded, coins, single, subsets
+from sfumato.lab.generators.seeded import Seeded, coins, single, subsets
 
 FAILURE = 1e-6
 

@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 from sfumato.lab.attacks import encrypted, plots
-from sfumato.lab.people.seeded import Seeded
+from sfumato.lab.generators.seeded import Seeded
 from sfumato.sealed.padding import Padding
 
 

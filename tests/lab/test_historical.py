@@ -15,7 +15,7 @@ from sfumato.lab.attacks.historical import (
     StickyNoise,
     SubsetRelease,
 )
-from sfumato.lab.people.seeded import Mask, Seeded, coins, single, subsets
+from sfumato.lab.generators.seeded import Mask, Seeded, coins, single, subsets
 
 ROWS = 60
 SECRET = coins(ROWS, Seeded("secret"))

@@ -7,7 +7,7 @@ import pytest
 
 from sfumato.lab.attacks import floating, timing
 from sfumato.lab.attacks.floating import GRID, is_reachable, naive_laplace, too_fine_for_one
-from sfumato.lab.people.seeded import Seeded
+from sfumato.lab.generators.seeded import Seeded
 from sfumato.randomness.uniform import fair_signs, uniform_bits
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from sfumato.lab.attacks import linkage
 from sfumato.lab.attacks.linkage import People, link
-from sfumato.lab.people.seeded import Seeded
+from sfumato.lab.generators.seeded import Seeded
 
 
 def _people(*rows: tuple[int, int, int, bool]) -> People:

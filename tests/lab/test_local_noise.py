@@ -1,7 +1,7 @@
 """Noise at local sensitivity gives everybody away; smooth noise stays within its guarantee."""
 
 from sfumato.lab.attacks import local_noise
-from sfumato.lab.people.seeded import Seeded
+from sfumato.lab.generators.seeded import Seeded
 
 
 def test_the_amount_of_noise_is_the_secret() -> None:

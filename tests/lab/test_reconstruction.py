@@ -13,7 +13,7 @@ from sfumato.lab.attacks.bounds import most_recovered
 from sfumato.lab.attacks.exhaustive import every_subset, fitting
 from sfumato.lab.attacks.historical import Auditor, BoundedNoise, RoundedOutput, share_equal
 from sfumato.lab.attacks.least_squares import LeastSquares, ask, linear_programme
-from sfumato.lab.people.seeded import Seeded, coins, subsets
+from sfumato.lab.generators.seeded import Seeded, coins, subsets
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from sfumato.lab.audits.replay import compare, neighbours_of, price_alarms, record
 from sfumato.lab.audits.subject import subject
-from sfumato.lab.people.clinic import clinic
-from sfumato.lab.people.population import populate
+from sfumato.lab.generators.clinic import clinic
+from sfumato.lab.generators.population import populate
 
 QUESTIONS = (
     "SELECT CORR(cost, age), REGR_SLOPE(cost, age), COVAR_SAMP(age, cost) FROM visits",

@@ -12,7 +12,7 @@ import pandas as pd
 import polars as pl
 
 from sfumato.lab.audits.files import main
-from sfumato.lab.people.sheets import NAMES, WRITERS, Sheet, Writer, arrow_table, line_end
+from sfumato.lab.generators.source_files import NAMES, WRITERS, Sheet, Writer, arrow_table, line_end
 
 
 def write_pandas_csv(path: Path, sheet: Sheet, manner: int) -> None:

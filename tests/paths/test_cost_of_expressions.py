@@ -6,9 +6,9 @@ from time import perf_counter
 import pytest
 
 from sfumato.lab.audits.subject import Subject, subject
-from sfumato.lab.people.clinic import clinic
-from sfumato.lab.people.population import populate
-from sfumato.lab.people.scratch import scratch
+from sfumato.lab.generators.clinic import clinic
+from sfumato.lab.generators.population import populate
+from sfumato.lab.generators.scratch import scratch
 
 SECONDS = 5.0
 NESTED = {

@@ -11,10 +11,19 @@ from tests.refusals import refusing
 
 from sfumato.lab.audits.files import UNCUT, alarms_of, policy_of, tried
 from sfumato.lab.audits.subject import Subject, engine_of, moved_to, opened, write_salt
-from sfumato.lab.people.dice import SeededDice
-from sfumato.lab.people.scratch import scratch
-from sfumato.lab.people.seeded import Seeded
-from sfumato.lab.people.sheets import HARD, NAMES, WRITERS, Sheet, SheetRow, Sheets, imagine, meaning
+from sfumato.lab.generators.scratch import scratch
+from sfumato.lab.generators.seeded import Seeded
+from sfumato.lab.generators.seeded_random import SeededDice
+from sfumato.lab.generators.source_files import (
+    HARD,
+    NAMES,
+    WRITERS,
+    Sheet,
+    SheetRow,
+    Sheets,
+    expected_sums,
+    generate_files,
+)
 
 CASES = [(scheme, name) for scheme, writers in EVERYBODY.items() for name in writers]
 MALFORMED = (
@@ -30,7 +39,7 @@ MALFORMED = (
 @pytest.mark.parametrize(("scheme", "writer"), CASES, ids=["-".join(case) for case in CASES])
 def test_one_person_changes_nobody_elses_rows(scheme: str, writer: str, tmp_path: Path) -> None:
     dice = SeededDice((scheme, writer))
-    sheets = imagine(scheme, [writer], dice)
+    sheets = generate_files(scheme, [writer], dice)
     found = list(alarms_of(sheets, dice.choice(sheets.owners), tmp_path, dice, EVERYBODY[scheme]))
     assert found == []
 
@@ -39,7 +48,7 @@ def test_one_person_changes_nobody_elses_rows(scheme: str, writer: str, tmp_path
 @given(random=st.randoms(use_true_random=False))
 @pytest.mark.parametrize("scheme", sorted(EVERYBODY))
 def test_no_random_source_lets_one_person_change_another(scheme: str, random: Random) -> None:
-    sheets = imagine(scheme, sorted(EVERYBODY[scheme]), random, people=3)
+    sheets = generate_files(scheme, sorted(EVERYBODY[scheme]), random, people=3)
     with scratch() as folder:
         found = list(alarms_of(sheets, random.choice(sheets.owners), folder, random, EVERYBODY[scheme]))
     assert found == []
@@ -90,11 +99,11 @@ def test_a_text_that_is_nearly_a_number_is_nobody(tmp_path: Path) -> None:
 
 def test_the_meaning_of_files_is_computed_without_the_house() -> None:
     row = {**dict.fromkeys(NAMES, ""), "person": "1", "n": "250", "amount": "0.015", "day": "05/01/2024"}
-    meant = meaning(Sheets("csv", (Sheet("a", (SheetRow(1, row), SheetRow(1, row)), {}),), (("csv", 0),)))
+    meant = expected_sums(Sheets("csv", (Sheet("a", (SheetRow(1, row), SheetRow(1, row)), {}),), (("csv", 0),)))
     assert (meant.rows, meant.sums["n"], meant.sums["amount"], meant.counts["day"]) == (2, 200, 4, 0)
 
 
 def test_the_same_number_is_the_same_source(tmp_path: Path) -> None:
-    one, two = (imagine("csv", ["csv"], SeededDice(("s", 7))) for _ in range(2))
+    one, two = (generate_files("csv", ["csv"], SeededDice(("s", 7))) for _ in range(2))
     assert one == two
     assert tried(3, "again", tmp_path) == []

@@ -16,7 +16,7 @@ from sfumato.engines.duckdb.registration import register
 from sfumato.engines.engine import Limits
 from sfumato.errors import EngineFailed, Refusal
 from sfumato.lab.audits.fuzzing import difference, fuzz
-from sfumato.lab.people.grammar import Grammar
+from sfumato.lab.generators.grammar import Grammar
 from sfumato.ledger.opening import open_ledger
 from sfumato.policy.reading import read_policy
 

@@ -17,7 +17,7 @@ from sfumato.engines import time_limit
 from sfumato.engines.sql import statements
 from sfumato.engines.sql.statements import Statements
 from sfumato.errors import FreeLimit, QueryTooLarge
-from sfumato.lab.people.clinic import VISITS
+from sfumato.lab.generators.clinic import VISITS
 from sfumato.planning.bound_selection import price_selections, with_candidate_bounds
 from sfumato.planning.measurements import needs_of
 from sfumato.prepare import RequestedPrice

@@ -14,7 +14,7 @@ import sfumato
 from sfumato import prepare
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.errors import BadSql, Refusal
-from sfumato.lab.people.clinic import VISITS
+from sfumato.lab.generators.clinic import VISITS
 from sfumato.planning.plan import Plan
 from sfumato.planning.planner import PriceTarget, make_plans
 from sfumato.query.catalog import Catalog

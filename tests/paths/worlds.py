@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.lab.people.clinic import VISITS
-from sfumato.lab.people.grammar import Schema
+from sfumato.lab.generators.clinic import VISITS
+from sfumato.lab.generators.grammar import Schema
 
 Rows = list[dict[str, Any]]
 WITH_TOTAL = {**VISITS, "age": {**VISITS["age"], "total_per_unit": 30}}

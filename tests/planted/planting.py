@@ -17,11 +17,11 @@ from time import monotonic
 from tests.planted.bug import Bug
 from tests.planted.bugs import BUGS
 
-from sfumato.lab.audits import books, enumeration, fuzzing, replay, sampling, whole
-from sfumato.lab.audits.alarm import Alarm
+from sfumato.lab.audits import end_to_end, enumeration, fuzzing, ledger, replay, sampling
+from sfumato.lab.audits.alarm import Finding
 from sfumato.lab.audits.audit import AUDITS
-from sfumato.lab.people.clinic import clinic
-from sfumato.lab.people.scratch import scratch
+from sfumato.lab.generators.clinic import clinic
+from sfumato.lab.generators.scratch import scratch
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _PACKAGE = _REPOSITORY / "src" / "sfumato"
@@ -110,15 +110,15 @@ def clean(times: int, first: int = 0) -> int:
     for seed in range(first, first + times):
         with scratch() as folder:
             alarms = sampling.run(seed)
-            alarms += books.run(seed, folder / "books")
+            alarms += ledger.run(seed, folder / "books")
             alarms += replay.audit(clinic(), folder / "replay", seed, _TURNS[seed % len(_TURNS)], seed)
-            alarms += whole.run(seed, folder / "whole", (12, 60))
+            alarms += end_to_end.run(seed, folder / "whole", (12, 60))
             alarms += fuzzing.run(seed, folder / "fuzzing", 1.0)
         alarming += _alarmed(f"run {seed}", alarms)
     return alarming
 
 
-def _alarmed(name: str, alarms: list[Alarm]) -> bool:
+def _alarmed(name: str, alarms: list[Finding]) -> bool:
     sys.stdout.write("".join(f"{name}: {alarm}\n" for alarm in alarms))
     sys.stdout.flush()
     return bool(alarms)

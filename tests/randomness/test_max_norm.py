@@ -12,7 +12,7 @@ from mpmath import mp, mpf
 from scipy.stats import chi2
 
 from sfumato.errors import BadParameter
-from sfumato.lab.people.seeded import Seeded
+from sfumato.lab.generators.seeded import Seeded
 from sfumato.randomness.max_norm import MaxNormLaw, _weights
 from sfumato.randomness.selection import MASK, uniform_below_each
 

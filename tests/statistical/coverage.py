@@ -19,7 +19,7 @@ import numpy as np
 import sfumato
 from sfumato.accounting.event import Neighbours
 from sfumato.engines.post_processing.duckdb import evaluate
-from sfumato.lab.people.seeded import Seeded
+from sfumato.lab.generators.seeded import Seeded
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import AggregateItem, AggregateNode, InputNode, ScanNode, children
 from sfumato.mechanisms.gaussian import Gaussian

@@ -19,7 +19,7 @@ from tests.paths.worlds import WITH_TOTAL, World, a_world, policy, write
 
 import sfumato
 from sfumato.accounting.event import Neighbours
-from sfumato.lab.people.clinic import VISITS
+from sfumato.lab.generators.clinic import VISITS
 from sfumato.local.direct import DirectResponse
 from sfumato.local.hadamard import HadamardResponse
 from sfumato.local.hashed import HashedResponse

@@ -18,7 +18,7 @@ from sfumato.lab.attacks import (
     tracker,
 )
 from sfumato.lab.audits.audit import audit_policy
-from sfumato.lab.people.seeded import Seeded
+from sfumato.lab.generators.seeded import Seeded
 
 Command = Callable[[int, Path | None], str]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.lab.attacks.historical import CountingSystem, Declined
-from sfumato.lab.people.seeded import Mask, single
+from sfumato.lab.generators.seeded import Mask, single
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -25,7 +25,7 @@ from sfumato.lab.attacks.historical import (
 )
 from sfumato.lab.attacks.protected import Protected
 from sfumato.lab.attacks.tracker import difference
-from sfumato.lab.people.seeded import Mask, coins, subsets
+from sfumato.lab.generators.seeded import Mask, coins, subsets
 from sfumato.randomness.source import Source
 
 REPEATS = (1, 2, 8, 32, 128)

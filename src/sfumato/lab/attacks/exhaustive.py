@@ -14,7 +14,7 @@ import numpy.typing as npt
 from sfumato.errors import BadParameter
 from sfumato.lab.attacks.historical import BoundedNoise, CountingSystem
 from sfumato.lab.attacks.least_squares import ask
-from sfumato.lab.people.seeded import Mask, coins
+from sfumato.lab.generators.seeded import Mask, coins
 from sfumato.randomness.source import Source
 
 LARGEST = 14

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from sfumato.errors import BadParameter
-from sfumato.lab.people.seeded import Mask, Seeded, one_in
+from sfumato.lab.generators.seeded import Mask, Seeded, one_in
 from sfumato.randomness.source import Source
 from sfumato.randomness.uniform import UniformInteger
 

@@ -6,7 +6,7 @@ from scipy import linalg, optimize
 
 from sfumato.errors import BadParameter
 from sfumato.lab.attacks.historical import CountingSystem, Declined
-from sfumato.lab.people.seeded import Mask
+from sfumato.lab.generators.seeded import Mask
 
 Answers = npt.NDArray[np.float64]
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.lab.attacks.bounds import advantage, sampling_margin
-from sfumato.lab.people.seeded import Mask, one_in
+from sfumato.lab.generators.seeded import Mask, one_in
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.randomness.source import Source
 from sfumato.randomness.uniform import UniformInteger

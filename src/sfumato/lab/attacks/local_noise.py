@@ -11,7 +11,7 @@ from fractions import Fraction
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.lab.attacks.bounds import recovered_share
-from sfumato.lab.people.seeded import coins
+from sfumato.lab.generators.seeded import coins
 from sfumato.mechanisms.smooth_noise import SmoothNoise
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.source import Source

@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.lab.attacks.bounds import advantage, sampling_margin
-from sfumato.lab.people.seeded import coins
+from sfumato.lab.generators.seeded import coins
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.randomness.source import Source
 

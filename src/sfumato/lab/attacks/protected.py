@@ -7,7 +7,7 @@ from sfumato.accounting.event import Neighbours, Repeated
 from sfumato.accounting.filter import Filter
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.lab.attacks.historical import Declined
-from sfumato.lab.people.seeded import Mask
+from sfumato.lab.generators.seeded import Mask
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.randomness.source import Source

@@ -14,7 +14,7 @@ from sfumato.lab.attacks.bounds import most_recovered, recovered_share
 from sfumato.lab.attacks.historical import BoundedNoise, share_equal
 from sfumato.lab.attacks.least_squares import LeastSquares, ask, linear_programme
 from sfumato.lab.attacks.protected import Protected
-from sfumato.lab.people.seeded import coins, subsets
+from sfumato.lab.generators.seeded import coins, subsets
 from sfumato.randomness.source import Source
 
 PER_ROW = 4

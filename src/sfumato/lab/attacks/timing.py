@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.lab.attacks.bounds import recovered_share
-from sfumato.lab.people.seeded import coins
+from sfumato.lab.generators.seeded import coins
 from sfumato.randomness.bernoulli import ExpRatio, Rational
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.source import Metered, Source

@@ -25,7 +25,7 @@ from sfumato.lab.attacks.historical import (
     share_equal,
 )
 from sfumato.lab.attacks.protected import Protected
-from sfumato.lab.people.seeded import Mask, coins, single
+from sfumato.lab.generators.seeded import Mask, coins, single
 from sfumato.randomness.source import Source
 
 AUDITED = 14

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Alarm:
+class Finding:
     """One contradiction between what is promised and what was seen, on made-up data."""
 
     audit: str
@@ -19,10 +19,10 @@ FAILURE = 1e-9
 """The chance that one statistical check of an audit is wrong about a house that is right."""
 
 
-def listed(alarms: Sequence[Alarm]) -> str:
+def listed(alarms: Sequence[Finding]) -> str:
     """Say them line by line.
 
-    >>> listed([Alarm("exact", "the law is another one")])
+    >>> listed([Finding("exact", "the law is another one")])
     'exact: the law is another one'
     """
     return "\n".join(str(alarm) for alarm in alarms) or "no alarm"

@@ -9,20 +9,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic
 
-from sfumato.lab.audits import books, enumeration, files, fuzzing, neighbours, paths, replay, sampling, whole
-from sfumato.lab.audits.alarm import Alarm, listed
-from sfumato.lab.people.scratch import scratch
+from sfumato.lab.audits import end_to_end, enumeration, files, fuzzing, ledger, neighbours, paths, replay, sampling
+from sfumato.lab.audits.alarm import Finding, listed
+from sfumato.lab.generators.scratch import scratch
 from sfumato.policy.reading import read_policy
 
-Audit = Callable[[object, Path], list[Alarm]]
+Audit = Callable[[object, Path], list[Finding]]
 """Takes a seed for made-up people and questions, and a folder of its own."""
 
 AUDITS: dict[str, Audit] = {
     enumeration.NAME: lambda seed, _: enumeration.run(seed),
     sampling.NAME: lambda seed, _: sampling.run(seed),
-    books.NAME: books.run,
+    ledger.NAME: ledger.run,
     replay.NAME: replay.run,
-    whole.NAME: whole.run,
+    end_to_end.NAME: end_to_end.run,
     fuzzing.NAME: fuzzing.run,
     neighbours.NAME: neighbours.run,
     files.NAME: files.run,
@@ -31,18 +31,18 @@ AUDITS: dict[str, Audit] = {
 _COUNTS = 3
 
 
-def audited(names: Sequence[str], seed: object, all_of_them: bool = True) -> list[Alarm]:
+def audited(names: Sequence[str], seed: object, all_of_them: bool = True) -> list[Finding]:
     """Run audits in this order; unless `all_of_them`, stop after the first that raises an alarm.
 
     A house that breaks down under an audit has failed it.
     """
-    alarms: list[Alarm] = []
+    alarms: list[Finding] = []
     for name in names:
         with scratch() as folder:
             try:
                 alarms += AUDITS[name](seed, folder)
             except Exception as error:  # whatever it is: the house broke down
-                alarms.append(Alarm(name, f"{type(error).__name__} under the audit"))
+                alarms.append(Finding(name, f"{type(error).__name__} under the audit"))
         if alarms and not all_of_them:
             break
     return alarms
@@ -57,13 +57,13 @@ def audit_policy(path: Path, seconds: float) -> str:
     with scratch() as folder:
         alarms = replay.audit(policy, folder / "replay", "replay")
         alarms += paths.audit(policy, folder / "paths", "paths")
-        alarms += whole.sample_policy(policy, folder / "sampled", "sampled", _COUNTS)
+        alarms += end_to_end.sample_policy(policy, folder / "sampled", "sampled", _COUNTS)
         rest = max(1.0, seconds - (monotonic() - begun))
         found, asked = fuzzing.audit(policy, folder / "fuzzed", f"fuzzed {monotonic()}", rest)
     verdict = listed([*alarms, *found])
     return (
         f"{policy.name}: {asked:,} random questions on neighbours, every plain question replayed on the worst people, "
-        f"{_COUNTS} counts sampled {whole.SAMPLES:,} times each, in {monotonic() - begun:.0f} s\n{verdict}"
+        f"{_COUNTS} counts sampled {end_to_end.SAMPLES:,} times each, in {monotonic() - begun:.0f} s\n{verdict}"
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from sfumato.lab.audits.alarm import FAILURE, Alarm
+from sfumato.lab.audits.alarm import FAILURE, Finding
 
 Floats = npt.NDArray[np.float64]
 Draw = Callable[[int], npt.ArrayLike]
@@ -84,12 +84,12 @@ def epsilon_lower_bound(
 
 def audit_draws(
     audit: str, name: str, one: Draw, other: Draw, epsilon: float, delta: float, samples: int
-) -> list[Alarm]:
+) -> list[Finding]:
     """Sample any mechanism on two neighbours; alarm if it certainly loses more than it says."""
     bound = epsilon_lower_bound(one(samples), other(samples), delta)
     if bound.epsilon <= epsilon:
         return []
-    return [Alarm(audit, f"{name} claims ε = {epsilon:.4g}, δ = {delta:.3g}, and loses {bound}")]
+    return [Finding(audit, f"{name} claims ε = {epsilon:.4g}, δ = {delta:.3g}, and loses {bound}")]
 
 
 def samples_needed(likely: float, unlikely: float, epsilon: float, delta: float = 0.0, failure: float = FAILURE) -> int:

@@ -16,7 +16,7 @@ from sfumato.accounting.filter import Filter
 from sfumato.accounting.pld import delta_bounds
 from sfumato.accounting.pure import epsilon as pure_epsilon
 from sfumato.errors import BudgetExhausted
-from sfumato.lab.audits.alarm import Alarm
+from sfumato.lab.audits.alarm import Finding
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.optimal_selection import OptimalSelection
@@ -85,12 +85,12 @@ def together(one: list[Pair], other: list[Pair]) -> list[Pair]:
     return [(a * c, b * d) for a, b in one for c, d in other]
 
 
-def run(_seed: object = 0) -> list[Alarm]:
+def run(_seed: object = 0) -> list[Finding]:
     """Enumerate laws, their losses, compositions and selections; alarm where a claim is another."""
     with localcontext() as context:
         context.prec = DIGITS
         checks: tuple[Callable[[], Iterator[str]], ...] = (_laws, _losses, _pure, _compositions, _keys, _budgets)
-        return [Alarm(NAME, what) for check in checks for what in check()]
+        return [Finding(NAME, what) for check in checks for what in check()]
 
 
 def _releases() -> Iterator[NoisyNumber]:

@@ -17,15 +17,15 @@ from time import monotonic
 from typing import Any
 
 from sfumato.errors import Refusal
-from sfumato.lab.audits.alarm import Alarm
+from sfumato.lab.audits.alarm import Finding
 from sfumato.lab.audits.fuzzing import seen
 from sfumato.lab.audits.neighbours import Other, differences
 from sfumato.lab.audits.subject import Subject, engine_of, moved_to, opened, write_salt
-from sfumato.lab.people.dice import SeededDice
-from sfumato.lab.people.scalars import Dice
-from sfumato.lab.people.scratch import scratch
-from sfumato.lab.people.seeded import Seeded
-from sfumato.lab.people.sheets import COLUMNS, WRITERS, Sheets, Writer, imagine, meaning
+from sfumato.lab.generators.scalars import Dice
+from sfumato.lab.generators.scratch import scratch
+from sfumato.lab.generators.seeded import Seeded
+from sfumato.lab.generators.seeded_random import SeededDice
+from sfumato.lab.generators.source_files import COLUMNS, WRITERS, Sheets, Writer, expected_sums, generate_files
 from sfumato.policy.policy import Policy
 from sfumato.policy.reading import read_policy
 
@@ -112,7 +112,7 @@ def _copy(house: Subject) -> Counter[tuple[Any, ...]]:
 def _truth(houses: Mapping[str, Subject], variants: Mapping[str, Sheets]) -> Iterator[str]:
     """Compare exact aggregates with what the files say."""
     for name in ("all", "without"):
-        meant = meaning(variants[name])
+        meant = expected_sums(variants[name])
         rows = _copy(houses[name])
         places = {column: place for place, column in enumerate(COLUMNS)}
         if rows.total() != meant.rows:
@@ -131,16 +131,16 @@ def tried(number: int, seed: object, folder: Path, writers: Mapping[str, Mapping
     """Make up the source of this number, and say what is wrong."""
     dice = SeededDice((seed, number))
     scheme = dice.choice(sorted(writers))
-    sheets = imagine(scheme, sorted(writers[scheme]), dice)
+    sheets = generate_files(scheme, sorted(writers[scheme]), dice)
     owner = dice.choice(sheets.owners)
     return list(alarms_of(sheets, owner, folder / str(number), dice, writers[scheme]))
 
 
-def run(seed: object, folder: Path, number: int = 12) -> list[Alarm]:
+def run(seed: object, folder: Path, number: int = 12) -> list[Finding]:
     """Try some sources."""
     for place in range(number):
         if found := tried(place, seed, folder):
-            return [Alarm(NAME, f"source {place}: {found[0]}")]
+            return [Finding(NAME, f"source {place}: {found[0]}")]
     return []
 
 

@@ -13,15 +13,15 @@ from time import monotonic
 
 from sfumato.database import Database
 from sfumato.errors import BudgetExhausted, EngineFailed, Refusal
-from sfumato.lab.audits.alarm import Alarm
+from sfumato.lab.audits.alarm import Finding
 from sfumato.lab.audits.shrinking import shrunk
 from sfumato.lab.audits.subject import moved_to, opened, schema_of, write_population
-from sfumato.lab.people.clinic import clinic
-from sfumato.lab.people.dice import SeededDice
-from sfumato.lab.people.grammar import Grammar, Schema
-from sfumato.lab.people.population import CANARY, WANDERER, neighbour_of, populate
-from sfumato.lab.people.questions import questions
-from sfumato.lab.people.seeded import Seeded
+from sfumato.lab.generators.clinic import clinic
+from sfumato.lab.generators.grammar import Grammar, Schema
+from sfumato.lab.generators.population import CANARY, WANDERER, neighbour_of, populate
+from sfumato.lab.generators.questions import questions
+from sfumato.lab.generators.seeded import Seeded
+from sfumato.lab.generators.seeded_random import SeededDice
 from sfumato.policy.policy import Policy
 from sfumato.release.notes import SELECTED, drop_noise_dependent_notes
 
@@ -158,14 +158,14 @@ def neighbours(
         yield pair[0], pair[1]
 
 
-def audit(policy: Policy, folder: Path, seed: object, seconds: float) -> tuple[list[Alarm], int]:
+def audit(policy: Policy, folder: Path, seed: object, seconds: float) -> tuple[list[Finding], int]:
     """Fuzz a policy on made-up neighbours for a time; return also how many questions were asked."""
     with neighbours(policy, folder, seed) as (one, other):
         schema = schema_of(one._engine.catalog)
         found, asked = fuzz(one, other, endless(schema, seed), seconds)
-    return [] if found is None else [Alarm(NAME, str(found))], asked
+    return [] if found is None else [Finding(NAME, str(found))], asked
 
 
-def run(seed: object, folder: Path, seconds: float = 12.0) -> list[Alarm]:
+def run(seed: object, folder: Path, seconds: float = 12.0) -> list[Finding]:
     """Fuzz the clinic for some seconds."""
     return audit(clinic(), folder, seed, seconds)[0]

@@ -26,16 +26,16 @@ from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.errors import EngineFailed, Refusal
-from sfumato.lab.audits.alarm import Alarm
+from sfumato.lab.audits.alarm import Finding
 from sfumato.lab.audits.replay import Recording, compare, record
 from sfumato.lab.audits.shrinking import shrunk
 from sfumato.lab.audits.subject import Subject, schema_of, subject
-from sfumato.lab.people.dice import SeededDice
-from sfumato.lab.people.grammar import LOW_BITS, Grammar, Schema
-from sfumato.lab.people.hospital import archive, hospital
-from sfumato.lab.people.pharmacy import MOST_ROWS, pharmacy
-from sfumato.lab.people.population import CANARY, HIGH, LOW, MAX_ROWS, WANDERER, Population, neighbour_of, populate
-from sfumato.lab.people.scratch import scratch
+from sfumato.lab.generators.grammar import LOW_BITS, Grammar, Schema
+from sfumato.lab.generators.hospital import archive, hospital
+from sfumato.lab.generators.pharmacy import MOST_ROWS, pharmacy
+from sfumato.lab.generators.population import CANARY, HIGH, LOW, MAX_ROWS, WANDERER, Population, neighbour_of, populate
+from sfumato.lab.generators.scratch import scratch
+from sfumato.lab.generators.seeded_random import SeededDice
 from sfumato.planning.plan import Plan
 from sfumato.policy.policy import Policy
 from sfumato.query.parse import parse
@@ -78,7 +78,7 @@ class Other:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class NeighbourSet:
     """One database and others that are near it."""
 
     house: Subject
@@ -109,7 +109,7 @@ def world(
     readings: int = 8,
     most_rows: int = 50,
     patience: float = PATIENCE,
-) -> Iterator[World]:
+) -> Iterator[NeighbourSet]:
     """Open a population, the same in another order, and its neighbours."""
     public, patience = {"readings": readings}, patience if people < _CROWD else 10 * PATIENCE
     everybody = populate(policy, seed, people, public=public, most_rows=most_rows)
@@ -128,7 +128,7 @@ def world(
         ]
         if any(other.house.engine.catalog != house.engine.catalog for other in others):
             raise ValueError("the catalog depends on the data")
-        yield World(house, tuple(others))
+        yield NeighbourSet(house, tuple(others))
 
 
 @contextmanager
@@ -200,7 +200,7 @@ def _shaped(schema: Schema, seed: object, number: int) -> tuple[str, str]:
 
 
 def ask(
-    place: World, numbers: Sequence[int], seed: object, tally: Outcomes, most: int, end: float | None = None
+    place: NeighbourSet, numbers: Sequence[int], seed: object, tally: Outcomes, most: int, end: float | None = None
 ) -> None:
     """Ask the questions of these numbers; end early after so many differences, which are shortened, or at a time."""
     schema = place.schema
@@ -221,27 +221,27 @@ def ask(
                 return
 
 
-def _seen(place: World, other: Other, sql: str, number: int) -> list[str]:
+def _seen(place: NeighbourSet, other: Other, sql: str, number: int) -> list[str]:
     """Return the differences; what only took long is asked again, because the machine may have been busy."""
     found = differences(place.house, other, sql, number)
     return differences(place.house, other, sql, number) if found and found[0].endswith(_SLOW) else found
 
 
-def run(seed: object, folder: Path, number: int = 400) -> list[Alarm]:
+def run(seed: object, folder: Path, number: int = 400) -> list[Finding]:
     """Ask a crowd what once told something, an archive what once failed, and then all of them some questions."""
     with world(archive(), seed, folder / "many", patience=10 * PATIENCE) as place:
         for other in place.others:
             for sql in ONCE_FAILED:
                 if found := differences(place.house, other, sql, 0):
-                    return [Alarm(NAME, f"{other.name}: {sql}: {found[0]}")]
+                    return [Finding(NAME, f"{other.name}: {sql}: {found[0]}")]
     with world(hospital(), seed, folder / "once", _CROWD, 4 * _READINGS) as place:
         for other in place.others[:2]:
-            for sql in once_told():
+            for sql in regression_queries():
                 if found := differences(place.house, other, sql, 0):
-                    return [Alarm(NAME, f"{other.name}: {sql}: {found[0]}")]
+                    return [Finding(NAME, f"{other.name}: {sql}: {found[0]}")]
     tally = Outcomes()
     _chunk(folder, seed, range(number), tally, 1)
-    return [Alarm(NAME, found) for found in tally.found]
+    return [Finding(NAME, found) for found in tally.found]
 
 
 ONCE_FAILED = (
@@ -254,7 +254,7 @@ ONCE_FAILED = (
 """Questions of an archive that failed where one person had more rows or cells than 8 bits count."""
 
 
-def once_told() -> Iterator[str]:
+def regression_queries() -> Iterator[str]:
     """Give questions by which one person's values, or how often they count, hung on the order of everybody's rows."""
     zeros = "CASE WHEN weight = 0 THEN weight * (age - 10) END"  # zeros of both signs
     powers = ("AVG(POWER(long, 3))", "SUM(DISTINCT POWER(long, 3))", "AVG(DISTINCT POWER(long, 3))")

@@ -7,17 +7,17 @@ no person may move an answer about the rows of a path further than declared; the
 from pathlib import Path
 
 from sfumato.errors import BadSource
-from sfumato.lab.audits.alarm import Alarm
+from sfumato.lab.audits.alarm import Finding
 from sfumato.lab.audits.replay import compare, record
 from sfumato.lab.audits.subject import Subject, subject
-from sfumato.lab.people.hospital import archive
-from sfumato.lab.people.population import WANDERER, Population, neighbour_of, populate
+from sfumato.lab.generators.hospital import archive
+from sfumato.lab.generators.population import WANDERER, Population, neighbour_of, populate
 from sfumato.policy.policy import Policy, UnitPath
 
 NAME = "paths"
 
 
-def audit(policy: Policy, folder: Path, seed: object) -> list[Alarm]:
+def audit(policy: Policy, folder: Path, seed: object) -> list[Finding]:
     """Audit the paths of a policy on made-up people; one without paths has nothing to audit."""
     tables = [table.name for table in policy.tables if isinstance(table.unit, UnitPath)]
     if not tables:
@@ -28,22 +28,22 @@ def audit(policy: Policy, folder: Path, seed: object) -> list[Alarm]:
         alarms += _moved(policy, shared, tables, folder / "shared", seed)
     except BadSource:
         return alarms
-    return [*alarms, Alarm(NAME, f"{tables[0]}: a snapshot whose keys lead to several people was accepted")]
+    return [*alarms, Finding(NAME, f"{tables[0]}: a snapshot whose keys lead to several people was accepted")]
 
 
-def _moved(policy: Policy, population: Population, tables: list[str], folder: Path, seed: object) -> list[Alarm]:
+def _moved(policy: Policy, population: Population, tables: list[str], folder: Path, seed: object) -> list[Finding]:
     """Count the rows of paths in a population and in its neighbour."""
     other = neighbour_of(population, policy, seed, WANDERER)
     with subject(policy, population, folder / "all") as house, subject(policy, other, folder / "other") as neighbour:
         return [alarm for table in tables for alarm in _compared(house, neighbour, table, seed)]
 
 
-def _compared(house: Subject, neighbour: Subject, table: str, seed: object) -> list[Alarm]:
+def _compared(house: Subject, neighbour: Subject, table: str, seed: object) -> list[Finding]:
     sql = f'SELECT COUNT(*) FROM "{table}"'  # noqa: S608
     here, there = (record(one, one.plan(sql), seed) for one in (house, neighbour))
-    return [Alarm(NAME, f"{sql}: {what}") for what in compare(here, there, 1)]
+    return [Finding(NAME, f"{sql}: {what}") for what in compare(here, there, 1)]
 
 
-def run(seed: object, folder: Path) -> list[Alarm]:
+def run(seed: object, folder: Path) -> list[Finding]:
     """Audit the archive, whose doses belong to people by the stays that they name."""
     return audit(archive(), folder, seed)

@@ -23,13 +23,13 @@ from sfumato.accounting.pure import epsilon as pure_epsilon
 from sfumato.analysis.private_query import KeyValue
 from sfumato.engines.aggregates import GroupAggregates, Held, KeyFrequencies
 from sfumato.errors import EngineFailed, Refusal
-from sfumato.lab.audits.alarm import Alarm
+from sfumato.lab.audits.alarm import Finding
 from sfumato.lab.audits.subject import Subject, schema_of, subject
-from sfumato.lab.people.clinic import clinic
-from sfumato.lab.people.dice import SeededDice
-from sfumato.lab.people.population import HIGH, LOW, WANDERER, Population, populate
-from sfumato.lab.people.questions import questions
-from sfumato.lab.people.seeded import Seeded
+from sfumato.lab.generators.clinic import clinic
+from sfumato.lab.generators.population import HIGH, LOW, WANDERER, Population, populate
+from sfumato.lab.generators.questions import questions
+from sfumato.lab.generators.seeded import Seeded
+from sfumato.lab.generators.seeded_random import SeededDice
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
@@ -339,7 +339,7 @@ def neighbours_of(population: Population, policy: Policy, seed: object) -> dict[
     return found
 
 
-def audit(policy: Policy, folder: Path, seed: object, pattern: str = "", only: int | None = None) -> list[Alarm]:
+def audit(policy: Policy, folder: Path, seed: object, pattern: str = "", only: int | None = None) -> list[Finding]:
     """Record every plain question (that a pattern matches) and replay it on neighbours, until one of them differs.
 
     `only` says which one of the neighbours, counted on for ever.
@@ -348,7 +348,7 @@ def audit(policy: Policy, folder: Path, seed: object, pattern: str = "", only: i
     with subject(policy, population, folder / "all") as house:
         asked = [sql for sql in questions(schema_of(house.engine.catalog)) if re.search(pattern, sql)]
         recorded = {sql: made for sql in asked if (made := _recorded(house, sql, seed)) is not None}
-        alarms = [Alarm(NAME, f"{sql}: {what}") for sql, made in recorded.items() for what in price_alarms(made)]
+        alarms = [Finding(NAME, f"{sql}: {what}") for sql, made in recorded.items() for what in price_alarms(made)]
         found = list(neighbours_of(population, policy, seed).items())
         for place, (name, (other, distance)) in enumerate(found if only is None else [found[only % len(found)]]):
             if alarms:
@@ -356,7 +356,7 @@ def audit(policy: Policy, folder: Path, seed: object, pattern: str = "", only: i
             with subject(policy, other, folder / str(place)) as neighbour:
                 for sql, made in recorded.items():
                     again = record(neighbour, neighbour.plan(sql), seed)
-                    alarms += [Alarm(NAME, f"{sql}, {name}: {what}") for what in compare(made, again, distance)]
+                    alarms += [Finding(NAME, f"{sql}, {name}: {what}") for what in compare(made, again, distance)]
     return alarms
 
 
@@ -373,7 +373,7 @@ def _recorded(house: Subject, sql: str, seed: object) -> Recording | None:
     return record(house, plan, seed)
 
 
-def run(seed: object, folder: Path) -> list[Alarm]:
+def run(seed: object, folder: Path) -> list[Finding]:
     """Audit the clinic: as it is, and where people are replaced instead of removed."""
     alarms = audit(clinic(), folder / "removed", seed)
     return alarms or audit(clinic(neighbours="replace"), folder / "replaced", seed, "visits")

@@ -13,10 +13,10 @@ import numpy.typing as npt
 from scipy import special
 
 from sfumato.accounting.event import Neighbours
-from sfumato.lab.audits.alarm import FAILURE, Alarm
+from sfumato.lab.audits.alarm import FAILURE, Finding
 from sfumato.lab.audits.empirical import audit_draws
 from sfumato.lab.audits.enumeration import Weights, gaussian_weights, laplace_weights
-from sfumato.lab.people.seeded import Seeded
+from sfumato.lab.generators.seeded import Seeded
 from sfumato.mechanisms.exponential import Exponential
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
@@ -43,10 +43,10 @@ def unlikely(hits: int, samples: int, probability: float, failure: float = FAILU
     return 2 * min(below, above) <= failure
 
 
-def run(_seed: object = 0) -> list[Alarm]:
+def run(_seed: object = 0) -> list[Finding]:
     """Sample every kind of noise that the path uses, from the system's own coins."""
     source = system_source()
-    alarms = [Alarm(NAME, what) for what in (*_noise(source), *_selection(source), *_coins())]
+    alarms = [Finding(NAME, what) for what in (*_noise(source), *_selection(source), *_coins())]
     return alarms + _losses(source)
 
 
@@ -105,7 +105,7 @@ def _coins() -> Iterator[str]:
             yield f"{type(mechanism).__name__} noise does not come from the source that it is given"
 
 
-def _losses(source: Source) -> list[Alarm]:
+def _losses(source: Source) -> list[Finding]:
     """Neighbours under every mechanism: what is certainly lost is not more than its event says."""
     laplace, gaussian = Laplace(3, Fraction(3), _ADD), Gaussian(9, Fraction(9), _ADD)
     warner, chooser = Warner.by_epsilon(1), Exponential(1, Fraction(1), _ADD)

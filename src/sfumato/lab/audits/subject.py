@@ -17,9 +17,9 @@ from sfumato.engines.duckdb.registration import register
 from sfumato.engines.engine import Limits
 from sfumato.engines.sql.names import literal, quoted
 from sfumato.errors import EngineFailed, Refusal
-from sfumato.lab.people.dice import SeededDice
-from sfumato.lab.people.grammar import Schema
-from sfumato.lab.people.population import Population
+from sfumato.lab.generators.grammar import Schema
+from sfumato.lab.generators.population import Population
+from sfumato.lab.generators.seeded_random import SeededDice
 from sfumato.ledger.opening import open_ledger
 from sfumato.planning.plan import Plan
 from sfumato.planning.planner import make_plan, parse_price_target

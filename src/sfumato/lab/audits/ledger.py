@@ -11,11 +11,11 @@ from typing import Any
 from sfumato.database import Database
 from sfumato.engines.engine import Job, SelectBounds
 from sfumato.errors import BudgetExhausted, EngineFailed, Refusal
-from sfumato.lab.audits.alarm import Alarm
+from sfumato.lab.audits.alarm import Finding
 from sfumato.lab.audits.subject import moved_to, opened, write_population
-from sfumato.lab.people.clinic import clinic
-from sfumato.lab.people.population import HIGH, populate
-from sfumato.lab.people.seeded import Seeded
+from sfumato.lab.generators.clinic import clinic
+from sfumato.lab.generators.population import HIGH, populate
+from sfumato.lab.generators.seeded import Seeded
 from sfumato.policy.policy import Budget, Policy
 
 NAME = "books"
@@ -65,7 +65,7 @@ class _Watched:
         return self._engine.run(job, choose)
 
 
-def run(seed: object, folder: Path) -> list[Alarm]:
+def run(seed: object, folder: Path) -> list[Finding]:
     """Audit the books of the clinic."""
     policy, people = clinic(), populate(clinic(), seed)
     write_population(people, folder / "one")
@@ -77,7 +77,7 @@ def run(seed: object, folder: Path) -> list[Alarm]:
     write_population(people, folder / "two")
     found += _caps(moved_to(policy, folder / "two", ample=False), folder, seed)
     found += _seeds()
-    return [Alarm(NAME, what) for what in found]
+    return [Finding(NAME, what) for what in found]
 
 
 def _charges(policy: Policy, folder: Path, seed: object) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from sfumato.lab.people.grammar import Schema
+from sfumato.lab.generators.grammar import Schema
 
 _NUMBERS = ("integer", "decimal")
 _ONE_GROUP = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_groups_contributed = 1)"

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato.accounting.event import Neighbours
-from sfumato.lab.people.dice import SeededDice
+from sfumato.lab.generators.seeded_random import SeededDice
 from sfumato.policy.policy import Column, ColumnType, Policy, Reference, RowUnit, Table, UnitColumn, UnitPath, fold_name
 
 CANARY = "canary-7f3a"

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from sfumato.lab.people.scalars import HOSTILE, Dice, Scalars
-from sfumato.lab.people.shapes import KEYS, SHAPES
+from sfumato.lab.generators.scalars import HOSTILE, Dice, Scalars
+from sfumato.lab.generators.shapes import KEYS, SHAPES
 
 T = TypeVar("T")
 

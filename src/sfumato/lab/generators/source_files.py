@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv as arrow_csv
 
-from sfumato.lab.people.scalars import Dice
+from sfumato.lab.generators.scalars import Dice
 
 COLUMNS: dict[str, Any] = {
     "person": {"type": "integer"},
@@ -166,7 +166,7 @@ class Sheets:
             writers[name](folder / f"{sheet.name}.{self.scheme}", sheet, manner)
 
 
-def imagine(scheme: str, writers: Sequence[str], dice: Dice, people: int = 5) -> Sheets:
+def generate_files(scheme: str, writers: Sequence[str], dice: Dice, people: int = 5) -> Sheets:
     """Return files of ordinary people, most of them with several rows, some of them in several files."""
     number = dice.randint(1, 3)
     made = []
@@ -290,7 +290,7 @@ class Meaning:
     sums: Mapping[str, int]
 
 
-def meaning(sheets: Sheets) -> Meaning:
+def expected_sums(sheets: Sheets) -> Meaning:
     """Return what the rows mean by the words of the policy, where none of them is hostile and nothing is cut."""
     columns = ("n", "amount", "day", "flag")
     values = {name: [_meant(sheets.scheme, name, row.values[name]) for row in sheets.rows] for name in columns}

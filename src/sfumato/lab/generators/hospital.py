@@ -6,7 +6,7 @@ The clinic is small, so that every audit can look at all of it; the hospital is 
 from datetime import date
 from typing import Any
 
-from sfumato.lab.people.clinic import PATIENTS, STAFF, SURVEY, VISITS, made_up_policy
+from sfumato.lab.generators.clinic import PATIENTS, STAFF, SURVEY, VISITS, made_up_policy
 from sfumato.policy.policy import Policy
 
 _WIDEST = 1 << 60

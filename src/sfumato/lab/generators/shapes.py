@@ -5,7 +5,7 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-from sfumato.lab.people.scalars import Scalars
+from sfumato.lab.generators.scalars import Scalars
 
 T = TypeVar("T")
 KEYS = ("text", "integer", "boolean", "date")

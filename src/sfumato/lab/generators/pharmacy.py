@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sfumato.lab.people.clinic import made_up_policy
+from sfumato.lab.generators.clinic import made_up_policy
 from sfumato.policy.policy import Policy
 
 MOST_ROWS = 160

@@ -17,12 +17,12 @@ from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.private_query import KeyValue
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.engines.post_processing.duckdb import evaluate
-from sfumato.lab.audits.alarm import FAILURE, Alarm
+from sfumato.lab.audits.alarm import FAILURE, Finding
 from sfumato.lab.audits.empirical import at_most, epsilon_lower_bound
 from sfumato.lab.audits.subject import Subject, schema_of, subject
-from sfumato.lab.people.clinic import clinic
-from sfumato.lab.people.population import HIGH, WANDERER, neighbour_of, populate
-from sfumato.lab.people.questions import questions
+from sfumato.lab.generators.clinic import clinic
+from sfumato.lab.generators.population import HIGH, WANDERER, neighbour_of, populate
+from sfumato.lab.generators.questions import questions
 from sfumato.language.scalar import address
 from sfumato.mechanisms.answers import Answers
 from sfumato.planning.aggregates.average import AverageColumn
@@ -154,7 +154,7 @@ def _truths(plan: Plan, exact: Aggregates) -> dict[str, list[float]]:
     return truths
 
 
-def audit(policy: Policy, folder: Path, seed: object, asked: tuple[tuple[str, int], ...], times: int) -> list[Alarm]:
+def audit(policy: Policy, folder: Path, seed: object, asked: tuple[tuple[str, int], ...], times: int) -> list[Finding]:
     """Sample questions of a policy, each on two neighbours that differ in one person."""
     everybody = populate(policy, seed)
     with ExitStack() as stack:
@@ -165,10 +165,10 @@ def audit(policy: Policy, folder: Path, seed: object, asked: tuple[tuple[str, in
             )
             for person in dict.fromkeys(person for _, person in asked)
         }
-        return [Alarm(NAME, what) for sql, person in asked for what in told_apart(one, others[person], sql, times)]
+        return [Finding(NAME, what) for sql, person in asked for what in told_apart(one, others[person], sql, times)]
 
 
-def sample_policy(policy: Policy, folder: Path, seed: object, most: int) -> list[Alarm]:
+def sample_policy(policy: Policy, folder: Path, seed: object, most: int) -> list[Finding]:
     """Sample counts of any policy: the first plain questions of every kind."""
     with subject(policy, populate(policy, seed), folder / "shape") as house:
         asked = questions(schema_of(house.engine.catalog))
@@ -176,10 +176,10 @@ def sample_policy(policy: Policy, folder: Path, seed: object, most: int) -> list
     return audit(policy, folder, seed, tuple((sql, HIGH) for sql in counted[:most]), SAMPLES)
 
 
-def run(seed: object, folder: Path, releases: tuple[int, int] = (24, 500)) -> list[Alarm]:
+def run(seed: object, folder: Path, releases: tuple[int, int] = (24, 500)) -> list[Finding]:
     """Audit the clinic: its answers on neighbours, and the error bars of so many releases of two questions."""
     alarms = audit(clinic(), folder, seed, _ASKED, SAMPLES)
     with subject(clinic(), populate(clinic(), seed), folder / "bars") as house:
         for sql, times in zip(_COVERED, releases, strict=True):
-            alarms += [Alarm(NAME, what) for what in coverage(house, sql, times)]
+            alarms += [Finding(NAME, what) for what in coverage(house, sql, times)]
     return alarms
