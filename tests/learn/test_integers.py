@@ -17,10 +17,10 @@ from sfumato.learn.integer_network import LENGTH, IntegerNetwork, Layers, on_gri
 from sfumato.learn.k_means import cell_counts, per_cluster
 from sfumato.learn.logistic_regression import _CLIP, Descent, shares
 from sfumato.learn.model import _rows_behind
-from sfumato.learn.outline import TableOutline
 from sfumato.learn.rows import UNIT, Ball, Integers, Rows, lengths_above, radii_of, shrink, squared_norms
 from sfumato.learn.sensitivities import COUNTED, in_ball, in_box, in_cells, of_gradients, of_products
 from sfumato.learn.statements import EngineSums, box
+from sfumato.learn.table_metadata import TableMetadata
 from sfumato.measure import Measurer, prepare_measurement
 from sfumato.randomness.source import system_source
 
@@ -35,8 +35,8 @@ NETWORKS: list[Layers] = [
 ]
 
 
-def outline_of(neighbours: Neighbours, classes: int = 2, most: int = 1) -> TableOutline:
-    return TableOutline(
+def outline_of(neighbours: Neighbours, classes: int = 2, most: int = 1) -> TableMetadata:
+    return TableMetadata(
         (0.0, 0.0), (1.0, 1.0), tuple(range(classes))[: classes if classes > 1 else 0], False, neighbours, most
     )
 
@@ -47,11 +47,11 @@ def rows_from(listed: list[tuple[int, int, int]]) -> Rows:
     return Rows(table[:, :2].astype(float), table[:, 2], np.arange(len(table)), 2)
 
 
-def vectors(rows: Rows, outline: TableOutline) -> list[tuple[Integers, int]]:
+def vectors(rows: Rows, outline: TableMetadata) -> list[tuple[Integers, int]]:
     """Return everything that a model measures, with the Δ² that was declared for it."""
     found: list[tuple[Integers, int]] = []
     weight = UNIT
-    counted = rows.boxed(squares=True)
+    counted = rows.clipped_sums(squares=True)
     counted[:, 0] *= weight
     found.append((counted, in_box(outline, weight, squares=True)))
     found.append((counted[:, :3], in_box(outline, weight, squares=False)))
@@ -172,7 +172,7 @@ def test_shares_are_a_softmax_and_roots_are_rounded_up() -> None:
 
 
 def test_values_come_to_the_grid_one_by_one() -> None:
-    outline = TableOutline((0.0, -1e308), (10.0, 1e308), (), False, Neighbours.ADD_REMOVE, 1)
+    outline = TableMetadata((0.0, -1e308), (10.0, 1e308), (), False, Neighbours.ADD_REMOVE, 1)
     table = np.array([[0.0, -1e308], [10, 1e308], [5, 0], [-3, 1], [77, -1]])
     found = integers_of(table, outline)
     assert found[:, 0].tolist() == [-UNIT, UNIT, 0, -UNIT, UNIT]
@@ -182,7 +182,7 @@ def test_values_come_to_the_grid_one_by_one() -> None:
 
 
 def test_a_person_keeps_so_many_rows_and_nobody_changes_whose() -> None:
-    outline = TableOutline((0.0,), (10.0,), (), False, Neighbours.ADD_REMOVE, 2)
+    outline = TableMetadata((0.0,), (10.0,), (), False, Neighbours.ADD_REMOVE, 2)
     table = [[value] for value in range(10)]
     groups: list[object] = ["a", "a", "a", "a", "b", None, float("nan"), "b", "c", []]
     seen = set()
@@ -241,8 +241,8 @@ def test_the_engine_adds_up_the_same_integers_as_an_array(database: sfumato.data
     rows = _rows_behind(reading, columns, target)
     assert 200 < len(rows.values) < 350, "rows of other wards are absent"
     statements = EngineSums(asked, columns, target, reading)
-    assert (statements.boxed(squares=True) == rows.boxed(squares=True)).all()
-    outline = TableOutline((0.0,) * 5, (1.0,) * 5, ("a", "b"), False, Neighbours.ADD_REMOVE, 1)
+    assert (statements.clipped_sums(squares=True) == rows.clipped_sums(squares=True)).all()
+    outline = TableMetadata((0.0,) * 5, (1.0,) * 5, ("a", "b"), False, Neighbours.ADD_REMOVE, 1)
     for centre in ((0,) * 5, (1000, -7, UNIT, -UNIT, 3)):
         radii = radii_of(outline, around_measured=True)
         assert (statements.radii(centre, radii) == rows.radii(centre, radii)).all()

@@ -33,7 +33,7 @@ from sfumato.policy.canonical import canonical_text, policy_hash, tables_digest,
 from sfumato.policy.reading import read_policy
 from sfumato.prepare import RequestedPrice
 from sfumato.streams.plans import GaussianSums, PeriodTables, TreeSums, UnboundedSums, WindowEvents
-from sfumato.streams.stored_plan import Head, head_to_bytes
+from sfumato.streams.stored_plan import StreamHeader, head_to_bytes
 
 HERE = Path(__file__).resolve().parent
 TEXTS = HERE / "texts.json"
@@ -92,7 +92,9 @@ def texts() -> dict[str, Any]:
             write(own, world())
             with sfumato.open(worlds_policies(own)[label]) as database:
                 found["fingerprints"][label] = dict(_fingerprints(database))
-    found["streams"] = {type(plan).__name__: head_to_bytes(Head("id", plan, 7, "what")).decode() for plan in _plans()}
+    found["streams"] = {
+        type(plan).__name__: head_to_bytes(StreamHeader("id", plan, 7, "what")).decode() for plan in _plans()
+    }
     found["local"] = [repr(mechanism) for mechanism in _mechanisms()]
     return found
 

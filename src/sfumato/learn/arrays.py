@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import BadParameter
-from sfumato.learn.outline import MOST_COLUMNS, Floats, TableOutline, inverse
 from sfumato.learn.rows import UNIT, Integers, Rows, blocks
+from sfumato.learn.table_metadata import MOST_COLUMNS, Floats, TableMetadata, inverse
 from sfumato.randomness.source import Source, read_exactly
 
 _STEEPEST = 1e300
@@ -96,14 +96,14 @@ def rows_of(
     X: object,  # noqa: N803
     y: object,
     groups: object,
-    outline: TableOutline,
+    outline: TableMetadata,
     source: Source,
 ) -> Rows:
     """Return the rows that count, as integers: at most `outline.most` of each person, none with anything missing."""
     table = read_matrix(X)
-    if groups is None and outline.most > 1:
+    if groups is None and outline.rows_per_person > 1:
         raise BadParameter(
-            f"rows_per_person = {outline.most} is given without groups.",
+            f"rows_per_person = {outline.rows_per_person} is given without groups.",
             "Without groups each row is a person of its own: rows of one person cannot be counted, nor drawn together.",
             "Pass groups, the person of each row, or leave rows_per_person out.",
         )
@@ -130,7 +130,7 @@ def rows_of(
     if not present.all():
         table, labels, people = table[present], labels[present], people[present]
     if groups is not None:
-        places = _chosen(people, outline.most, source)
+        places = _chosen(people, outline.rows_per_person, source)
         table, labels, people = table[places], labels[places], people[places]
     return Rows(integers_of(table, outline), labels, people, max(1, len(outline.classes)))
 
@@ -141,7 +141,7 @@ def _all_finite(table: Floats) -> bool:
         return bool(np.isfinite(table.sum()))
 
 
-def integers_of(table: Floats, outline: TableOutline) -> Floats:
+def integers_of(table: Floats, outline: TableMetadata) -> Floats:
     """Return columns brought from their bounds to whole numbers in [-UNIT, UNIT]: each value by itself."""
     middle, scale = outline.middle, np.minimum(UNIT * inverse(outline.half), _STEEPEST)
     low, high = np.array(outline.low), np.array(outline.high)

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.learn.model import Model, Target
-from sfumato.learn.outline import Floats, TableOutline
+from sfumato.learn.table_metadata import Floats, TableMetadata
 
 
 class Classifier(Model):
@@ -19,7 +19,7 @@ class Classifier(Model):
     def _scores(self, X: object) -> Floats:  # noqa: N803
         raise NotImplementedError
 
-    def _keep_classes(self, outline: TableOutline) -> None:
+    def _keep_classes(self, outline: TableMetadata) -> None:
         self.classes_ = np.array(outline.classes)
 
     def predict(self, X: object) -> npt.NDArray[Any]:  # noqa: N803

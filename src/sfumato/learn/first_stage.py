@@ -7,28 +7,28 @@ import numpy as np
 
 from sfumato.learn.calibration import Stage
 from sfumato.learn.model import StageNoise
-from sfumato.learn.outline import Floats, TableOutline
 from sfumato.learn.rows import UNIT, Sums, radii_of
 from sfumato.learn.sensitivities import COUNTED, in_box, in_cells
+from sfumato.learn.table_metadata import Floats, TableMetadata
 
 WEIGHT = UNIT
 """What a row adds to the count that is measured together with the centre."""
 
 
-def centre_stage(outline: TableOutline, share: Fraction) -> Stage:
+def centre_stage(outline: TableMetadata, share: Fraction) -> Stage:
     """Return the stage that measures the mean of the rows, clipped to their box, and their number."""
     return Stage(share, in_box(outline, WEIGHT, squares=False))
 
 
-def radius_stage(outline: TableOutline, share: Fraction) -> Stage:
+def radius_stage(outline: TableMetadata, share: Fraction) -> Stage:
     """Return the stage that counts rows by their distance."""
     return Stage(share, in_cells(outline))
 
 
-def measure_centre(sums: Sums, outline: TableOutline, noise: StageNoise, stage: int) -> tuple[tuple[int, ...], float]:
+def measure_centre(sums: Sums, outline: TableMetadata, noise: StageNoise, stage: int) -> tuple[tuple[int, ...], float]:
     """Return the noisy mean, rounded to the units of the columns and inside their box, and the noisy number of rows."""
     width = len(outline.low)
-    exact = sums.boxed(squares=False).sum(axis=0)
+    exact = sums.clipped_sums(squares=False).sum(axis=0)
     exact[0] *= WEIGHT
     noisy = noise.add(stage, exact)
     count = max(1.0, noisy[0] / WEIGHT)
@@ -41,7 +41,7 @@ def measure_centre(sums: Sums, outline: TableOutline, noise: StageNoise, stage: 
 
 def measure_radius(
     sums: Sums,
-    outline: TableOutline,
+    outline: TableMetadata,
     centre: Sequence[int],
     noise: StageNoise,
     stage: int,

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.learn.logistic_regression import shares
-from sfumato.learn.outline import Floats
 from sfumato.learn.rows import Integers, blocks, exact_product, lengths_above, squared_norms
+from sfumato.learn.table_metadata import Floats
 
 VALUE = 1 << 12
 """One, in activations and in weights."""

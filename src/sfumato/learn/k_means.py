@@ -9,9 +9,9 @@ from sfumato.exact import integer
 from sfumato.learn.calibration import Stage
 from sfumato.learn.first_stage import centre_stage, measure_centre, measure_radius, radius_stage, towards
 from sfumato.learn.model import Model, StageNoise, State, listed, share
-from sfumato.learn.outline import Floats, TableOutline, inverse
 from sfumato.learn.rows import UNIT, Ball, Integers, Rows, blocks, exact_product, shrink
 from sfumato.learn.sensitivities import COUNTED, in_ball, in_cells, of_products
+from sfumato.learn.table_metadata import Floats, TableMetadata, inverse
 from sfumato.randomness.source import Source
 from sfumato.randomness.uniform import uniform_bits
 
@@ -63,7 +63,7 @@ class KMeans(Model):
             f"n_clusters is more than {_MOST}.", "A histogram of few cells cannot tell more apart.", "Give fewer."
         )
 
-    def _stages(self, outline: TableOutline) -> tuple[Stage, ...]:
+    def _stages(self, outline: TableMetadata) -> tuple[Stage, ...]:
         return (
             centre_stage(outline, share("0.1")),
             radius_stage(outline, share("0.05")),
@@ -72,7 +72,7 @@ class KMeans(Model):
             Stage(share("0.3"), in_ball(outline, _WEIGHT, self._clusters())),
         )
 
-    def _learn(self, sums: Rows, outline: TableOutline, noise: StageNoise) -> State:
+    def _learn(self, sums: Rows, outline: TableMetadata, noise: StageNoise) -> State:
         clusters = self._clusters()
         centre, count = measure_centre(sums, outline, noise, 0)
         ball = Ball(centre, measure_radius(sums, outline, centre, noise, 1, measured=True, quantile=0.9))
@@ -101,7 +101,7 @@ class KMeans(Model):
         places = (np.array(centre) + drawn / UNIT * ball.radius) / UNIT
         return {"centers": listed(outline.middle + outline.half * np.clip(places, -1, 1))}
 
-    def _keep(self, state: State, outline: TableOutline) -> None:
+    def _keep(self, state: State, outline: TableMetadata) -> None:
         self.cluster_centers_ = np.array(state["centers"])
 
     def predict(self, X: object) -> Integers:  # noqa: N803

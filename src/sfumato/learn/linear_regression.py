@@ -6,9 +6,9 @@ from sfumato.learn.calibration import Stage
 from sfumato.learn.first_stage import centre_stage, measure_centre, measure_radius, radius_stage
 from sfumato.learn.model import Model, StageNoise, State, Target, listed, share
 from sfumato.learn.normals import normals
-from sfumato.learn.outline import Floats, TableOutline, inverse
 from sfumato.learn.rows import UNIT, Ball, Sums
 from sfumato.learn.sensitivities import of_products
+from sfumato.learn.table_metadata import Floats, TableMetadata, inverse
 
 _CONSTANT = UNIT // 2
 _REDRAWN, _DRAWN = 200, 1 << 20
@@ -46,14 +46,14 @@ class LinearRegression(Model):
         self.neighbours = neighbours
         self.rows_per_person = rows_per_person
 
-    def _stages(self, outline: TableOutline) -> tuple[Stage, ...]:
+    def _stages(self, outline: TableMetadata) -> tuple[Stage, ...]:
         return (
             centre_stage(outline, share("0.1")),
             radius_stage(outline, share("0.05")),
             Stage(share("0.85"), of_products(outline, _CONSTANT)),
         )
 
-    def _learn(self, sums: Sums, outline: TableOutline, noise: StageNoise) -> State:
+    def _learn(self, sums: Sums, outline: TableMetadata, noise: StageNoise) -> State:
         centre, _ = measure_centre(sums, outline, noise, 0)
         radius = measure_radius(sums, outline, centre, noise, 1, measured=True)
         noisy = noise.add(2, sums.products(Ball(centre, radius), _CONSTANT))
@@ -75,7 +75,7 @@ class LinearRegression(Model):
             "intervals": listed(np.stack([coef - reach, coef + reach], axis=1)),
         }
 
-    def _keep(self, state: State, outline: TableOutline) -> None:
+    def _keep(self, state: State, outline: TableMetadata) -> None:
         self.coef_ = np.array(state["coef"])
         self.intercept_ = float(state["intercept"])
         self.coef_intervals_ = np.array(state["intervals"]).reshape(-1, 2)

@@ -8,9 +8,9 @@ from sfumato.learn.calibration import Stage
 from sfumato.learn.classifier import Classifier
 from sfumato.learn.first_stage import centre_stage, measure_centre, measure_radius, radius_stage
 from sfumato.learn.model import StageNoise, State, listed, share
-from sfumato.learn.outline import Floats, TableOutline, inverse
 from sfumato.learn.rows import UNIT, Ball, Integers, Rows, blocks, exact_product, lengths_above, shrink, squared_norms
 from sfumato.learn.sensitivities import of_gradients
+from sfumato.learn.table_metadata import Floats, TableMetadata, inverse
 
 _STEPS = 60
 _MOMENTUM = 0.9
@@ -56,14 +56,14 @@ class LogisticRegression(Classifier):
         self.neighbours = neighbours
         self.rows_per_person = rows_per_person
 
-    def _stages(self, outline: TableOutline) -> tuple[Stage, ...]:
+    def _stages(self, outline: TableMetadata) -> tuple[Stage, ...]:
         return (
             centre_stage(outline, share("0.1")),
             radius_stage(outline, share("0.05")),
             Stage(share("0.85"), of_gradients(outline, _CLIP), _STEPS),
         )
 
-    def _learn(self, sums: Rows, outline: TableOutline, noise: StageNoise) -> State:
+    def _learn(self, sums: Rows, outline: TableMetadata, noise: StageNoise) -> State:
         centre, count = measure_centre(sums, outline, noise, 0)
         ball = Ball(centre, measure_radius(sums, outline, centre, noise, 1, measured=True))
         descent = Descent(shrink(sums.values, ball), sums.labels, len(outline.classes))
@@ -81,7 +81,7 @@ class LogisticRegression(Classifier):
         at = outline.middle + outline.half * np.array(centre) / UNIT
         return {"coef": listed(slopes.T), "intercept": listed(mean[-1] * _CONSTANT / UNIT - at @ slopes)}
 
-    def _keep(self, state: State, outline: TableOutline) -> None:
+    def _keep(self, state: State, outline: TableMetadata) -> None:
         self._keep_classes(outline)
         self._slopes, self._offsets = np.array(state["coef"]), np.array(state["intercept"])
         binary = len(outline.classes) == 2

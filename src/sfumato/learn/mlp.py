@@ -21,9 +21,9 @@ from sfumato.learn.first_stage import centre_stage, measure_centre, measure_radi
 from sfumato.learn.integer_network import LENGTH, VALUE, WIDEST, IntegerNetwork, on_grid
 from sfumato.learn.model import StageNoise, State, listed, share
 from sfumato.learn.normals import normals
-from sfumato.learn.outline import Floats, TableOutline, inverse, read_loss
 from sfumato.learn.rows import UNIT, Ball, Rows, shrink
 from sfumato.learn.sensitivities import of_gradients
+from sfumato.learn.table_metadata import Floats, TableMetadata, inverse, read_loss
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.randomness.bernoulli import Bernoulli, Rational
 
@@ -87,14 +87,14 @@ class MLPClassifier(Classifier):
             "learning_rate": str(self._pace()),
         }
 
-    def _stages(self, outline: TableOutline) -> tuple[Stage, ...]:
+    def _stages(self, outline: TableMetadata) -> tuple[Stage, ...]:
         return (
             centre_stage(outline, _FIRST * share("2/3")),
             radius_stage(outline, _FIRST * share("1/3")),
             Stage(1 - _FIRST, of_gradients(outline, self._length()), self._steps()),
         )
 
-    def _calibrated(self, outline: TableOutline) -> tuple[Calibrated, PrivacyLoss]:
+    def _calibrated(self, outline: TableMetadata) -> tuple[Calibrated, PrivacyLoss]:
         if outline.neighbours is not Neighbours.ADD_REMOVE:
             raise BadParameter(
                 "MLPClassifier cannot be fitted under 'replace'.",
@@ -107,7 +107,7 @@ class MLPClassifier(Classifier):
         self._hidden(), self._pace()
         return sampled(self._stages(outline), self._rate(), epsilon, delta), PrivacyLoss(epsilon, delta)
 
-    def _learn(self, sums: Rows, outline: TableOutline, noise: StageNoise) -> State:
+    def _learn(self, sums: Rows, outline: TableMetadata, noise: StageNoise) -> State:
         centre, count = measure_centre(sums, outline, noise, 0)
         ball = Ball(centre, measure_radius(sums, outline, centre, noise, 1, measured=True))
         rows = np.floor(shrink(sums.values, ball) * (_SCALE * VALUE / UNIT))
@@ -131,7 +131,7 @@ class MLPClassifier(Classifier):
                     total[at] += weights[at] / (steps - (steps + 1) // 2)
         return {"weights": [listed(layer) for layer in total], "centre": list(centre), "radius": ball.radius}
 
-    def _keep(self, state: State, outline: TableOutline) -> None:
+    def _keep(self, state: State, outline: TableMetadata) -> None:
         self._keep_classes(outline)
         self.weights_ = [np.array(layer) for layer in state["weights"]]
         self._ball = Ball(tuple(state["centre"]), int(state["radius"]))

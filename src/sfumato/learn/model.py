@@ -18,17 +18,17 @@ from sfumato.errors import BadParameter, UnsupportedSql, quote_value
 from sfumato.language.facts import Kind
 from sfumato.learn.arrays import read_matrix, rows_of
 from sfumato.learn.calibration import Calibrated, Stage, calibrated
-from sfumato.learn.outline import (
+from sfumato.learn.rows import Rows, Sums
+from sfumato.learn.statements import EngineSums, box
+from sfumato.learn.table_metadata import (
     Floats,
-    TableOutline,
+    TableMetadata,
     read_bounds,
     read_classes,
     read_loss,
     read_neighbours,
     read_people,
 )
-from sfumato.learn.rows import Rows, Sums
-from sfumato.learn.statements import EngineSums, box
 from sfumato.measure import ColumnStatement, Measurable, MeasurementRequest, Measurer, measure, prepare_measurement
 from sfumato.mechanisms.answers import Answers
 from sfumato.mechanisms.gaussian import Gaussian
@@ -40,8 +40,8 @@ from sfumato.release.rendering.export import optional
 
 State = dict[str, Any]
 """What a fit releases, as JSON: numbers and lists of them, computed from noisy integers alone."""
-_LARGEST = 1e300
-_FARTHEST = 1e9
+_MAX_FEATURE_VALUE = 1e300
+_MAX_HALF_RANGES = 1e9
 """Rows that a model is applied to are cut at so many halves of the range, where nothing overflows."""
 
 
@@ -92,15 +92,15 @@ class Model:
 
     # ── what a subclass says ──
 
-    def _stages(self, outline: TableOutline) -> tuple[Stage, ...]:
+    def _stages(self, outline: TableMetadata) -> tuple[Stage, ...]:
         """Return what is measured, from public facts alone; refuse parameters that mean nothing."""
         raise NotImplementedError
 
-    def _learn(self, sums: Any, outline: TableOutline, noise: StageNoise) -> State:
+    def _learn(self, sums: Any, outline: TableMetadata, noise: StageNoise) -> State:
         """Measure, and return the model. Whatever the rows are, it does not raise and is finite."""
         raise NotImplementedError
 
-    def _keep(self, state: State, outline: TableOutline) -> None:
+    def _keep(self, state: State, outline: TableMetadata) -> None:
         """Set the fitted attributes."""
         raise NotImplementedError
 
@@ -157,7 +157,7 @@ class Model:
         return self._finished(done.released, outline, fit.event, loss, done.receipt)
 
     def _try(
-        self, asked: Measurable, columns: list[Key], target: Key | None, outline: TableOutline, fit: Calibrated
+        self, asked: Measurable, columns: list[Key], target: Key | None, outline: TableMetadata, fit: Calibrated
     ) -> None:
         """Refuse what the engine could not run: the statements of a fit of nobody, with noise that nobody sees."""
         if self._iterative:
@@ -168,7 +168,7 @@ class Model:
         self._learn(EngineSums(asked, columns, target, None), outline, noise)
 
     def _finished(
-        self, state: State, outline: TableOutline, event: Event, loss: PrivacyLoss, receipt: Receipt | None
+        self, state: State, outline: TableMetadata, event: Event, loss: PrivacyLoss, receipt: Receipt | None
     ) -> Self:
         self.n_features_in_ = outline.width
         self.event_, self.loss_, self.receipt_ = event, loss, receipt
@@ -176,11 +176,11 @@ class Model:
         self._keep(state, outline)
         return self
 
-    def _calibrated(self, outline: TableOutline) -> tuple[Calibrated, PrivacyLoss]:
+    def _calibrated(self, outline: TableMetadata) -> tuple[Calibrated, PrivacyLoss]:
         epsilon, delta = read_loss(self.epsilon, self.delta)
         return calibrated(self._stages(outline), epsilon, delta, outline.neighbours), PrivacyLoss(epsilon, delta)
 
-    def _outline_of_arrays(self, X: object) -> TableOutline:  # noqa: N803
+    def _outline_of_arrays(self, X: object) -> TableMetadata:  # noqa: N803
         width = read_matrix(X).shape[1]
         low, high = read_bounds(self.bounds, width, "bounds")
         classes: tuple[Any, ...] = ()
@@ -190,9 +190,9 @@ class Model:
         if self._target is Target.CLASS:
             classes = read_classes(self.classes)
         numeric, relation = self._target is Target.NUMBER, read_neighbours(self.neighbours)
-        return TableOutline(low, high, classes, numeric, relation, read_people(self.rows_per_person))
+        return TableMetadata(low, high, classes, numeric, relation, read_people(self.rows_per_person))
 
-    def _outline_of_rows(self, asked: Measurable) -> tuple[TableOutline, list[Key], Key | None]:
+    def _outline_of_rows(self, asked: Measurable) -> tuple[TableMetadata, list[Key], Key | None]:
         """Return what the policy says of the rows of a question: its columns as numbers, and the key of the classes."""
         for name in ("bounds", "bounds_y", "classes"):
             if getattr(self, name, None) is not None:
@@ -226,7 +226,7 @@ class Model:
         classes = () if target is None else tuple(decode(cell, target.scalar.facts) for cell in target.cells or ())
         rows = asked.rows
         numeric = self._target is Target.NUMBER
-        return TableOutline(low, high, classes, numeric, rows.neighbours, rows.most), columns, target
+        return TableMetadata(low, high, classes, numeric, rows.neighbours, rows.most), columns, target
 
     # ── using the model ──
 
@@ -235,7 +235,10 @@ class Model:
         table = self._columns(X, lambda: self.n_features_in_)
         middle, half = self._outline.middle[: self.n_features_in_], self._outline.half[: self.n_features_in_]
         with np.errstate(over="ignore"):
-            low, high = (np.clip(middle + side * half, -_LARGEST, _LARGEST) for side in (-_FARTHEST, _FARTHEST))
+            low, high = (
+                np.clip(middle + side * half, -_MAX_FEATURE_VALUE, _MAX_FEATURE_VALUE)
+                for side in (-_MAX_HALF_RANGES, _MAX_HALF_RANGES)
+            )
         return np.clip(np.where(np.isnan(table), middle, table), low, high)
 
     def _columns(self, X: object, count: Callable[[], int]) -> Floats:  # noqa: N803

@@ -8,10 +8,10 @@ from sfumato.learn.calibration import Stage
 from sfumato.learn.classifier import Classifier
 from sfumato.learn.first_stage import towards
 from sfumato.learn.model import StageNoise, State, listed, share
-from sfumato.learn.outline import Floats, TableOutline
 from sfumato.learn.rows import UNIT, Sums
 from sfumato.learn.scaler import moments
 from sfumato.learn.sensitivities import in_box
+from sfumato.learn.table_metadata import Floats, TableMetadata
 
 _LEAST = 1e-3
 """Of the squared range: no variance is below."""
@@ -45,11 +45,11 @@ class NaiveBayes(Classifier):
         self.neighbours = neighbours
         self.rows_per_person = rows_per_person
 
-    def _stages(self, outline: TableOutline) -> tuple[Stage, ...]:
+    def _stages(self, outline: TableMetadata) -> tuple[Stage, ...]:
         return (Stage(share("1"), in_box(outline, _weight(outline), squares=True)),)
 
-    def _learn(self, sums: Sums, outline: TableOutline, noise: StageNoise) -> State:
-        exact = sums.boxed(squares=True)
+    def _learn(self, sums: Sums, outline: TableMetadata, noise: StageNoise) -> State:
+        exact = sums.clipped_sums(squares=True)
         exact[:, 0] *= _weight(outline)
         noisy = noise.add(0, exact)
         counts = np.maximum(noisy[:, 0] / _weight(outline), 1.0)
@@ -71,7 +71,7 @@ class NaiveBayes(Classifier):
             ),
         }
 
-    def _keep(self, state: State, outline: TableOutline) -> None:
+    def _keep(self, state: State, outline: TableMetadata) -> None:
         self._keep_classes(outline)
         self.class_count_ = np.array(state["counts"])
         self.theta_ = np.array(state["theta"])
@@ -84,6 +84,6 @@ class NaiveBayes(Classifier):
         return np.asarray(prior - 0.5 * (apart + np.log(self.var_)[None]).sum(axis=2))
 
 
-def _weight(outline: TableOutline) -> int:
+def _weight(outline: TableMetadata) -> int:
     """What a row adds to the count of its class: as much as its columns together."""
     return UNIT * isqrt(outline.width)

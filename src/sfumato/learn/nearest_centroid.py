@@ -6,9 +6,9 @@ from sfumato.learn.calibration import Stage
 from sfumato.learn.classifier import Classifier
 from sfumato.learn.first_stage import centre_stage, measure_centre, measure_radius, radius_stage, towards
 from sfumato.learn.model import StageNoise, State, listed, share
-from sfumato.learn.outline import Floats, TableOutline, inverse
 from sfumato.learn.rows import UNIT, Ball, Sums
 from sfumato.learn.sensitivities import in_ball
+from sfumato.learn.table_metadata import Floats, TableMetadata, inverse
 
 _WEIGHT = UNIT // 2
 
@@ -40,14 +40,14 @@ class NearestCentroid(Classifier):
         self.neighbours = neighbours
         self.rows_per_person = rows_per_person
 
-    def _stages(self, outline: TableOutline) -> tuple[Stage, ...]:
+    def _stages(self, outline: TableMetadata) -> tuple[Stage, ...]:
         return (
             centre_stage(outline, share("0.1")),
             radius_stage(outline, share("0.05")),
             Stage(share("0.85"), in_ball(outline, _WEIGHT, len(outline.classes))),
         )
 
-    def _learn(self, sums: Sums, outline: TableOutline, noise: StageNoise) -> State:
+    def _learn(self, sums: Sums, outline: TableMetadata, noise: StageNoise) -> State:
         centre, _ = measure_centre(sums, outline, noise, 0)
         ball = Ball(centre, measure_radius(sums, outline, centre, noise, 1, measured=True))
         exact = sums.shrunk(ball)
@@ -64,7 +64,7 @@ class NearestCentroid(Classifier):
             "spread": (ball.radius / UNIT) ** 2 / outline.width,
         }
 
-    def _keep(self, state: State, outline: TableOutline) -> None:
+    def _keep(self, state: State, outline: TableMetadata) -> None:
         self._keep_classes(outline)
         self.centroids_ = np.array(state["centroids"])
         self.class_count_ = np.array(state["counts"])

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.learn.outline import Floats
+from sfumato.learn.table_metadata import Floats
 from sfumato.randomness.discrete_gaussian import DiscreteGaussian
 from sfumato.randomness.source import Source
 

@@ -7,9 +7,9 @@ from sfumato.exact import integer
 from sfumato.learn.calibration import Stage
 from sfumato.learn.first_stage import centre_stage, measure_centre, measure_radius, radius_stage
 from sfumato.learn.model import Model, StageNoise, State, listed, share
-from sfumato.learn.outline import Floats, TableOutline
 from sfumato.learn.rows import UNIT, Ball, Sums
 from sfumato.learn.sensitivities import of_products
+from sfumato.learn.table_metadata import Floats, TableMetadata
 
 
 class PCA(Model):
@@ -43,7 +43,7 @@ class PCA(Model):
     def _parameters(self) -> dict[str, object]:
         return {"n_components": integer(self.n_components, "n_components", 1)}
 
-    def _stages(self, outline: TableOutline) -> tuple[Stage, ...]:
+    def _stages(self, outline: TableMetadata) -> tuple[Stage, ...]:
         if integer(self.n_components, "n_components", 1) > outline.width:
             raise BadParameter(
                 f"n_components = {self.n_components} is more than there are columns.",
@@ -56,7 +56,7 @@ class PCA(Model):
             Stage(share("0.8"), of_products(outline, 0)),
         )
 
-    def _learn(self, sums: Sums, outline: TableOutline, noise: StageNoise) -> State:
+    def _learn(self, sums: Sums, outline: TableMetadata, noise: StageNoise) -> State:
         centre, count = measure_centre(sums, outline, noise, 0)
         ball = Ball(centre, measure_radius(sums, outline, centre, noise, 1, measured=True))
         noisy = noise.add(2, sums.products(ball, 0)[:-1, :-1])
@@ -73,7 +73,7 @@ class PCA(Model):
             "variance": listed(np.maximum(values[::-1][:kept], 0.0)),
         }
 
-    def _keep(self, state: State, outline: TableOutline) -> None:
+    def _keep(self, state: State, outline: TableMetadata) -> None:
         self.components_ = np.array(state["components"])
         self.mean_ = np.array(state["mean"])
         self.explained_variance_ = np.array(state["variance"])

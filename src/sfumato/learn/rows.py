@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.learn.outline import Floats, TableOutline
+from sfumato.learn.table_metadata import Floats, TableMetadata
 
 UNIT = 1 << 16
 """One half of a column's range; and the length to which rows are shrunk."""
@@ -36,7 +36,7 @@ class Ball:
 class Sums(Protocol):
     """Exact sums over rows of integers. Each is a function that adds up what single rows give."""
 
-    def boxed(self, *, squares: bool) -> Integers:
+    def clipped_sums(self, *, squares: bool) -> Integers:
         """Return per class (one, without classes) the number of rows, then Σx and, if asked for, Σ⌊x²/UNIT⌋."""
 
     def radii(self, centre: Sequence[int], radii: Sequence[int]) -> Integers:
@@ -64,7 +64,7 @@ class Rows:
     def __repr__(self) -> str:
         return f"Rows({self.values.shape[1]} columns)"
 
-    def boxed(self, *, squares: bool) -> Integers:
+    def clipped_sums(self, *, squares: bool) -> Integers:
         width = self.values.shape[1]
         total = np.zeros((self.classes, 1 + width * (2 if squares else 1)), dtype=np.int64)
         for part in blocks(len(self.values)):
@@ -149,11 +149,11 @@ def exact_product(left: Floats, right: Floats) -> Integers:
     return total
 
 
-def radii_of(outline: TableOutline, *, around_measured: bool) -> tuple[int, ...]:
+def radii_of(outline: TableMetadata, *, around_measured: bool) -> tuple[int, ...]:
     """Return the 25 public radii: the box's own (twice that around a measured centre), each 2^(-1/4) of the one before.
 
     >>> from sfumato.accounting.event import Neighbours
-    >>> outline = TableOutline((0.0,) * 4, (1.0,) * 4, (), False, Neighbours.ADD_REMOVE, 1)
+    >>> outline = TableMetadata((0.0,) * 4, (1.0,) * 4, (), False, Neighbours.ADD_REMOVE, 1)
     >>> radii_of(outline, around_measured=False)[::4]
     (131072, 65536, 32768, 16384, 8192, 4096, 2048)
     """

@@ -6,9 +6,9 @@ import numpy as np
 
 from sfumato.learn.calibration import Stage
 from sfumato.learn.model import Model, StageNoise, State, listed, share
-from sfumato.learn.outline import Floats, TableOutline
 from sfumato.learn.rows import UNIT, Sums
 from sfumato.learn.sensitivities import in_box
+from sfumato.learn.table_metadata import Floats, TableMetadata
 
 _LEAST = 1e-6
 """Of the squared range: no variance is below."""
@@ -40,11 +40,11 @@ class StandardScaler(Model):
         self.neighbours = neighbours
         self.rows_per_person = rows_per_person
 
-    def _stages(self, outline: TableOutline) -> tuple[Stage, ...]:
+    def _stages(self, outline: TableMetadata) -> tuple[Stage, ...]:
         return (Stage(share("1"), in_box(outline, _weight(outline), squares=True)),)
 
-    def _learn(self, sums: Sums, outline: TableOutline, noise: StageNoise) -> State:
-        exact = sums.boxed(squares=True)[0]
+    def _learn(self, sums: Sums, outline: TableMetadata, noise: StageNoise) -> State:
+        exact = sums.clipped_sums(squares=True)[0]
         exact[0] *= _weight(outline)
         noisy = noise.add(0, exact)
         mean, variance = moments(
@@ -55,7 +55,7 @@ class StandardScaler(Model):
             "var": listed(np.maximum(variance * outline.half**2, np.finfo(float).tiny)),
         }
 
-    def _keep(self, state: State, outline: TableOutline) -> None:
+    def _keep(self, state: State, outline: TableMetadata) -> None:
         self.mean_ = np.array(state["mean"])
         self.var_ = np.array(state["var"])
         self.scale_ = np.sqrt(self.var_)
@@ -73,7 +73,7 @@ class StandardScaler(Model):
         return self.fit(X, None, groups).transform(X)
 
 
-def _weight(outline: TableOutline) -> int:
+def _weight(outline: TableMetadata) -> int:
     """What a row adds to the count: as much as its columns together, so that the count is as sure as a mean."""
     return UNIT * isqrt(outline.width)
 

@@ -33,7 +33,7 @@ class EngineSums:
         self._width = len(named)
         self._rows, self._scope = _shown(asked.rows.rows, "boxed", {**named, **keep}, asked.rows.unit)
 
-    def boxed(self, *, squares: bool) -> Integers:
+    def clipped_sums(self, *, squares: bool) -> Integers:
         columns = self._columns(self._scope)
         more = [_whole_part(multiplied(one, one, Type.INTEGER)) for one in columns] if squares else []
         return self._totals(self._rows, self._scope, (None, *columns, *more))

@@ -21,7 +21,7 @@ from sfumato.sealed.keys import Key, read_key
 from sfumato.secure_files import write_atomically
 
 NONCE_BYTES = 32
-_LONGEST = 1 << 30
+_MAX_MANIFEST_BYTES = 1 << 30
 
 
 class BatchState(StrEnum):
@@ -120,7 +120,7 @@ class Keyring:
             found = os.stat(self._manifest)
             stamp = (found.st_ino, found.st_mtime_ns, found.st_size)
             if self._known is None or self._known[0] != stamp:
-                self._known = (stamp, self._parsed(self._manifest.read_bytes()[:_LONGEST]))
+                self._known = (stamp, self._parsed(self._manifest.read_bytes()[:_MAX_MANIFEST_BYTES]))
         except OSError:
             raise WrongKey(
                 "Nothing was sealed with the key that [sealed] names.",

@@ -25,7 +25,7 @@ _OPENING = struct.Struct("<BH")  # published or not, and how many bytes each noi
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class StreamHeader:
     """What a stream is, from its first byte on."""
 
     id: str
@@ -33,11 +33,11 @@ class Head:
     plan: StreamPlan
     charge: int | None
     """The place of its charge in the ledger; None where the caller charges it elsewhere."""
-    words: str = ""
+    description: str = ""
     """What it is about, for people."""
 
 
-def head_to_bytes(head: Head) -> bytes:
+def head_to_bytes(head: StreamHeader) -> bytes:
     """Write a head as canonical JSON. The event is in it, so that a plan that would mean another one is noticed."""
     plan = {field.name: _as_data(getattr(head.plan, field.name)) for field in fields(head.plan)}
     data = {
@@ -46,17 +46,17 @@ def head_to_bytes(head: Head) -> bytes:
         "plan": plan,
         "event": to_json(head.plan.event),
         "charge": head.charge,
-        "words": head.words,
+        "words": head.description,
     }
     return json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
 
 
-def head_from_bytes(text: bytes) -> Head:
+def head_from_bytes(text: bytes) -> StreamHeader:
     """Read a head back, or refuse it."""
     try:
         data = json.loads(text)
         make: Any = _KINDS[data["kind"]]
-        head = Head(data["id"], make(**data["plan"]), data["charge"], data["words"])
+        head = StreamHeader(data["id"], make(**data["plan"]), data["charge"], data["words"])
         same = head_to_bytes(head) == text
     except (Refusal, ValueError, TypeError, KeyError):
         same = False

@@ -36,7 +36,7 @@ from sfumato.streams.plans import (
 from sfumato.streams.processes import Step, Values, process_of
 from sfumato.streams.rows import GrowingRows
 from sfumato.streams.stored_plan import (
-    Head,
+    StreamHeader,
     head_from_bytes,
     head_to_bytes,
     noisy_to_bytes,
@@ -60,7 +60,7 @@ class Released:
 class Stream:
     """An open stream. Threads may share it; a second handle on its file is refused. Close it when done."""
 
-    def __init__(self, file: StreamFile, head: Head, ledger: Ledger | None) -> None:
+    def __init__(self, file: StreamFile, head: StreamHeader, ledger: Ledger | None) -> None:
         self._file = file
         self._head = head
         self._ledger = ledger
@@ -88,15 +88,15 @@ class Stream:
                 "The description is not a line of text.", "It is listed in the history.", "Give plain text."
             )
         if ledger is None:
-            head = Head(fresh_id(system_source()), known, None, words)
+            head = StreamHeader(fresh_id(system_source()), known, None, words)
             return cls(StreamFile.create(place, head_to_bytes(head)), head, None)
         require_absent(place)  # before anything is charged
-        described = [ledger.identity(), account, head_to_bytes(Head("", known, None, words)).decode()]
+        described = [ledger.identity(), account, head_to_bytes(StreamHeader("", known, None, words)).decode()]
         with attempt_at(place, described) as name:
             shown_as = words or f"{plan_words(known)}: {known.protects}"
             with ledger.charge(stream_request(ledger, account, name, shown_as, known.event)) as charge:
                 if charge.kept is None:
-                    head = Head(name, known, charge.sequence, words)
+                    head = StreamHeader(name, known, charge.sequence, words)
                     text = head_to_bytes(head)
                     digest = sha256(text).hexdigest()
                     ledger.record_progress(charge.sequence, 0, digest)  # first: a file that is there can be opened
@@ -138,7 +138,7 @@ class Stream:
     @property
     def words(self) -> str:
         """What it is about, as whoever created it said."""
-        return self._head.words
+        return self._head.description
 
     @property
     def time(self) -> int:

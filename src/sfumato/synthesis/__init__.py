@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sfumato.synthesis.domain import Range
-    from sfumato.synthesis.questions import Answer
+    from sfumato.synthesis.sql_answers import Answer
     from sfumato.synthesis.synthesize import synthesize, synthesize_table
     from sfumato.synthesis.synthetic import Marginal, Synthetic
 
 __all__ = ["Answer", "Marginal", "Range", "Synthetic", "synthesize", "synthesize_table"]
 _HOMES = {
-    "Answer": "questions",
+    "Answer": "sql_answers",
     "Marginal": "synthetic",
     "Range": "domain",
     "Synthetic": "synthetic",

@@ -18,9 +18,9 @@ from sfumato.synthesis.counting import NoisyMarginals
 from sfumato.synthesis.design import MOST_CELLS, Axes, cells_of
 from sfumato.synthesis.domain import Codes, Column, Floats
 from sfumato.synthesis.model import Fitted, draw_pool, fit, targets, uniforms
-from sfumato.synthesis.questions import Answer, Known, answer
-from sfumato.synthesis.redrawing import redraw
+from sfumato.synthesis.parametric_bootstrap import redraw
 from sfumato.synthesis.rows import counted, shuffled, systematic
+from sfumato.synthesis.sql_answers import Answer, AnswerContext, answer
 
 MOST_ROWS = 10**8
 """So many rows can be drawn at once."""
@@ -122,7 +122,9 @@ class Synthetic:
         """Answer a SELECT of COUNT, SUM or AVG, with a margin for every number. It is free, for ever."""
         notes = (APPROXIMATE,) if self.adaptive else ()
         measured = self._measured
-        known = Known(self._table, measured.columns, self._joint, lambda: self._fitted, lambda: self._redrawn, notes)
+        known = AnswerContext(
+            self._table, measured.columns, self._joint, lambda: self._fitted, lambda: self._redrawn, notes
+        )
         return answer(text, known)
 
     @property

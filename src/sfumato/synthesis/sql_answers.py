@@ -68,7 +68,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Known:
+class AnswerContext:
     """All that questions are answered from."""
 
     table: str | None
@@ -85,7 +85,7 @@ class Known:
         return tuple(one.size for one in self.columns)
 
 
-def answer(text: str, known: Known) -> Answer:
+def answer(text: str, known: AnswerContext) -> Answer:
     """Return the answer to a SELECT of COUNT, SUM or AVG over the synthetic table, or refuse it from its text."""
     fields = tuple(field_of(one) for one in known.columns)
     name = known.table or _named_in(text)
@@ -203,7 +203,7 @@ class _Probed:
     """Per aggregate: what one such row adds to the count or sum; NaN where it adds nothing."""
 
 
-def _estimated(group: Group, known: Known) -> _Estimated:
+def _estimated(group: Group, known: AnswerContext) -> _Estimated:
     used = _used(group, known)
     axes = used or (0,)
     if known.combined.knows(axes):
@@ -211,7 +211,7 @@ def _estimated(group: Group, known: Known) -> _Estimated:
     return _from_model(group, known)
 
 
-def _used(group: Group, known: Known) -> Axes:
+def _used(group: Group, known: AnswerContext) -> Axes:
     """Return the columns that the question looks at."""
     read = _read(group.rows)
     parts: list[Scalar] = [key.scalar for key in group.keys]
@@ -224,7 +224,7 @@ def _used(group: Group, known: Known) -> Axes:
     return tuple(axis for axis, one in enumerate(known.columns) if field_of(one).name in names)
 
 
-def _run(group: Group, known: Known, axes: Axes, codes: Sequence[Codes], within: Sequence[Floats]) -> _Probed:
+def _run(group: Group, known: AnswerContext, axes: Axes, codes: Sequence[Codes], within: Sequence[Floats]) -> _Probed:
     """Evaluate the question's rows, keys and aggregates on given points, in an engine that holds nothing else."""
     read = _read(group.rows)
     if read is None:
@@ -284,7 +284,7 @@ def _added(asked: RequestedAggregate, argument: list[Any] | None, where: list[An
     return added if where is None else np.where([value is True for value in where], added, np.nan)
 
 
-def _measured(group: Group, known: Known, axes: Axes) -> _Estimated:
+def _measured(group: Group, known: AnswerContext, axes: Axes) -> _Estimated:
     """Estimate from the measured marginal of these columns: weighted sums of its cells, each with its exact noise."""
     shape = [known.sizes[axis] for axis in axes]
     codes, within, place, share = points([known.columns[axis] for axis in axes])
@@ -385,7 +385,7 @@ def _bar(
     return mean, min(centred / surely, greatest - least)  # proofs/marginals.md §5
 
 
-def _from_model(group: Group, known: Known) -> _Estimated:
+def _from_model(group: Group, known: AnswerContext) -> _Estimated:
     """Estimate from the fitted model's weighted rows; the margin is the spread over redraws of the noise."""
     fitted, axes = known.fitted(), tuple(range(len(known.columns)))
     rows = len(fitted.weights)

@@ -20,7 +20,7 @@ _WIDEST, _NARROWEST = 1e150, 1e-150
 
 
 @dataclass(frozen=True, slots=True)
-class TableOutline:
+class TableMetadata:
     """The public part of a table: from parameters or from the policy, never from the data."""
 
     low: tuple[float, ...]
@@ -30,7 +30,7 @@ class TableOutline:
     """What the target can be, where it is a class; else empty."""
     numeric_target: bool
     neighbours: Neighbours
-    most: int
+    rows_per_person: int
     """The most rows of one person."""
 
     @property
