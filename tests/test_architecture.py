@@ -28,22 +28,22 @@ PATH = (
     "database",
     "measure",
 )
-WAYS_IN = ("server", "policy_draft", "terminal", "demo", "commands", "cli")
-WORKSHOPS = ("lab", "local", "streams", "learn", "synthesis", "sealed")
+INTERFACES = ("server", "policy_draft", "terminal", "demo", "commands", "cli")
+EXTENSIONS = ("lab", "local", "streams", "learn", "synthesis", "sealed")
 LIBRARIES = ("local", "streams", "learn", "synthesis", "sealed")
 """Workshops that people import from: their __init__ may name its public classes, each loaded when it is used."""
-ROOMS = (*MATHEMATICS, *PATH, *WAYS_IN, *WORKSHOPS)
+LAYERS = (*MATHEMATICS, *PATH, *INTERFACES, *EXTENSIONS)
 """From the ground up: a room imports only rooms named before it. Rooms that are not built yet have their place."""
 
-LAZY = frozenset({"commands", "__init__"})
+LAZY_LAYERS = frozenset({"commands", "__init__"})
 """A verb of the command line and a public name import what they need when they are used: `--help` answers at once."""
 LAZY_FILES = frozenset({"accounting/calibrate.py", "release/intervals/noise_law.py", "sensitivity/matching.py"})
 """The PLD engines need a second to import, and SciPy a third of one: on the way to an answer hardly ever needed."""
-NAMELESS = frozenset(
+MEANINGLESS_NAMES = frozenset(
     {"util", "utils", "helper", "helpers", "common", "core", "base", "misc"}
     | {"manager", "managers", "handler", "handlers", "registry"}
 )
-LONGEST = 500
+MAX_FILE_LINES = 500
 
 Law = Callable[[Path], list[str]]
 
@@ -61,7 +61,7 @@ def _parsed(text: str) -> ast.Module:
     return ast.parse(text)
 
 
-def _room(path: Path, package: Path) -> str:
+def _layer(path: Path, package: Path) -> str:
     """Return the room of a file: its folder below the package, or its own name."""
     return path.relative_to(package).parts[0].removesuffix(".py")
 
@@ -89,15 +89,15 @@ def _ours(tree: ast.Module) -> Iterator[tuple[ast.stmt, list[str]]]:
             yield node, rest
 
 
-def rooms_are_known(package: Path) -> list[str]:
-    found = {_room(path, package) for path in _files(package)} - {"__init__", "__main__"}
-    return [f"{room}: has no place in ROOMS" for room in sorted(found - set(ROOMS))]
+def layers_are_known(package: Path) -> list[str]:
+    found = {_layer(path, package) for path in _files(package)} - {"__init__", "__main__"}
+    return [f"{room}: has no place in ROOMS" for room in sorted(found - set(LAYERS))]
 
 
 def imports_go_up(package: Path) -> list[str]:
     broken = []
     for path in _files(package):
-        room = _room(path, package)
+        room = _layer(path, package)
         if room == "__init__":
             continue  # public names: see the_package_root_holds_public_names
         for node, rest in _ours(_tree(path)):
@@ -110,12 +110,12 @@ def imports_go_up(package: Path) -> list[str]:
 def _above(room: str) -> tuple[str, ...]:
     if room == "__main__":
         return ("cli",)
-    if room in WORKSHOPS:
-        return tuple(other for other in ROOMS if other not in WORKSHOPS)  # workshops never import each other
-    return ROOMS[: ROOMS.index(room)] if room in ROOMS else ()
+    if room in EXTENSIONS:
+        return tuple(other for other in LAYERS if other not in EXTENSIONS)  # workshops never import each other
+    return LAYERS[: LAYERS.index(room)] if room in LAYERS else ()
 
 
-def files_of_a_room_form_no_cycle(package: Path) -> list[str]:
+def files_of_a_layer_form_no_cycle(package: Path) -> list[str]:
     modules = {_module(path, package): path for path in _files(package)}
     graph = {}
     for module, path in modules.items():
@@ -145,8 +145,8 @@ def imports_are_absolute_and_come_first(package: Path) -> list[str]:
 
 
 def _is_lazy(path: Path, package: Path) -> bool:
-    room, name = _room(path, package), path.relative_to(package).as_posix()
-    return room in LAZY or name in LAZY_FILES or (room in LIBRARIES and name == f"{room}/__init__.py")
+    room, name = _layer(path, package), path.relative_to(package).as_posix()
+    return room in LAZY_LAYERS or name in LAZY_FILES or (room in LIBRARIES and name == f"{room}/__init__.py")
 
 
 def _leading(tree: ast.Module) -> Iterator[tuple[ast.stmt, bool]]:
@@ -162,14 +162,14 @@ def _is_docstring(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
-def a_room_opens_with_one_sentence(package: Path) -> list[str]:
+def a_package_opens_with_one_sentence(package: Path) -> list[str]:
     broken = []
     for path in _files(package):
         if path.name != "__init__.py" or path.parent == package:
             continue
         tree = _tree(path)
         text = ast.get_docstring(tree) or ""
-        more = tree.body[1:] if _room(path, package) in LIBRARIES else []
+        more = tree.body[1:] if _layer(path, package) in LIBRARIES else []
         if len(tree.body) - len(more) != 1 or "\n" in text or not text.endswith(".") or ". " in text:
             broken.append(f"{_module(path, package)}: its __init__.py is more or less than one sentence")
         broken += [
@@ -213,13 +213,13 @@ def names_say_what_they_hold(package: Path) -> list[str]:
     return [
         f"{path.relative_to(package.parent)}: this name says nothing"
         for path in paths
-        if NAMELESS & set(path.relative_to(package).with_suffix("").name.split("_"))
+        if MEANINGLESS_NAMES & set(path.relative_to(package).with_suffix("").name.split("_"))
     ]
 
 
 def files_stay_short(package: Path) -> list[str]:
     lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in _files(package)}
-    return [f"{path.name}: {length} lines" for path, length in lengths.items() if length > LONGEST]
+    return [f"{path.name}: {length} lines" for path, length in lengths.items() if length > MAX_FILE_LINES]
 
 
 def mathematics_knows_no_database(package: Path) -> list[str]:
@@ -228,7 +228,7 @@ def mathematics_knows_no_database(package: Path) -> list[str]:
     return [
         f"{_module(path, package)}:{node.lineno} imports {name}"
         for path in _files(package)
-        if _room(path, package) in MATHEMATICS
+        if _layer(path, package) in MATHEMATICS
         for node, name in _imported(_tree(path))
         if name.split(".")[0] in outside
     ]
@@ -278,11 +278,11 @@ def _is_generator(name: str) -> bool:
 
 
 LAWS: tuple[Law, ...] = (
-    rooms_are_known,
+    layers_are_known,
     imports_go_up,
-    files_of_a_room_form_no_cycle,
+    files_of_a_layer_form_no_cycle,
     imports_are_absolute_and_come_first,
-    a_room_opens_with_one_sentence,
+    a_package_opens_with_one_sentence,
     the_package_root_holds_public_names,
     names_say_what_they_hold,
     files_stay_short,
@@ -292,7 +292,7 @@ LAWS: tuple[Law, ...] = (
 )
 
 PLANTED: tuple[tuple[Law, dict[str, str]], ...] = (
-    (rooms_are_known, {"cellar.py": ""}),
+    (layers_are_known, {"cellar.py": ""}),
     (imports_go_up, {"exact.py": "from sfumato.mechanisms.laplace import Laplace\n"}),
     (imports_go_up, {"accounting/pure.py": "def f() -> None:\n    from sfumato.mechanisms import laplace\n"}),
     (imports_go_up, {"lab/attack.py": "import sfumato.learn.descent\n"}),
@@ -300,9 +300,9 @@ PLANTED: tuple[tuple[Law, dict[str, str]], ...] = (
     (imports_go_up, {"exact.py": "from sfumato import Refusal\n"}),
     (imports_go_up, {"exact.py": "import sfumato\n"}),
     (imports_go_up, {"__main__.py": "from sfumato.database import Database\n"}),
-    (files_of_a_room_form_no_cycle, {"exact.py": "import sfumato.errors\n", "errors.py": "import sfumato.exact\n"}),
+    (files_of_a_layer_form_no_cycle, {"exact.py": "import sfumato.errors\n", "errors.py": "import sfumato.exact\n"}),
     (
-        files_of_a_room_form_no_cycle,
+        files_of_a_layer_form_no_cycle,
         {"query/a.py": "from sfumato.query.b import f\n", "query/b.py": "from sfumato.query import a\n"},
     ),
     (imports_are_absolute_and_come_first, {"query/a.py": "from .b import f\n"}),
@@ -311,19 +311,19 @@ PLANTED: tuple[tuple[Law, dict[str, str]], ...] = (
     (imports_are_absolute_and_come_first, {"exact.py": "ONE = 1\nimport json\n"}),
     (imports_are_absolute_and_come_first, {"exact.py": "try:\n    import json\nexcept ImportError:\n    pass\n"}),
     (imports_are_absolute_and_come_first, {"commands/ask.py": "ONE = 1\nimport json\n"}),
-    (a_room_opens_with_one_sentence, {"query/__init__.py": ""}),
-    (a_room_opens_with_one_sentence, {"query/__init__.py": '"""One. Two."""\n'}),
-    (a_room_opens_with_one_sentence, {"query/__init__.py": '"""One."""\nfrom sfumato.query.a import f\n'}),
-    (a_room_opens_with_one_sentence, {"learn/__init__.py": '"""One."""\nfrom sfumato.learn.a import A\n'}),
-    (a_room_opens_with_one_sentence, {"learn/trees/__init__.py": '"""One. Two."""\n'}),
-    (a_room_opens_with_one_sentence, {"lab/__init__.py": '"""One."""\n__all__ = ["a"]\n'}),
+    (a_package_opens_with_one_sentence, {"query/__init__.py": ""}),
+    (a_package_opens_with_one_sentence, {"query/__init__.py": '"""One. Two."""\n'}),
+    (a_package_opens_with_one_sentence, {"query/__init__.py": '"""One."""\nfrom sfumato.query.a import f\n'}),
+    (a_package_opens_with_one_sentence, {"learn/__init__.py": '"""One."""\nfrom sfumato.learn.a import A\n'}),
+    (a_package_opens_with_one_sentence, {"learn/trees/__init__.py": '"""One. Two."""\n'}),
+    (a_package_opens_with_one_sentence, {"lab/__init__.py": '"""One."""\n__all__ = ["a"]\n'}),
     (the_package_root_holds_public_names, {"__init__.py": "def open() -> None: ...\n"}),
     (the_package_root_holds_public_names, {"__init__.py": "import os\n"}),
     (the_package_root_holds_public_names, {"__init__.py": "from sfumato.errors import Refusal\n__all__ = []\n"}),
     (names_say_what_they_hold, {"utils.py": ""}),
     (names_say_what_they_hold, {"query/sql_helpers.py": ""}),
     (names_say_what_they_hold, {"core/noise.py": ""}),
-    (files_stay_short, {"exact.py": "\n" * (LONGEST + 1)}),
+    (files_stay_short, {"exact.py": "\n" * (MAX_FILE_LINES + 1)}),
     (mathematics_knows_no_database, {"accounting/stored.py": "import sqlite3\n"}),
     (statements_know_no_engine, {"database.py": "from sfumato.engines.duckdb.engine import DuckDB\n"}),
     (statements_know_no_engine, {"engines/sql/flow.py": "import psycopg\n"}),
@@ -381,4 +381,4 @@ def test_a_workshop_may_name_its_public_classes_and_load_them_when_used(tmp_path
         encoding="utf-8",
     )
     package = tmp_path / "sfumato"
-    assert a_room_opens_with_one_sentence(package) + imports_are_absolute_and_come_first(package) == []
+    assert a_package_opens_with_one_sentence(package) + imports_are_absolute_and_come_first(package) == []

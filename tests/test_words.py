@@ -47,12 +47,12 @@ def _definitions(package: Path) -> list[tuple[type, str, Path]]:
     ]
 
 
-APART = ("engines/duckdb", "engines/postgres", "engines/spark")
+ENGINE_FOLDERS = ("engines/duckdb", "engines/postgres", "engines/spark")
 """Engines have the same files with the same names, which mean the same in each."""
 
 
-def _country(path: Path) -> str:
-    return next((folder for folder in APART if path.is_relative_to(folder)), "")
+def _engine_folder(path: Path) -> str:
+    return next((folder for folder in ENGINE_FOLDERS if path.is_relative_to(folder)), "")
 
 
 def _named(package: Path, kind: type) -> dict[str, set[Path]]:
@@ -68,8 +68,8 @@ def classes_with_two_meanings(package: Path) -> list[str]:
     """Find public classes of one name anywhere in the house, and inside each folder with words of its own."""
     broken = []
     for name, paths in _named(package, ast.ClassDef).items():
-        for country in ("", *APART):
-            here = sorted(path for path in paths if _country(path) == country)
+        for country in ("", *ENGINE_FOLDERS):
+            here = sorted(path for path in paths if _engine_folder(path) == country)
             if len(here) > 1 and name not in CLASSES:
                 broken.append(f"{name}: {', '.join(map(str, here))}")
     return broken

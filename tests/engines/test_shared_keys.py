@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from tests.engines.builds import SALT, bounded, policy_of
 from tests.engines.reference import Row, bounded_reference, shares_a_key
-from tests.engines.test_one_pass import ONE_PASS, copied_by
+from tests.engines.test_bounding_by_shuffle import ONE_PASS, copied_by
 from tests.old_snapshot import told_of_the_old_snapshot
 
 import sfumato

@@ -77,7 +77,7 @@ CHARGE_BUGS: tuple[Bug, ...] = (
     ),
     planned(
         "an attempt that failed after noise is repeated",
-        f"{_RETRIES} tests/test_measuring.py",
+        f"{_RETRIES} tests/test_measure.py",
         (
             "ledger/charge.py",
             "        if any(source.bits for source in self._sources):\n",

@@ -163,7 +163,7 @@ FINDINGS: tuple[Bug, ...] = (
     ),
     planned(
         "texts are not cut",
-        "tests/engines/test_each_value.py",
+        "tests/engines/test_untyped_columns.py",
         (
             "engines/sql/column.py",
             'return f"left({text}, {column.length})"  # counted in characters',
@@ -232,7 +232,7 @@ FINDINGS: tuple[Bug, ...] = (
     ),
     planned(
         "keys are shown as they are",
-        "tests/release/test_harmless.py",
+        "tests/release/test_escaping.py",
         (
             "release/rendering/escaping.py",
             'return "".join(letter if letter.isprintable() else _REPLACED for letter in text)',
@@ -324,7 +324,7 @@ FINDINGS: tuple[Bug, ...] = (
     ),
     planned(
         "a level that cuts is taken for one that does not",
-        "tests/engines/test_levels.py",
+        "tests/engines/test_candidate_bounds.py",
         (
             "engines/sql/candidate_bounds.py",
             "one.level == len(one.levels.thresholds) - 1",
@@ -333,7 +333,7 @@ FINDINGS: tuple[Bug, ...] = (
     ),
     planned(
         "what people have above a level is added up below it",
-        "tests/engines/test_levels.py",
+        "tests/engines/test_candidate_bounds.py",
         ("engines/sql/contribution_histogram.py", 'THEN v WHEN first_place <= {place} THEN {left}"', 'THEN v ELSE v"'),
     ),
 )

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import pyarrow.dataset as ds
 from tests.engines.spark_under_law import LIMITS, spark
-from tests.engines.test_arrivals import ROWS, TABLES, Place
+from tests.engines.test_incremental_refresh import ROWS, TABLES, Place
 
 from sfumato.engines.engine import Progress
 from sfumato.engines.snapshots import identity_of, places_of, snapshot

@@ -13,7 +13,7 @@ from tests.engines.reference import Row, bounded_reference
 from tests.engines.spark.laws_operators import assert_on_the_grid
 from tests.engines.spark_under_law import SparkUnderLaw
 from tests.engines.test_bounded_copy import POLICY, SCHEMAS, arrow
-from tests.engines.test_one_pass import copied_by, policy_with, tables_of
+from tests.engines.test_bounding_by_shuffle import copied_by, policy_with, tables_of
 
 from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.sql import bounding_by_shuffle

@@ -229,7 +229,7 @@ KILLED = """
     from pathlib import Path
     import sfumato
     from sfumato.measure import prepare_measurement, measure
-    from tests.test_measuring import DECLARED, SQL, policy, summed
+    from tests.test_measure import DECLARED, SQL, policy, summed
 
     def killed(reading):
         summed(reading)
