@@ -3,6 +3,7 @@
 # ruff: noqa: S608 - questions are written by hand here, never from anybody's input
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -19,7 +20,7 @@ from sfumato.engines.sql.statements import Statements
 from sfumato.errors import FreeLimit, QueryTooLarge
 from sfumato.lab.generators.clinic import VISITS
 from sfumato.planning.bound_selection import price_selections, with_candidate_bounds
-from sfumato.planning.measurements import needs_of
+from sfumato.planning.measurements import MeasurementSet, needs_of
 from sfumato.prepare import RequestedPrice
 from sfumato.query.parse import parse
 
@@ -120,6 +121,10 @@ def _characters(database: sfumato.Database, sql: str) -> int:
     return sum(len(statement or "") for statement in (*prepared.statements, *chosen))
 
 
+def _candidate_bounds(needs: tuple[MeasurementSet, ...]) -> object:
+    return price_selections(*reversed(with_candidate_bounds(needs, Neighbours.ADD_REMOVE)))
+
+
 def test_candidate_bounds_of_n_sums_are_found_in_linear_work(choosing: sfumato.Database) -> None:
     engine, calls = choosing._engine, []
     for n in (16, 32, 64, 128):  # the first fills caches
@@ -127,9 +132,7 @@ def test_candidate_bounds_of_n_sums_are_found_in_linear_work(choosing: sfumato.D
         with engine.public.one_question():
             private = analyse(query, engine.catalog, engine.public)
         needs = tuple(needs_of(group, private.neighbours) for group in private.groups)
-        calls.append(
-            _calls(lambda needs=needs: price_selections(*reversed(with_candidate_bounds(needs, Neighbours.ADD_REMOVE))))
-        )  # type: ignore[misc]
+        calls.append(_calls(partial(_candidate_bounds, needs)))
     _, few, some, many = calls
     assert many - some <= 2.2 * (some - few), calls
 

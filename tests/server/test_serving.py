@@ -136,7 +136,7 @@ def test_after_a_kill_it_starts_again_at_once_on_the_same_port(tmp_path: Path) -
             assert again.json["rows"] == rows
         for one in charged:
             if one["state"] != "settled":
-                assert server.ask(one["sql"], epsilon="0.01").status == 200  # it takes up what was charged
+                assert server.ask(one["sql"], epsilon=one["epsilon"]).status == 200  # it takes up what was charged
         later = server.get("/history?limit=1000").json
         assert [(one["sequence"], one["state"]) for one in later] == [(one["sequence"], "settled") for one in charged]
 
