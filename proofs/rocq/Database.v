@@ -17,7 +17,7 @@ Variables (owner : Row -> Person) (draw : Person -> Row * nat -> Z) (cap : nat) 
   (everyone : list Person).
 Hypotheses (cap_pos : (0 < cap)%nat) (everyone_once : NoDup everyone).
 
-(** Neighbours hold the same rows of everybody but one person, in any order. *)
+(** Neighbours hold the same rows of all people but one, in any order. *)
 Definition neighbours (D D' : list Row) : Prop :=
   distinct_draws EqR EqP owner draw D /\ exists u, differ_in EqP owner u D D'.
 

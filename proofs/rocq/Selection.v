@@ -245,7 +245,7 @@ Proof.
   apply in_map_iff in H as (p' & <- & H). simpl. rewrite (IH p' H). ring.
 Qed.
 
-(** Somebody wins unless all coins show tails. *)
+(** Some candidate wins unless all coins show tails. *)
 Theorem permute_and_flip_whole l : sum (fun p => wins (fst p) (snd p)) (picks l) = 1 - product l.
 Proof.
   induction l as [l IH] using list_size_ind. destruct (Nat.eq_dec (length l) 0) as [Z|NZ].
