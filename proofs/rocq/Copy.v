@@ -246,10 +246,10 @@ Proof.
   intros H. apply choose_incl in H. apply filter_In in H as [_ H]. destruct (EqP (owner r) u); easy.
 Qed.
 
-(** [everyone] lists the people of both databases; somebody without rows adds nothing. *)
+(** [everyone] lists the people of both databases; a person without rows adds nothing. *)
 Definition copy (everyone : list Person) (D : list Row) : list Row := flat_map (fun u => kept u D) everyone.
 
-(** Neighbours in u hold the same rows of everybody else, in any order. *)
+(** Neighbours in u hold the same rows of all others, in any order. *)
 Definition differ_in (u : Person) (D D' : list Row) : Prop :=
   forall v, v <> u -> Permutation (rows_of v D) (rows_of v D').
 

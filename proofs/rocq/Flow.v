@@ -126,4 +126,12 @@ Proof.
     assert (length b <= largest (fun _ => cap) [] rows); [|lia].
     apply largest_is_largest. repeat split; auto.
 Qed.
+
+(** Theorem. Nor by more when a person is replaced: both tables hold the rows of all others. *)
+Theorem most_moves_by_cap_replace u cap others rows rows' : incl others rows -> incl others rows' ->
+  (forall r, In r rows -> owned u r = false -> In r others) -> (forall r, In r rows' -> owned u r = false -> In r others) ->
+  most cap rows <= most cap rows' + cap.
+Proof.
+  intros I I' H H'. pose proof (most_moves_by_cap u cap others rows I H). pose proof (most_moves_by_cap u cap others rows' I' H'). lia.
+Qed.
 End Flow.

@@ -20,7 +20,7 @@ Proof.
   - intros I. exists (k, u). split; auto. simpl. destruct (EqK k k), (EqP u u); congruence.
 Qed.
 
-(** The rule of the copy: a row belongs to everybody to whom its key leads. *)
+(** The rule of the copy: a row belongs to each person to whom its key leads. *)
 Definition rows_by_path (u : Person) (links : list (Key * Person)) (rows : list Row) : list Row :=
   filter (fun r => leads links (key r) u) rows.
 
@@ -31,7 +31,7 @@ Definition links_without (u : Person) (links : list (Key * Person)) : list (Key 
 Definition of_u_alone (u : Person) (links : list (Key * Person)) (r : Row) : bool :=
   forallb (fun p => if EqK (fst p) (key r) then if EqP (snd p) u then true else false else true) links.
 
-(** Neighbours in u: they differ in links that name u, and in rows that belong to nobody but u. *)
+(** Neighbours in u: they differ in links that name u, and in rows that belong to u alone. *)
 Definition differ_in (u : Person) (links links' : list (Key * Person)) (rows rows' : list Row) : Prop :=
   links_without u links = links_without u links' /\
   filter (fun r => negb (of_u_alone u links r)) rows = filter (fun r => negb (of_u_alone u links' r)) rows'.
@@ -42,7 +42,7 @@ Proof.
   destruct (EqP v u); [congruence|]. tauto.
 Qed.
 
-(** Theorem. The rows of everybody else are the same, also where keys are shared. *)
+(** Theorem. The rows of all others are the same, also where keys are shared. *)
 Theorem path_rows_of_others u v links links' rows rows' : v <> u ->
   differ_in u links links' rows rows' -> rows_by_path v links rows = rows_by_path v links' rows'.
 Proof.
@@ -67,7 +67,7 @@ Proof.
   rewrite leads_in in *. eauto.
 Qed.
 
-(** Theorem. And then a neighbour in u may hold any rows whose keys lead to u or to nobody. *)
+(** Theorem. And then a neighbour in u may hold any rows whose keys lead to u or to no person. *)
 Theorem own_rows_are_of_u_alone links u r : (forall k v w, In (k, v) links -> In (k, w) links -> v = w) ->
   In (key r, u) links -> of_u_alone u links r = true.
 Proof.
@@ -104,7 +104,7 @@ Theorem shared_keys_one_leaks :
 Proof. exists 2, 1, [(7, 1)], [(7, 2); (7, 1)], (repeat 7 1000). repeat split; auto. Qed.
 
 (** And with the rule of the copy, a neighbour who takes a shared row along is not a neighbour in one person:
-    somebody else loses that row. *)
+    another person loses that row. *)
 Theorem shared_rows_are_of_both :
   exists u v links rows rows', v <> u /\
     rows' = filter (fun k => negb (lead links k u)) rows /\

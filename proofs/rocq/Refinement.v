@@ -345,6 +345,40 @@ Proof.
 Qed.
 End Transcripts.
 
+(** ** Moments: charging the difference is wrong there *)
+
+(** The truth is a bit, the finer answer is right with probability 3/4, and the coarser one repeats the finer one with
+    probability 3/4. An analyst refines only after the coarser answer [false]. *)
+Section Moments.
+Let fine (truth y2 : bool) : R := if Bool.eqb truth y2 then 3 / 4 else 1 / 4.
+Let blur (y2 y1 : bool) : R := if Bool.eqb y2 y1 then 3 / 4 else 1 / 4.
+Let coarse (truth y1 : bool) : R := fine truth true * blur true y1 + fine truth false * blur false y1.
+
+(** E[P/Q], the moment of order 2, of one answer alone. *)
+Let moment (answer : bool -> bool -> R) : R :=
+  answer true true * (answer true true / answer false true) + answer true false * (answer true false / answer false false).
+
+(** The mean of (P/Q)/(the moment of what was charged) over all transcripts. It should be at most 1, and is 1.09. *)
+Let mean : R :=
+  coarse true true * (coarse true true / coarse false true) / moment coarse
+  + (fine true true * blur true false * (fine true true / fine false true)
+     + fine true false * blur false false * (fine true false / fine false false)) / moment fine.
+
+Theorem refinement_by_moments_leaks : 1 < mean.
+Proof.
+  assert (C1 : coarse true true = 5 / 8) by (unfold coarse, fine, blur; simpl; lra).
+  assert (C2 : coarse true false = 3 / 8) by (unfold coarse, fine, blur; simpl; lra).
+  assert (C3 : coarse false true = 3 / 8) by (unfold coarse, fine, blur; simpl; lra).
+  assert (C4 : coarse false false = 5 / 8) by (unfold coarse, fine, blur; simpl; lra).
+  assert (M1 : moment coarse = 19 / 15) by (unfold moment; rewrite C1, C2, C3, C4; field).
+  assert (M2 : moment fine = 7 / 3) by (unfold moment, fine; simpl; field).
+  unfold mean. rewrite M1, M2, C1, C3. unfold fine, blur. simpl.
+  replace (5 / 8 * (5 / 8 / (3 / 8)) / (19 / 15)) with (125 / 152) by field.
+  replace ((3 / 4 * (1 / 4) * (3 / 4 / (1 / 4)) + 1 / 4 * (3 / 4) * (1 / 4 / (3 / 4))) / (7 / 3)) with (15 / 56) by field.
+  lra.
+Qed.
+End Moments.
+
 (** ** The conditional law as exact fractions, executable *)
 
 Open Scope Q_scope.

@@ -247,6 +247,29 @@ Proof.
   - intros a _. unfold V. cbn [likelihood grown moments]. rewrite Rpow_mult_distr, Q2R_plus, Rmult_plus_distr_l, Ropp_plus_distr, exp_plus. ring.
 Qed.
 
+(** Theorem (odometer). Let [bad] be transcripts whose loss exceeds the sum of moments by ln(1/share)/(alpha - 1) or more:
+    the density, to the power alpha - 1, is at least e^((alpha - 1) S_R)/share. Their mass is at most [share], for every rule
+    and every analyst. An analyst may stop as soon as this happens, so it holds at all times at once. *)
+Theorem moment_odometer decide s share bad : 0 <= share -> NoDup bad ->
+  (forall t, In t bad -> let h := final decide s [] t in exp (INR k * Q2R (moments h)) <= share * grown h ^ k) ->
+  sum (run decide core s [] D) bad <= share.
+Proof.
+  intros P N B.
+  apply Rle_trans with (share * sum (fun t => tossed decide s [] t * V (final decide s [] t)) bad).
+  - rewrite <- sum_scale. apply sum_le. intros t Ht. rewrite run_start. specialize (B t Ht). cbv zeta in B.
+    set (h := final decide s [] t) in *. pose proof (tossed_nonneg decide s [] t) as T. set (m := tossed decide s [] t) in *.
+    pose proof (likelihood_nonneg core h D) as L. unfold V.
+    set (x := INR k * Q2R (moments h)) in *. pose proof (exp_pos (- x)).
+    assert (E : exp x * exp (- x) = 1) by (rewrite <- exp_plus, Rplus_opp_r, exp_0; reflexivity).
+    apply (Rmult_le_compat_r (exp (- x))) in B; [|lra]. rewrite E in B.
+    replace (share * (m * (likelihood core h D * grown h ^ k * exp (- x)))) with (m * likelihood core h D * (share * grown h ^ k * exp (- x))) by ring.
+    rewrite <- (Rmult_1_r (m * likelihood core h D)) at 1. apply Rmult_le_compat_l; auto. apply Rmult_le_pos; auto.
+  - assert (S : sum (fun t => tossed decide s [] t * V (final decide s [] t)) bad <= V []).
+    { apply (supermartingale EA EC decide V V_nonneg); auto using V_fresh. }
+    assert (V [] = 1) by (unfold V; simpl; unfold Q2R; simpl; rewrite Rmult_0_l, Rmult_0_r, Ropp_0, exp_0, pow1; ring).
+    rewrite H in S. nra.
+Qed.
+
 Lemma pure_ratio h x : pure h = Some x -> likelihood core h D <= exp (Q2R x) * likelihood core h D'.
 Proof.
   revert x. induction h as [|[c|q a|q|q] h IH]; cbn [pure likelihood]; auto.

@@ -78,6 +78,28 @@ Proof.
   - apply weights_close. lia.
 Qed.
 
+(** Theorem (bounded range). All ratios of a pair lie within a factor e^(2 rate d) of each other. *)
+Theorem exponential_bounded_range D D' : near D D' ->
+  exists c, 0 < c /\ forall x, c * choose D' x <= choose D x <= exp (rate * (2 * IZR d)) * (c * choose D' x).
+Proof.
+  intros N. pose proof (sum_pos (weight D) some (fun c => exp_pos _)) as S. pose proof (sum_pos (weight D') some (fun c => exp_pos _)) as S'.
+  set (W := sum (weight D) candidates) in *. set (W' := sum (weight D') candidates) in *.
+  pose proof (exp_pos (rate * IZR d)) as P.
+  exists (/ exp (rate * IZR d) * (W' / W)).
+  assert (Q : 0 < W' / W) by (apply Rmult_lt_0_compat; [lra|apply Rinv_0_lt_compat; lra]).
+  split; [apply Rmult_lt_0_compat; [apply Rinv_0_lt_compat; lra|auto]|]. intros x. simpl. unfold share.
+  destruct (in_dec EC x candidates); [|rewrite !Rmult_0_r; lra]. fold W W'.
+  assert (A : weight D x <= exp (rate * IZR d) * weight D' x) by (apply weights_close; specialize (sensitivity D D' x N); lia).
+  assert (B : weight D' x <= exp (rate * IZR d) * weight D x) by (apply weights_close; specialize (sensitivity D D' x N); lia).
+  assert (I : 0 < / W) by (apply Rinv_0_lt_compat; lra).
+  assert (E : exp (rate * (2 * IZR d)) = exp (rate * IZR d) * exp (rate * IZR d)) by (rewrite <- exp_plus; f_equal; ring).
+  rewrite E. set (r := exp (rate * IZR d)) in *.
+  replace (/ r * (W' / W) * (weight D' x / W')) with (/ r * weight D' x * / W) by (field; lra).
+  replace (r * r * (/ r * weight D' x * / W)) with (r * weight D' x * / W) by (field; lra).
+  unfold Rdiv. split; apply Rmult_le_compat_r; try lra.
+  apply (Rmult_le_reg_l r); auto. rewrite <- Rmult_assoc, Rinv_r, Rmult_1_l by lra. exact B.
+Qed.
+
 (** Theorem. If all scores of a pair move the same way, rate = epsilon/d suffices. *)
 Theorem exponential_mechanism_monotone :
   (forall D D', near D D' -> (forall c, score D c <= score D' c)%Z \/ (forall c, score D' c <= score D c)%Z) ->
@@ -223,7 +245,7 @@ Proof.
   apply in_map_iff in H as (p' & <- & H). simpl. rewrite (IH p' H). ring.
 Qed.
 
-(** Somebody wins unless all coins show tails. *)
+(** Some candidate wins unless all coins show tails. *)
 Theorem permute_and_flip_whole l : sum (fun p => wins (fst p) (snd p)) (picks l) = 1 - product l.
 Proof.
   induction l as [l IH] using list_size_ind. destruct (Nat.eq_dec (length l) 0) as [Z|NZ].

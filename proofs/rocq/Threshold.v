@@ -1,4 +1,4 @@
-(** Keys that nobody declared: released above a noisy threshold, or by the optimal coin. *)
+(** Keys that are not declared: released above a noisy threshold, or by the optimal coin. *)
 
 From Coq Require Import Reals Lra Lia List ZArith.
 From Sfumato Require Import Dist Privacy Series Geometric Approximate.
@@ -257,7 +257,7 @@ Proof.
   - simpl. apply parts_relabel, parts_product; auto; try apply W; try lra. apply parts_symmetric, optimal_coin_parts.
 Qed.
 
-(** Theorem. No (r, delta)-private coin that never shows a key of nobody shows a key of n people more often. *)
+(** Theorem. No (r, delta)-private coin that never shows a key without people shows a key of n people more often. *)
 Theorem optimal_coin_optimal (p : nat -> R) : p O = 0 -> (forall n, 0 <= p n <= 1) ->
   (forall n, p (S n) <= r * p n + delta) -> (forall n, 1 - p n <= r * (1 - p (S n)) + delta) ->
   forall n, p n <= keep n.

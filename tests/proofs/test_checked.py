@@ -107,6 +107,21 @@ def the_page_lists_every_theorem(root: Path) -> list[str]:
     ]
 
 
+def the_page_counts_right(root: Path) -> list[str]:
+    text, record = (root / PAGE).read_text(encoding="utf-8"), _record(root)
+    lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files(_rocq(root)))
+    free = sum(not axioms for axioms in record.theorems.values())
+    figures = (
+        f"{len(record.theorems)} theorems, {lines:,} lines in {len(record.sources)} files",
+        f"{free} of the theorems need none of them",
+    )
+    broken = [f"{PAGE} does not say “{figure}”" for figure in figures if figure not in text]
+    linked = f"[{len(record.theorems)} theorems](docs/machine_checked.md)"
+    return broken + (
+        [] if linked in (root / "README.md").read_text(encoding="utf-8") else ["README.md counts otherwise"]
+    )
+
+
 LAWS: tuple[Law, ...] = (
     pages_say_what_checks_them,
     theorems_that_pages_name_exist,
@@ -116,6 +131,7 @@ LAWS: tuple[Law, ...] = (
     sources_leave_nothing_unproved,
     fixtures_are_of_these_sources,
     the_page_lists_every_theorem,
+    the_page_counts_right,
 )
 PLANTED: tuple[tuple[Law, str, str, str], ...] = (
     (pages_say_what_checks_them, "proofs/filter.md", "Checked: `Renyi", "Seen: `Renyi"),
@@ -130,6 +146,7 @@ PLANTED: tuple[tuple[Law, str, str, str], ...] = (
     (fixtures_are_of_these_sources, "proofs/rocq/Grid.v", "Lt => k", "Lt => k + 1"),
     (the_page_lists_every_theorem, PAGE, "`Flow.flow_bound`", "the flow bound"),
     (the_page_lists_every_theorem, PAGE, "`Flow.flow_bound`", "`Flow.flow_bound`, `Flow.flow_limit`"),
+    (the_page_counts_right, "proofs/rocq/Flow.v", "Section Flow.", "\nSection Flow."),
 )
 
 
@@ -143,7 +160,8 @@ def test_a_violation_is_noticed(law: Law, file: str, old: str, new: str, tmp_pat
     for folder in ("proofs", "tests/proofs/fixtures"):
         copytree(REPOSITORY / folder, tmp_path / folder)
     (tmp_path / "docs").mkdir()
-    (tmp_path / PAGE).write_bytes((REPOSITORY / PAGE).read_bytes())
+    for page in (PAGE, "README.md"):
+        (tmp_path / page).write_bytes((REPOSITORY / page).read_bytes())
     text = (tmp_path / file).read_text(encoding="utf-8")
     assert old in text
     (tmp_path / file).write_text(text.replace(old, new), encoding="utf-8")
