@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -230,7 +229,7 @@ class Database:
             asked = self._preparation.prepare_workload(read, price, None, engine)
         else:
             asked = self._prepare(found.sql, None, price)
-        same = kept["question"] == _name_of(asked) if "question" in kept else found.policy == self._policy_hash
+        same = kept["question"] == asked.fingerprint_digest if "question" in kept else found.policy == self._policy_hash
         if not same or asked.plan.event != found.event:
             raise PolicyChanged(
                 "This answer cannot be shown again.",
@@ -495,8 +494,4 @@ def _stored(receipt: Receipt, noisy: NoisyResult, asked: Prepared) -> str:
     wish = price_target_to_json(asked.wish)
     content = {"receipt": receipt_to_json(receipt), "noisy": noisy_to_json(noisy), "wish": wish}
     together = {"together": len(asked.texts), "texts": asked.texts} if len(asked.texts) > 1 else {}
-    return json.dumps({**content, "question": _name_of(asked), **together})
-
-
-def _name_of(asked: Prepared) -> str:
-    return sha256(asked.fingerprint.encode()).hexdigest()
+    return json.dumps({**content, "question": asked.fingerprint_digest, **together})

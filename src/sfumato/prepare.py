@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from weakref import finalize
 
 from sfumato.accounting.loss import PrivacyLoss
@@ -72,6 +73,11 @@ class Prepared:
     """Whom the private tables that it reads protect."""
     texts: tuple[str, ...]
     """The text of each question, in the order of `outcomes`."""
+
+    @property
+    def fingerprint_digest(self) -> str:
+        """The SHA-256 of the fingerprint, as stored releases name it."""
+        return sha256(self.fingerprint.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ from sfumato.server.wire.pg_catalog.operators import (
     member,
 )
 from sfumato.server.wire.pg_catalog.relations import VirtualCatalog
+from sfumato.server.wire.pg_catalog.rows import single_value
 from sfumato.server.wire.pg_catalog.trees import identifier, number, refused, type_name
 from sfumato.server.wire.sqlstates import WireError
 
@@ -486,9 +487,7 @@ class Expressions:
 
         def run(run: Execution, frames: Frames) -> Any:
             rows = query.rows(run, frames)
-            if len(rows) > 1:
-                raise WireError("21000", "more than one row returned by a subquery used as an expression")
-            return rows[0][0] if rows else None
+            return single_value(rows)
 
         return Compiled(query.columns[0][1], run, deeper(query.uses))
 

@@ -60,3 +60,13 @@ def _type(node: exp.Expr) -> str:
 
 def _of_query(node: exp.Expr) -> str:
     return output_name(node.expressions[0]) if isinstance(node, exp.Select) and node.expressions else "?column?"
+
+
+def alias_of(node: exp.Expr) -> tuple[str, list[str]]:
+    """Return the alias of a table, and those of its columns."""
+    alias = node.args.get("alias")
+    if not isinstance(alias, exp.TableAlias):
+        return "", []
+    columns = alias.args.get("columns") or []
+    names = [identifier(part.this if isinstance(part, exp.ColumnDef) else part) for part in columns]
+    return (identifier(alias.this) if alias.this is not None else ""), names

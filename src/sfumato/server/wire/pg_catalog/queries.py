@@ -19,7 +19,7 @@ from sfumato.server.wire.pg_catalog.compiled import (
 )
 from sfumato.server.wire.pg_catalog.expressions import Expressions
 from sfumato.server.wire.pg_catalog.functions import Builtin
-from sfumato.server.wire.pg_catalog.naming import output_name
+from sfumato.server.wire.pg_catalog.naming import alias_of, output_name
 from sfumato.server.wire.pg_catalog.relations import VirtualCatalog, relations
 from sfumato.server.wire.pg_catalog.rows import (
     LISTS,
@@ -366,7 +366,7 @@ class Queries:
             self._join(joins, join, parent)
 
     def _source(self, node: exp.Expr, scope: ColumnScope) -> RowSource:
-        alias, names = _alias(node)
+        alias, names = alias_of(node)
         match node:
             case exp.Lateral():
                 inner = node.this
@@ -476,15 +476,6 @@ def _renamed(plan: Plan, names: list[str]) -> Plan:
         return plan
     columns = tuple((names[at] if at < len(names) else name, oid) for at, (name, oid) in enumerate(plan.columns))
     return replace(plan, columns=columns)
-
-
-def _alias(node: exp.Expr) -> tuple[str, list[str]]:
-    alias = node.args.get("alias")
-    if not isinstance(alias, exp.TableAlias):
-        return "", []
-    columns = alias.args.get("columns") or []
-    names = [identifier(part.this if isinstance(part, exp.ColumnDef) else part) for part in columns]
-    return (identifier(alias.this) if alias.this is not None else ""), names
 
 
 def _named(source: RowSource, alias: str, names: list[str]) -> RowSource:

@@ -1,5 +1,6 @@
 """Rows of catalogue queries: shown, put in order, made unique and cut."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import Any
@@ -180,3 +181,10 @@ def cut(
     count, offset = (None if part is None else part.run(run, ((), *frames)) for part in counts)
     start = max(int(offset or 0), 0)
     return shown[start:] if count is None else shown[start : start + max(int(count), 0)]
+
+
+def single_value(rows: Sequence[Row]) -> Any:
+    """Return the one value of a subquery that is used as an expression; NULL where it has no row."""
+    if len(rows) > 1:
+        raise WireError("21000", "more than one row returned by a subquery used as an expression")
+    return rows[0][0] if rows else None
