@@ -166,7 +166,7 @@ class Lying:
         found = self._public.distinct(flow, scalar, most)
         return found if found is None else found[:1]
 
-    def at_home(self, flow: RelNode) -> RelNode:
+    def with_local_tables(self, flow: RelNode) -> RelNode:
         return flow
 
     def rows(self, flow: RelNode, scalars: tuple[Scalar, ...], most: int) -> tuple[tuple[Any, ...], ...] | None:

@@ -19,6 +19,7 @@ from tests.paths.worlds import WITH_TOTAL, World, a_world, policy, write
 
 import sfumato
 from sfumato.accounting.event import Neighbours
+from sfumato.errors import EngineFailed
 from sfumato.lab.generators.clinic import VISITS
 from sfumato.local.direct import DirectResponse
 from sfumato.local.hadamard import HadamardResponse
@@ -107,6 +108,8 @@ def _fingerprints(database: sfumato.Database) -> Iterator[tuple[str, str]]:
                 database._prepare(sql, None, RequestedPrice(epsilon, None, None, DELTA)).fingerprint
                 for epsilon in ("1", "0.01")
             ]
+        except EngineFailed:
+            raise
         except sfumato.Refusal as refusal:
             asked = [refusal.code]
         yield sql, _digest(json.dumps(asked))
