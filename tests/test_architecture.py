@@ -14,6 +14,7 @@ PACKAGE = REPOSITORY / "src" / "sfumato"
 MATHEMATICS = ("errors", "exact", "certified", "randomness", "accounting", "sensitivity", "mechanisms")
 PATH = (
     "secure_files",
+    "diagnostics",
     "caches",
     "policy",
     "query",

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from sfumato.accounting.event import Event
 from sfumato.accounting.loss import PrivacyLoss
+from sfumato.diagnostics import log_event
 from sfumato.ledger.charge import Charge
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.request import Request
@@ -61,7 +62,10 @@ class Payer:
         )
         with self.ledger.charge(request, key) as charge:  # durable before data is read, or Refusal
             if charge.kept is not None:
+                log_event("repeated", account=self.account, receipt=charge.receipt)
                 return charge.kept
+            log_event("charged", account=self.account, receipt=charge.receipt, loss=str(charged.loss))
             stored = release(charge, charge.noise_from(self.source))
             charge.settle(stored)  # durable before anything of it is shown
+            log_event("stored", account=self.account, receipt=charge.receipt)
         return stored
