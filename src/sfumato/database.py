@@ -9,7 +9,8 @@ from typing import Self
 
 from sfumato.analysis.catalog import Catalog
 from sfumato.dataset import SharedDataset
-from sfumato.engines.engine import Engine, Progress, checked_progress
+from sfumato.diagnostics import log_event
+from sfumato.engines.engine import Engine, PlannedStatement, Progress, checked_progress
 from sfumato.engines.opening import has_changed, open_engine, warn_owner, was_paid_for, watch_engine
 from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.errors import (
@@ -50,6 +51,9 @@ from sfumato.release.release import Release, as_shown, exact_release, make_relea
 from sfumato.release.rendering.pages import database_page
 
 _PRICES = ("epsilon", "within", "share", "delta")
+_SOURCE_IS_THE_OWNERS = (
+    "Whether and when the source changes may depend on the people in it, so it is for its owner to see."
+)
 
 
 class Database:
@@ -197,6 +201,24 @@ class Database:
             quote, notes=(share_note(self.payer.ledger.account(self.account), asked.plan.event), *quote.notes)
         )
 
+    def statements(
+        self,
+        sql: str,
+        *,
+        epsilon: object = None,
+        within: object = None,
+        share: object = None,
+        delta: object = None,
+        parameters: object = None,
+    ) -> tuple[PlannedStatement, ...]:
+        """Show the data owner the statements that the engine would run for a question. No private data is read.
+
+        Statements read the bounded copy. A question about public tables alone has none, and costs nothing to ask.
+        """
+        self.require_owner("see statements", "They name the tables of the bounded copy, which is for its owner to see.")
+        asked = self.prepare(sql, parameters, RequestedPrice(epsilon, within, share, delta))
+        return asked.engine.statements(asked.job)
+
     def prepare(self, sql: str, parameters: object, price: RequestedPrice, key: str | None = None) -> Prepared:
         """Return a question with its plan, as `ask` would charge it, or refuse: for extension packages. It is free."""
         return self._preparation.prepare(sql, parameters, price, key, self.engine)
@@ -258,6 +280,7 @@ class Database:
         with open_engine(self.policy, checked_progress(progress), again=True) as taken:
             engine = taken.commit(self.payer.ledger.identity())
         self._shared.replace(engine)
+        log_event("snapshot", dataset=self.policy.name, version=engine.version)
         return engine.version
 
     def source_changed(self) -> bool:
@@ -383,13 +406,13 @@ class Database:
         facts, columns = as_shown(plan.private, asked.engine.query_public(plan.private.outcome))
         return exact_release(plan.private.names, facts, columns, receipt, plan.private.notes)
 
-    def require_owner(self, what: str) -> None:
+    def require_owner(self, what: str, why: str = _SOURCE_IS_THE_OWNERS) -> None:
         """Refuse an analyst's handle: for tools that show what only the data owner may see."""
         self._check_open()
         if self.account:
             raise BadParameter(
                 f"An analyst cannot {what}.",
-                "Whether and when the source changes may depend on the people in it, so it is for its owner to see.",
+                why,
                 ("Open the database without ", Setting("analyst"), "."),
             )
 
@@ -447,6 +470,7 @@ def _opened(policy: Policy, account: str, progress: Progress, confirm: str | Non
         except BaseException:
             ledger.close()
             raise
+    log_event("opened", dataset=policy.name, account=account, version=engine.version)
     shared = SharedDataset(engine, ledger, watch_engine(policy))
     return Database(policy, account, engine, ledger, system_source(), shared=shared)
 
