@@ -14,6 +14,7 @@ PACKAGE = REPOSITORY / "src" / "sfumato"
 MATHEMATICS = ("errors", "exact", "certified", "randomness", "accounting", "sensitivity", "mechanisms")
 PATH = (
     "secure_files",
+    "diagnostics",
     "caches",
     "policy",
     "query",
@@ -277,6 +278,45 @@ def _is_generator(name: str) -> bool:
     )
 
 
+def charges_have_one_path(package: Path) -> list[str]:
+    """Only `Payer.charge_and_publish` builds a request and charges a ledger. Proof: proofs/ledger.md"""
+    broken = []
+    for path in _files(package):
+        module, tree = _module(path, package), _tree(path)
+        if _layer(path, package) != "ledger":
+            imported = [(node.lineno, name) for node, name in _imported(tree)]
+            broken += [f"{module}:{line} imports {name}" for line, name in imported if "sfumato.ledger.request" in name]
+        if module != "sfumato.ledger.payer":
+            calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+            broken += [f"{module}:{call.lineno} charges a ledger" for call in calls if _charges_ledger(call.func)]
+    return broken
+
+
+def _charges_ledger(called: ast.expr) -> bool:
+    return isinstance(called, ast.Attribute) and called.attr == "charge" and _last_name(called.value).endswith("ledger")
+
+
+def _last_name(value: ast.expr) -> str:
+    match value:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+    return ""
+
+
+def databases_keep_their_private_members(package: Path) -> list[str]:
+    """Other modules use the public members of an open database."""
+    return [
+        f"{_module(path, package)}:{node.lineno} uses {node.attr} of a database"
+        for path in _files(package)
+        if _layer(path, package) != "database"
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.Attribute)
+        and node.attr.startswith("_")
+        and not node.attr.startswith("__")
+        and _last_name(node.value).endswith("database")
+    ]
+
+
 LAWS: tuple[Law, ...] = (
     layers_are_known,
     imports_go_up,
@@ -289,6 +329,8 @@ LAWS: tuple[Law, ...] = (
     mathematics_knows_no_database,
     statements_know_no_engine,
     noise_has_one_source,
+    charges_have_one_path,
+    databases_keep_their_private_members,
 )
 
 PLANTED: tuple[tuple[Law, dict[str, str]], ...] = (
@@ -331,6 +373,10 @@ PLANTED: tuple[tuple[Law, dict[str, str]], ...] = (
     (noise_has_one_source, {"release/a.py": "import numpy as np\n\nNOISE = np.random.default_rng()\n"}),
     (noise_has_one_source, {"release/a.py": "from numpy.random import default_rng\n"}),
     (noise_has_one_source, {"release/a.py": "import os\n\nBITS = os.urandom(8)\n"}),
+    (charges_have_one_path, {"streams/a.py": "from sfumato.ledger.request import Request\n"}),
+    (charges_have_one_path, {"measure.py": "def f(payer):\n    payer.ledger.charge(None)\n"}),
+    (databases_keep_their_private_members, {"measure.py": "def f(database):\n    return database._engine\n"}),
+    (databases_keep_their_private_members, {"sealed/a.py": "def f(one):\n    return one._database._prepare\n"}),
 )
 
 

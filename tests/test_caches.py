@@ -79,7 +79,7 @@ def database(tmp_path: Path) -> Iterator[sfumato.Database]:
 
 
 def _held(database: sfumato.Database) -> int:
-    facts = database._engine.public._known  # type: ignore[attr-defined]
+    facts = database.engine.public._known  # type: ignore[attr-defined]
     return int(prepare._MAX_CACHED_QUERIES.bytes + facts.bytes)
 
 
@@ -91,7 +91,7 @@ def test_thousands_of_free_questions_stay_within_the_limits(
     monkeypatch.setattr(prepare, "_MAX_CACHED_QUERIES", SizedCache(total, each))
     monkeypatch.setattr(public, "MAX_FACT_BYTES", total)
     monkeypatch.setattr(public, "MAX_ACCOUNT_FACT_BYTES", each)
-    database._engine.public._forget()  # type: ignore[attr-defined]
+    database.engine.public._forget()  # type: ignore[attr-defined]
     ada = database.as_analyst("ada")
 
     def ask(condition: str, first: int, last: int) -> None:

@@ -94,7 +94,7 @@ def policy(folder: Path, epsilon: int = 10) -> dict[str, object]:
 def totals(database: Database, sql: str) -> dict[tuple[object, ...], int]:
     """Return the exact counts of all cells, as an engine tells them behind a charge."""
     asked = prepare_measurement(database, sql)
-    exact = Measurer(asked, database._source).totals(SumStatement(asked.rows.columns, (None,)))
+    exact = Measurer(asked, database.payer.source).totals(SumStatement(asked.rows.columns, (None,)))
     cells = [key.cells or () for key in asked.rows.columns]
     assert exact.shape == (int(np.prod([len(part) for part in cells])), 1)
     found: dict[tuple[object, ...], int] = {}
@@ -115,7 +115,7 @@ def test_totals_are_those_of_complete_rows_of_the_bounded_copy(tmp_path: Path) -
 def test_columns_are_the_same_rows_with_their_people(tmp_path: Path) -> None:
     database = opened(tmp_path)
     asked = prepare_measurement(database, "SELECT age, dept, cost FROM visits")
-    table = Measurer(asked, database._source).columns(ColumnStatement(asked.rows.columns))
+    table = Measurer(asked, database.payer.source).columns(ColumnStatement(asked.rows.columns))
     age, dept, cost = table.columns
     assert sorted(Counter(table.people.tolist()).values()) == [1, 1, 2]
     rest = sorted(row for row in zip(age.tolist(), dept.tolist(), cost.tolist(), strict=True) if row[0] in (0, 120))
@@ -130,7 +130,7 @@ def test_sums_are_exact_and_what_is_stored_outside_its_bounds_is_brought_there(t
     database = opened(tmp_path)
     asked = prepare_measurement(database, "SELECT dept, cost FROM visits WHERE age > 50 OR age < 20")
     dept, cost = asked.rows.columns
-    exact = Measurer(asked, database._source).totals(SumStatement((dept,), (None, cost.scalar)))
+    exact = Measurer(asked, database.payer.source).totals(SumStatement((dept,), (None, cost.scalar)))
     assert exact.tolist() == [[0, 0], [2, 24]]
 
 
@@ -315,6 +315,6 @@ def test_only_an_open_database_can_be_measured(tmp_path: Path) -> None:
 
 def test_no_rows_at_all_are_measured_like_any(nobody: Database) -> None:
     asked = prepare_measurement(nobody, "SELECT age, dept, cost FROM visits")
-    table = Measurer(asked, nobody._source).columns(ColumnStatement(asked.rows.columns))
+    table = Measurer(asked, nobody.payer.source).columns(ColumnStatement(asked.rows.columns))
     assert [len(column) for column in (*table.columns, table.people)] == [0, 0, 0, 0]
     assert len(measure(nobody, prepare_measurement(nobody, SQL), DECLARED, summed).released) == 242

@@ -1,16 +1,16 @@
 """Database: the path from SQL text to a private answer, on one screen."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from sfumato.analysis.catalog import Catalog
-from sfumato.dataset import SharedDataset, TruncationContext
-from sfumato.engines.engine import Engine, Progress, checked_progress
+from sfumato.dataset import SharedDataset
+from sfumato.diagnostics import log_event
+from sfumato.engines.engine import Engine, PlannedStatement, Progress, checked_progress
 from sfumato.engines.opening import has_changed, open_engine, warn_owner, was_paid_for, watch_engine
 from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.errors import (
@@ -29,7 +29,7 @@ from sfumato.ledger.affordable_price import afforded
 from sfumato.ledger.history import HISTORY_PAGE, page_of
 from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
 from sfumato.ledger.opening import check_ledger, open_ledger, require_ledger
-from sfumato.ledger.request import Request
+from sfumato.ledger.payer import ChargedRelease, Payer
 from sfumato.planning.budget_share import share_note
 from sfumato.planning.price_target import StoredPlanKey, account_of_share, price_target_to_json
 from sfumato.planning.quote import Quote, for_household, make_quote
@@ -51,6 +51,9 @@ from sfumato.release.release import Release, as_shown, exact_release, make_relea
 from sfumato.release.rendering.pages import database_page
 
 _PRICES = ("epsilon", "within", "share", "delta")
+_SOURCE_IS_THE_OWNERS = (
+    "Whether and when the source changes may depend on the people in it, so it is for its owner to see."
+)
 
 
 class Database:
@@ -70,17 +73,17 @@ class Database:
         self.account = account
         self._shared = shared or SharedDataset(engine, ledger)
         self._shared.acquire_handle()
-        self._ledger = ledger
-        self._source = source
+        self.payer = Payer(ledger, account, policy_hash(policy), source)
+        """What charges this account: for extension packages."""
         self.timing = TIMING
         """What receipts say of how long answers take: a server that pads them says so."""
-        self._policy_hash = policy_hash(policy)
         self._preparation = QueryPreparer(policy, account, ledger)
         self._closed = False
 
     @property
-    def _engine(self) -> Engine:
-        """The snapshot that answers now."""
+    def engine(self) -> Engine:
+        """The snapshot that answers now: for extension packages, which read it only behind a charge."""
+        self._check_open()
         return self._shared.current()
 
     def as_analyst(self, name: str) -> "Database":
@@ -93,7 +96,8 @@ class Database:
                 "Open the database without `analyst`.",
             )
         account = account_of(self.policy, name)
-        handle = Database(self.policy, account, self._shared.engine, self._ledger, self._source, shared=self._shared)
+        payer = self.payer
+        handle = Database(self.policy, account, self._shared.engine, payer.ledger, payer.source, shared=self._shared)
         handle.timing = self.timing
         return handle
 
@@ -119,7 +123,7 @@ class Database:
         """
         tell = checked_progress(progress)
         tell("plan", "")
-        asked = self._prepare(sql, parameters, RequestedPrice(epsilon, within, share, delta), key)
+        asked = self.prepare(sql, parameters, RequestedPrice(epsilon, within, share, delta), key)
         if asked.plan.event is None:
             return self._free(asked)
         return self._answered(asked, key, tell)[0]
@@ -142,7 +146,7 @@ class Database:
         tell = checked_progress(progress)
         tell("plan", "")
         self._check_open()
-        engine, price, free = self._engine, RequestedPrice(epsilon, None, share, delta), RequestedPrice()
+        engine, price, free = self.engine, RequestedPrice(epsilon, None, share, delta), RequestedPrice()
         read = self._preparation.analyse_all(questions, engine)
         paid = [place for place, one in enumerate(read) if one.private.groups]
         found: dict[int, Release] = {}
@@ -156,19 +160,22 @@ class Database:
         ]
 
     def _answered(self, asked: Prepared, key: str | None, tell: Progress) -> list[Release]:
-        """Charge, read, add noise: the one place where private rows are looked at."""
-        request = self._request(asked)
-        tell("charge", "")
-        with self._charged(asked, request, key) as charge:  # durable before data is read, or Refusal
-            if charge.kept is not None:
-                return self._kept(asked, charge.kept)
+        """Charge, read, add noise: the one place where questions look at private rows."""
+
+        def release(charge: Charge, source: Source) -> str:
             self._losses(asked, measure=True)  # once per snapshot, from the dataset's own budget
             tell("run", "")
-            noisy = _noisy(asked, charge.noise_from(self._source), tell)
-            receipt = self._receipt(asked, charge.receipt, charge.sequence, charge.head, noisy)
-            stored = _stored(receipt, noisy, asked)
-            charge.settle(stored)  # durable before anything of it is shown; asking again is free
-        return self._kept(asked, stored)
+            noisy = _noisy(asked, source, tell)
+            return _stored(self._receipt(asked, charge.receipt, charge, noisy), noisy, asked)
+
+        tell("charge", "")
+        try:
+            stored = self.payer.charge_and_publish(self._charged(asked), release, key)
+        except BudgetExhausted as refusal:
+            failure = afforded(self.payer.ledger, self.account, asked.plan.private, asked.wish, refusal)
+        else:
+            return self._kept(asked, stored)
+        raise failure  # with what the rest of the budget would buy
 
     def explain(
         self,
@@ -185,12 +192,36 @@ class Database:
 
         With `household` it also says what so many people lose together.
         """
-        asked = self._prepare(sql, parameters, RequestedPrice(epsilon, within, share, delta))
+        asked = self.prepare(sql, parameters, RequestedPrice(epsilon, within, share, delta))
         quote = make_quote(asked.plan, self._losses(asked, measure=False), self.policy.budget.truncation)
         quote = for_household(quote, household)
         if asked.wish.epsilon is not None or asked.plan.event is None:
             return quote
-        return replace(quote, notes=(share_note(self._ledger.account(self.account), asked.plan.event), *quote.notes))
+        return replace(
+            quote, notes=(share_note(self.payer.ledger.account(self.account), asked.plan.event), *quote.notes)
+        )
+
+    def statements(
+        self,
+        sql: str,
+        *,
+        epsilon: object = None,
+        within: object = None,
+        share: object = None,
+        delta: object = None,
+        parameters: object = None,
+    ) -> tuple[PlannedStatement, ...]:
+        """Show the data owner the statements that the engine would run for a question. No private data is read.
+
+        Statements read the bounded copy. A question about public tables alone has none, and costs nothing to ask.
+        """
+        self.require_owner("see statements", "They name the tables of the bounded copy, which is for its owner to see.")
+        asked = self.prepare(sql, parameters, RequestedPrice(epsilon, within, share, delta))
+        return asked.engine.statements(asked.job)
+
+    def prepare(self, sql: str, parameters: object, price: RequestedPrice, key: str | None = None) -> Prepared:
+        """Return a question with its plan, as `ask` would charge it, or refuse: for extension packages. It is free."""
+        return self._preparation.prepare(sql, parameters, price, key, self.engine)
 
     def describe(self, sql: str, types: Mapping[str, Type]) -> QueryDescription:
         """Return the columns and parameters of a question with their types, before it has values or a price."""
@@ -211,7 +242,7 @@ class Database:
         """
         self._check_open()
         account = None if self.policy.answers is Sharing.SHARED else self.account
-        found = self._ledger.settled(receipt, account) if isinstance(receipt, str) else None
+        found = self.payer.ledger.settled(receipt, account) if isinstance(receipt, str) else None
         if found is None or found.release is None:
             raise UnknownName(
                 "There is no answer with this receipt.",
@@ -223,13 +254,13 @@ class Database:
         place = question_place(question, kept)
         event = StoredPlanKey(found.event, account_of_share(wish))
         epsilon, within, share, delta = (wish.get(name) for name in _PRICES)
-        price, engine = RequestedPrice(epsilon, within, share, delta, event), self._engine
+        price, engine = RequestedPrice(epsilon, within, share, delta, event), self.engine
         if "texts" in kept:
             read = self._preparation.analyse_all(kept["texts"], engine)
             asked = self._preparation.prepare_workload(read, price, None, engine)
         else:
-            asked = self._prepare(found.sql, None, price)
-        same = kept["question"] == asked.fingerprint_digest if "question" in kept else found.policy == self._policy_hash
+            asked = self.prepare(found.sql, None, price)
+        same = kept["question"] == asked.fingerprint_digest if "question" in kept else found.policy == self.payer.policy
         if not same or asked.plan.event != found.event:
             raise PolicyChanged(
                 "This answer cannot be shown again.",
@@ -245,21 +276,22 @@ class Database:
         their next question on. Until it is complete, and if it cannot be taken, answers come from the one before.
         Questions that were answered about that one cost again.
         """
-        self._require_owner("take a snapshot")
+        self.require_owner("take a snapshot")
         with open_engine(self.policy, checked_progress(progress), again=True) as taken:
-            engine = taken.commit(self._ledger.identity())
+            engine = taken.commit(self.payer.ledger.identity())
         self._shared.replace(engine)
+        log_event("snapshot", dataset=self.policy.name, version=engine.version)
         return engine.version
 
     def source_changed(self) -> bool:
         """Tell the owner whether the source has changed since the last snapshot: by names, sizes and times of files."""
-        self._require_owner("see the source")
+        self.require_owner("see the source")
         return has_changed(self.policy)
 
     def budget(self) -> Budget:
         """Return what this account may spend in all, what it has spent and what is left."""
         self._check_open()
-        return self._ledger.budget(self.account)
+        return self.payer.ledger.budget(self.account)
 
     def history(self, limit: object = HISTORY_PAGE, before: object = None) -> tuple[Entry, ...]:
         """Return what was charged to this account, newest first; releases can be asked again at no cost.
@@ -267,17 +299,17 @@ class Database:
         At most `limit` entries; `before` is the sequence of an entry, and only older ones are returned.
         """
         self._check_open()
-        return self._ledger.history(self.account, *page_of(limit, before))
+        return self.payer.ledger.history(self.account, *page_of(limit, before))
 
     def entry(self, receipt: str) -> Entry | None:
         """Return the charge of this account that was answered under a receipt; None where there is none."""
         self._check_open()
-        return self._ledger.settled(receipt, self.account)
+        return self.payer.ledger.settled(receipt, self.account)
 
     def charges(self) -> int:
         """Return how many charges this account has made."""
         self._check_open()
-        return self._ledger.count_charges(self.account)
+        return self.payer.ledger.count_charges(self.account)
 
     @property
     def catalog(self) -> Catalog:
@@ -288,8 +320,7 @@ class Database:
     @property
     def version(self) -> str:
         """The id of the snapshot that answers: random, and in every receipt."""
-        self._check_open()
-        return self._engine.version
+        return self.engine.version
 
     def known_version(self) -> str | None:
         """Return the same without opening anything; None where another process may have taken a snapshot since."""
@@ -299,7 +330,7 @@ class Database:
     def verify(self) -> Verified:
         """Replay the ledger's hash chain and its sums with the second reader, or refuse."""
         self._check_open()
-        return self._ledger.verify()
+        return self.payer.ledger.verify()
 
     def close(self) -> None:
         """Let go of the copy and the ledger. Closing twice is fine."""
@@ -322,59 +353,28 @@ class Database:
         """Show a notebook what can be asked: the tables with their columns, and what is left."""
         return database_page(self.policy, self.account, None if self._closed else self.budget())
 
-    def _prepare(self, sql: str, parameters: object, price: RequestedPrice, key: str | None = None) -> Prepared:
-        """Do all that needs no charge."""
-        self._check_open()
-        return self._preparation.prepare(sql, parameters, price, key, self._engine)
-
-    @contextmanager
-    def _charged(self, asked: Prepared, request: Request, key: str | None) -> Iterator[Charge]:
-        """Charge a question, or refuse with what the rest of the budget would buy of it."""
-        with ExitStack() as stack:
-            try:
-                charge = stack.enter_context(self._ledger.charge(request, key))
-            except BudgetExhausted as refusal:
-                failure = afforded(self._ledger, self.account, asked.plan.private, asked.wish, refusal)
-            else:
-                yield charge
-                return
-        raise failure
-
-    def _request(self, asked: Prepared) -> Request:
-        if asked.plan.event is None:
+    def _charged(self, asked: Prepared) -> ChargedRelease:
+        plan = asked.plan
+        if plan.event is None:
             raise AssertionError("what is free is not charged")
-        return Request(
-            account=self.account,
-            fingerprint=asked.fingerprint,
-            sql=asked.sql,
-            event=asked.plan.event,
-            loss=asked.plan.loss,
-            policy=self._policy_hash,
-            version=asked.engine.version,
-            receipt=fresh_id(self._source),
-            shared=self.policy.answers is Sharing.SHARED,
-        )
+        shared = self.policy.answers is Sharing.SHARED
+        return ChargedRelease(asked.fingerprint, asked.sql, plan.event, plan.loss, asked.engine.version, shared)
 
     def _receipt(
-        self,
-        asked: Prepared,
-        name: str,
-        sequence: int | None = None,
-        head: str | None = None,
-        noisy: NoisyResult | None = None,
+        self, asked: Prepared, name: str, charge: Charge | None = None, noisy: NoisyResult | None = None
     ) -> Receipt:
         bits, needed = (0, 0) if noisy is None else (noisy.bits, needed_bits(asked.plan, noisy))
         return Receipt(
             name,
-            self._policy_hash,
+            self.payer.policy,
             asked.engine.version,
             asked.plan.loss,
-            sequence,
-            head,
+            None if charge is None else charge.sequence,
+            None if charge is None else charge.head,
             bits,
             self.timing,
-            self._source.name,
-            declared_gamma(self._source),
+            self.payer.source.name,
+            declared_gamma(self.payer.source),
             needed,
             asked.units,
         )
@@ -387,7 +387,7 @@ class Database:
 
     def _losses(self, asked: Prepared, *, measure: bool) -> TruncationBounds | None:
         """Return what was published of what caps and bounds cut off of the snapshot that answers."""
-        return self._shared.losses(asked.engine, TruncationContext(self.policy, self._source), measure=measure)
+        return self._shared.losses(asked.engine, self.policy, self.payer, measure=measure)
 
     def _losses_for(self, asked: Prepared, receipt: Receipt) -> TruncationBounds | None:
         """Return what was cut off of the snapshot that gave an answer: what another one lacks says nothing of it.
@@ -396,22 +396,23 @@ class Database:
         """
         if receipt.version == asked.engine.version:
             return self._losses(asked, measure=False)
-        return self._shared.known_losses(receipt.version, self.policy) if receipt.policy == self._policy_hash else None
+        return self._shared.known_losses(receipt.version, self.policy) if receipt.policy == self.payer.policy else None
 
     def _free(self, asked: Prepared) -> Release:
         """Answer what touches no person: public tables, and the keys that a policy declares."""
-        receipt, plan = self._receipt(asked, fresh_id(self._source)), asked.plan
+        receipt, plan = self._receipt(asked, fresh_id(self.payer.source)), asked.plan
         if plan.groups:
-            return make_release(plan, publish(plan, asked.engine.run(asked.job), self._source), receipt, evaluate)
+            return make_release(plan, publish(plan, asked.engine.run(asked.job), self.payer.source), receipt, evaluate)
         facts, columns = as_shown(plan.private, asked.engine.query_public(plan.private.outcome))
         return exact_release(plan.private.names, facts, columns, receipt, plan.private.notes)
 
-    def _require_owner(self, what: str) -> None:
+    def require_owner(self, what: str, why: str = _SOURCE_IS_THE_OWNERS) -> None:
+        """Refuse an analyst's handle: for tools that show what only the data owner may see."""
         self._check_open()
         if self.account:
             raise BadParameter(
                 f"An analyst cannot {what}.",
-                "Whether and when the source changes may depend on the people in it, so it is for its owner to see.",
+                why,
                 ("Open the database without ", Setting("analyst"), "."),
             )
 
@@ -469,6 +470,7 @@ def _opened(policy: Policy, account: str, progress: Progress, confirm: str | Non
         except BaseException:
             ledger.close()
             raise
+    log_event("opened", dataset=policy.name, account=account, version=engine.version)
     shared = SharedDataset(engine, ledger, watch_engine(policy))
     return Database(policy, account, engine, ledger, system_source(), shared=shared)
 

@@ -2,35 +2,26 @@
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import replace
 from threading import Lock, RLock
 from weakref import WeakSet
 
 from sfumato.accounting.event import to_json
 from sfumato.engines.engine import Engine, SnapshotWatch
 from sfumato.errors import Refusal
+from sfumato.ledger.charge import Charge
 from sfumato.ledger.ledger import Ledger
+from sfumato.ledger.payer import ChargedRelease, Payer
 from sfumato.ledger.recorded_policy import DATASET
-from sfumato.ledger.request import Request
 from sfumato.planning.plan import Plan
 from sfumato.planning.truncation_plan import TruncationBounds, plan_truncation_release
-from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import Policy
-from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import Source
 from sfumato.release.noisy import noisy_from_json, noisy_to_json
 from sfumato.release.truncation_release import release_truncation, truncation_bounds_of
 
 LOSSES = "What caps and bounds cut off (budget.truncation)"
 """What `history` shows for it."""
-
-
-@dataclass(frozen=True, slots=True)
-class TruncationContext:
-    """Who measures what was cut off: under which policy, with whose bits."""
-
-    policy: Policy
-    source: Source
 
 
 class SharedDataset:
@@ -80,7 +71,7 @@ class SharedDataset:
             before, self.engine = self.engine, engine
         before.retire()
 
-    def losses(self, engine: Engine, payer: TruncationContext, *, measure: bool) -> TruncationBounds | None:
+    def losses(self, engine: Engine, policy: Policy, payer: Payer, *, measure: bool) -> TruncationBounds | None:
         """Return what was published of what caps and bounds cut off of a snapshot; None where nothing was.
 
         If nobody has measured it, `measure` does, once for all accounts, at the dataset's expense: the charge is
@@ -88,16 +79,16 @@ class SharedDataset:
         the dataset is opened again, at no further cost, and a budget that is too small leaves it unknown: neither is a
         reason to refuse an answer.
         """
-        known = self.known_losses(engine.version, payer.policy)
-        plan = plan_truncation_release(payer.policy) if known is None else None
+        known = self.known_losses(engine.version, policy)
+        plan = plan_truncation_release(policy) if known is None else None
         untried = measure and engine.stores_truncation_losses and engine.version not in self._tried
         if plan is None or plan.event is None or not untried:
             return known
         try:
-            self._measured(engine, plan, _question(plan), payer)
+            _publish_losses(engine, plan, policy, payer)
         except Refusal:
             self._tried.add(engine.version)
-        return self.known_losses(engine.version, payer.policy)
+        return self.known_losses(engine.version, policy)
 
     def known_losses(self, version: str, policy: Policy) -> TruncationBounds | None:
         """Return what was published of a snapshot under this policy, whichever snapshot answers now; else None."""
@@ -111,29 +102,6 @@ class SharedDataset:
         self._losses[version] = truncation_bounds_of(policy, plan, noisy_from_json(json.loads(stored)["noisy"]))
         return self._losses[version]
 
-    def _measured(self, engine: Engine, plan: Plan, question: str, payer: TruncationContext) -> str:
-        """Charge the dataset's own account, read and publish; who asks at the same time gets the same."""
-        if plan.event is None:
-            raise AssertionError("what is free is not charged")
-        request = Request(
-            account=DATASET,
-            fingerprint=question,
-            sql=LOSSES,
-            event=plan.event,
-            loss=plan.loss,
-            policy=policy_hash(payer.policy),
-            version=engine.version,
-            receipt=fresh_id(payer.source),
-        )
-        job = engine.prepare(plan)
-        with self.ledger.charge(request) as charge:
-            if charge.kept is not None:
-                return charge.kept
-            noisy = release_truncation(payer.policy, plan, engine.run(job), charge.noise_from(payer.source))
-            stored = json.dumps({"noisy": noisy_to_json(noisy)})
-            charge.settle(stored)
-        return stored
-
     def release_handle(self) -> None:
         """Count one handle less."""
         with self._lock:
@@ -142,6 +110,19 @@ class SharedDataset:
         if last:
             self.engine.close()
             self.ledger.close()
+
+
+def _publish_losses(engine: Engine, plan: Plan, policy: Policy, payer: Payer) -> None:
+    """Charge the dataset's own account, read and publish; who asks at the same time gets the same."""
+    if plan.event is None:
+        raise AssertionError("what is free is not charged")
+    job = engine.prepare(plan)
+
+    def release(_charge: Charge, source: Source) -> str:
+        return json.dumps({"noisy": noisy_to_json(release_truncation(policy, plan, engine.run(job), source))})
+
+    charged = ChargedRelease(_question(plan), LOSSES, plan.event, plan.loss, engine.version)
+    replace(payer, account=DATASET).charge_and_publish(charged, release)
 
 
 def _question(plan: Plan) -> str:

@@ -34,7 +34,8 @@ from sfumato.errors import BadParameter, QueryTooLarge, UnsupportedSql
 from sfumato.language.facts import Kind
 from sfumato.language.rel_nodes import InputNode, ProjectNode, RelNode
 from sfumato.language.scalar import Scalar
-from sfumato.ledger.request import Request
+from sfumato.ledger.charge import Charge
+from sfumato.ledger.payer import ChargedRelease
 from sfumato.mechanisms.answers import Answers
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
@@ -48,7 +49,6 @@ from sfumato.query.parse import parse
 from sfumato.randomness.discrete_gaussian import DiscreteGaussian
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.entropy import entropy_bits
-from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import Metered, Source, declared_gamma
 from sfumato.release.receipt import Receipt, receipt_from_json, receipt_to_json
 from sfumato.sensitivity.norms import Sensitivity
@@ -236,8 +236,7 @@ def prepare_measurement(database: object, sql: str) -> Measurable:
             "Rows are measured through an open database, under its policy.",
             "Give what sfumato.open returned.",
         )
-    database._check_open()
-    engine: Engine = database._engine
+    engine = database.engine
     query = parse(sql, engine.catalog)
     with engine.public.one_question():
         rows = analyse_rows(query, engine.catalog, engine.public)
@@ -276,37 +275,28 @@ def measure(
         separators=(",", ":"),
         sort_keys=True,
     )
-    request = Request(
-        account=database.account,
-        fingerprint=question,
-        sql=f"{declared.tool}: {asked.sql}",
-        event=declared.event,
-        loss=declared.loss,
-        policy=database._policy_hash,
-        version=asked.engine.version,
-        receipt=fresh_id(database._source),
-    )
-    with database._ledger.charge(request) as charge:
-        if charge.kept is not None:
-            return _read(charge.kept)
-        reading = Measurer(asked, charge.noise_from(database._source))
+    payer, version = database.payer, asked.engine.version
+
+    def publish(charge: Charge, source: Source) -> str:
+        reading = Measurer(asked, source)
         released = release(reading)
         bits, needed = reading.bits()
         receipt = Receipt(
             charge.receipt,
-            request.policy,
-            request.version,
+            payer.policy,
+            version,
             declared.loss,
             charge.sequence,
             charge.head,
             bits,
-            source=database._source.name,
-            gamma=declared_gamma(database._source),
+            source=payer.source.name,
+            gamma=declared_gamma(payer.source),
             needed=needed,
         )
-        stored = json.dumps({"receipt": receipt_to_json(receipt), "measured": released}, allow_nan=False)
-        charge.settle(stored)
-    return _read(stored)
+        return json.dumps({"receipt": receipt_to_json(receipt), "measured": released}, allow_nan=False)
+
+    charged = ChargedRelease(question, f"{declared.tool}: {asked.sql}", declared.event, declared.loss, version)
+    return _read(payer.charge_and_publish(charged, publish))
 
 
 def _read(stored: str) -> PublicResult:

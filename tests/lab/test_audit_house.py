@@ -131,7 +131,7 @@ def test_error_bars_cover_and_an_audit_would_notice(tmp_path: Path, monkeypatch:
 
 def test_neighbours_show_the_same_of_plain_hostile_and_made_up_questions(tmp_path: Path) -> None:
     with fuzzing.neighbours(clinic(), tmp_path, 1) as (one, other):
-        asked = fuzzing.endless(schema_of(one._engine.catalog), 1)
+        asked = fuzzing.endless(schema_of(one.engine.catalog), 1)
         found, number = fuzzing.fuzz(one, other, islice(asked, 90), seconds=30)
     assert found is None, str(found)
     assert number > 10
@@ -156,14 +156,14 @@ def test_what_noise_decides_is_no_difference(tmp_path: Path) -> None:
 
 def test_a_difference_is_found_shrunk_and_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with fuzzing.neighbours(clinic(), tmp_path, 1) as (one, other):
-        run = other._engine.run
+        run = other.engine.run
 
         def failing(job: object, choose: SelectBounds | None = None) -> object:
             if any("sum(" in (statement or "") for statement in job.statements):  # type: ignore[attr-defined]
                 raise QueryTooLarge(f"There is a {CANARY}.", "So it is.", "Look away.")
             return run(job, choose)
 
-        monkeypatch.setattr(other._engine, "run", failing)
+        monkeypatch.setattr(other.engine, "run", failing)
         asked = [
             "SELECT COUNT(*) FROM visits",
             "SELECT dept, COUNT(*), SUM(age) FROM visits WHERE age > 3 GROUP BY dept",

@@ -31,7 +31,7 @@ def test_an_analyst_spends_from_their_own_budget_inside_the_whole(database: sfum
         assert 0 == grace.budget().spent.epsilon < database.budget().spent.epsilon
         assert (len(ada.history()), len(grace.history())) == (1, 0)
         assert repr(ada).endswith("analyst='ada')")
-        assert ada._engine is grace._engine is database._engine
+        assert ada.engine is grace.engine is database.engine
 
 
 def test_the_last_handle_lets_go(database: sfumato.Database) -> None:
@@ -48,9 +48,9 @@ def test_the_last_handle_lets_go(database: sfumato.Database) -> None:
 
 def test_a_new_snapshot_is_everybodys(database: sfumato.Database) -> None:
     with database, database.as_analyst("ada") as ada:
-        before = ada._engine.version
-        assert ada._engine.version == before != database.refresh() == ada._engine.version
-        assert ada.ask(SQL, epsilon=1).receipt.version == ada._engine.version
+        before = ada.engine.version
+        assert ada.engine.version == before != database.refresh() == ada.engine.version
+        assert ada.ask(SQL, epsilon=1).receipt.version == ada.engine.version
 
 
 def test_an_analyst_opens_no_other_account_and_nobody_an_unknown_one(database: sfumato.Database) -> None:
@@ -86,8 +86,8 @@ def test_an_analyst_is_answered_by_the_noise_that_the_dataset_can_still_pay_for(
         assert "max-norm" in ada.explain(two, epsilon="0.5").mechanisms["n"]
         spent = Repeated(GaussianNoise(1, Fraction(70), Neighbours.ADD_REMOVE), 18)
         loss = PrivacyLoss(Fraction(3), Fraction(1, 10**6))
-        asked = (spent, loss, owner._policy_hash, owner.version, "f" * 32)
-        with owner._ledger.charge(Request("", "before", "SELECT 1", *asked)) as charge:
+        asked = (spent, loss, owner.payer.policy, owner.version, "f" * 32)
+        with owner.payer.ledger.charge(Request("", "before", "SELECT 1", *asked)) as charge:
             charge.settle("{}")
         assert "max-norm" not in ada.explain(two, epsilon="0.5").mechanisms["n"]
         assert len(ada.ask(two, epsilon="0.5")) == 1

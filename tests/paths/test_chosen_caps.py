@@ -91,7 +91,7 @@ CHOSEN = {
 
 
 def _exact(database: Database, sql: str) -> tuple[Plan, list[dict[str, Any]]]:
-    asked = database._prepare(sql, None, RequestedPrice("1"))
+    asked = database.prepare(sql, None, RequestedPrice("1"))
     found = asked.engine.run(asked.job)
     return asked.plan, [{name: np.asarray(values) for name, values in group.columns.items()} for group in found.groups]
 
@@ -159,7 +159,7 @@ def test_the_law_of_choice_and_measurement_together_stays_within_the_price(tmp_p
     """For all pairs of neighbours with up to three people, and all outcomes in a box, exactly: losses are rational."""
     _write(tmp_path, SMALL)
     with sfumato.open(_policy(tmp_path, *CHOSEN["rows"])) as database:
-        plan = database._prepare("SELECT COUNT(*) AS x FROM visits", None, RequestedPrice("1")).plan
+        plan = database.prepare("SELECT COUNT(*) AS x FROM visits", None, RequestedPrice("1")).plan
     main, choice = plan.groups
     (people,) = choice.measured
     amounts = (people.levels or pytest.fail("no levels")).thresholds
@@ -215,9 +215,9 @@ def test_nothing_is_chosen_where_a_condition_leaves_a_person_few_rows(tmp_path: 
     policy = _policy(tmp_path, {"most": MOST, "choose": "private"}, [0, WITHIN])
     policy["tables"]["visits"]["columns"]["cost"]["unique"] = True
     with sfumato.open(policy) as database:
-        plan = database._prepare("SELECT COUNT(*) AS x FROM visits WHERE cost <= 1", None, RequestedPrice("1")).plan
+        plan = database.prepare("SELECT COUNT(*) AS x FROM visits WHERE cost <= 1", None, RequestedPrice("1")).plan
         assert [[one.sensitivity.l1 for one in group.measured] for group in plan.groups] == [[2]]
-        plan = database._prepare("SELECT COUNT(*) AS x FROM visits WHERE cost > 1", None, RequestedPrice("1")).plan
+        plan = database.prepare("SELECT COUNT(*) AS x FROM visits WHERE cost > 1", None, RequestedPrice("1")).plan
         assert [group.is_bound_selection for group in plan.groups] == [False, True]
 
 
@@ -277,7 +277,7 @@ TRUTH = {
 
 @pytest.mark.parametrize("sql", TRUTH)
 def test_a_question_pays_for_the_tail_that_its_data_has_and_its_bars_hold(light: Database, sql: str) -> None:
-    asked = light._prepare(sql, None, RequestedPrice("1"))
+    asked = light.prepare(sql, None, RequestedPrice("1"))
     light.ask(sql, epsilon=1)  # with the first answer, what is cut off is measured
     losses = light._losses(asked, measure=False)
     aggregates, receipt, source = asked.engine.run(asked.job), light._receipt(asked, "caps"), HashSource(5)
@@ -307,7 +307,7 @@ def test_what_lies_above_the_level_is_added_and_owned_up_to(tmp_path: Path) -> N
     truth = np.array([sum(-(-size // 3) if dept else size - -(-size // 3) for size in sizes) for dept in (0, 1)])
     with sfumato.open(policy) as database:
         release = database.ask(question, epsilon="0.25")
-        asked = database._prepare(question, None, RequestedPrice("0.25"))
+        asked = database.prepare(question, None, RequestedPrice("0.25"))
         losses = database._losses(asked, measure=False)
         aggregates, receipt, source = asked.engine.run(asked.job), database._receipt(asked, "caps"), HashSource(11)
     assert any(re.search("What they have beyond, about [0-9,]+ in all, is estimated", note) for note in release.notes)
@@ -387,7 +387,7 @@ def test_levels_keep_their_laplace_noise_beside_a_top_list(tmp_path: Path) -> No
     (tmp_path / "data" / "bought.csv").write_text("who,shelf\n1,1\n2,1\n2,3\n", encoding="utf-8")
     largest = "SELECT shelf, COUNT(DISTINCT who) AS n FROM bought GROUP BY shelf ORDER BY n DESC LIMIT 10"
     with sfumato.open(policy) as database:
-        listed = database._prepare(largest, None, RequestedPrice("1")).plan
+        listed = database.prepare(largest, None, RequestedPrice("1")).plan
         assert isinstance(listed.groups[0].selection, TopList)
         assert isinstance(listed.groups[0].measured[0].mechanism, Gaussian)  # which levels must not get
         counted, shelves = database.ask_all([QUESTIONS[1], largest], epsilon=1)
@@ -431,7 +431,7 @@ def test_the_places_that_the_copy_keeps_are_those_that_a_persons_rows_have_in_th
             "SELECT dept, COUNT(*) AS n, SUM(cost) AS x, AVG(cost) AS y FROM visits GROUP BY dept",
             "SELECT COUNT(*) AS n, SUM(cost) AS x, AVG(cost * 2) AS y FROM visits",
         ):
-            kept += "OVER (" not in str(database._prepare(sql, None, RequestedPrice("1")).job)
+            kept += "OVER (" not in str(database.prepare(sql, None, RequestedPrice("1")).job)
             _, by_copy = _exact(database, sql)
             with monkeypatch.context() as patched:
                 patched.setattr("sfumato.engines.sql.bound_index.stored_bound_index", lambda *_: None)
@@ -469,7 +469,7 @@ def test_people_who_seem_to_be_far_above_add_at_most_sixteen_times_what_a_table_
     """A table's level stays low: noise at the highest level would be added as many times all that was measured."""
     _write(tmp_path, SMALL)
     with sfumato.open(_policy(tmp_path, {"most": 4096, "choose": "private"}, [0, 47])) as database:
-        plan = database._prepare(
+        plan = database.prepare(
             "SELECT cost, COUNT(*) AS x FROM visits GROUP BY cost", None, RequestedPrice("0.1")
         ).plan
     ((choice,),) = [group.measured for group in plan.groups if group.is_bound_selection]

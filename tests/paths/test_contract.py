@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import date, datetime
 from fractions import Fraction
 from math import ceil
@@ -76,7 +77,7 @@ def test_a_receipt_names_the_source_its_bias_and_the_entropy_of_the_noise(clinic
 
 
 def test_a_biased_source_answers_nothing_and_costs_nothing(clinic: sfumato.Database) -> None:
-    clinic._source = Declared(system_source(), Fraction(1, 10), "dice")
+    clinic.payer = replace(clinic.payer, source=Declared(system_source(), Fraction(1, 10), "dice"))
     with pytest.raises(ImperfectSource):
         clinic.ask(COUNT, epsilon="0.5")
     assert clinic.budget().spent.epsilon == 0

@@ -182,7 +182,7 @@ MET = "FROM visits a JOIN visits b ON a.dept = b.dept AND a.day = b.day AND a.pa
 
 
 def test_bars_hold_at_their_level(hospital: sfumato.Database) -> None:
-    asked = hospital._prepare(f"SELECT COUNT(*) AS n {MET}", None, RequestedPrice("1"))
+    asked = hospital.prepare(f"SELECT COUNT(*) AS n {MET}", None, RequestedPrice("1"))
     aggregates = asked.engine.run(asked.job)
     (held,) = aggregates.groups[0].held
     mechanism = asked.plan.groups[0].chosen[0].mechanism
@@ -190,7 +190,7 @@ def test_bars_hold_at_their_level(hospital: sfumato.Database) -> None:
     (truth,) = mechanism.meetings([_shared(aggregates.groups[0], held).for_cell(0)], 10**6)
     receipt = hospital.ask(f"SELECT COUNT(*) AS n {MET}", epsilon="1").receipt
     misses = {"0.95": 0, "0.8": 0}
-    halved = hospital._prepare(f"SELECT COUNT(*) AS n {MET.replace('<>', '<')}", None, RequestedPrice("1")).plan
+    halved = hospital.prepare(f"SELECT COUNT(*) AS n {MET.replace('<>', '<')}", None, RequestedPrice("1")).plan
     noisy = publish(halved, aggregates, HashSource(b"halved"))
     release = make_release(halved, noisy, receipt, evaluate)
     (half,), ((low, high),) = ([row["n"] for row in rows] for rows in (release.rows(), release.intervals()))

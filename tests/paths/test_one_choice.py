@@ -59,7 +59,7 @@ def clinic(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def test_all_parts_of_a_number_are_cut_by_one_choice_or_each_is_completed(
     clinic: sfumato.Database, number: str
 ) -> None:
-    plan = clinic._prepare(f"SELECT k, {number} FROM v GROUP BY k", None, RequestedPrice("1")).plan  # noqa: S608
+    plan = clinic.prepare(f"SELECT k, {number} FROM v GROUP BY k", None, RequestedPrice("1")).plan  # noqa: S608
     made = 0
     for group in plan.groups:
         levels = {one.name: one.levels for one in group.measured}

@@ -115,7 +115,7 @@ def _calls(action: Callable[[], object]) -> int:
 
 
 def _characters(database: sfumato.Database, sql: str) -> int:
-    prepared = database._preparation.prepare(sql, None, RequestedPrice(epsilon="1"), None, database._engine).job
+    prepared = database._preparation.prepare(sql, None, RequestedPrice(epsilon="1"), None, database.engine).job
     assert isinstance(prepared, Statements)
     chosen = [statement for each in prepared.histograms for statement in each.values()]
     return sum(len(statement or "") for statement in (*prepared.statements, *chosen))
@@ -126,7 +126,7 @@ def _candidate_bounds(needs: tuple[MeasurementSet, ...]) -> object:
 
 
 def test_candidate_bounds_of_n_sums_are_found_in_linear_work(choosing: sfumato.Database) -> None:
-    engine, calls = choosing._engine, []
+    engine, calls = choosing.engine, []
     for n in (16, 32, 64, 128):  # the first fills caches
         query = parse(SHAPES["sums"](n), engine.catalog)
         with engine.public.one_question():

@@ -137,7 +137,7 @@ def test_what_follows_from_quantiles_has_intervals_too(clinic: sfumato.Database)
 def test_a_question_names_the_rule_by_which_its_ends_are_chosen(clinic: sfumato.Database) -> None:
     """Releases that were kept under another rule, whose ends are good for other levels, are not taken for its own."""
     texts = [
-        clinic._prepare(f"SELECT {written} FROM visits", None, RequestedPrice("1")).fingerprint  # noqa: S608
+        clinic.prepare(f"SELECT {written} FROM visits", None, RequestedPrice("1")).fingerprint  # noqa: S608
         for written in ("MEDIAN(age)", "APPROX_QUANTILE(age, 0.5)")
     ]
     assert '"ends","1/20"' in texts[0]

@@ -111,7 +111,7 @@ def test_threads_that_notice_at_the_same_time_all_get_an_answer_and_a_fork_never
             child = os.fork()
             if child == 0:
                 try:
-                    database._shared.replace(database._engine)
+                    database._shared.replace(database.engine)
                 finally:
                     os._exit(0)
         assert os.waitpid(child, 0)[1] == 0

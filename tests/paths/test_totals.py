@@ -58,7 +58,7 @@ def _write(folder: Path, rows: Rows) -> None:
 
 
 def _exact(database: Database, sql: str) -> tuple[Plan, dict[str, Any]]:
-    asked = database._prepare(sql, None, RequestedPrice("1"))
+    asked = database.prepare(sql, None, RequestedPrice("1"))
     (found,) = asked.engine.run(asked.job).groups
     return asked.plan, {name: np.asarray(values) for name, values in found.columns.items()}
 
@@ -127,7 +127,7 @@ def test_the_planner_takes_what_errs_less_and_says_which(tmp_path: Path) -> None
 def test_a_stream_is_bounded_by_rows_and_values(tmp_path: Path) -> None:
     _write(tmp_path, SMALL)
     with sfumato.open(_policy(tmp_path)) as database:
-        asked = database._prepare(QUESTIONS[1], None, RequestedPrice("1", fixed=True))
+        asked = database.prepare(QUESTIONS[1], None, RequestedPrice("1", fixed=True))
         assert [one.sensitivity.l1 for one in asked.plan.groups[0].measured] == [MOST * WITHIN]
 
 

@@ -60,7 +60,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
 
 
 def _charged(database: Database) -> list[Entry]:
-    return [entry for entry in database._ledger.history() if entry.sql == LOSSES]
+    return [entry for entry in database.payer.ledger.history() if entry.sql == LOSSES]
 
 
 def test_it_is_charged_once_per_snapshot_to_the_dataset_and_never_to_an_analyst(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_what_is_measured_of_losses_is_what_the_proof_says_whichever_way_is_take
     with sfumato.open(policy) as database:
         plan = plan_truncation_release(database.policy)
         assert plan is not None
-        exact = database._engine.run(database._engine.prepare(plan))
+        exact = database.engine.run(database.engine.prepare(plan))
         for block, group, aggregates in zip(blocks(database.policy), plan.groups, exact.groups, strict=True):
             expected: Counter[str] = Counter()
             for number, cost in had.values():

@@ -35,7 +35,7 @@ def clinic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sfumato.Databas
 
 def _measured(clinic: sfumato.Database, items: str, tail: str = "") -> list[tuple[object, ...]]:
     group: GroupPlan
-    (group,) = clinic._prepare(f"SELECT {items} FROM visits {tail}", None, RequestedPrice("1")).plan.groups  # noqa: S608
+    (group,) = clinic.prepare(f"SELECT {items} FROM visits {tail}", None, RequestedPrice("1")).plan.groups  # noqa: S608
     return [(one.quantity, one.sensitivity, one.mechanism) for one in group.measured]
 
 

@@ -334,9 +334,8 @@ BUGS: tuple[Bug, ...] = (
         "books",
         (
             "database.py",
-            "                charge = stack.enter_context(self._ledger.charge(request, key))",
-            "                asked.engine.run(asked.job)\n"
-            "                charge = stack.enter_context(self._ledger.charge(request, key))",
+            "            stored = self.payer.charge_and_publish(",
+            "            asked.engine.run(asked.job)\n            stored = self.payer.charge_and_publish(",
         ),
     ),
     planned(
@@ -347,7 +346,7 @@ BUGS: tuple[Bug, ...] = (
     planned(
         "answers kept across versions of the data",
         "books",
-        ("database.py", "            version=asked.engine.version,\n", '            version="1",\n'),
+        ("database.py", "plan.event, plan.loss, asked.engine.version, shared)", 'plan.event, plan.loss, "1", shared)'),
     ),
     planned(
         "an analyst's own budget is not charged",

@@ -15,7 +15,7 @@ HOSTILE_PATH_BUGS: tuple[Bug, ...] = (
     planned(
         "losses that were measured under another policy are read",
         "tests/paths/test_reopened_losses.py",
-        ("database.py", " if receipt.policy == self._policy_hash else None\n", "\n"),
+        ("database.py", " if receipt.policy == self.payer.policy else None\n", "\n"),
     ),
     planned(
         "months lead an engine out of the years that it knows",

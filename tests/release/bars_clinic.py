@@ -39,7 +39,7 @@ def losses_known(database: sfumato.Database) -> TruncationBounds:
     """Return what caps and bounds cut off, as it is published once."""
     plan = plan_truncation_release(database.policy)
     assert plan is not None
-    exact = database._engine.run(database._engine.prepare(plan))
+    exact = database.engine.run(database.engine.prepare(plan))
     return truncation_bounds_of(
         database.policy, plan, release_truncation(database.policy, plan, exact, HashSource("losses"))
     )
@@ -49,7 +49,7 @@ def released(
     database: sfumato.Database, sql: str, releases: int, epsilon: str, losses: TruncationBounds | None = None
 ) -> Iterator[Release]:
     """Yield releases of one question, each with noise of its own."""
-    asked = database._prepare(sql, None, RequestedPrice(epsilon))
+    asked = database.prepare(sql, None, RequestedPrice(epsilon))
     aggregates, receipt, source = asked.engine.run(asked.job), database._receipt(asked, "bars"), HashSource(sql)
     for _ in range(releases):
         yield make_release(asked.plan, publish(asked.plan, aggregates, source), receipt, evaluate, losses)

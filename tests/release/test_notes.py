@@ -85,7 +85,7 @@ def test_what_is_computed_over_selected_groups_says_that_the_others_are_missing(
 
 
 def test_a_quote_and_its_answer_tell_the_same_about_bounds(clinic: sfumato.Database) -> None:
-    plan = clinic._prepare(CELLS, None, RequestedPrice("1")).plan
+    plan = clinic.prepare(CELLS, None, RequestedPrice("1")).plan
     assert set(bounding_notes(plan)) <= set(clinic.ask(CELLS, epsilon="1").notes)
 
 

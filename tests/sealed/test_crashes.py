@@ -54,7 +54,7 @@ def sealed_of(policy: dict[str, Any]) -> SealedEpoch:
 def count(policy: dict[str, Any]) -> int:
     with open_sealed(policy) as database:
         database.check()
-        prepared = database._database._prepare("SELECT COUNT(*) FROM visits", None, RequestedPrice("1"))
+        prepared = database._database.prepare("SELECT COUNT(*) FROM visits", None, RequestedPrice("1"))
         return int(prepared.engine.run(prepared.job).groups[0].columns["m1"][0])
 
 

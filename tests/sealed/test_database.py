@@ -56,8 +56,8 @@ ASKED = (
 def agree(sealed: SealedDatabase, plain: sfumato.Database, sql: str) -> None:
     """Compare event and exact aggregates of both."""
     here, there = (
-        sealed._database._prepare(sql, None, RequestedPrice("1")),
-        plain._prepare(sql, None, RequestedPrice("1")),
+        sealed._database.prepare(sql, None, RequestedPrice("1")),
+        plain.prepare(sql, None, RequestedPrice("1")),
     )
     assert here.plan.event == there.plan.event
     assert here.plan.loss == there.plan.loss
@@ -206,7 +206,7 @@ def test_rows_per_person_are_bounded_over_all_batches_first_come_first_kept(tmp_
     assert seal(policy, "visits", pa.concat_tables([mine.slice(2), rows(1, first=7, per_person=1)])).kept == 2
     assert seal(policy, "visits", mine).kept == 0
     with open_sealed(policy) as database:
-        prepared = database._database._prepare("SELECT SUM(age) FROM visits WHERE sex = 'f'", None, RequestedPrice("1"))
+        prepared = database._database.prepare("SELECT SUM(age) FROM visits WHERE sex = 'f'", None, RequestedPrice("1"))
         (total,) = prepared.engine.run(prepared.job).groups[0].columns.values()
     assert int(total[0]) == sum(mine.column("age").to_pylist()[:3])  # person 7 is of the other sex
 

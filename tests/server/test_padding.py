@@ -53,7 +53,7 @@ class World:
         self._tasks: list[asyncio.Task[None]] = []
         self._begun = self.clock.now()
         self._runs = 0
-        real = type(self.database._engine).run
+        real = type(self.database.engine).run
 
         def run(engine: Engine, *arguments: Any) -> Any:
             self._runs += 1
@@ -63,7 +63,7 @@ class World:
                     raise EngineFailed()
             return real(engine, *arguments)
 
-        monkeypatch.setattr(type(self.database._engine), "run", run)
+        monkeypatch.setattr(type(self.database.engine), "run", run)
 
     def at(self) -> float:
         return round(self.clock.now() - self._begun, 6)

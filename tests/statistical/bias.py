@@ -98,11 +98,11 @@ def _covered(folder: Path, world: World, releases: int, seed: int, epsilon: str)
     with sfumato.open(policy) as database:
         plan = plan_truncation_release(database.policy)
         assert plan is not None
-        exact = database._engine.run(database._engine.prepare(plan))
+        exact = database.engine.run(database.engine.prepare(plan))
         for place, sql in enumerate(QUESTIONS):
             # how many bits the losses take depends on what is found of them, so answers have their own
             source, other = HashSource(seed + 100 * place), HashSource(seed + 100 * place + 50)
-            asked = database._prepare(sql, None, RequestedPrice(epsilon))
+            asked = database.prepare(sql, None, RequestedPrice(epsilon))
             aggregates, receipt = asked.engine.run(asked.job), database._receipt(asked, "measured")
             held = intervals = opened = unbiased = 0
             lengths = []

@@ -137,7 +137,7 @@ class Asked:
         plan = plan_truncation_release(database.policy)
         assert plan is not None
         self.plan = plan
-        self._asked = {sql: database._prepare(sql, None, RequestedPrice("1")) for sql in (COUNT, SUM)}
+        self._asked = {sql: database.prepare(sql, None, RequestedPrice("1")) for sql in (COUNT, SUM)}
 
     def exact(self, rows: Rows) -> Aggregates:
         """Return what an engine finds of the losses."""

@@ -199,7 +199,7 @@ def _plans() -> dict[str, Plan]:
         "tables": {"visits": table},
     }
     with sfumato.open(policy) as clinic:
-        return {shape.sql: clinic._prepare(shape.sql, None, RequestedPrice("1")).plan for shape in SHAPES}
+        return {shape.sql: clinic.prepare(shape.sql, None, RequestedPrice("1")).plan for shape in SHAPES}
 
 
 def _with_noise(group: GroupPlan, setting: Setting) -> GroupPlan:

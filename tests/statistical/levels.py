@@ -107,7 +107,7 @@ def plan_for(most: int, epsilon: str) -> Plan:
             },
         }
         with sfumato.open(policy) as database:
-            return database._prepare("SELECT SUM(x) AS x FROM visits", None, RequestedPrice(epsilon)).plan
+            return database.prepare("SELECT SUM(x) AS x FROM visits", None, RequestedPrice(epsilon)).plan
 
 
 def errors(shape: Shape, epsilon: str, draws: int, seed: int) -> npt.NDArray[np.float64]:

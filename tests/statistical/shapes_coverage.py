@@ -289,8 +289,8 @@ def _covered(
     clinic: sfumato.Database, shape: Shape, raw: duckdb.DuckDBPyConnection, releases: int, source: HashSource
 ) -> Covered:
     texts = (shape.sql,) if isinstance(shape.sql, str) else shape.sql
-    read = clinic._preparation.analyse_all(list(texts), clinic._engine)
-    asked = clinic._preparation.prepare_workload(read, PRICE, None, clinic._engine)
+    read = clinic._preparation.analyse_all(list(texts), clinic.engine)
+    asked = clinic._preparation.prepare_workload(read, PRICE, None, clinic.engine)
     aggregates, receipt = asked.engine.run(asked.job), clinic._receipt(asked, "measured")
     truths = [raw.execute(shape.truth or text).fetchall() for text in texts]
     shares, opened, counts, lone = [], 0, [], []

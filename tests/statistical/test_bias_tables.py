@@ -16,7 +16,7 @@ def test_losses_are_added_up_as_an_engine_does() -> None:
     rows = drawn(world, 1)
     equal = Rows(rows.people, np.random.default_rng(2).integers(0, 160, world.people)[rows.people])
     with asking(world, equal) as asked:
-        engine = asked.database._engine
+        engine = asked.database.engine
         found = engine.run(engine.prepare(asked.plan))
         for mine, theirs in zip(asked.exact(equal).groups, found.groups, strict=True):
             assert set(mine.columns) == set(theirs.columns)

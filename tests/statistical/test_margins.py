@@ -50,7 +50,7 @@ def per_row(one: PlannedMeasurement) -> int:
 
 def test_bars_of_consistent_counts_sums_and_averages_hold_with_shared_noise(tmp_path: Path) -> None:
     with database(tmp_path) as clinic:
-        asked = clinic._prepare(SQL, None, RequestedPrice(epsilon="1"))
+        asked = clinic.prepare(SQL, None, RequestedPrice(epsilon="1"))
         plan = asked.plan
         assert all(len(group.joint_noise_measurements) == len(group.measured) > 1 for group in plan.groups)
         assert len(plan.tables) > 1

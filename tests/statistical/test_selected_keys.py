@@ -52,7 +52,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> sfumato.Database:
 def test_bars_of_selected_keys_hold_at_their_level(database: sfumato.Database, price: str, beyond: int) -> None:
     """Everybody costs 30, in cells of the same size: some deviations of the noise below or above the threshold."""
     epsilon, share = ("2", None) if price == "epsilon" else (None, "0.002")
-    plan = database._prepare(SQL, None, RequestedPrice(epsilon=epsilon, share=share)).plan
+    plan = database.prepare(SQL, None, RequestedPrice(epsilon=epsilon, share=share)).plan
     (group,) = plan.groups
     assert isinstance(group.selection, CountedKeys)
     people = max(1, group.selection.threshold + beyond * group.selection.margin(Fraction(1, 2)))

@@ -48,7 +48,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> sfumato.Database:
 @pytest.mark.parametrize(("beyond", "spread"), [(0, 0), (6, 40)], ids=["ties", "skewed"])
 def test_bars_of_a_top_list_hold_at_their_level(database: sfumato.Database, beyond: int, spread: int) -> None:
     """Everybody pays 30; the groups are some deviations of the noise beyond the threshold, equal or far apart."""
-    plan = database._prepare(SQL, None, RequestedPrice(epsilon="20")).plan
+    plan = database.prepare(SQL, None, RequestedPrice(epsilon="20")).plan
     (group,) = plan.groups
     chosen = group.selection
     assert isinstance(chosen, TopList)
@@ -77,7 +77,7 @@ def test_bars_of_a_top_list_hold_at_their_level(database: sfumato.Database, beyo
 @pytest.mark.parametrize("beyond", [-2, 0, 6])
 def test_bars_hold_for_what_an_amount_selected(database: sfumato.Database, sql: str, beyond: int) -> None:
     """One row or sum selects: cells below the threshold, at it, and some deviations of the noise beyond it."""
-    plan = database._prepare(sql, None, RequestedPrice(epsilon="20")).plan
+    plan = database.prepare(sql, None, RequestedPrice(epsilon="20")).plan
     (group,) = plan.groups
     chosen = group.selection
     assert isinstance(chosen, CountedKeys)

@@ -319,9 +319,7 @@ def test_what_cannot_go_on_is_refused_and_costs_nothing(tmp_path: Path) -> None:
 
 def test_an_analyst_does_not_publish(tmp_path: Path) -> None:
     database = opened(tmp_path, [(1, "er", 1)], analysts={"research": {"epsilon": 1}})
-    policy = database.policy
-    database.close()
-    analyst = Database(policy, "research", database._engine, database._ledger, database._source)
+    analyst = database.as_analyst("research")
     with pytest.raises(BadParameter, match="owner"):
         streams.publish(analyst, SQL, every="day", horizon=4, epsilon=1)
 

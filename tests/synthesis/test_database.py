@@ -1,5 +1,6 @@
 """Through the database: one charge, durable first; free when repeated, however spelt; and answers when all is spent."""
 
+from dataclasses import replace
 from datetime import date
 from fractions import Fraction
 from pathlib import Path
@@ -191,7 +192,7 @@ def test_what_cannot_be_measured_is_refused_and_nothing_is_charged(tmp_path: Pat
 def test_neighbouring_databases_differ_in_each_marginal_by_at_most_the_event(tmp_path: Path) -> None:
     def noisy(name: str, rows: list[Row]) -> list[np.ndarray]:
         with opened(tmp_path / name, rows) as database:
-            database._source = HashSource("the same coins")
+            database.payer = replace(database.payer, source=HashSource("the same coins"))
             found = measured(database, COLUMNS)._measured
             return list(found.tables)
 

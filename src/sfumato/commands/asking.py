@@ -12,7 +12,10 @@ from sfumato.commands.refusing import REFUSED, print_refusal
 from sfumato.errors import BadParameter, Interface, Refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sfumato.database import Database
+    from sfumato.engines.engine import PlannedStatement
     from sfumato.ledger.ledger import Budget
     from sfumato.release.release import Release
 
@@ -148,6 +151,7 @@ def _print_table(database: "Database", release: "Release", before: "Budget") -> 
 @as_analyst
 @report_format
 @click.option("--household", type=int, metavar="N", help="Say also what N people lose together.")
+@click.option("--statements", is_flag=True, help="For the owner: print the engine's SQL statements instead.")
 def explain(
     policy: Path,
     sql: str,
@@ -158,6 +162,7 @@ def explain(
     analyst: str | None,
     form: str,
     household: int | None,
+    statements: bool,
 ) -> None:
     """Say what a question would cost, and how exact.
 
@@ -169,8 +174,21 @@ def explain(
 
     with opened(policy, analyst) as database:
         price: dict[str, object] = {"epsilon": epsilon, "within": read_margins(within), "share": share, "delta": delta}
+        if statements:
+            _print_statements(database.statements(_question(sql), **price), form)
+            return
         quote = database.explain(_question(sql), **price, household=household)
         click.echo(to_json(quote_document(quote)) if form == "json" else str(quote))
+
+
+def _print_statements(statements: "Sequence[PlannedStatement]", form: str) -> None:
+    from sfumato.release.rendering.escaping import to_json
+
+    if form == "json":
+        found = [{"label": one.label, "purpose": one.purpose, "sql": one.sql} for one in statements]
+        click.echo(to_json({"statements": found}))
+        return
+    click.echo("\n\n".join(str(one) for one in statements) or "No statement: this question reads no private table.")
 
 
 @click.command()

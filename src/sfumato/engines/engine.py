@@ -8,6 +8,7 @@ from typing import Protocol
 
 from sfumato.analysis.catalog import Catalog, PublicData
 from sfumato.analysis.private_query import PrivateQuery
+from sfumato.diagnostics import statement_label
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.engines.inspection import SourceReport
 from sfumato.errors import BadParameter, Refusal, quote_value
@@ -60,6 +61,27 @@ class Limits:
     threads: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedStatement:
+    """One statement that an engine would run, with what it is for: for the data owner.
+
+    >>> print(PlannedStatement("count people", "SELECT 1"))
+    -- e004ebd5b553: count people
+    SELECT 1;
+    """
+
+    purpose: str
+    sql: str
+
+    @property
+    def label(self) -> str:
+        """The name under which the debug file lists the statement."""
+        return statement_label(self.sql)
+
+    def __str__(self) -> str:
+        return f"-- {self.label}: {self.purpose}\n{self.sql};"
+
+
 class FreePublic(PublicData, Protocol):
     """What may be computed before anything is charged, within an allowance of time."""
 
@@ -91,6 +113,9 @@ class Engine(Protocol):
 
     def prepare(self, plan: Plan) -> Job:
         """Return what will be run. No data is read: whatever can be refused is refused here."""
+
+    def statements(self, job: Job) -> tuple[PlannedStatement, ...]:
+        """Return the statements that `run` would execute, in their order. No data is read."""
 
     def run(self, job: Job, choose: SelectBounds | None = None) -> Aggregates:
         """Return the exact aggregates of a plan that has been charged.

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.engine import Backend, Engine, Limits, Progress
 from sfumato.engines.inspection import SourceReport
 from sfumato.engines.salt import read_or_draw_salt
@@ -297,8 +298,8 @@ def _failing_closed() -> Iterator[None]:
     try:
         yield
         return
-    except OSError:
-        pass  # the system's words hold paths
+    except OSError as error:
+        record_engine_failure(error)  # the system's words hold paths
     raise EngineFailed() from None
 
 

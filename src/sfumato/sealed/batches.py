@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.errors import BadSource, quote_value
-from sfumato.ledger.request import Request
+from sfumato.ledger.payer import ChargedRelease, Payer
+from sfumato.ledger.recorded_policy import DATASET
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import fold_name
-from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import read_exactly, system_source
 from sfumato.sealed.intake import UNIT_BYTES, Intake, Integers, Truths, take_in
 from sfumato.sealed.layout import ROWS, SQUARES, Layout, SealedColumn
@@ -47,9 +47,14 @@ def seal_batch(vault: Vault, table: str, rows: pa.Table) -> Batch:
     before = next((one for one in epoch.batches if one.state is BatchState.ABORTED and one.digest == digest), None)
     kept = given.chosen(_within_bounds(vault, layout, given, [one for one in epoch.counted if one is not before]))
     padding = padding_of(vault, layout)
-    sizes = _sizes(layout, kept, padding) if before is None else np.array(before.sizes, dtype=np.int64)
+    sizes: Integers = np.bincount(kept.cells, minlength=len(layout.cells))
     _check_capacity(layout, epoch, sizes)
-    ledger = _charge(vault, layout, manifest, padding)
+    ledger = _charge(vault, layout, manifest, padding)  # before the first padding of the table is drawn
+    if before is None:
+        sizes = sizes + padding.draw(len(layout.cells), system_source())
+    else:
+        sizes = np.array(before.sizes, dtype=np.int64)  # the padding of a batch is drawn once
+    _check_capacity(layout, epoch, sizes)
     nonce = fresh_hex(NONCE_BYTES)
     batch = SealedBatch(manifest.attempts, nonce, BatchState.INTENDED, digest, tuple(int(size) for size in sizes))
     vault.ring.write_units(nonce, Counter(kept.units or ()))
@@ -94,12 +99,6 @@ def _within_bounds(vault: Vault, layout: Layout, given: Intake, batches: list[Se
     return kept
 
 
-def _sizes(layout: Layout, kept: Intake, padding: Padding) -> Integers:
-    real = np.bincount(kept.cells, minlength=len(layout.cells))
-    sizes: Integers = real + padding.draw(len(layout.cells), system_source())
-    return sizes
-
-
 def _check_capacity(layout: Layout, epoch: SealedEpoch, sizes: Integers) -> None:
     stored = sum((np.array(batch.sizes, dtype=np.int64) for batch in epoch.committed), np.zeros_like(sizes))
     if len(sizes) and int((stored + sizes).max()) > layout.capacity:
@@ -111,23 +110,22 @@ def _check_capacity(layout: Layout, epoch: SealedEpoch, sizes: Integers) -> None
 
 
 def _charge(vault: Vault, layout: Layout, manifest: SealedManifest, padding: Padding) -> str:
-    """Pay for the sizes of a table and epoch, once, before the first of them leaves; return the ledger's identity."""
+    """Pay for all sizes of a table and epoch, once, before any is drawn; return the ledger's identity.
+
+    Proof: proofs/ledger.md, §4d
+    """
     name = fold_name(layout.table.name)
-    request = Request(
-        account="",
+    charged = ChargedRelease(
         fingerprint=json.dumps(["sealed sizes", name, manifest.epoch]),
         sql=f"(the padded sizes of the sealed table {layout.table.name})",
         event=padding.event,
         loss=PrivacyLoss(padding.epsilon, padding.delta),
-        policy=policy_hash(vault.policy),
         version=manifest.epoch,
-        receipt=fresh_id(system_source()),
     )
     ledger = vault.open_ledger(manifest)
     try:
-        with ledger.charge(request) as charge:
-            if charge.kept is None:
-                charge.settle(json.dumps({"sealed": name}))
+        payer = Payer(ledger, DATASET, policy_hash(vault.policy), system_source())
+        payer.charge_and_publish(charged, lambda _charge, _source: json.dumps({"sealed": name}))
         return ledger.identity()
     finally:
         ledger.close()

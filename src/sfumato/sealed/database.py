@@ -73,7 +73,8 @@ class SealedDatabase:
     def statements(self, sql: str, *, epsilon: object = None, within: object = None) -> tuple[str, ...]:
         """Return what the store would be sent: names of its columns, and no word of the question."""
         wish = epsilon if epsilon is not None or within is not None else self._database.policy.budget.epsilon
-        return self._engine.statements(self._database._prepare(sql, None, RequestedPrice(wish, within)).job)
+        job = self._database.prepare(sql, None, RequestedPrice(wish, within)).job
+        return tuple(statement.sql for statement in self._engine.statements(job))
 
     def check(self) -> None:
         """Compare every cell of every table with the manifest, or refuse with `StoreTampered`."""

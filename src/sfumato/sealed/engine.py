@@ -14,7 +14,7 @@ from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.engines.build_catalog import declared_cells, facts_of
 from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.duckdb.engine import SHELF
-from sfumato.engines.engine import Job, SelectBounds
+from sfumato.engines.engine import Job, PlannedStatement, SelectBounds
 from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.engines.sql.flow import flow_sql
 from sfumato.engines.sql.names import PATH_UNIT
@@ -154,16 +154,18 @@ class SealedEngine:
             return None
         return lambda side, column, cells: joined[group.sides[side].name].of(column, (cells[side], cells[1 - side]))
 
-    def statements(self, job: Job) -> tuple[str, ...]:
+    def statements(self, job: Job) -> tuple[PlannedStatement, ...]:
         """Return what the store is sent for a job."""
         job = _sealed(job)
         epoch = self._manifest().epoch
-        return tuple(
+        sums = [
             sums_statement(
                 self._vault.stored_name(epoch, table), [limb for one in job.columns(table) for limb in one.limbs]
             )
             for table in job.tables
-        ) + tuple(join.statement(self._vault, epoch) for group in job.groups for join in group.joins)
+        ]
+        joined = [join.statement(self._vault, epoch) for group in job.groups for join in group.joins]
+        return tuple(PlannedStatement("add up ciphertexts", sql) for sql in (*sums, *joined))
 
     def query_public(self, show: ProjectNode) -> list[list[Value]]:
         """Return the columns of a query that reads no table."""

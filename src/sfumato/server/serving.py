@@ -200,10 +200,10 @@ def _no_hangup() -> Iterator[None]:
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Keep what libraries log to themselves: it may hold what somebody sent."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
+    """Print nothing that libraries log: it may hold what somebody sent. Handlers of the data owner still receive it."""
+    handler = logging.NullHandler()  # without any handler Python prints warnings to the standard error stream
+    logging.getLogger().addHandler(handler)
     try:
         yield
     finally:
-        logging.disable(before)
+        logging.getLogger().removeHandler(handler)

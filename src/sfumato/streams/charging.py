@@ -1,7 +1,7 @@
 """What a stream says to a ledger: one charge when it is created, and after each step how far it has come."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from fractions import Fraction
 from hashlib import sha256
@@ -12,8 +12,9 @@ from sfumato.accounting.event import Event
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.errors import BadParameter, LedgerDamaged, LedgerUnavailable, Refusal, StreamUnavailable
 from sfumato.exact import decimal_rational
+from sfumato.ledger.charge import Charge
 from sfumato.ledger.ledger import Ledger
-from sfumato.ledger.request import Request
+from sfumato.ledger.payer import ChargedRelease, Payer
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import system_source
 from sfumato.secure_files import write_atomically
@@ -64,12 +65,19 @@ def _known_attempt(place: Path, digest: str) -> str | None:
     return name if known == digest and name.isalnum() else None
 
 
-def stream_request(ledger: Ledger, account: str, name: str, words: str, event: Event) -> Request:
-    """Return the request that charges a stream: its random name makes it a question of its own."""
+def charge_stream(
+    ledger: Ledger, account: str, event: Event, release: Callable[[Charge], str], *, name: str, words: str
+) -> None:
+    """Charge a stream when it is created: its random name makes it a question of its own.
+
+    The event covers all its steps. Their noise is drawn after the charge was settled. Proof: proofs/ledger.md, §4d
+    """
     policies: list[str] = []
     ledger.record(lambda book: policies.append(book.state.policy))
     loss = quoted_loss(event, ledger.budget(account).total.delta)
-    return Request(account, f"stream {name}", words, event, loss, policies[0], name, name)
+    charged = ChargedRelease(f"stream {name}", words, event, loss, version=name, receipt=name)
+    payer = Payer(ledger, account, policies[0], system_source())
+    payer.charge_and_publish(charged, lambda charge, _source: release(charge))
 
 
 def quoted_loss(event: Event, delta: Fraction) -> PrivacyLoss:

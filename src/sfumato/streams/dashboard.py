@@ -251,8 +251,8 @@ def publish(
 
 def _stream(place: Path, plan: Published, words: str, database: Database) -> Stream:
     if not place.exists():
-        return Stream.create(place, plan, ledger=database._ledger, words=words)
-    stream = Stream.open(place, ledger=database._ledger)
+        return Stream.create(place, plan, ledger=database.payer.ledger, words=words)
+    stream = Stream.open(place, ledger=database.payer.ledger)
     if (stream.plan, stream.words) == (plan, words):
         return stream
     stream.close()
@@ -265,7 +265,7 @@ def _stream(place: Path, plan: Published, words: str, database: Database) -> Str
 
 def _prepare(database: Database, sql: str) -> Prepared:
     """Plan one period: the price asked for here is never charged, the stream's is, and its noise is the same always."""
-    return database._prepare(sql, None, RequestedPrice(Fraction(1), fixed=True))
+    return database.prepare(sql, None, RequestedPrice(Fraction(1), fixed=True))
 
 
 def _require_publishable(asked: _Asked) -> None:

@@ -18,11 +18,12 @@ import numpy as np
 from sfumato.accounting.event import LaplaceNoise
 from sfumato.errors import BadParameter, Refusal, quote_value
 from sfumato.exact import integer
+from sfumato.ledger.charge import Charge
 from sfumato.ledger.ledger import Ledger
 from sfumato.mechanisms.answers import integer_answers
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import Source, system_source
-from sfumato.streams.charging import attempt_at, forget_attempt, require_known, stream_request
+from sfumato.streams.charging import attempt_at, charge_stream, forget_attempt, require_known
 from sfumato.streams.plans import (
     FARTHEST,
     GaussianSums,
@@ -92,21 +93,25 @@ class Stream:
             return cls(StreamFile.create(place, head_to_bytes(head)), head, None)
         require_absent(place)  # before anything is charged
         described = [ledger.identity(), account, head_to_bytes(StreamHeader("", known, None, words)).decode()]
+        created: list[Stream] = []
         with attempt_at(place, described) as name:
-            shown_as = words or f"{plan_words(known)}: {known.protects}"
-            with ledger.charge(stream_request(ledger, account, name, shown_as, known.event)) as charge:
-                if charge.kept is None:
-                    head = StreamHeader(name, known, charge.sequence, words)
-                    text = head_to_bytes(head)
-                    digest = sha256(text).hexdigest()
-                    ledger.record_progress(charge.sequence, 0, digest)  # first: a file that is there can be opened
-                    stream = cls(StreamFile.create(place, text), head, ledger)
-                    try:
-                        charge.settle(text.decode())
-                    except BaseException:
-                        stream.close()
-                        raise
-                    return stream
+
+            def begin(charge: Charge) -> str:
+                head = StreamHeader(name, known, charge.sequence, words)
+                text = head_to_bytes(head)
+                ledger.record_progress(charge.sequence, 0, sha256(text).hexdigest())  # first: a file can be opened
+                created.append(cls(StreamFile.create(place, text), head, ledger))
+                return text.decode()
+
+            try:
+                shown_as = words or f"{plan_words(known)}: {known.protects}"
+                charge_stream(ledger, account, known.event, begin, name=name, words=shown_as)
+            except BaseException:
+                for stream in created:
+                    stream.close()
+                raise
+        if created:
+            return created[0]
         # the stream of that attempt was complete, and its file was removed since: this is another one
         return cls.create(path, plan, ledger=ledger, account=account, words=words)
 

@@ -14,6 +14,7 @@ from sfumato.errors import Refusal
 from sfumato.policy.policy import Column, ColumnType, Policy, Table, UnitColumn, UnitPath, fold_name
 from sfumato.prepare import RequestedPrice
 from sfumato.release.publish import publish
+from sfumato.release.receipt import Receipt
 from sfumato.release.release import Release, make_release
 from sfumato.release.rendering.escaping import escape_unprintable
 
@@ -54,12 +55,13 @@ def trial_run(database: Database, sql: str, epsilon: object, times: int) -> list
 
     `sfumato check` judges typical questions by them. No way in for analysts calls it, and their handles are refused.
     """
-    database._require_owner("rehearse an answer")
-    asked = database._prepare(sql, None, RequestedPrice(epsilon))
+    database.require_owner("rehearse an answer")
+    asked = database.prepare(sql, None, RequestedPrice(epsilon))
     if asked.plan.event is None:
-        return [database._free(asked)]
-    aggregates, receipt = asked.engine.run(asked.job), database._receipt(asked, "rehearsal")
-    noisy = [publish(asked.plan, aggregates, database._source) for _ in range(times)]
+        return [database.ask(sql, epsilon=epsilon)]  # free
+    aggregates, source = asked.engine.run(asked.job), database.payer.source
+    receipt = Receipt("rehearsal", database.payer.policy, asked.engine.version, asked.plan.loss, units=asked.units)
+    noisy = [publish(asked.plan, aggregates, source) for _ in range(times)]
     return [make_release(asked.plan, one, receipt, evaluate) for one in noisy]
 
 

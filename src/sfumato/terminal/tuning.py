@@ -92,7 +92,7 @@ class Tuned:
 
 def tune(database: Database, questions: Sequence[str], epsilon: object) -> Tuned:
     """Return the caps and bounds with the least total error over these questions, or over typical ones."""
-    database._require_owner("tune a policy")
+    database.require_owner("tune a policy")
     policy = database.policy
     if policy.source.scheme == "spark":
         raise BadParameter(
@@ -118,9 +118,9 @@ def _is_chosen(column: Column) -> bool:
 
 def asked_before(database: Database) -> list[str]:
     """Return the questions of the ledger, each once; what workshops measured is no question."""
-    database._require_owner("see what others asked")
+    database.require_owner("see what others asked")
     found: dict[str, None] = {}
-    for entry in reversed(database._ledger.history()):
+    for entry in reversed(database.payer.ledger.history()):
         try:
             parse(entry.sql, database.catalog)
         except Refusal:

@@ -7,6 +7,7 @@ from typing import Any
 
 import duckdb
 
+from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.engine import Limits
 from sfumato.engines.sql.names import literal
 from sfumato.errors import EngineFailed
@@ -37,8 +38,8 @@ def execute(
     """
     try:
         return connection.execute(statement, parameters).fetchall()
-    except (*_FAILURES, RuntimeError):
-        pass
+    except (*_FAILURES, RuntimeError) as error:
+        record_engine_failure(error, statement)
     raise EngineFailed()
 
 
@@ -46,8 +47,8 @@ def execute_in_columns(connection: duckdb.DuckDBPyConnection, statement: str) ->
     """Run one query and return its columns as Arrow's; failures are as in `execute`."""
     try:
         return list(connection.sql(statement).to_arrow_table().columns)
-    except (*_FAILURES, RuntimeError):
-        pass
+    except (*_FAILURES, RuntimeError) as error:
+        record_engine_failure(error, statement)
     raise EngineFailed()
 
 
@@ -58,8 +59,8 @@ def execute_in_parts(connection: duckdb.DuckDBPyConnection, statement: str) -> I
         while part := connection.fetchmany(_PART):
             yield part
         return
-    except (*_FAILURES, RuntimeError):
-        pass
+    except (*_FAILURES, RuntimeError) as error:
+        record_engine_failure(error, statement)
     raise EngineFailed()
 
 
@@ -113,8 +114,8 @@ def closed_connection(
 def _connect(settings: dict[str, str | bool | int | float | list[str]]) -> duckdb.DuckDBPyConnection:
     try:
         return duckdb.connect(":memory:", config=settings)
-    except _FAILURES:
-        pass
+    except _FAILURES as error:
+        record_engine_failure(error)
     raise EngineFailed()
 
 

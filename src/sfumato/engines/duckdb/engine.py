@@ -9,10 +9,10 @@ from sfumato.engines.build_catalog import build_catalog
 from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.duckdb.reader import Reader
 from sfumato.engines.duckdb.tables import DuckDBTables
-from sfumato.engines.engine import Job, Limits, SelectBounds
+from sfumato.engines.engine import Job, Limits, PlannedStatement, SelectBounds
 from sfumato.engines.snapshots import Registered
 from sfumato.engines.sql.public import PublicTables
-from sfumato.engines.sql.statements import Statements, aggregated, prepared, shown
+from sfumato.engines.sql.statements import Statements, aggregated, planned_statements, prepared, shown
 from sfumato.language.rel_nodes import ProjectNode
 from sfumato.planning.plan import Plan
 from sfumato.planning.truncation_plan import CUT
@@ -50,6 +50,10 @@ class DuckDB:
         """Return what will be run. No data is read: whatever can be refused is refused here."""
         self._reader.ready()
         return prepared(plan, self._tables, self.public, DUCKDB)
+
+    def statements(self, job: Job) -> tuple[PlannedStatement, ...]:
+        """Return the statements that `run` would execute, in their order."""
+        return planned_statements(job)
 
     def run(self, job: Job, choose: SelectBounds | None = None) -> Aggregates:
         """Return the exact aggregates of a plan that has been charged."""

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.duckdb.connection import closed_connection
 from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.engine import Limits
@@ -141,8 +142,8 @@ def _run(statement: str, tables: Mapping[str, pa.Table]) -> pa.Table:
     try:
         with closing(_connection().cursor()) as cursor, TimeLimit(_SECONDS).running(cursor.interrupt):
             return _arrow(cursor, statement, tables)
-    except duckdb.Error:
-        pass
+    except duckdb.Error as error:
+        record_engine_failure(error, statement)
     raise EngineFailed()
 
 
@@ -151,8 +152,8 @@ def _arrow(cursor: duckdb.DuckDBPyConnection, statement: str, tables: Mapping[st
         for name, table in tables.items():
             cursor.register(name, table)
         return cursor.sql(statement).to_arrow_table()
-    except (duckdb.Error, pa.ArrowException, MemoryError, OSError, OverflowError, RuntimeError):
-        pass
+    except (duckdb.Error, pa.ArrowException, MemoryError, OSError, OverflowError, RuntimeError) as error:
+        record_engine_failure(error, statement)
     raise EngineFailed()
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.duckdb.public_store import PublicRows
 from sfumato.engines.postgres.column import READING
 from sfumato.engines.postgres.connection import SCHEMA, copy_in, execute, is_of_the_server
@@ -160,6 +161,7 @@ def _batches(connection: Any, query: str, schema: pa.Schema, name: str) -> Itera
     except Exception as error:
         if not is_of_the_server(error):
             raise
+        record_engine_failure(error, query)
     raise EngineFailed()
 
 

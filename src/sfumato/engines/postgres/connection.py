@@ -8,6 +8,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
+from sfumato.diagnostics import record_engine_failure
 from sfumato.errors import BadSource, EngineFailed
 
 SCHEMA = "sfumato"
@@ -70,6 +71,7 @@ def execute(connection: Any, statement: str, parameters: Sequence[object] | None
     except Exception as error:
         if not is_of_the_server(error):
             raise
+        record_engine_failure(error, statement)
     raise EngineFailed()
 
 
@@ -83,6 +85,7 @@ def copy_in(connection: Any, relation: str, rows: Iterator[Sequence[object]]) ->
     except Exception as error:
         if not is_of_the_server(error):
             raise
+        record_engine_failure(error, relation)
     raise EngineFailed()
 
 

@@ -11,7 +11,7 @@ from sfumato.analysis.catalog import REMOVED, Catalog
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.engines.aggregates import Aggregates
 from sfumato.engines.duckdb.public_store import PublicStore
-from sfumato.engines.engine import Job, Limits, SelectBounds
+from sfumato.engines.engine import Job, Limits, PlannedStatement, SelectBounds
 from sfumato.engines.postgres.build import relation
 from sfumato.engines.postgres.connection import copy_in, execute
 from sfumato.engines.postgres.dialect import POSTGRES
@@ -21,7 +21,7 @@ from sfumato.engines.snapshots import Registered, identity_of
 from sfumato.engines.sql.build_protocol import copied_name
 from sfumato.engines.sql.names import RANK, TOTALS, quoted
 from sfumato.engines.sql.public import MaterializedTable, PublicTables
-from sfumato.engines.sql.statements import Statements, aggregated, prepared
+from sfumato.engines.sql.statements import Statements, aggregated, planned_statements, prepared
 from sfumato.errors import EngineFailed
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import MaterializedNode, ProjectNode
@@ -84,6 +84,10 @@ class PostgreSQL:
         """Return what will be run. No private table is read: whatever can be refused is refused here."""
         self._beside.ready()
         return prepared(plan, self._tables, self.public, POSTGRES, self._bring)
+
+    def statements(self, job: Job) -> tuple[PlannedStatement, ...]:
+        """Return the statements that `run` would execute, in their order."""
+        return planned_statements(job)
 
     def run(self, job: Job, choose: SelectBounds | None = None) -> Aggregates:
         """Return the exact aggregates of a plan that has been charged: in one transaction, a statement per group."""

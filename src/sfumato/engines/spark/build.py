@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.duckdb.public_store import PublicRows
 from sfumato.engines.spark.column import NANOSECONDS, READING
 from sfumato.engines.spark.connection import execute, guarded
@@ -170,6 +171,6 @@ def _batches(build: SparkBuild, relation: str) -> pa.RecordBatchReader:
     try:
         scanner = ds.dataset(build._place(relation), format="parquet").scanner()
         return scanner.to_reader()
-    except (pa.ArrowException, OSError):
-        pass
+    except (pa.ArrowException, OSError) as error:
+        record_engine_failure(error)
     raise EngineFailed()

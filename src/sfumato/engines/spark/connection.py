@@ -20,6 +20,7 @@ from tempfile import mkdtemp
 from threading import RLock
 from typing import Any, TypeVar
 
+from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.engine import Limits
 from sfumato.errors import BadSource, EngineFailed, Refusal
 
@@ -99,10 +100,10 @@ def session(limits: Limits | None = None) -> Any:
 
 def execute(statement: str) -> list[tuple[Any, ...]]:
     """Run one statement and return its rows, which leave Spark as one Arrow table; a failure is one fixed sentence."""
-    return guarded(lambda: _rows(session().sql(statement).toArrow()))
+    return guarded(lambda: _rows(session().sql(statement).toArrow()), statement)
 
 
-def guarded(work: Callable[[], Result]) -> Result:
+def guarded(work: Callable[[], Result], statement: str = "") -> Result:
     """Return what a call of Spark returns; a failure is one fixed sentence.
 
     The refusal is raised after the handler, so that Spark's words are not even in its context.
@@ -111,8 +112,9 @@ def guarded(work: Callable[[], Result]) -> Result:
         return work()
     except Refusal:
         raise
-    except (Exception, SystemExit):  # a session that died raises whatever the driver happened to do  # noqa: S110
-        pass  # and under `python -c` PySpark ends the process where a package of Connect is missing
+    except (Exception, SystemExit) as error:  # a session that died raises whatever the driver happened to do,
+        # and under `python -c` PySpark ends the process where a package of Connect is missing
+        record_engine_failure(error, statement)
     raise EngineFailed()
 
 

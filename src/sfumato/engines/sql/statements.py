@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sfumato.analysis.private_query import Group, KeyValue
 from sfumato.engines.aggregates import Aggregates, BucketWeights, GroupAggregates, Held, KeyFrequencies
-from sfumato.engines.engine import Job, SelectBounds
+from sfumato.engines.engine import Job, PlannedStatement, SelectBounds
 from sfumato.engines.sql.candidate_bounds import without_last_levels
 from sfumato.engines.sql.contribution_histogram import totals_sql
 from sfumato.engines.sql.cross_unit_counts import meetings_sql
@@ -102,6 +102,28 @@ def prepared(
     return Statements(plan, statements, histograms, write, added_up)
 
 
+def planned_statements(job: Job) -> tuple[PlannedStatement, ...]:
+    """Return the statements of a plan, in the order in which they would run.
+
+    Where bounds are selected, the statement that runs measures only the selected bound: it is known after the noise.
+    """
+    if not isinstance(job, Statements):
+        raise AssertionError("a job is listed by the engine that prepared it")
+    selecting = any(group.is_bound_selection for group in job.plan.groups)
+    counted = ((some, _people_statement(job, some)) for some in _counted_together(job))
+    found = [(f"count people by what they have, to select {_labels(some)}", sql) for some, sql in counted]
+    for group, statement, histograms in zip(job.plan.groups, job.statements, job.histograms, strict=True):
+        if not group.is_bound_selection:
+            where = "at every candidate bound" if selecting else "exactly"
+            found.append((f"measure {_labels([group])} {where}", statement or ""))
+        found += [(f"measure {name} of {_labels([group])}", sql) for name, sql in histograms.items()]
+    return tuple(PlannedStatement(purpose, sql) for purpose, sql in found if sql)
+
+
+def _labels(groups: Sequence[GroupPlan]) -> str:
+    return ", ".join(group.group.label for group in groups)
+
+
 def _chosen_sql(group: GroupPlan, one: PlannedSelection, tables: Tables, dialect: Dialect) -> str:
     if one.quantity.function is Aggregation.CROSS_UNIT_COUNT:
         return meetings_sql(group, one, tables, dialect)
@@ -168,14 +190,22 @@ def _people(job: Statements, run: Callable[[str], Rows]) -> dict[str, GroupAggre
     """Return the people by whom each level is chosen; those with the same rows are counted by one statement."""
     found: dict[str, GroupAggregates] = {}
     for some in _counted_together(job):
-        named = {group.group.label: replace(group.measured[0], name=group.group.label) for group in some}
-        together = replace(some[0], measured=tuple(named.values()))
-        counted = _aggregates(together, run(job.write(together) or ""))
+        together = _together(some)
+        counted = _aggregates(together, run(_people_statement(job, some)))
         for group in some:
             (one,) = group.measured
             columns = {one.name: counted.columns[group.group.label]}
             found[group.group.label] = replace(counted, columns=columns)
     return found
+
+
+def _together(some: Sequence[GroupPlan]) -> GroupPlan:
+    named = {group.group.label: replace(group.measured[0], name=group.group.label) for group in some}
+    return replace(some[0], measured=tuple(named.values()))
+
+
+def _people_statement(job: Statements, some: Sequence[GroupPlan]) -> str:
+    return job.write(_together(some)) or ""
 
 
 def _counted_together(job: Statements) -> list[list[GroupPlan]]:

@@ -161,7 +161,7 @@ def neighbours(
 def audit(policy: Policy, folder: Path, seed: object, seconds: float) -> tuple[list[Finding], int]:
     """Fuzz a policy on made-up neighbours for a time; return also how many questions were asked."""
     with neighbours(policy, folder, seed) as (one, other):
-        schema = schema_of(one._engine.catalog)
+        schema = schema_of(one.catalog)
         found, asked = fuzz(one, other, endless(schema, seed), seconds)
     return [] if found is None else [Finding(NAME, str(found))], asked
 

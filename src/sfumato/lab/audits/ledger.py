@@ -82,9 +82,9 @@ def run(seed: object, folder: Path) -> list[Finding]:
 
 def _charges(policy: Policy, folder: Path, seed: object) -> Iterator[str]:
     with opened(policy, folder, Seeded(seed)) as database:
-        engine = _Watched(database._engine)
+        engine = _Watched(database.engine)
         engine.listener = lambda: [entry.state for entry in database.history()]
-        watched = Database(database.policy, "", engine, database._ledger, Seeded(seed))
+        watched = Database(database.policy, "", engine, database.payer.ledger, Seeded(seed))
         quote = watched.explain(ASKED, epsilon="1/2")
         if engine.told or watched.budget().spent.epsilon:
             yield "a quote read data or cost something"
@@ -133,11 +133,11 @@ def _accounts(policy: Policy, folder: Path, seed: object) -> Iterator[str]:
     receipts = []
     for account in ("ada", "bob"):
         with opened(policy, folder, Seeded((seed, account)), account) as database:
-            whole = database._ledger.budget().spent
+            whole = database.payer.ledger.budget().spent
             receipts.append(database.ask(ASKED, epsilon="1/2").receipt.id)
             if not database.budget().spent.epsilon:
                 yield f"{account} was answered at no cost to their own budget"
-            if database._ledger.budget().spent.epsilon <= whole.epsilon:
+            if database.payer.ledger.budget().spent.epsilon <= whole.epsilon:
                 yield f"{account} was answered at no cost to the dataset"
     if len(set(receipts)) < 2:
         yield "an answer was kept across analysts"
@@ -172,7 +172,7 @@ def _caps(policy: Policy, folder: Path, seed: object) -> Iterator[str]:
     with opened(
         replace(policy, ledger=replace(policy.ledger, path=folder / "two" / "other.ledger")), folder, Seeded(1)
     ) as other:
-        if other._engine.version in versions:
+        if other.version in versions:
             yield "the version of the data is a digest of its content"
 
 

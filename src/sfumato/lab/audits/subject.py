@@ -124,9 +124,10 @@ def subject(
 
 def engine_of(database: Database) -> DuckDB:
     """Return the engine behind the protocol: the audits look at what nobody else does."""
-    if not isinstance(database._engine, DuckDB):
+    engine = database.engine
+    if not isinstance(engine, DuckDB):
         raise AssertionError("the audits know one engine")
-    return database._engine
+    return engine
 
 
 @contextmanager

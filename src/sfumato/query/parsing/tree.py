@@ -22,10 +22,8 @@ from sfumato.query.relation import Options
 MAX_SQL_CHARS = 20_000
 MAX_NESTING = 60
 
-# sqlglot descends about 25 Python frames per bracket, and whether a text is accepted may not depend on its caller's
-# stack. The limit is raised once and never lowered, because other threads may be deep.
-_FRAMES = 8_000
-sys.setrecursionlimit(max(sys.getrecursionlimit(), _FRAMES))
+_STACK_FRAMES = 8_000
+"""The recursion limit that reading a question needs: sqlglot descends about 25 Python frames per bracket."""
 _NESTED_JOINS = 6
 
 _STRANGE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]")
@@ -353,8 +351,18 @@ def _parse(tokens: list[Token], text: str) -> exp.Query:
     return tree
 
 
+def _require_stack_frames() -> None:
+    """Raise the recursion limit for the first question: whether a text is accepted may not depend on the caller.
+
+    It is not lowered afterwards, because other threads may be deep.
+    """
+    if sys.getrecursionlimit() < _STACK_FRAMES:
+        sys.setrecursionlimit(_STACK_FRAMES)
+
+
 def _trees(tokens: list[Token], text: str) -> exp.Expr | None:
     """Return the tree of the only statement; None where there are several."""
+    _require_stack_frames()
     try:
         trees = _Parser(dialect=Postgres).parse(tokens, text)
     except RecursionError as error:
