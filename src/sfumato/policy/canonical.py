@@ -12,7 +12,7 @@ from datetime import date, datetime
 from fractions import Fraction
 from hashlib import sha256
 
-from sfumato.policy.columns import LENGTH
+from sfumato.policy.keys import LENGTH
 from sfumato.policy.policy import (
     MAX_CHARGES_PER_ACCOUNT,
     Analyst,
