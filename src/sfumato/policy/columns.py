@@ -7,9 +7,9 @@ from math import ceil, floor
 
 from sfumato.policy.entry import Entry, flag, items, missing, number, refuse, shown, text
 from sfumato.policy.forms import read_format
-from sfumato.policy.keys import COLUMN, LENGTH, LONGEST_VALUE, MOST_VALUES, TYPE_SYNONYMS
 from sfumato.policy.kinds import Settings
 from sfumato.policy.policy import Bounds, Column, ColumnType, Reference, Value, position
+from sfumato.policy.table_keys import COLUMN, LENGTH, LONGEST_VALUE, MOST_VALUES, TYPE_SYNONYMS
 
 _INT64 = range(-(2**63), 2**63)
 _STEPS = (Fraction(1, 10**18), Fraction(10**18))

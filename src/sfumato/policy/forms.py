@@ -3,8 +3,9 @@
 import re
 
 from sfumato.policy.entry import Entry, refuse, shown, text
-from sfumato.policy.keys import CSV, LONGEST_FORMAT
+from sfumato.policy.keys import CSV
 from sfumato.policy.policy import ColumnType, CsvFormat
+from sfumato.policy.table_keys import LONGEST_FORMAT
 
 _DATE_PARTS = frozenset("YymbBdj")
 _TIME_PARTS = frozenset("HIMSfp")

@@ -19,29 +19,18 @@ from sfumato.policy.kinds import (
     Name,
     Named,
     Number,
-    OrChosen,
     Required,
     Schema,
     Section,
     Text,
     Texts,
 )
-from sfumato.policy.locations import LEDGERS, SOURCES
-from sfumato.policy.policy import MAX_CHARGES_PER_ACCOUNT, PLAIN, ColumnType, Refresh, Sharing
+from sfumato.policy.locations import LEDGERS, MAX_LOCATION_CHARS, SOURCES
+from sfumato.policy.policy import MAX_CHARGES_PER_ACCOUNT, PLAIN, Refresh, Sharing
+from sfumato.policy.table_keys import TABLE
 
 MOST_TABLES = 500
-MOST_COLUMNS = 2000
 MOST_ANALYSTS = 10_000
-MOST_ROWS = 10**9
-MOST_VALUES = 10_000
-"""As many cells as an answer may have."""
-LONGEST_VALUE = 1000
-LENGTH = 1000
-"""The most characters of a text that count, where the policy does not say."""
-LONGEST_UNIT = 300
-LONGEST_FORMAT = 60
-LONGEST_LOCATION = 4096
-MOST_CAPACITY = 10**9
 DELIMITERS = (",", ";", "\t", "|", ":")
 KEY_FILES = ("file",)
 STORES = ("duckdb", "postgresql")
@@ -64,14 +53,6 @@ _DELTA = Number(
     "Delta is a probability, at least 0 and below 1; with delta = 1 nobody is protected.",
     "Write a number far below one in the number of people, for example 1e-6.",
 )
-_VALUE: Schema = {"type": ["boolean", "number", "string"]}
-_BOUNDS: Schema = {"type": "array", "items": {"type": ["number", "string"]}, "minItems": 2, "maxItems": 2}
-_VALUES: Schema = {
-    "anyOf": [
-        {"type": "array", "items": _VALUE, "minItems": 1, "maxItems": MOST_VALUES, "uniqueItems": True},
-        {"type": "string", "pattern": r"^[^.]+\..+$"},
-    ]
-}
 _ENCODINGS = {
     **dict.fromkeys(("utf8", "utf-8-sig", "unicode", "ascii"), "utf-8"),
     **dict.fromkeys(("latin1", "iso-8859-1", "iso8859-1", "iso-8859-15", "latin"), "latin-1"),
@@ -84,26 +65,13 @@ _REFRESH = {
     **dict.fromkeys(("always", "auto", "change"), "on-change"),
 }
 _ANSWERS = {"common": "shared", "public": "shared", "own": "separate", "private": "separate", "per-account": "separate"}
-TYPE_SYNONYMS = {
-    **dict.fromkeys(("int", "bigint", "smallint", "int64", "int32", "long", "hugeint", "serial"), "integer"),
-    **dict.fromkeys(("float", "double", "real", "numeric", "number", "float64", "money"), "decimal"),
-    **dict.fromkeys(("bool", "bit", "logical"), "boolean"),
-    **dict.fromkeys(("string", "varchar", "char", "str", "enum", "category", "uuid"), "text"),
-    **dict.fromkeys(("datetime", "timestamptz", "instant"), "timestamp"),
-    "day": "date",
-}
 
 
 def _location(schemes: tuple[str, ...], words: str = "text") -> Described:
-    pattern = rf"^\s*({'|'.join((*schemes, 'postgres'))})\s*:."
-    return Described(words, {"type": "string", "pattern": pattern, "maxLength": LONGEST_LOCATION})
-
-
-def _names(what: str) -> Described:
-    items: Schema = {"type": "string", "maxLength": 100}
-    return Described(
-        f"list of {what} names", {"type": "array", "items": items, "maxItems": MOST_COLUMNS, "uniqueItems": True}
-    )
+    paths = "|".join(scheme for scheme in schemes if scheme != "postgresql")
+    server = r"|^postgres(ql)?://." if "postgresql" in schemes else ""
+    pattern = rf"^({paths}):(?!//)\s*\S{server}"
+    return Described(words, {"type": "string", "pattern": pattern, "maxLength": MAX_LOCATION_CHARS})
 
 
 def _is_null_text(words: str) -> bool:
@@ -243,157 +211,6 @@ BUDGET = Section(
             "The maximum number of charges of each account.",
         ),
     )
-)
-COLUMN = Section(
-    (
-        Key(
-            "type",
-            Choice(tuple(ColumnType), TYPE_SYNONYMS, ColumnType),
-            Required("Every declared column needs a type.", f"Add type: one of {', '.join(ColumnType)}."),
-            "The type of the column, independent of how the source stores it.",
-            Hashed.APART,
-        ),
-        Key(
-            "bounds",
-            OrChosen(
-                Described("two values", _BOUNDS),
-                "within",
-                'bounds = { within = [0, 1000000], choose = "private" }',
-                'two values, or `{ within = [LOW, HIGH], choose = "private" }`',
-            ),
-            Default(words="none: the column cannot be summed"),
-            "The smallest and the largest value that count; values beyond them are clipped.",
-            Hashed.APART,
-        ),
-        Key(
-            "total_per_unit",
-            Number("number"),
-            Default(),
-            "The maximum that one person adds to a sum of the column.",
-            Hashed.APART,
-        ),
-        Key(
-            "step",
-            Number("number from 1e-18 to 1e18"),
-            Default(words="none; required for a decimal with bounds or values"),
-            "The precision of a decimal: values are stored as whole numbers of steps.",
-            Hashed.APART,
-        ),
-        Key(
-            "values",
-            Described('list of values, or `"TABLE.COLUMN"`', _VALUES),
-            Default(words="none: keys are selected privately"),
-            "The public keys: listed, or the values of a column of a public table.",
-            Hashed.APART,
-        ),
-        Key("unique", Flag(), Default(False), "Whether each person keeps each value once.", Hashed.APART),
-        Key(
-            "length",
-            Count(1_000_000),
-            Default(words=f"{LENGTH:,}"),
-            "The maximum number of characters of a text that count.",
-            Hashed.APART,
-        ),
-        Key(
-            "join",
-            Choice(("deterministic",), {"equality": "deterministic"}, bool),
-            Default(False, "none: sealed tables are not joined"),
-            "Lets a sealed store see which rows have equal values, so that tables can be joined.",
-            Hashed.APART,
-            "joins",
-        ),
-        Key(
-            "format",
-            Described("text", {"type": "string", "maxLength": LONGEST_FORMAT}),
-            Default(words="ISO 8601, `2024-12-31`"),
-            "How a date or timestamp is written where the source stores text, such as %d/%m/%Y.",
-            Hashed.APART,
-        ),
-    )
-)
-SEALED_TABLE = (
-    Key(
-        "cells",
-        _names("column"),
-        Default(words="none: all rows are one cell"),
-        "The columns of a sealed table whose values form its cells.",
-        Hashed.APART,
-    ),
-    Key(
-        "measures",
-        _names("column"),
-        Default(words="none: rows can be counted only"),
-        "The columns of a sealed table that can be counted, summed and averaged.",
-        Hashed.APART,
-    ),
-    Key("squares", _names("measure"), Default(), "The measures whose variance can be queried.", Hashed.APART),
-    Key("nulls", _names("measure"), Default(), "The measures that may be NULL.", Hashed.APART),
-    Key(
-        "splayed",
-        _names("column"),
-        Default(),
-        "Columns with few values of which the store learns nothing, not even padded sizes.",
-        Hashed.APART,
-    ),
-    Key(
-        "capacity",
-        Count(MOST_CAPACITY),
-        Default(1_000_000),
-        "The maximum number of rows of one cell, including dummies.",
-        Hashed.APART,
-    ),
-)
-_TABLE_KEYS = (
-    Key("public", Flag(), Default(False), "Whether the table contains no personal data.", Hashed.APART),
-    Key(
-        "unit",
-        Described("text", {"type": "string", "maxLength": LONGEST_UNIT}),
-        Default(words="required, unless the table is public"),
-        "Whom the table protects: a column, rows (each row is a person), or a path such as "
-        "orders.o_custkey via l_orderkey = o_orderkey.",
-        Hashed.APART,
-    ),
-    Key(
-        "rows_per_unit",
-        OrChosen(
-            Count(MOST_ROWS),
-            "most",
-            'rows_per_unit = { most = 500, choose = "private" }',
-            'integer from 1 to 1,000,000,000, or `{ most = N, choose = "private" }`',
-        ),
-        Default(words='1 if the unit is `"rows"` or `unique`; otherwise required'),
-        "The maximum number of rows per person; extra rows are dropped.",
-        Hashed.APART,
-    ),
-    Key(
-        "groups_per_unit",
-        Count(MOST_ROWS),
-        Default(),
-        "The maximum number of groups of one answer in which a person counts.",
-        Hashed.APART,
-    ),
-    Key(
-        "from",
-        Text(LONGEST_UNIT),
-        Default(words="the name of the table"),
-        "The name of the table in the source, if it differs.",
-        Hashed.APART,
-        "stored",
-    ),
-    Key(
-        "columns",
-        Named("column", MOST_COLUMNS, COLUMN),
-        Default(words="no columns"),
-        "The columns that exist for queries.",
-        Hashed.APART,
-    ),
-    *SEALED_TABLE,
-)
-TABLE = Section(
-    _TABLE_KEYS,
-    any_of=("public", "unit"),
-    advice=f"The keys of a table are: {', '.join(key.name for key in _TABLE_KEYS)}; "
-    "its columns are declared below columns.",
 )
 ANALYST = Section(
     (

@@ -397,7 +397,8 @@ def key_schema(key: Key) -> Schema:
     schema = {"description": key.description, **key.kind.schema()}
     match key.default:
         case Default(_, words) if words:
-            return {**schema, "description": f"{key.description} Default: {words.replace('`', '')}."}
+            said = words.capitalize() if words.startswith("required") else f"Default: {words}"
+            return {**schema, "description": f"{key.description} {said.replace('`', '')}."}
         case Default(bool() | int() | str() as value):
             return {**schema, "default": value}
     return schema

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sfumato.errors import suggestion
 from sfumato.policy.entry import Entry, items, refuse, shown, text
-from sfumato.policy.keys import KEY_FILES, MOST_COLUMNS, SEALED_TABLE, STORES
+from sfumato.policy.keys import KEY_FILES, STORES
 from sfumato.policy.kinds import Settings
 from sfumato.policy.locations import read_location
 from sfumato.policy.policy import (
@@ -21,6 +21,7 @@ from sfumato.policy.policy import (
     UnitPath,
     fold_name,
 )
+from sfumato.policy.table_keys import MOST_COLUMNS, SEALED_TABLE
 
 MOST_CELLS = 1 << 16
 MOST_SPLAYED = 32

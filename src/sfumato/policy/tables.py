@@ -5,7 +5,7 @@ from dataclasses import replace
 from sfumato.errors import suggestion
 from sfumato.policy.columns import read_column
 from sfumato.policy.entry import Entry, missing, named, refuse, shown, text
-from sfumato.policy.keys import LONGEST_UNIT, MOST_COLUMNS, MOST_TABLES, TABLE
+from sfumato.policy.keys import MOST_TABLES
 from sfumato.policy.kinds import Settings
 from sfumato.policy.policy import (
     Column,
@@ -20,6 +20,7 @@ from sfumato.policy.policy import (
     fold_name,
 )
 from sfumato.policy.sealing import check_unsealed, sealed_table
+from sfumato.policy.table_keys import LONGEST_UNIT, MOST_COLUMNS, TABLE
 
 _EXAMPLE = 'unit = "orders.o_custkey via l_orderkey = o_orderkey"'
 REMOVED_ROWS = "removed_rows"

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import BadPolicy, quote_value
-from sfumato.policy.keys import MOST_CAPACITY
 from sfumato.policy.policy import Column, Table, fold_name
 from sfumato.policy.sealing import values_of
+from sfumato.policy.table_keys import MOST_CAPACITY
 from sfumato.sealed.ashe import PRIMES
 
 LIMB = 31

@@ -32,8 +32,8 @@ from sfumato.mechanisms.meetings import Meetings
 from sfumato.planning.plan import Plan, PlannedSelection
 from sfumato.planning.planner import make_plan, parse_price_target
 from sfumato.policy.columns import written
-from sfumato.policy.keys import MOST_ROWS
 from sfumato.policy.policy import Column, ColumnType, Location, Policy, RowUnit, Table, UnitColumn, fold_name, position
+from sfumato.policy.table_keys import MOST_ROWS
 from sfumato.policy_draft.accuracy import SHARE
 from sfumato.query.parse import parse
 from sfumato.randomness.identity import fresh_id
