@@ -31,7 +31,7 @@ def read_column(name: str, entry: Entry) -> Column:
     fields = keys.fields
     kind: ColumnType = fields["type"]
     step = fields["step"] = _step(kind, fields["step"], keys.written.get("step"))
-    ends, chosen = keys.values["bounds"] or (None, False)
+    ends, chosen = keys.values["bounds"]
     if chosen and kind not in _SUMMED:
         raise refuse(
             keys["bounds"],

@@ -20,7 +20,7 @@ LONGEST_NAME = 63
 UNWANTED = {"table": '"./\\', "policy": '"/\\'}
 """Tables are file stems and stand before the dot in "table.column"; a policy's name becomes a file's."""
 _SHOWN = 60
-_MAX_RATIONAL_PART = 10**40
+MAX_RATIONAL_PART = 10**40
 """More digits than a 128-bit decimal has: larger numbers and finer ones are slips of the keyboard."""
 
 
@@ -176,7 +176,7 @@ def number(entry: Entry) -> Fraction:
     try:
         if isinstance(value, Rational | Decimal | float | str) and not isinstance(value, bool):
             exact = decimal_rational(value, "it")
-            if abs(exact) <= _MAX_RATIONAL_PART and exact.denominator <= _MAX_RATIONAL_PART:
+            if abs(exact) <= MAX_RATIONAL_PART and exact.denominator <= MAX_RATIONAL_PART:
                 return exact
     except BadParameter:
         pass  # said below, with the key and its line

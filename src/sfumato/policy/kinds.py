@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from sfumato.policy.entry import (
     LONGEST_NAME,
+    MAX_RATIONAL_PART,
     UNWANTED,
     Entry,
     check_name,
@@ -32,6 +33,7 @@ Schema = dict[str, Any]
 
 _DURATION = re.compile(r"(\d{1,5}(?:\.\d{1,6})?) ?(ms|s)", re.ASCII)
 _SECONDS = {"ms": Fraction(1, 1000), "s": Fraction(1)}
+NUMBER_LIMITS: Schema = {"minimum": -MAX_RATIONAL_PART, "maximum": MAX_RATIONAL_PART}
 _NUMBER_TEXT = r"^\s*[+-]?(\d+\s*/\s*\d+|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)\s*$"
 
 
@@ -348,7 +350,9 @@ class Number:
         raise refuse(entry, f"is {shown(entry.value)}.", self.why, self.remedy)
 
     def schema(self) -> Schema:
-        return {"anyOf": [{"type": "number", **self.limits}, {"type": "string", "pattern": _NUMBER_TEXT}]}
+        return {
+            "anyOf": [{"type": "number", **NUMBER_LIMITS, **self.limits}, {"type": "string", "pattern": _NUMBER_TEXT}]
+        }
 
 
 @dataclass(frozen=True, slots=True)

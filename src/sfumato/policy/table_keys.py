@@ -1,6 +1,7 @@
 """The keys of tables and columns."""
 
 from sfumato.policy.kinds import (
+    NUMBER_LIMITS,
     Choice,
     Count,
     Default,
@@ -29,8 +30,8 @@ LONGEST_UNIT = 300
 LONGEST_FORMAT = 60
 MOST_CAPACITY = 10**9
 
-_VALUE: Schema = {"type": ["boolean", "number", "string"]}
-_BOUNDS: Schema = {"type": "array", "items": {"type": ["number", "string"]}, "minItems": 2, "maxItems": 2}
+_VALUE: Schema = {"type": ["boolean", "number", "string"], **NUMBER_LIMITS, "maxLength": LONGEST_VALUE}
+_BOUNDS: Schema = {"type": "array", "items": {**_VALUE, "type": ["number", "string"]}, "minItems": 2, "maxItems": 2}
 _VALUES: Schema = {
     "anyOf": [
         {"type": "array", "items": _VALUE, "minItems": 1, "maxItems": MOST_VALUES, "uniqueItems": True},
@@ -71,7 +72,7 @@ COLUMN = Section(
                 'bounds = { within = [0, 1000000], choose = "private" }',
                 'two values, or `{ within = [LOW, HIGH], choose = "private" }`',
             ),
-            Default(words="none: the column cannot be summed"),
+            Default((None, False), "none: the column cannot be summed"),
             "The smallest and the largest value that count; values beyond them are clipped.",
             Hashed.APART,
         ),
@@ -84,7 +85,7 @@ COLUMN = Section(
         ),
         Key(
             "step",
-            Number("number from 1e-18 to 1e18"),
+            Number("number from 1e-18 to 1e18", {"minimum": 1e-18, "maximum": 1e18}),
             Default(words="none; required for a decimal with bounds or values"),
             "The precision of a decimal: values are stored as whole numbers of steps.",
             Hashed.APART,
