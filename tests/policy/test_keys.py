@@ -22,7 +22,7 @@ from sfumato.cli import main
 from sfumato.errors import BadPolicy
 from sfumato.policy.entry import Entry
 from sfumato.policy.keys import ANALYST, BUDGET, CSV, KEYS, POLICY, SEALED
-from sfumato.policy.kinds import Default, Key, Named, Section, default_words, is_complete, key_schema
+from sfumato.policy.kinds import Default, NamedTables, PolicyKey, Section, default_words, is_complete, key_schema
 from sfumato.policy.policy import Analyst, Budget, Column, CsvFormat, Policy, Sealing, Table
 from sfumato.policy.reading import read_policy
 from sfumato.policy.schema import policy_schema
@@ -134,7 +134,7 @@ def test_the_table_of_the_documentation_is_the_table_of_keys() -> None:
     assert lines == [_line(path, key) for path, key in KEYS.items()]
 
 
-def _line(path: str, key: Key) -> str:
+def _line(path: str, key: PolicyKey) -> str:
     section = path.rpartition(".")[0]
     file = "columns" if "COLUMN" in section else section.partition(".")[0] or "dataset"
     anchor = path.replace(".", "").lower()
@@ -226,7 +226,7 @@ def test_every_section_is_reached_and_described() -> None:
         ]
     for path, key in KEYS.items():
         assert re.fullmatch(r"[A-Z].*\.", key.description), path
-        assert isinstance(key.kind, Named | Section) or key.kind.words, path
+        assert isinstance(key.kind, NamedTables | Section) or key.kind.words, path
 
 
 def test_the_command_prints_a_valid_schema_with_closed_tables() -> None:

@@ -7,7 +7,7 @@ from math import ceil, floor
 
 from sfumato.policy.entry import Entry, flag, items, missing, number, refuse, shown, text
 from sfumato.policy.forms import read_format
-from sfumato.policy.kinds import Settings
+from sfumato.policy.kinds import SectionValues
 from sfumato.policy.policy import Bounds, Column, ColumnType, Reference, Value, position
 from sfumato.policy.table_keys import COLUMN, LENGTH, LONGEST_VALUE, MOST_VALUES, TYPE_SYNONYMS
 
@@ -108,7 +108,7 @@ def _step(kind: ColumnType, step: Fraction | None, entry: Entry | None) -> Fract
     return step
 
 
-def _length(kind: ColumnType, written: int | None, values: object, keys: Settings) -> int | None:
+def _length(kind: ColumnType, written: int | None, values: object, keys: SectionValues) -> int | None:
     if kind is not ColumnType.TEXT:
         if written is None:
             return None

@@ -14,16 +14,20 @@ _FORMAT = re.compile(r"(?:%-?[A-Za-z]|[ /.,:T_-])+")
 
 def read_csv_form(entry: Entry) -> CsvFormat:
     """Read how CSV files are written."""
-    keys = CSV.settings(entry)
-    form = CsvFormat(**keys.fields)
+    form: CsvFormat = CSV.read(entry)
+    check_csv_form(entry, form)
+    return form
+
+
+def check_csv_form(entry: Entry, form: CsvFormat) -> None:
+    """Refuse a comma with two meanings."""
     if form.delimiter == form.decimal:
         raise refuse(
-            keys["decimal"],
+            entry.below("decimal", form.decimal),
             "is a comma, and so is the delimiter.",
             "A comma between two digits could mean either.",
             'Write delimiter = ";", if that is what stands between the fields.',
         )
-    return form
 
 
 def read_format(entry: Entry, kind: ColumnType) -> str:

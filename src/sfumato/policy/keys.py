@@ -8,25 +8,25 @@ from fractions import Fraction
 
 from sfumato.accounting.event import Neighbours
 from sfumato.policy.kinds import (
-    Choice,
-    Count,
     Default,
     Described,
     Duration,
+    ExactNumber,
     Flag,
     Hashed,
-    Key,
-    Name,
-    Named,
-    Number,
+    NamedTables,
+    NameText,
+    OneOf,
+    PolicyKey,
     Required,
     Schema,
     Section,
     Text,
     Texts,
+    WholeNumber,
 )
 from sfumato.policy.locations import LEDGERS, MAX_LOCATION_CHARS, SOURCES
-from sfumato.policy.policy import MAX_CHARGES_PER_ACCOUNT, PLAIN, Refresh, Sharing
+from sfumato.policy.policy import MAX_CHARGES_PER_ACCOUNT, PLAIN, CsvFormat, Refresh, Sharing
 from sfumato.policy.table_keys import TABLE
 
 MOST_TABLES = 500
@@ -38,7 +38,7 @@ STORES = ("duckdb", "postgresql")
 _OWNER_CHOOSES = "The budget has no default: the owner has to choose it."
 _ADD_EPSILON = Required(_OWNER_CHOOSES, "Add epsilon, for example epsilon = 1.")
 _PADDED_SIZES = "Padded sizes have a privacy cost, and the owner has to choose it."
-_EPSILON = Number(
+_EPSILON = ExactNumber(
     "number above 0",
     {"exclusiveMinimum": 0},
     lambda epsilon: epsilon > 0,
@@ -46,7 +46,7 @@ _EPSILON = Number(
     "Write a positive number, for example epsilon = 1.",
 )
 _PROBABILITY: Schema = {"minimum": 0, "exclusiveMaximum": 1}
-_DELTA = Number(
+_DELTA = ExactNumber(
     "number from 0 to below 1",
     _PROBABILITY,
     lambda delta: 0 <= delta < 1,
@@ -80,23 +80,23 @@ def _is_null_text(words: str) -> bool:
 
 CSV = Section(
     (
-        Key(
+        PolicyKey(
             "delimiter",
-            Choice(DELIMITERS, _DELIMITERS, described="comma, semicolon, tab, vertical bar or colon"),
+            OneOf(DELIMITERS, _DELIMITERS, described="comma, semicolon, tab, vertical bar or colon"),
             Default(","),
             "The character that separates two fields.",
             Hashed.ALWAYS,
         ),
         # In each of these encodings a byte below 128 is that character of ASCII: so records stay what they are.
-        Key(
+        PolicyKey(
             "encoding",
-            Choice(("utf-8", "latin-1", "windows-1252"), _ENCODINGS),
+            OneOf(("utf-8", "latin-1", "windows-1252"), _ENCODINGS),
             Default("utf-8"),
             "The encoding of text.",
             Hashed.ALWAYS,
         ),
-        Key("decimal", Choice((".", ",")), Default("."), "The decimal separator of numbers.", Hashed.ALWAYS),
-        Key(
+        PolicyKey("decimal", OneOf((".", ",")), Default("."), "The decimal separator of numbers.", Hashed.ALWAYS),
+        PolicyKey(
             "null",
             Texts(
                 "list of texts",
@@ -113,11 +113,12 @@ CSV = Section(
             "Texts that mean a missing value; an empty field is always missing.",
             Hashed.ALWAYS,
         ),
-    )
+    ),
+    into=CsvFormat,
 )
 SEALED = Section(
     (
-        Key(
+        PolicyKey(
             "key",
             _location(KEY_FILES),
             Required(
@@ -127,7 +128,7 @@ SEALED = Section(
             "The file of the key, as file: with a path outside the folder of the store.",
             Hashed.APART,
         ),
-        Key(
+        PolicyKey(
             "store",
             _location(STORES),
             Required(
@@ -137,9 +138,9 @@ SEALED = Section(
             "The location of the ciphertexts: duckdb: with a path, or a postgresql:// address.",
             Hashed.APART,
         ),
-        Key(
+        PolicyKey(
             "epsilon",
-            Number(
+            ExactNumber(
                 "number above 0",
                 {"exclusiveMinimum": 0},
                 lambda epsilon: epsilon > 0,
@@ -150,9 +151,9 @@ SEALED = Section(
             "The epsilon of the padded sizes of the cells, spent once per table.",
             Hashed.ALWAYS,
         ),
-        Key(
+        PolicyKey(
             "delta",
-            Number(
+            ExactNumber(
                 "number above 0 and below 1",
                 {"exclusiveMinimum": 0, "exclusiveMaximum": 1},
                 lambda delta: 0 < delta < 1,
@@ -163,14 +164,14 @@ SEALED = Section(
             "The delta of the padded sizes of the cells.",
             Hashed.ALWAYS,
         ),
-        Key(
+        PolicyKey(
             "integrity",
-            Count(64),
+            WholeNumber(64),
             Default(16),
             "A changed answer is accepted with a probability of at most 2 to the power of minus this number.",
             Hashed.ALWAYS,
         ),
-        Key(
+        PolicyKey(
             "accept_leak",
             Flag(),
             Default(False),
@@ -180,8 +181,8 @@ SEALED = Section(
 )
 BUDGET = Section(
     (
-        Key("epsilon", _EPSILON, _ADD_EPSILON, "The maximum epsilon of all answers together.", Hashed.ALWAYS),
-        Key(
+        PolicyKey("epsilon", _EPSILON, _ADD_EPSILON, "The maximum epsilon of all answers together.", Hashed.ALWAYS),
+        PolicyKey(
             "delta",
             _DELTA,
             Required(
@@ -191,22 +192,22 @@ BUDGET = Section(
             "The maximum delta of all answers together.",
             Hashed.ALWAYS,
         ),
-        Key(
+        PolicyKey(
             "query_delta",
-            Number("number from 0 to `budget.delta`", _PROBABILITY, _DELTA.accepts, _DELTA.why, _DELTA.remedy),
+            ExactNumber("number from 0 to `budget.delta`", _PROBABILITY, _DELTA.accepts, _DELTA.why, _DELTA.remedy),
             Default(words="a thousandth of `budget.delta`"),
             "The delta of a query that names none.",
             Hashed.ALWAYS,
         ),
-        Key(
+        PolicyKey(
             "truncation",
-            Number("number above 0, at most `budget.epsilon`", {"exclusiveMinimum": 0}),
+            ExactNumber("number above 0, at most `budget.epsilon`", {"exclusiveMinimum": 0}),
             Default(words="none: no interval covers truncation"),
             "Epsilon spent once per snapshot to measure how much contribution bounds and clipping remove.",
         ),
-        Key(
+        PolicyKey(
             "charges",
-            Count(10**9),
+            WholeNumber(10**9),
             Default(MAX_CHARGES_PER_ACCOUNT),
             "The maximum number of charges of each account.",
         ),
@@ -214,8 +215,10 @@ BUDGET = Section(
 )
 ANALYST = Section(
     (
-        Key("epsilon", _EPSILON, _ADD_EPSILON, "The maximum epsilon of all answers to this analyst.", Hashed.ALWAYS),
-        Key(
+        PolicyKey(
+            "epsilon", _EPSILON, _ADD_EPSILON, "The maximum epsilon of all answers to this analyst.", Hashed.ALWAYS
+        ),
+        PolicyKey(
             "delta",
             _DELTA,
             Default(words="`budget.delta`"),
@@ -226,42 +229,42 @@ ANALYST = Section(
 )
 POLICY = Section(
     (
-        Key(
+        PolicyKey(
             "name",
-            Name("policy"),
+            NameText("policy"),
             Default(words="name of the policy file; for a dict, `dataset`"),
             "The name of the dataset in refusals and receipts.",
             Hashed.ALWAYS,
         ),
-        Key(
+        PolicyKey(
             "source",
             _location(SOURCES, "text; in a dict, also a dict of frames"),
             Default(words="required, unless `sealed` is given"),
             "The location of the data, such as parquet:FOLDER or a postgresql:// address.",
             Hashed.APART,
         ),
-        Key(
+        PolicyKey(
             "ledger",
             _location(LEDGERS),
             Default(words="`NAME.ledger` beside the policy"),
             "The location of the ledger: sqlite: with a path, or a postgresql:// address.",
             Hashed.APART,
         ),
-        Key(
+        PolicyKey(
             "refresh",
-            Choice(tuple(Refresh), _REFRESH, Refresh),
+            OneOf(tuple(Refresh), _REFRESH, Refresh),
             Default(Refresh.MANUAL),
             "When sfumato reads the source again.",
             Hashed.APART,
         ),
-        Key(
+        PolicyKey(
             "neighbours",
-            Choice(tuple(Neighbours), _NEIGHBOURS, Neighbours),
+            OneOf(tuple(Neighbours), _NEIGHBOURS, Neighbours),
             Default(Neighbours.ADD_REMOVE),
             "Which databases must be hard to distinguish.",
             Hashed.ALWAYS,
         ),
-        Key(
+        PolicyKey(
             "padding",
             Duration(
                 Fraction(1, 100),
@@ -274,41 +277,41 @@ POLICY = Section(
             "Everything that a server sends leaves at multiples of this duration.",
             Hashed.APART,
         ),
-        Key(
+        PolicyKey(
             "answers",
-            Choice(tuple(Sharing), _ANSWERS, Sharing),
+            OneOf(tuple(Sharing), _ANSWERS, Sharing),
             Default(Sharing.SEPARATE),
             "Who gets a stored answer again at no cost.",
         ),
-        Key(
+        PolicyKey(
             "budget",
             BUDGET,
             Required(_OWNER_CHOOSES, "Add [budget] with epsilon and delta (delta = 0 is allowed)."),
             "The maximum price of all answers together.",
             Hashed.APART,
         ),
-        Key(
+        PolicyKey(
             "tables",
-            Named("table", MOST_TABLES, TABLE, least=1),
+            NamedTables("table", MOST_TABLES, TABLE, least=1),
             Required("A policy must declare at least one table.", "Add [tables.NAME] with its unit and columns."),
             "The tables of the source that exist for queries.",
             Hashed.APART,
         ),
-        Key(
+        PolicyKey(
             "analysts",
-            Named("analyst", MOST_ANALYSTS, ANALYST),
+            NamedTables("analyst", MOST_ANALYSTS, ANALYST),
             Default(words="none: all spend from the dataset's budget"),
             "Analysts with their own budget, within the budget of the dataset.",
             Hashed.APART,
         ),
-        Key(
+        PolicyKey(
             "csv",
             CSV,
             Default(PLAIN, "commas, UTF-8, decimal point"),
             "The format of the CSV files of the source.",
             Hashed.APART,
         ),
-        Key(
+        PolicyKey(
             "sealed",
             SEALED,
             Default(words="none: read from `source`"),

@@ -37,7 +37,7 @@ NUMBER_LIMITS: Schema = {"minimum": -MAX_RATIONAL_PART, "maximum": MAX_RATIONAL_
 _NUMBER_TEXT = r"^\s*[+-]?(\d+\s*/\s*\d+|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)\s*$"
 
 
-class Kind(Protocol):
+class ValueKind(Protocol):
     """What a key may hold."""
 
     @property
@@ -78,11 +78,11 @@ class Hashed(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class PolicyKey:
     """A key of the policy: its kind, its default, and one sentence about it."""
 
     name: str
-    kind: Kind
+    kind: ValueKind
     default: Required | Default
     description: str
     hashed: Hashed = Hashed.CHANGED
@@ -96,7 +96,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SectionValues:
     """A table of settings that has been read: what is written, and the value of every key."""
 
     entry: Entry
@@ -117,7 +117,7 @@ class Settings:
 class Section:
     """A table whose keys are declared."""
 
-    keys: tuple[Key, ...]
+    keys: tuple[PolicyKey, ...]
     into: Callable[..., object] | None = None
     """The data class that holds the values; None where a reader of its own makes it."""
     any_of: tuple[str, ...] = ()
@@ -133,7 +133,7 @@ class Section:
         """The names of the keys."""
         return tuple(key.name for key in self.keys)
 
-    def settings(self, entry: Entry) -> Settings:
+    def settings(self, entry: Entry) -> SectionValues:
         """Read every key; refuse unknown keys and missing ones."""
         written = section(entry, self.names, self.advice)
         values: dict[str, Any] = {}
@@ -145,7 +145,7 @@ class Section:
             else:
                 values[key.name] = key.default.value
         complete = {key.target: values[key.name] for key in self.keys if is_complete(key.kind)}
-        return Settings(entry, written, values, complete)
+        return SectionValues(entry, written, values, complete)
 
     def read(self, entry: Entry) -> Any:
         return self.settings(entry) if self.into is None else self.into(**self.settings(entry).fields)
@@ -160,19 +160,19 @@ class Section:
             "additionalProperties": False,
         }
 
-    def walk(self, prefix: str = "") -> Iterator[tuple[str, Key]]:
+    def walk(self, prefix: str = "") -> Iterator[tuple[str, PolicyKey]]:
         """Give every key with its path, those of a section before those of the sections inside it."""
         yield from ((prefix + key.name, key) for key in self.keys)
         for key in self.keys:
             match key.kind:
                 case Section():
                     yield from key.kind.walk(f"{prefix}{key.name}.")
-                case Named(what, _, element):
+                case NamedTables(what, _, element):
                     yield from element.walk(f"{prefix}{key.name}.{what.upper()}.")
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedTables:
     """A table of tables whose names the owner chooses. Its reader has the names to check against each other."""
 
     what: str
@@ -215,7 +215,7 @@ class Described:
 class OrChosen:
     """A value, or { LIMIT = value, choose = "private" }, where each question selects it privately up to the limit."""
 
-    kind: Kind
+    kind: ValueKind
     limit: str
     example: str
     """How the second form looks in a policy."""
@@ -263,7 +263,7 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class NameText:
     """The name of something, such as the policy."""
 
     what: str
@@ -282,7 +282,7 @@ class Name:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class OneOf:
     """One of some words; `synonyms` are words of other systems, for the advice."""
 
     options: tuple[str, ...]
@@ -317,7 +317,7 @@ class Flag:
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class WholeNumber:
     """A whole number from 1 to `most`."""
 
     most: int
@@ -334,7 +334,7 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class ExactNumber:
     """An exact number that `accepts` admits: a JSON number within `limits`, or text such as "1/3"."""
 
     words: str
@@ -391,12 +391,14 @@ class Texts:
         return {"type": "array", "items": self.element.schema(), "maxItems": self.most}
 
 
-def is_complete(kind: Kind) -> bool:
+def is_complete(kind: ValueKind) -> bool:
     """Whether the kind alone reads the value, so that it is an argument of the data class."""
-    return not isinstance(kind, Named | Described | OrChosen) and not (isinstance(kind, Section) and not kind.into)
+    return not isinstance(kind, NamedTables | Described | OrChosen) and not (
+        isinstance(kind, Section) and not kind.into
+    )
 
 
-def key_schema(key: Key) -> Schema:
+def key_schema(key: PolicyKey) -> Schema:
     """Return the JSON Schema of one key, with its description and its default."""
     schema = {"description": key.description, **key.kind.schema()}
     match key.default:
@@ -408,7 +410,7 @@ def key_schema(key: Key) -> Schema:
     return schema
 
 
-def default_words(key: Key) -> str:
+def default_words(key: PolicyKey) -> str:
     """Return the default in words, for the documentation."""
     match key.default:
         case Required():

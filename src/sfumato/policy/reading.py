@@ -10,9 +10,9 @@ from pathlib import Path
 
 from sfumato.errors import BadPolicy
 from sfumato.policy.entry import Entry, check_name, missing, named, refuse, shown
-from sfumato.policy.forms import check_csv_source, read_csv_form
+from sfumato.policy.forms import check_csv_form, check_csv_source
 from sfumato.policy.keys import ANALYST, MOST_ANALYSTS, MOST_TABLES, POLICY
-from sfumato.policy.kinds import Settings
+from sfumato.policy.kinds import SectionValues
 from sfumato.policy.lines import key_lines
 from sfumato.policy.locations import LEDGERS, SOURCES, file_ledger, ledger_beside, read_frames, read_location
 from sfumato.policy.policy import Analyst, Budget, Location, Policy, Refresh, Sealing, Table
@@ -124,7 +124,7 @@ def _policy(root: Entry, file: Path | None) -> Policy:
     fields["analysts"] = _analysts(keys["analysts"], budget) if "analysts" in keys else ()
     if "csv" in keys:
         check_csv_source(keys["csv"], source.scheme)
-        fields["csv"] = read_csv_form(keys["csv"])
+        check_csv_form(keys["csv"], fields["csv"])
     return Policy(**fields)
 
 
@@ -146,7 +146,7 @@ def _folder(root: Entry, file: Path | None) -> Path:
         ) from None
 
 
-def _source(keys: Settings, sealed: Sealing | None, folder: Path) -> Location:
+def _source(keys: SectionValues, sealed: Sealing | None, folder: Path) -> Location:
     """Return where the data lies: the source, or the sealed store that stands for it."""
     if sealed is None:
         if "source" not in keys:
@@ -166,7 +166,7 @@ def _source(keys: Settings, sealed: Sealing | None, folder: Path) -> Location:
     return Location("sealed", sealed.store.target, sealed.store.path)
 
 
-def _ledger(keys: Settings, name: str, file: Path | None, beside: Location) -> Location:
+def _ledger(keys: SectionValues, name: str, file: Path | None, beside: Location) -> Location:
     if "ledger" in keys:
         return read_location(keys["ledger"], LEDGERS, _folder(keys.entry, file))
     ledger = file_ledger(_folder(keys.entry, file) / f"{file.stem}.ledger") if file else ledger_beside(beside, name)
@@ -190,7 +190,7 @@ def _check_ledger(root: Entry, ledger: Location, source: Location, file: Path | 
         )
 
 
-def _check_refresh(keys: Settings, source: Location) -> None:
+def _check_refresh(keys: SectionValues, source: Location) -> None:
     if keys.values["refresh"] is Refresh.ON_CHANGE and source.scheme == "frames":
         raise refuse(
             keys["refresh"],
@@ -200,7 +200,7 @@ def _check_refresh(keys: Settings, source: Location) -> None:
         )
 
 
-def _budget(keys: Settings) -> Budget:
+def _budget(keys: SectionValues) -> Budget:
     budget = keys.fields
     if budget["query_delta"] is None:
         budget["query_delta"] = budget["delta"] / _QUERIES
@@ -221,7 +221,7 @@ def _budget(keys: Settings) -> Budget:
     return Budget(**budget)
 
 
-def _check_nothing_chosen(keys: Settings, budget: Budget, tables: tuple[Table, ...]) -> None:
+def _check_nothing_chosen(keys: SectionValues, budget: Budget, tables: tuple[Table, ...]) -> None:
     """Refuse what needs rows that were left out, or their ranks: a sealed store has neither."""
     columns = [column for table in tables for column in table.columns]
     free = any(table.rows_chosen for table in tables) or any(column.bounds_chosen for column in columns)

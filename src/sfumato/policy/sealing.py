@@ -8,7 +8,7 @@ from pathlib import Path
 from sfumato.errors import suggestion
 from sfumato.policy.entry import Entry, items, refuse, shown, text
 from sfumato.policy.keys import KEY_FILES, STORES
-from sfumato.policy.kinds import Settings
+from sfumato.policy.kinds import SectionValues
 from sfumato.policy.locations import read_location
 from sfumato.policy.policy import (
     Column,
@@ -27,7 +27,7 @@ MOST_CELLS = 1 << 16
 MOST_SPLAYED = 32
 
 
-def read_sealing(keys: Settings, folder: Path) -> Sealing:
+def read_sealing(keys: SectionValues, folder: Path) -> Sealing:
     """Read [sealed]; relative paths start at `folder`."""
     key_file = read_location(keys["key"], KEY_FILES, folder)
     store = read_location(keys["store"], STORES, folder)
@@ -49,7 +49,7 @@ def are_apart(key: Location, store: Location) -> bool:
     return place != around and around not in place.parents
 
 
-def check_unsealed(table: Table, keys: Settings) -> None:
+def check_unsealed(table: Table, keys: SectionValues) -> None:
     """Refuse words about sealing in a policy that seals nothing."""
     for column in table.columns:
         if column.joins:
@@ -69,7 +69,7 @@ def check_unsealed(table: Table, keys: Settings) -> None:
             )
 
 
-def sealed_table(table: Table, keys: Settings, sealing: Sealing) -> Table:
+def sealed_table(table: Table, keys: SectionValues, sealing: Sealing) -> Table:
     """Return the table with what is sealed of it, or refuse what a store of ciphertexts cannot hold."""
     _check_kind(table, keys)
     unit = fold_name(table.unit.column) if isinstance(table.unit, UnitColumn) else None
@@ -113,7 +113,7 @@ def _names(columns: tuple[Column, ...]) -> tuple[str, ...]:
     return tuple(column.name for column in columns)
 
 
-def _check_kind(table: Table, keys: Settings) -> None:
+def _check_kind(table: Table, keys: SectionValues) -> None:
     if table.unit is None:
         raise refuse(
             keys.entry.below("public", True),
@@ -137,7 +137,7 @@ def _check_kind(table: Table, keys: Settings) -> None:
         )
 
 
-def _check_joins(table: Table, keys: Settings, unit: str | None, accepted: bool) -> None:
+def _check_joins(table: Table, keys: SectionValues, unit: str | None, accepted: bool) -> None:
     for column in table.columns:
         if not column.joins:
             continue
@@ -191,7 +191,7 @@ def _named(table: Table, entry: Entry | None, unit: str | None) -> tuple[Column,
     return tuple(found)
 
 
-def _check_once(keys: Settings, *groups: tuple[Column, ...]) -> None:
+def _check_once(keys: SectionValues, *groups: tuple[Column, ...]) -> None:
     seen: set[str] = set()
     for key, columns in zip(("cells", "splayed", "measures"), groups, strict=True):
         for column in columns:

@@ -2,20 +2,20 @@
 
 from sfumato.policy.kinds import (
     NUMBER_LIMITS,
-    Choice,
-    Count,
     Default,
     Described,
+    ExactNumber,
     Flag,
     Hashed,
-    Key,
-    Named,
-    Number,
+    NamedTables,
+    OneOf,
     OrChosen,
+    PolicyKey,
     Required,
     Schema,
     Section,
     Text,
+    WholeNumber,
 )
 from sfumato.policy.policy import ColumnType
 
@@ -57,14 +57,14 @@ def _names(what: str) -> Described:
 
 COLUMN = Section(
     (
-        Key(
+        PolicyKey(
             "type",
-            Choice(tuple(ColumnType), TYPE_SYNONYMS, ColumnType),
+            OneOf(tuple(ColumnType), TYPE_SYNONYMS, ColumnType),
             Required("Every declared column needs a type.", f"Add type: one of {', '.join(ColumnType)}."),
             "The type of the column, independent of how the source stores it.",
             Hashed.APART,
         ),
-        Key(
+        PolicyKey(
             "bounds",
             OrChosen(
                 Described("two values", _BOUNDS),
@@ -76,44 +76,44 @@ COLUMN = Section(
             "The smallest and the largest value that count; values beyond them are clipped.",
             Hashed.APART,
         ),
-        Key(
+        PolicyKey(
             "total_per_unit",
-            Number("number"),
+            ExactNumber("number"),
             Default(),
             "The maximum that one person adds to a sum of the column.",
             Hashed.APART,
         ),
-        Key(
+        PolicyKey(
             "step",
-            Number("number from 1e-18 to 1e18", {"minimum": 1e-18, "maximum": 1e18}),
+            ExactNumber("number from 1e-18 to 1e18", {"minimum": 1e-18, "maximum": 1e18}),
             Default(words="none; required for a decimal with bounds or values"),
             "The precision of a decimal: values are stored as whole numbers of steps.",
             Hashed.APART,
         ),
-        Key(
+        PolicyKey(
             "values",
             Described('list of values, or `"TABLE.COLUMN"`', _VALUES),
             Default(words="none: keys are selected privately"),
             "The public keys: listed, or the values of a column of a public table.",
             Hashed.APART,
         ),
-        Key("unique", Flag(), Default(False), "Whether each person keeps each value once.", Hashed.APART),
-        Key(
+        PolicyKey("unique", Flag(), Default(False), "Whether each person keeps each value once.", Hashed.APART),
+        PolicyKey(
             "length",
-            Count(1_000_000),
+            WholeNumber(1_000_000),
             Default(words=f"{LENGTH:,}"),
             "The maximum number of characters of a text that count.",
             Hashed.APART,
         ),
-        Key(
+        PolicyKey(
             "join",
-            Choice(("deterministic",), {"equality": "deterministic"}, bool),
+            OneOf(("deterministic",), {"equality": "deterministic"}, bool),
             Default(False, "none: sealed tables are not joined"),
             "Lets a sealed store see which rows have equal values, so that tables can be joined.",
             Hashed.APART,
             "joins",
         ),
-        Key(
+        PolicyKey(
             "format",
             Described("text", {"type": "string", "maxLength": LONGEST_FORMAT}),
             Default(words="ISO 8601, `2024-12-31`"),
@@ -123,40 +123,40 @@ COLUMN = Section(
     )
 )
 SEALED_TABLE = (
-    Key(
+    PolicyKey(
         "cells",
         _names("column"),
         Default(words="none: all rows are one cell"),
         "The columns of a sealed table whose values form its cells.",
         Hashed.APART,
     ),
-    Key(
+    PolicyKey(
         "measures",
         _names("column"),
         Default(words="none: rows can be counted only"),
         "The columns of a sealed table that can be counted, summed and averaged.",
         Hashed.APART,
     ),
-    Key("squares", _names("measure"), Default(), "The measures whose variance can be queried.", Hashed.APART),
-    Key("nulls", _names("measure"), Default(), "The measures that may be NULL.", Hashed.APART),
-    Key(
+    PolicyKey("squares", _names("measure"), Default(), "The measures whose variance can be queried.", Hashed.APART),
+    PolicyKey("nulls", _names("measure"), Default(), "The measures that may be NULL.", Hashed.APART),
+    PolicyKey(
         "splayed",
         _names("column"),
         Default(),
         "Columns with few values of which the store learns nothing, not even padded sizes.",
         Hashed.APART,
     ),
-    Key(
+    PolicyKey(
         "capacity",
-        Count(MOST_CAPACITY),
+        WholeNumber(MOST_CAPACITY),
         Default(1_000_000),
         "The maximum number of rows of one cell, including dummies.",
         Hashed.APART,
     ),
 )
 _TABLE_KEYS = (
-    Key("public", Flag(), Default(False), "Whether the table contains no personal data.", Hashed.APART),
-    Key(
+    PolicyKey("public", Flag(), Default(False), "Whether the table contains no personal data.", Hashed.APART),
+    PolicyKey(
         "unit",
         Described("text", {"type": "string", "maxLength": LONGEST_UNIT}),
         Default(words="required, unless the table is public"),
@@ -164,10 +164,10 @@ _TABLE_KEYS = (
         "orders.o_custkey via l_orderkey = o_orderkey.",
         Hashed.APART,
     ),
-    Key(
+    PolicyKey(
         "rows_per_unit",
         OrChosen(
-            Count(MOST_ROWS),
+            WholeNumber(MOST_ROWS),
             "most",
             'rows_per_unit = { most = 500, choose = "private" }',
             'integer from 1 to 1,000,000,000, or `{ most = N, choose = "private" }`',
@@ -176,14 +176,14 @@ _TABLE_KEYS = (
         "The maximum number of rows per person; extra rows are dropped.",
         Hashed.APART,
     ),
-    Key(
+    PolicyKey(
         "groups_per_unit",
-        Count(MOST_ROWS),
+        WholeNumber(MOST_ROWS),
         Default(),
         "The maximum number of groups of one answer in which a person counts.",
         Hashed.APART,
     ),
-    Key(
+    PolicyKey(
         "from",
         Text(LONGEST_UNIT),
         Default(words="the name of the table"),
@@ -191,9 +191,9 @@ _TABLE_KEYS = (
         Hashed.APART,
         "stored",
     ),
-    Key(
+    PolicyKey(
         "columns",
-        Named("column", MOST_COLUMNS, COLUMN),
+        NamedTables("column", MOST_COLUMNS, COLUMN),
         Default(words="no columns"),
         "The columns that exist for queries.",
         Hashed.APART,

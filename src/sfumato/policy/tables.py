@@ -6,7 +6,7 @@ from sfumato.errors import suggestion
 from sfumato.policy.columns import read_column
 from sfumato.policy.entry import Entry, missing, named, refuse, shown, text
 from sfumato.policy.keys import MOST_TABLES
-from sfumato.policy.kinds import Settings
+from sfumato.policy.kinds import SectionValues
 from sfumato.policy.policy import (
     Column,
     ColumnType,
@@ -53,7 +53,7 @@ def _table(name: str, entry: Entry, sealed: Sealing | None) -> Table:
     return sealed_table(table, keys, sealed)
 
 
-def _plain_table(name: str, keys: Settings) -> Table:
+def _plain_table(name: str, keys: SectionValues) -> Table:
     columns = _columns(keys["columns"]) if "columns" in keys else ()
     fields = {key: value for key, value in keys.fields.items() if key not in ("public", "capacity")}
     if keys.values["public"]:
@@ -72,7 +72,7 @@ def _plain_table(name: str, keys: Settings) -> Table:
     return Table(name, columns, unit, rows, rows_chosen=rows_chosen, **fields)
 
 
-def _check_totals(keys: Settings, unit: PrivacyUnit, columns: tuple[Column, ...], rows_chosen: bool) -> None:
+def _check_totals(keys: SectionValues, unit: PrivacyUnit, columns: tuple[Column, ...], rows_chosen: bool) -> None:
     """Refuse a total that nothing would read: where questions choose it, and where each row is a person."""
     for column in columns:
         if column.total_per_unit is not None and (rows_chosen or isinstance(unit, RowUnit)):
@@ -90,7 +90,7 @@ def _columns(entry: Entry) -> tuple[Column, ...]:
     return tuple(read_column(name, below) for name, below in named(entry, "column", MOST_COLUMNS).items())
 
 
-def _check_public(columns: tuple[Column, ...], keys: Settings) -> None:
+def _check_public(columns: tuple[Column, ...], keys: SectionValues) -> None:
     for key in ("unit", "rows_per_unit", "groups_per_unit"):
         if key in keys:
             raise refuse(
@@ -189,7 +189,7 @@ def _split(words: str, at: str) -> tuple[str, str, str]:
     return words[:place].strip(), at, words[place + len(at) :].strip()
 
 
-def _rows_per_unit(keys: Settings, unit: PrivacyUnit, columns: tuple[Column, ...]) -> tuple[int, bool]:
+def _rows_per_unit(keys: SectionValues, unit: PrivacyUnit, columns: tuple[Column, ...]) -> tuple[int, bool]:
     """Return the most rows that one person keeps, and whether each question chooses how many of them count."""
     if "rows_per_unit" in keys:
         rows, is_chosen = keys.values["rows_per_unit"]
