@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, dataclass, fields
 from datetime import date
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -20,9 +20,20 @@ from tests.policy.examples import CLINIC, EVERYTHING
 
 from sfumato.cli import main
 from sfumato.errors import BadPolicy
+from sfumato.policy.canonical import hashed_lines
 from sfumato.policy.entry import Entry
 from sfumato.policy.keys import ANALYST, BUDGET, CSV, KEYS, POLICY, SEALED
-from sfumato.policy.kinds import Default, NamedTables, PolicyKey, Section, default_words, is_complete, key_schema
+from sfumato.policy.kinds import (
+    Default,
+    Flag,
+    NamedTables,
+    PolicyKey,
+    Section,
+    WholeNumber,
+    default_words,
+    is_complete,
+    key_schema,
+)
 from sfumato.policy.policy import Analyst, Budget, Column, CsvFormat, Policy, Sealing, Table
 from sfumato.policy.reading import read_policy
 from sfumato.policy.schema import policy_schema
@@ -227,6 +238,30 @@ def test_every_section_is_reached_and_described() -> None:
     for path, key in KEYS.items():
         assert re.fullmatch(r"[A-Z].*\.", key.description), path
         assert isinstance(key.kind, NamedTables | Section) or key.kind.words, path
+
+
+@dataclass(frozen=True)
+class Threads:
+    """What a new section of a policy would hold."""
+
+    most: int = 2
+    wait: bool = False
+
+
+def test_a_new_key_needs_its_declaration_and_its_field() -> None:
+    most = PolicyKey("most", WholeNumber(8), Default(2), "The maximum number of threads.")
+    section = Section((most, PolicyKey("wait", Flag(), Default(False), "Whether to wait.")), into=Threads)
+    assert section.read(Entry({})) == Threads()
+    assert section.read(Entry({"most": 3})) == Threads(3)
+    with pytest.raises(BadPolicy, match=re.escape("Did you mean most?")):
+        section.read(Entry({"moost": 3}))
+    with pytest.raises(BadPolicy, match="whole number from 1 to 8"):
+        section.read(Entry({"most": 9}))
+    assert [path for path, _ in section.walk("threads.")] == ["threads.most", "threads.wait"]
+    validator = Draft202012Validator(section.schema())
+    assert [validator.is_valid(value) for value in ({"most": 3}, {"most": 9}, {"moost": 3})] == [True, False, False]
+    assert hashed_lines(section, Threads()) == []
+    assert hashed_lines(section, Threads(3, True)) == ["most = 3", "wait = true"]
 
 
 def test_the_command_prints_a_valid_schema_with_closed_tables() -> None:

@@ -43,12 +43,12 @@ def canonical_text(policy: Policy) -> str:
     return _lines(
         [
             _FORM,
-            *_keys(POLICY, policy),
+            *hashed_lines(POLICY, policy),
             "[budget]",
-            *_keys(BUDGET, policy.budget),
+            *hashed_lines(BUDGET, policy.budget),
             *_padding(policy),
             *_sealing(policy),
-            *_csv_form(policy.csv),
+            *_sections(policy),
             *(line for table in sorted(policy.tables, key=_folded) for line in _table(table)),
             *(line for analyst in sorted(policy.analysts, key=_folded) for line in _analyst(analyst)),
         ]
@@ -107,14 +107,14 @@ def _name(name: str) -> str:
     return _quoted(fold_name(name))
 
 
-def _keys(section: Section, holder: object) -> list[str]:
+def hashed_lines(section: Section, holder: object) -> list[str]:
     """Return the lines of the keys that have one: those of form 1 always, later ones where they are not the default.
 
     Form 1 is older than the later keys: there, silence means the default.
     """
     lines = []
     for key in section.keys:
-        if key.hashed is Hashed.APART:
+        if key.hashed is Hashed.APART or isinstance(key.kind, Section):
             continue
         value = getattr(holder, key.target)
         default = key.default.value if isinstance(key.default, Default) else None
@@ -128,7 +128,7 @@ def _listed(values: Iterable[Value]) -> str:
 
 
 def _analyst(analyst: Analyst) -> list[str]:
-    return [f"[analysts.{_name(analyst.name)}]", *_keys(ANALYST, analyst)]
+    return [f"[analysts.{_name(analyst.name)}]", *hashed_lines(ANALYST, analyst)]
 
 
 def _padding(policy: Policy) -> list[str]:
@@ -138,12 +138,23 @@ def _padding(policy: Policy) -> list[str]:
 
 def _sealing(policy: Policy) -> list[str]:
     """Return what is promised of a sealed store; where it and its key lie is not part of it."""
-    return [] if policy.sealed is None else ["[sealed]", *_keys(SEALED, policy.sealed)]
+    return [] if policy.sealed is None else ["[sealed]", *hashed_lines(SEALED, policy.sealed)]
+
+
+def _sections(policy: Policy) -> list[str]:
+    """Return the sections that are not the default; those of form 1 have their own place."""
+    lines = []
+    for key in POLICY.keys:
+        if isinstance(key.kind, Section) and key.kind.into and key.hashed is Hashed.CHANGED:
+            value = getattr(policy, key.target)
+            if isinstance(key.default, Default) and value != key.default.value:
+                lines += [f"[{key.name}]", *hashed_lines(key.kind, value)]
+    return lines
 
 
 def _csv_form(form: CsvFormat) -> list[str]:
     """Form 1 is older than these keys: there, silence means commas, UTF-8 and a decimal point."""
-    return [] if form == PLAIN else ["[csv]", *_keys(CSV, form)]
+    return [] if form == PLAIN else ["[csv]", *hashed_lines(CSV, form)]
 
 
 def _sealed(sealed: SealedTable) -> list[str]:
@@ -165,7 +176,7 @@ def _table(table: Table) -> list[str]:
         lines.append(f"groups_per_unit = {table.groups_per_unit}")
     if table.sealed is not None:
         lines += _sealed(table.sealed)
-    lines += _keys(TABLE, table)
+    lines += hashed_lines(TABLE, table)
     if table.columns:
         lines.append(f"[tables.{_name(table.name)}.columns]")
     return lines + [_column(column) for column in sorted(table.columns, key=_folded)]
@@ -205,7 +216,7 @@ def _column(column: Column) -> str:
         parts.append('join = "deterministic"')
     if column.format is not None:
         parts.append(f"format = {_quoted(column.format)}")
-    parts += _keys(COLUMN, column)
+    parts += hashed_lines(COLUMN, column)
     return f"{_name(column.name)} = {{ {', '.join(parts)} }}"
 
 

@@ -309,7 +309,6 @@ POLICY = Section(
             CSV,
             Default(PLAIN, "commas, UTF-8, decimal point"),
             "The format of the CSV files of the source.",
-            Hashed.APART,
         ),
         PolicyKey(
             "sealed",
