@@ -13,6 +13,7 @@ from sfumato.commands.extensions import attack, audit, stream, survey, synthesiz
 from sfumato.commands.init import init
 from sfumato.commands.owner import check, refresh, tune
 from sfumato.commands.refusing import Refusing
+from sfumato.commands.schema import schema
 from sfumato.commands.serving import grant, revoke, serve
 
 VERBS = (
@@ -21,7 +22,7 @@ VERBS = (
     *(budget, history, verify),
     *(grant, revoke, serve),
     *(attack, audit, stream, survey, synthesize),
-    codes,
+    *(schema, codes),
 )
 
 

@@ -18,10 +18,11 @@ from tests.policy.examples import CLINIC, EVERYTHING, changed, written
 from sfumato.accounting.event import Neighbours
 from sfumato.engines.opening import BACKENDS
 from sfumato.errors import BadPolicy, Refusal
-from sfumato.policy.columns import MOST_VALUES
+from sfumato.policy.keys import KEYS
 from sfumato.policy.locations import SOURCES
 from sfumato.policy.policy import Bounds, Policy
-from sfumato.policy.reading import KEYS, LARGEST_FILE, read_policy
+from sfumato.policy.reading import LARGEST_FILE, read_policy
+from sfumato.policy.table_keys import MOST_VALUES
 
 PAGES = sorted((Path(__file__).resolve().parents[2] / "docs" / "policy").glob("*.md"))
 DOCUMENT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)

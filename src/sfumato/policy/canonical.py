@@ -12,9 +12,10 @@ from datetime import date, datetime
 from fractions import Fraction
 from hashlib import sha256
 
-from sfumato.policy.columns import LENGTH
+from sfumato.policy.keys import ANALYST, BUDGET, CSV, POLICY, SEALED
+from sfumato.policy.kinds import Default, Hashed, Section
 from sfumato.policy.policy import (
-    MAX_CHARGES_PER_ACCOUNT,
+    PLAIN,
     Analyst,
     Bounds,
     Column,
@@ -25,13 +26,13 @@ from sfumato.policy.policy import (
     Reference,
     RowUnit,
     SealedTable,
-    Sharing,
     Table,
     UnitColumn,
     UnitPath,
     Value,
     fold_name,
 )
+from sfumato.policy.table_keys import COLUMN, LENGTH, TABLE
 
 _FORM = "# sfumato policy, canonical form 1"
 """A new meaning of any line is a new form: a hash never changes what it stands for."""
@@ -42,18 +43,12 @@ def canonical_text(policy: Policy) -> str:
     return _lines(
         [
             _FORM,
-            f"name = {_quoted(policy.name)}",
-            f"neighbours = {_quoted(policy.neighbours)}",
-            *_sharing(policy),
+            *hashed_lines(POLICY, policy),
             "[budget]",
-            f"epsilon = {_value(policy.budget.epsilon)}",
-            f"delta = {_value(policy.budget.delta)}",
-            f"query_delta = {_value(policy.budget.query_delta)}",
-            *_truncation(policy),
-            *_charges(policy),
+            *hashed_lines(BUDGET, policy.budget),
             *_padding(policy),
             *_sealing(policy),
-            *_csv_form(policy.csv),
+            *_sections(policy),
             *(line for table in sorted(policy.tables, key=_folded) for line in _table(table)),
             *(line for analyst in sorted(policy.analysts, key=_folded) for line in _analyst(analyst)),
         ]
@@ -112,54 +107,54 @@ def _name(name: str) -> str:
     return _quoted(fold_name(name))
 
 
+def hashed_lines(section: Section, holder: object) -> list[str]:
+    """Return the lines of the keys that have one: those of form 1 always, later ones where they are not the default.
+
+    Form 1 is older than the later keys: there, silence means the default.
+    """
+    lines = []
+    for key in section.keys:
+        if key.hashed is Hashed.APART or isinstance(key.kind, Section):
+            continue
+        value = getattr(holder, key.target)
+        default = key.default.value if isinstance(key.default, Default) else None
+        if key.hashed is Hashed.ALWAYS or value != default:
+            lines.append(f"{key.name} = {_listed(value) if isinstance(value, tuple) else _value(value)}")
+    return lines
+
+
+def _listed(values: Iterable[Value]) -> str:
+    return f"[{', '.join(map(_value, values))}]"
+
+
 def _analyst(analyst: Analyst) -> list[str]:
-    return [
-        f"[analysts.{_name(analyst.name)}]",
-        f"epsilon = {_value(analyst.epsilon)}",
-        f"delta = {_value(analyst.delta)}",
-    ]
+    return [f"[analysts.{_name(analyst.name)}]", *hashed_lines(ANALYST, analyst)]
 
 
 def _padding(policy: Policy) -> list[str]:
+    """Return the line that form 1 has below the budget."""
     return [] if policy.padding is None else [f"padding = {_value(policy.padding)}"]
-
-
-def _truncation(policy: Policy) -> list[str]:
-    """Form 1 is older than the key: there, nothing is spent on what was cut off."""
-    spent = policy.budget.truncation
-    return [] if spent is None else [f"truncation = {_value(spent)}"]
-
-
-def _charges(policy: Policy) -> list[str]:
-    """Form 1 is older than the key: there, silence means the limit that every policy has."""
-    charges = policy.budget.charges
-    return [] if charges == MAX_CHARGES_PER_ACCOUNT else [f"charges = {charges}"]
-
-
-def _sharing(policy: Policy) -> list[str]:
-    """Form 1 is older than the key: there, silence means that each account has its own answers."""
-    return [] if policy.answers is Sharing.SEPARATE else [f"answers = {_quoted(policy.answers)}"]
 
 
 def _sealing(policy: Policy) -> list[str]:
     """Return what is promised of a sealed store; where it and its key lie is not part of it."""
-    if policy.sealed is None:
-        return []
-    return [
-        "[sealed]",
-        f"epsilon = {_value(policy.sealed.epsilon)}",
-        f"delta = {_value(policy.sealed.delta)}",
-        f"integrity = {policy.sealed.integrity}",
-        *(["accept_leak = true"] if policy.sealed.accept_leak else []),
-    ]
+    return [] if policy.sealed is None else ["[sealed]", *hashed_lines(SEALED, policy.sealed)]
+
+
+def _sections(policy: Policy) -> list[str]:
+    """Return the sections that are not the default; those of form 1 have their own place."""
+    lines = []
+    for key in POLICY.keys:
+        if isinstance(key.kind, Section) and key.kind.into and key.hashed is Hashed.CHANGED:
+            value = getattr(policy, key.target)
+            if isinstance(key.default, Default) and value != key.default.value:
+                lines += [f"[{key.name}]", *hashed_lines(key.kind, value)]
+    return lines
 
 
 def _csv_form(form: CsvFormat) -> list[str]:
     """Form 1 is older than these keys: there, silence means commas, UTF-8 and a decimal point."""
-    if form == CsvFormat():
-        return []
-    texts = [f"{key} = {_quoted(getattr(form, key))}" for key in ("delimiter", "encoding", "decimal")]
-    return ["[csv]", *texts, f"null = [{', '.join(_quoted(one) for one in form.null)}]"]
+    return [] if form == PLAIN else ["[csv]", *hashed_lines(CSV, form)]
 
 
 def _sealed(sealed: SealedTable) -> list[str]:
@@ -181,6 +176,7 @@ def _table(table: Table) -> list[str]:
         lines.append(f"groups_per_unit = {table.groups_per_unit}")
     if table.sealed is not None:
         lines += _sealed(table.sealed)
+    lines += hashed_lines(TABLE, table)
     if table.columns:
         lines.append(f"[tables.{_name(table.name)}.columns]")
     return lines + [_column(column) for column in sorted(table.columns, key=_folded)]
@@ -209,7 +205,7 @@ def _column(column: Column) -> str:
         case Reference(table, name):
             parts.append(f"values = {_quoted(fold_name(f'{table}.{name}'))}")
         case tuple(values):
-            parts.append(f"values = [{', '.join(_value(value) for value in _sorted(values))}]")
+            parts.append(f"values = {_listed(_sorted(values))}")
     if column.total_per_unit is not None:
         parts.append(f"total_per_unit = {_value(column.total_per_unit)}")
     if column.unique:
@@ -220,6 +216,7 @@ def _column(column: Column) -> str:
         parts.append('join = "deterministic"')
     if column.format is not None:
         parts.append(f"format = {_quoted(column.format)}")
+    parts += hashed_lines(COLUMN, column)
     return f"{_name(column.name)} = {{ {', '.join(parts)} }}"
 
 

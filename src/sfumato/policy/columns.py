@@ -5,43 +5,16 @@ from datetime import date, datetime
 from fractions import Fraction
 from math import ceil, floor
 
-from sfumato.policy.entry import (
-    Entry,
-    choice,
-    chosen,
-    count,
-    flag,
-    items,
-    missing,
-    number,
-    refuse,
-    section,
-    shown,
-    text,
-)
+from sfumato.policy.entry import Entry, flag, items, missing, number, refuse, shown, text
 from sfumato.policy.forms import read_format
+from sfumato.policy.kinds import SectionValues
 from sfumato.policy.policy import Bounds, Column, ColumnType, Reference, Value, position
+from sfumato.policy.table_keys import COLUMN, LENGTH, LONGEST_VALUE, MOST_VALUES, TYPE_SYNONYMS
 
-COLUMN_KEYS = ("type", "bounds", "step", "values", "unique", "length", "join", "format", "total_per_unit")
-MOST_VALUES = 10_000
-"""As many cells as an answer may have."""
-LONGEST_VALUE = 1000
-LENGTH = 1000
-"""The most characters of a text that count, where the policy does not say."""
-MOST_LENGTH = 1_000_000
 _INT64 = range(-(2**63), 2**63)
 _STEPS = (Fraction(1, 10**18), Fraction(10**18))
 
-_SYNONYMS = {
-    **dict.fromkeys(("int", "bigint", "smallint", "int64", "int32", "long", "hugeint", "serial"), "integer"),
-    **dict.fromkeys(("float", "double", "real", "numeric", "number", "float64", "money"), "decimal"),
-    **dict.fromkeys(("bool", "bit", "logical"), "boolean"),
-    **dict.fromkeys(("string", "varchar", "char", "str", "enum", "category", "uuid"), "text"),
-    **dict.fromkeys(("datetime", "timestamptz", "instant"), "timestamp"),
-    "day": "date",
-}
 _SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
-_CHOSEN = 'bounds = { within = [0, 1000000], choose = "private" }'
 _BOUNDED = (ColumnType.INTEGER, ColumnType.DECIMAL, ColumnType.DATE, ColumnType.TIMESTAMP)
 
 
@@ -54,22 +27,19 @@ def read_column(name: str, entry: Entry) -> Column:
             "A column is declared in braces, with at least a type.",
             f'Write {{ type = "{_meant(entry.value)}" }}.',
         )
-    keys = section(entry, COLUMN_KEYS)
-    if "type" not in keys:
-        raise missing(
-            entry, "type", "Every declared column needs a type.", f"Add type: one of {', '.join(ColumnType)}."
-        )
-    kind = ColumnType(choice(keys["type"], ColumnType, _SYNONYMS))
-    step = _step(kind, keys.get("step"))
-    within = chosen(keys["bounds"], "within", _CHOSEN) if "bounds" in keys else None
-    if within is not None and kind not in _SUMMED:
+    keys = COLUMN.settings(entry)
+    fields = keys.fields
+    kind: ColumnType = fields["type"]
+    step = fields["step"] = _step(kind, fields["step"], keys.written.get("step"))
+    ends, chosen = keys.values["bounds"]
+    if chosen and kind not in _SUMMED:
         raise refuse(
             keys["bounds"],
             f"is chosen by each question, for a column of type {kind}.",
             "Only numbers are summed, and only what is summed is clipped at bounds that a question finds.",
             "Write bounds = [LOW, HIGH].",
         )
-    bounds = _bounds(kind, within or keys["bounds"]) if "bounds" in keys else None
+    bounds = _bounds(kind, ends) if ends else None
     if kind is ColumnType.DECIMAL and step is None and ("bounds" in keys or "values" in keys):
         raise missing(
             entry,
@@ -78,18 +48,16 @@ def read_column(name: str, entry: Entry) -> Column:
             "Add the precision that matters, for example step = 0.01.",
         )
     if bounds is not None:
-        _check_grid(within or keys["bounds"], bounds, step)
+        _check_grid(ends, bounds, step)
     values = _values(kind, keys["values"], bounds, step) if "values" in keys else None
-    length = _length(kind, keys.get("length"), values, keys.get("values"))
-    unique = flag(keys["unique"]) if "unique" in keys else False
-    joins = "join" in keys and bool(choice(keys["join"], ("deterministic",), {"equality": "deterministic"}))
+    fields["length"] = _length(kind, fields["length"], values, keys)
     written_as = read_format(keys["format"], kind) if "format" in keys else None
-    total = _total(keys["total_per_unit"], bounds, step, within is not None) if "total_per_unit" in keys else None
-    return Column(name, kind, bounds, step, values, unique, length, joins, written_as, within is not None, total)
+    if "total_per_unit" in keys:
+        _check_total(keys["total_per_unit"], fields["total_per_unit"], bounds, step, chosen)
+    return Column(name, bounds=bounds, values=values, format=written_as, bounds_chosen=chosen, **fields)
 
 
-def _total(entry: Entry, bounds: Bounds | None, step: Fraction | None, free: bool) -> Fraction:
-    total = number(entry)
+def _check_total(entry: Entry, total: Fraction, bounds: Bounds | None, step: Fraction | None, free: bool) -> None:
     if bounds is None or step is None or free or position(bounds.low) < 0:
         raise refuse(
             entry,
@@ -112,17 +80,15 @@ def _total(entry: Entry, bounds: Bounds | None, step: Fraction | None, free: boo
             f"Write {written(floor(total / step) * step)}.",
         )
     _check_width(entry, total / step)
-    return total
 
 
 def _meant(word: str) -> str:
-    return _SYNONYMS.get(word, word if word in set(ColumnType) else "integer")
+    return TYPE_SYNONYMS.get(word, word if word in set(ColumnType) else "integer")
 
 
-def _step(kind: ColumnType, entry: Entry | None) -> Fraction | None:
-    if entry is None:
+def _step(kind: ColumnType, step: Fraction | None, entry: Entry | None) -> Fraction | None:
+    if entry is None or step is None:
         return Fraction(1) if kind is ColumnType.INTEGER else None
-    step = number(entry)
     if kind is ColumnType.INTEGER and step == 1:
         return step
     if kind is not ColumnType.DECIMAL:
@@ -142,21 +108,21 @@ def _step(kind: ColumnType, entry: Entry | None) -> Fraction | None:
     return step
 
 
-def _length(kind: ColumnType, entry: Entry | None, values: object, listed: Entry | None) -> int | None:
+def _length(kind: ColumnType, written: int | None, values: object, keys: SectionValues) -> int | None:
     if kind is not ColumnType.TEXT:
-        if entry is None:
+        if written is None:
             return None
         raise refuse(
-            entry,
+            keys["length"],
             f"is written for a column of type {kind}.",
             "Only texts have a length; numbers, dates and timestamps have bounds.",
             "Leave out length.",
         )
-    length = LENGTH if entry is None else count(entry, MOST_LENGTH)
+    length = LENGTH if written is None else written
     for place, value in enumerate(values if isinstance(values, tuple) else ()):
-        if listed is not None and len(str(value)) > length:
+        if len(str(value)) > length:
             raise refuse(
-                listed.below(place, value),
+                keys["values"].below(place, value),
                 f"has {len(str(value))} characters, more than length = {length}.",
                 "Texts are cut to that length, so no row could ever have this key.",
                 "Raise length, or shorten the value.",

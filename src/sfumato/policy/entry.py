@@ -17,10 +17,10 @@ from sfumato.policy.policy import fold_name
 
 LONGEST_NAME = 63
 """Characters in the name of a table, column or analyst: PostgreSQL's limit."""
-_UNWANTED = {"table": '"./\\', "policy": '"/\\'}
+UNWANTED = {"table": '"./\\', "policy": '"/\\'}
 """Tables are file stems and stand before the dot in "table.column"; a policy's name becomes a file's."""
 _SHOWN = 60
-_MAX_RATIONAL_PART = 10**40
+MAX_RATIONAL_PART = 10**40
 """More digits than a 128-bit decimal has: larger numbers and finer ones are slips of the keyboard."""
 
 
@@ -97,7 +97,7 @@ def check_name(entry: Entry, name: str, what: str) -> None:
             f"The name of a {what} has 1 to {LONGEST_NAME} characters.",
             f"Rename the {what}.",
         )
-    unwanted = _UNWANTED.get(what, '"')
+    unwanted = UNWANTED.get(what, '"')
     if not name.isprintable() or name != name.strip() or any(character in unwanted for character in name):
         raise refuse(
             entry,
@@ -131,13 +131,17 @@ def choice(entry: Entry, known: Iterable[str], synonyms: Mapping[str, str]) -> s
     if isinstance(value, str) and value in words:
         return str(value)
     meant = synonyms.get(value.strip().lower()) if isinstance(value, str) else None
-    advice = f'Did you mean "{meant}"? ' if meant else suggestion(value, words)
+    advice = f"Did you mean {shown(meant)}? " if meant else suggestion(value, words)
     raise refuse(
         entry,
         f"is {shown(value)}.",
-        f"The possible values are: {', '.join(words)}.",
-        f"{advice}Write one of these words.",
+        f"The possible values are: {_options(words)}.",
+        f"{advice}Write one of these.",
     )
+
+
+def _options(words: Iterable[str]) -> str:
+    return ", ".join(word if word[0].isalnum() else shown(word) for word in words)
 
 
 def flag(entry: Entry) -> bool:
@@ -147,20 +151,6 @@ def flag(entry: Entry) -> bool:
     raise refuse(
         entry, f"is {shown(entry.value)}.", "This key takes true or false.", "Write true or false, without quotes."
     )
-
-
-def chosen(entry: Entry, key: str, example: str) -> Entry | None:
-    """Read { KEY = …, choose = "private" } and return what stands under KEY; None where it is no such table."""
-    if not isinstance(entry.value, dict):
-        return None
-    keys = section(entry, (key, "choose"))
-    for needed in (key, "choose"):
-        if needed not in keys:
-            raise missing(
-                entry, needed, "What each question chooses privately needs a limit and the word.", f"Write {example}."
-            )
-    choice(keys["choose"], ("private",), {"auto": "private", "data": "private", "r2t": "private"})
-    return keys[key]
 
 
 def count(entry: Entry, most: int) -> int:
@@ -186,7 +176,7 @@ def number(entry: Entry) -> Fraction:
     try:
         if isinstance(value, Rational | Decimal | float | str) and not isinstance(value, bool):
             exact = decimal_rational(value, "it")
-            if abs(exact) <= _MAX_RATIONAL_PART and exact.denominator <= _MAX_RATIONAL_PART:
+            if abs(exact) <= MAX_RATIONAL_PART and exact.denominator <= MAX_RATIONAL_PART:
                 return exact
     except BadParameter:
         pass  # said below, with the key and its line
@@ -218,7 +208,7 @@ def shown(value: object) -> str:
         case int() | Fraction() if max(value.numerator.bit_length(), value.denominator.bit_length()) > 256:
             return "a number of very many digits"
         case str():
-            return f'"{_short(value)}"'
+            return '"' + _short(value.replace("\t", "\\t")) + '"'
         case date() | time():
             return _short(value.isoformat())
         case int() | float() | Fraction() | Decimal():

@@ -12,7 +12,7 @@ FILES = ("parquet", "csv", "files", "duckdb", "sqlite")
 SOURCES = (*FILES, "postgresql", "spark")
 """What some engine reads."""
 LEDGERS = ("sqlite", "postgresql")
-_MAX_LOCATION_CHARS = 4096
+MAX_LOCATION_CHARS = 4096
 _FRAMES = ("__arrow_c_stream__", "__dataframe__")
 """What frames of any library can be asked for."""
 _CATALOG = re.compile(r"catalog(\.\w+){0,2}")
@@ -25,7 +25,7 @@ _SUFFIXES = {".parquet": "parquet", ".csv": "csv", ".duckdb": "duckdb", ".sqlite
 
 def read_location(entry: Entry, schemes: tuple[str, ...], folder: Path) -> Location:
     """Read `scheme:path` (relative paths start at `folder`) or a postgresql URL."""
-    words = text(entry, _MAX_LOCATION_CHARS)
+    words = text(entry, MAX_LOCATION_CHARS)
     scheme, colon, rest = words.partition(":")
     scheme = scheme.strip().lower()
     if scheme == "postgres":

@@ -6,85 +6,24 @@ Numbers are exact: a decimal is read as its text, so 0.1 is one tenth. Nothing b
 import re
 import tomllib
 from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 
-from sfumato.accounting.event import Neighbours
 from sfumato.errors import BadPolicy
-from sfumato.policy.columns import COLUMN_KEYS
-from sfumato.policy.entry import Entry, check_name, choice, missing, named, number, refuse, section, shown, text
-from sfumato.policy.forms import CSV_KEYS, check_csv_source, read_csv_form
+from sfumato.policy.entry import Entry, check_name, missing, named, refuse, shown
+from sfumato.policy.forms import check_csv_form, check_csv_source
+from sfumato.policy.keys import ANALYST, MOST_ANALYSTS, MOST_TABLES, POLICY
+from sfumato.policy.kinds import SectionValues
 from sfumato.policy.lines import key_lines
 from sfumato.policy.locations import LEDGERS, SOURCES, file_ledger, ledger_beside, read_frames, read_location
-from sfumato.policy.policy import (
-    MAX_CHARGES_PER_ACCOUNT,
-    Analyst,
-    Budget,
-    CsvFormat,
-    Location,
-    Policy,
-    Refresh,
-    Sealing,
-    Sharing,
-    Table,
-)
-from sfumato.policy.sealing import SEALED_KEYS, read_sealing
-from sfumato.policy.tables import MOST_TABLES, TABLE_KEYS, read_tables
+from sfumato.policy.policy import Analyst, Budget, Location, Policy, Refresh, Sealing, Table
+from sfumato.policy.sealing import read_sealing
+from sfumato.policy.tables import read_tables
 
 LARGEST_FILE = 2**20
-MOST_ANALYSTS = 10_000
-_MAX_CHARGES = 10**9
 NAMELESS = "dataset"
 """The name of a dict without one; a file without one is called after itself."""
-TOP_KEYS = (
-    "name",
-    "source",
-    "csv",
-    "sealed",
-    "ledger",
-    "refresh",
-    "neighbours",
-    "answers",
-    "padding",
-    "budget",
-    "tables",
-    "analysts",
-)
-BUDGET_KEYS = ("epsilon", "delta", "query_delta", "truncation", "charges")
-ANALYST_KEYS = ("epsilon", "delta")
-KEYS = (
-    *TOP_KEYS,
-    *(f"csv.{key}" for key in CSV_KEYS),
-    *(f"budget.{key}" for key in BUDGET_KEYS),
-    *(f"sealed.{key}" for key in SEALED_KEYS),
-    *(f"tables.TABLE.{key}" for key in TABLE_KEYS),
-    *(f"tables.TABLE.columns.COLUMN.{key}" for key in COLUMN_KEYS),
-    *(f"analysts.ANALYST.{key}" for key in ANALYST_KEYS),
-)
-"""Every key there is: docs/policy/ is checked against it."""
-
-_REQUIRED = (
-    (
-        "budget",
-        "The budget has no default: the owner has to choose it.",
-        "Add [budget] with epsilon and delta (delta = 0 is allowed).",
-    ),
-    ("tables", "A policy must declare at least one table.", "Add [tables.NAME] with its unit and columns."),
-)
-_SYNONYMS = {"bounded": "replace", "unbounded": "add-remove", "substitute": "replace", "swap": "replace"}
-_REFRESHING = {
-    "never": "manual",
-    "by-hand": "manual",
-    "always": "on-change",
-    "auto": "on-change",
-    "change": "on-change",
-}
-_SHARING = {"common": "shared", "public": "shared", "own": "separate", "private": "separate", "per-account": "separate"}
 _DEEP_KEY = re.compile(r"""(?<![\w"'-])(?:[\w"'-]++[ \t]*+\.[ \t]*+){64}""")
 """tomllib takes time in the square of a key's depth: minutes for one line of a megabyte."""
-_DURATION = re.compile(r"(\d{1,5}(?:\.\d{1,6})?) ?(ms|s)", re.ASCII)
-_UNITS = {"ms": Fraction(1, 1000), "s": Fraction(1)}
-_SHORTEST_PADDING, _LONGEST_PADDING = Fraction(1, 100), Fraction(60)
 _QUERIES = 1000
 """A query's share of delta where the policy names none."""
 
@@ -169,39 +108,29 @@ def _toml(content: str, file: str | Path) -> dict[str, object]:
 
 
 def _policy(root: Entry, file: Path | None) -> Policy:
-    keys = section(root, TOP_KEYS)
-    name = _name(keys.get("name"), root, file)
-    for key, why, remedy in _REQUIRED:
-        if key not in keys:
-            raise missing(root, key, why, remedy)
+    keys = POLICY.settings(root)
+    fields = keys.fields
+    fields["name"] = fields["name"] or _default_name(root, file)
     folder = _folder(root, file)
-    sealed = read_sealing(keys["sealed"], folder) if "sealed" in keys else None
-    source = _source(root, keys, sealed, folder)
-    ledger = _ledger(root, keys, name, file, source if sealed is None else sealed.key)
-    _check_ledger(root, ledger, source, file)
-    neighbours = Neighbours.ADD_REMOVE
-    if "neighbours" in keys:
-        neighbours = Neighbours(choice(keys["neighbours"], Neighbours, _SYNONYMS))
-    budget = _budget(keys["budget"])
-    tables = read_tables(keys["tables"], sealed)
+    sealed = fields["sealed"] = read_sealing(keys.values["sealed"], folder) if "sealed" in keys else None
+    source = fields["source"] = _source(keys, sealed, folder)
+    fields["ledger"] = _ledger(keys, fields["name"], file, source if sealed is None else sealed.key)
+    _check_ledger(root, fields["ledger"], source, file)
+    _check_refresh(keys, source)
+    budget = fields["budget"] = _budget(keys.values["budget"])
+    tables = fields["tables"] = read_tables(keys["tables"], sealed)
     if sealed is not None:
         _check_nothing_chosen(keys, budget, tables)
-    analysts = _analysts(keys["analysts"], budget) if "analysts" in keys else ()
-    refresh = _refresh(keys["refresh"], source) if "refresh" in keys else Refresh.MANUAL
-    padding = _padding(keys["padding"]) if "padding" in keys else None
-    answers = Sharing(choice(keys["answers"], Sharing, _SHARING)) if "answers" in keys else Sharing.SEPARATE
-    form = CsvFormat()
+    fields["analysts"] = _analysts(keys["analysts"], budget) if "analysts" in keys else ()
     if "csv" in keys:
         check_csv_source(keys["csv"], source.scheme)
-        form = read_csv_form(keys["csv"])
-    return Policy(name, source, ledger, neighbours, budget, tables, analysts, refresh, sealed, padding, answers, form)
+        check_csv_form(keys["csv"], fields["csv"])
+    return Policy(**fields)
 
 
-def _name(entry: Entry | None, root: Entry, file: Path | None) -> str:
-    if entry is None:
-        entry = root.below("name", file.stem if file else NAMELESS)
-    name = text(entry, 10_000)
-    check_name(entry, name, "policy")
+def _default_name(root: Entry, file: Path | None) -> str:
+    name = file.stem if file else NAMELESS
+    check_name(root.below("name", name), name, "policy")
     return name
 
 
@@ -217,13 +146,12 @@ def _folder(root: Entry, file: Path | None) -> Path:
         ) from None
 
 
-def _source(root: Entry, keys: dict[str, Entry], sealed: Sealing | None, folder: Path) -> Location:
+def _source(keys: SectionValues, sealed: Sealing | None, folder: Path) -> Location:
     """Return where the data lies: the source, or the sealed store that stands for it."""
     if sealed is None:
         if "source" not in keys:
-            raise missing(
-                root, "source", "The policy must say where the data is.", 'Add source = "parquet:FOLDER", or [sealed].'
-            )
+            why = "The policy must say where the data is."
+            raise missing(keys.entry, "source", why, 'Add source = "parquet:FOLDER", or [sealed].')
         if isinstance(keys["source"].value, dict):
             return read_frames(keys["source"], MOST_TABLES)
         return read_location(keys["source"], SOURCES, folder)
@@ -238,13 +166,13 @@ def _source(root: Entry, keys: dict[str, Entry], sealed: Sealing | None, folder:
     return Location("sealed", sealed.store.target, sealed.store.path)
 
 
-def _ledger(root: Entry, keys: dict[str, Entry], name: str, file: Path | None, beside: Location) -> Location:
+def _ledger(keys: SectionValues, name: str, file: Path | None, beside: Location) -> Location:
     if "ledger" in keys:
-        return read_location(keys["ledger"], LEDGERS, _folder(root, file))
-    ledger = file_ledger(_folder(root, file) / f"{file.stem}.ledger") if file else ledger_beside(beside, name)
+        return read_location(keys["ledger"], LEDGERS, _folder(keys.entry, file))
+    ledger = file_ledger(_folder(keys.entry, file) / f"{file.stem}.ledger") if file else ledger_beside(beside, name)
     if ledger is None:
         raise missing(
-            root,
+            keys.entry,
             "ledger",
             "Neither the policy nor the source is a file, so the ledger has no default place.",
             'Add ledger = "sqlite:PATH".',
@@ -262,71 +190,38 @@ def _check_ledger(root: Entry, ledger: Location, source: Location, file: Path | 
         )
 
 
-def _refresh(entry: Entry, source: Location) -> Refresh:
-    refresh = Refresh(choice(entry, Refresh, _REFRESHING))
-    if refresh is Refresh.ON_CHANGE and source.scheme == "frames":
+def _check_refresh(keys: SectionValues, source: Location) -> None:
+    if keys.values["refresh"] is Refresh.ON_CHANGE and source.scheme == "frames":
         raise refuse(
-            entry,
-            f"is {shown(entry.value)} for a source of frames.",
+            keys["refresh"],
+            f"is {shown(keys['refresh'].value)} for a source of frames.",
             "A frame does not tell when it was changed, and its contents are never compared.",
             "Leave it out, and call refresh() when the frames have changed.",
         )
-    return refresh
 
 
-def _padding(entry: Entry) -> Fraction:
-    """Read a duration such as "1s" or "250ms", in seconds."""
-    found = _DURATION.fullmatch(entry.value) if isinstance(entry.value, str) else None
-    seconds = Fraction(found[1]) * _UNITS[found[2]] if found else Fraction(0)
-    if _SHORTEST_PADDING <= seconds <= _LONGEST_PADDING:
-        return seconds
-    raise refuse(
-        entry,
-        f"is {shown(entry.value)}.",
-        "It is a duration from 10ms to 60s.",
-        'Write for example padding = "1s" or padding = "250ms".',
-    )
-
-
-def _budget(entry: Entry) -> Budget:
-    keys = section(entry, BUDGET_KEYS)
-    epsilon = _epsilon(entry, keys)
-    if "delta" not in keys:
-        raise missing(
-            entry,
-            "delta",
-            "The budget has no default: the owner has to choose it.",
-            "Add delta, for example delta = 1e-6; delta = 0 allows Laplace noise and declared keys only.",
-        )
-    delta = _delta(keys["delta"])
-    truncation = _truncation(keys["truncation"], epsilon) if "truncation" in keys else None
-    charges = _charges(keys["charges"]) if "charges" in keys else MAX_CHARGES_PER_ACCOUNT
-    if "query_delta" not in keys:
-        return Budget(epsilon, delta, delta / _QUERIES, truncation, charges)
-    query_delta = _delta(keys["query_delta"])
-    if query_delta > delta:
+def _budget(keys: SectionValues) -> Budget:
+    budget = keys.fields
+    if budget["query_delta"] is None:
+        budget["query_delta"] = budget["delta"] / _QUERIES
+    if budget["query_delta"] > budget["delta"]:
         raise refuse(
             keys["query_delta"],
             f"is {shown(keys['query_delta'].value)}, above budget.delta = {shown(keys['delta'].value)}.",
             "No query could then be answered.",
             "Write less than budget.delta, or leave it out: then it is a thousandth of it.",
         )
-    return Budget(epsilon, delta, query_delta, truncation, charges)
+    if "truncation" in keys and not 0 < budget["truncation"] <= budget["epsilon"]:
+        raise refuse(
+            keys["truncation"],
+            f"is {shown(keys['truncation'].value)}.",
+            "It is a part of budget.epsilon, spent once per snapshot to say how much caps and bounds cut off.",
+            "Write a small positive number, for example truncation = 0.05, or leave it out.",
+        )
+    return Budget(**budget)
 
 
-def _charges(entry: Entry) -> int:
-    value = entry.value
-    if type(value) is int and 1 <= value <= _MAX_CHARGES:
-        return value
-    raise refuse(
-        entry,
-        f"is {shown(value)}.",
-        f"It is the maximum number of charges of each account, from 1 to {_MAX_CHARGES:,}.",
-        "Write an integer, for example charges = 10000, or leave it out.",
-    )
-
-
-def _check_nothing_chosen(keys: dict[str, Entry], budget: Budget, tables: tuple[Table, ...]) -> None:
+def _check_nothing_chosen(keys: SectionValues, budget: Budget, tables: tuple[Table, ...]) -> None:
     """Refuse what needs rows that were left out, or their ranks: a sealed store has neither."""
     columns = [column for table in tables for column in table.columns]
     free = any(table.rows_chosen for table in tables) or any(column.bounds_chosen for column in columns)
@@ -339,53 +234,11 @@ def _check_nothing_chosen(keys: dict[str, Entry], budget: Budget, tables: tuple[
         )
 
 
-def _truncation(entry: Entry, epsilon: Fraction) -> Fraction:
-    truncation = number(entry)
-    if 0 < truncation <= epsilon:
-        return truncation
-    raise refuse(
-        entry,
-        f"is {shown(entry.value)}.",
-        "It is a part of budget.epsilon, spent once per snapshot to say how much caps and bounds cut off.",
-        "Write a small positive number, for example truncation = 0.05, or leave it out.",
-    )
-
-
 def _analysts(entry: Entry, budget: Budget) -> tuple[Analyst, ...]:
-    found = []
+    analysts = []
     for name, below in named(entry, "analyst", MOST_ANALYSTS).items():
-        keys = section(below, ANALYST_KEYS)
-        delta = _delta(keys["delta"]) if "delta" in keys else budget.delta
-        found.append(Analyst(name, _epsilon(below, keys), delta))
-    return tuple(found)
-
-
-def _epsilon(entry: Entry, keys: dict[str, Entry]) -> Fraction:
-    if "epsilon" not in keys:
-        raise missing(
-            entry,
-            "epsilon",
-            "The budget has no default: the owner has to choose it.",
-            "Add epsilon, for example epsilon = 1.",
-        )
-    epsilon = number(keys["epsilon"])
-    if epsilon > 0:
-        return epsilon
-    raise refuse(
-        keys["epsilon"],
-        f"is {shown(keys['epsilon'].value)}.",
-        "Epsilon must be above zero: with epsilon = 0 no answer can depend on the data.",
-        "Write a positive number, for example epsilon = 1.",
-    )
-
-
-def _delta(entry: Entry) -> Fraction:
-    delta = number(entry)
-    if 0 <= delta < 1:
-        return delta
-    raise refuse(
-        entry,
-        f"is {shown(entry.value)}.",
-        "Delta is a probability, at least 0 and below 1; with delta = 1 nobody is protected.",
-        "Write a number far below one in the number of people, for example 1e-6.",
-    )
+        fields = ANALYST.settings(below).fields
+        if fields["delta"] is None:
+            fields["delta"] = budget.delta
+        analysts.append(Analyst(name, **fields))
+    return tuple(analysts)

@@ -6,7 +6,9 @@ from math import prod
 from pathlib import Path
 
 from sfumato.errors import suggestion
-from sfumato.policy.entry import Entry, count, flag, items, missing, number, refuse, section, shown, text
+from sfumato.policy.entry import Entry, items, refuse, shown, text
+from sfumato.policy.keys import KEY_FILES, STORES
+from sfumato.policy.kinds import SectionValues
 from sfumato.policy.locations import read_location
 from sfumato.policy.policy import (
     Column,
@@ -19,44 +21,16 @@ from sfumato.policy.policy import (
     UnitPath,
     fold_name,
 )
+from sfumato.policy.table_keys import MOST_COLUMNS, SEALED_TABLE
 
-SEALED_KEYS = ("key", "store", "epsilon", "delta", "integrity", "accept_leak")
-SEALED_TABLE_KEYS = ("cells", "measures", "squares", "nulls", "splayed", "capacity")
 MOST_CELLS = 1 << 16
 MOST_SPLAYED = 32
-MOST_CAPACITY = 10**9
-CAPACITY = 10**6
-INTEGRITY = 16
-MOST_INTEGRITY = 64
-_COLUMNS = 2000
-_REQUIRED = (
-    (
-        "key",
-        "Sealing needs an encryption key.",
-        'Add key = "file:../keys/clinic.key", outside the folder of the store.',
-    ),
-    ("store", "The policy must say where the encrypted rows are stored.", 'Add store = "duckdb:store/clinic.duckdb".'),
-    (
-        "epsilon",
-        "Padded sizes have a privacy cost, and the owner has to choose it.",
-        "Add epsilon, for example epsilon = 0.5.",
-    ),
-    (
-        "delta",
-        "Padded sizes have a privacy cost, and the owner has to choose it.",
-        "Add delta, for example delta = 1e-9.",
-    ),
-)
 
 
-def read_sealing(entry: Entry, folder: Path) -> Sealing:
+def read_sealing(keys: SectionValues, folder: Path) -> Sealing:
     """Read [sealed]; relative paths start at `folder`."""
-    keys = section(entry, SEALED_KEYS)
-    for key, why, remedy in _REQUIRED:
-        if key not in keys:
-            raise missing(entry, key, why, remedy)
-    key_file = read_location(keys["key"], ("file",), folder)
-    store = read_location(keys["store"], ("duckdb", "postgresql"), folder)
+    key_file = read_location(keys["key"], KEY_FILES, folder)
+    store = read_location(keys["store"], STORES, folder)
     if not are_apart(key_file, store):
         raise refuse(
             keys["key"],
@@ -64,24 +38,7 @@ def read_sealing(entry: Entry, folder: Path) -> Sealing:
             "Anyone who can read both the key and the store can read the data.",
             "Keep the key in another folder that the operator of the store cannot read.",
         )
-    epsilon, delta = number(keys["epsilon"]), number(keys["delta"])
-    if epsilon <= 0:
-        raise refuse(
-            keys["epsilon"],
-            f"is {shown(keys['epsilon'].value)}.",
-            "Epsilon must be above zero: padded sizes always reveal a little.",
-            "Write a positive number, for example epsilon = 0.5.",
-        )
-    if not 0 < delta < 1:
-        raise refuse(
-            keys["delta"],
-            f"is {shown(keys['delta'].value)}.",
-            "Delta is a probability above 0 and below 1; with delta = 0 the padding would never end.",
-            "Write a small number, for example delta = 1e-9.",
-        )
-    integrity = count(keys["integrity"], MOST_INTEGRITY) if "integrity" in keys else INTEGRITY
-    accept_leak = "accept_leak" in keys and flag(keys["accept_leak"])
-    return Sealing(key_file, store, epsilon, delta, integrity, accept_leak)
+    return Sealing(key_file, store, **keys.fields)
 
 
 def are_apart(key: Location, store: Location) -> bool:
@@ -92,17 +49,17 @@ def are_apart(key: Location, store: Location) -> bool:
     return place != around and around not in place.parents
 
 
-def check_unsealed(table: Table, entry: Entry, keys: dict[str, Entry]) -> None:
+def check_unsealed(table: Table, keys: SectionValues) -> None:
     """Refuse words about sealing in a policy that seals nothing."""
     for column in table.columns:
         if column.joins:
             raise refuse(
-                entry.below("columns", {}).below(column.name, {}).below("join", "deterministic"),
+                keys.entry.below("columns", {}).below(column.name, {}).below("join", "deterministic"),
                 "is written in a policy without [sealed].",
                 "Tables that are not sealed are joined by any column.",
                 "Remove join.",
             )
-    for key in SEALED_TABLE_KEYS:
+    for key in (key.name for key in SEALED_TABLE):
         if key in keys:
             raise refuse(
                 keys[key],
@@ -112,15 +69,15 @@ def check_unsealed(table: Table, entry: Entry, keys: dict[str, Entry]) -> None:
             )
 
 
-def sealed_table(table: Table, entry: Entry, keys: dict[str, Entry], sealing: Sealing) -> Table:
+def sealed_table(table: Table, keys: SectionValues, sealing: Sealing) -> Table:
     """Return the table with what is sealed of it, or refuse what a store of ciphertexts cannot hold."""
-    _check_kind(table, entry, keys)
+    _check_kind(table, keys)
     unit = fold_name(table.unit.column) if isinstance(table.unit, UnitColumn) else None
-    _check_joins(table, entry, unit, "splayed" in keys, sealing.accept_leak)
-    cells = _named(table, keys.get("cells"), unit)
-    splayed = _named(table, keys.get("splayed"), unit)
-    measures = _named(table, keys.get("measures"), unit)
-    squares, nulls = (_named(table, keys.get(key), unit) for key in ("squares", "nulls"))
+    _check_joins(table, keys, unit, sealing.accept_leak)
+    cells = _named(table, keys.written.get("cells"), unit)
+    splayed = _named(table, keys.written.get("splayed"), unit)
+    measures = _named(table, keys.written.get("measures"), unit)
+    squares, nulls = (_named(table, keys.written.get(key), unit) for key in ("squares", "nulls"))
     _check_once(keys, cells, splayed, measures)
     for key, columns in (("cells", cells), ("splayed", splayed)):
         for column in columns:
@@ -136,9 +93,9 @@ def sealed_table(table: Table, entry: Entry, keys: dict[str, Entry], sealing: Se
                     "Only columns listed in measures can have squares and NULLs.",
                     f"Add it to measures, or remove it from {key}.",
                 )
-    _check_number(keys.get("cells"), cells, MOST_CELLS)
-    _check_number(keys.get("splayed"), splayed, MOST_SPLAYED)
-    capacity = count(keys["capacity"], MOST_CAPACITY) if "capacity" in keys else CAPACITY
+    _check_number(keys.written.get("cells"), cells, MOST_CELLS)
+    _check_number(keys.written.get("splayed"), splayed, MOST_SPLAYED)
+    capacity = keys.values["capacity"]
     sealed = SealedTable(_names(cells), _names(measures), _names(squares), _names(nulls), _names(splayed), capacity)
     return replace(table, sealed=sealed)
 
@@ -156,10 +113,10 @@ def _names(columns: tuple[Column, ...]) -> tuple[str, ...]:
     return tuple(column.name for column in columns)
 
 
-def _check_kind(table: Table, entry: Entry, keys: dict[str, Entry]) -> None:
+def _check_kind(table: Table, keys: SectionValues) -> None:
     if table.unit is None:
         raise refuse(
-            entry.below("public", True),
+            keys.entry.below("public", True),
             "is written in a policy with [sealed].",
             "A sealed store holds private tables only.",
             "Put public tables into a policy of their own, or their columns into the sealed rows.",
@@ -180,11 +137,11 @@ def _check_kind(table: Table, entry: Entry, keys: dict[str, Entry]) -> None:
         )
 
 
-def _check_joins(table: Table, entry: Entry, unit: str | None, splayed: bool, accepted: bool) -> None:
+def _check_joins(table: Table, keys: SectionValues, unit: str | None, accepted: bool) -> None:
     for column in table.columns:
         if not column.joins:
             continue
-        place = entry.below("columns", {}).below(column.name, {}).below("join", "deterministic")
+        place = keys.entry.below("columns", {}).below(column.name, {}).below("join", "deterministic")
         if fold_name(column.name) != unit:
             raise refuse(
                 place,
@@ -200,7 +157,7 @@ def _check_joins(table: Table, entry: Entry, unit: str | None, splayed: bool, ac
                 "protect nobody from the store.",
                 "Join before sealing. If the store may know this, add accept_leak = true to [sealed].",
             )
-        if splayed:
+        if "splayed" in keys:
             raise refuse(
                 place,
                 "is written for a table with splayed columns.",
@@ -211,7 +168,7 @@ def _check_joins(table: Table, entry: Entry, unit: str | None, splayed: bool, ac
 
 def _named(table: Table, entry: Entry | None, unit: str | None) -> tuple[Column, ...]:
     found: list[Column] = []
-    for element in items(entry, _COLUMNS) if entry is not None else ():
+    for element in items(entry, MOST_COLUMNS) if entry is not None else ():
         name = text(element, 100)
         column = table.column(name)
         if column is None or fold_name(name) == unit:
@@ -234,7 +191,7 @@ def _named(table: Table, entry: Entry | None, unit: str | None) -> tuple[Column,
     return tuple(found)
 
 
-def _check_once(keys: dict[str, Entry], *groups: tuple[Column, ...]) -> None:
+def _check_once(keys: SectionValues, *groups: tuple[Column, ...]) -> None:
     seen: set[str] = set()
     for key, columns in zip(("cells", "splayed", "measures"), groups, strict=True):
         for column in columns:

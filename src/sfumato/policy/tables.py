@@ -4,7 +4,9 @@ from dataclasses import replace
 
 from sfumato.errors import suggestion
 from sfumato.policy.columns import read_column
-from sfumato.policy.entry import Entry, chosen, count, flag, missing, named, refuse, section, shown, text
+from sfumato.policy.entry import Entry, missing, named, refuse, shown, text
+from sfumato.policy.keys import MOST_TABLES
+from sfumato.policy.kinds import SectionValues
 from sfumato.policy.policy import (
     Column,
     ColumnType,
@@ -17,15 +19,9 @@ from sfumato.policy.policy import (
     UnitPath,
     fold_name,
 )
-from sfumato.policy.sealing import SEALED_TABLE_KEYS, check_unsealed, sealed_table
+from sfumato.policy.sealing import check_unsealed, sealed_table
+from sfumato.policy.table_keys import LONGEST_UNIT, MOST_COLUMNS, TABLE
 
-TABLE_KEYS = ("public", "unit", "rows_per_unit", "groups_per_unit", "from", "columns", *SEALED_TABLE_KEYS)
-MOST_TABLES = 500
-MOST_COLUMNS = 2000
-MOST_ROWS = 10**9
-_ADVICE = f"The keys of a table are: {', '.join(TABLE_KEYS)}; its columns are declared below columns."
-_LONGEST_UNIT = 300
-_CHOSEN = 'rows_per_unit = { most = 500, choose = "private" }'
 _EXAMPLE = 'unit = "orders.o_custkey via l_orderkey = o_orderkey"'
 REMOVED_ROWS = "removed_rows"
 """The column that says how many rows of a person were left out, in the table that queries call "TABLE.removed"."""
@@ -42,40 +38,41 @@ def read_tables(entry: Entry, sealed: Sealing | None = None) -> tuple[Table, ...
 
 
 def _table(name: str, entry: Entry, sealed: Sealing | None) -> Table:
-    keys = section(entry, TABLE_KEYS, _ADVICE)
-    table = _plain_table(name, entry, keys)
-    if sealed is not None:
-        if "from" in keys:
-            raise refuse(
-                keys["from"],
-                "is written for a sealed table.",
-                "Its rows are sealed under its own name, and there is no source.",
-                "Remove from.",
-            )
-        return sealed_table(table, entry, keys, sealed)
-    check_unsealed(table, entry, keys)
-    return replace(table, stored=text(keys["from"], _LONGEST_UNIT)) if "from" in keys else table
+    keys = TABLE.settings(entry)
+    table = _plain_table(name, keys)
+    if sealed is None:
+        check_unsealed(table, keys)
+        return table
+    if "from" in keys:
+        raise refuse(
+            keys["from"],
+            "is written for a sealed table.",
+            "Its rows are sealed under its own name, and there is no source.",
+            "Remove from.",
+        )
+    return sealed_table(table, keys, sealed)
 
 
-def _plain_table(name: str, entry: Entry, keys: dict[str, Entry]) -> Table:
+def _plain_table(name: str, keys: SectionValues) -> Table:
     columns = _columns(keys["columns"]) if "columns" in keys else ()
-    if "public" in keys and flag(keys["public"]):
-        return _public(name, columns, keys)
+    fields = {key: value for key, value in keys.fields.items() if key not in ("public", "capacity")}
+    if keys.values["public"]:
+        _check_public(columns, keys)
+        return Table(name, columns, None, None, **fields)
     if "unit" not in keys:
         raise missing(
-            entry,
+            keys.entry,
             "unit",
             "The policy must say whom each table is about; sfumato does not guess it.",
             'Add unit = "COLUMN" (one value, one person) or unit = "rows" (each row is a person), or public = true.',
         )
     unit = _unit(keys["unit"], columns)
-    groups = count(keys["groups_per_unit"], MOST_ROWS) if "groups_per_unit" in keys else None
-    rows, rows_chosen = _rows_per_unit(entry, keys, unit, columns)
+    rows, rows_chosen = _rows_per_unit(keys, unit, columns)
     _check_totals(keys, unit, columns, rows_chosen)
-    return Table(name, columns, unit, rows, groups, rows_chosen=rows_chosen)
+    return Table(name, columns, unit, rows, rows_chosen=rows_chosen, **fields)
 
 
-def _check_totals(keys: dict[str, Entry], unit: PrivacyUnit, columns: tuple[Column, ...], rows_chosen: bool) -> None:
+def _check_totals(keys: SectionValues, unit: PrivacyUnit, columns: tuple[Column, ...], rows_chosen: bool) -> None:
     """Refuse a total that nothing would read: where questions choose it, and where each row is a person."""
     for column in columns:
         if column.total_per_unit is not None and (rows_chosen or isinstance(unit, RowUnit)):
@@ -93,7 +90,7 @@ def _columns(entry: Entry) -> tuple[Column, ...]:
     return tuple(read_column(name, below) for name, below in named(entry, "column", MOST_COLUMNS).items())
 
 
-def _public(name: str, columns: tuple[Column, ...], keys: dict[str, Entry]) -> Table:
+def _check_public(columns: tuple[Column, ...], keys: SectionValues) -> None:
     for key in ("unit", "rows_per_unit", "groups_per_unit"):
         if key in keys:
             raise refuse(
@@ -117,11 +114,10 @@ def _public(name: str, columns: tuple[Column, ...], keys: dict[str, Entry]) -> T
                 "All values of a public table are public already.",
                 "Leave out values.",
             )
-    return Table(name, columns, None, None)
 
 
 def _unit(entry: Entry, columns: tuple[Column, ...]) -> PrivacyUnit:
-    words = text(entry, _LONGEST_UNIT).strip()
+    words = text(entry, LONGEST_UNIT).strip()
     declared = _find(columns, words)
     if fold_name(words) == "rows":
         if declared is not None:
@@ -193,13 +189,10 @@ def _split(words: str, at: str) -> tuple[str, str, str]:
     return words[:place].strip(), at, words[place + len(at) :].strip()
 
 
-def _rows_per_unit(
-    entry: Entry, keys: dict[str, Entry], unit: PrivacyUnit, columns: tuple[Column, ...]
-) -> tuple[int, bool]:
+def _rows_per_unit(keys: SectionValues, unit: PrivacyUnit, columns: tuple[Column, ...]) -> tuple[int, bool]:
     """Return the most rows that one person keeps, and whether each question chooses how many of them count."""
     if "rows_per_unit" in keys:
-        most = chosen(keys["rows_per_unit"], "most", _CHOSEN)
-        rows = count(most or keys["rows_per_unit"], MOST_ROWS)
+        rows, is_chosen = keys.values["rows_per_unit"]
         if isinstance(unit, RowUnit) and rows != 1:
             raise refuse(
                 keys["rows_per_unit"],
@@ -207,12 +200,12 @@ def _rows_per_unit(
                 "If each row is its own person, every person has exactly one row.",
                 "Remove rows_per_unit, or name the column of the person in unit.",
             )
-        return rows, most is not None and rows > 1
+        return rows, is_chosen and rows > 1
     own = _find(columns, unit.column) if isinstance(unit, UnitColumn) else None
     if isinstance(unit, RowUnit) or (own is not None and own.unique):
         return 1, False
     raise missing(
-        entry,
+        keys.entry,
         "rows_per_unit",
         "The noise depends on how many rows one person can have, so the policy must state it.",
         "Add rows_per_unit = N: of each person, at most N rows are kept.",

@@ -10,7 +10,8 @@ from pathlib import Path
 from sfumato.engines.duckdb.csv_records import Malformed, beginning
 from sfumato.errors import BadSource, quote_value
 from sfumato.policy.entry import Entry
-from sfumato.policy.forms import DELIMITERS, read_csv_form
+from sfumato.policy.forms import read_csv_form
+from sfumato.policy.keys import DELIMITERS
 from sfumato.policy.policy import CsvFormat
 
 _MARK = b"\xef\xbb\xbf"

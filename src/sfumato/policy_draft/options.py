@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import fields
 
 from sfumato.errors import BadParameter, quote_value
-from sfumato.policy.forms import CSV_KEYS
+from sfumato.policy.keys import CSV
 from sfumato.policy_draft.draft import DraftOptions
 from sfumato.policy_draft.literals import ends_text
 
@@ -64,10 +64,10 @@ def csv_wishes(options: Iterable[str]) -> dict[str, object]:
     found: dict[str, object] = {}
     for option in options:
         key, equals, value = option.partition("=")
-        if not equals or key.strip() not in CSV_KEYS or not value:
+        if not equals or key.strip() not in CSV.names or not value:
             raise BadParameter(
                 f"--csv {quote_value(option)} says nothing of a CSV file.",
-                f"It is KEY=VALUE, with one of the keys {', '.join(CSV_KEYS)}.",
+                f"It is KEY=VALUE, with one of the keys {', '.join(CSV.names)}.",
                 "Write for example --csv delimiter=; or --csv null=NA.",
             )
         found[key.strip()] = value.split(",") if key.strip() == "null" else _TABS.get(value.lower(), value)

@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from sfumato.errors import BadPolicy, quote_value
 from sfumato.policy.policy import Column, Table, fold_name
-from sfumato.policy.sealing import MOST_CAPACITY, values_of
+from sfumato.policy.sealing import values_of
+from sfumato.policy.table_keys import MOST_CAPACITY
 from sfumato.sealed.ashe import PRIMES
 
 LIMB = 31

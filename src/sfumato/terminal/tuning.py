@@ -33,7 +33,7 @@ from sfumato.planning.plan import Plan, PlannedSelection
 from sfumato.planning.planner import make_plan, parse_price_target
 from sfumato.policy.columns import written
 from sfumato.policy.policy import Column, ColumnType, Location, Policy, RowUnit, Table, UnitColumn, fold_name, position
-from sfumato.policy.tables import MOST_ROWS
+from sfumato.policy.table_keys import MOST_ROWS
 from sfumato.policy_draft.accuracy import SHARE
 from sfumato.query.parse import parse
 from sfumato.randomness.identity import fresh_id

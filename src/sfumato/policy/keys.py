@@ -1,0 +1,324 @@
+"""Every key of the policy, declared once: its kind, its default, and one sentence about it.
+
+The reader, the messages, the JSON Schema (`sfumato schema`), the hash and the table in docs/policy/index.md follow this
+table. A key that its kind reads completely needs nothing else than a field of the same name in the data class.
+"""
+
+from fractions import Fraction
+
+from sfumato.accounting.event import Neighbours
+from sfumato.policy.kinds import (
+    Default,
+    Described,
+    Duration,
+    ExactNumber,
+    Flag,
+    Hashed,
+    NamedTables,
+    NameText,
+    OneOf,
+    PolicyKey,
+    Required,
+    Schema,
+    Section,
+    Text,
+    Texts,
+    WholeNumber,
+)
+from sfumato.policy.locations import LEDGERS, MAX_LOCATION_CHARS, SOURCES
+from sfumato.policy.policy import MAX_CHARGES_PER_ACCOUNT, PLAIN, CsvFormat, Refresh, Sharing
+from sfumato.policy.table_keys import TABLE
+
+MOST_TABLES = 500
+MOST_ANALYSTS = 10_000
+DELIMITERS = (",", ";", "\t", "|", ":")
+KEY_FILES = ("file",)
+STORES = ("duckdb", "postgresql")
+
+_OWNER_CHOOSES = "The budget has no default: the owner has to choose it."
+_ADD_EPSILON = Required(_OWNER_CHOOSES, "Add epsilon, for example epsilon = 1.")
+_PADDED_SIZES = "Padded sizes have a privacy cost, and the owner has to choose it."
+_EPSILON = ExactNumber(
+    "number above 0",
+    {"exclusiveMinimum": 0},
+    lambda epsilon: epsilon > 0,
+    "Epsilon must be above zero: with epsilon = 0 no answer can depend on the data.",
+    "Write a positive number, for example epsilon = 1.",
+)
+_PROBABILITY: Schema = {"minimum": 0, "exclusiveMaximum": 1}
+_DELTA = ExactNumber(
+    "number from 0 to below 1",
+    _PROBABILITY,
+    lambda delta: 0 <= delta < 1,
+    "Delta is a probability, at least 0 and below 1; with delta = 1 nobody is protected.",
+    "Write a number far below one in the number of people, for example 1e-6.",
+)
+_ENCODINGS = {
+    **dict.fromkeys(("utf8", "utf-8-sig", "unicode", "ascii"), "utf-8"),
+    **dict.fromkeys(("latin1", "iso-8859-1", "iso8859-1", "iso-8859-15", "latin"), "latin-1"),
+    **dict.fromkeys(("cp1252", "windows1252", "ansi", "1252", "win-1252"), "windows-1252"),
+}
+_DELIMITERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "colon": ":"}
+_NEIGHBOURS = {"bounded": "replace", "unbounded": "add-remove", "substitute": "replace", "swap": "replace"}
+_REFRESH = {
+    **dict.fromkeys(("never", "by-hand"), "manual"),
+    **dict.fromkeys(("always", "auto", "change"), "on-change"),
+}
+_ANSWERS = {"common": "shared", "public": "shared", "own": "separate", "private": "separate", "per-account": "separate"}
+
+
+def _location(schemes: tuple[str, ...], words: str = "text") -> Described:
+    paths = "|".join(scheme for scheme in schemes if scheme != "postgresql")
+    server = r"|^postgres(ql)?://." if "postgresql" in schemes else ""
+    pattern = rf"^({paths}):(?!//)\s*\S{server}"
+    return Described(words, {"type": "string", "pattern": pattern, "maxLength": MAX_LOCATION_CHARS})
+
+
+def _is_null_text(words: str) -> bool:
+    return bool(words) and words == words.strip() and words.isprintable() and '"' not in words
+
+
+CSV = Section(
+    (
+        PolicyKey(
+            "delimiter",
+            OneOf(DELIMITERS, _DELIMITERS, described="comma, semicolon, tab, vertical bar or colon"),
+            Default(","),
+            "The character that separates two fields.",
+            Hashed.ALWAYS,
+        ),
+        # In each of these encodings a byte below 128 is that character of ASCII: so records stay what they are.
+        PolicyKey(
+            "encoding",
+            OneOf(("utf-8", "latin-1", "windows-1252"), _ENCODINGS),
+            Default("utf-8"),
+            "The encoding of text.",
+            Hashed.ALWAYS,
+        ),
+        PolicyKey("decimal", OneOf((".", ",")), Default("."), "The decimal separator of numbers.", Hashed.ALWAYS),
+        PolicyKey(
+            "null",
+            Texts(
+                "list of texts",
+                20,
+                Text(
+                    40,
+                    _is_null_text,
+                    "It is a text that stands in a field without quotation marks; an empty field has no value in any "
+                    "case.",
+                    'Write for example null = ["NA"].',
+                ),
+            ),
+            Default(()),
+            "Texts that mean a missing value; an empty field is always missing.",
+            Hashed.ALWAYS,
+        ),
+    ),
+    into=CsvFormat,
+)
+SEALED = Section(
+    (
+        PolicyKey(
+            "key",
+            _location(KEY_FILES),
+            Required(
+                "Sealing needs an encryption key.",
+                'Add key = "file:../keys/clinic.key", outside the folder of the store.',
+            ),
+            "The file of the key, as file: with a path outside the folder of the store.",
+            Hashed.APART,
+        ),
+        PolicyKey(
+            "store",
+            _location(STORES),
+            Required(
+                "The policy must say where the encrypted rows are stored.",
+                'Add store = "duckdb:store/clinic.duckdb".',
+            ),
+            "The location of the ciphertexts: duckdb: with a path, or a postgresql:// address.",
+            Hashed.APART,
+        ),
+        PolicyKey(
+            "epsilon",
+            ExactNumber(
+                "number above 0",
+                {"exclusiveMinimum": 0},
+                lambda epsilon: epsilon > 0,
+                "Epsilon must be above zero: padded sizes always reveal a little.",
+                "Write a positive number, for example epsilon = 0.5.",
+            ),
+            Required(_PADDED_SIZES, "Add epsilon, for example epsilon = 0.5."),
+            "The epsilon of the padded sizes of the cells, spent once per table.",
+            Hashed.ALWAYS,
+        ),
+        PolicyKey(
+            "delta",
+            ExactNumber(
+                "number above 0 and below 1",
+                {"exclusiveMinimum": 0, "exclusiveMaximum": 1},
+                lambda delta: 0 < delta < 1,
+                "Delta is a probability above 0 and below 1; with delta = 0 the padding would never end.",
+                "Write a small number, for example delta = 1e-9.",
+            ),
+            Required(_PADDED_SIZES, "Add delta, for example delta = 1e-9."),
+            "The delta of the padded sizes of the cells.",
+            Hashed.ALWAYS,
+        ),
+        PolicyKey(
+            "integrity",
+            WholeNumber(64),
+            Default(16),
+            "A changed answer is accepted with a probability of at most 2 to the power of minus this number.",
+            Hashed.ALWAYS,
+        ),
+        PolicyKey(
+            "accept_leak",
+            Flag(),
+            Default(False),
+            "Whether tables may be joined, which shows the store which rows belong to one person.",
+        ),
+    )
+)
+BUDGET = Section(
+    (
+        PolicyKey("epsilon", _EPSILON, _ADD_EPSILON, "The maximum epsilon of all answers together.", Hashed.ALWAYS),
+        PolicyKey(
+            "delta",
+            _DELTA,
+            Required(
+                _OWNER_CHOOSES,
+                "Add delta, for example delta = 1e-6; delta = 0 allows Laplace noise and declared keys only.",
+            ),
+            "The maximum delta of all answers together.",
+            Hashed.ALWAYS,
+        ),
+        PolicyKey(
+            "query_delta",
+            ExactNumber("number from 0 to `budget.delta`", _PROBABILITY, _DELTA.accepts, _DELTA.why, _DELTA.remedy),
+            Default(words="a thousandth of `budget.delta`"),
+            "The delta of a query that names none.",
+            Hashed.ALWAYS,
+        ),
+        PolicyKey(
+            "truncation",
+            ExactNumber("number above 0, at most `budget.epsilon`", {"exclusiveMinimum": 0}),
+            Default(words="none: no interval covers truncation"),
+            "Epsilon spent once per snapshot to measure how much contribution bounds and clipping remove.",
+        ),
+        PolicyKey(
+            "charges",
+            WholeNumber(10**9),
+            Default(MAX_CHARGES_PER_ACCOUNT),
+            "The maximum number of charges of each account.",
+        ),
+    )
+)
+ANALYST = Section(
+    (
+        PolicyKey(
+            "epsilon", _EPSILON, _ADD_EPSILON, "The maximum epsilon of all answers to this analyst.", Hashed.ALWAYS
+        ),
+        PolicyKey(
+            "delta",
+            _DELTA,
+            Default(words="`budget.delta`"),
+            "The maximum delta of all answers to this analyst.",
+            Hashed.ALWAYS,
+        ),
+    )
+)
+POLICY = Section(
+    (
+        PolicyKey(
+            "name",
+            NameText("policy"),
+            Default(words="name of the policy file; for a dict, `dataset`"),
+            "The name of the dataset in refusals and receipts.",
+            Hashed.ALWAYS,
+        ),
+        PolicyKey(
+            "source",
+            _location(SOURCES, "text; in a dict, also a dict of frames"),
+            Default(words="required, unless `sealed` is given"),
+            "The location of the data, such as parquet:FOLDER or a postgresql:// address.",
+            Hashed.APART,
+        ),
+        PolicyKey(
+            "ledger",
+            _location(LEDGERS),
+            Default(words="`NAME.ledger` beside the policy"),
+            "The location of the ledger: sqlite: with a path, or a postgresql:// address.",
+            Hashed.APART,
+        ),
+        PolicyKey(
+            "refresh",
+            OneOf(tuple(Refresh), _REFRESH, Refresh),
+            Default(Refresh.MANUAL),
+            "When sfumato reads the source again.",
+            Hashed.APART,
+        ),
+        PolicyKey(
+            "neighbours",
+            OneOf(tuple(Neighbours), _NEIGHBOURS, Neighbours),
+            Default(Neighbours.ADD_REMOVE),
+            "Which databases must be hard to distinguish.",
+            Hashed.ALWAYS,
+        ),
+        PolicyKey(
+            "padding",
+            Duration(
+                Fraction(1, 100),
+                Fraction(60),
+                'duration from `"10ms"` to `"60s"`',
+                "It is a duration from 10ms to 60s.",
+                'Write for example padding = "1s" or padding = "250ms".',
+            ),
+            Default(),
+            "Everything that a server sends leaves at multiples of this duration.",
+            Hashed.APART,
+        ),
+        PolicyKey(
+            "answers",
+            OneOf(tuple(Sharing), _ANSWERS, Sharing),
+            Default(Sharing.SEPARATE),
+            "Who gets a stored answer again at no cost.",
+        ),
+        PolicyKey(
+            "budget",
+            BUDGET,
+            Required(_OWNER_CHOOSES, "Add [budget] with epsilon and delta (delta = 0 is allowed)."),
+            "The maximum price of all answers together.",
+            Hashed.APART,
+        ),
+        PolicyKey(
+            "tables",
+            NamedTables("table", MOST_TABLES, TABLE, least=1),
+            Required("A policy must declare at least one table.", "Add [tables.NAME] with its unit and columns."),
+            "The tables of the source that exist for queries.",
+            Hashed.APART,
+        ),
+        PolicyKey(
+            "analysts",
+            NamedTables("analyst", MOST_ANALYSTS, ANALYST),
+            Default(words="none: all spend from the dataset's budget"),
+            "Analysts with their own budget, within the budget of the dataset.",
+            Hashed.APART,
+        ),
+        PolicyKey(
+            "csv",
+            CSV,
+            Default(PLAIN, "commas, UTF-8, decimal point"),
+            "The format of the CSV files of the source.",
+        ),
+        PolicyKey(
+            "sealed",
+            SEALED,
+            Default(words="none: read from `source`"),
+            "The store of ciphertexts and its key, instead of source.",
+            Hashed.APART,
+        ),
+    ),
+    any_of=("source", "sealed"),
+)
+KEYS = dict(POLICY.walk())
+"""Every key by its path, such as `tables.TABLE.unit`."""
