@@ -25,6 +25,7 @@ from sfumato.server.grants import Grants
 from sfumato.server.http import make_app
 from sfumato.server.limits import ServerLimits
 from sfumato.server.origins import Origins
+from sfumato.server.remote_json import answer_document
 from sfumato.server.replies import PIECE_BYTES
 
 LIMITS = ServerLimits(reply_bytes_per_account=1 << 20, reply_bytes=3 << 19)
@@ -115,9 +116,8 @@ def long_replies(monkeypatch: pytest.MonkeyPatch) -> None:
     def document(*_: object) -> object:
         return {"receipt": {"id": "0"}, "long": "x" * LONG}
 
-    real = routes.answer_document
     monkeypatch.setattr(routes, "charge_document", document)
-    monkeypatch.setattr(routes, "answer_document", lambda *given: {**real(*given), "long": "x" * LONG})
+    monkeypatch.setattr(routes, "answer_document", lambda *given: {**answer_document(*given), "long": "x" * LONG})
     monkeypatch.setattr(routes, "encoded", lambda *_: json.dumps(document()).encode())
 
 
