@@ -2,6 +2,8 @@
 
 from tests.planted.bug import Bug, planned
 
+_REPLIES = "tests/server/test_replies.py"
+
 SERVER_BUGS: tuple[Bug, ...] = (
     planned(
         "strangers write into the log of evidence",
@@ -53,5 +55,30 @@ SERVER_BUGS: tuple[Bug, ...] = (
         "everybody's forwarded address is believed",
         "tests/server/test_connections.py",
         ("server/proxies.py", "        if not self.trusts(peer):\n            return peer\n", ""),
+    ),
+    planned(
+        "an answer waits in memory until a thread renders it",
+        _REPLIES,
+        (
+            "server/gate.py",
+            '        return (await self._served(caller, "release", reopen)).take()\n',
+            '        opened = await self._served(caller, "release", lambda: database.reopen(receipt))\n'
+            "        return await self.work(caller, lambda: (render or as_it_is)(opened))\n",
+        ),
+    ),
+    planned(
+        "replies that nobody reads are not counted",
+        _REPLIES,
+        ("server/replies.py", "            holding.add(len(content))\n", "            pass\n"),
+    ),
+    planned(
+        "a refusal holds the reply that it refuses",
+        _REPLIES,
+        ("server/gate.py", "            clear_frames(error.__traceback__)", "            pass"),
+    ),
+    planned(
+        "a reply leaves in one piece",
+        _REPLIES,
+        ("server/http.py", "        if len(body) <= PIECE_BYTES:\n", "        if body or ends:\n"),
     ),
 )

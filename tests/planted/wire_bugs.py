@@ -26,7 +26,7 @@ WIRE_BUGS: tuple[Bug, ...] = (
         _MEMORY,
         (
             "server/wire/answers.py",
-            "                    holding.add(getsizeof(messages[-1]) + _POINTER_BYTES)\n",
+            "                holding.add(getsizeof(messages[-1]) + _POINTER_BYTES)\n",
             "",
         ),
     ),

@@ -44,7 +44,8 @@ def test_a_reply_that_nobody_takes_is_not_held() -> None:
 
 
 def test_who_takes_a_little_of_a_reply_begins_anew_and_who_takes_nothing_does_not() -> None:
-    seen = _Unread.seen(None, 1000, 0.0)
-    assert _Unread.seen(seen, 1000, 9.0).since == 0
-    assert _Unread.seen(seen, 999, 9.0).since == 9
-    assert _Unread.seen(seen, 0, 9.0).since == 9
+    seen = _Unread.seen(None, 5000, 1000, 0.0)
+    assert _Unread.seen(seen, 5000, 1000, 9.0).since == 0
+    assert _Unread.seen(seen, 5000, 999, 9.0).since == 9
+    assert _Unread.seen(seen, 5000, 0, 9.0).since == 9
+    assert _Unread.seen(seen, 6000, 1000, 9.0).since == 9  # what was taken has been replaced by the next piece

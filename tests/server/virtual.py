@@ -86,8 +86,8 @@ class VirtualClock:
             self._loop.call_soon_threadsafe(self._calm.set)
 
 
-async def exchange(app: Any, method: str, path: str, token: str, body: object = None) -> tuple[int, Any]:
-    """Send one request to an ASGI application, and return status and JSON."""
+def scope_of(method: str, path: str, token: str, body: object = None) -> tuple[dict[str, Any], Callable[[], Any]]:
+    """Return what an ASGI application is given for one request: its scope, and what receives its body."""
     target, _, query = path.partition("?")
     content = b"" if body is None else json.dumps(body).encode()
     headers = [(b"host", b"127.0.0.1:80"), (b"authorization", f"Bearer {token}".encode())]
@@ -106,10 +106,17 @@ async def exchange(app: Any, method: str, path: str, token: str, body: object = 
         "http_version": "1.1",
         "root_path": "",
     }
-    status, parts = 0, []
 
     async def receive() -> dict[str, object]:
         return {"type": "http.request", "body": content, "more_body": False}
+
+    return scope, receive
+
+
+async def exchange(app: Any, method: str, path: str, token: str, body: object = None) -> tuple[int, Any]:
+    """Send one request to an ASGI application, and return status and JSON."""
+    scope, receive = scope_of(method, path, token, body)
+    status, parts = 0, []
 
     async def send(message: dict[str, Any]) -> None:
         nonlocal status

@@ -43,7 +43,7 @@ def network_of(address: str) -> str:
 class Connection:
     """One accepted connection."""
 
-    __slots__ = ("abort", "account", "is_closed", "is_ended", "network", "started")
+    __slots__ = ("abort", "account", "is_closed", "is_ended", "network", "started", "written")
 
     def __init__(self, network: str, abort: Callable[[], None]) -> None:
         self.network = network
@@ -57,6 +57,8 @@ class Connection:
         """Whether it was ended to make room for another; its socket closes soon."""
         self.started = False
         """Whether the protocol has it: the TLS handshake of an HTTP connection is complete."""
+        self.written = 0
+        """Bytes of HTTP replies that were handed to its transport."""
 
 
 class Connections:

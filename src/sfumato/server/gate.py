@@ -3,6 +3,9 @@
 Questions run in worker threads that accounts share fairly, so that a slow one holds up nobody else. Whoever stops
 waiting for a question does not undo it: it is charged, its answer is kept, and asking again is free. With `padding` in
 the policy everything that can be observed of a request moves at multiples of that time: see `padding`.
+
+An answer is opened and rendered by one task of one thread: no request holds one while it waits. Proof:
+proofs/admission.md
 """
 
 import asyncio
@@ -12,8 +15,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
+from threading import Lock
 from time import monotonic
-from typing import TypeVar
+from traceback import clear_frames
+from typing import Generic, TypeVar, overload
 
 from sfumato.analysis.catalog import Catalog
 from sfumato.database import Database
@@ -92,6 +97,35 @@ class AccountState:
     charges: int
 
 
+class _Rendered(Generic[T]):
+    """What became of an answer in the thread that opened it: what it was rendered as, or why it was not."""
+
+    __slots__ = ("_failure", "_value", "receipt")
+
+    def __init__(self, answer: K, render: Callable[[K], T]) -> None:
+        self.receipt = answer.receipt.id if isinstance(answer, Release) else None
+        self._value: T | None = None
+        self._failure: Exception | None = None
+        try:
+            self._value = render(answer)
+        except Exception as error:
+            self._failure = error
+            clear_frames(error.__traceback__)  # they hold the answer, and the refusal may wait for its reader
+        finally:
+            del answer
+
+    def take(self) -> T:
+        """Return or raise it; it is not held here any longer."""
+        value, failure = self._value, self._failure
+        self._value = self._failure = None
+        if failure is not None:
+            try:
+                raise failure
+            finally:
+                del failure  # it holds this frame, and must not hold itself
+        return value  # type: ignore[return-value]  # there is a failure, or a value
+
+
 class Gateway:
     """One dataset, open to those whom its owner granted access. It belongs to one event loop."""
 
@@ -117,7 +151,8 @@ class Gateway:
         self._paces: dict[str, TokenBucket] = {}
         self._databases: dict[str, Database] = {}
         self._answers: dict[_Question, Release] = {}
-        """The last answers that were charged, oldest first."""
+        """The last answers that were charged, oldest first; threads add to them."""
+        self._answers_lock = Lock()
         self._keys: dict[tuple[str, str], _Question] = {}
         """Which attempts the last keys named."""
         self._in_flight = 0
@@ -125,14 +160,9 @@ class Gateway:
         self._stopping = False
 
     async def ask(
-        self,
-        caller: Caller,
-        sql: str,
-        *,
-        key: str | None = None,
-        **price: object,
-    ) -> Release:
-        """Answer and charge, or refuse; the price is as `Database.ask` takes it.
+        self, caller: Caller, sql: str, render: Callable[[Release], T], *, key: str | None = None, **price: object
+    ) -> T:
+        """Answer and charge, or refuse; the price is as `Database.ask` takes it. A thread renders the answer.
 
         Who is cancelled while waiting has not undone the charge.
         """
@@ -142,21 +172,42 @@ class Gateway:
         version = database.known_version()  # where another snapshot was taken, it is opened in a thread
         question = (caller.account, version or "", asked)
         remembered = version is not None and self._names_only(caller.account, key, question)
-        known = self._answers.get(question) if remembered else None
         ask = partial(database.ask, sql, key=key, progress=None, **price)
-        release = await self._served(caller, "ask", lambda: _bounded(ask()), True, known)
-        if known is None and release.event is not None and len(release) <= _KEPT_ROWS:
-            question = (caller.account, release.receipt.version, asked)
-            self._answers[question] = release  # the ledger has it: the same question is the same release, at no cost
-            _shorten(self._answers, _KEPT_ANSWERS)
+
+        def open_release() -> _Rendered[T]:
+            release = self._kept(_bounded(ask()), caller.account, asked)
+            return _Rendered(release, render)
+
+        def repeat() -> _Rendered[T] | None:
+            release = self._answers.get(question)
+            return None if release is None else _Rendered(release, render)
+
+        known = repeat if remembered and question in self._answers else None
+        return (await self._served(caller, "ask", open_release, True, known)).take()
+
+    def _kept(self, release: Release, account: str, asked: bytes) -> Release:
+        """Keep a short answer at hand: the ledger has it, so that the same question is the same release, at no cost."""
+        if release.event is not None and len(release) <= _KEPT_ROWS:
+            with self._answers_lock:
+                self._answers.setdefault((account, release.receipt.version, asked), release)
+                _shorten(self._answers, _KEPT_ANSWERS)
         return release
 
     async def ask_all(
-        self, caller: Caller, questions: list[str], *, key: str | None = None, **price: object
-    ) -> list[Release]:
+        self,
+        caller: Caller,
+        questions: list[str],
+        render: Callable[[list[Release]], T],
+        *,
+        key: str | None = None,
+        **price: object,
+    ) -> T:
         """Answer several questions as one charge, or refuse all of them: as `Database.ask_all` does."""
         ask = partial(self.database(caller).ask_all, questions, key=key, progress=None, **price)
-        return await self._served(caller, "ask_all", lambda: [_bounded(one) for one in ask()], True)
+        answers = await self._served(
+            caller, "ask_all", lambda: _Rendered([_bounded(release) for release in ask()], render), True
+        )
+        return answers.take()
 
     def _names_only(self, account: str, key: str | None, question: "_Question") -> bool:
         """Tell whether a key could name this attempt; one that cannot is for the ledger to refuse."""
@@ -176,24 +227,47 @@ class Gateway:
         """Return what the caller's account may spend, has spent and has left."""
         return await self._served(caller, "budget", self.database(caller).budget)
 
-    async def history(self, caller: Caller, limit: object = HISTORY_PAGE, before: object = None) -> tuple[Entry, ...]:
+    @overload
+    async def history(
+        self, caller: Caller, limit: object = HISTORY_PAGE, before: object = None
+    ) -> tuple[Entry, ...]: ...
+    @overload
+    async def history(
+        self, caller: Caller, limit: object, before: object, render: Callable[[tuple[Entry, ...]], T]
+    ) -> T: ...
+    async def history(
+        self,
+        caller: Caller,
+        limit: object = HISTORY_PAGE,
+        before: object = None,
+        render: Callable[[tuple[Entry, ...]], T] | None = None,
+    ) -> T | tuple[Entry, ...]:
         """Return what was charged to the caller's account, newest first; with padding, at rounded times."""
 
-        def page() -> tuple[Entry, ...]:
+        def page() -> _Rendered[T | tuple[Entry, ...]]:
             entries = self.database(caller).history(limit, before)
-            return tuple(replace(entry, time=self._padding.round_time(entry.time)) for entry in entries)
+            rounded = tuple(replace(entry, time=self._padding.round_time(entry.time)) for entry in entries)
+            return _Rendered(rounded, render or as_it_is)
 
-        return await self._served(caller, "history", page)
+        return (await self._served(caller, "history", page)).take()
 
     async def entry(self, caller: Caller, receipt: str) -> Entry | None:
         """Return the charge of the caller's account that a receipt belongs to; None where another account paid."""
         found = await self._served(caller, "history", partial(self.database(caller).entry, receipt))
         return None if found is None else replace(found, time=self._padding.round_time(found.time))
 
-    async def release(self, caller: Caller, receipt: str) -> Release:
-        """Return an answer that the caller's account was given before; free."""
+    @overload
+    async def release(self, caller: Caller, receipt: str) -> Release: ...
+    @overload
+    async def release(self, caller: Caller, receipt: str, render: Callable[[Release], T]) -> T: ...
+    async def release(self, caller: Caller, receipt: str, render: Callable[[Release], T] | None = None) -> T | Release:
+        """Return an answer that the caller's account was given before, rendered in a thread; free."""
         database = self.database(caller)
-        return await self._served(caller, "release", lambda: database.reopen(receipt))
+
+        def reopen() -> _Rendered[T | Release]:
+            return _Rendered(database.reopen(receipt), render or as_it_is)
+
+        return (await self._served(caller, "release", reopen)).take()
 
     async def verify(self, caller: Caller) -> Verified:
         """Have the second reader go through the ledger; the owner's alone."""
@@ -221,7 +295,7 @@ class Gateway:
         return tuple(found)
 
     async def work(self, caller: Caller, work: Callable[[], T]) -> T:
-        """Do something with an answer that has left already, such as writing it as bytes, in a thread."""
+        """Do something for a caller in a thread: it asks nothing of the dataset, and is neither padded nor recorded."""
         with self._counted():
             return await self._in_thread(caller.account, work, False)
 
@@ -268,9 +342,17 @@ class Gateway:
         return not late
 
     async def _served(
-        self, caller: Caller, verb: str, action: Callable[[], T], charged: bool = False, known: T | None = None
+        self,
+        caller: Caller,
+        verb: str,
+        action: Callable[[], T],
+        charged: bool = False,
+        known: Callable[[], T | None] | None = None,
     ) -> T:
-        """Do one thing for a caller: admitted, at their pace, in a thread unless it is known, padded, on record."""
+        """Do one thing for a caller: admitted, at their pace, in a thread, padded, on record.
+
+        Where it seems to be known already, a thread for what is free looks first whether it still is.
+        """
         with self._counted():
             return await self._served_now(caller, verb, action, charged, known)
 
@@ -284,16 +366,18 @@ class Gateway:
             self._in_flight -= 1
 
     async def _served_now(
-        self, caller: Caller, verb: str, action: Callable[[], T], charged: bool, known: T | None
+        self, caller: Caller, verb: str, action: Callable[[], T], charged: bool, known: Callable[[], T | None] | None
     ) -> T:
         arrival = self._padding.arrival()
-        result: T | None = known
+        result: T | None = None
         failure: Exception | None = None
         try:
             try:
                 self._admit(caller)
                 await self._paces.setdefault(caller.account, TokenBucket()).wait()
-                if known is None:
+                if known is not None:
+                    result = await self._in_thread(caller.account, known, False)
+                if result is None:
                     padded = self._padding.padded(arrival, action)
                     result = await self._in_thread(caller.account, padded, charged)
             except Exception as error:  # whatever it is, it leaves when an answer would
@@ -304,7 +388,7 @@ class Gateway:
             self.audit.write(caller.channel, caller.address, caller.account, verb, "cancelled")
             raise
         if failure is None or isinstance(failure, Refusal):
-            receipt = result.receipt.id if isinstance(result, Release) else None
+            receipt = result.receipt if isinstance(result, _Rendered) else None
             outcome = "ok" if failure is None else failure.code
             self.audit.write(caller.channel, caller.address, caller.account, verb, outcome, receipt)
             caller.recorded.add(verb)
@@ -356,6 +440,11 @@ class Gateway:
 def _shorten(kept: dict[K, V], most: int) -> None:
     if len(kept) > most:
         del kept[next(iter(kept))]
+
+
+def as_it_is(value: T) -> T:
+    """Render nothing: return the answer itself."""
+    return value
 
 
 def _bounded(release: Release) -> Release:

@@ -29,7 +29,7 @@ from sfumato.server.proxies import TrustedProxies
 from sfumato.server.quota import ByteQuota
 from sfumato.server.rate_limit import AddressBuckets
 from sfumato.server.reading import MAX_BODY_BYTES
-from sfumato.server.replies import refusal_reply
+from sfumato.server.replies import PIECE_BYTES, ReplyQuota, refusal_reply
 from sfumato.server.requests import address_of, authenticate, too_large
 from sfumato.server.routes import ROUTES
 from sfumato.server.sessions import Sessions
@@ -84,6 +84,7 @@ class RequestGuard:
         limits = connections.limits
         self._sessions = Sessions(gate.grants)
         self._quota = ByteQuota(limits.body_bytes, limits.body_bytes_per_account)
+        self.replies = ReplyQuota(limits)
         self._anonymous = AddressBuckets(limits.anonymous_requests_per_second, limits.anonymous_burst)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -93,7 +94,8 @@ class RequestGuard:
         scope["app"] = self  # the router then raises what it refuses
         scope["gate"], scope["sessions"] = self._gate, self._sessions
         scope["quota"], scope["limits"] = self._quota, self._connections.limits
-        received, sent = _Received(receive), _Sent(send)
+        scope["replies"] = self.replies
+        received, sent = _Received(receive), _Sent(send, scope)
         request = Request(scope, received)
         scope["address"] = self._address(request)
         try:
@@ -116,6 +118,8 @@ class RequestGuard:
         finally:
             if "held" in scope:
                 self._quota.give_back(*scope["held"])
+            if "reply" in scope:
+                scope["reply"].release()
             self._record(scope, request, sent.status)
 
     def _address(self, request: Request) -> str:
@@ -178,6 +182,7 @@ class RequestGuard:
     async def _refuse(self, scope: Scope, refusal: Refusal, received: "_Received", sent: "_Sent") -> None:
         if sent.status:
             return  # what has begun to leave cannot be taken back
+        sent.is_counted = False
         scope.setdefault("outcome", refusal.code)
         by_python = Headers(scope=scope).get(SPEAKER) == Interface.PYTHON
         reply = refusal_reply(refusal, Interface.PYTHON if by_python else Interface.HTTP)
@@ -227,11 +232,18 @@ class _Received:
 
 
 class _Sent:
-    """Sends with the headers that every reply has, and remembers the status."""
+    """Sends with the headers that every reply has, in pieces that the client takes one after the other.
 
-    def __init__(self, send: Send) -> None:
+    A reply to an account is counted while any of it is here: since it was encoded in a thread, or else from now on.
+    """
+
+    def __init__(self, send: Send, scope: Scope) -> None:
         self._send = send
+        self._scope = scope
+        self._start: Message | None = None
+        """What begins the reply. It leaves with the first piece, until which the reply can be refused."""
         self.status = 0
+        self.is_counted = True
         self.closes = False
         """Whether the connection ends with this reply."""
         self.allowed = ""
@@ -239,15 +251,42 @@ class _Sent:
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.status = message["status"]
-            present = {name.lower() for name, _ in message["headers"]}
-            more = [(name, value) for name, value in _HEADERS if name not in present]
-            if self.allowed:
-                more.append((b"allow", self.allowed.encode()))
-            if self.closes:
-                more.append((b"connection", b"close"))
-            message = {**message, "headers": [*message["headers"], *more]}
-        await self._send(message)
+            self._start = message
+            return
+        body = message.get("body", b"")
+        if self._start is not None:
+            self._count(body)
+            start, self._start = self._with_headers(self._start), None
+            self.status = start["status"]
+            await self._send(start)
+        ends = not message.get("more_body", False)
+        if len(body) <= PIECE_BYTES:
+            await self._write(body, ends)
+            return
+        for begin in range(0, len(body), PIECE_BYTES):
+            await self._write(body[begin : begin + PIECE_BYTES], False)
+        if ends:
+            await self._write(b"", True)  # it is sent when the client has taken most of the pieces before
+
+    def _count(self, body: bytes) -> None:
+        account = next((caller.account for caller in self._scope.get("callers", {}).values()), None)
+        if self.is_counted and account is not None and "reply" not in self._scope:
+            self._scope["reply"] = self._scope["replies"].hold(account, body)
+
+    def _with_headers(self, start: Message) -> Message:
+        present = {name.lower() for name, _ in start["headers"]}
+        more = [(name, value) for name, value in _HEADERS if name not in present]
+        if self.allowed:
+            more.append((b"allow", self.allowed.encode()))
+        if self.closes:
+            more.append((b"connection", b"close"))
+        return {**start, "headers": [*start["headers"], *more]}
+
+    async def _write(self, piece: bytes, ends: bool) -> None:
+        await self._send({"type": "http.response.body", "body": piece, "more_body": not ends})
+        connection: Connection | None = self._scope.get("connection")
+        if connection is not None:
+            connection.written += len(piece)
 
 
 def _unknown(failure: HTTPException) -> Refusal:

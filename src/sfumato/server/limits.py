@@ -36,6 +36,10 @@ class ServerLimits:
     """Bodies of one account's requests that are held at the same time."""
     body_bytes: int = 64 << 20
     """Bodies of all requests that are held at the same time."""
+    reply_bytes_per_account: int = 64 << 20
+    """Encoded replies to one account that it has not read; those of at most 64 KiB are not counted."""
+    reply_bytes: int = 256 << 20
+    """Encoded replies to all accounts that they have not read."""
     anonymous_requests_per_second: float = 100.0
     """HTTP requests of one address without a grant. More wait."""
     anonymous_burst: float = 500.0

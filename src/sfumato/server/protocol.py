@@ -10,6 +10,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from sfumato.errors import BadRequest
 from sfumato.release.rendering.escaping import to_json
 from sfumato.server.connections import Connection, Connections
+from sfumato.server.replies import PIECE_BYTES
 from sfumato.server.statuses import refusal_document
 
 _REFUSED = BadRequest("This is no HTTP request.", "It cannot be read.", "Send HTTP/1.1.")
@@ -17,15 +18,17 @@ _REFUSED = BadRequest("This is no HTTP request.", "It cannot be read.", "Send HT
 
 @dataclass(frozen=True, slots=True)
 class _Unread:
-    """How much of a reply waits to be taken, and since when it is so much."""
+    """How much was written, how much of it waits to be taken, and since when both are so."""
 
+    written: int
     size: int
     since: float
 
     @classmethod
-    def seen(cls, before: "_Unread | None", size: int, now: float) -> "_Unread":
+    def seen(cls, before: "_Unread | None", written: int, size: int, now: float) -> "_Unread":
         """Return what is known now: a client that took something begins anew."""
-        return before if before is not None and size and size == before.size else cls(size, now)
+        is_same = before is not None and (before.written, before.size) == (written, size)
+        return before if before is not None and size and is_same else cls(written, size, now)
 
 
 def protocol_over(connections: Connections) -> "type[Protocol]":
@@ -47,6 +50,7 @@ class Protocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the head of a request."""
         super().connection_made(transport)
+        transport.set_write_buffer_limits(high=PIECE_BYTES)  # with TLS it would be half a MiB
         self._connection = self.counted.of(transport)
         self.app = self._with_connection(self.app)
         self._since = self.loop.time()
@@ -78,7 +82,8 @@ class Protocol(H11Protocol):
         """Close a connection whose request never became one, or whose reply nobody takes; else look again later."""
         seconds = self.counted.limits.header_seconds
         now, waiting = self.loop.time(), self.transport.get_write_buffer_size()
-        self._unread = _Unread.seen(self._unread, waiting, now)
+        written = 0 if self._connection is None else self._connection.written
+        self._unread = _Unread.seen(self._unread, written, waiting, now)
         if self.transport.is_closing() and not waiting:
             return
         if (self._since is not None and now - self._since >= seconds) or now - self._unread.since >= seconds:

@@ -1,11 +1,21 @@
-"""Replies: JSON documents, refusals, and answers in three formats."""
+"""Replies: JSON documents, refusals, and answers in three formats; and the bytes of those that nobody has read yet."""
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from starlette.requests import Request
 from starlette.responses import Response
 
-from sfumato.errors import Interface, Refusal
+from sfumato.errors import Busy, Interface, Refusal
 from sfumato.release.rendering.escaping import to_json
+from sfumato.server.limits import ServerLimits
+from sfumato.server.quota import ByteQuota, Holding
 from sfumato.server.statuses import refusal_document, status_of
 
+T = TypeVar("T")
+PIECE_BYTES = 64 << 10
+"""A reply is handed to the transport in pieces of at most this size. One that fits into a piece is not counted."""
 MEDIA = {
     "json": "application/json",
     "csv": "text/csv; charset=utf-8",
@@ -14,9 +24,66 @@ MEDIA = {
 """The formats in which an answer can be had."""
 
 
+class ReplyQuota:
+    """The bytes of encoded replies that have not been handed to the transport; threads may share it."""
+
+    def __init__(self, limits: ServerLimits) -> None:
+        self._quota = ByteQuota(limits.reply_bytes, limits.reply_bytes_per_account)
+        self.of = self._quota.of
+        self.give_back = self._quota.give_back
+
+    @property
+    def held(self) -> int:
+        """How many bytes are held now."""
+        return self._quota.held
+
+    def take(self, account: str, count: int) -> None:
+        """Count a reply, or refuse it."""
+        if not self._quota.take(account, count):
+            raise _too_many_replies(count, self._quota)
+
+    def hold(self, account: str, content: bytes) -> Holding:
+        """Count a reply until what is returned is released, or refuse it."""
+        holding = Holding(self, account)
+        if len(content) > PIECE_BYTES:
+            holding.add(len(content))
+        return holding
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedReply:
+    """A reply as bytes, which are counted for its account."""
+
+    content: bytes = field(repr=False)
+    holding: Holding = field(repr=False)
+
+
+def counted(request: Request, encode: Callable[[T], bytes]) -> Callable[[T], EncodedReply]:
+    """Return what encodes a reply to a caller, in any thread, and counts it from then on; it refuses one too many."""
+    quota: ReplyQuota = request.scope["replies"]
+    account: str = request.scope["caller"].account
+
+    def run(value: T) -> EncodedReply:
+        content = encode(value)
+        return EncodedReply(content, quota.hold(account, content))
+
+    return run
+
+
+def counted_reply(request: Request, encoded: EncodedReply, form: str = "json") -> Response:
+    """Return a reply that is given back to the quota when the request has ended."""
+    request.scope["reply"] = encoded.holding
+    return Response(encoded.content, media_type=MEDIA[form])
+
+
+def json_bytes(document: object) -> bytes:
+    """Return a document as a line of JSON."""
+    return f"{to_json(document, None)}\n".encode()
+
+
 def json_reply(document: object, status: int = 200) -> Response:
     """Return a document as JSON."""
-    return Response(f"{to_json(document, None)}\n".encode(), status, media_type=MEDIA["json"])
+    return Response(json_bytes(document), status, media_type=MEDIA["json"])
 
 
 def refusal_reply(refusal: Refusal, speaker: Interface = Interface.HTTP) -> Response:
@@ -29,8 +96,24 @@ def refusal_reply(refusal: Refusal, speaker: Interface = Interface.HTTP) -> Resp
     return reply
 
 
-def file_reply(content: bytes, form: str, name: str) -> Response:
+def file_reply(request: Request, encoded: EncodedReply, form: str, name: str) -> Response:
     """Return an answer as a file to keep; its name is made of letters and digits."""
-    reply = Response(content, media_type=MEDIA[form])
+    reply = counted_reply(request, encoded, form)
     reply.headers["content-disposition"] = f'attachment; filename="{name}.{form}"'
     return reply
+
+
+def _too_many_replies(count: int, quota: ByteQuota) -> Busy:
+    limits = f"{quota.per_account:,} bytes of unread replies for one account, and {quota.total:,} for all"
+    if count > quota.per_account:
+        return Busy(
+            f"The reply has {count:,} bytes.",
+            f"The server holds at most {limits}.",
+            "If the question was charged, its answer is kept: get it in another format, or ask for fewer rows.",
+        )
+    return Busy(
+        "Too many replies have not been read.",
+        f"The server holds at most {limits}.",
+        "Read the earlier replies, then send this request again. If the question was charged, its answer is kept, and "
+        "getting it again costs nothing.",
+    )

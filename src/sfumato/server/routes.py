@@ -1,11 +1,15 @@
 """The pages for programs: questions, prices, budget, history, tables, kept answers."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from sfumato.errors import BadParameter, NotFound, UnknownName
 from sfumato.ledger.history import HISTORY_PAGE
+from sfumato.ledger.ledger import Entry
 from sfumato.release.release import Release
 from sfumato.release.rendering.documents import LEVEL, budget_document, quote_document
 from sfumato.release.rendering.encoding import encoded
@@ -13,10 +17,11 @@ from sfumato.server.gate import Caller, Gateway
 from sfumato.server.openapi import description
 from sfumato.server.reading import read_explained, read_question, read_questions
 from sfumato.server.remote_json import answer_document, charge_document
-from sfumato.server.replies import MEDIA, file_reply, json_reply
+from sfumato.server.replies import MEDIA, counted, counted_reply, file_reply, json_bytes, json_reply
 from sfumato.server.requests import body_of, caller_of, gate_of, require_json
 from sfumato.server.tables import tables_document
 
+T = TypeVar("T")
 MAX_HISTORY_PAGE = 1000
 """Maximum number of entries in one reply of /history."""
 
@@ -27,8 +32,8 @@ async def ask(request: Request) -> Response:
     require_json(request)
     question = read_question(await body_of(request))
     gate = gate_of(request)
-    release = await gate.ask(caller, question.sql, key=_key(request), **question.price)
-    return await _document(gate, caller, release)
+    render = counted(request, _json)
+    return counted_reply(request, await gate.ask(caller, question.sql, render, key=_key(request), **question.price))
 
 
 async def ask_all(request: Request) -> Response:
@@ -37,9 +42,13 @@ async def ask_all(request: Request) -> Response:
     require_json(request)
     asked = read_questions(await body_of(request))
     gate = gate_of(request)
-    releases = await gate.ask_all(caller, asked.questions, key=_key(request), **asked.price)
     level = LEVEL if asked.level is None else asked.level
-    return await gate.work(caller, lambda: json_reply([answer_document(release, level) for release in releases]))
+
+    def encode(releases: list[Release]) -> bytes:
+        return json_bytes([answer_document(release, level) for release in releases])
+
+    render = counted(request, encode)
+    return counted_reply(request, await gate.ask_all(caller, asked.questions, render, key=_key(request), **asked.price))
 
 
 def _key(request: Request) -> str | None:
@@ -66,8 +75,12 @@ async def budget(request: Request) -> Response:
 async def history(request: Request) -> Response:
     """List what this account asked and was charged for, newest first: `limit` entries older than `before`."""
     caller = caller_of(request)
-    entries = await gate_of(request).history(caller, *history_page(request))
-    return json_reply([charge_document(entry) for entry in entries])
+    limit, before = history_page(request)
+
+    def encode(entries: tuple[Entry, ...]) -> bytes:
+        return json_bytes([charge_document(entry) for entry in entries])
+
+    return counted_reply(request, await gate_of(request).history(caller, limit, before, counted(request, encode)))
 
 
 def history_page(request: Request) -> tuple[int, int | None]:
@@ -104,12 +117,19 @@ async def release(request: Request) -> Response:
     """Give a kept answer again, as JSON, CSV or Arrow; free."""
     caller, gate = caller_of(request), gate_of(request)
     receipt, form = wanted(request)
-    found = await reopened(gate, caller, receipt)
     level = request.query_params.get("level", LEVEL)
+
+    def encode(release: Release) -> bytes:
+        return _json(release, level) if form == "json" else encoded(release, form, level)
+
+    content = await reopened(gate, caller, receipt, counted(request, encode))
     if form == "json":
-        return await _document(gate, caller, found, level)
-    content = await gate.work(caller, lambda: encoded(found, form, level))
-    return file_reply(content, form, f"{file_name(gate.policy.name)}-{receipt[:12]}")
+        return counted_reply(request, content)
+    return file_reply(request, content, form, f"{file_name(gate.policy.name)}-{receipt[:12]}")
+
+
+def _json(release: Release, level: object = LEVEL) -> bytes:
+    return json_bytes(answer_document(release, level))
 
 
 async def health(_request: Request) -> Response:
@@ -123,10 +143,10 @@ async def openapi(request: Request) -> Response:
     return json_reply(description())
 
 
-async def reopened(gate: Gateway, caller: Caller, receipt: str) -> Release:
-    """Return a kept answer, or refuse with what a browser understands as a page that is not there."""
+async def reopened(gate: Gateway, caller: Caller, receipt: str, render: Callable[[Release], T]) -> T:
+    """Return a kept answer as it is rendered, or refuse with what a browser understands as a page that is not there."""
     try:
-        return await gate.release(caller, receipt)
+        return await gate.release(caller, receipt, render)
     except UnknownName as unknown:
         missing = NotFound(unknown.what, unknown.why, unknown.remedy)
     raise missing
@@ -146,10 +166,6 @@ def wanted(request: Request) -> tuple[str, str]:
 def file_name(name: str) -> str:
     """Return a name that every file system knows."""
     return "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name)
-
-
-async def _document(gate: Gateway, caller: Caller, release: Release, level: object = LEVEL) -> Response:
-    return await gate.work(caller, lambda: json_reply(answer_document(release, level)))
 
 
 ROUTES = (

@@ -27,8 +27,9 @@ from tests.server.wire.served import (
 from tests.server.wire.test_catalogue import QUESTIONS
 
 import sfumato
+from sfumato.server.quota import Holding
 from sfumato.server.wire import frames, session
-from sfumato.server.wire.memory import Holding, MemoryLimits, SessionMemory
+from sfumato.server.wire.memory import MemoryLimits, SessionMemory
 from sfumato.server.wire.outgoing import Outgoing
 from sfumato.server.wire.pg_catalog.catalogue import MAX_CACHED_PLAN_BYTES, Catalogue
 from sfumato.server.wire.sqlstates import WireError

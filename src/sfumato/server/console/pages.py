@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.resources import files
 from urllib.parse import parse_qsl
 
@@ -27,7 +27,7 @@ from sfumato.server.console.session import current_session, forget, remember, re
 from sfumato.server.gate import Caller, Gateway
 from sfumato.server.grants import OWNER, Secrets
 from sfumato.server.reading import HOUSEHOLD, read_explained
-from sfumato.server.replies import MEDIA, file_reply, json_reply
+from sfumato.server.replies import MEDIA, counted, file_reply, json_reply
 from sfumato.server.requests import body_of, gate_of, require_json
 from sfumato.server.routes import file_name, reopened, wanted
 from sfumato.server.statuses import status_of
@@ -95,16 +95,32 @@ async def ask(request: Request) -> Response:
     draft = _draft(form)
     try:
         given = await _price(gate, caller, draft)
-        release = await gate.ask(caller, draft.sql, key=None, **given)
+        shown = await gate.ask(caller, draft.sql, _page_or_section(request, caller, draft, given), key=None, **given)
     except NotGranted:
         raise
     except Refusal as refusal:
         desk = await _desk(request, caller, draft=draft, refusal=refusal)
         return _html(views.console_page(desk), status_of(refusal))
-    if await gate.entry(caller, release.receipt.id) is not None:
-        return RedirectResponse(f"/answers/{release.receipt.id}#answer", 303)
-    # about public tables, or paid for by another account
-    return _html(views.console_page(await _desk(request, caller, draft=draft, release=release)))
+    if isinstance(shown, Html):
+        return _html(views.console_page(await _desk(request, caller, draft=draft, answer=shown)))
+    return RedirectResponse(f"/answers/{shown}#answer", 303)
+
+
+def _page_or_section(
+    request: Request, caller: Caller, draft: views.EditorText, price: dict[str, object]
+) -> Callable[[Release], str | Html]:
+    """Return what gives the receipt of an answer that has a page, and shows one that has none.
+
+    None has an answer about public tables, and one that another account has paid for.
+    """
+    database = gate_of(request).database(caller)
+    section = _answer_section(request, draft, price, datetime.now(UTC))
+
+    def render(release: Release) -> str | Html:
+        receipt = release.receipt.id
+        return section(release) if database.entry(receipt) is None else receipt
+
+    return render
 
 
 async def answer(request: Request) -> Response:
@@ -112,25 +128,28 @@ async def answer(request: Request) -> Response:
     caller, gate = require_session(request), gate_of(request)
     if "." in str(request.path_params["receipt"]):
         receipt, form = wanted(request)
-        found = await reopened(gate, caller, receipt)
-        content = await gate.work(caller, lambda: encoded(found, form))
-        return file_reply(content, form, f"{file_name(gate.policy.name)}-{receipt[:12]}")
+        render = counted(request, partial(encoded, form=form))
+        content = await reopened(gate, caller, receipt, render)
+        return file_reply(request, content, form, f"{file_name(gate.policy.name)}-{receipt[:12]}")
     receipt, _ = wanted(request)
-    release, entry = await asyncio.gather(reopened(gate, caller, receipt), gate.entry(caller, receipt))
+    entry, desk = await asyncio.gather(gate.entry(caller, receipt), _desk(request, caller))
     if entry is None:
+        await reopened(gate, caller, receipt, lambda _: None)  # it refuses a receipt of no answer
         raise NotFound(
             "This answer is not in your history.", "Another account has paid for it.", "Ask its question: it is free."
         )
-    return _html(views.console_page(await _desk(request, caller, draft=_draft_of(entry), release=release, entry=entry)))
+    draft = _draft_of(entry)
+    section = _answer_section(request, draft, await _price(gate, caller, draft), entry.time)
+    shown = await reopened(gate, caller, receipt, section)
+    return _html(views.console_page(replace(desk, draft=draft, answer=shown)))
 
 
 async def picture(request: Request) -> Response:
     """Draw an answer."""
     caller, gate = require_session(request), gate_of(request)
     receipt, _ = wanted(request)
-    release = await reopened(gate, caller, receipt)
     theme, column = request.query_params.get("theme", "light"), request.query_params.get("column")
-    drawn = await gate.work(caller, lambda: chart(release, column, theme))
+    drawn = await reopened(gate, caller, receipt, lambda release: chart(release, column, theme))
     if drawn is None:
         raise NotFound("There is no such picture.", "The answer has no number of this name.", "See the table.")
     reply = Response(drawn, media_type=_STATIC["icon.svg"])
@@ -146,9 +165,11 @@ async def download(request: Request) -> Response:
     kind = form.get("format", "csv")
     if kind not in MEDIA:
         raise BadParameter("There is no such format.", f"There are {', '.join(MEDIA)}.", "Choose one of them.")
-    release = await gate.ask(caller, form.get("sql", ""))
-    content = await gate.work(caller, lambda: encoded(release, kind))
-    return file_reply(content, kind, f"{file_name(gate.policy.name)}-{release.receipt.id[:12]}")
+    encode = counted(request, partial(encoded, form=kind))
+    receipt, content = await gate.ask(
+        caller, form.get("sql", ""), lambda release: (release.receipt.id, encode(release))
+    )
+    return file_reply(request, content, kind, f"{file_name(gate.policy.name)}-{receipt[:12]}")
 
 
 async def owner(request: Request) -> Response:
@@ -264,31 +285,35 @@ async def _desk(
     caller: Caller,
     draft: views.EditorText | None = None,
     refusal: Refusal | None = None,
-    release: Release | None = None,
-    entry: Entry | None = None,
+    answer: Html | None = None,
 ) -> views.ConsolePage:
     gate = gate_of(request)
     budget, charged = await asyncio.gather(gate.budget(caller), gate.history(caller))
     tables = tables_document(gate.policy, gate.catalog)["tables"]
-    url, shown = str(request.base_url), None
-    written = draft or views.EditorText()
-    if release is not None:
-        given = await _price(gate, caller, written) if release.receipt.sequence is not None else {}
-        day = f"{datetime.now(UTC) if entry is None else entry.time:%Y-%m-%d}"
-        shown = await gate.work(
-            caller, lambda: views.answer_view(url, gate.policy.name, written.sql, given, release, day)
-        )
     return views.ConsolePage(
         gate.policy.name,
-        url,
+        str(request.base_url),
         _name(gate, caller),
         tables,  # type: ignore[arg-type]
         budget,
         charged,
-        written,
-        shown,
+        draft or views.EditorText(),
+        answer,
         refusal,
     )
+
+
+def _answer_section(
+    request: Request, draft: views.EditorText, price: dict[str, object], time: datetime
+) -> Callable[[Release], Html]:
+    """Return what shows the first rows of an answer, in a thread."""
+    url, dataset = str(request.base_url), gate_of(request).policy.name
+
+    def section(release: Release) -> Html:
+        paid = price if release.receipt.sequence is not None else {}
+        return views.answer_view(url, dataset, draft.sql, paid, release, f"{time:%Y-%m-%d}")
+
+    return section
 
 
 def _name(gate: Gateway, caller: Caller) -> str:

@@ -13,9 +13,10 @@ from sfumato.query.describe import QueryDescription
 from sfumato.query.types import NUMBERS, Type
 from sfumato.release.release import Release
 from sfumato.server.gate import Caller, Gateway
+from sfumato.server.quota import Holding
 from sfumato.server.wire import oids
 from sfumato.server.wire.frames import data_row
-from sfumato.server.wire.memory import Holding, SessionMemory
+from sfumato.server.wire.memory import SessionMemory
 from sfumato.server.wire.oids import Column
 from sfumato.server.wire.pg_catalog.catalogue import Catalogue
 from sfumato.server.wire.pg_catalog.compiled import Execution
@@ -140,10 +141,13 @@ class Answering:
                 return await self._sent(prepared, lambda: self._catalogued(sql, prepared, given, stopped), formats)
         if outline is None:
             raise AssertionError("a question about data has an outline")
-        release, level = await self._asked(sql, {name: given[name] for name in outline.parameters}), prepared.intervals
-        if level is None:
-            return await self._sent(prepared, lambda: zip(*release.values, strict=True), formats)
-        return await self._sent(prepared, lambda: with_intervals(release, outline, level), formats)
+        level = prepared.intervals
+
+        def write(release: Release) -> Answer:
+            rows = zip(*release.values, strict=True) if level is None else with_intervals(release, outline, level)
+            return self._written(prepared, rows, formats)
+
+        return await self._asked(sql, {name: given[name] for name in outline.parameters}, write)
 
     async def _sent(
         self,
@@ -153,22 +157,28 @@ class Answering:
         tag: str = "SELECT",
     ) -> Answer:
         """Compute rows and write them as messages, in a worker thread: the event loop only sends them."""
+        return await self._gate.work(self._caller, lambda: self._written(prepared, rows(), formats, tag))
+
+    def _written(
+        self,
+        prepared: ReadyStatement,
+        rows: Iterable[Sequence[object]],
+        formats: Sequence[int],
+        tag: str = "SELECT",
+    ) -> Answer:
+        """Write rows as messages, which are counted as they are made."""
         columns = prepared.columns or ()
-
-        def write() -> Answer:
-            holding = Holding(self._memory, self._caller.account)
-            messages: list[bytes] = []
-            try:
-                for row in rows():
-                    messages.append(data_row(row, columns, formats))
-                    holding.add(getsizeof(messages[-1]) + _POINTER_BYTES)
-            except BaseException:
-                messages.clear()  # an error holds on to this frame until it is told
-                holding.release()
-                raise
-            return Answer(columns, messages, holding, tag, tag == "SELECT")
-
-        return await self._gate.work(self._caller, write)
+        holding = Holding(self._memory, self._caller.account)
+        messages: list[bytes] = []
+        try:
+            for row in rows:
+                messages.append(data_row(row, columns, formats))
+                holding.add(getsizeof(messages[-1]) + _POINTER_BYTES)
+        except BaseException:
+            messages.clear()  # an error holds on to this frame until it is told
+            holding.release()
+            raise
+        return Answer(columns, messages, holding, tag, tag == "SELECT")
 
     def _is_stopped(self) -> Callable[[], bool]:
         """Return what tells the thread of this statement, and of no later one, that it should end."""
@@ -229,10 +239,10 @@ class Answering:
             statement, _described(inferred, declared), columns, outline, False, tuple(types.items()), intervals
         )
 
-    async def _asked(self, sql: str, parameters: Mapping[str, object]) -> Release:
+    async def _asked(self, sql: str, parameters: Mapping[str, object], write: Callable[[Release], Answer]) -> Answer:
         price: dict[str, Any] = self._settings.price()
         try:
-            return await self._gate.ask(self._caller, sql, parameters=dict(parameters), **price)
+            return await self._gate.ask(self._caller, sql, write, parameters=dict(parameters), **price)
         except Refusal as refusal:
             raise in_sql(refusal) from None
 

@@ -4,8 +4,8 @@ import asyncio
 import struct
 from collections.abc import Sequence
 
+from sfumato.server.quota import Holding
 from sfumato.server.wire import oids
-from sfumato.server.wire.memory import Holding
 from sfumato.server.wire.oids import Column
 from sfumato.server.wire.sqlstates import Reported, WireError, too_large, violation
 from sfumato.server.wire.values import binary_of, text_of

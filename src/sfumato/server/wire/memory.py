@@ -4,12 +4,11 @@ Every piece is counted when it is made and given back when it is gone, per accou
 refusal that names it; the session goes on.
 """
 
-from collections import deque
 from dataclasses import dataclass
 from sys import getsizeof
-from threading import Lock
 from typing import Any
 
+from sfumato.server.quota import ByteQuota
 from sfumato.server.wire.sqlstates import WireError
 
 
@@ -28,75 +27,22 @@ class SessionMemory:
 
     def __init__(self, limits: MemoryLimits | None = None) -> None:
         self.limits = limits or MemoryLimits()
-        self._total = 0
-        self._accounts: dict[str, int] = {}
-        self._returned: deque[tuple[str, int]] = deque()
-        """What was given back and is not yet counted. The garbage collector gives back too, in any thread at any time,
-        so that nothing is locked for it."""
-        self._lock = Lock()
+        self._quota = ByteQuota(self.limits.server, self.limits.account)
+        self.of = self._quota.of
+        self.give_back = self._quota.give_back
 
     @property
     def total(self) -> int:
         """What all sessions hold, in bytes."""
-        with self._lock:
-            self._settle()
-            return self._total
-
-    def of(self, account: str) -> int:
-        """Return what the sessions of an account hold, in bytes."""
-        with self._lock:
-            self._settle()
-            return self._accounts.get(account, 0)
+        return self._quota.held
 
     def take(self, account: str, count: int) -> None:
         """Count bytes, or refuse them."""
-        with self._lock:
-            self._settle()
-            if self._accounts.get(account, 0) + count > self.limits.account:
-                raise _full("The sessions of this account hold", self.limits.account)
-            if self._total + count > self.limits.server:
-                raise _full("The sessions of this server hold", self.limits.server)
-            self._add(account, count)
-
-    def give_back(self, account: str, count: int) -> None:
-        """Count bytes that are free again."""
-        self._returned.append((account, count))
-
-    def _settle(self) -> None:
-        while self._returned:
-            account, count = self._returned.popleft()
-            self._add(account, -count)
-
-    def _add(self, account: str, count: int) -> None:
-        self._total += count
-        self._accounts[account] = self._accounts.get(account, 0) + count
-        if not self._accounts[account]:
-            del self._accounts[account]
-
-
-class Holding:
-    """The bytes of one thing that a session keeps; they are given back at the latest when the thing is gone."""
-
-    __slots__ = ("_account", "_memory", "size")
-
-    def __init__(self, memory: SessionMemory, account: str) -> None:
-        self._memory = memory
-        self._account = account
-        self.size = 0
-
-    def add(self, count: int) -> None:
-        """Count more bytes, or refuse them."""
-        self._memory.take(self._account, count)
-        self.size += count
-
-    def release(self) -> None:
-        """Give all bytes back."""
-        size, self.size = self.size, 0
-        if size:
-            self._memory.give_back(self._account, size)
-
-    def __del__(self) -> None:
-        self.release()
+        if self._quota.take(account, count):
+            return
+        if self.of(account) + count > self.limits.account:
+            raise _full("The sessions of this account hold", self.limits.account)
+        raise _full("The sessions of this server hold", self.limits.server)
 
 
 def size_of(value: Any) -> int:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from sfumato.server.quota import Holding
 from sfumato.server.wire.answers import Answer, ReadyStatement
-from sfumato.server.wire.memory import Holding
 from sfumato.server.wire.sqlstates import violation
 from sfumato.server.wire.values import read_value
 

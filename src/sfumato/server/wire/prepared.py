@@ -2,8 +2,9 @@
 
 from sys import getsizeof
 
+from sfumato.server.quota import Holding
 from sfumato.server.wire.answers import ReadyStatement
-from sfumato.server.wire.memory import Holding, SessionMemory
+from sfumato.server.wire.memory import SessionMemory
 from sfumato.server.wire.sqlstates import WireError, too_large
 
 MOST_STATEMENTS = 1000

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from sfumato.errors import NotGranted, Refusal, Stopping
 from sfumato.server.gate import Caller, Gateway
+from sfumato.server.quota import Holding
 from sfumato.server.wire.answers import Answer, Answering, ReadyStatement, one_statement, question_of
 from sfumato.server.wire.frames import (
     Body,
@@ -22,7 +23,7 @@ from sfumato.server.wire.frames import (
     ready,
     row_description,
 )
-from sfumato.server.wire.memory import Holding, SessionMemory, size_of
+from sfumato.server.wire.memory import SessionMemory, size_of
 from sfumato.server.wire.outgoing import Outgoing
 from sfumato.server.wire.pg_catalog.catalogue import Catalogue
 from sfumato.server.wire.pg_catalog.session_facts import SessionFacts
