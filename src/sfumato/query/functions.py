@@ -231,6 +231,8 @@ class Aggregation(StrEnum):
     VAR_POP = "var_pop"
     STDDEV_SAMP = "stddev_samp"
     STDDEV_POP = "stddev_pop"
+    SKEWNESS = "skewness"
+    KURTOSIS = "kurtosis"
     MIN = "min"
     MAX = "max"
     QUANTILE_CONT = "quantile_cont"
@@ -292,6 +294,7 @@ class AggregateForm:
     unfolded: tuple[str, str] | None = None
 
 
+_NOT_EVERYWHERE = ("Not every engine has this function.", "Combine AVG(x), AVG(x * x) and averages of higher powers.")
 _TIES = (
     "Where several values are equally common, engines choose differently.",
     "Group by the value, and order by the count.",
@@ -305,6 +308,12 @@ AGGREGATES: tuple[AggregateForm, ...] = (
     AggregateForm(Aggregation.VAR_POP, Takes.NUMBER, Type.DECIMAL, ("var_pop",), power=2),
     AggregateForm(Aggregation.STDDEV_SAMP, Takes.NUMBER, Type.DECIMAL, ("stddev_samp", "stddev"), power=2),
     AggregateForm(Aggregation.STDDEV_POP, Takes.NUMBER, Type.DECIMAL, ("stddev_pop",), power=2),
+    AggregateForm(
+        Aggregation.SKEWNESS, Takes.NUMBER, Type.DECIMAL, (), ("skewness",), power=3, unfolded=_NOT_EVERYWHERE
+    ),
+    AggregateForm(
+        Aggregation.KURTOSIS, Takes.NUMBER, Type.DECIMAL, (), ("kurtosis",), power=4, unfolded=_NOT_EVERYWHERE
+    ),
     AggregateForm(Aggregation.MIN, Takes.ALIKE, None, ("min",), distinct=False),
     AggregateForm(Aggregation.MAX, Takes.ALIKE, None, ("max",), distinct=False),
     AggregateForm(Aggregation.QUANTILE_CONT, Takes.SPAN, None, ("percentile_cont",), ("quantile_cont", "median")),
