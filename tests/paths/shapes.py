@@ -191,4 +191,6 @@ SHAPES = (
     "SELECT * FROM (SELECT dept, urgent, cost FROM visits) t PIVOT (SUM(cost) FOR urgent IN (TRUE, FALSE))",
     "SELECT ARG_MAX(dept, n) AS d, MAX(n) AS n FROM (SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept) t",
     "SELECT dept, QUANTILE_CONT(age, 0.9), PERCENTILE_DISC(0.1) WITHIN GROUP (ORDER BY cost) FROM visits GROUP BY dept",
+    "SELECT dept, SKEWNESS(cost) FILTER (WHERE urgent), KURTOSIS(age), VAR_POP(age) FROM visits GROUP BY dept "
+    "HAVING KURTOSIS(age) < 40",
 )

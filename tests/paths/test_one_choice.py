@@ -21,6 +21,7 @@ from sfumato.release.bound_selection.select import is_completed_apart
 
 NUMBERS = (
     *("AVG(x)", "VAR_POP(x)", "VAR_SAMP(x)", "STDDEV(x)", "SEM(x)", "GEOMEAN(x)", "AVG(SQRT(x))", "AVG(x * x)"),
+    *("SKEWNESS(x)", "KURTOSIS(x)", "KURTOSIS(x) FILTER (WHERE y IS NOT NULL)"),
     *("AVG(CASE WHEN k = 'a' THEN x END)", "STDDEV(LEAST(x, 90))", "AVG(x) FILTER (WHERE y IS NOT NULL)"),
     *("AVG(x + y)", "AVG(ABS(x - 50))", "VAR_POP(ABS(x - y))", "STDDEV(LN(x + 1))", "AVG(COALESCE(x, y))"),
     *("CORR(y, x)", "COVAR_POP(y, x)", "COVAR_SAMP(x, y)", "REGR_SLOPE(y, x)", "REGR_INTERCEPT(y, x)", "REGR_R2(y, x)"),

@@ -11,7 +11,7 @@ from sfumato.language.numbers import is_null, on_one_grid, real, value_of
 from sfumato.language.rel_nodes import AggregateItem
 from sfumato.language.scalar import Operator, Scalar
 from sfumato.query.aggregate import Aggregate
-from sfumato.query.functions import LEVELLED, Aggregation
+from sfumato.query.functions import LEVELLED, Aggregation, unfolded
 from sfumato.query.relation import Measure, Values
 from sfumato.query.types import NUMBERS, Type
 
@@ -81,12 +81,9 @@ def _facts(measure: Measure, aggregate: Aggregate[Scalar]) -> Facts:
     known = argument.facts
     if function in {Aggregation.MIN, Aggregation.MAX} or picks_a_value(aggregate, measure.type):
         return replace(known, nullable=True, type=measure.type)
-    if function is Aggregation.MODE:
-        raise UnsupportedSql(
-            f"{position_prefix(measure.at)}{function} of public or noisy rows is not supported.",
-            "Where several values are equally common, engines choose differently.",
-            "Group by the value, and order by the count.",
-        )
+    if (refused := unfolded(function)) is not None:
+        what = f"{position_prefix(measure.at)}{function} of public or noisy rows is not supported."
+        raise UnsupportedSql(what, *refused)
     if function is Aggregation.SUM and known.kind is Kind.INTEGER:
         reach = _summed(known)
         if reach is not None:

@@ -4,16 +4,15 @@ Roots, quotients, logarithms and products have many places. Half a step of what 
 millionth of their range, and far below what noise does to a sum of them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
-from math import isqrt
 
 from sfumato.analysis.private_query import RequestedAggregate
 from sfumato.language.intervals import reach
 from sfumato.language.numbers import round_to_places
 from sfumato.language.scalar import Operator, Scalar
-from sfumato.query.functions import PAIRS, SPREADS, Aggregation
+from sfumato.query.functions import power_of
 
 _FARTHEST = 1 << 61
 """One person's part of a sum stays below it: half of what is refused, so that rounding up is no matter."""
@@ -26,9 +25,11 @@ _FINEST_PLACES, _COARSEST_PLACES = 30, -60
 
 def round_until_summable(asked: tuple[RequestedAggregate, ...], rows: int) -> tuple[RequestedAggregate, ...]:
     """Return what is asked, with arguments that one person's `rows` rows can be summed of, where rounding does that."""
-    squared = {part for one in asked if one.aggregate.function in SPREADS | PAIRS for part in one.aggregate.arguments}
-    plain = {part for one in asked if _is_sum(one) for part in one.aggregate.arguments}
-    rounded = dict(_rounded(plain | squared, squared, rows))
+    powers: dict[Scalar, int] = {}
+    for one in asked:
+        for part in one.aggregate.arguments if power_of(one.aggregate.function) else ():
+            powers[part] = max(powers.get(part, 1), power_of(one.aggregate.function))
+    rounded = dict(_rounded(powers, rows))
     if not rounded:
         return asked
     return tuple(
@@ -38,21 +39,20 @@ def round_until_summable(asked: tuple[RequestedAggregate, ...], rows: int) -> tu
 
 
 def _is_sum(one: RequestedAggregate) -> bool:
-    summed = one.aggregate.function in {Aggregation.SUM, Aggregation.AVG} | SPREADS | PAIRS
-    return summed and not one.aggregate.distinct
+    return power_of(one.aggregate.function) > 0 and not one.aggregate.distinct
 
 
 def _mapped(one: RequestedAggregate, rounded: dict[Scalar, Scalar]) -> tuple[Scalar, ...]:
     return tuple(rounded.get(argument, argument) for argument in one.aggregate.arguments)
 
 
-def _rounded(arguments: set[Scalar], squared: set[Scalar], rows: int) -> Iterable[tuple[Scalar, Scalar]]:
-    for argument in arguments:
+def _rounded(powers: Mapping[Scalar, int], rows: int) -> Iterable[tuple[Scalar, Scalar]]:
+    """Give each argument that has to be rounded, by the highest power that is summed of it, and what it becomes."""
+    for argument, power in powers.items():
         facts = argument.facts
         if argument.operator in _AS_THEY_ARE or not facts.bounded:
             continue
-        most = _FARTHEST // max(rows, 1)
-        most = isqrt(most) if argument in squared else most
+        most = _root(_FARTHEST // max(rows, 1), power)
         if reach(facts) < most or most < _MIN_DISTINCT_STEPS:
             continue
         farthest = reach(facts) * facts.step
@@ -61,6 +61,19 @@ def _rounded(arguments: set[Scalar], squared: set[Scalar], rows: int) -> Iterabl
         )
         if places is not None:
             yield argument, round_to_places(Operator.ROUNDED, argument, places, facts.type)
+
+
+def _root(number: int, power: int) -> int:
+    """Return the largest integer whose power is at most the number.
+
+    >>> _root(80, 4), _root(81, 4)
+    (2, 3)
+    """
+    low, high = 0, 1 << (number.bit_length() // power + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if middle**power <= number else (low, middle)
+    return low
 
 
 def _ten_to(places: int) -> Fraction:

@@ -17,15 +17,13 @@ from sfumato.planning.aggregates.count import CountColumn
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.aggregates.sum import SumColumn
 from sfumato.planning.measurements import Measurement, MeasurementSet
-from sfumato.query.functions import SPREADS, Aggregation
+from sfumato.query.functions import SUMMING, Aggregation
 from sfumato.query.rebuilding import rebuilt
 
 MOST_CELLS = 50_000
 """A common table has at most so many cells."""
 MOST_WEIGHTS = 4_000_000
 """So many pairs of a shown and a measured cell, at most, are looked at."""
-_SUMS = frozenset({Aggregation.COUNT, Aggregation.SUM, Aggregation.AVG}) | SPREADS
-"""What is made of counts and sums alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +130,7 @@ def _is_margin(group: Group) -> bool:
     """
     free = not group.contribution.bound_rows and not group.contribution.bound_groups
     scalars = [key.scalar for key in group.keys]
-    sums = all(asked.aggregate.function in _SUMS and not asked.aggregate.distinct for asked in group.asked)
+    sums = all(asked.aggregate.function in SUMMING and not asked.aggregate.distinct for asked in group.asked)
     return group.public_keys and group.combinations is None and free and sums and len(set(scalars)) == len(scalars)
 
 

@@ -231,6 +231,8 @@ class Aggregation(StrEnum):
     VAR_POP = "var_pop"
     STDDEV_SAMP = "stddev_samp"
     STDDEV_POP = "stddev_pop"
+    SKEWNESS = "skewness"
+    KURTOSIS = "kurtosis"
     MIN = "min"
     MAX = "max"
     QUANTILE_CONT = "quantile_cont"
@@ -252,7 +254,6 @@ class Aggregation(StrEnum):
     MATCHED = "matched"  # and COUNT(DISTINCT …) by matching, whose parameters are the limits
 
 
-SPREADS = frozenset({Aggregation.VAR_SAMP, Aggregation.VAR_POP, Aggregation.STDDEV_SAMP, Aggregation.STDDEV_POP})
 DEVIATIONS = frozenset({Aggregation.STDDEV_SAMP, Aggregation.STDDEV_POP})
 SAMPLES = frozenset({Aggregation.VAR_SAMP, Aggregation.STDDEV_SAMP})
 LEVELLED = frozenset({Aggregation.QUANTILE_CONT, Aggregation.QUANTILE_DISC, Aggregation.APPROX_QUANTILE})
@@ -278,7 +279,9 @@ PAIRS = frozenset(
 class AggregateForm:
     """One aggregate: its names, what it takes, what it gives (None: the argument's type), whether DISTINCT matters.
 
-    Of pairs it takes two, y and x, and no DISTINCT.
+    Of pairs it takes two, y and x, and no DISTINCT. `power` is the highest power of its argument that is summed, with
+    products of two arguments as a second power; 0 where nothing is summed. `unfolded` says why public or noisy rows
+    are not aggregated with it, and what to write instead; None where they are.
     """
 
     aggregation: Aggregation
@@ -287,24 +290,38 @@ class AggregateForm:
     postgres: tuple[str, ...]
     duckdb: tuple[str, ...] = ()
     distinct: bool = True
+    power: int = 0
+    unfolded: tuple[str, str] | None = None
 
+
+_NOT_EVERYWHERE = ("Not every engine has this function.", "Combine AVG(x), AVG(x * x) and averages of higher powers.")
+_TIES = (
+    "Where several values are equally common, engines choose differently.",
+    "Group by the value, and order by the count.",
+)
 
 AGGREGATES: tuple[AggregateForm, ...] = (
     AggregateForm(Aggregation.COUNT, Takes.ALIKE, Type.INTEGER, ("count",)),
-    AggregateForm(Aggregation.SUM, Takes.NUMBER, None, ("sum",)),
-    AggregateForm(Aggregation.AVG, Takes.NUMBER, Type.DECIMAL, ("avg",), ("mean",)),
-    AggregateForm(Aggregation.VAR_SAMP, Takes.NUMBER, Type.DECIMAL, ("var_samp", "variance")),
-    AggregateForm(Aggregation.VAR_POP, Takes.NUMBER, Type.DECIMAL, ("var_pop",)),
-    AggregateForm(Aggregation.STDDEV_SAMP, Takes.NUMBER, Type.DECIMAL, ("stddev_samp", "stddev")),
-    AggregateForm(Aggregation.STDDEV_POP, Takes.NUMBER, Type.DECIMAL, ("stddev_pop",)),
+    AggregateForm(Aggregation.SUM, Takes.NUMBER, None, ("sum",), power=1),
+    AggregateForm(Aggregation.AVG, Takes.NUMBER, Type.DECIMAL, ("avg",), ("mean",), power=1),
+    AggregateForm(Aggregation.VAR_SAMP, Takes.NUMBER, Type.DECIMAL, ("var_samp", "variance"), power=2),
+    AggregateForm(Aggregation.VAR_POP, Takes.NUMBER, Type.DECIMAL, ("var_pop",), power=2),
+    AggregateForm(Aggregation.STDDEV_SAMP, Takes.NUMBER, Type.DECIMAL, ("stddev_samp", "stddev"), power=2),
+    AggregateForm(Aggregation.STDDEV_POP, Takes.NUMBER, Type.DECIMAL, ("stddev_pop",), power=2),
+    AggregateForm(
+        Aggregation.SKEWNESS, Takes.NUMBER, Type.DECIMAL, (), ("skewness",), power=3, unfolded=_NOT_EVERYWHERE
+    ),
+    AggregateForm(
+        Aggregation.KURTOSIS, Takes.NUMBER, Type.DECIMAL, (), ("kurtosis",), power=4, unfolded=_NOT_EVERYWHERE
+    ),
     AggregateForm(Aggregation.MIN, Takes.ALIKE, None, ("min",), distinct=False),
     AggregateForm(Aggregation.MAX, Takes.ALIKE, None, ("max",), distinct=False),
     AggregateForm(Aggregation.QUANTILE_CONT, Takes.SPAN, None, ("percentile_cont",), ("quantile_cont", "median")),
     AggregateForm(Aggregation.QUANTILE_DISC, Takes.SPAN, None, ("percentile_disc",), ("quantile_disc", "quantile")),
     AggregateForm(Aggregation.APPROX_QUANTILE, Takes.SPAN, None, (), ("approx_quantile",)),
-    AggregateForm(Aggregation.MODE, Takes.ALIKE, None, ("mode",)),
+    AggregateForm(Aggregation.MODE, Takes.ALIKE, None, ("mode",), unfolded=_TIES),
     *(
-        AggregateForm(function, Takes.NUMBER, Type.DECIMAL, (str(function),))
+        AggregateForm(function, Takes.NUMBER, Type.DECIMAL, (str(function),), power=2)
         for function in Aggregation
         if function in PAIRS
     ),
@@ -312,3 +329,21 @@ AGGREGATES: tuple[AggregateForm, ...] = (
 
 FUNCTION_NAMES = {name: form for form in FORMS for name in (*form.postgres, *form.duckdb)}
 AGGREGATE_NAMES = {name: form for form in AGGREGATES for name in (*form.postgres, *form.duckdb)}
+
+_BY_FUNCTION = {form.aggregation: form for form in AGGREGATES}
+
+
+def power_of(function: Aggregation) -> int:
+    """Return the highest power of its argument that an aggregate sums; 0 where it sums nothing."""
+    return _BY_FUNCTION[function].power if function in _BY_FUNCTION else 0
+
+
+def unfolded(function: Aggregation) -> tuple[str, str] | None:
+    """Return why public or noisy rows are not aggregated with a function, and the remedy; None where they are."""
+    return _BY_FUNCTION[function].unfolded
+
+
+SUMMING = frozenset(
+    {Aggregation.COUNT} | {form.aggregation for form in AGGREGATES if form.power and form.aggregation not in PAIRS}
+)
+"""What is made of counts, and of sums of powers of one argument."""

@@ -11,14 +11,15 @@ from sfumato.language.rel_nodes import FilterNode, JoinNode, ProjectNode, RelNod
 from sfumato.language.scalar import Operator, Scalar, address, columns
 from sfumato.policy.policy import fold_name
 from sfumato.policy.sealing import MOST_CELLS
-from sfumato.query.functions import PAIRS, SPREADS, Aggregation
+from sfumato.query.functions import PAIRS, SUMMING, power_of
 from sfumato.query.relation import JoinKind
 from sfumato.sealed.layout import SQUARES, Layout
 
 _BEFORE = "Declare a column computed before sealing."
 _BUCKETS = "Declare a bucketed cell column, computed before sealing, and count its cells."
-_ADDED_UP = frozenset({Aggregation.COUNT, Aggregation.SUM, Aggregation.AVG, *SPREADS})
 _JOIN = "Join before sealing, so that one table has all the columns."
+_SEALED_POWER = 2
+"""The highest power of a column whose sums a store can hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,13 +156,13 @@ def _check_asked(asked: RequestedAggregate, rows: SealedRows, sides: tuple[Layou
             "Equal values have unrelated ciphertexts, so that nothing can be told to be the same.",
             "Seal a table with one row for each of what is to be counted.",
         )
-    if aggregate.function in PAIRS:
+    if aggregate.function in PAIRS or power_of(aggregate.function) > _SEALED_POWER:
         raise UnsupportedSql(
             f"{name} is not answered by a sealed store.",
-            "It needs sums of products, and a store adds up what it holds.",
+            "It needs sums of products or of higher powers, and a store adds up what it holds.",
             _BEFORE,
         )
-    if aggregate.function not in _ADDED_UP:
+    if aggregate.function not in SUMMING:
         raise UnsupportedSql(
             f"{name} is not answered by a sealed store.", "No order of values is ever shown to it.", _BUCKETS
         )
@@ -176,7 +177,7 @@ def _check_asked(asked: RequestedAggregate, rows: SealedRows, sides: tuple[Layou
     declared = {fold_name(name): facts for name, _, facts in rows.reads[side].columns}
     if argument.facts != declared[measure]:  # a product of a step and a number can be the same integers
         raise _sealed_column(measure, f"an expression of {name}", _BEFORE)
-    if aggregate.function in SPREADS and sides[side].column(SQUARES, measure, 0) is None:
+    if power_of(aggregate.function) == _SEALED_POWER and sides[side].column(SQUARES, measure, 0) is None:
         raise UnsupportedSql(
             f"{name}({measure}) needs the sum of squares, which is not sealed.",
             "A store adds up what it holds.",

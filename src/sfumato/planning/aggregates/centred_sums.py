@@ -14,7 +14,7 @@ from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.aggregates.selectable_bounds import has_chosen_bounds
 from sfumato.planning.aggregates.wording import as_written, column_name, table_of
 from sfumato.query.aggregate import Aggregate
-from sfumato.query.functions import PAIRS, SPREADS, Aggregation
+from sfumato.query.functions import PAIRS, Aggregation, power_of
 
 FARTHEST_SUM = 1 << 62
 """One person's part of a sum stays below it, so that sums of people and noise fit everywhere."""
@@ -35,7 +35,7 @@ def centred(asked: RequestedAggregate, group: Group, others: Others) -> Centred:
     (argument,) = asked.aggregate.arguments
     facts = argument.facts
     alike = others.functions(asked)
-    spread = bool(alike & (SPREADS | PAIRS))
+    spread = any(power_of(function) > 1 for function in alike)
     offset = (facts.low + facts.high) // 2
     free = facts.low >= 0 and has_chosen_bounds(argument, group)  # the middle of what nobody believes is far off
     if asked.aggregate.function is Aggregation.SUM or ((Aggregation.SUM in alike or free) and not spread):
@@ -91,7 +91,7 @@ def sum_of_values(asked: RequestedAggregate, value: Scalar, group: Group) -> Qua
         raise QueryTooLarge(
             f"{as_written(asked)} reaches too far.",
             "One person could add 2^62 steps of the grid or more to it.",
-            "Narrow the values with LEAST and GREATEST, or ask the owner for a coarser step or fewer rows.",
+            "Round the values with ROUND, narrow them with LEAST and GREATEST, or ask the owner for a coarser step.",
         )
     return Aggregate(Aggregation.SUM, (value,), asked.aggregate.distinct, asked.aggregate.where)
 

@@ -17,6 +17,7 @@ from sfumato.planning.aggregates.covariance import (
 )
 from sfumato.planning.aggregates.cross_unit_count import CrossUnitCountColumn, met
 from sfumato.planning.aggregates.distinct_count import DistinctCountColumn, matched
+from sfumato.planning.aggregates.moments import MomentColumn, standardised_moment
 from sfumato.planning.aggregates.others import Others
 from sfumato.planning.aggregates.quantile import ModeColumn, QuantileColumn, commonest, ranked
 from sfumato.planning.aggregates.recipe import Recipe
@@ -30,6 +31,7 @@ OutputColumn = (
     | SumColumn
     | AverageColumn
     | VarianceColumn
+    | MomentColumn
     | QuantileColumn
     | ModeColumn
     | CovarianceColumn
@@ -49,6 +51,8 @@ FAMILIES: Mapping[Aggregation, Recipes] = {
     Aggregation.VAR_POP: spread,
     Aggregation.STDDEV_SAMP: spread,
     Aggregation.STDDEV_POP: spread,
+    Aggregation.SKEWNESS: standardised_moment,
+    Aggregation.KURTOSIS: standardised_moment,
     Aggregation.MIN: ranked,
     Aggregation.MAX: ranked,
     Aggregation.QUANTILE_CONT: ranked,

@@ -52,10 +52,7 @@ _ELSEWHERE = {
         "Count them, and go on from there: SELECT -SUM(p * LN(p)) FROM (SELECT x, 1.0 * COUNT(*) / SUM(COUNT(*))"
         " OVER () AS p FROM … GROUP BY x) AS shares WHERE p > 0.",
     ),
-    **dict.fromkeys(
-        ("skewness", "kurtosis", "kurtosis_pop"),
-        ("It is computed from averages of powers.", "Ask for AVG(x), AVG(x * x), AVG(x * x * x) … in one question."),
-    ),
+    "kurtosis_pop": ("Only the kurtosis of a sample is measured.", "Ask for KURTOSIS(x), or for averages of powers."),
     "time_bucket": (
         "Its ranges begin anywhere.",
         "Use date_trunc('week', …), or ranges of the number of days: date_diff('day', DATE '2024-01-01', …) // 10.",

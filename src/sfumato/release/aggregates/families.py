@@ -5,7 +5,8 @@ unclamped values are right on average. A count of different values is clamped to
 different values. An average is NULL where the noisy count is not above 0 and is clamped to the
 public range; a variance is NULL where the count (less one, for a sample) is not above 0, and is clamped to what values
 of that range can have. A slope, an intercept and a correlation are NULL where the noisy squares are not above 0; a
-correlation is clamped to [-1, 1]. Clamping is post-processing: it costs nothing.
+correlation is clamped to [-1, 1]. A skewness or kurtosis is NULL where there are too few rows or no spread, and is
+clamped to what so many values can have. Clamping is post-processing: it costs nothing.
 """
 
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from sfumato.planning.aggregates.covariance import CorrelationColumn, Covariance
 from sfumato.planning.aggregates.cross_unit_count import CrossUnitCountColumn
 from sfumato.planning.aggregates.distinct_count import DistinctCountColumn, different_values
 from sfumato.planning.aggregates.families import OutputColumn
+from sfumato.planning.aggregates.moments import MomentColumn
 from sfumato.planning.aggregates.quantile import ModeColumn, QuantileColumn
 from sfumato.planning.aggregates.sum import SumColumn
 from sfumato.planning.aggregates.variance import VarianceColumn
@@ -26,6 +28,7 @@ from sfumato.release.aggregates.average import average_form, average_point
 from sfumato.release.aggregates.covariance import paired_form, paired_point
 from sfumato.release.aggregates.cross_unit_count import met_form, met_point
 from sfumato.release.aggregates.distinct_count import matched_form, matched_point
+from sfumato.release.aggregates.moments import moment_form, moment_point
 from sfumato.release.aggregates.quantile import commonest_form, commonest_point, ranked_form, ranked_point
 from sfumato.release.aggregates.variance import spread_form, spread_point
 from sfumato.release.intervals.form_algebra import sum_of
@@ -52,6 +55,8 @@ def point(made: OutputColumn, group: GroupPlan, measured: Mapping[str, Integers]
             return average_point(made, measured)
         case VarianceColumn():
             return spread_point(made, measured)
+        case MomentColumn():
+            return moment_point(made, measured)
         case QuantileColumn():
             return ranked_point(made, measured)
         case ModeColumn():
@@ -87,6 +92,8 @@ def _form(
             return average_form(label, made, cells, rows)
         case VarianceColumn():
             return spread_form(label, made, cells, rows)
+        case MomentColumn():
+            return moment_form(label, made, cells, rows)
         case QuantileColumn():
             return ranked_form(label, made, chosen)
         case ModeColumn():
