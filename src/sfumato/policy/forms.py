@@ -4,6 +4,7 @@ import re
 
 from sfumato.policy.entry import Entry, choice, items, refuse, section, shown, text
 from sfumato.policy.policy import ColumnType, CsvFormat
+from sfumato.policy.schemes import reads_csv
 
 CSV_KEYS = ("delimiter", "encoding", "decimal", "null")
 DELIMITERS = (",", ";", "\t", "|", ":")
@@ -99,7 +100,7 @@ def read_format(entry: Entry, kind: ColumnType) -> str:
 
 def check_csv_source(entry: Entry, scheme: str) -> None:
     """Refuse a form of CSV files where there are none: a key without effect is a mistake."""
-    if scheme not in ("csv", "files"):
+    if not reads_csv(scheme):
         raise refuse(
             entry,
             f"is written for a source that starts with {scheme}:.",

@@ -15,7 +15,7 @@ from sfumato.policy.columns import COLUMN_KEYS
 from sfumato.policy.entry import Entry, check_name, choice, missing, named, number, refuse, section, shown, text
 from sfumato.policy.forms import CSV_KEYS, check_csv_source, read_csv_form
 from sfumato.policy.lines import key_lines
-from sfumato.policy.locations import LEDGERS, SOURCES, file_ledger, ledger_beside, read_frames, read_location
+from sfumato.policy.locations import LEDGERS, file_ledger, ledger_beside, read_frames, read_location, read_source
 from sfumato.policy.policy import (
     MAX_CHARGES_PER_ACCOUNT,
     Analyst,
@@ -28,6 +28,7 @@ from sfumato.policy.policy import (
     Sharing,
     Table,
 )
+from sfumato.policy.schemes import source_example, tells_changes
 from sfumato.policy.sealing import SEALED_KEYS, read_sealing
 from sfumato.policy.tables import MOST_TABLES, TABLE_KEYS, read_tables
 
@@ -221,12 +222,11 @@ def _source(root: Entry, keys: dict[str, Entry], sealed: Sealing | None, folder:
     """Return where the data lies: the source, or the sealed store that stands for it."""
     if sealed is None:
         if "source" not in keys:
-            raise missing(
-                root, "source", "The policy must say where the data is.", 'Add source = "parquet:FOLDER", or [sealed].'
-            )
+            remedy = f'Add source = "{source_example()}", or [sealed].'
+            raise missing(root, "source", "The policy must say where the data is.", remedy)
         if isinstance(keys["source"].value, dict):
             return read_frames(keys["source"], MOST_TABLES)
-        return read_location(keys["source"], SOURCES, folder)
+        return read_source(keys["source"], folder)
     for key in ("source", "refresh"):
         if key in keys:
             raise refuse(
@@ -264,7 +264,7 @@ def _check_ledger(root: Entry, ledger: Location, source: Location, file: Path | 
 
 def _refresh(entry: Entry, source: Location) -> Refresh:
     refresh = Refresh(choice(entry, Refresh, _REFRESHING))
-    if refresh is Refresh.ON_CHANGE and source.scheme == "frames":
+    if refresh is Refresh.ON_CHANGE and not tells_changes(source.scheme):
         raise refuse(
             entry,
             f"is {shown(entry.value)} for a source of frames.",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sfumato.errors import suggestion
 from sfumato.policy.entry import Entry, count, flag, items, missing, number, refuse, section, shown, text
-from sfumato.policy.locations import read_location
+from sfumato.policy.locations import KEY_FILES, SEALED_STORES, read_location
 from sfumato.policy.policy import (
     Column,
     ColumnType,
@@ -55,8 +55,8 @@ def read_sealing(entry: Entry, folder: Path) -> Sealing:
     for key, why, remedy in _REQUIRED:
         if key not in keys:
             raise missing(entry, key, why, remedy)
-    key_file = read_location(keys["key"], ("file",), folder)
-    store = read_location(keys["store"], ("duckdb", "postgresql"), folder)
+    key_file = read_location(keys["key"], KEY_FILES, folder)
+    store = read_location(keys["store"], SEALED_STORES, folder)
     if not are_apart(key_file, store):
         raise refuse(
             keys["key"],

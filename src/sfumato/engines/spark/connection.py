@@ -21,6 +21,7 @@ from threading import RLock
 from typing import Any, TypeVar
 
 from sfumato.engines.engine import Limits
+from sfumato.engines.spark.schemes import SPARK
 from sfumato.errors import BadSource, EngineFailed, Refusal
 
 SETTINGS = {
@@ -311,7 +312,7 @@ def _driver() -> Any:
         raise BadSource(
             "A source on Spark needs PySpark 4, which is not installed.",
             "It is an extra, because not everybody needs it.",
-            "Install it: pip install 'sfumato[spark]'. It needs a Java 17 runtime.",
+            f"Install it: pip install '{SPARK.install}'. It needs a Java 17 runtime.",
         )
     logger: Any = import_module("pyspark.logger").PySparkLogger
     for name in _LOGGERS:
