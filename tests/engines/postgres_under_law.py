@@ -17,13 +17,13 @@ import pyarrow as pa
 import pytest
 from tests.ledger.postgres import binaries, server
 
-from sfumato.engines.duckdb.public_store import write_public_store
 from sfumato.engines.engine import Engine, Limits
 from sfumato.engines.opening import open_engine
 from sfumato.engines.postgres.build import ServerBuild, public_rows
 from sfumato.engines.postgres.connection import SCHEMA, connect
 from sfumato.engines.postgres.dialect import POSTGRES
 from sfumato.engines.postgres.source import read_schema
+from sfumato.engines.public_store import write_public_store
 from sfumato.engines.sql.bounded_copy import bounded_table
 from sfumato.engines.sql.names import quoted
 from sfumato.policy.policy import Policy

@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.analysis.catalog import REMOVED
-from sfumato.engines.duckdb.public_store import write_public_store
 from sfumato.engines.engine import Engine, Limits
 from sfumato.engines.opening import open_engine
+from sfumato.engines.public_store import write_public_store
 from sfumato.engines.spark.build import ROWS, SparkBuild, public_rows, view_name
 from sfumato.engines.spark.connection import execute, session
 from sfumato.engines.spark.dialect import SPARK

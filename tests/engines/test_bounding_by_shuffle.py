@@ -17,13 +17,13 @@ from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.duckdb.duckdb_file import SOURCE
 from sfumato.engines.duckdb.source import read_schema
 from sfumato.engines.sql import bounding_by_shuffle
-from sfumato.engines.sql.dialect import Dialect
+from sfumato.engines.sql.dialect import ByShuffle, ByWindow, Dialect, bounding_of
 from sfumato.engines.sql.names import quoted, together_name
 from sfumato.engines.sql.staging import owned_rows
 from sfumato.errors import BadSource
 from sfumato.policy.policy import Policy
 
-ONE_PASS = replace(DUCKDB, repartition=lambda query, name: query)
+ONE_PASS = replace(DUCKDB, bounding=ByShuffle(lambda query, name: query))
 VISITS: dict[str, Any] = {
     "unit": "who",
     "rows_per_unit": 3,
@@ -113,8 +113,9 @@ def policy_with(unique: Collection[str], truncation: str | None, **words: Any) -
 
 
 def _in_parts() -> Dialect:
-    assert DUCKDB.rank_partitions is not None
-    return replace(DUCKDB, rank_partitions=replace(DUCKDB.rank_partitions, rows=25))
+    window = bounding_of(DUCKDB, ByWindow)
+    assert window.rank_partitions is not None
+    return replace(DUCKDB, bounding=replace(window, rank_partitions=replace(window.rank_partitions, rows=25)))
 
 
 @pytest.mark.parametrize("unique", [(), ("visit",)], ids=["none", "unique"])

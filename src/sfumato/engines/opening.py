@@ -9,18 +9,7 @@ from sfumato.engines.engine import Backend, Limits, PendingSnapshot, Progress, S
 from sfumato.engines.inspection import SourceReport
 from sfumato.errors import BadSource, Refusal
 from sfumato.policy.policy import Policy
-
-BACKENDS = {
-    "parquet": "sfumato.engines.duckdb.opening",
-    "csv": "sfumato.engines.duckdb.opening",
-    "files": "sfumato.engines.duckdb.opening",
-    "duckdb": "sfumato.engines.duckdb.opening",
-    "sqlite": "sfumato.engines.duckdb.opening",
-    "frames": "sfumato.engines.duckdb.opening",
-    "postgresql": "sfumato.engines.postgres.opening",
-    "spark": "sfumato.engines.spark.opening",
-}
-"""The file whose BACKEND opens sources of a scheme."""
+from sfumato.policy.schemes import source_scheme, source_schemes
 
 
 def open_engine(
@@ -72,14 +61,29 @@ def inspected(policy: Policy) -> SourceReport | None:
 
 def backend_of(policy: Policy) -> Backend:
     """Return how sources of the policy's scheme are opened."""
-    scheme = policy.source.scheme
-    if scheme not in BACKENDS:
+    name = policy.source.scheme
+    scheme = source_scheme(name)
+    if scheme is None:
         raise BadSource(
-            f"source starts with {scheme}:.",
-            "No engine reads that.",
-            "Write parquet:, csv:, files:, duckdb:, sqlite: or spark: with a path, or a postgresql URL.",
+            f"source starts with {name}:.",
+            "No installed engine reads that.",
+            f"Write one of {', '.join(f'{known.name}:' for known in source_schemes(name))}.",
         )
-    backend = import_module(BACKENDS[scheme]).BACKEND
-    if not isinstance(backend, Backend):
-        raise AssertionError("every scheme names a backend")
-    return backend
+    module, _, attribute = scheme.backend.partition(":")
+    try:
+        found = getattr(import_module(module), attribute, None)
+    except ImportError as error:
+        missing = BadSource(
+            f"The engine for {name}: cannot be loaded.",
+            f"It needs the module {error.name or module}, which is not installed.",
+            f"Install it: pip install '{scheme.install or module}'.",
+        )
+    else:
+        if isinstance(found, Backend):
+            return found
+        missing = BadSource(
+            f"The engine for {name}: cannot be loaded.",
+            f"{scheme.backend} is not a Backend.",
+            "Correct or reinstall the package that declares it.",
+        )
+    raise missing

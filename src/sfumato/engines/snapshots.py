@@ -217,12 +217,8 @@ def places_of(policy: Policy) -> SnapshotPaths:
             'Write ledger = "sqlite:PATH".',
         )
     source = policy.source.path
-    if "?" in str(path) or (policy.source.scheme == "duckdb" and "?" in str(source)):
-        raise BadSource(
-            "The path of the ledger or of the database holds a question mark.",
-            "The engine takes what follows it for a parameter.",
-            "Rename the folder or the file.",
-        )
+    if "?" in str(path):
+        raise question_mark("ledger")
     if not path.parent.is_dir():
         raise BadSource(
             "ledger lies in a folder that does not exist.",
@@ -236,6 +232,15 @@ def places_of(policy: Policy) -> SnapshotPaths:
             'Write ledger = "sqlite:PATH" with a path outside that folder, or move the data into a folder below it.',
         )
     return SnapshotPaths(path)
+
+
+def question_mark(what: str) -> BadSource:
+    """Return the refusal of a path that DuckDB would not read as one."""
+    return BadSource(
+        f"The path of the {what} contains a question mark.",
+        "DuckDB takes what follows it for a parameter.",
+        "Rename the folder or the file.",
+    )
 
 
 def _found(policy: Policy, copying: Copying, places: SnapshotPaths) -> Snapshot | None:

@@ -5,6 +5,7 @@ import re
 from sfumato.policy.entry import Entry, refuse, shown, text
 from sfumato.policy.keys import CSV
 from sfumato.policy.policy import ColumnType, CsvFormat
+from sfumato.policy.schemes import reads_csv
 from sfumato.policy.table_keys import LONGEST_FORMAT
 
 _DATE_PARTS = frozenset("YymbBdj")
@@ -57,7 +58,7 @@ def read_format(entry: Entry, kind: ColumnType) -> str:
 
 def check_csv_source(entry: Entry, scheme: str) -> None:
     """Refuse a form of CSV files where there are none: a key without effect is a mistake."""
-    if scheme not in ("csv", "files"):
+    if not reads_csv(scheme):
         raise refuse(
             entry,
             f"is written for a source that starts with {scheme}:.",

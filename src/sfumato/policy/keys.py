@@ -4,6 +4,7 @@ The reader, the messages, the JSON Schema (`sfumato schema`), the hash and the t
 table. A key that its kind reads completely needs nothing else than a field of the same name in the data class.
 """
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 from sfumato.accounting.event import Neighbours
@@ -25,15 +26,15 @@ from sfumato.policy.kinds import (
     Texts,
     WholeNumber,
 )
-from sfumato.policy.locations import LEDGERS, MAX_LOCATION_CHARS, SOURCES
+from sfumato.policy.locations import KEY_FILES, LEDGERS, MAX_LOCATION_CHARS, SEALED_STORES
 from sfumato.policy.policy import MAX_CHARGES_PER_ACCOUNT, PLAIN, CsvFormat, Refresh, Sharing
+from sfumato.policy.schemes import Scheme, built_in_schemes
 from sfumato.policy.table_keys import TABLE
 
 MOST_TABLES = 500
 MOST_ANALYSTS = 10_000
+_SOURCES = tuple(scheme for scheme in built_in_schemes() if scheme.is_written)
 DELIMITERS = (",", ";", "\t", "|", ":")
-KEY_FILES = ("file",)
-STORES = ("duckdb", "postgresql")
 
 _OWNER_CHOOSES = "The budget has no default: the owner has to choose it."
 _ADD_EPSILON = Required(_OWNER_CHOOSES, "Add epsilon, for example epsilon = 1.")
@@ -67,10 +68,9 @@ _REFRESH = {
 _ANSWERS = {"common": "shared", "public": "shared", "own": "separate", "private": "separate", "per-account": "separate"}
 
 
-def _location(schemes: tuple[str, ...], words: str = "text") -> Described:
-    paths = "|".join(scheme for scheme in schemes if scheme != "postgresql")
-    server = r"|^postgres(ql)?://." if "postgresql" in schemes else ""
-    pattern = rf"^({paths}):(?!//)\s*\S{server}"
+def _location(schemes: Sequence[Scheme], words: str = "text") -> Described:
+    spelled = [("//." if scheme.is_url else r"(?!//)\s*\S", (scheme.name, *scheme.aliases)) for scheme in schemes]
+    pattern = "|".join(f"^({'|'.join(names)}):{rest}" for rest, names in spelled)
     return Described(words, {"type": "string", "pattern": pattern, "maxLength": MAX_LOCATION_CHARS})
 
 
@@ -130,7 +130,7 @@ SEALED = Section(
         ),
         PolicyKey(
             "store",
-            _location(STORES),
+            _location(SEALED_STORES),
             Required(
                 "The policy must say where the encrypted rows are stored.",
                 'Add store = "duckdb:store/clinic.duckdb".',
@@ -238,7 +238,7 @@ POLICY = Section(
         ),
         PolicyKey(
             "source",
-            _location(SOURCES, "text; in a dict, also a dict of frames"),
+            _location(_SOURCES, "text; in a dict, also a dict of frames"),
             Default(words="required, unless `sealed` is given"),
             "The location of the data, such as parquet:FOLDER or a postgresql:// address.",
             Hashed.APART,

@@ -1,49 +1,55 @@
 """Where the data and the ledger lie, from what the owner wrote; nothing is opened, and no message repeats it."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from sfumato.errors import suggestion
 from sfumato.policy.entry import Entry, named, refuse, shown, text
 from sfumato.policy.policy import Location
+from sfumato.policy.schemes import Scheme, source_example, source_schemes
 
-FILES = ("parquet", "csv", "files", "duckdb", "sqlite")
-"""Sources that are a path."""
-SOURCES = (*FILES, "postgresql", "spark")
-"""What some engine reads."""
-LEDGERS = ("sqlite", "postgresql")
+_SERVER = Scheme("postgresql", "//user@host/database", is_url=True, aliases=("postgres",))
+LEDGERS = (
+    Scheme("sqlite", "clinic.ledger", mistaken=("sqlite3",), suffixes=(".ledger", ".sqlite", ".sqlite3")),
+    _SERVER,
+)
+SEALED_STORES = (Scheme("duckdb", "store/clinic.duckdb", suffixes=(".duckdb",)), _SERVER)
+KEY_FILES = (Scheme("file", "../keys/clinic.key"),)
 MAX_LOCATION_CHARS = 4096
 _FRAMES = ("__arrow_c_stream__", "__dataframe__")
 """What frames of any library can be asked for."""
-_CATALOG = re.compile(r"catalog(\.\w+){0,2}")
-"""A catalog of Spark's, and a database of it; everything else after spark: is a folder."""
-_SYNONYMS = {"postgres": "postgresql", "sqlite3": "sqlite", "pq": "parquet", "tsv": "csv"}
-_EXAMPLES = {"sqlite": "clinic.ledger", "file": "../keys/clinic.key"}
-_LEDGER_SUFFIXES = {".ledger": "sqlite"}
-_SUFFIXES = {".parquet": "parquet", ".csv": "csv", ".duckdb": "duckdb", ".sqlite": "sqlite", ".sqlite3": "sqlite"}
 
 
-def read_location(entry: Entry, schemes: tuple[str, ...], folder: Path) -> Location:
-    """Read `scheme:path` (relative paths start at `folder`) or a postgresql URL."""
-    words = text(entry, MAX_LOCATION_CHARS)
-    scheme, colon, rest = words.partition(":")
-    scheme = scheme.strip().lower()
-    if scheme == "postgres":
-        scheme = "postgresql"
-    if not colon or scheme not in schemes:
-        raise _unknown(entry, words, scheme if colon else "", schemes)
-    if scheme == "postgresql":
-        return Location(scheme, f"postgresql:{_after_slashes(entry, rest)}", None)
-    if scheme == "spark" and _CATALOG.fullmatch(rest.strip()):
-        return Location(scheme, rest.strip(), None)
+def read_source(entry: Entry, folder: Path) -> Location:
+    """Read the location of a source: some engine declares its scheme."""
+    return read_location(entry, source_schemes(_split(entry)[0]), folder)
+
+
+def read_location(entry: Entry, schemes: Sequence[Scheme], folder: Path) -> Location:
+    """Read `scheme:path` (relative paths start at `folder`), a name or a URL."""
+    written, rest = _split(entry)
+    scheme = next((known for known in schemes if written in (known.name, *known.aliases)), None)
+    if scheme is None:
+        raise _unknown(entry, written, schemes)
+    if scheme.is_url:
+        return Location(scheme.name, f"{scheme.name}:{_after_slashes(entry, scheme, rest)}", None)
+    if scheme.names and re.fullmatch(scheme.names, rest.strip()):
+        return Location(scheme.name, rest.strip(), None)
     if not rest.strip() or rest.startswith("//"):
         raise refuse(
             entry,
-            f"names no path after {scheme}:.",
+            f"names no path after {scheme.name}:.",
             "A file or folder is written as a plain path, relative to the policy file or absolute.",
-            f"Write for example {_example(scheme, schemes)}.",
+            f"Write for example {scheme.name}:{scheme.example}.",
         )
-    return Location(scheme, rest, (folder / rest).absolute())
+    return Location(scheme.name, rest, (folder / rest).absolute())
+
+
+def _split(entry: Entry) -> tuple[str, str]:
+    """Return the scheme, empty where there is none, and what follows it."""
+    scheme, colon, rest = text(entry, MAX_LOCATION_CHARS).partition(":")
+    return (scheme.strip().lower(), rest) if colon else ("", scheme)
 
 
 def read_frames(entry: Entry, most: int) -> Location:
@@ -56,7 +62,7 @@ def read_frames(entry: Entry, most: int) -> Location:
                 below,
                 f"is {shown(below.value)}.",
                 "Where source is a table, it holds frames: Arrow tables, or DataFrames of pandas or polars.",
-                'Hand over frames from Python, or write text: source = "parquet:data".',
+                f'Hand over frames from Python, or write text: source = "{source_example()}".',
             )
     if not isinstance(entry.value, dict):
         raise AssertionError("names are read from a dict")
@@ -75,33 +81,30 @@ def file_ledger(path: Path) -> Location:
     return Location("sqlite", path.name, path.absolute())
 
 
-def _after_slashes(entry: Entry, rest: str) -> str:
+def _after_slashes(entry: Entry, scheme: Scheme, rest: str) -> str:
     if rest.startswith("//") and len(rest) > 2:
         return rest
     raise refuse(
         entry,
-        "is not a postgresql URL.",
-        "The address of a PostgreSQL server starts with postgresql://.",
-        "Write postgresql://user@host/database; leave the password to the environment or a password file.",
+        f"is not a {scheme.name} URL.",
+        f"The address of a server starts with {scheme.name}://.",
+        f"Write {scheme.name}:{scheme.example}; leave the password to the environment or a password file.",
     )
 
 
-def _unknown(entry: Entry, words: str, scheme: str, schemes: tuple[str, ...]) -> Exception:
-    meant = _SYNONYMS.get(scheme)
-    advice = f"Did you mean {meant}? " if meant in schemes else suggestion(scheme, schemes)
-    suffix = {**_SUFFIXES, **({} if schemes == SOURCES else _LEDGER_SUFFIXES)}.get(Path(words).suffix.lower())
-    if suffix in schemes and not scheme:
-        advice = f"Did you mean {suffix}:? "
+def _unknown(entry: Entry, written: str, schemes: Sequence[Scheme]) -> Exception:
+    names = [scheme.name for scheme in schemes]
+    suffix = Path(text(entry, MAX_LOCATION_CHARS)).suffix.lower()
+    meant = next((scheme.name for scheme in schemes if written in scheme.mistaken), None)
+    by_suffix = next((scheme.name for scheme in schemes if suffix in scheme.suffixes), None)
+    advice = f"Did you mean {meant}? " if meant else suggestion(written, names)
+    if by_suffix and not written:
+        advice = f"Did you mean {by_suffix}:? "
     return refuse(
         entry,
-        f'starts with "{scheme}:", which is not known here.'
-        if scheme.isalnum() and len(scheme) <= 20
+        f'starts with "{written}:", which is not known here.'
+        if written.isalnum() and len(written) <= 20
         else "does not start with a scheme.",
-        f"A location starts with its kind: {', '.join(f'{known}:' for known in schemes)}.",
-        f"{advice}Write for example {_example(schemes[0], schemes)}.",
+        f"A location starts with its kind: {', '.join(f'{name}:' for name in names)}.",
+        f"{advice}Write for example {schemes[0].name}:{schemes[0].example}.",
     )
-
-
-def _example(scheme: str, schemes: tuple[str, ...]) -> str:
-    path = "clinic.db" if scheme == "sqlite" and schemes == SOURCES else _EXAMPLES.get(scheme, "data")
-    return f"{scheme}:{path}"

@@ -14,8 +14,9 @@ from sfumato.policy.forms import check_csv_form, check_csv_source
 from sfumato.policy.keys import ANALYST, MOST_ANALYSTS, MOST_TABLES, POLICY
 from sfumato.policy.kinds import SectionValues
 from sfumato.policy.lines import key_lines
-from sfumato.policy.locations import LEDGERS, SOURCES, file_ledger, ledger_beside, read_frames, read_location
+from sfumato.policy.locations import LEDGERS, file_ledger, ledger_beside, read_frames, read_location, read_source
 from sfumato.policy.policy import Analyst, Budget, Location, Policy, Refresh, Sealing, Table
+from sfumato.policy.schemes import source_example, tells_changes
 from sfumato.policy.sealing import read_sealing
 from sfumato.policy.tables import read_tables
 
@@ -151,10 +152,10 @@ def _source(keys: SectionValues, sealed: Sealing | None, folder: Path) -> Locati
     if sealed is None:
         if "source" not in keys:
             why = "The policy must say where the data is."
-            raise missing(keys.entry, "source", why, 'Add source = "parquet:FOLDER", or [sealed].')
+            raise missing(keys.entry, "source", why, f'Add source = "{source_example()}", or [sealed].')
         if isinstance(keys["source"].value, dict):
             return read_frames(keys["source"], MOST_TABLES)
-        return read_location(keys["source"], SOURCES, folder)
+        return read_source(keys["source"], folder)
     for key in ("source", "refresh"):
         if key in keys:
             raise refuse(
@@ -191,7 +192,7 @@ def _check_ledger(root: Entry, ledger: Location, source: Location, file: Path | 
 
 
 def _check_refresh(keys: SectionValues, source: Location) -> None:
-    if keys.values["refresh"] is Refresh.ON_CHANGE and source.scheme == "frames":
+    if keys.values["refresh"] is Refresh.ON_CHANGE and not tells_changes(source.scheme):
         raise refuse(
             keys["refresh"],
             f"is {shown(keys['refresh'].value)} for a source of frames.",

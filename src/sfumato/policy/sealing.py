@@ -7,9 +7,8 @@ from pathlib import Path
 
 from sfumato.errors import suggestion
 from sfumato.policy.entry import Entry, items, refuse, shown, text
-from sfumato.policy.keys import KEY_FILES, STORES
 from sfumato.policy.kinds import SectionValues
-from sfumato.policy.locations import read_location
+from sfumato.policy.locations import KEY_FILES, SEALED_STORES, read_location
 from sfumato.policy.policy import (
     Column,
     ColumnType,
@@ -30,7 +29,7 @@ MOST_SPLAYED = 32
 def read_sealing(keys: SectionValues, folder: Path) -> Sealing:
     """Read [sealed]; relative paths start at `folder`."""
     key_file = read_location(keys["key"], KEY_FILES, folder)
-    store = read_location(keys["store"], STORES, folder)
+    store = read_location(keys["store"], SEALED_STORES, folder)
     if not are_apart(key_file, store):
         raise refuse(
             keys["key"],

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from sfumato.errors import BadParameter, quote_value
-from sfumato.policy.locations import FILES
+from sfumato.policy.schemes import built_in_schemes
 from sfumato.policy_draft.draft import Draft
 from sfumato.policy_draft.writing import check_draft, policy_text
 
@@ -12,7 +12,8 @@ from sfumato.policy_draft.writing import check_draft, policy_text
 def without_scheme(data: Path) -> Path:
     """Return the path of data that was named as a policy names its source: sqlite:clinic.db."""
     scheme, colon, rest = str(data).partition(":")
-    return Path(rest) if colon and rest and scheme in FILES and not data.exists() else data
+    drafted = [known.name for known in built_in_schemes() if known.can_draft]
+    return Path(rest) if colon and rest and scheme in drafted and not data.exists() else data
 
 
 def default_output(data: Path) -> Path:

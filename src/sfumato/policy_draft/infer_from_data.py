@@ -17,6 +17,7 @@ from sfumato.engines.duckdb.source import SourceTable
 from sfumato.engines.sql.column import Kind, Stored
 from sfumato.engines.sql.names import quoted
 from sfumato.policy.policy import ColumnType, CsvFormat
+from sfumato.policy.schemes import reads_csv
 from sfumato.policy_draft.draft import Draft, DraftColumn, DraftTable, default_step
 from sfumato.policy_draft.literals import decimal_text, quoted_text
 from sfumato.policy_draft.schema import connected
@@ -37,7 +38,6 @@ _READ_AS = {
     ColumnType.TIMESTAMP: "TIMESTAMP",
 }
 """In this order CSV text is tried."""
-_TEXTUAL = ("csv", "files")
 """Sources with files that say no types."""
 
 
@@ -71,7 +71,7 @@ def infer_from_data(draft: Draft, path: Path) -> Draft:
 
 def with_public_types(draft: Draft, path: Path) -> Draft:
     """Return the draft with the types of public CSV tables, which say none: their values are nobody's."""
-    if draft.scheme not in _TEXTUAL or not any(table.public for table in draft.tables):
+    if not reads_csv(draft.scheme) or not any(table.public for table in draft.tables):
         return draft
     with connected(path, _said(draft)) as (_, connection, sources):
         execute(connection, f"ATTACH ':memory:' AS {STAGE}")
@@ -80,7 +80,7 @@ def with_public_types(draft: Draft, path: Path) -> Draft:
 
 
 def _said(draft: Draft) -> dict[str, object]:
-    return asdict(draft.csv) if draft.scheme in _TEXTUAL else {}
+    return asdict(draft.csv) if reads_csv(draft.scheme) else {}
 
 
 def _typed(table: DraftTable, connection: Connection, source: SourceTable, form: CsvFormat) -> DraftTable:

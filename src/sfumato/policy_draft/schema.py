@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sfumato.engines.duckdb.connection import Connection, closed_connection, execute
 from sfumato.engines.duckdb.duckdb_file import SOURCE, can_be_read, database_tables
+from sfumato.engines.duckdb.schemes import CSV, DUCKDB, FILES, PARQUET, SQLITE
 from sfumato.engines.duckdb.source import (
     ENDINGS,
     LOGS,
@@ -34,7 +35,7 @@ _PART = re.compile(r"(part|data|chunk|file)?[-_.]?\d.*|part-.*|[^=]+=.*", re.IGN
 """Files and folders that are pieces of one table: part-0001.parquet, year=2024."""
 _DATABASES = (".duckdb", ".db", ".ddb", ".sqlite", ".sqlite3", ".db3")
 _WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".ods")
-_KINDS = ("parquet", "csv")
+_KINDS = (PARQUET.name, CSV.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ def connected(
         )
         policy = replace(policy, csv=_csv_form(location, csv or {}))
         found = read_schema(connection, policy, streams)
-        keys = _primary_keys(connection) if scheme == "duckdb" else {}
+        keys = _primary_keys(connection) if scheme == DUCKDB.name else {}
         tables = tuple(
             SchemaTable(
                 name,
@@ -137,7 +138,7 @@ def connected(
 def _csv_form(location: Location, said: Mapping[str, object]) -> CsvFormat:
     """Return how the CSV files of a source are written; where there are none, nothing can be said of them."""
     files = [] if location.scheme in LOGS else source_files(location)
-    written = [path for path in files if path.name.lower().endswith(ENDINGS["csv"])]
+    written = [path for path in files if path.name.lower().endswith(ENDINGS[CSV.name])]
     if said and not written:
         raise BadParameter(
             f"--csv {next(iter(said))}=… has no effect.", "There is no CSV file in the data.", "Remove the option."
@@ -168,9 +169,9 @@ def _scheme(place: Path, typed: Path) -> str:
     if place.is_file():
         lowered = place.name.lower()
         if begins_as_sqlite(place):
-            return "sqlite"
+            return SQLITE.name
         if lowered.endswith(_DATABASES):
-            return "duckdb"
+            return DUCKDB.name
         found = [scheme for scheme in _KINDS if lowered.endswith(ENDINGS[scheme])]
     elif place.is_dir():
         found = [scheme for scheme in _KINDS if _stems(place, ENDINGS[scheme])]
@@ -180,21 +181,21 @@ def _scheme(place: Path, typed: Path) -> str:
         )
     if not found:
         raise _excel(typed) if place.suffix.lower() in _WORKBOOKS else _nothing(typed)
-    return "files" if len(found) > 1 else found[0]
+    return FILES.name if len(found) > 1 else found[0]
 
 
 def _names(connection: Connection, scheme: str, place: Path, streams: StreamedSource | None) -> dict[str, str | None]:
     """Return the tables of the source, each with what the source calls it where that is another name."""
     if isinstance(streams, SqliteFile):
         return dict.fromkeys(name for name in streams.names() if name not in _unreadable(connection, scheme, streams))
-    return _database_tables(connection) if scheme == "duckdb" else _file_tables(place, ENDINGS[scheme])
+    return _database_tables(connection) if scheme == DUCKDB.name else _file_tables(place, ENDINGS[scheme])
 
 
 def _unreadable(connection: Connection, scheme: str, streams: StreamedSource | None) -> tuple[str, ...]:
     """Return the views of a database that name what is not there."""
     if isinstance(streams, SqliteFile):
         return tuple(name for name in streams.names() if not streams.can_be_read(name))
-    found = database_tables(connection) if scheme == "duckdb" else []
+    found = database_tables(connection) if scheme == DUCKDB.name else []
     return tuple(name for schema, name in found if not can_be_read(connection, schema, name))
 
 

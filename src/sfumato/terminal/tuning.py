@@ -33,6 +33,7 @@ from sfumato.planning.plan import Plan, PlannedSelection
 from sfumato.planning.planner import make_plan, parse_price_target
 from sfumato.policy.columns import written
 from sfumato.policy.policy import Column, ColumnType, Location, Policy, RowUnit, Table, UnitColumn, fold_name, position
+from sfumato.policy.schemes import source_scheme
 from sfumato.policy.table_keys import MOST_ROWS
 from sfumato.policy_draft.accuracy import SHARE
 from sfumato.query.parse import parse
@@ -94,10 +95,11 @@ def tune(database: Database, questions: Sequence[str], epsilon: object) -> Tuned
     """Return the caps and bounds with the least total error over these questions, or over typical ones."""
     database.require_owner("tune a policy")
     policy = database.policy
-    if policy.source.scheme == "spark":
+    scheme = source_scheme(policy.source.scheme)
+    if scheme is not None and not scheme.can_tune:
         raise BadParameter(
             "This source cannot be tuned.",
-            "Many drafts are tried on a copy without caps, which takes too long in Spark.",
+            "Many drafts are tried on a copy without caps, which takes too long on this engine.",
             "Tune an extract of it, as files.",
         )
     with _trial(policy) as trial:

@@ -148,7 +148,7 @@ def _boolean(stored: Stored) -> str:
 def _clipped_days(column: Column, stored: Stored) -> str:
     day = f"TRY_CAST({stored.sql} AS DATE)"
     days = f"({day} - DATE '1970-01-01')::BIGINT"
-    return f"CASE WHEN isfinite({day}) THEN {within_days(days, column)} END"
+    return f"CASE WHEN isfinite({day}) THEN {within_days(days, column, DUCKDB)} END"
 
 
 def _microseconds(stored: Stored, target: Range) -> str:

@@ -2,8 +2,8 @@
 
 from sfumato.engines.duckdb import numbers, texts, times
 from sfumato.engines.duckdb.numbers import NARROW, TYPES, WIDE, given, named, nullif
-from sfumato.engines.sql.constant import constant_form, row_number
-from sfumato.engines.sql.dialect import Dialect, RankPartitions
+from sfumato.engines.sql.constant import constant_form, filtered, row_number
+from sfumato.engines.sql.dialect import ByWindow, Dialect, RankPartitions
 from sfumato.engines.sql.logic import ChoiceForms
 from sfumato.engines.sql.names import literal, quoted
 from sfumato.engines.sql.numbers import is_leaf
@@ -79,10 +79,13 @@ DUCKDB = Dialect(
     floor_divide=lambda a, b: f"({a} // {b})",
     whole_double=lambda double: f"CAST({double} AS {WIDE})",
     truncated=lambda double: f"trunc({double})",
+    bigint=NARROW,
     to_bigint_or_null=lambda wide: f"TRY_CAST({wide} AS {NARROW})",
     is_finite=lambda double: f"isfinite({double})",
     sortable=lambda sql, kind: sql,
     aggregate=_aggregate,
+    filtered=filtered,
+    bit_or=lambda integers: f"bit_or({integers})",
     row_number=row_number,
     power_of_two=lambda power: f"(CAST(1 AS BIGINT) << CAST({power} AS BIGINT))",
     popcount=lambda integer: f"CAST(bit_count({integer}) AS BIGINT)",  # it is a TINYINT, and so would be sums
@@ -96,12 +99,11 @@ DUCKDB = Dialect(
     id_text=lambda id: f"hex({id})",
     hash128_sortable=lambda text: f"CAST('0x' || left(sha256({text}), 32) AS {ID})",
     long_draw_text=lambda draw: f"hex({draw})",
-    row_locator="rowid",
-    repartition=None,
-    optimizer_fence=None,
-    hash_cutoff=None,
+    bounding=ByWindow(
+        row_locator="rowid",
+        rank_partitions=RankPartitions(1_000_000, lambda id, parts: f"CAST(hash({id}) % {parts} AS UINTEGER)"),
+    ),
     stored_by_unit=False,
     order_by_clause="ORDER BY",
     numbers_rows=False,
-    rank_partitions=RankPartitions(1_000_000, lambda id, parts: f"CAST(hash({id}) % {parts} AS UINTEGER)"),
 )

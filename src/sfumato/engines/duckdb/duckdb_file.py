@@ -7,6 +7,7 @@ import duckdb
 from sfumato.engines.duckdb.column import stored as as_stored
 from sfumato.engines.duckdb.connection import execute
 from sfumato.engines.duckdb.sqlite_file import begins_as_sqlite
+from sfumato.engines.snapshots import question_mark
 from sfumato.engines.sql.column import Stored
 from sfumato.engines.sql.names import literal, quoted
 from sfumato.errors import BadSource, EngineFailed
@@ -18,6 +19,8 @@ SOURCE = "source"
 
 def attach(connection: duckdb.DuckDBPyConnection, place: Path) -> None:
     """Attach a file for reading, or refuse."""
+    if "?" in str(place):
+        raise question_mark("database")
     try:
         connection.execute(f"ATTACH {literal(str(place))} AS {SOURCE} (READ_ONLY)")
         return

@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.diagnostics import record_engine_failure
-from sfumato.engines.duckdb.public_store import PublicRows
 from sfumato.engines.postgres.column import READING
 from sfumato.engines.postgres.connection import SCHEMA, copy_in, execute, is_of_the_server
 from sfumato.engines.postgres.dialect import POSTGRES
 from sfumato.engines.postgres.source import ServerTable
+from sfumato.engines.public_store import PublicRows
 from sfumato.engines.sql.build_protocol import copied_name
 from sfumato.engines.sql.column import Kind, Part, Stored, ValueForms
 from sfumato.engines.sql.dialect import Dialect

@@ -149,7 +149,7 @@ def _instant(stored: Stored) -> str:
 def _clipped_days(column: Column, stored: Stored) -> str:
     value = stored.sql if stored.kind is Kind.DATE else f"CAST({_instant(stored)} AS date)"
     days = f"CAST({value} - {_EPOCH} AS {NARROW})"
-    return f"CASE WHEN isfinite({value}) THEN {within_days(days, column)} END"
+    return f"CASE WHEN isfinite({value}) THEN {within_days(days, column, POSTGRES)} END"
 
 
 def _microseconds(stored: Stored, target: Range) -> str:

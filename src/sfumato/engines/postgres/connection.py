@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from sfumato.diagnostics import record_engine_failure
+from sfumato.engines.postgres.schemes import POSTGRESQL
 from sfumato.errors import BadSource, EngineFailed
 
 SCHEMA = "sfumato"
@@ -114,7 +115,7 @@ def _driver() -> Any:
     raise BadSource(
         "A source on PostgreSQL needs a driver that is not installed.",
         "It is an extra, because not everybody needs it.",
-        "Install it: pip install 'sfumato[postgres]'.",
+        f"Install it: pip install '{POSTGRESQL.install}'.",
     )
 
 

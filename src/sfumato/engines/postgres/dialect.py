@@ -4,8 +4,8 @@ from hashlib import sha256
 
 from sfumato.engines.postgres import numbers, texts, times
 from sfumato.engines.postgres.numbers import DOUBLE, NARROW, TYPES, WIDE
-from sfumato.engines.sql.constant import constant_form, row_number
-from sfumato.engines.sql.dialect import Dialect
+from sfumato.engines.sql.constant import constant_form, filtered, row_number
+from sfumato.engines.sql.dialect import ByTwoScans, Dialect
 from sfumato.engines.sql.logic import ChoiceForms
 from sfumato.engines.sql.names import quoted
 from sfumato.language.facts import Facts, Kind
@@ -85,10 +85,13 @@ POSTGRES = Dialect(
     floor_divide=lambda a, b: f"({a} / {b})",
     whole_double=numbers.whole_double,
     truncated=lambda double: f"trunc({double})",
+    bigint="BIGINT",
     to_bigint_or_null=texts.narrowed,
     is_finite=numbers.is_finite,
     sortable=_sortable,
     aggregate=_aggregate,
+    filtered=filtered,
+    bit_or=lambda integers: f"bit_or({integers})",
     row_number=row_number,
     power_of_two=lambda power: f"(CAST(1 AS bigint) << CAST({power} AS integer))",
     popcount=lambda integer: f"bit_count(CAST({integer} AS bit(64)))",  # it is a bigint
@@ -103,14 +106,15 @@ POSTGRES = Dialect(
     # a uuid would have to be read from a text
     hash128_sortable=lambda text: f"substring({_sha256(text)} FROM 1 FOR 16)",
     long_draw_text=lambda draw: f"upper(ltrim(encode({draw}, 'hex'), '0'))",
-    row_locator="ctid",
-    repartition=None,
-    # A nested query that selects what could differ from row to row is kept apart; this is always NULL, and known to be
-    # when it is planned. `OFFSET 0` would keep it apart too, and from the parallel workers of everything above it.
-    optimizer_fence="CASE WHEN false THEN clock_timestamp() END AS fence",
-    hash_cutoff=_share,
+    bounding=ByTwoScans(
+        row_locator="ctid",
+        # A nested query that selects what could differ from row to row is kept apart; this is always NULL, and known to
+        # be when it is planned. `OFFSET 0` would keep it apart too, and from the parallel workers of all above it.
+        optimizer_fence="CASE WHEN false THEN clock_timestamp() END AS fence",
+        hash_cutoff=_share,
+        repeat_row=lambda times: f"generate_series(1, {times})",
+    ),
     stored_by_unit=True,
     order_by_clause="ORDER BY",
     numbers_rows=True,
-    rank_partitions=None,
 )

@@ -10,13 +10,13 @@ from weakref import WeakKeyDictionary, finalize
 from sfumato.analysis.catalog import REMOVED, Catalog
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.engines.aggregates import Aggregates
-from sfumato.engines.duckdb.public_store import PublicStore
 from sfumato.engines.engine import Job, Limits, PlannedStatement, SelectBounds
 from sfumato.engines.postgres.build import relation
 from sfumato.engines.postgres.connection import copy_in, execute
 from sfumato.engines.postgres.dialect import POSTGRES
 from sfumato.engines.postgres.numbers import DOUBLE, TYPES
 from sfumato.engines.postgres.reader import ServerReader
+from sfumato.engines.public_store import PublicStore
 from sfumato.engines.snapshots import Registered, identity_of
 from sfumato.engines.sql.build_protocol import copied_name
 from sfumato.engines.sql.names import RANK, TOTALS, quoted
@@ -49,8 +49,8 @@ class PostgreSQL:
     public: PublicTables
 
     def __init__(self, policy: Policy, registered: Registered, limits: Limits) -> None:
-        self._beside = PublicStore(policy, registered, limits)
-        self.catalog, self.version, self.public = self._beside.catalog, self._beside.version, self._beside.public
+        self._store = PublicStore(policy, registered, limits)
+        self.catalog, self.version, self.public = self._store.catalog, self._store.version, self._store.public
         self._identity = identity_of(registered.path)
         self._reader = ServerReader(policy.source.target, self._identity)
         self._tables = {}
@@ -82,7 +82,7 @@ class PostgreSQL:
 
     def prepare(self, plan: Plan) -> Statements:
         """Return what will be run. No private table is read: whatever can be refused is refused here."""
-        self._beside.ready()
+        self._store.ready()
         return prepared(plan, self._tables, self.public, POSTGRES, self._bring)
 
     def statements(self, job: Job) -> tuple[PlannedStatement, ...]:
@@ -98,18 +98,18 @@ class PostgreSQL:
 
     def query_public(self, show: ProjectNode) -> list[list[int | float | str | bool | None]]:
         """Return the columns of a query that reads public tables alone."""
-        return self._beside.exact(show)
+        return self._store.exact(show)
 
     def close(self) -> None:
         """Let go of the copy, and leave no connection and no public rows behind."""
-        self._close(self._reader, self._beside, [one.relation for one in self._brought.values()] + list(self._unused))
+        self._close(self._reader, self._store, [one.relation for one in self._brought.values()] + list(self._unused))
 
     def retire(self) -> None:
         """Let go of the copy when the last question about it is answered: another snapshot has taken its place."""
-        finalize(self, self._close, self._reader, self._beside, [])
+        finalize(self, self._close, self._reader, self._store, [])
 
     @staticmethod
-    def _close(reader: ServerReader, beside: PublicStore, brought: list[str]) -> None:
+    def _close(reader: ServerReader, store: PublicStore, brought: list[str]) -> None:
         if brought:
             try:
                 with reader.writing() as connection:
@@ -117,7 +117,7 @@ class PostgreSQL:
             except EngineFailed:
                 pass  # they are swept with the copy
         reader.close()
-        beside.close()
+        store.close()
 
     def _bring(self, kept: MaterializedNode) -> MaterializedNode:
         """Write public rows into a table of the schema of our own, once."""
@@ -145,7 +145,7 @@ class PostgreSQL:
         return name
 
     def _rows(self, rows: MaterializedTable, width: int) -> Iterator[tuple[Any, ...]]:
-        for part in self._beside.rows(rows, width):
+        for part in self._store.rows(rows, width):
             yield from part
 
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sfumato.engines.duckdb.public_store import write_public_store
 from sfumato.engines.duckdb.shape import read_shape
 from sfumato.engines.engine import Limits, Progress
 from sfumato.engines.postgres.build import ServerBuild, public_rows, relation
 from sfumato.engines.postgres.connection import SCHEMA, close, connect, execute
 from sfumato.engines.postgres.source import ServerTable, check_own_schema, read_schema
+from sfumato.engines.public_store import write_public_store
 from sfumato.engines.snapshot_manifest import keyed_digest
 from sfumato.engines.snapshots import BuildDirectory, identity_of, places_of
 from sfumato.engines.sql.bounded_copy import CopiedTable, bounded_table

@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from sfumato.diagnostics import record_engine_failure
-from sfumato.engines.duckdb.public_store import PublicRows
+from sfumato.engines.public_store import PublicRows
 from sfumato.engines.spark.column import NANOSECONDS, READING
 from sfumato.engines.spark.connection import execute, guarded
 from sfumato.engines.spark.dialect import SPARK, quoted

@@ -161,7 +161,7 @@ def _days(column: Column, stored: Stored) -> str:
             days = f"CAST(floor({stored.sql} / CAST('86400000000000' AS DECIMAL(14,0))) AS {NARROW})"
         case _:
             days = day_sql(f"CAST({stored.sql} AS DATE)")
-    return given([days], lambda v: f"CASE WHEN {v} IS NOT NULL THEN {within_days(v, column)} END")
+    return given([days], lambda v: f"CASE WHEN {v} IS NOT NULL THEN {within_days(v, column, SPARK)} END")
 
 
 def _microseconds(stored: Stored, target: Range) -> str:

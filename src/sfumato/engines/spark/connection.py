@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.engine import Limits
+from sfumato.engines.spark.schemes import SPARK
 from sfumato.errors import BadSource, EngineFailed, Refusal
 
 SETTINGS = {
@@ -313,7 +314,7 @@ def _driver() -> Any:
         raise BadSource(
             "A source on Spark needs PySpark 4, which is not installed.",
             "It is an extra, because not everybody needs it.",
-            "Install it: pip install 'sfumato[spark]'. It needs a Java 17 runtime.",
+            f"Install it: pip install '{SPARK.install}'. It needs a Java 17 runtime.",
         )
     logger: Any = import_module("pyspark.logger").PySparkLogger
     for name in _LOGGERS:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from sfumato.engines.spark import numbers, texts, times
 from sfumato.engines.spark.numbers import DOUBLE, NARROW, TYPES, WIDE
-from sfumato.engines.sql.constant import constant_form, row_number
-from sfumato.engines.sql.dialect import Dialect
+from sfumato.engines.sql.constant import constant_form, filtered, row_number
+from sfumato.engines.sql.dialect import ByShuffle, Dialect
 from sfumato.engines.sql.logic import ChoiceForms
 from sfumato.language.facts import STORED, Facts, Kind
 from sfumato.language.intervals import reach
@@ -87,10 +87,13 @@ SPARK = Dialect(
     floor_divide=lambda a, b: f"({a} div {b})",
     whole_double=numbers.whole_double,
     truncated=numbers.truncated,
+    bigint=NARROW,
     to_bigint_or_null=lambda wide: f"try_cast({wide} AS {NARROW})",
     is_finite=numbers.is_finite,
     sortable=lambda sql, kind: sql,
     aggregate=_aggregate,
+    filtered=filtered,
+    bit_or=lambda integers: f"bit_or({integers})",
     row_number=_row_number,
     power_of_two=lambda power: f"shiftleft(CAST(1 AS BIGINT), CAST({power} AS INT))",
     popcount=lambda integer: f"CAST(bit_count({integer}) AS BIGINT)",  # it is an INT
@@ -104,12 +107,8 @@ SPARK = Dialect(
     id_text=_id_text,
     hash128_sortable=lambda text: f"unhex(substring({_sha256(text)}, 1, 32))",
     long_draw_text=_id_text,
-    row_locator="",
-    repartition=lambda query, name: f"{query} DISTRIBUTE BY {name}",
-    optimizer_fence=None,
-    hash_cutoff=None,
+    bounding=ByShuffle(lambda query, name: f"{query} DISTRIBUTE BY {name}"),
     stored_by_unit=False,
     order_by_clause="SORT BY",
     numbers_rows=True,
-    rank_partitions=None,
 )

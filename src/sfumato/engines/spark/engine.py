@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 from sfumato.analysis.catalog import REMOVED, Catalog
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.engines.aggregates import Aggregates
-from sfumato.engines.duckdb.public_store import PublicStore
 from sfumato.engines.engine import Job, Limits, PlannedStatement, SelectBounds
+from sfumato.engines.public_store import PublicStore
 from sfumato.engines.snapshots import Registered, identity_of, places_of
 from sfumato.engines.spark.build import view_name
 from sfumato.engines.spark.dialect import SPARK, quoted
@@ -52,8 +52,8 @@ class Spark:
     public: PublicTables
 
     def __init__(self, policy: Policy, registered: Registered, limits: Limits) -> None:
-        self._beside = PublicStore(policy, registered, limits)
-        self.catalog, self.version, self.public = self._beside.catalog, self._beside.version, self._beside.public
+        self._store = PublicStore(policy, registered, limits)
+        self.catalog, self.version, self.public = self._store.catalog, self._store.version, self._store.public
         self._identity = identity_of(registered.path)
         self._folder = rows_folder(places_of(policy), self._identity)
         self._tables, folders = {}, {}
@@ -85,7 +85,7 @@ class Spark:
 
     def prepare(self, plan: Plan) -> Statements:
         """Return what will be run. No private table is read: whatever can be refused is refused here."""
-        self._beside.ready()
+        self._store.ready()
         return prepared(plan, self._tables, self.public, SPARK, self._bring)
 
     def statements(self, job: Job) -> tuple[PlannedStatement, ...]:
@@ -98,20 +98,20 @@ class Spark:
 
     def query_public(self, show: ProjectNode) -> list[list[int | float | str | bool | None]]:
         """Return the columns of a query that reads public tables alone."""
-        return self._beside.exact(show)
+        return self._store.exact(show)
 
     def close(self) -> None:
         """Let go of the copy, and leave no view and no public rows behind."""
-        self._close(self._reader, self._beside, self._shelf)
+        self._close(self._reader, self._store, self._shelf)
 
     def retire(self) -> None:
         """Let go of the copy when the last question about it is answered: another snapshot has taken its place."""
-        finalize(self, self._close, self._reader, self._beside, self._shelf)
+        finalize(self, self._close, self._reader, self._store, self._shelf)
 
     @staticmethod
-    def _close(reader: SparkReader, beside: PublicStore, shelf: Path) -> None:
+    def _close(reader: SparkReader, store: PublicStore, shelf: Path) -> None:
         reader.close()
-        beside.close()
+        store.close()
         shutil.rmtree(shelf, ignore_errors=True)
 
     def _bring(self, kept: MaterializedNode) -> MaterializedNode:
@@ -136,7 +136,7 @@ class Spark:
         try:
             self._shelf.mkdir(mode=0o700, exist_ok=True)
             with pq.ParquetWriter(self._shelf / name, schema) as writer:
-                for part in self._beside.rows(rows, len(columns)):
+                for part in self._store.rows(rows, len(columns)):
                     values = zip(*part, strict=True)
                     writer.write_table(
                         pa.table(

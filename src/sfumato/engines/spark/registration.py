@@ -9,10 +9,10 @@ from typing import Any
 
 from sfumato.engines.duckdb.connection import COPY, open_copy
 from sfumato.engines.duckdb.file_digests import NOTHING, PreviousCopy, added_files, digest_files, read_marks
-from sfumato.engines.duckdb.public_store import write_public_store
 from sfumato.engines.duckdb.shape import read_shape
 from sfumato.engines.duckdb.source import check_place, files_of, source_files, source_root
 from sfumato.engines.engine import Limits, Progress
+from sfumato.engines.public_store import write_public_store
 from sfumato.engines.snapshot_manifest import keyed_digest, read_files_while_unchanged, read_while_unchanged, stamp_of
 from sfumato.engines.snapshots import BuildDirectory, SnapshotPaths, identity_of, places_of
 from sfumato.engines.spark.build import ROWS, SparkBuild, public_rows, view_name

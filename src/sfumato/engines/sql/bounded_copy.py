@@ -27,6 +27,7 @@ from sfumato.engines.sql.bounding_by_two_scans import (
 )
 from sfumato.engines.sql.build_protocol import Building
 from sfumato.engines.sql.contribution_histogram import has_totals, total_columns, write_totals
+from sfumato.engines.sql.dialect import ByWindow, bounding_of
 from sfumato.engines.sql.names import LONE, NUMBER, PATH_UNIT, TOTALS
 from sfumato.engines.sql.row_ranks import in_order_of, kind_of, numbered_rows, numbers, sortable
 from sfumato.engines.sql.sampling_order import rehash_duplicate, row_hash
@@ -102,7 +103,7 @@ def bounded_table(build: Building, table: Table, progress: Progress) -> list[Cop
     named = [CopiedColumn(column.name, build.reading.storage(column)) for column in columns]
     if unit is not None:
         named.insert(0, CopiedColumn(unit, build.dialect.id_type))
-    named = named or [CopiedColumn(LONE, "BIGINT")]
+    named = named or [CopiedColumn(LONE, build.dialect.bigint)]
     copied = [CopiedTable(table.name, tuple(named), unit)]
     if cuts is not None:
         copied.append(CopiedTable(table.name + CUT, tuple(CopiedColumn(*one) for one in cuts), unit))
@@ -177,7 +178,8 @@ def _find_crowded(build: Building, table: Table, columns: list[Column], parts: i
         for key in unique
     ]
     # what a person's draws begin with is written once for all their rows
-    part = "0" if parts == 1 or dialect.rank_partitions is None else dialect.rank_partitions.part("id", parts)
+    parted = bounding_of(dialect, ByWindow).rank_partitions
+    part = "0" if parts == 1 or parted is None else parted.part("id", parts)
     own = [f"{dialect.id_text('id')} || '#' AS own", f"{part} AS part"]
     build.create_table_as(build.stage("crowded"), f"SELECT id, {', '.join(own)} FROM ({' UNION '.join(crowds)}) AS c")  # noqa: S608
 
@@ -190,10 +192,10 @@ def _crowded(build: Building) -> str:
 def _chosen(build: Building, table: Table, columns: list[Column], part: int, here: str) -> str:
     """Return the query for the places of the rows that are kept and their ranks, among the people of one part."""
     unique = [f"c{at}" for at, column in enumerate(columns) if column.unique]
-    dialect, most = build.dialect, most_rows(table)
+    dialect, most, place = build.dialect, most_rows(table), bounding_of(build.dialect, ByWindow).row_locator
     values = [(f"r.c{at}", kind_of(column)) for at, column in enumerate(columns)]
     names = ", ".join(["place", "id", *unique])
-    listed = [f"r.{dialect.row_locator} AS place", "r.id AS id", *(f"r.{name} AS {name}" for name in unique)]
+    listed = [f"r.{place} AS place", "r.id AS id", *(f"r.{name} AS {name}" for name in unique)]
     # Equal rows are told apart by a number, so that each of n rows has the same chance; which of them has which number
     # does not matter, because they are equal. Where losses are kept, what bounds took from them may differ: it decides.
     lost = [f"o{at}" for at in tracked(build, columns)]
@@ -224,10 +226,8 @@ def _numbered(build: Building, table: Table, columns: list[Column], here: str) -
     quantiles are asked of stands in how many rows of the person they have a value. Where questions choose caps, a row
     says at which of them it counts. A row's numbers depend on the same person's rows alone.
     """
-    dialect, rows, over = build.dialect, build.stage("rows"), None
+    dialect, over = build.dialect, None
     number = dialect.row_number(["id"], in_order_of(dialect, columns))
-    chosen = f"{rows} AS r JOIN {build.stage('chosen')} AS c ON r.{dialect.row_locator} = c.place WHERE {here}"
-    others = f"{rows} AS r WHERE {here} AND NOT {_crowded(build)}"
     if are_read_again(build, table, columns):
         chosen = f"{build.stage('chosen')} AS r"
         few = "FALSE" if rows_in_sampling_order(table) else f"n <= {most_rows(table)}"  # everybody but the crowded
@@ -236,6 +236,10 @@ def _numbered(build: Building, table: Table, columns: list[Column], here: str) -
         order = f" ORDER BY {', '.join(in_order_of(dialect, columns))}" if columns else ""
         over = f"PARTITION BY r.id{order} ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
         number = f"row_number() OVER ({over})"
+    else:
+        rows, place = build.stage("rows"), f"r.{bounding_of(dialect, ByWindow).row_locator}"
+        chosen = f"{rows} AS r JOIN {build.stage('chosen')} AS c ON {place} = c.place WHERE {here}"
+        others = f"{rows} AS r WHERE {here} AND NOT {_crowded(build)}"
     # those who had too many rows were ranked when they were chosen
     ranked = [(others, f"CAST({number} AS {dialect.rank_type})"), (chosen, "nth")]
     return numbered_rows(dialect, table, columns, unit_column(table), ranked, over=over)
@@ -315,8 +319,8 @@ def _write_removed(build: Building, table: Table, unit: str, sources: _Sources) 
     lost = None
     if found is not None:
         lost = (
-            f"SELECT id AS {quoted(unit)}, CAST(least(n, {most_removed(table)}) AS BIGINT) AS {quoted(REMOVED_ROWS)} "  # noqa: S608
-            f"FROM ({found}) AS f WHERE n > 0"
+            f"SELECT id AS {quoted(unit)}, CAST(least(n, {most_removed(table)}) AS {build.dialect.bigint}) "  # noqa: S608
+            f"AS {quoted(REMOVED_ROWS)} FROM ({found}) AS f WHERE n > 0"
         )
     names = [quoted(unit), quoted(REMOVED_ROWS)]
     _put_of_parts(build, table, table.name + REMOVED, lost, names, names[:1])

@@ -10,6 +10,7 @@ Proof: proofs/bounded_copy.md §3
 from sfumato.engines.build_catalog import most_rows, rows_in_sampling_order
 from sfumato.engines.engine import Progress
 from sfumato.engines.sql.build_protocol import Building
+from sfumato.engines.sql.dialect import ByShuffle, bounding_of
 from sfumato.engines.sql.names import RANK, together_name
 from sfumato.engines.sql.row_ranks import in_order_of, kind_of, numbered_rows
 from sfumato.engines.sql.sampling_order import drawn_last, rehash_duplicate, row_hash
@@ -25,7 +26,7 @@ _KEPT, _OWN, _MET = "kept", "own", "met"
 
 def in_one_pass(build: Building, table: Table) -> bool:
     """Tell whether a table is bounded so: a matter of the policy and the engine."""
-    return build.dialect.repartition is not None and not isinstance(table.unit, RowUnit)
+    return isinstance(build.dialect.bounding, ByShuffle) and not isinstance(table.unit, RowUnit)
 
 
 def kept_in_one_pass(build: Building, table: Table, columns: list[Column], unit: str, progress: Progress) -> str:
@@ -146,9 +147,7 @@ def _leading(build: Building, table: Table, which: str) -> str:
 
 def _rows_of_most(build: Building, table: Table, columns: list[Column], least: int | None) -> str:
     """Return the query for the rows of everybody, or of those who have not more than so many, sent to their person."""
-    sent, read = build.dialect.repartition, read_rows(build, table, columns)
-    if sent is None:
-        raise AssertionError("this engine does not send rows around")
+    sent, read = bounding_of(build.dialect, ByShuffle).repartition, read_rows(build, table, columns)
     if isinstance(table.unit, UnitPath):
         people = _leading(build, table, "TRUE" if least is None else f"n <= {least}")
         return sent(owned_rows(build, columns, read, people, _along(table)), "id")
@@ -165,6 +164,7 @@ def _ranked(build: Building, table: Table, columns: list[Column], rows: str, *, 
     a unique column more than once has too many, too: it is known when one row of each value is left.
     """
     dialect, most, who = build.dialect, most_rows(table), _who(table)
+    unknown = f"CAST(NULL AS {dialect.bigint})"
     unique = [f"c{at}" for at, column in enumerate(columns) if column.unique]
     lost = [f"o{at}" for at in tracked(build, columns)]
     values = [(f"r.c{at}", kind_of(column)) for at, column in enumerate(columns)]
@@ -179,7 +179,7 @@ def _ranked(build: Building, table: Table, columns: list[Column], rows: str, *, 
     if apart or unique:
         number, met = dialect.row_number([who, "first"], among), ""
         if unique:
-            met = f", {'CAST(NULL AS BIGINT)' if apart else f'count(*) OVER (PARTITION BY {who})'} AS {_MET}"
+            met = f", {unknown if apart else f'count(*) OVER (PARTITION BY {who})'} AS {_MET}"
         chosen = f"SELECT {names}, first, {number} AS nth{met} FROM ({chosen}) AS d"  # noqa: S608
         names += f", {_MET}" if unique else ""
         chosen = f"SELECT {names}, {rehash_duplicate('first', 'nth', dialect)} AS draw FROM ({chosen}) AS d"  # noqa: S608
@@ -190,7 +190,7 @@ def _ranked(build: Building, table: Table, columns: list[Column], rows: str, *, 
         chosen = f"SELECT {names}, draw, {once} AS once FROM ({chosen}) AS d"  # noqa: S608
         chosen = f"SELECT {names}, draw FROM ({chosen}) AS o WHERE {key} IS NULL OR once = 1"  # noqa: S608
     if unique:
-        own = "CAST(NULL AS BIGINT)" if apart else f"count(*) OVER (PARTITION BY {who})"
+        own = unknown if apart else f"count(*) OVER (PARTITION BY {who})"
         chosen = f"SELECT {names}, draw, {own} AS {_OWN} FROM ({chosen}) AS d"  # noqa: S608
         names += f", {_OWN}"
     if unique and not all_drawn:

@@ -13,6 +13,7 @@ from math import isqrt
 
 from sfumato.engines.build_catalog import most_rows, rows_in_sampling_order
 from sfumato.engines.sql.build_protocol import Building
+from sfumato.engines.sql.dialect import ByTwoScans, bounding_of
 from sfumato.engines.sql.row_ranks import kind_of
 from sfumato.engines.sql.sampling_order import rehash_duplicate, row_hash
 from sfumato.engines.sql.staging import rows_of
@@ -37,14 +38,12 @@ def expected_hashes_needed(most: int) -> int:
 def stage_units_over_bound(build: Building, table: Table) -> None:
     """Write down who has too many rows, with a number in the order of ids, and below which draw theirs are enough."""
     dialect, most = build.dialect, most_rows(table)
-    if dialect.hash_cutoff is None:
-        raise AssertionError("this engine writes rows down before they are chosen")
     many = "u IS NOT NULL" if rows_in_sampling_order(table) else f"u IS NOT NULL AND n > {most}"
     moved = "FALSE" if build.policy.budget.truncation is None else "beyond > 0"
     listed = [
         *("u", "id", "n", f"{dialect.id_text('id')} || '#' AS own"),
         f"CAST({dialect.row_number([], ['id'])} AS {dialect.rank_type}) AS number",
-        f"{dialect.hash_cutoff(expected_hashes_needed(most), 'n')} AS below",
+        f"{bounding_of(dialect, ByTwoScans).hash_cutoff(expected_hashes_needed(most), 'n')} AS below",
         f"{moved} AS moved",
     ]
     found = f"SELECT {', '.join(listed)} FROM {build.stage('units')} WHERE {many}"  # noqa: S608
@@ -137,7 +136,8 @@ def _drawn(build: Building, table: Table, columns: list[Column], group: _Group, 
     names = ", ".join(["number", "below", *values, *lost])
     found = " UNION ALL ".join(_different(build, table, columns, group, part, below) for part in range(group.parts))
     # each of equal rows has a draw of its own, so that each of n rows has the same chance
-    rows = f"SELECT {names}, first, generate_series(1, m) AS nth FROM ({found}) AS g"  # noqa: S608
+    nth = bounding_of(build.dialect, ByTwoScans).repeat_row("m")
+    rows = f"SELECT {names}, first, {nth} AS nth FROM ({found}) AS g"  # noqa: S608
     if lost:  # equal rows may differ before their bounds, which is kept: that order decides
         number = build.dialect.row_number(["number", "first"], [f"{name} NULLS LAST" for name in lost])
         rows = f"SELECT {names}, first, {number} AS nth FROM ({rows}) AS e"  # noqa: S608

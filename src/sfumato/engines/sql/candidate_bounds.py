@@ -82,14 +82,15 @@ def _masks_sql(
     for at, (cut, _) in enumerate(filled):
         counts = " AND ".join(_counts(cut.weight, names)) or "TRUE"
         for word in range(words):
-            bit = bit_of(f"CAST({order.rank} AS BIGINT)", word, words, dialect)
-            listed.append(f"bit_or(CASE WHEN {counts} THEN {bit} ELSE 0 END) AS m{at}_{word}")
+            bit = bit_of(f"CAST({order.rank} AS {dialect.bigint})", word, words, dialect)
+            mask = dialect.bit_or(f"CASE WHEN {counts} THEN {bit} ELSE 0 END")
+            listed.append(f"{mask} AS m{at}_{word}")
     return f"SELECT {', '.join(listed)} FROM ({rows}) AS r GROUP BY {order.owner}"  # noqa: S608
 
 
 def _before_by_mask(cut: Cut, at: int, names: Names, order: FillingOrder, words: int, dialect: Dialect) -> str:
     """Return how many rows of its person came before a row that counts, by their bits."""
-    number = f"CAST({order.rank} AS BIGINT)"
+    number = f"CAST({order.rank} AS {dialect.bigint})"
     upto = " + ".join(bits_up_to(number, word, f"m{at}_{word}", dialect) for word in range(words))
     return _if_it_counts(f"{upto} - 1", cut, names, dialect)
 
@@ -290,7 +291,7 @@ def total_measure(
     value = clipped(names[argument], argument.facts, dialect)
     value = _up_to(f"{value} <= {level} - {placed.before}", value, cut.max_total, argument, cut, placed, dialect)
     where = f"{placed.before} < {level}"  # NULL where the value is
-    return f"{dialect.aggregate(Aggregation.SUM, value, argument.facts, False)} FILTER (WHERE {where})"
+    return dialect.filtered(dialect.aggregate(Aggregation.SUM, value, argument.facts, False), where)
 
 
 def _up_to(

@@ -220,11 +220,11 @@ FIRST, LAST = date(1, 1, 1), date(9999, 12, 31)
 """The days that a policy can write; others are absent unless bounds clip them."""
 
 
-def within_days(days: str, column: Column) -> str:
+def within_days(days: str, column: Column, dialect: Dialect) -> str:
     """Return days within the bounds of a column, or NULL beyond the days that there are; they are mentioned often."""
     if column.bounds is None:
         return f"CASE WHEN {days} BETWEEN {position(FIRST)} AND {position(LAST)} THEN {days} END"
-    low, high = (f"CAST({position(side)} AS BIGINT)" for side in (column.bounds.low, column.bounds.high))
+    low, high = (f"CAST({position(side)} AS {dialect.bigint})" for side in (column.bounds.low, column.bounds.high))
     return f"least(greatest({days}, {low}), {high})"
 
 

@@ -1,4 +1,4 @@
-"""The form of constants, given how an engine names types and spells values; and its plain window."""
+"""The form of constants, given how an engine names types and spells values; its plain window and its plain filter."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -36,3 +36,8 @@ def row_number(partition: Sequence[str], order: Sequence[str]) -> str:
     clauses = [f"PARTITION BY {', '.join(partition)}"] if partition else []
     clauses += [f"ORDER BY {', '.join(order)}"] if order else []
     return f"row_number() OVER ({' '.join(clauses)})"
+
+
+def filtered(aggregate: str, condition: str) -> str:
+    """Return an aggregate over the rows that meet a condition, as the standard writes it."""
+    return f"{aggregate} FILTER (WHERE {condition})"

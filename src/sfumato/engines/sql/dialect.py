@@ -5,6 +5,7 @@ A statement is written once, in `scalar`, `flow`, `fold`, `group`, `public` and 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.scalar import Operator, Scalar
@@ -25,6 +26,48 @@ class RankPartitions:
     """About how many rows are in a part."""
     part: Callable[[str, int], str]
     """A number below the second, by an id: the same part for the same person."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByWindow:
+    """Rows on the grid are written down, and windows over them select rows: `bounded_copy`."""
+
+    row_locator: str
+    """What tells the rows of one intermediate table apart."""
+    rank_partitions: RankPartitions | None = None
+    """In which parts rows are ranked, so that a part fits into little memory; None where all are ranked at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByTwoScans(ByWindow):
+    """The source is read for the people who have too many rows and again for the others: `bounding_by_two_scans`.
+
+    This suits engines that take longer to write rows than to read them twice. Where a row is needed twice, they are
+    written down as `ByWindow` says.
+    """
+
+    optimizer_fence: str
+    """A column that is selected into a nested query so that its values are not computed again where they are
+    mentioned."""
+    hash_cutoff: Callable[[int, str], str]
+    """A draw below which lie so many of as many long draws as an integer says, on average; all if it is less."""
+    repeat_row: Callable[[str], str]
+    """A column of a SELECT that returns each row as often as an integer says, and numbers these rows from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByShuffle:
+    """Rows are sent to where others of their person are, and ranked there: `bounding_by_shuffle`.
+
+    This suits engines that spread rows over machines. No row is written down in between.
+    """
+
+    repartition: Callable[[str, str], str]
+    """A query whose rows are sent to where those with the same name are."""
+
+
+Bounding = ByWindow | ByTwoScans | ByShuffle
+"""The ways to bound what a person contributes. All of them keep the same rows (proofs/bounded_copy.md §3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +104,8 @@ class Dialect:
     """A double that is a whole number, as a wide integer, exactly."""
     truncated: Callable[[str], str]
     """A finite double without its places."""
+    bigint: str
+    """The type of integers of 64 bits with a sign."""
     to_bigint_or_null: Callable[[str], str]
     """A wide integer as a BIGINT; NULL beyond 64 bits."""
     is_finite: Callable[[str], str]
@@ -71,6 +116,10 @@ class Dialect:
     """A value as it stands in ORDER BY: texts by code point."""
     aggregate: Callable[[Aggregation, str, Facts, bool], str]
     """An aggregate of a value with these facts, of its distinct values only if the last is true. Sums are exact."""
+    filtered: Callable[[str, str], str]
+    """An aggregate over only those rows for which a condition is true."""
+    bit_or: Callable[[str], str]
+    """The aggregate of BIGINTs that holds every bit which one of them holds."""
     row_number: Callable[[Sequence[str], Sequence[str]], str]
     """The number of a row among those that agree in the first, in the order of the second; both may be empty.
 
@@ -100,19 +149,8 @@ class Dialect:
     """The first 128 bits of SHA-256 of a text in UTF-8, in any form that is ordered as these bits are."""
     long_draw_text: Callable[[str], str]
     """Such a draw in hexadecimal, in capitals and without leading zeros."""
-    row_locator: str
-    """What tells the rows of one intermediate table apart; empty where rows are sent around, and none is written."""
-    repartition: Callable[[str, str], str] | None
-    """A query whose rows are sent to where those with the same name are; None where an engine sends no rows around."""
-    optimizer_fence: str | None
-    """A column that is selected into a nested query so that its values are not computed again where they are mentioned.
-
-    None: rows on the grid are written down before they are chosen. Otherwise writing them takes longer than reading the
-    source once for the people who have too many and once for the others."""
-    hash_cutoff: Callable[[int, str], str] | None
-    """A draw below which lie so many of as many long draws as an integer says, on average; all of them if it is less.
-
-    None where there is no fence."""
+    bounding: Bounding
+    """How people who have too many rows get a bounded number of them."""
     stored_by_unit: bool
     """Whether rows lie in the order of ids, in which they are numbered, rather than with those that have equal keys:
     sorting them again takes longer than questions gain."""
@@ -120,5 +158,17 @@ class Dialect:
     """How a query says in which order its rows are written: of all of them, or of those that one task writes."""
     numbers_rows: bool
     """Whether the copy has to store NUMBER where each row is a person: the engine has no number of its own."""
-    rank_partitions: RankPartitions | None
-    """In which parts rows are ranked, so that a part fits into little memory; None where all are ranked at once."""
+
+    def aggregate_if(self, aggregate: str, condition: str | None) -> str:
+        """Return an aggregate over the rows that meet a condition, or over all where there is none."""
+        return aggregate if condition is None else self.filtered(aggregate, condition)
+
+
+Choice = TypeVar("Choice", bound=Bounding)
+
+
+def bounding_of(dialect: Dialect, kind: type[Choice]) -> Choice:
+    """Return the bounding of an engine that chose this kind; to ask another engine for it is a mistake."""
+    if not isinstance(dialect.bounding, kind):
+        raise AssertionError(f"this engine does not use {kind.__name__}")
+    return dialect.bounding

@@ -40,19 +40,19 @@ def one_zero(sql: str, dialect: Dialect) -> str:
 def parts(folded: AggregateItem, columns: Columns, dialect: Dialect) -> list[str]:
     """Return what is aggregated: SQL over the rows of a group."""
     asked = folded.aggregate
-    where = "" if asked.where is None else f" FILTER (WHERE {scalar_sql(asked.where, columns, dialect)})"
+    where = None if asked.where is None else scalar_sql(asked.where, columns, dialect)
     if asked.argument is None:
-        return [f"count(*){where}"]
+        return [dialect.aggregate_if("count(*)", where)]
     sql, facts = scalar_sql(asked.argument, columns, dialect), asked.argument.facts
 
     def aggregate(function: Aggregation, value: str) -> str:
-        return f"{dialect.aggregate(function, value, facts, asked.distinct)}{where}"
+        return dialect.aggregate_if(dialect.aggregate(function, value, facts, asked.distinct), where)
 
     match asked.function:
         case Aggregation.MIN | Aggregation.MAX if facts.kind is Kind.REAL:
             return [aggregate(asked.function, one_zero(sql, dialect))]
         case function if function in LEVELLED:
-            return [f"{_quantile(folded, sql, dialect)}{where}"]
+            return [dialect.aggregate_if(_quantile(folded, sql, dialect), where)]
         case Aggregation.COUNT | Aggregation.MIN | Aggregation.MAX:
             return [aggregate(asked.function, sql)]
         case Aggregation.SUM | Aggregation.AVG if facts.kind is Kind.INTEGER:

@@ -147,7 +147,7 @@ def _nearest_double(value: str, times: int, over: int, dialect: Dialect) -> str:
 def _finish(rounded: str, target: Range, dialect: Dialect) -> str:
     if target.clipped:
         least, greatest = _wide(target.least, dialect), _wide(target.greatest, dialect)
-        return f"CAST(least(greatest({rounded}, {least}), {greatest}) AS BIGINT)"
+        return f"CAST(least(greatest({rounded}, {least}), {greatest}) AS {dialect.bigint})"
     return dialect.to_bigint_or_null(rounded)
 
 

@@ -83,12 +83,12 @@ def group_sql(plan: GroupPlan, tables: Tables, dialect: Dialect) -> str | None:
         ]
         return by_level_sql(levelled, bounded.rows, bounded.used.keys, bounded.used.names, dialect)
     pairs = [pair for one in numbers for pair in _measures(one, plan, bounded, dialect)]
-    people = [] if plan.group.public_keys else [bounded.people.sql()]
+    people = [] if plan.group.public_keys else [bounded.people.sql(dialect)]
     common = {where for _, where in pairs}
     if len(common) == 1 and None not in common and not people:  # cells without such rows are empty
         rows = f"SELECT * FROM ({bounded.rows}) AS c WHERE {common.pop()}"  # noqa: S608
         return _grouped(replace(bounded, rows=rows), bounded.used.keys, [sql for sql, _ in pairs])
-    measures = [sql if where is None else f"{sql} FILTER (WHERE {where})" for sql, where in pairs]
+    measures = [dialect.aggregate_if(sql, where) for sql, where in pairs]
     return _grouped(bounded, bounded.used.keys, [*measures, *people])
 
 
@@ -138,8 +138,9 @@ def buckets_sql(plan: GroupPlan, one: PlannedSelection, tables: Tables, dialect:
         found = rows(_STORED)
     else:
         found = f"{rows('1', f'{_STORED} <= 1')} UNION ALL {rows(by_counting, f'{_STORED} > 1')}"
-    weight = dialect.floor_divide(f"CAST({one.weight} AS BIGINT)", f"greatest(CAST({_OWN} AS BIGINT), 1)")
-    return _grouped(replace(bounded, rows=found), keys, [f"CAST(sum({weight}) AS BIGINT)"])
+    bigint = dialect.bigint
+    weight = dialect.floor_divide(f"CAST({one.weight} AS {bigint})", f"greatest(CAST({_OWN} AS {bigint}), 1)")
+    return _grouped(replace(bounded, rows=found), keys, [f"CAST(sum({weight}) AS {bigint})"])
 
 
 def matched_sql(plan: GroupPlan, one: PlannedSelection, tables: Tables, dialect: Dialect) -> str:
@@ -213,20 +214,17 @@ class _People:
     whole: bool
     """Whether all rows are there that these numbers speak of."""
 
-    def sql(self, where: str | None = None) -> str:
+    def sql(self, dialect: Dialect, where: str | None = None) -> str:
         """Return the number of people, of those rows that meet a condition."""
         if self.sole or not self.alike:
-            return _counted("*" if self.sole else f"DISTINCT {_OWNER}", where)
+            return dialect.aggregate_if("count(*)" if self.sole else f"count(DISTINCT {_OWNER})", where)
         if self.whole and where is None:
-            return _counted("*", f"{_ALIKE} > 0")
+            return dialect.filtered("count(*)", f"{_ALIKE} > 0")
         # a row that is alone stands for its person; only where a person has several can the first be missing
         tests = [where] if where is not None else []
-        alone = _counted("*", " AND ".join([f"{_ALIKE} = 1", *tests]))
-        return f"{alone} + {_counted(f'DISTINCT {_OWNER}', ' AND '.join([f'{_ALIKE} <> 1', *tests]))}"
-
-
-def _counted(what: str, where: str | None) -> str:
-    return f"count({what})" if where is None else f"count({what}) FILTER (WHERE {where})"
+        alone = dialect.filtered("count(*)", " AND ".join([f"{_ALIKE} = 1", *tests]))
+        several = dialect.filtered(f"count(DISTINCT {_OWNER})", " AND ".join([f"{_ALIKE} <> 1", *tests]))
+        return f"{alone} + {several}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,13 +393,12 @@ def _grouped(bounded: _Bounded, keys: list[str], measures: list[str]) -> str:
 
 def _measure(one: Quantity, group: Group, bounded: _Bounded, dialect: Dialect) -> str:
     used = bounded.used
-    where = "" if one.where is None else f" FILTER (WHERE {used.names[one.where]})"
+    where = None if one.where is None else used.names[one.where]
     if one.argument is None:
-        return f"count(*){where}"
+        return dialect.aggregate_if("count(*)", where)
     if _is_owner(one.argument, group):
-        condition = None if one.where is None else used.names[one.where]
-        return bounded.people.sql(condition) if one.distinct else f"count(*){where}"
+        return bounded.people.sql(dialect, where) if one.distinct else dialect.aggregate_if("count(*)", where)
     value = used.names[one.argument]
     if one.argument.facts.kind is Kind.INTEGER and (one.function is Aggregation.SUM or one.distinct):
         value = clipped(value, one.argument.facts, dialect)  # what it was priced for, whatever is stored
-    return f"{dialect.aggregate(one.function, value, one.argument.facts, one.distinct)}{where}"
+    return dialect.aggregate_if(dialect.aggregate(one.function, value, one.argument.facts, one.distinct), where)

@@ -78,17 +78,17 @@ def numbered_rows(
         f"SELECT {', '.join([*found, *counts])}, {rank} AS nth FROM {source}"  # noqa: S608
         for counts, (source, rank) in zip(counted, ranked, strict=True)
     )
-    if running := _running(table, columns, key):
+    if running := _running(dialect, table, columns, key):
         rows = f"SELECT *, {', '.join(running)} FROM ({rows}) AS numbered"  # noqa: S608
     return f"SELECT {', '.join(names)} FROM ({rows}) AS kept"  # noqa: S608
 
 
-def _running(table: Table, columns: list[Column], key: str) -> list[str]:
+def _running(dialect: Dialect, table: Table, columns: list[Column], key: str) -> list[str]:
     """Return what a person has of columns up to and with each row, in the order of their ranks."""
     frame, found = f"OVER (PARTITION BY {key} ORDER BY nth ROWS UNBOUNDED PRECEDING)", []
     for at, column in enumerate(columns):
         found += [f"count(c{at}) {frame} AS m{at}"] if column in levelled_columns(table) else []
-        found += [f"CAST(sum(c{at}) {frame} AS BIGINT) AS s{at}"] if column in summed_columns(table) else []
+        found += [f"CAST(sum(c{at}) {frame} AS {dialect.bigint}) AS s{at}"] if column in summed_columns(table) else []
     return found
 
 

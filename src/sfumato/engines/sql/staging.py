@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from sfumato.engines.sql.build_protocol import Building
 from sfumato.engines.sql.column import Part, check_type, keyed
+from sfumato.engines.sql.dialect import ByTwoScans, ByWindow, bounding_of
 from sfumato.engines.sql.truncation_losses import lost_of_all, sums_of, tracked
 from sfumato.errors import BadSource
 from sfumato.policy.policy import Column, Reference, Table, UnitColumn, UnitPath
@@ -22,7 +23,7 @@ def stage_rows(build: Building, table: Table, columns: list[Column]) -> int:
     """
     _key_tables(build, columns)
     dialect, arrived = build.dialect, build.new_files(table.name)
-    key, kept, joined, parts, order, parted = None, _values(build, columns), "", 1, "", dialect.rank_partitions
+    key, kept, joined, parts, order = None, _values(build, columns), "", 1, ""
     match table.unit:
         case UnitColumn(name):
             key = _declared(build, table.name, name)
@@ -37,7 +38,8 @@ def stage_rows(build: Building, table: Table, columns: list[Column]) -> int:
             build.create_table_as(build.stage("found"), _counted(build, table, key))
             _owners(build, table, path)
             kept, joined = ["owners.id AS id", *kept], f"JOIN {build.stage('owners')} AS owners ON p.u = owners.k"
-    if key is not None and parted is not None:
+    parted = None if key is None else bounding_of(dialect, ByWindow).rank_partitions
+    if parted is not None:
         parts += rows_with_owners(build, table) // parted.rows
         if parts > 1:
             kept.append(f"{parted.part('id', parts)} AS part")
@@ -56,7 +58,7 @@ def stage_rows(build: Building, table: Table, columns: list[Column]) -> int:
 
 def are_read_again(build: Building, table: Table, columns: list[Column]) -> bool:
     """Tell whether rows are read from the source for those who have too many and for the others, never written down."""
-    return build.dialect.optimizer_fence is not None and are_needed_once(build, table, columns)
+    return isinstance(build.dialect.bounding, ByTwoScans) and are_needed_once(build, table, columns)
 
 
 def are_needed_once(build: Building, table: Table, columns: Sequence[Column]) -> bool:
@@ -70,14 +72,15 @@ def are_needed_once(build: Building, table: Table, columns: Sequence[Column]) ->
 
 def rows_of(build: Building, table: Table, columns: list[Column], people: str, along: Sequence[str] = ()) -> str:
     """Return the query for the rows of some people on the grid: `people` is a relation of names u, ids, and `along`."""
-    read = read_rows(build, table, columns)
-    return owned_rows(build, columns, read, people, ["id", *along], build.dialect.optimizer_fence)
+    read, fence = read_rows(build, table, columns), bounding_of(build.dialect, ByTwoScans).optimizer_fence
+    return owned_rows(build, columns, read, people, ["id", *along], fence)
 
 
 def _values(build: Building, columns: list[Column]) -> list[str]:
     """Return what is selected of a row `p`: its values, and those that bounds moved as they were before."""
     kept = [f"{_domain(build, column, at)} AS c{at}" for at, column in enumerate(columns)]
-    return [*(kept or ["CAST(0 AS BIGINT) AS c0"]), *(f"p.o{at} AS o{at}" for at in tracked(build, columns))]
+    kept = kept or [f"CAST(0 AS {build.dialect.bigint}) AS c0"]
+    return [*kept, *(f"p.o{at} AS o{at}" for at in tracked(build, columns))]
 
 
 def _read(build: Building, table: Table, columns: list[Column], key: Column | None) -> Callable[[Part], list[str]]:
@@ -235,7 +238,7 @@ def _summed(build: Building, table: Table, columns: list[Column], key: Column) -
 
     What a value was before its bounds is computed where it lies on one: everywhere else it is the value.
     """
-    reading, fence = build.reading, [] if build.dialect.optimizer_fence is None else [build.dialect.optimizer_fence]
+    reading, fence = build.reading, bounding_of(build.dialect, ByTwoScans).optimizer_fence
     free, found = tracked(build, columns), []
     for part in build.parts(table.name):
         stored = [part.column(columns[at].name) for at in free]
@@ -249,8 +252,8 @@ def _summed(build: Building, table: Table, columns: list[Column], key: Column) -
             free_value = reading.column(replace(columns[at], bounds=None), before)
             on_bound = f"t.c{at} IN ({grid.least}, {grid.greatest})"
             named += [f"t.c{at} AS c{at}", f"CASE WHEN {on_bound} THEN {free_value} ELSE t.c{at} END AS o{at}"]
-        read = f"SELECT {', '.join([*listed, *fence])} FROM {part.relation}"  # noqa: S608
-        found.append(f"SELECT {', '.join([*named, *fence])} FROM ({read}) AS t")  # noqa: S608
+        read = f"SELECT {', '.join([*listed, fence])} FROM {part.relation}"  # noqa: S608
+        found.append(f"SELECT {', '.join([*named, fence])} FROM ({read}) AS t")  # noqa: S608
     sums = ", ".join(f"{sql} AS {name}" for name, sql in sums_of(build, columns, build.read[table.name]).items())
     return f"SELECT u, {sums} FROM ({' UNION ALL '.join(found)}) AS p GROUP BY u"  # noqa: S608
 

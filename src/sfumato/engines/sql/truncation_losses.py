@@ -5,7 +5,7 @@ Proof: proofs/truncation.md
 """
 
 from sfumato.engines.sql.build_protocol import Building
-from sfumato.engines.sql.dialect import Dialect
+from sfumato.engines.sql.dialect import ByWindow, Dialect, bounding_of
 from sfumato.planning.truncation_plan import (
     ABOVE,
     BELOW,
@@ -32,7 +32,7 @@ def tracked(build: Building, columns: list[Column]) -> list[int]:
 
 def cut_columns(build: Building, columns: list[Column], unit: str | None) -> list[tuple[str, str]]:
     """Return the columns of the table of losses, and their types."""
-    types = [(name, "BIGINT") for name in _losses(build.dialect, columns)]
+    types = [(name, build.dialect.bigint) for name in _losses(build.dialect, columns)]
     return types if unit is None else [(unit, build.dialect.id_type), *types]
 
 
@@ -47,7 +47,7 @@ def truncation_loss_sql(build: Building, columns: list[Column], unit: str | None
     joined = ""
     if unit is not None:
         listed.insert(0, "r.id AS id")
-        joined = f" LEFT JOIN {build.stage('chosen')} AS c ON r.{dialect.row_locator} = c.place"
+        joined = f" LEFT JOIN {build.stage('chosen')} AS c ON r.{bounding_of(dialect, ByWindow).row_locator} = c.place"
     rows = f"SELECT {', '.join(listed)} FROM {build.stage('rows')} AS r{joined} WHERE {here}"  # noqa: S608
     lost = f"SELECT * FROM ({rows}) AS a WHERE NOT kept OR {_moved(clipped)}"  # noqa: S608
     losses = _losses(dialect, columns)
@@ -66,8 +66,8 @@ def sums_of(build: Building, columns: list[Column], rows: int) -> dict[str, str]
     n: the rows; beyond: those that a bound moved. Of every number within its bounds s: all of it, t: what is below
     zero; and of what bounds moved x: how far from above, y: from below, b: how much more was below zero before.
     """
-    wide, clipped = build.dialect.wide, clipped_columns(columns)
-    found = {"n": "count(*)", "beyond": f"count(*) FILTER (WHERE {_moved(clipped)})"}
+    dialect, wide, filtered = build.dialect, build.dialect.wide, build.dialect.filtered
+    found = {"n": "count(*)", "beyond": filtered("count(*)", _moved(clipped_columns(columns)))}
     for at, column in _lossy(build, columns):
         if column.grid is None:
             raise AssertionError("it has bounds")
@@ -76,10 +76,10 @@ def sums_of(build: Building, columns: list[Column], rows: int) -> dict[str, str]
         kept = f"CAST(c{at} AS integer)" if largest < 1 << 31 and largest * rows < MAX_LOSS_STEPS else f"c{at}"
         value, moved = f"CAST({_value(column, at)} AS {wide})", f"o{at} IS DISTINCT FROM c{at}"
         found[f"s{at}"] = f"sum({kept})"
-        found[f"t{at}"] = f"sum(greatest(-{kept}, 0))" if column.grid.least < 0 else "CAST(0 AS BIGINT)"
-        found[f"x{at}"] = f"sum(greatest({value} - c{at}, 0)) FILTER (WHERE {moved})"
-        found[f"y{at}"] = f"sum(greatest(c{at} - {value}, 0)) FILTER (WHERE {moved})"
-        found[f"b{at}"] = f"sum(greatest(-{value}, 0) - greatest(-c{at}, 0)) FILTER (WHERE {moved})"
+        found[f"t{at}"] = f"sum(greatest(-{kept}, 0))" if column.grid.least < 0 else f"CAST(0 AS {dialect.bigint})"
+        found[f"x{at}"] = filtered(f"sum(greatest({value} - c{at}, 0))", moved)
+        found[f"y{at}"] = filtered(f"sum(greatest(c{at} - {value}, 0))", moved)
+        found[f"b{at}"] = filtered(f"sum(greatest(-{value}, 0) - greatest(-c{at}, 0))", moved)
     return found
 
 
@@ -96,7 +96,7 @@ def cut_by_sums(build: Building, columns: list[Column], unit: str, people: str, 
         all_below, kept_below = _below(f"p.{{}}{at}"), _below(f"k.{{}}{at}")
         losses[ABOVE + column.name] = f"{all_above} - ({kept_above}) + coalesce(k.x{at}, 0)"
         losses[BELOW + column.name] = f"{all_below} - ({kept_below}) + coalesce(k.y{at}, 0)"
-    named = [f"CAST(least({sql}, {MAX_LOSS_STEPS}) AS BIGINT) AS {quoted(name)}" for name, sql in losses.items()]
+    named = [f"{_at_most(build.dialect, sql)} AS {quoted(name)}" for name, sql in losses.items()]
     return (
         f"SELECT p.id AS {quoted(unit)}, {', '.join(named)} FROM {people} AS p JOIN {kept} AS k ON p.id = k.id "  # noqa: S608
         f"WHERE p.n > k.n OR k.beyond > 0"
@@ -134,13 +134,14 @@ def losses_avoided(build: Building, columns: list[Column], most: int, key: str) 
     """
     if build.policy.budget.truncation is None:
         return {}
-    found = {BEYOND: (f"CASE WHEN {_moved(clipped_columns(columns))} THEN 1 ELSE 0 END", "BIGINT")}
+    found = {BEYOND: (f"CASE WHEN {_moved(clipped_columns(columns))} THEN 1 ELSE 0 END", build.dialect.bigint)}
     for at, column in _lossy(build, columns):
         grid, value = column.grid, _value(column, at)
         if grid is None:
             raise AssertionError("it has bounds")
         narrow = max(abs(grid.least), abs(grid.greatest)) * max(most, 2) < MAX_LOSS_STEPS
-        kind = "BIGINT" if narrow else build.dialect.wide  # a kept row spares no more than its value within bounds
+        # a kept row spares no more than its value within bounds
+        kind = build.dialect.bigint if narrow else build.dialect.wide
         value = f"CAST({value} AS {kind})"
         found[ABOVE + column.name] = (f"greatest({value}, 0) - greatest({value}, c{at}) + c{at}", kind)
         found[BELOW + column.name] = (f"least({value}, c{at}) - least({value}, 0) - c{at}", kind)
@@ -162,7 +163,7 @@ def cut_in_all(build: Building, columns: list[Column], unit: str, people: str, f
     for at, column in _lossy(build, columns):
         for letter, name in (("a", ABOVE + column.name), ("b", BELOW + column.name)):
             losses[name] = f"p.{letter}{at} - k.{quoted(name)}"
-    named = [f"CAST(least({sql}, {MAX_LOSS_STEPS}) AS BIGINT) AS {quoted(name)}" for name, sql in losses.items()]
+    named = [f"{_at_most(build.dialect, sql)} AS {quoted(name)}" for name, sql in losses.items()]
     return (
         f"SELECT p.id AS {quoted(unit)}, {', '.join(named)} FROM {people} AS p JOIN {firsts} AS k ON p.id = k.id "  # noqa: S608
         f"WHERE p.n > k.kept OR k.{quoted(BEYOND)} > 0"
@@ -221,4 +222,8 @@ def _wide_sum(dialect: Dialect, value: str) -> str:
 
 def _total(dialect: Dialect, sql: str, *, alone: bool) -> str:
     whole = f"CAST({sql} AS {dialect.wide})" if alone else f"sum(CAST({sql} AS {dialect.wide}))"
-    return f"CAST(least({whole}, {MAX_LOSS_STEPS}) AS BIGINT)"
+    return _at_most(dialect, whole)
+
+
+def _at_most(dialect: Dialect, sql: str) -> str:
+    return f"CAST(least({sql}, {MAX_LOSS_STEPS}) AS {dialect.bigint})"

@@ -96,8 +96,8 @@ def first_numbered(
     words = -(-highest // BITS)
     if words > MOST_WORDS:
         return None
-    number, source = f"CAST({at.number} AS BIGINT)", "cut" if once else f"({rows})"
-    bits = [f"bit_or({bit_of(number, word, words, dialect)}) AS m{word}" for word in range(words)]
+    number, source = f"CAST({at.number} AS {dialect.bigint})", "cut" if once else f"({rows})"
+    bits = [f"{dialect.bit_or(bit_of(number, word, words, dialect))} AS m{word}" for word in range(words)]
     masks = (
         f"SELECT {at.owner} AS o, {', '.join(bits)} FROM {source} AS g "  # noqa: S608
         f"WHERE {at.own} > {most} AND {at.number} <= {words * BITS} GROUP BY {at.owner}"

@@ -1,0 +1,11 @@
+"""The scheme of folders and catalogs that Spark reads."""
+
+from sfumato.policy.schemes import SourceScheme
+
+SPARK = SourceScheme(
+    "spark",
+    names=r"catalog(\.\w+){0,2}",  # a catalog, and a database of it; everything else is a folder
+    backend="sfumato.engines.spark.opening:BACKEND",
+    install="sfumato[spark]",
+    can_tune=False,
+)

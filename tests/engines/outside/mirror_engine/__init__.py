@@ -1,0 +1,1 @@
+"""An engine from outside of the package: Parquet files under the scheme `mirror`, bounded as a cluster does."""
