@@ -329,6 +329,12 @@ def test_explain_states_the_price_and_takes_nothing(policy: str) -> None:
     assert _answered("budget", policy) == before
 
 
+def test_explain_prints_statements_for_the_owner(policy: str) -> None:
+    asked = ("explain", policy, COUNTS, "--epsilon", "0.5", "--statements")
+    (found,) = json.loads(_answered(*asked, "--format", "json"))["statements"]
+    assert _answered(*asked) == f"-- {found['label']}: {found['purpose']}\n{found['sql']};\n"
+
+
 def test_budget_history_and_verify_agree(policy: str) -> None:
     _answered("ask", policy, COUNTS, "--epsilon", "0.1")
     budget = json.loads(_answered("budget", policy, "--format", "json"))

@@ -28,9 +28,11 @@ from sfumato.errors import (
     WrongKey,
 )
 from sfumato.errors import UnsupportedSql as Unsupported
+from sfumato.ledger.accounts import open_accounts
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.reading import read_policy
 from sfumato.prepare import RequestedPrice
+from sfumato.randomness.source import Source
 from sfumato.sealed import batches as batches_of_rows
 from sfumato.sealed.database import SealedDatabase, open_sealed, rotate, seal
 from sfumato.sealed.keys import create_key
@@ -251,6 +253,22 @@ def test_padded_sizes_are_as_many_dummies_as_drawn(tmp_path: Path, monkeypatch: 
     padding = Padding(Fraction(1), Fraction(1, 100), 3)
     mean = sum(batch.stored for batch in batches) / 18
     assert abs(mean - padding.shift) < 6 * math.sqrt(2) * 3 / math.sqrt(18)
+
+
+def test_padding_is_drawn_behind_its_charge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = Padding.draw
+    charged: list[list[str]] = []
+
+    def draw_behind_charge(self: Padding, cells: int, source: Source) -> Any:
+        with open_accounts(read_policy(policy)) as accounts:
+            charged.append([entry.state for entry in accounts.history()])
+        return draw(self, cells, source)
+
+    monkeypatch.setattr(Padding, "draw", draw_behind_charge)
+    policy = sealed_policy(tmp_path)
+    for _ in range(2):
+        seal(policy, "visits", rows(5))
+    assert charged == [["settled"]] * 2
 
 
 def test_what_cannot_be_sealed_is_refused_to_the_owner_and_changes_nothing(tmp_path: Path) -> None:
