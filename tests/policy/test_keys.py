@@ -58,9 +58,47 @@ SECTIONS: dict[str, tuple[Section, type]] = {
     "analysts.ANALYST": (ANALYST, Analyst),
 }
 SEALED_POLICY: dict[str, Any] = {
-    "sealed": {"key": "file:/k/c.key", "store": "duckdb:/s/c.duckdb", "epsilon": 1, "delta": 1e-9},
+    "sealed": {"key": "file:/k/c.key", "store": "duckdb:/s/c.duckdb", "epsilon": 1, "delta": 1e-9}
+    | {"integrity": 32, "accept_leak": True},
     "budget": {"epsilon": 3, "delta": 0},
-    "tables": {"t": {"unit": "rows"}},
+    "tables": {
+        "joined": {"unit": "who", "rows_per_unit": 2, "cells": ["sex"], "measures": ["cost"], "squares": ["cost"]}
+        | {"nulls": ["cost"], "capacity": 1000}
+        | {
+            "columns": {
+                "who": {"type": "integer", "join": "deterministic"},
+                "sex": {"type": "text", "values": ["f", "m"]},
+                "cost": {"type": "integer", "bounds": [0, 9]},
+            }
+        },
+        "apart": {"unit": "rows", "splayed": ["urgent"], "columns": {"urgent": {"type": "boolean"}}},
+    },
+}
+CSV_POLICY: dict[str, Any] = {
+    "source": "csv:/data",
+    "csv": {"delimiter": ";", "encoding": "latin-1", "decimal": ",", "null": ["NA"]},
+    "refresh": "on-change",
+    "padding": "250ms",
+    "answers": "shared",
+    "budget": {"epsilon": 3, "delta": "1e-6", "truncation": 0.1, "charges": 10},
+    "tables": {
+        "visits": {
+            "from": "Besuche",
+            "unit": "who",
+            "rows_per_unit": 20,
+            "columns": {
+                "who": {"type": "text", "length": 20},
+                "day": {"type": "date", "format": "%d/%m/%Y"},
+                "cost": {"type": "integer", "bounds": [0, 10], "total_per_unit": 40},
+                "fee": {"type": "integer", "bounds": {"within": [0, 9], "choose": "private"}},
+            },
+        },
+        "stays": {
+            "unit": "who",
+            "rows_per_unit": {"most": 9, "choose": "private"},
+            "columns": {"who": {"type": "text"}},
+        },
+    },
 }
 LOCATIONS = {"source": "csv:/data", "ledger": "sqlite:/ledger"}
 """What stands for the paths and frames of programs."""
@@ -174,6 +212,15 @@ def _at(table: Any, path: list[str]) -> Iterator[Any]:
             yield from _at(below, path[1:])
     elif path[0] in table:
         yield from _at(table[path[0]], path[1:])
+
+
+def test_every_key_is_used_by_a_policy_that_reader_and_schema_accept() -> None:
+    used: set[str] = set()
+    for policy in (EVERYTHING, SEALED_POLICY, CSV_POLICY):
+        read_policy({"ledger": "sqlite:/l/c.ledger", **policy})
+        assert [error.message for error in SCHEMA.iter_errors(_json(policy))] == []
+        used |= {path for path in KEYS if [*_at(policy, path.split("."))]}
+    assert used == set(KEYS)
 
 
 @pytest.mark.parametrize(("name", "policy"), POLICIES, ids=[name for name, _ in POLICIES])

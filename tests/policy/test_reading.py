@@ -366,23 +366,3 @@ def test_every_example_of_the_document_is_toml_and_the_whole_one_is_a_policy(tmp
     assert whole
     for block in whole:
         _read(block, tmp_path)
-
-
-def test_a_known_key_is_really_read() -> None:
-    """Each key of the list changes the policy or is refused when it is spoilt."""
-    for key in KEYS:
-        document = changed(lambda p, key=key: _spoil(p, key))  # type: ignore[misc]
-        with pytest.raises(BadPolicy, match=re.escape(key.rpartition(".")[2])):
-            read_policy(document)
-
-
-def _spoil(policy: dict[str, Any], key: str) -> None:
-    node = policy
-    *way, last = key.split(".")
-    if way[:1] == ["sealed"]:
-        policy["sealed"] = {"key": "file:/k/c.key", "store": "duckdb:/s/c.duckdb", "epsilon": 1, "delta": 1e-9}
-    if way[:1] == ["csv"]:
-        policy |= {"source": "csv:/data", "csv": {}}
-    for part in way:
-        node = node[{"TABLE": "lineitem", "COLUMN": "l_price", "ANALYST": "press"}.get(part, part)]
-    node[last] = 1j

@@ -27,7 +27,7 @@ def read_column(name: str, entry: Entry) -> Column:
             "A column is declared in braces, with at least a type.",
             f'Write {{ type = "{_meant(entry.value)}" }}.',
         )
-    keys = COLUMN.settings(entry)
+    keys = COLUMN.read_keys(entry)
     fields = keys.fields
     kind: ColumnType = fields["type"]
     step = fields["step"] = _step(kind, fields["step"], keys.written.get("step"))

@@ -33,7 +33,7 @@ Schema = dict[str, Any]
 
 _DURATION = re.compile(r"(\d{1,5}(?:\.\d{1,6})?) ?(ms|s)", re.ASCII)
 _SECONDS = {"ms": Fraction(1, 1000), "s": Fraction(1)}
-NUMBER_LIMITS: Schema = {"minimum": -MAX_RATIONAL_PART, "maximum": MAX_RATIONAL_PART}
+NUMBER_LIMITS: Schema = {"minimum": -float(MAX_RATIONAL_PART), "maximum": float(MAX_RATIONAL_PART)}
 _NUMBER_TEXT = r"^\s*[+-]?(\d+\s*/\s*\d+|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)\s*$"
 
 
@@ -133,7 +133,7 @@ class Section:
         """The names of the keys."""
         return tuple(key.name for key in self.keys)
 
-    def settings(self, entry: Entry) -> SectionValues:
+    def read_keys(self, entry: Entry) -> SectionValues:
         """Read every key; refuse unknown keys and missing ones."""
         written = section(entry, self.names, self.advice)
         values: dict[str, Any] = {}
@@ -148,7 +148,7 @@ class Section:
         return SectionValues(entry, written, values, complete)
 
     def read(self, entry: Entry) -> Any:
-        return self.settings(entry) if self.into is None else self.into(**self.settings(entry).fields)
+        return self.read_keys(entry) if self.into is None else self.into(**self.read_keys(entry).fields)
 
     def schema(self) -> Schema:
         required = [key.name for key in self.keys if isinstance(key.default, Required)]

@@ -109,7 +109,7 @@ def _toml(content: str, file: str | Path) -> dict[str, object]:
 
 
 def _policy(root: Entry, file: Path | None) -> Policy:
-    keys = POLICY.settings(root)
+    keys = POLICY.read_keys(root)
     fields = keys.fields
     fields["name"] = fields["name"] or _default_name(root, file)
     folder = _folder(root, file)
@@ -238,7 +238,7 @@ def _check_nothing_chosen(keys: SectionValues, budget: Budget, tables: tuple[Tab
 def _analysts(entry: Entry, budget: Budget) -> tuple[Analyst, ...]:
     analysts = []
     for name, below in named(entry, "analyst", MOST_ANALYSTS).items():
-        fields = ANALYST.settings(below).fields
+        fields = ANALYST.read_keys(below).fields
         if fields["delta"] is None:
             fields["delta"] = budget.delta
         analysts.append(Analyst(name, **fields))

@@ -38,7 +38,7 @@ def read_tables(entry: Entry, sealed: Sealing | None = None) -> tuple[Table, ...
 
 
 def _table(name: str, entry: Entry, sealed: Sealing | None) -> Table:
-    keys = TABLE.settings(entry)
+    keys = TABLE.read_keys(entry)
     table = _plain_table(name, keys)
     if sealed is None:
         check_unsealed(table, keys)

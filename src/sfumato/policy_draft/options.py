@@ -5,10 +5,10 @@ from dataclasses import fields
 
 from sfumato.errors import BadParameter, quote_value
 from sfumato.policy.keys import CSV
+from sfumato.policy.table_keys import MOST_ROWS
 from sfumato.policy_draft.draft import DraftOptions
 from sfumato.policy_draft.literals import ends_text
 
-MOST_ROWS = 1_000_000_000
 _TABS = {"tab": "\t", "\\t": "\t"}
 
 
