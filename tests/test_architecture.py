@@ -1,6 +1,7 @@
 """The house has rooms, and imports flow one way: every law runs on the source and on a planted violation of it."""
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -252,6 +253,21 @@ _DRIVERS = {"duckdb", "psycopg", "pyspark"}
 _OWN = {"duckdb", "postgres", "spark"}
 
 
+def shared_sql_leaves_features_to_dialects(package: Path) -> list[str]:
+    """What not every engine has, or spells in the same way, is an entry of the dialect."""
+    forms = (package / "engines/sql/dialect.py", package / "engines/sql/constant.py")
+    return [
+        f"{_module(path, package)}:{at} writes {found[0]}"
+        for path in _files(package)
+        if path.relative_to(package).as_posix().startswith("engines/sql/") and path not in forms
+        for at, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if (found := _FEATURES.search(line))
+    ]
+
+
+_FEATURES = re.compile(r"FILTER \(|(?<!\.)bit_or\(|generate_series\(|AS BIGINT|\"BIGINT\"")
+
+
 def noise_has_one_source(package: Path) -> list[str]:
     """No generator but the one of randomness/source.py: a seed somewhere is noise that somebody can subtract."""
     broken = []
@@ -328,6 +344,7 @@ LAWS: tuple[Law, ...] = (
     files_stay_short,
     mathematics_knows_no_database,
     statements_know_no_engine,
+    shared_sql_leaves_features_to_dialects,
     noise_has_one_source,
     charges_have_one_path,
     databases_keep_their_private_members,
@@ -369,6 +386,8 @@ PLANTED: tuple[tuple[Law, dict[str, str]], ...] = (
     (mathematics_knows_no_database, {"accounting/stored.py": "import sqlite3\n"}),
     (statements_know_no_engine, {"database.py": "from sfumato.engines.duckdb.engine import DuckDB\n"}),
     (statements_know_no_engine, {"engines/sql/flow.py": "import psycopg\n"}),
+    (shared_sql_leaves_features_to_dialects, {"engines/sql/flow.py": 'SQL = f"count(*) FILTER (WHERE {x})"\n'}),
+    (shared_sql_leaves_features_to_dialects, {"engines/sql/flow.py": 'SQL = f"bit_or({x})"\n'}),
     (noise_has_one_source, {"release/a.py": "import random\n"}),
     (noise_has_one_source, {"release/a.py": "import numpy as np\n\nNOISE = np.random.default_rng()\n"}),
     (noise_has_one_source, {"release/a.py": "from numpy.random import default_rng\n"}),
