@@ -91,13 +91,13 @@ class WireSession:
         outgoing = Outgoing(writer)
         self._send, self._drain = outgoing.send, outgoing.drain
         self._flush, self._give_turn = outgoing.flush, outgoing.give_turn
-        self._memory = memory
         self._block = TransactionBlock(settings)
         self._statements = PreparedStatements(memory, caller.account)
         self._portals: dict[str, Portal] = {}
         self._pending: list[tuple[bytes, bytes]] = []
         self._since_sync = self._pending_bytes = 0
         self._skipping = False
+        self._holding: Callable[[], Holding] = lambda: Holding(memory, caller.account)
         self._reading, self._waiting = self._holding(), self._holding()
 
     def cancel(self) -> None:
@@ -443,9 +443,6 @@ class WireSession:
     async def _computed(self, size: int, work: Callable[[], T]) -> T:
         """Compute something from what a client sent: long things in a worker thread, not on the event loop."""
         return work() if size <= MAX_LOOP_CHARS else await self._wait(self._gate.work(self._caller, work))
-
-    def _holding(self) -> Holding:
-        return Holding(self._memory, self._caller.account)
 
     async def _fresh(self, prepared: ReadyStatement) -> ReadyStatement:
         """Return a statement as the settings of now have it."""
