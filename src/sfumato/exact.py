@@ -20,7 +20,7 @@ _MAX_NUMBER_CHARS = 2000
 _MAX_INTEGER_BITS = 8192
 TYPED_DIGITS = 40
 """So many digits may an epsilon, a delta or a margin have above and below the line, as in a policy."""
-_TYPED = 10**TYPED_DIGITS
+_MAX_TYPED_INTEGER = 10**TYPED_DIGITS
 
 
 def rational(value: object, name: str) -> Fraction:
@@ -31,7 +31,7 @@ def rational(value: object, name: str) -> Fraction:
     """
     if isinstance(value, Fraction):
         return value  # sums of fractions are kept exact inside the house, however long they grow
-    if isinstance(value, Rational) and _counts(value):
+    if isinstance(value, Rational) and _is_count(value):
         return _sized(Fraction(int(value.numerator), int(value.denominator)), name)
     if isinstance(value, Decimal | str):
         return _from_text(value, name)
@@ -39,7 +39,7 @@ def rational(value: object, name: str) -> Fraction:
         raise BadParameter(
             f"{name} = {quote_value(value)} is a binary floating-point number.",
             "It is not the decimal that was typed, and privacy is decided by exact numbers only.",
-            f"Write a fraction or decimal text, for example Fraction({_example(value)!r}).",
+            f"Write a fraction or decimal text, for example Fraction({_example_number(value)!r}).",
         )
     raise BadParameter(
         f"{name} = {quote_value(value)} is not a number.",
@@ -69,7 +69,7 @@ def typed_rational(value: object, name: str) -> Fraction:
     (Fraction(1, 3), Fraction(1, 1000000000))
     """
     number = decimal_rational(value, name)
-    if abs(number.numerator) <= _TYPED and number.denominator <= _TYPED:
+    if abs(number.numerator) <= _MAX_TYPED_INTEGER and number.denominator <= _MAX_TYPED_INTEGER:
         return number
     raise BadParameter(
         f"{name} = {quote_value(value)} has more than {TYPED_DIGITS} digits.",
@@ -115,7 +115,7 @@ def integer(value: object, name: str, least: int | None) -> int:
     """Read an integer that is at least `least`, if there is a least; booleans and floats are refused."""
     if type(value) is int and (least is None or value >= least) and value.bit_length() <= _MAX_INTEGER_BITS:
         return value
-    if isinstance(value, Integral) and _counts(value):
+    if isinstance(value, Integral) and _is_count(value):
         number = _sized(Fraction(index(value)), name).numerator
     elif isinstance(value, Fraction) and value.denominator == 1:
         number = value.numerator
@@ -156,7 +156,7 @@ def _sized(number: Fraction, name: str) -> Fraction:
     )
 
 
-def _counts(value: object) -> bool:
+def _is_count(value: object) -> bool:
     # to Python, True is 1 and numpy's durations are integers; to a person neither is a number
     return not isinstance(value, bool) and type(value).__name__ != "timedelta64"
 
@@ -166,7 +166,7 @@ def _is_float(value: object) -> bool:
     return isinstance(value, float) or type(value).__name__ in {"float16", "float32", "longdouble"}
 
 
-def _example(value: object) -> str:
+def _example_number(value: object) -> str:
     text = repr(float(value))  # type: ignore[arg-type]
     return text if text not in {"nan", "inf", "-inf"} else "0.1"
 

@@ -6,7 +6,7 @@ import pytest
 
 from sfumato.accounting import pld, zcdp
 from sfumato.accounting.event import Composed, GaussianNoise, Neighbours
-from sfumato.accounting.gaussian_curve import Vector, epsilon_of, shrunk
+from sfumato.accounting.gaussian_curve import Vector, epsilon_of, least_common_factor
 
 LISTS: list[list[Vector]] = [
     [(1, Fraction(10000))],
@@ -31,7 +31,7 @@ def test_the_epsilon_is_above_the_exact_one_and_below_that_of_zcdp(vectors: list
 @pytest.mark.parametrize("vectors", LISTS, ids=str)
 def test_shrunk_variances_still_suffice_and_nearly_none_smaller_do(vectors: list[Vector]) -> None:
     target = Fraction(zcdp.epsilon(event(vectors), DELTA))
-    factor = shrunk(vectors, target, DELTA)
+    factor = least_common_factor(vectors, target, DELTA)
     assert Fraction(1, 2) < factor < 1
     assert pld.bounds(event([(moved, factor * variance) for moved, variance in vectors]), DELTA)[0] <= target
     smaller = factor * Fraction(96, 100)
@@ -40,6 +40,6 @@ def test_shrunk_variances_still_suffice_and_nearly_none_smaller_do(vectors: list
 
 def test_small_variances_are_left_to_zcdp() -> None:
     vectors = [(1, Fraction(1, 4))]
-    assert shrunk(vectors, Fraction(16), Fraction(1, 10**6)) == 1
+    assert least_common_factor(vectors, Fraction(16), Fraction(1, 10**6)) == 1
     found, known = epsilon_of(vectors, DELTA), zcdp.epsilon(event(vectors), DELTA)
     assert known <= found <= known * (1 + 1e-11)

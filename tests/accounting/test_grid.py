@@ -10,7 +10,7 @@ import pytest
 from scipy import special
 
 from sfumato.accounting.distribution.curves import (
-    SPECIAL,
+    SPECIAL_FUNCTION_ERROR,
     Mixed,
     PairCurve,
     bounded_range,
@@ -384,13 +384,13 @@ def test_the_special_functions_are_as_accurate_as_the_error_terms_assume() -> No
     with mpmath.workdps(60):
         for point, value in zip(points, values, strict=True):
             truth = mpmath.log(phi_tail(-mpmath.mpf(point)))
-            assert abs(value - truth) <= SPECIAL / 4 * (1 + abs(truth))
+            assert abs(value - truth) <= SPECIAL_FUNCTION_ERROR / 4 * (1 + abs(truth))
         for point in np.concatenate([np.geomspace(1e-12, 30, 60), -np.geomspace(1e-12, 30, 60)]):
             exact = mpmath.mpf(float(point))
-            assert abs(float(np.expm1(point)) / mpmath.expm1(exact) - 1) <= SPECIAL / 16
-            assert abs(float(np.exp(point)) / mpmath.exp(exact) - 1) <= SPECIAL / 16
+            assert abs(float(np.expm1(point)) / mpmath.expm1(exact) - 1) <= SPECIAL_FUNCTION_ERROR / 16
+            assert abs(float(np.exp(point)) / mpmath.exp(exact) - 1) <= SPECIAL_FUNCTION_ERROR / 16
             if point > -0.9:
-                assert abs(float(np.log1p(point)) / mpmath.log1p(exact) - 1) <= SPECIAL / 16
+                assert abs(float(np.log1p(point)) / mpmath.log1p(exact) - 1) <= SPECIAL_FUNCTION_ERROR / 16
 
 
 def test_the_zcdp_curve_lies_above_the_gaussian_of_the_same_rho() -> None:

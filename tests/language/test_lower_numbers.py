@@ -13,7 +13,7 @@ from tests.language.scalar_oracle import half_away, meaning
 
 from sfumato.errors import QueryTooLarge, UnitRevealed, UnsupportedSql
 from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, Facts, Kind
-from sfumato.language.lower_curves import MOST_ROOTS
+from sfumato.language.lower_curves import MAX_NESTED_ROOTS
 from sfumato.language.lowering import Scope, lower
 from sfumato.language.numbers import clipped, constant, rescaled, shifted, squared, value_of
 from sfumato.query.expression import Call, Case, Cast, Expression, Literal, Position
@@ -271,7 +271,7 @@ def test_nested_expressions_mean_in_the_engine_what_they_mean(
 def test_roots_of_roots_are_refused_before_they_take_seconds() -> None:
     seen = scope(a=grid(1, 0, 110))
     root: Expression = named(seen, "a")
-    for _ in range(MOST_ROOTS):
+    for _ in range(MAX_NESTED_ROOTS):
         root = call(Function.SQRT, root)
     assert lower(root, seen).facts.type is Type.DECIMAL
     with pytest.raises(QueryTooLarge, match="nested more than 6 deep"):

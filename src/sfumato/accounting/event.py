@@ -251,7 +251,7 @@ Event = Union[  # noqa: UP007  (the members refer to the union)
 ]
 EVENTS: tuple[type[Event], ...] = get_args(Event)
 _KINDS: dict[str, type[Event]] = {event.kind: event for event in EVENTS}
-_DEEPEST = 64
+_MAX_NESTING = 64
 
 
 def as_neighbours(value: object, _: str = "neighbours") -> Neighbours:
@@ -309,9 +309,9 @@ def _read_fields(event: Any) -> None:
 
 def _event(value: object, _: str = "event") -> Event:
     if isinstance(value, EVENTS):
-        if _depth(value) > _DEEPEST:
+        if _depth(value) > _MAX_NESTING:
             raise BadParameter(
-                "The event is nested too deeply.", f"More than {_DEEPEST} layers are not allowed.", "Flatten it."
+                "The event is nested too deeply.", f"More than {_MAX_NESTING} layers are not allowed.", "Flatten it."
             )
         return value
     raise BadParameter(
@@ -366,7 +366,7 @@ def _as_data(value: object) -> object:
 
 
 def _from_data(data: object, depth: int) -> Event:
-    if not isinstance(data, dict) or depth > _DEEPEST:
+    if not isinstance(data, dict) or depth > _MAX_NESTING:
         raise _malformed("An event is an object with a kind, nested in reason.")
     kind = data.get("kind")
     if not isinstance(kind, str) or kind not in _KINDS:

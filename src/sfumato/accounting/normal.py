@@ -7,7 +7,7 @@ from math import ceil
 
 from sfumato.certified.enclosure import Enclosure, enclose, pi
 
-_GUARD = 20
+_GUARD_DIGITS = 20
 _SERIES_BELOW = 6
 
 
@@ -37,7 +37,7 @@ def _tail(point: Decimal, digits: int) -> tuple[Enclosure, Enclosure]:
 
 
 def _positive_tail(point: Decimal, digits: int) -> tuple[Enclosure, Enclosure]:
-    more = digits + _GUARD
+    more = digits + _GUARD_DIGITS
     exact = Enclosure(point, point, more)
     density = (-(exact * exact) / 2).exp() / _root_of_two_pi(more)
     if point < _SERIES_BELOW:

@@ -19,7 +19,7 @@ from sfumato.accounting.event import (
     RealLaplaceNoise,
     Repeated,
 )
-from sfumato.accounting.loss import one_relation, repeated, together
+from sfumato.accounting.loss import one_relation, repeated, sum_losses
 from sfumato.certified.enclosure import Enclosure, enclose, refine, upper
 from sfumato.errors import UnsupportedEvent
 
@@ -33,7 +33,7 @@ class PureLoss:
 
     def compose(self, event: Event) -> "PureLoss":
         more = epsilon(event)
-        return PureLoss(together((self.epsilon, more)), one_relation(self.neighbours, event))
+        return PureLoss(sum_losses((self.epsilon, more)), one_relation(self.neighbours, event))
 
 
 def epsilon(event: Event) -> Fraction | float:
@@ -60,7 +60,7 @@ def epsilon(event: Event) -> Fraction | float:
         case Repeated(inner, times):
             return repeated(times, epsilon(inner))
         case Composed(events):
-            return together(epsilon(part) for part in events)
+            return sum_losses(epsilon(part) for part in events)
         case Parallel(events):
             return max((epsilon(part) for part in events), default=Fraction(0))
         case _:

@@ -7,11 +7,11 @@ from sfumato.analysis.averages import with_averages
 from sfumato.analysis.catalog import REMOVED, Catalog, PublicData, Table
 from sfumato.analysis.cross_unit_joins import CROSS_UNIT_NOTE, analyse_cross_unit_join
 from sfumato.analysis.filter_pushdown import public_first
-from sfumato.analysis.groups import RequestedBounds, group_by_unit, lowered, private_group_by
-from sfumato.analysis.joins import joined
+from sfumato.analysis.groups import RequestedBounds, group_by_unit, lower_aggregate, private_group_by
+from sfumato.analysis.joins import join_analysed
 from sfumato.analysis.keys import Cells, cells_of, chosen_cells, computation, left_cells
 from sfumato.analysis.lineage import Analysed, UnitLineage, Visibility, is_unit_id
-from sfumato.analysis.literal_rows import folded, literal_rows
+from sfumato.analysis.literal_rows import literal_rows, lower_plain_aggregate
 from sfumato.analysis.mark_joins import marked
 from sfumato.analysis.private_query import Group, Key, PrivateQuery, PrivateRows
 from sfumato.analysis.unions import OWNER, stacked
@@ -35,7 +35,7 @@ from sfumato.language.rel_nodes import (
     SortNode,
 )
 from sfumato.language.scalar import Operator, Scalar, address, column
-from sfumato.language.scalar import columns as columns_read
+from sfumato.language.scalar import columns_read as columns_read
 from sfumato.policy.policy import fold_name
 from sfumato.query.expression import Position, identifier
 from sfumato.query.relation import (
@@ -113,11 +113,11 @@ def analyse_rows(query: Query, catalog: Catalog, public: PublicData) -> PrivateR
                 "Leave the column out; sfumato knows whose row it is without it.",
             )
         columns.append(Key(name, scalar, cells_of(scalar, shown.cells, shown.origins, public)))
-    rows = FilterNode(shown.flow, all_true(tuple(test for key in columns for test in _present(key))))
+    rows = FilterNode(shown.flow, all_true(tuple(test for key in columns for test in _presence_tests(key))))
     return PrivateRows(rows, tuple(columns), owned.unit, owned.shared_ids, owned.rows, catalog.neighbours, notes)
 
 
-def _present(key: Key) -> Iterator[Scalar]:
+def _presence_tests(key: Key) -> Iterator[Scalar]:
     """Give the tests that a column has a value, and one of its cells where more values than those could be stored."""
     yield present(key.scalar)
     facts = key.scalar.facts
@@ -176,10 +176,10 @@ def _analyse(relation: Relation, reading: _Question) -> Analysed:
         case Scan():
             return _scan(relation, reading)
         case Values():
-            return _values(relation)
+            return _analyse_values(relation)
         case Join(_, left, right):
             sides = _analyse(left, reading), _analyse(right, reading)
-            pair, note = joined(relation, *sides, reading.used, reading.public)
+            pair, note = join_analysed(relation, *sides, reading.used, reading.public)
             reading.notes += [] if note is None else [note]
             return pair
         case Filter():
@@ -194,7 +194,7 @@ def _analyse(relation: Relation, reading: _Question) -> Analysed:
             if met is not None:
                 reading.notes.append(CROSS_UNIT_NOTE)
                 return _released(relation, *met, reading)
-            return _aggregate(relation, _analyse(source, reading), reading)
+            return _analyse_group_by(relation, _analyse(source, reading), reading)
         case Project(source):
             return _project(relation, _analyse(source, reading), reading)
         case Sort(source):
@@ -264,7 +264,7 @@ def _check_unit(options: Options, table: Table, position: Position) -> None:
         )
 
 
-def _values(values: Values) -> Analysed:
+def _analyse_values(values: Values) -> Analysed:
     rows, facts = literal_rows(values)
     names = [f"c{i}" for i in range(1, len(facts) + 1)]
     columns = tuple(zip(names, facts, strict=True))
@@ -302,11 +302,13 @@ def _fewer(owned: UnitLineage, scope: Scope) -> UnitLineage:
     return replace(owned, rows=min([owned.rows, *(max(1, span) for span in left)]))
 
 
-def _aggregate(relation: GroupBy, source: Analysed, reading: _Question) -> Analysed:
+def _analyse_group_by(relation: GroupBy, source: Analysed, reading: _Question) -> Analysed:
     keys = tuple(Item(key.name, lower(key.expression, source.scope)) for key in relation.keys)
     if not isinstance(source.state, UnitLineage):
         return _plain_fold(relation, keys, source)
-    measured = (part for measure in relation.measures for part in lowered(measure.aggregate, source.scope).parts)
+    measured = (
+        part for measure in relation.measures for part in lower_aggregate(measure.aggregate, source.scope).parts
+    )
     check_characters(source.flow, source.state.rows, (*(key.scalar for key in keys), *measured), relation.at)
     if any(is_unit_id(key.scalar) for key in keys):
         return group_by_unit(relation, keys, source, source.state, reading.public)
@@ -338,7 +340,7 @@ def _first_of(relation: GroupBy, label: str, reading: _Question) -> str:
 
 def _plain_fold(relation: GroupBy, keys: tuple[Item, ...], source: Analysed) -> Analysed:
     """Aggregate public or noisy rows, exactly."""
-    measures = tuple(folded(measure, source.scope) for measure in relation.measures)
+    measures = tuple(lower_plain_aggregate(measure, source.scope) for measure in relation.measures)
     facts: list[tuple[str, Facts]] = [(key.name, key.scalar.facts) for key in keys]
     facts += [(measure.name, measure.facts) for measure in measures]
     scope = {(relation.label, name): column(relation.label, name, known) for name, known in facts}

@@ -15,7 +15,7 @@ from sfumato.query.declared import Admitted, DeclaredBounds, DeclaredValues
 from sfumato.query.expression import Value
 from sfumato.query.types import Type
 
-_FEW = 12
+_MAX_LISTED_VALUES = 12
 """So many values are listed; more that follow each other are a range."""
 _FIRST_DAY = date(1970, 1, 1)
 
@@ -81,7 +81,7 @@ class Table:
         facts, cells = field.facts, field.cells
         if self.public or facts.kind in {Kind.UNIT, Kind.REAL}:
             return None
-        if cells is not None and (len(cells) <= _FEW or len(cells) < facts.span):
+        if cells is not None and (len(cells) <= _MAX_LISTED_VALUES or len(cells) < facts.span):
             return DeclaredValues(tuple(decode_literal(cell, facts) for cell in cells))
         if not facts.bounded:
             return None

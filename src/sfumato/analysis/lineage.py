@@ -14,7 +14,7 @@ from sfumato.analysis.private_query import Cell
 from sfumato.language.facts import Kind
 from sfumato.language.lowering import Scope
 from sfumato.language.rel_nodes import RelNode
-from sfumato.language.scalar import Scalar, columns
+from sfumato.language.scalar import Scalar, columns_read
 
 
 class Visibility(Enum):
@@ -46,7 +46,7 @@ class UnitLineage:
 
     def is_settled(self, scalar: Scalar) -> bool:
         """Whether a scalar has one value in all rows of a person."""
-        return self.rows == 1 or columns(scalar) <= self.constant_per_unit
+        return self.rows == 1 or columns_read(scalar) <= self.constant_per_unit
 
 
 @dataclass(frozen=True, slots=True)

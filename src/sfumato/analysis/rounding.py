@@ -10,25 +10,25 @@ from fractions import Fraction
 from math import isqrt
 
 from sfumato.analysis.private_query import RequestedAggregate
-from sfumato.language.intervals import reach
+from sfumato.language.intervals import max_magnitude
 from sfumato.language.numbers import round_to_places
 from sfumato.language.scalar import Operator, Scalar
 from sfumato.query.functions import PAIRS, SPREADS, Aggregation
 
-_FARTHEST = 1 << 61
+_MAX_SUM_STEPS = 1 << 61
 """One person's part of a sum stays below it: half of what is refused, so that rounding up is no matter."""
 _MIN_DISTINCT_STEPS = 1 << 20
 """Values are told apart to so many parts of their range, or left as they are."""
-_AS_THEY_ARE = frozenset({Operator.COLUMN, Operator.CONSTANT, Operator.CLIPPED})
+_UNROUNDED_OPERATORS = frozenset({Operator.COLUMN, Operator.CONSTANT, Operator.CLIPPED})
 """What the policy gave a step keeps it."""
-_FINEST_PLACES, _COARSEST_PLACES = 30, -60
+_MAX_PLACES, _COARSEST_PLACES = 30, -60
 
 
 def round_until_summable(asked: tuple[RequestedAggregate, ...], rows: int) -> tuple[RequestedAggregate, ...]:
     """Return what is asked, with arguments that one person's `rows` rows can be summed of, where rounding does that."""
     squared = {part for one in asked if one.aggregate.function in SPREADS | PAIRS for part in one.aggregate.arguments}
     plain = {part for one in asked if _is_sum(one) for part in one.aggregate.arguments}
-    rounded = dict(_rounded(plain | squared, squared, rows))
+    rounded = dict(_rounded_arguments(plain | squared, squared, rows))
     if not rounded:
         return asked
     return tuple(
@@ -46,19 +46,17 @@ def _mapped(one: RequestedAggregate, rounded: dict[Scalar, Scalar]) -> tuple[Sca
     return tuple(rounded.get(argument, argument) for argument in one.aggregate.arguments)
 
 
-def _rounded(arguments: set[Scalar], squared: set[Scalar], rows: int) -> Iterable[tuple[Scalar, Scalar]]:
+def _rounded_arguments(arguments: set[Scalar], squared: set[Scalar], rows: int) -> Iterable[tuple[Scalar, Scalar]]:
     for argument in arguments:
         facts = argument.facts
-        if argument.operator in _AS_THEY_ARE or not facts.bounded:
+        if argument.operator in _UNROUNDED_OPERATORS or not facts.bounded:
             continue
-        most = _FARTHEST // max(rows, 1)
+        most = _MAX_SUM_STEPS // max(rows, 1)
         most = isqrt(most) if argument in squared else most
-        if reach(facts) < most or most < _MIN_DISTINCT_STEPS:
+        if max_magnitude(facts) < most or most < _MIN_DISTINCT_STEPS:
             continue
-        farthest = reach(facts) * facts.step
-        places = next(
-            (n for n in range(_FINEST_PLACES, _COARSEST_PLACES, -1) if farthest * _ten_to(n) < most - 1), None
-        )
+        farthest = max_magnitude(facts) * facts.step
+        places = next((n for n in range(_MAX_PLACES, _COARSEST_PLACES, -1) if farthest * _ten_to(n) < most - 1), None)
         if places is not None:
             yield argument, round_to_places(Operator.ROUNDED, argument, places, facts.type)
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from sfumato.analysis.groups import own_measure
 from sfumato.analysis.lineage import Analysed, UnitLineage, Visibility, is_unit_id
-from sfumato.analysis.literal_rows import folded
+from sfumato.analysis.literal_rows import lower_plain_aggregate
 from sfumato.analysis.used import Used
 from sfumato.errors import UnsupportedSql, position_prefix
 from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, Facts, Kind
@@ -23,13 +23,13 @@ from sfumato.language.rel_nodes import (
     WindowSpec,
     WindowValue,
 )
-from sfumato.language.scalar import Scalar, column, columns
+from sfumato.language.scalar import Scalar, column, columns_read
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.relation import Measure, Over, Window
 from sfumato.query.types import NUMBERS, Type
 from sfumato.query.windows import NUMBERING, SHARES, WindowCall, WindowFrame, WindowFunction
 
-_ROWS = 1 << 40
+_MAX_TABLE_ROWS = 1 << 40
 """More rows than any table has."""
 
 
@@ -67,7 +67,7 @@ def _inside_people(relation: Window, source: Analysed, owned: UnitLineage) -> An
 
 def _own_value(value: Over, scope: Scope, rows: int) -> WindowValue | WindowAggregate:
     """Return what a window says of one person's rows, of which there are so many."""
-    made = _lowered(value, scope, own_measure(_measure(value), scope, rows) if _is_folded(value) else None)
+    made = _lowered(value, scope, own_measure(_over_measure(value), scope, rows) if _is_folded(value) else None)
     if isinstance(made, WindowAggregate):
         known = made.folded.facts
         least = min(0, known.low) if known.kind is Kind.INTEGER else known.low  # a frame may hold no row
@@ -87,7 +87,7 @@ def _is_folded(value: Over) -> bool:
     return isinstance(value.call, Aggregate)
 
 
-def _measure(value: Over) -> Measure:
+def _over_measure(value: Over) -> Measure:
     if not isinstance(value.call, Aggregate):
         raise AssertionError("an aggregate over a window")
     return Measure(value.name, value.call, value.type, value.at)
@@ -109,15 +109,15 @@ def under_label(source: Analysed, label: str, used: Used) -> Analysed:
 
 def _lowered(value: Over, scope: Scope, own: AggregateItem | None = None) -> WindowValue | WindowAggregate:
     sorting = tuple((lower(key.expression, scope), key.descending, key.nulls_first) for key in value.order)
-    order = tuple(key for key in sorting if columns(key[0]))  # what is the same everywhere puts nothing in order
+    order = tuple(key for key in sorting if columns_read(key[0]))  # what is the same everywhere puts nothing in order
     partition = tuple(lower(part, scope) for part in value.partition)
     around = WindowSpec(
-        tuple(part for part in partition if columns(part)),
+        tuple(part for part in partition if columns_read(part)),
         order,
         _in_steps(value, tuple(scalar for scalar, _, _ in sorting)) if order or value.frame.rows else WindowFrame(),
     )
     if isinstance(value.call, Aggregate):
-        return WindowAggregate(folded(_measure(value), scope) if own is None else own, around)
+        return WindowAggregate(lower_plain_aggregate(_over_measure(value), scope) if own is None else own, around)
     call = value.call.mapped(lambda part: lower(part, scope))
     if len(call.arguments) > 1 and value.type in NUMBERS:
         call = replace(call, arguments=on_one_grid(call.arguments))
@@ -126,7 +126,7 @@ def _lowered(value: Over, scope: Scope, own: AggregateItem | None = None) -> Win
 
 def _facts(call: WindowCall[Scalar], type: Type) -> Facts:
     if call.function in NUMBERING:
-        return Facts(Type.INTEGER, Kind.INTEGER, False, Fraction(1), 1, _ROWS, declared_high=False)
+        return Facts(Type.INTEGER, Kind.INTEGER, False, Fraction(1), 1, _MAX_TABLE_ROWS, declared_high=False)
     if call.function in SHARES:
         return Facts(Type.DECIMAL, Kind.REAL, False)
     known = replace(call.arguments[0].facts, nullable=True, type=type)

@@ -47,7 +47,7 @@ def ask(
     from sfumato.planning.accuracy_target import read_margins
     from sfumato.release.rendering.encoding import encoded
     from sfumato.terminal import exports
-    from sfumato.terminal.screen import PATIENCE, phases, screen
+    from sfumato.terminal.screen import PROGRESS_DELAY_SECONDS, phases, screen
     from sfumato.terminal.statements import split
 
     kind = exports.format_of(output, form)
@@ -73,7 +73,7 @@ def ask(
             return
         for question in questions:
             before = database.budget()
-            with phases(screen(stderr=True), PATIENCE) as progress:
+            with phases(screen(stderr=True), PROGRESS_DELAY_SECONDS) as progress:
                 release = database.ask(
                     question,
                     epsilon=epsilon,
@@ -108,7 +108,7 @@ def _ask_together(
     delta: str | None,
 ) -> None:
     """Ask several questions as one charge, and show their answers one below the other."""
-    from sfumato.terminal.screen import PATIENCE, phases, screen
+    from sfumato.terminal.screen import PROGRESS_DELAY_SECONDS, phases, screen
 
     if within:
         raise BadParameter(
@@ -117,7 +117,7 @@ def _ask_together(
             "Say what all may cost: --epsilon or --share.",
         )
     before = database.budget()
-    with phases(screen(stderr=True), PATIENCE) as progress:
+    with phases(screen(stderr=True), PROGRESS_DELAY_SECONDS) as progress:
         releases = database.ask_all(questions, epsilon=epsilon, share=share, delta=delta, progress=progress)
     for release in releases[:-1]:
         click.echo(f"{release}\n")

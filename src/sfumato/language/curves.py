@@ -21,11 +21,11 @@ BITS = 40
 PARTS = 512
 """A doubling, or a factor of e, is split into so many parts: a rest is below 1 / PARTS."""
 PART_BITS = 9
-SPARE = 6
+SPARE_BITS = 6
 """Constants have so many more bits than the result."""
-FARTHEST_POWER = 1 << 78
+MAX_POWER_STEPS = 1 << 78
 """A power in steps stays below this, so that 126 bits hold what is multiplied on the way."""
-_WIDEST = 72
+_MAX_ARGUMENT_BITS = 72
 """The argument of a power has at most so many bits."""
 _DIGITS = (30, 60, 120, 240)
 
@@ -76,7 +76,7 @@ class LogarithmTables:
         part, rest = value >> BITS, value & ((1 << BITS) - 1)
         found = self.doublings[doubling - self.least] + self.parts[part - PARTS]
         found += (_logarithm_of_rest(rest // part) * self.factor) >> self.shift
-        return (found + (1 << SPARE >> 1)) >> SPARE
+        return (found + (1 << SPARE_BITS >> 1)) >> SPARE_BITS
 
 
 def _logarithm_of_rest(z: int) -> int:
@@ -88,7 +88,7 @@ def _logarithm_of_rest(z: int) -> int:
 @lru_cache(maxsize=64)
 def _units(base: Fraction | None, grain: Fraction, digits: int) -> Enclosure:
     """Enclose how many units of 2^-SPARE steps a natural logarithm of 1 is."""
-    return (enclose(1, digits) * (1 << SPARE)) / (per_base(base, digits) * grain)
+    return (enclose(1, digits) * (1 << SPARE_BITS)) / (per_base(base, digits) * grain)
 
 
 def _in_units(value: Fraction, base: Fraction | None, grain: Fraction) -> int:
@@ -138,7 +138,7 @@ class ExponentialTables:
         whole, rest = exponent >> BITS, exponent & ((1 << (BITS - PART_BITS)) - 1)
         part = self.parts[(exponent >> (BITS - PART_BITS)) & (PARTS - 1)]
         near = part + (((part >> 10) * _growth_of_rest(rest)) >> (BITS - 10))
-        return (near * self.wholes[whole] + (1 << (BITS + SPARE - 1))) >> (BITS + SPARE)
+        return (near * self.wholes[whole] + (1 << (BITS + SPARE_BITS - 1))) >> (BITS + SPARE_BITS)
 
 
 def _growth_of_rest(r: int) -> int:
@@ -155,19 +155,19 @@ def exponential(of: PowerCurve, low: int, high: int) -> ExponentialTables | None
         return per_base(of.base, digits) * of.step
 
     digits = _DIGITS[-1]
-    if (slope(digits) * high - natural(of.grain, digits) - natural(Fraction(FARTHEST_POWER), digits)).high >= 0:
+    if (slope(digits) * high - natural(of.grain, digits) - natural(Fraction(MAX_POWER_STEPS), digits)).high >= 0:
         return None
     vanishing = floor(Fraction(((natural(of.grain / 4, digits)) / slope(digits)).low))
     first = min(max(low, vanishing), high)
     span = high - first
-    if span.bit_length() > _WIDEST:
+    if span.bit_length() > _MAX_ARGUMENT_BITS:
         return None
     shift = span.bit_length() + 3
     most = ceil(Fraction((slope(digits) * span).high)) + 1
 
     def whole(n: int) -> int:
         return rounded(
-            lambda digits: (slope(digits) * first + n).exp() * (Fraction(1 << SPARE) / of.grain)  # at most 2^84
+            lambda digits: (slope(digits) * first + n).exp() * (Fraction(1 << SPARE_BITS) / of.grain)  # at most 2^84
         )
 
     return ExponentialTables(

@@ -14,9 +14,9 @@ from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, Facts
 Range = tuple[int, int]
 Law = Callable[..., Range]
 
-BEYOND = 1 << 8192
+INFINITY_STEPS = 1 << 8192
 """Stands for infinity: no law brings it back near by what it divides by, nor by a root."""
-_NEAR = 1 << 2048
+_MAX_FINITE_STEPS = 1 << 2048
 """What comes of declared sides alone stays nearer than this."""
 
 
@@ -26,14 +26,16 @@ def follow(result: Facts, law: Law, arguments: Sequence[Facts]) -> Facts | None:
     if max(abs(low), abs(high)) >= MAX_INTERMEDIATE_STEPS:
         return None
     least, greatest = law(*(_declared(facts) for facts in arguments))
-    return replace(result, low=low, high=high, declared_low=least > -_NEAR, declared_high=greatest < _NEAR)
+    return replace(
+        result, low=low, high=high, declared_low=least > -_MAX_FINITE_STEPS, declared_high=greatest < _MAX_FINITE_STEPS
+    )
 
 
 def _declared(facts: Facts) -> Range:
-    return (facts.low if facts.declared_low else -BEYOND, facts.high if facts.declared_high else BEYOND)
+    return (facts.low if facts.declared_low else -INFINITY_STEPS, facts.high if facts.declared_high else INFINITY_STEPS)
 
 
-def reach(facts: Facts) -> int:
+def max_magnitude(facts: Facts) -> int:
     """Return the largest magnitude."""
     return max(abs(facts.low), abs(facts.high))
 
@@ -69,7 +71,7 @@ def nearest_root(number: int, over: int) -> int:
     return (isqrt(4 * number // over) + 1) // 2
 
 
-def add(first: Range, second: Range) -> Range:
+def add_ranges(first: Range, second: Range) -> Range:
     """Return the interval of a + b."""
     return first[0] + second[0], first[1] + second[1]
 
@@ -110,7 +112,7 @@ def power(exponent: int) -> Law:
     return law
 
 
-def divided(rounding: Callable[[int, int], int], times: int = 1, over: int = 1) -> Law:
+def division_law(rounding: Callable[[int, int], int], times: int = 1, over: int = 1) -> Law:
     """Return the law of a · times / (b · over), rounded; b = 0 gives no result."""
 
     def law(first: Range, second: Range) -> Range:
@@ -165,7 +167,7 @@ def union(*ranges: Range) -> Range:
     return min(low for low, _ in ranges), max(high for _, high in ranges)
 
 
-def least(present: Sequence[bool]) -> Law:
+def least_law(present: Sequence[bool]) -> Law:
     """Return the law of the least of those that are there; `present` says which always are."""
 
     def law(*ranges: Range) -> Range:
@@ -176,11 +178,11 @@ def least(present: Sequence[bool]) -> Law:
     return law
 
 
-def greatest(present: Sequence[bool]) -> Law:
+def greatest_law(present: Sequence[bool]) -> Law:
     """Return the law of the greatest of those that are there; `present` says which always are."""
 
     def law(*ranges: Range) -> Range:
-        return negate(least(present)(*(negate(range) for range in ranges)))
+        return negate(least_law(present)(*(negate(range) for range in ranges)))
 
     return law
 

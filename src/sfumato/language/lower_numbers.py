@@ -6,10 +6,10 @@ from math import ceil
 
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.lower_curves import CURVES
-from sfumato.language.lower_logic import chosen, compared
+from sfumato.language.lower_logic import case_scalar, compared
 from sfumato.language.numbers import (
     absolute,
-    added,
+    add_scalars,
     clipped,
     constant,
     divided,
@@ -22,8 +22,8 @@ from sfumato.language.numbers import (
     round_to_places,
     signed,
     subtracted,
+    to_integer,
     value_of,
-    whole,
 )
 from sfumato.language.scalar import Operator, Scalar
 from sfumato.query.expression import Call, Cast
@@ -40,7 +40,7 @@ def lower_number_cast(cast: Cast, argument: Scalar) -> Scalar | None:
         case (Type.INTEGER, Type.DECIMAL):
             return retyped(argument, Type.DECIMAL)
         case (Type.DECIMAL, Type.INTEGER):
-            return whole(argument)
+            return to_integer(argument)
         case (Type.BOOLEAN, Type.INTEGER):
             if argument.constant is not None and argument.operator is Operator.CONSTANT:
                 return constant(int(argument.constant is True), Type.INTEGER)
@@ -54,7 +54,7 @@ def lower_number_cast(cast: Cast, argument: Scalar) -> Scalar | None:
             return None
 
 
-def _one(build: Callable[[Scalar, Type], Scalar]) -> Lowering:
+def _lower_unary(build: Callable[[Scalar, Type], Scalar]) -> Lowering:
     return lambda call, arguments: build(arguments[0], call.type)
 
 
@@ -62,21 +62,21 @@ def _two(build: Callable[[Scalar, Scalar, Type], Scalar]) -> Lowering:
     return lambda call, arguments: build(arguments[0], arguments[1], call.type)
 
 
-def _places(operator: Operator) -> Lowering:
+def _lower_rounding(operator: Operator) -> Lowering:
     def lower(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
-        places = _spelled(arguments[1]) if len(arguments) > 1 else 0
+        places = _spelled_integer(arguments[1]) if len(arguments) > 1 else 0
         return round_to_places(operator, arguments[0], places, call.type)
 
     return lower
 
 
-def _spelled(scalar: Scalar) -> int:
+def _spelled_integer(scalar: Scalar) -> int:
     """Return an integer that the parser has seen to be spelled out."""
     return int(value_of(scalar) or 0)
 
 
 def _width_bucket(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
-    low, high, count = value_of(arguments[1]), value_of(arguments[2]), _spelled(arguments[3])
+    low, high, count = value_of(arguments[1]), value_of(arguments[2]), _spelled_integer(arguments[3])
     if low is None or high is None or low >= high:
         raise SourceSpan(call.at).unsupported(
             "the bounds of WIDTH_BUCKET are not two numbers, the smaller first.",
@@ -97,11 +97,11 @@ def _bucket_of_integer(scalar: Scalar, low: Fraction, high: Fraction, count: int
     past = divided(subtracted(near, constant(low, Type.DECIMAL), Type.DECIMAL), width, Type.DECIMAL)
     if past.facts.kind is not Kind.INTEGER:
         return _bucket_of_double(scalar, low, high, count)
-    whole_widths = rescaled(whole(round_to_places(Operator.FLOORED, past, 0, Type.DECIMAL)), Fraction(1))
+    whole_widths = rescaled(to_integer(round_to_places(Operator.FLOORED, past, 0, Type.DECIMAL)), Fraction(1))
     if whole_widths.facts.kind is not Kind.INTEGER:
         return _bucket_of_double(scalar, low, high, count)
     index = clipped(whole_widths, -1, count)
-    return added(index, constant(1, Type.INTEGER), Type.INTEGER)
+    return add_scalars(index, constant(1, Type.INTEGER), Type.INTEGER)
 
 
 def _next_outside(low: Fraction, high: Fraction, step: Fraction) -> tuple[int, int]:
@@ -112,30 +112,30 @@ def _bucket_of_double(scalar: Scalar, low: Fraction, high: Fraction, count: int)
     bottom, top = constant(low, Type.DECIMAL), constant(high, Type.DECIMAL)
     width = constant((high - low) / count, Type.DECIMAL)
     past = divided(subtracted(scalar, bottom, Type.DECIMAL), width, Type.DECIMAL)
-    index = clipped(whole(round_to_places(Operator.FLOORED, past, 0, Type.DECIMAL)), 0, count - 1)
-    inside = added(index, constant(1, Type.INTEGER), Type.INTEGER)
+    index = clipped(to_integer(round_to_places(Operator.FLOORED, past, 0, Type.DECIMAL)), 0, count - 1)
+    inside = add_scalars(index, constant(1, Type.INTEGER), Type.INTEGER)
     branches = [
         (compared(Operator.LESS, scalar, bottom), constant(0, Type.INTEGER)),
         (compared(Operator.LESS, scalar, top), inside),
         (compared(Operator.AT_MOST, top, scalar), constant(count + 1, Type.INTEGER)),
     ]
-    return chosen(branches, constant(None, Type.INTEGER), Type.INTEGER)
+    return case_scalar(branches, constant(None, Type.INTEGER), Type.INTEGER)
 
 
 ARITHMETIC: dict[Function, Lowering] = {
-    Function.ADD: _two(added),
+    Function.ADD: _two(add_scalars),
     Function.SUBTRACT: _two(subtracted),
     Function.MULTIPLY: _two(multiplied),
     Function.DIVIDE: _two(divided),
     Function.QUOTIENT: _two(quotient),
     Function.MODULO: _two(modulo),
-    Function.NEGATE: _one(negated),
-    Function.ABS: _one(absolute),
-    Function.SIGN: _one(signed),
-    Function.FLOOR: _places(Operator.FLOORED),
-    Function.CEIL: _places(Operator.CEILED),
-    Function.ROUND: _places(Operator.ROUNDED),
-    Function.TRUNC: _places(Operator.TRUNCATED),
+    Function.NEGATE: _lower_unary(negated),
+    Function.ABS: _lower_unary(absolute),
+    Function.SIGN: _lower_unary(signed),
+    Function.FLOOR: _lower_rounding(Operator.FLOORED),
+    Function.CEIL: _lower_rounding(Operator.CEILED),
+    Function.ROUND: _lower_rounding(Operator.ROUNDED),
+    Function.TRUNC: _lower_rounding(Operator.TRUNCATED),
     **CURVES,
     Function.WIDTH_BUCKET: _width_bucket,
 }

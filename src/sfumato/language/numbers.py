@@ -11,21 +11,21 @@ from fractions import Fraction
 from math import gcd, lcm
 
 from sfumato.language import intervals
-from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, STORED, Facts, Kind
-from sfumato.language.intervals import Law, follow, reach
+from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, STORED_LIMIT, Facts, Kind
+from sfumato.language.intervals import Law, follow, max_magnitude
 from sfumato.language.scalar import Constant, Factor, Operator, Scalar, Sides, literal
 from sfumato.query.expression import Value
 from sfumato.query.types import NUMBERS, Interval, Type
 
 _KINDS = {Type.TEXT: Kind.TEXT, Type.NULL: Kind.TEXT, Type.BOOLEAN: Kind.BOOLEAN}
 _EPOCH = date(1970, 1, 1)
-_DAY = 86_400_000_000
+_DAY_MICROSECONDS = 86_400_000_000
 _MONTH_DAYS = 30  # so PostgreSQL compares an interval that has months
-_FINEST = 1 << 512
+_MAX_STEP_PART = 1 << 512
 """Steps are fractions of integers below this: a double holds them, and their products with what 128 bits hold."""
 _PLACES = 12
-_DIVIDED = 1 << 120
-_ROOTS = 1 << 50
+_MAX_DIVIDED_STEPS = 1 << 120
+_MAX_ROOT_STEPS = 1 << 50
 """Roots below this are rounded from doubles that are nearer than the grid is fine."""
 
 
@@ -45,25 +45,27 @@ def constant(value: Value, type: Type) -> Scalar:
         case str():
             return literal(value, Facts(type, kind, nullable=False, max_chars=len(value)))
         case int() | Fraction():
-            return _number(Fraction(value), type)
+            return _number_scalar(Fraction(value), type)
         case datetime():
             since = value - datetime(1970, 1, 1)
-            return _whole(since.days * _DAY + since.seconds * 1_000_000 + since.microseconds, type)
+            return _integer_scalar(
+                since.days * _DAY_MICROSECONDS + since.seconds * 1_000_000 + since.microseconds, type
+            )
         case date():
-            return _whole((value - _EPOCH).days, type)
+            return _integer_scalar((value - _EPOCH).days, type)
         case Interval(months, days, microseconds):
-            return _whole((months * _MONTH_DAYS + days) * _DAY + microseconds, type)
+            return _integer_scalar((months * _MONTH_DAYS + days) * _DAY_MICROSECONDS + microseconds, type)
 
 
-def _whole(integer: int, type: Type, step: Fraction = Fraction(1)) -> Scalar:
+def _integer_scalar(integer: int, type: Type, step: Fraction = Fraction(1)) -> Scalar:
     facts = Facts(type, Kind.INTEGER, nullable=False, step=step, low=integer, high=integer)
     return literal(integer, facts)
 
 
-def _number(value: Fraction, type: Type) -> Scalar:
-    if abs(value.numerator) < STORED:
-        return _whole(value.numerator, type, Fraction(1, value.denominator))
-    return _whole(-1 if value < 0 else 1, type, abs(value))
+def _number_scalar(value: Fraction, type: Type) -> Scalar:
+    if abs(value.numerator) < STORED_LIMIT:
+        return _integer_scalar(value.numerator, type, Fraction(1, value.denominator))
+    return _integer_scalar(-1 if value < 0 else 1, type, abs(value))
 
 
 def is_null(scalar: Scalar) -> bool:
@@ -123,10 +125,10 @@ def on_integers(
     facts = follow(plain, law, [argument.facts for argument in arguments])
     if facts is None:
         return None
-    return settled(Scalar(operator, tuple(arguments), facts, extra))
+    return as_constant(Scalar(operator, tuple(arguments), facts, extra))
 
 
-def settled(scalar: Scalar) -> Scalar:
+def as_constant(scalar: Scalar) -> Scalar:
     """Return the constant that the facts leave, if they leave only one value."""
     facts = scalar.facts
     if facts.nullable or facts.low != facts.high or facts.kind is not Kind.INTEGER:
@@ -135,7 +137,7 @@ def settled(scalar: Scalar) -> Scalar:
 
 
 def _representable(step: Fraction) -> bool:
-    return step.numerator < _FINEST and step.denominator < _FINEST
+    return step.numerator < _MAX_STEP_PART and step.denominator < _MAX_STEP_PART
 
 
 def rescaled(scalar: Scalar, step: Fraction) -> Scalar:
@@ -147,7 +149,7 @@ def rescaled(scalar: Scalar, step: Fraction) -> Scalar:
         raise ValueError("a grid is only refined by a step that divides its own")
     if factor >= MAX_INTERMEDIATE_STEPS:
         return real(scalar)
-    pair = (scalar, _whole(int(factor), Type.INTEGER))
+    pair = (scalar, _integer_scalar(int(factor), Type.INTEGER))
     finer = on_integers(Operator.MULTIPLY, pair, scalar.facts.type, intervals.multiply, step)
     return real(scalar) if finer is None else finer
 
@@ -186,13 +188,13 @@ def _grain(scalar: Scalar) -> Fraction:
 def _constant_on(scalar: Scalar, step: Fraction) -> Scalar:
     """Return a constant that is a whole number of steps; as a double if 128 bits cannot hold it."""
     steps = int((value_of(scalar) or 0) / step)
-    return _whole(steps, scalar.facts.type, step) if abs(steps) < MAX_INTERMEDIATE_STEPS else real(scalar)
+    return _integer_scalar(steps, scalar.facts.type, step) if abs(steps) < MAX_INTERMEDIATE_STEPS else real(scalar)
 
 
 def shifted(scalar: Scalar, offset: int) -> Scalar:
     """Return x - offset, both in steps."""
     step = scalar.facts.step
-    pair = (scalar, _whole(offset, scalar.facts.type, step))
+    pair = (scalar, _integer_scalar(offset, scalar.facts.type, step))
     moved = on_integers(Operator.SUBTRACT, pair, scalar.facts.type, intervals.subtract, step)
     return on_doubles(Operator.SUBTRACT, pair, scalar.facts.type) if moved is None else moved
 
@@ -207,7 +209,9 @@ def clipped(scalar: Scalar, low: int | None, high: int | None) -> Scalar:
     inner, facts = scalar, scalar.facts
     bottom = facts.low if low is None else low
     top = facts.high if high is None else high
-    law = intervals.clip(-intervals.BEYOND if low is None else bottom, intervals.BEYOND if high is None else top)
+    law = intervals.clip(
+        -intervals.INFINITY_STEPS if low is None else bottom, intervals.INFINITY_STEPS if high is None else top
+    )
     narrow = follow(facts, law, [facts])
     if narrow is None or (low is not None and high is not None and low > high):
         raise ValueError("the range to clip to is empty, or 128 bits cannot hold it")
@@ -219,20 +223,20 @@ def clipped(scalar: Scalar, low: int | None, high: int | None) -> Scalar:
         narrow.low if narrow.low > inner.facts.low else None,
         narrow.high if narrow.high < inner.facts.high else None,
     )
-    return settled(Scalar(Operator.CLIPPED, (inner,), narrow, sides))
+    return as_constant(Scalar(Operator.CLIPPED, (inner,), narrow, sides))
 
 
-def added(first: Scalar, second: Scalar, type: Type) -> Scalar:
+def add_scalars(first: Scalar, second: Scalar, type: Type) -> Scalar:
     """Return a + b."""
-    return _linear(Operator.ADD, intervals.add, first, second, type)
+    return _linear_scalar(Operator.ADD, intervals.add_ranges, first, second, type)
 
 
 def subtracted(first: Scalar, second: Scalar, type: Type) -> Scalar:
     """Return a - b."""
-    return _linear(Operator.SUBTRACT, intervals.subtract, first, second, type)
+    return _linear_scalar(Operator.SUBTRACT, intervals.subtract, first, second, type)
 
 
-def _linear(operator: Operator, law: Law, first: Scalar, second: Scalar, type: Type) -> Scalar:
+def _linear_scalar(operator: Operator, law: Law, first: Scalar, second: Scalar, type: Type) -> Scalar:
     pair = on_one_grid((first, second))
     step = pair[0].facts.step
     if pair[0].facts.kind is Kind.INTEGER:
@@ -286,7 +290,7 @@ def multiplied(first: Scalar, second: Scalar, type: Type) -> Scalar:
 def _stretched(scalar: Scalar, factor: Fraction, type: Type) -> Scalar:
     step = scalar.facts.step * abs(factor)
     if not _representable(step):
-        return on_doubles(Operator.MULTIPLY, (scalar, _number(factor, Type.DECIMAL)), type)
+        return on_doubles(Operator.MULTIPLY, (scalar, _number_scalar(factor, Type.DECIMAL)), type)
     longer = _known(scalar, replace(scalar.facts, type=type, step=step))
     return negated(longer, type) if factor < 0 else longer
 
@@ -294,8 +298,8 @@ def _stretched(scalar: Scalar, factor: Fraction, type: Type) -> Scalar:
 def powered(scalar: Scalar, exponent: int, type: Type) -> Scalar:
     """Return a to a whole exponent of at least 0."""
     if exponent == 0:
-        zero = multiplied(scalar, _whole(0, Type.INTEGER), type)
-        return added(zero, _whole(1, type), type)
+        zero = multiplied(scalar, _integer_scalar(0, Type.INTEGER), type)
+        return add_scalars(zero, _integer_scalar(1, type), type)
     if exponent == 1:
         return retyped(scalar, type)
     step = scalar.facts.step**exponent
@@ -320,12 +324,12 @@ def _divided_exactly(first: Scalar, second: Scalar, type: Type) -> Scalar | None
     for places in range(_PLACES, -1, -1):
         ratio = first.facts.step / second.facts.step * 10**places
         times, over = ratio.numerator, ratio.denominator
-        if max(reach(first.facts) * times, reach(second.facts) * over, over) < _DIVIDED:
+        if max(max_magnitude(first.facts) * times, max_magnitude(second.facts) * over, over) < _MAX_DIVIDED_STEPS:
             return on_integers(
                 Operator.DIVIDE,
                 (first, second),
                 type,
-                intervals.divided(intervals.nearest, times, over),
+                intervals.division_law(intervals.nearest, times, over),
                 Fraction(1, 10**places),
                 extra=Factor(times, over),
                 nullable=_may_be_zero(second),
@@ -340,7 +344,7 @@ def quotient(first: Scalar, second: Scalar, type: Type) -> Scalar:
         return constant(None, type)
     if value is not None and first.facts.kind is Kind.INTEGER:
         return round_to_places(Operator.TRUNCATED, _stretched(first, 1 / value, type), 0, type)
-    return _leaving(Operator.QUOTIENT, intervals.divided(intervals.truncate), first, second, type, Fraction(1))
+    return _leaving(Operator.QUOTIENT, intervals.division_law(intervals.truncate), first, second, type, Fraction(1))
 
 
 def modulo(first: Scalar, second: Scalar, type: Type) -> Scalar:
@@ -381,28 +385,33 @@ def round_to_places(operator: Operator, scalar: Scalar, places: int, type: Type)
     times, over = ratio.numerator, ratio.denominator
     if over == 1:
         return retyped(scalar, type)  # it has no more places
-    if 2 * (reach(scalar.facts) * times + over) >= MAX_INTERMEDIATE_STEPS:
+    if 2 * (max_magnitude(scalar.facts) * times + over) >= MAX_INTERMEDIATE_STEPS:
         return on_doubles(operator, (scalar,), type, places)
     law = intervals.scaled(_ROUNDINGS[operator], times, over)
     return _alone(operator, law, scalar, type, step, Factor(times, over))
 
 
-def whole(scalar: Scalar) -> Scalar:
+def to_integer(scalar: Scalar) -> Scalar:
     """Return a number as an integer, rounded half away from zero; a double beyond 64 bits is NULL."""
     if scalar.facts.kind is Kind.REAL:
         unbounded = Facts(
-            Type.INTEGER, Kind.INTEGER, low=-STORED, high=STORED - 1, declared_low=False, declared_high=False
+            Type.INTEGER,
+            Kind.INTEGER,
+            low=-STORED_LIMIT,
+            high=STORED_LIMIT - 1,
+            declared_low=False,
+            declared_high=False,
         )
         return Scalar(Operator.WHOLE, (scalar,), unbounded)
     rounded = round_to_places(Operator.ROUNDED, scalar, 0, Type.INTEGER)
-    return whole(rounded) if rounded.facts.kind is Kind.REAL else rounded
+    return to_integer(rounded) if rounded.facts.kind is Kind.REAL else rounded
 
 
 def square_root(scalar: Scalar, type: Type) -> Scalar:
     """Return √a, rounded to as many places as doubles are good for; NULL where a is negative."""
     if scalar.facts.kind is Kind.REAL:
         return on_doubles(Operator.SQRT, (scalar,), type)
-    places = next((places for places in range(_PLACES, 0, -1) if _root_at(scalar, places)[1] < _ROOTS), 0)
+    places = next((places for places in range(_PLACES, 0, -1) if _root_at(scalar, places)[1] < _MAX_ROOT_STEPS), 0)
     ratio = scalar.facts.step * 10 ** (2 * places)
     exact = on_integers(
         Operator.SQRT,

@@ -11,7 +11,7 @@ from sfumato.accounting.event import Composed, Event, GaussianNoise, Neighbours,
 from sfumato.accounting.pld import bounds
 from sfumato.mechanisms.gaussian import Gaussian
 
-_MORE = Fraction(1, 10**6)
+_FIRST_NOISE_GROWTH = Fraction(1, 10**6)
 """By so much noise grows, then by twice that, until the certified bound fits: on fine grids, once or never."""
 
 
@@ -42,7 +42,7 @@ def calibrated(stages: tuple[Stage, ...], epsilon: Fraction, delta: Fraction, ne
     if sum(stage.share for stage in stages) != 1:
         raise AssertionError("the shares of all stages are one")
     variance = gaussian_sigma_squared(epsilon, delta, 1)  # 1/μ², for real noise
-    more = _MORE
+    more = _FIRST_NOISE_GROWTH
     while True:
         found = tuple(Gaussian(s.sensitivity_squared, _variance(s, variance), neighbours) for s in stages)
         event = _composed([_repeated(m, s) for m, s in zip(found, stages, strict=True)])

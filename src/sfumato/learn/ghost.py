@@ -128,7 +128,7 @@ Part = tuple[Tensor, Callable[[Tensor], dict[str, Tensor]]]
 """The squared norms of rows, and the weighted sum of their gradients."""
 
 
-def _linear(torch: Any, layer: Any, given: Tensor, slope: Tensor) -> Part:
+def _linear_gradients(torch: Any, layer: Any, given: Tensor, slope: Tensor) -> Part:
     rows = len(given)
     return _outer(torch, layer, given.reshape(rows, -1, given.shape[-1]), slope.reshape(rows, -1, slope.shape[-1]))
 
@@ -188,7 +188,7 @@ def _embedding(torch: Any, layer: Any, given: Tensor, slope: Tensor) -> Part:
 
 
 _FORMS: dict[str, Callable[[Any, Any, Tensor, Tensor], Part]] = {
-    "linear": _linear,
+    "linear": _linear_gradients,
     "conv1": _conv1,
     "conv2": _conv2,
     "embedding": _embedding,

@@ -16,7 +16,7 @@ from sfumato.analysis.private_query import Key
 from sfumato.database import Database
 from sfumato.errors import BadParameter, UnsupportedSql, quote_value
 from sfumato.language.facts import Kind
-from sfumato.learn.arrays import read_matrix, rows_of
+from sfumato.learn.arrays import bounded_rows, read_matrix
 from sfumato.learn.calibration import Calibrated, Stage, calibrated
 from sfumato.learn.rows import Rows, Sums
 from sfumato.learn.statements import EngineSums, box
@@ -117,7 +117,7 @@ class Model:
         outline = self._outline_of_arrays(X)
         fit, loss = self._calibrated(outline)
         source = system_source()
-        rows = rows_of(X, y, groups, outline, source)
+        rows = bounded_rows(X, y, groups, outline, source)
         noise = StageNoise(fit, lambda values, mechanism: mechanism.release(values, source), source)
         return self._finished(self._learn(rows, outline, noise), outline, fit.event, loss, None)
 
@@ -222,7 +222,7 @@ class Model:
                 "A model needs at least one column besides its target, which is the last one.",
                 "Select more columns.",
             )
-        low, high = zip(*(_ends(key) for key in columns), strict=True)
+        low, high = zip(*(_key_ends(key) for key in columns), strict=True)
         classes = () if target is None else tuple(decode(cell, target.scalar.facts) for cell in target.cells or ())
         rows = asked.rows
         numeric = self._target is Target.NUMBER
@@ -311,7 +311,7 @@ class Model:
         return f"{type(self).__name__}({', '.join(given)})"
 
 
-def _ends(key: Key) -> tuple[float, float]:
+def _key_ends(key: Key) -> tuple[float, float]:
     facts = key.scalar.facts
     if facts.kind is Kind.BOOLEAN:
         return 0.0, 1.0
@@ -338,11 +338,11 @@ def _rows_behind(reading: Measurer, columns: list[Key], target: Key | None) -> R
     return Rows(values, table.columns[-1], table.people, len(target.cells or ()))
 
 
-def share(text: str) -> Fraction:
+def parse_share(text: str) -> Fraction:
     """Return a share as it is written."""
     return Fraction(text)
 
 
-def listed(values: npt.NDArray[Any] | float) -> Any:
+def to_json_numbers(values: npt.NDArray[Any] | float) -> Any:
     """Return numbers as JSON holds them."""
     return np.asarray(values, dtype=np.float64).tolist()

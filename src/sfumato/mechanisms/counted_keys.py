@@ -26,8 +26,8 @@ from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.margin import smallest_covering
 from sfumato.randomness.source import Source
 
-_FINEST = 4096  # a chance below 2^-4096 is stated as that
-_LARGEST = 2**62
+_MIN_CHANCE_BITS = 4096  # a chance below 2^-4096 is stated as that
+_MAX_INT64_TERM = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +68,18 @@ class CountedKeys:
         """
         allowed = probability(delta, "delta")
         groups = integer(groups_per_unit, "groups_per_unit", 1)
-        if allowed < Fraction(2 * groups, 1 << _FINEST):
+        if allowed < Fraction(2 * groups, 1 << _MIN_CHANCE_BITS):
             raise BadParameter(
                 "delta is below what a threshold can promise.",
-                f"A chance below 2^-{_FINEST} per key is stated as that.",
+                f"A chance below 2^-{_MIN_CHANCE_BITS} per key is stated as that.",
                 "Give a delta such as 1e-9.",
             )
-        return cls(noise, core, groups, most + _least_reach(_law(noise), groups, allowed), most)
+        return cls(noise, core, groups, most + _least_reach(_noise_law(noise), groups, allowed), most)
 
     @property
     def delta(self) -> Fraction:
         """The chance that a key which only one unit has is shown, rounded up in its 64th bit."""
-        return _delta(_law(self.noise), self.threshold - self.most, self.groups_per_unit)
+        return _keys_delta(_noise_law(self.noise), self.threshold - self.most, self.groups_per_unit)
 
     @property
     def touched(self) -> int:
@@ -108,7 +108,7 @@ class CountedKeys:
 
     def overshoot(self, tail: Fraction) -> int:
         """Return how far a key of fewer people than the threshold gets beyond it, but for this tail of those shown."""
-        return _overshoot(_law(self.noise), tail)
+        return _overshoot(_noise_law(self.noise), tail)
 
     def margin(self, confidence: Fraction) -> int:
         """Return how far the noise of a number reaches with this probability, before selection."""
@@ -119,7 +119,7 @@ class CountedKeys:
 
         So many people have so many rows, or more.
         """
-        wanted, law = probability(chance, "probability"), _law(self.noise)
+        wanted, law = probability(chance, "probability"), _noise_law(self.noise)
         fewest = smallest_covering(lambda surplus: _at_least(law, -surplus, wanted), guess=1, least=None)
         return max(1, self.threshold + fewest)
 
@@ -127,21 +127,21 @@ class CountedKeys:
 Law = DiscreteLaplace | DiscreteGaussian
 
 
-def _law(noise: Laplace | Gaussian) -> Law:
+def _noise_law(noise: Laplace | Gaussian) -> Law:
     return DiscreteLaplace(noise.scale) if isinstance(noise, Laplace) else DiscreteGaussian(noise.sigma_squared)
 
 
 @lru_cache(maxsize=1024)
 def _least_reach(law: Law, groups: int, allowed: Fraction) -> int:
-    return smallest_covering(lambda reach: _delta(law, reach, groups) <= allowed, guess=1, least=1)
+    return smallest_covering(lambda reach: _keys_delta(law, reach, groups) <= allowed, guess=1, least=1)
 
 
 @lru_cache(maxsize=4096)
-def _delta(law: Law, reach: int, groups: int) -> Fraction:
+def _keys_delta(law: Law, reach: int, groups: int) -> Fraction:
     """Return 1 - (1 - P[Z >= reach])^groups, rounded up."""
     bits = 2 * PRECISION
     low, high = law.upper_tail(reach, bits)
-    while low.bit_length() <= PRECISION and bits < _FINEST:
+    while low.bit_length() <= PRECISION and bits < _MIN_CHANCE_BITS:
         bits *= 2
         low, high = law.upper_tail(reach, bits)
     return chance_of_any(high, bits, groups)
@@ -174,7 +174,7 @@ def _at_least(law: Law, reach: int, wanted: Fraction) -> bool:
 def _above_zero(excess: Callable[[int], tuple[Fraction, Fraction]]) -> bool:
     """Decide whether a real is above 0; what cannot be told from it in 4096 bits counts as above."""
     bits = 2 * PRECISION
-    while bits <= _FINEST:
+    while bits <= _MIN_CHANCE_BITS:
         low, high = excess(bits)
         if low > 0 or high <= 0:
             return low > 0

@@ -15,10 +15,10 @@ from sfumato.mechanisms.parameters import read_parameters
 from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
 from sfumato.randomness.source import Source
 
-CHOSEN_WITH = Fraction(1, 3)
+LIMIT_EPSILON_SHARE = Fraction(1, 3)
 """The part of epsilon that chooses the limit; the rest is for the number."""
-_SURE = Fraction(95, 100)
-_MOST_WANTED = 1 << 40
+_LIMIT_CONFIDENCE = Fraction(95, 100)
+_MAX_LIMIT_MARGIN = 1 << 40
 """More than any limit adds; a price so small is for noise alone."""
 
 
@@ -82,12 +82,12 @@ class MatchedCount:
 
     @property
     def _chooser(self) -> PermuteAndFlip:
-        return _chooser(self.epsilon * CHOSEN_WITH / self.cells, self.neighbours)
+        return _chooser(self.epsilon * LIMIT_EPSILON_SHARE / self.cells, self.neighbours)
 
     def noise(self, place: int) -> Laplace:
         """Return the noise of a number within this limit."""
         limit = self.limits[place]
-        return Laplace(limit, limit * self.cells / (self.epsilon * (1 - CHOSEN_WITH)), self.neighbours)
+        return Laplace(limit, limit * self.cells / (self.epsilon * (1 - LIMIT_EPSILON_SHARE)), self.neighbours)
 
     def release(self, sizes: object, source: Source) -> tuple[int, int]:
         """Return the place of the chosen limit and the noisy number of one cell."""
@@ -112,4 +112,4 @@ def _chooser(epsilon: Fraction, neighbours: Neighbours) -> PermuteAndFlip:
 
 @lru_cache(maxsize=256)
 def _wanted(rate: Fraction, limits: int) -> int:
-    return min(permute_and_flip_margin(rate, limits, _SURE) + 1, _MOST_WANTED)
+    return min(permute_and_flip_margin(rate, limits, _LIMIT_CONFIDENCE) + 1, _MAX_LIMIT_MARGIN)

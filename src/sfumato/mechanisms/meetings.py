@@ -10,16 +10,16 @@ from sfumato.mechanisms.parameters import read_parameters
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.source import Source
 from sfumato.sensitivity.cross_unit_joins import (
-    LEAST_CROWD,
+    MIN_KEY_FREQUENCY,
     CrossUnitSide,
     key_frequency,
     pair_count_sensitivity,
     pairs_at_key,
 )
 
-MISSED = Fraction(1, 200)
+LIMIT_FAILURE = Fraction(1, 200)
 """How likely the limit is below the true crowd at most, so that something is cut: bars allow for it."""
-_FOR_CROWD = Fraction(1, 4)
+_FREQUENCY_EPSILON_SHARE = Fraction(1, 4)
 """The part of epsilon that finds the crowd."""
 _MAX_KEY_FREQUENCY = 1 << 40
 """No key is shared by so many people, and noise beyond it is good for nothing."""
@@ -34,7 +34,7 @@ class Meetings:
     """Release an upper limit of the largest crowd, then the meetings of each cell with noise that suits this limit.
 
     Theorem: `release` is epsilon-DP, for any tables of which one person has at most `rows` rows a side, `repeats` of
-    them with one key. But for a probability of `MISSED` nothing is cut.  Proof: proofs/elastic_joins.md
+    them with one key. But for a probability of `LIMIT_FAILURE` nothing is cut.  Proof: proofs/elastic_joins.md
     """
 
     epsilon: Fraction
@@ -78,13 +78,13 @@ class Meetings:
         return Laplace(distance, distance / self._for_meetings, self.neighbours)
 
     def _limit(self, cells: Sequence[SharedKeys], noise: int) -> int:
-        limit = self.largest_crowd(cells) + noise + self._finding.margin(1 - 2 * MISSED)
-        return min(max(limit, LEAST_CROWD), _MAX_KEY_FREQUENCY)
+        limit = self.largest_crowd(cells) + noise + self._finding.margin(1 - 2 * LIMIT_FAILURE)
+        return min(max(limit, MIN_KEY_FREQUENCY), _MAX_KEY_FREQUENCY)
 
     @property
     def _for_meetings(self) -> Fraction:
-        return (1 - _FOR_CROWD) * self.epsilon
+        return (1 - _FREQUENCY_EPSILON_SHARE) * self.epsilon
 
     @property
     def _finding(self) -> Laplace:
-        return Laplace(1, 1 / (_FOR_CROWD * self.epsilon), self.neighbours)
+        return Laplace(1, 1 / (_FREQUENCY_EPSILON_SHARE * self.epsilon), self.neighbours)

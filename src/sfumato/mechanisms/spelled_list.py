@@ -25,7 +25,7 @@ from sfumato.randomness.source import Source
 ALPHABET = "".join(map(chr, range(32, 127)))
 """The printable letters of ASCII. A text with any other letter is no candidate."""
 _BRANCHES = len(ALPHABET) + 1
-_BITS = 64
+_UNIFORM_BITS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class SpelledList:
 
     def _spelled(self, source: Source) -> str:
         text = ""
-        while len(text) < self.longest and (turn := uniform_below(_BRANCHES, _BITS, source)):
+        while len(text) < self.longest and (turn := uniform_below(_BRANCHES, _UNIFORM_BITS, source)):
             text += ALPHABET[turn - 1]
         return text
 

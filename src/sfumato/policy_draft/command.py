@@ -8,7 +8,7 @@ from pathlib import Path
 from sfumato.policy_draft import file, infer_from_data
 from sfumato.policy_draft.draft import Draft, DraftOptions, make_draft
 from sfumato.policy_draft.interview import interview
-from sfumato.policy_draft.options import together
+from sfumato.policy_draft.options import merge_options
 from sfumato.policy_draft.schema import SourceSchema, read_source_schema
 from sfumato.policy_draft.smartnoise import read_smartnoise
 from sfumato.policy_draft.unused_options import no_look, refuse_unused_options
@@ -34,7 +34,7 @@ def draft_policy(
     """Draft a policy of the data and write it; everything that was proposed, left out or assumed is said."""
     data = file.without_scheme(data)
     place = output or file.default_output(data)
-    wishes = said if smartnoise is None else together(said, read_smartnoise(smartnoise))
+    wishes = said if smartnoise is None else merge_options(said, read_smartnoise(smartnoise))
     seen = read_source_schema(data, said.csv)
     file.check_output(data, place)
     draft = make_draft(seen, wishes)

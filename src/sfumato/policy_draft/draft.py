@@ -20,8 +20,8 @@ Wish = TypeVar("Wish")
 Ends = tuple[str, str]
 """A least and a greatest value, as TOML writes them."""
 _BOUNDED = (ColumnType.INTEGER, ColumnType.DECIMAL, ColumnType.DATE, ColumnType.TIMESTAMP)
-DATED = (ColumnType.DATE, ColumnType.TIMESTAMP)
-_FINEST = Fraction(1, 10**12)
+DATE_TYPES = (ColumnType.DATE, ColumnType.TIMESTAMP)
+_MIN_STEP = Fraction(1, 10**12)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,9 @@ def make_draft(seen: SourceSchema, wishes: DraftOptions) -> Draft:
     units = with_proposals(seen, said_units(seen, wishes.units, wishes.public), wishes.public)
     return Draft(
         seen.scheme,
-        with_one_type(_with_rows_of_all(tuple(_table(seen, table, units, wishes) for table in seen.tables), wishes)),
+        with_one_type(
+            _with_rows_of_all(tuple(_draft_table(seen, table, units, wishes) for table in seen.tables), wishes)
+        ),
         None if wishes.epsilon is None else number_text(wishes.epsilon, "epsilon"),
         None if wishes.delta is None else number_text(wishes.delta, "delta"),
         seen.csv,
@@ -212,7 +214,7 @@ def with_step(column: DraftColumn, step: str) -> DraftColumn:
 
 def with_format(column: DraftColumn, form: str) -> DraftColumn:
     """Return the column with the form of its dates, which was typed."""
-    if column.type not in DATED:
+    if column.type not in DATE_TYPES:
         raise BadParameter(
             f"The column {quote_value(column.name)} is of type {column.type}, and a format would have no effect.",
             "A format says how dates and timestamps are written.",
@@ -235,7 +237,7 @@ def default_step(numbers: Iterable[str]) -> str:
     """
     exact = [Fraction(number) for number in numbers]
     step, width = Fraction(1, 100), max(exact) - min(exact)
-    while step > _FINEST and (0 < width < 1000 * step or any((number / step).denominator != 1 for number in exact)):
+    while step > _MIN_STEP and (0 < width < 1000 * step or any((number / step).denominator != 1 for number in exact)):
         step /= 10
     return decimal_text(step)
 
@@ -260,7 +262,7 @@ def column_text(column: DraftColumn, names_people: bool = False) -> str:
         parts.append(f"values = {quoted_text(column.values_of)}")
     if column.step is not None and column.type is ColumnType.DECIMAL:
         parts.append(f"step = {column.step}")
-    if column.format is not None and column.type in DATED:
+    if column.format is not None and column.type in DATE_TYPES:
         parts.append(f"format = {column.format}")
     if column.unique:
         parts.append("unique = true")
@@ -273,7 +275,7 @@ def with_one_type(tables: tuple[DraftTable, ...]) -> tuple[DraftTable, ...]:
     for table in tables:
         if table.unit is None or table.unit == ROWS:
             continue
-        for mine, (other_name, theirs) in _joined(table, tables):
+        for mine, (other_name, theirs) in _joined_columns(table, tables):
             other = found.get(other_name)
             one, two = found[table.name].column(mine), other.column(theirs) if other else None
             if other is None or one is None or two is None or one.untyped == two.untyped:
@@ -284,7 +286,7 @@ def with_one_type(tables: tuple[DraftTable, ...]) -> tuple[DraftTable, ...]:
     return tuple(found.values())
 
 
-def _joined(table: DraftTable, tables: tuple[DraftTable, ...]) -> list[tuple[str, tuple[str, str]]]:
+def _joined_columns(table: DraftTable, tables: tuple[DraftTable, ...]) -> list[tuple[str, tuple[str, str]]]:
     """Return which columns hold the same values: of a path, or of the tables that name the same person."""
     if Unit(table.unit or "").path:
         target, here, there = path_of(table.unit or "")
@@ -303,8 +305,8 @@ def _retyped(table: DraftTable, name: str, kind: ColumnType) -> DraftTable:
     return replace(table, columns=columns)
 
 
-def _table(seen: SourceSchema, table: SchemaTable, units: Mapping[str, Unit], wishes: DraftOptions) -> DraftTable:
-    columns = tuple(_column(seen, table, column, wishes) for column in table.columns if column.type is not None)
+def _draft_table(seen: SourceSchema, table: SchemaTable, units: Mapping[str, Unit], wishes: DraftOptions) -> DraftTable:
+    columns = tuple(_draft_column(seen, table, column, wishes) for column in table.columns if column.type is not None)
     unusable = tuple(column.name for column in table.columns if column.type is None)
     draft = DraftTable(table.name, columns, unusable, stored=table.stored)
     if fold_name(table.name) in map(fold_name, wishes.public):
@@ -321,13 +323,13 @@ def _table(seen: SourceSchema, table: SchemaTable, units: Mapping[str, Unit], wi
     return draft
 
 
-def _column(seen: SourceSchema, table: SchemaTable, column: SchemaColumn, wishes: DraftOptions) -> DraftColumn:
+def _draft_column(seen: SourceSchema, table: SchemaTable, column: SchemaColumn, wishes: DraftOptions) -> DraftColumn:
     typed = option_for(wishes.types, table, column)
     bounds, values = option_for(wishes.bounds, table, column), option_for(wishes.values, table, column)
     step = option_for(wishes.steps, table, column)
     unique = option_for(dict.fromkeys(wishes.unique, True), table, column) or False
     untyped = column.stored == "unread text" and typed is None
-    kind = _type(typed) if typed is not None else column.type or ColumnType.TEXT
+    kind = _parse_type(typed) if typed is not None else column.type or ColumnType.TEXT
     if untyped and (bounds or step):
         kind, untyped = _guessed(bounds or (), step), False
     draft = DraftColumn(column.name, kind, untyped and values is None, unique=unique)
@@ -376,7 +378,7 @@ def _guessed(ends: Iterable[str], step: str | None) -> ColumnType:
     return ColumnType.DECIMAL if step is not None or "." in words else ColumnType.INTEGER
 
 
-def _type(word: str) -> ColumnType:
+def _parse_type(word: str) -> ColumnType:
     if word in set(ColumnType):
         return ColumnType(word)
     raise BadParameter(
@@ -400,13 +402,13 @@ def _check_names(seen: SourceSchema, wishes: DraftOptions) -> None:
     known = {fold_name(name) for name in (*columns, *paths)}
     for name in (*wishes.types, *wishes.bounds, *wishes.steps, *wishes.values, *wishes.formats, *wishes.unique):
         if fold_name(name) not in known:
-            raise _unknown("column", name, paths if "." in name else columns)
+            raise _unknown_name("column", name, paths if "." in name else columns)
     for name in (*wishes.public, *filter(None, wishes.rows_per_unit)):
         if fold_name(name) not in map(fold_name, tables):
-            raise _unknown("table", name, tables)
+            raise _unknown_name("table", name, tables)
 
 
-def _unknown(what: str, name: str, known: Iterable[str]) -> UnknownName:
+def _unknown_name(what: str, name: str, known: Iterable[str]) -> UnknownName:
     listed = list(dict.fromkeys(known))
     return UnknownName(
         f"There is no {what} {quote_value(name)} in the data.",

@@ -8,11 +8,11 @@ from sfumato.policy.forms import CSV_KEYS
 from sfumato.policy_draft.draft import DraftOptions
 from sfumato.policy_draft.literals import ends_text
 
-MOST_ROWS = 1_000_000_000
+MAX_ROWS_OPTION = 1_000_000_000
 _TABS = {"tab": "\t", "\\t": "\t"}
 
 
-def pairs(options: Iterable[str], name: str) -> dict[str, str]:
+def parse_pairs(options: Iterable[str], name: str) -> dict[str, str]:
     """Read NAME=VALUE."""
     found = {}
     for option in options:
@@ -32,7 +32,7 @@ def rows_per_unit(options: Iterable[str]) -> dict[str, int]:
     found = {}
     for option in options:
         table, _, number = option.rpartition("=")
-        if not (number.isascii() and number.isdigit() and 1 <= int(number[:12]) <= MOST_ROWS):
+        if not (number.isascii() and number.isdigit() and 1 <= int(number[:12]) <= MAX_ROWS_OPTION):
             raise BadParameter(
                 f"--rows-per-unit {quote_value(option)} names no number of rows.",
                 "It is a whole number from 1, for every table or for one.",
@@ -51,11 +51,11 @@ def column_wishes(
 ) -> DraftOptions:
     """Read what is said of columns."""
     return DraftOptions(
-        types=pairs(types, "--type"),
-        bounds={name: ends_text(typed) for name, typed in pairs(bounds, "--bounds").items()},
-        steps=pairs(steps, "--step"),
-        values={name: tuple(typed.split(",")) for name, typed in pairs(values, "--values").items()},
-        formats=pairs(formats, "--format"),
+        types=parse_pairs(types, "--type"),
+        bounds={name: ends_text(typed) for name, typed in parse_pairs(bounds, "--bounds").items()},
+        steps=parse_pairs(steps, "--step"),
+        values={name: tuple(typed.split(",")) for name, typed in parse_pairs(values, "--values").items()},
+        formats=parse_pairs(formats, "--format"),
     )
 
 
@@ -74,7 +74,7 @@ def csv_wishes(options: Iterable[str]) -> dict[str, object]:
     return found
 
 
-def together(first: DraftOptions, second: DraftOptions) -> DraftOptions:
+def merge_options(first: DraftOptions, second: DraftOptions) -> DraftOptions:
     """Return both; where they differ the first counts."""
     merged: dict[str, object] = {}
     for field in fields(DraftOptions):

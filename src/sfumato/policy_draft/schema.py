@@ -107,7 +107,7 @@ def connected(
     scheme = _scheme(place, path)
     location = Location(scheme, str(place), place)
     with closing(closed_connection([place], Limits())) as connection, attached(connection, location) as streams:
-        names = _names(connection, scheme, place, streams)
+        names = _source_tables(connection, scheme, place, streams)
         if not names:
             raise _nothing(path)
         policy = read_policy(  # every table as a public one: then its columns are whatever the source has
@@ -124,7 +124,7 @@ def connected(
         tables = tuple(
             SchemaTable(
                 name,
-                tuple(map(_column, table.columns)),
+                tuple(map(_schema_column, table.columns)),
                 table.stream.key if isinstance(table.stream, SqliteTable) else keys.get(names[name] or f"main.{name}"),
                 names[name],
             )
@@ -145,7 +145,7 @@ def _csv_form(location: Location, said: Mapping[str, object]) -> CsvFormat:
     return found_form(written, said) if written else PLAIN
 
 
-def _column(column: tuple[str, Stored]) -> SchemaColumn:
+def _schema_column(column: tuple[str, Stored]) -> SchemaColumn:
     name, stored = column
     if not _can_be_declared(name):
         return SchemaColumn(name, None, stored.kind)
@@ -183,7 +183,9 @@ def _scheme(place: Path, typed: Path) -> str:
     return "files" if len(found) > 1 else found[0]
 
 
-def _names(connection: Connection, scheme: str, place: Path, streams: StreamedSource | None) -> dict[str, str | None]:
+def _source_tables(
+    connection: Connection, scheme: str, place: Path, streams: StreamedSource | None
+) -> dict[str, str | None]:
     """Return the tables of the source, each with what the source calls it where that is another name."""
     if isinstance(streams, SqliteFile):
         return dict.fromkeys(name for name in streams.names() if name not in _unreadable(connection, scheme, streams))

@@ -192,7 +192,7 @@ def _literal(value: Value) -> str:
         case int():
             return str(value)
         case Fraction():
-            return _decimal(value)
+            return _decimal_text(value)
         case str():
             return "'" + value.replace("'", "''") + "'"
         case datetime():
@@ -203,7 +203,7 @@ def _literal(value: Value) -> str:
             return f"interval '{value}'"
 
 
-def _decimal(value: Fraction) -> str:
+def _decimal_text(value: Fraction) -> str:
     """Return the decimal text of a literal, which always ends; the point tells it from an integer."""
     digits = 0
     while (value * 10**digits).denominator != 1:

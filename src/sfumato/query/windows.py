@@ -83,6 +83,6 @@ class WindowFrame:
         return f"{'rows' if self.rows else 'range'} {ends[0]} to {ends[1]}"
 
 
-WHOLE = WindowFrame()
-SO_FAR = WindowFrame(end=Fraction(0))
+WHOLE_PARTITION = WindowFrame()
+UP_TO_CURRENT_ROW = WindowFrame(end=Fraction(0))
 """What an ORDER BY means without a frame: all rows before, and those that are equal."""

@@ -18,7 +18,7 @@ from sfumato.errors import BadParameter, quote_value
 from sfumato.randomness.source import as_gamma
 
 Interval = tuple[Fraction, Fraction]
-_DEEPEST = 512
+_MAX_COIN_BITS = 512
 
 
 Choice = tuple[Fraction, Fraction]
@@ -142,7 +142,7 @@ def _interval(ends: Interval, name: str) -> Interval:
         low, high = (Fraction(end) for end in ends)
     except (TypeError, ValueError, OverflowError):
         low, high = Fraction(1), Fraction(0)  # no numbers: no interval
-    if not 0 <= low <= high <= 1 or any(_depth(end) > _DEEPEST for end in (low, high)):
+    if not 0 <= low <= high <= 1 or any(_depth(end) > _MAX_COIN_BITS for end in (low, high)):
         raise BadParameter(
             f"{name} = {quote_value(ends)} is no interval of coins.",
             "Its ends are places that finitely many bits decide.",
@@ -153,7 +153,7 @@ def _interval(ends: Interval, name: str) -> Interval:
 
 def _depth(end: Fraction) -> int:
     bits = end.denominator.bit_length() - 1
-    return bits if end.denominator == 1 << bits else _DEEPEST + 1
+    return bits if end.denominator == 1 << bits else _MAX_COIN_BITS + 1
 
 
 def _best(pieces: list[Piece], ratio: Fraction, bias: Fraction) -> _Reached:
@@ -162,7 +162,7 @@ def _best(pieces: list[Piece], ratio: Fraction, bias: Fraction) -> _Reached:
 
     def _enter(low: Fraction, high: Fraction, inside: list[Piece]) -> _Reached:
         if len(inside) == 1:
-            return max((_Reached(one - ratio * two, one, two) for one, two in inside[0].choices), key=_value)
+            return max((_Reached(one - ratio * two, one, two) for one, two in inside[0].choices), key=_attack_value)
         middle = (low + high) / 2
         left = _enter(low, middle, [piece for piece in inside if piece.low < middle])
         right = _enter(middle, high, [piece for piece in inside if piece.high > middle])
@@ -176,7 +176,7 @@ def _best(pieces: list[Piece], ratio: Fraction, bias: Fraction) -> _Reached:
     return _enter(Fraction(0), Fraction(1), pieces)
 
 
-def _value(reached: _Reached) -> Fraction:
+def _attack_value(reached: _Reached) -> Fraction:
     return reached.value
 
 

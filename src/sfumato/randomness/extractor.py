@@ -14,7 +14,7 @@ from sfumato.exact import integer
 from sfumato.randomness.adversary import biased
 from sfumato.randomness.source import octets
 
-_MOST = 1 << 22
+_MAX_INPUT_BITS = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,11 @@ class Toeplitz:
     def __post_init__(self) -> None:
         for name in ("inputs", "outputs"):
             bits = integer(getattr(self, name), name, 8)
-            if bits % 8 or bits > _MOST:
+            if bits % 8 or bits > _MAX_INPUT_BITS:
                 raise BadParameter(
                     f"{name} = {bits} bits are not whole bytes, or too many.",
                     "Data, seed and output are given in bytes.",
-                    f"Give a multiple of 8 up to {_MOST}.",
+                    f"Give a multiple of 8 up to {_MAX_INPUT_BITS}.",
                 )
             object.__setattr__(self, name, bits)
 
@@ -71,8 +71,10 @@ def extractable(bits: int, gamma: object, security: int) -> int:
     56392
     """
     count, secure = integer(bits, "bits", 0), integer(security, "security", 1)
-    if count > _MOST:
-        raise BadParameter(f"bits is more than {_MOST}.", "One hash does not take so many.", "Extract in parts.")
+    if count > _MAX_INPUT_BITS:
+        raise BadParameter(
+            f"bits is more than {_MAX_INPUT_BITS}.", "One hash does not take so many.", "Extract in parts."
+        )
     likeliest = (1 + biased(gamma)) / 2  # of one bit; min-entropy is -log2 of it
     entropy = _floor_log2(likeliest.denominator**count, likeliest.numerator**count)
     return max(0, (entropy - 2 * secure + 2) // 8 * 8)

@@ -13,7 +13,7 @@ from math import factorial, prod
 from sfumato.accounting.event import Neighbours
 from sfumato.exact import integer
 
-LEAST_CROWD = 2
+MIN_KEY_FREQUENCY = 2
 """From it on, what is taken away for one person's own rows never outweighs what is added. Proof: (3)"""
 
 Block = tuple[int, ...]

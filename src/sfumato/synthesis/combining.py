@@ -112,7 +112,7 @@ def component(table: Counts, axes: Axes, part: Axes) -> Floats:
     return values
 
 
-def shrunk(combined: JointEstimate) -> dict[Axes, float]:
+def shrinkage_factors(combined: JointEstimate) -> dict[Axes, float]:
     """Return by how much each component of two or more columns is shrunk towards 0 for the model [Efron, Morris 1973].
 
     A component of noise alone has the squared length f·V on average, f its degrees of freedom.

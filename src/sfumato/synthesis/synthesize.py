@@ -24,14 +24,14 @@ from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.policy.policy import fold_name
 from sfumato.randomness.source import Source, read_exactly, system_source
 from sfumato.synthesis.combining import Counts
-from sfumato.synthesis.counting import SEED, NoisyMarginals, count, present_codes, with_noise
+from sfumato.synthesis.counting import SEED_BYTES, NoisyMarginals, count_marginal, present_codes, with_noise
 from sfumato.synthesis.declared import cell_key, column_of, shown_columns
 from sfumato.synthesis.design import Axes, Design, all_marginals, all_pairs, read_price, sensitivity_squared
 from sfumato.synthesis.domain import Column, read_domain
 from sfumato.synthesis.selecting import Selection, all_pairs_fit, make_selection, select
-from sfumato.synthesis.synthetic import MOST_ROWS, Synthetic
+from sfumato.synthesis.synthetic import MAX_DRAWN_ROWS, Synthetic
 
-MOST_BINS = 1000
+MAX_BINS = 1000
 
 
 def synthesize(
@@ -53,8 +53,8 @@ def synthesize(
     """
     wanted, limit = read_wishes(rows, seconds)
     cells = integer(bins, "bins", 1)
-    if cells > MOST_BINS:
-        raise BadParameter(f"bins is above {MOST_BINS}.", "So many cells hold noise alone.", "Give fewer bins.")
+    if cells > MAX_BINS:
+        raise BadParameter(f"bins is above {MAX_BINS}.", "So many cells hold noise alone.", "Give fewer bins.")
     names, sql = shown_columns(db, table, columns)
     asked = prepare_measurement(db, sql)
     held = tuple(column_of(db, table, key, cells) for key in asked.rows.columns)
@@ -80,8 +80,8 @@ def synthesize(
         def _noisy(axes: Axes, variance: Fraction) -> Counts:
             return measurer.noisy(_exact(axes), Gaussian(moved, variance, neighbours))
 
-        marginals, _, tables = _measured(plan, sizes, _exact, _noisy, measurer.source)
-        seed = read_exactly(measurer.source, SEED).hex()
+        marginals, _, tables = _measure_marginals(plan, sizes, _exact, _noisy, measurer.source)
+        seed = read_exactly(measurer.source, SEED_BYTES).hex()
         return {"marginals": marginals, "counts": _packed(tables), "seed": seed}
 
     loss = PrivacyLoss(price, allowed)
@@ -108,7 +108,7 @@ def _planned(
     return make_selection(sizes, price, allowed, rows, neighbours)
 
 
-def _measured(
+def _measure_marginals(
     plan: Design | Selection,
     sizes: tuple[int, ...],
     exact: Callable[[Axes], Counts],
@@ -199,13 +199,13 @@ def _synthesize_table(
     moved = sensitivity_squared(1, neighbours)
 
     def _exact(axes: Axes) -> Counts:
-        return count(codes, axes, sizes)
+        return count_marginal(codes, axes, sizes)
 
     def _noisy(axes: Axes, variance: Fraction) -> Counts:
         return with_noise(_exact(axes), moved, variance, neighbours, source)
 
-    marginals, variances, tables = _measured(plan, sizes, _exact, _noisy, source)
-    seed = read_exactly(source, SEED)
+    marginals, variances, tables = _measure_marginals(plan, sizes, _exact, _noisy, source)
+    seed = read_exactly(source, SEED_BYTES)
     measured = NoisyMarginals(columns, tuple(marginals), tuple(variances), tuple(tables), seed)
     loss, adaptive = PrivacyLoss(price, allowed), isinstance(plan, Selection)
     return Synthetic(measured, plan.event, loss, rows=wanted, seconds=limit, adaptive=adaptive)
@@ -214,8 +214,8 @@ def _synthesize_table(
 def read_wishes(rows: object, seconds: object) -> tuple[int | None, float]:
     """Read how many rows are wanted, and how long a fit may take."""
     wanted = None if rows is None else integer(rows, "rows", 0)
-    if wanted is not None and wanted > MOST_ROWS:
-        raise BadParameter(f"rows is above {MOST_ROWS:,}.", "No memory holds so many.", "Ask for fewer.")
+    if wanted is not None and wanted > MAX_DRAWN_ROWS:
+        raise BadParameter(f"rows is above {MAX_DRAWN_ROWS:,}.", "No memory holds so many.", "Ask for fewer.")
     return wanted, float(positive(typed_rational(seconds, "seconds"), "seconds"))
 
 

@@ -48,7 +48,7 @@ def split(text: str) -> tuple[list[str], str]:
     return [question for question in found if question], text[start:].strip()
 
 
-def read(file: Path) -> list[str]:
+def read_questions(file: Path) -> list[str]:
     """Return the questions of a file; the last one needs no semicolon."""
     try:
         found, rest = split(file.read_text(encoding="utf-8"))

@@ -19,18 +19,18 @@ from sfumato.accounting.distribution.closed_form import (
 )
 from sfumato.accounting.distribution.curves import MAX_LOG_RATIO
 from sfumato.accounting.distribution.inversion import solve
-from sfumato.accounting.distribution.mixture import mixture, tail
+from sfumato.accounting.distribution.mixture import mixture, moment_tail
 from sfumato.accounting.distribution.reduction import (
     View,
-    above,
     all_vectors_listed,
     allowed,
-    below,
     covered,
     elementary,
     every_vector,
     repeated_vectors,
     smoothed,
+    view_below,
+    views_above,
     without_tiny,
 )
 from sfumato.accounting.distribution.tilted_fft import ROUNDOFF
@@ -45,10 +45,10 @@ from sfumato.accounting.event import (
 )
 from sfumato.errors import UnsupportedEvent
 
-BEYOND_FLOATS = (ArithmeticError, ValueError, IndexError, MemoryError)
+FLOAT_RANGE_ERRORS = (ArithmeticError, ValueError, IndexError, MemoryError)
 """What an engine may run into when parameters lie near the ends of the floats; it is left out then."""
 
-_COUNTED = 2**40  # steps up to which a float tells one from the next
+_MAX_EXACT_FLOAT_STEPS = 2**40  # steps up to which a float tells one from the next
 
 
 class Curve(Protocol):
@@ -259,7 +259,7 @@ class Guarded:
         try:
             with np.errstate(all="ignore"):
                 low, high = self.curve.delta(epsilon)
-        except BEYOND_FLOATS:
+        except FLOAT_RANGE_ERRORS:
             return 0.0, 1.0
         return low if 0 <= low <= 1 else 0.0, high if 0 <= high <= 1 else 1.0
 
@@ -281,8 +281,8 @@ def _bracket(parts: Mapping[Event, int], delta: float, epsilon: float | None) ->
     parts, blur = without_tiny(parts)
     try:
         with np.errstate(all="ignore"):
-            sides = _sides(parts, delta, epsilon)
-    except BEYOND_FLOATS:
+            sides = _lower_and_upper_curves(parts, delta, epsilon)
+    except FLOAT_RANGE_ERRORS:
         sides = [(Nothing(), 0.0)], []
     sides = sides[0], [(curve, slack + blur) for curve, slack in sides[1]]
     guarded = {id(curve): Guarded(curve) for side in sides for curve, _ in side}
@@ -290,7 +290,7 @@ def _bracket(parts: Mapping[Event, int], delta: float, epsilon: float | None) ->
     return Bracket(lowers, uppers, largest)
 
 
-def _sides(parts: Mapping[Event, int], delta: float, epsilon: float | None) -> tuple[Slacked, Slacked]:
+def _lower_and_upper_curves(parts: Mapping[Event, int], delta: float, epsilon: float | None) -> tuple[Slacked, Slacked]:
     """Return curves below and above the truth."""
     if any(isinstance(event, PoissonSampled | Parallel) for event in parts):
         if sum(parts.values()) == 1:
@@ -306,11 +306,11 @@ def _sides(parts: Mapping[Event, int], delta: float, epsilon: float | None) -> t
         if each and None not in each:
             greatest: Slacked = [(Greatest(tuple(curve for curve in each if curve)), 0.0)]
             return greatest, greatest
-    lower = below(parts)
+    lower = view_below(parts)
     low = Later(cache(partial(_curve, lower, delta, epsilon)))
     lowers: Slacked = [(low, lower.slack)]
     uppers: Slacked = [
-        (low if upper == lower else _curve(upper, delta, epsilon), upper.slack) for upper in above(parts)
+        (low if upper == lower else _curve(upper, delta, epsilon), upper.slack) for upper in views_above(parts)
     ]
     if lower.parts == parts:  # each law is known exactly, but perhaps too fine for the engines
         for direction, curves_there in ((1, lowers), (-1, uppers)):
@@ -337,7 +337,7 @@ def _curve(view: View, delta: float, epsilon: float | None) -> Curve:
         events = tuple(part for part in view.parts if not isinstance(part, Cell | Cover))
         raise UnsupportedEvent(Composed(events), "privacy loss distribution")
     if view.by_moments:
-        return tail(losses)
+        return moment_tail(losses)
     if not losses.families:
         return Gaussians(losses.mu_squared) if losses.mu_squared else Nothing()
     match list(view.parts.items()):
@@ -345,7 +345,9 @@ def _curve(view: View, delta: float, epsilon: float | None) -> Curve:
             return OneLaplace(losses.largest())
         case [(BoundedRange(), 1)]:
             return OneRange(losses.largest())
-        case [(LaplaceNoise(steps, scale, _), 1)] if steps < _COUNTED and _COUNTED > scale > 1 / _COUNTED:
+        case [(LaplaceNoise(steps, scale, _), 1)] if (
+            steps < _MAX_EXACT_FLOAT_STEPS and _MAX_EXACT_FLOAT_STEPS > scale > 1 / _MAX_EXACT_FLOAT_STEPS
+        ):
             return OneIntegerLaplace(steps, float(1 / scale))
     exact = lattice.exact_lattice(view.parts, delta, epsilon) or lattice.enumerated(view.parts)
     if exact is not None:

@@ -26,14 +26,14 @@ from sfumato.errors import UnsupportedEvent
 
 Curves = Sequence[tuple[PairCurve, int]]
 
-USUAL, COARSE, FINE = 1.5e-5, 6e-5, 3e-6
+USUAL_WIDENING, COARSE_WIDENING, FINE_WIDENING = 1.5e-5, 6e-5, 3e-6
 """Shares of epsilon that the lattice may add."""
 
-_FINENESS = 6e-5  # unit relative to epsilon, where memory allows
-_FINEST = 1e-5  # and no finer than this, divided by the root of the number of steps
-_POINTS = 1 << 17
-_LONGEST = 1 << 20  # points of one law
-_MOST_POINTS = {COARSE: 1 << 18, USUAL: 1 << 19, FINE: 1 << 20}
+_UNIT_PER_EPSILON = 6e-5  # unit relative to epsilon, where memory allows
+_MIN_UNIT_PER_EPSILON = 1e-5  # and no finer than this, divided by the root of the number of steps
+_USUAL_POINTS = 1 << 17
+_MAX_LAW_POINTS = 1 << 20  # points of one law
+_MAX_POINTS = {COARSE_WIDENING: 1 << 18, USUAL_WIDENING: 1 << 19, FINE_WIDENING: 1 << 20}
 _SCALE = np.geomspace(1e-10, 1e8, 1500)
 
 
@@ -111,7 +111,9 @@ def _best_below(compositions: Sequence[Composition], t: Floats) -> Line:
     return np.where(useful, value, 0.0), np.where(useful, least, 0.0), np.where(useful, most, 0.0)
 
 
-def composition(curves: Curves, delta: float, epsilon: float | None = None, widening: float = USUAL) -> Composition:
+def composition(
+    curves: Curves, delta: float, epsilon: float | None = None, widening: float = USUAL_WIDENING
+) -> Composition:
     """Convolve curves, sharpest where delta(epsilon) is about `delta`, or at `epsilon` if it is given."""
     lattice, target = _choose(curves, delta, epsilon, widening)
     for attempt in range(16):
@@ -127,7 +129,7 @@ def composition(curves: Curves, delta: float, epsilon: float | None = None, wide
 
 def _convolved(curves: Curves, cuts: Sequence[Cut], target: float) -> Composition | None:
     """Return both convolutions, or None if they do not fit into memory at any tilt."""
-    if max(cut.last - cut.first for cut in cuts) > _LONGEST:
+    if max(cut.last - cut.first for cut in cuts) > _MAX_LAW_POINTS:
         return None
     above = [law_above(curve, cut) for (curve, _), cut in zip(curves, cuts, strict=True)]
     below = [law_below(curve, cut) for (curve, _), cut in zip(curves, cuts, strict=True)]
@@ -195,8 +197,8 @@ def _choose(curves: Curves, delta: float, epsilon: float | None, widening: float
     scale = max(abs(guess), math.sqrt(variance))  # near epsilon = 0 it is delta that must be sharp
     # a step of unit h adds a variance of at most h²/6, hence h² theta (theta + 1)/12 to ln E e^(theta L)
     unit = math.sqrt(12 * widening * scale / (total * (theta + 1)))
-    unit = min(unit, max(_FINENESS * scale, span / _POINTS))
-    unit = max(unit, _FINEST * scale / math.sqrt(total), span / _MOST_POINTS[widening], 1e-14)
+    unit = min(unit, max(_UNIT_PER_EPSILON * scale, span / _USUAL_POINTS))
+    unit = max(unit, _MIN_UNIT_PER_EPSILON * scale / math.sqrt(total), span / _MAX_POINTS[widening], 1e-14)
     unit, met = _aligned(unit, curves)
     return Cutting(unit, tuple((float(losses[0]), float(losses[-1])) for losses, _, _ in pilots), met), delta
 

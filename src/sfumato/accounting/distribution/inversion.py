@@ -6,7 +6,7 @@ from fractions import Fraction
 
 Evaluate = Callable[[float], tuple[float, float]]
 _MAX_SEARCHED_EPSILON = 1e300
-_FAR = 1e200
+_UNREACHABLE_EPSILON = 1e200
 
 
 def solve(evaluate: Evaluate, target: Fraction, guess: float) -> tuple[float, float]:
@@ -32,7 +32,7 @@ def solve(evaluate: Evaluate, target: Fraction, guess: float) -> tuple[float, fl
 
 def _by_itself(evaluate: Evaluate, side: int, target: Fraction, at_zero: tuple[float, float], guess: float) -> float:
     """Return where one side crosses the target when the other is too far away to help, or never crosses it."""
-    if evaluate(_FAR)[0] > target:  # what is certain to be lost exceeds delta
+    if evaluate(_UNREACHABLE_EPSILON)[0] > target:  # what is certain to be lost exceeds delta
         return math.inf
     point = _crossing(lambda epsilon: evaluate(epsilon)[side], float(target), at_zero[side], guess)
     if side:
@@ -66,19 +66,19 @@ def _crossing(curve: Callable[[float], float], delta: float, at_zero: float, gue
     if at_zero <= delta:
         return 0.0
     low, high = 0.0, max(guess, 1e-12)
-    at_low, at_high = math.log(at_zero / delta), _log(curve(high), delta)
+    at_low, at_high = math.log(at_zero / delta), _log_excess(curve(high), delta)
     while at_high > 0:
         low, at_low, high = high, at_high, 2 * high
         if high > _MAX_SEARCHED_EPSILON:
             return math.inf
-        at_high = _log(curve(high), delta)
+        at_high = _log_excess(curve(high), delta)
     last = 0.0
     for step in range(60):
         if high - low <= 1e-13 * high or at_low - at_high < 1e-12:
             break
         share = at_low / (at_low - at_high) if step % 8 < 6 and at_high > -200 else 0.5
         point = low + min(max(share, 1e-3), 1 - 1e-3) * (high - low)
-        value = _log(curve(point), delta)
+        value = _log_excess(curve(point), delta)
         if abs(value) < 1e-13:
             return point
         if value > 0:
@@ -89,7 +89,7 @@ def _crossing(curve: Callable[[float], float], delta: float, at_zero: float, gue
     return (low + high) / 2
 
 
-def _log(value: float, delta: float) -> float:
+def _log_excess(value: float, delta: float) -> float:
     return math.log(value / delta) if value > 0 else -1000.0
 
 

@@ -11,7 +11,7 @@ from sfumato.lab.generators.seeded import Mask
 Answers = npt.NDArray[np.float64]
 
 
-def ask(system: CountingSystem, questions: Mask) -> Answers:
+def ask_all_masks(system: CountingSystem, questions: Mask) -> Answers:
     """Ask every question in turn. A system that declines one of them has ended the attack."""
     answers = []
     for mask in questions:

@@ -32,7 +32,9 @@ def reconstruction(found: Reconstruction) -> alt.TopLevelMixin:
         _chart(curve)
         .mark_line(point=True)
         .encode(
-            x=noise, y=_share("recovered"), color=alt.Color("attack:N", title=None, legend=alt.Legend(orient="bottom"))
+            x=noise,
+            y=_share_axis("recovered"),
+            color=alt.Color("attack:N", title=None, legend=alt.Legend(orient="bottom")),
         ),
         _chart(lines).mark_rule(strokeDash=[4, 4]).encode(x="at:Q"),
         _chart(lines).mark_text(align="left", dx=3).encode(x="at:Q", y="height:Q", text="name:N"),
@@ -62,7 +64,7 @@ def averaging(found: Averaging) -> alt.TopLevelMixin:
     chart: alt.Chart = _chart(rows).mark_line(point=True)
     chart = chart.encode(
         x=alt.X("repeats:Q", scale=alt.Scale(type="log", base=2), title="pairs of counts"),
-        y=_share("recovered"),
+        y=_share_axis("recovered"),
         color=alt.Color("system:N", title=None, legend=alt.Legend(labelLimit=400)),
     )
     return _titled(chart, "averaging")
@@ -159,7 +161,7 @@ def _point(attack: str, noise: int, recovered: float) -> Row:
     return {"attack": attack, "noise": noise, "recovered": recovered}
 
 
-def _share(field: str) -> alt.Y:
+def _share_axis(field: str) -> alt.Y:
     return alt.Y(f"{field}:Q", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%"), title="rows recovered")
 
 
@@ -170,8 +172,8 @@ def _titled(chart: alt.Chart, title: str) -> alt.Chart:
 
 def _bars_and_bounds(rows: list[Row], category: str, field: str) -> alt.LayerChart:
     place = alt.X(f"{category}:N", sort=None, title=None, axis=alt.Axis(labelAngle=-40, labelLimit=240))
-    bars = _chart(rows).mark_bar().encode(x=place, y=_share(field))
+    bars = _chart(rows).mark_bar().encode(x=place, y=_share_axis(field))
     bounded = [row for row in rows if row["bound"] is not None]
-    ticks = _chart(bounded).mark_tick(color="firebrick", thickness=3).encode(x=place, y=_share("bound"))
+    ticks = _chart(bounded).mark_tick(color="firebrick", thickness=3).encode(x=place, y=_share_axis("bound"))
     layered: alt.LayerChart = alt.LayerChart(layer=[bars, ticks]).properties(width=alt.Step(44))
     return layered

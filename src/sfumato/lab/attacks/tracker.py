@@ -28,7 +28,7 @@ from sfumato.lab.attacks.protected import Protected
 from sfumato.lab.generators.seeded import Mask, coins, single
 from sfumato.randomness.source import Source
 
-AUDITED = 14
+AUDITED_ROWS = 14
 """Rows behind the auditor, who lists all databases."""
 FLIPPED_ONE_IN = 20
 EPSILON = Fraction(1)
@@ -132,6 +132,6 @@ def run(rows: int, source: Source) -> Differencing:
 
 
 def _audited(source: Source) -> Recovery:
-    secret = coins(AUDITED, source)
-    read = read_refusals(Auditor(secret), AUDITED, own=bool(secret[0]))
-    return Recovery(Auditor.name, AUDITED, AUDITED - 1, read.declined, share_equal(read.guess, secret), None)
+    secret = coins(AUDITED_ROWS, source)
+    read = read_refusals(Auditor(secret), AUDITED_ROWS, own=bool(secret[0]))
+    return Recovery(Auditor.name, AUDITED_ROWS, AUDITED_ROWS - 1, read.declined, share_equal(read.guess, secret), None)

@@ -83,7 +83,7 @@ def met(say: Phrases, table: str) -> str:
     return f"SELECT {shown} FROM {table} a JOIN {table} b ON {on}{apart}{say.where(mine)}{by}"
 
 
-def listed(say: Phrases, table: str) -> str:
+def largest_groups(say: Phrases, table: str) -> str:
     """The largest groups, which nobody may have declared."""
     scalars = say.scalars(table)
     unit = say.unit(table) or "1"
@@ -108,7 +108,7 @@ def own(say: Phrases, table: str) -> str:
     return f"SELECT {say.measure(scalars)} AS m FROM {table} WHERE {say.one(tests)}"
 
 
-def numbered(say: Phrases, table: str) -> str:
+def window_query(say: Phrases, table: str) -> str:
     """Windows inside a person's rows."""
     unit, scalars = say.unit(table), say.scalars(table)
     if unit is None:
@@ -161,7 +161,7 @@ def many_ranked(say: Phrases, table: str) -> str:
     return f"SELECT {', '.join(measures)} FROM {table}{say.where(scalars)}"
 
 
-def spread(say: Phrases, table: str) -> str:
+def variance_query(say: Phrases, table: str) -> str:
     """Variances, deviations and correlations of columns as they are, whose bounds may be chosen, with conditions."""
     scalars = say.scalars(table)
     numbers = scalars.named("integer", "decimal") or ["1"]
@@ -199,7 +199,7 @@ def many_groups(say: Phrases, table: str) -> str:
 
 
 SHAPES: tuple[Callable[[Phrases, str], str], ...] = (
-    *(ranked, paired, rolled, met, listed, own, numbered, stacked),
-    *(many_ranked, spread, spread, many_groups, many_groups),
+    *(ranked, paired, rolled, met, largest_groups, own, window_query, stacked),
+    *(many_ranked, variance_query, variance_query, many_groups, many_groups),
 )
 """Each takes what questions are put together from, and a table."""

@@ -41,7 +41,7 @@ PAIRED: Mapping[str, Callable[[Sides, Expression | None], Aggregate[Expression]]
 """What each name becomes, from y and x and a FILTER."""
 
 
-def pairs(
+def read_pair_measure(
     node: exp.Expr, name: str, condition: Expression | None, argument: ReadExpression, place: SourceSpan
 ) -> Measure:
     """Return the measure that a function of pairs is."""

@@ -21,7 +21,7 @@ from sfumato.query.expression import (
     rebuild,
     sources,
 )
-from sfumato.query.filter_placement import filtered, labels
+from sfumato.query.filter_placement import filtered, visible_labels
 from sfumato.query.functions import FUNCTION_NAMES, Aggregation, Function
 from sfumato.query.parsing.block import Block, projected
 from sfumato.query.parsing.reading import ParseContext
@@ -62,7 +62,7 @@ class Lookup:
     @property
     def labels(self) -> frozenset[str]:
         """The labels that do not come from the rows around."""
-        own = labels(self.right)
+        own = visible_labels(self.right)
         return own if self.label is None else own | {self.label}
 
     def over(self, left: Relation, reading: ParseContext) -> Relation:
@@ -142,8 +142,8 @@ def _names_the_person(part: Expression, outer: Names | None, inner: Names | None
 def exists(node: exp.Expr, block: Block, lookups: Lookups, reading: ParseContext) -> Expression:
     """Return whether the subquery has a row."""
     where = reading.place(node)
-    rest, outside = _split(block, where)
-    return _mark(rest, outside, node, lookups, reading).found
+    rest, outside = _split_conditions(block, where)
+    return _add_mark(rest, outside, node, lookups, reading).found
 
 
 def among(
@@ -157,7 +157,7 @@ def among(
             "They are compared one by one.",
             "Select as many as there are on the left.",
         )
-    rest, outside = _split(block, where)
+    rest, outside = _split_conditions(block, where)
     pairs = zip(tested, (output.expression for output in block.outputs), strict=True)
     equal = conjunction(tuple(compare(Function.EQUAL, one, other, where) for one, other in pairs))
     no = Literal(False, Type.BOOLEAN, where.at)
@@ -166,16 +166,16 @@ def among(
         possible = equal  # nobody's name is NULL
     wanted = node.meta.get(CONJUNCT)
     if wanted is True:
-        return _mark(rest, (*outside, equal), node, lookups, reading).found
+        return _add_mark(rest, (*outside, equal), node, lookups, reading).found
     if wanted is False:
-        return _mark(rest, (*outside, possible), node, lookups, reading).found
-    sure = _mark(rest, (*outside, equal), node, lookups, reading).found
-    maybe = _mark(rest, (*outside, possible), node, lookups, reading).found
+        return _add_mark(rest, (*outside, possible), node, lookups, reading).found
+    sure = _add_mark(rest, (*outside, equal), node, lookups, reading).found
+    maybe = _add_mark(rest, (*outside, possible), node, lookups, reading).found
     yes, unknown = Literal(True, Type.BOOLEAN, where.at), Literal(None, Type.BOOLEAN, where.at)
     return Case(((sure, yes), (maybe, unknown)), no, Type.BOOLEAN, where.at)
 
 
-def _mark(
+def _add_mark(
     right: Relation, conditions: tuple[Expression, ...], node: exp.Expr, lookups: Lookups, reading: ParseContext
 ) -> MarkJoin:
     """Add a mark; the same subquery with the same condition is looked at once."""
@@ -200,7 +200,7 @@ def single(node: exp.Expr, block: Block, lookups: Lookups, reading: ParseContext
     value = block.outputs[0].expression
     group = block.relation
     if isinstance(group, GroupBy) and not group.keys and not block.pending:
-        return _total(node, group, value, lookups, reading)
+        return _aggregate_subquery(node, group, value, lookups, reading)
     if not _at_most_one(group):
         raise where.unsupported(
             "this subquery may have several rows.",
@@ -213,7 +213,9 @@ def single(node: exp.Expr, block: Block, lookups: Lookups, reading: ParseContext
     return replace(column, at=where.at)
 
 
-def _total(node: exp.Expr, group: GroupBy, value: Expression, lookups: Lookups, reading: ParseContext) -> Expression:
+def _aggregate_subquery(
+    node: exp.Expr, group: GroupBy, value: Expression, lookups: Lookups, reading: ParseContext
+) -> Expression:
     """Return an aggregate of the rows of a subquery: of all, or of those that agree with the row around it."""
     where = reading.place(node)
     inside = _all_labels(group)
@@ -236,17 +238,17 @@ def _total(node: exp.Expr, group: GroupBy, value: Expression, lookups: Lookups, 
     )
     lookups.found.append(Lookup(keyed, None, conjunction(equal), node))
     counts = {one.name for one in group.measures if one.aggregate.function is Aggregation.COUNT}
-    return _counted(value, group.label, counts, where)
+    return _zero_where_empty(value, group.label, counts, where)
 
 
-def _counted(value: Expression, label: str, counts: set[str], where: SourceSpan) -> Expression:
+def _zero_where_empty(value: Expression, label: str, counts: set[str], where: SourceSpan) -> Expression:
     """Return an expression in which a count that found no group is 0."""
     if isinstance(value, Column):
         zero = Literal(0, Type.INTEGER, where.at)
         empty = value.of == label and value.name in counts
         return call(FUNCTION_NAMES["coalesce"], [value, zero], "coalesce", where) if empty else value
     parts = children(value)
-    return rebuild(value, tuple(_counted(part, label, counts, where) for part in parts)) if parts else value
+    return rebuild(value, tuple(_zero_where_empty(part, label, counts, where) for part in parts)) if parts else value
 
 
 def _equality(part: Expression, inside: frozenset[str], where: SourceSpan) -> tuple[Expression, Expression]:
@@ -277,7 +279,7 @@ def _at_most_one(relation: Relation) -> bool:
             return False
 
 
-def _split(block: Block, where: SourceSpan) -> tuple[Relation, tuple[Expression, ...]]:
+def _split_conditions(block: Block, where: SourceSpan) -> tuple[Relation, tuple[Expression, ...]]:
     """Return the rows of a subquery, and its conditions that look at the row around it."""
     inside = _all_labels(block.relation)
     parts = [part for condition in block.pending for part in conjuncts(condition)]
@@ -307,7 +309,7 @@ def _all_labels(relation: Relation) -> frozenset[str]:
     found, waiting = set[str](), [relation]
     while waiting:
         node = waiting.pop()
-        found |= labels(node)
+        found |= visible_labels(node)
         waiting.extend(inputs(node))
     return frozenset(found)
 

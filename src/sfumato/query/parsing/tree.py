@@ -24,9 +24,9 @@ MAX_NESTING = 60
 
 # sqlglot descends about 25 Python frames per bracket, and whether a text is accepted may not depend on its caller's
 # stack. The limit is raised once and never lowered, because other threads may be deep.
-_FRAMES = 8_000
-sys.setrecursionlimit(max(sys.getrecursionlimit(), _FRAMES))
-_NESTED_JOINS = 6
+_MAX_STACK_FRAMES = 8_000
+sys.setrecursionlimit(max(sys.getrecursionlimit(), _MAX_STACK_FRAMES))
+_MAX_NESTED_JOINS = 6
 
 _STRANGE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]")
 _SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")
@@ -111,7 +111,7 @@ class _Parser(PostgresParser):
     def _parse_join(self, *args, **kwargs):  # type: ignore[no-untyped-def]
         opening = self._curr
         # JOIN without ON makes sqlglot try every bracketing of what follows: exponential, so only a few levels of it
-        if self._joining >= _NESTED_JOINS:
+        if self._joining >= _MAX_NESTED_JOINS:
             return self.raise_error("JOIN needs ON")
         self._joining += 1
         try:
