@@ -32,7 +32,7 @@ def rational(value: object, name: str) -> Fraction:
     if isinstance(value, Fraction):
         return value  # sums of fractions are kept exact inside the house, however long they grow
     if isinstance(value, Rational) and _is_count(value):
-        return _sized(Fraction(int(value.numerator), int(value.denominator)), name)
+        return _check_bits(Fraction(int(value.numerator), int(value.denominator)), name)
     if isinstance(value, Decimal | str):
         return _from_text(value, name)
     if _is_float(value):
@@ -108,7 +108,7 @@ def positive(value: Fraction, name: str) -> Fraction:
 
 def positive_rational(value: object, name: str) -> Fraction:
     """Read an exact number above zero, of a length that a person could have written."""
-    return _sized(positive(rational(value, name), name), name)
+    return _check_bits(positive(rational(value, name), name), name)
 
 
 def integer(value: object, name: str, least: int | None) -> int:
@@ -116,7 +116,7 @@ def integer(value: object, name: str, least: int | None) -> int:
     if type(value) is int and (least is None or value >= least) and value.bit_length() <= _MAX_INTEGER_BITS:
         return value
     if isinstance(value, Integral) and _is_count(value):
-        number = _sized(Fraction(index(value)), name).numerator
+        number = _check_bits(Fraction(index(value)), name).numerator
     elif isinstance(value, Fraction) and value.denominator == 1:
         number = value.numerator
     else:
@@ -138,7 +138,7 @@ def probability(value: object, name: str) -> Fraction:
     """Read a number strictly between 0 and 1, floats by their decimal text."""
     number = decimal_rational(value, name)
     if 0 < number < 1:
-        return _sized(number, name)
+        return _check_bits(number, name)
     raise BadParameter(
         f"{name} = {quote_value(value)} is not between 0 and 1.",
         f"{name} is a probability; 0 and 1 themselves are not allowed.",
@@ -146,7 +146,7 @@ def probability(value: object, name: str) -> Fraction:
     )
 
 
-def _sized(number: Fraction, name: str) -> Fraction:
+def _check_bits(number: Fraction, name: str) -> Fraction:
     if max(number.numerator.bit_length(), number.denominator.bit_length()) <= _MAX_INTEGER_BITS:
         return number
     raise BadParameter(
@@ -174,7 +174,7 @@ def _example_number(value: object) -> str:
 def _from_text(value: Decimal | str, name: str) -> Fraction:
     text = str(value).strip()
     if len(text) <= _MAX_NUMBER_CHARS and _TEXT.fullmatch(text) and not re.search(r"/0+$", text):
-        return _sized(Fraction(text), name)
+        return _check_bits(Fraction(text), name)
     raise BadParameter(
         f"{name} = {quote_value(text)} is not a finite number.",
         f"{name} is a decimal or a fraction of two integers; NaN and infinities are not allowed.",

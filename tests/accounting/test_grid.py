@@ -14,11 +14,11 @@ from sfumato.accounting.distribution.curves import (
     Mixed,
     PairCurve,
     bounded_range,
-    concentrated,
     gaussian,
     integer_laplace,
     pure,
     real_laplace,
+    zcdp_curve,
 )
 from sfumato.accounting.distribution.discretise import Cut, law_above, law_below
 from sfumato.accounting.distribution.grid import Parts, grid_delta_bounds, prepared_grid
@@ -395,7 +395,7 @@ def test_the_special_functions_are_as_accurate_as_the_error_terms_assume() -> No
 
 def test_the_zcdp_curve_lies_above_the_gaussian_of_the_same_rho() -> None:
     t = np.linspace(-6, 6, 241)
-    assert (concentrated(0.5).above(t) >= gaussian(1.0).below(t)[0]).all()
+    assert (zcdp_curve(0.5).above(t) >= gaussian(1.0).below(t)[0]).all()
 
 
 def test_both_sides_are_monotone_far_away_from_the_epsilon_they_were_prepared_for() -> None:

@@ -10,7 +10,7 @@ import pytest
 from sfumato.errors import BadParameter
 from sfumato.lab.attacks import exhaustive, reconstruction
 from sfumato.lab.attacks.bounds import most_recovered
-from sfumato.lab.attacks.exhaustive import every_subset, fitting
+from sfumato.lab.attacks.exhaustive import databases_that_fit, every_subset
 from sfumato.lab.attacks.historical import Auditor, BoundedNoise, RoundedOutput, share_equal
 from sfumato.lab.attacks.least_squares import LeastSquares, ask_all_masks, linear_programme
 from sfumato.lab.generators.seeded import Seeded, coins, subsets
@@ -78,7 +78,7 @@ def test_4e_is_tight(bound: int) -> None:
     other = (np.arange(rows) >= 2 * bound) & (np.arange(rows) < 4 * bound)
     everything = every_subset(rows)
     half_way = (everything @ one.astype(float) + everything @ other.astype(float)) / 2
-    found = {candidate.tobytes() for candidate in fitting(half_way, rows, bound)}
+    found = {candidate.tobytes() for candidate in databases_that_fit(half_way, rows, bound)}
     assert {one.tobytes(), other.tobytes()} <= found
     assert int((one != other).sum()) == 4 * bound
 

@@ -32,7 +32,7 @@ def meetings(epsilon: Fraction, neighbours: Neighbours) -> Case:
             x = exp(-first)
             found: dict[Any, Any] = {FAR: mpf(1)}
             for crowd in range(MIN_KEY_FREQUENCY, MIN_KEY_FREQUENCY + 12):
-                reach = crowd - shift - mechanism.largest_crowd(cells)
+                reach = crowd - shift - mechanism.max_key_frequency(cells)
                 chance = (1 - x) / (1 + x) * x ** abs(reach)
                 if crowd == MIN_KEY_FREQUENCY:  # everything below is the same
                     chance = x**-reach / (1 + x) if reach <= 0 else 1 - x ** (reach + 1) / (1 + x)

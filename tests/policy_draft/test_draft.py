@@ -27,7 +27,7 @@ from sfumato.policy_draft.file import check_output, default_output, write_policy
 from sfumato.policy_draft.infer_from_data import MIN_PEOPLE_PER_KEY, infer_from_data
 from sfumato.policy_draft.interview import interview
 from sfumato.policy_draft.literals import value_text
-from sfumato.policy_draft.options import column_wishes, merge_options, rows_per_unit
+from sfumato.policy_draft.options import column_options, merge_options, rows_per_unit
 from sfumato.policy_draft.schema import SchemaColumn, SchemaTable, SourceSchema, read_source_schema
 from sfumato.policy_draft.smartnoise import read_smartnoise
 from sfumato.policy_draft.writing import FILL_IN, check_draft, policy_text
@@ -93,7 +93,7 @@ def test_no_row_moves_a_draft(tmp_path: Path) -> None:
 
 
 def test_a_draft_with_everything_said_is_a_policy_that_says_it(visits: Path, tmp_path: Path) -> None:
-    options = column_wishes(
+    options = column_options(
         types=[],
         bounds=[
             "age=0:120",
@@ -201,9 +201,9 @@ def test_a_typed_value_reads_as_its_type_or_is_refused(typed: str, kind: ColumnT
 
 def test_options_name_a_column_and_a_value() -> None:
     with pytest.raises(BadParameter, match="--bounds age=0:120"):
-        column_wishes([], ["age"], [], [])
+        column_options([], ["age"], [], [])
     with pytest.raises(BadParameter, match="LOW:HIGH"):
-        column_wishes([], ["age=3"], [], [])
+        column_options([], ["age=3"], [], [])
     assert rows_per_unit(["20", "patients=1"]) == {"": 20, "patients": 1}
     for wrong in ("0", "-1", "x", "visits=", "1.5", "9" * 30):
         with pytest.raises(BadParameter, match="number of rows"):
@@ -218,7 +218,7 @@ def test_csv_says_no_types_and_a_draft_takes_them_from_its_owner(tmp_path: Path)
     data.write_text("patient_id,age,day,dept\n1,30,2024-01-01,er\n", encoding="utf-8")
     bare = {column.name: column for column in make_draft(read_source_schema(data), WHOLE).tables[0].columns}
     assert all(column.type is ColumnType.TEXT and column.untyped for column in bare.values())
-    wishes = column_wishes(["patient_id=integer"], ["age=0:120", "day=2024-01-01:2024-12-31"], [], [])
+    wishes = column_options(["patient_id=integer"], ["age=0:120", "day=2024-01-01:2024-12-31"], [], [])
     columns = {
         column.name: column.type for column in _policy(merge_options(wishes, WHOLE), data, tmp_path).tables[0].columns
     }
@@ -289,7 +289,7 @@ def test_an_interview_asks_for_what_is_unknown_until_it_can_be_read(visits: Path
 
 
 def test_an_interview_asks_nothing_that_was_said(visits: Path) -> None:
-    columns = column_wishes(
+    columns = column_options(
         types=[],
         bounds=[*(f"{name}=0:9" for name in ("age", "cost", "fee")), "day=2024-01-01:2024-01-02", f"seen={_DAY}"],
         steps=["cost=1"],

@@ -54,7 +54,7 @@ def sharper(losses: Losses, slack: object) -> PrivacyLoss:
             total = total + -(falling - 1) / (falling + 1) * (loss.epsilon * times)
         return total
 
-    return _loss(upper(refine(_sum)) if squares else Fraction(0), _survived(pairs, beside))
+    return _loss(upper(refine(_sum)) if squares else Fraction(0), _overall_delta(pairs, beside))
 
 
 def optimal_delta(losses: Losses, epsilon: object) -> Fraction:
@@ -65,7 +65,7 @@ def optimal_delta(losses: Losses, epsilon: object) -> Fraction:
     """
     pairs = _checked_losses(losses)
     target = not_negative(decimal_rational(epsilon, "epsilon"), "epsilon")
-    return _survived(pairs, _core_delta(pairs, target))
+    return _overall_delta(pairs, _core_delta(pairs, target))
 
 
 def optimal(losses: Losses, delta: object) -> PrivacyLoss:
@@ -73,17 +73,17 @@ def optimal(losses: Losses, delta: object) -> PrivacyLoss:
     pairs = _checked_losses(losses)
     target = decimal_rational(delta, "delta")
     high = basic(losses).epsilon
-    if not _survived(pairs, Fraction(0)) <= target <= 1:
+    if not _overall_delta(pairs, Fraction(0)) <= target <= 1:
         raise _too_small(target, pairs)
     low = Fraction(0)
-    if _survived(pairs, _core_delta(pairs, low)) <= target:
+    if _overall_delta(pairs, _core_delta(pairs, low)) <= target:
         return PrivacyLoss(low, target)
     for _ in range(_BISECTIONS):
         near = float_above((low + high) / 2)
         middle = Fraction(f"{near:.15g}") if near < inf else (low + high) / 2
         if not low < middle < high:
             break
-        if _survived(pairs, _core_delta(pairs, middle)) <= target:
+        if _overall_delta(pairs, _core_delta(pairs, middle)) <= target:
             high = middle
         else:
             low = middle
@@ -139,7 +139,7 @@ def _deltas(losses: Losses) -> Fraction:
     return min(Fraction(1), sum((loss.delta * times for loss, times in _checked_losses(losses)), Fraction(0)))
 
 
-def _survived(pairs: Losses, core: Fraction) -> Fraction:
+def _overall_delta(pairs: Losses, core: Fraction) -> Fraction:
     """Return 1 - (1 - core)·Π(1-δᵢ), rounded up."""
     failing = [(loss.delta, times) for loss, times in pairs if loss.delta]
     if not failing or core >= 1:
@@ -180,7 +180,7 @@ def _is_tractable(pairs: Losses) -> bool:
 
 
 def _too_small(target: Fraction, pairs: Losses) -> BadParameter:
-    least = _survived(pairs, Fraction(0))
+    least = _overall_delta(pairs, Fraction(0))
     return BadParameter(
         f"delta = {target} does not fit.",
         "The deltas of the parts already come to more, or it is no probability.",

@@ -78,7 +78,7 @@ def least_delta(loss: Loss, estimate: Callable[[float], float], epsilon: Fractio
 
 def _orders(estimate: Callable[[float], float], lattice: bool) -> set[Fraction]:
     """Return the order with the least estimate, and if losses are exact at integer orders only, those beside it."""
-    order = _order_of_exponent(_narrowed(estimate, _search_orders(estimate)))
+    order = _order_of_exponent(_golden_section_search(estimate, _search_orders(estimate)))
     return {order, Fraction(max(2, floor(order))), Fraction(max(2, ceil(order)))} if lattice else {order}
 
 
@@ -99,7 +99,7 @@ def _search_orders(estimate: Callable[[float], float]) -> int:
     return best
 
 
-def _narrowed(estimate: Callable[[float], float], middle: int) -> float:
+def _golden_section_search(estimate: Callable[[float], float], middle: int) -> float:
     """Golden-section search within a factor of two on either side."""
     low, high = middle - 1.0, middle + 1.0
     left, right = high - _GOLDEN_RATIO * (high - low), low + _GOLDEN_RATIO * (high - low)

@@ -87,7 +87,7 @@ def sampled_gaussian_estimate(rate: float, ratio: float, largest_order: int, *, 
             low = _log_moment(rate, ratio, below)
             log_moment = low + (order - below) * (_log_moment(rate, ratio, above) - low) if above > below else low
         else:
-            log_moment = _integrated(rate, root, order, step)
+            log_moment = _integrate_moment(rate, root, order, step)
         return min(unsampled, log_moment / (order - 1))
 
     return at
@@ -105,7 +105,7 @@ def _log_moment(rate: float, ratio: float, order: int) -> float:
     return float(np.logaddexp(0.0, np.logaddexp.reduce(logs)))
 
 
-def _integrated(rate: float, root: float, order: float, step: float) -> float:
+def _integrate_moment(rate: float, root: float, order: float, step: float) -> float:
     """Return ln(1 + E[f^α - 1 - α(f - 1)]) for f = 1 + q(e^(√v z - v/2) - 1), whose mean is 1."""
     z = np.arange(-_INTEGRAL_DEVIATIONS, order * root + _INTEGRAL_DEVIATIONS, step)
     with np.errstate(over="ignore"):

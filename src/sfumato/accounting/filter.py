@@ -144,7 +144,7 @@ class Filter:
                 approximate=after.approximate,
                 neighbours=one_relation(self.neighbours, event),
             )
-        raise _exhausted(self, after)
+        raise _budget_exhausted(self, after)
 
     def _after(self, event: Event) -> "_Sums":
         core, delta = separate(event, "Rényi")
@@ -291,7 +291,7 @@ def _ville(delta: Fraction, order: int) -> Fraction:
     return Fraction(upper(refine(lambda digits: enclose(1 / delta, digits).ln() / (order - 1))))
 
 
-def _exhausted(budget: Filter, after: _Sums) -> BudgetExhausted:
+def _budget_exhausted(budget: Filter, after: _Sums) -> BudgetExhausted:
     left = budget.remaining
     what = f"The budget of {budget.total} has ε = {round_down(left.epsilon)} left, and this release does not fit."
     if after.approximate > budget.for_approximate:

@@ -39,7 +39,7 @@ def lattice_delta(counts: dict[Fraction, int], target: Fraction) -> Fraction:
     with np.errstate(under="ignore"):
         for epsilon, times in counts.items():
             for _ in range(times):
-                mass = _convolved(mass, int(epsilon / unit), *_loss_weights(epsilon))
+                mass = _convolve_event(mass, int(epsilon / unit), *_loss_weights(epsilon))
         span = len(mass) - 1  # cell s holds the loss (2s - span)·unit
         first = max(0, (target / unit + span) // 2 + 1)
         if first > span:
@@ -54,7 +54,7 @@ def lattice_delta(counts: dict[Fraction, int], target: Fraction) -> Fraction:
     )
 
 
-def _convolved(
+def _convolve_event(
     mass: "np.ndarray[tuple[int], np.dtype[np.float64]]", step: int, minus: float, plus: float
 ) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
     wider = np.zeros(len(mass) + step)

@@ -94,7 +94,7 @@ def one_relation(known: Neighbours | None, event: Event) -> Neighbours | None:
     return event.neighbours if known is None else shared_neighbours((NonPrivate(known), event))
 
 
-def repeated(times: int, loss: Fraction | float) -> Fraction | float:
+def multiply_loss(times: int, loss: Fraction | float) -> Fraction | float:
     """Return times · loss, where a loss is exact or infinite; an integer beyond the floats must not meet infinity."""
     return inf if loss == inf else times * loss
 

@@ -16,9 +16,16 @@ import numpy as np
 
 from sfumato.accounting import rdp
 from sfumato.accounting.distribution import bracket, contour
-from sfumato.accounting.distribution.bracket import Bracket, known
+from sfumato.accounting.distribution.bracket import Bracket, exact_bracket
 from sfumato.accounting.distribution.mixture import mixture
-from sfumato.accounting.distribution.reduction import Failures, elementary, has_exact_pairs, rebuilt, strip, unsampled
+from sfumato.accounting.distribution.reduction import (
+    Failures,
+    elementary,
+    has_exact_pairs,
+    rebuilt,
+    strip,
+    without_sampling,
+)
 from sfumato.accounting.event import Approximate, Event, Parallel, PoissonSampled, shared_neighbours
 from sfumato.errors import BadParameter, UnsupportedEvent
 from sfumato.exact import decimal_rational, probability
@@ -78,7 +85,7 @@ def delta_at_most(event: Event, epsilon: float | Fraction | str) -> float:
 
 def _renyi(cost: Callable[[Event], float], event: Event) -> float:
     """Return what the Rényi accountant says; a sample that it has no theorem for costs no more than everybody."""
-    for candidate in (event, unsampled(event)):
+    for candidate in (event, without_sampling(event)):
         try:
             return cost(candidate)
         except UnsupportedEvent:
@@ -191,7 +198,7 @@ class Pld:
             low, _ = replace(self, target=_NEGLIGIBLE_DELTA, failures=Failures())._engines()
             return low, elementary(self.parts) if core is not None else math.inf
         if self.table is not None:
-            low, high = self._solved(known(bracket.Guarded(self.table)), core)
+            low, high = self._solved(exact_bracket(bracket.Guarded(self.table)), core)
             if high - low <= _GOOD_RELATIVE_WIDTH * high:
                 return low, high
         return self._solved(bracket.at_delta(self.parts, self._guess()), core)

@@ -19,7 +19,7 @@ from sfumato.accounting.event import (
     RealLaplaceNoise,
     Repeated,
 )
-from sfumato.accounting.loss import one_relation, repeated, sum_losses
+from sfumato.accounting.loss import multiply_loss, one_relation, sum_losses
 from sfumato.certified.enclosure import Enclosure, enclose, refine, upper
 from sfumato.errors import UnsupportedEvent
 
@@ -56,9 +56,9 @@ def epsilon(event: Event) -> Fraction | float:
         case NonPrivate():
             return inf
         case PoissonSampled(rate, inner):
-            return amplified(rate, epsilon(inner))
+            return amplify_by_sampling(rate, epsilon(inner))
         case Repeated(inner, times):
-            return repeated(times, epsilon(inner))
+            return multiply_loss(times, epsilon(inner))
         case Composed(events):
             return sum_losses(epsilon(part) for part in events)
         case Parallel(events):
@@ -81,7 +81,7 @@ def epsilon_or_infinity(event: Event) -> Fraction | float:
 
 
 @lru_cache(maxsize=4096)
-def amplified(rate: Fraction, bound: Fraction | float) -> Fraction | float:
+def amplify_by_sampling(rate: Fraction, bound: Fraction | float) -> Fraction | float:
     """Return the epsilon of an epsilon-DP event on a Poisson sample: ln(1 + q(e^ε - 1)), rounded up."""
     if bound in (0, inf) or rate == 1:
         return bound

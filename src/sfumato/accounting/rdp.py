@@ -28,7 +28,7 @@ from sfumato.accounting.event import (
     RealLaplaceNoise,
     Repeated,
 )
-from sfumato.accounting.loss import not_negative, one_relation, repeated, sum_losses
+from sfumato.accounting.loss import multiply_loss, not_negative, one_relation, sum_losses
 from sfumato.accounting.pure import enclosed_amplified, epsilon_or_infinity
 from sfumato.accounting.sampled_gaussian import MAX_SAMPLED_ORDER, sampled_gaussian_loss
 from sfumato.certified.enclosure import Enclosure, enclose, float_above, refine, upper
@@ -83,7 +83,7 @@ def epsilon(event: Event, delta: object) -> float:
         return 0.0
     if left <= 0 or probe == inf:
         return inf
-    rough = estimated_loss(core, _estimated)
+    rough = estimated_loss(core, _estimate_sampled)
     found = least_epsilon(lambda order: core_loss(core, order), rough, left, lattice=_samples(core))
     return min(found, float_above(epsilon_or_infinity(core)))
 
@@ -97,18 +97,18 @@ def delta(event: Event, epsilon: object) -> float:
     target = not_negative(decimal_rational(epsilon, "epsilon"), "epsilon")
     if epsilon_or_infinity(core) <= target:
         return min(1.0, float_above(beside))
-    rough = estimated_loss(core, _estimated)
+    rough = estimated_loss(core, _estimate_sampled)
     found = least_delta(lambda order: core_loss(core, order), rough, target, lattice=_samples(core))
     return min(1.0, float_above(beside + Fraction(found)))
 
 
-def _estimated(event: Event) -> Estimate:
+def _estimate_sampled(event: Event) -> Estimate:
     """Return an estimate for a sampled event; the search for an order asks many, and only the last is certified."""
     match event:
         case PoissonSampled(1, inner):
-            return estimated_loss(inner, _estimated)
+            return estimated_loss(inner, _estimate_sampled)
         case PoissonSampled(rate, PoissonSampled(again, inner)):
-            return _estimated(PoissonSampled(rate * again, inner))
+            return _estimate_sampled(PoissonSampled(rate * again, inner))
         case PoissonSampled(rate, inner) if (bound := epsilon_or_infinity(event)) < inf:
             return pure_estimate(float_above(bound))
         case PoissonSampled(rate, inner) if (gaussian := _gaussian_ratio(inner)) is not None:
@@ -134,7 +134,7 @@ def core_loss(event: Event, order: Fraction) -> Fraction | float:
     """Return the loss of an event without `Approximate`, as an exact number that is not below it."""
     match event:
         case Repeated(inner, times):
-            return repeated(times, core_loss(inner, order))
+            return multiply_loss(times, core_loss(inner, order))
         case Composed(events):
             return sum_losses(core_loss(part, order) for part in events)
         case Parallel(events):
@@ -168,7 +168,7 @@ def leaf_loss(event: Event, order: Fraction) -> Fraction | float:
         case NonPrivate():
             return inf
         case PoissonSampled(rate, inner):
-            return _sampled(event, rate, inner, order)
+            return _sampled_loss(event, rate, inner, order)
         case _:
             raise UnsupportedEvent(event, accountant="Rényi")
 
@@ -227,7 +227,7 @@ def _laplace(sensitivity: int, scale: Fraction, order: Fraction, digits: int) ->
     return epsilon + (mean / (x + 1)).ln() / (order - 1)
 
 
-def _sampled(event: Event, rate: Fraction, inner: Event, order: Fraction) -> Fraction | float:
+def _sampled_loss(event: Event, rate: Fraction, inner: Event, order: Fraction) -> Fraction | float:
     if rate == 1:
         return core_loss(inner, order)
     if isinstance(inner, PoissonSampled):

@@ -27,7 +27,7 @@ def sampled_gaussian_loss(rate: Fraction, ratio: Fraction, order: Fraction, inte
     if order.denominator == 1:
         found = upper(refine(lambda digits: _log_moment(rate, ratio, int(order), digits) / (order - 1)))
     elif integer_noise or order > _MAX_SERIES_ORDER or rate * rate * ratio < _MIN_SERIES_RATIO:
-        found = upper(refine(lambda digits: _interpolated(rate, ratio, order, digits) / (order - 1)))
+        found = upper(refine(lambda digits: _interpolate_order(rate, ratio, order, digits) / (order - 1)))
     else:
         found = upper(refine(lambda digits: _fractional_moment(rate, ratio, order, digits).ln() / (order - 1)))
     return Fraction(min(unsampled, found))
@@ -47,7 +47,7 @@ def _log_moment(rate: Fraction, ratio: Fraction, order: int, digits: int) -> Enc
     return total.ln() + enclose(1 - rate, digits).ln() * order
 
 
-def _interpolated(rate: Fraction, ratio: Fraction, order: Fraction, digits: int) -> Enclosure:
+def _interpolate_order(rate: Fraction, ratio: Fraction, order: Fraction, digits: int) -> Enclosure:
     """Bound ln E between two integer orders by the chord: the log moment is convex in the order."""
     below = floor(order)
     share = order - below

@@ -27,7 +27,7 @@ from sfumato.accounting.event import (
     RealLaplaceNoise,
     Repeated,
 )
-from sfumato.accounting.loss import not_negative, one_relation, repeated, sum_losses
+from sfumato.accounting.loss import multiply_loss, not_negative, one_relation, sum_losses
 from sfumato.accounting.pure import epsilon_or_infinity
 from sfumato.certified.enclosure import Enclosure, enclose, float_above, refine, upper
 from sfumato.errors import UnsupportedEvent
@@ -106,7 +106,7 @@ def _rho(event: Event) -> Fraction | float:
         case PoissonSampled(_, inner) if (sampled := epsilon_or_infinity(event)) < inf or nonprivate(inner):
             return _of_pure(sampled)
         case Repeated(inner, times):
-            return repeated(times, _rho(inner))
+            return multiply_loss(times, _rho(inner))
         case Composed(events):
             return sum_losses(_rho(part) for part in events)
         case Parallel(events):

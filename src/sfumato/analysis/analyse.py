@@ -12,17 +12,17 @@ from sfumato.analysis.joins import join_analysed
 from sfumato.analysis.keys import Cells, cells_of, chosen_cells, computation, left_cells
 from sfumato.analysis.lineage import Analysed, UnitLineage, Visibility, is_unit_id
 from sfumato.analysis.literal_rows import literal_rows, lower_plain_aggregate
-from sfumato.analysis.mark_joins import marked
+from sfumato.analysis.mark_joins import analyse_mark_join
 from sfumato.analysis.private_query import Group, Key, PrivateQuery, PrivateRows
-from sfumato.analysis.unions import OWNER, stacked
+from sfumato.analysis.unions import OWNER, analyse_union_all
 from sfumato.analysis.used import Used, used_columns
 from sfumato.analysis.whole_days import whole_days
-from sfumato.analysis.windows import windowed
+from sfumato.analysis.windows import analyse_window
 from sfumato.errors import LoosenedPolicy, RawRows, UnitRevealed, UnsupportedSql, position_prefix
 from sfumato.language.cost_limits import check_characters
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.lower_logic import all_true, among, encode_literal, present
-from sfumato.language.lowering import Scope, lower, narrowed
+from sfumato.language.lowering import Scope, lower, narrow_scope
 from sfumato.language.rel_nodes import (
     RANK,
     AggregateNode,
@@ -56,7 +56,7 @@ from sfumato.query.relation import (
     inputs,
 )
 from sfumato.query.types import Type
-from sfumato.query.unlabelled import unlabelled
+from sfumato.query.unlabelled import number_labels
 
 
 @dataclass(slots=True)
@@ -193,7 +193,7 @@ def _analyse(relation: Relation, reading: _Question) -> Analysed:
             )
             if met is not None:
                 reading.notes.append(CROSS_UNIT_NOTE)
-                return _released(relation, *met, reading)
+                return _release_group(relation, *met, reading)
             return _analyse_group_by(relation, _analyse(source, reading), reading)
         case Project(source):
             return _project(relation, _analyse(source, reading), reading)
@@ -202,12 +202,12 @@ def _analyse(relation: Relation, reading: _Question) -> Analysed:
         case Limit(source):
             return _limit(relation, _analyse(source, reading), reading)
         case Window(source):
-            return windowed(relation, _analyse(source, reading), reading.used)
+            return analyse_window(relation, _analyse(source, reading), reading.used)
         case UnionAll(left, right):
-            return stacked(relation, _analyse(left, reading), _analyse(right, reading), reading.public)
+            return analyse_union_all(relation, _analyse(left, reading), _analyse(right, reading), reading.public)
         case MarkJoin(left, right):
             sides = _analyse(left, reading), _analyse(right, reading)
-            return marked(relation, *sides, reading.used, reading.public)
+            return analyse_mark_join(relation, *sides, reading.used, reading.public)
 
 
 def _scan(scan: Scan, reading: _Question) -> Analysed:
@@ -276,7 +276,7 @@ def _analyse_values(values: Values) -> Analysed:
 def _filter(relation: Filter, source: Analysed, reading: _Question) -> Analysed:
     condition = lower(relation.condition, source.scope)
     # what a noisy value was chosen by says nothing of the true one, whose interval these facts will bound
-    scope = source.scope if source.state is Visibility.RELEASED else narrowed(source.scope, relation.condition)
+    scope = source.scope if source.state is Visibility.RELEASED else narrow_scope(source.scope, relation.condition)
     cells = source.cells
     if isinstance(source.state, UnitLineage):
         check_characters(source.flow, source.state.rows, (condition,))
@@ -313,10 +313,12 @@ def _analyse_group_by(relation: GroupBy, source: Analysed, reading: _Question) -
     if any(is_unit_id(key.scalar) for key in keys):
         return group_by_unit(relation, keys, source, source.state, reading.public)
     limits = RequestedBounds(reading.options.max_rows_contributed, reading.options.max_groups_contributed)
-    return _released(relation, *private_group_by(relation, keys, source, source.state, limits, reading.public), reading)
+    return _release_group(
+        relation, *private_group_by(relation, keys, source, source.state, limits, reading.public), reading
+    )
 
 
-def _released(relation: GroupBy, group: Group, noisy: Analysed, reading: _Question) -> Analysed:
+def _release_group(relation: GroupBy, group: Group, noisy: Analysed, reading: _Question) -> Analysed:
     """Keep a group whose cells get noise, and return what the rest of the query may do with them."""
     first = _first_of(relation, group.label, reading)
     if first == group.label:
@@ -334,8 +336,8 @@ def _first_of(relation: GroupBy, label: str, reading: _Question) -> str:
         return label
     while reading.alone:
         other, first = reading.alone.pop()
-        reading.known[unlabelled(other)] = first
-    return reading.known.setdefault(unlabelled(relation), label)
+        reading.known[number_labels(other)] = first
+    return reading.known.setdefault(number_labels(relation), label)
 
 
 def _plain_fold(relation: GroupBy, keys: tuple[Item, ...], source: Analysed) -> Analysed:

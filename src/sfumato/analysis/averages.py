@@ -33,7 +33,7 @@ def with_averages(project: Project, catalog: Catalog) -> Project:
         return project
     found = _Found(group)
     items = tuple(Named(item.name, found.replaced(item.expression)) for item in project.items)
-    changed = [_changed(node, found) for node in above]
+    changed = [_rewrite_node(node, found) for node in above]
     if not found.averages:
         return project
     read = {name for item in items for name in _column_names(item.expression)}
@@ -91,7 +91,7 @@ def _without_identities(expression: Expression) -> Expression:
             return expression
 
 
-def _changed(node: Filter | Sort | Limit, found: _Found) -> Filter | Sort | Limit:
+def _rewrite_node(node: Filter | Sort | Limit, found: _Found) -> Filter | Sort | Limit:
     match node:
         case Filter():
             return replace(node, condition=found.replaced(node.condition))

@@ -42,7 +42,7 @@ from sfumato.query.relation import (
     inputs,
 )
 from sfumato.query.types import Type
-from sfumato.query.unlabelled import unlabelled
+from sfumato.query.unlabelled import number_labels
 
 MAX_JOIN_SIDES = 3
 MAX_OWN_COMBINATIONS = 10**9
@@ -95,7 +95,7 @@ def analyse_cross_unit_join(
     relation: GroupBy, catalog: Catalog, options: Options, public: PublicData, analyse: Callable[[Relation], Analysed]
 ) -> tuple[Group, Analysed] | None:
     """Return the group of rows of different people, and what may be done with its noisy cells; None if it is none."""
-    leaves, conditions = _flattened(relation.source)
+    leaves, conditions = _flatten_joins(relation.source)
     differing = [part for part in conditions if _is_differing(part, relation.source, catalog)]
     if not differing:
         return None
@@ -105,7 +105,7 @@ def analyse_cross_unit_join(
         _refuse_join(relation.at, f"rows of {len(sides)} different people meet; {MAX_JOIN_SIDES} may.")
     _check_differing(differing, sides, relation)
     analysed = [analyse(side.whole) for side in sides]
-    met = _keyed(analysed, _owners(analysed, differing, relation), sides, rest)
+    met = _sides_with_keys(analysed, _owners(analysed, differing, relation), sides, rest)
     if met is None:
         _refuse_join(relation.at, "not all rows of different people meet by the same columns.")
     if prod(one.repeats for one in met) > MAX_OWN_COMBINATIONS:
@@ -129,14 +129,14 @@ def analyse_cross_unit_join(
     return replace(group, asked=asked, contribution=fewer), noisy
 
 
-def _flattened(relation: Relation) -> tuple[list[Relation], list[Expression]]:
+def _flatten_joins(relation: Relation) -> tuple[list[Relation], list[Expression]]:
     """Return what is joined, and all conditions on it."""
     match relation:
         case Filter(source, condition):
-            leaves, conditions = _flattened(source)
+            leaves, conditions = _flatten_joins(source)
             return leaves, [*conditions, *conjuncts(condition)]
         case Join(JoinKind.INNER, left, right, condition):
-            (first, ours), (second, theirs) = _flattened(left), _flattened(right)
+            (first, ours), (second, theirs) = _flatten_joins(left), _flatten_joins(right)
             own = [] if condition is None else conjuncts(condition)
             return first + second, [*ours, *theirs, *own]
     return [relation], []
@@ -270,10 +270,9 @@ def _equivalent_orders(
     names = [next(iter(side.labels)) for side in sides]
     alike = (
         all(len(side.labels) == 1 for side in sides)
-        and len({unlabelled(side.whole) for side in sides}) == 1
+        and len({number_labels(side.whole) for side in sides}) == 1
         and all(
-            tuple(_relabelled(key, names[0]) for key in one.keys)
-            == tuple(_relabelled(key, names[0]) for key in met[0].keys)
+            tuple(_relabel(key, names[0]) for key in one.keys) == tuple(_relabel(key, names[0]) for key in met[0].keys)
             for one in met
         )
     )
@@ -282,10 +281,10 @@ def _equivalent_orders(
     return factorial(len(sides))
 
 
-def _relabelled(scalar: Scalar, label: str) -> Scalar:
+def _relabel(scalar: Scalar, label: str) -> Scalar:
     if (found := address(scalar)) is not None:
         return column(label, found.name, scalar.facts)
-    return replace(scalar, arguments=tuple(_relabelled(part, label) for part in scalar.arguments))
+    return replace(scalar, arguments=tuple(_relabel(part, label) for part in scalar.arguments))
 
 
 def _owners(analysed: Sequence[Analysed], differing: Sequence[Expression], relation: GroupBy) -> list[UnitLineage]:
@@ -300,7 +299,7 @@ def _owners(analysed: Sequence[Analysed], differing: Sequence[Expression], relat
     return owners
 
 
-def _keyed(
+def _sides_with_keys(
     analysed: Sequence[Analysed], owners: Sequence[UnitLineage], sides: Sequence[_Side], across: Sequence[Expression]
 ) -> tuple[_Met, ...] | None:
     """Return the sides with their keys: values that are equal in all rows that meet, one of each side.

@@ -14,7 +14,7 @@ from sfumato.analysis.private_query import Cell, Contribution, Group, Key, Reque
 from sfumato.analysis.rounding import round_until_summable
 from sfumato.errors import LoosenedPolicy, QueryTooLarge, UnitRevealed, UnsupportedSql, position_prefix
 from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, STORED_LIMIT, Facts, Kind
-from sfumato.language.lowering import Scope, lower, narrowed
+from sfumato.language.lowering import Scope, lower, narrow_scope
 from sfumato.language.rel_nodes import AggregateItem, AggregateNode, InputNode, Item
 from sfumato.language.scalar import Scalar, column
 from sfumato.query.aggregate import Aggregate
@@ -40,7 +40,7 @@ class RequestedBounds:
 def lower_aggregate(aggregate: Aggregate[Expression], scope: Scope) -> Aggregate[Scalar]:
     """Return an aggregate of total scalars; what its filter promises of the arguments counts."""
     where = None if aggregate.where is None else lower(aggregate.where, scope)
-    inner = scope if aggregate.where is None else narrowed(scope, aggregate.where)
+    inner = scope if aggregate.where is None else narrow_scope(scope, aggregate.where)
     return replace(aggregate.mapped(lambda part: lower(part, inner)), where=where)
 
 
@@ -55,7 +55,7 @@ def private_group_by(
     """Return the group whose cells get noise, and what the rest of the query may do with them."""
     cells = [cells_of(key.scalar, source.cells, source.origins, public) for key in keys]
     named = _group_keys(keys, cells, source, public)
-    asked = tuple(_with_values(_asked(measure, source.scope), source) for measure in relation.measures)
+    asked = tuple(_with_values(_requested_aggregate(measure, source.scope), source) for measure in relation.measures)
     together = cells_together(keys, source.origins, public) if all(key.cells is not None for key in named) else None
     # plain counts and sums of public cells move as far, however a person's rows are spread: cutting would gain nothing
     pays = any(key.cells is None for key in named) or any(one.aggregate.distinct for one in asked)
@@ -94,7 +94,7 @@ def _group_keys(
     return tuple(Key(key.name, key.scalar, part if few else None) for key, part in zip(keys, cells, strict=True))
 
 
-def _asked(measure: Measure, scope: Scope) -> RequestedAggregate:
+def _requested_aggregate(measure: Measure, scope: Scope) -> RequestedAggregate:
     aggregate = lower_aggregate(measure.aggregate, scope)
     people = [argument for argument in aggregate.arguments if argument.facts.kind is Kind.UNIT]
     if people and aggregate.function is not Aggregation.COUNT:
@@ -155,16 +155,16 @@ def _cells_of_a_person(keys: tuple[Item, ...], cells: list[tuple[Cell, ...] | No
 
 
 def _contribution(owned: UnitLineage, limits: RequestedBounds, cells: int | None) -> Contribution:
-    rows = _tightened(limits.rows, owned.rows, "max_rows_contributed", "rows")
+    rows = _requested_bound(limits.rows, owned.rows, "max_rows_contributed", "rows")
     most = rows if owned.groups is None else min(rows, owned.groups)
     most = most if cells is None else min(most, cells)
     if owned.groups is not None:
-        _tightened(limits.groups, owned.groups, "max_groups_contributed", "groups")
+        _requested_bound(limits.groups, owned.groups, "max_groups_contributed", "groups")
     groups = most if limits.groups is None else min(most, limits.groups)
     return Contribution(rows, groups, rows < owned.rows, groups < rows)
 
 
-def _tightened(wanted: int | None, most: int, option: str, what: str) -> int:
+def _requested_bound(wanted: int | None, most: int, option: str, what: str) -> int:
     if wanted is None:
         return most
     if wanted > most:

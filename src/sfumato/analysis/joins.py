@@ -14,7 +14,7 @@ from sfumato.errors import QueryTooLarge, UnsafeJoin, UnsupportedSql, position_p
 from sfumato.language.cost_limits import check_characters
 from sfumato.language.determinism import refuse_engine_dependent
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.lowering import Scope, lower, narrowed
+from sfumato.language.lowering import Scope, lower, narrow_scope
 from sfumato.language.rel_nodes import (
     AggregateItem,
     AggregateNode,
@@ -48,7 +48,7 @@ def join_analysed(
 ) -> tuple[Analysed, str | None]:
     """Return the pairs of two analysed relations, and a note where something was implied."""
     if join.kind is JoinKind.FULL and any(isinstance(side.state, UnitLineage) for side in (left, right)):
-        raise _unowned(join.at)
+        raise _rows_without_unit(join.at)
     match left.state, right.state:
         case (UnitLineage() as first, UnitLineage() as second):
             return _of_one_person(join, (left, first), (right, second))
@@ -56,7 +56,7 @@ def join_analysed(
             return _with_public(join, left, owned, right, used, public), None
         case (Visibility.PUBLIC, UnitLineage() as owned):
             if join.kind is JoinKind.LEFT:
-                raise _unowned(join.at)
+                raise _rows_without_unit(join.at)
             swapped = replace(join, left=join.right, right=join.left)
             return _with_public(swapped, right, owned, left, used, public), None
         case (UnitLineage(), Visibility.RELEASED) | (Visibility.RELEASED, UnitLineage()):
@@ -129,7 +129,7 @@ def _nullable(name: tuple[str, str], scalar: Scalar, real: frozenset[tuple[str, 
 
 def _after(join: Join, scope: Scope) -> Scope:
     """Return what is known after an inner join: its condition held."""
-    return scope if join.condition is None or join.kind is not JoinKind.INNER else narrowed(scope, join.condition)
+    return scope if join.condition is None or join.kind is not JoinKind.INNER else narrow_scope(scope, join.condition)
 
 
 def _with_public(
@@ -185,11 +185,14 @@ def materialize_public(other: Analysed, keys: tuple[Scalar, ...], used: Used, pu
     items = tuple(known.values())
     rows = public.materialize(other.flow, items, keys)
     flow = MaterializedNode(other.flow, label, items, keys, max(1, rows.max_rows_per_key), rows)
-    scope = {name: _reached(column(label, item.name, item.scalar.facts), flow, public) for name, item in known.items()}
+    scope = {
+        name: _bound_by_public_rows(column(label, item.name, item.scalar.facts), flow, public)
+        for name, item in known.items()
+    }
     return Analysed(flow, scope, Visibility.PUBLIC, origins={label: flow})
 
 
-def _reached(value: Scalar, flow: MaterializedNode, public: PublicData) -> Scalar:
+def _bound_by_public_rows(value: Scalar, flow: MaterializedNode, public: PublicData) -> Scalar:
     """Return a column of kept rows within what it holds there, where nothing else bounds it: a count, or a rank."""
     if value.facts.kind is not Kind.INTEGER or value.facts.bounded:
         return value
@@ -364,7 +367,7 @@ def _note(first: UnitLineage, second: UnitLineage) -> str:
     return f"Rows of different people never meet: {first.names[-1]} = {second.names[0]} is implied by the join."
 
 
-def _unowned(position: Position) -> UnsafeJoin:
+def _rows_without_unit(position: Position) -> UnsafeJoin:
     return UnsafeJoin(
         f"{position_prefix(position)}this outer join keeps public rows that nobody's row met.",
         "Such a row has no owner: whether it is there depends on everybody at once.",

@@ -96,7 +96,7 @@ def _image(scalar: Scalar, cells: Cells, origins: Mapping[str, RelNode], public:
     if len(values) < len(known) or prod(map(len, values.values())) > MAX_GROUP_CELLS:
         return None
     flows = [_combinations(label, used, values) for label in sorted(labels)]
-    return public.distinct(reduce(_crossed, flows), scalar, MAX_GROUP_CELLS)
+    return public.distinct(reduce(_cross_join, flows), scalar, MAX_GROUP_CELLS)
 
 
 def _step_by_step(
@@ -144,7 +144,7 @@ def _combinations(label: str, used: Mapping[Computation, Scalar], values: Cells)
     return InputNode(label, columns, tuple(product(*((*values[key], None) for key in own))))
 
 
-def _crossed(left: RelNode, right: RelNode) -> RelNode:
+def _cross_join(left: RelNode, right: RelNode) -> RelNode:
     return JoinNode(JoinKind.INNER, left, right, None)
 
 

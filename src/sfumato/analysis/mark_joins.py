@@ -23,7 +23,7 @@ from sfumato.query.relation import MarkJoin
 from sfumato.query.types import Type
 
 
-def marked(relation: MarkJoin, left: Analysed, right: Analysed, used: Used, public: PublicData) -> Analysed:
+def analyse_mark_join(relation: MarkJoin, left: Analysed, right: Analysed, used: Used, public: PublicData) -> Analysed:
     """Return the left rows with one more column: whether they meet a right one."""
     found = {(relation.label, FOUND): column(relation.label, FOUND, FOUND_FACTS)}
     if isinstance(left.state, UnitLineage) and isinstance(right.state, UnitLineage):

@@ -32,7 +32,7 @@ def round_until_summable(asked: tuple[RequestedAggregate, ...], rows: int) -> tu
     if not rounded:
         return asked
     return tuple(
-        replace(one, aggregate=replace(one.aggregate, arguments=_mapped(one, rounded))) if _is_sum(one) else one
+        replace(one, aggregate=replace(one.aggregate, arguments=_map_arguments(one, rounded))) if _is_sum(one) else one
         for one in asked
     )
 
@@ -42,7 +42,7 @@ def _is_sum(one: RequestedAggregate) -> bool:
     return summed and not one.aggregate.distinct
 
 
-def _mapped(one: RequestedAggregate, rounded: dict[Scalar, Scalar]) -> tuple[Scalar, ...]:
+def _map_arguments(one: RequestedAggregate, rounded: dict[Scalar, Scalar]) -> tuple[Scalar, ...]:
     return tuple(rounded.get(argument, argument) for argument in one.aggregate.arguments)
 
 

@@ -33,12 +33,12 @@ _MAX_TABLE_ROWS = 1 << 40
 """More rows than any table has."""
 
 
-def windowed(relation: Window, source: Analysed, used: Used) -> Analysed:
+def analyse_window(relation: Window, source: Analysed, used: Used) -> Analysed:
     """Return rows with what windows say of them; windows over people's rows stay inside one person."""
     if isinstance(source.state, UnitLineage):
         return _inside_people(relation, source, source.state)
     plain = under_label(source, relation.label, used)
-    values = tuple(_lowered(value, plain.scope) for value in relation.values)
+    values = tuple(_lower_window_value(value, plain.scope) for value in relation.values)
     flow = WindowNode(plain.flow, relation.label, values)
     new = {(relation.label, value.name): column(relation.label, value.name, value.facts) for value in values}
     origins = {relation.label: flow} if source.state is Visibility.PUBLIC else {}
@@ -67,7 +67,9 @@ def _inside_people(relation: Window, source: Analysed, owned: UnitLineage) -> An
 
 def _own_value(value: Over, scope: Scope, rows: int) -> WindowValue | WindowAggregate:
     """Return what a window says of one person's rows, of which there are so many."""
-    made = _lowered(value, scope, own_measure(_over_measure(value), scope, rows) if _is_folded(value) else None)
+    made = _lower_window_value(
+        value, scope, own_measure(_over_measure(value), scope, rows) if _is_folded(value) else None
+    )
     if isinstance(made, WindowAggregate):
         known = made.folded.facts
         least = min(0, known.low) if known.kind is Kind.INTEGER else known.low  # a frame may hold no row
@@ -107,7 +109,7 @@ def under_label(source: Analysed, label: str, used: Used) -> Analysed:
     return Analysed(flow, scope, source.state, origins={label: flow} if source.state is Visibility.PUBLIC else {})
 
 
-def _lowered(value: Over, scope: Scope, own: AggregateItem | None = None) -> WindowValue | WindowAggregate:
+def _lower_window_value(value: Over, scope: Scope, own: AggregateItem | None = None) -> WindowValue | WindowAggregate:
     sorting = tuple((lower(key.expression, scope), key.descending, key.nulls_first) for key in value.order)
     order = tuple(key for key in sorting if columns_read(key[0]))  # what is the same everywhere puts nothing in order
     partition = tuple(lower(part, scope) for part in value.partition)

@@ -48,7 +48,7 @@ def ask(
     from sfumato.release.rendering.encoding import encoded
     from sfumato.terminal import exports
     from sfumato.terminal.screen import PROGRESS_DELAY_SECONDS, phases, screen
-    from sfumato.terminal.statements import split
+    from sfumato.terminal.statements import split_statements
 
     kind = exports.format_of(output, form)
     if output is not None:
@@ -57,7 +57,7 @@ def ask(
         exports.check_plot(plot)
     if kind == "arrow" and output is None and sys.stdout.isatty():
         raise BadParameter("Arrow is not for a terminal.", "It is bytes.", "Add --output FILE, or a pipe.")
-    ended, rest = split(_question(sql))
+    ended, rest = split_statements(_question(sql))
     questions = [*ended, *([rest] if rest or not ended else [])]
     if len(questions) > 1 and (output is not None or plot is not None or kind != "table"):
         raise BadParameter(

@@ -49,7 +49,7 @@ def tune(policy: Path, questions: tuple[str, ...], file: Path | None, history: b
         asked += statements.read_questions(file)
     with opened(policy) as database:
         if history:
-            asked += tuning.asked_before(database)
+            asked += tuning.queries_in_ledger(database)
         click.echo(tuning_text.tuned_text(tuning.tune(database, asked, epsilon)))
 
 

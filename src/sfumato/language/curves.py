@@ -30,7 +30,7 @@ _MAX_ARGUMENT_BITS = 72
 _DIGITS = (30, 60, 120, 240)
 
 
-def rounded(compute: Callable[[int], Enclosure]) -> int:
+def round_enclosed(compute: Callable[[int], Enclosure]) -> int:
     """Return the integer nearest to a number that can be enclosed as narrowly as needed.
 
     What cannot be told from a tie with the most digits is taken for one: the result is that of one certain number.
@@ -92,7 +92,7 @@ def _units(base: Fraction | None, grain: Fraction, digits: int) -> Enclosure:
 
 
 def _in_units(value: Fraction, base: Fraction | None, grain: Fraction) -> int:
-    return rounded(lambda digits: natural(value, digits) * _units(base, grain, digits))
+    return round_enclosed(lambda digits: natural(value, digits) * _units(base, grain, digits))
 
 
 @lru_cache(maxsize=64)
@@ -104,7 +104,7 @@ def _parts_of_doubling(base: Fraction | None, grain: Fraction) -> tuple[int, ...
 def logarithm(of: LogarithmCurve, low: int, high: int) -> LogarithmTables | None:
     """Return the logarithm of integers in [low, high], both above 0, or None if 64 bits cannot hold it."""
     least, most = low.bit_length() - 1, high.bit_length() - 1
-    size = rounded(lambda digits: _units(of.base, of.grain, digits))
+    size = round_enclosed(lambda digits: _units(of.base, of.grain, digits))
     shift = min(2 * BITS - PART_BITS - size.bit_length(), 60)  # rest and factor have 31 bits each
     far = abs(_in_units(of.step, of.base, of.grain)) // max(size, 1)
     if shift < 0 or (most + 1 + far) * size >= 1 << 61:
@@ -113,7 +113,7 @@ def logarithm(of: LogarithmCurve, low: int, high: int) -> LogarithmTables | None
         least,
         tuple(_in_units(of.step * (1 << n), of.base, of.grain) for n in range(least, most + 1)),
         _parts_of_doubling(of.base, of.grain),
-        rounded(lambda digits: _units(of.base, of.grain, digits) * Fraction(1 << shift, 1 << BITS)),
+        round_enclosed(lambda digits: _units(of.base, of.grain, digits) * Fraction(1 << shift, 1 << BITS)),
         shift,
     )
 
@@ -166,13 +166,13 @@ def exponential(of: PowerCurve, low: int, high: int) -> ExponentialTables | None
     most = ceil(Fraction((slope(digits) * span).high)) + 1
 
     def whole(n: int) -> int:
-        return rounded(
+        return round_enclosed(
             lambda digits: (slope(digits) * first + n).exp() * (Fraction(1 << SPARE_BITS) / of.grain)  # at most 2^84
         )
 
     return ExponentialTables(
         first,
-        rounded(lambda digits: slope(digits) * (1 << (BITS + shift))),
+        round_enclosed(lambda digits: slope(digits) * (1 << (BITS + shift))),
         shift,
         tuple(whole(n) for n in range(most + 1)),
         _parts_of_e(),
@@ -182,6 +182,6 @@ def exponential(of: PowerCurve, low: int, high: int) -> ExponentialTables | None
 @lru_cache(maxsize=1)
 def _parts_of_e() -> tuple[int, ...]:
     return tuple(
-        rounded(lambda digits, n=n: enclose(Fraction(n, PARTS), digits).exp() * (1 << BITS))  # type: ignore[misc]
+        round_enclosed(lambda digits, n=n: enclose(Fraction(n, PARTS), digits).exp() * (1 << BITS))  # type: ignore[misc]
         for n in range(PARTS)
     )

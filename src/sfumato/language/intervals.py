@@ -25,13 +25,13 @@ def follow(result: Facts, law: Law, arguments: Sequence[Facts]) -> Facts | None:
     low, high = law(*((facts.low, facts.high) for facts in arguments))
     if max(abs(low), abs(high)) >= MAX_INTERMEDIATE_STEPS:
         return None
-    least, greatest = law(*(_declared(facts) for facts in arguments))
+    least, greatest = law(*(_declared_range(facts) for facts in arguments))
     return replace(
         result, low=low, high=high, declared_low=least > -_MAX_FINITE_STEPS, declared_high=greatest < _MAX_FINITE_STEPS
     )
 
 
-def _declared(facts: Facts) -> Range:
+def _declared_range(facts: Facts) -> Range:
     return (facts.low if facts.declared_low else -INFINITY_STEPS, facts.high if facts.declared_high else INFINITY_STEPS)
 
 
@@ -134,7 +134,7 @@ def modulo(first: Range, second: Range) -> Range:
     return min(low, 0), max(high, 0)
 
 
-def scaled(rounding: Callable[[int, int], int], times: int, over: int) -> Law:
+def scaling_law(rounding: Callable[[int, int], int], times: int, over: int) -> Law:
     """Return the law of a · times / over, rounded; both are positive."""
 
     def law(only: Range) -> Range:

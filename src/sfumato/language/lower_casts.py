@@ -5,7 +5,7 @@ from fractions import Fraction
 from sfumato.language.calendar import FIRST_DAY, FIRST_MOMENT, LAST_DAY, LAST_MOMENT
 from sfumato.language.facts import STORED_LIMIT, Facts, Kind
 from sfumato.language.lower_times import date_of, in_calendar, moment_of
-from sfumato.language.numbers import constant, is_null, rescaled, round_to_places
+from sfumato.language.numbers import constant, is_null, round_to_places, to_finer_grid
 from sfumato.language.scalar import Operator, Scalar
 from sfumato.query.expression import Cast
 from sfumato.query.position import SourceSpan
@@ -76,7 +76,7 @@ def _number_shown(argument: Scalar) -> Scalar:
     number = round_to_places(Operator.ROUNDED, argument, _SHOWN_PLACES, Type.DECIMAL) if places is None else argument
     if number.facts.kind is Kind.INTEGER:
         places = _SHOWN_PLACES if places is None else places
-        number = rescaled(number, Fraction(1, 10**places))
+        number = to_finer_grid(number, Fraction(1, 10**places))
     if number.facts.kind is Kind.REAL or places is None:
         return _text_scalar(Operator.REAL_TEXT, number, _MAX_DOUBLE_CHARS)
     digits = max(len(str(abs(side))) for side in (number.facts.low, number.facts.high))

@@ -10,18 +10,18 @@ from fractions import Fraction
 from functools import lru_cache
 
 from sfumato.certified.enclosure import Enclosure, enclose
-from sfumato.language.curves import MAX_POWER_STEPS, exponential, logarithm, natural, per_base, rounded
+from sfumato.language.curves import MAX_POWER_STEPS, exponential, logarithm, natural, per_base, round_enclosed
 from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, STORED_LIMIT, Facts, Kind
-from sfumato.language.lower_logic import case_scalar, compared
+from sfumato.language.lower_logic import case_scalar, compare_scalars
 from sfumato.language.numbers import (
-    clipped,
+    clip_scalar,
     constant,
-    divided,
+    divide_scalars,
+    integer_power,
     is_null,
     multiplied,
-    negated,
+    negate_scalar,
     on_doubles,
-    powered,
     square_root,
     value_of,
 )
@@ -102,14 +102,14 @@ def _rounded_result(
     if (kind is Operator.EXP or value > 0) and (certain := _certain(quick(value))) is not None:
         return certain
     if kind is Operator.EXP:
-        return rounded(lambda digits: (per_base(of, digits) * value).exp() * (1 / grain))
+        return round_enclosed(lambda digits: (per_base(of, digits) * value).exp() * (1 / grain))
     if kind is Operator.POWER and value == 0:
         return 0 if of is not None and of > 0 else None
     if value <= 0:
         return None
     if kind is Operator.LOG:
-        return rounded(lambda digits: natural(value, digits) / (per_base(of, digits) * grain))
-    return rounded(lambda digits: _power_enclosed(value, of or Fraction(0), digits) * (1 / grain))
+        return round_enclosed(lambda digits: natural(value, digits) / (per_base(of, digits) * grain))
+    return round_enclosed(lambda digits: _power_enclosed(value, of or Fraction(0), digits) * (1 / grain))
 
 
 def _power_enclosed(value: Fraction, exponent: Fraction, digits: int) -> Enclosure:
@@ -150,7 +150,7 @@ def _mild(value: Fraction) -> bool:
 def logarithm_of(argument: Scalar, base: Fraction | None, type: Type) -> Scalar:
     """Return the logarithm of a number to a base above 0; NULL where there is none."""
     if base is not None and base < 1:
-        return negated(logarithm_of(argument, 1 / base, type), type)
+        return negate_scalar(logarithm_of(argument, 1 / base, type), type)
     if base == 1:
         return constant(None, type)
     facts = argument.facts
@@ -191,18 +191,18 @@ def _logarithm_of_double(argument: Scalar, base: Fraction | None, type: Type) ->
     if base in {None, 2, 10}:
         return on_doubles(Operator.LOG, (argument,), type, int(base or 0))
     natural_one = on_doubles(Operator.LOG, (argument,), type, 0)
-    return divided(natural_one, on_doubles(Operator.LOG, (constant(base, Type.DECIMAL),), type, 0), type)
+    return divide_scalars(natural_one, on_doubles(Operator.LOG, (constant(base, Type.DECIMAL),), type, 0), type)
 
 
 def power_of_base(argument: Scalar, base: Fraction | None, type: Type) -> Scalar:
     """Return a base above 0 to the power of a number; None is e."""
     if base is not None and base < 1:
-        return power_of_base(negated(argument, Type.DECIMAL), 1 / base, type)
+        return power_of_base(negate_scalar(argument, Type.DECIMAL), 1 / base, type)
     facts = argument.facts
     if facts.kind is not Kind.INTEGER or not _mild(facts.step) or (base is not None and not _mild(base)):
         return _power_of_base_of_double(argument, base, type)
     if base == 1:
-        return powered(argument, 0, type)
+        return integer_power(argument, 0, type)
     if not facts.declared_high:
         return _power_of_base_of_double(argument, base, type)
     slope = per_base(base, 30) * facts.step
@@ -210,7 +210,7 @@ def power_of_base(argument: Scalar, base: Fraction | None, type: Type) -> Scalar
     if exponent > 100:
         return _power_of_base_of_double(argument, base, type)
     if slope.high > 1:  # few arguments have a result above 0, and one step may be many factors of e: they are listed
-        argument = clipped(argument, min(_last_vanishing(slope), facts.high), None)
+        argument = clip_scalar(argument, min(_last_vanishing(slope), facts.high), None)
     far = int(enclose(max(Fraction(exponent), Fraction(-1)), 30).exp().high) + 1
     listed = _looked_up(Operator.EXP, base, argument, type, far)
     if listed is not None:
@@ -243,17 +243,17 @@ def _power_of_base_of_double(argument: Scalar, base: Fraction | None, type: Type
     return on_doubles(Operator.EXP, (argument,), type)
 
 
-def raised(argument: Scalar, exponent: Fraction, type: Type) -> Scalar:
+def raise_to_power(argument: Scalar, exponent: Fraction, type: Type) -> Scalar:
     """Return a number to a constant power, NULL where there is none: of 0 to one below 0, of negatives to a broken one.
 
     Whole powers are products, and halves are roots of them.
     """
     if exponent < 0 and exponent.denominator == 1:
-        return divided(constant(1, Type.DECIMAL), powered(argument, -int(exponent), Type.DECIMAL), type)
+        return divide_scalars(constant(1, Type.DECIMAL), integer_power(argument, -int(exponent), Type.DECIMAL), type)
     if exponent.denominator == 1:
-        return powered(argument, int(exponent), type)
+        return integer_power(argument, int(exponent), type)
     if exponent in {Fraction(n, 2) for n in (1, 3, 5)}:
-        product = powered(argument, exponent.numerator, Type.DECIMAL)
+        product = integer_power(argument, exponent.numerator, Type.DECIMAL)
         if product.facts.kind is Kind.INTEGER:
             return square_root(product, type)
     facts = argument.facts
@@ -287,11 +287,11 @@ def _raised_on_doubles(argument: Scalar, exponent: Fraction, type: Type) -> Scal
     if exponent < 0:
         return found
     zero = constant(0, Type.DECIMAL)
-    return case_scalar([(compared(Operator.EQUAL, argument, zero), zero)], found, type)
+    return case_scalar([(compare_scalars(Operator.EQUAL, argument, zero), zero)], found, type)
 
 
 def _check_nesting(call: Call, argument: Scalar) -> None:
-    if _nested(argument) >= MAX_NESTED_ROOTS:
+    if _nested_roots(argument) >= MAX_NESTED_ROOTS:
         raise SourceSpan(call.at).too_large(
             f"SQRT or POWER is nested more than {MAX_NESTED_ROOTS} deep.",
             "An engine looks at the number below each root more than once, so that every level doubles the work.",
@@ -299,9 +299,9 @@ def _check_nesting(call: Call, argument: Scalar) -> None:
         )
 
 
-def _nested(scalar: Scalar) -> int:
+def _nested_roots(scalar: Scalar) -> int:
     """Return how many square roots and powers of doubles are nested in each other here."""
-    below = max(map(_nested, scalar.arguments), default=0)
+    below = max(map(_nested_roots, scalar.arguments), default=0)
     return below + (scalar.operator is Operator.SQRT or (scalar.operator is Operator.EXP and scalar.constant is None))
 
 
@@ -329,7 +329,7 @@ def _logarithm(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
     if base is not None:
         return logarithm_of(argument, base, call.type) if base > 0 else constant(None, call.type)
     above, below = (logarithm_of(part, None, Type.DECIMAL) for part in (argument, arguments[0]))
-    return divided(above, below, call.type)
+    return divide_scalars(above, below, call.type)
 
 
 def _lower_power(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
@@ -345,7 +345,7 @@ def _lower_power(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
             )
         if base is None or (exponent.denominator == 1 and abs(exponent) <= LARGEST_POWER):
             _check_nesting(call, arguments[0])
-            return raised(arguments[0], exponent, call.type)
+            return raise_to_power(arguments[0], exponent, call.type)
     if base is not None and base > 0:
         return power_of_base(arguments[1], base, call.type)
     raise SourceSpan(call.at).unsupported(

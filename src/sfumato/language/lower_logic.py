@@ -8,7 +8,7 @@ from math import ceil, floor
 from sfumato.language import intervals
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.intervals import Law, follow
-from sfumato.language.numbers import as_constant, constant, is_null, on_one_grid, retyped, value_of
+from sfumato.language.numbers import as_constant, constant, is_null, on_one_grid, value_of, with_type
 from sfumato.language.scalar import Operator, Scalar, literal
 from sfumato.query.expression import Call
 from sfumato.query.functions import Function
@@ -17,7 +17,7 @@ from sfumato.query.types import Type
 _ORDERED = {Operator.LESS, Operator.AT_MOST}
 
 
-def compared(operator: Operator, first: Scalar, second: Scalar) -> Scalar:
+def compare_scalars(operator: Operator, first: Scalar, second: Scalar) -> Scalar:
     """Return a comparison. A constant is moved to the other side's grid, where it divides the values as before."""
     pair: Sequence[Scalar] = (first, second)
     if value_of(first) is None and value_of(second) is not None and first.facts.kind is Kind.INTEGER:
@@ -111,7 +111,7 @@ def _coalesce(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
     if not needed:
         return constant(None, call.type)
     if len(needed) == 1:
-        return retyped(needed[0], call.type)
+        return with_type(needed[0], call.type)
     values = on_one_grid(needed)
     nullable = all(value.facts.nullable for value in values)
     return as_constant(
@@ -123,7 +123,7 @@ def _extreme(operator: Operator, law: Callable[[Sequence[bool]], Law]) -> Callab
     def lower(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
         present = [argument for argument in arguments if not is_null(argument)]
         if len(present) <= 1:
-            return retyped(present[0], call.type) if present else constant(None, call.type)
+            return with_type(present[0], call.type) if present else constant(None, call.type)
         values = on_one_grid(present)
         there = [not value.facts.nullable for value in values]
         return as_constant(Scalar(operator, values, _one_of(values, call.type, law(there), nullable=not any(there))))
@@ -144,7 +144,7 @@ def _nullif(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
 
 
 def _comparison(operator: Operator) -> Callable[[Call, tuple[Scalar, ...]], Scalar]:
-    return lambda call, arguments: compared(operator, arguments[0], arguments[1])
+    return lambda call, arguments: compare_scalars(operator, arguments[0], arguments[1])
 
 
 def _connective(operator: Operator) -> Callable[[Call, tuple[Scalar, ...]], Scalar]:

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.lower_times import null_beyond
-from sfumato.language.numbers import add_scalars, clipped, constant, rescaled, shifted
+from sfumato.language.numbers import add_scalars, clip_scalar, constant, shifted, to_finer_grid
 from sfumato.language.scalar import Constant, Operator, Scalar, Substitution
 from sfumato.query.expression import Call, Literal
 from sfumato.query.functions import Function
@@ -48,7 +48,7 @@ def _count_scalar(operator: Operator, arguments: tuple[Scalar, ...], low: int, l
     return Scalar(operator, arguments, facts)
 
 
-def _cased(operator: Operator) -> Callable[[Call, tuple[Scalar, ...]], Scalar]:
+def _lower_case_mapping(operator: Operator) -> Callable[[Call, tuple[Scalar, ...]], Scalar]:
     def lowered(_: Call, arguments: tuple[Scalar, ...]) -> Scalar:
         return _text_scalar(operator, arguments, arguments[0].facts.max_chars)
 
@@ -59,7 +59,7 @@ def _lower_length(_: Call, arguments: tuple[Scalar, ...]) -> Scalar:
     return _count_scalar(Operator.LENGTH, arguments, 0, arguments[0].facts.max_chars)
 
 
-def _left(_: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+def _lower_left(_: Call, arguments: tuple[Scalar, ...]) -> Scalar:
     return _side(Operator.LEFT, *arguments)
 
 
@@ -68,7 +68,7 @@ def _right(_: Call, arguments: tuple[Scalar, ...]) -> Scalar:
 
 
 def _side(operator: Operator, text: Scalar, count: Scalar) -> Scalar:
-    near = clipped(count, -_MAX_TEXT_CHARS, _MAX_TEXT_CHARS)
+    near = clip_scalar(count, -_MAX_TEXT_CHARS, _MAX_TEXT_CHARS)
     longest = text.facts.max_chars
     if near.facts.low >= 0 and near.facts.high < _MAX_TEXT_CHARS:
         longest = near.facts.high if longest is None else min(longest, near.facts.high)
@@ -80,13 +80,14 @@ def _lower_substring(_: Call, arguments: tuple[Scalar, ...]) -> Scalar:
 
     A negative n, for which PostgreSQL raises an error, gives NULL.
     """
-    text, start = arguments[0], clipped(arguments[1], -_MAX_TEXT_POSITION, _MAX_TEXT_POSITION)
+    text, start = arguments[0], clip_scalar(arguments[1], -_MAX_TEXT_POSITION, _MAX_TEXT_POSITION)
     if len(arguments) == 3:
-        count = null_beyond(clipped(arguments[2], -1, _MAX_TEXT_POSITION), 0, _MAX_TEXT_POSITION)
-        beyond = rescaled(add_scalars(start, count, Type.INTEGER), Fraction(1))  # constants may share a coarser grid
-        last = clipped(shifted(beyond, 1), 0, _MAX_TEXT_CHARS)
+        count = null_beyond(clip_scalar(arguments[2], -1, _MAX_TEXT_POSITION), 0, _MAX_TEXT_POSITION)
+        # constants may share a coarser grid
+        beyond = to_finer_grid(add_scalars(start, count, Type.INTEGER), Fraction(1))
+        last = clip_scalar(shifted(beyond, 1), 0, _MAX_TEXT_CHARS)
         text = _side(Operator.LEFT, text, last)
-    return _text_scalar(Operator.FROM, (text, clipped(start, 1, _MAX_TEXT_CHARS)), text.facts.max_chars)
+    return _text_scalar(Operator.FROM, (text, clip_scalar(start, 1, _MAX_TEXT_CHARS)), text.facts.max_chars)
 
 
 def _shorten(text: Scalar) -> Scalar:
@@ -96,7 +97,7 @@ def _shorten(text: Scalar) -> Scalar:
     return _side(Operator.LEFT, text, constant(MAX_PART_CHARS, Type.INTEGER))
 
 
-def _grown(call: Call, longest: int) -> int:
+def _grown_chars(call: Call, longest: int) -> int:
     if longest > MAX_LITERAL_CHARS:
         raise SourceSpan(call.at).too_large(
             "this text could become too long.",
@@ -106,10 +107,10 @@ def _grown(call: Call, longest: int) -> int:
     return longest
 
 
-def _joining(operator: Operator) -> Callable[[Call, tuple[Scalar, ...]], Scalar]:
+def _lower_concatenation(operator: Operator) -> Callable[[Call, tuple[Scalar, ...]], Scalar]:
     def lowered(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
         parts = tuple(_shorten(argument) for argument in arguments)
-        joined = _text_scalar(operator, parts, _grown(call, sum(part.facts.max_chars or 0 for part in parts)))
+        joined = _text_scalar(operator, parts, _grown_chars(call, sum(part.facts.max_chars or 0 for part in parts)))
         if operator is Operator.JOINED:
             return joined
         return replace(joined, facts=replace(joined.facts, nullable=False))
@@ -117,7 +118,7 @@ def _joining(operator: Operator) -> Callable[[Call, tuple[Scalar, ...]], Scalar]
     return lowered
 
 
-def _trimming(operator: Operator) -> Callable[[Call, tuple[Scalar, ...]], Scalar]:
+def _lower_trimming(operator: Operator) -> Callable[[Call, tuple[Scalar, ...]], Scalar]:
     def lowered(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
         characters = _spelled_word(call, 1) if len(call.arguments) > 1 else " "
         return _text_scalar(operator, arguments[:1], arguments[0].facts.max_chars, "".join(dict.fromkeys(characters)))
@@ -125,14 +126,14 @@ def _trimming(operator: Operator) -> Callable[[Call, tuple[Scalar, ...]], Scalar
     return lowered
 
 
-def _replaced(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+def _lower_replace(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
     old, new = _spelled_word(call, 1), _spelled_word(call, 2)
     if not old:
         return arguments[0]  # as in PostgreSQL, an empty text stands nowhere
     text = _shorten(arguments[0])
     longest = text.facts.max_chars or 0
     grown = longest + longest // len(old) * max(len(new) - len(old), 0)
-    return _text_scalar(Operator.REPLACE, (text,), _grown(call, grown), Substitution(old, new))
+    return _text_scalar(Operator.REPLACE, (text,), _grown_chars(call, grown), Substitution(old, new))
 
 
 def _starts_with(_: Call, arguments: tuple[Scalar, ...]) -> Scalar:
@@ -185,18 +186,18 @@ def _spelled_word(call: Call, place: int) -> str:
 
 
 TEXTS: dict[Function, Callable[[Call, tuple[Scalar, ...]], Scalar]] = {
-    Function.LOWER: _cased(Operator.LOWER),
-    Function.UPPER: _cased(Operator.UPPER),
+    Function.LOWER: _lower_case_mapping(Operator.LOWER),
+    Function.UPPER: _lower_case_mapping(Operator.UPPER),
     Function.LENGTH: _lower_length,
     Function.SUBSTRING: _lower_substring,
-    Function.LEFT: _left,
+    Function.LEFT: _lower_left,
     Function.RIGHT: _right,
-    Function.CONCAT: _joining(Operator.CONCAT),
-    Function.JOINED: _joining(Operator.JOINED),
-    Function.TRIM: _trimming(Operator.TRIM),
-    Function.LTRIM: _trimming(Operator.LTRIM),
-    Function.RTRIM: _trimming(Operator.RTRIM),
-    Function.REPLACE: _replaced,
+    Function.CONCAT: _lower_concatenation(Operator.CONCAT),
+    Function.JOINED: _lower_concatenation(Operator.JOINED),
+    Function.TRIM: _lower_trimming(Operator.TRIM),
+    Function.LTRIM: _lower_trimming(Operator.LTRIM),
+    Function.RTRIM: _lower_trimming(Operator.RTRIM),
+    Function.REPLACE: _lower_replace,
     Function.STARTS_WITH: _starts_with,
     Function.POSITION: _position,
     Function.LIKE: _lower_like,

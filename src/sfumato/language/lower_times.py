@@ -18,11 +18,11 @@ from sfumato.language.numbers import (
     modulo,
     on_integers,
     quotient,
-    rescaled,
-    retyped,
     round_to_places,
     shifted,
-    subtracted,
+    subtract_scalars,
+    to_finer_grid,
+    with_type,
 )
 from sfumato.language.scalar import Operator, Scalar, Sides
 from sfumato.query.expression import Call, Literal
@@ -78,12 +78,12 @@ def date_of(moment: Scalar) -> Scalar:
 
 
 def _multiply(scalar: Scalar, factor: int, type: Type) -> Scalar:
-    return rescaled(_graded(scalar, Fraction(factor), type), Fraction(1))
+    return to_finer_grid(_on_step(scalar, Fraction(factor), type), Fraction(1))
 
 
 def _floor(scalar: Scalar, unit: int, type: Type) -> Scalar:
     """Return how many units there are, rounded down."""
-    return round_to_places(Operator.FLOORED, _graded(scalar, Fraction(1, unit), type), 0, type)
+    return round_to_places(Operator.FLOORED, _on_step(scalar, Fraction(1, unit), type), 0, type)
 
 
 def _since(scalar: Scalar, unit: int) -> Scalar:
@@ -96,7 +96,7 @@ def _since(scalar: Scalar, unit: int) -> Scalar:
     return as_constant(replace(rest, facts=replace(rest.facts, low=low % unit, high=high % unit)))
 
 
-def _graded(scalar: Scalar, step: Fraction, type: Type) -> Scalar:
+def _on_step(scalar: Scalar, step: Fraction, type: Type) -> Scalar:
     """Return the same integers as numbers of another step."""
     return replace(scalar, facts=replace(scalar.facts, step=step, type=type))
 
@@ -108,14 +108,14 @@ def _on_days(operator: Operator, day: Scalar, law: Law, type: Type, extra: str |
     return found
 
 
-def _rising(function: Callable[[int], int]) -> Law:
+def _monotone_law(function: Callable[[int], int]) -> Law:
     def law(only: Range) -> Range:
         return function(only[0]), function(only[1])
 
     return law
 
 
-def _truncated(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+def _lower_date_trunc(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
     unit, time = str(_spelled_argument(call, 0)), in_calendar(arguments[1])
     if unit in _EQUAL:
         if time.facts.type is Type.DATE:
@@ -126,22 +126,22 @@ def _truncated(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
         weeks = _floor(shifted(day, -_MONDAY_OFFSET_DAYS), 7, Type.DATE)
         start = shifted(_multiply(weeks, 7, Type.DATE), _MONDAY_OFFSET_DAYS)
     else:
-        law = _rising(lambda at: calendar.period_start(at, unit))
+        law = _monotone_law(lambda at: calendar.period_start(at, unit))
         start = _on_days(Operator.PERIOD_START, day, law, Type.DATE, unit)
     return moment_of(start)
 
 
-def _extracted(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+def _lower_extract(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
     part, time = str(_spelled_argument(call, 0)), arguments[1]
     if time.facts.type is Type.INTERVAL:
-        return retyped(_of_interval(part, time), call.type)
-    return retyped(_of_time(part, in_calendar(time)), call.type)
+        return with_type(_of_interval(part, time), call.type)
+    return with_type(_of_time(part, in_calendar(time)), call.type)
 
 
 def _of_time(part: str, time: Scalar) -> Scalar:
     dated = time.facts.type is Type.DATE
     if part == "epoch":
-        return _graded(
+        return _on_step(
             time,
             Fraction(DAY_MICROSECONDS, _SECOND_MICROSECONDS) if dated else Fraction(1, _SECOND_MICROSECONDS),
             Type.DECIMAL,
@@ -155,13 +155,13 @@ def _of_time(part: str, time: Scalar) -> Scalar:
         case "isodow":
             return shifted(_since(shifted(day, -_MONDAY_OFFSET_DAYS), 7), -1)
         case "year":
-            law = _rising(lambda at: calendar.civil(at)[0])
+            law = _monotone_law(lambda at: calendar.civil(at)[0])
         case _:
-            law = _recurring(part)
+            law = _recurring_law(part)
     return _on_days(Operator.DAY_PART, day, law, Type.INTEGER, part)
 
 
-def _recurring(part: str) -> Law:
+def _recurring_law(part: str) -> Law:
     def law(only: Range) -> Range:
         return calendar.part_range(part, *only)
 
@@ -172,30 +172,30 @@ def _clock(part: str, moment: Scalar) -> Scalar:
     again, unit = _CLOCK[part]
     rest = _since(moment, again)
     if part == "second":
-        return _graded(rest, Fraction(1, _SECOND_MICROSECONDS), Type.DECIMAL)
+        return _on_step(rest, Fraction(1, _SECOND_MICROSECONDS), Type.DECIMAL)
     return _floor(rest, unit, Type.INTEGER)
 
 
 def _of_interval(part: str, span: Scalar) -> Scalar:
     """Return a part of a difference: whole days, then what is left of the clock, all of one sign."""
     if part == "epoch":
-        return _graded(span, Fraction(1, _SECOND_MICROSECONDS), Type.DECIMAL)
+        return _on_step(span, Fraction(1, _SECOND_MICROSECONDS), Type.DECIMAL)
     if part == "day":
         return quotient(span, constant(DAY_MICROSECONDS, Type.INTEGER), Type.INTEGER)
     again, unit = _CLOCK[part]
     rest = modulo(span, constant(again, Type.INTEGER), Type.INTEGER)
     if part == "second":
-        return _graded(rest, Fraction(1, _SECOND_MICROSECONDS), Type.DECIMAL)
+        return _on_step(rest, Fraction(1, _SECOND_MICROSECONDS), Type.DECIMAL)
     return quotient(rest, constant(unit, Type.INTEGER), Type.INTEGER)
 
 
-def _shifted(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+def _lower_date_shift(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
     time, by = in_calendar(arguments[0]), arguments[1]
     if by.facts.type is Type.INTERVAL:
         span = _spelled_argument(call, 1)
         return _by_interval(time, span) if isinstance(span, Interval) else constant(None, call.type)
     reach = LAST_DAY - FIRST_DAY  # no date is farther from another
-    return in_calendar(add_scalars(time, null_beyond(retyped(by, Type.DATE), -reach, reach), call.type))
+    return in_calendar(add_scalars(time, null_beyond(with_type(by, Type.DATE), -reach, reach), call.type))
 
 
 def _by_interval(time: Scalar, span: Interval) -> Scalar:
@@ -208,7 +208,7 @@ def _by_interval(time: Scalar, span: Interval) -> Scalar:
     if dated:
         day = time
         if span.months:
-            law = _rising(lambda at: calendar.months_later(at, span.months))
+            law = _monotone_law(lambda at: calendar.months_later(at, span.months))
             day = _on_days(Operator.DAY_LATER, time, law, Type.DATE, span.months)
         moment = _multiply(day, DAY_MICROSECONDS, Type.TIMESTAMP)
     elif span.months:
@@ -244,9 +244,9 @@ def _moments_later(months: int) -> Law:
     return law
 
 
-def _elapsed(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+def _lower_date_difference(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
     first, second = (in_calendar(argument) for argument in arguments)
-    return subtracted(first, second, call.type)
+    return subtract_scalars(first, second, call.type)
 
 
 def _spelled_argument(call: Call, place: int) -> object:
@@ -255,9 +255,9 @@ def _spelled_argument(call: Call, place: int) -> object:
 
 
 TIMES: dict[Function, Callable[[Call, tuple[Scalar, ...]], Scalar]] = {
-    Function.DATE_TRUNC: _truncated,
-    Function.EXTRACT: _extracted,
-    Function.SHIFT: _shifted,
-    Function.ELAPSED: _elapsed,
+    Function.DATE_TRUNC: _lower_date_trunc,
+    Function.EXTRACT: _lower_extract,
+    Function.SHIFT: _lower_date_shift,
+    Function.ELAPSED: _lower_date_difference,
 }
 """How each function of times is lowered."""

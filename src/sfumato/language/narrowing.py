@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from sfumato.language.facts import Kind
-from sfumato.language.numbers import as_constant, clipped
+from sfumato.language.numbers import as_constant, clip_scalar
 from sfumato.language.scalar import Constant, Operator, Scalar
 
 Shape = tuple[Operator, tuple[Scalar, ...], Constant]
@@ -52,7 +52,7 @@ def both(first: Restrictions, second: Restrictions) -> Restrictions:
 
 def limits_if_true(condition: Scalar) -> Restrictions:
     """Return what holds in the rows for which the condition is true."""
-    return both(_unless_false(condition), _needed(condition))
+    return both(_unless_false(condition), _required_not_null(condition))
 
 
 def limits_if_not_true(condition: Scalar) -> Restrictions:
@@ -120,11 +120,11 @@ def _integer_constant(scalar: Scalar) -> int | None:
     return scalar.facts.low if constant and scalar.constant is not None else None
 
 
-def _needed(condition: Scalar) -> Restrictions:
+def _required_not_null(condition: Scalar) -> Restrictions:
     """Return what cannot be NULL where the condition is true."""
     match condition.operator, condition.arguments:
         case (Operator.AND, parts):
-            return {key: limit for part in parts for key, limit in _needed(part).items()}
+            return {key: limit for part in parts for key, limit in _required_not_null(part).items()}
         case (Operator.NOT, (Scalar(Operator.IS_NULL, (argument,)),)):
             return _presence_restrictions((argument,))
         case (Operator.NOT, (Scalar(operator, arguments),)) if operator in _MISSING:
@@ -152,4 +152,4 @@ def within(scalar: Scalar, limits: Restrictions) -> Scalar:
     # where the limits contradict each other there is no row, and any point will do
     low = None if limit.low is None else min(max(limit.low, facts.low), facts.high)
     high = None if limit.high is None else max(min(limit.high, facts.high), facts.low if low is None else low)
-    return clipped(scalar, low, high)
+    return clip_scalar(scalar, low, high)

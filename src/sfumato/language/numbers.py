@@ -80,12 +80,12 @@ def value_of(scalar: Scalar) -> Fraction | None:
     return None if scalar.constant is None else scalar.facts.low * scalar.facts.step
 
 
-def retyped(scalar: Scalar, type: Type) -> Scalar:
+def with_type(scalar: Scalar, type: Type) -> Scalar:
     """Return the same value under another type that is kept in the same way."""
-    return scalar if scalar.facts.type is type else _known(scalar, replace(scalar.facts, type=type))
+    return scalar if scalar.facts.type is type else _with_facts(scalar, replace(scalar.facts, type=type))
 
 
-def _known(scalar: Scalar, facts: Facts) -> Scalar:
+def _with_facts(scalar: Scalar, facts: Facts) -> Scalar:
     return replace(scalar, facts=facts)
 
 
@@ -140,11 +140,11 @@ def _representable(step: Fraction) -> bool:
     return step.numerator < _MAX_STEP_PART and step.denominator < _MAX_STEP_PART
 
 
-def rescaled(scalar: Scalar, step: Fraction) -> Scalar:
+def to_finer_grid(scalar: Scalar, step: Fraction) -> Scalar:
     """Return the same number on a finer grid, whose step divides its own; as a double if 128 bits cannot hold it."""
     factor = scalar.facts.step / step
     if factor == 1 or is_null(scalar):
-        return _known(scalar, replace(scalar.facts, step=step))
+        return _with_facts(scalar, replace(scalar.facts, step=step))
     if factor.denominator != 1:
         raise ValueError("a grid is only refined by a step that divides its own")
     if factor >= MAX_INTERMEDIATE_STEPS:
@@ -162,7 +162,7 @@ def on_one_grid(scalars: Sequence[Scalar]) -> tuple[Scalar, ...]:
     if not _representable(step):
         return tuple(real(scalar) for scalar in scalars)
     finer = tuple(
-        rescaled(scalar, step) if value_of(scalar) is None else _constant_on(scalar, step) for scalar in scalars
+        to_finer_grid(scalar, step) if value_of(scalar) is None else _constant_on(scalar, step) for scalar in scalars
     )
     if any(scalar.facts.kind is Kind.REAL for scalar in finer):
         return tuple(real(scalar) for scalar in scalars)
@@ -201,10 +201,10 @@ def shifted(scalar: Scalar, offset: int) -> Scalar:
 
 def squared(scalar: Scalar) -> Scalar:
     """Return x², on the grid of the squared step; as a double if 128 bits cannot hold it."""
-    return powered(scalar, 2, scalar.facts.type)
+    return integer_power(scalar, 2, scalar.facts.type)
 
 
-def clipped(scalar: Scalar, low: int | None, high: int | None) -> Scalar:
+def clip_scalar(scalar: Scalar, low: int | None, high: int | None) -> Scalar:
     """Return an INTEGER scalar brought into [low, high], in its steps; None leaves a side as it is."""
     inner, facts = scalar, scalar.facts
     bottom = facts.low if low is None else low
@@ -216,7 +216,7 @@ def clipped(scalar: Scalar, low: int | None, high: int | None) -> Scalar:
     if narrow is None or (low is not None and high is not None and low > high):
         raise ValueError("the range to clip to is empty, or 128 bits cannot hold it")
     if (narrow.low, narrow.high) == (facts.low, facts.high):
-        return _known(scalar, narrow)
+        return _with_facts(scalar, narrow)
     if scalar.operator is Operator.CLIPPED and bottom <= facts.high and top >= facts.low:
         (inner,) = scalar.arguments  # [bottom, top] meets what it was clipped to, so that clipping once is enough
     sides = Sides(
@@ -231,7 +231,7 @@ def add_scalars(first: Scalar, second: Scalar, type: Type) -> Scalar:
     return _linear_scalar(Operator.ADD, intervals.add_ranges, first, second, type)
 
 
-def subtracted(first: Scalar, second: Scalar, type: Type) -> Scalar:
+def subtract_scalars(first: Scalar, second: Scalar, type: Type) -> Scalar:
     """Return a - b."""
     return _linear_scalar(Operator.SUBTRACT, intervals.subtract, first, second, type)
 
@@ -246,7 +246,7 @@ def _linear_scalar(operator: Operator, law: Law, first: Scalar, second: Scalar, 
     return on_doubles(operator, pair, type)
 
 
-def negated(scalar: Scalar, type: Type) -> Scalar:
+def negate_scalar(scalar: Scalar, type: Type) -> Scalar:
     """Return -a."""
     return _alone(Operator.NEGATE, intervals.negate, scalar, type, scalar.facts.step)
 
@@ -256,7 +256,7 @@ def absolute(scalar: Scalar, type: Type) -> Scalar:
     return _alone(Operator.ABS, intervals.absolute, scalar, type, scalar.facts.step)
 
 
-def signed(scalar: Scalar, type: Type) -> Scalar:
+def sign_scalar(scalar: Scalar, type: Type) -> Scalar:
     """Return -1, 0 or 1."""
     if scalar.facts.kind is Kind.REAL:
         facts = Facts(type, Kind.INTEGER, nullable=scalar.facts.nullable, low=-1, high=1)
@@ -276,9 +276,9 @@ def multiplied(first: Scalar, second: Scalar, type: Type) -> Scalar:
     """Return a · b; with a constant only the step changes."""
     for scalar, factor in ((first, value_of(second)), (second, value_of(first))):
         if factor and scalar.facts.kind is Kind.INTEGER:
-            return _stretched(scalar, factor, type)
+            return _scale_by_factor(scalar, factor, type)
     if first == second:
-        return powered(first, 2, type)
+        return integer_power(first, 2, type)
     if first.facts.kind is second.facts.kind is Kind.INTEGER:
         step = first.facts.step * second.facts.step
         exact = on_integers(Operator.MULTIPLY, (first, second), type, intervals.multiply, step)
@@ -287,32 +287,32 @@ def multiplied(first: Scalar, second: Scalar, type: Type) -> Scalar:
     return on_doubles(Operator.MULTIPLY, (first, second), type)
 
 
-def _stretched(scalar: Scalar, factor: Fraction, type: Type) -> Scalar:
+def _scale_by_factor(scalar: Scalar, factor: Fraction, type: Type) -> Scalar:
     step = scalar.facts.step * abs(factor)
     if not _representable(step):
         return on_doubles(Operator.MULTIPLY, (scalar, _number_scalar(factor, Type.DECIMAL)), type)
-    longer = _known(scalar, replace(scalar.facts, type=type, step=step))
-    return negated(longer, type) if factor < 0 else longer
+    longer = _with_facts(scalar, replace(scalar.facts, type=type, step=step))
+    return negate_scalar(longer, type) if factor < 0 else longer
 
 
-def powered(scalar: Scalar, exponent: int, type: Type) -> Scalar:
+def integer_power(scalar: Scalar, exponent: int, type: Type) -> Scalar:
     """Return a to a whole exponent of at least 0."""
     if exponent == 0:
         zero = multiplied(scalar, _integer_scalar(0, Type.INTEGER), type)
         return add_scalars(zero, _integer_scalar(1, type), type)
     if exponent == 1:
-        return retyped(scalar, type)
+        return with_type(scalar, type)
     step = scalar.facts.step**exponent
     return _alone(Operator.POWER, intervals.power(exponent), scalar, type, step, exponent)
 
 
-def divided(first: Scalar, second: Scalar, type: Type) -> Scalar:
+def divide_scalars(first: Scalar, second: Scalar, type: Type) -> Scalar:
     """Return a / b: exact for a constant b, else rounded to as many places as 128 bits allow. NULL where b is 0."""
     value = value_of(second)
     if value == 0:
         return constant(None, type)
     if value is not None and first.facts.kind is Kind.INTEGER:
-        return _stretched(first, 1 / value, type)
+        return _scale_by_factor(first, 1 / value, type)
     if first.facts.kind is second.facts.kind is Kind.INTEGER:
         exact = _divided_exactly(first, second, type)
         if exact is not None:
@@ -343,7 +343,7 @@ def quotient(first: Scalar, second: Scalar, type: Type) -> Scalar:
     if value == 0:
         return constant(None, type)
     if value is not None and first.facts.kind is Kind.INTEGER:
-        return round_to_places(Operator.TRUNCATED, _stretched(first, 1 / value, type), 0, type)
+        return round_to_places(Operator.TRUNCATED, _scale_by_factor(first, 1 / value, type), 0, type)
     return _leaving(Operator.QUOTIENT, intervals.division_law(intervals.truncate), first, second, type, Fraction(1))
 
 
@@ -384,10 +384,10 @@ def round_to_places(operator: Operator, scalar: Scalar, places: int, type: Type)
     ratio = scalar.facts.step / step
     times, over = ratio.numerator, ratio.denominator
     if over == 1:
-        return retyped(scalar, type)  # it has no more places
+        return with_type(scalar, type)  # it has no more places
     if 2 * (max_magnitude(scalar.facts) * times + over) >= MAX_INTERMEDIATE_STEPS:
         return on_doubles(operator, (scalar,), type, places)
-    law = intervals.scaled(_ROUNDINGS[operator], times, over)
+    law = intervals.scaling_law(_ROUNDINGS[operator], times, over)
     return _alone(operator, law, scalar, type, step, Factor(times, over))
 
 

@@ -52,10 +52,10 @@ def measure_radius(
     """Return the public radius within which the noisy share of the rows first reaches the quantile, from inside out."""
     radii = radii_of(outline, around_measured=measured)
     counts = noise.add(stage, sums.radii(centre, radii) * CELL_COUNT_STEPS)
-    return radii[_passed(counts, quantile)]
+    return radii[_quantile_class(counts, quantile)]
 
 
-def _passed(counts: Floats, quantile: float) -> int:
+def _quantile_class(counts: Floats, quantile: float) -> int:
     """Return the last class such that the rows inside it are at least that share of all."""
     total = max(float(counts.sum()), 1.0)
     inside = np.cumsum(counts[::-1])[::-1]  # rows in this class and in all that are nearer

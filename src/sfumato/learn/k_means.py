@@ -91,7 +91,7 @@ class KMeans(Model):
         weights = np.where(counts < 2 * noise.deviation(3) / CELL_COUNT_STEPS, 0.0, counts)
         points = np.array(list(product(range(sides), repeat=few)), dtype=np.float64)
         points = ((2 * points + 1) / sides - 1) * np.array(ends)
-        found = clustered(points, weights, clusters, noise.source)
+        found = cluster_points(points, weights, clusters, noise.source)
         # back to all columns, in units of the ball
         full = np.rint(np.clip(found @ axes.T / _DIRECTION_UNIT**2, -UNIT_STEPS, UNIT_STEPS))
         exact = per_cluster(rows, full)
@@ -152,12 +152,12 @@ def per_cluster(rows: Floats, centres: Floats) -> Integers:
     return total
 
 
-def clustered(points: Floats, weights: Floats, clusters: int, source: Source) -> Floats:
+def cluster_points(points: Floats, weights: Floats, clusters: int, source: Source) -> Floats:
     """Return centres of weighted points: the best of several starts, chosen as k-means++ does. It is free."""
     live, heavy = (points[weights > 0], weights[weights > 0]) if (weights > 0).any() else (points, np.ones(len(points)))
     best, least = np.zeros((clusters, points.shape[1])), np.inf
     for _ in range(_RESTART_COUNT):
-        centres = _started(live, heavy, clusters, source)
+        centres = _starting_centres(live, heavy, clusters, source)
         for _ in range(_ROUNDS):
             own = _apart(live, centres).argmin(axis=1)
             mass = np.bincount(own, weights=heavy, minlength=clusters)
@@ -173,7 +173,7 @@ def _apart(points: Floats, centres: Floats) -> Floats:
     return np.asarray(((points[:, None, :] - centres[None]) ** 2).sum(axis=2))
 
 
-def _started(points: Floats, weights: Floats, clusters: int, source: Source) -> Floats:
+def _starting_centres(points: Floats, weights: Floats, clusters: int, source: Source) -> Floats:
     chosen = [_draw_by_weight(weights, source)]
     for _ in range(clusters - 1):
         chances = weights * _apart(points, points[chosen]).min(axis=1)

@@ -58,11 +58,11 @@ class LinearRegression(Model):
         radius = measure_radius(sums, outline, centre, noise, 1, measured=True)
         noisy = noise.add(2, sums.products(Ball(centre, radius), _CONSTANT_VALUE))
         matrix, deviation = (noisy + noisy.T) / 2, noise.deviation(2) / 2**0.5
-        solved = _solved(matrix, deviation)
+        solved = _solve_ridge(matrix, deviation)
         size = len(matrix)
         times = max(_REDRAWN_FITS // 10, min(_REDRAWN_FITS, _MAX_DRAWN_NUMBERS // size**2))
         drawn = normals(times * size * size, noise.source).reshape(times, size, size) * noise.deviation(2)
-        again = np.array([_solved(matrix + (one + one.T) / 2, deviation) for one in drawn])
+        again = np.array([_solve_ridge(matrix + (one + one.T) / 2, deviation) for one in drawn])
         middle, half = outline.middle, outline.half
         scale = half[-1] * inverse(half[:-1])
         reach = _NORMAL_95 * again.std(axis=0)[:-1] * scale
@@ -93,7 +93,7 @@ class LinearRegression(Model):
         return 1 - left / whole if whole > 0 else 0.0
 
 
-def _solved(matrix: Floats, deviation: float) -> Floats:
+def _solve_ridge(matrix: Floats, deviation: float) -> Floats:
     """Return the weights of the columns and of the constant, by ridge: λ is what noise does to the eigenvalues."""
     order = [*range(len(matrix) - 2), len(matrix) - 1]  # (x, y, constant): the target is the last but one
     block, right = matrix[np.ix_(order, order)], matrix[order, len(matrix) - 2]

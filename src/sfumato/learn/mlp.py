@@ -105,7 +105,7 @@ class MLPClassifier(Classifier):
             raise BadParameter("There are too many columns.", f"At most {MAX_LAYER_WIDTH - 1} fit.", "Leave some out.")
         epsilon, delta = read_loss(self.epsilon, self.delta)
         self._hidden(), self._pace()
-        return sampled(self._stages(outline), self._rate(), epsilon, delta), PrivacyLoss(epsilon, delta)
+        return calibrate_sampled(self._stages(outline), self._rate(), epsilon, delta), PrivacyLoss(epsilon, delta)
 
     def _learn(self, sums: Rows, outline: TableMetadata, noise: StageNoise) -> State:
         centre, count = measure_centre(sums, outline, noise, 0)
@@ -114,7 +114,7 @@ class MLPClassifier(Classifier):
         people, coins = _number_people(sums), Bernoulli(Rational(self._rate()))
         sizes = [outline.width, *self._hidden(), len(outline.classes)]
         shapes = [(below + 1, above) for below, above in pairwise(sizes)]
-        weights = _started(shapes, noise)
+        weights = _initial_layers(shapes, noise)
         speed = [np.zeros(shape) for shape in shapes]
         total = [np.zeros(shape) for shape in shapes]
         steps, pace, whole = self._steps(), float(self._pace()), float(self._rate()) * count
@@ -191,7 +191,7 @@ class MLPClassifier(Classifier):
 
 
 @lru_cache(maxsize=64)
-def sampled(stages: tuple[Stage, ...], rate: Fraction, epsilon: Fraction, delta: Fraction) -> Calibrated:
+def calibrate_sampled(stages: tuple[Stage, ...], rate: Fraction, epsilon: Fraction, delta: Fraction) -> Calibrated:
     """Return the noise of the first stages by their shares, and for the lots of the last the least that fits.
 
     The certified upper bound of the whole event is at most epsilon, and nearly all of it is used.
@@ -243,7 +243,7 @@ def _number_people(rows: Rows) -> Any:
     return np.unique(rows.people, return_inverse=True)[1] if len(rows.people) else np.zeros(0, dtype=np.int64)
 
 
-def _started(shapes: list[tuple[int, int]], noise: StageNoise) -> list[Floats]:
+def _initial_layers(shapes: list[tuple[int, int]], noise: StageNoise) -> list[Floats]:
     """Return weights that know nothing of the data; those of the last layer are 0."""
     count = sum(prod(shape) for shape in shapes)
     weights = _split_layers(normals(count, noise.source), shapes)

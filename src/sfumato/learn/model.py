@@ -17,7 +17,7 @@ from sfumato.database import Database
 from sfumato.errors import BadParameter, UnsupportedSql, quote_value
 from sfumato.language.facts import Kind
 from sfumato.learn.arrays import bounded_rows, read_matrix
-from sfumato.learn.calibration import Calibrated, Stage, calibrated
+from sfumato.learn.calibration import Calibrated, Stage, calibrate_stages
 from sfumato.learn.rows import Rows, Sums
 from sfumato.learn.statements import EngineSums, box
 from sfumato.learn.table_metadata import (
@@ -178,7 +178,7 @@ class Model:
 
     def _calibrated(self, outline: TableMetadata) -> tuple[Calibrated, PrivacyLoss]:
         epsilon, delta = read_loss(self.epsilon, self.delta)
-        return calibrated(self._stages(outline), epsilon, delta, outline.neighbours), PrivacyLoss(epsilon, delta)
+        return calibrate_stages(self._stages(outline), epsilon, delta, outline.neighbours), PrivacyLoss(epsilon, delta)
 
     def _outline_of_arrays(self, X: object) -> TableMetadata:  # noqa: N803
         width = read_matrix(X).shape[1]

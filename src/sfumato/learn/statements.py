@@ -9,8 +9,16 @@ import numpy as np
 
 from sfumato.analysis.private_query import Key
 from sfumato.language import intervals
-from sfumato.language.lower_logic import case_scalar, compared
-from sfumato.language.numbers import add_scalars, clipped, constant, multiplied, on_integers, round_to_places, shifted
+from sfumato.language.lower_logic import case_scalar, compare_scalars
+from sfumato.language.numbers import (
+    add_scalars,
+    clip_scalar,
+    constant,
+    multiplied,
+    on_integers,
+    round_to_places,
+    shifted,
+)
 from sfumato.language.rel_nodes import Item, ProjectNode, RelNode
 from sfumato.language.scalar import Factor, Operator, Scalar, column
 from sfumato.learn.rows import UNIT_STEPS, Ball, Integers
@@ -29,7 +37,7 @@ class EngineSums:
         self._reading = reading
         """None while statements are only tried: then nothing is read, and every sum is 0."""
         keep = {} if target is None else {"target": target.scalar}
-        named = {f"x{at}": boxed(key.scalar) for at, key in enumerate(columns)}
+        named = {f"x{at}": to_unit_box(key.scalar) for at, key in enumerate(columns)}
         self._width = len(named)
         self._rows, self._scope = _project(asked.rows.rows, "boxed", {**named, **keep}, asked.rows.unit)
 
@@ -41,7 +49,7 @@ class EngineSums:
     def radii(self, centre: Sequence[int], radii: Sequence[int]) -> Integers:
         flow, scope = self._measured(centre)
         branches = [
-            (compared(Operator.AT_MOST, scope["n"], _integer_constant(radii[at] ** 2)), _integer_constant(at))
+            (compare_scalars(Operator.AT_MOST, scope["n"], _integer_constant(radii[at] ** 2)), _integer_constant(at))
             for at in range(len(radii) - 1, 0, -1)
         ]
         place = case_scalar(branches, _integer_constant(0), Type.INTEGER)
@@ -101,9 +109,9 @@ class EngineSums:
             raise AssertionError("a squared length fits into 128 bits")
         named = {f"x{at}": one for at, one in enumerate(self._columns(scope))}
         flow, scope = self._next(flow, scope, "rooted", {**named, "n": scope["n"], "s": shifted(root, -1)})
-        longer = compared(Operator.LESS, _integer_constant(ball.radius), scope["s"])
+        longer = compare_scalars(Operator.LESS, _integer_constant(ball.radius), scope["s"])
         divisor = case_scalar([(longer, scope["s"])], _integer_constant(ball.radius), Type.INTEGER)
-        enough = compared(Operator.AT_MOST, scope["n"], multiplied(scope["s"], scope["s"], Type.INTEGER))
+        enough = compare_scalars(Operator.AT_MOST, scope["n"], multiplied(scope["s"], scope["s"], Type.INTEGER))
         cut = {
             f"x{at}": case_scalar([(enough, _clip_scalar(one, divisor))], _integer_constant(0), Type.INTEGER)
             for at, one in enumerate(self._columns(scope))
@@ -117,7 +125,7 @@ class EngineSums:
         return _project(flow, label, {**named, **keep}, scope[_OWNER])
 
 
-def boxed(scalar: Scalar) -> Scalar:
+def to_unit_box(scalar: Scalar) -> Scalar:
     """Return a column in steps brought from its bounds to [-UNIT, UNIT], as `box` does."""
     if scalar.facts.type is Type.BOOLEAN:
         scalar = Scalar(Operator.FLAG, (scalar,), replace(_integer_constant(0).facts, nullable=False, low=0, high=1))
@@ -132,11 +140,11 @@ def boxed(scalar: Scalar) -> Scalar:
     else:
         wider = replace(above, facts=replace(above.facts, step=times))
         share = round_to_places(Operator.ROUNDED, wider, 0, Type.INTEGER)
-    return clipped(shifted(share, UNIT_STEPS), -UNIT_STEPS, UNIT_STEPS)
+    return clip_scalar(shifted(share, UNIT_STEPS), -UNIT_STEPS, UNIT_STEPS)
 
 
 def box(steps: Integers, low: int, high: int) -> Integers:
-    """Return steps brought from their bounds to [-UNIT, UNIT], rounded half up, as `boxed` does."""
+    """Return steps brought from their bounds to [-UNIT, UNIT], rounded half up, as `to_unit_box` does."""
     span = high - low
     if not span:
         return np.zeros(len(steps), dtype=np.int64)
@@ -168,7 +176,7 @@ def _clip_scalar(scalar: Scalar, divisor: Scalar) -> Scalar:
     )
     if exact is None:
         raise AssertionError("a quotient is not longer than its dividend")
-    return clipped(exact, -UNIT_STEPS, UNIT_STEPS)
+    return clip_scalar(exact, -UNIT_STEPS, UNIT_STEPS)
 
 
 def _project(flow: RelNode, label: str, named: dict[str, Scalar], unit: Scalar) -> tuple[RelNode, dict[str, Scalar]]:

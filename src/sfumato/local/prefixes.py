@@ -109,7 +109,7 @@ class Prefixes:
 
     def oracle(self, level: int) -> Coding:
         """Return the oracle of a level: of those whose report is an integer, the one that errs least."""
-        return _coding(self.epsilon, min(self.buckets, self.alphabet ** self.levels[level]))
+        return _choose_coding(self.epsilon, min(self.buckets, self.alphabet ** self.levels[level]))
 
     def listed(self, level: int) -> bool:
         """Say whether each prefix of a level has a bucket of its own."""
@@ -196,7 +196,7 @@ class Plan:
                 "Give one share per value.",
             )
         survival, space = np.ones(len(true)), self.prefixes
-        names = _scattered(len(true), space.alphabet**space.length)
+        names = _scatter_names(len(true), space.alphabet**space.length)
         candidates = space.alphabet ** space.levels[0]
         for level, length in enumerate(space.levels):
             last = level == len(space.levels) - 1
@@ -322,7 +322,7 @@ def _read_domain(space: Prefixes) -> None:
 
 
 @lru_cache(maxsize=1024)
-def _coding(epsilon: Fraction, categories: int) -> Coding:
+def _choose_coding(epsilon: Fraction, categories: int) -> Coding:
     oracles: tuple[Coding, ...] = (
         DirectResponse(epsilon, categories),
         ProjectiveResponse(epsilon, categories),
@@ -331,7 +331,7 @@ def _coding(epsilon: Fraction, categories: int) -> Coding:
     return min(oracles, key=lambda oracle: (oracle.rates.spread(), oracle.report_bits))
 
 
-def _scattered(count: int, below: int) -> Integers:
+def _scatter_names(count: int, below: int) -> Integers:
     """Return made-up names, spread over the domain as if at random."""
     steps = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     mixed: npt.NDArray[np.uint64] = (steps ^ (steps >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)

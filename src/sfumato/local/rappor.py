@@ -148,13 +148,13 @@ class Rappor:
         """Enclose P[one report | item] * 2**bits: a product of fractions."""
         sent = one_report(report, self.checked)[0]
         filled = self.bloom([read_value(item, 1 << 63, "item")])[0]
-        return _enclosed(self.p_star, self.q_star, sent, filled, read_bits(bits))
+        return _enclose_likelihood(self.p_star, self.q_star, sent, filled, read_bits(bits))
 
     def memo_likelihood(self, memo: object, item: int, bits: int) -> Between:
         """Enclose P[memo | item] * 2**bits: what all reports ever made from it can tell."""
         kept = one_report(memo, self.checked)[0]
         filled = self.bloom([read_value(item, 1 << 63, "item")])[0]
-        return _enclosed(self.f / 2, 1 - self.f / 2, kept, filled, read_bits(bits))
+        return _enclose_likelihood(self.f / 2, 1 - self.f / 2, kept, filled, read_bits(bits))
 
     def checked(self, reports: object) -> Flags:
         """Return rows of `bits` truth values, or refuse them."""
@@ -164,7 +164,7 @@ class Rappor:
         raise not_reports(f"rows of {self.bits} truth values")
 
 
-def _enclosed(zero: Fraction, one: Fraction, sent: Flags, filled: Flags, bits: int) -> Between:
+def _enclose_likelihood(zero: Fraction, one: Fraction, sent: Flags, filled: Flags, bits: int) -> Between:
     chance = Fraction(1)
     for bit, set_bit in zip(sent.tolist(), filled.tolist(), strict=True):
         shown = one if set_bit else zero

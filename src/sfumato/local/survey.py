@@ -94,8 +94,8 @@ class Survey:
 
     def _others(self) -> str:
         estimate, low, high, truth = self.minutes
-        found = ", ".join(_spelt(value) for value in self.found.values.tolist())
-        right = sum(_spelt(value) in self.names[:_WANTED_NAMES] for value in self.found.values.tolist())
+        found = ", ".join(_decode_name(value) for value in self.found.values.tolist())
+        right = sum(_decode_name(value) in self.names[:_WANTED_NAMES] for value in self.found.values.tolist())
         return (
             f"Minutes of screen time, 0 … {_MINUTES}: on average {estimate:.1f}, between {low:.1f} and {high:.1f}; "
             f"truth {truth:.1f}.\n"
@@ -159,7 +159,7 @@ def _encode_name(name: str) -> int:
     return value
 
 
-def _spelt(value: int) -> str:
+def _decode_name(value: int) -> str:
     letters = ""
     for _ in _NAMES[0]:
         value, letter = divmod(value, len(_ALPHABET))

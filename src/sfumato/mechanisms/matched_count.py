@@ -56,7 +56,7 @@ class MatchedCount:
     @property
     def wanted(self) -> int:
         """What a limit has to add, per value of it, to be worth its noise: so that chance alone hardly raises it."""
-        return _wanted(self._chooser.rate, len(self.limits))
+        return _limit_margin(self._chooser.rate, len(self.limits))
 
     @property
     def missed(self) -> int:
@@ -111,5 +111,5 @@ def _chooser(epsilon: Fraction, neighbours: Neighbours) -> PermuteAndFlip:
 
 
 @lru_cache(maxsize=256)
-def _wanted(rate: Fraction, limits: int) -> int:
+def _limit_margin(rate: Fraction, limits: int) -> int:
     return min(permute_and_flip_margin(rate, limits, _LIMIT_CONFIDENCE) + 1, _MAX_LIMIT_MARGIN)

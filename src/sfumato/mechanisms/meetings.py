@@ -59,7 +59,7 @@ class Meetings:
         noisy = (exact + added for exact, added in zip(self.meetings(cells, crowd), noise.tolist(), strict=True))
         return tuple((crowd, min(max(value, -_MAX_NOISY_COUNT), _MAX_NOISY_COUNT)) for value in noisy)
 
-    def largest_crowd(self, cells: Sequence[SharedKeys]) -> int:
+    def max_key_frequency(self, cells: Sequence[SharedKeys]) -> int:
         """Return the largest crowd of any key, which is secret; one person moves it by at most 1."""
         return max((key_frequency(powers, self.sides) for cell in cells for powers, _ in cell), default=0)
 
@@ -78,7 +78,7 @@ class Meetings:
         return Laplace(distance, distance / self._for_meetings, self.neighbours)
 
     def _limit(self, cells: Sequence[SharedKeys], noise: int) -> int:
-        limit = self.largest_crowd(cells) + noise + self._finding.margin(1 - 2 * LIMIT_FAILURE)
+        limit = self.max_key_frequency(cells) + noise + self._finding.margin(1 - 2 * LIMIT_FAILURE)
         return min(max(limit, MIN_KEY_FREQUENCY), _MAX_KEY_FREQUENCY)
 
     @property

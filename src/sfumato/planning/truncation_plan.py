@@ -14,7 +14,7 @@ from sfumato.accounting.event import Composed, Neighbours, Pure
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.private_query import Contribution, Group, PrivateQuery
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.lower_logic import all_true, case_scalar, compared
+from sfumato.language.lower_logic import all_true, case_scalar, compare_scalars
 from sfumato.language.numbers import add_scalars, constant
 from sfumato.language.rel_nodes import InputNode, ProjectNode, ScanNode
 from sfumato.language.scalar import Operator, Scalar, column
@@ -267,7 +267,7 @@ def _lost_less(one: TruncationStatistic, entries: Mapping[str, Scalar], limit: i
     total = entries[one.parts[0]]
     for part in one.parts[1:]:
         total = add_scalars(total, entries[part], Type.INTEGER)
-    return compared(Operator.LESS, total, constant(limit, Type.INTEGER))
+    return compare_scalars(Operator.LESS, total, constant(limit, Type.INTEGER))
 
 
 def _summed(

@@ -176,11 +176,11 @@ def with_unit(table: DraftTable, seen: SourceSchema, unit: Unit | None) -> Draft
         return table
     known = next(one for one in seen.tables if one.name == table.name)
     own = own_key(known.names, seen.names)
-    columns = tuple(_proposed(column, own, unit, table.rows_per_unit) for column in table.columns)
+    columns = tuple(_propose_column(column, own, unit, table.rows_per_unit) for column in table.columns)
     return replace(table, unit=unit.words, proposed=unit.proposed, choices=(), columns=columns)
 
 
-def _proposed(column: DraftColumn, own: str | None, unit: Unit, rows: int | None) -> DraftColumn:
+def _propose_column(column: DraftColumn, own: str | None, unit: Unit, rows: int | None) -> DraftColumn:
     if column.name == own and not column.unique and unit.words != ROWS:
         names_people = column.name == unit.words
         if not (names_people and rows is not None):  # how many rows count was said
@@ -198,18 +198,18 @@ def with_bounds(column: DraftColumn, ends: Ends) -> DraftColumn:
             "List its public keys with --values, or say its --type.",
         )
     low, high = (value_text(end, column.type, f"bounds of {column.name}") for end in ends)
-    return _checked(_with_step(replace(column, bounds=(low, high)), (low, high)))
+    return _check_column(_with_step(replace(column, bounds=(low, high)), (low, high)))
 
 
 def with_values(column: DraftColumn, values: Iterable[str]) -> DraftColumn:
     """Return the column with these public keys, which were typed."""
     keys = tuple(value_text(value, column.type, f"values of {column.name}") for value in values)
-    return _checked(_with_step(replace(column, values=keys, values_of=None), keys))
+    return _check_column(_with_step(replace(column, values=keys, values_of=None), keys))
 
 
 def with_step(column: DraftColumn, step: str) -> DraftColumn:
     """Return the column with this step, which was typed."""
-    return _checked(replace(column, step=number_text(step, f"step of {column.name}"), default_step=False))
+    return _check_column(replace(column, step=number_text(step, f"step of {column.name}"), default_step=False))
 
 
 def with_format(column: DraftColumn, form: str) -> DraftColumn:
@@ -220,7 +220,7 @@ def with_format(column: DraftColumn, form: str) -> DraftColumn:
             "A format says how dates and timestamps are written.",
             f"Say its type, too: --type {column.name}=date.",
         )
-    return _checked(replace(column, format=quoted_text(form)))
+    return _check_column(replace(column, format=quoted_text(form)))
 
 
 def _with_step(column: DraftColumn, numbers: Iterable[str]) -> DraftColumn:
@@ -242,7 +242,7 @@ def default_step(numbers: Iterable[str]) -> str:
     return decimal_text(step)
 
 
-def _checked(column: DraftColumn) -> DraftColumn:
+def _check_column(column: DraftColumn) -> DraftColumn:
     """Return the column, or refuse at once what no policy would accept of it."""
     if column.type is not ColumnType.DECIMAL or column.step is not None:
         lines = tomllib.loads(f"column = {column_text(column)}", parse_float=Decimal)
@@ -281,8 +281,8 @@ def with_one_type(tables: tuple[DraftTable, ...]) -> tuple[DraftTable, ...]:
             if other is None or one is None or two is None or one.untyped == two.untyped:
                 continue
             typed = two if one.untyped else one
-            found[table.name] = _retyped(found[table.name], mine, typed.type)
-            found[other_name] = _retyped(found[other_name], theirs, typed.type)
+            found[table.name] = _with_column_type(found[table.name], mine, typed.type)
+            found[other_name] = _with_column_type(found[other_name], theirs, typed.type)
     return tuple(found.values())
 
 
@@ -295,7 +295,7 @@ def _joined_columns(table: DraftTable, tables: tuple[DraftTable, ...]) -> list[t
     return [(table.unit or "", (other.name, other.unit or "")) for other in others if other.name != table.name]
 
 
-def _retyped(table: DraftTable, name: str, kind: ColumnType) -> DraftTable:
+def _with_column_type(table: DraftTable, name: str, kind: ColumnType) -> DraftTable:
     columns = tuple(
         replace(column, type=kind, untyped=False)
         if fold_name(column.name) == fold_name(name) and column.untyped
@@ -331,7 +331,7 @@ def _draft_column(seen: SourceSchema, table: SchemaTable, column: SchemaColumn, 
     untyped = column.stored == "unread text" and typed is None
     kind = _parse_type(typed) if typed is not None else column.type or ColumnType.TEXT
     if untyped and (bounds or step):
-        kind, untyped = _guessed(bounds or (), step), False
+        kind, untyped = _guess_type(bounds or (), step), False
     draft = DraftColumn(column.name, kind, untyped and values is None, unique=unique)
     if kind is ColumnType.TEXT and not (typed or values or unique):
         draft = replace(draft, personal=personal(column.name))
@@ -368,7 +368,7 @@ def public_keys(seen: SourceSchema, values: tuple[str, ...], public: Iterable[st
     return f"{table.name}.{found.name}"
 
 
-def _guessed(ends: Iterable[str], step: str | None) -> ColumnType:
+def _guess_type(ends: Iterable[str], step: str | None) -> ColumnType:
     """Return the type of a CSV column from what the owner wrote of it: their words, not the data's."""
     words = " ".join(ends)
     if "T" in words:

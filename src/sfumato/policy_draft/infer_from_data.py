@@ -19,7 +19,7 @@ from sfumato.engines.sql.names import quoted
 from sfumato.policy.policy import ColumnType, CsvFormat
 from sfumato.policy_draft.draft import Draft, DraftColumn, DraftTable, default_step
 from sfumato.policy_draft.literals import decimal_text, quoted_text
-from sfumato.policy_draft.schema import connected
+from sfumato.policy_draft.schema import open_source
 from sfumato.policy_draft.unit_options import ROWS, Unit
 
 WARNING = (
@@ -61,7 +61,7 @@ class _Look:
 
 def infer_from_data(draft: Draft, path: Path) -> Draft:
     """Return the draft with everything that is still unknown taken from the data."""
-    with connected(path, _said(draft)) as (_, connection, sources):
+    with open_source(path, _said(draft)) as (_, connection, sources):
         execute(connection, f"ATTACH ':memory:' AS {STAGE}")
         for name, source in sources.items():
             _load(connection, name, source, draft.csv)
@@ -73,9 +73,9 @@ def with_public_types(draft: Draft, path: Path) -> Draft:
     """Return the draft with the types of public CSV tables, which say none: their values are nobody's."""
     if draft.scheme not in _TEXTUAL or not any(table.public for table in draft.tables):
         return draft
-    with connected(path, _said(draft)) as (_, connection, sources):
+    with open_source(path, _said(draft)) as (_, connection, sources):
         execute(connection, f"ATTACH ':memory:' AS {STAGE}")
-        tables = tuple(_typed(table, connection, sources[table.name], draft.csv) for table in draft.tables)
+        tables = tuple(_infer_types(table, connection, sources[table.name], draft.csv) for table in draft.tables)
         return replace(draft, tables=tables)
 
 
@@ -83,7 +83,7 @@ def _said(draft: Draft) -> dict[str, object]:
     return asdict(draft.csv) if draft.scheme in _TEXTUAL else {}
 
 
-def _typed(table: DraftTable, connection: Connection, source: SourceTable, form: CsvFormat) -> DraftTable:
+def _infer_types(table: DraftTable, connection: Connection, source: SourceTable, form: CsvFormat) -> DraftTable:
     if not table.public or source.files is None or not source.files.csv:
         return table
     _load(connection, table.name, source, form)

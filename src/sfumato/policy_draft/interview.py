@@ -72,7 +72,7 @@ def _ask_open_tables(tables: tuple[DraftTable, ...], seen: SourceSchema, ask: As
         say(f'TABLE.COLUMN via HERE = THERE. Type the whole word "{PUBLIC}" if a table is about nobody.')
     while waiting:
         units = {name: Unit(table.unit) for name, table in decided.items() if table.unit is not None}
-        choices = {table.name: proposals(seen, units, _seen(seen, table)) for table in waiting}
+        choices = {table.name: proposals(seen, units, _schema_table(seen, table)) for table in waiting}
         table = min(waiting, key=lambda one: _turn(choices[one.name]))
         waiting.remove(table)
         decided[table.name] = _ask_unit(table, choices[table.name], units, seen, ask, say)
@@ -99,7 +99,7 @@ def _ask_unit(
     table: DraftTable, choices: list[str], units: dict[str, Unit], seen: SourceSchema, ask: Ask, say: Say
 ) -> DraftTable:
     """Ask whom a table protects; what names propose is taken by Enter, and `public` is typed."""
-    known = _seen(seen, table)
+    known = _schema_table(seen, table)
     names = ", ".join(column.name for column in table.columns[:8])
     say("")
     say(f"{table.name} ({names}{', …' if len(table.columns) > 8 else ''})")
@@ -216,7 +216,7 @@ def _ask_until_valid(question: str, ask: Ask, say: Say, read: Callable[[str], An
     return None
 
 
-def _seen(seen: SourceSchema, table: DraftTable) -> SchemaTable:
+def _schema_table(seen: SourceSchema, table: DraftTable) -> SchemaTable:
     return next(one for one in seen.tables if one.name == table.name)
 
 

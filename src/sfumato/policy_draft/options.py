@@ -42,7 +42,7 @@ def rows_per_unit(options: Iterable[str]) -> dict[str, int]:
     return found
 
 
-def column_wishes(
+def column_options(
     types: Iterable[str],
     bounds: Iterable[str],
     steps: Iterable[str],
@@ -59,7 +59,7 @@ def column_wishes(
     )
 
 
-def csv_wishes(options: Iterable[str]) -> dict[str, object]:
+def csv_options(options: Iterable[str]) -> dict[str, object]:
     """Read how CSV files are written: KEY=VALUE, null=A,B; a tab may be called tab."""
     found: dict[str, object] = {}
     for option in options:

@@ -25,7 +25,7 @@ from sfumato.errors import BadParameter, BadPolicy, BadSource, quote_value
 from sfumato.policy.entry import Entry, check_name
 from sfumato.policy.policy import PLAIN, ColumnType, CsvFormat, Location, fold_name
 from sfumato.policy.reading import read_policy
-from sfumato.policy_draft.csv_form import found_form
+from sfumato.policy_draft.csv_form import infer_csv_form
 from sfumato.policy_draft.naming import Names
 
 _TYPES = {**TYPES, Kind.RAW: ColumnType.TEXT}
@@ -94,12 +94,12 @@ def read_source_schema(path: Path, csv: Mapping[str, object] | None = None) -> S
 
     `csv` is what the owner says about the form of CSV files; the rest of it is found.
     """
-    with connected(path, csv) as (seen, _, _):
+    with open_source(path, csv) as (seen, _, _):
         return seen
 
 
 @contextmanager
-def connected(
+def open_source(
     path: Path, csv: Mapping[str, object] | None = None
 ) -> Iterator[tuple[SourceSchema, Connection, dict[str, SourceTable]]]:
     """Give the schema together with a connection that can read this source and nothing else."""
@@ -142,7 +142,7 @@ def _csv_form(location: Location, said: Mapping[str, object]) -> CsvFormat:
         raise BadParameter(
             f"--csv {next(iter(said))}=… has no effect.", "There is no CSV file in the data.", "Remove the option."
         )
-    return found_form(written, said) if written else PLAIN
+    return infer_csv_form(written, said) if written else PLAIN
 
 
 def _schema_column(column: tuple[str, Stored]) -> SchemaColumn:

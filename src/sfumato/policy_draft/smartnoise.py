@@ -25,7 +25,7 @@ def read_smartnoise(file: Path) -> DraftOptions:
     rows: dict[str, int] = {}
     types: dict[str, str] = {}
     bounds: dict[str, tuple[str, str]] = {}
-    for table, content in _iterate_tables(_parsed(file)):
+    for table, content in _iterate_tables(_parse_file(file)):
         if content.get("row_privacy") is True:
             units.append(f"{table}=rows")
         limit = content.get("max_contributions", content.get("max_ids"))
@@ -58,7 +58,7 @@ def _iterate_tables(collection: Tree) -> Iterator[tuple[str, Tree]]:
                     yield str(name), content
 
 
-def _parsed(file: Path) -> Tree:
+def _parse_file(file: Path) -> Tree:
     try:
         with file.open("rb") as stream:
             tree = yaml.safe_load(stream.read(_MAX_FILE_BYTES))

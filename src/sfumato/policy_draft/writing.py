@@ -241,7 +241,7 @@ def notices(draft: Draft) -> list[str]:
     found = list(_form_notice(draft.csv))
     for table in draft.tables:
         if table.private:
-            found += list(_noticed(table))
+            found += list(_notice_lines(table))
     waiting = [table.name for table in draft.tables if not table.private and not table.public]
     if waiting and len(waiting) < len(draft.tables):
         found.append(
@@ -262,7 +262,7 @@ def _form_notice(form: CsvFormat) -> Iterator[str]:
         yield "If their numbers are written with a decimal comma, say so: --csv decimal=,"
 
 
-def _noticed(table: DraftTable) -> Iterator[str]:
+def _notice_lines(table: DraftTable) -> Iterator[str]:
     if table.proposed:
         how = "the person is" if Unit(table.unit or "").path else "the person is named by"
         yield f"Proposed by names, check it: in {table.name} {how} {table.unit}."

@@ -149,7 +149,7 @@ def conjunction(parts: tuple[Expression, ...]) -> Expression:
     return flat[0] if len(flat) == 1 else Call(Function.AND, flat, Type.BOOLEAN, flat[0].at)
 
 
-def factored(either: Call) -> Expression:
+def factor_out_common(either: Call) -> Expression:
     """Return an OR with what all its operands need taken out: (a AND b) OR (a AND c) is a AND (b OR c), also of NULLs.
 
     A join by an equality that each of several cases repeats is then a join by that equality.

@@ -24,7 +24,7 @@ from sfumato.query.relation import (
 )
 
 
-def filtered(relation: Relation, conditions: tuple[Expression, ...]) -> Relation:
+def filter_relation(relation: Relation, conditions: tuple[Expression, ...]) -> Relation:
     """Return the relation restricted by all conditions, each where it belongs."""
     above: list[Expression] = []
     parts = [part for condition in conditions for part in conjuncts(condition)]

@@ -31,12 +31,12 @@ def bind(parameters: object) -> Bindings | None:
     elif isinstance(parameters, Sequence) and not isinstance(parameters, str | bytes):
         given = {str(number): value for number, value in enumerate(parameters, 1)}
     else:
-        raise _refused("parameters", parameters, "They are a list for $1, $2, …, or a dict by name.")
+        raise _bad_value("parameters", parameters, "They are a list for $1, $2, …, or a dict by name.")
     if len(given) > MAX_PARAMETERS:
-        raise _refused("parameters", "…", f"A question has at most {MAX_PARAMETERS}.")
+        raise _bad_value("parameters", "…", f"A question has at most {MAX_PARAMETERS}.")
     for name in given:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise _refused("The name of a parameter", name, "It is a number, or letters, digits and underscores.")
+            raise _bad_value("The name of a parameter", name, "It is a number, or letters, digits and underscores.")
     return {name: literal_of(value, f"${name}" if name.isdigit() else f":{name}") for name, value in given.items()}
 
 
@@ -55,12 +55,12 @@ def literal_of(value: object, name: str) -> Literal:
         case datetime() if value.tzinfo is None:
             return Literal(value, Type.TIMESTAMP)
         case datetime():
-            raise _refused(name, value, "A timestamp has no time zone here.")
+            raise _bad_value(name, value, "A timestamp has no time zone here.")
         case date():
             return Literal(value, Type.DATE)
         case str() if len(value) <= MAX_VALUE_CHARS and not _STRANGE.search(value):
             return Literal(value, Type.TEXT)
-    raise _refused(
+    raise _bad_value(
         name,
         value,
         f"A value is an integer of 64 bits, a decimal, a boolean, a date, a timestamp, or a text of at most "
@@ -75,7 +75,7 @@ def _python_value(value: object, name: str) -> object:
         return None
     if isinstance(value, datetime):
         if getattr(value, "nanosecond", 0):
-            raise _refused(name, value, "A timestamp has microseconds, and no finer part.")
+            raise _bad_value(name, value, "A timestamp has microseconds, and no finer part.")
         return value if kind is datetime else _as_datetime(value)
     given: Any = value
     if kind.__module__ != "numpy" or not hasattr(given, "dtype") or given.ndim:
@@ -87,7 +87,7 @@ def _python_value(value: object, name: str) -> object:
     unit = str(given.dtype).removeprefix("datetime64[").removesuffix("]")
     found = given.astype("datetime64[D]" if unit in {"Y", "M", "W", "D"} else "datetime64[us]")
     if found != given or not isinstance(plain := found.item(), date):
-        raise _refused(name, value, "A timestamp has microseconds and no finer part, in the years 1 to 9999.")
+        raise _bad_value(name, value, "A timestamp has microseconds and no finer part, in the years 1 to 9999.")
     return plain
 
 
@@ -103,7 +103,7 @@ def _exact_decimal(value: float | Decimal | Fraction, name: str) -> Fraction:
         while rest % prime == 0 and digits <= MAX_NUMBER_CHARS + MAX_EXPONENT:
             rest, digits = rest // prime, digits + 1
     if rest != 1 or digits > MAX_NUMBER_CHARS + MAX_EXPONENT or abs(exact) > 10**MAX_EXPONENT:
-        raise _refused(name, value, "A decimal ends, and has at most 38 digits on each side of its point.")
+        raise _bad_value(name, value, "A decimal ends, and has at most 38 digits on each side of its point.")
     return exact
 
 
@@ -134,5 +134,5 @@ _PLACES = re.compile(
 )
 
 
-def _refused(name: str, value: Value | object, why: str) -> BadParameter:
+def _bad_value(name: str, value: Value | object, why: str) -> BadParameter:
     return BadParameter(f"{name} = {quote_value(value)} cannot be read.", why, "Give another value.")

@@ -270,13 +270,13 @@ class MarkJoin:
     at: Position = field(default=NOWHERE, compare=False, repr=False)
 
     @property
-    def found(self) -> Column:
+    def mark_column(self) -> Column:
         """The column that it adds."""
         return Column(self.label, "found", Type.BOOLEAN, self.at)
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        return (*self.left.columns, self.found)
+        return (*self.left.columns, self.mark_column)
 
     def __str__(self) -> str:
         on = "" if self.condition is None else f" on {self.condition}"

@@ -15,7 +15,7 @@ _MAX_PAIRED_SPANS = 8
 Span = tuple[int, int]
 
 
-def unquoted(sql: str, catalog: Catalog, accepts: Callable[[str], bool]) -> BadSql | None:
+def suggest_quotes(sql: str, catalog: Catalog, accepts: Callable[[str], bool]) -> BadSql | None:
     """Return the refusal that names the word to quote, or None where quotes around names do not help."""
     if not isinstance(sql, str):
         return None

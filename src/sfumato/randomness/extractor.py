@@ -53,7 +53,7 @@ class Toeplitz:
                 "The extractor takes exactly so many bits.",
                 f"Give {self.inputs // 8} bytes of data and {self.seed_bytes} bytes of seed.",
             )
-        shifted = _shifted(np.frombuffer(secret, dtype=np.uint8))
+        shifted = _shifted_seeds(np.frombuffer(secret, dtype=np.uint8))
         hashed = np.zeros(self.outputs // 8, dtype=np.uint8)
         bits = np.unpackbits(np.frombuffer(drawn, dtype=np.uint8))
         starts = self.inputs - 1 - np.arange(self.inputs)
@@ -86,7 +86,7 @@ def _floor_log2(numerator: int, denominator: int) -> int:
     return guess if denominator << guess <= numerator else guess - 1
 
 
-def _shifted(seed: npt.NDArray[np.uint8]) -> list[npt.NDArray[np.uint8]]:
+def _shifted_seeds(seed: npt.NDArray[np.uint8]) -> list[npt.NDArray[np.uint8]]:
     """Return the seed moved left by 0 … 7 bits."""
     following = np.append(seed[1:], np.uint8(0))
     wide = (seed.astype(np.uint16) << 8) | following

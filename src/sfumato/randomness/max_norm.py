@@ -119,7 +119,7 @@ class MaxNormLaw:
             )
             beyond_it += [
                 (coefficient, rest + steps * (least + order), order)
-                for order, coefficient in enumerate(_in_binomials(_shifted(polynomial, least)))
+                for order, coefficient in enumerate(_in_binomials(_shift_polynomial(polynomial, least)))
             ]
         low, high = self._sum(beyond_it, precision)
         whole_low, whole_high = _everything(self, precision)
@@ -214,7 +214,7 @@ def _multiply_polynomials(one: Sequence[int], other: Sequence[int]) -> list[int]
     return found
 
 
-def _shifted(polynomial: Sequence[int], by: int) -> list[int]:
+def _shift_polynomial(polynomial: Sequence[int], by: int) -> list[int]:
     """Return the polynomial at k + by."""
     return [
         sum(polynomial[high] * comb(high, low) * by ** (high - low) for high in range(low, len(polynomial)))

@@ -24,13 +24,13 @@ def matched_values(people: Numbers, values: Numbers, own: Numbers, limits: Seque
     """
     shared = int(np.count_nonzero(np.bincount(values)))
     few = _first_owners(people, values)
-    served = _served(people[few], values[few], np.maximum(limits[0] - own, 0))
+    served = _matched_by_greedy(people[few], values[few], np.maximum(limits[0] - own, 0))
     if served == shared:  # within every limit, whoever else has them
         return [shared] * len(limits)
     found: list[int] = []
     for limit in limits:
         if served < shared:  # else a higher limit serves them all, too
-            served = _served(people, values, np.maximum(limit - own, 0))
+            served = _matched_by_greedy(people, values, np.maximum(limit - own, 0))
         found.append(served)
     return found
 
@@ -66,7 +66,7 @@ def _first_owners(people: Numbers, values: Numbers) -> Numbers:
     return order[nth < _FIRST_OWNERS]
 
 
-def _served(people: Numbers, values: Numbers, room: Numbers) -> int:
+def _matched_by_greedy(people: Numbers, values: Numbers, room: Numbers) -> int:
     """Return how many values people serve within their room; whoever has room for all their values serves them all."""
     served = 0
     while len(people):

@@ -25,7 +25,7 @@ _KINDS: dict[ColumnType, type[int] | type[Fraction] | type[date] | type[datetime
 }
 
 
-def shown_columns(database: object, table: object, columns: object) -> tuple[list[str], str]:
+def select_declared_columns(database: object, table: object, columns: object) -> tuple[list[str], str]:
     """Return the names as the policy writes them, in the order asked, and a question that shows them in one order."""
     if not isinstance(database, Database):
         raise BadParameter(

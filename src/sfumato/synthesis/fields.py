@@ -42,7 +42,7 @@ def field_of(column: Column) -> Field:
     return Field(name, name, facts, cells=tuple(range(low, high + 1)) if few else None)
 
 
-def kept(column: Column, codes: Codes, within: Floats) -> Any:
+def stored_values(column: Column, codes: Codes, within: Floats) -> Any:
     """Return values in given cells as the engine keeps them: integers in steps, texts, truth values."""
     if isinstance(column, Stepped):
         return column.steps(codes, within)

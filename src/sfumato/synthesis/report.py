@@ -99,8 +99,8 @@ def _head(synthetic: Synthetic, title: str, count: int) -> list[str]:
 def _column_section(column: Column, synthetic: Synthetic, rows: Floats) -> str:
     marginal = synthetic.marginal(column.name)
     shown = min(column.size, _MAX_BARS)
-    measured, margin = _merged(marginal.counts, shown), marginal.margin * float(np.sqrt(column.size / shown))
-    drawn = _merged(rows, shown)
+    measured, margin = _merge_cells(marginal.counts, shown), marginal.margin * float(np.sqrt(column.size / shown))
+    drawn = _merge_cells(rows, shown)
     labels = [column.label(cell) for cell in range(column.size)] if shown == column.size else []
     return (
         f'<div class="card"><h3>{_shown_text(column.name)}</h3>{_bars(measured, margin, drawn, labels)}'
@@ -109,7 +109,7 @@ def _column_section(column: Column, synthetic: Synthetic, rows: Floats) -> str:
     )
 
 
-def _merged(counts: Floats, cells: int) -> Floats:
+def _merge_cells(counts: Floats, cells: int) -> Floats:
     """Return fewer, wider cells, so that each can be seen."""
     place = np.arange(len(counts)) * cells // len(counts)
     return np.bincount(place, counts, cells).astype(np.float64)
@@ -170,7 +170,7 @@ def _pair_sections(pairs: list[_Pair], columns: dict[str, Column]) -> list[str]:
 def _heat(counts: Floats, top: float) -> str:
     """Draw a table of counts as squares, darker where more people are."""
     down, across = (min(size, _MAX_BARS) for size in counts.shape)
-    merged = np.apply_along_axis(_merged, 1, np.apply_along_axis(_merged, 0, counts, down), across)
+    merged = np.apply_along_axis(_merge_cells, 1, np.apply_along_axis(_merge_cells, 0, counts, down), across)
     if merged.shape != counts.shape:
         top = max(float(merged.max()), 1.0)
     wide, high = 200.0 / across, 160.0 / down

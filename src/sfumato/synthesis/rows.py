@@ -19,7 +19,7 @@ def systematic(fitted: Fitted, count: int, luck: float) -> Codes:
     return np.asarray(np.minimum(np.searchsorted(ends, places, side="right"), len(ends) - 1))
 
 
-def shuffled(count: int, luck: Floats) -> Codes:
+def shuffle_order(count: int, luck: Floats) -> Codes:
     """Return an order of so many rows."""
     return np.argsort(luck[:count], kind="stable")
 

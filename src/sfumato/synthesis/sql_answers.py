@@ -41,7 +41,7 @@ from sfumato.release.decode import decode
 from sfumato.synthesis.combining import JointEstimate
 from sfumato.synthesis.design import Axes
 from sfumato.synthesis.domain import Codes, Column, Floats
-from sfumato.synthesis.fields import OWNER, field_of, kept, points
+from sfumato.synthesis.fields import OWNER, field_of, points, stored_values
 from sfumato.synthesis.model import Fitted
 
 NORMAL_95 = 1.959963984540054
@@ -103,7 +103,7 @@ def answer_query(text: str, known: AnswerContext) -> Answer:
         raise _unsupported("It is one SELECT with COUNT, SUM or AVG, WHERE and GROUP BY; no joins and no subqueries.")
     (group,) = private.groups
     _refuse_unsupported(group, private.outcome)
-    estimated = _estimated(group, known)
+    estimated = _estimate_groups(group, known)
     order = _shown_groups(private.outcome, group, estimated)
     shown, margins = [], []
     for item in private.outcome.items:
@@ -203,7 +203,7 @@ class _Probed:
     """Per aggregate: what one such row adds to the count or sum; NaN where it adds nothing."""
 
 
-def _estimated(group: Group, known: AnswerContext) -> _Estimated:
+def _estimate_groups(group: Group, known: AnswerContext) -> _Estimated:
     used = _columns_used(group, known)
     axes = used or (0,)
     if known.combined.knows(axes):
@@ -239,7 +239,7 @@ def _evaluate_points(
     row_facts = replace(OWNER.facts, kind=Kind.INTEGER, type=Type.INTEGER, low=0, high=rows)
     given = InputNode(read.label, (*columns, (_ROW, row_facts)), None)
     values: dict[str, Any] = {
-        name: kept(known.columns[axis], codes[at], within[at])
+        name: stored_values(known.columns[axis], codes[at], within[at])
         for at, axis in enumerate(axes)
         for name in [field_of(known.columns[axis]).name]
     }
@@ -405,7 +405,7 @@ def _from_model(group: Group, known: AnswerContext) -> _Estimated:
     margins: dict[str, Floats] = {}
     for asked in group.asked:
         middle, *ends = [
-            _weighted(asked, probe, worlds if not at else worlds[:1], len(cells)) for at, probe in enumerate(probes)
+            _weigh_worlds(asked, probe, worlds if not at else worlds[:1], len(cells)) for at, probe in enumerate(probes)
         ]
         spread = NORMAL_95 * middle[1:].std(axis=0, ddof=1)
         inside = np.max([np.abs(end[0] - middle[0]) for end in ends], axis=0)
@@ -413,7 +413,9 @@ def _from_model(group: Group, known: AnswerContext) -> _Estimated:
     return _Estimated(cells, numbers, margins, True)
 
 
-def _weighted(asked: RequestedAggregate, probe: _Probed, worlds: Sequence[tuple[float, Floats]], cells: int) -> Floats:
+def _weigh_worlds(
+    asked: RequestedAggregate, probe: _Probed, worlds: Sequence[tuple[float, Floats]], cells: int
+) -> Floats:
     """Return an aggregate of every group in every world."""
     values = probe.values[asked.name]
     mine = (probe.group >= 0) & ~np.isnan(values)
@@ -431,7 +433,7 @@ def _weighted(asked: RequestedAggregate, probe: _Probed, worlds: Sequence[tuple[
 
 def _shown_groups(outcome: ProjectNode, group: Group, estimated: _Estimated) -> list[int]:
     """Return which groups are shown, in which order: HAVING, ORDER BY and LIMIT over the estimates."""
-    columns = dict(_given(outcome, group.label))
+    columns = dict(_given_columns(outcome, group.label))
     number = replace(OWNER.facts, kind=Kind.INTEGER, type=Type.INTEGER, low=0, high=len(estimated.cells))
     values: dict[str, Any] = {_ROW: np.arange(len(estimated.cells), dtype=np.int64)}
     for name, facts in columns.items():
@@ -447,7 +449,7 @@ def _shown_groups(outcome: ProjectNode, group: Group, estimated: _Estimated) -> 
     return [int(place) for place in order]  # type: ignore[call-overload]
 
 
-def _given(flow: RelNode, label: str) -> tuple[tuple[str, Any], ...]:
+def _given_columns(flow: RelNode, label: str) -> tuple[tuple[str, Any], ...]:
     while not isinstance(flow, InputNode):
         flow = flow.source  # type: ignore[union-attr]
     if flow.label != label:

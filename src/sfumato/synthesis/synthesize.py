@@ -25,7 +25,7 @@ from sfumato.policy.policy import fold_name
 from sfumato.randomness.source import Source, read_exactly, system_source
 from sfumato.synthesis.combining import Counts
 from sfumato.synthesis.counting import SEED_BYTES, NoisyMarginals, count_marginal, present_codes, with_noise
-from sfumato.synthesis.declared import cell_key, column_of, shown_columns
+from sfumato.synthesis.declared import cell_key, column_of, select_declared_columns
 from sfumato.synthesis.design import Axes, Design, all_marginals, all_pairs, read_price, sensitivity_squared
 from sfumato.synthesis.domain import Column, read_domain
 from sfumato.synthesis.selecting import Selection, all_pairs_fit, make_selection, select
@@ -51,17 +51,17 @@ def synthesize(
     cells unless they have fewer values. The order of the columns, `rows` and `seconds` do not make it another question.
     Proof: proofs/marginals.md
     """
-    wanted, limit = read_wishes(rows, seconds)
+    wanted, limit = read_size_and_seconds(rows, seconds)
     cells = integer(bins, "bins", 1)
     if cells > MAX_BINS:
         raise BadParameter(f"bins is above {MAX_BINS}.", "So many cells hold noise alone.", "Give fewer bins.")
-    names, sql = shown_columns(db, table, columns)
+    names, sql = select_declared_columns(db, table, columns)
     asked = prepare_measurement(db, sql)
     held = tuple(column_of(db, table, key, cells) for key in asked.rows.columns)
     sizes = tuple(column.size for column in held)
     price, allowed = read_price(epsilon, delta)
     most, neighbours = asked.rows.most, asked.rows.neighbours
-    plan = _planned(sizes, price, allowed, most, neighbours)
+    plan = _plan_measurements(sizes, price, allowed, most, neighbours)
     keys = [cell_key(key, column) for key, column in zip(asked.rows.columns, held, strict=True)]
 
     def _statement(axes: Axes) -> SumStatement:
@@ -82,12 +82,12 @@ def synthesize(
 
         marginals, _, tables = _measure_marginals(plan, sizes, _exact, _noisy, measurer.source)
         seed = read_exactly(measurer.source, SEED_BYTES).hex()
-        return {"marginals": marginals, "counts": _packed(tables), "seed": seed}
+        return {"marginals": marginals, "counts": _pack_tables(tables), "seed": seed}
 
     loss = PrivacyLoss(price, allowed)
     found = measure(db, asked, MeasurementRequest("synthesize", {"sizes": sizes}, plan.event, loss), _release)
     return Synthetic(
-        _unpacked(found.released, held, plan),
+        _unpack_tables(found.released, held, plan),
         plan.event,
         loss,
         rows=wanted,
@@ -99,7 +99,7 @@ def synthesize(
     )
 
 
-def _planned(
+def _plan_measurements(
     sizes: tuple[int, ...], price: Fraction, allowed: Fraction, rows: int, neighbours: Neighbours
 ) -> Design | Selection:
     """Return what is measured: all pairs where they fit, else rounds of choosing. From sizes and price alone."""
@@ -122,12 +122,12 @@ def _measure_marginals(
     return plan.marginals, plan.sigma_squared, [noisy(axes, variance) for axes, variance in parts]
 
 
-def _packed(tables: Sequence[Any]) -> str:
+def _pack_tables(tables: Sequence[Any]) -> str:
     flat = np.concatenate([np.asarray(table).ravel() for table in tables]).astype("<i8")
     return b64encode(compress(flat.tobytes(), 6)).decode("ascii")
 
 
-def _unpacked(stored: Any, columns: tuple[Column, ...], plan: Design | Selection) -> NoisyMarginals:
+def _unpack_tables(stored: Any, columns: tuple[Column, ...], plan: Design | Selection) -> NoisyMarginals:
     """Read what was released: the same numbers give the same table, whoever asks again."""
     flat = np.frombuffer(decompress(b64decode(stored["counts"])), dtype="<i8").astype(np.int64)
     marginals = tuple(tuple(axes) for axes in stored["marginals"])
@@ -189,11 +189,11 @@ def _synthesize_table(
                 "What a column can hold is declared in public, never read off the data.",
                 "Add it to the domain, or leave the column out of the data.",
             )
-    wanted, limit = read_wishes(rows, seconds)
+    wanted, limit = read_size_and_seconds(rows, seconds)
     neighbours = Neighbours.ADD_REMOVE
     sizes = tuple(column.size for column in columns)
     price, allowed = read_price(epsilon, delta)
-    plan = _planned(sizes, price, allowed, 1, neighbours)
+    plan = _plan_measurements(sizes, price, allowed, 1, neighbours)
     # from here on data is read, and nothing may be refused
     codes = present_codes(data, columns, groups, source)
     moved = sensitivity_squared(1, neighbours)
@@ -211,7 +211,7 @@ def _synthesize_table(
     return Synthetic(measured, plan.event, loss, rows=wanted, seconds=limit, adaptive=adaptive)
 
 
-def read_wishes(rows: object, seconds: object) -> tuple[int | None, float]:
+def read_size_and_seconds(rows: object, seconds: object) -> tuple[int | None, float]:
     """Read how many rows are wanted, and how long a fit may take."""
     wanted = None if rows is None else integer(rows, "rows", 0)
     if wanted is not None and wanted > MAX_DRAWN_ROWS:

@@ -19,7 +19,7 @@ from sfumato.synthesis.design import MAX_MARGINAL_CELLS, Axes, cells_of
 from sfumato.synthesis.domain import Codes, Column, Floats
 from sfumato.synthesis.model import Fitted, draw_pool, fit_weights, targets, uniforms
 from sfumato.synthesis.parametric_bootstrap import redraw
-from sfumato.synthesis.rows import count_rows, shuffled, systematic
+from sfumato.synthesis.rows import count_rows, shuffle_order, systematic
 from sfumato.synthesis.sql_answers import Answer, AnswerContext, answer_query
 
 MAX_DRAWN_ROWS = 10**8
@@ -144,7 +144,7 @@ class Synthetic:
         """Return the cells of so many rows, in an order that means nothing."""
         seed, fitted = self._measured.seed, self._fitted
         places = systematic(fitted, count, float(uniforms(seed, f"first {count}", 1)[0]))
-        places = places[shuffled(count, uniforms(seed, f"order {count}", count))]
+        places = places[shuffle_order(count, uniforms(seed, f"order {count}", count))]
         return [column[places] for column in fitted.rows]
 
     def _axes(self, names: str | Sequence[str]) -> Axes:

@@ -222,15 +222,15 @@ def checked_text(checked: Checked) -> str:
     )
     parts = [
         "The policy is valid and matches the data.",
-        f"Who is protected\n{_indented(people)}",
-        f"What analysts can learn\n{_indented(learn)}",
+        f"Who is protected\n{_indent(people)}",
+        f"What analysts can learn\n{_indent(learn)}",
         "What they cannot\n" + "\n".join(f"  - {line}" for line in checked.never),
     ]
     if checked.margins:
         exact = text_table(["question", "error bar, 95 %"], _align_columns(checked.margins), [False, True])
         parts.append(
             f"How exactly, at epsilon = {checked.epsilon} a question (the budget answers about {checked.tables})"
-            f"\n{_indented(exact)}"
+            f"\n{_indent(exact)}"
         )
     if checked.hints:
         parts.append("What you might want to change\n" + "\n".join(f"  - {line}" for line in checked.hints))
@@ -241,11 +241,11 @@ def checked_text(checked: Checked) -> str:
 
 def owners_text(database: Database) -> str:
     """Return what only the owner may see: what the data loses, and how exact typical questions would be on it."""
-    parts = [FOR_THE_OWNER, _inspected(database.policy), _useful(database)]
+    parts = [FOR_THE_OWNER, _inspection_advice(database.policy), _useful(database)]
     return "\n\n".join(filter(None, parts))
 
 
-def _inspected(policy: Policy) -> str:
+def _inspection_advice(policy: Policy) -> str:
     try:
         found = inspected(policy)
     except Refusal as refusal:  # the snapshot is there, and the files have gone or changed since
@@ -261,7 +261,7 @@ def _useful(database: Database) -> str:
         return ""
     names = ["question", f"at ε = {round_up(each)}", "useful", "price of ± 10 %"]
     table = text_table(names, _align_columns(found), [False, True, False, False])
-    return f"Which questions will be useful (of groups: the typical one)\n{_indented(table)}"
+    return f"Which questions will be useful (of groups: the typical one)\n{_indent(table)}"
 
 
 def checked_json(checked: Checked) -> str:
@@ -273,5 +273,5 @@ def _align_columns(rows: Sequence[tuple[str, ...]]) -> list[list[str]]:
     return [list(column) for column in zip(*rows, strict=True)]
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.splitlines())

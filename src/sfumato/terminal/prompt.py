@@ -32,7 +32,7 @@ from sfumato.release.rendering.escaping import escape_unprintable
 from sfumato.release.rendering.reports import history_text
 from sfumato.terminal.answers import explain_gauge, print_release
 from sfumato.terminal.screen import PROGRESS_DELAY_SECONDS, grid, phases, say, show
-from sfumato.terminal.statements import coloured, split
+from sfumato.terminal.statements import colour_sql, split_statements
 
 HELP = r"""SELECT …;           ask; a question ends with ; or an empty line
 EXPLAIN SELECT …;   its price and its margins; free, and no data is read
@@ -88,7 +88,7 @@ class Session:
             if not pending and (word in _HELPING or word.startswith("\\")):
                 self._guarded(self._command, word if word in _HELPING else line.strip().rstrip(";").rstrip())
                 continue
-            questions, pending = split(f"{pending}\n{line}")
+            questions, pending = split_statements(f"{pending}\n{line}")
             if pending and not line.strip():  # an empty line ends a question too
                 questions, pending = [*questions, pending], ""
             for question in questions:
@@ -262,7 +262,7 @@ def coloured_input(console: Console) -> Read:
         rows = -(-cell_len(f"{prompt}{line}") // max(console.width, 1)) or 1
         if console.is_terminal and console.color_system is not None and line.strip() and line.isprintable():
             console.control(Control((ControlType.CURSOR_UP, rows), ControlType.CARRIAGE_RETURN))
-            console.print(Text(prompt) + coloured(line), soft_wrap=True)
+            console.print(Text(prompt) + colour_sql(line), soft_wrap=True)
         return line
 
     return read

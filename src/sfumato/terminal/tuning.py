@@ -104,7 +104,7 @@ def tune(database: Database, questions: Sequence[str], epsilon: object) -> Tuned
         trial.epsilon = str(policy.budget.epsilon / SHARE) if epsilon is None else epsilon
         if _chooses(policy):
             trial.choosing = lambda sql: trial_run(database, sql, trial.epsilon, _DRAW_COUNT)
-        return _tuned(trial, questions)
+        return _tune_bounds(trial, questions)
 
 
 def _chooses(policy: Policy) -> bool:
@@ -116,7 +116,7 @@ def _is_chosen(column: Column) -> bool:
     return column.bounds is not None and column.bounds_chosen
 
 
-def asked_before(database: Database) -> list[str]:
+def queries_in_ledger(database: Database) -> list[str]:
     """Return the questions of the ledger, each once; what workshops measured is no question."""
     database._require_owner("see what others asked")
     found: dict[str, None] = {}
@@ -180,12 +180,12 @@ def _noiseless(plan: Plan, exact: Aggregates) -> NoisyResult:
         columns: list[tuple[str, NoisyValues]] = [
             (name, tuple(int(value) for value in found)) for name, found in one.columns.items()
         ]
-        columns += [(chosen.name, _expected(chosen, one)) for chosen in group.chosen]
+        columns += [(chosen.name, _expected_values(chosen, one)) for chosen in group.chosen]
         groups.append(NoisyGroup(one.keys, tuple(columns)))
     return NoisyResult(tuple(groups), 0)
 
 
-def _expected(chosen: PlannedSelection, exact: GroupAggregates) -> NoisyValues:
+def _expected_values(chosen: PlannedSelection, exact: GroupAggregates) -> NoisyValues:
     """Return what meetings release on average; what is chosen among buckets has no such number."""
     held = exact.held[chosen.name]
     if not isinstance(chosen.mechanism, Meetings) or not isinstance(held, KeyFrequencies):
@@ -238,7 +238,7 @@ def _is_tuned(table: Table, column: Column) -> bool:
     return not own and column.type in _SUMMED and column.bounds is not None and column.values is None
 
 
-def _tuned(trial: _Trial, asked: Sequence[str]) -> Tuned:
+def _tune_bounds(trial: _Trial, asked: Sequence[str]) -> Tuned:
     policy = trial.policy
     tables = {fold_name(table.name): table for table in policy.tables if _has_cap(table)}
     columns = {

@@ -23,12 +23,12 @@ from sfumato.accounting.distribution.mixture import mixture, moment_tail
 from sfumato.accounting.distribution.reduction import (
     View,
     all_vectors_listed,
-    allowed,
-    covered,
+    allowed_parts,
     elementary,
     every_vector,
+    lattice_view,
     repeated_vectors,
-    smoothed,
+    smoothed_view,
     view_below,
     views_above,
     without_tiny,
@@ -103,7 +103,7 @@ class Bracket:
         return lower, upper
 
 
-def known(curve: Curve) -> Bracket:
+def exact_bracket(curve: Curve) -> Bracket:
     """Return the bracket of a curve that bounds the truth on both sides."""
     return Bracket(((curve, 0.0),), ((curve, 0.0),))
 
@@ -277,7 +277,7 @@ def at_epsilon(parts: Mapping[Event, int], epsilon: float) -> Bracket:
 def _bracket(parts: Mapping[Event, int], delta: float, epsilon: float | None) -> Bracket:
     largest = elementary(parts)
     if epsilon is not None and epsilon >= largest:
-        return known(Nothing())
+        return exact_bracket(Nothing())
     parts, blur = without_tiny(parts)
     try:
         with np.errstate(all="ignore"):
@@ -296,11 +296,11 @@ def _lower_and_upper_curves(parts: Mapping[Event, int], delta: float, epsilon: f
         if sum(parts.values()) == 1:
             drawn: Slacked = [(Drawn(grid.directions(next(iter(parts)), alone=True)), 0.0)]
             return drawn, drawn
-        least = allowed(parts)
-        gridded: Slacked = [(_gridded(parts, delta, epsilon, refined=least == parts), 0.0)]
+        least = allowed_parts(parts)
+        gridded: Slacked = [(_grid_curve(parts, delta, epsilon, refined=least == parts), 0.0)]
         if least == parts:
             return gridded, gridded
-        return [(Later(cache(partial(_gridded, least, delta, epsilon))), 0.0)], gridded
+        return [(Later(cache(partial(_grid_curve, least, delta, epsilon))), 0.0)], gridded
     if all_vectors_listed(parts) and len(parts) == 1:
         each = [_on_lattice(view, delta, epsilon) for view in every_vector(parts)]
         if each and None not in each:
@@ -314,16 +314,16 @@ def _lower_and_upper_curves(parts: Mapping[Event, int], delta: float, epsilon: f
     ]
     if lower.parts == parts:  # each law is known exactly, but perhaps too fine for the engines
         for direction, curves_there in ((1, lowers), (-1, uppers)):
-            if (view := smoothed(parts, direction)) is not None:
+            if (view := smoothed_view(parts, direction)) is not None:
                 curves_there.append((_curve(view, delta, epsilon), view.slack))
     if all_vectors_listed(parts):
-        uppers.append((_on_lattice(covered(parts), delta, epsilon) or _gridded(parts, delta, epsilon), 0.0))
+        uppers.append((_on_lattice(lattice_view(parts), delta, epsilon) or _grid_curve(parts, delta, epsilon), 0.0))
         same = [_on_lattice(view, delta, epsilon) for view in repeated_vectors(parts)]
         lowers += [(curve, 0.0) for curve in same if curve]
     return lowers, uppers
 
 
-def _gridded(parts: Mapping[Event, int], delta: float, epsilon: float | None, *, refined: bool = True) -> Gridded:
+def _grid_curve(parts: Mapping[Event, int], delta: float, epsilon: float | None, *, refined: bool = True) -> Gridded:
     return Gridded(grid.prepared_grid(tuple(parts.items()), delta, epsilon, refined=refined))
 
 
@@ -349,7 +349,7 @@ def _curve(view: View, delta: float, epsilon: float | None) -> Curve:
             steps < _MAX_EXACT_FLOAT_STEPS and _MAX_EXACT_FLOAT_STEPS > scale > 1 / _MAX_EXACT_FLOAT_STEPS
         ):
             return OneIntegerLaplace(steps, float(1 / scale))
-    exact = lattice.exact_lattice(view.parts, delta, epsilon) or lattice.enumerated(view.parts)
+    exact = lattice.exact_lattice(view.parts, delta, epsilon) or lattice.enumerate_losses(view.parts)
     if exact is not None:
         return exact
     return contour.for_delta(losses, delta) if epsilon is None else contour.for_epsilon(losses, epsilon)

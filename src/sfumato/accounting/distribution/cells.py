@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from sfumato.accounting.distribution.convolved import convolved
+from sfumato.accounting.distribution.convolved import sum_from_above
 from sfumato.accounting.distribution.curves import (
     ROUNDOFF,
     SPECIAL_FUNCTION_ERROR,
@@ -105,7 +105,7 @@ def curve(vector: tuple[int, ...], sigma_squared: Fraction) -> PairCurve:
     tilts = []
     for target in _TARGETS:
         law = tilted_law(laws, unit, target, mass_error=ROUNDOFF * (32 + 4 * exponent))
-        below = convolved(law, half, 0.0)
+        below = sum_from_above(law, half, 0.0)
         tilts.append(Composition(replace(below, infinite=len(vector) * _OMITTED_PROBABILITY), below))
     both = tuple(tilts)
     return SummedLosses(both, both, (-half, half, norm // math.gcd(*vector)))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sfumato.accounting.distribution.decay import cut, swept
+from sfumato.accounting.distribution.decay import cut_places, swept
 from sfumato.accounting.distribution.moments import Complexes, Family, Floats
 from sfumato.accounting.distribution.tilted_fft import ROUNDOFF, minimise
 
@@ -211,7 +211,7 @@ def _lay(mixture: Mixture, c: float, epsilon: float) -> MomentTable:
     flat = c * (c + 1) * math.sqrt(2 * math.pi * (width**2 + 1 / c**2))
     tolerance = _RELATIVE_PRECISION / flat
     spacing = _spacing(points, real_logs, c, base, epsilon, tolerance, width, reach)
-    places, omitted = cut(mixture.families, mixture.mu_squared, c, spacing, 1 / width)
+    places, omitted = cut_places(mixture.families, mixture.mu_squared, c, spacing, 1 / width)
     count, left_out = _node_count(mixture, places, omitted, tolerance, c, spacing)
     logs, node_doubts = mixture.on_line(c, spacing * np.arange(count + 1, dtype=np.float64))
     frame = MomentTable(

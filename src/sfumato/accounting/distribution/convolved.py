@@ -18,7 +18,7 @@ _STRIDE_POINTS = 16
 
 @dataclass(frozen=True, slots=True)
 class Convolved:
-    """The curve of a convolved law, in units that grow as e^(log_scale - theta t): see `convolved`."""
+    """The curve of a convolved law, in units that grow as e^(log_scale - theta t): see `sum_from_above`."""
 
     heights: Floats  # delta at lattice point j, times e^(theta t_j - log_scale)
     slopes: Floats  # Q[L >= t_j], times e^((theta + 1) t_j - log_scale)
@@ -78,7 +78,7 @@ class Convolved:
         return index, line, scale, mass
 
 
-def convolved(law: TiltedLaw, offset: float, infinite: float) -> Convolved:
+def sum_from_above(law: TiltedLaw, offset: float, infinite: float) -> Convolved:
     """Sum a convolved law from above, for epsilon >= 0; `offset` moves its losses, `infinite` lies at infinity."""
     theta, unit = law.theta, law.unit
     # Points before the window, whose own mass is part of `spill`: from them delta is known below the window, too.

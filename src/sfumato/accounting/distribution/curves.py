@@ -185,7 +185,7 @@ def bounded_range(epsilon: float) -> Closed:
     return Closed(formula)
 
 
-def concentrated(rho: float) -> Closed:
+def zcdp_curve(rho: float) -> Closed:
     """Return rho-zCDP's curve: e^((a - 1)(a rho - t)) (1/a)(1 - 1/a)^(a - 1) for every order a > 1 [CKS20, §2.3].
 
     It is also at most √(rho/2), the largest distance in variation [Pinsker].

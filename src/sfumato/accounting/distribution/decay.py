@@ -58,7 +58,9 @@ def log_envelope(families: Sequence[Family], mu_squared: float, c: float, starts
     return total
 
 
-def cut(families: Sequence[Family], mu_squared: float, c: float, spacing: float, first: float) -> tuple[Floats, Floats]:
+def cut_places(
+    families: Sequence[Family], mu_squared: float, c: float, spacing: float, first: float
+) -> tuple[Floats, Floats]:
     """Return places T to cut at, and for each a bound on the omitted part in units of e^(K(c) - c epsilon)."""
     starts: Floats = np.asarray(first * CELL_GROWTH ** np.arange(_CELL_COUNT + 1), dtype=np.float64)
     with np.errstate(under="ignore"):
@@ -85,14 +87,14 @@ def swept(families: Sequence[Family], mu_squared: float, c: float, spacing: floa
     columns = math.isqrt(last)
     within = np.exp(1j * spacing * np.outer(distance, np.arange(columns)))
     chunks = np.array_split(np.arange(last // columns), 1 + last * 16 // _SWEPT_BYTES)
-    bounds = np.concatenate([_visited(chunk, within, distance, weight, spacing, mu_squared) for chunk in chunks])
+    bounds = np.concatenate([_visited_nodes(chunk, within, distance, weight, spacing, mu_squared) for chunk in chunks])
     end = spacing * (len(bounds) - 1)
     beyond = spacing / end**2 + 1 / end
     omitted = np.cumsum(bounds[:first:-1])[::-1] * spacing + beyond
     return np.asarray(np.append(omitted, beyond) * ((1 + 1e-9) / math.pi))
 
 
-def _visited(
+def _visited_nodes(
     rows: NDArray[np.int64],
     within: NDArray[np.complex128],
     distance: Floats,

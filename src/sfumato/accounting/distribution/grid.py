@@ -179,7 +179,7 @@ def directions(event: Event, *, alone: bool = False) -> Directions:
         case Approximate(inner, delta):
             return _each(directions(inner, alone=alone), float(delta))
         case Composed() | Repeated():
-            return _composed(event)
+            return _compose_inside(event)
         case Parallel(events):
             members = [directions(inner) for inner in events]
             ahead = worst(tuple(one for one, _ in members))
@@ -198,7 +198,7 @@ def _each(pair: Directions, delta: float) -> Directions:
     return ahead, ahead if pair[0] is pair[1] else Failing(pair[1], delta)
 
 
-def _composed(event: Event) -> Directions:
+def _compose_inside(event: Event) -> Directions:
     """Compose inside: what one sample serves several times is one event, and its curve is drawn first."""
     parts = _merge_equal_events([(event, 1)])
     if not parts:
@@ -227,7 +227,7 @@ def _curve(event: Event) -> PairCurve:
         case BoundedRange(epsilon, _):  # randomized response of epsilon/2 has losses that span epsilon
             return Bracketed((curves.bounded_range(float(epsilon)),), (curves.pure(float(epsilon) / 2),))
         case Concentrated(rho, _):  # real Gaussian noise of this rho is one such release
-            return Bracketed((curves.concentrated(float(rho)),), (curves.gaussian(math.sqrt(2 * rho)),))
+            return Bracketed((curves.zcdp_curve(float(rho)),), (curves.gaussian(math.sqrt(2 * rho)),))
         case RandomizedResponse(epsilon, categories, _):
             return _response_curve(float(epsilon), categories)
         case NonPrivate():
@@ -255,7 +255,7 @@ def _integer_gaussian(norm: int, sigma_squared: Fraction) -> PairCurve:
         return cells.greatest_curve(norm, sigma_squared)
     rho = norm / (2 * variance)
     # integer noise too is rho-zCDP [CKS20, Thm 4]
-    uppers: list[PairCurve] = [curves.concentrated(rho * (1 + SPECIAL_FUNCTION_ERROR))]
+    uppers: list[PairCurve] = [curves.zcdp_curve(rho * (1 + SPECIAL_FUNCTION_ERROR))]
     for blur in _blurs(norm):
         if blur < variance:
             eta = _eta(norm, _ripple(blur), _ripple(variance))

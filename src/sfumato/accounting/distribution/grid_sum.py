@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.accounting.distribution.convolved import Convolved, convolved
+from sfumato.accounting.distribution.convolved import Convolved, sum_from_above
 from sfumato.accounting.distribution.curves import (
     ROUNDOFF,
     Anchors,
@@ -117,7 +117,7 @@ def composition(
     """Convolve curves, sharpest where delta(epsilon) is about `delta`, or at `epsilon` if it is given."""
     lattice, target = _choose(curves, delta, epsilon, widening)
     for attempt in range(16):
-        composed = _convolved(curves, lattice.cuts(1 << attempt), target)
+        composed = _convolve_bounds(curves, lattice.cuts(1 << attempt), target)
         if composed is not None:
             return composed
     raise UnsupportedEvent(
@@ -127,18 +127,18 @@ def composition(
     )
 
 
-def _convolved(curves: Curves, cuts: Sequence[Cut], target: float) -> Composition | None:
+def _convolve_bounds(curves: Curves, cuts: Sequence[Cut], target: float) -> Composition | None:
     """Return both convolutions, or None if they do not fit into memory at any tilt."""
     if max(cut.last - cut.first for cut in cuts) > _MAX_LAW_POINTS:
         return None
     above = [law_above(curve, cut) for (curve, _), cut in zip(curves, cuts, strict=True)]
     below = [law_below(curve, cut) for (curve, _), cut in zip(curves, cuts, strict=True)]
-    upper, lower = (_fitted(_as_laws(laws, curves), cuts[0].unit, target) for laws in (above, below))
+    upper, lower = (_fit_tilt(_as_laws(laws, curves), cuts[0].unit, target) for laws in (above, below))
     if upper is None or lower is None:
         return None
     return Composition(
-        convolved(upper, _offset(above, curves, 1), _infinite_above(above, curves)),
-        convolved(lower, _offset(below, curves, -1), _infinite_below(below, curves)),
+        sum_from_above(upper, _offset(above, curves, 1), _infinite_above(above, curves)),
+        sum_from_above(lower, _offset(below, curves, -1), _infinite_below(below, curves)),
     )
 
 
@@ -149,7 +149,7 @@ def _offset(laws: Sequence[LatticeLaw], curves: Curves, direction: int) -> float
     return total + direction * 4 * ROUNDOFF * math.fsum(times * abs(law.offset) for law, (_, times) in pairs)
 
 
-def _fitted(laws: list[Law], unit: float, target: float) -> TiltedLaw | None:
+def _fit_tilt(laws: list[Law], unit: float, target: float) -> TiltedLaw | None:
     # A lighter tilt than the best costs a few digits of sixteen and keeps heavy tails out of the window.
     for lighter in (1e2, 1e4, 1e6):
         try:
@@ -199,11 +199,11 @@ def _choose(curves: Curves, delta: float, epsilon: float | None, widening: float
     unit = math.sqrt(12 * widening * scale / (total * (theta + 1)))
     unit = min(unit, max(_UNIT_PER_EPSILON * scale, span / _USUAL_POINTS))
     unit = max(unit, _MIN_UNIT_PER_EPSILON * scale / math.sqrt(total), span / _MAX_POINTS[widening], 1e-14)
-    unit, met = _aligned(unit, curves)
+    unit, met = _align_unit(unit, curves)
     return Cutting(unit, tuple((float(losses[0]), float(losses[-1])) for losses, _, _ in pilots), met), delta
 
 
-def _aligned(unit: float, curves: Curves) -> tuple[float, tuple[float, ...]]:
+def _align_unit(unit: float, curves: Curves) -> tuple[float, tuple[float, ...]]:
     """Return a unit, not greater, that meets both extreme losses of the curves that have them, and these losses.
 
     The lattice stays inside the extremes by a hair, so that rounding cannot put them outside.

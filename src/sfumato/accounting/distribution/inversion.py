@@ -101,7 +101,7 @@ def _outward(holds: Callable[[float], bool], start: float, sign: int, shift: flo
     while shift < 1:
         point = start * (1 + sign * shift)
         if point > 0 and holds(point):
-            return _tightened(holds, point, start * (1 + sign * failed), 40 if shift > 1e-5 else 1)
+            return _bisect_towards(holds, point, start * (1 + sign * failed), 40 if shift > 1e-5 else 1)
         failed = shift
         shift *= 2
     for factor in (2.0, 4.0, 16.0, 256.0, 65536.0, 2.0**64):
@@ -110,7 +110,7 @@ def _outward(holds: Callable[[float], bool], start: float, sign: int, shift: flo
     return math.inf if sign > 0 else 0.0
 
 
-def _tightened(holds: Callable[[float], bool], good: float, bad: float, steps: int) -> float:
+def _bisect_towards(holds: Callable[[float], bool], good: float, bad: float, steps: int) -> float:
     """Halve the way to a point where the test failed; far away, when two different curves bound the truth, often."""
     for _ in range(steps):
         if abs(good - bad) < 1e-7 * good:

@@ -164,7 +164,7 @@ def _infinite(laws: list[tuple[Atoms, int]]) -> float:
     return min(1.0, lost * math.exp(min(excess, 700.0)) * (1 + 1e-9)) if lost else 0.0
 
 
-def enumerated(parts: Parts) -> Listed | None:
+def enumerate_losses(parts: Parts) -> Listed | None:
     """Return the law of the total loss point by point, or None beyond a million combinations."""
     laws = _laws(parts)
     if laws is None or any(law.infinite for law, _ in laws):

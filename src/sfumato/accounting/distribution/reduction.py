@@ -272,7 +272,7 @@ def _view_above(parts: Mapping[Event, int], by_moments: bool, smooth: bool) -> V
     return View(pile.parts, slack * (1 + _OUTWARD_ROUNDING), by_moments)
 
 
-def smoothed(parts: Mapping[Event, int], direction: int) -> View | None:
+def smoothed_view(parts: Mapping[Event, int], direction: int) -> View | None:
     """Return a view with real noise for integer noise that is moved by one step of a very fine grid; None without any.
 
     With direction -1 its curve, moved by its slack, lies nowhere below that of `parts`, with +1 nowhere above: Lemma B
@@ -305,7 +305,7 @@ def every_vector(parts: Mapping[Event, int]) -> tuple[View, ...]:
     return tuple(View(_split_vector(vector, event.sigma_squared, 1), 0.0, by_moments=False) for vector in options)
 
 
-def covered(parts: Mapping[Event, int]) -> View:
+def lattice_view(parts: Mapping[Event, int]) -> View:
     """Return a view on the lattice of each event, whose curve lies nowhere below that of `parts`."""
     pile: dict[Event | Cell | Cover, int] = {}
     for event, times in parts.items():
@@ -363,51 +363,51 @@ def view_below(parts: Mapping[Event, int]) -> View:
             case BoundedRange() if alone:  # reached at each epsilon
                 pile.add(event, times)
             case _:
-                pile.add(_allowed(event), times)
+                pile.add(_allowed_event(event), times)
     return View(pile.parts, slack * (1 + _OUTWARD_ROUNDING), by_moments=False)
 
 
-def allowed(parts: Mapping[Event, int]) -> dict[Event, int]:
+def allowed_parts(parts: Mapping[Event, int]) -> dict[Event, int]:
     """Return the composition with a release that is allowed for each bound by which one is known, however deep."""
     pile = _Pile()
     for event, times in parts.items():
-        pile.add(_allowed(event), times)
+        pile.add(_allowed_event(event), times)
     return pile.parts
 
 
-def _allowed(event: Event) -> Event:
+def _allowed_event(event: Event) -> Event:
     match event:
         case BoundedRange(epsilon, neighbours):
             return Pure(epsilon / 2, neighbours)  # losses +-epsilon/2 span epsilon
         case Concentrated(rho, neighbours):
             return RealGaussianNoise(2 * rho, Fraction(1), neighbours)
         case PoissonSampled(rate, inner):
-            return PoissonSampled(rate, _allowed(inner))
+            return PoissonSampled(rate, _allowed_event(inner))
         case Approximate(inner, delta):
-            return Approximate(_allowed(inner), delta)
+            return Approximate(_allowed_event(inner), delta)
         case Repeated(inner, times):
-            return Repeated(_allowed(inner), times)
+            return Repeated(_allowed_event(inner), times)
         case Composed(events):
-            return Composed(tuple(_allowed(part) for part in events))
+            return Composed(tuple(_allowed_event(part) for part in events))
         case Parallel(events):
-            return Parallel(tuple(_allowed(part) for part in events))
+            return Parallel(tuple(_allowed_event(part) for part in events))
         case _:
             return event
 
 
-def unsampled(event: Event) -> Event:
+def without_sampling(event: Event) -> Event:
     """Return an event that costs no less: everybody is drawn. The sampled pair mixes (P, Q) with (Q, Q)."""
     match event:
         case PoissonSampled(_, inner):
-            return unsampled(inner)
+            return without_sampling(inner)
         case Approximate(inner, delta):
-            return Approximate(unsampled(inner), delta)
+            return Approximate(without_sampling(inner), delta)
         case Repeated(inner, times):
-            return Repeated(unsampled(inner), times)
+            return Repeated(without_sampling(inner), times)
         case Composed(events):
-            return Composed(tuple(unsampled(part) for part in events))
+            return Composed(tuple(without_sampling(part) for part in events))
         case Parallel(events):
-            return Parallel(tuple(unsampled(part) for part in events))
+            return Parallel(tuple(without_sampling(part) for part in events))
         case _:
             return event
 

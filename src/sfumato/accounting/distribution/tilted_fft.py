@@ -94,16 +94,16 @@ def tilted_law(
 
     A given `epsilon` chooses the tilt instead of `target`. Theorem: proofs/pld_lattice.md
     """
-    laws = [_trimmed(law) for law in masses]
+    laws = [_trim_law(law) for law in masses]
     laws = [law for law in laws if law[2] > 0]
     if any(not len(law[0]) for law in laws):  # a law without mass: so is the sum
         return TiltedLaw(np.zeros(1), 0, unit, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
-    logged = _logged(laws, unit)
-    rough = [_thinned(law) for law in logged]
+    logged = _log_laws(laws, unit)
+    rough = [_thin_law(law) for law in logged]
     theta = _tilt(rough, target, epsilon)
     if theta * _widest_step(rough) > _MAX_EXPONENT_STEP:  # too steep for a thinned law to tell
         rough, theta = logged, _tilt(logged, target, epsilon)
-    tilted, log_scale, relative = _tilted(laws, logged, unit, theta)
+    tilted, log_scale, relative = _tilt_laws(laws, logged, unit, theta)
     relative += mass_error * 1.01 * sum(times for _, _, times in laws)
     low = sum(first * times for _, first, times in laws)
     high = sum((first + len(law) - 1) * times for law, first, times in laws)
@@ -123,7 +123,7 @@ def tilted_law(
     return TiltedLaw(convolved, start, unit, theta, log_scale, pointwise, spill, relative, high)
 
 
-def _trimmed(law: Law) -> Law:
+def _trim_law(law: Law) -> Law:
     array, first, times = law
     (kept,) = np.nonzero(array)
     if not len(kept):
@@ -131,7 +131,7 @@ def _trimmed(law: Law) -> Law:
     return np.ascontiguousarray(array[kept[0] : kept[-1] + 1], dtype=np.float64), first + int(kept[0]), times
 
 
-def _logged(laws: Sequence[Law], unit: float) -> list[Logged]:
+def _log_laws(laws: Sequence[Law], unit: float) -> list[Logged]:
     logged: list[Logged] = []
     for array, first, times in laws:
         (places,) = np.nonzero(array)
@@ -140,7 +140,7 @@ def _logged(laws: Sequence[Law], unit: float) -> list[Logged]:
     return logged
 
 
-def _thinned(law: Logged) -> Logged:
+def _thin_law(law: Logged) -> Logged:
     """Return about the same law on fewer points, by which tilts and windows are looked for; none is decided by it."""
     losses, logs, times = law
     width = len(losses) // _THINNED_POINTS
@@ -210,7 +210,9 @@ def minimise(function: Callable[[float], float], low: float, high: float, steps:
     return (a + b) / 2
 
 
-def _tilted(laws: Sequence[Law], logged: Sequence[Logged], unit: float, theta: float) -> tuple[list[Law], float, float]:
+def _tilt_laws(
+    laws: Sequence[Law], logged: Sequence[Logged], unit: float, theta: float
+) -> tuple[list[Law], float, float]:
     """Tilt each law by e^(theta loss - c), c near ln E e^(theta L), so that the factors' product is e^(sum of c)."""
     tilted: list[Law] = []
     scales: list[float] = []

@@ -56,7 +56,7 @@ def every_subset(rows: int) -> Mask:
     return (codes >> np.arange(rows) & 1).astype(np.bool_)
 
 
-def fitting(answers: npt.NDArray[np.float64], rows: int, bound: float) -> Mask:
+def databases_that_fit(answers: npt.NDArray[np.float64], rows: int, bound: float) -> Mask:
     """Return every database that is within `bound` of all the answers, in the order of `every_subset`."""
     everything = every_subset(rows).astype(np.float32)  # counts up to 14 are exact
     kept = [
@@ -68,7 +68,7 @@ def fitting(answers: npt.NDArray[np.float64], rows: int, bound: float) -> Mask:
 
 def exhaust(system: CountingSystem, secret: Mask, bound: int) -> Exhaustive:
     """Ask every subset, keep all databases that fit, and compare each of them with the truth."""
-    found = fitting(ask_all_masks(system, every_subset(len(secret))), len(secret), bound)
+    found = databases_that_fit(ask_all_masks(system, every_subset(len(secret))), len(secret), bound)
     return Exhaustive(len(secret), bound, len(found), int((found != secret).sum(axis=1).max()))
 
 

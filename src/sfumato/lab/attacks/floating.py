@@ -106,7 +106,7 @@ def run(trials: int, source: Source) -> Floating:
     fine = [(True, not too_fine_for_one(answer)) for answer in answers]
     noise = Laplace(1, 1 / epsilon, Neighbours.ADD_REMOVE)
     integers = [int(answer) for answer in noise.release(truths, source)]
-    laws = [_enclosed(answer, noise.scale) for answer in integers]
+    laws = [_enclose_probabilities(answer, noise.scale) for answer in integers]
     return Floating(
         epsilon,
         _judge(truths, reachable),
@@ -122,7 +122,7 @@ def _judge(truths: list[int], possible: Sequence[tuple[bool, ...]]) -> Verdicts:
     return Verdicts(len(truths), len(told), sum(not can[truth] for truth, can in told))
 
 
-def _enclosed(answer: int, scale: Fraction) -> tuple[tuple[int, int], ...]:
+def _enclose_probabilities(answer: int, scale: Fraction) -> tuple[tuple[int, int], ...]:
     """Enclose the probability of an integer answer under both values, with 64 bits to spare."""
     bits = 64 + ceil(2 * (abs(answer) + 1) / scale)
     return tuple(DiscreteLaplace(scale).pmf(answer - value, bits) for value in (0, 1))

@@ -239,8 +239,8 @@ def meetings_alarms(
     mechanism: Meetings, here: Sequence[SharedKeys], there: Sequence[SharedKeys], distance: int
 ) -> Iterator[str]:
     """Say where the crowd, or meetings that are cut at any crowd, moved further than was declared."""
-    most = max(mechanism.largest_crowd(here), mechanism.largest_crowd(there))
-    if abs(mechanism.largest_crowd(here) - mechanism.largest_crowd(there)) > distance:
+    most = max(mechanism.max_key_frequency(here), mechanism.max_key_frequency(there))
+    if abs(mechanism.max_key_frequency(here) - mechanism.max_key_frequency(there)) > distance:
         yield "the largest crowd moved by more than one person can move it"
     for crowd in range(MIN_KEY_FREQUENCY, max(MIN_KEY_FREQUENCY, most) + 2):
         pairs = zip(mechanism.meetings(here, crowd), mechanism.meetings(there, crowd), strict=True)

@@ -178,7 +178,7 @@ def refuse_function(name: str, node: exp.Expr, reading: ParseContext) -> NoRetur
         raise place.unsupported(
             f"{name} is not answered.",
             "One row decides it, and a truth value cannot be blurred.",
-            reading.shown("Count the rows that decide it instead.", count_truths(node, _TRUTHS[name])),
+            reading.with_example("Count the rows that decide it instead.", count_truths(node, _TRUTHS[name])),
         )
     if name in _SINGLE | _GATHERED:
         people = names_people(node, reading.catalog)
@@ -187,7 +187,7 @@ def refuse_function(name: str, node: exp.Expr, reading: ParseContext) -> NoRetur
             f"It shows the {'value of a single row' if name in _SINGLE else 'values of single rows'}.",
             _COUNT_PEOPLE
             if people
-            else reading.shown("Group by it, and count the rows of each value.", key_query(node)),
+            else reading.with_example("Group by it, and count the rows of each value.", key_query(node)),
         )
     if name in COMBINED:
         raise place.bad(

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from sfumato.query.arithmetic import arithmetic, negate
 from sfumato.query.declared import check_compared
-from sfumato.query.expression import Call, Case, Expression, Literal, factored
+from sfumato.query.expression import Call, Case, Expression, Literal, factor_out_common
 from sfumato.query.functions import FUNCTION_NAMES, Form, Function, Takes
 from sfumato.query.literal import parse_interval, parse_number
 from sfumato.query.names import Name, Scope
@@ -166,7 +166,7 @@ def _chain(function: Function, kind: type[exp.Expr], node: exp.Expr, frame: Expr
     if len(flat) == 1:
         return flat[0]
     made = Call(function, flat, Type.BOOLEAN, frame.reading.at(node))
-    return factored(made) if function is Function.OR else made
+    return factor_out_common(made) if function is Function.OR else made
 
 
 def _read_concatenation(node: exp.Expr, frame: ExpressionContext) -> Expression:

@@ -111,7 +111,7 @@ def _set_keys(part: exp.Expr) -> Keys:
 def _select_one_set(node: exp.Select, keys: Keys, every: set[str], meanings: Meanings) -> exp.Select:
     """Return the question of one set of keys."""
     lacking = every - {_meant_key(key, meanings) for key in keys}
-    side = exp.Select(**{part: _copied(value) for part, value in node.args.items() if part in _KEPT})
+    side = exp.Select(**{part: _copy_value(value) for part, value in node.args.items() if part in _KEPT})
     side.meta.update(node.meta)
     side.set("expressions", [_without(item.copy(), lacking, meanings, named=True) for item in node.expressions])
     if node.args.get("having") is not None:
@@ -126,10 +126,10 @@ def _select_one_set(node: exp.Select, keys: Keys, every: set[str], meanings: Mea
 _KEPT = ("from_", "joins", "where", "windows")
 
 
-def _copied(value: object) -> object:
+def _copy_value(value: object) -> object:
     if isinstance(value, exp.Expr):
         return value.copy()
-    return [_copied(one) for one in value] if isinstance(value, list) else value
+    return [_copy_value(one) for one in value] if isinstance(value, list) else value
 
 
 def _without(node: exp.Expr, lacking: set[str], meanings: Meanings, *, named: bool = False) -> exp.Expr:

@@ -16,7 +16,7 @@ from sfumato.query.relation import GroupBy, Named
 _MAX_PIVOT_VALUES = 100
 
 
-def pivoted(node: exp.Expr, block: Block, frame: ExpressionContext) -> tuple[GroupBy, Scope]:
+def read_pivot(node: exp.Expr, block: Block, frame: ExpressionContext) -> tuple[GroupBy, Scope]:
     """Return the groups of a PIVOT, and the names of their columns."""
     reading, where, scope = frame.reading, frame.reading.place(node), frame.scope
     pivot = {key: value for key, value in node.args.items() if value}

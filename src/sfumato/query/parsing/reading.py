@@ -12,7 +12,7 @@ from sfumato.query.declared import Admitted
 from sfumato.query.expression import Column, Expression, Literal, Position, walk
 from sfumato.query.names import Name, Scope, free
 from sfumato.query.parameters import Bindings
-from sfumato.query.parsing.rewriting import first_union_part, grouped
+from sfumato.query.parsing.rewriting import first_union_part, group_query
 from sfumato.query.parsing.tree import MAX_NESTING, span
 from sfumato.query.position import SourceSpan, example, source_span
 
@@ -134,16 +134,16 @@ class ParseContext:
         what, why, remedy = _reason(node, key)
         other = _OTHERWISE.get(type(node))
         instead = other(node, self.catalog) if other is not None else None
-        raise self.place(node).unsupported(what, why, self.shown(remedy, instead))
+        raise self.place(node).unsupported(what, why, self.with_example(remedy, instead))
 
-    def shown(self, remedy: str, instead: str | None) -> str:
+    def with_example(self, remedy: str, instead: str | None) -> str:
         """Return a remedy with the question that follows it, if that one can be read."""
         end = example(instead) if instead is not None and self.accepts(instead) else ""
         return f"{remedy.removesuffix('.')}{end}." if end else remedy
 
 
 _OTHERWISE: Mapping[type[exp.Expr], Callable[[exp.Expr, Catalog], str | None]] = {
-    exp.Window: grouped,
+    exp.Window: group_query,
     exp.Union: first_union_part,
 }
 

@@ -17,7 +17,7 @@ _MARK = "rewritten"
 
 def join_query(node: exp.Expr, catalog: Catalog) -> str | None:
     """Return `x IN (SELECT …)` or EXISTS as a join with its distinct values; after NOT, what has no partner is kept."""
-    root, here = _copied(node)
+    root, here = _copy_tree(node)
     scope, condition, negated = _conjunct(here)
     parts = _membership(here, scope, catalog) if scope is not None else None
     if scope is None or parts is None or any(join.meta.get("comma") for join in scope.args.get("joins") or []):
@@ -56,19 +56,19 @@ def list_query(node: exp.Expr) -> str | None:
     return _sql_text(inner)
 
 
-def first_asked(node: exp.Expr) -> str | None:
+def first_rows_query(node: exp.Expr) -> str | None:
     """Return the question whose answer is the value that a subquery stands for."""
     inner = _subquery(node)
     return _sql_text(inner) if isinstance(inner, exp.Select) else None
 
 
-def first_asked_by_key(node: exp.Expr, catalog: Catalog) -> str | None:
+def first_rows_by_key_query(node: exp.Expr, catalog: Catalog) -> str | None:
     """Return the question whose answer has the value of a subquery for each key that leads to the row around it."""
     inner = _subquery(node)
     if not isinstance(inner, exp.Select) or inner.args.get("group") is not None:
         return None
     inner = inner.copy()
-    pair = _correlated(inner, catalog)
+    pair = _take_correlation(inner, catalog)
     if pair is None:
         return None
     inner.set("expressions", [pair[1].copy(), *inner.expressions])
@@ -76,9 +76,9 @@ def first_asked_by_key(node: exp.Expr, catalog: Catalog) -> str | None:
     return _sql_text(inner)
 
 
-def grouped(node: exp.Expr, catalog: Catalog) -> str | None:
+def group_query(node: exp.Expr, catalog: Catalog) -> str | None:
     """Return what comes nearest to a window: the same aggregate by GROUP BY, or the groups without the window."""
-    root, here = _copied(node)
+    root, here = _copy_tree(node)
     scope = here.find_ancestor(exp.Select)
     if scope is not None and isinstance(here.this, exp.Identifier):  # WINDOW w AS (…): what uses it is meant
         here = next((one for one in scope.find_all(exp.Window) if one.args.get("alias") == here.this), here)
@@ -111,7 +111,7 @@ def first_union_part(node: exp.Expr, _: Catalog) -> str | None:
 
 def count_truths(node: exp.Expr, negated: bool) -> str | None:
     """Return BOOL_OR(p) as the number of rows where p is true, and BOOL_AND(p) as that of rows where it is false."""
-    root, here = _copied(node)
+    root, here = _copy_tree(node)
     if len(here.expressions) != 1:
         return None
     condition: exp.Expr = here.expressions[0].copy()
@@ -126,7 +126,7 @@ def count_truths(node: exp.Expr, negated: bool) -> str | None:
 
 def key_query(node: exp.Expr) -> str | None:
     """Return ANY_VALUE(x) or STRING_AGG(x, …) as one more key, with the number of rows of each group."""
-    root, here = _copied(node)
+    root, here = _copy_tree(node)
     scope = here.find_ancestor(exp.Select)
     if scope is None or not here.expressions or isinstance(here.parent, exp.Filter):
         return None
@@ -168,7 +168,7 @@ def _sql_text(tree: exp.Expr) -> str:
     return tree.sql(dialect="postgres")
 
 
-def _copied(node: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
+def _copy_tree(node: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
     """Return a copy of the whole tree and the place of the node in it."""
     node.meta[_MARK] = True
     root = node.root().copy()
@@ -225,7 +225,7 @@ def _membership(
     inner = _subquery(node)
     if not isinstance(inner, exp.Select) or any(inner.args.get(part) for part in ("limit", "offset", "with_")):
         return None
-    pair = _correlated(inner, catalog) if isinstance(node, exp.Exists) else _listed_columns(node, inner)
+    pair = _take_correlation(inner, catalog) if isinstance(node, exp.Exists) else _listed_columns(node, inner)
     if pair is None or not _may_join(*pair, inner, scope, catalog):
         return None
     group = inner.args.get("group")
@@ -241,17 +241,19 @@ def _listed_columns(node: exp.Expr, inner: exp.Select) -> tuple[exp.Column, exp.
     return None
 
 
-def _correlated(inner: exp.Select, catalog: Catalog) -> tuple[exp.Column, exp.Column] | None:
+def _take_correlation(inner: exp.Select, catalog: Catalog) -> tuple[exp.Column, exp.Column] | None:
     """Return the one equality of EXISTS that leads outside, taken out of its WHERE."""
     where = inner.args.get("where")
     own = _tables_of_from(inner, catalog)
     parts = list(_conjuncts(where.this)) if where is not None else []
-    leading = [part for part in parts if not all(_owned(column, own) for column in part.find_all(exp.Column))]
+    leading = [
+        part for part in parts if not all(_is_private_column(column, own) for column in part.find_all(exp.Column))
+    ]
     if len(leading) != 1 or not isinstance(leading[0], exp.EQ):
         return None
     sides = [leading[0].this, leading[0].expression]
-    inside = [side for side in sides if isinstance(side, exp.Column) and _owned(side, own)]
-    outside = [side for side in sides if isinstance(side, exp.Column) and not _owned(side, own)]
+    inside = [side for side in sides if isinstance(side, exp.Column) and _is_private_column(side, own)]
+    outside = [side for side in sides if isinstance(side, exp.Column) and not _is_private_column(side, own)]
     if len(inside) != 1 or len(outside) != 1:
         return None
     inner.set("where", _where_clause([part for part in parts if part is not leading[0]]))
@@ -280,7 +282,7 @@ def _tables_of_from(select: exp.Select, catalog: Catalog) -> dict[str, Table | N
     return found
 
 
-def _owned(column: exp.Column, tables: dict[str, Table | None]) -> bool:
+def _is_private_column(column: exp.Column, tables: dict[str, Table | None]) -> bool:
     if column.table:
         return column.table.lower() in tables
     name = Name(column.name, quoted=True)

@@ -7,7 +7,7 @@ from sqlglot import exp
 
 from sfumato.query.dimensions import dimension_first
 from sfumato.query.expression import Column, Expression, Literal, children, rebuild, sources
-from sfumato.query.filter_placement import filtered
+from sfumato.query.filter_placement import filter_relation
 from sfumato.query.names import Name, NamedColumn, Scope
 from sfumato.query.parsing.aggregate import Measures, is_aggregate
 from sfumato.query.parsing.block import Block
@@ -18,8 +18,8 @@ from sfumato.query.parsing.frame import ExpressionContext
 from sfumato.query.parsing.grouping import expand_grouping_sets
 from sfumato.query.parsing.naming import output_name
 from sfumato.query.parsing.reading import MAX_COLUMNS, ParseContext, name_of
-from sfumato.query.parsing.sets import combined
-from sfumato.query.parsing.source import Definition, FromReader, no_table, read_from, unordered
+from sfumato.query.parsing.sets import combine_blocks
+from sfumato.query.parsing.source import Definition, FromReader, no_table, read_from, without_order
 from sfumato.query.parsing.subquery import Lookups
 from sfumato.query.parsing.window import GatheredWindows
 from sfumato.query.position import SourceSpan
@@ -56,7 +56,7 @@ def read_query(node: exp.Expr, reading: ParseContext, known: _Known) -> Block:
         )
         return _read_select(node, reading, known) if several is None else read_query(several, reading, known)
     elif isinstance(node, exp.SetOperation):
-        return _combined(node, reading, known)
+        return _read_set_operation(node, reading, known)
     return reading.refuse(node)
 
 
@@ -75,13 +75,13 @@ def _peek(reading: ParseContext, known: _Known) -> Peek:
     return peek
 
 
-def _combined(node: exp.SetOperation, reading: ParseContext, known: _Known) -> Block:
+def _read_set_operation(node: exp.SetOperation, reading: ParseContext, known: _Known) -> Block:
     """Return a UNION, INTERSECT or EXCEPT, in its order; it is ordered by its own columns."""
     reading.only(node, "this", "expression", "distinct", "order", "limit", "offset", "with_")
     reading.count_join(node)
     known = _definitions(node, reading, known)
-    left, right = (unordered(read_query(side, reading, known)) for side in (node.this, node.expression))
-    block = combined(node, left, right, reading)
+    left, right = (without_order(read_query(side, reading, known)) for side in (node.this, node.expression))
+    block = combine_blocks(node, left, right, reading)
     entries = tuple(NamedColumn(None, output.name, output.expression) for output in block.outputs)
     frame = ExpressionContext(reading, Scope(entries), None, "ORDER BY of a UNION", lambda _: True)
     items = [SelectItem(output.name, output.expression, node) for output in block.outputs]
@@ -151,7 +151,7 @@ def _check_unused(node: exp.Expr, reading: ParseContext, known: _Known) -> None:
 def _items(node: exp.Select, frame: ExpressionContext) -> list[SelectItem]:
     items: list[SelectItem] = []
     for part in node.expressions:
-        items += _expanded(part, frame)
+        items += _expand_item(part, frame)
         if len(items) > MAX_COLUMNS:
             raise frame.reading.place(part).too_large(
                 f"the answer has more than {MAX_COLUMNS} columns.", "Each is a question.", "Ask for fewer."
@@ -161,7 +161,7 @@ def _items(node: exp.Select, frame: ExpressionContext) -> list[SelectItem]:
     return items
 
 
-def _expanded(part: exp.Expr, frame: ExpressionContext) -> list[SelectItem]:
+def _expand_item(part: exp.Expr, frame: ExpressionContext) -> list[SelectItem]:
     where = frame.reading.place(part)
     if isinstance(part, exp.Star) or (isinstance(part, exp.Column) and isinstance(part.this, exp.Star)):
         frame.reading.only(part if isinstance(part, exp.Star) else part.this)
@@ -221,7 +221,7 @@ def _group_rows(
         named = tuple(Named(f"k{i}", key) for i, key in enumerate(keys, 1))
         for key in named:
             reading.declare(group.label, key.name, reading.declared(key.expression))
-        source = filtered(inner.over(block.relation, reading), block.pending)
+        source = filter_relation(inner.over(block.relation, reading), block.pending)
         source = dimension_first(source, measures.found, reading.catalog)
         relation = GroupBy(source, group.label, named, tuple(measures.found), reading.at(node))
         block = Block(above.mapped(group.over).over(relation, reading), pending, ())
@@ -230,7 +230,7 @@ def _group_rows(
     else:
         block = replace(block, relation=above.over(inner.over(block.relation, reading), reading))
     if overs:
-        below = filtered(block.relation, block.pending)
+        below = filter_relation(block.relation, block.pending)
         people = unit_columns(below, reading.catalog)
         for over, by in zip(overs, windows.nodes, strict=True):
             if people is not None and not any(is_unit_column(part, people) for part in over.partition):
@@ -409,7 +409,7 @@ def _distinct(
     named = tuple(Named(columns[value].name, value) for value in values)
     for group_key in named:
         reading.declare(label, group_key.name, reading.declared(group_key.expression))
-    relation = GroupBy(filtered(block.relation, block.pending), label, named, (), reading.at(node))
+    relation = GroupBy(filter_relation(block.relation, block.pending), label, named, (), reading.at(node))
     return (
         Block(relation, (), ()),
         [replace(item, value=columns[item.value]) for item in items],
@@ -422,7 +422,7 @@ def _order_and_limit(node: exp.Query, block: Block, order: list[SortKey], readin
     count, offset = _limit(node.args.get("limit"), reading), _limit(node.args.get("offset"), reading)
     if not order and count is None and not offset:
         return block
-    relation: Relation = filtered(block.relation, block.pending)
+    relation: Relation = filter_relation(block.relation, block.pending)
     if order:
         relation = Sort(relation, tuple(dict.fromkeys(order)))
     if count is not None or offset:

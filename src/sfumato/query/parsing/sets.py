@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from sfumato.query.expression import Call, Column, Expression, conjunction
 from sfumato.query.functions import Function
-from sfumato.query.parsing.block import Block, projected
+from sfumato.query.parsing.block import Block, project_block
 from sfumato.query.parsing.reading import ParseContext
 from sfumato.query.position import SourceSpan
 from sfumato.query.private_rows import has_private_rows, is_unit_column, unit_columns
@@ -18,7 +18,7 @@ from sfumato.query.types import Type
 from sfumato.query.windows import WHOLE_PARTITION, WindowCall, WindowFunction
 
 
-def combined(node: exp.SetOperation, left: Block, right: Block, reading: ParseContext) -> Block:
+def combine_blocks(node: exp.SetOperation, left: Block, right: Block, reading: ParseContext) -> Block:
     """Return the rows that a set operation makes of two queries; the columns have the names of the first."""
     where = reading.place(node)
     people = [has_private_rows(side.rows, reading.catalog) for side in (left, right)]
@@ -35,7 +35,7 @@ def combined(node: exp.SetOperation, left: Block, right: Block, reading: ParseCo
         alike([one.expression, other.expression], where) for one, other in zip(left.outputs, right.outputs, strict=True)
     ]
     first, second = (
-        projected(side, tuple(pair[at] for pair in pairs), reading) for at, side in enumerate((left, right))
+        project_block(side, tuple(pair[at] for pair in pairs), reading) for at, side in enumerate((left, right))
     )
     names = tuple(output.name for output in left.outputs)
     if isinstance(node, exp.Union):
@@ -64,7 +64,7 @@ def combined(node: exp.SetOperation, left: Block, right: Block, reading: ParseCo
         )
     )
     mark = MarkJoin(*sides, reading.label("mark"), equal, where.at)
-    found: Expression = mark.found
+    found: Expression = mark.mark_column
     condition = found if isinstance(node, exp.Intersect) else Call(Function.NOT, (found,), Type.BOOLEAN, where.at)
     return Block(mark, (condition,), _name_columns(names, columns))
 

@@ -7,13 +7,13 @@ from sqlglot import exp
 
 from sfumato.errors import excerpt
 from sfumato.query.expression import Column, Expression, Literal, conjunction
-from sfumato.query.filter_placement import filtered
+from sfumato.query.filter_placement import filter_relation
 from sfumato.query.functions import FUNCTION_NAMES, Function
 from sfumato.query.names import Name, NamedColumn, Scope, lookup
 from sfumato.query.parsing.block import Block
 from sfumato.query.parsing.expression import fit_null, read_condition, read_expression
 from sfumato.query.parsing.frame import ExpressionContext
-from sfumato.query.parsing.pivot import pivoted
+from sfumato.query.parsing.pivot import read_pivot
 from sfumato.query.parsing.reading import MAX_COLUMNS, MAX_LIST_ITEMS, ParseContext, name_of
 from sfumato.query.parsing.series import SERIES, series
 from sfumato.query.position import SourceSpan, source_span
@@ -105,20 +105,20 @@ def _subquery(node: exp.Expr, reader: FromReader) -> FromItem:
         return read_from(node.this, joins, reader)
     if not isinstance(node.this, exp.Query):
         reader.reading.refuse(node)
-    block = unordered(reader.read_query(node.this, reader.reading, reader.known))
+    block = without_order(reader.read_query(node.this, reader.reading, reader.known))
     source = _name_columns(block, *_alias(node, reader.reading), reader.reading.place(node))
-    return _with_joins(_pivoted(source, node, reader), joins, reader)
+    return _with_joins(_read_pivot_item(source, node, reader), joins, reader)
 
 
-def _pivoted(source: FromItem, node: exp.Expr, reader: FromReader) -> FromItem:
+def _read_pivot_item(source: FromItem, node: exp.Expr, reader: FromReader) -> FromItem:
     for pivot in node.args.get("pivots") or []:
         frame = ExpressionContext(reader.reading, source.scope, None, "PIVOT", reader.private_tables)
-        group, scope = pivoted(pivot, Block(source.relation, source.pending, ()), frame)
+        group, scope = read_pivot(pivot, Block(source.relation, source.pending, ()), frame)
         source = FromItem(group, (), scope)
     return source
 
 
-def unordered(block: Block) -> Block:
+def without_order(block: Block) -> Block:
     """Return a block without an order that no LIMIT depends on: a table has none."""
     return replace(block, relation=block.relation.source) if isinstance(block.relation, Sort) else block
 
@@ -165,14 +165,14 @@ def _read_table(node: exp.Expr, reader: FromReader) -> FromItem:
     definition = reader.defined(name) if schema is None else None
     if definition is not None:
         reading.used.add(id(definition.node))
-        block = unordered(reader.read_query(definition.node.this, reading, definition.known))
+        block = without_order(reader.read_query(definition.node.this, reading, definition.known))
         given = _alias(definition.node, reading)[1]
         names = [entry.name for entry in _name_columns(block, None, given, where).scope.entries]
         renamed = tuple(Named(new, out.expression) for new, out in zip(names, block.outputs, strict=True))
         source = _name_columns(replace(block, outputs=renamed), alias or str(name), columns, where)
     else:
         source = _name_columns(_scan(name, schema, where, reading), alias or str(name), columns, where)
-    return _with_joins(_pivoted(source, node, reader), node.args.get("joins") or [], reader)
+    return _with_joins(_read_pivot_item(source, node, reader), node.args.get("joins") or [], reader)
 
 
 def _scan(name: Name, schema: exp.Expr | None, where: SourceSpan, reading: ParseContext) -> Block:
@@ -258,7 +258,7 @@ def _read_join(left: FromItem, node: exp.Expr, reader: FromReader) -> FromItem:
         using = _shared_names(left.scope, right.scope)
     elif kind != "CROSS" and on is None and not using:
         raise where.bad("the join has no condition.", "JOIN needs ON or USING.", "Add ON, or write CROSS JOIN.")
-    conditions, scope = _using(using, left, right, side, where)
+    conditions, scope = _read_using(using, left, right, side, where)
     if on is not None:
         conditions += (read_condition(on, ExpressionContext(reading, scope, None, "ON", reader.private_tables)),)
     if not side:
@@ -276,7 +276,7 @@ def _inner(left: FromItem, right: FromItem, node: exp.Expr, reader: FromReader) 
 
 def _materialize_conditions(source: FromItem, reading: ParseContext) -> FromItem:
     """Return the source with nothing but columns, all conditions met: NULLs will take the place of whole columns."""
-    relation = filtered(source.relation, source.pending)
+    relation = filter_relation(source.relation, source.pending)
     entries = source.scope.entries
     if all(isinstance(entry.expression, Column) for entry in entries):
         return FromItem(relation, (), source.scope)
@@ -306,7 +306,7 @@ def _shared_names(left: Scope, right: Scope) -> list[Name]:
     return [Name(name, quoted=True) for name in dict.fromkeys(e.name for e in left.star(None)) if name in offered]
 
 
-def _using(
+def _read_using(
     names: list[Name], left: FromItem, right: FromItem, side: str, where: SourceSpan
 ) -> tuple[tuple[Expression, ...], Scope]:
     """Return the equalities of USING, and the names after it: each shared column once, and first."""

@@ -21,9 +21,9 @@ from sfumato.query.expression import (
     rebuild,
     sources,
 )
-from sfumato.query.filter_placement import filtered, visible_labels
+from sfumato.query.filter_placement import filter_relation, visible_labels
 from sfumato.query.functions import FUNCTION_NAMES, Aggregation, Function
-from sfumato.query.parsing.block import Block, projected
+from sfumato.query.parsing.block import Block, project_block
 from sfumato.query.parsing.reading import ParseContext
 from sfumato.query.position import SourceSpan
 from sfumato.query.private_rows import Names, has_private_rows, is_same_unit, is_unit_column, unit_columns
@@ -143,7 +143,7 @@ def exists(node: exp.Expr, block: Block, lookups: Lookups, reading: ParseContext
     """Return whether the subquery has a row."""
     where = reading.place(node)
     rest, outside = _split_conditions(block, where)
-    return _add_mark(rest, outside, node, lookups, reading).found
+    return _add_mark(rest, outside, node, lookups, reading).mark_column
 
 
 def among(
@@ -166,11 +166,11 @@ def among(
         possible = equal  # nobody's name is NULL
     wanted = node.meta.get(CONJUNCT)
     if wanted is True:
-        return _add_mark(rest, (*outside, equal), node, lookups, reading).found
+        return _add_mark(rest, (*outside, equal), node, lookups, reading).mark_column
     if wanted is False:
-        return _add_mark(rest, (*outside, possible), node, lookups, reading).found
-    sure = _add_mark(rest, (*outside, equal), node, lookups, reading).found
-    maybe = _add_mark(rest, (*outside, possible), node, lookups, reading).found
+        return _add_mark(rest, (*outside, possible), node, lookups, reading).mark_column
+    sure = _add_mark(rest, (*outside, equal), node, lookups, reading).mark_column
+    maybe = _add_mark(rest, (*outside, possible), node, lookups, reading).mark_column
     yes, unknown = Literal(True, Type.BOOLEAN, where.at), Literal(None, Type.BOOLEAN, where.at)
     return Case(((sure, yes), (maybe, unknown)), no, Type.BOOLEAN, where.at)
 
@@ -208,7 +208,7 @@ def single(node: exp.Expr, block: Block, lookups: Lookups, reading: ParseContext
             "Aggregate it, for example with MAX or MIN, or write LIMIT 1.",
         )
     _check_inside(block.rows, (value,), where)
-    project, (column,) = projected(block, (value,), reading)
+    project, (column,) = project_block(block, (value,), reading)
     lookups.found.append(Lookup(project, None, None, node))
     return replace(column, at=where.at)
 
@@ -228,7 +228,7 @@ def _aggregate_subquery(
         lookups.found.append(Lookup(group, None, None, node))
         return value
     pairs = [_equality(part, inside, where) for part in leading]
-    own = filtered(source, tuple(part for part in conditions if part not in leading))
+    own = filter_relation(source, tuple(part for part in conditions if part not in leading))
     keys = tuple(Named(f"k{i}", inner) for i, (inner, _) in enumerate(pairs, 1))
     keyed = GroupBy(own, group.label, keys, group.measures, group.at)
     _check_inside(keyed, (value,), where)
@@ -284,7 +284,7 @@ def _split_conditions(block: Block, where: SourceSpan) -> tuple[Relation, tuple[
     inside = _all_labels(block.relation)
     parts = [part for condition in block.pending for part in conjuncts(condition)]
     outside = tuple(part for part in parts if not sources(part) <= inside)
-    rest = filtered(block.relation, tuple(part for part in parts if part not in outside))
+    rest = filter_relation(block.relation, tuple(part for part in parts if part not in outside))
     _check_inside(rest, tuple(output.expression for output in block.outputs), where)
     return rest, outside
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from sfumato.query.arithmetic import arithmetic
 from sfumato.query.expression import Call, Case, Expression, Literal
 from sfumato.query.functions import Form, Function, Takes
-from sfumato.query.parsing.desugar.builders import a_number, a_text, called, check_count, joined_texts
+from sfumato.query.parsing.desugar.builders import a_number, a_text, build_call, check_count, joined_texts
 from sfumato.query.position import SourceSpan
 from sfumato.query.resolve import call, cast, compare, convert_implicitly, type_with_article
 from sfumato.query.types import TIMES, Interval, Type
@@ -29,10 +29,10 @@ def _call_function(function: Function, one: Expression, other: Expression, place
 def _date_part(part: str, time: Expression, place: SourceSpan) -> Expression:
     """Return a part of a date or timestamp as an integer."""
     if part == "second":
-        seconds = called("date_part", [a_text("second", place), time], place)
-        return cast(called("floor", [seconds], place), Type.INTEGER, place)
+        seconds = build_call("date_part", [a_text("second", place), time], place)
+        return cast(build_call("floor", [seconds], place), Type.INTEGER, place)
     names = {"doy": "dayofyear", "dow": "dayofweek"}
-    return called(names.get(part, part), [time], place)
+    return build_call(names.get(part, part), [time], place)
 
 
 def _timestamp(time: Expression, place: SourceSpan) -> Expression:
@@ -71,8 +71,8 @@ def _difference(name: str, arguments: list[Expression], place: SourceSpan) -> Ex
         numbers = [_periods_since_year_0(part, time, place) for time in (start, end)]
         return _call_function(Function.SUBTRACT, numbers[1], numbers[0], place)
     unit = a_text("day" if part == "week" else part, place)
-    begun = [called("date_trunc", [unit, _timestamp(time, place)], place) for time in (start, end)]
-    return _elapsed(begun[0], begun[1], _SECONDS[part], place)
+    begun = [build_call("date_trunc", [unit, _timestamp(time, place)], place) for time in (start, end)]
+    return _elapsed_units(begun[0], begun[1], _SECONDS[part], place)
 
 
 def _whole_difference(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
@@ -84,7 +84,7 @@ def _whole_difference(name: str, arguments: list[Expression], place: SourceSpan)
             "Months have different lengths.",
             f"Use date_diff('{part}', …), which counts how often one begins, or whole days.",
         )
-    return _elapsed(_timestamp(start, place), _timestamp(end, place), _SECONDS[part], place)
+    return _elapsed_units(_timestamp(start, place), _timestamp(end, place), _SECONDS[part], place)
 
 
 def _span(name: str, arguments: list[Expression], place: SourceSpan) -> tuple[str, Expression, Expression]:
@@ -106,20 +106,20 @@ def _periods_since_year_0(part: str, time: Expression, place: SourceSpan) -> Exp
     return _call_function(Function.ADD, whole, _date_part(part, time, place), place)
 
 
-def _elapsed(start: Expression, end: Expression, seconds: int, place: SourceSpan) -> Expression:
+def _elapsed_units(start: Expression, end: Expression, seconds: int, place: SourceSpan) -> Expression:
     span = Call(Function.ELAPSED, (end, start), Type.INTERVAL, place.at)
-    passed = called("date_part", [a_text("epoch", place), span], place)
-    whole = cast(called("trunc", [passed], place), Type.INTEGER, place)
-    return whole if seconds == 1 else called("div", [whole, a_number(seconds, place)], place)
+    passed = build_call("date_part", [a_text("epoch", place), span], place)
+    whole = cast(build_call("trunc", [passed], place), Type.INTEGER, place)
+    return whole if seconds == 1 else build_call("div", [whole, a_number(seconds, place)], place)
 
 
 # ── texts ──
 
 
-def _padded(number: Expression, width: int, place: SourceSpan) -> Expression:
+def _pad_number(number: Expression, width: int, place: SourceSpan) -> Expression:
     digits = cast(number, Type.TEXT, place)
     joined = joined_texts([a_text("0" * (width - 1), place), digits], place)
-    return called("right", [joined, a_number(width, place)], place)
+    return build_call("right", [joined, a_number(width, place)], place)
 
 
 def _pick_word(number: Expression, words: list[str], place: SourceSpan) -> Expression:
@@ -132,7 +132,7 @@ def _pick_word(number: Expression, words: list[str], place: SourceSpan) -> Expre
 
 
 def _half(time: Expression, words: tuple[str, str], place: SourceSpan) -> Expression:
-    half = called("div", [_date_part("hour", time, place), a_number(12, place)], place)
+    half = build_call("div", [_date_part("hour", time, place), a_number(12, place)], place)
     return _pick_word(_call_function(Function.ADD, half, a_number(1, place), place), list(words), place)
 
 
@@ -279,7 +279,7 @@ def _piece(piece: str, time: Expression, place: SourceSpan) -> Expression:
     if plain in _NUMBERS:
         read, width, _ = _NUMBERS[plain]
         number = read(time, place)
-        return cast(number, Type.TEXT, place) if bare or width == 1 else _padded(number, width, place)
+        return cast(number, Type.TEXT, place) if bare or width == 1 else _pad_number(number, width, place)
     if plain in {"AM", "PM", "am", "pm"}:
         return _half(time, ("AM", "PM") if plain.isupper() else ("am", "pm"), place)
     months = plain.lower() in {"month", "mon"}
@@ -302,7 +302,7 @@ def _make_date(name: str, arguments: list[Expression], place: SourceSpan) -> Exp
     """make_date(year, month, day): the date that is written so, or NULL where there is none."""
     check_count(arguments, 3, 3, name, place)
     numbers = [convert_implicitly(value, Type.INTEGER, place) for value in arguments]
-    digits = [_padded(value, width, place) for value, width in zip(numbers, (4, 2, 2), strict=True)]
+    digits = [_pad_number(value, width, place) for value, width in zip(numbers, (4, 2, 2), strict=True)]
     dash = a_text("-", place)
     written = joined_texts([digits[0], dash, digits[1], dash, digits[2]], place)
     there = [_has_digits(value, most, place) for value, most in zip(numbers, (9999, 12, 31), strict=True)]
@@ -326,7 +326,7 @@ def _day(name: str, arguments: list[Expression], place: SourceSpan) -> Expressio
 def _last_day(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
     """Return the last day of a month: the one before the next month begins."""
     check_count(arguments, 1, 1, name, place)
-    begun = called("date_trunc", [a_text("month", place), _check_time(arguments[0], name, place)], place)
+    begun = build_call("date_trunc", [a_text("month", place), _check_time(arguments[0], name, place)], place)
     for moved in (Interval(months=1), Interval(days=-1)):
         begun = arithmetic(Function.ADD, begun, Literal(moved, Type.INTERVAL, place.at), place)
     return cast(begun, Type.DATE, place)

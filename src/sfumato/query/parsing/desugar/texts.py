@@ -9,7 +9,7 @@ from itertools import product
 
 from sfumato.query.expression import Call, Case, Expression, Literal
 from sfumato.query.functions import Form, Function, Takes
-from sfumato.query.parsing.desugar.builders import a_number, a_text, called, check_count, joined_texts
+from sfumato.query.parsing.desugar.builders import a_number, a_text, build_call, check_count, joined_texts
 from sfumato.query.position import SourceSpan
 from sfumato.query.resolve import call, cast, compare, convert_implicitly
 from sfumato.query.types import Type
@@ -174,7 +174,7 @@ def _as_text(value: Expression, place: SourceSpan) -> Expression:
 def _contains(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
     """Whether a text is somewhere inside another."""
     check_count(arguments, 2, 2, name, place)
-    return compare(Function.LESS, a_number(0, place), called("strpos", arguments, place), place)
+    return compare(Function.LESS, a_number(0, place), build_call("strpos", arguments, place), place)
 
 
 def _ends_with(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
@@ -184,9 +184,9 @@ def _ends_with(name: str, arguments: list[Expression], place: SourceSpan) -> Exp
     length = (
         a_number(len(end.value), place)
         if isinstance(end, Literal) and isinstance(end.value, str)
-        else called("length", [end], place)
+        else build_call("length", [end], place)
     )
-    return compare(Function.EQUAL, called("right", [arguments[0], length], place), end, place)
+    return compare(Function.EQUAL, build_call("right", [arguments[0], length], place), end, place)
 
 
 def _joined_with(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
@@ -198,12 +198,12 @@ def _joined_with(name: str, arguments: list[Expression], place: SourceSpan) -> E
     )
     parts: list[Expression] = [values[0]]
     for at, value in enumerate(values[1:], 1):
-        before = values[0] if at == 1 else called("coalesce", values[:at], place)
+        before = values[0] if at == 1 else build_call("coalesce", values[:at], place)
         first = Call(Function.IS_NULL, (before,), Type.BOOLEAN, place.at)
         absent = Call(Function.IS_NULL, (value,), Type.BOOLEAN, place.at)
         none = Call(Function.OR, (first, absent), Type.BOOLEAN, place.at)
         parts += [_choice(none, a_text("", place), between, place), value]
-    return called("concat", parts, place)
+    return build_call("concat", parts, place)
 
 
 def _part_of(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
@@ -215,15 +215,15 @@ def _part_of(name: str, arguments: list[Expression], place: SourceSpan) -> Expre
     if not separator:
         return value if number == 1 else a_text("", place)
     for _ in range(number - 1):
-        at = called("strpos", [value, a_text(separator, place)], place)
-        rest = called("substring", [value, _add_integer(at, len(separator), place)], place)
+        at = build_call("strpos", [value, a_text(separator, place)], place)
+        rest = build_call("substring", [value, _add_integer(at, len(separator), place)], place)
         value = _choice(compare(Function.EQUAL, at, a_number(0, place), place), a_text("", place), rest, place)
-    at = called("strpos", [value, a_text(separator, place)], place)
-    before = called("left", [value, _add_integer(at, -1, place)], place)
+    at = build_call("strpos", [value, a_text(separator, place)], place)
+    before = build_call("left", [value, _add_integer(at, -1, place)], place)
     return _choice(compare(Function.EQUAL, at, a_number(0, place), place), value, before, place)
 
 
-def _padded(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
+def _write_padding(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
     """PostgreSQL's lpad and rpad: a text of so many letters, filled up or cut."""
     check_count(arguments, 2, 3, name, place)
     width = _spelled_count(arguments[1], 0, _MAX_PADDED_CHARS, name, place)
@@ -232,10 +232,10 @@ def _padded(name: str, arguments: list[Expression], place: SourceSpan) -> Expres
         raise place.unsupported(f"{name} fills with one letter.", "Others are cut in the middle.", "Write one letter.")
     value, filling = convert_implicitly(arguments[0], Type.TEXT, place), a_text(fill * width, place)
     if name == "rpad":
-        return called("left", [joined_texts([value, filling], place), a_number(width, place)], place)
-    longer = called("greatest", [called("length", [value], place), a_number(width, place)], place)
-    filled = called("right", [joined_texts([filling, value], place), longer], place)
-    return called("left", [filled, a_number(width, place)], place)  # no CASE: its labels would all be keys
+        return build_call("left", [joined_texts([value, filling], place), a_number(width, place)], place)
+    longer = build_call("greatest", [build_call("length", [value], place), a_number(width, place)], place)
+    filled = build_call("right", [joined_texts([filling, value], place), longer], place)
+    return build_call("left", [filled, a_number(width, place)], place)  # no CASE: its labels would all be keys
 
 
 def _matches_regexp(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
@@ -265,8 +265,8 @@ TEXTS_WRITTEN_OUT: dict[str, Callable[[str, list[Expression], SourceSpan], Expre
     "suffix": _ends_with,
     "concat_ws": _joined_with,
     "split_part": _part_of,
-    "lpad": _padded,
-    "rpad": _padded,
+    "lpad": _write_padding,
+    "rpad": _write_padding,
     "regexp_matches": _matches_regexp,
     "regexp_like": _matches_regexp,
     "regexp_full_match": _whole_match,
