@@ -93,7 +93,7 @@ def _steepness(epsilon: Fraction, variance: Fraction) -> float:
 
 
 def laplace_scale_for(budget: Filter, queries: int, sensitivity: int) -> Fraction:
-    """Return the least scale, rounded up, at which so many more equal Laplace releases fit into the budget."""
+    """Return the smallest Laplace scale, rounded up, at which `queries` further equal releases fit into the budget."""
     count = integer(queries, "queries", 1)
     moved = integer(sensitivity, "sensitivity", 1)
     scales = []
@@ -119,7 +119,7 @@ def gaussian_sigma_squared_for(budget: Filter, queries: int, sensitivity_squared
 
 
 def most_queries(budget: Filter, event: Event) -> int:
-    """Return how many more times the event fits into the budget."""
+    """Return how many further releases of `event` the budget admits."""
     core, delta = separate(event)
     budget.accepts(event)  # refuses what has no theorem, or another neighbour relation
     epsilon, loss = epsilon_or_infinity(core), rounded_loss(core, budget.order or 2)

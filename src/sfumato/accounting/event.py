@@ -188,7 +188,7 @@ class PoissonSampled:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """The same kind of event, `times` times with fresh noise: also one person who touches that many cells."""
+    """`times` independent releases of the same kind of event, also to one unit that touches that many cells."""
 
     kind: ClassVar[str] = "repeated"
     event: "Event"

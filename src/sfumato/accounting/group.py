@@ -54,7 +54,7 @@ def group_rho(rho: object, units: int) -> Fraction:
 
 
 def group_event(event: Event, units: int) -> Event:
-    """Return an event that describes, for single units, what `event` does to a group of so many units.
+    """Return an event that bounds, for one unit, what `event` reveals about a group of `units` units.
 
     >>> group_event(GaussianNoise(1, Fraction(100), Neighbours.ADD_REMOVE), 3).sensitivity_squared
     9

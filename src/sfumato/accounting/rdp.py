@@ -38,7 +38,7 @@ from sfumato.exact import decimal_rational, probability
 
 @dataclass(frozen=True, slots=True)
 class Rdp:
-    """The accountant at one order: a value; composing gives a new one. Exact sums: the order of events is nothing."""
+    """Accountant for Rényi DP at one order, with exact sums; composing returns a new value."""
 
     order: Fraction
     loss: Fraction | float = Fraction(0)

@@ -77,7 +77,7 @@ Sizes = Callable[[ScanNode | InputNode | MaterializedNode], int]
 
 
 def check_work(flow: RelNode, sizes: Sizes) -> None:
-    """Refuse a flow that would take too long, before anything is run."""
+    """Refuse a public query whose estimated work, in rows and row pairs, exceeds the limit."""
     _, work = _rows_and_work(flow, sizes)
     if work > MAX_PUBLIC_WORK_ROWS:
         raise FreeLimit(

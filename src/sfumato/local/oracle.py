@@ -118,7 +118,7 @@ class _Written(Protocol):
 
 
 class Wired:
-    """Reports as bytes, for every mechanism that can write its reports as bits."""
+    """Byte encoding of reports, given their bit representation."""
 
     __slots__ = ()
 

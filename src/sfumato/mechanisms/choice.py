@@ -69,7 +69,7 @@ def permute_and_flip_margin(rate: Fraction, candidates: int, confidence: Fractio
     return smallest_covering(lambda reach: _best_wins(rate * (reach + 1), size, confident), guess=0)
 
 
-def add_noise(values: Integers, noise: Integers) -> Integers:
+def add_score_noise(values: Integers, noise: Integers) -> Integers:
     """Return values + noise, exactly: Python integers wherever 64 bits might not hold the sum."""
     if all(part.dtype != object and _small(part) for part in (values, noise)):
         return values.astype(np.int64) + noise

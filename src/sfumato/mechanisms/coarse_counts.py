@@ -25,7 +25,10 @@ _MAX_FAST_COUNT = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class CoarseCounts:
-    """The buckets at which the parts begin, and where the last one ends; and about how much lies before each."""
+    """Noisy counts of 16 buckets that guide the search for a quantile.
+
+    `edges` are the starts of the buckets and the end of the last one, `before` is about how much lies before each.
+    """
 
     edges: Integers
     before: list[float]

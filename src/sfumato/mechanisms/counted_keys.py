@@ -27,12 +27,11 @@ from sfumato.randomness.margin import smallest_covering
 from sfumato.randomness.source import Source
 
 _MIN_CHANCE_BITS = 4096  # a chance below 2^-4096 is stated as that
-_MAX_INT64_TERM = 2**62
 
 
 @dataclass(frozen=True, slots=True)
 class CountedKeys:
-    """Add `noise` to the number of people, or rows, of each present key; release key and noisy number if >= threshold.
+    """Release keys whose noisy count reaches a threshold, together with that count.
 
     Theorem: let one unit add between 1 and `most` to at most `groups_per_unit` = g keys, and let `core` describe the
     release of all these numbers with this noise if the keys were public. Then `release` is as private as `core`, except

@@ -24,7 +24,9 @@ _MAX_LIMIT_MARGIN = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class MatchedCount:
-    """Choose a limit by what a higher one would add, then release how many values are served within it, with noise.
+    """Count distinct values through a maximum matching, with at most `limit` values per unit.
+
+    The limit is selected privately by what a higher one would add. The count within it is released with noise.
 
     Theorem: if sizes[i] is the number of values that can be served where nobody serves more than limits[i], and one
     privacy unit has values in at most `cells` cells, then releasing all cells is epsilon-DP. Without its noise no

@@ -31,7 +31,9 @@ SharedKeys = Sequence[tuple[Sequence[int], int]]
 
 @dataclass(frozen=True, slots=True)
 class Meetings:
-    """Release an upper limit of the largest crowd, then the meetings of each cell with noise that suits this limit.
+    """Count rows of different units that share a join key, as pairs or triples.
+
+    It releases an upper bound of the key frequency first, then each cell's count with noise that suits this bound.
 
     Theorem: `release` is epsilon-DP, for any tables of which one person has at most `rows` rows a side, `repeats` of
     them with one key. But for a probability of `LIMIT_FAILURE` nothing is cut.  Proof: proofs/elastic_joins.md

@@ -24,7 +24,7 @@ from sfumato.randomness.bernoulli import refine
 from sfumato.randomness.source import Source, read_exactly
 
 _WORD_BITS = 64
-_MAX_SURE_UNITS = 10**6
+_MAX_UNITS_FOR_CERTAINTY = 10**6
 _MAX_EPSILON_PER_KEY = 1000
 
 Ends = tuple[Fraction, Fraction]
@@ -56,10 +56,10 @@ class OptimalSelection:
                 f"Above {_MAX_EPSILON_PER_KEY} per key the keep probabilities are 0 or 1 to any precision.",
                 "Lower epsilon.",
             )
-        if _turns(self.epsilon_per_key, self.delta_per_key).sure > _MAX_SURE_UNITS:
+        if _turns(self.epsilon_per_key, self.delta_per_key).sure > _MAX_UNITS_FOR_CERTAINTY:
             raise BadParameter(
                 f"epsilon = {self.epsilon} over {self.touched} keys is too little to select keys.",
-                f"A key would need more than {_MAX_SURE_UNITS:,} units to be sure to appear.",
+                f"A key would need more than {_MAX_UNITS_FOR_CERTAINTY:,} units to be sure to appear.",
                 "Raise epsilon, or lower groups_per_unit.",
             )
 

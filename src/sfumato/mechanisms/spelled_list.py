@@ -30,7 +30,9 @@ _UNIFORM_BITS = 64
 
 @dataclass(frozen=True, slots=True)
 class SpelledList:
-    """Choose `chosen` texts, each by weight(text) * exp(rate * people); release noisy numbers of those who have them.
+    """Select the k most frequent texts without δ, by an exponential mechanism over all ASCII strings.
+
+    Each of the `chosen` texts is drawn by weight(text) * exp(rate * people). Its count is released with noise.
 
     Theorem: let one unit be counted once in any number of texts, and let `core` describe the release of the numbers of
     any `chosen` fixed texts with this noise. Then `release` is as private as `chosen` choices of bounded range epsilon,

@@ -11,7 +11,7 @@ from sfumato.policy_draft.interview import interview
 from sfumato.policy_draft.options import merge_options
 from sfumato.policy_draft.schema import SourceSchema, read_source_schema
 from sfumato.policy_draft.smartnoise import read_smartnoise
-from sfumato.policy_draft.unused_options import refuse_unused_options, refuse_without_look
+from sfumato.policy_draft.unused_options import inference_without_effect, refuse_unused_options
 from sfumato.policy_draft.writing import notices, purchase_words
 
 
@@ -43,7 +43,7 @@ def draft_policy(
         terminal.warn(infer_from_data.WARNING)
         before, draft = draft, infer_from_data.infer_from_data(draft, data)
         if draft == before and terminal.ask is None:
-            raise refuse_without_look()
+            raise inference_without_effect()
     draft = _ask_open_points(draft, seen, terminal)
     draft = infer_from_data.with_public_types(draft, data)
     file.write_policy(draft, data, place, keep=terminal.ask is not None)

@@ -79,7 +79,7 @@ def _no_rows(table: DraftTable) -> str | None:
     return None
 
 
-def refuse_without_look() -> BadParameter:
+def inference_without_effect() -> BadParameter:
     """Return the refusal of --look where everything is known."""
     return _without_effect(
         "--look", "Everything that could be taken from the data was said, or there is nothing to take."

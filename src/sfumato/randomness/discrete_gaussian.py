@@ -28,7 +28,7 @@ _TABLE_SIGMA = 32  # below this σ the table holds every |z|
 _TABLE_TAIL = 56  # the table ends where less than 2^-56 is left
 _PASS_SAMPLES = 1 << 15
 _SPARE_CANDIDATES = 1 << 14  # candidates: P[fewer than a quarter of so many are kept] < e^-16384
-_DOUBLINGS = 8
+_PRECISION_DOUBLINGS = 8
 _FILTER_ERROR = 2.0**-40  # what a float64 exp may be wrong by, with room: see proofs/discrete_gaussian.md
 
 
@@ -222,7 +222,7 @@ def _gaussian_margin(sigma_squared: Fraction, confidence: Fraction) -> int:
 def _covers(sigma_squared: Fraction, reach: int, confidence: Fraction) -> bool:
     """Decide P[|Z| <= reach] >= confidence by certified sums."""
     bits = 64 + ceil(1 / (1 - confidence)).bit_length()  # fewer could not tell it from 1
-    for _ in range(_DOUBLINGS):
+    for _ in range(_PRECISION_DOUBLINGS):
         low, high = part_sum(sigma_squared, reach, bits)
         total_low, total_high = normaliser(sigma_squared, bits)
         if low >= scaled_ceiling(confidence * total_high, 0):

@@ -34,7 +34,7 @@ class Declared:
 
 
 class Combined:
-    """The XOR of two or more sources that are independent of each other: as fair as the product of their biases."""
+    """XOR of independent sources; its bias is at most the product of their biases."""
 
     __slots__ = ("_sources", "gamma", "name")
 

@@ -27,10 +27,10 @@ from sfumato.randomness.uniform import Integers
 
 MAX_PARTS = 8
 """So many numbers, at most, share their noise: with more of them other noise is better."""
-_FINE, _FINEST = 16, 64
+_STEPS_PER_RATE, _MAX_STEPS_PER_SIDE = 16, 64
 """A step of the norm is about such a part of 1 / rate; a side has at most so many of the second."""
 _MAX_NARROW_BITS = 48
-_SECANTS, _NEAR = 12, 1e-14
+_SECANT_STEPS, _ROOT_ERROR = 12, 1e-14
 _MAX_RADIUS_MEANS = 64
 """Beyond so many times its mean a radius lies with probability below e^-60."""
 
@@ -63,7 +63,7 @@ class MaxNormLaw:
     @property
     def steps(self) -> int:
         """How many steps a norm of 1 has."""
-        return max(1, min(_FINEST, ceil(_FINE * self.rate)))
+        return max(1, min(_MAX_STEPS_PER_SIDE, ceil(_STEPS_PER_RATE * self.rate)))
 
     def draw(self, count: int, source: Source) -> Integers:
         """Draw `count` independent vectors, a row each: int64 where all integers surely fit, else Python integers."""
@@ -256,9 +256,9 @@ def _near_margin(law: MaxNormLaw, part: int, confidence: Fraction) -> int:
 
     before = ceil(unit * Fraction(len(law.sides) / 2 - missed))
     here, behind = before // 2, off(before)
-    for _ in range(_SECANTS):
+    for _ in range(_SECANT_STEPS):
         found = off(here)
-        if found == behind or abs(found) < _NEAR:
+        if found == behind or abs(found) < _ROOT_ERROR:
             break
         slope = Fraction(found - behind) / (here - before)
         before, behind, here = here, found, max(0, here - round(Fraction(found) / slope))

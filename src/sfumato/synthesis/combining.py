@@ -33,7 +33,10 @@ class Component:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JointEstimate:
-    """All components that were measured, by their columns; `sizes` has the cells of every column."""
+    """The combined unbiased estimate of all measured marginal components.
+
+    `sizes` has the number of cells of every column, `parts` the components by their columns.
+    """
 
     sizes: tuple[int, ...]
     parts: Mapping[Axes, Component]

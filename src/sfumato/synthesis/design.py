@@ -30,7 +30,7 @@ MIN_USED_SHARE = Fraction(97, 100)
 _VARIANCE_SLACK = 1 + Fraction(4, 10**5)  # the certified bound lies a few millionths above the exact curve
 _WEIGHT_UNITS = 1 << 20
 _VARIANCE_UNITS = 10**9
-_NEAR, _AIM = Fraction(101, 100), Fraction(985, 1000)
+_SIMILAR_RATIO, _TARGET_SHARE = Fraction(101, 100), Fraction(985, 1000)
 _SEARCH_TRIES = 16
 
 
@@ -166,9 +166,9 @@ def _least_variance(
             enough.append((found, variance))
             if found >= MIN_USED_SHARE * epsilon:
                 break
-        near = epsilon < found <= epsilon * _NEAR
+        near = epsilon < found <= epsilon * _SIMILAR_RATIO
         # ε falls at least as fast as 1/σ, and at most as 1/σ²: near the goal a step too far, else a step not far enough
-        factor = (found / epsilon) ** 3 * _VARIANCE_SLACK if near else found / (epsilon * _AIM)
+        factor = (found / epsilon) ** 3 * _VARIANCE_SLACK if near else found / (epsilon * _TARGET_SHARE)
         variance *= min(max(factor, Fraction(1, 8)), Fraction(8)).limit_denominator(_WEIGHT_UNITS)
     if not enough:
         raise BadParameter(

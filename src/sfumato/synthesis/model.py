@@ -22,7 +22,7 @@ INDEPENDENT_ONE_IN = 10
 FIT_STEPS = 120
 """So many steps a fit takes."""
 LEARNING_RATE = 0.25
-_DECAY, _SQUARES, _TINY = 0.9, 0.999, 1e-12
+_MEAN_DECAY, _SQUARE_DECAY, _DIVISION_GUARD = 0.9, 0.999, 1e-12
 _UNIFORM_STEP = 2.0**-53
 _MAX_CACHED_INDICES = 2 * 10**7
 """So many places of rows in marginals are remembered; further ones are computed at each step."""
@@ -154,9 +154,9 @@ def fit_weights(
         slope = weights * (slope - weights @ slope)
         rate = LEARNING_RATE * sqrt(1 - done / steps)  # smaller and smaller, so that it comes to rest
         done += 1
-        mean = _DECAY * mean + (1 - _DECAY) * slope
-        square = _SQUARES * square + (1 - _SQUARES) * slope * slope
-        step = mean / (1 - _DECAY**done) / (np.sqrt(square / (1 - _SQUARES**done)) + _TINY)
+        mean = _MEAN_DECAY * mean + (1 - _MEAN_DECAY) * slope
+        square = _SQUARE_DECAY * square + (1 - _SQUARE_DECAY) * slope * slope
+        step = mean / (1 - _MEAN_DECAY**done) / (np.sqrt(square / (1 - _SQUARE_DECAY**done)) + _DIVISION_GUARD)
         logarithms -= rate * step
         weights = _softmax(logarithms)
     return weights, logarithms, done

@@ -36,7 +36,7 @@ MAX_PAIR_CELLS = 18_000
 """More columns too, while all pairs together have no more cells; beyond, choosing errs less (docs/synthesis.md)."""
 MAX_CELLS_PER_PAIR = 10**5
 """A pair of more cells is never chosen."""
-ONE_WAYS, CHOOSING, MEASURING = Fraction(2, 10), Fraction(2, 10), Fraction(6, 10)
+ONE_WAYS_SHARE, CHOOSING_SHARE, MEASURING_SHARE = Fraction(2, 10), Fraction(2, 10), Fraction(6, 10)
 _EPSILON_UNITS = 10**9
 
 Measure = Callable[[Axes, Fraction], Counts]
@@ -88,10 +88,10 @@ def make_selection(
             "This epsilon is too small at this delta.", "No rho is left for it.", "Give a larger epsilon or delta."
         )
     squared, rounds = sensitivity_squared(rows, neighbours), min(len(sizes) - 1, len(candidates))
-    one_way = squared * len(sizes) / (2 * ONE_WAYS * rho)
-    pair = squared * rounds / (2 * MEASURING * rho)
+    one_way = squared * len(sizes) / (2 * ONE_WAYS_SHARE * rho)
+    pair = squared * rounds / (2 * MEASURING_SHARE * rho)
     # ε²/8-zCDP each [CR21]; rounded down
-    choice = Fraction(isqrt(int(8 * CHOOSING * rho / rounds * _EPSILON_UNITS**2)), _EPSILON_UNITS)
+    choice = Fraction(isqrt(int(8 * CHOOSING_SHARE * rho / rounds * _EPSILON_UNITS**2)), _EPSILON_UNITS)
     moved = rows * (2 if neighbours is Neighbours.REPLACE else 1)
     event = Composed(
         (

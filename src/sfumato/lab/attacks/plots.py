@@ -15,7 +15,7 @@ from sfumato.lab.attacks.reconstruction import Reconstruction
 from sfumato.lab.attacks.tracker import Differencing
 
 Row = dict[str, Any]
-_WIDTH, _HEIGHT = 520, 300
+_WIDTH_PX, _HEIGHT_PX = 520, 300
 
 
 def reconstruction(found: Reconstruction) -> alt.TopLevelMixin:
@@ -43,15 +43,19 @@ def reconstruction(found: Reconstruction) -> alt.TopLevelMixin:
         {"loss": str(one.loss), "recovered": float(one.recovered), "bound": one.expected} for one in found.guarded
     ]
     return alt.hconcat(
-        over_noise.properties(width=_WIDTH, height=_HEIGHT, title=f"{n:,} rows, {found.questions:,} noisy counts"),
-        _bars_and_bounds(guarded, "loss", "recovered").properties(height=_HEIGHT, title="the same attack on sfumato"),
+        over_noise.properties(
+            width=_WIDTH_PX, height=_HEIGHT_PX, title=f"{n:,} rows, {found.questions:,} noisy counts"
+        ),
+        _bars_and_bounds(guarded, "loss", "recovered").properties(
+            height=_HEIGHT_PX, title="the same attack on sfumato"
+        ),
     )
 
 
 def differencing(found: Differencing) -> alt.TopLevelMixin:
     """Rows recovered by system, with a tick where a guarantee sets a bound."""
     rows = [{"system": line.system, "recovered": float(line.recovered), "bound": line.bound} for line in found.lines]
-    return _bars_and_bounds(rows, "system", "recovered").properties(height=_HEIGHT, title="differencing")
+    return _bars_and_bounds(rows, "system", "recovered").properties(height=_HEIGHT_PX, title="differencing")
 
 
 def averaging(found: Averaging) -> alt.TopLevelMixin:
@@ -76,7 +80,9 @@ def local_noise(found: LocalNoise) -> alt.TopLevelMixin:
         {"noise": "local sensitivity", "recovered": float(found.local), "bound": None},
         {"noise": "smooth sensitivity", "recovered": float(found.smooth), "bound": found.bound},
     ]
-    return _bars_and_bounds(rows, "noise", "recovered").properties(height=_HEIGHT, title="noise at local sensitivity")
+    return _bars_and_bounds(rows, "noise", "recovered").properties(
+        height=_HEIGHT_PX, title="noise at local sensitivity"
+    )
 
 
 def linkage(found: Linkage) -> alt.TopLevelMixin:
@@ -128,7 +134,7 @@ def biased(found: Biased) -> alt.TopLevelMixin:
         yOffset=alt.YOffset("what:N", sort=None),
         color=alt.Color("what:N", sort=None, title=None),
     )
-    titled: alt.Chart = chart.properties(width=_WIDTH, title="biased coins")
+    titled: alt.Chart = chart.properties(width=_WIDTH_PX, title="biased coins")
     return titled
 
 
@@ -149,7 +155,7 @@ def encrypted(found: Encrypted) -> alt.TopLevelMixin:
         yOffset=alt.YOffset("what:N", sort=None),
         color=alt.Color("what:N", sort=None, title=None),
     )
-    titled: alt.Chart = chart.properties(width=_WIDTH, title="encrypted columns")
+    titled: alt.Chart = chart.properties(width=_WIDTH_PX, title="encrypted columns")
     return titled
 
 
@@ -166,7 +172,7 @@ def _share_axis(field: str) -> alt.Y:
 
 
 def _titled(chart: alt.Chart, title: str) -> alt.Chart:
-    titled: alt.Chart = chart.properties(width=_WIDTH, height=_HEIGHT, title=title)
+    titled: alt.Chart = chart.properties(width=_WIDTH_PX, height=_HEIGHT_PX, title=title)
     return titled
 
 
