@@ -19,7 +19,7 @@ _MAX_NUMBER_CHARS = 2000
 # No parameter of privacy needs more than some two thousand digits, and Python refuses to print more than 4300.
 _MAX_INTEGER_BITS = 8192
 TYPED_DIGITS = 40
-"""So many digits may an epsilon, a delta or a margin have above and below the line, as in a policy."""
+"""Maximum number of digits in numerator and denominator of an epsilon, a delta or a margin, as in a policy."""
 _MAX_TYPED_INTEGER = 10**TYPED_DIGITS
 
 

@@ -110,7 +110,7 @@ def laplace_scale_for(budget: Filter, queries: int, sensitivity: int) -> Fractio
 
 
 def gaussian_sigma_squared_for(budget: Filter, queries: int, sensitivity_squared: int) -> Fraction:
-    """Return the least variance, exact, at which so many more equal Gaussian releases fit into the budget."""
+    """Return the least variance, exact, at which `queries` further equal Gaussian releases fit into the budget."""
     count = integer(queries, "queries", 1)
     moved = integer(sensitivity_squared, "sensitivity_squared", 1)
     if budget.order is None or (share := _renyi_share(budget, count)) <= 0:

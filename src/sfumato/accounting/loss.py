@@ -34,7 +34,7 @@ class PrivacyLoss:
         return f"{self:{_SHOWN_DIGITS}}"
 
     def __format__(self, digits: str) -> str:
-        """Show both numbers with so many significant digits, rounded up; of what is left, down."""
+        """Format both numbers, rounded up to the given number of significant digits; what is left is rounded down."""
         if not digits.isascii() or not (digits.isdigit() or digits == "") or digits == "0":
             raise BadParameter(
                 f"The format {digits!r} is not a number of digits.",

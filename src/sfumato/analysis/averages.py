@@ -23,7 +23,7 @@ from sfumato.query.types import Type
 
 
 def with_averages(project: Project, catalog: Catalog) -> Project:
-    """Return a question in which every such quotient over people's rows is an average; what nobody reads is gone."""
+    """Return the query with every such quotient over people's rows as an average, without columns that are not read."""
     above: list[Filter | Sort | Limit] = []
     group: Relation = project.source
     while isinstance(group, Filter | Sort | Limit):

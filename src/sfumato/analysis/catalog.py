@@ -16,7 +16,7 @@ from sfumato.query.expression import Value
 from sfumato.query.types import Type
 
 _MAX_LISTED_VALUES = 12
-"""So many values are listed; more that follow each other are a range."""
+"""Maximum number of values that are listed; more consecutive values are shown as a range."""
 _FIRST_DAY = date(1970, 1, 1)
 
 REMOVED = ".removed"
@@ -119,7 +119,7 @@ class Catalog:
 
 
 class PublicRows(Protocol):
-    """Public rows that were computed once: whoever has them reads the same rows again."""
+    """Public rows that are computed once and read again from the stored result."""
 
     @property
     def max_rows_per_key(self) -> int:

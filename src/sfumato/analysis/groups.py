@@ -202,7 +202,7 @@ def group_by_unit(
 
 
 def own_measure(measure: Measure, scope: Scope, rows: int) -> AggregateItem:
-    """Return an aggregate of at most so many rows of one person."""
+    """Return an aggregate of at most the given number of rows of one person."""
     aggregate = lower_aggregate(measure.aggregate, scope)
     return AggregateItem(measure.name, aggregate, _own_facts(measure, aggregate, rows))
 

@@ -1,4 +1,4 @@
-"""Values that are too fine to be summed in 64 bits are rounded first: to so many digits that no answer shows it.
+"""Values that are too fine to be summed in 64 bits are rounded first, by less than any answer shows.
 
 Roots, quotients, logarithms and products have many places. Half a step of what they are rounded to is below a
 millionth of their range, and far below what noise does to a sum of them.
@@ -18,7 +18,7 @@ from sfumato.query.functions import PAIRS, SPREADS, Aggregation
 _MAX_SUM_STEPS = 1 << 61
 """One person's part of a sum stays below it: half of what is refused, so that rounding up is no matter."""
 _MIN_DISTINCT_STEPS = 1 << 20
-"""Values are told apart to so many parts of their range, or left as they are."""
+"""Minimum number of distinct steps in the range of a rounded value; a coarser value is left unrounded."""
 _UNROUNDED_OPERATORS = frozenset({Operator.COLUMN, Operator.CONSTANT, Operator.CLIPPED})
 """What the policy gave a step keeps it."""
 _MAX_PLACES, _COARSEST_PLACES = 30, -60

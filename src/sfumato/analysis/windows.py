@@ -66,7 +66,7 @@ def _inside_people(relation: Window, source: Analysed, owned: UnitLineage) -> An
 
 
 def _own_value(value: Over, scope: Scope, rows: int) -> WindowValue | WindowAggregate:
-    """Return what a window says of one person's rows, of which there are so many."""
+    """Return a window value over one person's rows, given their maximum number."""
     made = _lower_window_value(
         value, scope, own_measure(_over_measure(value), scope, rows) if _is_folded(value) else None
     )
@@ -102,7 +102,7 @@ def _numbers_rows(value: WindowValue | WindowAggregate) -> bool:
 
 
 def under_label(source: Analysed, label: str, used: Used) -> Analysed:
-    """Return rows whose columns all have one label: whoever follows them from row to row needs one name for them."""
+    """Return rows whose columns all have one label: a window then refers to them by one name."""
     known = {name: Item(f"{name[0]}.{name[1]}", scalar) for name, scalar in source.scope.items() if name in used}
     flow = ProjectNode(source.flow, label, tuple(known.values()))
     scope = {name: column(label, item.name, item.scalar.facts) for name, item in known.items()}

@@ -33,7 +33,7 @@ from sfumato.query.expression import NOWHERE, Position
 from sfumato.query.relation import JoinKind
 
 MAX_CHARS_PER_UNIT = 10_000_000
-"""So many characters of one person may be looked at in one step: less than half a second, for the slowest operator."""
+"""Maximum number of characters of one unit that one step may read: below half a second for the slowest operator."""
 _UNDECLARED_TEXT_CHARS = 1_000
 """A text of a public table, of which nothing is declared, is taken to be so long."""
 _FREE_OPERATORS = frozenset({Operator.COLUMN, Operator.CONSTANT})
@@ -70,7 +70,7 @@ def _longest(scalar: Scalar) -> int:
 
 
 MAX_PUBLIC_WORK_ROWS = 100_000_000
-"""So many rows and pairs of rows may be looked at for what is free."""
+"""Maximum number of rows and row pairs that a free query may read."""
 
 Sizes = Callable[[ScanNode | InputNode | MaterializedNode], int]
 """Tells how many rows there are."""

@@ -19,14 +19,14 @@ from sfumato.language.scalar import LogarithmCurve, PowerCurve
 BITS = 40
 """Rests and what is computed of them are in units of 2^-BITS."""
 PARTS = 512
-"""A doubling, or a factor of e, is split into so many parts: a rest is below 1 / PARTS."""
+"""Number of parts of a doubling, or of a factor of e; a remainder is below 1 / PARTS."""
 PART_BITS = 9
 SPARE_BITS = 6
-"""Constants have so many more bits than the result."""
+"""Number of bits that constants have beyond those of the result."""
 MAX_POWER_STEPS = 1 << 78
 """A power in steps stays below this, so that 126 bits hold what is multiplied on the way."""
 _MAX_ARGUMENT_BITS = 72
-"""The argument of a power has at most so many bits."""
+"""Maximum number of bits of the argument of a power."""
 _DIGITS = (30, 60, 120, 240)
 
 

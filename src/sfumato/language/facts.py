@@ -41,7 +41,7 @@ class Facts:
     declared_high: bool = True
     """Whether policy or text bound that side. If not, `low` or `high` is only what the storage can hold."""
     max_chars: int | None = None
-    """Of a TEXT kind: no value has more characters; None where nobody knows."""
+    """Of a TEXT kind: no value has more characters; None where the maximum is unknown."""
 
     @property
     def bounded(self) -> bool:

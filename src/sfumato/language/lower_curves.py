@@ -32,9 +32,9 @@ from sfumato.query.position import SourceSpan
 from sfumato.query.types import Type
 
 MAX_NESTED_ROOTS = 6
-"""So many square roots, or powers of doubles, may be nested in each other."""
+"""Maximum nesting of square roots and of powers of doubles."""
 MAX_LISTED_ARGUMENTS = 512
-"""So many arguments have their results listed."""
+"""Maximum number of arguments whose results are listed."""
 _PLACES = 10
 _CONSTANT_PLACES = 15
 _INNER_LOGARITHM_STEP = Fraction(1, 10**12)

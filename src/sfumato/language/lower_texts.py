@@ -24,7 +24,7 @@ MAX_PATTERN_CHARS = 1_000
 MAX_SINGLE_WILDCARDS = 10
 """How many _ may follow a %: each can double the states in which matching may be, so that time stays linear."""
 _MAX_TEXT_CHARS = 1 << 31
-"""No text has so many characters."""
+"""An upper bound of the characters of any text."""
 _MAX_TEXT_POSITION = 1 << 62
 _PIECE = re.compile(r"\\.|.", re.DOTALL)
 

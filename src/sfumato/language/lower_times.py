@@ -221,7 +221,7 @@ def _by_interval(time: Scalar, span: Interval) -> Scalar:
 
 
 def _stays_in_calendar(time: Scalar, months: int) -> Scalar:
-    """Return a date or timestamp, or NULL where so many months lead out of the years 1 to 9999.
+    """Return a date or timestamp, or NULL where the months lead out of the years 1 to 9999.
 
     Engines know other years than these and fail beyond them, by the value of one row: none may be asked to go there.
     """

@@ -377,7 +377,7 @@ _ROUNDINGS = {
 
 
 def round_to_places(operator: Operator, scalar: Scalar, places: int, type: Type) -> Scalar:
-    """Return a number with so many decimal places (negative: tens, hundreds …), rounded as the operator says."""
+    """Return a number with the given decimal places (negative: tens, hundreds …), rounded as the operator says."""
     if scalar.facts.kind is Kind.REAL:
         return on_doubles(operator, (scalar,), type, places)
     step = Fraction(1, 10**places) if places >= 0 else Fraction(10**-places)

@@ -175,7 +175,7 @@ def _labels(target: npt.NDArray[Any], classes: tuple[Any, ...]) -> Integers:
 
 
 def _person_numbers(groups: npt.NDArray[Any]) -> Integers:
-    """Return a number for each person; -1 where nobody is named."""
+    """Return a number for each person; -1 where the unit is missing."""
     if groups.dtype.kind in "biuSU":
         return np.unique(groups, return_inverse=True)[1].astype(np.int64)
     numbers: dict[object, int] = {}

@@ -18,7 +18,7 @@ VALUE_UNIT = 1 << 12
 SLOPE_UNIT = 1 << 16
 """One, in what is carried backwards."""
 MAX_LAYER_WIDTH = 1 << 10
-"""The most units of a layer, and the most columns: sums of so many products stay below 2^53."""
+"""Maximum number of units of a layer and of columns: sums of that many products stay below 2^53."""
 _MAX_WEIGHT = 16
 """No weight goes further."""
 _MAX_ACTIVATION = 1 << 20

@@ -19,7 +19,7 @@ _COUNT_WEIGHT = UNIT_STEPS * 7 // 10
 _DIRECTION_UNIT = 1 << 12
 """Directions are rounded to these parts of one before any row sees them."""
 _HISTOGRAM_DEVIATIONS = 2.5
-"""A histogram reaches so many noisy deviations to both sides; what lies beyond is in its outermost cells."""
+"""Reach of a histogram to both sides, in noisy deviations; its outermost cells hold the rest."""
 _RESTART_COUNT, _ROUNDS = 20, 30
 _MAX_CLUSTERS = 100
 

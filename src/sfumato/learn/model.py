@@ -42,11 +42,11 @@ State = dict[str, Any]
 """What a fit releases, as JSON: numbers and lists of them, computed from noisy integers alone."""
 _MAX_FEATURE_VALUE = 1e300
 _MAX_HALF_RANGES = 1e9
-"""Rows that a model is applied to are cut at so many halves of the range, where nothing overflows."""
+"""Rows that a model is applied to are clipped at this number of half ranges, where nothing overflows."""
 
 
 class Target(Enum):
-    """What the last column is."""
+    """The kind of the last column."""
 
     NONE = auto()
     NUMBER = auto()
@@ -159,7 +159,7 @@ class Model:
     def _try(
         self, asked: Measurable, columns: list[Key], target: Key | None, outline: TableMetadata, fit: Calibrated
     ) -> None:
-        """Refuse what the engine could not run: the statements of a fit of nobody, with noise that nobody sees."""
+        """Refuse statements that the engine could not run, by a trial fit on no rows whose noise is discarded."""
         if self._iterative:
             asked.check(ColumnStatement((*columns, *(() if target is None else (target,)))))
             return

@@ -20,7 +20,7 @@ UNIT_STEPS = 1 << 16
 RADIUS_CLASSES = 25
 """Classes of radius: each is 2^(-1/4) of the one before."""
 BLOCK_ROWS = 1 << 13
-"""So many rows are computed with at once: they stay near the processor."""
+"""Number of rows per block, so that a block stays in the processor's cache."""
 
 Integers = npt.NDArray[np.int64]
 

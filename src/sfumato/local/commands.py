@@ -11,7 +11,7 @@ _MIN_PEOPLE, _MAX_PEOPLE = 1000, 10_000_000
 
 
 def survey(people: int, epsilon: str, plot: Path | None) -> str:
-    """Return what a survey of so many made-up people tells, and draw it if a file is named."""
+    """Return the results of a survey of `people` made-up people, and draw them if a file is named."""
     count = integer(people, "people", 1)
     if not _MIN_PEOPLE <= count <= _MAX_PEOPLE:
         raise BadParameter(

@@ -31,7 +31,7 @@ from sfumato.mechanisms.columns import integer_column
 
 _BERRY_ESSEEN = 0.56  # for independent, not identically distributed summands [Shevtsova 2010]
 _MIN_RARE_REPORTS = 400
-"""From so many expected reports of the rarest kind on, the spread of the reports may stand for their variance."""
+"""Minimum expected number of reports of the rarest kind from which the sample variance is used."""
 _SKEW_FACTOR = 3.0
 _MAX_TOP_VALUE = 1 << 31
 

@@ -1,4 +1,4 @@
-"""The most common values of a domain that nobody can list, found prefix by prefix, and a plan that says which."""
+"""The most common values of a domain too large to list, found prefix by prefix, and a plan that says which."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -43,7 +43,7 @@ from sfumato.randomness.uniform import UniformInteger
 Coding = DirectResponse | HadamardResponse | ProjectiveResponse
 """The oracles whose report is one integer."""
 _MODELLED_VALUES = 10_000
-"""So many values are looked at when plans are compared."""
+"""Number of values in the model by which plans are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class Prefixes:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What can be found with so many people, before anybody is asked."""
+    """What a survey of `people` people can find, computed before any report."""
 
     prefixes: Prefixes
     people: int
@@ -305,7 +305,7 @@ def _prefix_lengths(alphabet: int, length: int, room: int, buckets: int) -> tupl
 
 
 def _letters(alphabet: int, most: int, length: int) -> int:
-    """Return how many letters, at most `length`, make at most so many words."""
+    """Return how many letters, at most `length`, make at most that many words."""
     letters = 0
     while letters < length and alphabet ** (letters + 1) <= most:
         letters += 1

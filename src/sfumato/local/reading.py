@@ -105,7 +105,7 @@ def not_reports(meaning: str) -> BadParameter:
 
 
 def no_reports() -> BadParameter:
-    """Return the refusal for a share of nobody."""
+    """Return the refusal for a share of zero reports."""
     return BadParameter(
         "There is no report.", "Nothing can be estimated without reports.", "Collect at least one report."
     )

@@ -1,4 +1,4 @@
-"""Sketches: shares of items nobody can list, from rows of hashed counters (Apple's CMS and HCMS)."""
+"""Sketches: shares of items from a domain too large to list, from rows of hashed counters (Apple's CMS and HCMS)."""
 
 from dataclasses import dataclass
 from fractions import Fraction

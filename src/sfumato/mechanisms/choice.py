@@ -33,7 +33,7 @@ class ChoiceByScore:
 
     @property
     def rate(self) -> Fraction:
-        """What a score is multiplied by."""
+        """Factor of a score in the exponent."""
         return rate_of(self.epsilon, self.sensitivity, self.monotone)
 
 

@@ -1,4 +1,4 @@
-"""Keys that nobody declared, selected by the very count that is shown: one noise serves both.
+"""Private key selection by the released count: one noise serves both.
 
 Each present key's number of people gets integer noise, Laplace or Gaussian; the keys whose noisy number reaches a
 threshold are released with it.

@@ -62,7 +62,7 @@ class MatchedCount:
 
     @property
     def missed(self) -> int:
-        """The next limit would add fewer than so many values per value of the chosen one, with probability 95 %."""
+        """Upper bound, at 95 % confidence, of the values that the next limit would add per value of the chosen one."""
         return 2 * self.wanted
 
     def unserved(self, place: int, confidence: Fraction) -> int:

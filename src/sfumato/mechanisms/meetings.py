@@ -22,7 +22,7 @@ LIMIT_FAILURE = Fraction(1, 200)
 _FREQUENCY_EPSILON_SHARE = Fraction(1, 4)
 """The part of epsilon that finds the crowd."""
 _MAX_KEY_FREQUENCY = 1 << 40
-"""No key is shared by so many people, and noise beyond it is good for nothing."""
+"""Maximum key frequency: no key has more people, and larger noise is useless."""
 _MAX_NOISY_COUNT = 1 << 61
 
 SharedKeys = Sequence[tuple[Sequence[int], int]]
@@ -70,7 +70,7 @@ class Meetings:
         return [sum(times * pairs_at_key(powers, self.sides, crowd) for powers, times in cell) for cell in cells]
 
     def expected(self, cells: Sequence[SharedKeys]) -> tuple[tuple[int, int], ...]:
-        """Return what `release` would if no noise were drawn: for whoever may see the data."""
+        """Return what `release` would return without noise, for the data owner."""
         crowd = self._limit(cells, 0)
         return tuple((crowd, met) for met in self.meetings(cells, crowd))
 

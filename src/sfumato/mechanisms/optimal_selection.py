@@ -1,4 +1,4 @@
-"""Keys that nobody declared, released without counts: no mechanism of the same cost keeps a key more often.
+"""Private key selection without counts: no mechanism of the same privacy loss keeps a key more often.
 
 Whether a key is kept depends on its number of distinct units only, by a coin whose probability rises from delta per
 key as fast as privacy allows. [DVGM22] Desfontaines, Voss, Gipson, Mandayam, Differentially private partition

@@ -112,7 +112,7 @@ def choose_together(
 
 
 def farther(buckets: int, distance: int, further: int) -> int:
-    """Return the distance that comes so many later, of all that a range of so many buckets has."""
+    """Return the distance that lies the given number of places later, among those of a range of buckets."""
     every = distances_to(buckets - 1)
     return every[min(every.index(distance) + further, len(every) - 1)]
 
@@ -163,7 +163,7 @@ def distances_to(farthest: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=128)
 def first_distances(count: int) -> tuple[int, ...]:
-    """Return so many of 0, 1, 2, 3, 4, 6, 8, 12, …
+    """Return the first `count` of 0, 1, 2, 3, 4, 6, 8, 12, …
 
     >>> first_distances(6)
     (0, 1, 2, 3, 4, 6)

@@ -43,7 +43,7 @@ _FIRST_STAGE_SHARE = Fraction(3, 4)
 """this part of it by less than one distance more."""
 
 _ENDS_SHARE_OF_ONE, _ENDS_SHARE_OF_SEVERAL = Fraction(1, 4), Fraction(1, 5)
-"""What is spent on ends that are chosen after the answers."""
+"""Share of epsilon for ends that are selected after the answers."""
 _FOR_COUNTS, _MIN_SEVERAL_LEVELS = Fraction(2, 5), 4
 """From so many levels between the extremes on, this part of what the answers get is spent on where to look for them."""
 _EXTREME_CONFIDENCE = Fraction(19, 20)
@@ -52,9 +52,9 @@ _MAX_UNIT_PIECES = 1 << 10
 _MIN_PIECES, _MAX_TOTAL_PIECES = 1 << 4, 1 << 16
 _MAX_BUCKETS = 1 << 40
 _MAX_FLIPPED_CANDIDATES = 1 << 12
-"""Among at most so many candidates permute-and-flip is worth its time."""
+"""Maximum number of candidates for which permute-and-flip is used."""
 _MAX_PAIRS_PER_CELL = 1 << 16
-"""So many pairs of an answer and a distance are looked at in each cell."""
+"""Maximum number of (answer, distance) pairs per cell."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ class SmoothNoise:
         return integer(value, "value", None) + self._law(smooth).draw_one(source)
 
     def margin(self, smooth: Fraction, confidence: Fraction) -> int:
-        """Return how far the noise reaches at this confidence: for whoever may see the data."""
+        """Return how far the noise reaches at this confidence, for the data owner."""
         return self._law(smooth).margin(confidence)
 
     def _law(self, smooth: Fraction) -> PowerTail:

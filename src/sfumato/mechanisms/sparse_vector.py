@@ -96,7 +96,7 @@ class SparseVector:
         return self.answer(self.start(source), queries, source)[0]
 
     def margin(self, confidence: Fraction, queries: int) -> int:
-        """Return t such that, with that confidence, all answers to so many queries are right up to t at once.
+        """Return t such that, with that confidence, all answers to `queries` queries are right up to t at once.
 
         Right up to t: "above" only if the query is at least threshold - t, "below" only if it is at most threshold + t.
         It is enough for every stream, not always the smallest (proofs/sparse_vector.md, part 2).

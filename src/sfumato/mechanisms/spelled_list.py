@@ -44,10 +44,10 @@ class SpelledList:
     """The price of one choice."""
     noise: Laplace | Gaussian
     core: Event
-    """What releasing the numbers of so many fixed texts would cost."""
+    """The event of releasing the counts of `chosen` fixed texts."""
     groups_per_unit: int
     longest: int
-    """So many letters a candidate has at most."""
+    """Maximum number of letters of a candidate."""
 
     def __post_init__(self) -> None:
         read_parameters(self)

@@ -1,4 +1,4 @@
-"""Keys that nobody declared, released with their noisy counts when these reach a threshold.
+"""Private key selection: keys are released with their noisy counts when these reach a threshold.
 
 A key that only one unit has would betray that unit by appearing at all. So each present key's count gets integer
 Laplace noise, and only keys whose noisy count reaches the threshold are shown.

@@ -41,7 +41,7 @@ class TopList:
     """The price of one choice."""
     noise: Laplace | Gaussian
     core: Event
-    """What releasing the numbers of so many fixed keys would cost."""
+    """The event of releasing the counts of `chosen` fixed keys."""
     groups_per_unit: int
     threshold: int | None
 

@@ -16,7 +16,7 @@ from sfumato.policy_draft.writing import notices, purchase_words
 
 
 class InterviewAborted(Exception):  # noqa: N818  (nothing went wrong: whoever answers had enough)
-    """Whoever is asked answers no more."""
+    """The owner stopped answering."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def draft_policy(
 
 
 def _ask_open_points(draft: Draft, seen: SourceSchema, terminal: Terminal) -> Draft:
-    """Ask what is missing. Whoever leaves in the middle keeps what they answered: the rest stays open."""
+    """Ask for missing entries. An owner who stops early keeps the answers so far; the rest stays open."""
     if terminal.ask is None:
         return draft
     answers = _Answers(terminal.ask)

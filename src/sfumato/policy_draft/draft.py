@@ -31,11 +31,11 @@ class DraftColumn:
     name: str
     type: ColumnType
     untyped: bool = False
-    """The source says no type (CSV), and nobody did."""
+    """The type is unknown: the source has none (CSV), and no option gave it."""
     bounds: Ends | None = None
     step: str | None = None
     default_step: bool = False
-    """Nobody said the step."""
+    """The step is unknown."""
     values: tuple[str, ...] | None = None
     values_of: str | None = None
     """The column of a public table that holds the public keys."""
@@ -66,7 +66,7 @@ class DraftTable:
     public: bool = False
     unit: str | None = None
     proposed: bool = False
-    """The unit was found by names; nobody said it."""
+    """The unit was inferred from column names."""
     choices: tuple[str, ...] = ()
     """Units that names propose, where there are several."""
     rows_per_unit: int | None = None

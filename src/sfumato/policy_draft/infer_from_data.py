@@ -28,7 +28,7 @@ WARNING = (
 )
 MAX_DRAFT_KEYS = 50
 MIN_PEOPLE_PER_KEY = 20
-"""A key that fewer people (or rows, where nobody is named) have is left out."""
+"""A key that fewer people (or rows, in a table without a unit) have is left out."""
 _READ_AS = {
     ColumnType.BOOLEAN: "BOOLEAN",
     ColumnType.INTEGER: "BIGINT",

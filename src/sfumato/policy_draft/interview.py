@@ -61,7 +61,7 @@ def _units(tables: tuple[DraftTable, ...], seen: SourceSchema, ask: Ask, say: Sa
 
 
 def _ask_open_tables(tables: tuple[DraftTable, ...], seen: SourceSchema, ask: Ask, say: Say) -> tuple[DraftTable, ...]:
-    """Ask about each table of which nobody said whom it protects; those that others lead to come first."""
+    """Ask for the unit of each table without one; tables that others reference come first."""
     decided = {table.name: table for table in tables if table.public or (table.private and not table.proposed)}
     waiting = [table for table in tables if table.name not in decided]
     if waiting:

@@ -18,7 +18,7 @@ class Unit:
 
     words: str
     proposed: bool = False
-    """Found by names; nobody said it."""
+    """Inferred from column names."""
 
     @property
     def path(self) -> bool:

@@ -1,4 +1,4 @@
-"""An option without effect is refused: whoever wrote it believes that something is protected, and it is not."""
+"""An option without effect is refused: its author would believe that something is protected that is not."""
 
 from collections.abc import Callable
 

@@ -16,10 +16,10 @@ from sfumato.errors import (
 from sfumato.query.expression import Position
 
 MAX_EXAMPLE_CHARS = 600
-"""A remedy may hold a whole question to be asked instead, up to so many characters."""
+"""Maximum number of characters of a query that a remedy proposes."""
 
 _MAX_SPAN_CHARS = 240
-"""So many characters of a place are kept; a message shows fewer."""
+"""Maximum number of characters that a source span keeps; a message shows fewer."""
 
 R = TypeVar("R", bound=Refusal)
 

@@ -17,7 +17,7 @@ _OWN = ""
 
 
 def unit_columns(relation: Relation, catalog: Catalog) -> Names | None:
-    """Return the columns that tell whose rows come out of a relation; None where they are nobody's."""
+    """Return the columns that tell whose rows come out of a relation; None for public rows."""
     return _unit_names(relation, catalog)
 
 

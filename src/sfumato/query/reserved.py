@@ -10,7 +10,7 @@ from sfumato.query.parsing.tree import keywords
 from sfumato.query.position import example, source_span
 
 _MAX_PAIRED_SPANS = 8
-"""So many places are tried one by one and in pairs; whoever needs more has other troubles."""
+"""Maximum number of spans that are tried in pairs."""
 
 Span = tuple[int, int]
 

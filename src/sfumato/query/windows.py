@@ -22,7 +22,7 @@ class WindowFunction(StrEnum):
     """`count` says how many tiles."""
     LAG = auto()
     LEAD = auto()
-    """The value so many rows before or behind, or the second argument where there is none."""
+    """The value a number of rows before or after, or the second argument where there is none."""
     FIRST_VALUE = auto()
     LAST_VALUE = auto()
     NTH_VALUE = auto()

@@ -20,7 +20,7 @@ from sfumato.randomness.source import Source, broken_source, read_exactly, sampl
 WORD_BITS = 16
 """Bits of U that are drawn for every toss."""
 MAX_COMPARED_BITS = 24_000
-"""A comparison that so many bits leave open (P < e^-16384) is not chance but a broken source."""
+"""Maximum number of compared bits: a comparison that they leave open (P < e^-16384) means a broken source."""
 
 
 class Probability(Protocol):

@@ -11,7 +11,7 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 MAX_TREE_BITS = 60
-"""So many bits of the coins fit into a word with room to spare."""
+"""Maximum number of coin bits that fit into a word with bits to spare."""
 FLOAT_SLACK = 1e-10
 """Far above what rounding does in float64, far below what anybody sees."""
 _CHUNK_PAIRS = 1 << 14

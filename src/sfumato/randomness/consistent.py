@@ -24,7 +24,7 @@ from sfumato.randomness.source import Source, broken_source, read_declared
 
 _MAX_PARAMETER = 1 << 22
 _RUN_BITS = 130
-"""A fair run fills a block of so many bits once in 2^129 draws."""
+"""Block length, in bits, that a run of fair bits fills once in 2^129 draws."""
 _MAX_RUN_BITS = 1 << 20
 _MAX_PAIRS = 1 << 22
 _MAX_EPSILON = 100

@@ -65,7 +65,7 @@ class Toeplitz:
 
 
 def extractable(bits: int, gamma: object, security: int) -> int:
-    """Return how many bits within 2^-security of uniform can be had of so many biased ones: a multiple of 8.
+    """Return how many bits within 2^-security of uniform can be extracted from that many biased ones: a multiple of 8.
 
     >>> extractable(65_536, "1/10", 64)
     56392

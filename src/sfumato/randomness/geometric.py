@@ -25,7 +25,7 @@ from sfumato.randomness.uniform import Integers
 MAX_INT64_SCALE = 1 << 48
 """Up to this scale samples are int64; beyond it they are Python integers."""
 MAX_SMALL_TABLE_SAMPLES = 1 << 14
-"""For so many samples at a time small tables are made: making large ones takes longer than they save."""
+"""Maximum number of samples for which small tables are built: larger ones take longer than they save."""
 _TABLE_TAIL = 20  # the table ends where less than 2^-20 is left
 _PASS_WORDS = 1 << 18  # words per pass: what one pass touches stays in the processor's cache
 _IMPOSSIBLE_EXPONENT = 32768  # an event of probability e^-32768 is not chance but a broken source
@@ -38,7 +38,7 @@ class TableSizes:
     widest: int
     """The largest scale of T, three times a power of two."""
     group: int
-    """So many binary digits are drawn at once, at most."""
+    """Maximum number of binary digits that are drawn at once."""
 
     @property
     def furthest(self) -> int:
@@ -51,7 +51,7 @@ SMALL_TABLES = TableSizes(6, 5)
 
 
 def sizes_for(count: int) -> TableSizes:
-    """Return the sizes of tables that are quickest for so many samples: they depend on nothing else."""
+    """Return the sizes of tables that are quickest for `size` samples; they depend on nothing else."""
     return SMALL_TABLES if count <= MAX_SMALL_TABLE_SAMPLES else LARGE_TABLES
 
 

@@ -1,4 +1,4 @@
-"""Random names: nobody can guess one, and no two are the same."""
+"""Random ids that are unguessable and unique."""
 
 from sfumato.randomness.source import Source, read_exactly
 

@@ -26,13 +26,13 @@ from sfumato.randomness.source import Source, broken_source, sample_size
 from sfumato.randomness.uniform import Integers
 
 MAX_PARTS = 8
-"""So many numbers, at most, share their noise: with more of them other noise is better."""
+"""Maximum number of measurements that share their noise; for more of them other noise is better."""
 _STEPS_PER_RATE, _MAX_STEPS_PER_SIDE = 16, 64
 """A step of the norm is about such a part of 1 / rate; a side has at most so many of the second."""
 _MAX_NARROW_BITS = 48
 _SECANT_STEPS, _ROOT_ERROR = 12, 1e-14
 _MAX_RADIUS_MEANS = 64
-"""Beyond so many times its mean a radius lies with probability below e^-60."""
+"""A radius exceeds this multiple of its mean with probability below e^-60."""
 
 
 @dataclass(frozen=True, slots=True)

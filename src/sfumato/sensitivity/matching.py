@@ -50,7 +50,7 @@ def renumber(ids: Numbers) -> tuple[Numbers, int]:
 
 
 _FIRST_OWNERS = 4
-"""So many owners of each value are tried first, those with few values before others: nearly always they are enough."""
+"""Number of units of each value that are tried first, those with few values before others; nearly always enough."""
 _MAX_ID_RATIO = 4
 
 

@@ -18,7 +18,7 @@ from sfumato.synthesis.design import Axes, cells_of
 from sfumato.synthesis.domain import Codes, Column, plain_values
 
 SEED_BYTES = 16
-"""So many bytes has the public seed of what is drawn after the noise."""
+"""Length of the public seed of post-processing, in bytes."""
 _SALT_BYTES = 32
 
 

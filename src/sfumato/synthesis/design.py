@@ -20,9 +20,9 @@ Axes = tuple[int, ...]
 """The columns of a marginal by their numbers, in rising order."""
 
 MAX_MARGINAL_CELLS = 10**6
-"""So many cells a marginal may have."""
+"""Maximum number of cells of one marginal."""
 MAX_TOTAL_CELLS = 10**7
-"""So many cells all marginals may have together."""
+"""Maximum number of cells of all marginals."""
 ONE_WAY_SHARE = Fraction(1, 10)
 """The share of the budget for the columns by themselves; the rest is for the pairs."""
 MIN_USED_SHARE = Fraction(97, 100)
@@ -71,7 +71,7 @@ def read_price(epsilon: object, delta: object) -> tuple[Fraction, Fraction]:
 
 
 def sensitivity_squared(rows: int, neighbours: Neighbours) -> int:
-    """Return how far one person with so many rows moves one marginal, squared in L2. Proof: proofs/marginals.md §1.
+    """Return the squared L2 sensitivity of one marginal to a person with `rows` rows. Proof: proofs/marginals.md §1.
 
     >>> sensitivity_squared(3, Neighbours.ADD_REMOVE), sensitivity_squared(3, Neighbours.REPLACE)
     (9, 18)

@@ -270,7 +270,7 @@ def _binned_column(name: str, said: Range) -> Column:
 
 
 def plain_values(values: Any) -> Sequence[object]:
-    """Return a sequence as Python's own values, whoever made it: NumPy, Arrow, pandas."""
+    """Return a sequence of NumPy, Arrow or pandas as Python values."""
     for way in ("to_pylist", "tolist"):
         if hasattr(values, way):
             listed = getattr(values, way)()

@@ -16,16 +16,16 @@ from sfumato.synthesis.design import Axes
 from sfumato.synthesis.domain import Codes, Floats
 
 POOL_ROWS = 40_000
-"""So many candidate rows there are."""
+"""Number of candidate rows."""
 INDEPENDENT_ONE_IN = 10
-"""One in so many of them is drawn column by column, so that no combination is out of reach."""
+"""One candidate row in this number is drawn column by column, so that every combination is possible."""
 FIT_STEPS = 120
-"""So many steps a fit takes."""
+"""Number of steps of a fit."""
 LEARNING_RATE = 0.25
 _MEAN_DECAY, _SQUARE_DECAY, _DIVISION_GUARD = 0.9, 0.999, 1e-12
 _UNIFORM_STEP = 2.0**-53
 _MAX_CACHED_INDICES = 2 * 10**7
-"""So many places of rows in marginals are remembered; further ones are computed at each step."""
+"""Maximum number of cached cell indices; further ones are computed at each step."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

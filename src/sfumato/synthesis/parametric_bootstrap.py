@@ -15,11 +15,11 @@ from sfumato.synthesis.model import Fitted, fit_weights, targets, uniforms
 from sfumato.synthesis.rows import count_rows
 
 REDRAWN_FITS = 50
-"""So often the noise is redrawn."""
+"""Number of fits with redrawn noise."""
 MIN_REDRAWN_FITS = 10
-"""So often at least, however little time there is."""
+"""Minimum number of such fits, also when time is short."""
 REFIT_STEPS = 12
-"""A fit that begins at the model takes so many steps."""
+"""Number of steps of a fit that starts at the model."""
 
 
 def redraw(combined: JointEstimate, fitted: Fitted, seed: bytes, seconds: float) -> list[tuple[float, Floats]]:

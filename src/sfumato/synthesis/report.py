@@ -16,7 +16,7 @@ from sfumato.synthesis.synthetic import Synthetic
 
 MARK = "<!-- written by sfumato synthesize -->"
 MAX_DRAWN_PAIRS = 12
-"""So many pairs are drawn; all are listed."""
+"""Maximum number of pairs that are drawn; all are listed."""
 _MAX_BARS = 40
 _MAX_SHOWN_CHARS = 240
 _STYLE = """

@@ -20,7 +20,7 @@ def systematic(fitted: Fitted, count: int, luck: float) -> Codes:
 
 
 def shuffle_order(count: int, luck: Floats) -> Codes:
-    """Return an order of so many rows."""
+    """Return a random order of `count` rows."""
     return np.argsort(luck[:count], kind="stable")
 
 

@@ -31,7 +31,7 @@ from sfumato.synthesis.domain import Floats
 from sfumato.synthesis.model import spanning_tree, targets
 
 MAX_FULLY_PAIRED_COLUMNS = 16
-"""So many columns are always measured with all their pairs."""
+"""Maximum number of columns that are always measured with all their pairs."""
 MAX_PAIR_CELLS = 18_000
 """More columns too, while all pairs together have no more cells; beyond, choosing errs less (docs/synthesis.md)."""
 MAX_CELLS_PER_PAIR = 10**5

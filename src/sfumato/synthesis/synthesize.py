@@ -128,7 +128,7 @@ def _pack_tables(tables: Sequence[Any]) -> str:
 
 
 def _unpack_tables(stored: Any, columns: tuple[Column, ...], plan: Design | Selection) -> NoisyMarginals:
-    """Read what was released: the same numbers give the same table, whoever asks again."""
+    """Read a stored release: the same numbers give the same table."""
     flat = np.frombuffer(decompress(b64decode(stored["counts"])), dtype="<i8").astype(np.int64)
     marginals = tuple(tuple(axes) for axes in stored["marginals"])
     shapes = [tuple(columns[axis].size for axis in axes) for axes in marginals]
@@ -220,7 +220,7 @@ def read_size_and_seconds(rows: object, seconds: object) -> tuple[int | None, fl
 
 
 class _Callable(ModuleType):
-    """A file whose function has its name: whoever imports one of the two can call it."""
+    """A module that can be called like the function of its name."""
 
     def __call__(self, *arguments: Any, **named: Any) -> Synthetic:
         return synthesize(*arguments, **named)

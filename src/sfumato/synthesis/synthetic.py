@@ -23,7 +23,7 @@ from sfumato.synthesis.rows import count_rows, shuffle_order, systematic
 from sfumato.synthesis.sql_answers import Answer, AnswerContext, answer_query
 
 MAX_DRAWN_ROWS = 10**8
-"""So many rows can be drawn at once."""
+"""Maximum number of rows that can be drawn at once."""
 APPROXIMATE = "margins are approximate: which columns were measured together was itself chosen with noise"
 NORMAL_95 = 1.959963984540054
 
@@ -141,7 +141,7 @@ class Synthetic:
         return max(round(self.total), 0) if self._rows is None else self._rows
 
     def _chosen(self, count: int) -> list[Codes]:
-        """Return the cells of so many rows, in an order that means nothing."""
+        """Return the cells of `count` rows, in random order."""
         seed, fitted = self._measured.seed, self._fitted
         places = systematic(fitted, count, float(uniforms(seed, f"first {count}", 1)[0]))
         places = places[shuffle_order(count, uniforms(seed, f"order {count}", count))]
@@ -186,7 +186,7 @@ class Synthetic:
         return redraw(self._joint, fitted, self._measured.seed, self._seconds)
 
     def __getstate__(self) -> dict[str, object]:
-        """Return what is kept when it is pickled: it is public, and whoever has it may keep it."""
+        """Return what is kept when it is pickled: it is public."""
         return {name: value for name, value in self.__dict__.items() if name != "_lock"}
 
     def __setstate__(self, kept: dict[str, object]) -> None:

@@ -53,7 +53,7 @@ class Checked:
     columns: tuple[Learnable, ...]
     never: tuple[str, ...]
     tables: int
-    """About so many questions at `epsilon` fit into the budget."""
+    """Estimated number of questions at `epsilon` that fit into the budget."""
     epsilon: str
     margins: tuple[tuple[str, str], ...]
     """Some questions at that price, and their margin at 95 %."""

@@ -15,7 +15,7 @@ from sfumato.engines.engine import Progress
 from sfumato.release.rendering.escaping import escape_unprintable
 
 MAX_LINE_COLUMNS = 96
-"""Text is not set wider than this: nobody reads longer lines."""
+"""Maximum width of text."""
 _PHASES = {
     "make": "making up {}",
     "load": "loading {}",
@@ -29,7 +29,7 @@ _PHASES = {
     "noise": "adding noise",
 }
 PROGRESS_DELAY_SECONDS = 0.3
-"""So many seconds of an answer pass before anybody is told what takes them."""
+"""Delay before progress is shown."""
 
 
 def screen(*, stderr: bool = False) -> Console:

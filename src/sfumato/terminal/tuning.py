@@ -49,11 +49,11 @@ _ENDS = tuple(Fraction(digit) * Fraction(10) ** power for power in range(-6, 16)
 _SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
 _MAX_TOTAL_STEPS = 1 << 62
 _DRAW_COUNT = 9
-"""So many answers are drawn where questions choose privately."""
+"""Number of answers that are drawn for queries with private selection."""
 MAX_RELATIVE_ERROR = 1000
-"""Where errors are so many times as large as an answer, it does not matter how large."""
+"""Error in multiples of the answer above which errors count as equal."""
 _TUNING_ROUNDS = 2
-"""So often every cap and bound is tried again while the others stay."""
+"""Number of rounds in which every bound is tried again while the others stay."""
 
 Steps = tuple[int, int]
 TableColumn = tuple[str, str]
@@ -329,7 +329,7 @@ def _declared_steps(column: Column) -> Steps:
 
 
 def _tried_caps(trial: _Trial, table: str, now: BoundsDraft) -> list[int]:
-    """Return the caps to try: round ones, up to the first under which nobody loses anything."""
+    """Return the caps to try: round ones, up to the first that removes no rows."""
     found, before = [], -1
     for cap in _CAPS:
         sql = f"SELECT COUNT(*) AS x FROM {quoted(table)}"  # noqa: S608

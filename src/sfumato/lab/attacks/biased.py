@@ -24,11 +24,11 @@ GAMMA = Fraction(1, 10)
 EPSILON = Fraction(1, 10)
 _REACH_STEPS = 200
 _RARE_ONE_IN = 200
-"""Answers that fair coins give less often than once in so many draws are left out: nobody would see them."""
+"""Answers with a probability below one in this number under fair coins are left out."""
 _SINGLE_ANSWER = Consistent(64, 64, 1)
 _LAG_BITS = (0, 4, 8)
 _STREAM_ANSWERS = 2_000
-"""So many answers are drawn bit by bit to let the health tests see the coins."""
+"""Number of answers drawn bit by bit, so that the health tests see the coins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ def _bend(noise: str, promised: Fraction, opponent: _Opponent, trials: int, sour
 
 
 def _hits(node: _Node | _Leaf, trials: int, source: Source) -> tuple[int, int]:
-    """Return how often each outcome happens when the opponent makes so many draws."""
+    """Return how often each outcome happens when the adversary makes the given number of draws."""
     if isinstance(node, _Leaf):
         return node.first * trials, node.second * trials
     favoured = int(_falls(trials, source).sum())
@@ -175,7 +175,7 @@ def _falls(count: int, source: Source) -> npt.NDArray[np.bool_]:
 
 
 def _loss_with_second_answer() -> tuple[tuple[str, float], ...]:
-    """Return the loss of one answer alone, and of the same answer with a second one that is about nobody."""
+    """Return the loss of one answer alone, and of the same answer with one that does not depend on the data."""
     pair = _SINGLE_ANSWER.worst_cells(GAMMA)
     alone = ("one answer alone", log(_SINGLE_ANSWER.worst_ratio(GAMMA)))
     joint = [

@@ -23,7 +23,7 @@ EPSILON = Fraction(1, 2)
 DUMMY_SHIFT = 27
 """Dummies of a cell before noise, at epsilon 1/2, delta 1e-6 and one row per person: sealed.Padding computes it."""
 PUBLIC_YEAR_FACTOR = 4
-"""The public year counts so many times as many patients, in a hospital whose departments differ by a tenth."""
+"""Factor by which the public year has more patients, in a hospital whose departments differ by a tenth."""
 TOLERANCE_YEARS = 3
 Numbers = npt.NDArray[np.int64]
 

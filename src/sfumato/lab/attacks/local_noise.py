@@ -21,7 +21,7 @@ from sfumato.sensitivity.smooth import smooth
 EPSILON = Fraction(1)
 SALARIES = OrderStatistic(Fraction(1, 2), 0, 100_000, Neighbours.REPLACE)
 PEOPLE_EARNING_NOTHING = 100
-"""So many people earn nothing; one fewer than that earn the most there is, and the target is the one in between."""
+"""Number of people who earn nothing. One fewer earn the maximum, and the target is in between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class LocalNoise:
 
 
 def run(targets: int, source: Source) -> LocalNoise:
-    """Attack one answer about each of so many made-up people, who earn nothing or the most there is."""
+    """Attack one answer about each of `targets` made-up people, who earn nothing or the most there is."""
     secret = coins(targets, source)
     found = {
         kind: Fraction(sum(_guess(answer(_salaries(bool(rich)), source)) == rich for rich in secret), targets)

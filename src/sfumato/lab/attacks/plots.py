@@ -1,4 +1,4 @@
-"""One picture per attack. Altair comes with the extra `plot`; whoever draws nothing never imports this file."""
+"""One picture per attack. Altair comes with the extra `plot`; only code that draws imports this file."""
 
 from math import sqrt
 from typing import Any

@@ -63,7 +63,7 @@ _DOSES: dict[str, Any] = {
     "drug": {"type": "text"},
 }
 MANY_ROWS = 480
-"""So many rows count for one person of an archive: their numbers are the bits of as many words as a statement takes."""
+"""Maximum number of rows per person of an archive; their ranks fill all words of bits that a statement takes."""
 
 
 def archive(**changes: Any) -> Policy:

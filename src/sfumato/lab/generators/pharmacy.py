@@ -6,7 +6,7 @@ from sfumato.lab.generators.clinic import made_up_policy
 from sfumato.policy.policy import Policy
 
 MAX_PHARMACY_ROWS = 160
-"""So many rows count for those who have most: the worst people have twice as many."""
+"""Maximum number of rows per person; the worst people have twice as many."""
 _ORDERS: dict[str, Any] = {
     "customer": {"type": "integer"},
     "slot": {"type": "integer", "bounds": [0, 479]},

@@ -44,7 +44,7 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class OwnedRow:
-    """A row and whose it is; a public row is nobody's."""
+    """A row and its unit; a public row has none."""
 
     owner: str
     values: Mapping[str, Any]

@@ -84,7 +84,7 @@ def cross_unit_query(say: Phrases, table: str) -> str:
 
 
 def largest_groups(say: Phrases, table: str) -> str:
-    """The largest groups, which nobody may have declared."""
+    """The largest groups, whose keys may be undeclared."""
     scalars = say.scalars(table)
     unit = say.unit(table) or "1"
     key, most = scalars.of(say.one(("text", "integer")), 1), say.few(3)

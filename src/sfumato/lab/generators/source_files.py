@@ -210,7 +210,7 @@ def _ordinary(name: str, type: Any, dice: Dice) -> Any:
 
 
 def _hard(scheme: str, sheet: Sheet, owner: int, dice: Dice) -> SheetRow:
-    """Return a hostile row of a person; now and then it names nobody."""
+    """Return a hostile row of a person; sometimes without a unit."""
     if scheme == "csv":
         texts = {name: dice.choice(HARD[name]) for name in NAMES if name != "person"}
         return SheetRow(owner, {"person": dice.choice([str(owner)] * 6 + [*HARD["person"]]), **texts}, hard=True)

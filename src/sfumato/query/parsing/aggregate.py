@@ -61,7 +61,7 @@ _UNSUPPORTED_AGGREGATES = {
         "Use date_trunc('week', …), or ranges of the number of days: date_diff('day', DATE '2024-01-01', …) // 10.",
     ),
 }
-"""What nobody measures here, with what says the same."""
+"""Unsupported aggregates, with the reason and an equivalent."""
 _CLOCKS = frozenset({"now", "today", "current_date", "current_timestamp", "clock_timestamp", "localtimestamp", "age"})
 _FILES = ("read_", "parquet_", "sniff_", "pg_", "lo_", "glob", "query", "getenv", "current_setting", "dblink")
 _RANDOM = frozenset({"random", "setseed", "uuid", "gen_random_uuid", "nextval"})

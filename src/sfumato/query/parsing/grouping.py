@@ -14,7 +14,7 @@ from sfumato.query.parsing.reading import ParseContext
 
 _SETS = (exp.GroupingSets, exp.Cube, exp.Rollup)
 MAX_GROUPING_SETS = 16
-"""So many sets of keys one GROUP BY may have."""
+"""Maximum number of grouping sets of one GROUP BY."""
 _MAX_SHOWN_SETS = 1_000_000
 """A refusal tells numbers up to this one."""
 

@@ -36,7 +36,7 @@ _MAX_MONTHS = 60
 _EXAMPLE = "HISTOGRAM(x), HISTOGRAM(x, 20) for 20 ranges, or HISTOGRAM(x, 0, 100, 20) for those from 0 to 100"
 _MOMENTS = (exp.DataType.Type.DATE, exp.DataType.Type.TIMESTAMP)
 _MAX_SINGLE_VALUES = 50
-"""Up to so many whole numbers are counted each by itself."""
+"""Maximum number of integers that are counted one by one."""
 
 Peek = Callable[[exp.Select], tuple[Block, ParseContext]]
 """Reads a SELECT by itself, and returns what it is and what was learnt on the way."""
@@ -94,7 +94,7 @@ def _top(
     rows: int,
     counted: bool,
 ) -> exp.Select:
-    """SELECT x, COUNT(DISTINCT person) GROUP BY x ORDER BY 2 DESC LIMIT k: whoever has several rows counts once."""
+    """SELECT x, COUNT(DISTINCT person) GROUP BY x ORDER BY 2 DESC LIMIT k: each person counts once."""
     people = _at_place_of(node, exp.Anonymous(this="count", expressions=[whom]))
     found = _select_columns(node, [exp.alias_(value.copy(), alias, quoted=True)], condition)
     if counted:

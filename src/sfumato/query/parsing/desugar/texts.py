@@ -224,7 +224,7 @@ def _part_of(name: str, arguments: list[Expression], place: SourceSpan) -> Expre
 
 
 def _write_padding(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
-    """PostgreSQL's lpad and rpad: a text of so many letters, filled up or cut."""
+    """PostgreSQL's lpad and rpad: a text of the given length, padded or cut."""
     check_count(arguments, 2, 3, name, place)
     width = _spelled_count(arguments[1], 0, _MAX_PADDED_CHARS, name, place)
     fill = _spelled_text(arguments[2], name, place) if len(arguments) == 3 else " "
