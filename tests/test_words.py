@@ -249,6 +249,18 @@ def unclear_names(package: Path) -> list[str]:
     return [name for name in found if name not in PUBLIC_NAMES]
 
 
+@cache
+def types_with_two_meanings(package: Path) -> list[str]:
+    """Find public names of types that stand for two types, or for a type and a class: `type: name`."""
+    meanings: dict[str, set[str]] = defaultdict(set)
+    for path in sorted(package.rglob("*.py")):
+        for name, value in _constants(ast.parse(path.read_text(encoding="utf-8"))):
+            if name[0].isupper() and not name.isupper() and value is not None and not isinstance(value, ast.Call):
+                meanings[name].add(ast.unparse(value).replace("npt.NDArray", "NDArray"))
+    classes = _named(package, ast.ClassDef)
+    return [f"type: {name}" for name, types in sorted(meanings.items()) if len(types) > 1 or name in classes]
+
+
 def _unclear_yet() -> list[str]:
     return Path(__file__).with_name("unclear_names.txt").read_text(encoding="utf-8").splitlines()
 
@@ -258,8 +270,14 @@ def test_a_name_says_what_it_holds() -> None:
     assert [name for name in unclear_names(PACKAGE) if name not in allowed] == []
 
 
+def test_a_type_has_one_meaning() -> None:
+    allowed = set(_unclear_yet())
+    assert [name for name in types_with_two_meanings(PACKAGE) if name not in allowed] == []
+
+
 def test_what_is_still_unclear_occurs() -> None:
-    assert sorted(set(_unclear_yet()) - set(unclear_names(PACKAGE))) == [], "Mended: take these out of the list."
+    unclear = {*unclear_names(PACKAGE), *types_with_two_meanings(PACKAGE)}
+    assert sorted(set(_unclear_yet()) - unclear) == [], "Renamed: take these out of unclear_names.txt."
 
 
 @pytest.mark.parametrize(
@@ -292,3 +310,21 @@ def test_what_is_still_unclear_occurs() -> None:
 def test_a_planted_unclear_name_is_found(tmp_path: Path, file: str, text: str, unclear: bool) -> None:
     (tmp_path / file).write_text(text, encoding="utf-8")
     assert bool(unclear_names(tmp_path)) == unclear
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "homonyms"),
+    [
+        ("Wave = tuple[int, int]\n", "Wave = list[int]\n", ["type: Wave"]),
+        ("Wave = tuple[int, int]\n", "class Wave: ...\n", ["type: Wave"]),
+        ("Wave = tuple[int, int]\n", "Wave = tuple[int, int]\n", []),
+        ("_Wave = tuple[int, int]\n", "_Wave = list[int]\n", []),
+        ("T = TypeVar('T')\n", "T = TypeVar('T', bound=int)\n", []),
+    ],
+)
+def test_a_planted_type_with_two_meanings_is_found(
+    tmp_path: Path, first: str, second: str, homonyms: list[str]
+) -> None:
+    (tmp_path / "a.py").write_text(first, encoding="utf-8")
+    (tmp_path / "b.py").write_text(second, encoding="utf-8")
+    assert types_with_two_meanings(tmp_path) == homonyms

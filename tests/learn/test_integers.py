@@ -13,7 +13,7 @@ import sfumato
 from sfumato import learn
 from sfumato.accounting.event import Neighbours
 from sfumato.learn.arrays import bounded_rows, integers_of
-from sfumato.learn.integer_network import GRADIENT_UNIT, IntegerNetwork, Layers, on_grid
+from sfumato.learn.integer_network import GRADIENT_UNIT, IntegerNetwork, LayerWeights, on_grid
 from sfumato.learn.k_means import cell_counts, per_cluster
 from sfumato.learn.logistic_regression import _GRADIENT_UNIT, Descent, softmax_shares
 from sfumato.learn.model import _rows_behind
@@ -28,7 +28,7 @@ CORNERS = (-UNIT_STEPS, -UNIT_STEPS // 2 - 1, 0, 7, UNIT_STEPS)
 BALLS = (Ball((0, 0), 2048), Ball((1000, -UNIT_STEPS), 70_001), Ball((UNIT_STEPS, UNIT_STEPS), 1 << 17))
 WEIGHTS = (((0, 0),) * 3, ((1000, -3), (9, 8), (5, 0)), ((1 << 18, 0), (-(1 << 18), 77), (3, 1)))
 
-NETWORKS: list[Layers] = [
+NETWORKS: list[LayerWeights] = [
     [np.zeros((3, 2))],
     on_grid([np.array([[1.0, -2, 0.5], [16, 3, -99], [0, 1, 1]]), np.array([[5.0, 0], [1, -1], [0.3, 2], [0, -7]])]),
     on_grid([np.full((3, 4), 16.0), np.full((5, 3), 16.0), np.array([[16.0, -16.0]] * 4)]),

@@ -14,7 +14,7 @@ from sfumato.accounting.normal import gaussian_delta
 from sfumato.certified import enclosure
 from sfumato.certified.enclosure import Enclosure, enclose, float_above, refine, upper
 
-Vector = tuple[int, Fraction]
+NoisyVector = tuple[int, Fraction]
 """The squared L2 norm by which an integer vector moves, and the variance of the noise on each of its entries."""
 
 _TWELVE_DIGITS_UP = Context(prec=12, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
@@ -24,7 +24,7 @@ _MAX_STEPS = 60
 _MAX_EPSILON = 300
 
 
-def epsilon_of(vectors: Sequence[Vector], delta: Fraction) -> Fraction:
+def epsilon_of(vectors: Sequence[NoisyVector], delta: Fraction) -> Fraction:
     """Return an epsilon, of 12 digits, such that releasing all these vectors is (epsilon, delta)-DP.
 
     >>> print(float(epsilon_of([(1, Fraction(10000))], Fraction(1, 10**6))))
@@ -34,7 +34,7 @@ def epsilon_of(vectors: Sequence[Vector], delta: Fraction) -> Fraction:
 
 
 @lru_cache(maxsize=1024)
-def _epsilon_of(vectors: tuple[Vector, ...], delta: Fraction) -> Fraction:
+def _epsilon_of(vectors: tuple[NoisyVector, ...], delta: Fraction) -> Fraction:
     rho = sum((Fraction(moved) / (2 * variance) for moved, variance in vectors), Fraction(0))
     slope = float_above(rho)
     known = _round_up_12_digits(Fraction(least_epsilon(lambda order: order * rho, lambda order: order * slope, delta)))
@@ -48,7 +48,7 @@ def _epsilon_of(vectors: tuple[Vector, ...], delta: Fraction) -> Fraction:
     return known if found is None else min(known, _round_up_12_digits(Fraction(found)))
 
 
-def least_common_factor(vectors: Sequence[Vector], epsilon: Fraction, delta: Fraction) -> Fraction:
+def least_common_factor(vectors: Sequence[NoisyVector], epsilon: Fraction, delta: Fraction) -> Fraction:
     """Return the least factor, of 12 digits, that leaves all these variances (epsilon, delta)-DP together; at most 1.
 
     The variances themselves suffice by zCDP. Where they are small the curve says nothing, and the factor is 1.
@@ -57,7 +57,7 @@ def least_common_factor(vectors: Sequence[Vector], epsilon: Fraction, delta: Fra
 
 
 @lru_cache(maxsize=1024)
-def _shrunk(vectors: tuple[Vector, ...], epsilon: Fraction, delta: Fraction) -> Fraction:
+def _shrunk(vectors: tuple[NoisyVector, ...], epsilon: Fraction, delta: Fraction) -> Fraction:
     if epsilon > _MAX_EPSILON:
         return Fraction(1)
 
@@ -71,12 +71,12 @@ def _shrunk(vectors: tuple[Vector, ...], epsilon: Fraction, delta: Fraction) -> 
     return Fraction(1) if found is None else min(Fraction(1), _round_up_12_digits(Fraction(found)))
 
 
-def suffices(vectors: Sequence[Vector], epsilon: Fraction, delta: Fraction) -> bool:
+def suffices(vectors: Sequence[NoisyVector], epsilon: Fraction, delta: Fraction) -> bool:
     """Tell whether releasing all these vectors is certain to be (epsilon, delta)-DP by the curve."""
     return _log_ratio(tuple(vectors), epsilon, delta) <= 0
 
 
-def _log_ratio(vectors: tuple[Vector, ...], epsilon: Fraction, delta: Fraction) -> float:
+def _log_ratio(vectors: tuple[NoisyVector, ...], epsilon: Fraction, delta: Fraction) -> float:
     """Return about ln(δ(ε)/δ), whose sign is certain: at most 0 only if the enclosed bound of δ(ε) is at most δ."""
     smoothing = _smoothing(vectors, epsilon)
     if smoothing is None:
@@ -95,7 +95,9 @@ def _log_ratio(vectors: tuple[Vector, ...], epsilon: Fraction, delta: Fraction) 
     return max(1e-12, _log_of_fraction(Fraction(bound)) - _log_of_fraction(delta))
 
 
-def _smoothing(vectors: tuple[Vector, ...], epsilon: Fraction) -> Callable[[int], tuple[Fraction, Fraction]] | None:
+def _smoothing(
+    vectors: tuple[NoisyVector, ...], epsilon: Fraction
+) -> Callable[[int], tuple[Fraction, Fraction]] | None:
     """Return what real noise stands for the integer noise: μ² and η, both rounded up; None where variances are small.
 
     A part r² of each variance makes real noise integer, at the price of η. Floats choose r², η is enclosed.

@@ -9,7 +9,7 @@ from sfumato.analysis.cross_unit_joins import CROSS_UNIT_NOTE, analyse_cross_uni
 from sfumato.analysis.filter_pushdown import public_first
 from sfumato.analysis.groups import RequestedBounds, group_by_unit, lower_aggregate, private_group_by
 from sfumato.analysis.joins import join_analysed
-from sfumato.analysis.keys import Cells, cells_of, chosen_cells, computation, left_cells
+from sfumato.analysis.keys import PossibleCells, cells_of, chosen_cells, computation, left_cells
 from sfumato.analysis.lineage import Analysed, UnitLineage, Visibility, is_unit_id
 from sfumato.analysis.literal_rows import literal_rows, lower_plain_aggregate
 from sfumato.analysis.mark_joins import analyse_mark_join
@@ -214,7 +214,7 @@ def _scan(scan: Scan, reading: _Question) -> Analysed:
     table = reading.catalog.tables[scan.table]
     scope = {(scan.label, field.name): column(scan.label, field.name, field.facts) for field in table.fields}
     columns = tuple((field.name, field.stored, field.facts) for field in table.fields)
-    cells: Cells = {
+    cells: PossibleCells = {
         computation(scope[scan.label, field.name]): field.cells for field in table.fields if field.cells is not None
     }
     if table.public or table.owner is None:
@@ -367,7 +367,7 @@ def _private_project(
     check_characters(source.flow, owned.rows, (item.scalar for item in items))
     shown = (*items, Item(OWNER, owned.unit))
     scope = {(relation.label, item.name): column(relation.label, item.name, item.scalar.facts) for item in items}
-    cells: Cells = {
+    cells: PossibleCells = {
         computation(scope[relation.label, item.name]): known
         for item in items
         if (known := cells_of(item.scalar, source.cells, source.origins, reading.public)) is not None

@@ -6,7 +6,7 @@ Proof: proofs/lineage.md §3
 from dataclasses import replace
 
 from sfumato.analysis.catalog import PublicData
-from sfumato.analysis.keys import MAX_GROUP_CELLS, Cells, computation
+from sfumato.analysis.keys import MAX_GROUP_CELLS, PossibleCells, computation
 from sfumato.analysis.lineage import Analysed, UnitLineage, Visibility
 from sfumato.analysis.literal_rows import is_exact
 from sfumato.analysis.used import Used
@@ -230,7 +230,7 @@ def _inexact(measure: AggregateItem, position: Position) -> UnsupportedSql:
     )
 
 
-def _outer_cells(other: Analysed, public: PublicData) -> Cells:
+def _outer_cells(other: Analysed, public: PublicData) -> PossibleCells:
     """Return the values of the public columns; an outer join may also leave NULL, so its rows are not all there are."""
     known = {
         computation(scalar): public.distinct(other.flow, scalar, MAX_GROUP_CELLS) for scalar in other.scope.values()

@@ -21,7 +21,7 @@ MAX_GROUP_CELLS = 10_000
 """How many cells an answer with public keys may have; beyond, keys are chosen privately."""
 
 Computation = tuple[object, ...]
-Cells = Mapping[Computation, tuple[Cell, ...]]
+PossibleCells = Mapping[Computation, tuple[Cell, ...]]
 """The values of scalars, by their shape."""
 
 _MAX_EXPRESSION_NODES = 200
@@ -36,7 +36,7 @@ def computation(scalar: Scalar) -> Computation:
 
 
 def cells_of(
-    scalar: Scalar, cells: Cells, origins: Mapping[str, RelNode], public: PublicData
+    scalar: Scalar, cells: PossibleCells, origins: Mapping[str, RelNode], public: PublicData
 ) -> tuple[Cell, ...] | None:
     """Return every value that the scalar can have, sorted, or None where they are not public or too many."""
     found = cells.get(computation(scalar))
@@ -57,7 +57,7 @@ def cells_of(
 
 
 def _possible_cells(
-    scalar: Scalar, cells: Cells, origins: Mapping[str, RelNode], public: PublicData
+    scalar: Scalar, cells: PossibleCells, origins: Mapping[str, RelNode], public: PublicData
 ) -> tuple[Cell, ...] | None:
     """Return the values of what chooses between others: constants, CASE, COALESCE."""
     if scalar.operator is Operator.CONSTANT:
@@ -83,7 +83,9 @@ def _is_possible(value: Cell, facts: Facts) -> bool:
     return facts.low <= value <= facts.high
 
 
-def _image(scalar: Scalar, cells: Cells, origins: Mapping[str, RelNode], public: PublicData) -> tuple[Cell, ...] | None:
+def _image(
+    scalar: Scalar, cells: PossibleCells, origins: Mapping[str, RelNode], public: PublicData
+) -> tuple[Cell, ...] | None:
     """Return the values over all combinations of the columns' public values, computed by the engine itself."""
     used = {computation(part): part for part in walk(scalar) if part.operator is Operator.COLUMN}
     labels = {_label(part) for part in used.values()}
@@ -100,7 +102,7 @@ def _image(scalar: Scalar, cells: Cells, origins: Mapping[str, RelNode], public:
 
 
 def _step_by_step(
-    scalar: Scalar, cells: Cells, origins: Mapping[str, RelNode], public: PublicData
+    scalar: Scalar, cells: PossibleCells, origins: Mapping[str, RelNode], public: PublicData
 ) -> tuple[Cell, ...] | None:
     """Return the values over all combinations of its arguments' public values, such as the days of a timestamp."""
     inner = {f"a{at}": part for at, part in enumerate(scalar.arguments) if part.operator is not Operator.CONSTANT}
@@ -136,7 +138,7 @@ def cells_together(
     return tuple(sorted(whole))  # type: ignore[arg-type]
 
 
-def _combinations(label: str, used: Mapping[Computation, Scalar], values: Cells) -> RelNode:
+def _combinations(label: str, used: Mapping[Computation, Scalar], values: PossibleCells) -> RelNode:
     """Return all combinations of the public values of a label's columns."""
     own = {key: part for key, part in used.items() if _label(part) == label}
     columns = tuple((_column_name(part), part.facts) for part in own.values())
@@ -148,7 +150,7 @@ def _cross_join(left: RelNode, right: RelNode) -> RelNode:
     return JoinNode(JoinKind.INNER, left, right, None)
 
 
-def chosen_cells(condition: Scalar, cells: Cells, public: PublicData) -> dict[Computation, tuple[Cell, ...]]:
+def chosen_cells(condition: Scalar, cells: PossibleCells, public: PublicData) -> dict[Computation, tuple[Cell, ...]]:
     """Return the public values that are left where the condition is true: IN lists, and tests of one known column."""
     left = dict(cells)
     listed = _compared_constants(condition)
@@ -163,7 +165,9 @@ def chosen_cells(condition: Scalar, cells: Cells, public: PublicData) -> dict[Co
     return left
 
 
-def left_cells(tested: Computation, values: tuple[Cell, ...], cells: Cells) -> dict[Computation, tuple[Cell, ...]]:
+def left_cells(
+    tested: Computation, values: tuple[Cell, ...], cells: PossibleCells
+) -> dict[Computation, tuple[Cell, ...]]:
     """Return the public values that are left where something is one of these."""
     before, chosen = cells.get(tested), set(values)
     return {**cells, tested: values if before is None else tuple(value for value in before if value in chosen)}

@@ -18,10 +18,10 @@ from sfumato.query.types import NUMBERS, Type
 _MAX_TABLE_ROWS = 1 << 40
 """More rows than any table has: what a plain sum may grow by."""
 
-Written = int | float | str | bool | None
+LiteralCell = int | float | str | bool | None
 
 
-def literal_rows(values: Values) -> tuple[tuple[tuple[Written, ...], ...], list[Facts]]:
+def literal_rows(values: Values) -> tuple[tuple[tuple[LiteralCell, ...], ...], list[Facts]]:
     """Return the rows of a VALUES list as an engine keeps them, and what is known of each column."""
     lowered = [[lower(cell, {}) for cell in row] for row in values.rows]
     columns = [list(column) for column in zip(*lowered, strict=True)] if lowered and values.types else []
@@ -30,7 +30,7 @@ def literal_rows(values: Values) -> tuple[tuple[tuple[Written, ...], ...], list[
     return rows, [facts for _, facts in settled]
 
 
-def _common_representation(column: list[Scalar], type: Type) -> tuple[list[Written], Facts]:
+def _common_representation(column: list[Scalar], type: Type) -> tuple[list[LiteralCell], Facts]:
     """Return a column's cells in one representation: on the coarsest grid that holds all, or as doubles."""
     nullable = any(is_null(cell) for cell in column)
     present = [cell for cell in column if not is_null(cell)]
@@ -55,7 +55,7 @@ def _common_representation(column: list[Scalar], type: Type) -> tuple[list[Writt
     return [None if value is None else float(value) for value in exact], Facts(type, Kind.REAL, nullable)
 
 
-def _literal_value(cell: Scalar) -> Written:
+def _literal_value(cell: Scalar) -> LiteralCell:
     return None if isinstance(cell.constant, tuple) else cell.constant
 
 

@@ -7,7 +7,7 @@ from math import ceil, floor
 
 from sfumato.language import intervals
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.intervals import Law, follow
+from sfumato.language.intervals import RangeLaw, follow
 from sfumato.language.numbers import as_constant, constant, is_null, on_one_grid, value_of, with_type
 from sfumato.language.scalar import Operator, Scalar, literal
 from sfumato.query.expression import Call
@@ -87,7 +87,7 @@ def case_scalar(branches: Sequence[tuple[Scalar, Scalar]], otherwise: Scalar, ty
     return as_constant(Scalar(Operator.CASE, (*arguments, values[-1]), facts))
 
 
-def _one_of(values: Sequence[Scalar], type: Type, law: Law, *, nullable: bool) -> Facts:
+def _one_of(values: Sequence[Scalar], type: Type, law: RangeLaw, *, nullable: bool) -> Facts:
     """Return the facts of a value that is always one of these, which lie on one grid. NULL reaches nowhere."""
     telling = [value.facts for value in values if not is_null(value)] or [values[0].facts]
     lengths = [facts.max_chars for facts in telling]
@@ -119,7 +119,9 @@ def _coalesce(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
     )
 
 
-def _extreme(operator: Operator, law: Callable[[Sequence[bool]], Law]) -> Callable[[Call, tuple[Scalar, ...]], Scalar]:
+def _extreme(
+    operator: Operator, law: Callable[[Sequence[bool]], RangeLaw]
+) -> Callable[[Call, tuple[Scalar, ...]], Scalar]:
     def lower(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
         present = [argument for argument in arguments if not is_null(argument)]
         if len(present) <= 1:

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from sfumato.language import calendar
 from sfumato.language.calendar import DAY_MICROSECONDS, FIRST_DAY, FIRST_MOMENT, LAST_DAY, LAST_MOMENT
-from sfumato.language.intervals import Law, Range
+from sfumato.language.intervals import RangeLaw, StepRange
 from sfumato.language.numbers import (
     add_scalars,
     as_constant,
@@ -101,15 +101,15 @@ def _on_step(scalar: Scalar, step: Fraction, type: Type) -> Scalar:
     return replace(scalar, facts=replace(scalar.facts, step=step, type=type))
 
 
-def _on_days(operator: Operator, day: Scalar, law: Law, type: Type, extra: str | int) -> Scalar:
+def _on_days(operator: Operator, day: Scalar, law: RangeLaw, type: Type, extra: str | int) -> Scalar:
     found = on_integers(operator, (day,), type, law, Fraction(1), extra=extra)
     if found is None:
         raise ValueError("a day of the calendar led beyond 128 bits")
     return found
 
 
-def _monotone_law(function: Callable[[int], int]) -> Law:
-    def law(only: Range) -> Range:
+def _monotone_law(function: Callable[[int], int]) -> RangeLaw:
+    def law(only: StepRange) -> StepRange:
         return function(only[0]), function(only[1])
 
     return law
@@ -161,8 +161,8 @@ def _of_time(part: str, time: Scalar) -> Scalar:
     return _on_days(Operator.DAY_PART, day, law, Type.INTEGER, part)
 
 
-def _recurring_law(part: str) -> Law:
-    def law(only: Range) -> Range:
+def _recurring_law(part: str) -> RangeLaw:
+    def law(only: StepRange) -> StepRange:
         return calendar.part_range(part, *only)
 
     return law
@@ -230,10 +230,10 @@ def _stays_in_calendar(time: Scalar, months: int) -> Scalar:
     return null_beyond(time, low * unit, after * unit - 1)
 
 
-def _moments_later(months: int) -> Law:
+def _moments_later(months: int) -> RangeLaw:
     """Return the law of MOMENT_LATER: days that fall together keep their clocks, so that it does not only rise."""
 
-    def law(only: Range) -> Range:
+    def law(only: StepRange) -> StepRange:
         (low_day, low_clock), (high_day, high_clock) = (divmod(side, DAY_MICROSECONDS) for side in only)
         low, high = calendar.months_later(low_day, months), calendar.months_later(high_day, months)
         if low_day < high_day:

@@ -10,7 +10,7 @@ from sfumato.language.facts import Kind
 from sfumato.language.numbers import as_constant, clip_scalar
 from sfumato.language.scalar import Constant, Operator, Scalar
 
-Shape = tuple[Operator, tuple[Scalar, ...], Constant]
+ScalarShape = tuple[Operator, tuple[Scalar, ...], Constant]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Restriction:
     present: bool = False
 
 
-Restrictions = Mapping[Shape, Restriction]
+Restrictions = Mapping[ScalarShape, Restriction]
 
 _MISSING = {
     Operator.LESS: 2,
@@ -34,7 +34,7 @@ _MISSING = {
 """Comparisons, and how many of their first arguments are not NULL where they are true or false."""
 
 
-def shape_of(scalar: Scalar) -> Shape:
+def shape_of(scalar: Scalar) -> ScalarShape:
     """Return what is computed, whatever it is taken for: two scalars of one shape have the same integers."""
     return scalar.operator, scalar.arguments, scalar.constant
 

@@ -12,7 +12,7 @@ from math import gcd, lcm
 
 from sfumato.language import intervals
 from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, STORED_LIMIT, Facts, Kind
-from sfumato.language.intervals import Law, follow, max_magnitude
+from sfumato.language.intervals import RangeLaw, follow, max_magnitude
 from sfumato.language.scalar import Constant, Factor, Operator, Scalar, Sides, literal
 from sfumato.query.expression import Value
 from sfumato.query.types import NUMBERS, Interval, Type
@@ -111,7 +111,7 @@ def on_integers(
     operator: Operator,
     arguments: Sequence[Scalar],
     type: Type,
-    law: Law,
+    law: RangeLaw,
     step: Fraction,
     *,
     extra: Constant = None,
@@ -236,7 +236,7 @@ def subtract_scalars(first: Scalar, second: Scalar, type: Type) -> Scalar:
     return _linear_scalar(Operator.SUBTRACT, intervals.subtract, first, second, type)
 
 
-def _linear_scalar(operator: Operator, law: Law, first: Scalar, second: Scalar, type: Type) -> Scalar:
+def _linear_scalar(operator: Operator, law: RangeLaw, first: Scalar, second: Scalar, type: Type) -> Scalar:
     pair = on_one_grid((first, second))
     step = pair[0].facts.step
     if pair[0].facts.kind is Kind.INTEGER:
@@ -264,7 +264,9 @@ def sign_scalar(scalar: Scalar, type: Type) -> Scalar:
     return _alone(Operator.SIGN, intervals.sign, scalar, type, Fraction(1))
 
 
-def _alone(operator: Operator, law: Law, scalar: Scalar, type: Type, step: Fraction, extra: Constant = None) -> Scalar:
+def _alone(
+    operator: Operator, law: RangeLaw, scalar: Scalar, type: Type, step: Fraction, extra: Constant = None
+) -> Scalar:
     if scalar.facts.kind is Kind.INTEGER:
         exact = on_integers(operator, (scalar,), type, law, step, extra=extra)
         if exact is not None:
@@ -354,7 +356,9 @@ def modulo(first: Scalar, second: Scalar, type: Type) -> Scalar:
     return _leaving(Operator.MODULO, intervals.modulo, first, second, type, None)
 
 
-def _leaving(operator: Operator, law: Law, first: Scalar, second: Scalar, type: Type, step: Fraction | None) -> Scalar:
+def _leaving(
+    operator: Operator, law: RangeLaw, first: Scalar, second: Scalar, type: Type, step: Fraction | None
+) -> Scalar:
     pair = on_one_grid((first, second))
     if pair[0].facts.kind is Kind.INTEGER:
         grid = pair[0].facts.step if step is None else step
@@ -425,6 +429,6 @@ def square_root(scalar: Scalar, type: Type) -> Scalar:
     return on_doubles(Operator.SQRT, (scalar,), type) if exact is None else exact
 
 
-def _root_at(scalar: Scalar, places: int) -> intervals.Range:
+def _root_at(scalar: Scalar, places: int) -> intervals.StepRange:
     ratio = scalar.facts.step * 10 ** (2 * places)
     return intervals.root(ratio.numerator, ratio.denominator)((scalar.facts.low, scalar.facts.high))

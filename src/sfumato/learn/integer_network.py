@@ -28,11 +28,11 @@ GRADIENT_UNIT = VALUE_UNIT * SLOPE_UNIT
 _NORM_SLACK_FACTOR = 1 + 2.0**-30
 _LOGIT_UNIT, _SHARE_UNIT = 1 << 8, 1 << 12
 
-Layers = list[Floats]
+LayerWeights = list[Floats]
 """For each layer a matrix of whole numbers: one line per unit below, then one of constants; one column per unit."""
 
 
-def on_grid(weights: list[Floats]) -> Layers:
+def on_grid(weights: list[Floats]) -> LayerWeights:
     """Return weights rounded to their public grid, and inside their range."""
     return [np.rint(np.clip(layer, -_MAX_WEIGHT, _MAX_WEIGHT) * VALUE_UNIT) for layer in weights]
 
@@ -45,7 +45,7 @@ class IntegerNetwork:
     length over all layers is at most `length`.  Proof: proofs/learn_sgd.md
     """
 
-    layers: Layers
+    layers: LayerWeights
     length: int
 
     def clipped_sum(self, rows: Floats, labels: Integers) -> list[Integers]:

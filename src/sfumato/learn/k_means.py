@@ -8,7 +8,7 @@ from sfumato.errors import BadParameter
 from sfumato.exact import integer
 from sfumato.learn.calibration import Stage
 from sfumato.learn.first_stage import centre_stage, measure_centre, measure_radius, radius_stage, towards
-from sfumato.learn.model import Model, StageNoise, State, parse_share, to_json_numbers
+from sfumato.learn.model import FitState, Model, StageNoise, parse_share, to_json_numbers
 from sfumato.learn.rows import UNIT_STEPS, Ball, Integers, Rows, blocks, exact_product, shrink
 from sfumato.learn.sensitivities import CELL_COUNT_STEPS, in_ball, in_cells, of_products
 from sfumato.learn.table_metadata import Floats, TableMetadata, inverse
@@ -74,7 +74,7 @@ class KMeans(Model):
             Stage(parse_share("0.3"), in_ball(outline, _COUNT_WEIGHT, self._clusters())),
         )
 
-    def _learn(self, sums: Rows, outline: TableMetadata, noise: StageNoise) -> State:
+    def _learn(self, sums: Rows, outline: TableMetadata, noise: StageNoise) -> FitState:
         clusters = self._clusters()
         centre, count = measure_centre(sums, outline, noise, 0)
         ball = Ball(centre, measure_radius(sums, outline, centre, noise, 1, measured=True, quantile=0.9))
@@ -103,7 +103,7 @@ class KMeans(Model):
         places = (np.array(centre) + drawn / UNIT_STEPS * ball.radius) / UNIT_STEPS
         return {"centers": to_json_numbers(outline.middle + outline.half * np.clip(places, -1, 1))}
 
-    def _keep(self, state: State, outline: TableMetadata) -> None:
+    def _keep(self, state: FitState, outline: TableMetadata) -> None:
         self.cluster_centers_ = np.array(state["centers"])
 
     def predict(self, X: object) -> Integers:  # noqa: N803

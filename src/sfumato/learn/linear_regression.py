@@ -4,7 +4,7 @@ import numpy as np
 
 from sfumato.learn.calibration import Stage
 from sfumato.learn.first_stage import centre_stage, measure_centre, measure_radius, radius_stage
-from sfumato.learn.model import Model, StageNoise, State, Target, parse_share, to_json_numbers
+from sfumato.learn.model import FitState, Model, StageNoise, Target, parse_share, to_json_numbers
 from sfumato.learn.normals import normals
 from sfumato.learn.rows import UNIT_STEPS, Ball, Sums
 from sfumato.learn.sensitivities import of_products
@@ -53,7 +53,7 @@ class LinearRegression(Model):
             Stage(parse_share("0.85"), of_products(outline, _CONSTANT_VALUE)),
         )
 
-    def _learn(self, sums: Sums, outline: TableMetadata, noise: StageNoise) -> State:
+    def _learn(self, sums: Sums, outline: TableMetadata, noise: StageNoise) -> FitState:
         centre, _ = measure_centre(sums, outline, noise, 0)
         radius = measure_radius(sums, outline, centre, noise, 1, measured=True)
         noisy = noise.add(2, sums.products(Ball(centre, radius), _CONSTANT_VALUE))
@@ -75,7 +75,7 @@ class LinearRegression(Model):
             "intervals": to_json_numbers(np.stack([coef - reach, coef + reach], axis=1)),
         }
 
-    def _keep(self, state: State, outline: TableMetadata) -> None:
+    def _keep(self, state: FitState, outline: TableMetadata) -> None:
         self.coef_ = np.array(state["coef"])
         self.intercept_ = float(state["intercept"])
         self.coef_intervals_ = np.array(state["intervals"]).reshape(-1, 2)

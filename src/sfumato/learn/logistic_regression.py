@@ -7,7 +7,7 @@ import numpy as np
 from sfumato.learn.calibration import Stage
 from sfumato.learn.classifier import Classifier
 from sfumato.learn.first_stage import centre_stage, measure_centre, measure_radius, radius_stage
-from sfumato.learn.model import StageNoise, State, parse_share, to_json_numbers
+from sfumato.learn.model import FitState, StageNoise, parse_share, to_json_numbers
 from sfumato.learn.rows import (
     UNIT_STEPS,
     Ball,
@@ -73,7 +73,7 @@ class LogisticRegression(Classifier):
             Stage(parse_share("0.85"), of_gradients(outline, _GRADIENT_UNIT), _STEPS),
         )
 
-    def _learn(self, sums: Rows, outline: TableMetadata, noise: StageNoise) -> State:
+    def _learn(self, sums: Rows, outline: TableMetadata, noise: StageNoise) -> FitState:
         centre, count = measure_centre(sums, outline, noise, 0)
         ball = Ball(centre, measure_radius(sums, outline, centre, noise, 1, measured=True))
         descent = Descent(shrink(sums.values, ball), sums.labels, len(outline.classes))
@@ -94,7 +94,7 @@ class LogisticRegression(Classifier):
             "intercept": to_json_numbers(mean[-1] * _CONSTANT_VALUE / UNIT_STEPS - at @ slopes),
         }
 
-    def _keep(self, state: State, outline: TableMetadata) -> None:
+    def _keep(self, state: FitState, outline: TableMetadata) -> None:
         self._keep_classes(outline)
         self._slopes, self._offsets = np.array(state["coef"]), np.array(state["intercept"])
         binary = len(outline.classes) == 2

@@ -19,7 +19,7 @@ from sfumato.learn.calibration import Calibrated, Stage
 from sfumato.learn.classifier import Classifier
 from sfumato.learn.first_stage import centre_stage, measure_centre, measure_radius, radius_stage
 from sfumato.learn.integer_network import GRADIENT_UNIT, MAX_LAYER_WIDTH, VALUE_UNIT, IntegerNetwork, on_grid
-from sfumato.learn.model import StageNoise, State, parse_share, to_json_numbers
+from sfumato.learn.model import FitState, StageNoise, parse_share, to_json_numbers
 from sfumato.learn.normals import normals
 from sfumato.learn.rows import UNIT_STEPS, Ball, Rows, shrink
 from sfumato.learn.sensitivities import of_gradients
@@ -107,7 +107,7 @@ class MLPClassifier(Classifier):
         self._hidden(), self._pace()
         return calibrate_sampled(self._stages(outline), self._rate(), epsilon, delta), PrivacyLoss(epsilon, delta)
 
-    def _learn(self, sums: Rows, outline: TableMetadata, noise: StageNoise) -> State:
+    def _learn(self, sums: Rows, outline: TableMetadata, noise: StageNoise) -> FitState:
         centre, count = measure_centre(sums, outline, noise, 0)
         ball = Ball(centre, measure_radius(sums, outline, centre, noise, 1, measured=True))
         rows = np.floor(shrink(sums.values, ball) * (_INPUT_LENGTH * VALUE_UNIT / UNIT_STEPS))
@@ -132,7 +132,7 @@ class MLPClassifier(Classifier):
                     total[at] += weights[at] / (steps - (steps + 1) // 2)
         return {"weights": [to_json_numbers(layer) for layer in total], "centre": list(centre), "radius": ball.radius}
 
-    def _keep(self, state: State, outline: TableMetadata) -> None:
+    def _keep(self, state: FitState, outline: TableMetadata) -> None:
         self._keep_classes(outline)
         self.weights_ = [np.array(layer) for layer in state["weights"]]
         self._ball = Ball(tuple(state["centre"]), int(state["radius"]))

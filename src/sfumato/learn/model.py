@@ -38,7 +38,7 @@ from sfumato.release.decode import decode
 from sfumato.release.receipt import Receipt
 from sfumato.release.rendering.export import optional
 
-State = dict[str, Any]
+FitState = dict[str, Any]
 """What a fit releases, as JSON: numbers and lists of them, computed from noisy integers alone."""
 _MAX_FEATURE_VALUE = 1e300
 _MAX_HALF_RANGES = 1e9
@@ -96,11 +96,11 @@ class Model:
         """Return what is measured, from public facts alone; refuse parameters that mean nothing."""
         raise NotImplementedError
 
-    def _learn(self, sums: Any, outline: TableMetadata, noise: StageNoise) -> State:
+    def _learn(self, sums: Any, outline: TableMetadata, noise: StageNoise) -> FitState:
         """Measure, and return the model. Whatever the rows are, it does not raise and is finite."""
         raise NotImplementedError
 
-    def _keep(self, state: State, outline: TableMetadata) -> None:
+    def _keep(self, state: FitState, outline: TableMetadata) -> None:
         """Set the fitted attributes."""
         raise NotImplementedError
 
@@ -142,7 +142,7 @@ class Model:
         fit, loss = self._calibrated(outline)
         self._try(asked, columns, target, outline, fit)
 
-        def release(reading: Measurer) -> State:
+        def release(reading: Measurer) -> FitState:
             noise = StageNoise(fit, reading.noisy, reading.source)
             sums: Sums = (
                 _rows_behind(reading, columns, target)
@@ -168,7 +168,7 @@ class Model:
         self._learn(EngineSums(asked, columns, target, None), outline, noise)
 
     def _finished(
-        self, state: State, outline: TableMetadata, event: Event, loss: PrivacyLoss, receipt: Receipt | None
+        self, state: FitState, outline: TableMetadata, event: Event, loss: PrivacyLoss, receipt: Receipt | None
     ) -> Self:
         self.n_features_in_ = outline.width
         self.event_, self.loss_, self.receipt_ = event, loss, receipt

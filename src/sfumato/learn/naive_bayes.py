@@ -7,7 +7,7 @@ import numpy as np
 from sfumato.learn.calibration import Stage
 from sfumato.learn.classifier import Classifier
 from sfumato.learn.first_stage import towards
-from sfumato.learn.model import StageNoise, State, parse_share, to_json_numbers
+from sfumato.learn.model import FitState, StageNoise, parse_share, to_json_numbers
 from sfumato.learn.rows import UNIT_STEPS, Sums
 from sfumato.learn.scaler import moments
 from sfumato.learn.sensitivities import in_box
@@ -48,7 +48,7 @@ class NaiveBayes(Classifier):
     def _stages(self, outline: TableMetadata) -> tuple[Stage, ...]:
         return (Stage(parse_share("1"), in_box(outline, _weight(outline), squares=True)),)
 
-    def _learn(self, sums: Sums, outline: TableMetadata, noise: StageNoise) -> State:
+    def _learn(self, sums: Sums, outline: TableMetadata, noise: StageNoise) -> FitState:
         exact = sums.clipped_sums(squares=True)
         exact[:, 0] *= _weight(outline)
         noisy = noise.add(0, exact)
@@ -71,7 +71,7 @@ class NaiveBayes(Classifier):
             ),
         }
 
-    def _keep(self, state: State, outline: TableMetadata) -> None:
+    def _keep(self, state: FitState, outline: TableMetadata) -> None:
         self._keep_classes(outline)
         self.class_count_ = np.array(state["counts"])
         self.theta_ = np.array(state["theta"])

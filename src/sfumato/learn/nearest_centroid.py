@@ -5,7 +5,7 @@ import numpy as np
 from sfumato.learn.calibration import Stage
 from sfumato.learn.classifier import Classifier
 from sfumato.learn.first_stage import centre_stage, measure_centre, measure_radius, radius_stage, towards
-from sfumato.learn.model import StageNoise, State, parse_share, to_json_numbers
+from sfumato.learn.model import FitState, StageNoise, parse_share, to_json_numbers
 from sfumato.learn.rows import UNIT_STEPS, Ball, Sums
 from sfumato.learn.sensitivities import in_ball
 from sfumato.learn.table_metadata import Floats, TableMetadata, inverse
@@ -47,7 +47,7 @@ class NearestCentroid(Classifier):
             Stage(parse_share("0.85"), in_ball(outline, _COUNT_WEIGHT, len(outline.classes))),
         )
 
-    def _learn(self, sums: Sums, outline: TableMetadata, noise: StageNoise) -> State:
+    def _learn(self, sums: Sums, outline: TableMetadata, noise: StageNoise) -> FitState:
         centre, _ = measure_centre(sums, outline, noise, 0)
         ball = Ball(centre, measure_radius(sums, outline, centre, noise, 1, measured=True))
         exact = sums.shrunk(ball)
@@ -64,7 +64,7 @@ class NearestCentroid(Classifier):
             "spread": (ball.radius / UNIT_STEPS) ** 2 / outline.width,
         }
 
-    def _keep(self, state: State, outline: TableMetadata) -> None:
+    def _keep(self, state: FitState, outline: TableMetadata) -> None:
         self._keep_classes(outline)
         self.centroids_ = np.array(state["centroids"])
         self.class_count_ = np.array(state["counts"])

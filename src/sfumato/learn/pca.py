@@ -6,7 +6,7 @@ from sfumato.errors import BadParameter
 from sfumato.exact import integer
 from sfumato.learn.calibration import Stage
 from sfumato.learn.first_stage import centre_stage, measure_centre, measure_radius, radius_stage
-from sfumato.learn.model import Model, StageNoise, State, parse_share, to_json_numbers
+from sfumato.learn.model import FitState, Model, StageNoise, parse_share, to_json_numbers
 from sfumato.learn.rows import UNIT_STEPS, Ball, Sums
 from sfumato.learn.sensitivities import of_products
 from sfumato.learn.table_metadata import Floats, TableMetadata
@@ -56,7 +56,7 @@ class PCA(Model):
             Stage(parse_share("0.8"), of_products(outline, 0)),
         )
 
-    def _learn(self, sums: Sums, outline: TableMetadata, noise: StageNoise) -> State:
+    def _learn(self, sums: Sums, outline: TableMetadata, noise: StageNoise) -> FitState:
         centre, count = measure_centre(sums, outline, noise, 0)
         ball = Ball(centre, measure_radius(sums, outline, centre, noise, 1, measured=True))
         noisy = noise.add(2, sums.products(ball, 0)[:-1, :-1])
@@ -73,7 +73,7 @@ class PCA(Model):
             "variance": to_json_numbers(np.maximum(values[::-1][:kept], 0.0)),
         }
 
-    def _keep(self, state: State, outline: TableMetadata) -> None:
+    def _keep(self, state: FitState, outline: TableMetadata) -> None:
         self.components_ = np.array(state["components"])
         self.mean_ = np.array(state["mean"])
         self.explained_variance_ = np.array(state["variance"])

@@ -5,7 +5,7 @@ from math import isqrt
 import numpy as np
 
 from sfumato.learn.calibration import Stage
-from sfumato.learn.model import Model, StageNoise, State, parse_share, to_json_numbers
+from sfumato.learn.model import FitState, Model, StageNoise, parse_share, to_json_numbers
 from sfumato.learn.rows import UNIT_STEPS, Sums
 from sfumato.learn.sensitivities import in_box
 from sfumato.learn.table_metadata import Floats, TableMetadata
@@ -43,7 +43,7 @@ class StandardScaler(Model):
     def _stages(self, outline: TableMetadata) -> tuple[Stage, ...]:
         return (Stage(parse_share("1"), in_box(outline, _weight(outline), squares=True)),)
 
-    def _learn(self, sums: Sums, outline: TableMetadata, noise: StageNoise) -> State:
+    def _learn(self, sums: Sums, outline: TableMetadata, noise: StageNoise) -> FitState:
         exact = sums.clipped_sums(squares=True)[0]
         exact[0] *= _weight(outline)
         noisy = noise.add(0, exact)
@@ -55,7 +55,7 @@ class StandardScaler(Model):
             "var": to_json_numbers(np.maximum(variance * outline.half**2, np.finfo(float).tiny)),
         }
 
-    def _keep(self, state: State, outline: TableMetadata) -> None:
+    def _keep(self, state: FitState, outline: TableMetadata) -> None:
         self.mean_ = np.array(state["mean"])
         self.var_ = np.array(state["var"])
         self.scale_ = np.sqrt(self.var_)

@@ -123,20 +123,20 @@ class CountedKeys:
         return max(1, self.threshold + fewest)
 
 
-Law = DiscreteLaplace | DiscreteGaussian
+CountNoise = DiscreteLaplace | DiscreteGaussian
 
 
-def _noise_law(noise: Laplace | Gaussian) -> Law:
+def _noise_law(noise: Laplace | Gaussian) -> CountNoise:
     return DiscreteLaplace(noise.scale) if isinstance(noise, Laplace) else DiscreteGaussian(noise.sigma_squared)
 
 
 @lru_cache(maxsize=1024)
-def _least_reach(law: Law, groups: int, allowed: Fraction) -> int:
+def _least_reach(law: CountNoise, groups: int, allowed: Fraction) -> int:
     return smallest_covering(lambda reach: _keys_delta(law, reach, groups) <= allowed, guess=1, least=1)
 
 
 @lru_cache(maxsize=4096)
-def _keys_delta(law: Law, reach: int, groups: int) -> Fraction:
+def _keys_delta(law: CountNoise, reach: int, groups: int) -> Fraction:
     """Return 1 - (1 - P[Z >= reach])^groups, rounded up."""
     bits = 2 * PRECISION
     low, high = law.upper_tail(reach, bits)
@@ -147,14 +147,14 @@ def _keys_delta(law: Law, reach: int, groups: int) -> Fraction:
 
 
 @lru_cache(maxsize=1024)
-def _overshoot(law: Law, tail: Fraction) -> int:
+def _overshoot(law: CountNoise, tail: Fraction) -> int:
     """Return the least k with P[Z > 1 + k] <= tail · P[Z >= 1]: nobody starts nearer than 1 below the threshold."""
     if isinstance(law, DiscreteLaplace):  # P[Z >= k + 2] / P[Z >= 1] = e^(-(k + 1) / scale), however small both are
         return weightless_from(1 / law.scale, tail)
     return smallest_covering(lambda further: _is_rare(law, further, tail), guess=1, least=0)
 
 
-def _is_rare(law: Law, further: int, tail: Fraction) -> bool:
+def _is_rare(law: CountNoise, further: int, tail: Fraction) -> bool:
     def _excess(bits: int) -> tuple[Fraction, Fraction]:
         beyond, base = law.upper_tail(further + 2, bits), law.upper_tail(1, bits)
         return beyond[0] - tail * base[1], beyond[1] - tail * base[0]
@@ -162,7 +162,7 @@ def _is_rare(law: Law, further: int, tail: Fraction) -> bool:
     return not _above_zero(_excess)
 
 
-def _at_least(law: Law, reach: int, wanted: Fraction) -> bool:
+def _at_least(law: CountNoise, reach: int, wanted: Fraction) -> bool:
     def _excess(bits: int) -> tuple[Fraction, Fraction]:
         low, high = law.upper_tail(reach, bits)
         return Fraction(low - scaled_ceiling(wanted, bits)), Fraction(high - scaled_floor(wanted, bits))

@@ -27,7 +27,7 @@ _WORD_BITS = 64
 _MAX_UNITS_FOR_CERTAINTY = 10**6
 _MAX_EPSILON_PER_KEY = 1000
 
-Ends = tuple[Fraction, Fraction]
+ProbabilityEnds = tuple[Fraction, Fraction]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,28 +157,28 @@ def _turns(epsilon: Fraction, delta: Fraction) -> Bends:
     return Bends(bend, last + 1)
 
 
-def _excess_over_bend(epsilon: Fraction, delta: Fraction, units: int, bits: int) -> Ends:
+def _excess_over_bend(epsilon: Fraction, delta: Fraction, units: int, bits: int) -> ProbabilityEnds:
     low, high = _power_ends(epsilon, 1, bits)
     first_low, first_high = _first_form(epsilon, delta, units, bits)
     return first_low - (1 - delta) * high / (1 + high), first_high - (1 - delta) * low / (1 + low)
 
 
-def _excess_over_top(epsilon: Fraction, delta: Fraction, bend: int, units: int, bits: int) -> Ends:
+def _excess_over_top(epsilon: Fraction, delta: Fraction, bend: int, units: int, bits: int) -> ProbabilityEnds:
     low, high = _closed_form(epsilon, delta, bend, units, bits)
     return low - (1 - delta), high - (1 - delta)
 
 
-def _rising(keep: KeepProbability, bits: int) -> Ends:
+def _rising(keep: KeepProbability, bits: int) -> ProbabilityEnds:
     return _closed_form(keep.epsilon, keep.delta, _turns(keep.epsilon, keep.delta).bend, keep.units, bits)
 
 
-def _closed_form(epsilon: Fraction, delta: Fraction, bend: int, units: int, bits: int) -> Ends:
+def _closed_form(epsilon: Fraction, delta: Fraction, bend: int, units: int, bits: int) -> ProbabilityEnds:
     if units <= bend:
         return _first_form(epsilon, delta, units, bits)
     return _second_form(epsilon, delta, bend, units - bend, bits)
 
 
-def _first_form(epsilon: Fraction, delta: Fraction, units: int, bits: int) -> Ends:
+def _first_form(epsilon: Fraction, delta: Fraction, units: int, bits: int) -> ProbabilityEnds:
     """Enclose δ (e^(nε) - 1) / (e^ε - 1) = δ (1 - X_n) / ((1 - X_1) X_(n-1)), X_k = e^(-kε), for n >= 1."""
     one_low, one_high = _power_ends(epsilon, 1, bits)
     all_low, all_high = _power_ends(epsilon, units, bits)
@@ -188,7 +188,7 @@ def _first_form(epsilon: Fraction, delta: Fraction, units: int, bits: int) -> En
     return delta * (1 - all_high) / ((1 - one_low) * but_high), delta * (1 - all_low) / ((1 - one_high) * but_low)
 
 
-def _second_form(epsilon: Fraction, delta: Fraction, bend: int, beyond: int, bits: int) -> Ends:
+def _second_form(epsilon: Fraction, delta: Fraction, bend: int, beyond: int, bits: int) -> ProbabilityEnds:
     """Enclose 1 + D - X_m (1 - π(bend) + D) with D = δ / (e^ε - 1)."""
     one_low, one_high = _power_ends(epsilon, 1, bits)
     low, high = _power_ends(epsilon, beyond, bits)
@@ -200,12 +200,12 @@ def _second_form(epsilon: Fraction, delta: Fraction, bend: int, beyond: int, bit
     return (1 - high) * (1 + less) + low * bend_low, (1 - low) * (1 + more) + high * bend_high
 
 
-def _power_ends(epsilon: Fraction, times: int, bits: int) -> Ends:
+def _power_ends(epsilon: Fraction, times: int, bits: int) -> ProbabilityEnds:
     low, high = exp_minus_enclosure(times * epsilon, bits)  # not cached: `times` may be a secret number of units
     return Fraction(low, 1 << bits), Fraction(min(high, 1 << bits), 1 << bits)
 
 
-def _compare(excess: Callable[[int], Ends]) -> bool:
+def _compare(excess: Callable[[int], ProbabilityEnds]) -> bool:
     """Decide whether a real is above 0. It is never 0 here: a nonzero polynomial at e^ε (Lindemann)."""
     bits = 2 * _WORD_BITS
     while True:
@@ -215,7 +215,7 @@ def _compare(excess: Callable[[int], Ends]) -> bool:
         bits *= 2
 
 
-def _settle(real: Callable[[int], Ends], bits: int) -> tuple[int, int]:
+def _settle(real: Callable[[int], ProbabilityEnds], bits: int) -> tuple[int, int]:
     precision = bits + _WORD_BITS
     while True:
         ends = real(precision)

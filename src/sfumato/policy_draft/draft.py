@@ -17,7 +17,7 @@ from sfumato.policy_draft.schema import SchemaColumn, SchemaTable, SourceSchema
 from sfumato.policy_draft.unit_options import ROWS, Unit, path_of, proposals, said_units, with_proposals
 
 Wish = TypeVar("Wish")
-Ends = tuple[str, str]
+DraftBounds = tuple[str, str]
 """A least and a greatest value, as TOML writes them."""
 _BOUNDED = (ColumnType.INTEGER, ColumnType.DECIMAL, ColumnType.DATE, ColumnType.TIMESTAMP)
 DATE_TYPES = (ColumnType.DATE, ColumnType.TIMESTAMP)
@@ -32,7 +32,7 @@ class DraftColumn:
     type: ColumnType
     untyped: bool = False
     """The type is unknown: the source has none (CSV), and no option gave it."""
-    bounds: Ends | None = None
+    bounds: DraftBounds | None = None
     step: str | None = None
     default_step: bool = False
     """The step is unknown."""
@@ -122,7 +122,7 @@ class DraftOptions:
     """By table; the empty name stands for every table."""
     public: tuple[str, ...] = ()
     types: Mapping[str, str] = field(default_factory=dict)
-    bounds: Mapping[str, Ends] = field(default_factory=dict)
+    bounds: Mapping[str, DraftBounds] = field(default_factory=dict)
     steps: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     formats: Mapping[str, str] = field(default_factory=dict)
@@ -189,7 +189,7 @@ def _propose_column(column: DraftColumn, own: str | None, unit: Unit, rows: int 
     return replace(column, personal=None) if needed else column
 
 
-def with_bounds(column: DraftColumn, ends: Ends) -> DraftColumn:
+def with_bounds(column: DraftColumn, ends: DraftBounds) -> DraftColumn:
     """Return the column with these bounds, which were typed; a decimal without a step gets one."""
     if column.type not in _BOUNDED:
         raise BadParameter(

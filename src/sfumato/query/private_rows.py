@@ -9,24 +9,24 @@ from sfumato.query.catalog import Catalog
 from sfumato.query.expression import Column, Expression
 from sfumato.query.relation import GroupBy, Named, Project, Relation, Scan, Values, inputs
 
-Names = Mapping[tuple[str, str], str]
+UnitNames = Mapping[tuple[str, str], str]
 """The columns that tell whose row it is, each with what it tells it by: empty for the person's own name, else the key
 that leads to the person by the policy's `via`."""
 
 _OWN = ""
 
 
-def unit_columns(relation: Relation, catalog: Catalog) -> Names | None:
+def unit_columns(relation: Relation, catalog: Catalog) -> UnitNames | None:
     """Return the columns that tell whose rows come out of a relation; None for public rows."""
     return _unit_names(relation, catalog)
 
 
-def is_unit_column(expression: Expression, names: Names | None) -> bool:
+def is_unit_column(expression: Expression, names: UnitNames | None) -> bool:
     """Whether an expression is the column that names the person of a row."""
     return names is not None and _told_by(expression, names) == _OWN
 
 
-def is_same_unit(one: Expression, other: Expression, names: Names | None, others: Names | None) -> bool:
+def is_same_unit(one: Expression, other: Expression, names: UnitNames | None, others: UnitNames | None) -> bool:
     """Whether two rows are of one person where these are equal: both name the person, or lead there by one key."""
     known = None if names is None else _told_by(one, names)
     return known is not None and others is not None and _told_by(other, others) == known
@@ -37,7 +37,7 @@ def has_private_rows(relation: Relation, catalog: Catalog) -> bool:
     return _unit_names(relation, catalog) is not None
 
 
-def _unit_names(relation: Relation, catalog: Catalog) -> Names | None:
+def _unit_names(relation: Relation, catalog: Catalog) -> UnitNames | None:
     """Return the columns that tell whose row it is; None where no row belongs to a person."""
     match relation:
         case Values():
@@ -63,10 +63,10 @@ def _unit_names(relation: Relation, catalog: Catalog) -> Names | None:
             return {name: key for one in known_ones for name, key in one.items()} if known_ones else None
 
 
-def _renamed_units(names: Names, label: str, items: tuple[Named, ...]) -> Names:
+def _renamed_units(names: UnitNames, label: str, items: tuple[Named, ...]) -> UnitNames:
     told = {(label, item.name): _told_by(item.expression, names) for item in items}
     return {name: key for name, key in told.items() if key is not None}
 
 
-def _told_by(expression: Expression, names: Names) -> str | None:
+def _told_by(expression: Expression, names: UnitNames) -> str | None:
     return names.get((expression.of, expression.name)) if isinstance(expression, Column) else None

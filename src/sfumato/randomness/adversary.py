@@ -17,11 +17,11 @@ from itertools import pairwise
 from sfumato.errors import BadParameter, quote_value
 from sfumato.randomness.source import as_gamma
 
-Interval = tuple[Fraction, Fraction]
+ProbabilityInterval = tuple[Fraction, Fraction]
 _MAX_COIN_BITS = 512
 
 
-Choice = tuple[Fraction, Fraction]
+OutcomeChances = tuple[Fraction, Fraction]
 """The chances of the first and of the second outcome, given that the coins fell into a piece."""
 
 
@@ -31,7 +31,7 @@ class Piece:
 
     low: Fraction
     high: Fraction
-    choices: tuple[Choice, ...]
+    choices: tuple[OutcomeChances, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class _Reached:
     second: Fraction
 
 
-def worst_ratio(first: Interval, second: Interval, gamma: object) -> Fraction:
+def worst_ratio(first: ProbabilityInterval, second: ProbabilityInterval, gamma: object) -> Fraction:
     """Return the largest P[first] / P[second] over all sources of this bias, for intervals [low, high) of [0, 1).
 
     Dinkelbach's method: aim at 1[first] - ratio · 1[second]; the best policy for it has a larger ratio, or none has.
@@ -55,7 +55,9 @@ def worst_ratio(first: Interval, second: Interval, gamma: object) -> Fraction:
     return _largest(pieces_of(first, second), biased(gamma))
 
 
-def worst_joint_ratio(first: Interval, second: Interval, later: Interval, gamma: object) -> Fraction:
+def worst_joint_ratio(
+    first: ProbabilityInterval, second: ProbabilityInterval, later: ProbabilityInterval, gamma: object
+) -> Fraction:
     """Return the same for a second answer after the first, from the coins that follow, alike for both neighbours.
 
     It does not depend on the person, and still the loss grows: how likely the opponent makes `later` may depend on
@@ -78,7 +80,7 @@ def worst_joint_ratio(first: Interval, second: Interval, later: Interval, gamma:
     return _largest(pieces, bias)
 
 
-def pieces_of(first: Interval, second: Interval) -> list[Piece]:
+def pieces_of(first: ProbabilityInterval, second: ProbabilityInterval) -> list[Piece]:
     """Return [0, 1) cut at the ends of two intervals: in each piece each of them happens or does not."""
     one, other = _interval(first, "first"), _interval(second, "second")
     if other[0] == other[1]:
@@ -137,7 +139,7 @@ def biased(gamma: object) -> Fraction:
     )
 
 
-def _interval(ends: Interval, name: str) -> Interval:
+def _interval(ends: ProbabilityInterval, name: str) -> ProbabilityInterval:
     try:
         low, high = (Fraction(end) for end in ends)
     except (TypeError, ValueError, OverflowError):

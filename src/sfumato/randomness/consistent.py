@@ -18,7 +18,7 @@ from sfumato.certified.binary import exp_minus_enclosure
 from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import integer, positive_rational
 from sfumato.randomness import adversary
-from sfumato.randomness.adversary import Interval, biased
+from sfumato.randomness.adversary import ProbabilityInterval, biased
 from sfumato.randomness.biased_tree import FLOAT_SLACK, MAX_TREE_BITS, Floats, Indices, play, play_ratio, worst_places
 from sfumato.randomness.source import Source, broken_source, read_declared
 
@@ -73,7 +73,7 @@ class Consistent:
         noise = self._noise(source)
         return (value + noise + self.grid // 2) // self.grid
 
-    def cell(self, units: int, k: int) -> Interval:
+    def cell(self, units: int, k: int) -> ProbabilityInterval:
         """Return the interval of coins on which the value `units` is answered by k."""
         offset = integer(k, "k", None) * self.grid - integer(units, "units", None)
         if abs(offset) > _MAX_RUN_BITS * self.half_life:
@@ -88,7 +88,7 @@ class Consistent:
         """Return the exact maximum of P[k | y] / P[k | y'] over all y, all k, all |y - y'| <= reach, all sources."""
         return _worst(self, biased(gamma))[0]
 
-    def worst_cells(self, gamma: object) -> tuple[Interval, Interval]:
+    def worst_cells(self, gamma: object) -> tuple[ProbabilityInterval, ProbabilityInterval]:
         """Return the intervals of coins of an answer that has the worst ratio: for one value, and for its neighbour."""
         _, first, second = _worst(self, biased(gamma))
         return self._cell(first), self._cell(second)
@@ -127,7 +127,7 @@ class Consistent:
         halvings, rest = divmod(-units, self.half_life)
         return Fraction(2 * self.half_life - rest, self.half_life << (halvings + 2))
 
-    def _cell(self, offset: int) -> Interval:
+    def _cell(self, offset: int) -> ProbabilityInterval:
         return self._below(offset - self.grid // 2), self._below(offset + self.grid // 2)
 
     def _pairs(self) -> Indices:

@@ -19,7 +19,7 @@ from sfumato.exact import positive_rational, probability
 from sfumato.randomness.bernoulli import Bernoulli, refine
 from sfumato.randomness.gaussian_sums import normaliser, part_sum, terms_until, weights
 from sfumato.randomness.geometric import MAX_INT64_SCALE, geometric_by_digits
-from sfumato.randomness.guide import Guide, Tail, build_guide
+from sfumato.randomness.guide import DrawTail, Guide, build_guide
 from sfumato.randomness.margin import smallest_covering
 from sfumato.randomness.source import Source, broken_source, read_exactly, sample_size
 from sfumato.randomness.uniform import Integers, fair_signs, uniform_bits
@@ -113,7 +113,7 @@ class _Strips:
         )
 
     @property
-    def tail(self) -> Tail:
+    def tail(self) -> DrawTail:
         """J - cells given J >= cells: w[cells + i] = w[cells] · (q^(2·cells))^i · q^(i²), a geometric and a coin."""
         return self._draw_tail
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import rational
 from sfumato.randomness.bernoulli import Probability
-from sfumato.randomness.guide import Tail, build_guide
+from sfumato.randomness.guide import DrawTail, build_guide
 from sfumato.randomness.source import Source, read_exactly, sample_size
 
 Weight = Fraction | Probability
@@ -58,7 +58,7 @@ class Finite:
         )
 
     @property
-    def tail(self) -> Tail | None:
+    def tail(self) -> DrawTail | None:
         """There is none."""
         return None
 

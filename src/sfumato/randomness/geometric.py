@@ -18,7 +18,7 @@ import numpy.typing as npt
 from sfumato.certified.binary import exp_minus_bounds, powers
 from sfumato.exact import positive_rational
 from sfumato.randomness.bernoulli import Bernoulli, exp_minus, logistic
-from sfumato.randomness.guide import FiniteLaw, Guide, Tail, stack
+from sfumato.randomness.guide import DrawTail, FiniteLaw, Guide, stack
 from sfumato.randomness.source import Source, broken_source, read_exactly, sample_size
 from sfumato.randomness.uniform import Integers
 
@@ -89,7 +89,7 @@ class _Truncated:
         )
 
     @property
-    def tail(self) -> Tail:
+    def tail(self) -> DrawTail:
         """T - cells given T >= cells: geometric again, here by its digits alone, so that it ends on any bits."""
         return self._draw_tail
 

@@ -22,7 +22,7 @@ _TOTAL_BITS = _FIRST_BITS + _SECOND_WORD_BITS
 _UNDECIDED_INDEX = -1
 
 
-Tail = Callable[[int, Source], npt.NDArray[np.int64]]
+DrawTail = Callable[[int, Source], npt.NDArray[np.int64]]
 
 
 class FiniteLaw(Hashable, Protocol):
@@ -32,7 +32,7 @@ class FiniteLaw(Hashable, Protocol):
     """
 
     @property
-    def tail(self) -> Tail | None:
+    def tail(self) -> DrawTail | None:
         """How to draw what the last outcome leaves open."""
 
     def cumulative(self, bits: int) -> tuple[tuple[int, ...], tuple[int, ...]]:

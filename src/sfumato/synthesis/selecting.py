@@ -39,7 +39,7 @@ MAX_CELLS_PER_PAIR = 10**5
 ONE_WAYS_SHARE, CHOOSING_SHARE, MEASURING_SHARE = Fraction(2, 10), Fraction(2, 10), Fraction(6, 10)
 _EPSILON_UNITS = 10**9
 
-Measure = Callable[[Axes, Fraction], Counts]
+MeasureMarginal = Callable[[Axes, Fraction], Counts]
 """Gives a marginal with noise of this variance."""
 
 
@@ -104,7 +104,11 @@ def make_selection(
 
 
 def select(
-    selection: Selection, sizes: tuple[int, ...], exact: Callable[[Axes], Counts], measure: Measure, source: Source
+    selection: Selection,
+    sizes: tuple[int, ...],
+    exact: Callable[[Axes], Counts],
+    measure: MeasureMarginal,
+    source: Source,
 ) -> tuple[list[Axes], list[Fraction], list[Counts]]:
     """Return the marginals that were measured, with their variances: every column, then one chosen pair after another.
 

@@ -20,7 +20,7 @@ BAR_COLUMNS = 34
 _MAX_SHOWN_ROWS = 60
 _MIN_BAR_COLUMNS = 10
 
-Cells = list[tuple[float, float, float] | None]
+ColumnIntervals = list[tuple[float, float, float] | None]
 """Of one column: low, value and high of each number, None where there is none."""
 
 
@@ -98,9 +98,9 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _column_cells(release: Release, name: str) -> Cells | None:
+def _column_cells(release: Release, name: str) -> ColumnIntervals | None:
     """Return a column as numbers with their ends; None for keys and for exact numbers."""
-    cells: Cells = []
+    cells: ColumnIntervals = []
     for row, ends in zip(release.rows()[:_MAX_SHOWN_ROWS], release.intervals()[:_MAX_SHOWN_ROWS], strict=True):
         value, end = row[name], ends[name]
         if not (isinstance(value, int | float) and isinstance(end, tuple)):
@@ -120,7 +120,7 @@ def _room(console: Console, texts: list[list[str]], true: list[str], indent: int
     return min(BAR_COLUMNS, console.width - indent - sum(widths) - extra - 2)
 
 
-def _bar(console: Console, cells: Cells, at: int, width: int) -> Text:
+def _bar(console: Console, cells: ColumnIntervals, at: int, width: int) -> Text:
     """Draw a number up to the low end of its error bar, then the error bar itself."""
     cell = cells[at]
     widest = max((high for _, _, high in filter(None, cells)), default=0.0)

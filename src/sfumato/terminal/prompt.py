@@ -51,7 +51,7 @@ _KEYWORDS = (
 _HELPING, _LEAVING = frozenset({"help", r"\?", r"\help"}), frozenset({"exit", "quit", r"\q", r"\quit"})
 _MAX_HISTORY_LINES = 1000
 
-Read = Callable[[str], str]
+ReadLine = Callable[[str], str]
 """Shows a prompt and returns a line, or raises EOFError."""
 
 
@@ -68,7 +68,7 @@ class Session:
     """What each question is asked with: epsilon, within or share."""
     refused: bool = False
 
-    def run(self, read: Read) -> None:
+    def run(self, read: ReadLine) -> None:
         r"""Read and answer until the lines end, or `exit`."""
         pending = ""
         while True:
@@ -254,7 +254,7 @@ def history_file() -> Path:
     return (Path(state) if state else Path.home() / ".local" / "state") / "sfumato" / "history"
 
 
-def coloured_input(console: Console) -> Read:
+def coloured_input(console: Console) -> ReadLine:
     """Return what reads a line at a terminal, and shows it again in colours once it is complete."""
 
     def read(prompt: str) -> str:

@@ -58,7 +58,7 @@ _TUNING_ROUNDS = 2
 Steps = tuple[int, int]
 TableColumn = tuple[str, str]
 """A table and a column, folded."""
-Cells = dict[tuple[object, ...], tuple[Fraction, Fraction]]
+AnswerCells = dict[tuple[object, ...], tuple[Fraction, Fraction]]
 """Every number of an answer with its margin, by keys and column."""
 
 
@@ -138,7 +138,7 @@ class _Trial:
     epsilon: object = None
     choosing: Callable[[str], list[Release]] | None = None
     """Draws answers under the policy itself, where questions choose privately; they do not leave."""
-    kept: dict[object, Cells | None] = field(default_factory=dict)
+    kept: dict[object, AnswerCells | None] = field(default_factory=dict)
 
     @property
     def cap(self) -> PrivacyLoss:
@@ -406,7 +406,7 @@ def _query_error(trial: _Trial, sql: str, draft: BoundsDraft, truth: BoundsDraft
     return Fraction(median(shares)) if shares else Fraction(0)
 
 
-def _answer_cells(trial: _Trial, sql: str, draft: BoundsDraft) -> Cells | None:
+def _answer_cells(trial: _Trial, sql: str, draft: BoundsDraft) -> AnswerCells | None:
     """Return every number of an answer by its keys and column, with its margin; None where it cannot be asked."""
     known = (sql, *(tuple(sorted(parts.items())) for parts in (draft.caps, draft.bounds, draft.totals)))
     if known not in trial.kept:

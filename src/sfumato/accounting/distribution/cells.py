@@ -28,7 +28,7 @@ from sfumato.accounting.distribution.curves import (
     worst,
 )
 from sfumato.accounting.distribution.grid_sum import Composition, SummedLosses
-from sfumato.accounting.distribution.tilted_fft import Law, tilted_law
+from sfumato.accounting.distribution.tilted_fft import RepeatedLaw, tilted_law
 from sfumato.accounting.event import Event
 
 _MAX_FULLY_LISTED_VECTORS, _MAX_VECTORS = 4, 64
@@ -111,7 +111,7 @@ def curve(vector: tuple[int, ...], sigma_squared: Fraction) -> PairCurve:
     return SummedLosses(both, both, (-half, half, norm // math.gcd(*vector)))
 
 
-def _loss_law(shift: int, sigma_squared: float, times: int) -> Law:
+def _loss_law(shift: int, sigma_squared: float, times: int) -> RepeatedLaw:
     furthest = math.ceil(_LAW_REACH_DEVIATIONS * math.sqrt(sigma_squared)) + 1
     z = np.arange(-furthest, furthest + 1, dtype=np.float64)
     weights = np.exp(-z * z / (2 * sigma_squared))

@@ -52,7 +52,7 @@ from sfumato.accounting.event import (
 )
 from sfumato.errors import UnsupportedEvent
 
-Parts = tuple[tuple[Event, int], ...]
+EventParts = tuple[tuple[Event, int], ...]
 Directions = tuple[PairCurve, PairCurve]
 """The curve when a person is removed (with, without them) and when one is added; the same object if symmetric."""
 
@@ -73,7 +73,9 @@ class PreparedGrid:
         return max((low for low, _ in bounds), default=0.0), max((high for _, high in bounds), default=0.0)
 
 
-def prepared_grid(parts: Parts, delta: float, epsilon: float | None = None, *, refined: bool = True) -> PreparedGrid:
+def prepared_grid(
+    parts: EventParts, delta: float, epsilon: float | None = None, *, refined: bool = True
+) -> PreparedGrid:
     """Convolve all parts, sharpest where delta(epsilon) is about `delta`, or at `epsilon` if it is given.
 
     Sharpness is all that `delta`, `epsilon` and `refined` decide here: the bounds hold at every epsilon.
@@ -94,7 +96,7 @@ def prepared_grid(parts: Parts, delta: float, epsilon: float | None = None, *, r
     return PreparedGrid(tuple(composed))
 
 
-def _direction_curves(parts: Parts) -> list[Curves]:
+def _direction_curves(parts: EventParts) -> list[Curves]:
     """Return the curves of each direction; one if all of them are symmetric, none if there is nothing."""
     laws = [(directions(event), times) for event, times in _merge_equal_events(parts)]
     forward: Curves = [(ahead, times) for (ahead, _), times in laws]
@@ -126,7 +128,7 @@ def _crossing(composed: Composition, side: int, delta: float) -> float:
     return high
 
 
-def grid_delta_bounds(parts: Parts, epsilon: float, delta: float) -> tuple[float, float]:
+def grid_delta_bounds(parts: EventParts, epsilon: float, delta: float) -> tuple[float, float]:
     """Return certified bounds on delta(epsilon) of the composition of each event, `times` times.
 
     >>> sampled = PoissonSampled(Fraction(1, 100), RealGaussianNoise(1, 1, Neighbours.ADD_REMOVE))

@@ -21,7 +21,7 @@ from sfumato.accounting.distribution.curves import (
     folded_below,
 )
 from sfumato.accounting.distribution.discretise import Cut, LatticeLaw, law_above, law_below
-from sfumato.accounting.distribution.tilted_fft import Law, TiltedLaw, minimise, tilted_law
+from sfumato.accounting.distribution.tilted_fft import RepeatedLaw, TiltedLaw, minimise, tilted_law
 from sfumato.errors import UnsupportedEvent
 
 Curves = Sequence[tuple[PairCurve, int]]
@@ -149,7 +149,7 @@ def _offset(laws: Sequence[LatticeLaw], curves: Curves, direction: int) -> float
     return total + direction * 4 * ROUNDOFF * math.fsum(times * abs(law.offset) for law, (_, times) in pairs)
 
 
-def _fit_tilt(laws: list[Law], unit: float, target: float) -> TiltedLaw | None:
+def _fit_tilt(laws: list[RepeatedLaw], unit: float, target: float) -> TiltedLaw | None:
     # A lighter tilt than the best costs a few digits of sixteen and keeps heavy tails out of the window.
     for lighter in (1e2, 1e4, 1e6):
         try:
@@ -159,7 +159,7 @@ def _fit_tilt(laws: list[Law], unit: float, target: float) -> TiltedLaw | None:
     return None
 
 
-def _as_laws(laws: Sequence[LatticeLaw], curves: Curves) -> list[Law]:
+def _as_laws(laws: Sequence[LatticeLaw], curves: Curves) -> list[RepeatedLaw]:
     return [(law.masses, law.first, times) for law, (_, times) in zip(laws, curves, strict=True)]
 
 

@@ -4,12 +4,12 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-Evaluate = Callable[[float], tuple[float, float]]
+EvaluateDelta = Callable[[float], tuple[float, float]]
 _MAX_SEARCHED_EPSILON = 1e300
 _UNREACHABLE_EPSILON = 1e200
 
 
-def solve(evaluate: Evaluate, target: Fraction, guess: float) -> tuple[float, float]:
+def solve(evaluate: EvaluateDelta, target: Fraction, guess: float) -> tuple[float, float]:
     """Return (lower, upper): delta(lower) >= target unless lower is 0, and delta(upper) <= target.
 
     `evaluate` returns certified (low, high) for delta(epsilon), which decreases. How the points are chosen does not
@@ -30,7 +30,9 @@ def solve(evaluate: Evaluate, target: Fraction, guess: float) -> tuple[float, fl
     return lower, upper
 
 
-def _by_itself(evaluate: Evaluate, side: int, target: Fraction, at_zero: tuple[float, float], guess: float) -> float:
+def _by_itself(
+    evaluate: EvaluateDelta, side: int, target: Fraction, at_zero: tuple[float, float], guess: float
+) -> float:
     """Return where one side crosses the target when the other is too far away to help, or never crosses it."""
     if evaluate(_UNREACHABLE_EPSILON)[0] > target:  # what is certain to be lost exceeds delta
         return math.inf
@@ -44,7 +46,7 @@ def _near(low: float, high: float) -> bool:
     return low > 0.99 * high
 
 
-def _shift(evaluate: Evaluate, middle: float) -> float:
+def _shift(evaluate: EvaluateDelta, middle: float) -> float:
     """Guess the relative step after which the bounds clear the target, from their width and the curve's slope."""
     if not 0 < middle < math.inf:
         return 1e-13

@@ -30,18 +30,18 @@ from sfumato.accounting.event import (
     RealLaplaceNoise,
 )
 
-Rows = list[tuple[float, ...]]
+FloatRows = list[tuple[float, ...]]
 
 
 def mixture(parts: Parts) -> Mixture | None:
     """Return the losses of these events, or None if one of them has no moment generating function here."""
     gaussian: list[float] = []
-    binary: Rows = []
-    response: Rows = []
-    real_laplace: Rows = []
-    bounded: Rows = []
-    integer_laplace: Rows = []
-    integer_gaussian: Rows = []
+    binary: FloatRows = []
+    response: FloatRows = []
+    real_laplace: FloatRows = []
+    bounded: FloatRows = []
+    integer_laplace: FloatRows = []
+    integer_gaussian: FloatRows = []
     for event, times in parts.items():
         match event:
             case RealGaussianNoise(sensitivity_squared, sigma_squared, _):

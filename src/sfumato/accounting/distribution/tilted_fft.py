@@ -20,7 +20,7 @@ from scipy import fft
 from sfumato.errors import UnsupportedEvent
 
 Floats = NDArray[np.float64]
-Law = tuple[Floats, int, int]
+RepeatedLaw = tuple[Floats, int, int]
 Logged = tuple[Floats, Floats, int]
 """Losses, logarithms of their masses, times: the same law without its empty places."""
 
@@ -77,7 +77,7 @@ class TiltedLaw:
 
 
 def convolved_delta(
-    masses: Sequence[Law], unit: float, epsilon: float, infinite: float, target: float, mass_error: float = 0.0
+    masses: Sequence[RepeatedLaw], unit: float, epsilon: float, infinite: float, target: float, mass_error: float = 0.0
 ) -> tuple[float, float]:
     """Return certified bounds on delta(epsilon) of the sum of these independent losses.
 
@@ -88,7 +88,7 @@ def convolved_delta(
 
 
 def tilted_law(
-    masses: Sequence[Law], unit: float, target: float, epsilon: float | None = None, mass_error: float = 0.0
+    masses: Sequence[RepeatedLaw], unit: float, target: float, epsilon: float | None = None, mass_error: float = 0.0
 ) -> TiltedLaw:
     """Convolve laws on the lattice of `unit`, tilted for the epsilon at which delta is about `target`.
 
@@ -123,7 +123,7 @@ def tilted_law(
     return TiltedLaw(convolved, start, unit, theta, log_scale, pointwise, spill, relative, high)
 
 
-def _trim_law(law: Law) -> Law:
+def _trim_law(law: RepeatedLaw) -> RepeatedLaw:
     array, first, times = law
     (kept,) = np.nonzero(array)
     if not len(kept):
@@ -131,7 +131,7 @@ def _trim_law(law: Law) -> Law:
     return np.ascontiguousarray(array[kept[0] : kept[-1] + 1], dtype=np.float64), first + int(kept[0]), times
 
 
-def _log_laws(laws: Sequence[Law], unit: float) -> list[Logged]:
+def _log_laws(laws: Sequence[RepeatedLaw], unit: float) -> list[Logged]:
     logged: list[Logged] = []
     for array, first, times in laws:
         (places,) = np.nonzero(array)
@@ -211,10 +211,10 @@ def minimise(function: Callable[[float], float], low: float, high: float, steps:
 
 
 def _tilt_laws(
-    laws: Sequence[Law], logged: Sequence[Logged], unit: float, theta: float
-) -> tuple[list[Law], float, float]:
+    laws: Sequence[RepeatedLaw], logged: Sequence[Logged], unit: float, theta: float
+) -> tuple[list[RepeatedLaw], float, float]:
     """Tilt each law by e^(theta loss - c), c near ln E e^(theta L), so that the factors' product is e^(sum of c)."""
-    tilted: list[Law] = []
+    tilted: list[RepeatedLaw] = []
     scales: list[float] = []
     relative = 0.0
     for (array, first, times), (losses, logs, _) in zip(laws, logged, strict=True):
@@ -256,7 +256,7 @@ def _window(
     return max(start, low), min(stop, high), spill
 
 
-def _convolve(laws: Sequence[Law], points: int, start: int) -> tuple[Floats, float]:
+def _convolve(laws: Sequence[RepeatedLaw], points: int, start: int) -> tuple[Floats, float]:
     """Multiply characteristic functions; return the law on start, start+1, … and its largest rounding error."""
     half = points // 2 + 1
     log_product = np.zeros(half, dtype=np.complex128)

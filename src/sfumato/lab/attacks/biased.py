@@ -12,7 +12,7 @@ from math import inf, log
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.randomness.adversary import Interval, Piece, pieces_of, worst_joint_ratio, worst_ratio
+from sfumato.randomness.adversary import Piece, ProbabilityInterval, pieces_of, worst_joint_ratio, worst_ratio
 from sfumato.randomness.biased_tree import MAX_TREE_BITS, worst_places
 from sfumato.randomness.consistent import Consistent, calibrate
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
@@ -91,7 +91,7 @@ def run(trials: int, source: Source) -> Biased:
     return Biased(trials, bent, _loss_with_second_answer(), examine(_coins(_opponent(*added), source), GAMMA), worst)
 
 
-def _worst_laplace(rare: int | None) -> tuple[Interval, Interval]:
+def _worst_laplace(rare: int | None) -> tuple[ProbabilityInterval, ProbabilityInterval]:
     """Return the coins of the answer that tells most, by the inverse distribution.
 
     With `rare`, of those that fair coins give more often than once in so many draws; else of all.
@@ -135,7 +135,7 @@ class _Opponent:
     root: "_Node | _Leaf"
 
 
-def _opponent(first: Interval, second: Interval) -> _Opponent:
+def _opponent(first: ProbabilityInterval, second: ProbabilityInterval) -> _Opponent:
     ratio = worst_ratio(first, second, GAMMA)
 
     def _enter(low: Fraction, high: Fraction, inside: list[Piece]) -> tuple[Fraction, _Node | _Leaf]:

@@ -14,7 +14,7 @@ from sfumato.lab.attacks.local_noise import LocalNoise
 from sfumato.lab.attacks.reconstruction import Reconstruction
 from sfumato.lab.attacks.tracker import Differencing
 
-Row = dict[str, Any]
+PlotRow = dict[str, Any]
 _WIDTH_PX, _HEIGHT_PX = 520, 300
 
 
@@ -76,7 +76,7 @@ def averaging(found: Averaging) -> alt.TopLevelMixin:
 
 def local_noise(found: LocalNoise) -> alt.TopLevelMixin:
     """Targets recovered behind each kind of noise, with a tick where a guarantee sets a bound."""
-    rows: list[Row] = [
+    rows: list[PlotRow] = [
         {"noise": "local sensitivity", "recovered": float(found.local), "bound": None},
         {"noise": "smooth sensitivity", "recovered": float(found.smooth), "bound": found.bound},
     ]
@@ -120,7 +120,7 @@ def floating(found: Floating) -> alt.TopLevelMixin:
 
 def biased(found: Biased) -> alt.TopLevelMixin:
     """The loss that was promised and the loss on biased coins, by noise."""
-    rows: list[Row] = []
+    rows: list[PlotRow] = []
     for one in found.bent:
         rows += [
             {"noise": one.noise, "loss": loss, "what": what}
@@ -140,7 +140,7 @@ def biased(found: Biased) -> alt.TopLevelMixin:
 
 def encrypted(found: Encrypted) -> alt.TopLevelMixin:
     """Rows recovered from each column, beside what the public mode alone guesses."""
-    rows: list[Row] = []
+    rows: list[PlotRow] = []
     for scheme, columns in (("", found.columns), ("sealed: ", found.sealed)):
         for one in columns:
             name = f"{scheme}{one.name}, {one.scheme}"
@@ -159,11 +159,11 @@ def encrypted(found: Encrypted) -> alt.TopLevelMixin:
     return titled
 
 
-def _chart(rows: list[Row]) -> alt.Chart:
+def _chart(rows: list[PlotRow]) -> alt.Chart:
     return alt.Chart({"values": rows})
 
 
-def _point(attack: str, noise: int, recovered: float) -> Row:
+def _point(attack: str, noise: int, recovered: float) -> PlotRow:
     return {"attack": attack, "noise": noise, "recovered": recovered}
 
 
@@ -176,7 +176,7 @@ def _titled(chart: alt.Chart, title: str) -> alt.Chart:
     return titled
 
 
-def _bars_and_bounds(rows: list[Row], category: str, field: str) -> alt.LayerChart:
+def _bars_and_bounds(rows: list[PlotRow], category: str, field: str) -> alt.LayerChart:
     place = alt.X(f"{category}:N", sort=None, title=None, axis=alt.Axis(labelAngle=-40, labelLimit=240))
     bars = _chart(rows).mark_bar().encode(x=place, y=_share_axis(field))
     bounded = [row for row in rows if row["bound"] is not None]

@@ -18,7 +18,7 @@ MAX_GROUPING_SETS = 16
 _MAX_SHOWN_SETS = 1_000_000
 """A refusal tells numbers up to this one."""
 
-Keys = tuple[exp.Expr, ...]
+GroupingKeys = tuple[exp.Expr, ...]
 Meanings = dict[str, str]
 """What stands for an item of SELECT, its number or alias, and the text of that item."""
 
@@ -83,7 +83,7 @@ def _count_sets(part: exp.Expr) -> int:
     return 1
 
 
-def _sets(part: exp.Expr) -> list[Keys]:
+def _sets(part: exp.Expr) -> list[GroupingKeys]:
     """Return the sets of keys that one part of GROUP BY stands for."""
     match part:
         case exp.GroupingSets():
@@ -98,7 +98,7 @@ def _sets(part: exp.Expr) -> list[Keys]:
     return [_set_keys(part)]
 
 
-def _set_keys(part: exp.Expr) -> Keys:
+def _set_keys(part: exp.Expr) -> GroupingKeys:
     """Return the keys of one set: (a, b), (a), a or ()."""
     match part:
         case exp.Tuple():
@@ -108,7 +108,7 @@ def _set_keys(part: exp.Expr) -> Keys:
     return (part,)
 
 
-def _select_one_set(node: exp.Select, keys: Keys, every: set[str], meanings: Meanings) -> exp.Select:
+def _select_one_set(node: exp.Select, keys: GroupingKeys, every: set[str], meanings: Meanings) -> exp.Select:
     """Return the question of one set of keys."""
     lacking = every - {_meant_key(key, meanings) for key in keys}
     side = exp.Select(**{part: _copy_value(value) for part, value in node.args.items() if part in _KEPT})

@@ -26,7 +26,7 @@ from sfumato.query.functions import FUNCTION_NAMES, Aggregation, Function
 from sfumato.query.parsing.block import Block, project_block
 from sfumato.query.parsing.reading import ParseContext
 from sfumato.query.position import SourceSpan
-from sfumato.query.private_rows import Names, has_private_rows, is_same_unit, is_unit_column, unit_columns
+from sfumato.query.private_rows import UnitNames, has_private_rows, is_same_unit, is_unit_column, unit_columns
 from sfumato.query.relation import (
     Filter,
     GroupBy,
@@ -79,7 +79,7 @@ class Lookups:
     `people` are the columns that name the people whose rows are around; None where these are nobody's.
     """
 
-    def __init__(self, people: Names | None) -> None:
+    def __init__(self, people: UnitNames | None) -> None:
         self.people = people
         self.found: list[Lookup] = []
 
@@ -126,14 +126,14 @@ def stays_with_people(lookups: Lookups, block: Block, reading: ParseContext) -> 
     return condition is not None and any(_same_person(part, lookups.people, inner) for part in conjuncts(condition))
 
 
-def _same_person(part: Expression, outer: Names | None, inner: Names | None) -> bool:
+def _same_person(part: Expression, outer: UnitNames | None, inner: UnitNames | None) -> bool:
     if not isinstance(part, Call) or part.function is not Function.EQUAL:
         return False
     one, other = part.arguments
     return is_same_unit(one, other, outer, inner) or is_same_unit(other, one, outer, inner)
 
 
-def _names_the_person(part: Expression, outer: Names | None, inner: Names | None) -> bool:
+def _names_the_person(part: Expression, outer: UnitNames | None, inner: UnitNames | None) -> bool:
     return _same_person(part, outer, inner) and all(
         is_unit_column(one, outer) or is_unit_column(one, inner) for one in children(part)
     )

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-Written = Callable[[list[exp.Expr], exp.Expr | None], exp.Expr | None]
+RewriteCall = Callable[[list[exp.Expr], exp.Expr | None], exp.Expr | None]
 """Returns the tree that a call stands for, given its arguments and what follows FILTER; None where it has no FILTER."""
 
 
@@ -96,7 +96,7 @@ def _write_iif(arguments: list[exp.Expr], condition: exp.Expr | None) -> exp.Exp
     return None if condition is not None else exp.If(this=first, true=then, false=other)
 
 
-_WRITTEN: dict[str, tuple[int, Written]] = {
+_WRITTEN: dict[str, tuple[int, RewriteCall]] = {
     "approx_count_distinct": (1, _write_count_distinct),
     "sem": (1, _standard_error),
     **dict.fromkeys(("weighted_avg", "wavg"), (2, _weighted)),

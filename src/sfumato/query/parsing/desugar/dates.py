@@ -18,7 +18,7 @@ _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Su
 _SECONDS = {"week": 604_800, "day": 86_400, "hour": 3_600, "minute": 60, "second": 1}
 _PER_YEAR = {"year": 1, "quarter": 4, "month": 12}
 
-Read = Callable[[Expression, SourceSpan], Expression]
+ReadDatePart = Callable[[Expression, SourceSpan], Expression]
 
 
 def _call_function(function: Function, one: Expression, other: Expression, place: SourceSpan) -> Expression:
@@ -148,7 +148,7 @@ def _sunday_first(time: Expression, place: SourceSpan) -> Expression:
     return _call_function(Function.ADD, _date_part("dow", time, place), a_number(1, place), place)
 
 
-def _number_reader(part: str) -> Read:
+def _number_reader(part: str) -> ReadDatePart:
     return lambda time, place: _date_part(part, time, place)
 
 
@@ -156,7 +156,7 @@ def _short_year(time: Expression, place: SourceSpan) -> Expression:
     return _call_function(Function.MODULO, _date_part("year", time, place), a_number(100, place), place)
 
 
-_NUMBERS: dict[str, tuple[Read, int, bool]] = {
+_NUMBERS: dict[str, tuple[ReadDatePart, int, bool]] = {
     "YYYY": (_number_reader("year"), 4, False),
     "YY": (_short_year, 2, False),
     "Q": (_number_reader("quarter"), 1, False),
