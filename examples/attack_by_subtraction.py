@@ -3,7 +3,7 @@
 import numpy as np
 
 from sfumato.lab.attacks.historical import Declined, SizeControl
-from sfumato.lab.attacks.tracker import difference, tracked
+from sfumato.lab.attacks.tracker import count_by_tracker, difference
 from sfumato.lab.generators.seeded import Seeded, coins, single
 
 people = 200
@@ -18,7 +18,7 @@ print(f"how many of {{person {target}}} have it? declined: {alone.reason}")
 half = np.arange(people) % 2 == 0
 found = difference(clinic, target, half)
 print(f"half of the people with him, less the same half without him: {found}")
-print(f"by a tracker, from four permitted counts: {tracked(clinic, single(target, people), half)}")
+print(f"by a tracker, from four permitted counts: {count_by_tracker(clinic, single(target, people), half)}")
 assert found == secret[target]
 
 everyone = [difference(clinic, row, half) for row in range(people)]

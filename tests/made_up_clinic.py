@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from sfumato.demo.tour import prepare, tour
+from sfumato.demo.tour import prepare_demo, tour
 
 PATIENTS = 2000
 
@@ -40,7 +40,7 @@ def clinic() -> Path:
     """Return a folder that was prepared and never asked; ask a copy of it."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    prepare(folder, console()[0], PATIENTS)
+    prepare_demo(folder, console()[0], PATIENTS)
     return folder
 
 

@@ -15,7 +15,7 @@ from tests.made_up_clinic import PATIENTS, clinic, console, toured
 from sfumato.database import open
 from sfumato.demo import tour as demo_tour
 from sfumato.demo.clinic import DEPARTMENTS, MadeUp, patients_seen, write_clinic
-from sfumato.demo.tour import QUESTIONS, SEEN, prepare
+from sfumato.demo.tour import QUESTIONS, SEEN, prepare_demo
 from sfumato.errors import BadParameter
 
 
@@ -122,7 +122,7 @@ def test_the_tour_works_on_a_terminal_without_unicode(folder: Path, screen: str)
 def test_a_folder_of_somebody_else_is_refused_and_not_touched(tmp_path: Path) -> None:
     (tmp_path / "clinic.toml").write_text('name = "ours"\n', encoding="utf-8")
     with pytest.raises(BadParameter, match="is not the demo's"):
-        prepare(tmp_path, console()[0], 10)
+        prepare_demo(tmp_path, console()[0], 10)
     assert [path.name for path in tmp_path.iterdir()] == ["clinic.toml"]
 
 
@@ -133,14 +133,14 @@ def test_a_demo_that_is_cut_off_leaves_nothing(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(demo_tour, "write_clinic", cut_off)
     with pytest.raises(KeyboardInterrupt):
-        prepare(tmp_path / "clinic", console()[0], 10)
+        prepare_demo(tmp_path / "clinic", console()[0], 10)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_place_that_cannot_be_written_is_a_refusal(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(BadParameter, match="cannot be written"):
-        prepare(tmp_path / "file" / "clinic", console()[0], 10)
+        prepare_demo(tmp_path / "file" / "clinic", console()[0], 10)
 
 
 def test_the_whole_demo_takes_less_than_30_seconds_as_a_program(tmp_path: Path) -> None:

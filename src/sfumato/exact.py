@@ -19,8 +19,8 @@ _MAX_NUMBER_CHARS = 2000
 # No parameter of privacy needs more than some two thousand digits, and Python refuses to print more than 4300.
 _MAX_INTEGER_BITS = 8192
 TYPED_DIGITS = 40
-"""So many digits may an epsilon, a delta or a margin have above and below the line, as in a policy."""
-_TYPED = 10**TYPED_DIGITS
+"""Maximum number of digits in numerator and denominator of an epsilon, a delta or a margin, as in a policy."""
+_MAX_TYPED_INTEGER = 10**TYPED_DIGITS
 
 
 def rational(value: object, name: str) -> Fraction:
@@ -31,15 +31,15 @@ def rational(value: object, name: str) -> Fraction:
     """
     if isinstance(value, Fraction):
         return value  # sums of fractions are kept exact inside the house, however long they grow
-    if isinstance(value, Rational) and _counts(value):
-        return _sized(Fraction(int(value.numerator), int(value.denominator)), name)
+    if isinstance(value, Rational) and _is_count(value):
+        return _check_bits(Fraction(int(value.numerator), int(value.denominator)), name)
     if isinstance(value, Decimal | str):
         return _from_text(value, name)
     if _is_float(value):
         raise BadParameter(
             f"{name} = {quote_value(value)} is a binary floating-point number.",
             "It is not the decimal that was typed, and privacy is decided by exact numbers only.",
-            f"Write a fraction or decimal text, for example Fraction({_example(value)!r}).",
+            f"Write a fraction or decimal text, for example Fraction({_example_number(value)!r}).",
         )
     raise BadParameter(
         f"{name} = {quote_value(value)} is not a number.",
@@ -69,7 +69,7 @@ def typed_rational(value: object, name: str) -> Fraction:
     (Fraction(1, 3), Fraction(1, 1000000000))
     """
     number = decimal_rational(value, name)
-    if abs(number.numerator) <= _TYPED and number.denominator <= _TYPED:
+    if abs(number.numerator) <= _MAX_TYPED_INTEGER and number.denominator <= _MAX_TYPED_INTEGER:
         return number
     raise BadParameter(
         f"{name} = {quote_value(value)} has more than {TYPED_DIGITS} digits.",
@@ -108,15 +108,15 @@ def positive(value: Fraction, name: str) -> Fraction:
 
 def positive_rational(value: object, name: str) -> Fraction:
     """Read an exact number above zero, of a length that a person could have written."""
-    return _sized(positive(rational(value, name), name), name)
+    return _check_bits(positive(rational(value, name), name), name)
 
 
 def integer(value: object, name: str, least: int | None) -> int:
     """Read an integer that is at least `least`, if there is a least; booleans and floats are refused."""
     if type(value) is int and (least is None or value >= least) and value.bit_length() <= _MAX_INTEGER_BITS:
         return value
-    if isinstance(value, Integral) and _counts(value):
-        number = _sized(Fraction(index(value)), name).numerator
+    if isinstance(value, Integral) and _is_count(value):
+        number = _check_bits(Fraction(index(value)), name).numerator
     elif isinstance(value, Fraction) and value.denominator == 1:
         number = value.numerator
     else:
@@ -138,7 +138,7 @@ def probability(value: object, name: str) -> Fraction:
     """Read a number strictly between 0 and 1, floats by their decimal text."""
     number = decimal_rational(value, name)
     if 0 < number < 1:
-        return _sized(number, name)
+        return _check_bits(number, name)
     raise BadParameter(
         f"{name} = {quote_value(value)} is not between 0 and 1.",
         f"{name} is a probability; 0 and 1 themselves are not allowed.",
@@ -146,7 +146,7 @@ def probability(value: object, name: str) -> Fraction:
     )
 
 
-def _sized(number: Fraction, name: str) -> Fraction:
+def _check_bits(number: Fraction, name: str) -> Fraction:
     if max(number.numerator.bit_length(), number.denominator.bit_length()) <= _MAX_INTEGER_BITS:
         return number
     raise BadParameter(
@@ -156,7 +156,7 @@ def _sized(number: Fraction, name: str) -> Fraction:
     )
 
 
-def _counts(value: object) -> bool:
+def _is_count(value: object) -> bool:
     # to Python, True is 1 and numpy's durations are integers; to a person neither is a number
     return not isinstance(value, bool) and type(value).__name__ != "timedelta64"
 
@@ -166,7 +166,7 @@ def _is_float(value: object) -> bool:
     return isinstance(value, float) or type(value).__name__ in {"float16", "float32", "longdouble"}
 
 
-def _example(value: object) -> str:
+def _example_number(value: object) -> str:
     text = repr(float(value))  # type: ignore[arg-type]
     return text if text not in {"nan", "inf", "-inf"} else "0.1"
 
@@ -174,7 +174,7 @@ def _example(value: object) -> str:
 def _from_text(value: Decimal | str, name: str) -> Fraction:
     text = str(value).strip()
     if len(text) <= _MAX_NUMBER_CHARS and _TEXT.fullmatch(text) and not re.search(r"/0+$", text):
-        return _sized(Fraction(text), name)
+        return _check_bits(Fraction(text), name)
     raise BadParameter(
         f"{name} = {quote_value(text)} is not a finite number.",
         f"{name} is a decimal or a fraction of two integers; NaN and infinities are not allowed.",

@@ -10,7 +10,7 @@ from tests.accounting import loss_oracle as oracle
 
 from sfumato.accounting.distribution import contour
 from sfumato.accounting.distribution.contour import Mixture
-from sfumato.accounting.distribution.decay import GROWTH, log_envelope, swept
+from sfumato.accounting.distribution.decay import CELL_GROWTH, log_envelope, swept
 from sfumato.accounting.distribution.lattice import exact_lattice
 from sfumato.accounting.distribution.mixture import mixture
 from sfumato.accounting.distribution.moments import (
@@ -92,7 +92,7 @@ def test_no_factor_exceeds_its_decay_bound(family: Family, event: Event | None) 
         foot = family.logs(np.array([c]))[0, 0].real
         for start in (0.5, 3.0, 40.0, 700.0):
             bound = log_envelope((family,), 0.0, c, np.array([start]))[0]
-            inside = start * np.linspace(1, GROWTH, 60)
+            inside = start * np.linspace(1, CELL_GROWTH, 60)
             assert np.all(family.logs(c + 1j * inside)[0].real - foot <= bound + 1e-9)
 
 
@@ -104,7 +104,7 @@ def test_no_product_of_many_factors_exceeds_its_decay_bound() -> None:
     foot = many.logs(np.array([c])).real
     for start in (1.0, 10.0, 60.0, 500.0, 9000.0):
         bound = log_envelope((many,), 0.0, c, np.array([start]))[0]
-        inside = start * np.linspace(1, GROWTH, 400)
+        inside = start * np.linspace(1, CELL_GROWTH, 400)
         actual = (many.logs(c + 1j * inside).real - foot).sum(axis=0)
         assert np.all(actual <= bound + 1e-9)
         assert bound < -0.05  # it says something

@@ -29,7 +29,7 @@ from sfumato.accounting.event import (
     RealLaplaceNoise,
     Repeated,
 )
-from sfumato.accounting.filter import LONGEST_SUM, UNIT, Filter, added, rounded_loss
+from sfumato.accounting.filter import MAX_DENOMINATOR, RENYI_UNITS, Filter, add_losses, rounded_loss
 from sfumato.errors import BadParameter, BudgetExhausted, MixedNeighbours, UnsupportedEvent
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
@@ -63,7 +63,7 @@ def test_known_budgets_open_as_known(epsilon: str, delta: str, order: int, room:
     budget = Filter(Fraction(epsilon), Fraction(delta))
     assert budget.order == order
     assert budget.capacity is not None
-    assert budget.capacity / UNIT == pytest.approx(room, rel=1e-11)
+    assert budget.capacity / RENYI_UNITS == pytest.approx(room, rel=1e-11)
 
 
 def test_the_order_is_the_best_of_all_and_the_capacity_is_rounded_down() -> None:
@@ -75,7 +75,7 @@ def test_the_order_is_the_best_of_all_and_the_capacity_is_rounded_down() -> None
         with mp.workdps(40):
             rooms = {order: capacity(epsilon, delta, order) / order for order in range(2, 4097)}
         assert budget.order == max(rooms, key=lambda order: rooms[order])
-        exact = capacity(epsilon, delta, budget.order) * UNIT
+        exact = capacity(epsilon, delta, budget.order) * RENYI_UNITS
         assert budget.capacity == int(mp.floor(exact))
 
 
@@ -133,9 +133,9 @@ def test_losses_are_rounded_up_to_units_of_two_to_the_minus_64() -> None:
         with mp.workdps(120):
             e = real(epsilon)
             exact = e + mp.log((1 + mp.exp(-(2 * order - 1) * e)) / (1 + mp.exp(-e))) / (order - 1)
-            assert rounded_loss(Pure(epsilon, ADD), order) == int(mp.ceil(exact * UNIT))
+            assert rounded_loss(Pure(epsilon, ADD), order) == int(mp.ceil(exact * RENYI_UNITS))
             gaussian = rounded_loss(GaussianNoise(1, 1 / epsilon, ADD), order)
-            assert gaussian == -(-order * epsilon * UNIT // 2)
+            assert gaussian == -(-order * epsilon * RENYI_UNITS // 2)
 
 
 PIECES: list[Event] = [
@@ -299,7 +299,7 @@ def test_the_odometer_never_falls_and_begins_at_nothing() -> None:
         assert budget.odometer.epsilon >= last
         last = budget.odometer.epsilon
     assert budget.odometer.delta == budget.delta
-    assert real(last) >= mp.mpf(budget.renyi) / UNIT + mp.log(2 * mp.mpf(10) ** 6) / 8
+    assert real(last) >= mp.mpf(budget.renyi) / RENYI_UNITS + mp.log(2 * mp.mpf(10) ** 6) / 8
     assert last < Fraction(39, 10)
 
 
@@ -394,11 +394,11 @@ def test_sums_of_long_fractions_stay_short_and_are_never_below_the_truth() -> No
         loss, delta = (Fraction(1, dice.randrange(10**39, 10**40)) for _ in range(2))
         budget, exact = budget.charge(Approximate(Pure(loss, ADD), delta)), exact + loss
         assert budget.pure is not None
-        assert exact <= budget.pure < exact + Fraction(300, UNIT)
-        assert max(budget.pure.denominator, budget.approximate.denominator) <= LONGEST_SUM
-    assert exact.denominator > LONGEST_SUM  # so some of them were rounded
+        assert exact <= budget.pure < exact + Fraction(300, RENYI_UNITS)
+        assert max(budget.pure.denominator, budget.approximate.denominator) <= MAX_DENOMINATOR
+    assert exact.denominator > MAX_DENOMINATOR  # so some of them were rounded
 
 
 @given(st.fractions(0, 1), st.fractions(0, 1))
 def test_short_fractions_are_added_exactly(one: Fraction, other: Fraction) -> None:
-    assert added(one, other) == one + other
+    assert add_losses(one, other) == one + other

@@ -10,18 +10,18 @@ import pytest
 from scipy import special
 
 from sfumato.accounting.distribution.curves import (
-    SPECIAL,
+    SPECIAL_FUNCTION_ERROR,
     Mixed,
     PairCurve,
     bounded_range,
-    concentrated,
     gaussian,
     integer_laplace,
     pure,
     real_laplace,
+    zcdp_curve,
 )
 from sfumato.accounting.distribution.discretise import Cut, law_above, law_below
-from sfumato.accounting.distribution.grid import Parts, grid_delta_bounds, prepared_grid
+from sfumato.accounting.distribution.grid import EventParts, grid_delta_bounds, prepared_grid
 from sfumato.accounting.event import (
     Approximate,
     BoundedRange,
@@ -49,7 +49,7 @@ def gauss(sigma: str) -> RealGaussianNoise:
     return RealGaussianNoise(Fraction(1), Fraction(sigma) ** 2, ADD)
 
 
-def epsilon_bounds(parts: Parts, delta: float) -> tuple[float, float]:
+def epsilon_bounds(parts: EventParts, delta: float) -> tuple[float, float]:
     """Bisect both sides of one prepared composition."""
     prepared = prepared_grid(parts, delta)
 
@@ -118,7 +118,7 @@ def test_the_known_training_run_is_bracketed_within_one_part_in_ten_thousand() -
     assert low <= 1.19042632179e-4 <= high <= low * (1 + 1e-4)
 
 
-KNOWN: list[tuple[Parts, float, float]] = [
+KNOWN: list[tuple[EventParts, float, float]] = [
     (((RealLaplaceNoise(Fraction(1), Fraction(10), ADD), 100),), 1e-6, 4.69266741468),
     (((gauss("1"), 1),), 1e-6, 4.88655411746),
     (((RandomizedResponse(Fraction(1, 10), 2, REPLACE), 100),), 1e-6, 4.77456758811),
@@ -138,7 +138,7 @@ KNOWN: list[tuple[Parts, float, float]] = [
 
 
 @pytest.mark.parametrize(("parts", "delta", "truth"), KNOWN, ids=lambda value: str(value)[:60])
-def test_unsampled_compositions_agree_with_the_known_values(parts: Parts, delta: float, truth: float) -> None:
+def test_unsampled_compositions_agree_with_the_known_values(parts: EventParts, delta: float, truth: float) -> None:
     low, high = epsilon_bounds(parts, delta)
     assert low <= truth * (1 + 1e-11)
     assert truth <= high * (1 + 1e-11)
@@ -185,7 +185,7 @@ def mixed(
 @pytest.mark.parametrize("rate", ["0.1", "0.6"])
 def test_sampled_integer_laplace_noise_brackets_exact_enumeration(rate: str, epsilon: float) -> None:
     sampled = PoissonSampled(Fraction(rate), LaplaceNoise(3, Fraction(2), ADD))
-    parts: Parts = ((sampled, 3), (LaplaceNoise(2, Fraction(5), ADD), 1), (Pure(Fraction(1, 5), ADD), 1))
+    parts: EventParts = ((sampled, 3), (LaplaceNoise(2, Fraction(5), ADD), 1), (Pure(Fraction(1, 5), ADD), 1))
     with mpmath.workdps(DIGITS):
         e = mpmath.exp(mpmath.mpf(1) / 5)
         rest = [integer_laplace_pair(2, 5), ([e / (1 + e), 1 / (1 + e)], [1 / (1 + e), e / (1 + e)])]
@@ -384,18 +384,18 @@ def test_the_special_functions_are_as_accurate_as_the_error_terms_assume() -> No
     with mpmath.workdps(60):
         for point, value in zip(points, values, strict=True):
             truth = mpmath.log(phi_tail(-mpmath.mpf(point)))
-            assert abs(value - truth) <= SPECIAL / 4 * (1 + abs(truth))
+            assert abs(value - truth) <= SPECIAL_FUNCTION_ERROR / 4 * (1 + abs(truth))
         for point in np.concatenate([np.geomspace(1e-12, 30, 60), -np.geomspace(1e-12, 30, 60)]):
             exact = mpmath.mpf(float(point))
-            assert abs(float(np.expm1(point)) / mpmath.expm1(exact) - 1) <= SPECIAL / 16
-            assert abs(float(np.exp(point)) / mpmath.exp(exact) - 1) <= SPECIAL / 16
+            assert abs(float(np.expm1(point)) / mpmath.expm1(exact) - 1) <= SPECIAL_FUNCTION_ERROR / 16
+            assert abs(float(np.exp(point)) / mpmath.exp(exact) - 1) <= SPECIAL_FUNCTION_ERROR / 16
             if point > -0.9:
-                assert abs(float(np.log1p(point)) / mpmath.log1p(exact) - 1) <= SPECIAL / 16
+                assert abs(float(np.log1p(point)) / mpmath.log1p(exact) - 1) <= SPECIAL_FUNCTION_ERROR / 16
 
 
 def test_the_zcdp_curve_lies_above_the_gaussian_of_the_same_rho() -> None:
     t = np.linspace(-6, 6, 241)
-    assert (concentrated(0.5).above(t) >= gaussian(1.0).below(t)[0]).all()
+    assert (zcdp_curve(0.5).above(t) >= gaussian(1.0).below(t)[0]).all()
 
 
 def test_both_sides_are_monotone_far_away_from_the_epsilon_they_were_prepared_for() -> None:

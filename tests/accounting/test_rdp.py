@@ -27,7 +27,7 @@ from sfumato.accounting.event import (
     RealLaplaceNoise,
     Repeated,
 )
-from sfumato.accounting.filter import UNIT, rounded_loss
+from sfumato.accounting.filter import RENYI_UNITS, rounded_loss
 from sfumato.errors import BadParameter, UnsupportedEvent
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
@@ -185,8 +185,8 @@ def test_a_bounded_range_costs_what_its_worst_pair_does(epsilon: str, order: str
 
 
 def test_what_a_bounded_range_adds_to_a_ledger_never_changes() -> None:
-    assert rounded_loss(BoundedRange(Fraction(1), ADD), 4) == UNIT // 2
-    assert rounded_loss(BoundedRange(Fraction(1), ADD), 100) == UNIT
+    assert rounded_loss(BoundedRange(Fraction(1), ADD), 4) == RENYI_UNITS // 2
+    assert rounded_loss(BoundedRange(Fraction(1), ADD), 100) == RENYI_UNITS
 
 
 @pytest.mark.parametrize("epsilon", ["1e-30", "1e-9", "1e-3", "1", "700", "1e6"])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from sfumato.accounting.distribution.tilted_fft import Law, convolved_delta, tilted_law
+from sfumato.accounting.distribution.tilted_fft import RepeatedLaw, convolved_delta, tilted_law
 
 
 def _binomial_delta(p: float, times: int, unit: float, epsilon: float) -> mpf:
@@ -26,7 +26,7 @@ def _binomial_delta(p: float, times: int, unit: float, epsilon: float) -> mpf:
 @pytest.mark.parametrize("target", [0.5, 1e-6, 1e-15])
 def test_deltas_down_to_a_trillionth_of_a_trillionth_are_bracketed(epsilon: float, target: float) -> None:
     p, times, unit = 0.53125, 500, 0.0625  # exact in binary
-    masses: list[Law] = [(np.array([1 - p, 0.0, p]), -1, times)]
+    masses: list[RepeatedLaw] = [(np.array([1 - p, 0.0, p]), -1, times)]
     truth = _binomial_delta(p, times, unit, epsilon)
     lower, upper = convolved_delta(masses, unit, epsilon, 0.0, target)
     assert lower <= truth <= upper
@@ -38,7 +38,7 @@ def test_deltas_down_to_a_trillionth_of_a_trillionth_are_bracketed(epsilon: floa
 @pytest.mark.parametrize("epsilon", [3.0, 6.0])
 def test_a_window_that_cuts_the_support_is_paid_for(epsilon: float) -> None:
     p, times, unit = 0.50390625, 40_000, 2.0**-7
-    masses: list[Law] = [(np.array([1 - p, 0.0, p]), -1, times)]
+    masses: list[RepeatedLaw] = [(np.array([1 - p, 0.0, p]), -1, times)]
     prepared = tilted_law(masses, unit, 1e-9, epsilon)
     assert prepared.spill > 0
     assert len(prepared.masses) < times
@@ -67,7 +67,7 @@ def test_dense_and_sparse_transforms_agree() -> None:
     few = np.zeros(300)
     few[[0, 40, 299]] = [0.2, 0.5, 0.25]
     unit = 2.0**-6
-    masses: list[Law] = [(dense, -150, 3), (few, -120, 2)]
+    masses: list[RepeatedLaw] = [(dense, -150, 3), (few, -120, 2)]
     direct = np.ones(1)
     for array in (dense, dense, dense, few, few):
         direct = np.convolve(direct, array)
@@ -81,7 +81,7 @@ def test_dense_and_sparse_transforms_agree() -> None:
 
 
 def test_mass_at_infinity_is_added_and_beyond_the_support_nothing_else_is() -> None:
-    masses: list[Law] = [(np.array([0.25, 0.75]), 0, 4)]
+    masses: list[RepeatedLaw] = [(np.array([0.25, 0.75]), 0, 4)]
     lower, upper = convolved_delta(masses, 1.0, 5.0, 1e-9, 1e-9)
     assert lower <= Fraction(1, 10**9) <= upper
     assert upper < 1.001e-9
@@ -90,7 +90,7 @@ def test_mass_at_infinity_is_added_and_beyond_the_support_nothing_else_is() -> N
 
 
 def test_the_stated_error_of_masses_widens_the_bounds() -> None:
-    masses: list[Law] = [(np.array([0.25, 0.75]), -1, 100)]
+    masses: list[RepeatedLaw] = [(np.array([0.25, 0.75]), -1, 100)]
     lower, upper = convolved_delta(masses, 0.1, 1.0, 0.0, 1e-3, mass_error=1e-8)
     exact_lower, exact_upper = convolved_delta(masses, 0.1, 1.0, 0.0, 1e-3)
     assert lower <= exact_lower * (1 - 0.99e-6)

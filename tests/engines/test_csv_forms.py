@@ -19,7 +19,7 @@ from sfumato.engines.duckdb.registration import register
 from sfumato.errors import BadPolicy, BadSource
 from sfumato.policy.policy import PLAIN, CsvFormat
 from sfumato.policy.reading import read_policy
-from sfumato.policy_draft.csv_form import found_form
+from sfumato.policy_draft.csv_form import infer_csv_form
 from sfumato.policy_draft.draft import DraftOptions, make_draft
 from sfumato.policy_draft.schema import read_source_schema
 from sfumato.policy_draft.writing import notices, policy_text
@@ -46,7 +46,7 @@ def test_every_form_that_a_policy_can_name_is_found_and_read(delimiter: str, enc
         for name, packed in (("a.csv", content), ("a.csv.gz", gzip.compress(content)), ("a.tsv.zst", _zstd(content))):
             path = tmp_path / f"{at}{name}"
             path.write_bytes(packed)
-            found = found_form([path], {"null": ["NA"]})
+            found = infer_csv_form([path], {"null": ["NA"]})
             assert found.delimiter == delimiter
             assert (found.encoding == "utf-8") is (encoding == "utf-8")
             assert _read(path, found) == [

@@ -7,7 +7,7 @@ import pytest
 from tests.language.evaluation import call, evaluate, grid, named, number, scope
 from tests.language.test_curves import _some, _value
 
-from sfumato.language.facts import STORED, Facts, Kind
+from sfumato.language.facts import STORED_LIMIT, Facts, Kind
 from sfumato.language.lowering import lower
 from sfumato.language.scalar import ListedResults, Operator, Scalar
 from sfumato.query.expression import Expression
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("every_engine")
 CENTS = grid(Fraction(1, 100), 0, 10**7)
 TIGHT = grid(Fraction(1, 1000), -20_000, 20_000)
 FEW = grid(1, -3, 200)
-WIDE = Facts(Type.DECIMAL, Kind.INTEGER, step=Fraction(1, 10**9), low=-STORED, high=STORED - 1)
+WIDE = Facts(Type.DECIMAL, Kind.INTEGER, step=Fraction(1, 10**9), low=-STORED_LIMIT, high=STORED_LIMIT - 1)
 SEEN = scope(cents=CENTS, tight=TIGHT, few=FEW, wide=WIDE)
 
 

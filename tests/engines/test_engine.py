@@ -17,7 +17,7 @@ from sfumato.analysis.private_query import Key
 from sfumato.engines.engine import Engine
 from sfumato.engines.spark.dialect import SPARK
 from sfumato.errors import EngineFailed, QueryTooLarge
-from sfumato.language.numbers import clipped
+from sfumato.language.numbers import clip_scalar
 from sfumato.language.rel_nodes import AggregateItem, AggregateNode, FilterNode, Item
 from sfumato.language.scalar import Operator, Scalar, column, literal
 from sfumato.planning.plan import Plan
@@ -197,7 +197,7 @@ def test_what_is_no_stored_column_is_clipped_once_more(tmp_path: Path) -> None:
     table = engine.catalog.tables["visits"]
     site = of(table, "site")
     narrowed = replace(site, facts=replace(site.facts, low=1, high=2))  # a promise that nothing keeps
-    spelled = clipped(site, 0, 3)
+    spelled = clip_scalar(site, 0, 3)
     plan = planned(table, (), (measured("a", SUM, narrowed), measured("b", SUM, spelled), measured("c", SUM, site)))
     sites = [visit[-1] for visit in visits]
     expected = (sum(min(max(s, 1), 2) for s in sites), sum(min(s, 3) for s in sites), sum(sites))

@@ -43,7 +43,7 @@ from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
 from sfumato.query.relation import JoinKind
 from sfumato.query.types import Type
-from sfumato.query.windows import SHIFTS, SO_FAR, WHOLE, WindowCall, WindowFrame, WindowFunction
+from sfumato.query.windows import SHIFTS, UP_TO_CURRENT_ROW, WHOLE_PARTITION, WindowCall, WindowFrame, WindowFunction
 
 pytestmark = pytest.mark.usefixtures("every_engine")
 
@@ -258,8 +258,8 @@ _STACKED = UnionAllNode(
 FLOWS: dict[str, RelNode] = {
     "full pair": JoinNode(JoinKind.FULL, FilterNode(LEFT, column(A, "f", TRUTH)), FilterNode(RIGHT, _FEW), _SAME),
     "sums over windows": _sums(
-        WindowSpec((), (), WHOLE),
-        WindowSpec(_PARTS, _X_FIRST, SO_FAR),
+        WindowSpec((), (), WHOLE_PARTITION),
+        WindowSpec(_PARTS, _X_FIRST, UP_TO_CURRENT_ROW),
         WindowSpec((), _X_LAST, _frame(True, -1, 1)),
         WindowSpec(_PARTS, _X_LAST, _frame(True, None, 0)),
     ),
@@ -270,13 +270,15 @@ FLOWS: dict[str, RelNode] = {
         WindowSpec((), _X_LAST, _frame(True, 1, 2)),
     ),
     "positions": _positions(
-        WindowSpec((), (), WHOLE), WindowSpec(_PARTS, _X_LAST, SO_FAR), WindowSpec((), _X_FIRST, _frame(True, -1, 3))
+        WindowSpec((), (), WHOLE_PARTITION),
+        WindowSpec(_PARTS, _X_LAST, UP_TO_CURRENT_ROW),
+        WindowSpec((), _X_FIRST, _frame(True, -1, 3)),
     ),
     "keep of positions": FilterNode(
-        _positions(WindowSpec(_PARTS, _X_LAST, WHOLE)),
+        _positions(WindowSpec(_PARTS, _X_LAST, WHOLE_PARTITION)),
         _is(Operator.LESS, column("w", "row_number 0", TOTAL), _number(3)),
     ),
-    "order of positions": SortNode(_positions(WindowSpec(_PARTS, _X_LAST, WHOLE)), _X_LAST),
+    "order of positions": SortNode(_positions(WindowSpec(_PARTS, _X_LAST, WHOLE_PARTITION)), _X_LAST),
     "stack": _STACKED,
     "fold of a stack": AggregateNode(_STACKED, "g", (Item("k", column("s", "a", INTEGER)),), (_COUNT,)),
     "stack of orders": UnionAllNode(

@@ -14,7 +14,7 @@ from tests.engines.opened import of, opened, read
 from sfumato.engines.engine import Engine
 from sfumato.engines.spark.dialect import SPARK
 from sfumato.engines.sql.names import NUMBER
-from sfumato.language.facts import STORED, Facts, Kind
+from sfumato.language.facts import STORED_LIMIT, Facts, Kind
 from sfumato.language.rel_nodes import FilterNode, InputNode, Item, JoinNode, LimitNode, ProjectNode, SortNode
 from sfumato.language.scalar import Operator, Scalar, column
 from sfumato.query.relation import JoinKind
@@ -78,7 +78,7 @@ def test_private_columns_have_the_facts_that_the_policy_declares(engine: Engine)
     assert facts["patient"] == Facts(Type.TEXT, Kind.UNIT, nullable=False)
     assert facts["age"] == Facts(Type.INTEGER, Kind.INTEGER, low=0, high=120)
     assert facts["n"] == Facts(
-        Type.INTEGER, Kind.INTEGER, low=-STORED, high=STORED - 1, declared_low=False, declared_high=False
+        Type.INTEGER, Kind.INTEGER, low=-STORED_LIMIT, high=STORED_LIMIT - 1, declared_low=False, declared_high=False
     )
     assert facts["cost"] == Facts(Type.DECIMAL, Kind.INTEGER, step=Fraction(1, 100), low=0, high=500_000)
     assert facts["rate"] == Facts(Type.DECIMAL, Kind.REAL)
@@ -194,7 +194,7 @@ def test_literal_rows_need_no_table(engine: Engine) -> None:
 def test_a_public_table_that_is_too_long_for_free_questions_can_still_be_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sfumato.language.cost_limits.MOST_WORK", 2)
+    monkeypatch.setattr("sfumato.language.cost_limits.MAX_PUBLIC_WORK_ROWS", 2)
     table = opened(tmp_path, {"staff": {"public": True}}, {"staff": pa.table({"floor": [3, 1, 2]})})
     facts = table.catalog.tables["staff"].field("floor").facts
     assert (facts.low, facts.high) == (1, 3)

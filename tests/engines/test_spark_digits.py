@@ -5,7 +5,7 @@ import re
 import pytest
 
 from sfumato.engines.spark.dialect import SPARK
-from sfumato.language.facts import STORED, Facts, Kind
+from sfumato.language.facts import STORED_LIMIT, Facts, Kind
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
 
@@ -17,7 +17,7 @@ def test_what_is_added_up_has_digits_for_every_integer_of_64_bits_and_for_ten_mo
     digits = re.search(r"DECIMAL\((\d+),0\)", sql)
     if digits is None:
         assert bits <= 22  # 64-bit integers are added as they are
-    elif 1 << bits < STORED:
-        assert 10 ** int(digits[1]) > STORED
+    elif 1 << bits < STORED_LIMIT:
+        assert 10 ** int(digits[1]) > STORED_LIMIT
     else:
         assert int(digits[1]) == min(len(str(1 << bits)) + 10, 38)

@@ -14,8 +14,8 @@ from tests.engines.scalar_values import assert_within_facts, columns_of, lowered
 from sfumato.engines.duckdb import texts as duckdb_texts
 from sfumato.engines.duckdb import times as duckdb_times
 from sfumato.errors import QueryTooLarge, UnsupportedSql
-from sfumato.language.calendar import DAY
-from sfumato.language.facts import STORED, Facts, Kind
+from sfumato.language.calendar import DAY_MICROSECONDS
+from sfumato.language.facts import STORED_LIMIT, Facts, Kind
 from sfumato.language.intervals import nearest
 from sfumato.language.scalar import Operator
 from sfumato.query.expression import Call, Cast, Expression, Literal
@@ -25,7 +25,7 @@ from sfumato.query.types import Type
 pytestmark = pytest.mark.usefixtures("every_engine")
 
 TEXT = Facts(Type.TEXT, Kind.TEXT)
-COUNT = Facts(Type.INTEGER, Kind.INTEGER, low=-STORED, high=STORED - 1)
+COUNT = Facts(Type.INTEGER, Kind.INTEGER, low=-STORED_LIMIT, high=STORED_LIMIT - 1)
 FAMILY = "\N{MAN}\N{ZERO WIDTH JOINER}\N{WOMAN}"
 TEXTS = [
     "",
@@ -53,7 +53,7 @@ SPELLED = [
     *("t", "TRUE", "Yes", "oN", "of", "f", "no ", "0", "1", "o", "truee", "2"),
 ]
 LONG = ["a" * 100_000, "é" * 100_000, "9" * 100_000, " " * 100_000, "\0" * 100_000, "ab" * 50_000]
-COUNTS = [-STORED, -(2**32), -4, -1, 0, 1, 2, 5, 2**32, STORED - 1]
+COUNTS = [-STORED_LIMIT, -(2**32), -4, -1, 0, 1, 2, 5, 2**32, STORED_LIMIT - 1]
 
 
 def word(text: str) -> Literal:
@@ -157,7 +157,7 @@ def test_substring_takes_the_characters_from_start_for_a_count() -> None:
 @pytest.mark.parametrize("start", COUNTS)
 def test_substring_is_the_same_where_its_numbers_are_spelled_out(start: int) -> None:
     (text,) = columns_of([TEXT])
-    for count in (-1, 0, 2, 4, STORED - 1):
+    for count in (-1, 0, 2, 4, STORED_LIMIT - 1):
         places = (Literal(start, Type.INTEGER), Literal(count, Type.INTEGER))
         found = computed(Call(Function.SUBSTRING, (text, *places), Type.TEXT), [TEXT], [(each,) for each in TEXTS])
         assert found == [substring(each, start, count) for each in TEXTS]
@@ -230,8 +230,8 @@ def test_texts_that_could_grow_without_end_are_refused() -> None:
 
 def read_integer(text: str) -> int | None:
     match = re.fullmatch(r"[ \t-\r]*([+-]?[0-9]{1,40})[ \t-\r]*", text)
-    value = int(match[1]) if match else STORED
-    return value if -STORED <= value < STORED else None
+    value = int(match[1]) if match else STORED_LIMIT
+    return value if -STORED_LIMIT <= value < STORED_LIMIT else None
 
 
 def read_decimal(text: str) -> int | None:
@@ -240,7 +240,7 @@ def read_decimal(text: str) -> int | None:
         return None
     exact = Fraction(f"{match[1]}{match[2] or 0}{match[3] or ''}0" if match[3] else f"{match[1]}{match[2]}") * 10**9
     value = nearest(exact.numerator, exact.denominator)
-    return value if -STORED <= value < STORED else None
+    return value if -STORED_LIMIT <= value < STORED_LIMIT else None
 
 
 def test_numbers_are_read_from_digits_and_nothing_else() -> None:
@@ -261,7 +261,9 @@ def test_truth_values_and_times_are_read_as_postgresql_spells_them() -> None:
     found = computed(Cast(text, Type.DATE), [TEXT], [(each,) for each in SPELLED])
     assert found == [19416 if each in clocks else days.get(each) for each in SPELLED]
     found = computed(Cast(text, Type.TIMESTAMP), [TEXT], [(each,) for each in SPELLED])
-    moments = {each: day * DAY for each, day in days.items()} | {each: 19416 * DAY + at for each, at in clocks.items()}
+    moments = {each: day * DAY_MICROSECONDS for each, day in days.items()} | {
+        each: 19416 * DAY_MICROSECONDS + at for each, at in clocks.items()
+    }
     assert found == [moments.get(each) for each in SPELLED]
 
 
@@ -294,7 +296,7 @@ def test_thirds_are_printed_to_twelve_places_and_truth_by_its_name() -> None:
 
 
 def test_an_interval_is_not_printed() -> None:
-    span = Facts(Type.INTERVAL, Kind.INTEGER, low=0, high=DAY)
+    span = Facts(Type.INTERVAL, Kind.INTEGER, low=0, high=DAY_MICROSECONDS)
     with pytest.raises(UnsupportedSql, match="epoch"):
         lowered(Cast(columns_of([span])[0], Type.TEXT), [span])
 

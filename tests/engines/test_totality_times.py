@@ -8,8 +8,8 @@ from fractions import Fraction
 import pytest
 from tests.engines.scalar_values import assert_within_facts, columns_of, lowered, values
 
-from sfumato.language.calendar import DAY, FIRST_DAY, FIRST_MOMENT, LAST_DAY, LAST_MOMENT
-from sfumato.language.facts import STORED, Facts, Kind
+from sfumato.language.calendar import DAY_MICROSECONDS, FIRST_DAY, FIRST_MOMENT, LAST_DAY, LAST_MOMENT
+from sfumato.language.facts import STORED_LIMIT, Facts, Kind
 from sfumato.query.expression import Call, Cast, Expression, Literal
 from sfumato.query.functions import CLOCK_PARTS, PARTS, UNITS, Function
 from sfumato.query.types import Interval, Type
@@ -18,9 +18,11 @@ pytestmark = pytest.mark.usefixtures("every_engine")
 
 DATES = Facts(Type.DATE, Kind.INTEGER, low=FIRST_DAY, high=LAST_DAY)
 MOMENTS = Facts(Type.TIMESTAMP, Kind.INTEGER, low=FIRST_MOMENT, high=LAST_MOMENT)
-WILD_DATES = Facts(Type.DATE, Kind.INTEGER, low=-STORED, high=STORED - 1, declared_low=False, declared_high=False)
-WILD_MOMENTS = Facts(Type.TIMESTAMP, Kind.INTEGER, low=-STORED, high=STORED - 1)
-WILD_COUNTS = Facts(Type.INTEGER, Kind.INTEGER, low=-STORED, high=STORED - 1)
+WILD_DATES = Facts(
+    Type.DATE, Kind.INTEGER, low=-STORED_LIMIT, high=STORED_LIMIT - 1, declared_low=False, declared_high=False
+)
+WILD_MOMENTS = Facts(Type.TIMESTAMP, Kind.INTEGER, low=-STORED_LIMIT, high=STORED_LIMIT - 1)
+WILD_COUNTS = Facts(Type.INTEGER, Kind.INTEGER, low=-STORED_LIMIT, high=STORED_LIMIT - 1)
 EPOCH = datetime(1970, 1, 1)
 
 DAYS = sorted(
@@ -32,12 +34,12 @@ DAYS = sorted(
         for month in (2, 8)
     }
 )
-CLOCKS = (0, 1, 3_599_999_999, 45_296_123_456, DAY - 1)
-MICROSECONDS = [day * DAY + clock for day in DAYS for clock in CLOCKS]
+CLOCKS = (0, 1, 3_599_999_999, 45_296_123_456, DAY_MICROSECONDS - 1)
+MICROSECONDS = [day * DAY_MICROSECONDS + clock for day in DAYS for clock in CLOCKS]
 WILD = [
     None,
-    -STORED,
-    STORED - 1,
+    -STORED_LIMIT,
+    STORED_LIMIT - 1,
     FIRST_DAY - 1,
     LAST_DAY + 1,
     FIRST_MOMENT - 1,
@@ -72,7 +74,7 @@ def moment(microseconds: int) -> datetime:
 
 def count(at: datetime) -> int:
     since = at - EPOCH
-    return since.days * DAY + since.seconds * 1_000_000 + since.microseconds
+    return since.days * DAY_MICROSECONDS + since.seconds * 1_000_000 + since.microseconds
 
 
 def truncated(at: datetime, unit: str) -> datetime:
@@ -143,7 +145,7 @@ def test_date_trunc_goes_back_to_the_start_of_the_unit(unit: str) -> None:
     assert found == [count(truncated(moment(at), unit)) for at in MICROSECONDS]
     (day,) = columns_of([DATES])
     found = numbers(Call(Function.DATE_TRUNC, (word(unit), day), Type.TIMESTAMP), [DATES], [(at,) for at in DAYS])
-    assert found == [count(truncated(moment(at * DAY), unit)) for at in DAYS]
+    assert found == [count(truncated(moment(at * DAY_MICROSECONDS), unit)) for at in DAYS]
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -154,7 +156,7 @@ def test_extract_gives_the_part_of_the_calendar_and_the_clock(part: str) -> None
     if part not in CLOCK_PARTS:
         (day,) = columns_of([DATES])
         found = numbers(Call(Function.EXTRACT, (word(part), day), Type.DECIMAL), [DATES], [(at,) for at in DAYS])
-        assert found == [EXTRACTED[part](moment(at * DAY)) for at in DAYS]
+        assert found == [EXTRACTED[part](moment(at * DAY_MICROSECONDS)) for at in DAYS]
 
 
 @pytest.mark.parametrize("part", ["epoch", "day", "hour", "minute", "second"])
@@ -163,7 +165,11 @@ def test_the_parts_of_a_difference_all_have_its_sign(part: str) -> None:
     span = Call(Function.ELAPSED, times, Type.INTERVAL)
     rows = [(first, second) for first in MICROSECONDS[::17] for second in MICROSECONDS[::31]]
     found = numbers(Call(Function.EXTRACT, (word(part), span), Type.DECIMAL), [MOMENTS, MOMENTS], list(rows))
-    units = {"day": (DAY, 10**12 * DAY), "hour": (3600 * 10**6, DAY), "minute": (60 * 10**6, 3600 * 10**6)}
+    units = {
+        "day": (DAY_MICROSECONDS, 10**12 * DAY_MICROSECONDS),
+        "hour": (3600 * 10**6, DAY_MICROSECONDS),
+        "minute": (60 * 10**6, 3600 * 10**6),
+    }
 
     def oracle(length: int) -> Fraction:
         size, sign = abs(length), -1 if length < 0 else 1
@@ -186,13 +192,17 @@ def test_an_interval_moves_a_time_as_postgresql_does_or_to_null(span: Interval) 
     assert found == [None if at is None else count(at) for at in wanted]
     (day,) = columns_of([DATES])
     found = numbers(Call(Function.SHIFT, (day, by), Type.TIMESTAMP), [DATES], [(at,) for at in DAYS])
-    wanted = [later(moment(at * DAY), span) for at in DAYS]
+    wanted = [later(moment(at * DAY_MICROSECONDS), span) for at in DAYS]
     assert found == [None if at is None else count(at) for at in wanted]
 
 
 def test_days_move_a_date_within_the_calendar_or_to_null() -> None:
     arguments = columns_of([DATES, WILD_COUNTS])
-    rows = [(day, by) for day in DAYS[::5] for by in (-STORED, STORED - 1, 0, 1, -400, LAST_DAY - FIRST_DAY, None)]
+    rows = [
+        (day, by)
+        for day in DAYS[::5]
+        for by in (-STORED_LIMIT, STORED_LIMIT - 1, 0, 1, -400, LAST_DAY - FIRST_DAY, None)
+    ]
     found = numbers(Call(Function.SHIFT, arguments, Type.DATE), [DATES, WILD_COUNTS], list(rows))
     sums = [None if by is None else day + by for day, by in rows]
     assert found == [None if day is None or not FIRST_DAY <= day <= LAST_DAY else day for day in sums]
@@ -232,7 +242,7 @@ def test_no_function_of_times_raises_or_leaves_its_facts_on_any_stored_integer(f
 @pytest.mark.parametrize("facts", [DATES, MOMENTS], ids=["dates", "timestamps"])
 def test_a_narrow_range_stays_true_at_its_ends(facts: Facts) -> None:
     """Each range ends or begins where a month does, which is where days fall together."""
-    one = 1 if facts.type is Type.DATE else DAY
+    one = 1 if facts.type is Type.DATE else DAY_MICROSECONDS
     for first, last in [(DAYS[20], DAYS[21]), (DAYS[30], DAYS[60]), (17_195, 17_197)]:
         narrow = Facts(facts.type, Kind.INTEGER, nullable=False, low=first * one, high=last * one + one - 1)
         rows = [(at,) for at in {narrow.low, narrow.low + one // 3, narrow.high - one // 3, narrow.high}]
@@ -249,4 +259,4 @@ def test_times_are_printed_as_iso_dates() -> None:
     ]
     (day,) = columns_of([DATES])
     found = values(lowered(Cast(day, Type.TEXT), [DATES]), [DATES], [(at,) for at in DAYS])
-    assert found == [moment(at * DAY).date().isoformat() for at in DAYS]
+    assert found == [moment(at * DAY_MICROSECONDS).date().isoformat() for at in DAYS]

@@ -16,7 +16,7 @@ from sfumato.lab.audits.shrinking import shrunk
 from sfumato.lab.audits.subject import schema_of, subject
 from sfumato.lab.commands import AUDIT
 from sfumato.lab.generators.clinic import VISITS, clinic, made_up_policy
-from sfumato.lab.generators.population import CANARY, HIGH, WANDERER, populate
+from sfumato.lab.generators.population import CANARY, HIGH_ID, WANDERER_ID, populate
 from sfumato.lab.generators.questions import questions
 from sfumato.lab.generators.seeded_random import SeededDice
 from sfumato.policy.reading import read_policy
@@ -56,9 +56,9 @@ def test_made_up_people_have_the_shape_of_the_policy(tmp_path: Path) -> None:
     people = populate(policy, 1)
     assert set(people.types["orders"]) == {"customer", "number", "placed", "country"}
     assert "code" in people.types["countries"]
-    heavy = [line for line in people.lines["orders"] if line.owner == str(HIGH)]
+    heavy = [line for line in people.lines["orders"] if line.owner == str(HIGH_ID)]
     assert len(heavy) > 4, "somebody has more rows than count"
-    assert str(HIGH) not in people.without(str(HIGH)).owners
+    assert str(HIGH_ID) not in people.without(str(HIGH_ID)).owners
     assert sorted(map(str, people.shuffled(SeededDice(1)).lines["lines"])) == sorted(map(str, people.lines["lines"]))
     with subject(policy, people, tmp_path) as house:
         asked = questions(schema_of(house.engine.catalog))
@@ -94,7 +94,7 @@ def test_what_moves_too_far_is_said(tmp_path: Path) -> None:
     people = populate(clinic(), 1)
     with (
         subject(clinic(), people, tmp_path / "a") as one,
-        subject(clinic(), people.without(str(HIGH)), tmp_path / "b") as other,
+        subject(clinic(), people.without(str(HIGH_ID)), tmp_path / "b") as other,
     ):
         plan = one.plan("SELECT dept, SUM(cost) FROM visits GROUP BY dept")
         made, again = replay.record(one, plan, 1), replay.record(other, plan, 1)
@@ -116,7 +116,9 @@ def test_the_books_are_in_order(tmp_path: Path) -> None:
 def test_answers_on_neighbours_are_as_close_as_they_cost(tmp_path: Path) -> None:
     # error rate: two bounds at 1e-9
     assert (
-        end_to_end.audit(clinic(), tmp_path, 1, (("SELECT city, COUNT(*) FROM visits GROUP BY city", WANDERER),), 8000)
+        end_to_end.audit(
+            clinic(), tmp_path, 1, (("SELECT city, COUNT(*) FROM visits GROUP BY city", WANDERER_ID),), 8000
+        )
         == []
     )
 

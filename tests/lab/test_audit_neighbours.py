@@ -13,8 +13,8 @@ from sfumato.errors import EngineFailed
 from sfumato.lab.audits import neighbours
 from sfumato.lab.audits.neighbours import NeighbourSet, Outcomes, ask, differences, question, regression_queries, world
 from sfumato.lab.generators.hospital import hospital
-from sfumato.lab.generators.pharmacy import MOST_ROWS, pharmacy
-from sfumato.lab.generators.population import WANDERER, populate
+from sfumato.lab.generators.pharmacy import MAX_PHARMACY_ROWS, pharmacy
+from sfumato.lab.generators.population import WANDERER_ID, populate
 from sfumato.lab.generators.scratch import scratch
 
 COUNT = "SELECT COUNT(*) AS n FROM visits"
@@ -53,10 +53,10 @@ def test_the_grammar_knows_what_made_trouble(place: NeighbourSet) -> None:
 
 def test_people_with_many_rows_are_in_as_many_groups() -> None:
     """One person has a row with each of 160 keys or more, and 321 rows where 160 count."""
-    made = populate(pharmacy(), 1, most_rows=MOST_ROWS)
-    slots = {line.values["slot"] for line in made.lines["orders"] if line.owner == str(WANDERER)}
-    assert len(slots) >= MOST_ROWS
-    assert len([line for line in made.lines["orders"] if line.owner == str(WANDERER)]) == 2 * MOST_ROWS + 1
+    made = populate(pharmacy(), 1, most_rows=MAX_PHARMACY_ROWS)
+    slots = {line.values["slot"] for line in made.lines["orders"] if line.owner == str(WANDERER_ID)}
+    assert len(slots) >= MAX_PHARMACY_ROWS
+    assert len([line for line in made.lines["orders"] if line.owner == str(WANDERER_ID)]) == 2 * MAX_PHARMACY_ROWS + 1
 
 
 def test_a_run_ends_at_its_time_and_counts_shapes(place: NeighbourSet) -> None:

@@ -34,15 +34,15 @@ def test_a_tracker_counts_every_set_that_may_not_be_asked(seed: int) -> None:
     half = np.arange(rows) % 2 == 0  # between 2k and n - 2k rows
     for row in range(rows):
         assert isinstance(system.answer(single(row, rows)), Declined)
-        assert tracker.tracked(system, single(row, rows), half) == secret[row]
+        assert tracker.count_by_tracker(system, single(row, rows), half) == secret[row]
     for small in subsets(20, rows, source) & (np.arange(rows) < 11):
         assert isinstance(system.answer(small), Declined)
-        assert tracker.tracked(system, small, half) == (secret & small).sum()
+        assert tracker.count_by_tracker(system, small, half) == (secret & small).sum()
 
 
 def test_a_set_of_the_wrong_size_is_no_tracker() -> None:
     system = SizeControl(coins(80, Seeded(1)), 12)
-    assert isinstance(tracker.tracked(system, single(0, 80), single(1, 80)), Declined)
+    assert isinstance(tracker.count_by_tracker(system, single(0, 80), single(1, 80)), Declined)
     assert isinstance(tracker.difference(system, 0, single(1, 80)), Declined)
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from sfumato.errors import BadParameter
 from sfumato.lab.attacks.historical import (
-    LARGEST_AUDIT,
+    MAX_AUDITED_ROWS,
     Auditor,
     BoundedNoise,
     Declined,
@@ -51,7 +51,7 @@ def test_the_answers_of_the_auditor_alone_never_determine_a_bit(seed: int) -> No
 
 def test_the_auditor_refuses_more_databases_than_it_can_list() -> None:
     with pytest.raises(BadParameter):
-        Auditor(np.zeros(LARGEST_AUDIT + 1, dtype=np.bool_))
+        Auditor(np.zeros(MAX_AUDITED_ROWS + 1, dtype=np.bool_))
 
 
 def test_noise_that_is_bounded_stays_within_its_bound_and_reaches_it() -> None:

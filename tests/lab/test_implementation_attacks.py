@@ -6,7 +6,7 @@ from math import exp, nextafter
 import pytest
 
 from sfumato.lab.attacks import floating, timing
-from sfumato.lab.attacks.floating import GRID, is_reachable, naive_laplace, too_fine_for_one
+from sfumato.lab.attacks.floating import UNIFORM_BITS, is_reachable, naive_laplace, too_fine_for_one
 from sfumato.lab.generators.seeded import Seeded
 from sfumato.randomness.uniform import fair_signs, uniform_bits
 
@@ -14,8 +14,8 @@ from sfumato.randomness.uniform import fair_signs, uniform_bits
 @pytest.mark.parametrize("scale", [0.25, 1.0, 10.0])
 @pytest.mark.parametrize("value", [0.0, 1.0, 1000.0])
 def test_what_the_naive_noise_gave_is_found_reachable(value: float, scale: float) -> None:
-    words, signs = uniform_bits(GRID, 300, Seeded("words")) + 1, fair_signs(300, Seeded("signs"))
-    ends = [(1, 1), (1, -1), (1 << GRID, 1), (2, 1), ((1 << GRID) - 1, -1)]
+    words, signs = uniform_bits(UNIFORM_BITS, 300, Seeded("words")) + 1, fair_signs(300, Seeded("signs"))
+    ends = [(1, 1), (1, -1), (1 << UNIFORM_BITS, 1), (2, 1), ((1 << UNIFORM_BITS) - 1, -1)]
     for word, sign in [*zip(words.tolist(), signs.tolist(), strict=True), *ends]:
         assert is_reachable(naive_laplace(value, scale, word, sign), value, scale)
 
@@ -29,7 +29,7 @@ def test_most_doubles_near_zero_are_out_of_reach() -> None:
 
 
 def test_no_answer_about_one_is_finer_than_its_grid() -> None:
-    words = uniform_bits(GRID, 2000, Seeded("fine")) + 1
+    words = uniform_bits(UNIFORM_BITS, 2000, Seeded("fine")) + 1
     assert not any(too_fine_for_one(naive_laplace(1.0, 1.0, int(word), sign)) for word in words for sign in (1, -1))
 
 

@@ -10,9 +10,9 @@ import pytest
 from sfumato.errors import BadParameter
 from sfumato.lab.attacks import exhaustive, reconstruction
 from sfumato.lab.attacks.bounds import most_recovered
-from sfumato.lab.attacks.exhaustive import every_subset, fitting
+from sfumato.lab.attacks.exhaustive import databases_that_fit, every_subset
 from sfumato.lab.attacks.historical import Auditor, BoundedNoise, RoundedOutput, share_equal
-from sfumato.lab.attacks.least_squares import LeastSquares, ask, linear_programme
+from sfumato.lab.attacks.least_squares import LeastSquares, ask_all_masks, linear_programme
 from sfumato.lab.generators.seeded import Seeded, coins, subsets
 
 
@@ -78,20 +78,20 @@ def test_4e_is_tight(bound: int) -> None:
     other = (np.arange(rows) >= 2 * bound) & (np.arange(rows) < 4 * bound)
     everything = every_subset(rows)
     half_way = (everything @ one.astype(float) + everything @ other.astype(float)) / 2
-    found = {candidate.tobytes() for candidate in fitting(half_way, rows, bound)}
+    found = {candidate.tobytes() for candidate in databases_that_fit(half_way, rows, bound)}
     assert {one.tobytes(), other.tobytes()} <= found
     assert int((one != other).sum()) == 4 * bound
 
 
 def test_too_many_rows_for_all_subsets_are_refused() -> None:
     with pytest.raises(BadParameter, match="too many subsets"):
-        exhaustive.run(exhaustive.LARGEST + 1, 1, Seeded(1))
+        exhaustive.run(exhaustive.MAX_ATTACKED_ROWS + 1, 1, Seeded(1))
 
 
 def test_the_linear_programme_survives_a_tenth_of_wild_answers() -> None:
     rows = 60
     secret, questions = coins(rows, Seeded(1)), subsets(6 * rows, rows, Seeded(2))
-    answers = ask(BoundedNoise(secret, 0, Seeded(3)), questions)
+    answers = ask_all_masks(BoundedNoise(secret, 0, Seeded(3)), questions)
     answers[::10] = 1000.0
     assert share_equal(linear_programme(questions, answers), secret) == 1
     assert share_equal(LeastSquares(questions).decode(answers), secret) < Fraction(9, 10)
@@ -99,4 +99,4 @@ def test_the_linear_programme_survives_a_tenth_of_wild_answers() -> None:
 
 def test_an_attack_that_is_declined_says_so() -> None:
     with pytest.raises(BadParameter, match="declined"):
-        ask(Auditor(coins(8, Seeded(1))), every_subset(8))
+        ask_all_masks(Auditor(coins(8, Seeded(1))), every_subset(8))

@@ -9,7 +9,7 @@ from tests.engines.engines import engine_under_law
 from tests.engines.widths import narrow_types
 
 from sfumato.engines.sql.scalar import scalar_sql
-from sfumato.language.facts import STORED, Facts, Kind
+from sfumato.language.facts import STORED_LIMIT, Facts, Kind
 from sfumato.language.lowering import Scope, lower
 from sfumato.language.scalar import Scalar, column
 from sfumato.query.expression import Call, Column, Expression, Literal
@@ -25,7 +25,9 @@ def grid(step: Fraction | int, low: int, high: int, nullable: bool = True) -> Fa
     return Facts(type, Kind.INTEGER, nullable=nullable, step=Fraction(step), low=low, high=high)
 
 
-UNBOUNDED = Facts(Type.INTEGER, Kind.INTEGER, low=-STORED, high=STORED - 1, declared_low=False, declared_high=False)
+UNBOUNDED = Facts(
+    Type.INTEGER, Kind.INTEGER, low=-STORED_LIMIT, high=STORED_LIMIT - 1, declared_low=False, declared_high=False
+)
 DOUBLE = Facts(Type.DECIMAL, Kind.REAL)
 TRUTH = Facts(Type.BOOLEAN, Kind.BOOLEAN)
 

@@ -9,7 +9,7 @@ import pytest
 
 from sfumato.language.curves import exponential, logarithm
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.lower_curves import logarithm_of, power_of_base, raised
+from sfumato.language.lower_curves import logarithm_of, power_of_base, raise_to_power
 from sfumato.language.scalar import ListedResults, LogarithmCurve, Operator, PowerCurve, Scalar, column, walk
 from sfumato.query.types import Type
 
@@ -83,7 +83,7 @@ def test_few_arguments_have_the_results_nearest_to_the_true_ones() -> None:
     scalars: dict[Scalar, Callable[[Fraction], Decimal]] = {
         logarithm_of(column("t", "x", facts), None, Type.DECIMAL): lambda x: _true_logarithm(x, None),
         power_of_base(column("t", "x", facts), Fraction(3, 4), Type.DECIMAL): lambda x: _true_power(x, Fraction(3, 4)),
-        raised(column("t", "x", facts), Fraction(1, 3), Type.DECIMAL): lambda x: _true_power(Fraction(1, 3), x),
+        raise_to_power(column("t", "x", facts), Fraction(1, 3), Type.DECIMAL): lambda x: _true_power(Fraction(1, 3), x),
     }
     for scalar, true in scalars.items():
         assert scalar.operator is Operator.LOOKUP
@@ -97,7 +97,7 @@ def test_few_arguments_have_the_results_nearest_to_the_true_ones() -> None:
 @pytest.mark.parametrize("exponent", [Fraction(1, 3), Fraction(7, 4), Fraction(-1, 3), Fraction(31, 10)])
 def test_a_broken_power_has_ten_digits_of_the_largest(exponent: Fraction) -> None:
     facts = _facts(Fraction(1, 100), 0, 10**6)
-    scalar = raised(column("t", "x", facts), exponent, Type.DECIMAL)
+    scalar = raise_to_power(column("t", "x", facts), exponent, Type.DECIMAL)
     assert isinstance(scalar.constant, PowerCurve)
     for m in _some(1, facts.high):
         true = Fraction(_true_power(exponent, m * facts.step)) / scalar.facts.step
@@ -106,7 +106,7 @@ def test_a_broken_power_has_ten_digits_of_the_largest(exponent: Fraction) -> Non
 
 
 def test_exact_powers_come_out_exact() -> None:
-    cubes = raised(column("t", "x", _facts(Fraction(1), 0, 10**6)), Fraction(1, 3), Type.DECIMAL)
+    cubes = raise_to_power(column("t", "x", _facts(Fraction(1), 0, 10**6)), Fraction(1, 3), Type.DECIMAL)
     assert [_value(cubes, n**3) * cubes.facts.step for n in range(101)] == list(range(101))
     doublings = power_of_base(column("t", "x", _facts(Fraction(1), 0, 40)), Fraction(2), Type.DECIMAL)
     assert isinstance(doublings.constant, ListedResults)
@@ -166,7 +166,7 @@ def test_a_power_with_a_tiny_exponent_is_no_integer() -> None:
     """What stands for the logarithm of 0 would not fit into 64 bits, and the engine would fail after the charge."""
     facts = _facts(Fraction(1, 100), 0, 10**8)
     for exponent in ("0.3", "0.00001", "0.000001", "0.00000001"):
-        found = raised(column("t", "x", facts), Fraction(exponent), Type.DECIMAL)
+        found = raise_to_power(column("t", "x", facts), Fraction(exponent), Type.DECIMAL)
         inner = [part.constant for part in walk(found) if isinstance(part.constant, LogarithmCurve)]
         assert (found.facts.kind is Kind.INTEGER) == (Fraction(exponent) > Fraction(1, 10**6))
         assert all(one.zero is not None and -(2**63) <= one.zero < 0 for one in inner)

@@ -10,7 +10,7 @@ from tests.language.evaluation import TRUTH, UNBOUNDED, call, evaluate, grid, ke
 from tests.language.scalar_oracle import meaning
 
 from sfumato.language.facts import Kind
-from sfumato.language.lowering import Scope, lower, narrowed
+from sfumato.language.lowering import Scope, lower, narrow_scope
 from sfumato.query.expression import Case, Cast, Expression, Literal
 from sfumato.query.functions import Function
 from sfumato.query.types import Type
@@ -110,21 +110,21 @@ def test_a_branch_knows_what_its_condition_says() -> None:
 def test_rows_that_a_filter_keeps_have_narrower_columns() -> None:
     seen = scope(u=UNBOUNDED, h=grid(Fraction(1, 2), -100, 100))
     u, h = named(seen, "u"), named(seen, "h")
-    after = narrowed(seen, _truth(Function.AND, _between(u, 18, 50), _truth(Function.LESS, h, number(3))))
+    after = narrow_scope(seen, _truth(Function.AND, _between(u, 18, 50), _truth(Function.LESS, h, number(3))))
     first, second = after["t", "u"].facts, after["t", "h"].facts
     assert (first.low, first.high, first.bounded, first.nullable) == (18, 50, True, False)
     assert (second.low, second.high, second.nullable) == (-100, 5, False)
-    assert narrowed(seen, _truth(Function.OR, _between(u, 0, 1), _truth(Function.IS_NULL, h))) == seen
-    missing = narrowed(seen, _truth(Function.NOT, _truth(Function.IS_NULL, u)))
+    assert narrow_scope(seen, _truth(Function.OR, _between(u, 0, 1), _truth(Function.IS_NULL, h))) == seen
+    missing = narrow_scope(seen, _truth(Function.NOT, _truth(Function.IS_NULL, u)))
     assert not missing["t", "u"].facts.nullable
-    empty = narrowed(seen, _truth(Function.AND, _between(u, 5, 6), _truth(Function.LESS, u, number(2))))
+    empty = narrow_scope(seen, _truth(Function.AND, _between(u, 5, 6), _truth(Function.LESS, u, number(2))))
     assert empty["t", "u"].facts.low == empty["t", "u"].facts.high
 
 
 def test_a_narrowed_column_cannot_overflow_in_a_row_that_the_filter_drops() -> None:
     seen = scope(u=UNBOUNDED)
     u = named(seen, "u")
-    after = narrowed(seen, _between(u, -1000, 1000))
+    after = narrow_scope(seen, _between(u, -1000, 1000))
     scalar = lower(call(Function.POWER, u, number(6, Type.INTEGER)), after)
     assert scalar.facts.high == 10**18  # 64 bits are enough, so the engine computes with 64
     (found,) = evaluate([scalar], seen, [(-(2**63),), (2**63 - 1,), (7,)])

@@ -13,9 +13,9 @@ from tests.language.scalar_oracle import half_away, meaning
 
 from sfumato.errors import QueryTooLarge, UnitRevealed, UnsupportedSql
 from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, Facts, Kind
-from sfumato.language.lower_curves import MOST_ROOTS
+from sfumato.language.lower_curves import MAX_NESTED_ROOTS
 from sfumato.language.lowering import Scope, lower
-from sfumato.language.numbers import clipped, constant, rescaled, shifted, squared, value_of
+from sfumato.language.numbers import clip_scalar, constant, shifted, squared, to_finer_grid, value_of
 from sfumato.query.expression import Call, Case, Cast, Expression, Literal, Position
 from sfumato.query.functions import Function
 from sfumato.query.types import Type
@@ -159,7 +159,13 @@ def test_what_leaves_128_bits_is_computed_in_doubles() -> None:
 def test_builders_of_the_plan_are_exact() -> None:
     seen = scope(a=grid(Fraction(1, 2), -20, 20))
     a = seen["t", "a"]
-    built = [rescaled(a, Fraction(1, 10)), shifted(a, 3), squared(a), clipped(a, -5, None), clipped(a, -5, 7)]
+    built = [
+        to_finer_grid(a, Fraction(1, 10)),
+        shifted(a, 3),
+        squared(a),
+        clip_scalar(a, -5, None),
+        clip_scalar(a, -5, 7),
+    ]
     rows = [(None,), *((integer,) for integer in range(-20, 21))]
     steps = [Fraction(1, 10), Fraction(1, 2), Fraction(1, 4), Fraction(1, 2), Fraction(1, 2)]
     assert [scalar.facts.step for scalar in built] == steps
@@ -169,7 +175,7 @@ def test_builders_of_the_plan_are_exact() -> None:
         else:
             assert found == [5 * integer, integer - 3, integer**2, max(integer, -5), min(max(integer, -5), 7)]
     with pytest.raises(ValueError, match="refined"):
-        rescaled(a, Fraction(1, 3))
+        to_finer_grid(a, Fraction(1, 3))
 
 
 def test_a_number_that_128_bits_cannot_hold_is_still_a_constant() -> None:
@@ -271,7 +277,7 @@ def test_nested_expressions_mean_in_the_engine_what_they_mean(
 def test_roots_of_roots_are_refused_before_they_take_seconds() -> None:
     seen = scope(a=grid(1, 0, 110))
     root: Expression = named(seen, "a")
-    for _ in range(MOST_ROOTS):
+    for _ in range(MAX_NESTED_ROOTS):
         root = call(Function.SQRT, root)
     assert lower(root, seen).facts.type is Type.DECIMAL
     with pytest.raises(QueryTooLarge, match="nested more than 6 deep"):

@@ -3,7 +3,7 @@
 import pytest
 
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.lower_texts import LONGEST_PART
+from sfumato.language.lower_texts import MAX_PART_CHARS
 from sfumato.language.lowering import lower
 from sfumato.language.scalar import column
 from sfumato.query.expression import Call, Column, Expression, Literal
@@ -39,7 +39,7 @@ def word(value: str) -> Literal:
         (call(Function.RIGHT, number(9)), 7, 7),
         (call(Function.SUBSTRING, number(2), number(4)), None, 5),
         (call(Function.JOINED, word("abc")), 7, 10),
-        (call(Function.JOINED, word("abc")), None, LONGEST_PART + 3),
+        (call(Function.JOINED, word("abc")), None, MAX_PART_CHARS + 3),
         (call(Function.REPLACE, word("ab"), word("xyz")), 7, 10),
         (call(Function.REPLACE, word("ab"), word("")), 7, 7),
         (call(Function.TRIM), None, None),
@@ -69,4 +69,4 @@ def test_nested_replacing_is_cut_and_cannot_blow_up() -> None:
     grown: Expression = X
     for _ in range(50):
         grown = Call(Function.REPLACE, (grown, word("a"), word("aa")), Type.TEXT)
-    assert known(grown, None).max_chars == 2 * LONGEST_PART
+    assert known(grown, None).max_chars == 2 * MAX_PART_CHARS

@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from sfumato.language.calendar import DAY, FIRST_DAY, LAST_DAY, civil, day_of, months_later
+from sfumato.language.calendar import DAY_MICROSECONDS, FIRST_DAY, LAST_DAY, civil, day_of, months_later
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.lowering import lower
 from sfumato.language.numbers import is_null
@@ -59,7 +59,11 @@ def test_parts_that_come_again_are_bounded_by_themselves_and_years_by_their_date
 def test_a_date_moved_by_months_reaches_exactly_from_end_to_end() -> None:
     january = day_of(2024, 1, 30), day_of(2024, 1, 31)
     facts = moved(Interval(months=1), *january).facts
-    assert (facts.low, facts.high, facts.nullable) == (day_of(2024, 2, 29) * DAY, day_of(2024, 2, 29) * DAY, False)
+    assert (facts.low, facts.high, facts.nullable) == (
+        day_of(2024, 2, 29) * DAY_MICROSECONDS,
+        day_of(2024, 2, 29) * DAY_MICROSECONDS,
+        False,
+    )
 
 
 def test_what_always_leaves_the_calendar_is_null() -> None:

@@ -8,8 +8,8 @@ from tests.laws.case import Case
 from tests.laws.divergence import real
 
 from sfumato.accounting.event import Neighbours
-from sfumato.mechanisms.meetings import MISSED, Meetings
-from sfumato.sensitivity.cross_unit_joins import LEAST_CROWD, CrossUnitSide
+from sfumato.mechanisms.meetings import LIMIT_FAILURE, Meetings
+from sfumato.sensitivity.cross_unit_joins import MIN_KEY_FREQUENCY, CrossUnitSide
 
 FAR = "far"
 """Outcomes beyond the window are one: what is gathered after the noise can only come nearer."""
@@ -28,13 +28,13 @@ def meetings(epsilon: Fraction, neighbours: Neighbours) -> Case:
 
     def law(cells: Cells) -> dict[Any, Any]:
         with mp.workdps(60):
-            shift = mechanism._finding.margin(1 - 2 * MISSED)
+            shift = mechanism._finding.margin(1 - 2 * LIMIT_FAILURE)
             x = exp(-first)
             found: dict[Any, Any] = {FAR: mpf(1)}
-            for crowd in range(LEAST_CROWD, LEAST_CROWD + 12):
-                reach = crowd - shift - mechanism.largest_crowd(cells)
+            for crowd in range(MIN_KEY_FREQUENCY, MIN_KEY_FREQUENCY + 12):
+                reach = crowd - shift - mechanism.max_key_frequency(cells)
                 chance = (1 - x) / (1 + x) * x ** abs(reach)
-                if crowd == LEAST_CROWD:  # everything below is the same
+                if crowd == MIN_KEY_FREQUENCY:  # everything below is the same
                     chance = x**-reach / (1 + x) if reach <= 0 else 1 - x ** (reach + 1) / (1 + x)
                 y = exp(-second / mechanism.noise(crowd).sensitivity)
                 (centre,) = mechanism.meetings(cells, crowd)

@@ -14,7 +14,7 @@ from tests.sources import HashSource
 
 from sfumato.learn import model as fitting
 from sfumato.learn.k_means import KMeans
-from sfumato.learn.linear_regression import LinearRegression, _solved
+from sfumato.learn.linear_regression import LinearRegression, _solve_ridge
 from sfumato.learn.logistic_regression import LogisticRegression
 from sfumato.learn.mlp import MLPClassifier
 from sfumato.learn.model import StageNoise
@@ -109,7 +109,7 @@ def test_intervals_cover_what_the_noise_does(monkeypatch: pytest.MonkeyPatch) ->
         rows = generator.uniform(-1, 1, (8000, 5))
         target = rows @ generator.normal(0, 0.3, 5) + generator.normal(0, 0.2, 8000)
         model = LinearRegression(**PRICE, bounds=(-1, 1), bounds_y=(-3, 3)).fit(rows, target)
-        noiseless = _solved(exact["matrix"], exact["deviation"])[:-1] * 3
+        noiseless = _solve_ridge(exact["matrix"], exact["deviation"])[:-1] * 3
         low, high = model.coef_intervals_.T
         inside += int(((low <= noiseless) & (noiseless <= high)).sum())
     assert 130 <= inside <= 150

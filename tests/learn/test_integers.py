@@ -12,23 +12,23 @@ from pyarrow import parquet
 import sfumato
 from sfumato import learn
 from sfumato.accounting.event import Neighbours
-from sfumato.learn.arrays import integers_of, rows_of
-from sfumato.learn.integer_network import LENGTH, IntegerNetwork, Layers, on_grid
+from sfumato.learn.arrays import bounded_rows, integers_of
+from sfumato.learn.integer_network import GRADIENT_UNIT, IntegerNetwork, LayerWeights, on_grid
 from sfumato.learn.k_means import cell_counts, per_cluster
-from sfumato.learn.logistic_regression import _CLIP, Descent, shares
+from sfumato.learn.logistic_regression import _GRADIENT_UNIT, Descent, softmax_shares
 from sfumato.learn.model import _rows_behind
-from sfumato.learn.rows import UNIT, Ball, Integers, Rows, lengths_above, radii_of, shrink, squared_norms
-from sfumato.learn.sensitivities import COUNTED, in_ball, in_box, in_cells, of_gradients, of_products
+from sfumato.learn.rows import UNIT_STEPS, Ball, Integers, Rows, lengths_above, radii_of, shrink, squared_norms
+from sfumato.learn.sensitivities import CELL_COUNT_STEPS, in_ball, in_box, in_cells, of_gradients, of_products
 from sfumato.learn.statements import EngineSums, box
 from sfumato.learn.table_metadata import TableMetadata
 from sfumato.measure import Measurer, prepare_measurement
 from sfumato.randomness.source import system_source
 
-CORNERS = (-UNIT, -UNIT // 2 - 1, 0, 7, UNIT)
-BALLS = (Ball((0, 0), 2048), Ball((1000, -UNIT), 70_001), Ball((UNIT, UNIT), 1 << 17))
+CORNERS = (-UNIT_STEPS, -UNIT_STEPS // 2 - 1, 0, 7, UNIT_STEPS)
+BALLS = (Ball((0, 0), 2048), Ball((1000, -UNIT_STEPS), 70_001), Ball((UNIT_STEPS, UNIT_STEPS), 1 << 17))
 WEIGHTS = (((0, 0),) * 3, ((1000, -3), (9, 8), (5, 0)), ((1 << 18, 0), (-(1 << 18), 77), (3, 1)))
 
-NETWORKS: list[Layers] = [
+NETWORKS: list[LayerWeights] = [
     [np.zeros((3, 2))],
     on_grid([np.array([[1.0, -2, 0.5], [16, 3, -99], [0, 1, 1]]), np.array([[5.0, 0], [1, -1], [0.3, 2], [0, -7]])]),
     on_grid([np.full((3, 4), 16.0), np.full((5, 3), 16.0), np.array([[16.0, -16.0]] * 4)]),
@@ -50,28 +50,30 @@ def rows_from(listed: list[tuple[int, int, int]]) -> Rows:
 def vectors(rows: Rows, outline: TableMetadata) -> list[tuple[Integers, int]]:
     """Return everything that a model measures, with the Δ² that was declared for it."""
     found: list[tuple[Integers, int]] = []
-    weight = UNIT
+    weight = UNIT_STEPS
     counted = rows.clipped_sums(squares=True)
     counted[:, 0] *= weight
     found.append((counted, in_box(outline, weight, squares=True)))
     found.append((counted[:, :3], in_box(outline, weight, squares=False)))
     for ball in BALLS:
-        found.append((COUNTED * rows.radii(ball.centre, radii_of(outline, around_measured=True)), in_cells(outline)))
+        found.append(
+            (CELL_COUNT_STEPS * rows.radii(ball.centre, radii_of(outline, around_measured=True)), in_cells(outline))
+        )
         shrunk = rows.shrunk(ball)
-        shrunk[:, 0] *= UNIT // 2
-        found.append((shrunk, in_ball(outline, UNIT // 2, 2)))
-        found.append((rows.products(ball, UNIT // 2), of_products(outline, UNIT // 2)))
+        shrunk[:, 0] *= UNIT_STEPS // 2
+        found.append((shrunk, in_ball(outline, UNIT_STEPS // 2, 2)))
+        found.append((rows.products(ball, UNIT_STEPS // 2), of_products(outline, UNIT_STEPS // 2)))
         for weights in WEIGHTS:
             descent = Descent(shrink(rows.values, ball), rows.labels, 2)
-            found.append((descent.gradient(np.array(weights, dtype=float)), of_gradients(outline, _CLIP)))
+            found.append((descent.gradient(np.array(weights, dtype=float)), of_gradients(outline, _GRADIENT_UNIT)))
         inside = shrink(rows.values, ball)
-        clusters = per_cluster(inside, np.array([[0.0, 0.0], [UNIT, 5], [0, 0]]))
-        clusters[:, 0] *= UNIT // 2
-        found.append((clusters, in_ball(outline, UNIT // 2, 3)))
-        cells = cell_counts(inside, np.array([[4096.0, 5], [-3, 4096]]), (UNIT << 10, UNIT << 12), 10)
-        found.append((COUNTED * cells, in_cells(outline)))
+        clusters = per_cluster(inside, np.array([[0.0, 0.0], [UNIT_STEPS, 5], [0, 0]]))
+        clusters[:, 0] *= UNIT_STEPS // 2
+        found.append((clusters, in_ball(outline, UNIT_STEPS // 2, 3)))
+        cells = cell_counts(inside, np.array([[4096.0, 5], [-3, 4096]]), (UNIT_STEPS << 10, UNIT_STEPS << 12), 10)
+        found.append((CELL_COUNT_STEPS * cells, in_cells(outline)))
         for layers in NETWORKS:
-            for length in (LENGTH // 100, 3 * LENGTH):
+            for length in (GRADIENT_UNIT // 100, 3 * GRADIENT_UNIT):
                 sums = IntegerNetwork(layers, length).clipped_sum(np.floor(inside / 8), rows.labels)
                 joined = np.concatenate([layer.ravel() for layer in sums])
                 found.append((joined, of_gradients(outline, length)))
@@ -83,7 +85,7 @@ def squared(one: Any, other: Any) -> int:
 
 
 ALL = list(product(CORNERS, CORNERS, (0, 1)))
-OTHERS = [(3, -9, 0), (UNIT, 5, 1)]
+OTHERS = [(3, -9, 0), (UNIT_STEPS, 5, 1)]
 
 
 @pytest.mark.parametrize("relation", list(Neighbours), ids=str)
@@ -124,25 +126,25 @@ def test_squares_of_two_rows_are_no_further_apart_than_twice_their_length() -> N
     values = np.arange(-unit, unit + 1)
     cut = values**2 // unit
     assert ((values[:, None] - values) ** 2 + (cut[:, None] - cut) ** 2).max() == 4 * unit**2
-    near = np.array([sign * (UNIT - at) for at in range(400) for sign in (1, -1)] + list(range(-200, 200)))
-    cut = near**2 // UNIT
-    assert ((near[:, None] - near) ** 2 + (cut[:, None] - cut) ** 2).max() == 4 * UNIT**2
+    near = np.array([sign * (UNIT_STEPS - at) for at in range(400) for sign in (1, -1)] + list(range(-200, 200)))
+    cut = near**2 // UNIT_STEPS
+    assert ((near[:, None] - near) ** 2 + (cut[:, None] - cut) ** 2).max() == 4 * UNIT_STEPS**2
 
 
 def test_a_row_is_shrunk_by_itself_and_never_too_long() -> None:
     generator = np.random.default_rng(5)
     for width in (1, 2, 7, 40):
-        values = generator.integers(-UNIT, UNIT + 1, (500, width)).astype(float)
-        values[:50] = UNIT * generator.choice([-1, 1], (50, width))
-        centre = tuple(int(c) for c in generator.integers(-UNIT, UNIT + 1, width))
+        values = generator.integers(-UNIT_STEPS, UNIT_STEPS + 1, (500, width)).astype(float)
+        values[:50] = UNIT_STEPS * generator.choice([-1, 1], (50, width))
+        centre = tuple(int(c) for c in generator.integers(-UNIT_STEPS, UNIT_STEPS + 1, width))
         for radius in (1, 1024, 50_000, 1 << 20):
             ball = Ball(centre, radius)
             shrunk = shrink(values, ball)
-            assert squared_norms(shrunk).max() <= UNIT**2
+            assert squared_norms(shrunk).max() <= UNIT_STEPS**2
             alone = np.concatenate([shrink(values[at : at + 1], ball) for at in range(0, 500, 7)])
             assert (alone == shrunk[::7]).all(), "other rows change no bit of it"
             exact = [
-                int(Fraction((int(x) - c) * UNIT, max(radius, round(float(n) ** 0.5) + 1)))
+                int(Fraction((int(x) - c) * UNIT_STEPS, max(radius, round(float(n) ** 0.5) + 1)))
                 for row, n in zip(values[:9], squared_norms(values - np.array(centre))[:9], strict=True)
                 for x, c in zip(row, centre, strict=True)
             ]
@@ -151,18 +153,18 @@ def test_a_row_is_shrunk_by_itself_and_never_too_long() -> None:
 
 def test_gradients_are_sums_of_what_single_rows_give() -> None:
     generator = np.random.default_rng(6)
-    rows = shrink(generator.integers(-UNIT, UNIT + 1, (300, 4)).astype(float), Ball((0,) * 4, 90_000))
+    rows = shrink(generator.integers(-UNIT_STEPS, UNIT_STEPS + 1, (300, 4)).astype(float), Ball((0,) * 4, 90_000))
     labels = generator.integers(0, 3, 300)
     weights = generator.integers(-(1 << 18), 1 << 18, (5, 3)).astype(float)
     whole = Descent(rows, labels, 3).gradient(weights)
     single = [Descent(rows[at : at + 1], labels[at : at + 1], 3).gradient(weights) for at in range(300)]
     assert (np.sum(single, axis=0) == whole).all()
-    assert max(squared(one, np.zeros_like(one)) for one in single) <= _CLIP**2
+    assert max(squared(one, np.zeros_like(one)) for one in single) <= _GRADIENT_UNIT**2
 
 
 def test_shares_are_a_softmax_and_roots_are_rounded_up() -> None:
     logits = np.array([[0.0, 0, 0], [512, 0, -512], [10**9, 0, -(10**9)]])
-    found = shares(logits.T).T / 4096
+    found = softmax_shares(logits.T).T / 4096
     assert np.allclose(found[0], 1 / 3, atol=1e-3)
     expected = np.exp([2.0, 0, -2.0]) / np.exp([2.0, 0, -2.0]).sum()
     assert np.allclose(found[1], expected, atol=1e-3)
@@ -175,8 +177,8 @@ def test_values_come_to_the_grid_one_by_one() -> None:
     outline = TableMetadata((0.0, -1e308), (10.0, 1e308), (), False, Neighbours.ADD_REMOVE, 1)
     table = np.array([[0.0, -1e308], [10, 1e308], [5, 0], [-3, 1], [77, -1]])
     found = integers_of(table, outline)
-    assert found[:, 0].tolist() == [-UNIT, UNIT, 0, -UNIT, UNIT]
-    assert found[:, 1].tolist() == [-UNIT, UNIT, 0, 0, 0]
+    assert found[:, 0].tolist() == [-UNIT_STEPS, UNIT_STEPS, 0, -UNIT_STEPS, UNIT_STEPS]
+    assert found[:, 1].tolist() == [-UNIT_STEPS, UNIT_STEPS, 0, 0, 0]
     alone = np.concatenate([integers_of(table[at : at + 1], outline) for at in range(5)])
     assert (alone == found).all()
 
@@ -187,8 +189,8 @@ def test_a_person_keeps_so_many_rows_and_nobody_changes_whose() -> None:
     groups: list[object] = ["a", "a", "a", "a", "b", None, float("nan"), "b", "c", []]
     seen = set()
     for _ in range(60):
-        rows = rows_of(table, None, groups, outline, system_source())
-        kept = sorted(((value + UNIT) * 5 / UNIT) for value in rows.values[:, 0].tolist())
+        rows = bounded_rows(table, None, groups, outline, system_source())
+        kept = sorted(((value + UNIT_STEPS) * 5 / UNIT_STEPS) for value in rows.values[:, 0].tolist())
         kept = [round(value) for value in kept]
         assert {4, 7, 8} <= set(kept)
         assert len(kept) == 5
@@ -243,12 +245,12 @@ def test_the_engine_adds_up_the_same_integers_as_an_array(database: sfumato.data
     statements = EngineSums(asked, columns, target, reading)
     assert (statements.clipped_sums(squares=True) == rows.clipped_sums(squares=True)).all()
     outline = TableMetadata((0.0,) * 5, (1.0,) * 5, ("a", "b"), False, Neighbours.ADD_REMOVE, 1)
-    for centre in ((0,) * 5, (1000, -7, UNIT, -UNIT, 3)):
+    for centre in ((0,) * 5, (1000, -7, UNIT_STEPS, -UNIT_STEPS, 3)):
         radii = radii_of(outline, around_measured=True)
         assert (statements.radii(centre, radii) == rows.radii(centre, radii)).all()
         for radius in (radii[0], radii[6], radii[-1]):
             ball = Ball(centre, radius)
-            assert (statements.products(ball, UNIT // 2) == rows.products(ball, UNIT // 2)).all()
+            assert (statements.products(ball, UNIT_STEPS // 2) == rows.products(ball, UNIT_STEPS // 2)).all()
             assert (statements.products(ball, 0) == rows.products(ball, 0)).all()
             assert (statements.shrunk(ball) == rows.shrunk(ball)).all()
 
@@ -258,7 +260,9 @@ def test_steps_are_brought_to_the_grid_as_fractions_are() -> None:
         steps = np.array([low, high, (low + high) // 2, low + (high - low) // 3])
         found = box(steps, low, high)
         span = max(high - low, 1)
-        exact = [int(Fraction((int(step) - low) * 2 * UNIT, span) + Fraction(1, 2)) - UNIT for step in steps]
+        exact = [
+            int(Fraction((int(step) - low) * 2 * UNIT_STEPS, span) + Fraction(1, 2)) - UNIT_STEPS for step in steps
+        ]
         assert found.tolist() == (exact if high > low else [0] * 4)
 
 
@@ -276,7 +280,7 @@ def test_a_network_in_integers_has_the_gradient_of_the_one_in_floats() -> None:
     layers = on_grid(weights)
     rows = generator.integers(-4096, 4097, (40, 3)).astype(float)
     labels = generator.integers(0, 3, 40)
-    network = IntegerNetwork(layers, 200 * LENGTH)
+    network = IntegerNetwork(layers, 200 * GRADIENT_UNIT)
     found = network.clipped_sum(rows, labels)
 
     def loss(flat: Any) -> float:
@@ -291,11 +295,11 @@ def test_a_network_in_integers_has_the_gradient_of_the_one_in_floats() -> None:
         step = np.zeros(45)
         step[at] = 1e-5
         slopes.append((loss(start + step) - loss(start - step)) / 2e-5)
-    assert np.concatenate([layer.ravel() for layer in found]) / LENGTH == pytest.approx(slopes, abs=0.05)
+    assert np.concatenate([layer.ravel() for layer in found]) / GRADIENT_UNIT == pytest.approx(slopes, abs=0.05)
     single = [network.clipped_sum(rows[at : at + 1], labels[at : at + 1]) for at in range(40)]
     for at in range(2):
         assert (np.sum([one[at] for one in single], axis=0) == found[at]).all()
-    tight = IntegerNetwork(layers, LENGTH // 7)
+    tight = IntegerNetwork(layers, GRADIENT_UNIT // 7)
     for at in range(40):
         parts = tight.clipped_sum(rows[at : at + 1], labels[at : at + 1])
-        assert sum(int(value) ** 2 for part in parts for value in part.ravel()) <= (LENGTH // 7) ** 2
+        assert sum(int(value) ** 2 for part in parts for value in part.ravel()) <= (GRADIENT_UNIT // 7) ** 2

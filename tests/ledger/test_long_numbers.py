@@ -9,7 +9,7 @@ import pytest
 from tests.ledger.accounts import policy_in, pure, request_for
 
 from sfumato.accounting.event import Event
-from sfumato.accounting.filter import LONGEST_SUM, Filter
+from sfumato.accounting.filter import MAX_DENOMINATOR, Filter
 from sfumato.errors import LedgerUnavailable
 from sfumato.ledger import state
 from sfumato.ledger.chain import STATE_EVERY
@@ -51,7 +51,7 @@ def test_the_second_reader_adds_as_the_first_does_where_sums_are_rounded(tmp_pat
         list(crowd.map(lambda price: _ask(ledger, policy, str(price), pure(price)), [*prices, Fraction(1, 1000)]))
     total = ledger.budget().spent.epsilon
     assert sum(prices) + Fraction(1, 1000) < total
-    assert total.denominator <= LONGEST_SUM
+    assert total.denominator <= MAX_DENOMINATOR
     assert ledger.verify().spent.epsilon == total
     ledger.close()
 

@@ -17,7 +17,7 @@ from tests.sources import HashSource
 
 from sfumato.errors import Refusal
 from sfumato.local.choosing import ORACLES, choose
-from sfumato.local.collector import MOST_OCTETS, Collector, read_tally, tally_table
+from sfumato.local.collector import MAX_MESSAGE_BYTES, Collector, read_tally, tally_table
 from sfumato.local.consistent import most_likely, norm_sub
 from sfumato.local.hadamard import HadamardResponse
 from sfumato.local.sketch import CountMeanSketch, HadamardSketch
@@ -77,7 +77,7 @@ def test_what_is_refused_counts_nothing() -> None:
     assert post(collector, b"", method="GET")[0] == "405 Method Not Allowed"
     assert post(collector, b"", length="")[0] == "411 Length Required"
     assert post(collector, b"", length="-3")[0] == "411 Length Required"
-    assert post(collector, b"", length=str(MOST_OCTETS + 1))[0] == "413 Content Too Large"
+    assert post(collector, b"", length=str(MAX_MESSAGE_BYTES + 1))[0] == "413 Content Too Large"
     half = pa.table({"message": [ORACLE.encode(REPORTS[:3]), b"nonsense"]})
     bad: list[Callable[[], object]] = [
         lambda: collector.take_arrow(half),

@@ -14,7 +14,7 @@ from tests.sources import HashSource, ScriptedSource
 
 from sfumato.accounting.event import Neighbours, Pure, Repeated
 from sfumato.errors import Refusal
-from sfumato.mechanisms.choice import noisy
+from sfumato.mechanisms.choice import add_score_noise
 from sfumato.mechanisms.noisy_max import NoisyMax, NoisyTop
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
@@ -93,9 +93,9 @@ def test_events_charge_each_choice() -> None:
 
 def test_sums_at_the_ends_of_sixty_four_bits_do_not_wrap() -> None:
     values = np.array([2**63 - 1, -(2**63)], dtype=np.int64)
-    assert noisy(values, np.array([5, -5])).tolist() == [2**63 + 4, -(2**63) - 5]
-    assert noisy(np.array([2**64 - 1], dtype=np.uint64), np.array([1])).tolist() == [2**64]
-    assert noisy(np.array([3], dtype=np.uint64), np.array([-5])).tolist() == [-2]
+    assert add_score_noise(values, np.array([5, -5])).tolist() == [2**63 + 4, -(2**63) - 5]
+    assert add_score_noise(np.array([2**64 - 1], dtype=np.uint64), np.array([1])).tolist() == [2**64]
+    assert add_score_noise(np.array([3], dtype=np.uint64), np.array([-5])).tolist() == [-2]
     assert NoisyMax(1, Fraction(1), ADD).release([2**63 - 1, -(2**63)], HashSource(0)) == 0
     assert NoisyMax(1, Fraction(1), ADD).release([10**30, 10**30 - 10**9], HashSource(0)) == 0
 

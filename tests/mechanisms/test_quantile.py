@@ -50,7 +50,7 @@ def test_the_stretches_hold_every_point_once_with_its_score(values: list[int], l
     mechanism = Quantile((level,), 0, 10, 1, ONE, ADD)
     array = mechanism._clipped(np.array(values, dtype=np.int64))
     starts, widths, before, upto = mechanism._stretches(*np.unique(array, return_counts=True))
-    found = np.repeat(quantile._scores(before, upto, level), widths).tolist()
+    found = np.repeat(quantile._rank_scores(before, upto, level), widths).tolist()
     assert found == scores(values, level, 0, 10)
     assert np.repeat(starts, widths).tolist() == sorted(np.repeat(starts, widths).tolist())
     assert max(found) == 0  # some point is a quantile

@@ -84,9 +84,9 @@ def two_level_law(mechanism: Quantiles, values: list[int], scale: int) -> dict[t
 
 @pytest.fixture
 def four_steps(monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(quantiles, "_FRACTIONS", 4)
-    monkeypatch.setattr(quantiles, "_FEWEST_PIECES", 2)
-    monkeypatch.setattr(quantiles, "_PIECES_IN_ALL", 8)
+    monkeypatch.setattr(quantiles, "_MAX_UNIT_PIECES", 4)
+    monkeypatch.setattr(quantiles, "_MIN_PIECES", 2)
+    monkeypatch.setattr(quantiles, "_MAX_TOTAL_PIECES", 8)
     return 4
 
 

@@ -71,7 +71,7 @@ class Listed(Opened):
         (chosen,) = plan.chosen
         assert isinstance(chosen.mechanism, Meetings)
         cells = [_shared(found, chosen.name).for_cell(place) for place in range(len(found.keys))]
-        return chosen.mechanism.meetings(cells, max(2, chosen.mechanism.largest_crowd(cells)))
+        return chosen.mechanism.meetings(cells, max(2, chosen.mechanism.max_key_frequency(cells)))
 
 
 @pytest.fixture(scope="module")

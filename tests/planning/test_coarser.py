@@ -7,7 +7,7 @@ import pytest
 from sfumato.analysis.private_query import RequestedAggregate
 from sfumato.analysis.rounding import round_until_summable
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.intervals import reach
+from sfumato.language.intervals import max_magnitude
 from sfumato.language.lower_curves import logarithm_of
 from sfumato.language.numbers import multiplied, square_root
 from sfumato.language.scalar import Operator, Scalar, column
@@ -32,8 +32,8 @@ def test_one_persons_squares_fit_and_a_millionth_of_the_range_is_told_apart(argu
     assert spread.aggregate.arguments == average.aggregate.arguments  # they share what is measured
     (rounded,) = spread.aggregate.arguments
     assert rounded.operator is Operator.ROUNDED
-    assert reach(rounded.facts) ** 2 * rows < 1 << 62
-    assert rounded.facts.step * 10**5 < reach(argument.facts) * argument.facts.step
+    assert max_magnitude(rounded.facts) ** 2 * rows < 1 << 62
+    assert rounded.facts.step * 10**5 < max_magnitude(argument.facts) * argument.facts.step
 
 
 def test_what_fits_or_was_given_a_step_or_must_stay_different_is_left_alone() -> None:

@@ -217,7 +217,8 @@ FINDINGS: tuple[Bug, ...] = (
         "tests/accounting/test_filter.py tests/ledger/test_long_numbers.py",
         (
             "accounting/filter.py",
-            "return total if total.denominator <= LONGEST_SUM else Fraction(ceil(total * UNIT), UNIT)",
+            "return total if total.denominator <= MAX_DENOMINATOR else Fraction(ceil(total * RENYI_UNITS), "
+            "RENYI_UNITS)",
             "return total",
         ),
     ),
@@ -226,7 +227,7 @@ FINDINGS: tuple[Bug, ...] = (
         "tests/test_exact.py tests/ledger/test_long_numbers.py",
         (
             "exact.py",
-            "if abs(number.numerator) <= _TYPED and number.denominator <= _TYPED:",
+            "if abs(number.numerator) <= _MAX_TYPED_INTEGER and number.denominator <= _MAX_TYPED_INTEGER:",
             "if number is not None:",
         ),
     ),

@@ -24,10 +24,10 @@ from sfumato.policy.reading import read_policy
 from sfumato.policy_draft.accuracy import estimate_budget_use
 from sfumato.policy_draft.draft import DraftOptions, make_draft
 from sfumato.policy_draft.file import check_output, default_output, write_policy
-from sfumato.policy_draft.infer_from_data import FEWEST_PEOPLE, infer_from_data
+from sfumato.policy_draft.infer_from_data import MIN_PEOPLE_PER_KEY, infer_from_data
 from sfumato.policy_draft.interview import interview
 from sfumato.policy_draft.literals import value_text
-from sfumato.policy_draft.options import column_wishes, rows_per_unit, together
+from sfumato.policy_draft.options import column_options, merge_options, rows_per_unit
 from sfumato.policy_draft.schema import SchemaColumn, SchemaTable, SourceSchema, read_source_schema
 from sfumato.policy_draft.smartnoise import read_smartnoise
 from sfumato.policy_draft.writing import FILL_IN, check_draft, policy_text
@@ -93,7 +93,7 @@ def test_no_row_moves_a_draft(tmp_path: Path) -> None:
 
 
 def test_a_draft_with_everything_said_is_a_policy_that_says_it(visits: Path, tmp_path: Path) -> None:
-    options = column_wishes(
+    options = column_options(
         types=[],
         bounds=[
             "age=0:120",
@@ -104,7 +104,7 @@ def test_a_draft_with_everything_said_is_a_policy_that_says_it(visits: Path, tmp
         steps=["COST=0.01"],
         values=["dept=er, icu"],
     )
-    policy = _policy(together(options, WHOLE), visits, tmp_path)
+    policy = _policy(merge_options(options, WHOLE), visits, tmp_path)
     table = policy.table("visits")
     assert table is not None
     assert (policy.name, policy.budget.epsilon, policy.budget.delta) == ("policy", Fraction(3), Fraction(1, 10**6))
@@ -147,7 +147,7 @@ def test_a_table_that_names_nobody_stays_out_until_its_owner_says_whom_it_protec
     write_policy(make_draft(read_source_schema(data), WHOLE), data, output)
     assert [table.name for table in read_policy(output).tables] == ["visits"]
     assert "# [tables.wings]" in output.read_text(encoding="utf-8")
-    policy = _policy(together(DraftOptions(public=("wings",)), WHOLE), data, tmp_path)
+    policy = _policy(merge_options(DraftOptions(public=("wings",)), WHOLE), data, tmp_path)
     assert [table.name for table in policy.tables if table.public] == ["wings"]
 
 
@@ -186,7 +186,7 @@ def test_no_name_or_key_breaks_out_of_its_place_in_the_file(name: str, keys: lis
     known = SchemaColumn("patient_id", ColumnType.INTEGER, Kind.INTEGER)
     seen = SourceSchema("parquet", Path("visits.parquet"), (SchemaTable("visits", (known, column)),))
     with suppress(BadPolicy):  # a name or key that no policy may have
-        draft = make_draft(seen, together(DraftOptions(values={f"visits.{name}": tuple(keys)}), WHOLE))
+        draft = make_draft(seen, merge_options(DraftOptions(values={f"visits.{name}": tuple(keys)}), WHOLE))
         check_draft(draft, "clinic", "visits.parquet")  # reads the text back as a policy
 
 
@@ -201,9 +201,9 @@ def test_a_typed_value_reads_as_its_type_or_is_refused(typed: str, kind: ColumnT
 
 def test_options_name_a_column_and_a_value() -> None:
     with pytest.raises(BadParameter, match="--bounds age=0:120"):
-        column_wishes([], ["age"], [], [])
+        column_options([], ["age"], [], [])
     with pytest.raises(BadParameter, match="LOW:HIGH"):
-        column_wishes([], ["age=3"], [], [])
+        column_options([], ["age=3"], [], [])
     assert rows_per_unit(["20", "patients=1"]) == {"": 20, "patients": 1}
     for wrong in ("0", "-1", "x", "visits=", "1.5", "9" * 30):
         with pytest.raises(BadParameter, match="number of rows"):
@@ -218,9 +218,9 @@ def test_csv_says_no_types_and_a_draft_takes_them_from_its_owner(tmp_path: Path)
     data.write_text("patient_id,age,day,dept\n1,30,2024-01-01,er\n", encoding="utf-8")
     bare = {column.name: column for column in make_draft(read_source_schema(data), WHOLE).tables[0].columns}
     assert all(column.type is ColumnType.TEXT and column.untyped for column in bare.values())
-    wishes = column_wishes(["patient_id=integer"], ["age=0:120", "day=2024-01-01:2024-12-31"], [], [])
+    wishes = column_options(["patient_id=integer"], ["age=0:120", "day=2024-01-01:2024-12-31"], [], [])
     columns = {
-        column.name: column.type for column in _policy(together(wishes, WHOLE), data, tmp_path).tables[0].columns
+        column.name: column.type for column in _policy(merge_options(wishes, WHOLE), data, tmp_path).tables[0].columns
     }
     assert columns == {
         "patient_id": ColumnType.INTEGER,
@@ -289,13 +289,13 @@ def test_an_interview_asks_for_what_is_unknown_until_it_can_be_read(visits: Path
 
 
 def test_an_interview_asks_nothing_that_was_said(visits: Path) -> None:
-    columns = column_wishes(
+    columns = column_options(
         types=[],
         bounds=[*(f"{name}=0:9" for name in ("age", "cost", "fee")), "day=2024-01-01:2024-01-02", f"seen={_DAY}"],
         steps=["cost=1"],
         values=["dept=a"],
     )
-    _, asked, _ = _interview(visits, together(columns, WHOLE), [])
+    _, asked, _ = _interview(visits, merge_options(columns, WHOLE), [])
     assert asked == []
 
 
@@ -324,7 +324,7 @@ def test_an_offer_is_what_the_filter_would_let_through() -> None:
 
 def test_looking_rounds_outwards_leaves_out_rare_keys_and_marks_each_line(tmp_path: Path) -> None:
     data = tmp_path / "visits.parquet"
-    count = 10 * FEWEST_PEOPLE
+    count = 10 * MIN_PEOPLE_PER_KEY
     names = ["often"] * (count - 1) + ["once"]
     table = pa.table(
         {
@@ -353,7 +353,7 @@ def test_looking_keeps_what_the_owner_said_and_finds_the_types_of_csv(tmp_path: 
     data = tmp_path / "visits.csv"
     rows = ["patient_id,age,cost,day,seen", "1,30,2.5,2024-01-01,2024-01-01 10:30:00", "2,55,1,2024-02-01,2024-01-02"]
     data.write_text("\n".join(rows) + "\n", encoding="utf-8")
-    wishes = together(DraftOptions(bounds={"age": ("0", "120")}), WHOLE)
+    wishes = merge_options(DraftOptions(bounds={"age": ("0", "120")}), WHOLE)
     columns = {
         column.name: column
         for column in infer_from_data(make_draft(read_source_schema(data), wishes), data).tables[0].columns
@@ -382,7 +382,7 @@ METADATA = """
 
 def test_smartnoise_metadata_becomes_a_policy(visits: Path, tmp_path: Path) -> None:
     (tmp_path / "meta.yaml").write_text(METADATA, encoding="utf-8")
-    wishes = together(
+    wishes = merge_options(
         DraftOptions(steps={"cost": "0.01"}, epsilon="1", delta="0"), read_smartnoise(tmp_path / "meta.yaml")
     )
     table = _policy(wishes, visits, tmp_path).tables[0]

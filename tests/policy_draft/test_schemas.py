@@ -16,7 +16,7 @@ from sfumato.policy_draft.command import InterviewAborted, Terminal, draft_polic
 from sfumato.policy_draft.draft import Draft, DraftOptions, make_draft
 from sfumato.policy_draft.interview import interview
 from sfumato.policy_draft.naming import links, own_key, personal
-from sfumato.policy_draft.options import column_wishes, rows_per_unit
+from sfumato.policy_draft.options import column_options, rows_per_unit
 from sfumato.policy_draft.schema import SchemaColumn, SchemaTable, SourceSchema, read_source_schema
 from sfumato.policy_draft.unused_options import refuse_unused_options
 from sfumato.policy_draft.writing import check_draft, notices, policy_text
@@ -192,7 +192,7 @@ def test_csv_gives_one_person_one_type_in_all_tables() -> None:
     ],
 )
 def test_an_option_of_a_column_that_has_no_effect_is_refused(options: dict[str, list[str]], words: str) -> None:
-    said = column_wishes(*(options.get(name, []) for name in ("types", "bounds", "steps", "values")))
+    said = column_options(*(options.get(name, []) for name in ("types", "bounds", "steps", "values")))
     said = replace(said, units=("customer.c_custkey",), public=PUBLIC)
     with pytest.raises(BadParameter, match=words):
         refuse_unused_options(make_draft(SHOP, said), said)
@@ -252,13 +252,13 @@ def test_a_default_step_fits_the_bounds() -> None:
 
 def test_the_form_of_dates_is_said_and_checked_at_once() -> None:
     seen = _seen("csv", visits="patient_id:? day:? note_day:?")
-    said = column_wishes(["day=date"], [], [], [], ["day=%d/%m/%Y"])
+    said = column_options(["day=date"], [], [], [], ["day=%d/%m/%Y"])
     draft = make_draft(seen, replace(said, units=("patient_id",)))
     assert 'day = { type = "date", format = "%d/%m/%Y" }' in policy_text(draft, "x", "data")
     with pytest.raises(BadPolicy, match="year, month and day"):
-        make_draft(seen, column_wishes(["day=date"], [], [], [], ["day=%d/%m"]))
+        make_draft(seen, column_options(["day=date"], [], [], [], ["day=%d/%m"]))
     with pytest.raises(BadParameter, match="--type note_day=date"):
-        make_draft(seen, column_wishes([], [], [], [], ["note_day=%d/%m/%Y"]))
+        make_draft(seen, column_options([], [], [], [], ["note_day=%d/%m/%Y"]))
     budget = DraftOptions(units=("patient_id",), rows_per_unit={"": 1}, epsilon="1", delta="0")
     asked, _, _ = _interview(seen, budget, ["date", "%d/%m", "%d.%m.%Y", ""])
     assert asked.tables[0].columns[1].format == '"%d.%m.%Y"'
@@ -347,7 +347,7 @@ def test_whoever_leaves_keeps_what_they_answered(tmp_path: Path) -> None:
 def test_looking_where_everything_is_known_is_refused(tmp_path: Path) -> None:
     data = tmp_path / "visits.csv"
     data.write_text("patient_id,age\n1,30\n", encoding="utf-8")
-    said = replace(column_wishes([], ["age=0:120"], [], []), units=("patient_id",), rows_per_unit={"": 1})
+    said = replace(column_options([], ["age=0:120"], [], []), units=("patient_id",), rows_per_unit={"": 1})
     with pytest.raises(Refusal, match="--look has no effect"):
         draft_policy(data, said, None, True, tmp_path / "a.toml", Terminal(None, print, print))
 

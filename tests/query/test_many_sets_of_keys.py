@@ -9,7 +9,7 @@ from tests.query.clinic import CLINIC
 from sfumato.errors import QueryTooLarge
 from sfumato.query.parse import parse
 from sfumato.query.parsing import grouping
-from sfumato.query.parsing.grouping import MOST_SETS
+from sfumato.query.parsing.grouping import MAX_GROUPING_SETS
 
 COLUMNS = ", ".join(["dept"] * 60)
 LARGE = [
@@ -28,7 +28,7 @@ def test_too_many_sets_are_refused_and_not_written_out(keys: str, monkeypatch: p
         raise AssertionError(f"the sets of {part} are written out")
 
     monkeypatch.setattr(grouping, "_sets", write)
-    with pytest.raises(QueryTooLarge, match=f"At most {MOST_SETS} are answered at once"):
+    with pytest.raises(QueryTooLarge, match=f"At most {MAX_GROUPING_SETS} are answered at once"):
         parse(f"SELECT COUNT(*) FROM visits GROUP BY {keys}", CLINIC)  # noqa: S608
 
 
@@ -40,4 +40,4 @@ def test_as_many_are_counted_as_are_written_out(keys: str) -> None:
     assert parts
     assert all(isinstance(part, exp.Expr) for part in parts)
     for part in parts:
-        assert grouping._number(part) == len(grouping._sets(part))
+        assert grouping._count_sets(part) == len(grouping._sets(part))

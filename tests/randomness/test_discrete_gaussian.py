@@ -10,7 +10,7 @@ import pytest
 from mpmath import mp
 from tests.sources import HashSource, ScriptedSource
 
-from sfumato.randomness.discrete_gaussian import DiscreteGaussian, _draw_candidates, _prepare
+from sfumato.randomness.discrete_gaussian import DiscreteGaussian, _draw_candidates, _prepare_sampler
 from sfumato.randomness.gaussian_sums import central_sum, normaliser, part_sum, terms_until
 from sfumato.randomness.source import Metered
 
@@ -162,7 +162,7 @@ def candidate(strip_word: int, place: int, negative: int, uniform: int, digits: 
 
 @pytest.mark.parametrize("variance", ["1024", "70001/7", "1e12"])
 def test_a_candidate_is_accepted_exactly_below_its_chance_and_zero_has_one_sign(variance: str) -> None:
-    sampler = _prepare(Fraction(variance))
+    sampler = _prepare_sampler(Fraction(variance))
     stride = 1 << sampler.digits
     for strip in (0, 1, 20, 90):
         word = int(np.flatnonzero(sampler.guide.cells == strip)[0]) if strip in sampler.guide.cells else None
@@ -188,7 +188,7 @@ def test_a_candidate_is_accepted_exactly_below_its_chance_and_zero_has_one_sign(
 
 
 def test_small_sizes_come_straight_from_the_table_and_get_a_fair_sign() -> None:
-    sampler = _prepare(Fraction(100))
+    sampler = _prepare_sampler(Fraction(100))
     decided = np.flatnonzero(sampler.guide.cells >= 0)[::3]  # few enough for one pass
     for sign in (b"\x00", b"\xff"):
         octets = decided.astype("<u2").tobytes() + sign * (len(decided) // 8 + 1)
@@ -197,7 +197,7 @@ def test_small_sizes_come_straight_from_the_table_and_get_a_fair_sign() -> None:
 
 
 def test_the_tail_of_the_table_is_a_geometric_with_a_coin() -> None:
-    law: Any = _prepare(Fraction(4)).guide.law
+    law: Any = _prepare_sampler(Fraction(4)).guide.law
     step = Fraction(1, 8)
     ratio = 2 * law.cells * step
     with mp.workdps(60):
@@ -213,7 +213,7 @@ def test_the_tail_of_the_table_is_a_geometric_with_a_coin() -> None:
 
 @pytest.mark.parametrize("variance", ["1/4", "100", "1024", "1e12"])
 def test_the_bytes_read_do_not_depend_on_the_values(variance: str) -> None:
-    sampler = _prepare(Fraction(variance))
+    sampler = _prepare_sampler(Fraction(variance))
     used, values = set(), set()
     for cell in np.flatnonzero(sampler.guide.cells >= 0)[[0, 9000, -1]]:
         if sampler.digits:
@@ -237,7 +237,7 @@ def test_the_bytes_read_do_not_depend_on_the_values(variance: str) -> None:
     ids=lambda v: f"{len(str(v))} digits",
 )
 def test_more_than_95_of_a_hundred_candidates_are_kept(variance: Fraction) -> None:
-    kept = _draw_candidates(_prepare(variance), 4000, HashSource("kept"))
+    kept = _draw_candidates(_prepare_sampler(variance), 4000, HashSource("kept"))
     assert len(kept) > 0.95 * 4000
     sigma = 10 ** (len(str(variance)) // 2) if variance > 1024 else 32
     assert Fraction(1, 2) < sum(Fraction(int(z), sigma) ** 2 for z in kept) / len(kept) < 2

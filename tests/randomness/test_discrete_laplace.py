@@ -12,7 +12,7 @@ from tests.sources import HashSource, ScriptedSource, SourceDied
 
 from sfumato.randomness import geometric
 from sfumato.randomness.discrete_laplace import DiscreteLaplace, _sampler
-from sfumato.randomness.geometric import LARGE, SMALL, Sampler, TableSizes
+from sfumato.randomness.geometric import LARGE_TABLES, SMALL_TABLES, Sampler, TableSizes
 from sfumato.randomness.source import Metered
 
 SCALES = [Fraction(text) for text in ("1/20", "1/2", "1", "10", "1000/7", "100000", "1e9", "1e30")]
@@ -143,12 +143,12 @@ def test_the_bytes_read_do_not_depend_on_the_values(scale: Fraction) -> None:
     assert len(values) > 1 or scale < 1
 
 
-@pytest.mark.parametrize("sizes", [SMALL, LARGE], ids=repr)
+@pytest.mark.parametrize("sizes", [SMALL_TABLES, LARGE_TABLES], ids=repr)
 def test_all_words_of_every_row_give_the_law_up_to_the_words_that_draw_more(
     sizes: TableSizes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Run all 2^16 words through each row alone: the counts are the exact shares, within the cells that are cut."""
-    monkeypatch.setattr(geometric, "FEW", 1 << 16 if sizes is SMALL else 0)
+    monkeypatch.setattr(geometric, "MAX_SMALL_TABLE_SAMPLES", 1 << 16 if sizes is SMALL_TABLES else 0)
     for scale in (Fraction(10), Fraction(1000)):
         sampler = _sampler(scale, sizes)
         rows = len(sampler.guide.laws)

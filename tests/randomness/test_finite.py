@@ -14,7 +14,7 @@ from tests.sources import HashSource, ScriptedSource, SourceDied
 from sfumato.errors import BadParameter
 from sfumato.randomness.bernoulli import exp_minus
 from sfumato.randomness.finite import Finite
-from sfumato.randomness.guide import prepare
+from sfumato.randomness.guide import build_guide
 from sfumato.randomness.source import system_source
 
 RATIONAL = st.lists(st.fractions(0, 5, max_denominator=30), min_size=1, max_size=12).filter(any)
@@ -24,7 +24,7 @@ RATIONAL = st.lists(st.fractions(0, 5, max_denominator=30), min_size=1, max_size
 def test_every_cell_lies_wholly_in_the_outcome_it_names(weights: list[Fraction]) -> None:
     total, law = sum(weights), Finite(tuple(weights))
     seams = [sum(weights[: place + 1]) / total for place in range(len(weights))]
-    cells = prepare(law).cells
+    cells = build_guide(law).cells
     for cell in (0, 1, 77, 21845, 32767, 32768, 43690, 65534, 65535):
         inside = [place for place, seam in enumerate(seams) if Fraction(cell, 65536) < seam]
         first = inside[0]

@@ -15,10 +15,10 @@ from sfumato.errors import EntropyFailed
 from sfumato.randomness import geometric
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.geometric import (
-    FEW,
-    LARGE,
-    SMALL,
-    WIDEST,
+    LARGE_TABLES,
+    MAX_INT64_SCALE,
+    MAX_SMALL_TABLE_SAMPLES,
+    SMALL_TABLES,
     Geometric,
     Sampler,
     TableSizes,
@@ -34,16 +34,22 @@ SCALES = [
 ]
 
 
-@pytest.fixture(params=[SMALL, LARGE], ids=["small tables", "large tables"])
+@pytest.fixture(params=[SMALL_TABLES, LARGE_TABLES], ids=["small tables", "large tables"])
 def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> TableSizes:
     """Draw samples by tables of these sizes, however many."""
-    monkeypatch.setattr(geometric, "FEW", 1 << 40 if request.param is SMALL else -1)
+    monkeypatch.setattr(geometric, "MAX_SMALL_TABLE_SAMPLES", 1 << 40 if request.param is SMALL_TABLES else -1)
     found: TableSizes = request.param
     return found
 
 
 def test_how_many_samples_are_drawn_decides_alone_how_large_the_tables_are() -> None:
-    assert [sizes_for(count) for count in (0, 1, FEW, FEW + 1, 1 << 40)] == [SMALL, SMALL, SMALL, LARGE, LARGE]
+    assert [sizes_for(count) for count in (0, 1, MAX_SMALL_TABLE_SAMPLES, MAX_SMALL_TABLE_SAMPLES + 1, 1 << 40)] == [
+        SMALL_TABLES,
+        SMALL_TABLES,
+        SMALL_TABLES,
+        LARGE_TABLES,
+        LARGE_TABLES,
+    ]
 
 
 def words(*values: int) -> bytes:
@@ -136,7 +142,7 @@ def test_rows_are_settled_in_order_four_bytes_each_before_any_draws_more(sizes: 
 def test_groups_are_written_most_significant_first_for_few_and_for_many_samples(sizes: TableSizes) -> None:
     sampler = _plain_sampler(Fraction(100_000), sizes)
     starts = places(sampler)
-    assert starts == ([13, 6, 0] if sizes is LARGE else [15, 10, 5, 0])
+    assert starts == ([13, 6, 0] if sizes is LARGE_TABLES else [15, 10, 5, 0])
     rows = len(starts)
     for size in (1, 64, 65, 1000):
         values = [[(place * 7 + sample) % 20 for sample in range(size)] for place in range(rows)]
@@ -171,21 +177,21 @@ def test_a_tail_that_no_working_source_reaches_is_refused(sizes: TableSizes) -> 
 def test_the_furthest_sample_that_is_not_refused_fits_int64(
     monkeypatch: pytest.MonkeyPatch, sign: int, sizes: TableSizes
 ) -> None:
-    widest = _plain_sampler(Fraction(WIDEST), sizes)
+    widest = _plain_sampler(Fraction(MAX_INT64_SCALE), sizes)
     digits = places(widest)[0]
-    assert digits == (44 if sizes is LARGE else 46)
+    assert digits == (44 if sizes is LARGE_TABLES else 46)
     assert widest.weights.dtype == np.int64
-    assert _plain_sampler(Fraction(WIDEST) + 1, sizes).weights.dtype == object
+    assert _plain_sampler(Fraction(MAX_INT64_SCALE) + 1, sizes).weights.dtype == object
     law: Any = widest.guide.law
     monkeypatch.setattr(geometric, "geometric_by_digits", lambda *_: np.array([sizes.furthest - law.cells]))
     ones = words(*[65535] * len(widest.weights))  # T beyond its table, all digits set
     whole = (sizes.furthest << digits) + (1 << digits) - 1
-    assert Geometric(Fraction(WIDEST)).draw(1, ScriptedSource(ones + b"\xff" * 4)).tolist() == [whole]
+    assert Geometric(Fraction(MAX_INT64_SCALE)).draw(1, ScriptedSource(ones + b"\xff" * 4)).tolist() == [whole]
     signed = ones + words(65535 if sign == 1 else 0) + b"\xff" * 4
-    assert DiscreteLaplace(Fraction(WIDEST)).draw(1, ScriptedSource(signed)).tolist() == [sign * (whole + 1)]
+    assert DiscreteLaplace(Fraction(MAX_INT64_SCALE)).draw(1, ScriptedSource(signed)).tolist() == [sign * (whole + 1)]
     monkeypatch.setattr(geometric, "geometric_by_digits", lambda *_: np.array([sizes.furthest - law.cells + 1]))
     with pytest.raises(EntropyFailed):
-        Geometric(Fraction(WIDEST)).draw(1, ScriptedSource(ones + b"\xff" * 4))
+        Geometric(Fraction(MAX_INT64_SCALE)).draw(1, ScriptedSource(ones + b"\xff" * 4))
 
 
 @pytest.mark.parametrize("step", [Fraction(1, 24), Fraction(1), Fraction(3), Fraction(10**6)], ids=str)

@@ -13,8 +13,8 @@ from scipy.stats import chi2
 
 from sfumato.errors import BadParameter
 from sfumato.lab.generators.seeded import Seeded
-from sfumato.randomness.max_norm import MaxNormLaw, _weights
-from sfumato.randomness.selection import MASK, uniform_below_each
+from sfumato.randomness.max_norm import MaxNormLaw, _radius_weights
+from sfumato.randomness.selection import WORD_MASK, uniform_below_each
 
 LAWS = (
     MaxNormLaw((1, 2), Fraction(1)),
@@ -54,7 +54,9 @@ def test_a_radius_is_drawn_by_the_number_of_integers_in_its_box(law: MaxNormLaw)
     with mp.workdps(50):
         _, base = defined(law, 1)
         y = base**law.steps
-        weights = [mpf(sum(one.bounds(bits))) / 2 ** (bits + 1) for one in _weights(law.sides, law.rate, law.steps)]
+        weights = [
+            mpf(sum(one.bounds(bits))) / 2 ** (bits + 1) for one in _radius_weights(law.sides, law.rate, law.steps)
+        ]
         found, expected = [], []
         for rest, k in product(range(law.steps), range(6)):
             chances = [comb(k, order) * (1 - y) ** (order + 1) * y ** (k - order) for order in range(parts + 1)]
@@ -105,7 +107,7 @@ def test_wide_sides_are_python_integers_and_moments_are_those_of_the_law() -> No
 @pytest.mark.parametrize("bound", [1, 3, 1000, (1 << 32) + 1, (1 << 48) - 1, 1 << 50])
 def test_uniform_integers_below_wide_bounds_are_the_floor_of_a_multiple(bound: int) -> None:
     """One word decides in all but bound/2^64 of the cases; the oracle multiplies the same words as Python integers."""
-    words = [int(word) ^ MASK for word in np.frombuffer(Seeded("bounds").read(8 * 200), dtype=">u8")]
+    words = [int(word) ^ WORD_MASK for word in np.frombuffer(Seeded("bounds").read(8 * 200), dtype=">u8")]
     found = uniform_below_each(np.full(200, bound), Seeded("bounds")).tolist()
     expected = [word * bound >> 64 for word in words]
     sure = [word * bound >> 64 == ((word + 1) * bound - 1) >> 64 for word in words]

@@ -9,7 +9,7 @@ from tests.laws.data_dependent import total_weight
 from tests.sources import HashSource, ScriptedSource
 
 from sfumato.errors import BadParameter
-from sfumato.randomness.power_tail import _CROWN, PowerTail
+from sfumato.randomness.power_tail import _BLOCK_WEIGHT_FACTOR, PowerTail
 
 
 @pytest.mark.parametrize("power", [2, 4])
@@ -19,10 +19,10 @@ def test_what_is_proposed_and_kept_is_proportional_to_the_weight(scale: str, pow
     base, width = s**power, ceil(s)
     for block in range(40):
         for reach in (width * (2**block - 1), width * (2 ** (block + 1) - 1) - 1):
-            kept = Fraction(4 ** (block + 1), _CROWN[power]) * base / (base + reach**power)
+            kept = Fraction(4 ** (block + 1), _BLOCK_WEIGHT_FACTOR[power]) * base / (base + reach**power)
             assert 0 < kept <= 1
             proposed = Fraction(1, 2 ** (block + 1) * 2 * width * 2**block)
-            assert proposed * kept * (base + reach**power) == base / (_CROWN[power] * width)
+            assert proposed * kept * (base + reach**power) == base / (_BLOCK_WEIGHT_FACTOR[power] * width)
 
 
 @pytest.mark.parametrize(("scale", "power"), [("2", 4), ("13/4", 2), ("7", 4)])

@@ -17,7 +17,7 @@ from sfumato.certified.binary import exp_minus_bounds
 from sfumato.errors import EntropyFailed, Refusal
 from sfumato.randomness import selection
 from sfumato.randomness.selection import (
-    MASK,
+    WORD_MASK,
     exponential,
     exponential_weighted,
     permute_and_flip,
@@ -31,7 +31,7 @@ SCORES = ((0, 0, 0), (3, 1, 4, 1, 5), (0, -1000), (-2, 10**30, 10**30 - 1), tupl
 
 def words(*values: int, after: bytes | None = None) -> ScriptedSource:
     """Return a source that makes U start with these 64-bit words."""
-    return ScriptedSource(b"".join((value ^ MASK).to_bytes(8, "big") for value in values), after)
+    return ScriptedSource(b"".join((value ^ WORD_MASK).to_bytes(8, "big") for value in values), after)
 
 
 def seams(scores: tuple[int, ...], rate: Fraction, counts: tuple[int, ...] | None = None) -> list[Any]:
@@ -58,7 +58,7 @@ def test_each_seam_lies_where_sixty_digits_put_it(scores: tuple[int, ...], rate:
             for known in (at - 1, at + 1):
                 if 0 <= known < 1 << bits:
                     source = ScriptedSource(
-                        (known ^ (MASK * (1 + (bits > 64) * (1 << 64)))).to_bytes(bits // 8, "big"), b"5"
+                        (known ^ (WORD_MASK * (1 + (bits > 64) * (1 << 64)))).to_bytes(bits // 8, "big"), b"5"
                     )
                     with workdps(60):
                         expected = sum(mpf(known) / mpf(2) ** bits >= end for end in ends)
@@ -139,7 +139,7 @@ def test_the_exponential_of_this_machine_is_far_better_than_the_proof_assumes() 
 
 def test_many_distances_are_enclosed_by_products_as_by_single_exponentials() -> None:
     rate, bits = Fraction(1, 5000), 96
-    distances = [0, *range(3, 3 * selection._FEW, 3), 10**7]
+    distances = [0, *range(3, 3 * selection._MAX_SIMPLE_SCORES, 3), 10**7]
     for distance, (low, high) in zip(distances, selection._enclosures(distances, rate, bits), strict=True):
         exact_low, exact_high = exp_minus_bounds(rate * distance, bits + 32)
         assert low << 32 <= exact_low
@@ -160,9 +160,9 @@ def test_a_stuck_source_ends(scores: tuple[int, ...], stuck: bytes) -> None:
 
 def test_bits_that_stay_on_a_seam_for_ever_are_called_a_broken_source() -> None:
     # 1 + x before and 1 + x behind the middle: the seam is 1/2, though no enclosure of x can show it
-    script = ((1 << 63) ^ MASK).to_bytes(8, "big")
+    script = ((1 << 63) ^ WORD_MASK).to_bytes(8, "big")
     with pytest.raises(EntropyFailed):
-        exponential((0, 1, 0, 1), Fraction(1), ScriptedSource(script, MASK.to_bytes(8, "big")))
+        exponential((0, 1, 0, 1), Fraction(1), ScriptedSource(script, WORD_MASK.to_bytes(8, "big")))
 
 
 @pytest.mark.parametrize("choose", [exponential, permute_and_flip])
@@ -274,7 +274,7 @@ def test_a_uniform_integer_is_the_floor_of_its_multiple_of_u(below: int) -> None
     known += [-(-(part << 128) // below) + shift for part in (1, below - 1) if part for shift in (0, 1)]
     for value in known:
         if value < 1 << 128:
-            source = words(*divmod(value, 1 << 64), after=MASK.to_bytes(8, "big"))
+            source = words(*divmod(value, 1 << 64), after=WORD_MASK.to_bytes(8, "big"))
             assert uniform_below(below, 128, source) == value * below >> 128
 
 

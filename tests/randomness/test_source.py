@@ -194,7 +194,7 @@ def test_what_was_handed_out_is_wiped_and_the_key_changes_at_every_refill() -> N
     seeded = keystream._state
     first = keystream.take(100)
     assert keystream._state != seeded
-    assert not any(keystream._buffer[: module._STATE + 100])
+    assert not any(keystream._buffer[: module._STATE_BYTES + 100])
     assert first not in bytes(keystream._buffer)
     assert keystream._state not in bytes(keystream._buffer)
     states = {seeded, keystream._state}

@@ -14,10 +14,10 @@ from mpmath import mp
 
 from sfumato.certified.binary import exp_minus_bounds, pi_bounds, square_root_bounds
 from sfumato.randomness.bernoulli import ExpRatio, Probability, exp_minus, logistic
-from sfumato.randomness.discrete_gaussian import _prepare
+from sfumato.randomness.discrete_gaussian import _prepare_sampler
 from sfumato.randomness.discrete_laplace import _sampler
-from sfumato.randomness.geometric import LARGE, SMALL, TableSizes, _plain_sampler
-from sfumato.randomness.guide import Guide, prepare
+from sfumato.randomness.geometric import LARGE_TABLES, SMALL_TABLES, TableSizes, _plain_sampler
+from sfumato.randomness.guide import Guide, build_guide
 
 SCALES = [
     Fraction(text)
@@ -90,7 +90,7 @@ def check_row(guide: Guide, row: int, distribution: list[Any]) -> None:
     assert (cells >= 0).mean() > 0.98  # the slow path is the exception
 
 
-@pytest.mark.parametrize("sizes", [SMALL, LARGE], ids=repr)
+@pytest.mark.parametrize("sizes", [SMALL_TABLES, LARGE_TABLES], ids=repr)
 @pytest.mark.parametrize("scale", SCALES, ids=str)
 def test_every_cell_and_every_seam_of_every_laplace_table_is_right(scale: Fraction, sizes: TableSizes) -> None:
     sampler = _sampler(scale, sizes)
@@ -114,7 +114,7 @@ def test_every_cell_and_every_seam_of_every_laplace_table_is_right(scale: Fracti
         check_row(sampler.guide, len(places), [x / (1 + x), 1 / (1 + x)])
 
 
-@pytest.mark.parametrize("sizes", [SMALL, LARGE], ids=repr)
+@pytest.mark.parametrize("sizes", [SMALL_TABLES, LARGE_TABLES], ids=repr)
 @pytest.mark.parametrize("scale", SCALES, ids=str)
 def test_the_plain_geometric_has_the_same_digits_and_the_same_tables(scale: Fraction, sizes: TableSizes) -> None:
     plain, laplace = _plain_sampler(scale, sizes), _sampler(scale, sizes)
@@ -126,16 +126,16 @@ def test_the_plain_geometric_has_the_same_digits_and_the_same_tables(scale: Frac
 def test_a_scale_holds_few_tables_however_large_it_is() -> None:
     """Groups of digits whose steps do not show in 48 bits share a table: the memory and the int64 keys rest on it."""
     for scale, most in (("10", 2), ("1000", 3), ("1e6", 4), ("1e9", 5), ("281474976710656", 7), ("1e300", 12)):
-        large, small = _sampler(Fraction(scale), LARGE), _sampler(Fraction(scale), SMALL)
+        large, small = _sampler(Fraction(scale), LARGE_TABLES), _sampler(Fraction(scale), SMALL_TABLES)
         assert large.guide.cells.nbytes <= most << 17
         assert small.guide.cells.dtype == np.int8
         assert len(small.guide.cells) <= 2 * most << 16
-    assert len(_sampler(Fraction("1e300"), LARGE).guide.laws) > 100
+    assert len(_sampler(Fraction("1e300"), LARGE_TABLES).guide.laws) > 100
 
 
 @pytest.mark.parametrize("variance", VARIANCES, ids=str)
 def test_every_gaussian_guide_cell_is_right(variance: Fraction) -> None:
-    sampler = _prepare(variance)
+    sampler = _prepare_sampler(variance)
     with mp.workdps(DIGITS):
         sigma = mpmath.sqrt(real(variance))
         stride = 1 << sampler.digits
@@ -152,10 +152,10 @@ def test_every_gaussian_guide_cell_is_right(variance: Fraction) -> None:
 
 
 TIGHT = [
-    *_sampler(Fraction(1000), LARGE).guide.laws,
-    *_sampler(Fraction("1e30"), LARGE).guide.laws,
-    *_sampler(Fraction(1000), SMALL).guide.laws[:-1],
-    _prepare(Fraction(5)).guide.law,
+    *_sampler(Fraction(1000), LARGE_TABLES).guide.laws,
+    *_sampler(Fraction("1e30"), LARGE_TABLES).guide.laws,
+    *_sampler(Fraction(1000), SMALL_TABLES).guide.laws[:-1],
+    _prepare_sampler(Fraction(5)).guide.law,
 ]
 
 
@@ -175,10 +175,10 @@ def test_cumulative_bounds_are_tight_at_every_precision(law: Any, bits: int) -> 
 
 
 def test_a_table_is_built_once_per_scale() -> None:
-    for kept in (prepare, _prepare):
+    for kept in (build_guide, _prepare_sampler):
         kept.cache_clear()  # of two caches, other tests may have filled one only
     assert _sampler(Fraction(10)) is _sampler(Fraction(20, 2))
-    assert prepare(_prepare(Fraction(5)).guide.law) is _prepare(Fraction(10, 2)).guide
+    assert build_guide(_prepare_sampler(Fraction(5)).guide.law) is _prepare_sampler(Fraction(10, 2)).guide
 
 
 REFERENCE: list[tuple[Probability, int]] = [

@@ -12,7 +12,7 @@ from tests.sources import HashSource
 
 from sfumato.randomness.bernoulli import ExpRatio, Rational
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
-from sfumato.randomness.guide import prepare
+from sfumato.randomness.guide import build_guide
 from sfumato.randomness.textbook import LaplaceCoins, coin, dyadic_coins, dyadic_pmf, laplace_by_coins
 
 LENGTH = 16
@@ -81,7 +81,7 @@ class Dyadic:
 
 def decided_words(law: Dyadic) -> tuple[list[Fraction], Fraction]:
     """Of all 2^16 words: the share that gives each outcome at once, and the share that is left open."""
-    cells = prepare(law).cells
+    cells = build_guide(law).cells
     shares = [Fraction(int((cells == outcome).sum()), 1 << 16) for outcome in range(len(law.distribution))]
     return shares, Fraction(int((cells < 0).sum()), 1 << 16)
 

@@ -8,7 +8,7 @@ import pytest
 
 from sfumato.accounting.event import Neighbours
 from sfumato.sensitivity.cross_unit_joins import (
-    LEAST_CROWD,
+    MIN_KEY_FREQUENCY,
     CrossUnitSide,
     blocks,
     key_frequency,
@@ -69,7 +69,7 @@ def worlds(sides: Sequence[CrossUnitSide], keys: int, size: int) -> Iterator[tup
 def test_meetings_are_those_that_a_list_of_them_has(sides: tuple[CrossUnitSide, ...], keys: int, size: int) -> None:
     for world in worlds(sides, keys, size):
         rows = powers(world, len(sides), keys)
-        crowd = max(LEAST_CROWD, *(key_frequency(row, sides) for row in rows))
+        crowd = max(MIN_KEY_FREQUENCY, *(key_frequency(row, sides) for row in rows))
         assert [pairs_at_key(row, sides, crowd) for row in rows] == listed(world, len(sides), keys)
 
 
@@ -91,7 +91,7 @@ def test_no_person_moves_crowd_or_meetings_further_than_proved(
             base <= max(key_frequency(row, sides) for row in powers(world, len(sides), keys)) <= base + 1
             for world in everybody
         )
-        for crowd in (LEAST_CROWD, LEAST_CROWD + 1):
+        for crowd in (MIN_KEY_FREQUENCY, MIN_KEY_FREQUENCY + 1):
             steps = {
                 tuple(one - other for one, other in zip(found(world, crowd), found(around, crowd), strict=True))
                 for world in everybody

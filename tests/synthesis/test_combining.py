@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from sfumato.synthesis.combining import JointEstimate, combine, onto_counts, shrunk
+from sfumato.synthesis.combining import JointEstimate, combine, onto_counts, shrinkage_factors
 from sfumato.synthesis.design import Axes, all_marginals
 
 SIZES = (2, 3, 4)
@@ -78,7 +78,7 @@ def test_noise_alone_is_shrunk_away_and_a_strong_component_is_kept() -> None:
     strong = np.outer(np.tile([1, -1], 8), np.tile([1, -1], 8)) * 1000
     for table, low, high in ((noise, 0.0, 0.2), (strong + noise, 0.999, 1.0)):
         combined = combine(sizes, ((0, 1),), [Fraction(100)], [table])
-        (factor,) = shrunk(combined).values()
+        (factor,) = shrinkage_factors(combined).values()
         assert low <= factor <= high
 
 

@@ -8,7 +8,13 @@ import pytest
 from sfumato.accounting import pld
 from sfumato.accounting.event import Composed, GaussianNoise, Neighbours
 from sfumato.errors import BadParameter
-from sfumato.synthesis.design import MOST_CELLS, all_marginals, make_design, sensitivity_squared, shares
+from sfumato.synthesis.design import (
+    MAX_MARGINAL_CELLS,
+    all_marginals,
+    make_design,
+    marginal_shares,
+    sensitivity_squared,
+)
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
 
@@ -46,12 +52,12 @@ def test_the_exact_gaussian_curve_is_met() -> None:
 
 
 def test_a_tenth_goes_to_columns_and_pairs_share_the_rest_by_cells() -> None:
-    parts = shares((2, 4, 16))
+    parts = marginal_shares((2, 4, 16))
     assert sum(parts) == 1
     assert parts[:3] == (Fraction(1, 30),) * 3
     ratio = float(parts[5] / parts[3])  # 64 cells against 8
     assert abs(ratio - 8 ** (2 / 3)) < 1e-4
-    assert shares((7,)) == (Fraction(1),)
+    assert marginal_shares((7,)) == (Fraction(1),)
 
 
 def test_all_columns_and_pairs_are_measured() -> None:
@@ -83,7 +89,7 @@ def test_too_many_cells_are_refused_from_their_number() -> None:
         make_design((1001, 1000), 1, "1e-6", 1, ADD)
     with pytest.raises(BadParameter, match="too many cells"):
         make_design((500,) * 10, 1, "1e-6", 1, ADD)
-    make_design((1000, MOST_CELLS // 1000), 1, "1e-6", 1, ADD)
+    make_design((1000, MAX_MARGINAL_CELLS // 1000), 1, "1e-6", 1, ADD)
 
 
 def test_one_person_reaches_the_square_of_their_rows_and_twice_that_if_replaced() -> None:

@@ -13,7 +13,7 @@ from tests.synthesis.tables import DOMAIN, made, people
 
 from sfumato.errors import Refusal, UnsupportedSql
 from sfumato.synthesis.domain import read_domain
-from sfumato.synthesis.rows import counted
+from sfumato.synthesis.rows import count_rows
 from sfumato.synthesis.synthetic import Synthetic
 
 PEOPLE = people(3000)
@@ -31,7 +31,7 @@ def worlds() -> list[Synthetic]:
 def test_between_93_and_97_percent_of_all_cells_are_covered(worlds: list[Synthetic], ways: int) -> None:
     inside: list[bool] = []
     for axes in combinations(range(len(NAMES)), ways):
-        truth = counted([CODES[axis] for axis in axes], [COLUMNS[axis].size for axis in axes])
+        truth = count_rows([CODES[axis] for axis in axes], [COLUMNS[axis].size for axis in axes])
         for world in worlds:
             marginal = world.marginal([NAMES[axis] for axis in axes])
             inside += (np.abs(marginal.counts - truth) <= marginal.margin).ravel().tolist()

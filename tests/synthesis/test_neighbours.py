@@ -8,7 +8,7 @@ import pytest
 from tests.sources import HashSource
 
 from sfumato.accounting.event import Neighbours
-from sfumato.synthesis.counting import count, one_each, present_codes
+from sfumato.synthesis.counting import count_marginal, one_each, present_codes
 from sfumato.synthesis.design import all_marginals, sensitivity_squared
 from sfumato.synthesis.domain import read_domain
 
@@ -21,7 +21,7 @@ COLUMNS = read_domain({"a": [0, 1], "b": [0, 1, 2], "c": [0, 1]})
 def marginals(rows: list[tuple[int, ...]]) -> list[np.ndarray]:
     present = [row for row in rows if min(row) >= 0]
     codes = [np.array([row[axis] for row in present], dtype=np.int64) for axis in range(3)]
-    return [count(codes, axes, SIZES) for axes in all_marginals(3)]
+    return [count_marginal(codes, axes, SIZES) for axes in all_marginals(3)]
 
 
 def squared(first: list[np.ndarray], second: list[np.ndarray]) -> list[int]:
@@ -81,7 +81,7 @@ def test_neighbouring_arrays_differ_by_one_person_in_every_marginal(groups: list
         data = {name: [rows[place][axis] for place in left] for axis, name in enumerate("abc")}
         given = None if groups is None else [groups[place] for place in left]
         codes = present_codes(data, COLUMNS, given, HashSource("salt"))  # neighbours share the salt
-        return [count(codes, axes, SIZES) for axes in all_marginals(3)]
+        return [count_marginal(codes, axes, SIZES) for axes in all_marginals(3)]
 
     everybody = counted(list(range(len(rows))))
     for person in set(names):

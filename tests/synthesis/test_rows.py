@@ -10,7 +10,7 @@ from tests.synthesis.tables import DOMAIN, made
 
 from sfumato.synthesis.domain import Codes, Floats, Range, read_domain
 from sfumato.synthesis.model import Fitted
-from sfumato.synthesis.rows import counted, distance, noise_of_draws, systematic
+from sfumato.synthesis.rows import count_rows, distance, noise_of_draws, systematic
 from sfumato.synthesis.synthetic import Synthetic
 
 MOST = 1.5
@@ -25,7 +25,7 @@ def worst(synthetic: Synthetic, table: pa.Table, domain: dict[str, object]) -> f
     for first, second in combinations(range(len(columns)), 2):
         names = [columns[first].name, columns[second].name]
         model = synthetic.model(names)
-        rows = counted([codes[first], codes[second]], model.shape)
+        rows = count_rows([codes[first], codes[second]], model.shape)
         found.append(distance(rows, model) / noise_of_draws(model / model.sum(), table.num_rows))
     return max(found)
 

@@ -11,8 +11,15 @@ from tests.synthesis.tables import made
 from sfumato.accounting import pld, zcdp
 from sfumato.accounting.event import Neighbours
 from sfumato.errors import BadParameter
-from sfumato.synthesis.counting import count
-from sfumato.synthesis.selecting import MOST_PAIRED, all_pairs_fit, make_selection, score, select, tree_pairs
+from sfumato.synthesis.counting import count_marginal
+from sfumato.synthesis.selecting import (
+    MAX_FULLY_PAIRED_COLUMNS,
+    all_pairs_fit,
+    make_selection,
+    marginal_score,
+    select,
+    tree_pairs,
+)
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
 SIZES = (10,) * 22
@@ -35,18 +42,18 @@ def test_one_row_moves_a_score_by_at_most_one_up_or_down() -> None:
         rows = [cells[place] for place in random.integers(0, 6, 8)]
         model = random.normal(1.3, 2.0, sizes)
         codes = [np.array([row[axis] for row in rows]) for axis in range(2)]
-        before = score(count(codes, (0, 1), sizes), model, Fraction(2))
+        before = marginal_score(count_marginal(codes, (0, 1), sizes), model, Fraction(2))
         for cell in cells:
             more = [np.append(code, cell[axis]) for axis, code in enumerate(codes)]
-            moves.add(score(count(more, (0, 1), sizes), model, Fraction(2)) - before)
+            moves.add(marginal_score(count_marginal(more, (0, 1), sizes), model, Fraction(2)) - before)
         for gone in range(8):
             fewer = [np.delete(code, gone) for code in codes]
-            moves.add(score(count(fewer, (0, 1), sizes), model, Fraction(2)) - before)
+            moves.add(marginal_score(count_marginal(fewer, (0, 1), sizes), model, Fraction(2)) - before)
     assert moves == {-1, 1}
 
 
 def test_all_pairs_are_measured_where_they_fit() -> None:
-    assert all_pairs_fit((16,) * MOST_PAIRED)
+    assert all_pairs_fit((16,) * MAX_FULLY_PAIRED_COLUMNS)
     assert all_pairs_fit((2,) * 30)
     assert not all_pairs_fit(SIZES)
     assert not all_pairs_fit((2000, 2000, 2))
@@ -60,8 +67,8 @@ def test_the_strongest_pair_is_chosen_and_what_was_measured_is_not_chosen_again(
     marginals, variances, tables = select(
         selection,
         sizes,
-        lambda axes: count(codes, axes, sizes),
-        lambda axes, _: count(codes, axes, sizes),
+        lambda axes: count_marginal(codes, axes, sizes),
+        lambda axes, _: count_marginal(codes, axes, sizes),
         HashSource(1),
     )
     assert marginals[:4] == [(0,), (1,), (2,), (3,)]

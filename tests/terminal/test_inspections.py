@@ -1,4 +1,4 @@
-"""What `check` tells the owner about the data is exact, complete, and nowhere but on the terminal."""
+"""What `check_policy` tells the owner about the data is exact, complete, and nowhere but on the terminal."""
 
 import json
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from sfumato.engines.inspection import InspectedColumn, SourceReport
 from sfumato.engines.opening import inspected
 from sfumato.errors import BadParameter
 from sfumato.policy.reading import read_policy
-from sfumato.terminal.checks import check
+from sfumato.terminal.checks import check_policy
 from sfumato.terminal.trial_runs import MOST_QUESTIONS, shown_sql, trial_run, typical_questions
 
 POLICY = """
@@ -153,7 +153,9 @@ def test_a_key_that_is_not_declared_is_hinted_at(tmp_path: Path) -> None:
         "tables": {"orders": {"unit": "customer", "rows_per_unit": 20, "columns": columns}},
     }
     with sfumato.open(policy) as database:
-        assert any("orders.order_id looks like a key. With unique = true" in hint for hint in check(database).hints)
+        assert any(
+            "orders.order_id looks like a key. With unique = true" in hint for hint in check_policy(database).hints
+        )
 
 
 def test_a_rehearsal_is_the_owners_and_charges_nothing(clinic: Callable[..., Path]) -> None:

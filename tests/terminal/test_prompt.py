@@ -9,7 +9,15 @@ from tests.made_up_clinic import console, fresh_clinic, text
 
 from sfumato.database import Database, open
 from sfumato.errors import Interface, Refusal
-from sfumato.terminal.prompt import HELP, Session, completions, history_file, save_history, with_readline, words
+from sfumato.terminal.prompt import (
+    HELP,
+    Session,
+    completion_words,
+    completions,
+    history_file,
+    save_history,
+    with_readline,
+)
 
 COUNT = "SELECT COUNT(*) AS n FROM patients"
 
@@ -167,7 +175,7 @@ def test_delta_is_kept_while_the_price_changes(talk: Talk) -> None:
 
 
 def test_names_functions_and_commands_are_completed(database: Database) -> None:
-    known = words(database)
+    known = completion_words(database)
     assert completions(known, "visi") == ["visits"]
     assert completions(known, "WIN") == ["wing"]
     assert "COUNT(" in completions(known, "cou")

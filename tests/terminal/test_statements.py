@@ -2,7 +2,7 @@
 
 import pytest
 
-from sfumato.terminal.statements import coloured, split
+from sfumato.terminal.statements import colour_sql, split_statements
 
 
 @pytest.mark.parametrize(
@@ -18,12 +18,12 @@ from sfumato.terminal.statements import coloured, split
     ],
 )
 def test_a_semicolon_ends_a_question_unless_it_is_quoted(text: str, questions: list[str], rest: str) -> None:
-    assert split(text) == (questions, rest)
+    assert split_statements(text) == (questions, rest)
 
 
 def test_colours_change_no_letter() -> None:
     line = "SELECT dept, COUNT(*) AS \"n\", 'x''y', 1.5e3 FROM visits -- done"
-    text = coloured(line)
+    text = colour_sql(line)
     assert text.plain == line
     styles = {line[span.start : span.end]: str(span.style) for span in text.spans}
     assert styles["SELECT"] == "bold blue"
@@ -32,4 +32,4 @@ def test_colours_change_no_letter() -> None:
     assert styles["1.5e3"] == "cyan"
     assert styles["-- done"] == "dim"
     assert "visits" not in styles
-    assert coloured(r"\epsilon 0.5").spans[0].style == "bold yellow"
+    assert colour_sql(r"\epsilon 0.5").spans[0].style == "bold yellow"

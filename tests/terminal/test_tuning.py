@@ -11,7 +11,7 @@ from sfumato.engines.inspection import InspectedCap
 from sfumato.engines.opening import inspected
 from sfumato.errors import BadParameter
 from sfumato.policy.reading import read_policy
-from sfumato.terminal.tuning import asked_before, tune
+from sfumato.terminal.tuning import queries_in_ledger, tune
 from sfumato.terminal.tuning_text import DISCLOSURE, tuned_text
 
 POLICY = """
@@ -107,11 +107,11 @@ def test_tune_is_the_owners_and_leaves_nothing_behind(folder: Path) -> None:
     policy = _policy(folder, 10, 100)
     with sfumato.open(policy, analyst="press") as press:
         press.ask("SELECT COUNT(*) FROM visits", epsilon="0.1")
-        for refused in (lambda: tune(press, [], None), lambda: asked_before(press)):
+        for refused in (lambda: tune(press, [], None), lambda: queries_in_ledger(press)):
             with pytest.raises(BadParameter):
                 refused()
     with sfumato.open(policy) as database:
-        assert asked_before(database) == ["SELECT COUNT(*) FROM visits"]
+        assert queries_in_ledger(database) == ["SELECT COUNT(*) FROM visits"]
         before = database.budget().spent
     questions = folder / "questions.sql"
     questions.write_text("SELECT COUNT(*) FROM visits;\nSELECT AVG(cost) FROM visits", encoding="utf-8")

@@ -9,11 +9,11 @@ import numpy as np
 from sfumato.certified.enclosure import Enclosure, enclose, float_above, pi, refine, upper
 from sfumato.errors import BadParameter
 
-MOST_TIMES = 10**10
-_ROUNDING = Fraction(1, 2**52)
-_UNDERFLOW = Fraction(1, 10**290)  # what may have vanished among fewer than 10^8 masses
-_EXACT_BELOW = 3000
-_SURE = 1e200  # 1 - e^-gap is 1 for such gaps, and a hundred million of them do not overflow
+MAX_EVENT_REPEATS = 10**10
+_ROUNDING_ERROR = Fraction(1, 2**52)
+_UNDERFLOW_PROBABILITY = Fraction(1, 10**290)  # what may have vanished among fewer than 10^8 masses
+_MAX_EXACT_REPEATS = 3000
+_MAX_GAP_EPSILON = 1e200  # 1 - e^-gap is 1 for such gaps, and a hundred million of them do not overflow
 _STIRLING = ((1, 12, 1), (-1, 360, 3), (1, 1260, 5), (-1, 1680, 7), (1, 1188, 9))
 
 
@@ -23,8 +23,8 @@ def binomial_delta(epsilon: Fraction, times: int, target: Fraction) -> Fraction:
     δ = Σ_l p_l·(1 - e^(target - (2l - times)·epsilon))₊ with p_l = C(times, l) e^(l·epsilon) / (1 + e^epsilon)^times.
     All terms are positive, so floats lose a known number of last places; proofs/composition.md, Lemma 3.
     """
-    if times > MOST_TIMES:
-        raise BadParameter(f"times = {times} is above {MOST_TIMES}.", "The sum is too long.", "Use `sharper`.")
+    if times > MAX_EVENT_REPEATS:
+        raise BadParameter(f"times = {times} is above {MAX_EVENT_REPEATS}.", "The sum is too long.", "Use `sharper`.")
     first = max(0, floor((target / epsilon + times) / 2) + 1)  # the least l whose loss exceeds the target
     if first > times:
         return Fraction(0)
@@ -32,8 +32,8 @@ def binomial_delta(epsilon: Fraction, times: int, target: Fraction) -> Fraction:
     anchor = max(first, min(times, floor((times + 1) / (1 + shrink))))
     reach = ceil(14 * sqrt(times * shrink) / (1 + shrink)) + 400
     mass = Fraction(upper(refine(lambda digits: _log_mass(times, anchor, epsilon, digits).exp())))
-    shape = Fraction(_relative_sum((times, epsilon, target), (first, anchor), reach)) + _UNDERFLOW
-    return min(Fraction(1), mass * shape * (1 + (16 * reach + 64) * _ROUNDING))
+    shape = Fraction(_relative_sum((times, epsilon, target), (first, anchor), reach)) + _UNDERFLOW_PROBABILITY
+    return min(Fraction(1), mass * shape * (1 + (16 * reach + 64) * _ROUNDING_ERROR))
 
 
 def _relative_sum(loss: tuple[int, Fraction, Fraction], ends: tuple[int, int], reach: int) -> float:
@@ -47,9 +47,9 @@ def _relative_sum(loss: tuple[int, Fraction, Fraction], ends: tuple[int, int], r
         falling = np.cumprod(down / (times - down + 1) * shrink)
         mass = np.concatenate([falling[::-1], [1.0], rising])
         # the first gap is exact and the others add positive numbers to it, so no difference is ever cancelled
-        gap = float_above((2 * low - times) * epsilon - target) + 2 * min(float_above(epsilon), _SURE) * np.arange(
-            high - low + 1
-        )
+        gap = float_above((2 * low - times) * epsilon - target) + 2 * min(
+            float_above(epsilon), _MAX_GAP_EPSILON
+        ) * np.arange(high - low + 1)
         total = fsum((mass * -np.expm1(-gap)).tolist())
     if high < times:
         total += _rest(float(mass[-1]), (times - high) / (high + 1) / shrink)
@@ -78,7 +78,7 @@ def _log_mass(times: int, successes: int, epsilon: Fraction, digits: int) -> Enc
 @lru_cache(maxsize=4096)
 def log_factorial(number: int, digits: int) -> Enclosure:
     """Enclose ln(number!); beyond 3000 by Stirling's series, whose neighbouring partial sums lie on either side."""
-    if number < _EXACT_BELOW:
+    if number < _MAX_EXACT_REPEATS:
         return enclose(factorial(number), digits).ln()
     exact = enclose(number, digits)
     base = exact.ln() * (number + Fraction(1, 2)) - number + (pi(digits) * 2).ln() / 2

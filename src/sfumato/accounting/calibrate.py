@@ -12,15 +12,16 @@ from math import ceil, exp, floor, inf, log, pi, sinh, sqrt
 
 from sfumato.accounting.approximate import separate
 from sfumato.accounting.event import Event, GaussianNoise, LaplaceNoise, Neighbours, Repeated, as_neighbours
-from sfumato.accounting.filter import UNIT, Filter, rounded_loss
+from sfumato.accounting.filter import RENYI_UNITS, Filter, rounded_loss
 from sfumato.accounting.normal import gaussian_delta
 from sfumato.accounting.pure import epsilon_or_infinity
 from sfumato.certified.enclosure import enclose, float_above, refine
 from sfumato.errors import BadParameter, BudgetExhausted
 from sfumato.exact import decimal_rational, integer, positive, positive_rational, probability
 
-_SHORT = Context(prec=12, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
-_TIGHT = 1 + 2.0**-36  # bisections stop here: an excess of 2e-11, less than the rounding to 12 digits allows
+_TWELVE_DIGITS_UP = Context(prec=12, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
+# bisections stop here: an excess of 2e-11, less than the rounding to 12 digits allows
+_BISECTION_STOP_RATIO = 1 + 2.0**-36
 
 
 def laplace_scale(epsilon: object, sensitivity: object) -> Fraction:
@@ -48,7 +49,7 @@ def gaussian_sigma_squared(epsilon: object, delta: object, sensitivity_squared: 
         found = refine(lambda digits: gaussian_delta(target, 1 / variance, digits))
         return found.high <= enclose(allowed, 40).low
 
-    return _short(moved * _least(_suffices))
+    return _round_up_12_digits(moved * _least_sufficient(_suffices))
 
 
 def integer_gaussian_sigma_squared(epsilon: object, delta: object, sensitivity_squared: int) -> Fraction:
@@ -72,7 +73,9 @@ def integer_gaussian_sigma_squared(epsilon: object, delta: object, sensitivity_s
             return variance
         # Newton's step for ln delta as a function of ln variance: integer noise falls nearly as real noise does
         missing = log(found) - log(allowed.numerator) + log(allowed.denominator)
-        variance = _short(variance * Fraction(1 + max(_TIGHT - 1, min(1.0, haste * missing / steepness))))
+        variance = _round_up_12_digits(
+            variance * Fraction(1 + max(_BISECTION_STOP_RATIO - 1, min(1.0, haste * missing / steepness)))
+        )
         haste *= 1.3  # whatever the curve does, this ends
     raise BadParameter(
         f"No variance below {float(start * 128):g} is certified at epsilon = {target}, delta = {allowed}.",
@@ -90,7 +93,7 @@ def _steepness(epsilon: Fraction, variance: Fraction) -> float:
 
 
 def laplace_scale_for(budget: Filter, queries: int, sensitivity: int) -> Fraction:
-    """Return the least scale, rounded up, at which so many more equal Laplace releases fit into the budget."""
+    """Return the smallest Laplace scale, rounded up, at which `queries` further equal releases fit into the budget."""
     count = integer(queries, "queries", 1)
     moved = integer(sensitivity, "sensitivity", 1)
     scales = []
@@ -102,21 +105,21 @@ def laplace_scale_for(budget: Filter, queries: int, sensitivity: int) -> Fractio
         def _suffices(scale: Fraction) -> bool:
             return rounded_loss(LaplaceNoise(moved, scale, Neighbours.ADD_REMOVE), order) <= share
 
-        scales.append(_short(_least(_suffices)))
+        scales.append(_round_up_12_digits(_least_sufficient(_suffices)))
     return _cheapest(scales, budget)
 
 
 def gaussian_sigma_squared_for(budget: Filter, queries: int, sensitivity_squared: int) -> Fraction:
-    """Return the least variance, exact, at which so many more equal Gaussian releases fit into the budget."""
+    """Return the least variance, exact, at which `queries` further equal Gaussian releases fit into the budget."""
     count = integer(queries, "queries", 1)
     moved = integer(sensitivity_squared, "sensitivity_squared", 1)
     if budget.order is None or (share := _renyi_share(budget, count)) <= 0:
         return _cheapest([], budget)
-    return Fraction(budget.order * moved * UNIT, 2 * share)  # ⌈αΔ²·2^64/(2σ²)⌉ ≤ share, and share is an integer
+    return Fraction(budget.order * moved * RENYI_UNITS, 2 * share)  # ⌈αΔ²·2^64/(2σ²)⌉ ≤ share, and share is an integer
 
 
 def most_queries(budget: Filter, event: Event) -> int:
-    """Return how many more times the event fits into the budget."""
+    """Return how many further releases of `event` the budget admits."""
     core, delta = separate(event)
     budget.accepts(event)  # refuses what has no theorem, or another neighbour relation
     epsilon, loss = epsilon_or_infinity(core), rounded_loss(core, budget.order or 2)
@@ -124,10 +127,10 @@ def most_queries(budget: Filter, event: Event) -> int:
         raise BadParameter("This event costs nothing.", "It fits any number of times.", "Give an event with a loss.")
     times = 0
     if budget.pure is not None and epsilon < inf:
-        times = floor((budget.epsilon - budget.pure) / Fraction(epsilon)) if epsilon else _ENDLESS
+        times = floor((budget.epsilon - budget.pure) / Fraction(epsilon)) if epsilon else _UNLIMITED_COUNT
     if budget.capacity is not None and loss < inf:
-        times = max(times, (budget.capacity - budget.renyi) // int(loss) if loss else _ENDLESS)
-    by_delta = floor((budget.for_approximate - budget.approximate) / delta) if delta else _ENDLESS
+        times = max(times, (budget.capacity - budget.renyi) // int(loss) if loss else _UNLIMITED_COUNT)
+    by_delta = floor((budget.for_approximate - budget.approximate) / delta) if delta else _UNLIMITED_COUNT
     return max(0, min(times, by_delta))
 
 
@@ -160,7 +163,7 @@ def better_noise(
     if budget.order is None or (budget.capacity or 0) <= 0:
         return laplace, laplace
     loss = rounded_loss(laplace.event, budget.order)
-    variance = Fraction(budget.order * touched * moved * moved * UNIT, 2 * int(loss))
+    variance = Fraction(budget.order * touched * moved * moved * RENYI_UNITS, 2 * int(loss))
     gaussian = Choice(GaussianNoise(touched * moved * moved, variance, relation), gaussian_error(variance))
     first, second = sorted((laplace, gaussian), key=lambda choice: choice.expected_error)
     return first, second
@@ -183,10 +186,10 @@ def gaussian_error(sigma_squared: Fraction) -> float:
     return 2 * sum(z * weight for z, weight in enumerate(weights, 1)) / (1 + 2 * sum(weights))
 
 
-_ENDLESS = 1 << 128
+_UNLIMITED_COUNT = 1 << 128
 
 
-def _least(suffices: Callable[[Fraction], bool]) -> Fraction:
+def _least_sufficient(suffices: Callable[[Fraction], bool]) -> Fraction:
     """Return the least number that suffices, up to a relative excess of 2e-11, by doubling and bisection."""
     high = 1.0
     while not suffices(Fraction(high)):
@@ -196,7 +199,7 @@ def _least(suffices: Callable[[Fraction], bool]) -> Fraction:
     low = high / 16
     while low > 1e-300 and suffices(Fraction(low)):
         low, high = low / 16, low
-    while high > low * _TIGHT:
+    while high > low * _BISECTION_STOP_RATIO:
         middle = sqrt(low) * sqrt(high)
         if suffices(Fraction(middle)):
             high = middle
@@ -205,9 +208,9 @@ def _least(suffices: Callable[[Fraction], bool]) -> Fraction:
     return Fraction(high)
 
 
-def _short(value: Fraction) -> Fraction:
+def _round_up_12_digits(value: Fraction) -> Fraction:
     """Round up to 12 digits: an excess below 1e-11."""
-    return Fraction(_SHORT.divide(Decimal(value.numerator), Decimal(value.denominator)))
+    return Fraction(_TWELVE_DIGITS_UP.divide(Decimal(value.numerator), Decimal(value.denominator)))
 
 
 def _renyi_share(budget: Filter, count: int) -> int:

@@ -25,13 +25,15 @@ def basic(losses: Losses) -> PrivacyLoss:
     >>> basic([(PrivacyLoss(Fraction(1, 10), Fraction(1, 10**9)), 10)])
     PrivacyLoss(epsilon=Fraction(1, 1), delta=Fraction(1, 100000000))
     """
-    return PrivacyLoss(sum((loss.epsilon * times for loss, times in _read(losses)), Fraction(0)), _deltas(losses))
+    return PrivacyLoss(
+        sum((loss.epsilon * times for loss, times in _checked_losses(losses)), Fraction(0)), _deltas(losses)
+    )
 
 
 def advanced(loss: PrivacyLoss, times: int, slack: object) -> PrivacyLoss:
     """Return (ε√(2k ln(1/δ')) + kε(e^ε - 1), kδ + δ') [DRV10, Thm III.3]."""
     count, beside = integer(times, "times", 1), probability(slack, "slack")
-    _one(loss)
+    _checked_loss(loss)
 
     def _sum(digits: int) -> Enclosure:
         epsilon = enclose(loss.epsilon, digits)
@@ -42,7 +44,7 @@ def advanced(loss: PrivacyLoss, times: int, slack: object) -> PrivacyLoss:
 
 def sharper(losses: Losses, slack: object) -> PrivacyLoss:
     """Return Σ εᵢ·tanh(εᵢ/2) + √(2 ln(1/δ') Σ εᵢ²) with 1 - (1-δ')Π(1-δᵢ) [KOV15, Thm 3.5]."""
-    pairs, beside = _read(losses), probability(slack, "slack")
+    pairs, beside = _checked_losses(losses), probability(slack, "slack")
     squares = sum((times * loss.epsilon**2 for loss, times in pairs), Fraction(0))
 
     def _sum(digits: int) -> Enclosure:
@@ -52,7 +54,7 @@ def sharper(losses: Losses, slack: object) -> PrivacyLoss:
             total = total + -(falling - 1) / (falling + 1) * (loss.epsilon * times)
         return total
 
-    return _loss(upper(refine(_sum)) if squares else Fraction(0), _survived(pairs, beside))
+    return _loss(upper(refine(_sum)) if squares else Fraction(0), _overall_delta(pairs, beside))
 
 
 def optimal_delta(losses: Losses, epsilon: object) -> Fraction:
@@ -61,27 +63,27 @@ def optimal_delta(losses: Losses, epsilon: object) -> Fraction:
     Equal epsilons are a binomial sum. Different ones are convolved on the lattice of their common unit, which must
     not be too fine; otherwise the question is #P-hard [MV16] and is refused.
     """
-    pairs = _read(losses)
+    pairs = _checked_losses(losses)
     target = not_negative(decimal_rational(epsilon, "epsilon"), "epsilon")
-    return _survived(pairs, _core_delta(pairs, target))
+    return _overall_delta(pairs, _core_delta(pairs, target))
 
 
 def optimal(losses: Losses, delta: object) -> PrivacyLoss:
     """Return the least epsilon, rounded up, at which all of this is (epsilon, delta)-DP [KOV15, MV16]."""
-    pairs = _read(losses)
+    pairs = _checked_losses(losses)
     target = decimal_rational(delta, "delta")
     high = basic(losses).epsilon
-    if not _survived(pairs, Fraction(0)) <= target <= 1:
+    if not _overall_delta(pairs, Fraction(0)) <= target <= 1:
         raise _too_small(target, pairs)
     low = Fraction(0)
-    if _survived(pairs, _core_delta(pairs, low)) <= target:
+    if _overall_delta(pairs, _core_delta(pairs, low)) <= target:
         return PrivacyLoss(low, target)
     for _ in range(_BISECTIONS):
         near = float_above((low + high) / 2)
         middle = Fraction(f"{near:.15g}") if near < inf else (low + high) / 2
         if not low < middle < high:
             break
-        if _survived(pairs, _core_delta(pairs, middle)) <= target:
+        if _overall_delta(pairs, _core_delta(pairs, middle)) <= target:
             high = middle
         else:
             low = middle
@@ -90,7 +92,7 @@ def optimal(losses: Losses, delta: object) -> PrivacyLoss:
 
 def best(losses: Losses, delta: object) -> PrivacyLoss:
     """Return the least epsilon at this delta that any of the bounds above gives."""
-    pairs = _read(losses)
+    pairs = _checked_losses(losses)
     target = decimal_rational(delta, "delta")
     left = target - _deltas(losses)
     if left < 0 or target > 1:
@@ -105,15 +107,15 @@ def best(losses: Losses, delta: object) -> PrivacyLoss:
     return PrivacyLoss(min(loss.epsilon for loss in found), target)
 
 
-def _read(losses: Losses) -> list[tuple[PrivacyLoss, int]]:
+def _checked_losses(losses: Losses) -> list[tuple[PrivacyLoss, int]]:
     try:
-        pairs = [(_one(loss), times) for loss, times in losses]
+        pairs = [(_checked_loss(loss), times) for loss, times in losses]
     except (TypeError, ValueError):
-        pairs = [(_one(losses), 0)]  # refused there
+        pairs = [(_checked_loss(losses), 0)]  # refused there
     return [(loss, integer(times, "times", 1)) for loss, times in pairs]
 
 
-def _one(loss: object) -> PrivacyLoss:
+def _checked_loss(loss: object) -> PrivacyLoss:
     if isinstance(loss, PrivacyLoss):
         return loss
     raise BadParameter(
@@ -134,10 +136,10 @@ def _loss(epsilon: Fraction | float, delta: Fraction) -> PrivacyLoss:
 
 
 def _deltas(losses: Losses) -> Fraction:
-    return min(Fraction(1), sum((loss.delta * times for loss, times in _read(losses)), Fraction(0)))
+    return min(Fraction(1), sum((loss.delta * times for loss, times in _checked_losses(losses)), Fraction(0)))
 
 
-def _survived(pairs: Losses, core: Fraction) -> Fraction:
+def _overall_delta(pairs: Losses, core: Fraction) -> Fraction:
     """Return 1 - (1 - core)·Π(1-δᵢ), rounded up."""
     failing = [(loss.delta, times) for loss, times in pairs if loss.delta]
     if not failing or core >= 1:
@@ -155,7 +157,7 @@ def _survived(pairs: Losses, core: Fraction) -> Fraction:
 
 
 def _core_delta(pairs: Losses, epsilon: Fraction) -> Fraction:
-    counts = _counts(pairs)
+    counts = _count_losses(pairs)
     if not counts:
         return Fraction(0)
     if len(counts) == 1:
@@ -164,7 +166,7 @@ def _core_delta(pairs: Losses, epsilon: Fraction) -> Fraction:
     return lattice_delta(counts, epsilon)
 
 
-def _counts(pairs: Losses) -> dict[Fraction, int]:
+def _count_losses(pairs: Losses) -> dict[Fraction, int]:
     counts: dict[Fraction, int] = {}
     for loss, times in pairs:
         if loss.epsilon:
@@ -173,12 +175,12 @@ def _counts(pairs: Losses) -> dict[Fraction, int]:
 
 
 def _is_tractable(pairs: Losses) -> bool:
-    counts = _counts(pairs)
+    counts = _count_losses(pairs)
     return len(counts) <= 1 or common_unit(counts) is not None
 
 
 def _too_small(target: Fraction, pairs: Losses) -> BadParameter:
-    least = _survived(pairs, Fraction(0))
+    least = _overall_delta(pairs, Fraction(0))
     return BadParameter(
         f"delta = {target} does not fit.",
         "The deltas of the parts already come to more, or it is no probability.",

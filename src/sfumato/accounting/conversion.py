@@ -6,10 +6,10 @@ from math import ceil, floor, inf, log, log1p
 
 from sfumato.certified.enclosure import Enclosure, enclose, float_above, refine, upper
 
-_GOLDEN = (5**0.5 - 1) / 2
-_STEPS = 28
-_LEAST, _MOST = -10, 60  # the exponents of 2 between which order - 1 is sought
-_NO_GAIN = 1e-13
+_GOLDEN_RATIO = (5**0.5 - 1) / 2
+_SEARCH_STEPS = 28
+_MIN_ORDER_EXPONENT, _MAX_ORDER_EXPONENT = -10, 60  # the exponents of 2 between which order - 1 is sought
+_MIN_RELATIVE_GAIN = 1e-13
 
 Loss = Callable[[Fraction], Fraction | float]
 """A Rényi loss as a function of its order."""
@@ -57,7 +57,7 @@ def least_epsilon(loss: Loss, estimate: Callable[[float], float], delta: Fractio
     log_delta = log(delta.numerator) - log(delta.denominator)
 
     def _estimate(exponent: float) -> float:
-        above = float(_order(exponent) - 1)
+        above = float(_order_of_exponent(exponent) - 1)
         bound = estimate(1 + above)
         return bound - log1p(1 / above) - (log1p(above) + log_delta) / above if bound < inf else inf
 
@@ -69,7 +69,7 @@ def least_delta(loss: Loss, estimate: Callable[[float], float], epsilon: Fractio
     target = float_above(epsilon)
 
     def _estimate(exponent: float) -> float:
-        above = float(_order(exponent) - 1)
+        above = float(_order_of_exponent(exponent) - 1)
         bound = estimate(1 + above)
         return above * (bound - target - log1p(1 / above)) - log1p(above) if bound < inf else inf
 
@@ -78,37 +78,39 @@ def least_delta(loss: Loss, estimate: Callable[[float], float], epsilon: Fractio
 
 def _orders(estimate: Callable[[float], float], lattice: bool) -> set[Fraction]:
     """Return the order with the least estimate, and if losses are exact at integer orders only, those beside it."""
-    order = _order(_narrowed(estimate, _looked(estimate)))
+    order = _order_of_exponent(_golden_section_search(estimate, _search_orders(estimate)))
     return {order, Fraction(max(2, floor(order))), Fraction(max(2, ceil(order)))} if lattice else {order}
 
 
-def _order(exponent: float) -> Fraction:
+def _order_of_exponent(exponent: float) -> Fraction:
     return 1 + Fraction(f"{2.0**exponent:.8g}")
 
 
-def _looked(estimate: Callable[[float], float]) -> int:
+def _search_orders(estimate: Callable[[float], float]) -> int:
     """Look at every power of two up to 2^16, then at every eighth: a bound that is a minimum of two has two valleys."""
-    places = [*range(_LEAST + 1, 17), *range(24, _MOST, 8)]
+    places = [*range(_MIN_ORDER_EXPONENT + 1, 17), *range(24, _MAX_ORDER_EXPONENT, 8)]
     best: int = min(places, key=lambda place: estimate(place))
-    while best > 16 and best + 1 < _MOST and estimate(best + 1) < estimate(best) * (1 - _NO_GAIN):
+    while (
+        best > 16 and best + 1 < _MAX_ORDER_EXPONENT and estimate(best + 1) < estimate(best) * (1 - _MIN_RELATIVE_GAIN)
+    ):
         best += 1
-    while best > 17 and estimate(best - 1) < estimate(best) * (1 - _NO_GAIN):
+    while best > 17 and estimate(best - 1) < estimate(best) * (1 - _MIN_RELATIVE_GAIN):
         best -= 1
     return best
 
 
-def _narrowed(estimate: Callable[[float], float], middle: int) -> float:
+def _golden_section_search(estimate: Callable[[float], float], middle: int) -> float:
     """Golden-section search within a factor of two on either side."""
     low, high = middle - 1.0, middle + 1.0
-    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    left, right = high - _GOLDEN_RATIO * (high - low), low + _GOLDEN_RATIO * (high - low)
     at_left, at_right = estimate(left), estimate(right)
-    for _ in range(_STEPS):
+    for _ in range(_SEARCH_STEPS):
         if at_left <= at_right:
             high, right, at_right = right, left, at_left
-            left = high - _GOLDEN * (high - low)
+            left = high - _GOLDEN_RATIO * (high - low)
             at_left = estimate(left)
         else:
             low, left, at_left = left, right, at_right
-            right = low + _GOLDEN * (high - low)
+            right = low + _GOLDEN_RATIO * (high - low)
             at_right = estimate(right)
     return min((left, at_left), (right, at_right), (float(middle), estimate(middle)), key=lambda pair: pair[1])[0]

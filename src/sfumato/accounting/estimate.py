@@ -25,9 +25,9 @@ from sfumato.certified.enclosure import float_above
 Estimate = Callable[[float], float]
 
 
-_WIDEST = 9.0  # standard deviations that an integral reaches
-_MOST_POINTS = 20_000
-_FAINT = 1e-6  # below, the integral of a sampled loss is lost in its rounding
+_INTEGRAL_DEVIATIONS = 9.0  # standard deviations that an integral reaches
+_MAX_POINTS = 20_000
+_MIN_SAMPLED_SIGNAL = 1e-6  # below, the integral of a sampled loss is lost in its rounding
 
 
 def estimated_loss(event: Event, otherwise: Callable[[Event], Estimate]) -> Estimate:
@@ -54,7 +54,7 @@ def estimated_loss(event: Event, otherwise: Callable[[Event], Estimate]) -> Esti
         case Pure(bound, _):
             return pure_estimate(float_above(bound))
         case RandomizedResponse(bound, categories, _):
-            return _response(float_above(bound), float_above(Fraction(categories - 2)))
+            return _estimate_response(float_above(bound), float_above(Fraction(categories - 2)))
         case RealLaplaceNoise(sensitivity, scale, _):
             return _real_laplace(float_above(sensitivity / scale))
         case LaplaceNoise(steps, scale, _):
@@ -65,7 +65,7 @@ def estimated_loss(event: Event, otherwise: Callable[[Event], Estimate]) -> Esti
 
 def pure_estimate(loss: float) -> Estimate:
     """Return order → loss of a release known by its pure loss."""
-    return _response(loss, 0.0)
+    return _estimate_response(loss, 0.0)
 
 
 def sampled_gaussian_estimate(rate: float, ratio: float, largest_order: int, *, integer_noise: bool) -> Estimate:
@@ -81,13 +81,13 @@ def sampled_gaussian_estimate(rate: float, ratio: float, largest_order: int, *, 
         if order > largest_order or unsampled > 1e5:
             return unsampled
         step = 0.1 / (1 + root)
-        reach = 2 * _WIDEST + order * root
-        if integer_noise or rate * root < _FAINT or reach / step > _MOST_POINTS or order == floor(order):
+        reach = 2 * _INTEGRAL_DEVIATIONS + order * root
+        if integer_noise or rate * root < _MIN_SAMPLED_SIGNAL or reach / step > _MAX_POINTS or order == floor(order):
             below, above = floor(order), ceil(order)
             low = _log_moment(rate, ratio, below)
             log_moment = low + (order - below) * (_log_moment(rate, ratio, above) - low) if above > below else low
         else:
-            log_moment = _integrated(rate, root, order, step)
+            log_moment = _integrate_moment(rate, root, order, step)
         return min(unsampled, log_moment / (order - 1))
 
     return at
@@ -105,9 +105,9 @@ def _log_moment(rate: float, ratio: float, order: int) -> float:
     return float(np.logaddexp(0.0, np.logaddexp.reduce(logs)))
 
 
-def _integrated(rate: float, root: float, order: float, step: float) -> float:
+def _integrate_moment(rate: float, root: float, order: float, step: float) -> float:
     """Return ln(1 + E[f^α - 1 - α(f - 1)]) for f = 1 + q(e^(√v z - v/2) - 1), whose mean is 1."""
-    z = np.arange(-_WIDEST, order * root + _WIDEST, step)
+    z = np.arange(-_INTEGRAL_DEVIATIONS, order * root + _INTEGRAL_DEVIATIONS, step)
     with np.errstate(over="ignore"):
         excess = rate * np.expm1(root * z - root * root / 2)
     power = order * np.log1p(excess)
@@ -117,7 +117,7 @@ def _integrated(rate: float, root: float, order: float, step: float) -> float:
     return top + log(exp(-top) + max(total, 0.0))
 
 
-def _response(loss: float, others: float) -> Estimate:
+def _estimate_response(loss: float, others: float) -> Estimate:
     total = log1p((others + 1) * exp(-loss))
 
     def at(order: float) -> float:
@@ -148,7 +148,7 @@ def _real_laplace(loss: float) -> Estimate:
 
 def _laplace(loss: float, rate: float, steps: float) -> Estimate:
     if steps == 1:
-        return _response(loss, 0.0)  # one step of integer noise is a binary response
+        return _estimate_response(loss, 0.0)  # one step of integer noise is a binary response
 
     def at(order: float) -> float:
         width = rate * (2 * order - 1)

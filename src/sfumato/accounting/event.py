@@ -188,7 +188,7 @@ class PoissonSampled:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """The same kind of event, `times` times with fresh noise: also one person who touches that many cells."""
+    """`times` independent releases of the same kind of event, also to one unit that touches that many cells."""
 
     kind: ClassVar[str] = "repeated"
     event: "Event"
@@ -251,7 +251,7 @@ Event = Union[  # noqa: UP007  (the members refer to the union)
 ]
 EVENTS: tuple[type[Event], ...] = get_args(Event)
 _KINDS: dict[str, type[Event]] = {event.kind: event for event in EVENTS}
-_DEEPEST = 64
+_MAX_NESTING = 64
 
 
 def as_neighbours(value: object, _: str = "neighbours") -> Neighbours:
@@ -294,11 +294,11 @@ def from_json(text: str) -> Event:
     Pure(epsilon=Fraction(1, 10), neighbours=<Neighbours.ADD_REMOVE: 'add-remove'>)
     """
     if not isinstance(text, str):
-        raise _malformed("An event is stored as text.")
+        raise _malformed_event("An event is stored as text.")
     try:
         data = json.loads(text, object_pairs_hook=_distinct_keys, parse_float=_no_float, parse_constant=_no_float)
     except (ValueError, TypeError, RecursionError):
-        raise _malformed("The text is not JSON, or it holds a float or a key twice.") from None
+        raise _malformed_event("The text is not JSON, or it holds a float or a key twice.") from None
     return _from_data(data, 0)
 
 
@@ -309,9 +309,9 @@ def _read_fields(event: Any) -> None:
 
 def _event(value: object, _: str = "event") -> Event:
     if isinstance(value, EVENTS):
-        if _depth(value) > _DEEPEST:
+        if _depth(value) > _MAX_NESTING:
             raise BadParameter(
-                "The event is nested too deeply.", f"More than {_DEEPEST} layers are not allowed.", "Flatten it."
+                "The event is nested too deeply.", f"More than {_MAX_NESTING} layers are not allowed.", "Flatten it."
             )
         return value
     raise BadParameter(
@@ -366,14 +366,14 @@ def _as_data(value: object) -> object:
 
 
 def _from_data(data: object, depth: int) -> Event:
-    if not isinstance(data, dict) or depth > _DEEPEST:
-        raise _malformed("An event is an object with a kind, nested in reason.")
+    if not isinstance(data, dict) or depth > _MAX_NESTING:
+        raise _malformed_event("An event is an object with a kind, nested in reason.")
     kind = data.get("kind")
     if not isinstance(kind, str) or kind not in _KINDS:
-        raise _malformed(f"The kind {str(kind)[:60]!r} is unknown.")
+        raise _malformed_event(f"The kind {str(kind)[:60]!r} is unknown.")
     readers = _READERS[kind]
     if data.keys() - {"kind"} != readers.keys():
-        raise _malformed(f"A {kind} has exactly the fields kind, {', '.join(readers)}.")
+        raise _malformed_event(f"A {kind} has exactly the fields kind, {', '.join(readers)}.")
     make: Callable[..., Event] = _KINDS[kind]
     return make(**{name: read(data[name], depth) for name, read in readers.items()})
 
@@ -381,7 +381,7 @@ def _from_data(data: object, depth: int) -> Event:
 def _read_integer(data: object, _: int) -> int:
     if type(data) is int:
         return data
-    raise _malformed("An integer field holds something else.")
+    raise _malformed_event("An integer field holds something else.")
 
 
 def _read_rational(data: object, _: int) -> Fraction:
@@ -391,7 +391,7 @@ def _read_rational(data: object, _: int) -> Fraction:
         fraction = Fraction(data)
         if data in (f"{fraction.numerator}/{fraction.denominator}", f"{fraction.numerator}/1"):
             return fraction
-    raise _malformed("A rational field holds something else than an integer or 'p/q' in lowest terms.")
+    raise _malformed_event("A rational field holds something else than an integer or 'p/q' in lowest terms.")
 
 
 def _read_neighbours(data: object, _: int) -> Neighbours:
@@ -405,7 +405,7 @@ def _read_event(data: object, depth: int) -> Event:
 def _read_events(data: object, depth: int) -> tuple[Event, ...]:
     if isinstance(data, list):
         return tuple(_from_data(part, depth + 1) for part in data)
-    raise _malformed("`events` holds something else than a list.")
+    raise _malformed_event("`events` holds something else than a list.")
 
 
 def _distinct_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -418,7 +418,7 @@ def _no_float(_: str) -> object:
     raise ValueError("floats are never stored")
 
 
-def _malformed(why: str) -> MalformedEvent:
+def _malformed_event(why: str) -> MalformedEvent:
     return MalformedEvent(
         "This is not a stored event.",
         why,

@@ -17,13 +17,13 @@ from sfumato.certified.enclosure import Enclosure, enclose, float_above, lower, 
 from sfumato.errors import BadParameter, BudgetExhausted
 from sfumato.exact import decimal_rational, integer, positive
 
-UNIT = 1 << 64
+RENYI_UNITS = 1 << 64
 """Rényi losses are kept as integers, in units of 2^-64."""
-LONGEST_SUM = 10**4200
+MAX_DENOMINATOR = 10**4200
 """A sum is exact while its denominator is not beyond this; then it is rounded up, to a multiple of 2^-64."""
-LARGEST_ORDER = 4096
-_HUGE = 1e12
-_MUCH = 100_000
+MAX_ORDER = 4096
+_MIN_TRIVIAL_ORDER_EPSILON = 1e12
+_MAX_SHOWN_PERCENT = 100_000
 _HALVINGS = 24
 """How finely it is looked for what a budget still pays for."""
 
@@ -60,7 +60,7 @@ class Filter:
     """The relation of everything charged; None before the first charge."""
 
     def __post_init__(self) -> None:
-        for name, value in _read(self).items():
+        for name, value in _filter_to_json(self).items():
             object.__setattr__(self, name, value)
 
     @property
@@ -75,7 +75,7 @@ class Filter:
     @property
     def used(self) -> Fraction:
         """The share of the budget that is used: of epsilon by pure losses or of `capacity`, whichever is smaller."""
-        share = _used(self, self.pure, self.renyi)
+        share = _used_share(self, self.pure, self.renyi)
         return Fraction(1) if share is None else share
 
     @property
@@ -99,7 +99,7 @@ class Filter:
         """
         sums = [] if self.pure is None else [self.pure]
         if self.order is not None and self.renyi:
-            sums.append(Fraction(self.renyi, UNIT) + _ville(self.delta / 2, self.order))
+            sums.append(Fraction(self.renyi, RENYI_UNITS) + _ville(self.delta / 2, self.order))
         return PrivacyLoss(min(sums, default=Fraction(0)), self.delta)
 
     @property
@@ -144,7 +144,7 @@ class Filter:
                 approximate=after.approximate,
                 neighbours=one_relation(self.neighbours, event),
             )
-        raise _exhausted(self, after)
+        raise _budget_exhausted(self, after)
 
     def _after(self, event: Event) -> "_Sums":
         core, delta = separate(event, "Rényi")
@@ -152,9 +152,9 @@ class Filter:
         renyi = rounded_loss(core, self.order or 2)
         one_relation(self.neighbours, event)
         bound = epsilon_or_infinity(core)
-        pure = None if self.pure is None or bound == inf else added(self.pure, Fraction(bound))
+        pure = None if self.pure is None or bound == inf else add_losses(self.pure, Fraction(bound))
         after = inf if renyi == inf else self.renyi + renyi
-        return _Sums(self, pure, after if self.order else 0, added(self.approximate, delta))
+        return _Sums(self, pure, after if self.order else 0, add_losses(self.approximate, delta))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class _Sums:
     @property
     def share(self) -> Fraction | None:
         """The share of the budget that would be used; None where nothing bounds it."""
-        return _used(self.budget, self.pure, self.renyi)
+        return _used_share(self.budget, self.pure, self.renyi)
 
     def _holds(self) -> bool:
         capacity = self.budget.capacity
@@ -179,7 +179,7 @@ class _Sums:
         )
 
 
-def _used(budget: Filter, pure: Fraction | None, renyi: int | float) -> Fraction | None:
+def _used_share(budget: Filter, pure: Fraction | None, renyi: int | float) -> Fraction | None:
     """Return the share of a budget that these sums use; None where neither of them counts."""
     shares = [] if pure is None else [pure / budget.epsilon]
     if (capacity := budget.capacity) is not None and capacity > 0 and renyi != inf:
@@ -187,21 +187,21 @@ def _used(budget: Filter, pure: Fraction | None, renyi: int | float) -> Fraction
     return min(shares, default=None)
 
 
-def added(total: Fraction, more: Fraction) -> Fraction:
+def add_losses(total: Fraction, more: Fraction) -> Fraction:
     """Return the sum of losses: exact, or rounded up by less than 2^-64 where its denominator would grow too long.
 
     Equal losses never come to that, and neither do losses whose denominators have a common multiple of at most
-    `LONGEST_SUM`: so a budget for exactly m equal questions answers exactly m, and no question makes a sum that
+    `MAX_DENOMINATOR`: so a budget for exactly m equal questions answers exactly m, and no question makes a sum that
     cannot be written. Proof: proofs/filter.md, Sums
 
-    >>> added(Fraction(1, 3), Fraction(1, 6))
+    >>> add_losses(Fraction(1, 3), Fraction(1, 6))
     Fraction(1, 2)
     """
-    return _short(total + _short(more))
+    return _round_up_sum(total + _round_up_sum(more))
 
 
-def _short(total: Fraction) -> Fraction:
-    return total if total.denominator <= LONGEST_SUM else Fraction(ceil(total * UNIT), UNIT)
+def _round_up_sum(total: Fraction) -> Fraction:
+    return total if total.denominator <= MAX_DENOMINATOR else Fraction(ceil(total * RENYI_UNITS), RENYI_UNITS)
 
 
 def rounded_loss(core: Event, order: int) -> int | float:
@@ -227,10 +227,10 @@ def _rounded_leaf(event: Event, order: int) -> int | float:
     loss = leaf_loss(event, Fraction(order))
     if isinstance(event, BoundedRange):  # ledgers hold sums of this bound, and what an event adds never changes
         loss = min(order * event.epsilon * event.epsilon / 8, event.epsilon)
-    return inf if loss == inf else ceil(loss * UNIT)
+    return inf if loss == inf else ceil(loss * RENYI_UNITS)
 
 
-def _read(state: Filter) -> dict[str, object]:
+def _filter_to_json(state: Filter) -> dict[str, object]:
     epsilon = positive(decimal_rational(state.epsilon, "epsilon"), "epsilon")
     delta = delta_or_zero(state.delta)
     if delta == 1:
@@ -238,10 +238,10 @@ def _read(state: Filter) -> dict[str, object]:
             "delta = 1 gives no protection.", "Every release satisfies it.", "Give a delta such as 1e-6."
         )
     order = _best_order(epsilon, delta) if state.order is None and delta else state.order
-    if order is not None and (integer(order, "order", 2) > LARGEST_ORDER or not delta):
+    if order is not None and (integer(order, "order", 2) > MAX_ORDER or not delta):
         raise BadParameter(
             f"order = {order} does not fit this budget.",
-            f"A budget with delta > 0 has one order of 2 to {LARGEST_ORDER}, one with delta = 0 has none.",
+            f"A budget with delta > 0 has one order of 2 to {MAX_ORDER}, one with delta = 0 has none.",
             "Leave `order` out when the budget is opened, and restore the stored one afterwards.",
         )
     return {
@@ -263,7 +263,7 @@ def _enclosed_capacity(epsilon: Fraction, delta: Fraction, order: int, digits: i
 
 @lru_cache(maxsize=1024)
 def _capacity(epsilon: Fraction, delta: Fraction, order: int) -> int:
-    return floor(lower(refine(lambda digits: _enclosed_capacity(epsilon, delta, order, digits))) * UNIT)
+    return floor(lower(refine(lambda digits: _enclosed_capacity(epsilon, delta, order, digits))) * RENYI_UNITS)
 
 
 @lru_cache(maxsize=1024)
@@ -274,13 +274,13 @@ def _best_order(epsilon: Fraction, delta: Fraction) -> int:
     """
     log_half = log(delta.numerator) - log(delta.denominator) - log(2)
     size = float_above(epsilon)
-    if size > _HUGE:
+    if size > _MIN_TRIVIAL_ORDER_EPSILON:
         return 2  # R(α)/α is nearly ε/α there
 
     def _room(order: int) -> float:
         return (size + (log(order) + log_half) / (order - 1) - log1p(-1 / order)) / order
 
-    rooms = {order: _room(order) for order in range(2, LARGEST_ORDER + 1)}
+    rooms = {order: _room(order) for order in range(2, MAX_ORDER + 1)}
     best = max(rooms.values())
     near = [order for order, room in rooms.items() if room >= best - 1e-9 * (abs(best) + 1e-6)]
     return max(near, key=lambda order: (Fraction(_capacity(epsilon, delta, order), order), -order))
@@ -291,7 +291,7 @@ def _ville(delta: Fraction, order: int) -> Fraction:
     return Fraction(upper(refine(lambda digits: enclose(1 / delta, digits).ln() / (order - 1))))
 
 
-def _exhausted(budget: Filter, after: _Sums) -> BudgetExhausted:
+def _budget_exhausted(budget: Filter, after: _Sums) -> BudgetExhausted:
     left = budget.remaining
     what = f"The budget of {budget.total} has ε = {round_down(left.epsilon)} left, and this release does not fit."
     if after.approximate > budget.for_approximate:
@@ -325,4 +325,4 @@ def _exhausted(budget: Filter, after: _Sums) -> BudgetExhausted:
 def _percent(share: Fraction) -> str:
     """Write a share that is above 1 as what it is: above 100 %."""
     percent = ceil(100 * share)
-    return f"{percent:,} %" if percent <= _MUCH else "many times the whole"
+    return f"{percent:,} %" if percent <= _MAX_SHOWN_PERCENT else "many times the whole"

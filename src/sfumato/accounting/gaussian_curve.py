@@ -14,17 +14,17 @@ from sfumato.accounting.normal import gaussian_delta
 from sfumato.certified import enclosure
 from sfumato.certified.enclosure import Enclosure, enclose, float_above, refine, upper
 
-Vector = tuple[int, Fraction]
+NoisyVector = tuple[int, Fraction]
 """The squared L2 norm by which an integer vector moves, and the variance of the noise on each of its entries."""
 
-_SHORT = Context(prec=12, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
-_CLOSE = 1e-6
+_TWELVE_DIGITS_UP = Context(prec=12, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
+_SEARCH_STOP_EXCESS = 1e-6
 """A search ends when what is found exceeds the least by less than this part."""
-_MOST_STEPS = 60
+_MAX_STEPS = 60
 _MAX_EPSILON = 300
 
 
-def epsilon_of(vectors: Sequence[Vector], delta: Fraction) -> Fraction:
+def epsilon_of(vectors: Sequence[NoisyVector], delta: Fraction) -> Fraction:
     """Return an epsilon, of 12 digits, such that releasing all these vectors is (epsilon, delta)-DP.
 
     >>> print(float(epsilon_of([(1, Fraction(10000))], Fraction(1, 10**6))))
@@ -34,21 +34,21 @@ def epsilon_of(vectors: Sequence[Vector], delta: Fraction) -> Fraction:
 
 
 @lru_cache(maxsize=1024)
-def _epsilon_of(vectors: tuple[Vector, ...], delta: Fraction) -> Fraction:
+def _epsilon_of(vectors: tuple[NoisyVector, ...], delta: Fraction) -> Fraction:
     rho = sum((Fraction(moved) / (2 * variance) for moved, variance in vectors), Fraction(0))
     slope = float_above(rho)
-    known = _short(Fraction(least_epsilon(lambda order: order * rho, lambda order: order * slope, delta)))
+    known = _round_up_12_digits(Fraction(least_epsilon(lambda order: order * rho, lambda order: order * slope, delta)))
     if not known or known > _MAX_EPSILON:
         return known
 
     def _excess(at: float) -> float:
         return _log_ratio(vectors, Fraction(at), delta)
 
-    found = _least(_excess, float_above(known) / 4, float_above(known))
-    return known if found is None else min(known, _short(Fraction(found)))
+    found = _falling_root(_excess, float_above(known) / 4, float_above(known))
+    return known if found is None else min(known, _round_up_12_digits(Fraction(found)))
 
 
-def shrunk(vectors: Sequence[Vector], epsilon: Fraction, delta: Fraction) -> Fraction:
+def least_common_factor(vectors: Sequence[NoisyVector], epsilon: Fraction, delta: Fraction) -> Fraction:
     """Return the least factor, of 12 digits, that leaves all these variances (epsilon, delta)-DP together; at most 1.
 
     The variances themselves suffice by zCDP. Where they are small the curve says nothing, and the factor is 1.
@@ -57,26 +57,26 @@ def shrunk(vectors: Sequence[Vector], epsilon: Fraction, delta: Fraction) -> Fra
 
 
 @lru_cache(maxsize=1024)
-def _shrunk(vectors: tuple[Vector, ...], epsilon: Fraction, delta: Fraction) -> Fraction:
+def _shrunk(vectors: tuple[NoisyVector, ...], epsilon: Fraction, delta: Fraction) -> Fraction:
     if epsilon > _MAX_EPSILON:
         return Fraction(1)
 
     def _excess(at: float) -> float:
-        factor = _short(Fraction(at))
+        factor = _round_up_12_digits(Fraction(at))
         return _log_ratio(tuple((moved, factor * variance) for moved, variance in vectors), epsilon, delta)
 
     if _excess(1.0) > 0:
         return Fraction(1)
-    found = _least(_excess, 0.7, 1.0)
-    return Fraction(1) if found is None else min(Fraction(1), _short(Fraction(found)))
+    found = _falling_root(_excess, 0.7, 1.0)
+    return Fraction(1) if found is None else min(Fraction(1), _round_up_12_digits(Fraction(found)))
 
 
-def suffices(vectors: Sequence[Vector], epsilon: Fraction, delta: Fraction) -> bool:
+def suffices(vectors: Sequence[NoisyVector], epsilon: Fraction, delta: Fraction) -> bool:
     """Tell whether releasing all these vectors is certain to be (epsilon, delta)-DP by the curve."""
     return _log_ratio(tuple(vectors), epsilon, delta) <= 0
 
 
-def _log_ratio(vectors: tuple[Vector, ...], epsilon: Fraction, delta: Fraction) -> float:
+def _log_ratio(vectors: tuple[NoisyVector, ...], epsilon: Fraction, delta: Fraction) -> float:
     """Return about ln(δ(ε)/δ), whose sign is certain: at most 0 only if the enclosed bound of δ(ε) is at most δ."""
     smoothing = _smoothing(vectors, epsilon)
     if smoothing is None:
@@ -91,11 +91,13 @@ def _log_ratio(vectors: tuple[Vector, ...], epsilon: Fraction, delta: Fraction) 
 
     bound = upper(refine(_delta))
     if bound <= delta:
-        return -1e-12 if bound == delta else min(-1e-12, _log(Fraction(bound)) - _log(delta))
-    return max(1e-12, _log(Fraction(bound)) - _log(delta))
+        return -1e-12 if bound == delta else min(-1e-12, _log_of_fraction(Fraction(bound)) - _log_of_fraction(delta))
+    return max(1e-12, _log_of_fraction(Fraction(bound)) - _log_of_fraction(delta))
 
 
-def _smoothing(vectors: tuple[Vector, ...], epsilon: Fraction) -> Callable[[int], tuple[Fraction, Fraction]] | None:
+def _smoothing(
+    vectors: tuple[NoisyVector, ...], epsilon: Fraction
+) -> Callable[[int], tuple[Fraction, Fraction]] | None:
     """Return what real noise stands for the integer noise: μ² and η, both rounded up; None where variances are small.
 
     A part r² of each variance makes real noise integer, at the price of η. Floats choose r², η is enclosed.
@@ -104,7 +106,7 @@ def _smoothing(vectors: tuple[Vector, ...], epsilon: Fraction) -> Callable[[int]
     for moved, variance in vectors:
         cells = log(moved) + log(len(vectors))
         # r² + 4·variance·η/ε is least near η = ε/(8π²·variance)
-        room = log(4.0) + cells + log(8 * pi * pi) + _log(variance) - _log(epsilon)
+        room = log(4.0) + cells + log(8 * pi * pi) + _log_of_fraction(variance) - _log_of_fraction(epsilon)
         smooth = Fraction(f"{max(room, 1.0) / (2 * pi * pi):.6g}")
         if 2 * smooth > variance:
             return None
@@ -122,9 +124,9 @@ def _smoothing(vectors: tuple[Vector, ...], epsilon: Fraction) -> Callable[[int]
     return _at
 
 
-def _least(excess: Callable[[float], float], low: float, high: float) -> float | None:
+def _falling_root(excess: Callable[[float], float], low: float, high: float) -> float | None:
     """Return a number at which `excess` is at most 0, nearly the least: by chords of a falling curve [Illinois]."""
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         above = excess(high)
         if above <= 0:
             break
@@ -134,7 +136,7 @@ def _least(excess: Callable[[float], float], low: float, high: float) -> float |
     else:
         return None
     below = excess(low)
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         if below > 0:
             break
         low, high, above = low / 4, low, below
@@ -142,8 +144,8 @@ def _least(excess: Callable[[float], float], low: float, high: float) -> float |
             return high
         below = excess(low)
     side = 0
-    for _ in range(_MOST_STEPS):
-        if high - low <= _CLOSE * high:
+    for _ in range(_MAX_STEPS):
+        if high - low <= _SEARCH_STOP_EXCESS * high:
             break
         chord = low + (high - low) * (below / (below - above)) if below < inf else (low * high) ** 0.5
         place = min(max(chord, low + (high - low) / 1000), high - (high - low) / 1000)
@@ -154,9 +156,9 @@ def _least(excess: Callable[[float], float], low: float, high: float) -> float |
     return high
 
 
-def _log(value: Fraction) -> float:
+def _log_of_fraction(value: Fraction) -> float:
     return log(value.numerator) - log(value.denominator)
 
 
-def _short(value: Fraction) -> Fraction:
-    return Fraction(_SHORT.divide(Decimal(value.numerator), Decimal(value.denominator)))
+def _round_up_12_digits(value: Fraction) -> Fraction:
+    return Fraction(_TWELVE_DIGITS_UP.divide(Decimal(value.numerator), Decimal(value.denominator)))

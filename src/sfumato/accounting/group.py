@@ -54,16 +54,16 @@ def group_rho(rho: object, units: int) -> Fraction:
 
 
 def group_event(event: Event, units: int) -> Event:
-    """Return an event that describes, for single units, what `event` does to a group of so many units.
+    """Return an event that bounds, for one unit, what `event` reveals about a group of `units` units.
 
     >>> group_event(GaussianNoise(1, Fraction(100), Neighbours.ADD_REMOVE), 3).sensitivity_squared
     9
     """
     size = integer(units, "units", 1)
-    return event if size == 1 else _grouped(event, size)
+    return event if size == 1 else _group_of_size(event, size)
 
 
-def _grouped(event: Event, size: int) -> Event:
+def _group_of_size(event: Event, size: int) -> Event:
     match event:
         case LaplaceNoise(sensitivity, scale, neighbours):
             return LaplaceNoise(size * sensitivity, scale, neighbours)
@@ -82,9 +82,9 @@ def _grouped(event: Event, size: int) -> Event:
         case NonPrivate():
             return event
         case Repeated(inner, times):
-            return Repeated(_grouped(inner, size), times)
+            return Repeated(_group_of_size(inner, size), times)
         case Composed(events):
-            return Composed(tuple(_grouped(part, size) for part in events))
+            return Composed(tuple(_group_of_size(part, size) for part in events))
         case _:
             return _of_bound(event, size)
 

@@ -9,10 +9,10 @@ import numpy as np
 from sfumato.certified.enclosure import Enclosure, enclose, float_above, refine, upper
 from sfumato.errors import BadParameter
 
-_CELLS = 1 << 20
-_WORK = 1 << 28
-_ROUNDING = Fraction(1, 2**52)
-_UNDERFLOW = Fraction(1, 10**290)
+_MAX_CELLS = 1 << 20
+_MAX_WORK_CELLS = 1 << 28
+_ROUNDING_ERROR = Fraction(1, 2**52)
+_UNDERFLOW_PROBABILITY = Fraction(1, 10**290)
 
 
 def common_unit(counts: dict[Fraction, int]) -> Fraction | None:
@@ -20,7 +20,7 @@ def common_unit(counts: dict[Fraction, int]) -> Fraction | None:
     denominator = reduce(lambda a, b: a * b // gcd(a, b), (epsilon.denominator for epsilon in counts))
     unit = Fraction(reduce(gcd, (int(epsilon * denominator) for epsilon in counts)), denominator)
     cells = sum(times * int(epsilon / unit) for epsilon, times in counts.items())
-    return unit if cells <= _CELLS and cells * sum(counts.values()) <= _WORK else None
+    return unit if cells <= _MAX_CELLS and cells * sum(counts.values()) <= _MAX_WORK_CELLS else None
 
 
 def lattice_delta(counts: dict[Fraction, int], target: Fraction) -> Fraction:
@@ -32,14 +32,14 @@ def lattice_delta(counts: dict[Fraction, int], target: Fraction) -> Fraction:
     if unit is None:
         raise BadParameter(
             "These epsilons have no common unit that is coarse enough.",
-            f"Their lattice has more than {_CELLS} cells; in general the optimum is #P-hard [MV16].",
+            f"Their lattice has more than {_MAX_CELLS} cells; in general the optimum is #P-hard [MV16].",
             "Round each epsilon up to a multiple of a coarser unit, or use `sharper` or an accountant.",
         )
     mass = np.ones(1)
     with np.errstate(under="ignore"):
         for epsilon, times in counts.items():
             for _ in range(times):
-                mass = _convolved(mass, int(epsilon / unit), *_weights(epsilon))
+                mass = _convolve_event(mass, int(epsilon / unit), *_loss_weights(epsilon))
         span = len(mass) - 1  # cell s holds the loss (2s - span)·unit
         first = max(0, (target / unit + span) // 2 + 1)
         if first > span:
@@ -48,10 +48,13 @@ def lattice_delta(counts: dict[Fraction, int], target: Fraction) -> Fraction:
             span - first + 1
         )
         total = fsum((mass[first:] * -np.expm1(-gap)).tolist())
-    return min(Fraction(1), (Fraction(total) + _UNDERFLOW) * (1 + (16 * sum(counts.values()) + 64) * _ROUNDING))
+    return min(
+        Fraction(1),
+        (Fraction(total) + _UNDERFLOW_PROBABILITY) * (1 + (16 * sum(counts.values()) + 64) * _ROUNDING_ERROR),
+    )
 
 
-def _convolved(
+def _convolve_event(
     mass: "np.ndarray[tuple[int], np.dtype[np.float64]]", step: int, minus: float, plus: float
 ) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
     wider = np.zeros(len(mass) + step)
@@ -60,7 +63,7 @@ def _convolved(
     return wider
 
 
-def _weights(epsilon: Fraction) -> tuple[float, float]:
+def _loss_weights(epsilon: Fraction) -> tuple[float, float]:
     """Return the chances of the losses -epsilon and +epsilon, right to the last place."""
 
     def _minus(digits: int) -> Enclosure:

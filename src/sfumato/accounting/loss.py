@@ -10,7 +10,7 @@ from sfumato.accounting.event import Event, Neighbours, NonPrivate, shared_neigh
 from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import decimal_rational, integer
 
-_SHOWN = 4
+_SHOWN_DIGITS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +31,22 @@ class PrivacyLoss:
         object.__setattr__(self, "delta", delta_or_zero(self.delta))
 
     def __str__(self) -> str:
-        return f"{self:{_SHOWN}}"
+        return f"{self:{_SHOWN_DIGITS}}"
 
     def __format__(self, digits: str) -> str:
-        """Show both numbers with so many significant digits, rounded up; of what is left, down."""
+        """Format both numbers, rounded up to the given number of significant digits; what is left is rounded down."""
         if not digits.isascii() or not (digits.isdigit() or digits == "") or digits == "0":
             raise BadParameter(
                 f"The format {digits!r} is not a number of digits.",
                 "A loss is shown with a number of significant digits.",
                 "Write for example f'{loss:6}'.",
             )
-        shown = int(digits or _SHOWN)
+        shown = int(digits or _SHOWN_DIGITS)
         rounded = round_down if self.left else round_up
         return f"ε = {rounded(self.epsilon, shown)}, δ = {rounded(self.delta, shown)}"
 
 
-def round_up(value: Fraction, digits: int = _SHOWN) -> str:
+def round_up(value: Fraction, digits: int = _SHOWN_DIGITS) -> str:
     """Write a number that is not negative with `digits` significant digits, never below its value.
 
     >>> round_up(Fraction(1, 3)), round_up(Fraction(3)), round_up(Fraction(1, 10**12), 2)
@@ -61,7 +61,7 @@ def round_up(value: Fraction, digits: int = _SHOWN) -> str:
     return str(rounded).replace("E+", "e").replace("E", "e")
 
 
-def round_down(value: Fraction, digits: int = _SHOWN) -> str:
+def round_down(value: Fraction, digits: int = _SHOWN_DIGITS) -> str:
     """Write what is left with `digits` significant digits, never above its value.
 
     >>> round_down(Fraction(2, 3)), round_down(Fraction(3))
@@ -94,15 +94,15 @@ def one_relation(known: Neighbours | None, event: Event) -> Neighbours | None:
     return event.neighbours if known is None else shared_neighbours((NonPrivate(known), event))
 
 
-def repeated(times: int, loss: Fraction | float) -> Fraction | float:
+def multiply_loss(times: int, loss: Fraction | float) -> Fraction | float:
     """Return times · loss, where a loss is exact or infinite; an integer beyond the floats must not meet infinity."""
     return inf if loss == inf else times * loss
 
 
-def together(losses: Iterable[Fraction | float]) -> Fraction | float:
+def sum_losses(losses: Iterable[Fraction | float]) -> Fraction | float:
     """Return the sum of losses that are exact or infinite.
 
-    >>> together([Fraction(10) ** 400, inf])
+    >>> sum_losses([Fraction(10) ** 400, inf])
     inf
     """
     parts = list(losses)

@@ -7,7 +7,7 @@ from math import ceil
 
 from sfumato.certified.enclosure import Enclosure, enclose, pi
 
-_GUARD = 20
+_GUARD_DIGITS = 20
 _SERIES_BELOW = 6
 
 
@@ -37,7 +37,7 @@ def _tail(point: Decimal, digits: int) -> tuple[Enclosure, Enclosure]:
 
 
 def _positive_tail(point: Decimal, digits: int) -> tuple[Enclosure, Enclosure]:
-    more = digits + _GUARD
+    more = digits + _GUARD_DIGITS
     exact = Enclosure(point, point, more)
     density = (-(exact * exact) / 2).exp() / _root_of_two_pi(more)
     if point < _SERIES_BELOW:
@@ -64,7 +64,7 @@ def _series(point: Decimal, digits: int) -> Enclosure:
         total = context.add(total, term)
     # All terms are positive: term n carries 3n roundings, each sum one more; after 50 terms the ratio is below
     # 36/103, so what is left out is below the last term. Together less than 5·count + 5 units in the last place.
-    return _widened(total, 5 * count + 5, digits)
+    return _widen(total, 5 * count + 5, digits)
 
 
 def _mills(point: Decimal, wanted: int, digits: int) -> Enclosure:
@@ -74,8 +74,8 @@ def _mills(point: Decimal, wanted: int, digits: int) -> Enclosure:
     # Every element is positive, so neighbouring convergents lie on either side of the limit; each level rounds twice
     # and never magnifies the relative error it inherits.
     return Enclosure(
-        _widened(min(first, second), 2 * depth + 4, digits).low,
-        _widened(max(first, second), 2 * depth + 4, digits).high,
+        _widen(min(first, second), 2 * depth + 4, digits).low,
+        _widen(max(first, second), 2 * depth + 4, digits).high,
         digits,
     )
 
@@ -88,7 +88,7 @@ def _convergent(point: Decimal, depth: int, digits: int) -> Decimal:
     return context.divide(Decimal(1), value)
 
 
-def _widened(value: Decimal, units: int, digits: int) -> Enclosure:
+def _widen(value: Decimal, units: int, digits: int) -> Enclosure:
     error = Fraction(units, 10 ** (digits - 1))
     around = Enclosure(value, value, digits)
     return Enclosure((around * (1 - error)).low, (around * (1 + error)).high, digits)

@@ -16,18 +16,26 @@ import numpy as np
 
 from sfumato.accounting import rdp
 from sfumato.accounting.distribution import bracket, contour
-from sfumato.accounting.distribution.bracket import Bracket, known
+from sfumato.accounting.distribution.bracket import Bracket, exact_bracket
 from sfumato.accounting.distribution.mixture import mixture
-from sfumato.accounting.distribution.reduction import Failures, elementary, exact, rebuilt, strip, unsampled
+from sfumato.accounting.distribution.reduction import (
+    Failures,
+    elementary,
+    has_exact_pairs,
+    rebuilt,
+    strip,
+    without_sampling,
+)
 from sfumato.accounting.event import Approximate, Event, Parallel, PoissonSampled, shared_neighbours
 from sfumato.errors import BadParameter, UnsupportedEvent
 from sfumato.exact import decimal_rational, probability
 
-_GAP = 1e-6  # relative width from which on other accountants are asked, too
-_GOOD = 3e-5  # relative width below which a grown table need not be laid again
-_LEAST, _HARDLY = Fraction(1, 10**290), Fraction(1, 10**15)
-_PRINTED = 1e-9  # both numbers are rounded outwards in the tenth digit: a true value stays inside when it is printed
-_LONG = 64  # distinct events from which on a history is kept as a table of moments
+_MAX_RELATIVE_GAP = 1e-6  # relative width from which on other accountants are asked, too
+_GOOD_RELATIVE_WIDTH = 3e-5  # relative width below which a grown table need not be laid again
+_MIN_DELTA, _NEGLIGIBLE_DELTA = Fraction(1, 10**290), Fraction(1, 10**15)
+# both numbers are rounded outwards in the tenth digit: a true value stays inside when it is printed
+_PRINTED_ROUNDING = 1e-9
+_MIN_TABLE_EVENTS = 64  # distinct events from which on a history is kept as a table of moments
 
 
 def bounds(event: Event, delta: float | Fraction | str) -> tuple[float, float]:
@@ -51,7 +59,7 @@ def delta_bounds(event: Event, epsilon: float | Fraction | str) -> tuple[float, 
     >>> lower < 0.12693673750664 < upper, upper - lower < 1e-9
     (True, True)
     """
-    target = _epsilon(epsilon)
+    target = _checked_epsilon(epsilon)
     pairs = [_Delta(one, target).bounds() for one in _alternatives(event)]
     return max(low for low, _ in pairs), max(high for _, high in pairs)
 
@@ -71,13 +79,13 @@ def _alternatives(event: Event) -> tuple[Event, ...]:
 
 def delta_at_most(event: Event, epsilon: float | Fraction | str) -> float:
     """Return the upper bound of `delta_bounds`, without looking for the lower one."""
-    target = _epsilon(epsilon)
+    target = _checked_epsilon(epsilon)
     return max(_Delta(one, target).most() for one in _alternatives(event))
 
 
 def _renyi(cost: Callable[[Event], float], event: Event) -> float:
     """Return what the Rényi accountant says; a sample that it has no theorem for costs no more than everybody."""
-    for candidate in (event, unsampled(event)):
+    for candidate in (event, without_sampling(event)):
         try:
             return cost(candidate)
         except UnsupportedEvent:
@@ -95,25 +103,25 @@ class _Delta:
 
     def bounds(self) -> tuple[float, float]:
         low, high = self.least(), self.most()
-        if high - low > _GAP * high:
+        if high - low > _MAX_RELATIVE_GAP * high:
             renyi = _renyi(partial(rdp.delta, epsilon=self.target), rebuilt(self.parts))
-            high = min(high, self.failures.upper(min(renyi, 1.0)) * (1 + _PRINTED))
+            high = min(high, self.failures.upper(min(renyi, 1.0)) * (1 + _PRINTED_ROUNDING))
         return low, high
 
     def least(self) -> float:
         if self.failures.least == math.inf:
             return 1.0
         after = self.near if self.near >= self.target else math.nextafter(self.near, math.inf)
-        return self.failures.lower(self.core.least(after)) * (1 - _PRINTED)
+        return self.failures.lower(self.core.least(after)) * (1 - _PRINTED_ROUNDING)
 
     def most(self) -> float:
         if self.failures.least == math.inf:
             return 1.0
         before = self.near if self.near <= self.target else math.nextafter(self.near, 0.0)
-        return min(self.failures.upper(self.core.most(before)) * (1 + _PRINTED), 1.0)
+        return min(self.failures.upper(self.core.most(before)) * (1 + _PRINTED_ROUNDING), 1.0)
 
 
-def _epsilon(value: object) -> Fraction:
+def _checked_epsilon(value: object) -> Fraction:
     number = decimal_rational(value, "epsilon")
     if 0 <= number < 10**300:
         return number
@@ -152,28 +160,28 @@ class Pld:
         for part, times in more.items():
             parts[part] = parts.get(part, 0) + times
         grown = replace(self, parts=parts, failures=self.failures.plus(failures, 1), table=None)
-        if self.table is None or not exact(more):
+        if self.table is None or not has_exact_pairs(more):
             return grown._laid()
         try:
             with np.errstate(all="ignore"):
                 extra = mixture(more)
                 table = None if extra is None else self.table.plus(extra)
-        except bracket.BEYOND_FLOATS:
+        except bracket.FLOAT_RANGE_ERRORS:
             table = None
         return grown._laid() if table is None or table.stale() else replace(grown, table=table)
 
     def bounds(self) -> tuple[float, float]:
         """Return (lower, upper) on epsilon."""
         low, high = self._certified()
-        wide = high * (1 + _PRINTED)
+        wide = high * (1 + _PRINTED_ROUNDING)
         if self.table is None:  # a short history may come as near as that to the sum of its pure losses
             wide = min(wide, max(high, elementary(self.parts)))
-        return low * (1 - _PRINTED), wide
+        return low * (1 - _PRINTED_ROUNDING), wide
 
     def _certified(self) -> tuple[float, float]:
         """Return the least upper bound known, where the engines' own leaves a gap that another could be in."""
         low, high = self._engines()
-        if self.table is not None or not high - low > _GAP * high:
+        if self.table is not None or not high - low > _MAX_RELATIVE_GAP * high:
             return low, high
         left = self._core_target()
         if left is None:
@@ -186,12 +194,12 @@ class Pld:
         core = self._core_target()
         if core is not None and core < 0:  # failures alone exceed delta
             return math.inf, math.inf
-        if (self.target if core is None else core) < _LEAST:  # below floats: the largest loss of all
-            low, _ = replace(self, target=_HARDLY, failures=Failures())._engines()
+        if (self.target if core is None else core) < _MIN_DELTA:  # below floats: the largest loss of all
+            low, _ = replace(self, target=_NEGLIGIBLE_DELTA, failures=Failures())._engines()
             return low, elementary(self.parts) if core is not None else math.inf
         if self.table is not None:
-            low, high = self._solved(known(bracket.Guarded(self.table)), core)
-            if high - low <= _GOOD * high:
+            low, high = self._solved(exact_bracket(bracket.Guarded(self.table)), core)
+            if high - low <= _GOOD_RELATIVE_WIDTH * high:
                 return low, high
         return self._solved(bracket.at_delta(self.parts, self._guess()), core)
 
@@ -216,11 +224,11 @@ class Pld:
         return max((float(self.target) - lost) / max(1 - lost, 1e-12), float(self.target) * 1e-3)
 
     def _laid(self) -> "Pld":
-        if len(self.parts) < _LONG or not exact(self.parts):
+        if len(self.parts) < _MIN_TABLE_EVENTS or not has_exact_pairs(self.parts):
             return replace(self, table=None)
         try:
             with np.errstate(all="ignore"):
                 losses = mixture(self.parts)
                 return replace(self, table=None if losses is None else contour.for_delta(losses, self._guess()))
-        except bracket.BEYOND_FLOATS:
+        except bracket.FLOAT_RANGE_ERRORS:
             return replace(self, table=None)

@@ -19,7 +19,7 @@ from sfumato.accounting.event import (
     RealLaplaceNoise,
     Repeated,
 )
-from sfumato.accounting.loss import one_relation, repeated, together
+from sfumato.accounting.loss import multiply_loss, one_relation, sum_losses
 from sfumato.certified.enclosure import Enclosure, enclose, refine, upper
 from sfumato.errors import UnsupportedEvent
 
@@ -33,7 +33,7 @@ class PureLoss:
 
     def compose(self, event: Event) -> "PureLoss":
         more = epsilon(event)
-        return PureLoss(together((self.epsilon, more)), one_relation(self.neighbours, event))
+        return PureLoss(sum_losses((self.epsilon, more)), one_relation(self.neighbours, event))
 
 
 def epsilon(event: Event) -> Fraction | float:
@@ -56,11 +56,11 @@ def epsilon(event: Event) -> Fraction | float:
         case NonPrivate():
             return inf
         case PoissonSampled(rate, inner):
-            return amplified(rate, epsilon(inner))
+            return amplify_by_sampling(rate, epsilon(inner))
         case Repeated(inner, times):
-            return repeated(times, epsilon(inner))
+            return multiply_loss(times, epsilon(inner))
         case Composed(events):
-            return together(epsilon(part) for part in events)
+            return sum_losses(epsilon(part) for part in events)
         case Parallel(events):
             return max((epsilon(part) for part in events), default=Fraction(0))
         case _:
@@ -81,7 +81,7 @@ def epsilon_or_infinity(event: Event) -> Fraction | float:
 
 
 @lru_cache(maxsize=4096)
-def amplified(rate: Fraction, bound: Fraction | float) -> Fraction | float:
+def amplify_by_sampling(rate: Fraction, bound: Fraction | float) -> Fraction | float:
     """Return the epsilon of an epsilon-DP event on a Poisson sample: ln(1 + q(e^ε - 1)), rounded up."""
     if bound in (0, inf) or rate == 1:
         return bound

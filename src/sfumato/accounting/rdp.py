@@ -28,9 +28,9 @@ from sfumato.accounting.event import (
     RealLaplaceNoise,
     Repeated,
 )
-from sfumato.accounting.loss import not_negative, one_relation, repeated, together
+from sfumato.accounting.loss import multiply_loss, not_negative, one_relation, sum_losses
 from sfumato.accounting.pure import enclosed_amplified, epsilon_or_infinity
-from sfumato.accounting.sampled_gaussian import LARGEST_ORDER, sampled_gaussian_loss
+from sfumato.accounting.sampled_gaussian import MAX_SAMPLED_ORDER, sampled_gaussian_loss
 from sfumato.certified.enclosure import Enclosure, enclose, float_above, refine, upper
 from sfumato.errors import BadParameter, UnsupportedEvent, quote_value
 from sfumato.exact import decimal_rational, probability
@@ -38,7 +38,7 @@ from sfumato.exact import decimal_rational, probability
 
 @dataclass(frozen=True, slots=True)
 class Rdp:
-    """The accountant at one order: a value; composing gives a new one. Exact sums: the order of events is nothing."""
+    """Accountant for Rényi DP at one order, with exact sums; composing returns a new value."""
 
     order: Fraction
     loss: Fraction | float = Fraction(0)
@@ -46,12 +46,12 @@ class Rdp:
     neighbours: Neighbours | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "order", _order(self.order))
+        object.__setattr__(self, "order", _checked_order(self.order))
 
     def compose(self, event: Event) -> "Rdp":
         core, delta = separate(event, "Rényi")
         more = core_loss(core, self.order)
-        return Rdp(self.order, together((self.loss, more)), self.delta + delta, one_relation(self.neighbours, event))
+        return Rdp(self.order, sum_losses((self.loss, more)), self.delta + delta, one_relation(self.neighbours, event))
 
     def epsilon(self, delta: object) -> float:
         """Return an epsilon such that everything composed so far is (epsilon, delta)-DP, from this order alone."""
@@ -68,7 +68,7 @@ def loss(event: Event, order: object) -> float:
     >>> round(loss(Pure(Fraction(1), Neighbours.ADD_REMOVE), 8), 12)
     0.955248374055
     """
-    return float_above(Rdp(_order(order)).compose(event).loss)
+    return float_above(Rdp(_checked_order(order)).compose(event).loss)
 
 
 def epsilon(event: Event, delta: object) -> float:
@@ -83,7 +83,7 @@ def epsilon(event: Event, delta: object) -> float:
         return 0.0
     if left <= 0 or probe == inf:
         return inf
-    rough = estimated_loss(core, _estimated)
+    rough = estimated_loss(core, _estimate_sampled)
     found = least_epsilon(lambda order: core_loss(core, order), rough, left, lattice=_samples(core))
     return min(found, float_above(epsilon_or_infinity(core)))
 
@@ -97,23 +97,23 @@ def delta(event: Event, epsilon: object) -> float:
     target = not_negative(decimal_rational(epsilon, "epsilon"), "epsilon")
     if epsilon_or_infinity(core) <= target:
         return min(1.0, float_above(beside))
-    rough = estimated_loss(core, _estimated)
+    rough = estimated_loss(core, _estimate_sampled)
     found = least_delta(lambda order: core_loss(core, order), rough, target, lattice=_samples(core))
     return min(1.0, float_above(beside + Fraction(found)))
 
 
-def _estimated(event: Event) -> Estimate:
+def _estimate_sampled(event: Event) -> Estimate:
     """Return an estimate for a sampled event; the search for an order asks many, and only the last is certified."""
     match event:
         case PoissonSampled(1, inner):
-            return estimated_loss(inner, _estimated)
+            return estimated_loss(inner, _estimate_sampled)
         case PoissonSampled(rate, PoissonSampled(again, inner)):
-            return _estimated(PoissonSampled(rate * again, inner))
+            return _estimate_sampled(PoissonSampled(rate * again, inner))
         case PoissonSampled(rate, inner) if (bound := epsilon_or_infinity(event)) < inf:
             return pure_estimate(float_above(bound))
         case PoissonSampled(rate, inner) if (gaussian := _gaussian_ratio(inner)) is not None:
             ratio, integers = gaussian
-            return sampled_gaussian_estimate(float(rate), float_above(ratio), LARGEST_ORDER, integer_noise=integers)
+            return sampled_gaussian_estimate(float(rate), float_above(ratio), MAX_SAMPLED_ORDER, integer_noise=integers)
         case _:
             return lambda order: float_above(leaf_loss(event, Fraction(f"{order:.12g}")))
 
@@ -134,9 +134,9 @@ def core_loss(event: Event, order: Fraction) -> Fraction | float:
     """Return the loss of an event without `Approximate`, as an exact number that is not below it."""
     match event:
         case Repeated(inner, times):
-            return repeated(times, core_loss(inner, order))
+            return multiply_loss(times, core_loss(inner, order))
         case Composed(events):
-            return together(core_loss(part, order) for part in events)
+            return sum_losses(core_loss(part, order) for part in events)
         case Parallel(events):
             return max((core_loss(part, order) for part in events), default=Fraction(0))
         case _:
@@ -162,18 +162,18 @@ def leaf_loss(event: Event, order: Fraction) -> Fraction | float:
             bound = sensitivity / scale
             return min(bound, upper(refine(lambda digits: _real_laplace(bound, order, digits))))
         case Pure(bound, _):
-            return min(bound, upper(refine(lambda digits: _pure(enclose(bound, digits), order))))
+            return min(bound, upper(refine(lambda digits: _pure_loss(enclose(bound, digits), order))))
         case RandomizedResponse(bound, categories, _):
-            return min(bound, upper(refine(lambda digits: _response(bound, categories, order, digits))))
+            return min(bound, upper(refine(lambda digits: _response_loss(bound, categories, order, digits))))
         case NonPrivate():
             return inf
         case PoissonSampled(rate, inner):
-            return _sampled(event, rate, inner, order)
+            return _sampled_loss(event, rate, inner, order)
         case _:
             raise UnsupportedEvent(event, accountant="Rényi")
 
 
-def _order(value: object) -> Fraction:
+def _checked_order(value: object) -> Fraction:
     order = decimal_rational(value, "order")
     if order > 1:
         return order
@@ -182,7 +182,7 @@ def _order(value: object) -> Fraction:
     )
 
 
-def _pure(bound: Enclosure, order: Fraction) -> Enclosure:
+def _pure_loss(bound: Enclosure, order: Fraction) -> Enclosure:
     """Enclose ln(cosh((α-½)ε)/cosh(ε/2))/(α-1), with e^((α-1)ε) taken out so that nothing overflows."""
     numerator = (-bound * (2 * order - 1)).exp() + 1
     denominator = (-bound).exp() + 1
@@ -202,7 +202,7 @@ def _bounded_range(bound: Fraction, order: Fraction, digits: int) -> Enclosure:
     return epsilon + widest.ln() + mean.ln() / above
 
 
-def _response(bound: Fraction, categories: int, order: Fraction, digits: int) -> Enclosure:
+def _response_loss(bound: Fraction, categories: int, order: Fraction, digits: int) -> Enclosure:
     epsilon = enclose(bound, digits)
     others = (-epsilon * order).exp() * (categories - 2)
     numerator = (-epsilon * (2 * order - 1)).exp() + others + 1
@@ -227,7 +227,7 @@ def _laplace(sensitivity: int, scale: Fraction, order: Fraction, digits: int) ->
     return epsilon + (mean / (x + 1)).ln() / (order - 1)
 
 
-def _sampled(event: Event, rate: Fraction, inner: Event, order: Fraction) -> Fraction | float:
+def _sampled_loss(event: Event, rate: Fraction, inner: Event, order: Fraction) -> Fraction | float:
     if rate == 1:
         return core_loss(inner, order)
     if isinstance(inner, PoissonSampled):
@@ -239,7 +239,7 @@ def _sampled(event: Event, rate: Fraction, inner: Event, order: Fraction) -> Fra
         return Fraction(0)
     if bound < inf:
         exact = Fraction(bound)
-        return upper(refine(lambda digits: _pure(enclosed_amplified(rate, exact, digits), order)))
+        return upper(refine(lambda digits: _pure_loss(enclosed_amplified(rate, exact, digits), order)))
     gaussian = _gaussian_ratio(inner)
     if gaussian is None:
         raise UnsupportedEvent(

@@ -11,22 +11,23 @@ from math import ceil, floor
 from sfumato.accounting.normal import upper_tail
 from sfumato.certified.enclosure import Enclosure, enclose, refine, upper
 
-LARGEST_ORDER = 4096
+MAX_SAMPLED_ORDER = 4096
 """Beyond this order the sums are long and the sample hardly helps: the loss without sampling is used instead."""
-_SERIES_UNTIL = 128  # beyond, the chord between integer orders is close, and much faster
-_HOPELESS = 100_000  # a loss that no budget allows, sampled or not: not worth digits
-_TINY = Fraction(1, 10**40)  # below, the series would need hundreds of digits; the chord between integers is enough
+_MAX_SERIES_ORDER = 128  # beyond, the chord between integer orders is close, and much faster
+_MAX_USEFUL_LOSS = 100_000  # a loss that no budget allows, sampled or not: not worth digits
+# below, the series would need hundreds of digits; the chord between integers is enough
+_MIN_SERIES_RATIO = Fraction(1, 10**40)
 
 
 def sampled_gaussian_loss(rate: Fraction, ratio: Fraction, order: Fraction, integer_noise: bool) -> Fraction:
     """Return the loss at `order`, rounded up, for a rate q < 1 and `ratio` = Δ²/σ² summed over the inner releases."""
     unsampled = order * ratio / 2  # sampling is a mixture of the pair with (Q, Q): it never costs more
-    if order > LARGEST_ORDER or unsampled > _HOPELESS or ratio < _TINY:
+    if order > MAX_SAMPLED_ORDER or unsampled > _MAX_USEFUL_LOSS or ratio < _MIN_SERIES_RATIO:
         return unsampled
     if order.denominator == 1:
         found = upper(refine(lambda digits: _log_moment(rate, ratio, int(order), digits) / (order - 1)))
-    elif integer_noise or order > _SERIES_UNTIL or rate * rate * ratio < _TINY:
-        found = upper(refine(lambda digits: _interpolated(rate, ratio, order, digits) / (order - 1)))
+    elif integer_noise or order > _MAX_SERIES_ORDER or rate * rate * ratio < _MIN_SERIES_RATIO:
+        found = upper(refine(lambda digits: _interpolate_order(rate, ratio, order, digits) / (order - 1)))
     else:
         found = upper(refine(lambda digits: _fractional_moment(rate, ratio, order, digits).ln() / (order - 1)))
     return Fraction(min(unsampled, found))
@@ -46,7 +47,7 @@ def _log_moment(rate: Fraction, ratio: Fraction, order: int, digits: int) -> Enc
     return total.ln() + enclose(1 - rate, digits).ln() * order
 
 
-def _interpolated(rate: Fraction, ratio: Fraction, order: Fraction, digits: int) -> Enclosure:
+def _interpolate_order(rate: Fraction, ratio: Fraction, order: Fraction, digits: int) -> Enclosure:
     """Bound ln E between two integer orders by the chord: the log moment is convex in the order."""
     below = floor(order)
     share = order - below

@@ -27,7 +27,7 @@ from sfumato.accounting.event import (
     RealLaplaceNoise,
     Repeated,
 )
-from sfumato.accounting.loss import not_negative, one_relation, repeated, together
+from sfumato.accounting.loss import multiply_loss, not_negative, one_relation, sum_losses
 from sfumato.accounting.pure import epsilon_or_infinity
 from sfumato.certified.enclosure import Enclosure, enclose, float_above, refine, upper
 from sfumato.errors import UnsupportedEvent
@@ -47,7 +47,7 @@ class Zcdp:
 
     def compose(self, event: Event) -> "Zcdp":
         core, delta = separate(event, "zCDP")
-        return Zcdp(together((self.rho, _rho(core))), self.delta + delta, one_relation(self.neighbours, event))
+        return Zcdp(sum_losses((self.rho, _rho(core))), self.delta + delta, one_relation(self.neighbours, event))
 
     def epsilon(self, delta: object) -> float:
         """Return an epsilon such that everything composed so far is (epsilon, delta)-DP, rounded up [CKS20, §2.3]."""
@@ -106,9 +106,9 @@ def _rho(event: Event) -> Fraction | float:
         case PoissonSampled(_, inner) if (sampled := epsilon_or_infinity(event)) < inf or nonprivate(inner):
             return _of_pure(sampled)
         case Repeated(inner, times):
-            return repeated(times, _rho(inner))
+            return multiply_loss(times, _rho(inner))
         case Composed(events):
-            return together(_rho(part) for part in events)
+            return sum_losses(_rho(part) for part in events)
         case Parallel(events):
             return max((_rho(part) for part in events), default=Fraction(0))
         case _:

@@ -7,22 +7,22 @@ from sfumato.analysis.averages import with_averages
 from sfumato.analysis.catalog import REMOVED, Catalog, PublicData, Table
 from sfumato.analysis.cross_unit_joins import CROSS_UNIT_NOTE, analyse_cross_unit_join
 from sfumato.analysis.filter_pushdown import public_first
-from sfumato.analysis.groups import RequestedBounds, group_by_unit, lowered, private_group_by
-from sfumato.analysis.joins import joined
-from sfumato.analysis.keys import Cells, cells_of, chosen_cells, computation, left_cells
+from sfumato.analysis.groups import RequestedBounds, group_by_unit, lower_aggregate, private_group_by
+from sfumato.analysis.joins import join_analysed
+from sfumato.analysis.keys import PossibleCells, cells_of, chosen_cells, computation, left_cells
 from sfumato.analysis.lineage import Analysed, UnitLineage, Visibility, is_unit_id
-from sfumato.analysis.literal_rows import folded, literal_rows
-from sfumato.analysis.mark_joins import marked
+from sfumato.analysis.literal_rows import literal_rows, lower_plain_aggregate
+from sfumato.analysis.mark_joins import analyse_mark_join
 from sfumato.analysis.private_query import Group, Key, PrivateQuery, PrivateRows
-from sfumato.analysis.unions import OWNER, stacked
+from sfumato.analysis.unions import OWNER, analyse_union_all
 from sfumato.analysis.used import Used, used_columns
 from sfumato.analysis.whole_days import whole_days
-from sfumato.analysis.windows import windowed
+from sfumato.analysis.windows import analyse_window
 from sfumato.errors import LoosenedPolicy, RawRows, UnitRevealed, UnsupportedSql, position_prefix
 from sfumato.language.cost_limits import check_characters
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.lower_logic import all_true, among, encode_literal, present
-from sfumato.language.lowering import Scope, lower, narrowed
+from sfumato.language.lowering import Scope, lower, narrow_scope
 from sfumato.language.rel_nodes import (
     RANK,
     AggregateNode,
@@ -35,7 +35,7 @@ from sfumato.language.rel_nodes import (
     SortNode,
 )
 from sfumato.language.scalar import Operator, Scalar, address, column
-from sfumato.language.scalar import columns as columns_read
+from sfumato.language.scalar import columns_read as columns_read
 from sfumato.policy.policy import fold_name
 from sfumato.query.expression import Position, identifier
 from sfumato.query.relation import (
@@ -56,7 +56,7 @@ from sfumato.query.relation import (
     inputs,
 )
 from sfumato.query.types import Type
-from sfumato.query.unlabelled import unlabelled
+from sfumato.query.unlabelled import number_labels
 
 
 @dataclass(slots=True)
@@ -113,11 +113,11 @@ def analyse_rows(query: Query, catalog: Catalog, public: PublicData) -> PrivateR
                 "Leave the column out; sfumato knows whose row it is without it.",
             )
         columns.append(Key(name, scalar, cells_of(scalar, shown.cells, shown.origins, public)))
-    rows = FilterNode(shown.flow, all_true(tuple(test for key in columns for test in _present(key))))
+    rows = FilterNode(shown.flow, all_true(tuple(test for key in columns for test in _presence_tests(key))))
     return PrivateRows(rows, tuple(columns), owned.unit, owned.shared_ids, owned.rows, catalog.neighbours, notes)
 
 
-def _present(key: Key) -> Iterator[Scalar]:
+def _presence_tests(key: Key) -> Iterator[Scalar]:
     """Give the tests that a column has a value, and one of its cells where more values than those could be stored."""
     yield present(key.scalar)
     facts = key.scalar.facts
@@ -176,10 +176,10 @@ def _analyse(relation: Relation, reading: _Question) -> Analysed:
         case Scan():
             return _scan(relation, reading)
         case Values():
-            return _values(relation)
+            return _analyse_values(relation)
         case Join(_, left, right):
             sides = _analyse(left, reading), _analyse(right, reading)
-            pair, note = joined(relation, *sides, reading.used, reading.public)
+            pair, note = join_analysed(relation, *sides, reading.used, reading.public)
             reading.notes += [] if note is None else [note]
             return pair
         case Filter():
@@ -193,8 +193,8 @@ def _analyse(relation: Relation, reading: _Question) -> Analysed:
             )
             if met is not None:
                 reading.notes.append(CROSS_UNIT_NOTE)
-                return _released(relation, *met, reading)
-            return _aggregate(relation, _analyse(source, reading), reading)
+                return _release_group(relation, *met, reading)
+            return _analyse_group_by(relation, _analyse(source, reading), reading)
         case Project(source):
             return _project(relation, _analyse(source, reading), reading)
         case Sort(source):
@@ -202,19 +202,19 @@ def _analyse(relation: Relation, reading: _Question) -> Analysed:
         case Limit(source):
             return _limit(relation, _analyse(source, reading), reading)
         case Window(source):
-            return windowed(relation, _analyse(source, reading), reading.used)
+            return analyse_window(relation, _analyse(source, reading), reading.used)
         case UnionAll(left, right):
-            return stacked(relation, _analyse(left, reading), _analyse(right, reading), reading.public)
+            return analyse_union_all(relation, _analyse(left, reading), _analyse(right, reading), reading.public)
         case MarkJoin(left, right):
             sides = _analyse(left, reading), _analyse(right, reading)
-            return marked(relation, *sides, reading.used, reading.public)
+            return analyse_mark_join(relation, *sides, reading.used, reading.public)
 
 
 def _scan(scan: Scan, reading: _Question) -> Analysed:
     table = reading.catalog.tables[scan.table]
     scope = {(scan.label, field.name): column(scan.label, field.name, field.facts) for field in table.fields}
     columns = tuple((field.name, field.stored, field.facts) for field in table.fields)
-    cells: Cells = {
+    cells: PossibleCells = {
         computation(scope[scan.label, field.name]): field.cells for field in table.fields if field.cells is not None
     }
     if table.public or table.owner is None:
@@ -264,7 +264,7 @@ def _check_unit(options: Options, table: Table, position: Position) -> None:
         )
 
 
-def _values(values: Values) -> Analysed:
+def _analyse_values(values: Values) -> Analysed:
     rows, facts = literal_rows(values)
     names = [f"c{i}" for i in range(1, len(facts) + 1)]
     columns = tuple(zip(names, facts, strict=True))
@@ -276,7 +276,7 @@ def _values(values: Values) -> Analysed:
 def _filter(relation: Filter, source: Analysed, reading: _Question) -> Analysed:
     condition = lower(relation.condition, source.scope)
     # what a noisy value was chosen by says nothing of the true one, whose interval these facts will bound
-    scope = source.scope if source.state is Visibility.RELEASED else narrowed(source.scope, relation.condition)
+    scope = source.scope if source.state is Visibility.RELEASED else narrow_scope(source.scope, relation.condition)
     cells = source.cells
     if isinstance(source.state, UnitLineage):
         check_characters(source.flow, source.state.rows, (condition,))
@@ -302,19 +302,23 @@ def _fewer(owned: UnitLineage, scope: Scope) -> UnitLineage:
     return replace(owned, rows=min([owned.rows, *(max(1, span) for span in left)]))
 
 
-def _aggregate(relation: GroupBy, source: Analysed, reading: _Question) -> Analysed:
+def _analyse_group_by(relation: GroupBy, source: Analysed, reading: _Question) -> Analysed:
     keys = tuple(Item(key.name, lower(key.expression, source.scope)) for key in relation.keys)
     if not isinstance(source.state, UnitLineage):
         return _plain_fold(relation, keys, source)
-    measured = (part for measure in relation.measures for part in lowered(measure.aggregate, source.scope).parts)
+    measured = (
+        part for measure in relation.measures for part in lower_aggregate(measure.aggregate, source.scope).parts
+    )
     check_characters(source.flow, source.state.rows, (*(key.scalar for key in keys), *measured), relation.at)
     if any(is_unit_id(key.scalar) for key in keys):
         return group_by_unit(relation, keys, source, source.state, reading.public)
     limits = RequestedBounds(reading.options.max_rows_contributed, reading.options.max_groups_contributed)
-    return _released(relation, *private_group_by(relation, keys, source, source.state, limits, reading.public), reading)
+    return _release_group(
+        relation, *private_group_by(relation, keys, source, source.state, limits, reading.public), reading
+    )
 
 
-def _released(relation: GroupBy, group: Group, noisy: Analysed, reading: _Question) -> Analysed:
+def _release_group(relation: GroupBy, group: Group, noisy: Analysed, reading: _Question) -> Analysed:
     """Keep a group whose cells get noise, and return what the rest of the query may do with them."""
     first = _first_of(relation, group.label, reading)
     if first == group.label:
@@ -332,13 +336,13 @@ def _first_of(relation: GroupBy, label: str, reading: _Question) -> str:
         return label
     while reading.alone:
         other, first = reading.alone.pop()
-        reading.known[unlabelled(other)] = first
-    return reading.known.setdefault(unlabelled(relation), label)
+        reading.known[number_labels(other)] = first
+    return reading.known.setdefault(number_labels(relation), label)
 
 
 def _plain_fold(relation: GroupBy, keys: tuple[Item, ...], source: Analysed) -> Analysed:
     """Aggregate public or noisy rows, exactly."""
-    measures = tuple(folded(measure, source.scope) for measure in relation.measures)
+    measures = tuple(lower_plain_aggregate(measure, source.scope) for measure in relation.measures)
     facts: list[tuple[str, Facts]] = [(key.name, key.scalar.facts) for key in keys]
     facts += [(measure.name, measure.facts) for measure in measures]
     scope = {(relation.label, name): column(relation.label, name, known) for name, known in facts}
@@ -363,7 +367,7 @@ def _private_project(
     check_characters(source.flow, owned.rows, (item.scalar for item in items))
     shown = (*items, Item(OWNER, owned.unit))
     scope = {(relation.label, item.name): column(relation.label, item.name, item.scalar.facts) for item in items}
-    cells: Cells = {
+    cells: PossibleCells = {
         computation(scope[relation.label, item.name]): known
         for item in items
         if (known := cells_of(item.scalar, source.cells, source.origins, reading.public)) is not None

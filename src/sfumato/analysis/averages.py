@@ -23,7 +23,7 @@ from sfumato.query.types import Type
 
 
 def with_averages(project: Project, catalog: Catalog) -> Project:
-    """Return a question in which every such quotient over people's rows is an average; what nobody reads is gone."""
+    """Return the query with every such quotient over people's rows as an average, without columns that are not read."""
     above: list[Filter | Sort | Limit] = []
     group: Relation = project.source
     while isinstance(group, Filter | Sort | Limit):
@@ -33,11 +33,11 @@ def with_averages(project: Project, catalog: Catalog) -> Project:
         return project
     found = _Found(group)
     items = tuple(Named(item.name, found.replaced(item.expression)) for item in project.items)
-    changed = [_changed(node, found) for node in above]
+    changed = [_rewrite_node(node, found) for node in above]
     if not found.averages:
         return project
-    read = {name for item in items for name in _names(item.expression)}
-    read |= {name for node in changed for expression in _expressions(node) for name in _names(expression)}
+    read = {name for item in items for name in _column_names(item.expression)}
+    read |= {name for node in changed for expression in _expressions(node) for name in _column_names(expression)}
     measures = tuple(one for one in (*group.measures, *found.averages.values()) if one.name in read)
     below: Relation = replace(group, measures=measures)
     for node in reversed(changed):
@@ -66,7 +66,7 @@ class _Found:
     def _average(self, expression: Expression) -> Aggregate[Expression] | None:
         if not isinstance(expression, Call) or expression.function is not Function.DIVIDE:
             return None
-        total, count = (self._measure(_plain(part)) for part in expression.arguments)
+        total, count = (self._measure(_without_identities(part)) for part in expression.arguments)
         if total is None or count is None or total.distinct:
             return None
         same = replace(total, function=Aggregation.COUNT) == count
@@ -78,20 +78,20 @@ class _Found:
         return next((one.aggregate for one in self.group.measures if one.name == expression.name), None)
 
 
-def _plain(expression: Expression) -> Expression:
+def _without_identities(expression: Expression) -> Expression:
     """Return a number without what does not change it: as a decimal, times 1, or NULL where it is 0 and divides."""
     match expression:
         case Cast(argument, Type.DECIMAL):
-            return _plain(argument)
+            return _without_identities(argument)
         case Call(Function.NULLIF, (argument, Literal(0))):
-            return _plain(argument)
+            return _without_identities(argument)
         case Call(Function.MULTIPLY, (Literal(1), argument)) | Call(Function.MULTIPLY, (argument, Literal(1))):
-            return _plain(argument)
+            return _without_identities(argument)
         case _:
             return expression
 
 
-def _changed(node: Filter | Sort | Limit, found: _Found) -> Filter | Sort | Limit:
+def _rewrite_node(node: Filter | Sort | Limit, found: _Found) -> Filter | Sort | Limit:
     match node:
         case Filter():
             return replace(node, condition=found.replaced(node.condition))
@@ -112,7 +112,7 @@ def _expressions(node: Filter | Sort | Limit) -> tuple[Expression, ...]:
             return ()
 
 
-def _names(expression: Expression) -> set[str]:
+def _column_names(expression: Expression) -> set[str]:
     return {part.name for part, _ in walk(expression) if isinstance(part, Column)}
 
 

@@ -15,8 +15,8 @@ from sfumato.query.declared import Admitted, DeclaredBounds, DeclaredValues
 from sfumato.query.expression import Value
 from sfumato.query.types import Type
 
-_FEW = 12
-"""So many values are listed; more that follow each other are a range."""
+_MAX_LISTED_VALUES = 12
+"""Maximum number of values that are listed; more consecutive values are shown as a range."""
 _FIRST_DAY = date(1970, 1, 1)
 
 REMOVED = ".removed"
@@ -81,7 +81,7 @@ class Table:
         facts, cells = field.facts, field.cells
         if self.public or facts.kind in {Kind.UNIT, Kind.REAL}:
             return None
-        if cells is not None and (len(cells) <= _FEW or len(cells) < facts.span):
+        if cells is not None and (len(cells) <= _MAX_LISTED_VALUES or len(cells) < facts.span):
             return DeclaredValues(tuple(decode_literal(cell, facts) for cell in cells))
         if not facts.bounded:
             return None
@@ -119,7 +119,7 @@ class Catalog:
 
 
 class PublicRows(Protocol):
-    """Public rows that were computed once: whoever has them reads the same rows again."""
+    """Public rows that are computed once and read again from the stored result."""
 
     @property
     def max_rows_per_key(self) -> int:

@@ -22,7 +22,7 @@ from sfumato.language.lower_logic import all_true
 from sfumato.language.lowering import Scope, lower
 from sfumato.language.rel_nodes import FilterNode, Item, JoinNode, RelNode, outputs
 from sfumato.language.scalar import Operator, Scalar, address, column
-from sfumato.language.scalar import columns as columns_read
+from sfumato.language.scalar import columns_read as columns_read
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.expression import Call, Column, Expression, Position, conjunction, conjuncts, sources
 from sfumato.query.functions import Aggregation, Function
@@ -42,14 +42,14 @@ from sfumato.query.relation import (
     inputs,
 )
 from sfumato.query.types import Type
-from sfumato.query.unlabelled import unlabelled
+from sfumato.query.unlabelled import number_labels
 
 MAX_JOIN_SIDES = 3
-MOST_OWN = 10**9
+MAX_OWN_COMBINATIONS = 10**9
 """The product of what one person has of one key on every side: sums of such products stay in 64 bits."""
-_COMPARED = frozenset({Kind.INTEGER, Kind.TEXT, Kind.BOOLEAN})
+_COMPARABLE_KINDS = frozenset({Kind.INTEGER, Kind.TEXT, Kind.BOOLEAN})
 _TRUTH = Facts(Type.BOOLEAN, Kind.BOOLEAN, nullable=False)
-_WAY = (
+_REMEDY = (
     "Count them with COUNT(*), compare the people of every two tables by `<>` alone, and join all tables by the same "
     "columns: … FROM t a JOIN t b ON a.x = b.x AND a.person <> b.person."
 )
@@ -95,58 +95,60 @@ def analyse_cross_unit_join(
     relation: GroupBy, catalog: Catalog, options: Options, public: PublicData, analyse: Callable[[Relation], Analysed]
 ) -> tuple[Group, Analysed] | None:
     """Return the group of rows of different people, and what may be done with its noisy cells; None if it is none."""
-    leaves, conditions = _flattened(relation.source)
+    leaves, conditions = _flatten_joins(relation.source)
     differing = [part for part in conditions if _is_differing(part, relation.source, catalog)]
     if not differing:
         return None
     rest = [part for part in conditions if part not in differing]
-    sides = _sides(leaves, rest, relation, catalog)
+    sides = _join_sides(leaves, rest, relation, catalog)
     if len(sides) > MAX_JOIN_SIDES:
-        _refuse(relation.at, f"rows of {len(sides)} different people meet; {MAX_JOIN_SIDES} may.")
+        _refuse_join(relation.at, f"rows of {len(sides)} different people meet; {MAX_JOIN_SIDES} may.")
     _check_differing(differing, sides, relation)
     analysed = [analyse(side.whole) for side in sides]
-    met = _keyed(analysed, _owners(analysed, differing, relation), sides, rest)
+    met = _sides_with_keys(analysed, _owners(analysed, differing, relation), sides, rest)
     if met is None:
-        _refuse(relation.at, "not all rows of different people meet by the same columns.")
-    if prod(one.repeats for one in met) > MOST_OWN:
-        _refuse(relation.at, "one person's rows with one key are too many.")
+        _refuse_join(relation.at, "not all rows of different people meet by the same columns.")
+    if prod(one.repeats for one in met) > MAX_OWN_COMBINATIONS:
+        _refuse_join(relation.at, "one person's rows with one key are too many.")
     for one in met:
         check_characters(one.analysed.flow, one.owned.rows, one.keys, relation.at)
     source = _source(met)
     keys = tuple(Item(key.name, lower(key.expression, source.scope)) for key in relation.keys)
     _check_keys(keys, met, relation)
     if options.max_rows_contributed is not None or options.max_groups_contributed is not None:
-        _refuse(relation.at, "OPTIONS do not tighten a join in which rows of different people meet.")
+        _refuse_join(relation.at, "OPTIONS do not tighten a join in which rows of different people meet.")
     owned = replace(met[0].owned, rows=max(one.owned.rows for one in met), groups=None)
     group, noisy = private_group_by(relation, keys, source, owned, RequestedBounds(None, None), public)
     if not group.public_keys:
-        _refuse(relation.at, "the groups of rows of different people are not declared.")
+        _refuse_join(relation.at, "the groups of rows of different people are not declared.")
     if any(one.aggregate != Aggregate(Aggregation.COUNT) for one in group.asked):
-        _refuse(relation.at, "rows of different people can only be counted.")
-    counted = _counted(met, bool(keys), _times(differing, sides, met, relation))
+        _refuse_join(relation.at, "rows of different people can only be counted.")
+    counted = _count_aggregate(met, bool(keys), _equivalent_orders(differing, sides, met, relation))
     fewer = replace(group.contribution, bound_groups=False)
     asked = tuple(replace(one, aggregate=counted) for one in group.asked)
     return replace(group, asked=asked, contribution=fewer), noisy
 
 
-def _flattened(relation: Relation) -> tuple[list[Relation], list[Expression]]:
+def _flatten_joins(relation: Relation) -> tuple[list[Relation], list[Expression]]:
     """Return what is joined, and all conditions on it."""
     match relation:
         case Filter(source, condition):
-            leaves, conditions = _flattened(source)
+            leaves, conditions = _flatten_joins(source)
             return leaves, [*conditions, *conjuncts(condition)]
         case Join(JoinKind.INNER, left, right, condition):
-            (first, ours), (second, theirs) = _flattened(left), _flattened(right)
+            (first, ours), (second, theirs) = _flatten_joins(left), _flatten_joins(right)
             own = [] if condition is None else conjuncts(condition)
             return first + second, [*ours, *theirs, *own]
     return [relation], []
 
 
 def _is_differing(part: Expression, relation: Relation, catalog: Catalog) -> bool:
-    return bool(_different(part)) and all(_names_people(side, relation, catalog) for side in _different(part))
+    return bool(_differing_parts(part)) and all(
+        _names_people(side, relation, catalog) for side in _differing_parts(part)
+    )
 
 
-def _different(part: Expression) -> tuple[Expression, ...]:
+def _differing_parts(part: Expression) -> tuple[Expression, ...]:
     """Return what a condition says is different; nothing where it says something else."""
     match part:
         case Call(Function.DIFFERENT | Function.DISTINCT_FROM | Function.LESS, arguments):
@@ -169,7 +171,7 @@ def _names_people(expression: Expression, relation: Relation, catalog: Catalog) 
     return any(_names_people(expression, source, catalog) for source in inputs(relation))
 
 
-def _sides(leaves: Sequence[Relation], rest: list[Expression], relation: GroupBy, catalog: Catalog) -> list[_Side]:
+def _join_sides(leaves: Sequence[Relation], rest: list[Expression], relation: GroupBy, catalog: Catalog) -> list[_Side]:
     """Return the relations that meet: tables of one and the same person are one, with the public ones that they meet.
 
     What is said of one of them alone is taken out of `rest`.
@@ -179,17 +181,17 @@ def _sides(leaves: Sequence[Relation], rest: list[Expression], relation: GroupBy
     for part in [part for part in rest if _is_same_person(part, relation.source, catalog)]:
         first, *others = [side for side in sides if sources(part) & side.labels]
         for other in others:
-            _join(first, other, rest, relation)
+            _merge_sides(first, other, rest, relation)
             sides.remove(other)
     while waiting:
         for one in waiting:
             touched = [side for side in sides if any(_links(part, one, side) for part in rest)]
             if touched:
-                _join(touched[0], one, rest, relation)
+                _merge_sides(touched[0], one, rest, relation)
                 waiting.remove(one)
                 break
         else:
-            _refuse(relation.at, "a public table is joined with none of the tables of people.")
+            _refuse_join(relation.at, "a public table is joined with none of the tables of people.")
     for side in sides:
         side.conditions += [part for part in rest if side.reads(part)]
     rest[:] = [part for part in rest if not any(side.reads(part) for side in sides)]
@@ -207,7 +209,7 @@ def _links(part: Expression, one: _Side, other: _Side) -> bool:
     return bool(sources(part) & one.labels) and bool(sources(part) & other.labels)
 
 
-def _join(side: _Side, other: _Side, rest: list[Expression], relation: GroupBy) -> None:
+def _merge_sides(side: _Side, other: _Side, rest: list[Expression], relation: GroupBy) -> None:
     """Make one side of two, by what the text says of both."""
     labels = side.labels | other.labels
     both = [part for part in rest if _links(part, side, other) and sources(part) <= labels]
@@ -239,13 +241,13 @@ def _check_differing(differing: Sequence[Expression], sides: Sequence[_Side], re
     """Refuse what does not say of every two sides that their people differ."""
     said = {frozenset(at for at, side in enumerate(sides) if sources(part) & side.labels) for part in differing}
     if any(len(pair) != 2 for pair in said):
-        _refuse(relation.at, "rows of one person are said to belong to different people.")
-    said |= {frozenset(pair) for pair in _order(differing, sides)}
+        _refuse_join(relation.at, "rows of one person are said to belong to different people.")
+    said |= {frozenset(pair) for pair in _person_order(differing, sides)}
     if not {frozenset(pair) for pair in combinations(range(len(sides)), 2)} <= said:
-        _refuse(relation.at, "rows of different people meet, and not every two of them are said to differ.")
+        _refuse_join(relation.at, "rows of different people meet, and not every two of them are said to differ.")
 
 
-def _order(differing: Sequence[Expression], sides: Sequence[_Side]) -> set[tuple[int, int]]:
+def _person_order(differing: Sequence[Expression], sides: Sequence[_Side]) -> set[tuple[int, int]]:
     """Return which side's person comes before which other's, by what the text says and what follows from it."""
     found = set()
     for part in differing:
@@ -255,48 +257,49 @@ def _order(differing: Sequence[Expression], sides: Sequence[_Side]) -> set[tuple
     return found | {(first, last) for first, one in found for other, last in found if one == other}
 
 
-def _times(differing: Sequence[Expression], sides: Sequence[_Side], met: Sequence[_Met], relation: GroupBy) -> int:
+def _equivalent_orders(
+    differing: Sequence[Expression], sides: Sequence[_Side], met: Sequence[_Met], relation: GroupBy
+) -> int:
     """Return in how many orders the same people meet, of which the text counts one by `<`; without it, all count.
 
     Ids are in an order that means nothing. But where all sides are alike, every order of the same people meets, too.
     """
-    order = _order(differing, sides)
+    order = _person_order(differing, sides)
     if not order:
         return 1
     names = [next(iter(side.labels)) for side in sides]
     alike = (
         all(len(side.labels) == 1 for side in sides)
-        and len({unlabelled(side.whole) for side in sides}) == 1
+        and len({number_labels(side.whole) for side in sides}) == 1
         and all(
-            tuple(_relabelled(key, names[0]) for key in one.keys)
-            == tuple(_relabelled(key, names[0]) for key in met[0].keys)
+            tuple(_relabel(key, names[0]) for key in one.keys) == tuple(_relabel(key, names[0]) for key in met[0].keys)
             for one in met
         )
     )
     if not alike or len(order) != len(list(combinations(sides, 2))) or any(pair[::-1] in order for pair in order):
-        _refuse(relation.at, "names of people are put in order, and the rows that meet are not alike.")
+        _refuse_join(relation.at, "names of people are put in order, and the rows that meet are not alike.")
     return factorial(len(sides))
 
 
-def _relabelled(scalar: Scalar, label: str) -> Scalar:
+def _relabel(scalar: Scalar, label: str) -> Scalar:
     if (found := address(scalar)) is not None:
         return column(label, found.name, scalar.facts)
-    return replace(scalar, arguments=tuple(_relabelled(part, label) for part in scalar.arguments))
+    return replace(scalar, arguments=tuple(_relabel(part, label) for part in scalar.arguments))
 
 
 def _owners(analysed: Sequence[Analysed], differing: Sequence[Expression], relation: GroupBy) -> list[UnitLineage]:
     """Return whom the sides belong to: those are the people who are said to differ."""
     scope = _scope(analysed)
     for part in differing:
-        if not all(is_unit_id(lower(one, scope)) for one in _different(part)):
-            _refuse(part.at, "this compares people who may be absent.")
+        if not all(is_unit_id(lower(one, scope)) for one in _differing_parts(part)):
+            _refuse_join(part.at, "this compares people who may be absent.")
     owners = [one.state for one in analysed if isinstance(one.state, UnitLineage) and one.state.shared_ids]
     if len(owners) < len(analysed):
-        _refuse(relation.at, "these tables have no person in common.")
+        _refuse_join(relation.at, "these tables have no person in common.")
     return owners
 
 
-def _keyed(
+def _sides_with_keys(
     analysed: Sequence[Analysed], owners: Sequence[UnitLineage], sides: Sequence[_Side], across: Sequence[Expression]
 ) -> tuple[_Met, ...] | None:
     """Return the sides with their keys: values that are equal in all rows that meet, one of each side.
@@ -305,7 +308,7 @@ def _keyed(
     """
     classes: list[set[tuple[int, Scalar]]] = []
     for part in across:
-        named = set(_compared(part, sides, analysed))
+        named = set(_compared_sides(part, sides, analysed))
         touched = [known for known in classes if known & named]
         classes = [known for known in classes if not known & named] + [named.union(*touched)]
     if not classes or any({place for place, _ in known} != set(range(len(sides))) for known in classes):
@@ -322,24 +325,26 @@ def _keyed(
     return tuple(found)
 
 
-def _compared(part: Expression, sides: Sequence[_Side], analysed: Sequence[Analysed]) -> Iterator[tuple[int, Scalar]]:
+def _compared_sides(
+    part: Expression, sides: Sequence[_Side], analysed: Sequence[Analysed]
+) -> Iterator[tuple[int, Scalar]]:
     """Give the two sides of an equality with what each compares, or refuse the condition."""
     arguments = part.arguments if isinstance(part, Call) and part.function is Function.EQUAL else ()
     equal = lower(part, _scope(analysed))
-    if equal.operator is Operator.EQUAL and all(one.facts.kind in _COMPARED for one in equal.arguments):
+    if equal.operator is Operator.EQUAL and all(one.facts.kind in _COMPARABLE_KINDS for one in equal.arguments):
         for argument, scalar in zip(arguments, equal.arguments, strict=False):
             for place, side in enumerate(sides):
-                if side.reads(argument) and columns_read(scalar) <= _columns(analysed[place]):
+                if side.reads(argument) and columns_read(scalar) <= _columns_of_side(analysed[place]):
                     yield place, scalar
                     break
             else:
-                _refuse(part.at, "rows of different people meet by more than equal columns.")
+                _refuse_join(part.at, "rows of different people meet by more than equal columns.")
         if arguments:
             return
-    _refuse(part.at, "rows of different people meet by more than equal columns.")
+    _refuse_join(part.at, "rows of different people meet by more than equal columns.")
 
 
-def _columns(analysed: Analysed) -> set[tuple[str, str]]:
+def _columns_of_side(analysed: Analysed) -> set[tuple[str, str]]:
     """Return the columns of the rows of a side, by the names that they have there: public ones have others."""
     return {(label, name) for label, name, _ in outputs(analysed.flow)}
 
@@ -374,19 +379,19 @@ def _source(met: Sequence[_Met]) -> Analysed:
 def _check_keys(keys: Sequence[Item], met: Sequence[_Met], relation: GroupBy) -> None:
     for key in keys:
         if not any(key.scalar in one.keys for one in met):
-            _refuse(relation.at, "rows of different people are grouped by something that they do not meet by.")
+            _refuse_join(relation.at, "rows of different people are grouped by something that they do not meet by.")
 
 
-def _counted(met: Sequence[_Met], several: bool, times: int) -> Aggregate[Scalar]:
+def _count_aggregate(met: Sequence[_Met], several: bool, times: int) -> Aggregate[Scalar]:
     """Return the count of what meets: of each side its owner and its keys, and how many rows a person has of it."""
     arguments = tuple(scalar for one in met for scalar in (one.owned.unit, *one.keys))
     bounds = tuple(Fraction(number) for one in met for number in (one.owned.rows, one.repeats))
     return Aggregate(Aggregation.CROSS_UNIT_COUNT, arguments, parameters=(Fraction(several), Fraction(times), *bounds))
 
 
-def _refuse(position: Position, what: str) -> NoReturn:
+def _refuse_join(position: Position, what: str) -> NoReturn:
     raise UnsafeJoin(
         f"{position_prefix(position)}{what}",
         "A row that several people made has no owner; only plain counts of such rows are known to be safe.",
-        _WAY,
+        _REMEDY,
     )

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from sfumato.query.catalog import Catalog
 from sfumato.query.expression import Expression, conjunction, conjuncts, sources
-from sfumato.query.filter_placement import labels
+from sfumato.query.filter_placement import visible_labels
 from sfumato.query.private_rows import has_private_rows
 from sfumato.query.relation import Filter, Join, JoinKind, MarkJoin, Relation, Scan, Values, inputs
 
@@ -18,7 +18,7 @@ def public_first(relation: Filter, catalog: Catalog) -> Relation:
         return relation
     source, above = relation.source, []
     for part in conjuncts(relation.condition):
-        placed = _below(source, part, frozenset(sources(part)), catalog)
+        placed = _push_below(source, part, frozenset(sources(part)), catalog)
         if placed is None:
             above.append(part)
         else:
@@ -26,8 +26,8 @@ def public_first(relation: Filter, catalog: Catalog) -> Relation:
     return replace(relation, source=source, condition=conjunction(tuple(above))) if above else source
 
 
-def _below(relation: Relation, part: Expression, used: frozenset[str], catalog: Catalog) -> Relation | None:
-    if not used or not isinstance(relation, Join | MarkJoin) or not (used <= labels(relation)):
+def _push_below(relation: Relation, part: Expression, used: frozenset[str], catalog: Catalog) -> Relation | None:
+    if not used or not isinstance(relation, Join | MarkJoin) or not (used <= visible_labels(relation)):
         return None
     sides = [("left", relation.left, relation.right)]
     if isinstance(relation, Join) and relation.kind is JoinKind.FULL:
@@ -35,10 +35,10 @@ def _below(relation: Relation, part: Expression, used: frozenset[str], catalog: 
     if isinstance(relation, Join) and relation.kind is JoinKind.INNER:
         sides.append(("right", relation.right, relation.left))
     for name, side, other in sides:
-        if used <= labels(side):
+        if used <= visible_labels(side):
             if not _reads_people(side, catalog) and _is_answer(other, catalog):
                 return replace(relation, **{name: Filter(side, part)})  # type: ignore[arg-type]
-            placed = _below(side, part, used, catalog)
+            placed = _push_below(side, part, used, catalog)
             return None if placed is None else replace(relation, **{name: placed})  # type: ignore[arg-type]
     return None
 

@@ -8,13 +8,13 @@ from fractions import Fraction
 from math import prod
 
 from sfumato.analysis.catalog import PublicData
-from sfumato.analysis.keys import MOST_CELLS, Cells, cells_of, cells_together, computation
+from sfumato.analysis.keys import MAX_GROUP_CELLS, PossibleCells, cells_of, cells_together, computation
 from sfumato.analysis.lineage import Analysed, UnitLineage, Visibility, is_unit_id
 from sfumato.analysis.private_query import Cell, Contribution, Group, Key, RequestedAggregate
 from sfumato.analysis.rounding import round_until_summable
 from sfumato.errors import LoosenedPolicy, QueryTooLarge, UnitRevealed, UnsupportedSql, position_prefix
-from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, STORED, Facts, Kind
-from sfumato.language.lowering import Scope, lower, narrowed
+from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, STORED_LIMIT, Facts, Kind
+from sfumato.language.lowering import Scope, lower, narrow_scope
 from sfumato.language.rel_nodes import AggregateItem, AggregateNode, InputNode, Item
 from sfumato.language.scalar import Scalar, column
 from sfumato.query.aggregate import Aggregate
@@ -23,9 +23,9 @@ from sfumato.query.functions import LEVELLED, Aggregation
 from sfumato.query.relation import GroupBy, Measure
 from sfumato.query.types import NUMBERS, Type
 
-_NOISY = STORED // 2
+_MAX_NOISY_STEPS = STORED_LIMIT // 2
 """A noisy count or sum that goes further is cut there; no answer of practical size does."""
-_FINER = 1000
+_AVERAGE_STEPS_PER_STEP = 1000
 """One person's average is kept in thousandths of the column's step."""
 
 
@@ -37,10 +37,10 @@ class RequestedBounds:
     groups: int | None
 
 
-def lowered(aggregate: Aggregate[Expression], scope: Scope) -> Aggregate[Scalar]:
+def lower_aggregate(aggregate: Aggregate[Expression], scope: Scope) -> Aggregate[Scalar]:
     """Return an aggregate of total scalars; what its filter promises of the arguments counts."""
     where = None if aggregate.where is None else lower(aggregate.where, scope)
-    inner = scope if aggregate.where is None else narrowed(scope, aggregate.where)
+    inner = scope if aggregate.where is None else narrow_scope(scope, aggregate.where)
     return replace(aggregate.mapped(lambda part: lower(part, inner)), where=where)
 
 
@@ -54,8 +54,8 @@ def private_group_by(
 ) -> tuple[Group, Analysed]:
     """Return the group whose cells get noise, and what the rest of the query may do with them."""
     cells = [cells_of(key.scalar, source.cells, source.origins, public) for key in keys]
-    named = _keys(keys, cells, source, public)
-    asked = tuple(_with_values(_asked(measure, source.scope), source) for measure in relation.measures)
+    named = _group_keys(keys, cells, source, public)
+    asked = tuple(_with_values(_requested_aggregate(measure, source.scope), source) for measure in relation.measures)
     together = cells_together(keys, source.origins, public) if all(key.cells is not None for key in named) else None
     # plain counts and sums of public cells move as far, however a person's rows are spread: cutting would gain nothing
     pays = any(key.cells is None for key in named) or any(one.aggregate.distinct for one in asked)
@@ -72,7 +72,7 @@ def private_group_by(
     return group, Analysed(InputNode(relation.label, tuple(columns), None), scope, Visibility.RELEASED)
 
 
-def _keys(
+def _group_keys(
     keys: tuple[Item, ...], cells: list[tuple[Cell, ...] | None], source: Analysed, public: PublicData
 ) -> tuple[Key, ...]:
     for key in keys:
@@ -90,12 +90,12 @@ def _keys(
             )
     together = cells_together(keys, source.origins, public)
     count = prod(len(part or ()) for part in cells) if together is None else len(together)
-    few = all(part is not None for part in cells) and count <= MOST_CELLS
+    few = all(part is not None for part in cells) and count <= MAX_GROUP_CELLS
     return tuple(Key(key.name, key.scalar, part if few else None) for key, part in zip(keys, cells, strict=True))
 
 
-def _asked(measure: Measure, scope: Scope) -> RequestedAggregate:
-    aggregate = lowered(measure.aggregate, scope)
+def _requested_aggregate(measure: Measure, scope: Scope) -> RequestedAggregate:
+    aggregate = lower_aggregate(measure.aggregate, scope)
     people = [argument for argument in aggregate.arguments if argument.facts.kind is Kind.UNIT]
     if people and aggregate.function is not Aggregation.COUNT:
         raise UnitRevealed(
@@ -133,7 +133,9 @@ def noisy_facts(aggregate: Aggregate[Scalar], type: Type) -> Facts:
         step = argument.facts.step
     if step is None:
         return Facts(type, Kind.REAL, True)
-    return Facts(type, Kind.INTEGER, False, step, -_NOISY, _NOISY, declared_low=False, declared_high=False)
+    return Facts(
+        type, Kind.INTEGER, False, step, -_MAX_NOISY_STEPS, _MAX_NOISY_STEPS, declared_low=False, declared_high=False
+    )
 
 
 def picks_a_value(aggregate: Aggregate[Scalar], type: Type) -> bool:
@@ -153,16 +155,16 @@ def _cells_of_a_person(keys: tuple[Item, ...], cells: list[tuple[Cell, ...] | No
 
 
 def _contribution(owned: UnitLineage, limits: RequestedBounds, cells: int | None) -> Contribution:
-    rows = _tightened(limits.rows, owned.rows, "max_rows_contributed", "rows")
+    rows = _requested_bound(limits.rows, owned.rows, "max_rows_contributed", "rows")
     most = rows if owned.groups is None else min(rows, owned.groups)
     most = most if cells is None else min(most, cells)
     if owned.groups is not None:
-        _tightened(limits.groups, owned.groups, "max_groups_contributed", "groups")
+        _requested_bound(limits.groups, owned.groups, "max_groups_contributed", "groups")
     groups = most if limits.groups is None else min(most, limits.groups)
     return Contribution(rows, groups, rows < owned.rows, groups < rows)
 
 
-def _tightened(wanted: int | None, most: int, option: str, what: str) -> int:
+def _requested_bound(wanted: int | None, most: int, option: str, what: str) -> int:
     if wanted is None:
         return most
     if wanted > most:
@@ -184,7 +186,7 @@ def group_by_unit(
     person = next(key for key in keys if is_unit_id(key.scalar))
     others = [key for key in keys if not is_unit_id(key.scalar)]  # the id of an outer-joined table may also be NULL
     unique = {(relation.label, key.name) for key in others} if len(others) == 1 else set()
-    cells: Cells = {
+    cells: PossibleCells = {
         computation(scope[relation.label, key.name]): known
         for key in others
         if (known := cells_of(key.scalar, source.cells, source.origins, public)) is not None
@@ -200,8 +202,8 @@ def group_by_unit(
 
 
 def own_measure(measure: Measure, scope: Scope, rows: int) -> AggregateItem:
-    """Return an aggregate of at most so many rows of one person."""
-    aggregate = lowered(measure.aggregate, scope)
+    """Return an aggregate of at most the given number of rows of one person."""
+    aggregate = lower_aggregate(measure.aggregate, scope)
     return AggregateItem(measure.name, aggregate, _own_facts(measure, aggregate, rows))
 
 
@@ -227,7 +229,7 @@ def _own_facts(measure: Measure, aggregate: Aggregate[Scalar], rows: int) -> Fac
             "Use COUNT, SUM, AVG, MIN, MAX or QUANTILE_DISC of a column that has a step.",
         )
     low, high = min(known.low, known.low * rows), max(known.high, known.high * rows)
-    finer = _FINER if function is Aggregation.AVG else 1
+    finer = _AVERAGE_STEPS_PER_STEP if function is Aggregation.AVG else 1
     if max(-low, high) * finer * 2 >= MAX_INTERMEDIATE_STEPS:
         raise QueryTooLarge(
             f"{position_prefix(measure.at)}one person's {function} could reach 2^125 steps.",

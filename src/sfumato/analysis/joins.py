@@ -6,7 +6,7 @@ Proof: proofs/lineage.md §3
 from dataclasses import replace
 
 from sfumato.analysis.catalog import PublicData
-from sfumato.analysis.keys import MOST_CELLS, Cells, computation
+from sfumato.analysis.keys import MAX_GROUP_CELLS, PossibleCells, computation
 from sfumato.analysis.lineage import Analysed, UnitLineage, Visibility
 from sfumato.analysis.literal_rows import is_exact
 from sfumato.analysis.used import Used
@@ -14,7 +14,7 @@ from sfumato.errors import QueryTooLarge, UnsafeJoin, UnsupportedSql, position_p
 from sfumato.language.cost_limits import check_characters
 from sfumato.language.determinism import refuse_engine_dependent
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.lowering import Scope, lower, narrowed
+from sfumato.language.lowering import Scope, lower, narrow_scope
 from sfumato.language.rel_nodes import (
     AggregateItem,
     AggregateNode,
@@ -29,24 +29,26 @@ from sfumato.language.rel_nodes import (
     children,
     outputs,
 )
-from sfumato.language.scalar import Operator, Scalar, column, columns
+from sfumato.language.scalar import Operator, Scalar, column, columns_read
 from sfumato.query.expression import Call, Column, Expression, Position, conjuncts
 from sfumato.query.functions import Function
 from sfumato.query.relation import Join, JoinKind
 from sfumato.query.types import Type
 
-MOST_ROWS = 1_000
+MAX_JOINED_PUBLIC_ROWS = 1_000
 """How many rows of a public table an answer may be joined with."""
-MOST_PAIRS = 100_000
+MAX_JOINED_ROWS_PER_UNIT = 100_000
 """How many rows of one person a join may make: more would let one person's rows decide how long an answer takes."""
-_COMPARED = frozenset({Kind.INTEGER, Kind.TEXT, Kind.BOOLEAN})
+_COMPARABLE_KINDS = frozenset({Kind.INTEGER, Kind.TEXT, Kind.BOOLEAN})
 """Kinds in which one value equals at most one other: a double may equal several integers."""
 
 
-def joined(join: Join, left: Analysed, right: Analysed, used: Used, public: PublicData) -> tuple[Analysed, str | None]:
+def join_analysed(
+    join: Join, left: Analysed, right: Analysed, used: Used, public: PublicData
+) -> tuple[Analysed, str | None]:
     """Return the pairs of two analysed relations, and a note where something was implied."""
     if join.kind is JoinKind.FULL and any(isinstance(side.state, UnitLineage) for side in (left, right)):
-        raise _unowned(join.at)
+        raise _rows_without_unit(join.at)
     match left.state, right.state:
         case (UnitLineage() as first, UnitLineage() as second):
             return _of_one_person(join, (left, first), (right, second))
@@ -54,7 +56,7 @@ def joined(join: Join, left: Analysed, right: Analysed, used: Used, public: Publ
             return _with_public(join, left, owned, right, used, public), None
         case (Visibility.PUBLIC, UnitLineage() as owned):
             if join.kind is JoinKind.LEFT:
-                raise _unowned(join.at)
+                raise _rows_without_unit(join.at)
             swapped = replace(join, left=join.right, right=join.left)
             return _with_public(swapped, right, owned, left, used, public), None
         case (UnitLineage(), Visibility.RELEASED) | (Visibility.RELEASED, UnitLineage()):
@@ -88,11 +90,11 @@ def _spelled_out(side: Analysed, position: Position, public: PublicData) -> Anal
         return side
     label = next((label for label, _ in side.scope), "public")
     names = {name: f"{name[0]}.{name[1]}" for name in side.scope}
-    rows = public.rows(side.flow, tuple(side.scope.values()), MOST_ROWS)
+    rows = public.rows(side.flow, tuple(side.scope.values()), MAX_JOINED_PUBLIC_ROWS)
     if rows is None:
         raise QueryTooLarge(
             f"{position_prefix(position)}the public table that is joined with the answer has more than "
-            f"{MOST_ROWS:,} rows.",
+            f"{MAX_JOINED_PUBLIC_ROWS:,} rows.",
             "It is written into the statement that works on the answer.",
             "Choose its rows in a subquery with WHERE, or join it with the private table before grouping.",
         )
@@ -127,7 +129,7 @@ def _nullable(name: tuple[str, str], scalar: Scalar, real: frozenset[tuple[str, 
 
 def _after(join: Join, scope: Scope) -> Scope:
     """Return what is known after an inner join: its condition held."""
-    return scope if join.condition is None or join.kind is not JoinKind.INNER else narrowed(scope, join.condition)
+    return scope if join.condition is None or join.kind is not JoinKind.INNER else narrow_scope(scope, join.condition)
 
 
 def _with_public(
@@ -152,14 +154,15 @@ def _with_public(
             owned,
             rows=owned.rows * most,
             unique=owned.unique if most == 1 else frozenset(),
-            constant_per_unit=_settled(private, owned) | _settled_beside(condition, private, owned, other, most),
+            constant_per_unit=_constant_columns(private, owned)
+            | _settled_beside(condition, private, owned, other, most),
         ),
         cells=private.cells if inner else {**private.cells, **_outer_cells(other, public)},
         origins={**private.origins, **(other.origins if inner else {})},
     )
 
 
-def _settled(side: Analysed, owned: UnitLineage) -> frozenset[tuple[str, str]]:
+def _constant_columns(side: Analysed, owned: UnitLineage) -> frozenset[tuple[str, str]]:
     """Return the columns of a side that hold one value in all rows of a person."""
     return (
         owned.constant_per_unit if owned.rows > 1 else frozenset((label, name) for label, name, _ in outputs(side.flow))
@@ -171,7 +174,7 @@ def _settled_beside(
 ) -> frozenset[tuple[str, str]]:
     """Return the columns of public rows, where all rows of a person meet the same one or none."""
     public = frozenset((label, name) for label, name, _ in outputs(other.flow))
-    alike = condition is not None and columns(condition) <= public | _settled(private, owned)
+    alike = condition is not None and columns_read(condition) <= public | _constant_columns(private, owned)
     return public if most == 1 and alike else frozenset()
 
 
@@ -182,11 +185,14 @@ def materialize_public(other: Analysed, keys: tuple[Scalar, ...], used: Used, pu
     items = tuple(known.values())
     rows = public.materialize(other.flow, items, keys)
     flow = MaterializedNode(other.flow, label, items, keys, max(1, rows.max_rows_per_key), rows)
-    scope = {name: _reached(column(label, item.name, item.scalar.facts), flow, public) for name, item in known.items()}
+    scope = {
+        name: _bound_by_public_rows(column(label, item.name, item.scalar.facts), flow, public)
+        for name, item in known.items()
+    }
     return Analysed(flow, scope, Visibility.PUBLIC, origins={label: flow})
 
 
-def _reached(value: Scalar, flow: MaterializedNode, public: PublicData) -> Scalar:
+def _bound_by_public_rows(value: Scalar, flow: MaterializedNode, public: PublicData) -> Scalar:
     """Return a column of kept rows within what it holds there, where nothing else bounds it: a count, or a rank."""
     if value.facts.kind is not Kind.INTEGER or value.facts.bounded:
         return value
@@ -224,23 +230,27 @@ def _inexact(measure: AggregateItem, position: Position) -> UnsupportedSql:
     )
 
 
-def _outer_cells(other: Analysed, public: PublicData) -> Cells:
+def _outer_cells(other: Analysed, public: PublicData) -> PossibleCells:
     """Return the values of the public columns; an outer join may also leave NULL, so its rows are not all there are."""
-    known = {computation(scalar): public.distinct(other.flow, scalar, MOST_CELLS) for scalar in other.scope.values()}
+    known = {
+        computation(scalar): public.distinct(other.flow, scalar, MAX_GROUP_CELLS) for scalar in other.scope.values()
+    }
     return {column: values for column, values in known.items() if values is not None}
 
 
 def public_sides(condition: Scalar, other: Analysed) -> list[Scalar]:
     """Return the public sides of equalities that every pair meets, as they are compared."""
-    public = frozenset().union(*(columns(scalar) for scalar in other.scope.values()))
+    public = frozenset().union(*(columns_read(scalar) for scalar in other.scope.values()))
     parts = condition.arguments if condition.operator is Operator.AND else (condition,)
     found = []
     for part in parts:
-        if part.operator is not Operator.EQUAL or any(side.facts.kind not in _COMPARED for side in part.arguments):
+        if part.operator is not Operator.EQUAL or any(
+            side.facts.kind not in _COMPARABLE_KINDS for side in part.arguments
+        ):
             continue
         first, second = part.arguments
         for public_side, private_side in ((first, second), (second, first)):
-            reads, tests = columns(public_side), columns(private_side)
+            reads, tests = columns_read(public_side), columns_read(private_side)
             if reads and reads <= public and not tests & public:  # the rest is of the private row, whatever it met
                 found.append(public_side)
     return found
@@ -273,9 +283,9 @@ def _of_one_person(
         second.unique if reverse and join.kind is JoinKind.INNER else frozenset()
     )
     limits = [groups for groups in (first.groups, second.groups) if groups is not None]
-    settled = _settled(left, first) | _settled(right, second)
-    if join.kind is not JoinKind.INNER and not columns(condition) <= settled | columns(same):
-        settled = _settled(left, first)  # some rows of a person may have met one, and others none
+    settled = _constant_columns(left, first) | _constant_columns(right, second)
+    if join.kind is not JoinKind.INNER and not columns_read(condition) <= settled | columns_read(same):
+        settled = _constant_columns(left, first)  # some rows of a person may have met one, and others none
     names = first.names + second.names
     owned = UnitLineage(first.unit, True, rows, min(limits, default=None), unique, names, settled)
     flow = JoinNode(join.kind, left.flow, right.flow, condition)
@@ -304,7 +314,7 @@ def _tests(kind: JoinKind, condition: Scalar | None, left: Analysed, right: Anal
 def _is_looked_up(kind: JoinKind, equality: Scalar, left: Analysed, right: Analysed) -> bool:
     """Whether each side is computed for the rows of one table, once, and not for each pair."""
     tables = [{label for label, _, _ in outputs(side.flow)} for side in (left, right)]
-    sides = [{label for label, _ in columns(side)} for side in equality.arguments]
+    sides = [{label for label, _ in columns_read(side)} for side in equality.arguments]
     if any(side & tables[0] and side & tables[1] for side in sides):
         return False
     # a condition on the left table alone does not choose its rows in a LEFT JOIN: it is tested for each pair
@@ -312,10 +322,10 @@ def _is_looked_up(kind: JoinKind, equality: Scalar, left: Analysed, right: Analy
 
 
 def check_pairs(rows: int, before: int, position: Position) -> None:
-    if rows > max(MOST_PAIRS, before):
+    if rows > max(MAX_JOINED_ROWS_PER_UNIT, before):
         raise QueryTooLarge(
             f"{position_prefix(position)}this join gives one person up to {rows:,} rows.",
-            f"More than {MOST_PAIRS:,} would let one person's rows decide how long the answer takes.",
+            f"More than {MAX_JOINED_ROWS_PER_UNIT:,} would let one person's rows decide how long the answer takes.",
             "Join on a column that is unique within a person, aggregate per person first, or choose rows with WHERE.",
         )
 
@@ -333,7 +343,7 @@ def _equalities(condition: Expression | None, scope: Scope) -> list[tuple[Expres
         for part in parts
         if isinstance(part, Call)
         and part.function is Function.EQUAL
-        and all(side.facts.kind in _COMPARED | {Kind.UNIT} for side in lower(part, scope).arguments)
+        and all(side.facts.kind in _COMPARABLE_KINDS | {Kind.UNIT} for side in lower(part, scope).arguments)
     ]
     return [(one, other) for pair in pairs for one, other in (pair, pair[::-1])]
 
@@ -357,7 +367,7 @@ def _note(first: UnitLineage, second: UnitLineage) -> str:
     return f"Rows of different people never meet: {first.names[-1]} = {second.names[0]} is implied by the join."
 
 
-def _unowned(position: Position) -> UnsafeJoin:
+def _rows_without_unit(position: Position) -> UnsafeJoin:
     return UnsafeJoin(
         f"{position_prefix(position)}this outer join keeps public rows that nobody's row met.",
         "Such a row has no owner: whether it is there depends on everybody at once.",

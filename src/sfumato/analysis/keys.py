@@ -17,11 +17,11 @@ from sfumato.language.rel_nodes import FilterNode, InputNode, Item, JoinNode, Re
 from sfumato.language.scalar import Operator, Scalar, address, column, walk
 from sfumato.query.relation import JoinKind
 
-MOST_CELLS = 10_000
+MAX_GROUP_CELLS = 10_000
 """How many cells an answer with public keys may have; beyond, keys are chosen privately."""
 
 Computation = tuple[object, ...]
-Cells = Mapping[Computation, tuple[Cell, ...]]
+PossibleCells = Mapping[Computation, tuple[Cell, ...]]
 """The values of scalars, by their shape."""
 
 _MAX_EXPRESSION_NODES = 200
@@ -36,7 +36,7 @@ def computation(scalar: Scalar) -> Computation:
 
 
 def cells_of(
-    scalar: Scalar, cells: Cells, origins: Mapping[str, RelNode], public: PublicData
+    scalar: Scalar, cells: PossibleCells, origins: Mapping[str, RelNode], public: PublicData
 ) -> tuple[Cell, ...] | None:
     """Return every value that the scalar can have, sorted, or None where they are not public or too many."""
     found = cells.get(computation(scalar))
@@ -44,20 +44,20 @@ def cells_of(
         return found
     if scalar.facts.kind in {Kind.REAL, Kind.UNIT}:
         return None
-    spelled = _spelled(scalar, cells, origins, public)
+    spelled = _possible_cells(scalar, cells, origins, public)
     if spelled is None and scalar.facts.kind is Kind.BOOLEAN:
         spelled = (False, True)
     if spelled is None:
         spelled = _image(scalar, cells, origins, public)
     if spelled is None:
         spelled = _step_by_step(scalar, cells, origins, public)
-    if spelled is None and scalar.facts.bounded and scalar.facts.span <= MOST_CELLS:
+    if spelled is None and scalar.facts.bounded and scalar.facts.span <= MAX_GROUP_CELLS:
         spelled = tuple(range(scalar.facts.low, scalar.facts.high + 1))
     return spelled
 
 
-def _spelled(
-    scalar: Scalar, cells: Cells, origins: Mapping[str, RelNode], public: PublicData
+def _possible_cells(
+    scalar: Scalar, cells: PossibleCells, origins: Mapping[str, RelNode], public: PublicData
 ) -> tuple[Cell, ...] | None:
     """Return the values of what chooses between others: constants, CASE, COALESCE."""
     if scalar.operator is Operator.CONSTANT:
@@ -72,45 +72,47 @@ def _spelled(
     else:
         return None
     parts = [cells_of(part, cells, origins, public) for part in chosen]
-    union = {value for part in parts if part is not None for value in part if _possible(value, scalar.facts)}
-    return None if None in parts or len(union) > MOST_CELLS else tuple(sorted(union, key=_order))
+    union = {value for part in parts if part is not None for value in part if _is_possible(value, scalar.facts)}
+    return None if None in parts or len(union) > MAX_GROUP_CELLS else tuple(sorted(union, key=_cell_order))
 
 
-def _possible(value: Cell, facts: Facts) -> bool:
+def _is_possible(value: Cell, facts: Facts) -> bool:
     """Whether an expression can have this value of one of its parts: LEAST(x, 5) is never 6."""
     if facts.kind is not Kind.INTEGER or not isinstance(value, int):
         return True
     return facts.low <= value <= facts.high
 
 
-def _image(scalar: Scalar, cells: Cells, origins: Mapping[str, RelNode], public: PublicData) -> tuple[Cell, ...] | None:
+def _image(
+    scalar: Scalar, cells: PossibleCells, origins: Mapping[str, RelNode], public: PublicData
+) -> tuple[Cell, ...] | None:
     """Return the values over all combinations of the columns' public values, computed by the engine itself."""
     used = {computation(part): part for part in walk(scalar) if part.operator is Operator.COLUMN}
     labels = {_label(part) for part in used.values()}
     if len(labels) == 1 and (origin := origins.get(next(iter(labels)))) is not None:
-        return public.distinct(origin, scalar, MOST_CELLS)
+        return public.distinct(origin, scalar, MAX_GROUP_CELLS)
     if scalar.operator is Operator.COLUMN or not used:
         return None
     known = {key: cells_of(part, cells, origins, public) for key, part in used.items()}
     values = {key: part for key, part in known.items() if part is not None}
-    if len(values) < len(known) or prod(map(len, values.values())) > MOST_CELLS:
+    if len(values) < len(known) or prod(map(len, values.values())) > MAX_GROUP_CELLS:
         return None
     flows = [_combinations(label, used, values) for label in sorted(labels)]
-    return public.distinct(reduce(_crossed, flows), scalar, MOST_CELLS)
+    return public.distinct(reduce(_cross_join, flows), scalar, MAX_GROUP_CELLS)
 
 
 def _step_by_step(
-    scalar: Scalar, cells: Cells, origins: Mapping[str, RelNode], public: PublicData
+    scalar: Scalar, cells: PossibleCells, origins: Mapping[str, RelNode], public: PublicData
 ) -> tuple[Cell, ...] | None:
     """Return the values over all combinations of its arguments' public values, such as the days of a timestamp."""
     inner = {f"a{at}": part for at, part in enumerate(scalar.arguments) if part.operator is not Operator.CONSTANT}
     if not inner or scalar.operator in _CHOOSE | {Operator.CASE, Operator.NULLIF}:
-        return None  # `_spelled` has asked the arguments; asking again would double the work at each level
+        return None  # `_possible_cells` has asked the arguments; asking again would double the work at each level
     if sum(1 for _ in walk(scalar)) > _MAX_EXPRESSION_NODES:
         return None
     known = {name: cells_of(part, cells, origins, public) for name, part in inner.items()}
     values = {name: part for name, part in known.items() if part is not None}
-    if len(values) < len(known) or prod(map(len, values.values())) > MOST_CELLS:
+    if len(values) < len(known) or prod(map(len, values.values())) > MAX_GROUP_CELLS:
         return None
     columns = tuple((name, inner[name].facts) for name in values)
     given = InputNode("arguments", columns, tuple(product(*((*part, None) for part in values.values()))))
@@ -118,7 +120,7 @@ def _step_by_step(
         column("arguments", f"a{at}", part.facts) if f"a{at}" in inner else part
         for at, part in enumerate(scalar.arguments)
     )
-    return public.distinct(given, replace(scalar, arguments=arguments), MOST_CELLS)
+    return public.distinct(given, replace(scalar, arguments=arguments), MAX_GROUP_CELLS)
 
 
 def cells_together(
@@ -129,54 +131,56 @@ def cells_together(
     flows = {origins.get(label) for label in labels}
     if len(keys) < 2 or len(flows) != 1 or (flow := flows.pop()) is None:
         return None
-    rows = public.rows(flow, tuple(key.scalar for key in keys), 10 * MOST_CELLS)
+    rows = public.rows(flow, tuple(key.scalar for key in keys), 10 * MAX_GROUP_CELLS)
     if rows is None:
         return None
     whole = {row for row in rows if all(isinstance(value, int | str | bool) for value in row)}
     return tuple(sorted(whole))  # type: ignore[arg-type]
 
 
-def _combinations(label: str, used: Mapping[Computation, Scalar], values: Cells) -> RelNode:
+def _combinations(label: str, used: Mapping[Computation, Scalar], values: PossibleCells) -> RelNode:
     """Return all combinations of the public values of a label's columns."""
     own = {key: part for key, part in used.items() if _label(part) == label}
-    columns = tuple((_name(part), part.facts) for part in own.values())
+    columns = tuple((_column_name(part), part.facts) for part in own.values())
     # a value may also be NULL, which CASE and COALESCE can turn into something else
     return InputNode(label, columns, tuple(product(*((*values[key], None) for key in own))))
 
 
-def _crossed(left: RelNode, right: RelNode) -> RelNode:
+def _cross_join(left: RelNode, right: RelNode) -> RelNode:
     return JoinNode(JoinKind.INNER, left, right, None)
 
 
-def chosen_cells(condition: Scalar, cells: Cells, public: PublicData) -> dict[Computation, tuple[Cell, ...]]:
+def chosen_cells(condition: Scalar, cells: PossibleCells, public: PublicData) -> dict[Computation, tuple[Cell, ...]]:
     """Return the public values that are left where the condition is true: IN lists, and tests of one known column."""
     left = dict(cells)
-    listed = _listed(condition)
+    listed = _compared_constants(condition)
     if listed is not None:
         return left_cells(*listed, cells)
     used = {computation(part): part for part in walk(condition) if part.operator is Operator.COLUMN}
     if len(used) == 1 and (tested := next(iter(used))) in left:
         part, values = used[tested], left[tested]
-        given = InputNode(_label(part), ((_name(part), part.facts),), tuple((value,) for value in values))
-        kept = public.distinct(FilterNode(given, condition), part, MOST_CELLS)
+        given = InputNode(_label(part), ((_column_name(part), part.facts),), tuple((value,) for value in values))
+        kept = public.distinct(FilterNode(given, condition), part, MAX_GROUP_CELLS)
         left[tested] = values if kept is None else kept
     return left
 
 
-def left_cells(tested: Computation, values: tuple[Cell, ...], cells: Cells) -> dict[Computation, tuple[Cell, ...]]:
+def left_cells(
+    tested: Computation, values: tuple[Cell, ...], cells: PossibleCells
+) -> dict[Computation, tuple[Cell, ...]]:
     """Return the public values that are left where something is one of these."""
     before, chosen = cells.get(tested), set(values)
     return {**cells, tested: values if before is None else tuple(value for value in before if value in chosen)}
 
 
-def _listed(condition: Scalar) -> tuple[Computation, tuple[Cell, ...]] | None:
+def _compared_constants(condition: Scalar) -> tuple[Computation, tuple[Cell, ...]] | None:
     """Return what is compared with which constants, if the condition is `x = c`, `x IN (…)` or an OR of such."""
     if condition.operator is Operator.OR:
-        parts = [_listed(part) for part in condition.arguments]
+        parts = [_compared_constants(part) for part in condition.arguments]
         found = [part for part in parts if part is not None]
         if len(found) < len(parts) or len({tested for tested, _ in found}) > 1:
             return None
-        return found[0][0], tuple(sorted({value for _, values in found for value in values}, key=_order))
+        return found[0][0], tuple(sorted({value for _, values in found for value in values}, key=_cell_order))
     if condition.operator not in {Operator.EQUAL, Operator.IN} or len(condition.arguments) < 2:
         return None
     first, *others = condition.arguments
@@ -190,10 +194,10 @@ def _listed(condition: Scalar) -> tuple[Computation, tuple[Cell, ...]] | None:
     ):
         return None
     values = {other.constant for other in others if isinstance(other.constant, int | str | bool)}
-    return computation(first), tuple(sorted(values, key=_order))
+    return computation(first), tuple(sorted(values, key=_cell_order))
 
 
-def _order(value: Cell) -> tuple[str, Cell]:
+def _cell_order(value: Cell) -> tuple[str, Cell]:
     return (type(value).__name__, value)
 
 
@@ -201,5 +205,5 @@ def _label(scalar: Scalar) -> str:
     return found.label if (found := address(scalar)) is not None else ""
 
 
-def _name(scalar: Scalar) -> str:
+def _column_name(scalar: Scalar) -> str:
     return found.name if (found := address(scalar)) is not None else ""

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
-from sfumato.analysis.keys import Cells, Computation
+from sfumato.analysis.keys import Computation, PossibleCells
 from sfumato.analysis.private_query import Cell
 from sfumato.language.facts import Kind
 from sfumato.language.lowering import Scope
 from sfumato.language.rel_nodes import RelNode
-from sfumato.language.scalar import Scalar, columns
+from sfumato.language.scalar import Scalar, columns_read
 
 
 class Visibility(Enum):
@@ -46,7 +46,7 @@ class UnitLineage:
 
     def is_settled(self, scalar: Scalar) -> bool:
         """Whether a scalar has one value in all rows of a person."""
-        return self.rows == 1 or columns(scalar) <= self.constant_per_unit
+        return self.rows == 1 or columns_read(scalar) <= self.constant_per_unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +57,14 @@ class Analysed:
     scope: Scope
     state: Visibility | UnitLineage
     """Public, released, or owned by people."""
-    cells: Cells = field(default_factory=dict)
+    cells: PossibleCells = field(default_factory=dict)
     origins: Mapping[str, RelNode] = field(default_factory=dict)
     """The public flow that a label's columns come from."""
 
     marks: Mapping[tuple[str, str], tuple[Computation, tuple[Cell, ...]]] = field(default_factory=dict)
     """For a truth value that says whether something is among public values: what is, and which values those are."""
 
-    def with_flow(self, flow: RelNode, scope: Scope, cells: Cells | None = None) -> "Analysed":
+    def with_flow(self, flow: RelNode, scope: Scope, cells: PossibleCells | None = None) -> "Analysed":
         """Return the same lineage over another flow of the same rows, or of some of them."""
         return replace(self, flow=flow, scope=scope, cells=self.cells if cells is None else cells)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sfumato.analysis.catalog import PublicData
 from sfumato.analysis.joins import check_exact, check_pairs, join_public_sides, materialize_public, public_sides
-from sfumato.analysis.keys import MOST_CELLS, Computation, computation
+from sfumato.analysis.keys import MAX_GROUP_CELLS, Computation, computation
 from sfumato.analysis.lineage import Analysed, UnitLineage, Visibility
 from sfumato.analysis.private_query import Cell
 from sfumato.analysis.used import Used
@@ -23,7 +23,7 @@ from sfumato.query.relation import MarkJoin
 from sfumato.query.types import Type
 
 
-def marked(relation: MarkJoin, left: Analysed, right: Analysed, used: Used, public: PublicData) -> Analysed:
+def analyse_mark_join(relation: MarkJoin, left: Analysed, right: Analysed, used: Used, public: PublicData) -> Analysed:
     """Return the left rows with one more column: whether they meet a right one."""
     found = {(relation.label, FOUND): column(relation.label, FOUND, FOUND_FACTS)}
     if isinstance(left.state, UnitLineage) and isinstance(right.state, UnitLineage):
@@ -112,7 +112,7 @@ def _among(
         return None
     for side in public_sides(condition, right):
         other = next(one for one in condition.arguments if one is not side)
-        values = public.distinct(right.flow, side, MOST_CELLS)
+        values = public.distinct(right.flow, side, MAX_GROUP_CELLS)
         return None if values is None else (computation(other), values)
     return None
 

@@ -13,7 +13,7 @@ from sfumato.query.expression import NOWHERE, Position
 Cell = int | str | bool
 """A key as an engine keeps it: an integer in steps, a text or a truth value."""
 KeyValue = Cell | None
-"""A key, or None for the rest: what is in none of the others, measured for their sake and shown to nobody."""
+"""A key, or None for the rest: what is in none of the others, measured for their sake and never shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Key:
 
     @property
     def measured_values(self) -> tuple[KeyValue, ...]:
-        """What is measured of a key whose values are public."""
+        """The values of a public key that are measured."""
         return (*(self.cells or ()), None) if self.has_remainder else self.cells or ()
 
 
@@ -120,7 +120,7 @@ class PrivateQuery:
 
 @dataclass(frozen=True, slots=True)
 class PrivateRows:
-    """The rows that a question shows, for a workshop to measure and for nobody to see.
+    """The rows that an extension package measures and does not show.
 
     Theorem: what `unit` owns of `rows` is a function of that person's own rows and of public tables, and is at most
     `most` rows. In each row every column has a value, one of its cells where they are declared.

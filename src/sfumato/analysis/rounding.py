@@ -1,4 +1,4 @@
-"""Values that are too fine to be summed in 64 bits are rounded first: to so many digits that no answer shows it.
+"""Values that are too fine to be summed in 64 bits are rounded first, by less than any answer shows.
 
 Roots, quotients, logarithms and products have many places. Half a step of what they are rounded to is below a
 millionth of their range, and far below what noise does to a sum of them.
@@ -9,31 +9,31 @@ from dataclasses import replace
 from fractions import Fraction
 
 from sfumato.analysis.private_query import RequestedAggregate
-from sfumato.language.intervals import reach
+from sfumato.language.intervals import max_magnitude
 from sfumato.language.numbers import round_to_places
 from sfumato.language.scalar import Operator, Scalar
 from sfumato.query.functions import power_of
 
-_FARTHEST = 1 << 61
+_MAX_SUM_STEPS = 1 << 61
 """One person's part of a sum stays below it: half of what is refused, so that rounding up is no matter."""
 _MIN_DISTINCT_STEPS = 1 << 20
-"""Values are told apart to so many parts of their range, or left as they are."""
-_AS_THEY_ARE = frozenset({Operator.COLUMN, Operator.CONSTANT, Operator.CLIPPED})
+"""Minimum number of distinct steps in the range of a rounded value; a coarser value is left unrounded."""
+_UNROUNDED_OPERATORS = frozenset({Operator.COLUMN, Operator.CONSTANT, Operator.CLIPPED})
 """What the policy gave a step keeps it."""
-_FINEST_PLACES, _COARSEST_PLACES = 30, -60
+_MAX_PLACES, _COARSEST_PLACES = 30, -60
 
 
 def round_until_summable(asked: tuple[RequestedAggregate, ...], rows: int) -> tuple[RequestedAggregate, ...]:
     """Return what is asked, with arguments that one person's `rows` rows can be summed of, where rounding does that."""
     powers: dict[Scalar, int] = {}
-    for one in asked:
-        for part in one.aggregate.arguments if power_of(one.aggregate.function) else ():
-            powers[part] = max(powers.get(part, 1), power_of(one.aggregate.function))
-    rounded = dict(_rounded(powers, rows))
+    for requested in asked:
+        for part in requested.aggregate.arguments if power_of(requested.aggregate.function) else ():
+            powers[part] = max(powers.get(part, 1), power_of(requested.aggregate.function))
+    rounded = dict(_rounded_arguments(powers, rows))
     if not rounded:
         return asked
     return tuple(
-        replace(one, aggregate=replace(one.aggregate, arguments=_mapped(one, rounded))) if _is_sum(one) else one
+        replace(one, aggregate=replace(one.aggregate, arguments=_map_arguments(one, rounded))) if _is_sum(one) else one
         for one in asked
     )
 
@@ -42,23 +42,21 @@ def _is_sum(one: RequestedAggregate) -> bool:
     return power_of(one.aggregate.function) > 0 and not one.aggregate.distinct
 
 
-def _mapped(one: RequestedAggregate, rounded: dict[Scalar, Scalar]) -> tuple[Scalar, ...]:
+def _map_arguments(one: RequestedAggregate, rounded: dict[Scalar, Scalar]) -> tuple[Scalar, ...]:
     return tuple(rounded.get(argument, argument) for argument in one.aggregate.arguments)
 
 
-def _rounded(powers: Mapping[Scalar, int], rows: int) -> Iterable[tuple[Scalar, Scalar]]:
+def _rounded_arguments(powers: Mapping[Scalar, int], rows: int) -> Iterable[tuple[Scalar, Scalar]]:
     """Give each argument that has to be rounded, by the highest power that is summed of it, and what it becomes."""
     for argument, power in powers.items():
         facts = argument.facts
-        if argument.operator in _AS_THEY_ARE or not facts.bounded:
+        if argument.operator in _UNROUNDED_OPERATORS or not facts.bounded:
             continue
-        most = _root(_FARTHEST // max(rows, 1), power)
-        if reach(facts) < most or most < _MIN_DISTINCT_STEPS:
+        most = _root(_MAX_SUM_STEPS // max(rows, 1), power)
+        if max_magnitude(facts) < most or most < _MIN_DISTINCT_STEPS:
             continue
-        farthest = reach(facts) * facts.step
-        places = next(
-            (n for n in range(_FINEST_PLACES, _COARSEST_PLACES, -1) if farthest * _ten_to(n) < most - 1), None
-        )
+        farthest = max_magnitude(facts) * facts.step
+        places = next((n for n in range(_MAX_PLACES, _COARSEST_PLACES, -1) if farthest * _ten_to(n) < most - 1), None)
         if places is not None:
             yield argument, round_to_places(Operator.ROUNDED, argument, places, facts.type)
 

@@ -18,7 +18,7 @@ OWNER = '"owner"'
 """The column of the owner's id: no query can spell a name that holds a quotation mark like this."""
 
 
-def stacked(relation: UnionAll, left: Analysed, right: Analysed, public: PublicData) -> Analysed:
+def analyse_union_all(relation: UnionAll, left: Analysed, right: Analysed, public: PublicData) -> Analysed:
     """Return the rows of both sides: a person's add up."""
     owners = [side.state for side in (left, right) if isinstance(side.state, UnitLineage)]
     if len(owners) == 1 or not all(owned.shared_ids for owned in owners):

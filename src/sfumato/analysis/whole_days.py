@@ -12,7 +12,7 @@ _Known = Mapping[tuple[str, str], Expression]
 
 def whole_days(answer: Project) -> frozenset[int]:
     """Return the places of the columns that begin a month, a week or another span of whole days."""
-    known = {(label, name): expression for label, name, expression in _computed(answer.source)}
+    known = {(label, name): expression for label, name, expression in _computed_columns(answer.source)}
     return frozenset(place for place, item in enumerate(answer.items) if _is_day(item.expression, known))
 
 
@@ -26,7 +26,7 @@ def _is_day(expression: Expression, known: _Known) -> bool:
     )
 
 
-def _computed(relation: Relation) -> Iterator[tuple[str, str, Expression]]:
+def _computed_columns(relation: Relation) -> Iterator[tuple[str, str, Expression]]:
     """Give the keys and columns that relations compute, by label and name."""
     waiting = [relation]
     while waiting:

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from sfumato.analysis.groups import own_measure
 from sfumato.analysis.lineage import Analysed, UnitLineage, Visibility, is_unit_id
-from sfumato.analysis.literal_rows import folded
+from sfumato.analysis.literal_rows import lower_plain_aggregate
 from sfumato.analysis.used import Used
 from sfumato.errors import UnsupportedSql, position_prefix
 from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, Facts, Kind
@@ -23,22 +23,22 @@ from sfumato.language.rel_nodes import (
     WindowSpec,
     WindowValue,
 )
-from sfumato.language.scalar import Scalar, column, columns
+from sfumato.language.scalar import Scalar, column, columns_read
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.relation import Measure, Over, Window
 from sfumato.query.types import NUMBERS, Type
 from sfumato.query.windows import NUMBERING, SHARES, WindowCall, WindowFrame, WindowFunction
 
-_ROWS = 1 << 40
+_MAX_TABLE_ROWS = 1 << 40
 """More rows than any table has."""
 
 
-def windowed(relation: Window, source: Analysed, used: Used) -> Analysed:
+def analyse_window(relation: Window, source: Analysed, used: Used) -> Analysed:
     """Return rows with what windows say of them; windows over people's rows stay inside one person."""
     if isinstance(source.state, UnitLineage):
         return _inside_people(relation, source, source.state)
     plain = under_label(source, relation.label, used)
-    values = tuple(_lowered(value, plain.scope) for value in relation.values)
+    values = tuple(_lower_window_value(value, plain.scope) for value in relation.values)
     flow = WindowNode(plain.flow, relation.label, values)
     new = {(relation.label, value.name): column(relation.label, value.name, value.facts) for value in values}
     origins = {relation.label: flow} if source.state is Visibility.PUBLIC else {}
@@ -66,8 +66,10 @@ def _inside_people(relation: Window, source: Analysed, owned: UnitLineage) -> An
 
 
 def _own_value(value: Over, scope: Scope, rows: int) -> WindowValue | WindowAggregate:
-    """Return what a window says of one person's rows, of which there are so many."""
-    made = _lowered(value, scope, own_measure(_measure(value), scope, rows) if _is_folded(value) else None)
+    """Return a window value over one person's rows, given their maximum number."""
+    made = _lower_window_value(
+        value, scope, own_measure(_over_measure(value), scope, rows) if _is_folded(value) else None
+    )
     if isinstance(made, WindowAggregate):
         known = made.folded.facts
         least = min(0, known.low) if known.kind is Kind.INTEGER else known.low  # a frame may hold no row
@@ -87,7 +89,7 @@ def _is_folded(value: Over) -> bool:
     return isinstance(value.call, Aggregate)
 
 
-def _measure(value: Over) -> Measure:
+def _over_measure(value: Over) -> Measure:
     if not isinstance(value.call, Aggregate):
         raise AssertionError("an aggregate over a window")
     return Measure(value.name, value.call, value.type, value.at)
@@ -100,24 +102,24 @@ def _numbers_rows(value: WindowValue | WindowAggregate) -> bool:
 
 
 def under_label(source: Analysed, label: str, used: Used) -> Analysed:
-    """Return rows whose columns all have one label: whoever follows them from row to row needs one name for them."""
+    """Return rows whose columns all have one label: a window then refers to them by one name."""
     known = {name: Item(f"{name[0]}.{name[1]}", scalar) for name, scalar in source.scope.items() if name in used}
     flow = ProjectNode(source.flow, label, tuple(known.values()))
     scope = {name: column(label, item.name, item.scalar.facts) for name, item in known.items()}
     return Analysed(flow, scope, source.state, origins={label: flow} if source.state is Visibility.PUBLIC else {})
 
 
-def _lowered(value: Over, scope: Scope, own: AggregateItem | None = None) -> WindowValue | WindowAggregate:
+def _lower_window_value(value: Over, scope: Scope, own: AggregateItem | None = None) -> WindowValue | WindowAggregate:
     sorting = tuple((lower(key.expression, scope), key.descending, key.nulls_first) for key in value.order)
-    order = tuple(key for key in sorting if columns(key[0]))  # what is the same everywhere puts nothing in order
+    order = tuple(key for key in sorting if columns_read(key[0]))  # what is the same everywhere puts nothing in order
     partition = tuple(lower(part, scope) for part in value.partition)
     around = WindowSpec(
-        tuple(part for part in partition if columns(part)),
+        tuple(part for part in partition if columns_read(part)),
         order,
         _in_steps(value, tuple(scalar for scalar, _, _ in sorting)) if order or value.frame.rows else WindowFrame(),
     )
     if isinstance(value.call, Aggregate):
-        return WindowAggregate(folded(_measure(value), scope) if own is None else own, around)
+        return WindowAggregate(lower_plain_aggregate(_over_measure(value), scope) if own is None else own, around)
     call = value.call.mapped(lambda part: lower(part, scope))
     if len(call.arguments) > 1 and value.type in NUMBERS:
         call = replace(call, arguments=on_one_grid(call.arguments))
@@ -126,7 +128,7 @@ def _lowered(value: Over, scope: Scope, own: AggregateItem | None = None) -> Win
 
 def _facts(call: WindowCall[Scalar], type: Type) -> Facts:
     if call.function in NUMBERING:
-        return Facts(Type.INTEGER, Kind.INTEGER, False, Fraction(1), 1, _ROWS, declared_high=False)
+        return Facts(Type.INTEGER, Kind.INTEGER, False, Fraction(1), 1, _MAX_TABLE_ROWS, declared_high=False)
     if call.function in SHARES:
         return Facts(Type.DECIMAL, Kind.REAL, False)
     known = replace(call.arguments[0].facts, nullable=True, type=type)

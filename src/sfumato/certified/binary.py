@@ -10,7 +10,7 @@ from math import ceil, isqrt
 
 Between = tuple[int, int]
 """Integers low and high with low <= value * 2**bits <= high."""
-_PRECISION = 192
+_PRECISION_BITS = 192
 
 
 def scaled_floor(value: Fraction, bits: int) -> int:
@@ -122,7 +122,7 @@ def powers(base: Between, last: int, bits: int) -> list[Between]:
 
 def exp_fraction(exponent: Fraction) -> Fraction:
     """Return e^exponent, for exponent >= 0, to within a relative error of 2^-128: for errors, never for a coin."""
-    bits = _PRECISION + 2 * int(exponent) + 2
+    bits = _PRECISION_BITS + 2 * int(exponent) + 2
     return Fraction(1 << bits, exp_minus_bounds(exponent, bits)[0])
 
 

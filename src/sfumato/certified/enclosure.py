@@ -15,11 +15,11 @@ from sfumato.certified.binary import pi_bounds
 
 _INFINITY = Decimal("Infinity")
 _ZERO = Decimal(0)
-_WIDEST = Decimal("1e-24")  # a loss is wanted to this relative width before the digits stop growing
+_MAX_RELATIVE_WIDTH = Decimal("1e-24")  # a loss is wanted to this relative width before the digits stop growing
 _DIGITS = (40, 80, 160, 320, 640)
 # exponents of ten beyond which an exact fraction is not worth its length
-_SMALLEST, _MAX_DECIMAL_EXPONENT = -1000, 20_000
-_SHORT = Context(prec=30, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
+_MIN_DECIMAL_EXPONENT, _MAX_DECIMAL_EXPONENT = -1000, 20_000
+_THIRTY_DIGITS_UP = Context(prec=30, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
 
 
 @lru_cache
@@ -115,7 +115,7 @@ def refine(compute: Callable[[int], Enclosure]) -> Enclosure:
     for digits in _DIGITS:
         found = compute(digits)
         _, up = _contexts(digits)
-        if up.subtract(found.high, found.low) <= up.multiply(found.high.copy_abs(), _WIDEST) < _INFINITY:
+        if up.subtract(found.high, found.low) <= up.multiply(found.high.copy_abs(), _MAX_RELATIVE_WIDTH) < _INFINITY:
             break
     return found
 
@@ -128,9 +128,9 @@ def upper(value: Enclosure) -> Fraction | float:
     high = value.high
     if not high.is_finite() or high.adjusted() > _MAX_DECIMAL_EXPONENT:
         return inf if high > 0 else -(Fraction(10) ** _MAX_DECIMAL_EXPONENT)
-    if high and high.adjusted() < _SMALLEST:
-        return Fraction(10) ** _SMALLEST if high > 0 else Fraction(0)
-    return Fraction(_SHORT.plus(high))
+    if high and high.adjusted() < _MIN_DECIMAL_EXPONENT:
+        return Fraction(10) ** _MIN_DECIMAL_EXPONENT if high > 0 else Fraction(0)
+    return Fraction(_THIRTY_DIGITS_UP.plus(high))
 
 
 def lower(value: Enclosure) -> Fraction | float:

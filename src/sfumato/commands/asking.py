@@ -50,8 +50,8 @@ def ask(
     from sfumato.planning.accuracy_target import read_margins
     from sfumato.release.rendering.encoding import encoded
     from sfumato.terminal import exports
-    from sfumato.terminal.screen import PATIENCE, phases, screen
-    from sfumato.terminal.statements import split
+    from sfumato.terminal.screen import PROGRESS_DELAY_SECONDS, phases, screen
+    from sfumato.terminal.statements import split_statements
 
     kind = exports.format_of(output, form)
     if output is not None:
@@ -60,7 +60,7 @@ def ask(
         exports.check_plot(plot)
     if kind == "arrow" and output is None and sys.stdout.isatty():
         raise BadParameter("Arrow is not for a terminal.", "It is bytes.", "Add --output FILE, or a pipe.")
-    ended, rest = split(_question(sql))
+    ended, rest = split_statements(_question(sql))
     questions = [*ended, *([rest] if rest or not ended else [])]
     if len(questions) > 1 and (output is not None or plot is not None or kind != "table"):
         raise BadParameter(
@@ -76,7 +76,7 @@ def ask(
             return
         for question in questions:
             before = database.budget()
-            with phases(screen(stderr=True), PATIENCE) as progress:
+            with phases(screen(stderr=True), PROGRESS_DELAY_SECONDS) as progress:
                 release = database.ask(
                     question,
                     epsilon=epsilon,
@@ -111,7 +111,7 @@ def _ask_together(
     delta: str | None,
 ) -> None:
     """Ask several questions as one charge, and show their answers one below the other."""
-    from sfumato.terminal.screen import PATIENCE, phases, screen
+    from sfumato.terminal.screen import PROGRESS_DELAY_SECONDS, phases, screen
 
     if within:
         raise BadParameter(
@@ -120,7 +120,7 @@ def _ask_together(
             "Say what all may cost: --epsilon or --share.",
         )
     before = database.budget()
-    with phases(screen(stderr=True), PATIENCE) as progress:
+    with phases(screen(stderr=True), PROGRESS_DELAY_SECONDS) as progress:
         releases = database.ask_all(questions, epsilon=epsilon, share=share, delta=delta, progress=progress)
     for release in releases[:-1]:
         click.echo(f"{release}\n")

@@ -59,11 +59,11 @@ def init(
     from sfumato.policy_draft.command import InterviewAborted, Terminal, draft_policy
 
     said = replace(
-        options.column_wishes(types, bounds, step, values, formats),
+        options.column_options(types, bounds, step, values, formats),
         units=unit,
         rows_per_unit=options.rows_per_unit(rows_per_unit),
         unique=unique,
-        csv=options.csv_wishes(form),
+        csv=options.csv_options(form),
         public=public,
         epsilon=epsilon,
         delta=delta,

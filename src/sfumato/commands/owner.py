@@ -21,7 +21,7 @@ def check(policy: Path, form: str, confirm: str | None) -> None:
     with opened(policy, confirm=confirm) as database:
         from sfumato.terminal import checks
 
-        checked = checks.check(database)
+        checked = checks.check_policy(database)
         if form == "json":
             click.echo(checks.checked_json(checked))
             return
@@ -46,10 +46,10 @@ def tune(policy: Path, questions: tuple[str, ...], file: Path | None, history: b
 
     asked = list(questions)
     if file is not None:
-        asked += statements.read(file)
+        asked += statements.read_questions(file)
     with opened(policy) as database:
         if history:
-            asked += tuning.asked_before(database)
+            asked += tuning.queries_in_ledger(database)
         click.echo(tuning_text.tuned_text(tuning.tune(database, asked, epsilon)))
 
 

@@ -20,7 +20,7 @@ from sfumato.randomness.uniform import uniform_bits
 PATIENTS = 100_000
 YEAR = 2024
 _FIRST_DAY = np.datetime64(f"{YEAR}-01-01")
-_MOST_VISITS = 180
+_MAX_VISITS = 180
 _FIRST_ID = 1_000_003
 
 Floats = npt.NDArray[np.float64]
@@ -101,7 +101,7 @@ def _patients(count: int, source: Source) -> dict[str, npt.NDArray[np.generic]]:
         "patient_id": _FIRST_ID + 7 * np.arange(count),
         "born": YEAR - age,
         "sex": np.array(["female", "male"])[(_uniform(count, source) < 0.49).astype(np.int64)],
-        "district": np.array(list(DISTRICTS))[_chosen(list(DISTRICTS.values()), count, source)],
+        "district": np.array(list(DISTRICTS))[_draw_by_weight(list(DISTRICTS.values()), count, source)],
         "chronic": _uniform(count, source) < 0.05 + age / 250,
     }
 
@@ -110,9 +110,9 @@ def _visits(people: dict[str, npt.NDArray[np.generic]], source: Source) -> dict[
     age_of = YEAR - people["born"].astype(np.int64)
     often = 1.3 + 1.2 * people["chronic"].astype(np.float64)
     # a heavy tail, as in every hospital: most come once or twice, a few come weekly
-    visits = np.minimum(often * _uniform(len(age_of), source) ** -0.4, _MOST_VISITS).astype(np.int64)
+    visits = np.minimum(often * _uniform(len(age_of), source) ** -0.4, _MAX_VISITS).astype(np.int64)
     owner = np.repeat(np.arange(len(age_of)), visits)
-    place = _homes(age_of, source)[owner, _chosen([72, 20, 8], len(owner), source)]
+    place = _homes(age_of, source)[owner, _draw_by_weight([72, 20, 8], len(owner), source)]
     age = age_of[owner]
     urgent = _uniform(len(owner), source) < np.where(place == 0, 0.7, 0.12)
     medians = np.array([department.cost for department in DEPARTMENTS])[place]
@@ -121,7 +121,7 @@ def _visits(people: dict[str, npt.NDArray[np.generic]], source: Source) -> dict[
     stay = np.floor(-36 * (1 + age / 60) * np.log1p(-_uniform(len(owner), source))).astype(np.int64)
     columns = {
         "patient_id": people["patient_id"][owner],
-        "day": _days(len(owner), source),
+        "day": _draw_days(len(owner), source),
         "dept": np.array([department.key for department in DEPARTMENTS])[place],
         "age": age,
         "urgent": urgent,
@@ -139,16 +139,16 @@ def _homes(age: Integers, source: Source) -> Integers:
     for group in range(3):
         weights = [department.weights[group] for department in DEPARTMENTS]
         members = class_of == group
-        homes[members] = _chosen(weights, 3 * int(members.sum()), source).reshape(-1, 3)
+        homes[members] = _draw_by_weight(weights, 3 * int(members.sum()), source).reshape(-1, 3)
     return homes
 
 
-def _days(count: int, source: Source) -> npt.NDArray[np.datetime64]:
+def _draw_days(count: int, source: Source) -> npt.NDArray[np.datetime64]:
     """Spread visits over the year: more in winter, fewer on Sundays."""
     days = np.arange(366)
     season = 1 + 0.25 * np.cos(2 * np.pi * (days - 20) / 366)
     sunday = (_FIRST_DAY + days).astype("datetime64[D]").astype(np.int64) % 7 == 3
-    return _FIRST_DAY + _chosen(season * np.where(sunday, 0.35, 1), count, source)
+    return _FIRST_DAY + _draw_by_weight(season * np.where(sunday, 0.35, 1), count, source)
 
 
 def _departments() -> dict[str, list[str] | list[int]]:
@@ -171,7 +171,7 @@ def _normal(count: int, source: Source) -> Floats:
     return drawn
 
 
-def _chosen(weights: Sequence[float] | Floats, count: int, source: Source) -> Integers:
+def _draw_by_weight(weights: Sequence[float] | Floats, count: int, source: Source) -> Integers:
     """Draw places by their weights."""
     edges = np.cumsum(weights)
     return np.searchsorted(edges / edges[-1], _uniform(count, source), side="right").astype(np.int64)

@@ -21,9 +21,9 @@ from sfumato.terminal.answers import draw_gauge, draw_release
 from sfumato.terminal.screen import phases, say
 
 POLICY = "clinic.toml"
-_INDENT = 3
-_NEXT = "SELECT sex, COUNT(*) AS n FROM patients GROUP BY sex"
-_DEARER = "SELECT AVG(age) AS age FROM visits"
+_INDENT_COLUMNS = 3
+_SUGGESTED_QUERY = "SELECT sex, COUNT(*) AS n FROM patients GROUP BY sex"
+_EXPENSIVE_QUERY = "SELECT AVG(age) AS age FROM visits"
 _TEMPLATE = Path(__file__).with_name(POLICY)
 
 
@@ -88,7 +88,7 @@ def tour(folder: Path, console: Console, errors: Console, patients: int = PATIEN
     console.print()
     console.print(Text.assemble(("sfumato", "bold"), ": the picture stays, and no line can be pointed at."))
     console.print()
-    fresh = prepare(folder, errors, patients)
+    fresh = prepare_demo(folder, errors, patients)
     place = shlex.quote(str(folder))
     if fresh:
         say(console, f"{patients:,} patients, their visits and {len(DEPARTMENTS)} departments were made up in {place}.")
@@ -104,7 +104,7 @@ def tour(folder: Path, console: Console, errors: Console, patients: int = PATIEN
     _go_on(console, place)
 
 
-def prepare(folder: Path, errors: Console, patients: int = PATIENTS) -> bool:
+def prepare_demo(folder: Path, errors: Console, patients: int = PATIENTS) -> bool:
     """Make the folder, whole or not at all; False where the clinic is there already. A foreign folder is refused."""
     if _is_ours(folder):
         return False
@@ -155,35 +155,35 @@ def _stop(
 ) -> None:
     """Ask one question; notes that were told before are not told again."""
     _title(console, number, question.title)
-    say(console, question.words, indent=" " * _INDENT)
+    say(console, question.words, indent=" " * _INDENT_COLUMNS)
     console.print()
     price = f"--epsilon {question.epsilon}" if question.epsilon else f"--within n={question.within}"
     for line in f"{question.sql}  {price}".splitlines():
-        console.print(Text(" " * _INDENT + line, "bold cyan"), soft_wrap=True)
+        console.print(Text(" " * _INDENT_COLUMNS + line, "bold cyan"), soft_wrap=True)
     console.print()
     before = database.budget()
     within = None if question.within is None else {"n": question.within}
     try:
         release = database.ask(question.sql, epsilon=question.epsilon, within=within)
     except Refusal as refusal:
-        say(console, f"Refused ({refusal.code}): {refusal.what}", "red", " " * _INDENT)
-        say(console, f"why:  {refusal.why}", indent=" " * (_INDENT + 2))
-        say(console, f"next: {refusal.remedy_for(Interface.COMMAND)}", indent=" " * (_INDENT + 2))
+        say(console, f"Refused ({refusal.code}): {refusal.what}", "red", " " * _INDENT_COLUMNS)
+        say(console, f"why:  {refusal.why}", indent=" " * (_INDENT_COLUMNS + 2))
+        say(console, f"next: {refusal.remedy_for(Interface.COMMAND)}", indent=" " * (_INDENT_COLUMNS + 2))
         return
-    if not draw_release(console, release, _INDENT, truth):
+    if not draw_release(console, release, _INDENT_COLUMNS, truth):
         console.print(Text(str(release)), soft_wrap=True)
     if truth is not None:
-        held = _held(release, truth)
-        say(console, f"{held} of {len(release)} error bars hold the truth.", indent=" " * _INDENT)
+        held = _held_count(release, truth)
+        say(console, f"{held} of {len(release)} error bars hold the truth.", indent=" " * _INDENT_COLUMNS)
     after = database.budget()
-    say(console, f"{spending_text(release, before, after)} · error bars at 95 %", "dim", " " * _INDENT)
+    say(console, f"{spending_text(release, before, after)} · error bars at 95 %", "dim", " " * _INDENT_COLUMNS)
     for note in (note for note in release.notes if note not in told):
-        say(console, f"note: {note}", "dim", " " * _INDENT)
+        say(console, f"note: {note}", "dim", " " * _INDENT_COLUMNS)
     told.update(release.notes)
-    draw_gauge(console, after, _INDENT)
+    draw_gauge(console, after, _INDENT_COLUMNS)
 
 
-def _held(release: Release, truth: Mapping[str, int]) -> int:
+def _held_count(release: Release, truth: Mapping[str, int]) -> int:
     ends = [(row["dept"], row["patients"]) for row in release.intervals()]
     return sum(low <= truth[str(dept)] <= high for dept, (low, high) in ends)
 
@@ -198,8 +198,8 @@ def _go_on(console: Console, place: str) -> None:
     console.print()
     console.print(Text("Go on from here", "bold"))
     for line in (
-        f'ask {policy} "{_NEXT}" --within n=50',
-        f'explain {policy} "{_DEARER}" --epsilon 0.1',
+        f'ask {policy} "{_SUGGESTED_QUERY}" --within n=50',
+        f'explain {policy} "{_EXPENSIVE_QUERY}" --epsilon 0.1',
         f"sql {policy}",
         f"check {policy}",
         f"history {policy}",

@@ -11,10 +11,10 @@ from fractions import Fraction
 from typing import Protocol
 
 from sfumato.analysis.catalog import REMOVED, Catalog, Field, PublicData, Table
-from sfumato.analysis.keys import MOST_CELLS
+from sfumato.analysis.keys import MAX_GROUP_CELLS
 from sfumato.analysis.private_query import Cell
 from sfumato.engines.sql.names import PATH_UNIT
-from sfumato.language.facts import STORED, Facts, Kind
+from sfumato.language.facts import STORED_LIMIT, Facts, Kind
 from sfumato.language.rel_nodes import ScanNode
 from sfumato.language.scalar import column as column_scalar
 from sfumato.planning.candidate_bounds import MIN_SELECTABLE_CONTRIBUTION
@@ -173,7 +173,13 @@ def summed_columns(table: DeclaredTable) -> list[Column]:
 def _is_cut(column: Column, table: DeclaredTable) -> bool:
     facts = facts_of(column)
     cut = table.rows_chosen or column.bounds_chosen or column.total_per_unit is not None
-    return cut and column.type in _NUMBERS and facts.bounded and facts.low >= 0 and sum_of(column, table) < STORED // 2
+    return (
+        cut
+        and column.type in _NUMBERS
+        and facts.bounded
+        and facts.low >= 0
+        and sum_of(column, table) < STORED_LIMIT // 2
+    )
 
 
 def sum_of(column: Column, table: DeclaredTable) -> int:
@@ -202,7 +208,7 @@ def facts_of(column: Column) -> Facts:
         return Facts(kind, Kind.INTEGER, step=step, low=min(keys), high=max(keys))
     if grid is not None:
         return Facts(kind, Kind.INTEGER, step=step, low=grid.least, high=grid.greatest)
-    low, high = -STORED, STORED - 1
+    low, high = -STORED_LIMIT, STORED_LIMIT - 1
     if column.type in _FURTHEST:
         low, high = (int(position(end)) for end in _FURTHEST[column.type])
     return Facts(kind, Kind.INTEGER, step=step, low=low, high=high, declared_low=False, declared_high=False)
@@ -221,7 +227,7 @@ def declared_cells(column: Column) -> tuple[Cell, ...] | None:
     if column.type is ColumnType.BOOLEAN:
         return (False, True)
     grid = column.grid
-    if grid is not None and grid.greatest - grid.least < MOST_CELLS:
+    if grid is not None and grid.greatest - grid.least < MAX_GROUP_CELLS:
         return tuple(range(grid.least, grid.greatest + 1))
     return None
 
@@ -302,8 +308,8 @@ def _referenced(column: Column, copies: CopySchema) -> tuple[Cell, ...] | None:
     """Return the keys of a public table's column as the private column keeps them; None if they are too many."""
     if not isinstance(column.values, Reference):
         return None
-    keys = sorted(copies.keys(column, column.values, MOST_CELLS + 1))
-    if len(keys) > MOST_CELLS:
+    keys = sorted(copies.keys(column, column.values, MAX_GROUP_CELLS + 1))
+    if len(keys) > MAX_GROUP_CELLS:
         return None
     return tuple(bool(key) for key in keys) if column.type is ColumnType.BOOLEAN else tuple(keys)
 

@@ -90,7 +90,7 @@ class FreePublic(PublicData, Protocol):
 
 
 class Engine(Protocol):
-    """Data that questions can be asked about. Threads may share one."""
+    """Executor of plans over one snapshot of a bounded copy; thread-safe."""
 
     @property
     def catalog(self) -> Catalog:

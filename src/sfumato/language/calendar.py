@@ -7,13 +7,13 @@ any other. Facts are derived with it; engines are asked only for days from FIRST
 from collections.abc import Callable
 from datetime import date
 
-DAY = 86_400_000_000
+DAY_MICROSECONDS = 86_400_000_000
 """Microseconds in a day."""
 _EPOCH = date(1970, 1, 1).toordinal()
 FIRST_DAY = date.min.toordinal() - _EPOCH
 LAST_DAY = date.max.toordinal() - _EPOCH
-FIRST_MOMENT = FIRST_DAY * DAY
-LAST_MOMENT = (LAST_DAY + 1) * DAY - 1
+FIRST_MOMENT = FIRST_DAY * DAY_MICROSECONDS
+LAST_MOMENT = (LAST_DAY + 1) * DAY_MICROSECONDS - 1
 _CYCLE_DAYS = 146_097
 _CYCLE_YEARS = 400
 

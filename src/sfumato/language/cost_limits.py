@@ -28,15 +28,15 @@ from sfumato.language.rel_nodes import (
     nodes,
     outputs,
 )
-from sfumato.language.scalar import Operator, Scalar, columns, walk
+from sfumato.language.scalar import Operator, Scalar, columns_read, walk
 from sfumato.query.expression import NOWHERE, Position
 from sfumato.query.relation import JoinKind
 
-MOST_CHARACTERS = 10_000_000
-"""So many characters of one person may be looked at in one step: less than half a second, for the slowest operator."""
-_UNKNOWN = 1_000
+MAX_CHARS_PER_UNIT = 10_000_000
+"""Maximum number of characters of one unit that one step may read: below half a second for the slowest operator."""
+_UNDECLARED_TEXT_CHARS = 1_000
 """A text of a public table, of which nothing is declared, is taken to be so long."""
-_GIVEN = frozenset({Operator.COLUMN, Operator.CONSTANT})
+_FREE_OPERATORS = frozenset({Operator.COLUMN, Operator.CONSTANT})
 
 
 def check_characters(flow: RelNode, rows: int, scalars: Iterable[Scalar], position: Position = NOWHERE) -> None:
@@ -44,20 +44,20 @@ def check_characters(flow: RelNode, rows: int, scalars: Iterable[Scalar], positi
     scalars = tuple(scalars)
     refuse_engine_dependent(scalars, position)
     total = rows * sum(_characters(scalar) for scalar in scalars)
-    if total > MOST_CHARACTERS and any(isinstance(node, JoinNode) for node in nodes(flow)):
+    if total > MAX_CHARS_PER_UNIT and any(isinstance(node, JoinNode) for node in nodes(flow)):
         raise QueryTooLarge(
             f"{position_prefix(position)}this looks at up to {total:,} characters of one person's joined rows.",
-            f"More than {MOST_CHARACTERS:,} would let one person's texts decide how long the answer takes.",
+            f"More than {MAX_CHARS_PER_UNIT:,} would let one person's texts decide how long the answer takes.",
             "Cut the texts with LEFT before the join, or join on a column that is unique within a person.",
         )
 
 
 def _characters(scalar: Scalar) -> int:
     """Return how many characters the operators of a scalar read, for one row."""
-    return sum(_read(part) for part in walk(scalar) if part.operator not in _GIVEN)
+    return sum(_chars_read(part) for part in walk(scalar) if part.operator not in _FREE_OPERATORS)
 
 
-def _read(part: Scalar) -> int:
+def _chars_read(part: Scalar) -> int:
     if part.operator is Operator.LEFT:  # it reads no more than it returns
         return _longest(part)
     return sum(_longest(argument) for argument in part.arguments)
@@ -66,52 +66,52 @@ def _read(part: Scalar) -> int:
 def _longest(scalar: Scalar) -> int:
     if scalar.facts.kind is not Kind.TEXT:
         return 0
-    return _UNKNOWN if scalar.facts.max_chars is None else scalar.facts.max_chars
+    return _UNDECLARED_TEXT_CHARS if scalar.facts.max_chars is None else scalar.facts.max_chars
 
 
-MOST_WORK = 100_000_000
-"""So many rows and pairs of rows may be looked at for what is free."""
+MAX_PUBLIC_WORK_ROWS = 100_000_000
+"""Maximum number of rows and row pairs that a free query may read."""
 
 Sizes = Callable[[ScanNode | InputNode | MaterializedNode], int]
 """Tells how many rows there are."""
 
 
 def check_work(flow: RelNode, sizes: Sizes) -> None:
-    """Refuse a flow that would take too long, before anything is run."""
-    _, work = _measured(flow, sizes)
-    if work > MOST_WORK:
+    """Refuse a public query whose estimated work, in rows and row pairs, exceeds the limit."""
+    _, work = _rows_and_work(flow, sizes)
+    if work > MAX_PUBLIC_WORK_ROWS:
         raise FreeLimit(
-            f"This question looks at about {_rounded(work)} rows or pairs of rows that cost nothing.",
-            f"Rows of public tables and of VALUES are free, so that there is a limit: {MOST_WORK:,}.",
+            f"This question looks at about {_rounded_work(work)} rows or pairs of rows that cost nothing.",
+            f"Rows of public tables and of VALUES are free, so that there is a limit: {MAX_PUBLIC_WORK_ROWS:,}.",
             "Join by an equality, or use shorter lists and fewer tables.",
         )
 
 
-def _rounded(work: int) -> str:
+def _rounded_work(work: int) -> str:
     return f"{work:,}" if work < 10**15 else f"10^{len(str(work)) - 1}"
 
 
-def _measured(flow: RelNode, sizes: Sizes) -> tuple[int, int]:
+def _rows_and_work(flow: RelNode, sizes: Sizes) -> tuple[int, int]:
     """Return how many rows a flow may have and how many rows and pairs it looks at."""
     match flow:
         case ScanNode() | InputNode() | MaterializedNode():
             rows = sizes(flow)
             return rows, rows
         case JoinNode(kind, left, right, condition):
-            (first, before), (second, behind) = _measured(left, sizes), _measured(right, sizes)
+            (first, before), (second, behind) = _rows_and_work(left, sizes), _rows_and_work(right, sizes)
             met = max(first, second) if _by_equality(condition, left, right) else first * second
             kept = {JoinKind.LEFT: first, JoinKind.FULL: first + second}.get(kind, 0)
             return max(met, kept), before + behind + met
         case UnionAllNode(left, right):
-            (first, before), (second, behind) = _measured(left, sizes), _measured(right, sizes)
+            (first, before), (second, behind) = _rows_and_work(left, sizes), _rows_and_work(right, sizes)
             return first + second, before + behind
         case MarkJoinNode(left, right, _, condition):
-            (first, before), (second, behind) = _measured(left, sizes), _measured(right, sizes)
+            (first, before), (second, behind) = _rows_and_work(left, sizes), _rows_and_work(right, sizes)
             looked = max(first, second) if _by_equality(condition, left, right) else first * second
             return first, before + behind + looked
         case _:
             (source,) = children(flow)
-            rows, work = _measured(source, sizes)
+            rows, work = _rows_and_work(source, sizes)
             if isinstance(flow, AggregateNode) and not flow.keys:
                 rows = 1
             if isinstance(flow, LimitNode) and flow.count is not None:
@@ -127,7 +127,7 @@ def _by_equality(condition: Scalar | None, left: RelNode, right: RelNode) -> boo
     parts = condition.arguments if condition.operator is Operator.AND else (condition,)
     for part in parts:
         if part.operator is Operator.EQUAL:
-            one, other = (columns(side) for side in part.arguments)
+            one, other = (columns_read(side) for side in part.arguments)
             if one and other and ((one <= first and other <= second) or (one <= second and other <= first)):
                 return True
     return False

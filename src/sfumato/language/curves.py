@@ -19,18 +19,18 @@ from sfumato.language.scalar import LogarithmCurve, PowerCurve
 BITS = 40
 """Rests and what is computed of them are in units of 2^-BITS."""
 PARTS = 512
-"""A doubling, or a factor of e, is split into so many parts: a rest is below 1 / PARTS."""
+"""Number of parts of a doubling, or of a factor of e; a remainder is below 1 / PARTS."""
 PART_BITS = 9
-SPARE = 6
-"""Constants have so many more bits than the result."""
-FARTHEST_POWER = 1 << 78
+SPARE_BITS = 6
+"""Number of bits that constants have beyond those of the result."""
+MAX_POWER_STEPS = 1 << 78
 """A power in steps stays below this, so that 126 bits hold what is multiplied on the way."""
-_WIDEST = 72
-"""The argument of a power has at most so many bits."""
+_MAX_ARGUMENT_BITS = 72
+"""Maximum number of bits of the argument of a power."""
 _DIGITS = (30, 60, 120, 240)
 
 
-def rounded(compute: Callable[[int], Enclosure]) -> int:
+def round_enclosed(compute: Callable[[int], Enclosure]) -> int:
     """Return the integer nearest to a number that can be enclosed as narrowly as needed.
 
     What cannot be told from a tie with the most digits is taken for one: the result is that of one certain number.
@@ -76,7 +76,7 @@ class LogarithmTables:
         part, rest = value >> BITS, value & ((1 << BITS) - 1)
         found = self.doublings[doubling - self.least] + self.parts[part - PARTS]
         found += (_logarithm_of_rest(rest // part) * self.factor) >> self.shift
-        return (found + (1 << SPARE >> 1)) >> SPARE
+        return (found + (1 << SPARE_BITS >> 1)) >> SPARE_BITS
 
 
 def _logarithm_of_rest(z: int) -> int:
@@ -88,11 +88,11 @@ def _logarithm_of_rest(z: int) -> int:
 @lru_cache(maxsize=64)
 def _units(base: Fraction | None, grain: Fraction, digits: int) -> Enclosure:
     """Enclose how many units of 2^-SPARE steps a natural logarithm of 1 is."""
-    return (enclose(1, digits) * (1 << SPARE)) / (per_base(base, digits) * grain)
+    return (enclose(1, digits) * (1 << SPARE_BITS)) / (per_base(base, digits) * grain)
 
 
 def _in_units(value: Fraction, base: Fraction | None, grain: Fraction) -> int:
-    return rounded(lambda digits: natural(value, digits) * _units(base, grain, digits))
+    return round_enclosed(lambda digits: natural(value, digits) * _units(base, grain, digits))
 
 
 @lru_cache(maxsize=64)
@@ -104,7 +104,7 @@ def _parts_of_doubling(base: Fraction | None, grain: Fraction) -> tuple[int, ...
 def logarithm(of: LogarithmCurve, low: int, high: int) -> LogarithmTables | None:
     """Return the logarithm of integers in [low, high], both above 0, or None if 64 bits cannot hold it."""
     least, most = low.bit_length() - 1, high.bit_length() - 1
-    size = rounded(lambda digits: _units(of.base, of.grain, digits))
+    size = round_enclosed(lambda digits: _units(of.base, of.grain, digits))
     shift = min(2 * BITS - PART_BITS - size.bit_length(), 60)  # rest and factor have 31 bits each
     far = abs(_in_units(of.step, of.base, of.grain)) // max(size, 1)
     if shift < 0 or (most + 1 + far) * size >= 1 << 61:
@@ -113,7 +113,7 @@ def logarithm(of: LogarithmCurve, low: int, high: int) -> LogarithmTables | None
         least,
         tuple(_in_units(of.step * (1 << n), of.base, of.grain) for n in range(least, most + 1)),
         _parts_of_doubling(of.base, of.grain),
-        rounded(lambda digits: _units(of.base, of.grain, digits) * Fraction(1 << shift, 1 << BITS)),
+        round_enclosed(lambda digits: _units(of.base, of.grain, digits) * Fraction(1 << shift, 1 << BITS)),
         shift,
     )
 
@@ -138,7 +138,7 @@ class ExponentialTables:
         whole, rest = exponent >> BITS, exponent & ((1 << (BITS - PART_BITS)) - 1)
         part = self.parts[(exponent >> (BITS - PART_BITS)) & (PARTS - 1)]
         near = part + (((part >> 10) * _growth_of_rest(rest)) >> (BITS - 10))
-        return (near * self.wholes[whole] + (1 << (BITS + SPARE - 1))) >> (BITS + SPARE)
+        return (near * self.wholes[whole] + (1 << (BITS + SPARE_BITS - 1))) >> (BITS + SPARE_BITS)
 
 
 def _growth_of_rest(r: int) -> int:
@@ -155,24 +155,24 @@ def exponential(of: PowerCurve, low: int, high: int) -> ExponentialTables | None
         return per_base(of.base, digits) * of.step
 
     digits = _DIGITS[-1]
-    if (slope(digits) * high - natural(of.grain, digits) - natural(Fraction(FARTHEST_POWER), digits)).high >= 0:
+    if (slope(digits) * high - natural(of.grain, digits) - natural(Fraction(MAX_POWER_STEPS), digits)).high >= 0:
         return None
     vanishing = floor(Fraction(((natural(of.grain / 4, digits)) / slope(digits)).low))
     first = min(max(low, vanishing), high)
     span = high - first
-    if span.bit_length() > _WIDEST:
+    if span.bit_length() > _MAX_ARGUMENT_BITS:
         return None
     shift = span.bit_length() + 3
     most = ceil(Fraction((slope(digits) * span).high)) + 1
 
     def whole(n: int) -> int:
-        return rounded(
-            lambda digits: (slope(digits) * first + n).exp() * (Fraction(1 << SPARE) / of.grain)  # at most 2^84
+        return round_enclosed(
+            lambda digits: (slope(digits) * first + n).exp() * (Fraction(1 << SPARE_BITS) / of.grain)  # at most 2^84
         )
 
     return ExponentialTables(
         first,
-        rounded(lambda digits: slope(digits) * (1 << (BITS + shift))),
+        round_enclosed(lambda digits: slope(digits) * (1 << (BITS + shift))),
         shift,
         tuple(whole(n) for n in range(most + 1)),
         _parts_of_e(),
@@ -182,6 +182,6 @@ def exponential(of: PowerCurve, low: int, high: int) -> ExponentialTables | None
 @lru_cache(maxsize=1)
 def _parts_of_e() -> tuple[int, ...]:
     return tuple(
-        rounded(lambda digits, n=n: enclose(Fraction(n, PARTS), digits).exp() * (1 << BITS))  # type: ignore[misc]
+        round_enclosed(lambda digits, n=n: enclose(Fraction(n, PARTS), digits).exp() * (1 << BITS))  # type: ignore[misc]
         for n in range(PARTS)
     )

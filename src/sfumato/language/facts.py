@@ -8,7 +8,7 @@ from sfumato.query.types import Type
 
 MAX_INTERMEDIATE_STEPS = 1 << 126
 """No integer that a query computes reaches so far: 128 bits hold it, and the sum of two."""
-STORED = 1 << 63
+STORED_LIMIT = 1 << 63
 """Integers of the copy lie in [-STORED, STORED)."""
 
 
@@ -41,7 +41,7 @@ class Facts:
     declared_high: bool = True
     """Whether policy or text bound that side. If not, `low` or `high` is only what the storage can hold."""
     max_chars: int | None = None
-    """Of a TEXT kind: no value has more characters; None where nobody knows."""
+    """Of a TEXT kind: no value has more characters; None where the maximum is unknown."""
 
     @property
     def bounded(self) -> bool:

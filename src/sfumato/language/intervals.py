@@ -11,29 +11,31 @@ from math import isqrt
 
 from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, Facts
 
-Range = tuple[int, int]
-Law = Callable[..., Range]
+StepRange = tuple[int, int]
+RangeLaw = Callable[..., StepRange]
 
-BEYOND = 1 << 8192
+INFINITY_STEPS = 1 << 8192
 """Stands for infinity: no law brings it back near by what it divides by, nor by a root."""
-_NEAR = 1 << 2048
+_MAX_FINITE_STEPS = 1 << 2048
 """What comes of declared sides alone stays nearer than this."""
 
 
-def follow(result: Facts, law: Law, arguments: Sequence[Facts]) -> Facts | None:
+def follow(result: Facts, law: RangeLaw, arguments: Sequence[Facts]) -> Facts | None:
     """Return `result` with the interval that the law gives, or None if 128 bits cannot hold it."""
     low, high = law(*((facts.low, facts.high) for facts in arguments))
     if max(abs(low), abs(high)) >= MAX_INTERMEDIATE_STEPS:
         return None
-    least, greatest = law(*(_declared(facts) for facts in arguments))
-    return replace(result, low=low, high=high, declared_low=least > -_NEAR, declared_high=greatest < _NEAR)
+    least, greatest = law(*(_declared_range(facts) for facts in arguments))
+    return replace(
+        result, low=low, high=high, declared_low=least > -_MAX_FINITE_STEPS, declared_high=greatest < _MAX_FINITE_STEPS
+    )
 
 
-def _declared(facts: Facts) -> Range:
-    return (facts.low if facts.declared_low else -BEYOND, facts.high if facts.declared_high else BEYOND)
+def _declared_range(facts: Facts) -> StepRange:
+    return (facts.low if facts.declared_low else -INFINITY_STEPS, facts.high if facts.declared_high else INFINITY_STEPS)
 
 
-def reach(facts: Facts) -> int:
+def max_magnitude(facts: Facts) -> int:
     """Return the largest magnitude."""
     return max(abs(facts.low), abs(facts.high))
 
@@ -69,51 +71,51 @@ def nearest_root(number: int, over: int) -> int:
     return (isqrt(4 * number // over) + 1) // 2
 
 
-def add(first: Range, second: Range) -> Range:
+def add_ranges(first: StepRange, second: StepRange) -> StepRange:
     """Return the interval of a + b."""
     return first[0] + second[0], first[1] + second[1]
 
 
-def subtract(first: Range, second: Range) -> Range:
+def subtract(first: StepRange, second: StepRange) -> StepRange:
     """Return the interval of a - b."""
     return first[0] - second[1], first[1] - second[0]
 
 
-def multiply(first: Range, second: Range) -> Range:
+def multiply(first: StepRange, second: StepRange) -> StepRange:
     """Return the interval of a · b: bilinear, so the extremes are at the corners."""
     return _hull([a * b for a in first for b in second])
 
 
-def negate(only: Range) -> Range:
+def negate(only: StepRange) -> StepRange:
     """Return the interval of -a."""
     return -only[1], -only[0]
 
 
-def absolute(only: Range) -> Range:
+def absolute(only: StepRange) -> StepRange:
     """Return the interval of |a|."""
     low, high = only
     return (max(low, -high, 0), max(-low, high))
 
 
-def sign(only: Range) -> Range:
+def sign(only: StepRange) -> StepRange:
     """Return the interval of the sign of a."""
     return _sign(only[0]), _sign(only[1])
 
 
-def power(exponent: int) -> Law:
+def power(exponent: int) -> RangeLaw:
     """Return the law of a^exponent, exponent at least 1."""
 
-    def law(only: Range) -> Range:
+    def law(only: StepRange) -> StepRange:
         turned = only if exponent % 2 else absolute(only)
         return turned[0] ** exponent, turned[1] ** exponent
 
     return law
 
 
-def divided(rounding: Callable[[int, int], int], times: int = 1, over: int = 1) -> Law:
+def division_law(rounding: Callable[[int, int], int], times: int = 1, over: int = 1) -> RangeLaw:
     """Return the law of a · times / (b · over), rounded; b = 0 gives no result."""
 
-    def law(first: Range, second: Range) -> Range:
+    def law(first: StepRange, second: StepRange) -> StepRange:
         low, high = second
         parts = [(max(low, 1), high), (low, min(high, -1))]  # on each side of zero it is monotone in a and in b
         divisors = [b for part in parts if part[0] <= part[1] for b in part]
@@ -122,7 +124,7 @@ def divided(rounding: Callable[[int, int], int], times: int = 1, over: int = 1) 
     return law
 
 
-def modulo(first: Range, second: Range) -> Range:
+def modulo(first: StepRange, second: StepRange) -> StepRange:
     """Return the interval of a % b: the sign of a, nearer to zero than a is and than b is."""
     most = max(abs(second[0]), abs(second[1]), 1) - 1
     low, high = max(first[0], -most), min(first[1], most)
@@ -132,43 +134,43 @@ def modulo(first: Range, second: Range) -> Range:
     return min(low, 0), max(high, 0)
 
 
-def scaled(rounding: Callable[[int, int], int], times: int, over: int) -> Law:
+def scaling_law(rounding: Callable[[int, int], int], times: int, over: int) -> RangeLaw:
     """Return the law of a · times / over, rounded; both are positive."""
 
-    def law(only: Range) -> Range:
+    def law(only: StepRange) -> StepRange:
         return rounding(only[0] * times, over), rounding(only[1] * times, over)
 
     return law
 
 
-def root(times: int, over: int) -> Law:
+def root(times: int, over: int) -> RangeLaw:
     """Return the law of √(a · times / over), rounded; negatives give no result."""
 
-    def law(only: Range) -> Range:
+    def law(only: StepRange) -> StepRange:
         low, high = (nearest_root(max(side, 0) * times, over) for side in only)
         return low, high
 
     return law
 
 
-def clip(low: int, high: int) -> Law:
+def clip(low: int, high: int) -> RangeLaw:
     """Return the law of a brought into [low, high]."""
 
-    def law(only: Range) -> Range:
+    def law(only: StepRange) -> StepRange:
         return min(max(only[0], low), high), min(max(only[1], low), high)
 
     return law
 
 
-def union(*ranges: Range) -> Range:
+def union(*ranges: StepRange) -> StepRange:
     """Return the interval of one of them."""
     return min(low for low, _ in ranges), max(high for _, high in ranges)
 
 
-def least(present: Sequence[bool]) -> Law:
+def least_law(present: Sequence[bool]) -> RangeLaw:
     """Return the law of the least of those that are there; `present` says which always are."""
 
-    def law(*ranges: Range) -> Range:
+    def law(*ranges: StepRange) -> StepRange:
         low, high = union(*ranges)
         certain = [top for (_, top), there in zip(ranges, present, strict=True) if there]
         return low, min(certain, default=high)
@@ -176,16 +178,16 @@ def least(present: Sequence[bool]) -> Law:
     return law
 
 
-def greatest(present: Sequence[bool]) -> Law:
+def greatest_law(present: Sequence[bool]) -> RangeLaw:
     """Return the law of the greatest of those that are there; `present` says which always are."""
 
-    def law(*ranges: Range) -> Range:
-        return negate(least(present)(*(negate(range) for range in ranges)))
+    def law(*ranges: StepRange) -> StepRange:
+        return negate(least_law(present)(*(negate(range) for range in ranges)))
 
     return law
 
 
-def _hull(values: Sequence[int]) -> Range:
+def _hull(values: Sequence[int]) -> StepRange:
     return min(values), max(values)
 
 

@@ -10,18 +10,18 @@ from fractions import Fraction
 from functools import lru_cache
 
 from sfumato.certified.enclosure import Enclosure, enclose
-from sfumato.language.curves import FARTHEST_POWER, exponential, logarithm, natural, per_base, rounded
-from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, STORED, Facts, Kind
-from sfumato.language.lower_logic import chosen, compared
+from sfumato.language.curves import MAX_POWER_STEPS, exponential, logarithm, natural, per_base, round_enclosed
+from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, STORED_LIMIT, Facts, Kind
+from sfumato.language.lower_logic import case_scalar, compare_scalars
 from sfumato.language.numbers import (
-    clipped,
+    clip_scalar,
     constant,
-    divided,
+    divide_scalars,
+    integer_power,
     is_null,
     multiplied,
-    negated,
+    negate_scalar,
     on_doubles,
-    powered,
     square_root,
     value_of,
 )
@@ -31,33 +31,35 @@ from sfumato.query.functions import LARGEST_POWER, Function
 from sfumato.query.position import SourceSpan
 from sfumato.query.types import Type
 
-MOST_ROOTS = 6
-"""So many square roots, or powers of doubles, may be nested in each other."""
-MOST_LISTED = 512
-"""So many arguments have their results listed."""
+MAX_NESTED_ROOTS = 6
+"""Maximum nesting of square roots and of powers of doubles."""
+MAX_LISTED_ARGUMENTS = 512
+"""Maximum number of arguments whose results are listed."""
 _PLACES = 10
 _CONSTANT_PLACES = 15
-_INNER = Fraction(1, 10**12)
+_INNER_LOGARITHM_STEP = Fraction(1, 10**12)
 """The step of a logarithm that becomes the exponent of a power."""
 _LOGARITHM_ERROR = Fraction(45, 10**12)
 """Ten times the most that a natural logarithm is off before it is rounded."""
-_QUICK = Context(prec=40, Emin=MIN_EMIN, Emax=MAX_EMAX)
-_CLEAR, _TIE, _SLACK = Decimal(10) ** 20, Decimal("0.5"), Decimal("1e-12")
-_UNCLEAR = Decimal(10) ** 21
+_FORTY_DIGITS = Context(prec=40, Emin=MIN_EMIN, Emax=MAX_EMAX)
+_MAX_DECIDED_VALUE, _TIE_FRACTION, _TIE_WIDTH = Decimal(10) ** 20, Decimal("0.5"), Decimal("1e-12")
+_UNDECIDED_VALUE = Decimal(10) ** 21
 _CLEAR_BASE = Fraction(10_001, 10_000)
-_FEWEST_PLACES = 4
-_SURE = 10**10
+_MIN_PLACES = 4
+_MAX_EXACT_POWER_STEPS = 10**10
 """Powers below this, in steps, are rounded as the true ones are, but for what is next to a tie."""
-_FAR = Fraction(1, 10**30)
-_LARGEST = 10**30
+_MIN_BASE = Fraction(1, 10**30)
+_MAX_BASE = 10**30
 """Bases and steps lie between these."""
 
 
 @lru_cache(maxsize=64)
-def _listed(kind: Operator, of: Fraction | None, step: Fraction, grain: Fraction, low: int, high: int) -> ListedResults:
+def _list_results(
+    kind: Operator, of: Fraction | None, step: Fraction, grain: Fraction, low: int, high: int
+) -> ListedResults:
     """Return all results: of LOG to a base, of EXP of a base, of POWER with an exponent. None is below one that is."""
     quick = _quick(kind, of, grain)
-    results = [(m, _result(kind, of, step * m, grain, quick)) for m in range(low, high + 1)]
+    results = [(m, _rounded_result(kind, of, step * m, grain, quick)) for m in range(low, high + 1)]
     known = [(m, result) for m, result in results if result is not None]
     return ListedResults(known[0][0] if known else high + 1, tuple(result for _, result in known))
 
@@ -65,8 +67,8 @@ def _listed(kind: Operator, of: Fraction | None, step: Fraction, grain: Fraction
 def _quick(kind: Operator, of: Fraction | None, grain: Fraction) -> Callable[[Fraction], Decimal]:
     """Return the true result in steps, within 10^-15 while it is below 10^20: three roundings at 40 digits."""
     if of is not None and kind is not Operator.POWER and of < _CLEAR_BASE:
-        return lambda value: _UNCLEAR  # its logarithm has too few digits
-    divide, multiply, power_of = _QUICK.divide, _QUICK.multiply, _QUICK.exp
+        return lambda value: _UNDECIDED_VALUE  # its logarithm has too few digits
+    divide, multiply, power_of = _FORTY_DIGITS.divide, _FORTY_DIGITS.multiply, _FORTY_DIGITS.exp
     given = Decimal(1) if of is None else divide(Decimal(of.numerator), Decimal(of.denominator))
     steps = divide(Decimal(grain.denominator), Decimal(grain.numerator))
     per = Decimal(1) if of is None or kind is Operator.POWER else _quick_natural(of)
@@ -83,31 +85,31 @@ def _quick(kind: Operator, of: Fraction | None, grain: Fraction) -> Callable[[Fr
 
 @lru_cache(maxsize=4096)
 def _quick_natural(value: Fraction) -> Decimal:
-    return _QUICK.ln(_QUICK.divide(Decimal(value.numerator), Decimal(value.denominator)))
+    return _FORTY_DIGITS.ln(_FORTY_DIGITS.divide(Decimal(value.numerator), Decimal(value.denominator)))
 
 
 def _certain(found: Decimal) -> int | None:
     """Return the integer that a number within 10^-15 of this one is nearest to; None where that is not certain."""
     near = found.to_integral_value(ROUND_HALF_UP)
-    if abs(found) >= _CLEAR or abs(abs(_QUICK.subtract(found, near)) - _TIE) < _SLACK:
+    if abs(found) >= _MAX_DECIDED_VALUE or abs(abs(_FORTY_DIGITS.subtract(found, near)) - _TIE_FRACTION) < _TIE_WIDTH:
         return None
     return int(near)
 
 
-def _result(
+def _rounded_result(
     kind: Operator, of: Fraction | None, value: Fraction, grain: Fraction, quick: Callable[[Fraction], Decimal]
 ) -> int | None:
     if (kind is Operator.EXP or value > 0) and (certain := _certain(quick(value))) is not None:
         return certain
     if kind is Operator.EXP:
-        return rounded(lambda digits: (per_base(of, digits) * value).exp() * (1 / grain))
+        return round_enclosed(lambda digits: (per_base(of, digits) * value).exp() * (1 / grain))
     if kind is Operator.POWER and value == 0:
         return 0 if of is not None and of > 0 else None
     if value <= 0:
         return None
     if kind is Operator.LOG:
-        return rounded(lambda digits: natural(value, digits) / (per_base(of, digits) * grain))
-    return rounded(lambda digits: _power_enclosed(value, of or Fraction(0), digits) * (1 / grain))
+        return round_enclosed(lambda digits: natural(value, digits) / (per_base(of, digits) * grain))
+    return round_enclosed(lambda digits: _power_enclosed(value, of or Fraction(0), digits) * (1 / grain))
 
 
 def _power_enclosed(value: Fraction, exponent: Fraction, digits: int) -> Enclosure:
@@ -117,7 +119,12 @@ def _power_enclosed(value: Fraction, exponent: Fraction, digits: int) -> Enclosu
 def _looked_up(kind: Operator, of: Fraction | None, argument: Scalar, type: Type, far: int) -> Scalar | None:
     """Return the operator by a list of results, if that is short enough and none of them is beyond `far`."""
     facts = argument.facts
-    if facts.kind is not Kind.INTEGER or not facts.bounded or facts.span > MOST_LISTED or not _mild(facts.step):
+    if (
+        facts.kind is not Kind.INTEGER
+        or not facts.bounded
+        or facts.span > MAX_LISTED_ARGUMENTS
+        or not _mild(facts.step)
+    ):
         return None
     if far >= MAX_INTERMEDIATE_STEPS:
         return None
@@ -126,7 +133,7 @@ def _looked_up(kind: Operator, of: Fraction | None, argument: Scalar, type: Type
     if places is None:
         return None
     grain = Fraction(1, 10**places)
-    listed = _listed(kind, of, facts.step, grain, facts.low, facts.high)
+    listed = _list_results(kind, of, facts.step, grain, facts.low, facts.high)
     if not listed.values:
         return constant(None, type)
     nullable = facts.nullable or facts.low < listed.first
@@ -137,13 +144,13 @@ def _looked_up(kind: Operator, of: Fraction | None, argument: Scalar, type: Type
 
 
 def _mild(value: Fraction) -> bool:
-    return _FAR < value < _LARGEST and value.denominator < _LARGEST
+    return _MIN_BASE < value < _MAX_BASE and value.denominator < _MAX_BASE
 
 
 def logarithm_of(argument: Scalar, base: Fraction | None, type: Type) -> Scalar:
     """Return the logarithm of a number to a base above 0; NULL where there is none."""
     if base is not None and base < 1:
-        return negated(logarithm_of(argument, 1 / base, type), type)
+        return negate_scalar(logarithm_of(argument, 1 / base, type), type)
     if base == 1:
         return constant(None, type)
     facts = argument.facts
@@ -184,18 +191,18 @@ def _logarithm_of_double(argument: Scalar, base: Fraction | None, type: Type) ->
     if base in {None, 2, 10}:
         return on_doubles(Operator.LOG, (argument,), type, int(base or 0))
     natural_one = on_doubles(Operator.LOG, (argument,), type, 0)
-    return divided(natural_one, on_doubles(Operator.LOG, (constant(base, Type.DECIMAL),), type, 0), type)
+    return divide_scalars(natural_one, on_doubles(Operator.LOG, (constant(base, Type.DECIMAL),), type, 0), type)
 
 
 def power_of_base(argument: Scalar, base: Fraction | None, type: Type) -> Scalar:
     """Return a base above 0 to the power of a number; None is e."""
     if base is not None and base < 1:
-        return power_of_base(negated(argument, Type.DECIMAL), 1 / base, type)
+        return power_of_base(negate_scalar(argument, Type.DECIMAL), 1 / base, type)
     facts = argument.facts
     if facts.kind is not Kind.INTEGER or not _mild(facts.step) or (base is not None and not _mild(base)):
         return _power_of_base_of_double(argument, base, type)
     if base == 1:
-        return powered(argument, 0, type)
+        return integer_power(argument, 0, type)
     if not facts.declared_high:
         return _power_of_base_of_double(argument, base, type)
     slope = per_base(base, 30) * facts.step
@@ -203,12 +210,12 @@ def power_of_base(argument: Scalar, base: Fraction | None, type: Type) -> Scalar
     if exponent > 100:
         return _power_of_base_of_double(argument, base, type)
     if slope.high > 1:  # few arguments have a result above 0, and one step may be many factors of e: they are listed
-        argument = clipped(argument, min(_last_vanishing(slope), facts.high), None)
+        argument = clip_scalar(argument, min(_last_vanishing(slope), facts.high), None)
     far = int(enclose(max(Fraction(exponent), Fraction(-1)), 30).exp().high) + 1
     listed = _looked_up(Operator.EXP, base, argument, type, far)
     if listed is not None:
         return listed
-    places = next((n for n in range(_PLACES, -1, -1) if far * 10**n < FARTHEST_POWER >> 1), None)
+    places = next((n for n in range(_PLACES, -1, -1) if far * 10**n < MAX_POWER_STEPS >> 1), None)
     if places is None:
         return _power_of_base_of_double(argument, base, type)
     exact = _power_of_integer(argument, PowerCurve(base, facts.step, Fraction(1, 10**places)), type)
@@ -236,17 +243,17 @@ def _power_of_base_of_double(argument: Scalar, base: Fraction | None, type: Type
     return on_doubles(Operator.EXP, (argument,), type)
 
 
-def raised(argument: Scalar, exponent: Fraction, type: Type) -> Scalar:
+def raise_to_power(argument: Scalar, exponent: Fraction, type: Type) -> Scalar:
     """Return a number to a constant power, NULL where there is none: of 0 to one below 0, of negatives to a broken one.
 
     Whole powers are products, and halves are roots of them.
     """
     if exponent < 0 and exponent.denominator == 1:
-        return divided(constant(1, Type.DECIMAL), powered(argument, -int(exponent), Type.DECIMAL), type)
+        return divide_scalars(constant(1, Type.DECIMAL), integer_power(argument, -int(exponent), Type.DECIMAL), type)
     if exponent.denominator == 1:
-        return powered(argument, int(exponent), type)
+        return integer_power(argument, int(exponent), type)
     if exponent in {Fraction(n, 2) for n in (1, 3, 5)}:
-        product = powered(argument, exponent.numerator, Type.DECIMAL)
+        product = integer_power(argument, exponent.numerator, Type.DECIMAL)
         if product.facts.kind is Kind.INTEGER:
             return square_root(product, type)
     facts = argument.facts
@@ -259,13 +266,13 @@ def raised(argument: Scalar, exponent: Fraction, type: Type) -> Scalar:
     listed = _looked_up(Operator.POWER, exponent, argument, type, far)
     if listed is not None:
         return listed
-    places = next((n for n in range(_PLACES, _FEWEST_PLACES, -1) if far * 10**n < _SURE), _FEWEST_PLACES)
-    if far * 10**places >= FARTHEST_POWER >> 1:
+    places = next((n for n in range(_PLACES, _MIN_PLACES, -1) if far * 10**n < _MAX_EXACT_POWER_STEPS), _MIN_PLACES)
+    if far * 10**places >= MAX_POWER_STEPS >> 1:
         return _raised_on_doubles(argument, exponent, type)
-    vanishing = int(Fraction((natural(Fraction(1, 10**places) / 4, 30) / (_INNER * exponent)).low)) - 1
-    if vanishing < -STORED:  # what stands for the logarithm of 0 is an integer of 64 bits
+    vanishing = int(Fraction((natural(Fraction(1, 10**places) / 4, 30) / (_INNER_LOGARITHM_STEP * exponent)).low)) - 1
+    if vanishing < -STORED_LIMIT:  # what stands for the logarithm of 0 is an integer of 64 bits
         return _raised_on_doubles(argument, exponent, type)
-    inner = LogarithmCurve(None, facts.step, _INNER, vanishing if exponent > 0 else None)
+    inner = LogarithmCurve(None, facts.step, _INNER_LOGARITHM_STEP, vanishing if exponent > 0 else None)
     found = _logarithm_of_integer(argument, inner, Type.DECIMAL)
     if found is None:
         return _raised_on_doubles(argument, exponent, type)
@@ -280,21 +287,21 @@ def _raised_on_doubles(argument: Scalar, exponent: Fraction, type: Type) -> Scal
     if exponent < 0:
         return found
     zero = constant(0, Type.DECIMAL)
-    return chosen([(compared(Operator.EQUAL, argument, zero), zero)], found, type)
+    return case_scalar([(compare_scalars(Operator.EQUAL, argument, zero), zero)], found, type)
 
 
 def _check_nesting(call: Call, argument: Scalar) -> None:
-    if _nested(argument) >= MOST_ROOTS:
+    if _nested_roots(argument) >= MAX_NESTED_ROOTS:
         raise SourceSpan(call.at).too_large(
-            f"SQRT or POWER is nested more than {MOST_ROOTS} deep.",
+            f"SQRT or POWER is nested more than {MAX_NESTED_ROOTS} deep.",
             "An engine looks at the number below each root more than once, so that every level doubles the work.",
-            f"Nest {MOST_ROOTS} at most.",
+            f"Nest {MAX_NESTED_ROOTS} at most.",
         )
 
 
-def _nested(scalar: Scalar) -> int:
+def _nested_roots(scalar: Scalar) -> int:
     """Return how many square roots and powers of doubles are nested in each other here."""
-    below = max(map(_nested, scalar.arguments), default=0)
+    below = max(map(_nested_roots, scalar.arguments), default=0)
     return below + (scalar.operator is Operator.SQRT or (scalar.operator is Operator.EXP and scalar.constant is None))
 
 
@@ -322,10 +329,10 @@ def _logarithm(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
     if base is not None:
         return logarithm_of(argument, base, call.type) if base > 0 else constant(None, call.type)
     above, below = (logarithm_of(part, None, Type.DECIMAL) for part in (argument, arguments[0]))
-    return divided(above, below, call.type)
+    return divide_scalars(above, below, call.type)
 
 
-def _power(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
+def _lower_power(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
     base, exponent = (value_of(argument) for argument in arguments)
     if any(map(is_null, arguments)):
         return constant(None, call.type)
@@ -338,7 +345,7 @@ def _power(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
             )
         if base is None or (exponent.denominator == 1 and abs(exponent) <= LARGEST_POWER):
             _check_nesting(call, arguments[0])
-            return raised(arguments[0], exponent, call.type)
+            return raise_to_power(arguments[0], exponent, call.type)
     if base is not None and base > 0:
         return power_of_base(arguments[1], base, call.type)
     raise SourceSpan(call.at).unsupported(
@@ -354,5 +361,5 @@ CURVES = {
     Function.LN: _natural,
     Function.LOG: _logarithm,
     Function.LOG2: _binary,
-    Function.POWER: _power,
+    Function.POWER: _lower_power,
 }

@@ -7,8 +7,8 @@ from math import ceil, floor
 
 from sfumato.language import intervals
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.intervals import Law, follow
-from sfumato.language.numbers import constant, is_null, on_one_grid, retyped, settled, value_of
+from sfumato.language.intervals import RangeLaw, follow
+from sfumato.language.numbers import as_constant, constant, is_null, on_one_grid, value_of, with_type
 from sfumato.language.scalar import Operator, Scalar, literal
 from sfumato.query.expression import Call
 from sfumato.query.functions import Function
@@ -17,7 +17,7 @@ from sfumato.query.types import Type
 _ORDERED = {Operator.LESS, Operator.AT_MOST}
 
 
-def compared(operator: Operator, first: Scalar, second: Scalar) -> Scalar:
+def compare_scalars(operator: Operator, first: Scalar, second: Scalar) -> Scalar:
     """Return a comparison. A constant is moved to the other side's grid, where it divides the values as before."""
     pair: Sequence[Scalar] = (first, second)
     if value_of(first) is None and value_of(second) is not None and first.facts.kind is Kind.INTEGER:
@@ -27,7 +27,7 @@ def compared(operator: Operator, first: Scalar, second: Scalar) -> Scalar:
     else:
         pair = on_one_grid(pair)
     never = operator is Operator.DISTINCT_FROM
-    return _truth(operator, pair, nullable=not never and _any_nullable(pair))
+    return _truth_scalar(operator, pair, nullable=not never and _any_nullable(pair))
 
 
 def _bound(operator: Operator, other: Scalar, value: Fraction | None, rounding: Callable[[Fraction], int]) -> Scalar:
@@ -44,7 +44,7 @@ def _at(integer: int, facts: Facts) -> Scalar:
     return literal(integer, point)
 
 
-def _truth(operator: Operator, arguments: Sequence[Scalar], *, nullable: bool) -> Scalar:
+def _truth_scalar(operator: Operator, arguments: Sequence[Scalar], *, nullable: bool) -> Scalar:
     return Scalar(operator, tuple(arguments), Facts(Type.BOOLEAN, Kind.BOOLEAN, nullable=nullable))
 
 
@@ -59,17 +59,17 @@ def among(first: Scalar, items: Sequence[Scalar]) -> Scalar:
         everything = (first, *dict.fromkeys(placed))
     else:
         everything = on_one_grid((first, *items))
-    return _truth(Operator.IN, everything, nullable=_any_nullable(everything))
+    return _truth_scalar(Operator.IN, everything, nullable=_any_nullable(everything))
 
 
 def present(scalar: Scalar) -> Scalar:
     """Return whether a scalar is not NULL."""
-    return _truth(Operator.NOT, (_truth(Operator.IS_NULL, (scalar,), nullable=False),), nullable=False)
+    return _truth_scalar(Operator.NOT, (_truth_scalar(Operator.IS_NULL, (scalar,), nullable=False),), nullable=False)
 
 
 def all_true(conditions: Sequence[Scalar]) -> Scalar:
     """Return whether all of these conditions are true."""
-    return _truth(Operator.AND, conditions, nullable=_any_nullable(conditions))
+    return _truth_scalar(Operator.AND, conditions, nullable=_any_nullable(conditions))
 
 
 def encode_literal(cell: int | str | bool, facts: Facts) -> Scalar:
@@ -79,15 +79,15 @@ def encode_literal(cell: int | str | bool, facts: Facts) -> Scalar:
     return literal(cell, replace(facts, nullable=False))
 
 
-def chosen(branches: Sequence[tuple[Scalar, Scalar]], otherwise: Scalar, type: Type) -> Scalar:
+def case_scalar(branches: Sequence[tuple[Scalar, Scalar]], otherwise: Scalar, type: Type) -> Scalar:
     """Return a CASE."""
     values = on_one_grid((*(then for _, then in branches), otherwise))
     arguments = [part for (when, _), then in zip(branches, values[:-1], strict=True) for part in (when, then)]
     facts = _one_of(values, type, intervals.union, nullable=_any_nullable(values))
-    return settled(Scalar(Operator.CASE, (*arguments, values[-1]), facts))
+    return as_constant(Scalar(Operator.CASE, (*arguments, values[-1]), facts))
 
 
-def _one_of(values: Sequence[Scalar], type: Type, law: Law, *, nullable: bool) -> Facts:
+def _one_of(values: Sequence[Scalar], type: Type, law: RangeLaw, *, nullable: bool) -> Facts:
     """Return the facts of a value that is always one of these, which lie on one grid. NULL reaches nowhere."""
     telling = [value.facts for value in values if not is_null(value)] or [values[0].facts]
     lengths = [facts.max_chars for facts in telling]
@@ -111,20 +111,24 @@ def _coalesce(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
     if not needed:
         return constant(None, call.type)
     if len(needed) == 1:
-        return retyped(needed[0], call.type)
+        return with_type(needed[0], call.type)
     values = on_one_grid(needed)
     nullable = all(value.facts.nullable for value in values)
-    return settled(Scalar(Operator.COALESCE, values, _one_of(values, call.type, intervals.union, nullable=nullable)))
+    return as_constant(
+        Scalar(Operator.COALESCE, values, _one_of(values, call.type, intervals.union, nullable=nullable))
+    )
 
 
-def _extreme(operator: Operator, law: Callable[[Sequence[bool]], Law]) -> Callable[[Call, tuple[Scalar, ...]], Scalar]:
+def _extreme(
+    operator: Operator, law: Callable[[Sequence[bool]], RangeLaw]
+) -> Callable[[Call, tuple[Scalar, ...]], Scalar]:
     def lower(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
         present = [argument for argument in arguments if not is_null(argument)]
         if len(present) <= 1:
-            return retyped(present[0], call.type) if present else constant(None, call.type)
+            return with_type(present[0], call.type) if present else constant(None, call.type)
         values = on_one_grid(present)
         there = [not value.facts.nullable for value in values]
-        return settled(Scalar(operator, values, _one_of(values, call.type, law(there), nullable=not any(there))))
+        return as_constant(Scalar(operator, values, _one_of(values, call.type, law(there), nullable=not any(there))))
 
     return lower
 
@@ -142,11 +146,11 @@ def _nullif(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
 
 
 def _comparison(operator: Operator) -> Callable[[Call, tuple[Scalar, ...]], Scalar]:
-    return lambda call, arguments: compared(operator, arguments[0], arguments[1])
+    return lambda call, arguments: compare_scalars(operator, arguments[0], arguments[1])
 
 
 def _connective(operator: Operator) -> Callable[[Call, tuple[Scalar, ...]], Scalar]:
-    return lambda call, arguments: _truth(operator, arguments, nullable=_any_nullable(arguments))
+    return lambda call, arguments: _truth_scalar(operator, arguments, nullable=_any_nullable(arguments))
 
 
 LOGIC: dict[Function, Callable[[Call, tuple[Scalar, ...]], Scalar]] = {
@@ -156,12 +160,12 @@ LOGIC: dict[Function, Callable[[Call, tuple[Scalar, ...]], Scalar]] = {
     Function.AT_MOST: _comparison(Operator.AT_MOST),
     Function.DISTINCT_FROM: _comparison(Operator.DISTINCT_FROM),
     Function.IN: lambda call, arguments: among(arguments[0], arguments[1:]),
-    Function.IS_NULL: lambda call, arguments: _truth(Operator.IS_NULL, arguments, nullable=False),
+    Function.IS_NULL: lambda call, arguments: _truth_scalar(Operator.IS_NULL, arguments, nullable=False),
     Function.AND: _connective(Operator.AND),
     Function.OR: _connective(Operator.OR),
     Function.NOT: _connective(Operator.NOT),
     Function.COALESCE: _coalesce,
     Function.NULLIF: _nullif,
-    Function.LEAST: _extreme(Operator.LEAST, intervals.least),
-    Function.GREATEST: _extreme(Operator.GREATEST, intervals.greatest),
+    Function.LEAST: _extreme(Operator.LEAST, intervals.least_law),
+    Function.GREATEST: _extreme(Operator.GREATEST, intervals.greatest_law),
 }

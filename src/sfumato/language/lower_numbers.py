@@ -6,24 +6,24 @@ from math import ceil
 
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.lower_curves import CURVES
-from sfumato.language.lower_logic import chosen, compared
+from sfumato.language.lower_logic import case_scalar, compare_scalars
 from sfumato.language.numbers import (
     absolute,
-    added,
-    clipped,
+    add_scalars,
+    clip_scalar,
     constant,
-    divided,
+    divide_scalars,
     modulo,
     multiplied,
-    negated,
+    negate_scalar,
     quotient,
-    rescaled,
-    retyped,
     round_to_places,
-    signed,
-    subtracted,
+    sign_scalar,
+    subtract_scalars,
+    to_finer_grid,
+    to_integer,
     value_of,
-    whole,
+    with_type,
 )
 from sfumato.language.scalar import Operator, Scalar
 from sfumato.query.expression import Call, Cast
@@ -38,23 +38,23 @@ def lower_number_cast(cast: Cast, argument: Scalar) -> Scalar | None:
     """Return a cast between numbers and truth values; None for any other."""
     match argument.facts.type, cast.type:
         case (Type.INTEGER, Type.DECIMAL):
-            return retyped(argument, Type.DECIMAL)
+            return with_type(argument, Type.DECIMAL)
         case (Type.DECIMAL, Type.INTEGER):
-            return whole(argument)
+            return to_integer(argument)
         case (Type.BOOLEAN, Type.INTEGER):
             if argument.constant is not None and argument.operator is Operator.CONSTANT:
                 return constant(int(argument.constant is True), Type.INTEGER)
             facts = Facts(Type.INTEGER, Kind.INTEGER, nullable=argument.facts.nullable, low=0, high=1)
             return Scalar(Operator.FLAG, (argument,), facts)
         case (Type.INTEGER, Type.BOOLEAN):
-            return compared(Operator.DIFFERENT, argument, constant(0, Type.INTEGER))
+            return compare_scalars(Operator.DIFFERENT, argument, constant(0, Type.INTEGER))
         case (source, target) if source is target and source in NUMBERS:
             return argument
         case _:
             return None
 
 
-def _one(build: Callable[[Scalar, Type], Scalar]) -> Lowering:
+def _lower_unary(build: Callable[[Scalar, Type], Scalar]) -> Lowering:
     return lambda call, arguments: build(arguments[0], call.type)
 
 
@@ -62,21 +62,21 @@ def _two(build: Callable[[Scalar, Scalar, Type], Scalar]) -> Lowering:
     return lambda call, arguments: build(arguments[0], arguments[1], call.type)
 
 
-def _places(operator: Operator) -> Lowering:
+def _lower_rounding(operator: Operator) -> Lowering:
     def lower(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
-        places = _spelled(arguments[1]) if len(arguments) > 1 else 0
+        places = _spelled_integer(arguments[1]) if len(arguments) > 1 else 0
         return round_to_places(operator, arguments[0], places, call.type)
 
     return lower
 
 
-def _spelled(scalar: Scalar) -> int:
+def _spelled_integer(scalar: Scalar) -> int:
     """Return an integer that the parser has seen to be spelled out."""
     return int(value_of(scalar) or 0)
 
 
 def _width_bucket(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
-    low, high, count = value_of(arguments[1]), value_of(arguments[2]), _spelled(arguments[3])
+    low, high, count = value_of(arguments[1]), value_of(arguments[2]), _spelled_integer(arguments[3])
     if low is None or high is None or low >= high:
         raise SourceSpan(call.at).unsupported(
             "the bounds of WIDTH_BUCKET are not two numbers, the smaller first.",
@@ -92,16 +92,16 @@ def _bucket_of_integer(scalar: Scalar, low: Fraction, high: Fraction, count: int
     facts = scalar.facts
     # what lies below the first bucket or above the last moves to the next point of the grid outside of them
     outside = [min(max(side, facts.low - 1), facts.high + 1) for side in _next_outside(low, high, facts.step)]
-    near = clipped(scalar, *outside)
+    near = clip_scalar(scalar, *outside)
     width = constant((high - low) / count, Type.DECIMAL)
-    past = divided(subtracted(near, constant(low, Type.DECIMAL), Type.DECIMAL), width, Type.DECIMAL)
+    past = divide_scalars(subtract_scalars(near, constant(low, Type.DECIMAL), Type.DECIMAL), width, Type.DECIMAL)
     if past.facts.kind is not Kind.INTEGER:
         return _bucket_of_double(scalar, low, high, count)
-    whole_widths = rescaled(whole(round_to_places(Operator.FLOORED, past, 0, Type.DECIMAL)), Fraction(1))
+    whole_widths = to_finer_grid(to_integer(round_to_places(Operator.FLOORED, past, 0, Type.DECIMAL)), Fraction(1))
     if whole_widths.facts.kind is not Kind.INTEGER:
         return _bucket_of_double(scalar, low, high, count)
-    index = clipped(whole_widths, -1, count)
-    return added(index, constant(1, Type.INTEGER), Type.INTEGER)
+    index = clip_scalar(whole_widths, -1, count)
+    return add_scalars(index, constant(1, Type.INTEGER), Type.INTEGER)
 
 
 def _next_outside(low: Fraction, high: Fraction, step: Fraction) -> tuple[int, int]:
@@ -111,31 +111,31 @@ def _next_outside(low: Fraction, high: Fraction, step: Fraction) -> tuple[int, i
 def _bucket_of_double(scalar: Scalar, low: Fraction, high: Fraction, count: int) -> Scalar:
     bottom, top = constant(low, Type.DECIMAL), constant(high, Type.DECIMAL)
     width = constant((high - low) / count, Type.DECIMAL)
-    past = divided(subtracted(scalar, bottom, Type.DECIMAL), width, Type.DECIMAL)
-    index = clipped(whole(round_to_places(Operator.FLOORED, past, 0, Type.DECIMAL)), 0, count - 1)
-    inside = added(index, constant(1, Type.INTEGER), Type.INTEGER)
+    past = divide_scalars(subtract_scalars(scalar, bottom, Type.DECIMAL), width, Type.DECIMAL)
+    index = clip_scalar(to_integer(round_to_places(Operator.FLOORED, past, 0, Type.DECIMAL)), 0, count - 1)
+    inside = add_scalars(index, constant(1, Type.INTEGER), Type.INTEGER)
     branches = [
-        (compared(Operator.LESS, scalar, bottom), constant(0, Type.INTEGER)),
-        (compared(Operator.LESS, scalar, top), inside),
-        (compared(Operator.AT_MOST, top, scalar), constant(count + 1, Type.INTEGER)),
+        (compare_scalars(Operator.LESS, scalar, bottom), constant(0, Type.INTEGER)),
+        (compare_scalars(Operator.LESS, scalar, top), inside),
+        (compare_scalars(Operator.AT_MOST, top, scalar), constant(count + 1, Type.INTEGER)),
     ]
-    return chosen(branches, constant(None, Type.INTEGER), Type.INTEGER)
+    return case_scalar(branches, constant(None, Type.INTEGER), Type.INTEGER)
 
 
 ARITHMETIC: dict[Function, Lowering] = {
-    Function.ADD: _two(added),
-    Function.SUBTRACT: _two(subtracted),
+    Function.ADD: _two(add_scalars),
+    Function.SUBTRACT: _two(subtract_scalars),
     Function.MULTIPLY: _two(multiplied),
-    Function.DIVIDE: _two(divided),
+    Function.DIVIDE: _two(divide_scalars),
     Function.QUOTIENT: _two(quotient),
     Function.MODULO: _two(modulo),
-    Function.NEGATE: _one(negated),
-    Function.ABS: _one(absolute),
-    Function.SIGN: _one(signed),
-    Function.FLOOR: _places(Operator.FLOORED),
-    Function.CEIL: _places(Operator.CEILED),
-    Function.ROUND: _places(Operator.ROUNDED),
-    Function.TRUNC: _places(Operator.TRUNCATED),
+    Function.NEGATE: _lower_unary(negate_scalar),
+    Function.ABS: _lower_unary(absolute),
+    Function.SIGN: _lower_unary(sign_scalar),
+    Function.FLOOR: _lower_rounding(Operator.FLOORED),
+    Function.CEIL: _lower_rounding(Operator.CEILED),
+    Function.ROUND: _lower_rounding(Operator.ROUNDED),
+    Function.TRUNC: _lower_rounding(Operator.TRUNCATED),
     **CURVES,
     Function.WIDTH_BUCKET: _width_bucket,
 }

@@ -10,12 +10,12 @@ from fractions import Fraction
 from sfumato.errors import UnitRevealed, position_prefix
 from sfumato.language.facts import Kind
 from sfumato.language.lower_casts import lower_cast
-from sfumato.language.lower_logic import LOGIC, chosen
+from sfumato.language.lower_logic import LOGIC, case_scalar
 from sfumato.language.lower_numbers import ARITHMETIC, lower_number_cast
 from sfumato.language.lower_texts import TEXTS
 from sfumato.language.lower_times import TIMES
 from sfumato.language.narrowing import Restrictions, both, limits_if_not_true, limits_if_true, within
-from sfumato.language.numbers import constant, rescaled, whole
+from sfumato.language.numbers import constant, to_finer_grid, to_integer
 from sfumato.language.scalar import Scalar
 from sfumato.query.expression import Call, Case, Cast, Column, Expression, Literal
 from sfumato.query.functions import Function
@@ -38,45 +38,45 @@ def lower(expression: Expression, scope: Scope) -> Scalar:
         case Literal(value, type):
             return constant(value, type)
         case Cast(argument):
-            return _cast(expression, lower(argument, scope))
+            return _lower_cast(expression, lower(argument, scope))
         case Case():
-            return _case(expression, scope)
+            return _lower_case(expression, scope)
         case Call(_, arguments):
             return _call(expression, tuple(lower(argument, scope) for argument in arguments))
 
 
-def narrowed(scope: Scope, condition: Expression) -> Scope:
+def narrow_scope(scope: Scope, condition: Expression) -> Scope:
     """Return the columns as they are in the rows for which the condition is true: clipped to what it says of them."""
-    return _limited(scope, limits_if_true(lower(condition, scope)))
+    return _limit_scope(scope, limits_if_true(lower(condition, scope)))
 
 
-def _limited(scope: Scope, limits: Restrictions) -> Scope:
+def _limit_scope(scope: Scope, limits: Restrictions) -> Scope:
     return {name: within(scalar, limits) for name, scalar in scope.items()} if limits else scope
 
 
 def _call(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
     units = [argument.facts.kind is Kind.UNIT for argument in arguments]
     if any(units) and not (all(units) and call.function is Function.EQUAL):
-        raise _compared(call) if all(units) and call.function in _DIFFERENT else _revealed(call)
+        raise _refuse_compared_units(call) if all(units) and call.function in _DIFFERENT else _unit_revealed(call)
     if call.function in _ON_GRIDS:
         return _ON_GRIDS[call.function](call, arguments)
     return _ON_UNITS[call.function](call, tuple(_in_ones(argument) for argument in arguments))
 
 
-def _cast(cast: Cast, argument: Scalar) -> Scalar:
+def _lower_cast(cast: Cast, argument: Scalar) -> Scalar:
     if argument.facts.kind is Kind.UNIT:
-        raise _revealed(cast)
+        raise _unit_revealed(cast)
     return lower_number_cast(cast, argument) or lower_cast(cast, _in_ones(argument))
 
 
 def _in_ones(scalar: Scalar) -> Scalar:
     if scalar.facts.type is not Type.INTEGER:
         return scalar
-    ones = rescaled(scalar, Fraction(1))
-    return whole(ones) if ones.facts.kind is Kind.REAL else ones
+    ones = to_finer_grid(scalar, Fraction(1))
+    return to_integer(ones) if ones.facts.kind is Kind.REAL else ones
 
 
-def _case(case: Case, scope: Scope) -> Scalar:
+def _lower_case(case: Case, scope: Scope) -> Scalar:
     """A branch is only taken where its condition is true and no earlier one is: it may count on that."""
     branches = []
     past: Restrictions = {}
@@ -86,15 +86,15 @@ def _case(case: Case, scope: Scope) -> Scalar:
         past = both(past, limits_if_not_true(when))
     otherwise = _lower_within(case.otherwise, scope, past)
     if any(value.facts.kind is Kind.UNIT for value in (otherwise, *(then for _, then in branches))):
-        raise _revealed(case)
-    return chosen(branches, otherwise, case.type)
+        raise _unit_revealed(case)
+    return case_scalar(branches, otherwise, case.type)
 
 
 def _lower_within(value: Expression, scope: Scope, limits: Restrictions) -> Scalar:
-    return within(lower(value, _limited(scope, limits)), limits)
+    return within(lower(value, _limit_scope(scope, limits)), limits)
 
 
-def _compared(call: Call) -> UnitRevealed:
+def _refuse_compared_units(call: Call) -> UnitRevealed:
     return UnitRevealed(
         f"{position_prefix(call.at)}this compares the names of people.",
         "Whether they are different people may only decide which rows of a join are counted.",
@@ -102,7 +102,7 @@ def _compared(call: Call) -> UnitRevealed:
     )
 
 
-def _revealed(expression: Expression) -> UnitRevealed:
+def _unit_revealed(expression: Expression) -> UnitRevealed:
     absent = isinstance(expression, Call) and expression.function is Function.IS_NULL
     return UnitRevealed(
         f"{position_prefix(expression.at)}this computes with the column that names people.",

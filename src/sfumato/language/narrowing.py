@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from sfumato.language.facts import Kind
-from sfumato.language.numbers import clipped, settled
+from sfumato.language.numbers import as_constant, clip_scalar
 from sfumato.language.scalar import Constant, Operator, Scalar
 
-Shape = tuple[Operator, tuple[Scalar, ...], Constant]
+ScalarShape = tuple[Operator, tuple[Scalar, ...], Constant]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Restriction:
     present: bool = False
 
 
-Restrictions = Mapping[Shape, Restriction]
+Restrictions = Mapping[ScalarShape, Restriction]
 
 _MISSING = {
     Operator.LESS: 2,
@@ -34,7 +34,7 @@ _MISSING = {
 """Comparisons, and how many of their first arguments are not NULL where they are true or false."""
 
 
-def shape(scalar: Scalar) -> Shape:
+def shape_of(scalar: Scalar) -> ScalarShape:
     """Return what is computed, whatever it is taken for: two scalars of one shape have the same integers."""
     return scalar.operator, scalar.arguments, scalar.constant
 
@@ -52,7 +52,7 @@ def both(first: Restrictions, second: Restrictions) -> Restrictions:
 
 def limits_if_true(condition: Scalar) -> Restrictions:
     """Return what holds in the rows for which the condition is true."""
-    return both(_unless_false(condition), _needed(condition))
+    return both(_unless_false(condition), _required_not_null(condition))
 
 
 def limits_if_not_true(condition: Scalar) -> Restrictions:
@@ -66,9 +66,9 @@ def limits_if_not_true(condition: Scalar) -> Restrictions:
         case (Operator.NOT, (part,)):
             return _unless_false(part)
         case (Operator.LESS, (first, second)):
-            return _ordered(second, first, apart=0)
+            return _order_restrictions(second, first, apart=0)
         case (Operator.AT_MOST, (first, second)):
-            return _ordered(second, first, apart=1)
+            return _order_restrictions(second, first, apart=1)
         case (Operator.DIFFERENT, (first, second)):
             return _among(first, (second,))
         case _:
@@ -86,70 +86,70 @@ def _unless_false(condition: Scalar) -> Restrictions:
         case (Operator.NOT, (part,)):
             return limits_if_not_true(part)
         case (Operator.LESS, (first, second)):
-            return _ordered(first, second, apart=1)
+            return _order_restrictions(first, second, apart=1)
         case (Operator.AT_MOST, (first, second)):
-            return _ordered(first, second, apart=0)
+            return _order_restrictions(first, second, apart=0)
         case (Operator.EQUAL | Operator.IN, (first, *others)):
             return _among(first, tuple(others))
         case _:
             return {}
 
 
-def _ordered(first: Scalar, second: Scalar, *, apart: int) -> Restrictions:
+def _order_restrictions(first: Scalar, second: Scalar, *, apart: int) -> Restrictions:
     """Return what `first + apart <= second` says; they lie on one grid."""
-    bottom, top = _integer(first), _integer(second)
+    bottom, top = _integer_constant(first), _integer_constant(second)
     if top is not None and bottom is None:
-        return {shape(first): Restriction(high=top - apart)}
+        return {shape_of(first): Restriction(high=top - apart)}
     if bottom is not None and top is None:
-        return {shape(second): Restriction(low=bottom + apart)}
+        return {shape_of(second): Restriction(low=bottom + apart)}
     return {}
 
 
 def _among(subject: Scalar, others: tuple[Scalar, ...]) -> Restrictions:
-    if len(others) == 1 and _integer(subject) is not None:
+    if len(others) == 1 and _integer_constant(subject) is not None:
         subject, others = others[0], (subject,)
-    integers = [_integer(other) for other in others]
+    integers = [_integer_constant(other) for other in others]
     known = [integer for integer in integers if integer is not None]
-    if len(known) < len(integers) or _integer(subject) is not None:
+    if len(known) < len(integers) or _integer_constant(subject) is not None:
         return {}
-    return {shape(subject): Restriction(low=min(known), high=max(known))}
+    return {shape_of(subject): Restriction(low=min(known), high=max(known))}
 
 
-def _integer(scalar: Scalar) -> int | None:
+def _integer_constant(scalar: Scalar) -> int | None:
     constant = scalar.operator is Operator.CONSTANT and scalar.facts.kind is Kind.INTEGER
     return scalar.facts.low if constant and scalar.constant is not None else None
 
 
-def _needed(condition: Scalar) -> Restrictions:
+def _required_not_null(condition: Scalar) -> Restrictions:
     """Return what cannot be NULL where the condition is true."""
     match condition.operator, condition.arguments:
         case (Operator.AND, parts):
-            return {key: limit for part in parts for key, limit in _needed(part).items()}
+            return {key: limit for part in parts for key, limit in _required_not_null(part).items()}
         case (Operator.NOT, (Scalar(Operator.IS_NULL, (argument,)),)):
-            return _present((argument,))
+            return _presence_restrictions((argument,))
         case (Operator.NOT, (Scalar(operator, arguments),)) if operator in _MISSING:
-            return _present(arguments[: _MISSING[operator]])
+            return _presence_restrictions(arguments[: _MISSING[operator]])
         case (operator, arguments) if operator in _MISSING:
-            return _present(arguments[: _MISSING[operator]])
+            return _presence_restrictions(arguments[: _MISSING[operator]])
         case _:
             return {}
 
 
-def _present(scalars: tuple[Scalar, ...]) -> Restrictions:
-    return {shape(scalar): Restriction(present=True) for scalar in scalars}
+def _presence_restrictions(scalars: tuple[Scalar, ...]) -> Restrictions:
+    return {shape_of(scalar): Restriction(present=True) for scalar in scalars}
 
 
 def within(scalar: Scalar, limits: Restrictions) -> Scalar:
     """Return the scalar as it is where the limits hold."""
-    limit = limits.get(shape(scalar))
+    limit = limits.get(shape_of(scalar))
     if limit is None or scalar.operator is Operator.CONSTANT:
         return scalar
     facts = scalar.facts
     if limit.present:
         scalar = replace(scalar, facts=replace(facts, nullable=False))
     if facts.kind is not Kind.INTEGER or limit.low is limit.high is None:
-        return settled(scalar)
+        return as_constant(scalar)
     # where the limits contradict each other there is no row, and any point will do
     low = None if limit.low is None else min(max(limit.low, facts.low), facts.high)
     high = None if limit.high is None else max(min(limit.high, facts.high), facts.low if low is None else low)
-    return clipped(scalar, low, high)
+    return clip_scalar(scalar, low, high)

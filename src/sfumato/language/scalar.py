@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from sfumato.language.facts import Facts
 
-LARGEST_EXPONENT = 709.78
+MAX_EXP_ARGUMENT = 709.78
 """From here on, EXP has no double."""
 
 
@@ -280,6 +280,6 @@ def walk(scalar: Scalar) -> Iterator[Scalar]:
         waiting.extend(part.arguments)
 
 
-def columns(scalar: Scalar) -> set[tuple[str, str]]:
+def columns_read(scalar: Scalar) -> set[tuple[str, str]]:
     """Return the columns that are read."""
     return {found for part in walk(scalar) if (found := address(part)) is not None}

@@ -7,20 +7,25 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import BadParameter
-from sfumato.learn.rows import UNIT, Integers, Rows, blocks
-from sfumato.learn.table_metadata import MOST_COLUMNS, Floats, TableMetadata, inverse
+from sfumato.learn.rows import UNIT_STEPS, Integers, Rows, blocks
+from sfumato.learn.table_metadata import MAX_MODEL_COLUMNS, Floats, TableMetadata, inverse
 from sfumato.randomness.source import Source, read_exactly
 
-_STEEPEST = 1e300
+_MAX_SCALE = 1e300
 
 
 def read_matrix(values: object) -> Floats:
     """Read a table of numbers; a cell that is no number becomes NaN, and only the shape and the type are refused."""
-    array = None if _declares_texts(values) else _array(values, 2)
-    if array is None or array.ndim != 2 or array.dtype.kind not in "biufO" or not 1 <= array.shape[1] <= MOST_COLUMNS:
+    array = None if _declares_texts(values) else _as_array(values, 2)
+    if (
+        array is None
+        or array.ndim != 2
+        or array.dtype.kind not in "biufO"
+        or not 1 <= array.shape[1] <= MAX_MODEL_COLUMNS
+    ):
         raise BadParameter(
             "X is not a table of numbers.",
-            f"It has one line per row and 1 to {MOST_COLUMNS} columns of numbers.",
+            f"It has one line per row and 1 to {MAX_MODEL_COLUMNS} columns of numbers.",
             "Give a two-dimensional array; encode texts and dates as numbers first.",
         )
     return _floats(array)
@@ -35,7 +40,7 @@ def _declares_texts(values: object) -> bool:
 
 def read_column(values: object, length: int, name: str) -> npt.NDArray[Any]:
     """Read one value per row, of any kind."""
-    array = _array(values, 1)
+    array = _as_array(values, 1)
     if array is not None and array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array is None or array.ndim != 1 or len(array) != length:
@@ -47,10 +52,10 @@ def read_column(values: object, length: int, name: str) -> npt.NDArray[Any]:
     return array
 
 
-def _array(values: object, depth: int) -> npt.NDArray[Any] | None:
+def _as_array(values: object, depth: int) -> npt.NDArray[Any] | None:
     """Return an array; lists keep their values as they are: which of them are numbers must not decide its type."""
     if isinstance(values, list | tuple):
-        return _filled(values, depth)
+        return _fill_array(values, depth)
     if values is None or type(values).__module__.startswith("scipy.sparse"):
         return None
     try:
@@ -59,7 +64,7 @@ def _array(values: object, depth: int) -> npt.NDArray[Any] | None:
         return None
 
 
-def _filled(values: list[Any] | tuple[Any, ...], depth: int) -> npt.NDArray[Any] | None:
+def _fill_array(values: list[Any] | tuple[Any, ...], depth: int) -> npt.NDArray[Any] | None:
     rows = values
     width = 0
     if depth == 2:
@@ -92,7 +97,7 @@ def _float(value: object) -> float:
         return np.nan
 
 
-def rows_of(
+def bounded_rows(
     X: object,  # noqa: N803
     y: object,
     groups: object,
@@ -125,12 +130,12 @@ def rows_of(
         present &= np.isfinite(table).all(axis=1)
     people = np.arange(len(table))
     if groups is not None:
-        people = _people(read_column(groups, len(table), "groups"))
+        people = _person_numbers(read_column(groups, len(table), "groups"))
         present &= people >= 0
     if not present.all():
         table, labels, people = table[present], labels[present], people[present]
     if groups is not None:
-        places = _chosen(people, outline.rows_per_person, source)
+        places = _sample_rows_per_person(people, outline.rows_per_person, source)
         table, labels, people = table[places], labels[places], people[places]
     return Rows(integers_of(table, outline), labels, people, max(1, len(outline.classes)))
 
@@ -143,7 +148,7 @@ def _all_finite(table: Floats) -> bool:
 
 def integers_of(table: Floats, outline: TableMetadata) -> Floats:
     """Return columns brought from their bounds to whole numbers in [-UNIT, UNIT]: each value by itself."""
-    middle, scale = outline.middle, np.minimum(UNIT * inverse(outline.half), _STEEPEST)
+    middle, scale = outline.middle, np.minimum(UNIT_STEPS * inverse(outline.half), _MAX_SCALE)
     low, high = np.array(outline.low), np.array(outline.high)
     found = np.empty(table.shape, order="F")
     for part in blocks(len(table)):
@@ -169,8 +174,8 @@ def _labels(target: npt.NDArray[Any], classes: tuple[Any, ...]) -> Integers:
     return found
 
 
-def _people(groups: npt.NDArray[Any]) -> Integers:
-    """Return a number for each person; -1 where nobody is named."""
+def _person_numbers(groups: npt.NDArray[Any]) -> Integers:
+    """Return a number for each person; -1 where the unit is missing."""
     if groups.dtype.kind in "biuSU":
         return np.unique(groups, return_inverse=True)[1].astype(np.int64)
     numbers: dict[object, int] = {}
@@ -184,7 +189,7 @@ def _people(groups: npt.NDArray[Any]) -> Integers:
     return found
 
 
-def _chosen(people: Integers, most: int, source: Source) -> npt.NDArray[np.intp]:
+def _sample_rows_per_person(people: Integers, most: int, source: Source) -> npt.NDArray[np.intp]:
     """Return places of at most `most` rows of each person, drawn by coins of that person's own rows."""
     coins = np.frombuffer(read_exactly(source, 8 * len(people)), dtype=np.uint64)
     order = np.lexsort((coins, people))

@@ -11,7 +11,7 @@ from sfumato.accounting.event import Composed, Event, GaussianNoise, Neighbours,
 from sfumato.accounting.pld import bounds
 from sfumato.mechanisms.gaussian import Gaussian
 
-_MORE = Fraction(1, 10**6)
+_FIRST_NOISE_GROWTH = Fraction(1, 10**6)
 """By so much noise grows, then by twice that, until the certified bound fits: on fine grids, once or never."""
 
 
@@ -33,7 +33,9 @@ class Calibrated:
 
 
 @lru_cache(maxsize=256)
-def calibrated(stages: tuple[Stage, ...], epsilon: Fraction, delta: Fraction, neighbours: Neighbours) -> Calibrated:
+def calibrate_stages(
+    stages: tuple[Stage, ...], epsilon: Fraction, delta: Fraction, neighbours: Neighbours
+) -> Calibrated:
     """Return the noise of all stages: Δᵢ²/σᵢ² = shareᵢ·μ², μ the most that (epsilon, delta) allows.
 
     Theorem: releasing the stages one after the other, each chosen by what the ones before released, is (epsilon,
@@ -42,10 +44,10 @@ def calibrated(stages: tuple[Stage, ...], epsilon: Fraction, delta: Fraction, ne
     if sum(stage.share for stage in stages) != 1:
         raise AssertionError("the shares of all stages are one")
     variance = gaussian_sigma_squared(epsilon, delta, 1)  # 1/μ², for real noise
-    more = _MORE
+    more = _FIRST_NOISE_GROWTH
     while True:
         found = tuple(Gaussian(s.sensitivity_squared, _variance(s, variance), neighbours) for s in stages)
-        event = _composed([_repeated(m, s) for m, s in zip(found, stages, strict=True)])
+        event = _compose_events([_stage_event(m, s) for m, s in zip(found, stages, strict=True)])
         if Fraction(bounds(event, delta)[1]) <= epsilon:
             return Calibrated(found, event)
         variance, more = variance * (1 + more), 2 * more
@@ -56,9 +58,9 @@ def _variance(stage: Stage, variance: Fraction) -> Fraction:
     return Fraction(ceil(exact * 1024), 1024) if exact < 1 << 40 else Fraction(ceil(exact))
 
 
-def _repeated(mechanism: Gaussian, stage: Stage) -> GaussianNoise | Repeated:
+def _stage_event(mechanism: Gaussian, stage: Stage) -> GaussianNoise | Repeated:
     return mechanism.event if stage.times == 1 else Repeated(mechanism.event, stage.times)
 
 
-def _composed(events: Sequence[Event]) -> Event:
+def _compose_events(events: Sequence[Event]) -> Event:
     return events[0] if len(events) == 1 else Composed(tuple(events))

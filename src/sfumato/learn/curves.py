@@ -48,8 +48,8 @@ def epsilon_curve(
     repeats: int = 5,
 ) -> ScoreCurve:
     """Return how well copies of a model score on every fifth row after a fit to the others, at each epsilon."""
-    table, target = _read(X, y)
-    train, test = _split(len(table))
+    table, target = _training_curve(X, y)
+    train, test = _train_test_split(len(table))
     points = [
         _point(model, float(str(epsilon)), {"epsilon": epsilon}, table, target, train, test, repeats)
         for epsilon in epsilons
@@ -59,8 +59,8 @@ def epsilon_curve(
 
 def learning_curve(model: Model, X: object, y: object, *, sizes: Sequence[int], repeats: int = 5) -> ScoreCurve:  # noqa: N803
     """Return how well copies of a model score on every fifth row after a fit to the first so many of the others."""
-    table, target = _read(X, y)
-    train, test = _split(len(table))
+    table, target = _training_curve(X, y)
+    train, test = _train_test_split(len(table))
     points = []
     for size in sizes:
         first = train[: integer(size, "sizes", 1)]
@@ -68,7 +68,7 @@ def learning_curve(model: Model, X: object, y: object, *, sizes: Sequence[int], 
     return ScoreCurve("rows", tuple(points))
 
 
-def _read(X: object, y: object) -> tuple[Any, Any]:  # noqa: N803
+def _training_curve(X: object, y: object) -> tuple[Any, Any]:  # noqa: N803
     table = read_matrix(X)
     target = read_column(y, len(table), "y")
     if len(table) >= 10:
@@ -76,7 +76,7 @@ def _read(X: object, y: object) -> tuple[Any, Any]:  # noqa: N803
     raise BadParameter("There are fewer than ten rows.", "A curve needs rows to fit and rows to score.", "Give more.")
 
 
-def _split(count: int) -> tuple[Any, Any]:
+def _train_test_split(count: int) -> tuple[Any, Any]:
     places = np.arange(count)
     return places[places % 5 != 4], places[places % 5 == 4]
 

@@ -7,11 +7,11 @@ import numpy as np
 
 from sfumato.learn.calibration import Stage
 from sfumato.learn.model import StageNoise
-from sfumato.learn.rows import UNIT, Sums, radii_of
-from sfumato.learn.sensitivities import COUNTED, in_box, in_cells
+from sfumato.learn.rows import UNIT_STEPS, Sums, radii_of
+from sfumato.learn.sensitivities import CELL_COUNT_STEPS, in_box, in_cells
 from sfumato.learn.table_metadata import Floats, TableMetadata
 
-WEIGHT = UNIT
+WEIGHT = UNIT_STEPS
 """What a row adds to the count that is measured together with the centre."""
 
 
@@ -36,7 +36,7 @@ def measure_centre(sums: Sums, outline: TableMetadata, noise: StageNoise, stage:
     mean = noisy[1:] / count
     variance = (noise.deviation(stage) / count) ** 2
     kept = max(0.0, 1 - width * variance / max(float(mean @ mean), 1e-300))
-    return tuple(round(value) for value in np.clip(kept * mean, -UNIT, UNIT).tolist()), count
+    return tuple(round(value) for value in np.clip(kept * mean, -UNIT_STEPS, UNIT_STEPS).tolist()), count
 
 
 def measure_radius(
@@ -51,11 +51,11 @@ def measure_radius(
 ) -> int:
     """Return the public radius within which the noisy share of the rows first reaches the quantile, from inside out."""
     radii = radii_of(outline, around_measured=measured)
-    counts = noise.add(stage, sums.radii(centre, radii) * COUNTED)
-    return radii[_passed(counts, quantile)]
+    counts = noise.add(stage, sums.radii(centre, radii) * CELL_COUNT_STEPS)
+    return radii[_quantile_class(counts, quantile)]
 
 
-def _passed(counts: Floats, quantile: float) -> int:
+def _quantile_class(counts: Floats, quantile: float) -> int:
     """Return the last class such that the rows inside it are at least that share of all."""
     total = max(float(counts.sum()), 1.0)
     inside = np.cumsum(counts[::-1])[::-1]  # rows in this class and in all that are nearer

@@ -124,23 +124,23 @@ def _forwards(module: Any, layers: dict[str, Any], inputs: Tensor) -> tuple[Tens
     return outputs, seen
 
 
-Part = tuple[Tensor, Callable[[Tensor], dict[str, Tensor]]]
+GradientPart = tuple[Tensor, Callable[[Tensor], dict[str, Tensor]]]
 """The squared norms of rows, and the weighted sum of their gradients."""
 
 
-def _linear(torch: Any, layer: Any, given: Tensor, slope: Tensor) -> Part:
+def _linear_gradients(torch: Any, layer: Any, given: Tensor, slope: Tensor) -> GradientPart:
     rows = len(given)
     return _outer(torch, layer, given.reshape(rows, -1, given.shape[-1]), slope.reshape(rows, -1, slope.shape[-1]))
 
 
-def _conv2(torch: Any, layer: Any, given: Tensor, slope: Tensor) -> Part:
+def _conv2(torch: Any, layer: Any, given: Tensor, slope: Tensor) -> GradientPart:
     patches = torch.nn.functional.unfold(
         given, layer.kernel_size, dilation=layer.dilation, padding=layer.padding, stride=layer.stride
     )
     return _outer(torch, layer, patches.transpose(1, 2), slope.flatten(2).transpose(1, 2))
 
 
-def _conv1(torch: Any, layer: Any, given: Tensor, slope: Tensor) -> Part:
+def _conv1(torch: Any, layer: Any, given: Tensor, slope: Tensor) -> GradientPart:
     patches = torch.nn.functional.unfold(
         given.unsqueeze(2),
         (1, layer.kernel_size[0]),
@@ -151,7 +151,7 @@ def _conv1(torch: Any, layer: Any, given: Tensor, slope: Tensor) -> Part:
     return _outer(torch, layer, patches.transpose(1, 2), slope.transpose(1, 2))
 
 
-def _outer(torch: Any, layer: Any, below: Tensor, slope: Tensor) -> Part:
+def _outer(torch: Any, layer: Any, below: Tensor, slope: Tensor) -> GradientPart:
     """Return the part of a layer whose gradient is Σ_s b_s ⊗ a_s: a is (rows, places, in), b (rows, places, out)."""
     places = below.shape[1]
     weighted, biased = layer.weight.requires_grad, layer.bias is not None and layer.bias.requires_grad
@@ -173,7 +173,7 @@ def _outer(torch: Any, layer: Any, below: Tensor, slope: Tensor) -> Part:
     return norms.clamp_min(0), summed
 
 
-def _embedding(torch: Any, layer: Any, given: Tensor, slope: Tensor) -> Part:
+def _embedding(torch: Any, layer: Any, given: Tensor, slope: Tensor) -> GradientPart:
     tokens, slope = given.reshape(len(given), -1), slope.reshape(len(given), -1, slope.shape[-1])
     if layer.padding_idx is not None:
         slope = slope * (tokens != layer.padding_idx).unsqueeze(2)
@@ -187,8 +187,8 @@ def _embedding(torch: Any, layer: Any, given: Tensor, slope: Tensor) -> Part:
     return norms.clamp_min(0), summed
 
 
-_FORMS: dict[str, Callable[[Any, Any, Tensor, Tensor], Part]] = {
-    "linear": _linear,
+_FORMS: dict[str, Callable[[Any, Any, Tensor, Tensor], GradientPart]] = {
+    "linear": _linear_gradients,
     "conv1": _conv1,
     "conv2": _conv2,
     "embedding": _embedding,

@@ -9,32 +9,32 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.learn.logistic_regression import shares
+from sfumato.learn.logistic_regression import softmax_shares
 from sfumato.learn.rows import Integers, blocks, exact_product, lengths_above, squared_norms
 from sfumato.learn.table_metadata import Floats
 
-VALUE = 1 << 12
+VALUE_UNIT = 1 << 12
 """One, in activations and in weights."""
-SLOPE = 1 << 16
+SLOPE_UNIT = 1 << 16
 """One, in what is carried backwards."""
-WIDEST = 1 << 10
-"""The most units of a layer, and the most columns: sums of so many products stay below 2^53."""
-_WEIGHT = 16
+MAX_LAYER_WIDTH = 1 << 10
+"""Maximum number of units of a layer and of columns: sums of that many products stay below 2^53."""
+_MAX_WEIGHT = 16
 """No weight goes further."""
-_FAR = 1 << 20
+_MAX_ACTIVATION = 1 << 20
 """No activation and no carried slope goes further."""
-LENGTH = VALUE * SLOPE
+GRADIENT_UNIT = VALUE_UNIT * SLOPE_UNIT
 """A gradient of length one."""
-_SLACK = 1 + 2.0**-30
-_LOGIT, _FINE = 1 << 8, 1 << 12
+_NORM_SLACK_FACTOR = 1 + 2.0**-30
+_LOGIT_UNIT, _SHARE_UNIT = 1 << 8, 1 << 12
 
-Layers = list[Floats]
+LayerWeights = list[Floats]
 """For each layer a matrix of whole numbers: one line per unit below, then one of constants; one column per unit."""
 
 
-def on_grid(weights: list[Floats]) -> Layers:
+def on_grid(weights: list[Floats]) -> LayerWeights:
     """Return weights rounded to their public grid, and inside their range."""
-    return [np.rint(np.clip(layer, -_WEIGHT, _WEIGHT) * VALUE) for layer in weights]
+    return [np.rint(np.clip(layer, -_MAX_WEIGHT, _MAX_WEIGHT) * VALUE_UNIT) for layer in weights]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class IntegerNetwork:
     length over all layers is at most `length`.  Proof: proofs/learn_sgd.md
     """
 
-    layers: Layers
+    layers: LayerWeights
     length: int
 
     def clipped_sum(self, rows: Floats, labels: Integers) -> list[Integers]:
@@ -62,7 +62,7 @@ class IntegerNetwork:
         squares = np.zeros(len(rows))
         for below, slope in zip(inputs, slopes, strict=True):
             squares += (lengths_above(squared_norms(below)) * lengths_above(squared_norms(slope))) ** 2
-        reach = np.ceil(np.sqrt(squares) * _SLACK) + 1
+        reach = np.ceil(np.sqrt(squares) * _NORM_SLACK_FACTOR) + 1
         factor = np.maximum(reach, float(self.length))[:, None]
         return [
             exact_product(below, np.trunc(slope * float(self.length) / factor))
@@ -71,21 +71,21 @@ class IntegerNetwork:
 
     def _forwards(self, rows: Floats) -> tuple[list[Floats], Floats]:
         """Return what goes into each layer, constants included, and what comes out of the last."""
-        inputs = [_with_constant(np.clip(rows, -_FAR, _FAR))]
+        inputs = [_with_constant(np.clip(rows, -_MAX_ACTIVATION, _MAX_ACTIVATION))]
         for layer in self.layers[:-1]:
-            inputs.append(_with_constant(np.clip(np.floor(inputs[-1] @ layer / VALUE), 0, _FAR)))
+            inputs.append(_with_constant(np.clip(np.floor(inputs[-1] @ layer / VALUE_UNIT), 0, _MAX_ACTIVATION)))
         return inputs, inputs[-1] @ self.layers[-1]
 
     def _backwards(self, inputs: list[Floats], outputs: Floats, labels: Integers) -> list[Floats]:
         """Return the slope of the loss at each layer's output."""
-        residuals = shares(np.floor(outputs.T * (_LOGIT / VALUE**2))).T
-        residuals[np.arange(len(labels)), labels] -= _FINE
-        slopes = [residuals * (SLOPE / _FINE)]
+        residuals = softmax_shares(np.floor(outputs.T * (_LOGIT_UNIT / VALUE_UNIT**2))).T
+        residuals[np.arange(len(labels)), labels] -= _SHARE_UNIT
+        slopes = [residuals * (SLOPE_UNIT / _SHARE_UNIT)]
         for layer, below in zip(self.layers[:0:-1], inputs[:0:-1], strict=True):
-            carried = np.floor(slopes[0] @ layer[:-1].T / VALUE)
-            slopes.insert(0, np.clip(np.where(below[:, :-1] > 0, carried, 0.0), -_FAR, _FAR))
+            carried = np.floor(slopes[0] @ layer[:-1].T / VALUE_UNIT)
+            slopes.insert(0, np.clip(np.where(below[:, :-1] > 0, carried, 0.0), -_MAX_ACTIVATION, _MAX_ACTIVATION))
         return slopes
 
 
 def _with_constant(values: Floats) -> Floats:
-    return np.concatenate([values, np.full((len(values), 1), float(VALUE))], axis=1)
+    return np.concatenate([values, np.full((len(values), 1), float(VALUE_UNIT))], axis=1)

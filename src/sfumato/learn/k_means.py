@@ -8,20 +8,20 @@ from sfumato.errors import BadParameter
 from sfumato.exact import integer
 from sfumato.learn.calibration import Stage
 from sfumato.learn.first_stage import centre_stage, measure_centre, measure_radius, radius_stage, towards
-from sfumato.learn.model import Model, StageNoise, State, listed, share
-from sfumato.learn.rows import UNIT, Ball, Integers, Rows, blocks, exact_product, shrink
-from sfumato.learn.sensitivities import COUNTED, in_ball, in_cells, of_products
+from sfumato.learn.model import FitState, Model, StageNoise, parse_share, to_json_numbers
+from sfumato.learn.rows import UNIT_STEPS, Ball, Integers, Rows, blocks, exact_product, shrink
+from sfumato.learn.sensitivities import CELL_COUNT_STEPS, in_ball, in_cells, of_products
 from sfumato.learn.table_metadata import Floats, TableMetadata, inverse
 from sfumato.randomness.source import Source
 from sfumato.randomness.uniform import uniform_bits
 
-_WEIGHT = UNIT * 7 // 10
-_AXIS = 1 << 12
+_COUNT_WEIGHT = UNIT_STEPS * 7 // 10
+_DIRECTION_UNIT = 1 << 12
 """Directions are rounded to these parts of one before any row sees them."""
-_SPREAD = 2.5
-"""A histogram reaches so many noisy deviations to both sides; what lies beyond is in its outermost cells."""
-_RESTARTS, _ROUNDS = 20, 30
-_MOST = 100
+_HISTOGRAM_DEVIATIONS = 2.5
+"""Reach of a histogram to both sides, in noisy deviations; its outermost cells hold the rest."""
+_RESTART_COUNT, _ROUNDS = 20, 30
+_MAX_CLUSTERS = 100
 
 
 class KMeans(Model):
@@ -57,51 +57,53 @@ class KMeans(Model):
 
     def _clusters(self) -> int:
         clusters = integer(self.n_clusters, "n_clusters", 1)
-        if clusters <= _MOST:
+        if clusters <= _MAX_CLUSTERS:
             return clusters
         raise BadParameter(
-            f"n_clusters is more than {_MOST}.", "A histogram of few cells cannot tell more apart.", "Give fewer."
+            f"n_clusters is more than {_MAX_CLUSTERS}.",
+            "A histogram of few cells cannot tell more apart.",
+            "Give fewer.",
         )
 
     def _stages(self, outline: TableMetadata) -> tuple[Stage, ...]:
         return (
-            centre_stage(outline, share("0.1")),
-            radius_stage(outline, share("0.05")),
-            Stage(share("0.3"), of_products(outline, 0)),
-            Stage(share("0.25"), in_cells(outline)),
-            Stage(share("0.3"), in_ball(outline, _WEIGHT, self._clusters())),
+            centre_stage(outline, parse_share("0.1")),
+            radius_stage(outline, parse_share("0.05")),
+            Stage(parse_share("0.3"), of_products(outline, 0)),
+            Stage(parse_share("0.25"), in_cells(outline)),
+            Stage(parse_share("0.3"), in_ball(outline, _COUNT_WEIGHT, self._clusters())),
         )
 
-    def _learn(self, sums: Rows, outline: TableMetadata, noise: StageNoise) -> State:
+    def _learn(self, sums: Rows, outline: TableMetadata, noise: StageNoise) -> FitState:
         clusters = self._clusters()
         centre, count = measure_centre(sums, outline, noise, 0)
         ball = Ball(centre, measure_radius(sums, outline, centre, noise, 1, measured=True, quantile=0.9))
         noisy = noise.add(2, sums.products(ball, 0)[:-1, :-1])
         values, vectors = np.linalg.eigh((noisy + noisy.T) / 2)
         few = min(outline.width, 2 if clusters <= 4 else 3)
-        axes = np.rint(vectors[:, ::-1][:, :few] * _AXIS)
-        reach = _SPREAD * np.sqrt(np.maximum(values[::-1][:few], 0.0) / count)
-        ends = tuple(int(end) for end in np.clip(reach, UNIT / 16, UNIT) * _AXIS)
+        axes = np.rint(vectors[:, ::-1][:, :few] * _DIRECTION_UNIT)
+        reach = _HISTOGRAM_DEVIATIONS * np.sqrt(np.maximum(values[::-1][:few], 0.0) / count)
+        ends = tuple(int(end) for end in np.clip(reach, UNIT_STEPS / 16, UNIT_STEPS) * _DIRECTION_UNIT)
         rows = shrink(sums.values, ball)
-        sides = _sides(few)
+        sides = _cells_per_direction(few)
         cells = cell_counts(rows, axes, ends, sides)
-        counts = noise.add(3, cells * COUNTED) / COUNTED
-        weights = np.where(counts < 2 * noise.deviation(3) / COUNTED, 0.0, counts)
+        counts = noise.add(3, cells * CELL_COUNT_STEPS) / CELL_COUNT_STEPS
+        weights = np.where(counts < 2 * noise.deviation(3) / CELL_COUNT_STEPS, 0.0, counts)
         points = np.array(list(product(range(sides), repeat=few)), dtype=np.float64)
         points = ((2 * points + 1) / sides - 1) * np.array(ends)
-        found = clustered(points, weights, clusters, noise.source)
+        found = cluster_points(points, weights, clusters, noise.source)
         # back to all columns, in units of the ball
-        full = np.rint(np.clip(found @ axes.T / _AXIS**2, -UNIT, UNIT))
+        full = np.rint(np.clip(found @ axes.T / _DIRECTION_UNIT**2, -UNIT_STEPS, UNIT_STEPS))
         exact = per_cluster(rows, full)
-        exact[:, 0] *= _WEIGHT
+        exact[:, 0] *= _COUNT_WEIGHT
         last = noise.add(4, exact)
-        sizes = np.maximum(last[:, 0] / _WEIGHT, 1.0)
+        sizes = np.maximum(last[:, 0] / _COUNT_WEIGHT, 1.0)
         means = last[:, 1:] / sizes[:, None]
         drawn = towards(means, full, (noise.deviation(4) / sizes) ** 2)
-        places = (np.array(centre) + drawn / UNIT * ball.radius) / UNIT
-        return {"centers": listed(outline.middle + outline.half * np.clip(places, -1, 1))}
+        places = (np.array(centre) + drawn / UNIT_STEPS * ball.radius) / UNIT_STEPS
+        return {"centers": to_json_numbers(outline.middle + outline.half * np.clip(places, -1, 1))}
 
-    def _keep(self, state: State, outline: TableMetadata) -> None:
+    def _keep(self, state: FitState, outline: TableMetadata) -> None:
         self.cluster_centers_ = np.array(state["centers"])
 
     def predict(self, X: object) -> Integers:  # noqa: N803
@@ -123,7 +125,7 @@ class KMeans(Model):
         return np.asarray(np.maximum(squares, 0.0))
 
 
-def _sides(few: int) -> int:
+def _cells_per_direction(few: int) -> int:
     """Return how many cells a histogram has along each of its directions."""
     return {1: 50, 2: 10, 3: 6}[few]
 
@@ -150,12 +152,12 @@ def per_cluster(rows: Floats, centres: Floats) -> Integers:
     return total
 
 
-def clustered(points: Floats, weights: Floats, clusters: int, source: Source) -> Floats:
+def cluster_points(points: Floats, weights: Floats, clusters: int, source: Source) -> Floats:
     """Return centres of weighted points: the best of several starts, chosen as k-means++ does. It is free."""
     live, heavy = (points[weights > 0], weights[weights > 0]) if (weights > 0).any() else (points, np.ones(len(points)))
     best, least = np.zeros((clusters, points.shape[1])), np.inf
-    for _ in range(_RESTARTS):
-        centres = _started(live, heavy, clusters, source)
+    for _ in range(_RESTART_COUNT):
+        centres = _starting_centres(live, heavy, clusters, source)
         for _ in range(_ROUNDS):
             own = _apart(live, centres).argmin(axis=1)
             mass = np.bincount(own, weights=heavy, minlength=clusters)
@@ -171,15 +173,15 @@ def _apart(points: Floats, centres: Floats) -> Floats:
     return np.asarray(((points[:, None, :] - centres[None]) ** 2).sum(axis=2))
 
 
-def _started(points: Floats, weights: Floats, clusters: int, source: Source) -> Floats:
-    chosen = [_drawn(weights, source)]
+def _starting_centres(points: Floats, weights: Floats, clusters: int, source: Source) -> Floats:
+    chosen = [_draw_by_weight(weights, source)]
     for _ in range(clusters - 1):
         chances = weights * _apart(points, points[chosen]).min(axis=1)
-        chosen.append(_drawn(chances if chances.sum() > 0 else weights, source))
+        chosen.append(_draw_by_weight(chances if chances.sum() > 0 else weights, source))
     return points[chosen]
 
 
-def _drawn(weights: Floats, source: Source) -> int:
+def _draw_by_weight(weights: Floats, source: Source) -> int:
     """Return a place, drawn by weight."""
     share_of = int(uniform_bits(53, 1, source)[0]) / 2**53
     return int(min(np.searchsorted(np.cumsum(weights), share_of * weights.sum(), side="right"), len(weights) - 1))

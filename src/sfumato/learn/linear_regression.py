@@ -4,16 +4,16 @@ import numpy as np
 
 from sfumato.learn.calibration import Stage
 from sfumato.learn.first_stage import centre_stage, measure_centre, measure_radius, radius_stage
-from sfumato.learn.model import Model, StageNoise, State, Target, listed, share
+from sfumato.learn.model import FitState, Model, StageNoise, Target, parse_share, to_json_numbers
 from sfumato.learn.normals import normals
-from sfumato.learn.rows import UNIT, Ball, Sums
+from sfumato.learn.rows import UNIT_STEPS, Ball, Sums
 from sfumato.learn.sensitivities import of_products
 from sfumato.learn.table_metadata import Floats, TableMetadata, inverse
 
-_CONSTANT = UNIT // 2
-_REDRAWN, _DRAWN = 200, 1 << 20
+_CONSTANT_VALUE = UNIT_STEPS // 2
+_REDRAWN_FITS, _MAX_DRAWN_NUMBERS = 200, 1 << 20
 """The noise is drawn again so often, less often where that would be more numbers than this."""
-_NORMAL = 1.959964
+_NORMAL_95 = 1.959964
 
 
 class LinearRegression(Model):
@@ -48,34 +48,34 @@ class LinearRegression(Model):
 
     def _stages(self, outline: TableMetadata) -> tuple[Stage, ...]:
         return (
-            centre_stage(outline, share("0.1")),
-            radius_stage(outline, share("0.05")),
-            Stage(share("0.85"), of_products(outline, _CONSTANT)),
+            centre_stage(outline, parse_share("0.1")),
+            radius_stage(outline, parse_share("0.05")),
+            Stage(parse_share("0.85"), of_products(outline, _CONSTANT_VALUE)),
         )
 
-    def _learn(self, sums: Sums, outline: TableMetadata, noise: StageNoise) -> State:
+    def _learn(self, sums: Sums, outline: TableMetadata, noise: StageNoise) -> FitState:
         centre, _ = measure_centre(sums, outline, noise, 0)
         radius = measure_radius(sums, outline, centre, noise, 1, measured=True)
-        noisy = noise.add(2, sums.products(Ball(centre, radius), _CONSTANT))
+        noisy = noise.add(2, sums.products(Ball(centre, radius), _CONSTANT_VALUE))
         matrix, deviation = (noisy + noisy.T) / 2, noise.deviation(2) / 2**0.5
-        solved = _solved(matrix, deviation)
+        solved = _solve_ridge(matrix, deviation)
         size = len(matrix)
-        times = max(_REDRAWN // 10, min(_REDRAWN, _DRAWN // size**2))
+        times = max(_REDRAWN_FITS // 10, min(_REDRAWN_FITS, _MAX_DRAWN_NUMBERS // size**2))
         drawn = normals(times * size * size, noise.source).reshape(times, size, size) * noise.deviation(2)
-        again = np.array([_solved(matrix + (one + one.T) / 2, deviation) for one in drawn])
+        again = np.array([_solve_ridge(matrix + (one + one.T) / 2, deviation) for one in drawn])
         middle, half = outline.middle, outline.half
         scale = half[-1] * inverse(half[:-1])
-        reach = _NORMAL * again.std(axis=0)[:-1] * scale
+        reach = _NORMAL_95 * again.std(axis=0)[:-1] * scale
         coef = solved[:-1] * scale
-        target = middle[-1] + (centre[-1] + solved[-1] * _CONSTANT / UNIT * radius) / UNIT * half[-1]
-        at = middle[:-1] + np.array(centre[:-1]) / UNIT * half[:-1]
+        target = middle[-1] + (centre[-1] + solved[-1] * _CONSTANT_VALUE / UNIT_STEPS * radius) / UNIT_STEPS * half[-1]
+        at = middle[:-1] + np.array(centre[:-1]) / UNIT_STEPS * half[:-1]
         return {
-            "coef": listed(coef),
+            "coef": to_json_numbers(coef),
             "intercept": float(target - coef @ at),
-            "intervals": listed(np.stack([coef - reach, coef + reach], axis=1)),
+            "intervals": to_json_numbers(np.stack([coef - reach, coef + reach], axis=1)),
         }
 
-    def _keep(self, state: State, outline: TableMetadata) -> None:
+    def _keep(self, state: FitState, outline: TableMetadata) -> None:
         self.coef_ = np.array(state["coef"])
         self.intercept_ = float(state["intercept"])
         self.coef_intervals_ = np.array(state["intervals"]).reshape(-1, 2)
@@ -93,7 +93,7 @@ class LinearRegression(Model):
         return 1 - left / whole if whole > 0 else 0.0
 
 
-def _solved(matrix: Floats, deviation: float) -> Floats:
+def _solve_ridge(matrix: Floats, deviation: float) -> Floats:
     """Return the weights of the columns and of the constant, by ridge: λ is what noise does to the eigenvalues."""
     order = [*range(len(matrix) - 2), len(matrix) - 1]  # (x, y, constant): the target is the last but one
     block, right = matrix[np.ix_(order, order)], matrix[order, len(matrix) - 2]

@@ -7,23 +7,33 @@ import numpy as np
 from sfumato.learn.calibration import Stage
 from sfumato.learn.classifier import Classifier
 from sfumato.learn.first_stage import centre_stage, measure_centre, measure_radius, radius_stage
-from sfumato.learn.model import StageNoise, State, listed, share
-from sfumato.learn.rows import UNIT, Ball, Integers, Rows, blocks, exact_product, lengths_above, shrink, squared_norms
+from sfumato.learn.model import FitState, StageNoise, parse_share, to_json_numbers
+from sfumato.learn.rows import (
+    UNIT_STEPS,
+    Ball,
+    Integers,
+    Rows,
+    blocks,
+    exact_product,
+    lengths_above,
+    shrink,
+    squared_norms,
+)
 from sfumato.learn.sensitivities import of_gradients
 from sfumato.learn.table_metadata import Floats, TableMetadata, inverse
 
 _STEPS = 60
 _MOMENTUM = 0.9
-_CONSTANT = UNIT // 2
-_FINE = 1 << 12
+_CONSTANT_VALUE = UNIT_STEPS // 2
+_RESIDUAL_UNIT = 1 << 12
 """Residuals are counted in these parts of one."""
-_GRID = 1 << 12
+_WEIGHT_UNIT = 1 << 12
 """Weights are rounded to these parts of one before any row sees them."""
-_FARTHEST = 64
+_MAX_WEIGHT = 64
 """No weight goes further."""
-_LOGIT = 1 << 8
+_LOGIT_UNIT = 1 << 8
 """Logits are cut to these parts of one, and their exponentials are looked up."""
-_CLIP = UNIT * _FINE // 2
+_GRADIENT_UNIT = UNIT_STEPS * _RESIDUAL_UNIT // 2
 """The length of one row's gradient: one half, in units of its two factors."""
 
 
@@ -58,30 +68,33 @@ class LogisticRegression(Classifier):
 
     def _stages(self, outline: TableMetadata) -> tuple[Stage, ...]:
         return (
-            centre_stage(outline, share("0.1")),
-            radius_stage(outline, share("0.05")),
-            Stage(share("0.85"), of_gradients(outline, _CLIP), _STEPS),
+            centre_stage(outline, parse_share("0.1")),
+            radius_stage(outline, parse_share("0.05")),
+            Stage(parse_share("0.85"), of_gradients(outline, _GRADIENT_UNIT), _STEPS),
         )
 
-    def _learn(self, sums: Rows, outline: TableMetadata, noise: StageNoise) -> State:
+    def _learn(self, sums: Rows, outline: TableMetadata, noise: StageNoise) -> FitState:
         centre, count = measure_centre(sums, outline, noise, 0)
         ball = Ball(centre, measure_radius(sums, outline, centre, noise, 1, measured=True))
         descent = Descent(shrink(sums.values, ball), sums.labels, len(outline.classes))
         weights = np.zeros((outline.width + 1, len(outline.classes)))
         speed, total, kept = np.zeros_like(weights), np.zeros_like(weights), 0
         for step in range(_STEPS):
-            gradient = noise.add(2, descent.gradient(on_weight_grid(weights))) / (UNIT * _FINE)
+            gradient = noise.add(2, descent.gradient(on_weight_grid(weights))) / (UNIT_STEPS * _RESIDUAL_UNIT)
             speed = _MOMENTUM * speed + gradient / count
-            weights = np.clip(weights - speed, -_FARTHEST, _FARTHEST)
+            weights = np.clip(weights - speed, -_MAX_WEIGHT, _MAX_WEIGHT)
             if step >= _STEPS // 2:
                 total, kept = total + weights, kept + 1
         mean = total / kept
         # from shrunk rows back to the units of the columns
-        slopes = mean[:-1] * (UNIT / ball.radius) * inverse(outline.half)[:, None]
-        at = outline.middle + outline.half * np.array(centre) / UNIT
-        return {"coef": listed(slopes.T), "intercept": listed(mean[-1] * _CONSTANT / UNIT - at @ slopes)}
+        slopes = mean[:-1] * (UNIT_STEPS / ball.radius) * inverse(outline.half)[:, None]
+        at = outline.middle + outline.half * np.array(centre) / UNIT_STEPS
+        return {
+            "coef": to_json_numbers(slopes.T),
+            "intercept": to_json_numbers(mean[-1] * _CONSTANT_VALUE / UNIT_STEPS - at @ slopes),
+        }
 
-    def _keep(self, state: State, outline: TableMetadata) -> None:
+    def _keep(self, state: FitState, outline: TableMetadata) -> None:
         self._keep_classes(outline)
         self._slopes, self._offsets = np.array(state["coef"]), np.array(state["intercept"])
         binary = len(outline.classes) == 2
@@ -95,15 +108,15 @@ class LogisticRegression(Classifier):
 class Descent:
     """Exact sums of clipped gradients of rows of length at most UNIT, with the constant as one column more.
 
-    Theorem: one row's gradient is a function of that row and the weights, and has length at most `_CLIP`.
+    Theorem: one row's gradient is a function of that row and the weights, and has length at most `_GRADIENT_UNIT`.
     Proof: proofs/learn_logistic.md
     """
 
     def __init__(self, rows: Floats, labels: Integers, classes: int) -> None:
-        self._rows = np.full((len(rows), rows.shape[1] + 1), float(_CONSTANT), order="F")
+        self._rows = np.full((len(rows), rows.shape[1] + 1), float(_CONSTANT_VALUE), order="F")
         self._rows[:, :-1] = rows
         self._lengths = lengths_above(squared_norms(self._rows))
-        self._own = (np.arange(classes)[:, None] == labels) * float(_FINE)
+        self._own = (np.arange(classes)[:, None] == labels) * float(_RESIDUAL_UNIT)
 
     def gradient(self, weights: Floats) -> Integers:
         """Return the sum of the clipped gradients at weights on their grid."""
@@ -111,32 +124,35 @@ class Descent:
         for part in blocks(len(self._rows)):
             rows = self._rows[part]
             # integers below 2^53, so exact in doubles in whatever order they are added; one line per class
-            residuals = shares(np.floor(weights.T @ rows.T * (_LOGIT / (UNIT * _GRID)))) - self._own[:, part]
+            residuals = (
+                softmax_shares(np.floor(weights.T @ rows.T * (_LOGIT_UNIT / (UNIT_STEPS * _WEIGHT_UNIT))))
+                - self._own[:, part]
+            )
             reach = self._lengths[part] * lengths_above(squared_norms(residuals.T))
-            residuals *= _CLIP
-            residuals /= np.maximum(reach, _CLIP)
+            residuals *= _GRADIENT_UNIT
+            residuals /= np.maximum(reach, _GRADIENT_UNIT)
             total += exact_product(rows, np.trunc(residuals).T)
         return total
 
 
 def on_weight_grid(weights: Floats) -> Floats:
     """Return weights rounded to their public grid."""
-    return np.asarray(np.rint(weights * _GRID))
+    return np.asarray(np.rint(weights * _WEIGHT_UNIT))
 
 
-def shares(logits: Floats) -> Floats:
-    """Return softmax of integer logits, one line per class, in whole parts of `_FINE`: by a public table."""
+def softmax_shares(logits: Floats) -> Floats:
+    """Return softmax of integer logits, one line per class, in whole parts of `_RESIDUAL_UNIT`: by a public table."""
     table = _exponentials()
     below = np.minimum(logits.max(axis=0) - logits, len(table) - 1)
     weights = table[below.astype(np.int64)]
     total = weights[0].copy()
     for line in weights[1:]:  # integers below 2^53: exact
         total += line
-    weights *= _FINE
+    weights *= _RESIDUAL_UNIT
     weights /= total
     return np.asarray(np.floor(weights, out=weights))
 
 
 @cache
 def _exponentials() -> Floats:
-    return np.asarray(np.floor(np.exp(-np.arange(20 * _LOGIT) / _LOGIT) * (1 << 30)))
+    return np.asarray(np.floor(np.exp(-np.arange(20 * _LOGIT_UNIT) / _LOGIT_UNIT) * (1 << 30)))

@@ -18,24 +18,24 @@ from sfumato.exact import decimal_rational, integer
 from sfumato.learn.calibration import Calibrated, Stage
 from sfumato.learn.classifier import Classifier
 from sfumato.learn.first_stage import centre_stage, measure_centre, measure_radius, radius_stage
-from sfumato.learn.integer_network import LENGTH, VALUE, WIDEST, IntegerNetwork, on_grid
-from sfumato.learn.model import StageNoise, State, listed, share
+from sfumato.learn.integer_network import GRADIENT_UNIT, MAX_LAYER_WIDTH, VALUE_UNIT, IntegerNetwork, on_grid
+from sfumato.learn.model import FitState, StageNoise, parse_share, to_json_numbers
 from sfumato.learn.normals import normals
-from sfumato.learn.rows import UNIT, Ball, Rows, shrink
+from sfumato.learn.rows import UNIT_STEPS, Ball, Rows, shrink
 from sfumato.learn.sensitivities import of_gradients
 from sfumato.learn.table_metadata import Floats, TableMetadata, inverse, read_loss
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.randomness.bernoulli import Bernoulli, Rational
 
-_SCALE = 4
+_INPUT_LENGTH = 4
 """Rows of length one go into the network with this length."""
 _MOMENTUM = 0.9
-_ENOUGH, _AIM = Fraction(995, 1000), 0.998
+_MIN_USED_SHARE, _TARGET_SHARE = Fraction(995, 1000), 0.998
 """The search for the least noise ends when so much of epsilon is used; what it aims at."""
 _TRIES = 60
-_LEAST = 1e-4
+_MIN_NOISE_SCALE = 1e-4
 """Noise of less than a hundredth of a gradient's length is not looked for: so seldom is anybody in a lot."""
-_FIRST = share("0.15")
+_FIRST_STAGE_SHARE = parse_share("0.15")
 """What centre, count and radius get of the loss that Gaussian noise alone could spend."""
 
 
@@ -89,9 +89,9 @@ class MLPClassifier(Classifier):
 
     def _stages(self, outline: TableMetadata) -> tuple[Stage, ...]:
         return (
-            centre_stage(outline, _FIRST * share("2/3")),
-            radius_stage(outline, _FIRST * share("1/3")),
-            Stage(1 - _FIRST, of_gradients(outline, self._length()), self._steps()),
+            centre_stage(outline, _FIRST_STAGE_SHARE * parse_share("2/3")),
+            radius_stage(outline, _FIRST_STAGE_SHARE * parse_share("1/3")),
+            Stage(1 - _FIRST_STAGE_SHARE, of_gradients(outline, self._length()), self._steps()),
         )
 
     def _calibrated(self, outline: TableMetadata) -> tuple[Calibrated, PrivacyLoss]:
@@ -101,20 +101,20 @@ class MLPClassifier(Classifier):
                 "The theorem of random lots is about people who come or go.",
                 "Use 'add-remove', or another model.",
             )
-        if outline.width + 1 > WIDEST:
-            raise BadParameter("There are too many columns.", f"At most {WIDEST - 1} fit.", "Leave some out.")
+        if outline.width + 1 > MAX_LAYER_WIDTH:
+            raise BadParameter("There are too many columns.", f"At most {MAX_LAYER_WIDTH - 1} fit.", "Leave some out.")
         epsilon, delta = read_loss(self.epsilon, self.delta)
         self._hidden(), self._pace()
-        return sampled(self._stages(outline), self._rate(), epsilon, delta), PrivacyLoss(epsilon, delta)
+        return calibrate_sampled(self._stages(outline), self._rate(), epsilon, delta), PrivacyLoss(epsilon, delta)
 
-    def _learn(self, sums: Rows, outline: TableMetadata, noise: StageNoise) -> State:
+    def _learn(self, sums: Rows, outline: TableMetadata, noise: StageNoise) -> FitState:
         centre, count = measure_centre(sums, outline, noise, 0)
         ball = Ball(centre, measure_radius(sums, outline, centre, noise, 1, measured=True))
-        rows = np.floor(shrink(sums.values, ball) * (_SCALE * VALUE / UNIT))
-        people, coins = _numbered(sums), Bernoulli(Rational(self._rate()))
+        rows = np.floor(shrink(sums.values, ball) * (_INPUT_LENGTH * VALUE_UNIT / UNIT_STEPS))
+        people, coins = _number_people(sums), Bernoulli(Rational(self._rate()))
         sizes = [outline.width, *self._hidden(), len(outline.classes)]
         shapes = [(below + 1, above) for below, above in pairwise(sizes)]
-        weights = _started(shapes, noise)
+        weights = _initial_layers(shapes, noise)
         speed = [np.zeros(shape) for shape in shapes]
         total = [np.zeros(shape) for shape in shapes]
         steps, pace, whole = self._steps(), float(self._pace()), float(self._rate()) * count
@@ -124,14 +124,15 @@ class MLPClassifier(Classifier):
             lot = coins.draw(crowd, noise.source)[people] if crowd else np.zeros(0, dtype=bool)  # 1: sample people
             exact = network.clipped_sum(rows[lot], sums.labels[lot])  # 2, 3: gradients of rows, each clipped
             noisy = noise.add(2, np.concatenate([layer.ravel() for layer in exact]))  # 4: noise on the sum
-            for at, gradient in enumerate(_split(noisy / LENGTH, shapes)):  # 5: step by the noisy size of a lot
+            # 5: step by the noisy size of a lot
+            for at, gradient in enumerate(_split_layers(noisy / GRADIENT_UNIT, shapes)):
                 speed[at] = _MOMENTUM * speed[at] + gradient / whole
                 weights[at] = np.clip(weights[at] - pace * (1 - _MOMENTUM) * speed[at], -8, 8)
                 if 2 * step >= steps:
                     total[at] += weights[at] / (steps - (steps + 1) // 2)
-        return {"weights": [listed(layer) for layer in total], "centre": list(centre), "radius": ball.radius}
+        return {"weights": [to_json_numbers(layer) for layer in total], "centre": list(centre), "radius": ball.radius}
 
-    def _keep(self, state: State, outline: TableMetadata) -> None:
+    def _keep(self, state: FitState, outline: TableMetadata) -> None:
         self._keep_classes(outline)
         self.weights_ = [np.array(layer) for layer in state["weights"]]
         self._ball = Ball(tuple(state["centre"]), int(state["radius"]))
@@ -140,11 +141,11 @@ class MLPClassifier(Classifier):
         self.accounts_ = {"moments": moments, "certified": certified}
 
     def _scores(self, X: object) -> Floats:  # noqa: N803
-        rows = (self._table(X) - self._outline.middle) * inverse(self._outline.half) * UNIT - np.array(
+        rows = (self._table(X) - self._outline.middle) * inverse(self._outline.half) * UNIT_STEPS - np.array(
             self._ball.centre
         )
         lengths = np.maximum(np.sqrt((np.clip(rows, -1e100, 1e100) ** 2).sum(axis=1)), self._ball.radius)
-        values = rows / lengths[:, None] * _SCALE
+        values = rows / lengths[:, None] * _INPUT_LENGTH
         for at, layer in enumerate(self.weights_):
             values = np.concatenate([values, np.ones((len(values), 1))], axis=1) @ layer
             values = np.maximum(values, 0.0) if at + 1 < len(self.weights_) else values
@@ -156,8 +157,10 @@ class MLPClassifier(Classifier):
                 "hidden is not a list of sizes.", "It names the units of up to four layers.", "Give hidden=(64,), say."
             )
         sizes = tuple(integer(size, "hidden", 1) for size in self.hidden)
-        if max(sizes, default=1) >= WIDEST:
-            raise BadParameter("A hidden layer is too wide.", f"It has at most {WIDEST - 1} units.", "Give fewer.")
+        if max(sizes, default=1) >= MAX_LAYER_WIDTH:
+            raise BadParameter(
+                "A hidden layer is too wide.", f"It has at most {MAX_LAYER_WIDTH - 1} units.", "Give fewer."
+            )
         return sizes
 
     def _rate(self) -> Fraction:
@@ -175,7 +178,7 @@ class MLPClassifier(Classifier):
     def _length(self) -> int:
         clip = decimal_rational(self.clip, "clip")
         if Fraction(1, 1000) <= clip <= 256:
-            return int(clip * LENGTH)
+            return int(clip * GRADIENT_UNIT)
         raise BadParameter(
             "clip is not between 0.001 and 256.", "It is the length of one row's gradient.", "Give clip=1, say."
         )
@@ -188,7 +191,7 @@ class MLPClassifier(Classifier):
 
 
 @lru_cache(maxsize=64)
-def sampled(stages: tuple[Stage, ...], rate: Fraction, epsilon: Fraction, delta: Fraction) -> Calibrated:
+def calibrate_sampled(stages: tuple[Stage, ...], rate: Fraction, epsilon: Fraction, delta: Fraction) -> Calibrated:
     """Return the noise of the first stages by their shares, and for the lots of the last the least that fits.
 
     The certified upper bound of the whole event is at most epsilon, and nearly all of it is used.
@@ -216,12 +219,12 @@ def sampled(stages: tuple[Stage, ...], rate: Fraction, epsilon: Fraction, delta:
         upper = pld.bounds(tried.event, delta)[1]
         if Fraction(upper) <= epsilon:
             best, high = tried, scale
-            if Fraction(upper) >= _ENOUGH * epsilon or scale <= _LEAST:
+            if Fraction(upper) >= _MIN_USED_SHARE * epsilon or scale <= _MIN_NOISE_SCALE:
                 return best
         else:
             low = scale
-        nearer = scale * (upper / float(epsilon) / _AIM) ** 2
-        scale = max(nearer if low < nearer < high else (low + high) / 2 if high < inf else 2 * low, _LEAST)
+        nearer = scale * (upper / float(epsilon) / _TARGET_SHARE) ** 2
+        scale = max(nearer if low < nearer < high else (low + high) / 2 if high < inf else 2 * low, _MIN_NOISE_SCALE)
     if best is None:
         raise BadParameter(
             "No noise was found for this price.", "The certified bound stays above epsilon.", "Ask for fewer steps."
@@ -235,21 +238,21 @@ def accounts(event: Event, delta: Fraction) -> tuple[float, tuple[float, float]]
     return rdp.epsilon(event, delta), pld.bounds(event, delta)
 
 
-def _numbered(rows: Rows) -> Any:
+def _number_people(rows: Rows) -> Any:
     """Return people as numbers from 0 on: as many coins are tossed as there are people."""
     return np.unique(rows.people, return_inverse=True)[1] if len(rows.people) else np.zeros(0, dtype=np.int64)
 
 
-def _started(shapes: list[tuple[int, int]], noise: StageNoise) -> list[Floats]:
+def _initial_layers(shapes: list[tuple[int, int]], noise: StageNoise) -> list[Floats]:
     """Return weights that know nothing of the data; those of the last layer are 0."""
     count = sum(prod(shape) for shape in shapes)
-    weights = _split(normals(count, noise.source), shapes)
+    weights = _split_layers(normals(count, noise.source), shapes)
     for at, (below, _) in enumerate(shapes):
-        weights[at] *= (2 / (_SCALE**2 if at == 0 else below)) ** 0.5 if at + 1 < len(shapes) else 0.0
+        weights[at] *= (2 / (_INPUT_LENGTH**2 if at == 0 else below)) ** 0.5 if at + 1 < len(shapes) else 0.0
         weights[at][-1] = 0.0
     return weights
 
 
-def _split(values: Floats, shapes: list[tuple[int, int]]) -> list[Floats]:
+def _split_layers(values: Floats, shapes: list[tuple[int, int]]) -> list[Floats]:
     ends = np.cumsum([prod(shape) for shape in shapes])[:-1]
     return [part.reshape(shape).copy() for part, shape in zip(np.split(values, ends), shapes, strict=True)]

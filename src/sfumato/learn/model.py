@@ -16,8 +16,8 @@ from sfumato.analysis.private_query import Key
 from sfumato.database import Database
 from sfumato.errors import BadParameter, UnsupportedSql, quote_value
 from sfumato.language.facts import Kind
-from sfumato.learn.arrays import read_matrix, rows_of
-from sfumato.learn.calibration import Calibrated, Stage, calibrated
+from sfumato.learn.arrays import bounded_rows, read_matrix
+from sfumato.learn.calibration import Calibrated, Stage, calibrate_stages
 from sfumato.learn.rows import Rows, Sums
 from sfumato.learn.statements import EngineSums, box
 from sfumato.learn.table_metadata import (
@@ -38,15 +38,15 @@ from sfumato.release.decode import decode
 from sfumato.release.receipt import Receipt
 from sfumato.release.rendering.export import optional
 
-State = dict[str, Any]
+FitState = dict[str, Any]
 """What a fit releases, as JSON: numbers and lists of them, computed from noisy integers alone."""
 _MAX_FEATURE_VALUE = 1e300
 _MAX_HALF_RANGES = 1e9
-"""Rows that a model is applied to are cut at so many halves of the range, where nothing overflows."""
+"""Rows that a model is applied to are clipped at this number of half ranges, where nothing overflows."""
 
 
 class Target(Enum):
-    """What the last column is."""
+    """The kind of the last column."""
 
     NONE = auto()
     NUMBER = auto()
@@ -96,11 +96,11 @@ class Model:
         """Return what is measured, from public facts alone; refuse parameters that mean nothing."""
         raise NotImplementedError
 
-    def _learn(self, sums: Any, outline: TableMetadata, noise: StageNoise) -> State:
+    def _learn(self, sums: Any, outline: TableMetadata, noise: StageNoise) -> FitState:
         """Measure, and return the model. Whatever the rows are, it does not raise and is finite."""
         raise NotImplementedError
 
-    def _keep(self, state: State, outline: TableMetadata) -> None:
+    def _keep(self, state: FitState, outline: TableMetadata) -> None:
         """Set the fitted attributes."""
         raise NotImplementedError
 
@@ -117,7 +117,7 @@ class Model:
         outline = self._outline_of_arrays(X)
         fit, loss = self._calibrated(outline)
         source = system_source()
-        rows = rows_of(X, y, groups, outline, source)
+        rows = bounded_rows(X, y, groups, outline, source)
         noise = StageNoise(fit, lambda values, mechanism: mechanism.release(values, source), source)
         return self._finished(self._learn(rows, outline, noise), outline, fit.event, loss, None)
 
@@ -142,7 +142,7 @@ class Model:
         fit, loss = self._calibrated(outline)
         self._try(asked, columns, target, outline, fit)
 
-        def release(reading: Measurer) -> State:
+        def release(reading: Measurer) -> FitState:
             noise = StageNoise(fit, reading.noisy, reading.source)
             sums: Sums = (
                 _rows_behind(reading, columns, target)
@@ -159,7 +159,7 @@ class Model:
     def _try(
         self, asked: Measurable, columns: list[Key], target: Key | None, outline: TableMetadata, fit: Calibrated
     ) -> None:
-        """Refuse what the engine could not run: the statements of a fit of nobody, with noise that nobody sees."""
+        """Refuse statements that the engine could not run, by a trial fit on no rows whose noise is discarded."""
         if self._iterative:
             asked.check(ColumnStatement((*columns, *(() if target is None else (target,)))))
             return
@@ -168,7 +168,7 @@ class Model:
         self._learn(EngineSums(asked, columns, target, None), outline, noise)
 
     def _finished(
-        self, state: State, outline: TableMetadata, event: Event, loss: PrivacyLoss, receipt: Receipt | None
+        self, state: FitState, outline: TableMetadata, event: Event, loss: PrivacyLoss, receipt: Receipt | None
     ) -> Self:
         self.n_features_in_ = outline.width
         self.event_, self.loss_, self.receipt_ = event, loss, receipt
@@ -178,7 +178,7 @@ class Model:
 
     def _calibrated(self, outline: TableMetadata) -> tuple[Calibrated, PrivacyLoss]:
         epsilon, delta = read_loss(self.epsilon, self.delta)
-        return calibrated(self._stages(outline), epsilon, delta, outline.neighbours), PrivacyLoss(epsilon, delta)
+        return calibrate_stages(self._stages(outline), epsilon, delta, outline.neighbours), PrivacyLoss(epsilon, delta)
 
     def _outline_of_arrays(self, X: object) -> TableMetadata:  # noqa: N803
         width = read_matrix(X).shape[1]
@@ -222,7 +222,7 @@ class Model:
                 "A model needs at least one column besides its target, which is the last one.",
                 "Select more columns.",
             )
-        low, high = zip(*(_ends(key) for key in columns), strict=True)
+        low, high = zip(*(_key_ends(key) for key in columns), strict=True)
         classes = () if target is None else tuple(decode(cell, target.scalar.facts) for cell in target.cells or ())
         rows = asked.rows
         numeric = self._target is Target.NUMBER
@@ -311,7 +311,7 @@ class Model:
         return f"{type(self).__name__}({', '.join(given)})"
 
 
-def _ends(key: Key) -> tuple[float, float]:
+def _key_ends(key: Key) -> tuple[float, float]:
     facts = key.scalar.facts
     if facts.kind is Kind.BOOLEAN:
         return 0.0, 1.0
@@ -338,11 +338,11 @@ def _rows_behind(reading: Measurer, columns: list[Key], target: Key | None) -> R
     return Rows(values, table.columns[-1], table.people, len(target.cells or ()))
 
 
-def share(text: str) -> Fraction:
+def parse_share(text: str) -> Fraction:
     """Return a share as it is written."""
     return Fraction(text)
 
 
-def listed(values: npt.NDArray[Any] | float) -> Any:
+def to_json_numbers(values: npt.NDArray[Any] | float) -> Any:
     """Return numbers as JSON holds them."""
     return np.asarray(values, dtype=np.float64).tolist()

@@ -7,13 +7,13 @@ import numpy as np
 from sfumato.learn.calibration import Stage
 from sfumato.learn.classifier import Classifier
 from sfumato.learn.first_stage import towards
-from sfumato.learn.model import StageNoise, State, listed, share
-from sfumato.learn.rows import UNIT, Sums
+from sfumato.learn.model import FitState, StageNoise, parse_share, to_json_numbers
+from sfumato.learn.rows import UNIT_STEPS, Sums
 from sfumato.learn.scaler import moments
 from sfumato.learn.sensitivities import in_box
 from sfumato.learn.table_metadata import Floats, TableMetadata
 
-_LEAST = 1e-3
+_MIN_VARIANCE_SHARE = 1e-3
 """Of the squared range: no variance is below."""
 
 
@@ -46,32 +46,32 @@ class NaiveBayes(Classifier):
         self.rows_per_person = rows_per_person
 
     def _stages(self, outline: TableMetadata) -> tuple[Stage, ...]:
-        return (Stage(share("1"), in_box(outline, _weight(outline), squares=True)),)
+        return (Stage(parse_share("1"), in_box(outline, _weight(outline), squares=True)),)
 
-    def _learn(self, sums: Sums, outline: TableMetadata, noise: StageNoise) -> State:
+    def _learn(self, sums: Sums, outline: TableMetadata, noise: StageNoise) -> FitState:
         exact = sums.clipped_sums(squares=True)
         exact[:, 0] *= _weight(outline)
         noisy = noise.add(0, exact)
         counts = np.maximum(noisy[:, 0] / _weight(outline), 1.0)
         sums_of, squares_of = noisy[:, 1 : 1 + outline.width], noisy[:, 1 + outline.width :]
         # few rows of a class say little: they are drawn to what is true of all classes
-        variance = (noise.deviation(0) / UNIT / counts) ** 2
-        both = np.concatenate([sums_of, squares_of], axis=1) / (counts[:, None] * UNIT)
+        variance = (noise.deviation(0) / UNIT_STEPS / counts) ** 2
+        both = np.concatenate([sums_of, squares_of], axis=1) / (counts[:, None] * UNIT_STEPS)
         grand = (both * counts[:, None]).sum(axis=0) / counts.sum()
-        drawn = towards(both, grand, variance) * UNIT * counts[:, None]
+        drawn = towards(both, grand, variance) * UNIT_STEPS * counts[:, None]
         found = [
-            moments(count, line[: outline.width], line[outline.width :], _LEAST)
+            moments(count, line[: outline.width], line[outline.width :], _MIN_VARIANCE_SHARE)
             for count, line in zip(counts, drawn, strict=True)
         ]
         return {
-            "counts": listed(counts),
-            "theta": listed(np.array([outline.middle + outline.half * mean for mean, _ in found])),
-            "var": listed(
+            "counts": to_json_numbers(counts),
+            "theta": to_json_numbers(np.array([outline.middle + outline.half * mean for mean, _ in found])),
+            "var": to_json_numbers(
                 np.array([np.maximum(spread * outline.half**2, np.finfo(float).tiny) for _, spread in found])
             ),
         }
 
-    def _keep(self, state: State, outline: TableMetadata) -> None:
+    def _keep(self, state: FitState, outline: TableMetadata) -> None:
         self._keep_classes(outline)
         self.class_count_ = np.array(state["counts"])
         self.theta_ = np.array(state["theta"])
@@ -86,4 +86,4 @@ class NaiveBayes(Classifier):
 
 def _weight(outline: TableMetadata) -> int:
     """What a row adds to the count of its class: as much as its columns together."""
-    return UNIT * isqrt(outline.width)
+    return UNIT_STEPS * isqrt(outline.width)

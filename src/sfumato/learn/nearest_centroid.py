@@ -5,12 +5,12 @@ import numpy as np
 from sfumato.learn.calibration import Stage
 from sfumato.learn.classifier import Classifier
 from sfumato.learn.first_stage import centre_stage, measure_centre, measure_radius, radius_stage, towards
-from sfumato.learn.model import StageNoise, State, listed, share
-from sfumato.learn.rows import UNIT, Ball, Sums
+from sfumato.learn.model import FitState, StageNoise, parse_share, to_json_numbers
+from sfumato.learn.rows import UNIT_STEPS, Ball, Sums
 from sfumato.learn.sensitivities import in_ball
 from sfumato.learn.table_metadata import Floats, TableMetadata, inverse
 
-_WEIGHT = UNIT // 2
+_COUNT_WEIGHT = UNIT_STEPS // 2
 
 
 class NearestCentroid(Classifier):
@@ -42,29 +42,29 @@ class NearestCentroid(Classifier):
 
     def _stages(self, outline: TableMetadata) -> tuple[Stage, ...]:
         return (
-            centre_stage(outline, share("0.1")),
-            radius_stage(outline, share("0.05")),
-            Stage(share("0.85"), in_ball(outline, _WEIGHT, len(outline.classes))),
+            centre_stage(outline, parse_share("0.1")),
+            radius_stage(outline, parse_share("0.05")),
+            Stage(parse_share("0.85"), in_ball(outline, _COUNT_WEIGHT, len(outline.classes))),
         )
 
-    def _learn(self, sums: Sums, outline: TableMetadata, noise: StageNoise) -> State:
+    def _learn(self, sums: Sums, outline: TableMetadata, noise: StageNoise) -> FitState:
         centre, _ = measure_centre(sums, outline, noise, 0)
         ball = Ball(centre, measure_radius(sums, outline, centre, noise, 1, measured=True))
         exact = sums.shrunk(ball)
-        exact[:, 0] *= _WEIGHT
+        exact[:, 0] *= _COUNT_WEIGHT
         noisy = noise.add(2, exact)
-        counts = np.maximum(noisy[:, 0] / _WEIGHT, 1.0)
-        means = noisy[:, 1:] / counts[:, None] / UNIT
+        counts = np.maximum(noisy[:, 0] / _COUNT_WEIGHT, 1.0)
+        means = noisy[:, 1:] / counts[:, None] / UNIT_STEPS
         grand = (means * counts[:, None]).sum(axis=0) / counts.sum()
-        shrunk = towards(means, grand, (noise.deviation(2) / UNIT / counts) ** 2)
-        places = (np.array(centre) + shrunk * ball.radius) / UNIT
+        shrunk = towards(means, grand, (noise.deviation(2) / UNIT_STEPS / counts) ** 2)
+        places = (np.array(centre) + shrunk * ball.radius) / UNIT_STEPS
         return {
-            "centroids": listed(outline.middle + outline.half * np.clip(places, -1, 1)),
-            "counts": listed(counts),
-            "spread": (ball.radius / UNIT) ** 2 / outline.width,
+            "centroids": to_json_numbers(outline.middle + outline.half * np.clip(places, -1, 1)),
+            "counts": to_json_numbers(counts),
+            "spread": (ball.radius / UNIT_STEPS) ** 2 / outline.width,
         }
 
-    def _keep(self, state: State, outline: TableMetadata) -> None:
+    def _keep(self, state: FitState, outline: TableMetadata) -> None:
         self._keep_classes(outline)
         self.centroids_ = np.array(state["centroids"])
         self.class_count_ = np.array(state["counts"])

@@ -1,4 +1,4 @@
-"""Normal numbers for what is computed after a release: redrawn noise, starting weights. They protect nobody."""
+"""Normal numbers for what is computed after a release: redrawn noise, starting weights. They give no privacy."""
 
 from fractions import Fraction
 
@@ -8,9 +8,9 @@ from sfumato.learn.table_metadata import Floats
 from sfumato.randomness.discrete_gaussian import DiscreteGaussian
 from sfumato.randomness.source import Source
 
-_FINE = 1 << 20
+_GRID_UNIT = 1 << 20
 
 
 def normals(count: int, source: Source) -> Floats:
-    """Return so many standard normal numbers, on a grid of 2^-20."""
-    return np.asarray(DiscreteGaussian(Fraction(_FINE**2)).draw(count, source)).astype(np.float64) / _FINE
+    """Return `count` standard normal numbers, on a grid of 2^-20."""
+    return np.asarray(DiscreteGaussian(Fraction(_GRID_UNIT**2)).draw(count, source)).astype(np.float64) / _GRID_UNIT

@@ -6,8 +6,8 @@ from sfumato.errors import BadParameter
 from sfumato.exact import integer
 from sfumato.learn.calibration import Stage
 from sfumato.learn.first_stage import centre_stage, measure_centre, measure_radius, radius_stage
-from sfumato.learn.model import Model, StageNoise, State, listed, share
-from sfumato.learn.rows import UNIT, Ball, Sums
+from sfumato.learn.model import FitState, Model, StageNoise, parse_share, to_json_numbers
+from sfumato.learn.rows import UNIT_STEPS, Ball, Sums
 from sfumato.learn.sensitivities import of_products
 from sfumato.learn.table_metadata import Floats, TableMetadata
 
@@ -51,29 +51,29 @@ class PCA(Model):
                 "Give fewer components.",
             )
         return (
-            centre_stage(outline, share("0.1")),
-            radius_stage(outline, share("0.1")),
-            Stage(share("0.8"), of_products(outline, 0)),
+            centre_stage(outline, parse_share("0.1")),
+            radius_stage(outline, parse_share("0.1")),
+            Stage(parse_share("0.8"), of_products(outline, 0)),
         )
 
-    def _learn(self, sums: Sums, outline: TableMetadata, noise: StageNoise) -> State:
+    def _learn(self, sums: Sums, outline: TableMetadata, noise: StageNoise) -> FitState:
         centre, count = measure_centre(sums, outline, noise, 0)
         ball = Ball(centre, measure_radius(sums, outline, centre, noise, 1, measured=True))
         noisy = noise.add(2, sums.products(ball, 0)[:-1, :-1])
         half = outline.half
         # from shrunk rows back to the units of the columns
-        scaled = (noisy + noisy.T) / 2 * (ball.radius / UNIT / UNIT) ** 2 / count
+        scaled = (noisy + noisy.T) / 2 * (ball.radius / UNIT_STEPS / UNIT_STEPS) ** 2 / count
         values, vectors = np.linalg.eigh(scaled * half[:, None] * half[None, :])
         kept = int(integer(self.n_components, "n_components", 1))
         components = vectors[:, ::-1][:, :kept].T
         signs = np.sign(components[np.arange(kept), np.abs(components).argmax(axis=1)])
         return {
-            "components": listed(components * signs[:, None]),
-            "mean": listed(outline.middle + half * np.array(centre) / UNIT),
-            "variance": listed(np.maximum(values[::-1][:kept], 0.0)),
+            "components": to_json_numbers(components * signs[:, None]),
+            "mean": to_json_numbers(outline.middle + half * np.array(centre) / UNIT_STEPS),
+            "variance": to_json_numbers(np.maximum(values[::-1][:kept], 0.0)),
         }
 
-    def _keep(self, state: State, outline: TableMetadata) -> None:
+    def _keep(self, state: FitState, outline: TableMetadata) -> None:
         self.components_ = np.array(state["components"])
         self.mean_ = np.array(state["mean"])
         self.explained_variance_ = np.array(state["variance"])

@@ -15,12 +15,12 @@ import numpy.typing as npt
 
 from sfumato.learn.table_metadata import Floats, TableMetadata
 
-UNIT = 1 << 16
+UNIT_STEPS = 1 << 16
 """One half of a column's range; and the length to which rows are shrunk."""
-RADII = 25
+RADIUS_CLASSES = 25
 """Classes of radius: each is 2^(-1/4) of the one before."""
-BLOCK = 1 << 13
-"""So many rows are computed with at once: they stay near the processor."""
+BLOCK_ROWS = 1 << 13
+"""Number of rows per block, so that a block stays in the processor's cache."""
 
 Integers = npt.NDArray[np.int64]
 
@@ -70,7 +70,7 @@ class Rows:
         for part in blocks(len(self.values)):
             total[:, : 1 + width] += self._by_class(self.values[part], part)
             if squares:
-                cut = np.floor(self.values[part] ** 2 / UNIT)  # division by a power of two is exact
+                cut = np.floor(self.values[part] ** 2 / UNIT_STEPS)  # division by a power of two is exact
                 total[:, 1 + width :] += self._by_class(cut, part)[:, 1:]
         return total
 
@@ -109,7 +109,7 @@ class Rows:
 
 def blocks(length: int) -> Iterator[slice]:
     """Give the rows in parts that are computed with at once."""
-    return (slice(start, start + BLOCK) for start in range(0, length, BLOCK))
+    return (slice(start, start + BLOCK_ROWS) for start in range(0, length, BLOCK_ROWS))
 
 
 def squared_norms(values: Floats) -> Floats:
@@ -133,7 +133,7 @@ def shrink(values: Floats, ball: Ball) -> Floats:
     divisor = np.maximum(lengths, float(ball.radius))
     divisor[lengths * lengths < squares] = np.inf
     # dividend and divisor are exact, and their quotient is far coarser than a double: cutting it cuts the exact one
-    moved *= UNIT
+    moved *= UNIT_STEPS
     moved /= divisor[:, None]
     return np.asarray(np.trunc(moved, out=moved))
 
@@ -157,5 +157,5 @@ def radii_of(outline: TableMetadata, *, around_measured: bool) -> tuple[int, ...
     >>> radii_of(outline, around_measured=False)[::4]
     (131072, 65536, 32768, 16384, 8192, 4096, 2048)
     """
-    first = UNIT * len(outline.low) ** 0.5 * (2 if around_measured else 1)
-    return tuple(int(first * 2 ** (-step / 4)) for step in range(RADII))
+    first = UNIT_STEPS * len(outline.low) ** 0.5 * (2 if around_measured else 1)
+    return tuple(int(first * 2 ** (-step / 4)) for step in range(RADIUS_CLASSES))

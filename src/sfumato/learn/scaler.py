@@ -5,12 +5,12 @@ from math import isqrt
 import numpy as np
 
 from sfumato.learn.calibration import Stage
-from sfumato.learn.model import Model, StageNoise, State, listed, share
-from sfumato.learn.rows import UNIT, Sums
+from sfumato.learn.model import FitState, Model, StageNoise, parse_share, to_json_numbers
+from sfumato.learn.rows import UNIT_STEPS, Sums
 from sfumato.learn.sensitivities import in_box
 from sfumato.learn.table_metadata import Floats, TableMetadata
 
-_LEAST = 1e-6
+_MIN_VARIANCE_SHARE = 1e-6
 """Of the squared range: no variance is below."""
 
 
@@ -41,21 +41,21 @@ class StandardScaler(Model):
         self.rows_per_person = rows_per_person
 
     def _stages(self, outline: TableMetadata) -> tuple[Stage, ...]:
-        return (Stage(share("1"), in_box(outline, _weight(outline), squares=True)),)
+        return (Stage(parse_share("1"), in_box(outline, _weight(outline), squares=True)),)
 
-    def _learn(self, sums: Sums, outline: TableMetadata, noise: StageNoise) -> State:
+    def _learn(self, sums: Sums, outline: TableMetadata, noise: StageNoise) -> FitState:
         exact = sums.clipped_sums(squares=True)[0]
         exact[0] *= _weight(outline)
         noisy = noise.add(0, exact)
         mean, variance = moments(
-            noisy[0] / _weight(outline), noisy[1 : 1 + outline.width], noisy[1 + outline.width :], _LEAST
+            noisy[0] / _weight(outline), noisy[1 : 1 + outline.width], noisy[1 + outline.width :], _MIN_VARIANCE_SHARE
         )
         return {
-            "mean": listed(outline.middle + outline.half * mean),
-            "var": listed(np.maximum(variance * outline.half**2, np.finfo(float).tiny)),
+            "mean": to_json_numbers(outline.middle + outline.half * mean),
+            "var": to_json_numbers(np.maximum(variance * outline.half**2, np.finfo(float).tiny)),
         }
 
-    def _keep(self, state: State, outline: TableMetadata) -> None:
+    def _keep(self, state: FitState, outline: TableMetadata) -> None:
         self.mean_ = np.array(state["mean"])
         self.var_ = np.array(state["var"])
         self.scale_ = np.sqrt(self.var_)
@@ -75,12 +75,12 @@ class StandardScaler(Model):
 
 def _weight(outline: TableMetadata) -> int:
     """What a row adds to the count: as much as its columns together, so that the count is as sure as a mean."""
-    return UNIT * isqrt(outline.width)
+    return UNIT_STEPS * isqrt(outline.width)
 
 
 def moments(count: float, total: Floats, squares: Floats, least: float) -> tuple[Floats, Floats]:
     """Return mean and variance in halves of the range, from noisy sums: inside what the bounds allow."""
     rows = max(count, 1.0)
-    mean = np.clip(total / (rows * UNIT), -1, 1)
-    variance = squares / (rows * UNIT) - mean**2
+    mean = np.clip(total / (rows * UNIT_STEPS), -1, 1)
+    variance = squares / (rows * UNIT_STEPS) - mean**2
     return mean, np.clip(variance, 4 * least, 1.0)

@@ -6,46 +6,46 @@ goes, and Δ² = m²·max‖p - p'‖² (p or p' may be 0) when a person is repl
 """
 
 from sfumato.accounting.event import Neighbours
-from sfumato.learn.rows import UNIT
+from sfumato.learn.rows import UNIT_STEPS
 from sfumato.learn.table_metadata import TableMetadata
 
-COUNTED = 1 << 10
+CELL_COUNT_STEPS = 1 << 10
 """What one row adds to its cell: on a finer grid integer noise is as good as real noise."""
 
 
-def moved(norm_squared: int, apart_squared: int, outline: TableMetadata) -> int:
+def squared_sensitivity(norm_squared: int, apart_squared: int, outline: TableMetadata) -> int:
     """Return Δ² from the largest ‖p‖² and the largest ‖p - p'‖² of two rows."""
     farthest = norm_squared if outline.neighbours is Neighbours.ADD_REMOVE else max(norm_squared, apart_squared)
     return outline.rows_per_person**2 * farthest
 
 
 def in_cells(outline: TableMetadata) -> int:
-    """Each row counts `COUNTED` in one cell."""
-    return moved(COUNTED**2, 2 * COUNTED**2, outline)
+    """Each row counts `CELL_COUNT_STEPS` in one cell."""
+    return squared_sensitivity(CELL_COUNT_STEPS**2, 2 * CELL_COUNT_STEPS**2, outline)
 
 
 def in_box(outline: TableMetadata, weight: int, *, squares: bool) -> int:
     """Each row gives its class `weight`, and x in [-UNIT, UNIT] of each column, with ⌊x²/UNIT⌋ where asked for."""
-    width = len(outline.low) * UNIT**2
+    width = len(outline.low) * UNIT_STEPS**2
     norm = weight**2 + width * (2 if squares else 1)
-    return moved(norm, max(4 * width, _elsewhere(norm, len(outline.classes))), outline)
+    return squared_sensitivity(norm, max(4 * width, _elsewhere(norm, len(outline.classes))), outline)
 
 
 def in_ball(outline: TableMetadata, weight: int, classes: int) -> int:
     """Each row gives its class, or cluster, `weight` and a vector of length at most UNIT."""
-    norm = weight**2 + UNIT**2
-    return moved(norm, max(4 * UNIT**2, _elsewhere(norm, classes)), outline)
+    norm = weight**2 + UNIT_STEPS**2
+    return squared_sensitivity(norm, max(4 * UNIT_STEPS**2, _elsewhere(norm, classes)), outline)
 
 
 def of_products(outline: TableMetadata, constant: int) -> int:
     """Each row gives zz', of z with a constant: ‖zz'‖ = ‖z‖², and ‖zz' - ww'‖² = ‖z‖⁴ + ‖w‖⁴ - 2(z·w)²."""
-    norm = (UNIT**2 + constant**2) ** 2
-    return moved(norm, 2 * norm, outline)
+    norm = (UNIT_STEPS**2 + constant**2) ** 2
+    return squared_sensitivity(norm, 2 * norm, outline)
 
 
 def of_gradients(outline: TableMetadata, length: int) -> int:
     """Each row gives a vector of at most this length."""
-    return moved(length**2, 4 * length**2, outline)
+    return squared_sensitivity(length**2, 4 * length**2, outline)
 
 
 def _elsewhere(norm: int, classes: int) -> int:

@@ -9,11 +9,19 @@ import numpy as np
 
 from sfumato.analysis.private_query import Key
 from sfumato.language import intervals
-from sfumato.language.lower_logic import chosen, compared
-from sfumato.language.numbers import added, clipped, constant, multiplied, on_integers, round_to_places, shifted
+from sfumato.language.lower_logic import case_scalar, compare_scalars
+from sfumato.language.numbers import (
+    add_scalars,
+    clip_scalar,
+    constant,
+    multiplied,
+    on_integers,
+    round_to_places,
+    shifted,
+)
 from sfumato.language.rel_nodes import Item, ProjectNode, RelNode
 from sfumato.language.scalar import Factor, Operator, Scalar, column
-from sfumato.learn.rows import UNIT, Ball, Integers
+from sfumato.learn.rows import UNIT_STEPS, Ball, Integers
 from sfumato.measure import Measurable, Measurer, SumStatement
 from sfumato.query.types import Type
 
@@ -29,9 +37,9 @@ class EngineSums:
         self._reading = reading
         """None while statements are only tried: then nothing is read, and every sum is 0."""
         keep = {} if target is None else {"target": target.scalar}
-        named = {f"x{at}": boxed(key.scalar) for at, key in enumerate(columns)}
+        named = {f"x{at}": to_unit_box(key.scalar) for at, key in enumerate(columns)}
         self._width = len(named)
-        self._rows, self._scope = _shown(asked.rows.rows, "boxed", {**named, **keep}, asked.rows.unit)
+        self._rows, self._scope = _project(asked.rows.rows, "boxed", {**named, **keep}, asked.rows.unit)
 
     def clipped_sums(self, *, squares: bool) -> Integers:
         columns = self._columns(self._scope)
@@ -41,18 +49,18 @@ class EngineSums:
     def radii(self, centre: Sequence[int], radii: Sequence[int]) -> Integers:
         flow, scope = self._measured(centre)
         branches = [
-            (compared(Operator.AT_MOST, scope["n"], _integer(radii[at] ** 2)), _integer(at))
+            (compare_scalars(Operator.AT_MOST, scope["n"], _integer_constant(radii[at] ** 2)), _integer_constant(at))
             for at in range(len(radii) - 1, 0, -1)
         ]
-        place = chosen(branches, _integer(0), Type.INTEGER)
+        place = case_scalar(branches, _integer_constant(0), Type.INTEGER)
         key = Key("radius", place, tuple(range(len(radii))))
         return self._read(SumStatement((key,), (None,), flow, scope[_OWNER]))[:, 0]
 
     def products(self, ball: Ball, constant: int) -> Integers:
         flow, scope = self._shrunk(ball)
-        columns = [*self._columns(scope), _integer(constant)]
+        columns = [*self._columns(scope), _integer_constant(constant)]
         pairs = [(i, j) for i in range(len(columns)) for j in range(i + 1)]
-        sums = [_product(columns[i], columns[j]) for i, j in pairs[:-1]]
+        sums = [_multiply(columns[i], columns[j]) for i, j in pairs[:-1]]
         found = self._read(SumStatement((), (*sums, None), flow, scope[_OWNER]))[0]
         total = np.zeros((len(columns), len(columns)), dtype=np.int64)
         for (i, j), value in zip(pairs[:-1], found, strict=False):
@@ -86,7 +94,7 @@ class EngineSums:
         }
         flow, scope = self._next(self._rows, self._scope, "moved", named)
         squares = [multiplied(one, one, Type.INTEGER) for one in self._columns(scope)]
-        total = reduce(lambda a, b: added(a, b, Type.INTEGER), squares)
+        total = reduce(lambda a, b: add_scalars(a, b, Type.INTEGER), squares)
         return self._next(
             flow, scope, "measured", {f"x{at}": one for at, one in enumerate(self._columns(scope))} | {"n": total}
         )
@@ -101,11 +109,11 @@ class EngineSums:
             raise AssertionError("a squared length fits into 128 bits")
         named = {f"x{at}": one for at, one in enumerate(self._columns(scope))}
         flow, scope = self._next(flow, scope, "rooted", {**named, "n": scope["n"], "s": shifted(root, -1)})
-        longer = compared(Operator.LESS, _integer(ball.radius), scope["s"])
-        divisor = chosen([(longer, scope["s"])], _integer(ball.radius), Type.INTEGER)
-        enough = compared(Operator.AT_MOST, scope["n"], multiplied(scope["s"], scope["s"], Type.INTEGER))
+        longer = compare_scalars(Operator.LESS, _integer_constant(ball.radius), scope["s"])
+        divisor = case_scalar([(longer, scope["s"])], _integer_constant(ball.radius), Type.INTEGER)
+        enough = compare_scalars(Operator.AT_MOST, scope["n"], multiplied(scope["s"], scope["s"], Type.INTEGER))
         cut = {
-            f"x{at}": chosen([(enough, _cut(one, divisor))], _integer(0), Type.INTEGER)
+            f"x{at}": case_scalar([(enough, _clip_scalar(one, divisor))], _integer_constant(0), Type.INTEGER)
             for at, one in enumerate(self._columns(scope))
         }
         return self._next(flow, scope, "shrunk", cut)
@@ -114,62 +122,64 @@ class EngineSums:
         self, flow: RelNode, scope: dict[str, Scalar], label: str, named: dict[str, Scalar]
     ) -> tuple[RelNode, dict[str, Scalar]]:
         keep = {"target": scope["target"]} if "target" in scope else {}
-        return _shown(flow, label, {**named, **keep}, scope[_OWNER])
+        return _project(flow, label, {**named, **keep}, scope[_OWNER])
 
 
-def boxed(scalar: Scalar) -> Scalar:
+def to_unit_box(scalar: Scalar) -> Scalar:
     """Return a column in steps brought from its bounds to [-UNIT, UNIT], as `box` does."""
     if scalar.facts.type is Type.BOOLEAN:
-        scalar = Scalar(Operator.FLAG, (scalar,), replace(_integer(0).facts, nullable=False, low=0, high=1))
+        scalar = Scalar(Operator.FLAG, (scalar,), replace(_integer_constant(0).facts, nullable=False, low=0, high=1))
     facts = replace(scalar.facts, type=Type.INTEGER, step=Fraction(1), nullable=False)
     low, span = facts.low, facts.high - facts.low
     if not span:
-        return _integer(0)
+        return _integer_constant(0)
     above = shifted(replace(scalar, facts=facts), low)
-    times = Fraction(2 * UNIT, span)
+    times = Fraction(2 * UNIT_STEPS, span)
     if times.denominator == 1:
-        share = _product(above, _integer(times.numerator))
+        share = _multiply(above, _integer_constant(times.numerator))
     else:
         wider = replace(above, facts=replace(above.facts, step=times))
         share = round_to_places(Operator.ROUNDED, wider, 0, Type.INTEGER)
-    return clipped(shifted(share, UNIT), -UNIT, UNIT)
+    return clip_scalar(shifted(share, UNIT_STEPS), -UNIT_STEPS, UNIT_STEPS)
 
 
 def box(steps: Integers, low: int, high: int) -> Integers:
-    """Return steps brought from their bounds to [-UNIT, UNIT], rounded half up, as `boxed` does."""
+    """Return steps brought from their bounds to [-UNIT, UNIT], rounded half up, as `to_unit_box` does."""
     span = high - low
     if not span:
         return np.zeros(len(steps), dtype=np.int64)
     wide = (steps - low).astype(object) if span >= 1 << 44 else steps - low
-    return np.asarray((wide * (4 * UNIT) + span) // (2 * span) - UNIT).astype(np.int64)
+    return np.asarray((wide * (4 * UNIT_STEPS) + span) // (2 * span) - UNIT_STEPS).astype(np.int64)
 
 
-def _integer(value: int) -> Scalar:
+def _integer_constant(value: int) -> Scalar:
     return constant(value, Type.INTEGER)
 
 
 def _whole_part(scalar: Scalar) -> Scalar:
     """Return ⌊x / UNIT⌋ of what is not negative."""
-    share = replace(scalar, facts=replace(scalar.facts, step=Fraction(1, UNIT)))
+    share = replace(scalar, facts=replace(scalar.facts, step=Fraction(1, UNIT_STEPS)))
     return round_to_places(Operator.TRUNCATED, share, 0, Type.INTEGER)
 
 
-def _product(first: Scalar, second: Scalar) -> Scalar:
+def _multiply(first: Scalar, second: Scalar) -> Scalar:
     exact = on_integers(Operator.MULTIPLY, (first, second), Type.INTEGER, intervals.multiply, Fraction(1))
     if exact is None:
         raise AssertionError("a product of columns fits into 128 bits")
     return exact
 
 
-def _cut(scalar: Scalar, divisor: Scalar) -> Scalar:
-    law = intervals.divided(intervals.truncate)
-    exact = on_integers(Operator.QUOTIENT, (_product(scalar, _integer(UNIT)), divisor), Type.INTEGER, law, Fraction(1))
+def _clip_scalar(scalar: Scalar, divisor: Scalar) -> Scalar:
+    law = intervals.division_law(intervals.truncate)
+    exact = on_integers(
+        Operator.QUOTIENT, (_multiply(scalar, _integer_constant(UNIT_STEPS)), divisor), Type.INTEGER, law, Fraction(1)
+    )
     if exact is None:
         raise AssertionError("a quotient is not longer than its dividend")
-    return clipped(exact, -UNIT, UNIT)
+    return clip_scalar(exact, -UNIT_STEPS, UNIT_STEPS)
 
 
-def _shown(flow: RelNode, label: str, named: dict[str, Scalar], unit: Scalar) -> tuple[RelNode, dict[str, Scalar]]:
+def _project(flow: RelNode, label: str, named: dict[str, Scalar], unit: Scalar) -> tuple[RelNode, dict[str, Scalar]]:
     items = tuple(Item(name, scalar) for name, scalar in {**named, _OWNER: unit}.items())
     scope = {item.name: column(label, item.name, item.scalar.facts) for item in items}
     return ProjectNode(flow, label, items), scope

@@ -14,9 +14,9 @@ from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import decimal_rational, integer
 
 Floats = npt.NDArray[np.float64]
-MOST_COLUMNS = 1000
-MOST_CLASSES = 1000
-_WIDEST, _NARROWEST = 1e150, 1e-150
+MAX_MODEL_COLUMNS = 1000
+MAX_CLASSES = 1000
+_MAX_RANGE_WIDTH, _MIN_RANGE_WIDTH = 1e150, 1e-150
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class TableMetadata:
 
 def inverse(half: Floats) -> Floats:
     """Return one over each number; 0 over 0 is 0: a column that can only be one value has no weight."""
-    return np.asarray(np.where(half > 0, 1 / np.maximum(half, _NARROWEST), 0.0))
+    return np.asarray(np.where(half > 0, 1 / np.maximum(half, _MIN_RANGE_WIDTH), 0.0))
 
 
 def read_bounds(bounds: object, width: int, name: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -64,24 +64,26 @@ def read_bounds(bounds: object, width: int, name: str) -> tuple[tuple[float, ...
         )
     if not isinstance(bounds, Sequence | np.ndarray) or isinstance(bounds, str) or len(bounds) != 2:
         raise _bad_bounds(name, width)
-    low, high = (_ends(side, width, name) for side in bounds)
-    sized = all(isfinite(a) and isfinite(b) and max(abs(a), abs(b)) <= _WIDEST for a, b in zip(low, high, strict=True))
-    if not sized or not all(b - a >= _NARROWEST for a, b in zip(low, high, strict=True)):
+    low, high = (_checked_ends(side, width, name) for side in bounds)
+    sized = all(
+        isfinite(a) and isfinite(b) and max(abs(a), abs(b)) <= _MAX_RANGE_WIDTH for a, b in zip(low, high, strict=True)
+    )
+    if not sized or not all(b - a >= _MIN_RANGE_WIDTH for a, b in zip(low, high, strict=True)):
         raise _bad_bounds(name, width)
     return low, high
 
 
-def _ends(side: object, width: int, name: str) -> tuple[float, ...]:
+def _checked_ends(side: object, width: int, name: str) -> tuple[float, ...]:
     if isinstance(side, Sequence | np.ndarray) and not isinstance(side, str) and np.ndim(side) == 1:
-        found = tuple(_end(value, name) for value in side)
+        found = tuple(_checked_end(value, name) for value in side)
     else:
-        found = (_end(side, name),) * width
+        found = (_checked_end(side, name),) * width
     if len(found) != width:
         raise _bad_bounds(name, width)
     return found
 
 
-def _end(value: object, name: str) -> float:
+def _checked_end(value: object, name: str) -> float:
     try:
         return float(decimal_rational(value.item() if isinstance(value, np.generic) else value, name))
     except OverflowError:
@@ -110,10 +112,10 @@ def read_classes(classes: object) -> tuple[Any, ...]:
     known = all(
         isinstance(value, bool | int | str) or (isinstance(value, float) and isfinite(value)) for value in found
     )
-    if not known or len(set(found)) != len(found) or not 1 <= len(found) <= MOST_CLASSES:
+    if not known or len(set(found)) != len(found) or not 1 <= len(found) <= MAX_CLASSES:
         raise BadParameter(
             "classes are not different numbers, texts or truth values.",
-            f"Each class is named once, and there are at most {MOST_CLASSES}.",
+            f"Each class is named once, and there are at most {MAX_CLASSES}.",
             "Give classes=[0, 1], say.",
         )
     return found

@@ -30,7 +30,10 @@ class Turn:
 
 
 class Turns:
-    """The tasks that wait. `work` does a list of them and sets all their results, whatever happens."""
+    """Queue of ledger tasks; one thread commits all waiting tasks in one transaction.
+
+    `work` does a list of them and sets all their results, also when it fails.
+    """
 
     def __init__(self, work: Callable[[list[Turn]], None]) -> None:
         self._work = work

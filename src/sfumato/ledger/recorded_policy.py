@@ -9,7 +9,7 @@ from hashlib import sha256
 from math import ceil
 
 from sfumato.accounting.event import Neighbours
-from sfumato.accounting.filter import UNIT, Filter
+from sfumato.accounting.filter import RENYI_UNITS, Filter
 from sfumato.errors import BadPolicy
 from sfumato.ledger.chain import Row
 from sfumato.policy.canonical import canonical_text, policy_hash, tables_hash
@@ -60,7 +60,7 @@ def with_caps(accounts: Mapping[str, Filter], policy: RecordedPolicy) -> dict[st
         renyi = before.renyi
         if order is not None and before.order is None:
             # every event so far was pure, and an ε-DP release has Rényi loss at most ε at every order [BS16, Prop. 10]
-            renyi = ceil((before.pure or Fraction(0)) * UNIT)
+            renyi = ceil((before.pure or Fraction(0)) * RENYI_UNITS)
         changed[name] = Filter(epsilon, delta, order, before.pure, renyi, before.approximate, before.neighbours)
     return changed
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.accounting.event import from_json
-from sfumato.accounting.filter import LONGEST_SUM, UNIT, Filter
+from sfumato.accounting.filter import MAX_DENOMINATOR, RENYI_UNITS, Filter
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.errors import LedgerDamaged, LedgerUnavailable, Refusal
 
@@ -99,14 +99,14 @@ def _total(start: Fraction, costs: dict[str, Fraction], events: Sequence[str], c
     common = start.denominator
     for cost in costs.values():
         common = lcm(common, cost.denominator)
-        if common > LONGEST_SUM:
+        if common > MAX_DENOMINATOR:
             break
     else:
         return start + sum((times * costs[event] for event, times in counted.items()), Fraction(0))
     for event in events:
         start += costs[event]
-        if start.denominator > LONGEST_SUM:
-            start = Fraction(-(-start.numerator * UNIT // start.denominator), UNIT)
+        if start.denominator > MAX_DENOMINATOR:
+            start = Fraction(-(-start.numerator * RENYI_UNITS // start.denominator), RENYI_UNITS)
     return start
 
 
@@ -255,7 +255,7 @@ def _apply(accounts: dict[str, _Account], data: dict[str, Any]) -> None:
         order = data["orders"][name]
         budget = accounts.setdefault(name, _Account(Fraction(epsilon), Fraction(delta), order))
         if order is not None and budget.order is None:
-            budget.renyi = ceil((budget.pure or Fraction(0)) * UNIT)
+            budget.renyi = ceil((budget.pure or Fraction(0)) * RENYI_UNITS)
         elif order != budget.order and budget.neighbours is not None:
             raise ValueError("another order after a charge")
         budget.epsilon, budget.delta, budget.order = Fraction(epsilon), Fraction(delta), order

@@ -1,4 +1,4 @@
-"""Local privacy: each person adds the noise on a device of their own, and whoever collects sees noise only."""
+"""Local privacy: each person adds the noise on a device of their own, and the collector sees only noisy reports."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING

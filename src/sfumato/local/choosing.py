@@ -9,11 +9,11 @@ from sfumato.local.hadamard import HadamardResponse
 from sfumato.local.hashed import HashedResponse
 from sfumato.local.oracle import Oracle
 from sfumato.local.projective import ProjectiveResponse
-from sfumato.local.subset import MOST_CATEGORIES, SubsetResponse
+from sfumato.local.subset import MAX_SUBSET_CATEGORIES, SubsetResponse
 from sfumato.local.unary import UnaryResponse
 
 ORACLES = (DirectResponse, HadamardResponse, ProjectiveResponse, UnaryResponse, SubsetResponse, HashedResponse)
-_NEARLY = Fraction(103, 100)
+_SIMILAR_SPREAD_RATIO = Fraction(103, 100)
 
 
 def choose(epsilon: object, categories: object, most_bits: object = None) -> Oracle:
@@ -24,7 +24,7 @@ def choose(epsilon: object, categories: object, most_bits: object = None) -> Ora
     >>> type(choose(1, 1024)).__name__, choose(1, 1024).report_bits
     ('ProjectiveResponse', 12)
     """
-    many = integer(categories, "categories", 2) > MOST_CATEGORIES
+    many = integer(categories, "categories", 2) > MAX_SUBSET_CATEGORIES
     oracles: list[Oracle] = [
         kind(epsilon, categories)  # type: ignore[arg-type]
         for kind in ORACLES
@@ -40,5 +40,5 @@ def choose(epsilon: object, categories: object, most_bits: object = None) -> Ora
                 "Allow more bits, or join categories.",
             )
     least = min(oracle.rates.spread() for oracle in oracles)
-    near = [oracle for oracle in oracles if oracle.rates.spread() <= _NEARLY * least]
+    near = [oracle for oracle in oracles if oracle.rates.spread() <= _SIMILAR_SPREAD_RATIO * least]
     return min(near, key=lambda oracle: (oracle.report_bits, oracle.rates.spread()))

@@ -15,10 +15,10 @@ import pyarrow as pa
 from sfumato.errors import BadParameter, Refusal, quote_value
 from sfumato.local.tally import Tally, another_oracle
 
-MOST_OCTETS = 1 << 24
-_BATCH = 1 << 16
+MAX_MESSAGE_BYTES = 1 << 24
+_BATCH_REPORTS = 1 << 16
 _COLUMNS = ("mechanism", "place", "support")
-_REPORTS = -1
+_REPORT_COUNT_PLACE = -1
 
 Environment = dict[str, Any]
 Start = Callable[[str, list[tuple[str, str]]], object]
@@ -76,7 +76,7 @@ class Collector:
             if "message" in names:
                 taken += [self.mechanism.decode(message) for message in batch.column("message").to_pylist()]
             elif "report" in names:
-                taken.append(self.mechanism.checked(_array(batch.column("report"))))
+                taken.append(self.mechanism.checked(_as_array(batch.column("report"))))
             else:
                 raise _no_table()
         return sum(map(self._add, taken))
@@ -97,22 +97,22 @@ class Collector:
     def application(self, environment: Environment, start: Start) -> Iterable[bytes]:
         """Answer HTTP: a WSGI application that takes the body of each POST as one message."""
         if environment.get("REQUEST_METHOD") != "POST":
-            return _answer(start, "405 Method Not Allowed", "Send reports by POST.")
+            return _http_answer(start, "405 Method Not Allowed", "Send reports by POST.")
         length = str(environment.get("CONTENT_LENGTH") or "")
         if not length.isascii() or not length.isdigit():
-            return _answer(start, "411 Length Required", "Say how long the message is.")
-        if int(length) > MOST_OCTETS:
-            return _answer(start, "413 Content Too Large", f"A message has at most {MOST_OCTETS} octets.")
+            return _http_answer(start, "411 Length Required", "Say how long the message is.")
+        if int(length) > MAX_MESSAGE_BYTES:
+            return _http_answer(start, "413 Content Too Large", f"A message has at most {MAX_MESSAGE_BYTES} octets.")
         try:
             self.take(environment["wsgi.input"].read(int(length)))
         except Refusal as refusal:
-            return _answer(start, "400 Bad Request", str(refusal))
-        return _answer(start, "204 No Content", "")
+            return _http_answer(start, "400 Bad Request", str(refusal))
+        return _http_answer(start, "204 No Content", "")
 
     def _add(self, reports: npt.NDArray[Any]) -> int:
         with self._lock:
             self._waiting.append(reports)
-            if sum(map(len, self._waiting)) >= _BATCH:
+            if sum(map(len, self._waiting)) >= _BATCH_REPORTS:
                 self._flush()
         return len(reports)
 
@@ -137,7 +137,7 @@ def tally_table(tally: Tally) -> pa.Table:
     if not isinstance(tally, Tally):
         raise another_oracle()
     support = tally.support.reshape(-1)
-    places = np.arange(_REPORTS, len(support))
+    places = np.arange(_REPORT_COUNT_PLACE, len(support))
     names = pa.DictionaryArray.from_arrays(np.zeros(len(places), dtype=np.int32), [repr(tally.oracle)])
     return pa.table([names.cast(pa.string()), places, np.append(tally.reports, support)], names=list(_COLUMNS))
 
@@ -156,7 +156,7 @@ def read_tally(mechanism: Counting, table: pa.Table) -> Tally:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError, ValueError, OverflowError):
         raise another_oracle() from None
     size = empty.support.size
-    if names != {repr(mechanism)} or set(places.tolist()) != set(range(_REPORTS, size)):
+    if names != {repr(mechanism)} or set(places.tolist()) != set(range(_REPORT_COUNT_PLACE, size)):
         raise another_oracle()
     total = np.zeros(size + 1, dtype=np.int64)
     np.add.at(total, places + 1, counts)
@@ -173,7 +173,7 @@ def _batches(table: Any) -> list[Any]:
     raise _no_table()
 
 
-def _array(column: pa.Array) -> npt.NDArray[Any]:
+def _as_array(column: pa.Array) -> npt.NDArray[Any]:
     """Return integers, or lists of equal length of them, as an array."""
     if column.null_count == 0 and pa.types.is_integer(column.type):
         return np.asarray(column.to_numpy(zero_copy_only=False))
@@ -191,7 +191,7 @@ def _no_table() -> BadParameter:
     )
 
 
-def _answer(start: Start, status: str, text: str) -> list[bytes]:
+def _http_answer(start: Start, status: str, text: str) -> list[bytes]:
     body = text.encode()
     head = [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))]
     start(status, head if body else [])

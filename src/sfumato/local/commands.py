@@ -7,17 +7,18 @@ from sfumato.exact import integer
 from sfumato.local.survey import run
 from sfumato.terminal.exports import check_plot, write_plot
 
-_LEAST, _MOST = 1000, 10_000_000
+_MIN_PEOPLE, _MAX_PEOPLE = 1000, 10_000_000
 
 
 def survey(people: int, epsilon: str, plot: Path | None) -> str:
-    """Return what a survey of so many made-up people tells, and draw it if a file is named."""
+    """Return the results of a survey of `people` made-up people, and draw them if a file is named."""
     count = integer(people, "people", 1)
-    if not _LEAST <= count <= _MOST:
+    if not _MIN_PEOPLE <= count <= _MAX_PEOPLE:
         raise BadParameter(
             f"people = {quote_value(count)} is out of reach.",
-            f"From fewer than {_LEAST:,} nothing can be learned, and more than {_MOST:,} take long to make up.",
-            f"Give {_LEAST} to {_MOST} people.",
+            f"From fewer than {_MIN_PEOPLE:,} nothing can be learned, and more than {_MAX_PEOPLE:,} take long to "
+            "make up.",
+            f"Give {_MIN_PEOPLE} to {_MAX_PEOPLE} people.",
         )
     if plot is not None:
         check_plot(plot)

@@ -8,11 +8,11 @@ import numpy as np
 from sfumato.accounting.event import Neighbours, RandomizedResponse
 from sfumato.certified.binary import Between
 from sfumato.local.oracle import Coded, OracleFrame, Rates
-from sfumato.local.reading import Integers, given, one_report, read_bits, read_categories, read_value
+from sfumato.local.reading import Integers, one_report, read_bits, read_categories, read_value, source_or_system
 from sfumato.mechanisms.columns import integer_column
 from sfumato.mechanisms.k_ary_response import KAryResponse
 from sfumato.randomness.bernoulli import ExpRatio
-from sfumato.randomness.likelihood import as_fraction, divided
+from sfumato.randomness.likelihood import as_fraction, divide_probability
 from sfumato.randomness.source import Source
 
 
@@ -54,7 +54,7 @@ class DirectResponse(OracleFrame, Coded):
     def release(self, values: object, source: Source | None = None) -> Integers:
         """Return one category per person. Both draws are made for everybody."""
         true = integer_column(values, 0, self.categories - 1, "categories")
-        return KAryResponse(self.epsilon, self.categories).release(true, given(source))
+        return KAryResponse(self.epsilon, self.categories).release(true, source_or_system(source))
 
     def support(self, reports: Integers) -> Integers:
         """Count the reports that name each category."""
@@ -63,5 +63,5 @@ class DirectResponse(OracleFrame, Coded):
     def likelihood(self, report: object, value: int, bits: int) -> Between:
         """Enclose P[report | value] * 2**bits."""
         (named,) = one_report(report, self.checked)
-        true, other = divided(self.keep, 1, self.categories - 1, read_bits(bits))
+        true, other = divide_probability(self.keep, 1, self.categories - 1, read_bits(bits))
         return true if named == read_value(value, self.categories) else other

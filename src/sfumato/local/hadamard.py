@@ -8,11 +8,11 @@ import numpy as np
 from sfumato.accounting.event import Neighbours, Pure
 from sfumato.certified.binary import Between
 from sfumato.local.oracle import Coded, OracleFrame, Rates
-from sfumato.local.reading import Integers, given, one_report, read_bits, read_categories, read_value
+from sfumato.local.reading import Integers, one_report, read_bits, read_categories, read_value, source_or_system
 from sfumato.local.walsh import parities, transform
 from sfumato.mechanisms.columns import integer_column
 from sfumato.randomness.bernoulli import Bernoulli, ExpRatio
-from sfumato.randomness.likelihood import as_fraction, divided
+from sfumato.randomness.likelihood import as_fraction, divide_probability
 from sfumato.randomness.source import Source
 from sfumato.randomness.uniform import UniformInteger
 
@@ -58,7 +58,7 @@ class HadamardResponse(OracleFrame, Coded):
 
     def release(self, values: object, source: Source | None = None) -> Integers:
         """Return one report per person: twice the row, plus the bit."""
-        true, coins = integer_column(values, 0, self.categories - 1, "categories"), given(source)
+        true, coins = integer_column(values, 0, self.categories - 1, "categories"), source_or_system(source)
         kept = Bernoulli(self.keep).draw(len(true), coins)
         row = UniformInteger(self.rows).draw(len(true), coins)
         return 2 * row + (parities(row & (true + 1)) ^ ~kept)
@@ -72,6 +72,6 @@ class HadamardResponse(OracleFrame, Coded):
     def likelihood(self, report: object, value: int, bits: int) -> Between:
         """Enclose P[report | value] * 2**bits."""
         (sent,) = one_report(report, self.checked)
-        true, other = divided(self.keep, self.rows, self.rows, read_bits(bits))
+        true, other = divide_probability(self.keep, self.rows, self.rows, read_bits(bits))
         column = read_value(value, self.categories) + 1
         return true if int(sent) & 1 == (int(sent) >> 1 & column).bit_count() & 1 else other

@@ -13,25 +13,25 @@ from sfumato.errors import BadParameter
 from sfumato.local.hashing import PRIME, bucket, line
 from sfumato.local.oracle import OracleFrame, Rates
 from sfumato.local.reading import (
-    BLOCK,
+    BLOCK_COINS,
     Integers,
     Octets,
-    given,
     integer_rows,
     not_reports,
     one_report,
     read_bits,
     read_categories,
     read_value,
+    source_or_system,
 )
 from sfumato.local.wire import bits_of, numbers_of
 from sfumato.mechanisms.columns import integer_column
 from sfumato.randomness.bernoulli import Bernoulli, ExpRatio
-from sfumato.randomness.likelihood import as_fraction, divided
+from sfumato.randomness.likelihood import as_fraction, divide_probability
 from sfumato.randomness.source import Source
 from sfumato.randomness.uniform import UniformInteger
 
-_MOST_BUCKETS = 1 << 16
+_MAX_BUCKETS = 1 << 16
 _HASH_BITS = 61
 
 
@@ -78,7 +78,7 @@ class HashedResponse(OracleFrame):
 
     def release(self, values: object, source: Source | None = None) -> Integers:
         """Return one row (a, b, bucket) per person. All draws are made for everybody."""
-        true, coins = integer_column(values, 0, self.categories - 1, "categories"), given(source)
+        true, coins = integer_column(values, 0, self.categories - 1, "categories"), source_or_system(source)
         kept = Bernoulli(self.keep).draw(len(true), coins)
         slope, shift = (UniformInteger(PRIME).draw(len(true), coins) for _ in range(2))
         held = bucket(line(slope, shift, true), self.buckets)
@@ -88,7 +88,7 @@ class HashedResponse(OracleFrame):
     def support(self, reports: Integers) -> Integers:
         """Count for each value the reports whose bucket it hashes to: one addition per report and value."""
         total = np.zeros(self.categories, dtype=np.int64)
-        step = BLOCK // 512  # a block of people stays in the processor's cache
+        step = BLOCK_COINS // 512  # a block of people stays in the processor's cache
         for start in range(0, len(reports), step):
             slope, place, sent = reports[start : start + step].T.copy()
             # the numbers of bucket y are those from ⌈yP/g⌉ to below ⌈(y + 1)P/g⌉
@@ -104,7 +104,7 @@ class HashedResponse(OracleFrame):
         """Enclose P[report | value] * 2**bits."""
         slope, shift, sent = one_report(report, self.checked)[0]
         held = bucket(line(slope[None], shift[None], np.array([read_value(value, self.categories)])), self.buckets)
-        true, other = divided(self.keep, PRIME**2, PRIME**2 * (self.buckets - 1), read_bits(bits))
+        true, other = divide_probability(self.keep, PRIME**2, PRIME**2 * (self.buckets - 1), read_bits(bits))
         return true if sent == held[0] else other
 
     def report_space(self) -> NoReturn:
@@ -138,7 +138,7 @@ class HashedResponse(OracleFrame):
 
 @lru_cache(maxsize=1024)
 def _buckets(epsilon: Fraction) -> int:
-    return min(exp_rounded(1, epsilon) + 1, _MOST_BUCKETS) if epsilon < 12 else _MOST_BUCKETS
+    return min(exp_rounded(1, epsilon) + 1, _MAX_BUCKETS) if epsilon < 12 else _MAX_BUCKETS
 
 
 @lru_cache(maxsize=64)

@@ -13,19 +13,19 @@ from sfumato.local.mean_frame import MeanFrame, Variances
 from sfumato.local.reading import (
     Integers,
     Reals,
-    given,
     no_reports,
     one_report,
     read_bits,
     read_value,
+    source_or_system,
 )
 from sfumato.mechanisms.columns import integer_column
 from sfumato.randomness.bernoulli import Bernoulli, ExpRatio, Probability, Rational
-from sfumato.randomness.likelihood import divided
+from sfumato.randomness.likelihood import divide_probability
 from sfumato.randomness.source import Source
 from sfumato.randomness.uniform import UniformInteger
 
-_HYBRID_FROM = Fraction(61, 100)
+_MIN_HYBRID_EPSILON = Fraction(61, 100)
 """Up to this epsilon one bit errs least, whatever the values [Wang et al. 2019]."""
 
 
@@ -49,7 +49,7 @@ class OneBitMean(MeanFrame):
 
     def release(self, values: object, source: Source | None = None) -> Integers:
         """Return one bit per person. Both draws are made for everybody."""
-        true, coins = integer_column(values, 0, self.top, "values"), given(source)
+        true, coins = integer_column(values, 0, self.top, "values"), source_or_system(source)
         kept = Bernoulli(self.keep).draw(len(true), coins)
         bit = UniformInteger(self.top).draw(len(true), coins) < true
         return (bit ^ ~kept).astype(np.int64)
@@ -126,7 +126,7 @@ class PiecewiseMean(MeanFrame):
 
     def release(self, values: object, source: Source | None = None) -> Integers:
         """Return one integer per person. All draws are made for everybody."""
-        true, coins = integer_column(values, 0, self.top, "values"), given(source)
+        true, coins = integer_column(values, 0, self.top, "values"), source_or_system(source)
         kept = Bernoulli(self.keep).draw(len(true), coins)
         inside = UniformInteger(self.window).draw(len(true), coins)
         outside = UniformInteger(self.top).draw(len(true), coins)
@@ -148,7 +148,9 @@ class PiecewiseMean(MeanFrame):
         """Return the variance of one decoded report, to within a relative error of 2^-100."""
         factor, w, n = exp_fraction(self.epsilon), self.window, self.reports
         weight = factor * w + self.top
-        first = (_sum(n) + (factor - 1) * (_sum(value + w) - _sum(value))) / weight
+        first = (
+            _triangular_number(n) + (factor - 1) * (_triangular_number(value + w) - _triangular_number(value))
+        ) / weight
         second = (_squares(n) + (factor - 1) * (_squares(value + w) - _squares(value))) / weight
         return self._line[0] ** 2 * (second - first**2)
 
@@ -165,7 +167,7 @@ class PiecewiseMean(MeanFrame):
         """Enclose P[report | value] * 2**bits."""
         (sent,) = one_report(report, self.checked)
         true = read_value(value, self.top + 1)
-        inside, outside = divided(self.keep, self.window, self.top, read_bits(bits))
+        inside, outside = divide_probability(self.keep, self.window, self.top, read_bits(bits))
         return inside if true <= sent < true + self.window else outside
 
 
@@ -182,7 +184,7 @@ class HybridMean(MeanFrame):
     @property
     def coin(self) -> Probability:
         """The chance of an integer."""
-        if self.epsilon <= _HYBRID_FROM:
+        if self.epsilon <= _MIN_HYBRID_EPSILON:
             return Rational(Fraction(0))
         return ExpRatio(self.epsilon / 2, a=1, b=-1, c=1, d=0)
 
@@ -198,7 +200,7 @@ class HybridMean(MeanFrame):
 
     def release(self, values: object, source: Source | None = None) -> Integers:
         """Return one report per person. Both ways are drawn for everybody."""
-        true, coins = integer_column(values, 0, self.top, "values"), given(source)
+        true, coins = integer_column(values, 0, self.top, "values"), source_or_system(source)
         chosen = Bernoulli(self.coin).draw(len(true), coins)
         bit, number = (part.release(true, coins) for part in self.parts)
         return np.where(chosen, number + 2, bit)
@@ -217,7 +219,7 @@ class HybridMean(MeanFrame):
 
     @property
     def _chance(self) -> Fraction:
-        return 1 - 1 / exp_fraction(self.epsilon / 2) if self.epsilon > _HYBRID_FROM else Fraction(0)
+        return 1 - 1 / exp_fraction(self.epsilon / 2) if self.epsilon > _MIN_HYBRID_EPSILON else Fraction(0)
 
     @property
     def spread(self) -> Variances:
@@ -243,7 +245,7 @@ class HybridMean(MeanFrame):
         return (max(share[0], 0) * part[0]) >> places, -((-share[1] * part[1]) >> places)
 
 
-def _sum(below: int) -> int:
+def _triangular_number(below: int) -> int:
     """Return 0 + 1 + … + (below - 1)."""
     return below * (below - 1) // 2
 

@@ -20,7 +20,7 @@ from sfumato.exact import integer, probability
 from sfumato.local.reading import (
     Integers,
     Reals,
-    listed,
+    checked_listing,
     no_reports,
     not_reports,
     read_epsilon,
@@ -30,10 +30,10 @@ from sfumato.local.reading import (
 from sfumato.mechanisms.columns import integer_column
 
 _BERRY_ESSEEN = 0.56  # for independent, not identically distributed summands [Shevtsova 2010]
-_ENOUGH = 400
-"""From so many expected reports of the rarest kind on, the spread of the reports may stand for their variance."""
-_SKEW = 3.0
-_MOST = 1 << 31
+_MIN_RARE_REPORTS = 400
+"""Minimum expected number of reports of the rarest kind from which the sample variance is used."""
+_SKEW_FACTOR = 3.0
+_MAX_TOP_VALUE = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Mean(Hashable, Protocol):
 
 
 @lru_cache(maxsize=256)
-def _spread(mean: Mean) -> Variances:
+def _cached_variances(mean: Mean) -> Variances:
     """Return the spread of a mechanism, computed once."""
     return mean.spread
 
@@ -96,7 +96,7 @@ class MeanFrame:
 
     def __post_init__(self) -> None:
         read_epsilon(self)
-        read_integer(self, "top", 1, _MOST)
+        read_integer(self, "top", 1, _MAX_TOP_VALUE)
 
     @property
     def event(self) -> Pure:
@@ -128,7 +128,7 @@ class MeanFrame:
         Berry–Esseen's error.
         """
         size, error = integer(reports, "reports", 1), 1 - float(probability(confidence, "confidence"))
-        spread, depth = _spread(self), log(2 / error)
+        spread, depth = _cached_variances(self), log(2 / error)
         hoeffding = spread.range * sqrt(depth / (2 * size))
         bernstein = sqrt(2 * spread.greatest * depth / size) + 2 * spread.range * depth / (3 * size)
         rest = error - 2 * _BERRY_ESSEEN * spread.range / sqrt(spread.least * size)
@@ -145,14 +145,14 @@ class MeanFrame:
         if decoded.size == 0:
             raise no_reports()
         half, centre = self.margin(confidence, decoded.size), float(decoded.mean())
-        effective = decoded.size * _spread(self).rarest
-        if effective >= _ENOUGH:
+        effective = decoded.size * _cached_variances(self).rarest
+        if effective >= _MIN_RARE_REPORTS:
             error = 1 - float(probability(confidence, "confidence"))
             deviation = sqrt(float(decoded.var(ddof=1)) / decoded.size)
-            half = min(half, -float(ndtri(error / 2)) * deviation * (1 + _SKEW / effective))
+            half = min(half, -float(ndtri(error / 2)) * deviation * (1 + _SKEW_FACTOR / effective))
         low, high = np.clip([centre - half, centre + half], 0.0, float(self.top)).tolist()
         return low, high
 
     def report_space(self: Mean) -> Integers:
         """List all possible reports, sorted."""
-        return np.arange(listed(self.reports))
+        return np.arange(checked_listing(self.reports))

@@ -15,7 +15,7 @@ from sfumato.accounting.event import Event
 from sfumato.certified.binary import Between
 from sfumato.errors import BadParameter
 from sfumato.local import wire
-from sfumato.local.reading import Octets, Reals, listed, not_reports
+from sfumato.local.reading import Octets, Reals, checked_listing, not_reports
 from sfumato.local.tally import Tally, tally_of
 from sfumato.mechanisms.columns import integer_column
 from sfumato.mechanisms.response_count import Channel
@@ -118,18 +118,18 @@ class _Written(Protocol):
 
 
 class Wired:
-    """Reports as bytes, for every mechanism that can write its reports as bits."""
+    """Byte encoding of reports, given their bit representation."""
 
     __slots__ = ()
 
     def encode(self: _Written, reports: object) -> bytes:
         """Write reports as bytes, `report_bits` each and a head of 32 bytes."""
         rows = self.checked(reports)
-        return wire.written(self, self.report_bits, len(rows), lambda start, stop: self.as_bits(rows[start:stop]))
+        return wire.write_reports(self, self.report_bits, len(rows), lambda start, stop: self.as_bits(rows[start:stop]))
 
     def decode(self: _Written, message: object) -> npt.NDArray[Any]:
         """Read what `encode` wrote for a mechanism equal to this one; anything else is refused."""
-        return wire.read(self, self.report_bits, message, self.from_bits)
+        return wire.read_reports(self, self.report_bits, message, self.from_bits)
 
 
 class OracleFrame(Wired):
@@ -198,7 +198,7 @@ class Coded:
     def report_space(self: _Coded) -> npt.NDArray[np.int64]:
         """List all possible reports, sorted."""
         least, below = self.codes
-        listed(below - least)
+        checked_listing(below - least)
         return np.arange(least, below)
 
     def checked(self: _Coded, reports: object) -> npt.NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""The most common values of a domain that nobody can list, found prefix by prefix, and a plan that says which."""
+"""The most common values of a domain too large to list, found prefix by prefix, and a plan that says which."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -21,12 +21,11 @@ from sfumato.local.hadamard import HadamardResponse
 from sfumato.local.hashing import PRIME, bucket, line
 from sfumato.local.projective import ProjectiveResponse
 from sfumato.local.reading import (
-    MOST_CATEGORIES,
+    MAX_CATEGORIES,
     Integers,
     Reals,
-    given,
+    checked_listing,
     integer_rows,
-    listed,
     not_reports,
     one_report,
     read_bits,
@@ -35,6 +34,7 @@ from sfumato.local.reading import (
     read_key,
     read_shares,
     read_value,
+    source_or_system,
 )
 from sfumato.mechanisms.columns import integer_column
 from sfumato.randomness.source import Source
@@ -42,8 +42,8 @@ from sfumato.randomness.uniform import UniformInteger
 
 Coding = DirectResponse | HadamardResponse | ProjectiveResponse
 """The oracles whose report is one integer."""
-_MODEL = 10_000
-"""So many values are looked at when plans are compared."""
+_MODELLED_VALUES = 10_000
+"""Number of values in the model by which plans are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +77,8 @@ class Prefixes:
     def __post_init__(self) -> None:
         read_epsilon(self)
         _read_domain(self)
-        read_integer(self, "kept", 1, MOST_CATEGORIES)
-        read_integer(self, "buckets", 2, MOST_CATEGORIES)
+        read_integer(self, "kept", 1, MAX_CATEGORIES)
+        read_integer(self, "buckets", 2, MAX_CATEGORIES)
         read_key(self)
         levels = self.levels if isinstance(self.levels, tuple | list) else ()
         lengths = tuple(integer(level, "levels", 1) for level in levels)
@@ -98,7 +98,7 @@ class Prefixes:
 
     def release(self, values: object, source: Source | None = None) -> Integers:
         """Return one row (level, report) per person."""
-        true, coins = integer_column(values, 0, self.alphabet**self.length - 1, "values"), given(source)
+        true, coins = integer_column(values, 0, self.alphabet**self.length - 1, "values"), source_or_system(source)
         level = UniformInteger(len(self.levels)).draw(len(true), coins)
         reports = np.column_stack([level, np.zeros_like(level)])
         for number in range(len(self.levels)):
@@ -109,7 +109,7 @@ class Prefixes:
 
     def oracle(self, level: int) -> Coding:
         """Return the oracle of a level: of those whose report is an integer, the one that errs least."""
-        return _coding(self.epsilon, min(self.buckets, self.alphabet ** self.levels[level]))
+        return _choose_coding(self.epsilon, min(self.buckets, self.alphabet ** self.levels[level]))
 
     def listed(self, level: int) -> bool:
         """Say whether each prefix of a level has a bucket of its own."""
@@ -171,13 +171,13 @@ class Prefixes:
     def report_space(self) -> Integers:
         """List all possible reports, sorted."""
         spaces = [self.oracle(level).report_space() for level in range(len(self.levels))]
-        listed(sum(map(len, spaces)))
+        checked_listing(sum(map(len, spaces)))
         return np.concatenate([np.column_stack([np.full_like(s, level), s]) for level, s in enumerate(spaces)])
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What can be found with so many people, before anybody is asked."""
+    """What a survey of `people` people can find, computed before any report."""
 
     prefixes: Prefixes
     people: int
@@ -196,7 +196,7 @@ class Plan:
                 "Give one share per value.",
             )
         survival, space = np.ones(len(true)), self.prefixes
-        names = _scattered(len(true), space.alphabet**space.length)
+        names = _scatter_names(len(true), space.alphabet**space.length)
         candidates = space.alphabet ** space.levels[0]
         for level, length in enumerate(space.levels):
             last = level == len(space.levels) - 1
@@ -267,7 +267,7 @@ def plan(epsilon: object, people: object, alphabet: object, length: object, want
     """
     size, most = integer(people, "people", 1), integer(wanted, "wanted", 1)
     letters, reach = integer(alphabet, "alphabet", 2), integer(length, "length", 1)
-    zipf = 1 / np.arange(1.0, 1 + min(20 * most, _MODEL))
+    zipf = 1 / np.arange(1.0, 1 + min(20 * most, _MODELLED_VALUES))
     found = []
     for kept, buckets, levels in _ways(letters, reach, most):
         space = Prefixes(epsilon, letters, reach, levels, kept, buckets)  # type: ignore[arg-type]
@@ -289,13 +289,13 @@ def _ways(alphabet: int, length: int, wanted: int) -> set[tuple[int, int, tuple[
         buckets = isqrt(1 << half)
         for kept in (-(-5 * wanted // 4), 2 * wanted):
             for crowding in (4, 16):
-                levels = _levels(alphabet, length, crowding * kept, buckets)
+                levels = _prefix_lengths(alphabet, length, crowding * kept, buckets)
                 if levels:
                     found.add((kept, buckets, levels))
     return found
 
 
-def _levels(alphabet: int, length: int, room: int, buckets: int) -> tuple[int, ...]:
+def _prefix_lengths(alphabet: int, length: int, room: int, buckets: int) -> tuple[int, ...]:
     """Return lengths of prefixes: as long as can be listed, then as many letters more as candidates leave room for."""
     first = _letters(alphabet, buckets, length)
     step = _letters(alphabet, buckets // room, length)
@@ -305,7 +305,7 @@ def _levels(alphabet: int, length: int, room: int, buckets: int) -> tuple[int, .
 
 
 def _letters(alphabet: int, most: int, length: int) -> int:
-    """Return how many letters, at most `length`, make at most so many words."""
+    """Return how many letters, at most `length`, make at most that many words."""
     letters = 0
     while letters < length and alphabet ** (letters + 1) <= most:
         letters += 1
@@ -313,7 +313,7 @@ def _letters(alphabet: int, most: int, length: int) -> int:
 
 
 def _read_domain(space: Prefixes) -> None:
-    read_integer(space, "alphabet", 2, MOST_CATEGORIES)
+    read_integer(space, "alphabet", 2, MAX_CATEGORIES)
     read_integer(space, "length", 1, 60)
     if space.alphabet**space.length >= PRIME:
         raise BadParameter(
@@ -322,7 +322,7 @@ def _read_domain(space: Prefixes) -> None:
 
 
 @lru_cache(maxsize=1024)
-def _coding(epsilon: Fraction, categories: int) -> Coding:
+def _choose_coding(epsilon: Fraction, categories: int) -> Coding:
     oracles: tuple[Coding, ...] = (
         DirectResponse(epsilon, categories),
         ProjectiveResponse(epsilon, categories),
@@ -331,7 +331,7 @@ def _coding(epsilon: Fraction, categories: int) -> Coding:
     return min(oracles, key=lambda oracle: (oracle.rates.spread(), oracle.report_bits))
 
 
-def _scattered(count: int, below: int) -> Integers:
+def _scatter_names(count: int, below: int) -> Integers:
     """Return made-up names, spread over the domain as if at random."""
     steps = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     mixed: npt.NDArray[np.uint64] = (steps ^ (steps >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -11,15 +11,15 @@ from scipy.fft import fftn
 from sfumato.accounting.event import Neighbours, Pure
 from sfumato.certified.binary import Between, exp_fraction
 from sfumato.local.oracle import Coded, OracleFrame, Rates
-from sfumato.local.reading import Integers, given, one_report, read_bits, read_categories, read_value
+from sfumato.local.reading import Integers, one_report, read_bits, read_categories, read_value, source_or_system
 from sfumato.mechanisms.columns import integer_column
 from sfumato.randomness.bernoulli import Bernoulli, ExpRatio
-from sfumato.randomness.likelihood import as_fraction, divided
+from sfumato.randomness.likelihood import as_fraction, divide_probability
 from sfumato.randomness.source import Source
 from sfumato.randomness.uniform import UniformInteger
 
-_MOST_VECTORS = 1 << 22
-_DIGIT = 21
+_MAX_VECTORS = 1 << 22
+_DIGIT_BITS = 21
 """Counts of this many binary digits, over 2^22 vectors, are transformed without a rounding error: proof §4."""
 
 
@@ -112,7 +112,7 @@ class ProjectiveResponse(OracleFrame, Coded):
 
     def release(self, values: object, source: Source | None = None) -> Integers:
         """Return one vector per person. All draws are made for everybody, and nothing is rejected by value."""
-        true, coins = integer_column(values, 0, self.categories - 1, "categories"), given(source)
+        true, coins = integer_column(values, 0, self.categories - 1, "categories"), source_or_system(source)
         space, people = self.geometry, len(true)
         others = space.q ** (space.t - 1)
         kept = Bernoulli(self.keep).draw(people, coins)
@@ -144,8 +144,8 @@ class ProjectiveResponse(OracleFrame, Coded):
         if int(counts.sum()) * space.vectors.bit_length() < 1 << 48:
             return self._transformed(counts)
         total = np.zeros(self.categories, dtype=np.int64)
-        for shift in range(0, 63, _DIGIT):
-            total += self._transformed((counts >> shift) & ((1 << _DIGIT) - 1)) << shift
+        for shift in range(0, 63, _DIGIT_BITS):
+            total += self._transformed((counts >> shift) & ((1 << _DIGIT_BITS) - 1)) << shift
         return total
 
     def _transformed(self, counts: Integers) -> Integers:
@@ -168,7 +168,7 @@ class ProjectiveResponse(OracleFrame, Coded):
         vector, _ = space.vector_of(np.array([read_value(value, self.categories)]))
         inner = sum(int(a[0]) * int(b[0]) for a, b in zip(space.digits(sent), space.digits(vector), strict=True))
         scalars, rest = space.q - 1, space.points - space.incident
-        true, other = divided(self.keep, scalars * space.incident, scalars * rest, read_bits(bits))
+        true, other = divide_probability(self.keep, scalars * space.incident, scalars * rest, read_bits(bits))
         return true if inner % space.q == 0 else other
 
 
@@ -198,4 +198,4 @@ def _rough_spread(space: Geometry, epsilon: float) -> float:
 
 
 _PRIMES = [q for q in range(2, 2049) if all(q % smaller for smaller in range(2, int(q**0.5) + 1))]
-_SPACES = [Geometry(q, t) for t in range(2, 23) for q in _PRIMES if q**t <= _MOST_VECTORS]
+_SPACES = [Geometry(q, t) for t in range(2, 23) for q in _PRIMES if q**t <= _MAX_VECTORS]

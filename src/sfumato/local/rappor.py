@@ -14,7 +14,6 @@ from sfumato.local.hashing import places
 from sfumato.local.reading import (
     Reals,
     array_of,
-    given,
     no_reports,
     not_reports,
     one_report,
@@ -23,6 +22,7 @@ from sfumato.local.reading import (
     read_items,
     read_key,
     read_value,
+    source_or_system,
 )
 from sfumato.mechanisms.randomized_response import log_rounded_up
 from sfumato.randomness.bernoulli import Bernoulli
@@ -105,14 +105,14 @@ class Rappor:
 
     def memo(self, items: object, source: Source | None = None) -> Flags:
         """Return the blurred filter of each item: made once, kept on the device, never sent."""
-        filters, coins = self.bloom(items), given(source)
+        filters, coins = self.bloom(items), source_or_system(source)
         kept = Bernoulli(1 - self.f).draw(filters.size, coins).reshape(filters.shape)
         fair = Bernoulli(Fraction(1, 2)).draw(filters.size, coins).reshape(filters.shape)
         return np.where(kept, filters, fair)
 
     def release(self, memo: object, source: Source | None = None) -> Flags:
         """Return one report per memo. Both coins are tossed for every bit."""
-        kept, coins = self.checked(memo), given(source)
+        kept, coins = self.checked(memo), source_or_system(source)
         one = Bernoulli(self.q).draw(kept.size, coins).reshape(kept.shape)
         zero = Bernoulli(self.p).draw(kept.size, coins).reshape(kept.shape)
         return np.where(kept, one, zero)
@@ -148,13 +148,13 @@ class Rappor:
         """Enclose P[one report | item] * 2**bits: a product of fractions."""
         sent = one_report(report, self.checked)[0]
         filled = self.bloom([read_value(item, 1 << 63, "item")])[0]
-        return _enclosed(self.p_star, self.q_star, sent, filled, read_bits(bits))
+        return _enclose_likelihood(self.p_star, self.q_star, sent, filled, read_bits(bits))
 
     def memo_likelihood(self, memo: object, item: int, bits: int) -> Between:
         """Enclose P[memo | item] * 2**bits: what all reports ever made from it can tell."""
         kept = one_report(memo, self.checked)[0]
         filled = self.bloom([read_value(item, 1 << 63, "item")])[0]
-        return _enclosed(self.f / 2, 1 - self.f / 2, kept, filled, read_bits(bits))
+        return _enclose_likelihood(self.f / 2, 1 - self.f / 2, kept, filled, read_bits(bits))
 
     def checked(self, reports: object) -> Flags:
         """Return rows of `bits` truth values, or refuse them."""
@@ -164,7 +164,7 @@ class Rappor:
         raise not_reports(f"rows of {self.bits} truth values")
 
 
-def _enclosed(zero: Fraction, one: Fraction, sent: Flags, filled: Flags, bits: int) -> Between:
+def _enclose_likelihood(zero: Fraction, one: Fraction, sent: Flags, filled: Flags, bits: int) -> Between:
     chance = Fraction(1)
     for bit, set_bit in zip(sent.tolist(), filled.tolist(), strict=True):
         shown = one if set_bit else zero

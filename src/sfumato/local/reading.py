@@ -12,12 +12,12 @@ from sfumato.exact import integer, positive_rational
 from sfumato.mechanisms.columns import integer_column
 from sfumato.randomness.source import Source, system_source
 
-LEAST_EPSILON, LARGEST_EPSILON = Fraction(1, 10**9), 1000
-MOST_CATEGORIES = 2**22 - 1
-MOST_REPORTS_LISTED = 2**20
-_FINEST = 1 << 16
-_LARGEST_SHARE = 1e12
-BLOCK = 1 << 23
+MIN_EPSILON, MAX_LOCAL_EPSILON = Fraction(1, 10**9), 1000
+MAX_CATEGORIES = 2**22 - 1
+MAX_LISTED_REPORTS = 2**20
+_MAX_COMPARED_BITS = 1 << 16
+_MAX_SHARE = 1e12
+BLOCK_COINS = 1 << 23
 """Coins that are tossed at once where each person tosses many: they stay in a few megabytes."""
 
 Integers = npt.NDArray[np.int64]
@@ -29,10 +29,10 @@ Anything = TypeVar("Anything")
 def read_epsilon(mechanism: Any) -> None:
     """Replace the field `epsilon` by its exact value, or refuse it."""
     epsilon = positive_rational(mechanism.epsilon, "epsilon")
-    if not LEAST_EPSILON <= epsilon <= LARGEST_EPSILON:
+    if not MIN_EPSILON <= epsilon <= MAX_LOCAL_EPSILON:
         raise BadParameter(
             f"epsilon = {quote_value(epsilon)} is out of reach.",
-            f"Local reports are built for epsilon from 1e-9 to {LARGEST_EPSILON}.",
+            f"Local reports are built for epsilon from 1e-9 to {MAX_LOCAL_EPSILON}.",
             "Choose an epsilon in that range; 1 to 4 is usual.",
         )
     object.__setattr__(mechanism, "epsilon", epsilon)
@@ -50,13 +50,13 @@ def read_integer(mechanism: Any, name: str, least: int, most: int) -> None:
     object.__setattr__(mechanism, name, number)
 
 
-def read_categories(mechanism: Any, most: int = MOST_CATEGORIES) -> None:
+def read_categories(mechanism: Any, most: int = MAX_CATEGORIES) -> None:
     """Read the two fields of every oracle."""
     read_epsilon(mechanism)
     read_integer(mechanism, "categories", 2, most)
 
 
-def given(source: Source | None) -> Source:
+def source_or_system(source: Source | None) -> Source:
     """Return the source that was given; None is the system's."""
     return system_source() if source is None else source
 
@@ -105,19 +105,19 @@ def not_reports(meaning: str) -> BadParameter:
 
 
 def no_reports() -> BadParameter:
-    """Return the refusal for a share of nobody."""
+    """Return the refusal for a share of zero reports."""
     return BadParameter(
         "There is no report.", "Nothing can be estimated without reports.", "Collect at least one report."
     )
 
 
-def listed(count: int) -> int:
+def checked_listing(count: int) -> int:
     """Return how many reports there are, if they can be listed."""
-    if count <= MOST_REPORTS_LISTED:
+    if count <= MAX_LISTED_REPORTS:
         return count
     raise BadParameter(
         "There are too many possible reports to list.",
-        f"At most {MOST_REPORTS_LISTED} are listed.",
+        f"At most {MAX_LISTED_REPORTS} are listed.",
         "Use `likelihood` for single reports, or fewer categories.",
     )
 
@@ -138,9 +138,11 @@ def read_value(value: object, below: int, name: str = "value") -> int:
 def read_bits(bits: object) -> int:
     """Read a precision in binary digits."""
     digits = integer(bits, "bits", 0)
-    if digits <= _FINEST:
+    if digits <= _MAX_COMPARED_BITS:
         return digits
-    raise BadParameter(f"bits = {digits} is more than {_FINEST}.", "No comparison needs so many.", "Give fewer.")
+    raise BadParameter(
+        f"bits = {digits} is more than {_MAX_COMPARED_BITS}.", "No comparison needs so many.", "Give fewer."
+    )
 
 
 def read_items(items: object) -> Integers:
@@ -159,6 +161,6 @@ def read_shares(shares: object) -> Reals:
     array = array_of(shares)
     if array is not None and array.ndim == 1 and array.size and array.dtype.kind in "fiu":
         numbers = array.astype(np.float64)
-        if (np.abs(numbers) <= _LARGEST_SHARE).all():
+        if (np.abs(numbers) <= _MAX_SHARE).all():
             return numbers
     raise BadParameter("shares is not a list of shares.", "Each is a finite number.", "Give one share per value.")

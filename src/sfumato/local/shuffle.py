@@ -16,12 +16,12 @@ from sfumato.exact import decimal_rational, integer, probability
 from sfumato.local.reading import read_epsilon
 
 _BITS = 256
-_ONE = 1 << _BITS
-_NEGLIGIBLE = 1 << (_BITS - 128)
-_MOST = 10**9
-_UNIT = 10**12
-_CLOSE = 10**10
-_LARGEST = 64
+_ONE_UNITS = 1 << _BITS
+_NEGLIGIBLE_UNITS = 1 << (_BITS - 128)
+_MAX_REPORTS = 10**9
+_EPSILON_UNITS = 10**12
+_BISECTION_STOP_PARTS = 10**10
+_MAX_EPSILON = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Shuffled:
         if asked < 0:
             raise BadParameter("epsilon is negative.", "A loss is at least 0.", "Give epsilon of at least 0.")
         scaled = self._scaled_delta(asked)
-        return 0.0 if scaled == 0 else min(1.0, float(Fraction(scaled, _ONE)) * (1 + 2**-50))
+        return 0.0 if scaled == 0 else min(1.0, float(Fraction(scaled, _ONE_UNITS)) * (1 + 2**-50))
 
     def epsilon_at(self, delta: object) -> float:
         """Return the least epsilon, up to one part in ten thousand million, for which the loss is at most delta."""
@@ -62,13 +62,13 @@ class Shuffled:
 
     def _epsilon(self, delta: Fraction) -> Fraction:
         """Bracket the loss in units of 1e-12. Where to look next is guessed by floats, what fits is decided exactly."""
-        allowed = delta.numerator * _ONE // delta.denominator
-        target, most = log2(allowed) if allowed else 0.0, ceil(self.epsilon * _UNIT)
+        allowed = delta.numerator * _ONE_UNITS // delta.denominator
+        target, most = log2(allowed) if allowed else 0.0, ceil(self.epsilon * _EPSILON_UNITS)
         below, above, logs = 0, most, [log2(self._scaled_delta(Fraction(0)) or 1), 0.0]
-        guess = round(self._rough(float(delta)) * _UNIT)
-        while above - below > max(1, above // _CLOSE):
+        guess = round(self._rough(float(delta)) * _EPSILON_UNITS)
+        while above - below > max(1, above // _BISECTION_STOP_PARTS):
             middle = min(max(guess, below + 1), above - 1)
-            scaled = self._scaled_delta(Fraction(middle, _UNIT))
+            scaled = self._scaled_delta(Fraction(middle, _EPSILON_UNITS))
             fits = scaled <= allowed
             below, above = (below, middle) if fits else (middle, above)
             logs[fits] = log2(scaled) if scaled else 0.0
@@ -76,13 +76,14 @@ class Shuffled:
                 guess = 2 * below if above == most else above // 2 if below == 0 else isqrt(above * below)
             else:
                 line = (logs[0] - target) / (logs[0] - logs[1]) * (above - below)
-                nudge = max(1, above // (2 * _CLOSE))  # from the other side, so that the bracket closes at both ends
+                # from the other side, so that the bracket closes at both ends
+                nudge = max(1, above // (2 * _BISECTION_STOP_PARTS))
                 guess = below + round(line) + (-nudge if fits else nudge)
-        return min(self.epsilon, Fraction(above, _UNIT))
+        return min(self.epsilon, Fraction(above, _EPSILON_UNITS))
 
     def _rough(self, delta: float) -> float:
         """Return a first guess: a third of the closed form of the paper."""
-        grown, size = exp(min(float(self.epsilon), 60.0)), min(self.reports, _MOST)
+        grown, size = exp(min(float(self.epsilon), 60.0)), min(self.reports, _MAX_REPORTS)
         spread = 8 * sqrt(grown * log(4 / delta) / size) + 8 * grown / size
         return min(float(self.epsilon), log1p((grown - 1) / (grown + 1) * spread)) / 3
 
@@ -91,20 +92,20 @@ class Shuffled:
         if epsilon >= self.epsilon:
             return 0
         # beyond _LARGEST no number of reports hides anything: as if there were one
-        reports = min(self.reports, _MOST) if self.epsilon <= _LARGEST else 1
-        return _delta(self.epsilon, reports, epsilon)
+        reports = min(self.reports, _MAX_REPORTS) if self.epsilon <= _MAX_EPSILON else 1
+        return _delta_units(self.epsilon, reports, epsilon)
 
 
 @lru_cache(maxsize=256)
-def _delta(local: Fraction, reports: int, epsilon: Fraction) -> int:
+def _delta_units(local: Fraction, reports: int, epsilon: Fraction) -> int:
     """Sum P[C = c]·δ_c over the number c of clones, in units of 2^-256, rounded up."""
     first, weights, outside = _clones(local, reports)
     x, y = exp_minus_bounds(local, _BITS)[0], exp_minus_bounds(epsilon, _BITS)[1]
     # times e^-ε: δ_c·y = (y - x)/(1 + x)·b(a₀ - 1) - (1 - y)·T(a₀), with x = e^-ε₀ and y = e^-ε
-    gain = -((-(y - x) << _BITS) // (_ONE + x)) + 2
-    cost = _ONE - y
+    gain = -((-(y - x) << _BITS) // (_ONE_UNITS + x)) + 2
+    cost = _ONE_UNITS - y
     # the ratio exceeds e^ε iff a/(c + 1) > θ = (1 - xy)/((1 - x)(1 + y))
-    top, bottom = (_ONE - (x * y >> _BITS)) << _BITS, (_ONE - x) * (_ONE + y)
+    top, bottom = (_ONE_UNITS - (x * y >> _BITS)) << _BITS, (_ONE_UNITS - x) * (_ONE_UNITS + y)
     theta = (top << _BITS) // bottom
     tail = _Tail(first, (theta * (first + 1) >> _BITS) + 1)
     total = 0
@@ -113,9 +114,9 @@ def _delta(local: Fraction, reports: int, epsilon: Fraction) -> int:
         share = gain * tail.before_high - cost * tail.low
         total += weight * max(0, (share >> _BITS) + 4)
         tail.toss()
-    found = -((-total << _BITS) // (y - 1) >> _BITS) if y > 1 else _ONE
+    found = -((-total << _BITS) // (y - 1) >> _BITS) if y > 1 else _ONE_UNITS
     # clones that the window leaves out: too few hide nothing, too many hide no less than the last
-    return min(_ONE, found + outside + _NEGLIGIBLE)
+    return min(_ONE_UNITS, found + outside + _NEGLIGIBLE_UNITS)
 
 
 class _Tail:
@@ -127,7 +128,7 @@ class _Tail:
         """Start from sums of ratios over a window beyond which next to nothing lies."""
         self.coins, self.at = coins, min(at, coins + 1)
         middle, reach = coins // 2, 20 * isqrt(coins + 1) + 20
-        ratios = {middle: _ONE}
+        ratios = {middle: _ONE_UNITS}
         for place in range(middle, min(coins, middle + reach)):
             ratios[place + 1] = ratios[place] * (coins - place) // (place + 1)
         for place in range(middle, max(0, middle - reach), -1):
@@ -135,7 +136,7 @@ class _Tail:
         total, slack = sum(ratios.values()), len(ratios) * (len(ratios) + 1)
         inside = sum(ratio for place, ratio in ratios.items() if place >= self.at)
         before = ratios.get(self.at - 1, 0)
-        everything = total + slack + _NEGLIGIBLE
+        everything = total + slack + _NEGLIGIBLE_UNITS
         self.before_high = ((before + len(ratios) + 1) << _BITS) // total + 1
         self.before_low = (before << _BITS) // everything
         self.low = (inside << _BITS) // everything
@@ -168,18 +169,18 @@ def _clones(local: Fraction, reports: int) -> tuple[int, list[int], int]:
     others = reports - 1
     x_low, x_high = exp_minus_bounds(local, _BITS)
     middle = others * x_low >> _BITS
-    ratios_up = _ratios(others, middle, others, x_high, _ONE - x_high)
-    ratios_down = _ratios(others, middle, 0, x_low, _ONE - x_low)
-    ratios = [*reversed(ratios_down), _ONE, *ratios_up]
+    ratios_up = _ratios(others, middle, others, x_high, _ONE_UNITS - x_high)
+    ratios_down = _ratios(others, middle, 0, x_low, _ONE_UNITS - x_low)
+    ratios = [*reversed(ratios_down), _ONE_UNITS, *ratios_up]
     total = sum(ratios) - 2 * len(ratios) * (len(ratios) + 1)
     inexact = total - (total >> 120)  # e^-ε₀ itself is known to 2^-256 only: proof §3
     weights = [(ratio << _BITS) // inexact + 1 for ratio in ratios]
-    return middle - len(ratios_down), weights, 2 * _NEGLIGIBLE
+    return middle - len(ratios_down), weights, 2 * _NEGLIGIBLE_UNITS
 
 
 def _ratios(others: int, middle: int, end: int, chance: int, rest: int) -> list[int]:
     """Return P[C = c]/P[C = middle] for c from beside the middle towards `end`, rounded up, until next to nothing."""
-    found, ratio = [], _ONE
+    found, ratio = [], _ONE_UNITS
     step = 1 if end > middle else -1
     for place in range(middle, end, step):
         top, bottom = ((others - place) * chance, (place + 1) * rest)
@@ -187,6 +188,6 @@ def _ratios(others: int, middle: int, end: int, chance: int, rest: int) -> list[
             top, bottom = place * rest, (others - place + 1) * chance
         ratio = -(-ratio * top // bottom)
         found.append(ratio)
-        if ratio < _NEGLIGIBLE // (1 << 32):
+        if ratio < _NEGLIGIBLE_UNITS // (1 << 32):
             break
     return found

@@ -1,4 +1,4 @@
-"""Sketches: shares of items nobody can list, from rows of hashed counters (Apple's CMS and HCMS)."""
+"""Sketches: shares of items from a domain too large to list, from rows of hashed counters (Apple's CMS and HCMS)."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,12 +13,11 @@ from sfumato.exact import integer
 from sfumato.local.hashing import places
 from sfumato.local.oracle import Coded, Wired
 from sfumato.local.reading import (
-    BLOCK,
+    BLOCK_COINS,
     Integers,
     Octets,
     Reals,
-    given,
-    listed,
+    checked_listing,
     not_reports,
     octet_rows,
     one_report,
@@ -29,17 +28,18 @@ from sfumato.local.reading import (
     read_key,
     read_shares,
     read_value,
+    source_or_system,
 )
 from sfumato.local.tally import Tally, tally_of
 from sfumato.local.walsh import parities, transform
 from sfumato.local.wire import bits_of
 from sfumato.randomness.bernoulli import Bernoulli, ExpRatio, Probability, logistic
-from sfumato.randomness.likelihood import as_fraction, divided, power_ratio
+from sfumato.randomness.likelihood import as_fraction, divide_probability, power_ratio
 from sfumato.randomness.source import Source
 from sfumato.randomness.uniform import UniformInteger
 
-_MOST_HASHES = 1 << 16
-_MOST_WIDTH = 1 << 16
+_MAX_HASHES = 1 << 16
+_MAX_WIDTH = 1 << 16
 
 
 class Sketch(Protocol):
@@ -95,10 +95,10 @@ class SketchFrame(Wired):
         return np.asarray((m / (m - 1)) ** 2 * (self.bit_variance(share) / size + collisions), dtype=np.float64)
 
 
-def _read(sketch: Any) -> None:
+def _check_sketch(sketch: Any) -> None:
     read_epsilon(sketch)
-    read_integer(sketch, "hashes", 1, _MOST_HASHES)
-    read_integer(sketch, "width", 2, _MOST_WIDTH)
+    read_integer(sketch, "hashes", 1, _MAX_HASHES)
+    read_integer(sketch, "width", 2, _MAX_WIDTH)
     read_key(sketch)
     if sketch.hashes * sketch.width > 1 << 26:
         raise BadParameter("The sketch is too large.", "At most 2^26 counters are kept.", "Use fewer hashes.")
@@ -120,7 +120,7 @@ class CountMeanSketch(SketchFrame):
     key: bytes = b""
 
     def __post_init__(self) -> None:
-        _read(self)
+        _check_sketch(self)
 
     @property
     def flip(self) -> Probability:
@@ -139,12 +139,12 @@ class CountMeanSketch(SketchFrame):
 
     def release(self, items: object, source: Source | None = None) -> Octets:
         """Return one row of octets per person. All coins are tossed for everybody."""
-        column, coins = read_items(items), given(source)
+        column, coins = read_items(items), source_or_system(source)
         drawn = UniformInteger(self.hashes).draw(len(column), coins)
         place = places(self.key, self.hashes, self.width, drawn, column)
         reports = np.empty((len(column), 2 + self._octets), dtype=np.uint8)
         reports[:, 0], reports[:, 1] = drawn >> 8, drawn & 255
-        step = max(1, BLOCK // self.width)
+        step = max(1, BLOCK_COINS // self.width)
         for start in range(0, len(column), step):
             here = place[start : start + step]
             bits = Bernoulli(self.flip).draw(len(here) * self.width, coins).reshape(len(here), self.width)
@@ -157,7 +157,7 @@ class CountMeanSketch(SketchFrame):
         row = self._row(reports)
         counted = np.zeros((self.hashes, self.width + 1), dtype=np.int64)
         counted[:, -1] = np.bincount(row, minlength=self.hashes)
-        order, step = np.argsort(row, kind="stable"), max(1, BLOCK // self.width)
+        order, step = np.argsort(row, kind="stable"), max(1, BLOCK_COINS // self.width)
         for start in range(0, len(order), step):
             here = order[start : start + step]
             first = np.flatnonzero(np.diff(row[here], prepend=-1))
@@ -186,7 +186,7 @@ class CountMeanSketch(SketchFrame):
 
     def report_space(self) -> Octets:
         """List all possible reports, sorted."""
-        count = listed(self.hashes << min(self.width, 64)) // self.hashes
+        count = checked_listing(self.hashes << min(self.width, 64)) // self.hashes
         bits = np.packbits(bits_of(np.arange(count), self.width), axis=1)
         rows = np.repeat(np.arange(self.hashes), count)
         heads = np.column_stack([rows >> 8, rows & 255]).astype(np.uint8)
@@ -232,7 +232,7 @@ class HadamardSketch(SketchFrame, Coded):
     key: bytes = b""
 
     def __post_init__(self) -> None:
-        _read(self)
+        _check_sketch(self)
         if self.width & (self.width - 1):
             raise BadParameter(
                 f"width = {quote_value(self.width)} is not a power of two.",
@@ -257,7 +257,7 @@ class HadamardSketch(SketchFrame, Coded):
 
     def release(self, items: object, source: Source | None = None) -> Integers:
         """Return one integer per person. All draws are made for everybody."""
-        column, coins = read_items(items), given(source)
+        column, coins = read_items(items), source_or_system(source)
         kept = Bernoulli(self.keep).draw(len(column), coins)
         row, spot = (UniformInteger(below).draw(len(column), coins) for below in (self.hashes, self.width))
         place = places(self.key, self.hashes, self.width, row, column)
@@ -284,5 +284,5 @@ class HadamardSketch(SketchFrame, Coded):
         row, spot = divmod(int(sent) >> 1, self.width)
         items = np.array([read_value(item, 1 << 63, "item")])
         held = int(places(self.key, self.hashes, self.width, np.array(row), items)[0])
-        true, other = divided(self.keep, self.hashes * self.width, self.hashes * self.width, read_bits(bits))
+        true, other = divide_probability(self.keep, self.hashes * self.width, self.hashes * self.width, read_bits(bits))
         return true if int(sent) & 1 == (spot & held).bit_count() & 1 else other

@@ -13,26 +13,26 @@ from sfumato.accounting.event import Neighbours, Pure
 from sfumato.certified.binary import Between, exp_minus_bounds
 from sfumato.local.oracle import OracleFrame, Rates
 from sfumato.local.reading import (
-    BLOCK,
+    BLOCK_COINS,
     Integers,
     Octets,
-    given,
-    listed,
+    checked_listing,
     not_reports,
     octet_rows,
     one_report,
     read_bits,
     read_categories,
     read_value,
+    source_or_system,
 )
 from sfumato.local.wire import bits_of, numbers_of
 from sfumato.mechanisms.columns import integer_column
 from sfumato.randomness.bernoulli import Bernoulli, ExpRatio
-from sfumato.randomness.likelihood import as_fraction, divided
+from sfumato.randomness.likelihood import as_fraction, divide_probability
 from sfumato.randomness.source import Source, read_exactly
 from sfumato.randomness.uniform import UniformInteger
 
-MOST_CATEGORIES = 2**16
+MAX_SUBSET_CATEGORIES = 2**16
 """A person draws a key for each of them, and likelihoods count their subsets."""
 
 
@@ -50,12 +50,12 @@ class SubsetResponse(OracleFrame):
     categories: int
 
     def __post_init__(self) -> None:
-        read_categories(self, MOST_CATEGORIES)
+        read_categories(self, MAX_SUBSET_CATEGORIES)
 
     @property
     def size(self) -> int:
         """How many categories a report names."""
-        return _size(self.epsilon, self.categories)
+        return _subset_size(self.epsilon, self.categories)
 
     @property
     def keep(self) -> ExpRatio:
@@ -80,10 +80,10 @@ class SubsetResponse(OracleFrame):
 
     def release(self, values: object, source: Source | None = None) -> Octets:
         """Return one row of packed bits per person, k of them 1. All draws are made for everybody."""
-        true, coins = integer_column(values, 0, self.categories - 1, "categories"), given(source)
+        true, coins = integer_column(values, 0, self.categories - 1, "categories"), source_or_system(source)
         kept = Bernoulli(self.keep).draw(len(true), coins)
         reports = np.empty((len(true), self._octets), dtype=np.uint8)
-        step = max(1, BLOCK // (4 * self.categories))
+        step = max(1, BLOCK_COINS // (4 * self.categories))
         for start in range(0, len(true), step):
             here = slice(start, start + step)
             reports[here] = np.packbits(self._drawn(true[here], kept[here], coins), axis=1)
@@ -130,7 +130,7 @@ class SubsetResponse(OracleFrame):
     def support(self, reports: Octets) -> Integers:
         """Count the reports that name each category."""
         total = np.zeros(self.categories, dtype=np.int64)
-        step = max(1, BLOCK // self.categories)
+        step = max(1, BLOCK_COINS // self.categories)
         for start in range(0, len(reports), step):
             total += self._unpacked(reports[start : start + step]).sum(axis=0, dtype=np.int64)
         return total
@@ -138,14 +138,14 @@ class SubsetResponse(OracleFrame):
     def likelihood(self, report: object, value: int, bits: int) -> Between:
         """Enclose P[report | value] * 2**bits."""
         sent, d, k = self._unpacked(one_report(report, self.checked))[0], self.categories, self.size
-        true, other = divided(self.keep, comb(d - 1, k - 1), comb(d - 1, k), read_bits(bits))
+        true, other = divide_probability(self.keep, comb(d - 1, k - 1), comb(d - 1, k), read_bits(bits))
         return true if sent[read_value(value, d)] else other
 
     def report_space(self) -> Octets:
         """List all possible reports, sorted."""
         named = self.categories if self.size == 1 else comb(self.categories, 2)  # at most all, and quickly known
-        count = comb(self.categories, self.size) if listed(named) else 0
-        listed(count)
+        count = comb(self.categories, self.size) if checked_listing(named) else 0
+        checked_listing(count)
         rows_of = chain.from_iterable(combinations(range(self.categories), self.size))
         rows = np.zeros((count, self.categories), dtype=np.uint8)
         places = np.fromiter(rows_of, dtype=np.int64, count=count * self.size).reshape(count, self.size)
@@ -156,7 +156,7 @@ class SubsetResponse(OracleFrame):
         """Return reports that `release` can have returned, or refuse them."""
         meaning = f"rows of {self._octets} octets, one bit per category, {self.size} of them 1"
         rows = octet_rows(reports, self._octets, self.categories, meaning)
-        step = max(1, BLOCK // self.categories)
+        step = max(1, BLOCK_COINS // self.categories)
         for start in range(0, len(rows), step):
             if (self._unpacked(rows[start : start + step]).sum(axis=1, dtype=np.int64) != self.size).any():
                 raise not_reports(meaning)
@@ -197,7 +197,7 @@ class SubsetResponse(OracleFrame):
 
 
 @lru_cache(maxsize=1024)
-def _size(epsilon: Fraction, categories: int) -> int:
+def _subset_size(epsilon: Fraction, categories: int) -> int:
     """Return d / (e^ε + 1) = d·x / (1 + x) to the nearest integer, at least 1."""
     bits = 64 + 2 * int(epsilon)
     while True:

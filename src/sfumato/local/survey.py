@@ -23,10 +23,10 @@ from sfumato.release.rendering.export import optional
 EMOJI = tuple(map(chr, range(0x1F600, 0x1F650)))
 """The block of emoticons: a public list."""
 CONFIDENCE = "0.95"
-_SHOWN = 8
+_SHOWN_EMOJI = 8
 _MINUTES = 600
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz"
-_WANTED = 5
+_WANTED_NAMES = 5
 _DELTA = "1e-6"
 _NAMES = ("maria", "james", "fatou", "linda", "ahmed", "sofia", "peter", "aisha", "david", "elena", "jonas", "chloe")
 
@@ -82,7 +82,7 @@ class Survey:
 
     def _table(self) -> str:
         lines = [f"   {'emoji':<36}{'estimate':>9}{'95 % interval':>20}{'truth':>9}"]
-        for place in np.argsort(-self.shares)[:_SHOWN].tolist():
+        for place in np.argsort(-self.shares)[:_SHOWN_EMOJI].tolist():
             name, (low, high) = _emoji_name(place, 35), self.intervals[place]
             between = f"{low:.2%} … {high:.2%}"
             lines.append(f"{EMOJI[place]} {name:<36}{self.shares[place]:>9.2%}{between:>20}{self.truth[place]:>9.2%}")
@@ -94,13 +94,13 @@ class Survey:
 
     def _others(self) -> str:
         estimate, low, high, truth = self.minutes
-        found = ", ".join(_spelt(value) for value in self.found.values.tolist())
-        right = sum(_spelt(value) in self.names[:_WANTED] for value in self.found.values.tolist())
+        found = ", ".join(_decode_name(value) for value in self.found.values.tolist())
+        right = sum(_decode_name(value) in self.names[:_WANTED_NAMES] for value in self.found.values.tolist())
         return (
             f"Minutes of screen time, 0 … {_MINUTES}: on average {estimate:.1f}, between {low:.1f} and {high:.1f}; "
             f"truth {truth:.1f}.\n"
             f"First names, without a list of them.\n  {self.plan}\n"
-            f"  The {_WANTED} most common seem to be: {found} ({right} of {_WANTED} are)."
+            f"  The {_WANTED_NAMES} most common seem to be: {found} ({right} of {_WANTED_NAMES} are)."
         )
 
     def _price(self) -> str:
@@ -126,8 +126,8 @@ def run(people: int, epsilon: object, source: Source | None = None) -> Survey:
     minutes = np.arange(count) * 7919 % 401
     sent = mean.release(minutes, source)
     low, high = mean.interval(sent, CONFIDENCE)
-    proposed = plan(epsilon, count, len(_ALPHABET), len(_NAMES[0]), _WANTED)
-    letters = np.array([_number(name) for name in _NAMES])
+    proposed = plan(epsilon, count, len(_ALPHABET), len(_NAMES[0]), _WANTED_NAMES)
+    letters = np.array([_encode_name(name) for name in _NAMES])
     held = letters[_made_up(count, len(_NAMES))]
     return Survey(
         oracle,
@@ -137,7 +137,7 @@ def run(people: int, epsilon: object, source: Source | None = None) -> Survey:
         oracle.intervals(tally, CONFIDENCE),
         (mean.estimate(sent), low, high, float(minutes.mean())),
         proposed,
-        proposed.prefixes.find(proposed.prefixes.release(held, source), _WANTED),
+        proposed.prefixes.find(proposed.prefixes.release(held, source), _WANTED_NAMES),
         _NAMES,
     )
 
@@ -152,14 +152,14 @@ def _made_up(people: int, kinds: int) -> Integers:
     return np.searchsorted(ends / ends[-1], (np.arange(people) + 0.5) / people)
 
 
-def _number(name: str) -> int:
+def _encode_name(name: str) -> int:
     value = 0
     for letter in name:
         value = value * len(_ALPHABET) + _ALPHABET.index(letter)
     return value
 
 
-def _spelt(value: int) -> str:
+def _decode_name(value: int) -> str:
     letters = ""
     for _ in _NAMES[0]:
         value, letter = divmod(value, len(_ALPHABET))

@@ -10,7 +10,7 @@ from sfumato.errors import BadParameter
 from sfumato.exact import integer
 from sfumato.local.reading import no_reports
 
-_MOST = 2**62
+_MAX_REPORTS = 2**62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,8 +30,10 @@ class Tally:
     def __add__(self, other: "Tally") -> "Tally":
         if not isinstance(other, Tally) or other.oracle != self.oracle:
             raise another_oracle()
-        if self.reports + other.reports > _MOST:
-            raise BadParameter("These are too many reports.", f"At most {_MOST} are counted.", "Keep them apart.")
+        if self.reports + other.reports > _MAX_REPORTS:
+            raise BadParameter(
+                "These are too many reports.", f"At most {_MAX_REPORTS} are counted.", "Keep them apart."
+            )
         return Tally(self.oracle, self.support + other.support, self.reports + other.reports)
 
     def __eq__(self, other: object) -> bool:

@@ -9,16 +9,16 @@ from sfumato.accounting.event import Neighbours, Pure
 from sfumato.certified.binary import Between
 from sfumato.local.oracle import OracleFrame, Rates
 from sfumato.local.reading import (
-    BLOCK,
+    BLOCK_COINS,
     Integers,
     Octets,
-    given,
-    listed,
+    checked_listing,
     octet_rows,
     one_report,
     read_bits,
     read_categories,
     read_value,
+    source_or_system,
 )
 from sfumato.local.wire import bits_of
 from sfumato.mechanisms.columns import integer_column
@@ -63,10 +63,10 @@ class UnaryResponse(OracleFrame):
 
     def release(self, values: object, source: Source | None = None) -> Octets:
         """Return one row of packed bits per person. All coins are tossed for everybody."""
-        true, coins = integer_column(values, 0, self.categories - 1, "categories"), given(source)
+        true, coins = integer_column(values, 0, self.categories - 1, "categories"), source_or_system(source)
         fair = Bernoulli(Fraction(1, 2)).draw(len(true), coins)
         reports = np.empty((len(true), -(-self.categories // 8)), dtype=np.uint8)
-        step = max(1, BLOCK // self.categories)
+        step = max(1, BLOCK_COINS // self.categories)
         for start in range(0, len(true), step):
             held = true[start : start + step]
             size = len(held) * self.categories
@@ -78,7 +78,7 @@ class UnaryResponse(OracleFrame):
     def support(self, reports: Octets) -> Integers:
         """Count the ones of each category."""
         total = np.zeros(self.categories, dtype=np.int64)
-        step = max(1, BLOCK // self.categories)
+        step = max(1, BLOCK_COINS // self.categories)
         for start in range(0, len(reports), step):
             total += self.as_bits(reports[start : start + step]).sum(axis=0, dtype=np.int64)
         return total
@@ -91,7 +91,7 @@ class UnaryResponse(OracleFrame):
 
     def report_space(self) -> Octets:
         """List all possible reports, sorted."""
-        count = listed(1 << min(self.categories, 64))
+        count = checked_listing(1 << min(self.categories, 64))
         return np.packbits(bits_of(np.arange(count), self.categories), axis=1)
 
     def checked(self, reports: object) -> Octets:

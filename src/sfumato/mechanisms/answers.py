@@ -17,7 +17,7 @@ def integer_answers(values: object) -> Answers:
     >>> integer_answers([[1, 2], [3, 2**70]]).dtype
     dtype('O')
     """
-    array = _array(values)
+    array = _as_array(values)
     if array is not None and array.dtype.kind in "iu":
         return array.astype(object if array.dtype == np.uint64 else np.int64)
     if array is not None and array.size == 0:
@@ -48,7 +48,7 @@ def add_noise(values: Answers, noise: Answers) -> Answers:
     return wide.reshape(shape)
 
 
-def _array(values: object) -> Answers | None:
+def _as_array(values: object) -> Answers | None:
     if isinstance(values, np.ndarray):
         return values
     try:

@@ -12,7 +12,7 @@ from sfumato.mechanisms.parameters import read_parameters
 from sfumato.randomness.margin import smallest_covering
 from sfumato.randomness.selection import Integers
 
-_SAFE = 1 << 62
+_MAX_INT64_TERM = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class ChoiceByScore:
 
     @property
     def rate(self) -> Fraction:
-        """What a score is multiplied by."""
+        """Factor of a score in the exponent."""
         return rate_of(self.epsilon, self.sensitivity, self.monotone)
 
 
@@ -69,7 +69,7 @@ def permute_and_flip_margin(rate: Fraction, candidates: int, confidence: Fractio
     return smallest_covering(lambda reach: _best_wins(rate * (reach + 1), size, confident), guess=0)
 
 
-def noisy(values: Integers, noise: Integers) -> Integers:
+def add_score_noise(values: Integers, noise: Integers) -> Integers:
     """Return values + noise, exactly: Python integers wherever 64 bits might not hold the sum."""
     if all(part.dtype != object and _small(part) for part in (values, noise)):
         return values.astype(np.int64) + noise
@@ -78,7 +78,7 @@ def noisy(values: Integers, noise: Integers) -> Integers:
 
 
 def _small(part: Integers) -> bool:
-    return not len(part) or (int(part.min()) > -_SAFE and int(part.max()) < _SAFE)
+    return not len(part) or (int(part.min()) > -_MAX_INT64_TERM and int(part.max()) < _MAX_INT64_TERM)
 
 
 def _exp_minus_at_most(exponent: Fraction, limit: Fraction) -> bool:

@@ -15,17 +15,20 @@ from sfumato.mechanisms.laplace import Laplace
 from sfumato.randomness.selection import Integers
 from sfumato.randomness.source import Source
 
-_PARTS = 16
-_HEAVIEST = 1 << 20
+_BUCKET_COUNT = 16
+_MAX_BUCKET_WEIGHT = 1 << 20
 """No bucket weighs less than 1 beside it, so that nothing becomes impossible."""
-_STEEP = 2
+_WEIGHT_DECAY_STEPS = 2
 """How many standard steps of the noise, by exp(-that), a part's ranks lie from a level's."""
-_SMALL = 1 << 40
+_MAX_FAST_COUNT = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
 class CoarseCounts:
-    """The buckets at which the parts begin, and where the last one ends; and about how much lies before each."""
+    """Noisy counts of 16 buckets that guide the search for a quantile.
+
+    `edges` are the starts of the buckets and the end of the last one, `before` is about how much lies before each.
+    """
 
     edges: Integers
     before: list[float]
@@ -38,7 +41,7 @@ class CoarseCounts:
         missed = [
             max(0.0, low - wanted, wanted - high) for low, high in zip(self.before[:-1], self.before[1:], strict=True)
         ]
-        return [max(1, round(_HEAVIEST * exp(-_STEEP * miss / self.noise))) for miss in missed]
+        return [max(1, round(_MAX_BUCKET_WEIGHT * exp(-_WEIGHT_DECAY_STEPS * miss / self.noise))) for miss in missed]
 
     def weighed(
         self, starts: Integers, ends: Integers, scores: Integers, level: Fraction, scale: int
@@ -49,7 +52,7 @@ class CoarseCounts:
         begin = np.union1d(starts, cuts)
         end = np.append(begin[1:], ends[-1])
         weights = self.weights(level)
-        large = int(ends[-1]) >= _SMALL
+        large = int(ends[-1]) >= _MAX_FAST_COUNT
         of_parts = np.array(weights, dtype=object if large else np.int64)
         steps = (end - begin).astype(of_parts.dtype)
         inside = np.searchsorted(edges, begin, side="right") - 1
@@ -58,7 +61,7 @@ class CoarseCounts:
 
 def coarse_counts(cell: HeldValues, mechanism: Laplace, source: Source) -> CoarseCounts:
     """Measure the counts of one cell; a unit adds its weight to them at most, as to the cell."""
-    parts = min(_PARTS, cell.buckets)
+    parts = min(_BUCKET_COUNT, cell.buckets)
     edges = np.arange(parts + 1) * cell.buckets // parts
     noisy = mechanism.release(np.diff(cell.below(edges)), source)
     before = np.maximum.accumulate(np.maximum(np.cumsum(noisy.astype(np.float64)), 0.0))

@@ -14,7 +14,7 @@ def integer_column(values: object, least: int, greatest: int, meaning: str) -> n
     >>> integer_column([True, False], 0, 1, "bits").tolist()
     [1, 0]
     """
-    array = _array(values)
+    array = _column_array(values)
     if array is not None and array.ndim == 1:
         if array.size == 0:
             return np.zeros(0, dtype=np.int64)
@@ -27,7 +27,7 @@ def integer_column(values: object, least: int, greatest: int, meaning: str) -> n
     )
 
 
-def _array(values: object) -> npt.NDArray[Any] | None:
+def _column_array(values: object) -> npt.NDArray[Any] | None:
     try:
         return values if isinstance(values, np.ndarray) else np.array(values)
     except (ValueError, TypeError, OverflowError):  # ragged lists

@@ -1,4 +1,4 @@
-"""Keys that nobody declared, selected by the very count that is shown: one noise serves both.
+"""Private key selection by the released count: one noise serves both.
 
 Each present key's number of people gets integer noise, Laplace or Gaussian; the keys whose noisy number reaches a
 threshold are released with it.
@@ -26,13 +26,12 @@ from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.margin import smallest_covering
 from sfumato.randomness.source import Source
 
-_FINEST = 4096  # a chance below 2^-4096 is stated as that
-_LARGEST = 2**62
+_MIN_CHANCE_BITS = 4096  # a chance below 2^-4096 is stated as that
 
 
 @dataclass(frozen=True, slots=True)
 class CountedKeys:
-    """Add `noise` to the number of people, or rows, of each present key; release key and noisy number if >= threshold.
+    """Release keys whose noisy count reaches a threshold, together with that count.
 
     Theorem: let one unit add between 1 and `most` to at most `groups_per_unit` = g keys, and let `core` describe the
     release of all these numbers with this noise if the keys were public. Then `release` is as private as `core`, except
@@ -68,18 +67,18 @@ class CountedKeys:
         """
         allowed = probability(delta, "delta")
         groups = integer(groups_per_unit, "groups_per_unit", 1)
-        if allowed < Fraction(2 * groups, 1 << _FINEST):
+        if allowed < Fraction(2 * groups, 1 << _MIN_CHANCE_BITS):
             raise BadParameter(
                 "delta is below what a threshold can promise.",
-                f"A chance below 2^-{_FINEST} per key is stated as that.",
+                f"A chance below 2^-{_MIN_CHANCE_BITS} per key is stated as that.",
                 "Give a delta such as 1e-9.",
             )
-        return cls(noise, core, groups, most + _least_reach(_law(noise), groups, allowed), most)
+        return cls(noise, core, groups, most + _least_reach(_noise_law(noise), groups, allowed), most)
 
     @property
     def delta(self) -> Fraction:
         """The chance that a key which only one unit has is shown, rounded up in its 64th bit."""
-        return _delta(_law(self.noise), self.threshold - self.most, self.groups_per_unit)
+        return _keys_delta(_noise_law(self.noise), self.threshold - self.most, self.groups_per_unit)
 
     @property
     def touched(self) -> int:
@@ -108,7 +107,7 @@ class CountedKeys:
 
     def overshoot(self, tail: Fraction) -> int:
         """Return how far a key of fewer people than the threshold gets beyond it, but for this tail of those shown."""
-        return _overshoot(_law(self.noise), tail)
+        return _overshoot(_noise_law(self.noise), tail)
 
     def margin(self, confidence: Fraction) -> int:
         """Return how far the noise of a number reaches with this probability, before selection."""
@@ -119,43 +118,43 @@ class CountedKeys:
 
         So many people have so many rows, or more.
         """
-        wanted, law = probability(chance, "probability"), _law(self.noise)
+        wanted, law = probability(chance, "probability"), _noise_law(self.noise)
         fewest = smallest_covering(lambda surplus: _at_least(law, -surplus, wanted), guess=1, least=None)
         return max(1, self.threshold + fewest)
 
 
-Law = DiscreteLaplace | DiscreteGaussian
+CountNoise = DiscreteLaplace | DiscreteGaussian
 
 
-def _law(noise: Laplace | Gaussian) -> Law:
+def _noise_law(noise: Laplace | Gaussian) -> CountNoise:
     return DiscreteLaplace(noise.scale) if isinstance(noise, Laplace) else DiscreteGaussian(noise.sigma_squared)
 
 
 @lru_cache(maxsize=1024)
-def _least_reach(law: Law, groups: int, allowed: Fraction) -> int:
-    return smallest_covering(lambda reach: _delta(law, reach, groups) <= allowed, guess=1, least=1)
+def _least_reach(law: CountNoise, groups: int, allowed: Fraction) -> int:
+    return smallest_covering(lambda reach: _keys_delta(law, reach, groups) <= allowed, guess=1, least=1)
 
 
 @lru_cache(maxsize=4096)
-def _delta(law: Law, reach: int, groups: int) -> Fraction:
+def _keys_delta(law: CountNoise, reach: int, groups: int) -> Fraction:
     """Return 1 - (1 - P[Z >= reach])^groups, rounded up."""
     bits = 2 * PRECISION
     low, high = law.upper_tail(reach, bits)
-    while low.bit_length() <= PRECISION and bits < _FINEST:
+    while low.bit_length() <= PRECISION and bits < _MIN_CHANCE_BITS:
         bits *= 2
         low, high = law.upper_tail(reach, bits)
     return chance_of_any(high, bits, groups)
 
 
 @lru_cache(maxsize=1024)
-def _overshoot(law: Law, tail: Fraction) -> int:
+def _overshoot(law: CountNoise, tail: Fraction) -> int:
     """Return the least k with P[Z > 1 + k] <= tail · P[Z >= 1]: nobody starts nearer than 1 below the threshold."""
     if isinstance(law, DiscreteLaplace):  # P[Z >= k + 2] / P[Z >= 1] = e^(-(k + 1) / scale), however small both are
         return weightless_from(1 / law.scale, tail)
     return smallest_covering(lambda further: _is_rare(law, further, tail), guess=1, least=0)
 
 
-def _is_rare(law: Law, further: int, tail: Fraction) -> bool:
+def _is_rare(law: CountNoise, further: int, tail: Fraction) -> bool:
     def _excess(bits: int) -> tuple[Fraction, Fraction]:
         beyond, base = law.upper_tail(further + 2, bits), law.upper_tail(1, bits)
         return beyond[0] - tail * base[1], beyond[1] - tail * base[0]
@@ -163,7 +162,7 @@ def _is_rare(law: Law, further: int, tail: Fraction) -> bool:
     return not _above_zero(_excess)
 
 
-def _at_least(law: Law, reach: int, wanted: Fraction) -> bool:
+def _at_least(law: CountNoise, reach: int, wanted: Fraction) -> bool:
     def _excess(bits: int) -> tuple[Fraction, Fraction]:
         low, high = law.upper_tail(reach, bits)
         return Fraction(low - scaled_ceiling(wanted, bits)), Fraction(high - scaled_floor(wanted, bits))
@@ -174,7 +173,7 @@ def _at_least(law: Law, reach: int, wanted: Fraction) -> bool:
 def _above_zero(excess: Callable[[int], tuple[Fraction, Fraction]]) -> bool:
     """Decide whether a real is above 0; what cannot be told from it in 4096 bits counts as above."""
     bits = 2 * PRECISION
-    while bits <= _FINEST:
+    while bits <= _MIN_CHANCE_BITS:
         low, high = excess(bits)
         if low > 0 or high <= 0:
             return low > 0

@@ -9,7 +9,7 @@ from sfumato.accounting.event import BoundedRange, Neighbours
 from sfumato.errors import BadParameter
 from sfumato.mechanisms.choice import exponential_margin, rate_of
 from sfumato.mechanisms.parameters import read_parameters
-from sfumato.randomness.selection import WORD, exponential_weighted, integer_array, uniform_below
+from sfumato.randomness.selection import SELECTION_WORD_BITS, exponential_weighted, integer_array, uniform_below
 from sfumato.randomness.source import Source
 
 
@@ -53,7 +53,7 @@ class InverseSensitivity:
                 "Cut the whole range at the values of the data.",
             )
         stretch = exponential_weighted(-far, wide, self.rate, source)
-        return int(first[stretch]) + int(uniform_below(int(wide[stretch]), 2 * WORD, source))
+        return int(first[stretch]) + int(uniform_below(int(wide[stretch]), 2 * SELECTION_WORD_BITS, source))
 
     def margin(self, confidence: Fraction, points: int) -> int:
         """Return the smallest t such that the chosen point is at most t changes away from an answer of the least."""

@@ -15,16 +15,18 @@ from sfumato.mechanisms.parameters import read_parameters
 from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
 from sfumato.randomness.source import Source
 
-CHOSEN_WITH = Fraction(1, 3)
+LIMIT_EPSILON_SHARE = Fraction(1, 3)
 """The part of epsilon that chooses the limit; the rest is for the number."""
-_SURE = Fraction(95, 100)
-_MOST_WANTED = 1 << 40
+_LIMIT_CONFIDENCE = Fraction(95, 100)
+_MAX_LIMIT_MARGIN = 1 << 40
 """More than any limit adds; a price so small is for noise alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class MatchedCount:
-    """Choose a limit by what a higher one would add, then release how many values are served within it, with noise.
+    """Count distinct values through a maximum matching, with at most `limit` values per unit.
+
+    The limit is selected privately by what a higher one would add. The count within it is released with noise.
 
     Theorem: if sizes[i] is the number of values that can be served where nobody serves more than limits[i], and one
     privacy unit has values in at most `cells` cells, then releasing all cells is epsilon-DP. Without its noise no
@@ -56,11 +58,11 @@ class MatchedCount:
     @property
     def wanted(self) -> int:
         """What a limit has to add, per value of it, to be worth its noise: so that chance alone hardly raises it."""
-        return _wanted(self._chooser.rate, len(self.limits))
+        return _limit_margin(self._chooser.rate, len(self.limits))
 
     @property
     def missed(self) -> int:
-        """The next limit would add fewer than so many values per value of the chosen one, with probability 95 %."""
+        """Upper bound, at 95 % confidence, of the values that the next limit would add per value of the chosen one."""
         return 2 * self.wanted
 
     def unserved(self, place: int, confidence: Fraction) -> int:
@@ -82,12 +84,12 @@ class MatchedCount:
 
     @property
     def _chooser(self) -> PermuteAndFlip:
-        return _chooser(self.epsilon * CHOSEN_WITH / self.cells, self.neighbours)
+        return _chooser(self.epsilon * LIMIT_EPSILON_SHARE / self.cells, self.neighbours)
 
     def noise(self, place: int) -> Laplace:
         """Return the noise of a number within this limit."""
         limit = self.limits[place]
-        return Laplace(limit, limit * self.cells / (self.epsilon * (1 - CHOSEN_WITH)), self.neighbours)
+        return Laplace(limit, limit * self.cells / (self.epsilon * (1 - LIMIT_EPSILON_SHARE)), self.neighbours)
 
     def release(self, sizes: object, source: Source) -> tuple[int, int]:
         """Return the place of the chosen limit and the noisy number of one cell."""
@@ -111,5 +113,5 @@ def _chooser(epsilon: Fraction, neighbours: Neighbours) -> PermuteAndFlip:
 
 
 @lru_cache(maxsize=256)
-def _wanted(rate: Fraction, limits: int) -> int:
-    return min(permute_and_flip_margin(rate, limits, _SURE) + 1, _MOST_WANTED)
+def _limit_margin(rate: Fraction, limits: int) -> int:
+    return min(permute_and_flip_margin(rate, limits, _LIMIT_CONFIDENCE) + 1, _MAX_LIMIT_MARGIN)

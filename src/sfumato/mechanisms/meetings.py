@@ -10,19 +10,19 @@ from sfumato.mechanisms.parameters import read_parameters
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.source import Source
 from sfumato.sensitivity.cross_unit_joins import (
-    LEAST_CROWD,
+    MIN_KEY_FREQUENCY,
     CrossUnitSide,
     key_frequency,
     pair_count_sensitivity,
     pairs_at_key,
 )
 
-MISSED = Fraction(1, 200)
+LIMIT_FAILURE = Fraction(1, 200)
 """How likely the limit is below the true crowd at most, so that something is cut: bars allow for it."""
-_FOR_CROWD = Fraction(1, 4)
+_FREQUENCY_EPSILON_SHARE = Fraction(1, 4)
 """The part of epsilon that finds the crowd."""
 _MAX_KEY_FREQUENCY = 1 << 40
-"""No key is shared by so many people, and noise beyond it is good for nothing."""
+"""Maximum key frequency: no key has more people, and larger noise is useless."""
 _MAX_NOISY_COUNT = 1 << 61
 
 SharedKeys = Sequence[tuple[Sequence[int], int]]
@@ -31,10 +31,12 @@ SharedKeys = Sequence[tuple[Sequence[int], int]]
 
 @dataclass(frozen=True, slots=True)
 class Meetings:
-    """Release an upper limit of the largest crowd, then the meetings of each cell with noise that suits this limit.
+    """Count rows of different units that share a join key, as pairs or triples.
+
+    It releases an upper bound of the key frequency first, then each cell's count with noise that suits this bound.
 
     Theorem: `release` is epsilon-DP, for any tables of which one person has at most `rows` rows a side, `repeats` of
-    them with one key. But for a probability of `MISSED` nothing is cut.  Proof: proofs/elastic_joins.md
+    them with one key. But for a probability of `LIMIT_FAILURE` nothing is cut.  Proof: proofs/elastic_joins.md
     """
 
     epsilon: Fraction
@@ -59,7 +61,7 @@ class Meetings:
         noisy = (exact + added for exact, added in zip(self.meetings(cells, crowd), noise.tolist(), strict=True))
         return tuple((crowd, min(max(value, -_MAX_NOISY_COUNT), _MAX_NOISY_COUNT)) for value in noisy)
 
-    def largest_crowd(self, cells: Sequence[SharedKeys]) -> int:
+    def max_key_frequency(self, cells: Sequence[SharedKeys]) -> int:
         """Return the largest crowd of any key, which is secret; one person moves it by at most 1."""
         return max((key_frequency(powers, self.sides) for cell in cells for powers, _ in cell), default=0)
 
@@ -68,7 +70,7 @@ class Meetings:
         return [sum(times * pairs_at_key(powers, self.sides, crowd) for powers, times in cell) for cell in cells]
 
     def expected(self, cells: Sequence[SharedKeys]) -> tuple[tuple[int, int], ...]:
-        """Return what `release` would if no noise were drawn: for whoever may see the data."""
+        """Return what `release` would return without noise, for the data owner."""
         crowd = self._limit(cells, 0)
         return tuple((crowd, met) for met in self.meetings(cells, crowd))
 
@@ -78,13 +80,13 @@ class Meetings:
         return Laplace(distance, distance / self._for_meetings, self.neighbours)
 
     def _limit(self, cells: Sequence[SharedKeys], noise: int) -> int:
-        limit = self.largest_crowd(cells) + noise + self._finding.margin(1 - 2 * MISSED)
-        return min(max(limit, LEAST_CROWD), _MAX_KEY_FREQUENCY)
+        limit = self.max_key_frequency(cells) + noise + self._finding.margin(1 - 2 * LIMIT_FAILURE)
+        return min(max(limit, MIN_KEY_FREQUENCY), _MAX_KEY_FREQUENCY)
 
     @property
     def _for_meetings(self) -> Fraction:
-        return (1 - _FOR_CROWD) * self.epsilon
+        return (1 - _FREQUENCY_EPSILON_SHARE) * self.epsilon
 
     @property
     def _finding(self) -> Laplace:
-        return Laplace(1, 1 / (_FOR_CROWD * self.epsilon), self.neighbours)
+        return Laplace(1, 1 / (_FREQUENCY_EPSILON_SHARE * self.epsilon), self.neighbours)

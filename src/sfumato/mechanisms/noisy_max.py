@@ -9,7 +9,7 @@ import numpy.typing as npt
 from sfumato.accounting.event import Neighbours, Pure, Repeated
 from sfumato.errors import BadParameter
 from sfumato.exact import integer, probability
-from sfumato.mechanisms.choice import ChoiceByScore, noisy, permute_and_flip_margin
+from sfumato.mechanisms.choice import ChoiceByScore, add_score_noise, permute_and_flip_margin
 from sfumato.mechanisms.parameters import read_parameters
 from sfumato.randomness.geometric import Geometric
 from sfumato.randomness.selection import Integers, integer_array
@@ -33,7 +33,7 @@ class NoisyMax(ChoiceByScore):
     def release(self, scores: object, source: Source) -> int:
         """Return the index of the largest noisy score, the lowest such index."""
         array = _at_least(scores, 1)
-        return int(np.argmax(noisy(array, Geometric(1 / self.rate).draw(len(array), source))))
+        return int(np.argmax(add_score_noise(array, Geometric(1 / self.rate).draw(len(array), source))))
 
     def margin(self, confidence: Fraction, candidates: int) -> int:
         """Return t with P[best score - chosen score <= t] >= confidence for every such score vector.

@@ -1,4 +1,4 @@
-"""Keys that nobody declared, released without counts: no mechanism of the same cost keeps a key more often.
+"""Private key selection without counts: no mechanism of the same privacy loss keeps a key more often.
 
 Whether a key is kept depends on its number of distinct units only, by a coin whose probability rises from delta per
 key as fast as privacy allows. [DVGM22] Desfontaines, Voss, Gipson, Mandayam, Differentially private partition
@@ -23,11 +23,11 @@ from sfumato.mechanisms.parameters import read_parameters
 from sfumato.randomness.bernoulli import refine
 from sfumato.randomness.source import Source, read_exactly
 
-_WORD = 64
-_LONGEST = 10**6
-_LARGEST = 1000
+_WORD_BITS = 64
+_MAX_UNITS_FOR_CERTAINTY = 10**6
+_MAX_EPSILON_PER_KEY = 1000
 
-Ends = tuple[Fraction, Fraction]
+ProbabilityEnds = tuple[Fraction, Fraction]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +50,16 @@ class OptimalSelection:
 
     def __post_init__(self) -> None:
         read_parameters(self)
-        if self.epsilon_per_key > _LARGEST:
+        if self.epsilon_per_key > _MAX_EPSILON_PER_KEY:
             raise BadParameter(
                 f"epsilon = {self.epsilon} is too large.",
-                f"Above {_LARGEST} per key the keep probabilities are 0 or 1 to any precision.",
+                f"Above {_MAX_EPSILON_PER_KEY} per key the keep probabilities are 0 or 1 to any precision.",
                 "Lower epsilon.",
             )
-        if _turns(self.epsilon_per_key, self.delta_per_key).sure > _LONGEST:
+        if _turns(self.epsilon_per_key, self.delta_per_key).sure > _MAX_UNITS_FOR_CERTAINTY:
             raise BadParameter(
                 f"epsilon = {self.epsilon} over {self.touched} keys is too little to select keys.",
-                f"A key would need more than {_LONGEST:,} units to be sure to appear.",
+                f"A key would need more than {_MAX_UNITS_FOR_CERTAINTY:,} units to be sure to appear.",
                 "Raise epsilon, or lower groups_per_unit.",
             )
 
@@ -101,14 +101,14 @@ class OptimalSelection:
         # the true threshold is the table's or one more: a word there does not decide
         for place in np.flatnonzero(~sure & (units > 0) & ((words - thresholds) <= 1)):
             real = KeepProbability(self.epsilon_per_key, self.delta_per_key, int(units[place]))
-            kept[place] = refine(real, int(words[place]), _WORD, source)
+            kept[place] = refine(real, int(words[place]), _WORD_BITS, source)
         return np.flatnonzero(kept)
 
     def units_for(self, chance: object) -> int:
         """Return the smallest number of units with which a key is released with at least this probability."""
         wanted = probability(chance, "probability")
         epsilon, delta = self.epsilon_per_key, self.delta_per_key
-        fewest = _first(lambda units: _reaches(epsilon, delta, units, wanted))
+        fewest = _first_holding(lambda units: _reaches(epsilon, delta, units, wanted))
         return fewest + self.min_units - 1
 
     def margin(self, confidence: object) -> int:
@@ -149,49 +149,49 @@ class Bends:
 @lru_cache(maxsize=512)
 def _turns(epsilon: Fraction, delta: Fraction) -> Bends:
     # the first form is the smaller one for step n -> n + 1 exactly when π(n) <= (1 - δ) / (1 + e^ε)
-    bend = _first(lambda units: _compare(lambda bits: _excess_over_bend(epsilon, delta, units, bits)))
+    bend = _first_holding(lambda units: _compare(lambda bits: _excess_over_bend(epsilon, delta, units, bits)))
     if delta >= Fraction(1, 2):
         return Bends(bend, 2)  # π(1) = δ >= 1 - δ
     # π(n + 1) = 1 exactly when π(n) >= 1 - δ; equality is possible for n = 1 only, which the line above answers
-    last = _first(lambda units: _compare(lambda bits: _excess_over_top(epsilon, delta, bend, units, bits)))
+    last = _first_holding(lambda units: _compare(lambda bits: _excess_over_top(epsilon, delta, bend, units, bits)))
     return Bends(bend, last + 1)
 
 
-def _excess_over_bend(epsilon: Fraction, delta: Fraction, units: int, bits: int) -> Ends:
-    low, high = _power(epsilon, 1, bits)
+def _excess_over_bend(epsilon: Fraction, delta: Fraction, units: int, bits: int) -> ProbabilityEnds:
+    low, high = _power_ends(epsilon, 1, bits)
     first_low, first_high = _first_form(epsilon, delta, units, bits)
     return first_low - (1 - delta) * high / (1 + high), first_high - (1 - delta) * low / (1 + low)
 
 
-def _excess_over_top(epsilon: Fraction, delta: Fraction, bend: int, units: int, bits: int) -> Ends:
-    low, high = _form(epsilon, delta, bend, units, bits)
+def _excess_over_top(epsilon: Fraction, delta: Fraction, bend: int, units: int, bits: int) -> ProbabilityEnds:
+    low, high = _closed_form(epsilon, delta, bend, units, bits)
     return low - (1 - delta), high - (1 - delta)
 
 
-def _rising(keep: KeepProbability, bits: int) -> Ends:
-    return _form(keep.epsilon, keep.delta, _turns(keep.epsilon, keep.delta).bend, keep.units, bits)
+def _rising(keep: KeepProbability, bits: int) -> ProbabilityEnds:
+    return _closed_form(keep.epsilon, keep.delta, _turns(keep.epsilon, keep.delta).bend, keep.units, bits)
 
 
-def _form(epsilon: Fraction, delta: Fraction, bend: int, units: int, bits: int) -> Ends:
+def _closed_form(epsilon: Fraction, delta: Fraction, bend: int, units: int, bits: int) -> ProbabilityEnds:
     if units <= bend:
         return _first_form(epsilon, delta, units, bits)
     return _second_form(epsilon, delta, bend, units - bend, bits)
 
 
-def _first_form(epsilon: Fraction, delta: Fraction, units: int, bits: int) -> Ends:
+def _first_form(epsilon: Fraction, delta: Fraction, units: int, bits: int) -> ProbabilityEnds:
     """Enclose δ (e^(nε) - 1) / (e^ε - 1) = δ (1 - X_n) / ((1 - X_1) X_(n-1)), X_k = e^(-kε), for n >= 1."""
-    one_low, one_high = _power(epsilon, 1, bits)
-    all_low, all_high = _power(epsilon, units, bits)
-    but_low, but_high = _power(epsilon, units - 1, bits)
+    one_low, one_high = _power_ends(epsilon, 1, bits)
+    all_low, all_high = _power_ends(epsilon, units, bits)
+    but_low, but_high = _power_ends(epsilon, units - 1, bits)
     if but_low == 0 or one_high == 1:
         return Fraction(0), Fraction(2**bits)  # too coarse to say anything
     return delta * (1 - all_high) / ((1 - one_low) * but_high), delta * (1 - all_low) / ((1 - one_high) * but_low)
 
 
-def _second_form(epsilon: Fraction, delta: Fraction, bend: int, beyond: int, bits: int) -> Ends:
+def _second_form(epsilon: Fraction, delta: Fraction, bend: int, beyond: int, bits: int) -> ProbabilityEnds:
     """Enclose 1 + D - X_m (1 - π(bend) + D) with D = δ / (e^ε - 1)."""
-    one_low, one_high = _power(epsilon, 1, bits)
-    low, high = _power(epsilon, beyond, bits)
+    one_low, one_high = _power_ends(epsilon, 1, bits)
+    low, high = _power_ends(epsilon, beyond, bits)
     bend_low, bend_high = _first_form(epsilon, delta, bend, bits)
     if one_high == 1:
         return Fraction(0), Fraction(2**bits)
@@ -200,14 +200,14 @@ def _second_form(epsilon: Fraction, delta: Fraction, bend: int, beyond: int, bit
     return (1 - high) * (1 + less) + low * bend_low, (1 - low) * (1 + more) + high * bend_high
 
 
-def _power(epsilon: Fraction, times: int, bits: int) -> Ends:
+def _power_ends(epsilon: Fraction, times: int, bits: int) -> ProbabilityEnds:
     low, high = exp_minus_enclosure(times * epsilon, bits)  # not cached: `times` may be a secret number of units
     return Fraction(low, 1 << bits), Fraction(min(high, 1 << bits), 1 << bits)
 
 
-def _compare(excess: Callable[[int], Ends]) -> bool:
+def _compare(excess: Callable[[int], ProbabilityEnds]) -> bool:
     """Decide whether a real is above 0. It is never 0 here: a nonzero polynomial at e^ε (Lindemann)."""
-    bits = 2 * _WORD
+    bits = 2 * _WORD_BITS
     while True:
         low, high = excess(bits)
         if low > 0 or high < 0:
@@ -215,8 +215,8 @@ def _compare(excess: Callable[[int], Ends]) -> bool:
         bits *= 2
 
 
-def _settle(real: Callable[[int], Ends], bits: int) -> tuple[int, int]:
-    precision = bits + _WORD
+def _settle(real: Callable[[int], ProbabilityEnds], bits: int) -> tuple[int, int]:
+    precision = bits + _WORD_BITS
     while True:
         ends = real(precision)
         low, high = scaled_floor(ends[0], bits), scaled_ceiling(ends[1], bits)
@@ -233,7 +233,7 @@ def _reaches(epsilon: Fraction, delta: Fraction, units: int, wanted: Fraction) -
     return _compare(lambda bits: (_rising(keep, bits)[0] - wanted, _rising(keep, bits)[1] - wanted))
 
 
-def _first(holds: Callable[[int], bool]) -> int:
+def _first_holding(holds: Callable[[int], bool]) -> int:
     """Return the smallest integer >= 1 from which on a monotone statement holds."""
     below, above = 0, 1
     while not holds(above):
@@ -251,7 +251,7 @@ def _thresholds(epsilon: Fraction, delta: Fraction) -> npt.NDArray[np.uint64]:
     The recurrence is run on enclosures, whose minimum needs no decision. The first form multiplies their width by
     e^ε a step, by about 1/δ in all, and the second form shrinks it: so log2(1/δ) + 64 guard bits, and a check.
     """
-    bits = 2 * _WORD + (delta.denominator // delta.numerator).bit_length() + 32 + 3 * ceil(epsilon)
+    bits = 2 * _WORD_BITS + (delta.denominator // delta.numerator).bit_length() + 32 + 3 * ceil(epsilon)
     one = 1 << bits
     x_low, x_high = exp_minus_bounds(epsilon, bits)
     e_low, e_high = (1 << 2 * bits) // x_high, -(-(1 << 2 * bits) // x_low)
@@ -265,9 +265,9 @@ def _thresholds(epsilon: Fraction, delta: Fraction) -> npt.NDArray[np.uint64]:
             one - (x_low * max(0, one - high - d_high) >> bits),
         )
         low, high = min(grown[0], shrunk[0], one), min(grown[1], shrunk[1], one)
-        table.append(min(low >> (bits - _WORD), 2**_WORD - 1))
+        table.append(min(low >> (bits - _WORD_BITS), 2**_WORD_BITS - 1))
         widest = max(widest, high - low)
-    if widest >= 1 << (bits - _WORD):
+    if widest >= 1 << (bits - _WORD_BITS):
         raise BadParameter(
             f"epsilon = {epsilon} per key is too small for the table of {len(table):,} probabilities.",
             "Its rounding errors would exceed what a draw can resolve.",

@@ -11,7 +11,7 @@ from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.margin import smallest_covering
 from sfumato.randomness.source import Source
 
-_DIGITS = 256
+_TAIL_BITS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class ProposeTestRelease:
         """The noisy distance from which on it answers: noise alone reaches it with probability delta at most."""
         law = DiscreteLaplace(1 / self.threshold_epsilon)
         return smallest_covering(
-            lambda least: law.upper_tail(least, _DIGITS)[1] <= int(self.delta * (1 << _DIGITS)), guess=0
+            lambda least: law.upper_tail(least, _TAIL_BITS)[1] <= int(self.delta * (1 << _TAIL_BITS)), guess=0
         )
 
     def release(self, value: int, distance: int | None, source: Source) -> int | None:

@@ -11,10 +11,16 @@ from sfumato.errors import BadParameter
 from sfumato.exact import decimal_rational, integer, probability
 from sfumato.mechanisms.choice import exponential_margin, rate_of
 from sfumato.mechanisms.parameters import read_parameters
-from sfumato.randomness.selection import WORD, Integers, exponential_weighted, integer_array, uniform_below
+from sfumato.randomness.selection import (
+    SELECTION_WORD_BITS,
+    Integers,
+    exponential_weighted,
+    integer_array,
+    uniform_below,
+)
 from sfumato.randomness.source import Source
 
-_FARTHEST = (1 << 62) - 1
+_MAX_ABSOLUTE_BOUND = (1 << 62) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +44,10 @@ class Quantile:
 
     def __post_init__(self) -> None:
         read_parameters(self)
-        object.__setattr__(self, "levels", _levels(self.levels))
-        object.__setattr__(self, "low", integer(self.low, "low", -_FARTHEST))
+        object.__setattr__(self, "levels", _checked_levels(self.levels))
+        object.__setattr__(self, "low", integer(self.low, "low", -_MAX_ABSOLUTE_BOUND))
         object.__setattr__(self, "high", integer(self.high, "high", self.low))
-        if self.high > _FARTHEST:
+        if self.high > _MAX_ABSOLUTE_BOUND:
             raise BadParameter(
                 f"high = {self.high} is beyond 2^62.", "The grid is held in 64 bits.", "Use a coarser grid."
             )
@@ -64,10 +70,10 @@ class Quantile:
         starts, widths, before, upto = self._stretches(points, counts)
         chosen = np.empty(len(self.levels), dtype=np.int64)
         for place, level in enumerate(self.levels):
-            scores = _scores(before, upto, level)
+            scores = _rank_scores(before, upto, level)
             stretch = exponential_weighted(scores, widths, self._rate(level), source)
             # the same bits whichever stretch it is: a grid has fewer than 2^63 points, so more are drawn once in 2^65
-            chosen[place] = int(starts[stretch]) + uniform_below(int(widths[stretch]), 2 * WORD, source)
+            chosen[place] = int(starts[stretch]) + uniform_below(int(widths[stretch]), 2 * SELECTION_WORD_BITS, source)
         return chosen
 
     def margin(self, confidence: Fraction) -> Fraction:
@@ -89,7 +95,7 @@ class Quantile:
         if values.dtype == object:
             return np.array([min(max(value, self.low), self.high) for value in values], dtype=np.int64)
         if values.dtype == np.uint64:  # brought below 2^62 before it is read as signed
-            values = np.minimum(values, np.uint64(_FARTHEST)).astype(np.int64)
+            values = np.minimum(values, np.uint64(_MAX_ABSOLUTE_BOUND)).astype(np.int64)
         return np.clip(values, self.low, self.high)
 
     def _stretches(
@@ -105,7 +111,7 @@ class Quantile:
         return starts[kept], widths[kept], before[kept], upto[kept]
 
 
-def _scores(before: Integers, upto: Integers, level: Fraction) -> Integers:
+def _rank_scores(before: Integers, upto: Integers, level: Fraction) -> Integers:
     p, q, size = level.numerator, level.denominator, int(upto[-1])
     if q * (size + 1) >= 1 << 62:  # no values at all must not make a long q meet 64 bits
         before, upto = before.astype(object), upto.astype(object)
@@ -113,7 +119,7 @@ def _scores(before: Integers, upto: Integers, level: Fraction) -> Integers:
     return scores
 
 
-def _levels(levels: object) -> tuple[Fraction, ...]:
+def _checked_levels(levels: object) -> tuple[Fraction, ...]:
     if not isinstance(levels, tuple | list) or not levels:
         raise BadParameter(
             f"levels = {levels!r} is not a tuple of levels.",

@@ -15,11 +15,11 @@ from math import lcm, prod
 import numpy as np
 
 from sfumato.mechanisms.held_values import HeldValues
-from sfumato.randomness.selection import WORD, Integers, exponential_weighted, uniform_below
+from sfumato.randomness.selection import SELECTION_WORD_BITS, Integers, exponential_weighted, uniform_below
 from sfumato.randomness.source import Source
 
-_SAFE = 1 << 60
-_LONGEST = 100
+_MAX_INT64_TERM = 1 << 60
+_MAX_DISTANCES = 100
 """More distances than any range has."""
 
 
@@ -52,7 +52,7 @@ class EndsOf:
         """
         p, q, last = self.level.numerator, self.level.denominator, self.buckets - 1
         rank, largest = p * cell.total, q * (cell.total + 2 * self.weight) + max(self.wanted)
-        kind = object if largest >= _SAFE else np.int64
+        kind = object if largest >= _MAX_INT64_TERM else np.int64
         at, far = places[:, None], np.array(first_distances(most))
         lower, upper = (cell.below(ends).astype(kind) for ends in (at - far, at + far + 1))
         # an end that misses has a surplus below 0, and so far below it as it misses the level's rank itself
@@ -74,7 +74,7 @@ class EndsOf:
     def pairs(self) -> tuple[Integers, Integers]:
         """Return all answers and the numbers of their distances, each pair once."""
         places = np.arange(self.buckets)
-        counts = np.searchsorted(first_distances(_LONGEST), self._farthest(places)) + 1
+        counts = np.searchsorted(first_distances(_MAX_DISTANCES), self._farthest(places)) + 1
         numbers = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
         return np.repeat(places, counts), numbers
 
@@ -104,15 +104,15 @@ def choose_together(
     possible = [at for at, count in enumerate(exactly) if count]
     drawn = exponential_weighted([-worst[at] for at in possible], [exactly[at] for at in possible], rate, source)
     at = possible[drawn]
-    bits = sum(len(distances_to(one.buckets - 1)).bit_length() for one in ends) + WORD
-    number = uniform_below(exactly[at], -(-bits // WORD) * WORD, source)
+    bits = sum(len(distances_to(one.buckets - 1)).bit_length() for one in ends) + SELECTION_WORD_BITS
+    number = uniform_below(exactly[at], -(-bits // SELECTION_WORD_BITS) * SELECTION_WORD_BITS, source)
     found = _list(number, within[at], within[at - 1] if at else [0] * len(ends))
     ranked = [sorted(range(len(misses)), key=misses.__getitem__) for misses in missed]  # those within t come first
     return [table[order[nth]] for table, order, nth in zip(tables, ranked, found, strict=True)]
 
 
 def farther(buckets: int, distance: int, further: int) -> int:
-    """Return the distance that comes so many later, of all that a range of so many buckets has."""
+    """Return the distance that lies the given number of places later, among those of a range of buckets."""
     every = distances_to(buckets - 1)
     return every[min(every.index(distance) + further, len(every) - 1)]
 
@@ -158,12 +158,12 @@ def distances_to(farthest: int) -> tuple[int, ...]:
     >>> distances_to(0), distances_to(9)
     ((0,), (0, 1, 2, 3, 4, 6, 8, 12))
     """
-    return first_distances(int(np.searchsorted(first_distances(_LONGEST), farthest)) + 1)
+    return first_distances(int(np.searchsorted(first_distances(_MAX_DISTANCES), farthest)) + 1)
 
 
 @lru_cache(maxsize=128)
 def first_distances(count: int) -> tuple[int, ...]:
-    """Return so many of 0, 1, 2, 3, 4, 6, 8, 12, …
+    """Return the first `count` of 0, 1, 2, 3, 4, 6, 8, 12, …
 
     >>> first_distances(6)
     (0, 1, 2, 3, 4, 6)

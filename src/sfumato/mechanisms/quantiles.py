@@ -28,7 +28,7 @@ from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.parameters import read_parameters
 from sfumato.mechanisms.quantile_ends import EndsOf, choose_together, common_scales, distances_to, moved_by_one
 from sfumato.randomness.selection import (
-    WORD,
+    SELECTION_WORD_BITS,
     Integers,
     exponential_weighted,
     integer_array,
@@ -37,24 +37,24 @@ from sfumato.randomness.selection import (
 )
 from sfumato.randomness.source import Source
 
-MISSED = Fraction(1, 20)
+ENDS_FAILURE = Fraction(1, 20)
 """The ends of a level miss with at most this probability, whatever the data,"""
-_AT_FIRST = Fraction(3, 4)
+_FIRST_STAGE_SHARE = Fraction(3, 4)
 """this part of it by less than one distance more."""
 
-_FOR_ENDS_OF_ONE, _FOR_ENDS_OF_SEVERAL = Fraction(1, 4), Fraction(1, 5)
-"""What is spent on ends that are chosen after the answers."""
-_FOR_COUNTS, _MANY = Fraction(2, 5), 4
+_ENDS_SHARE_OF_ONE, _ENDS_SHARE_OF_SEVERAL = Fraction(1, 4), Fraction(1, 5)
+"""Share of epsilon for ends that are selected after the answers."""
+_FOR_COUNTS, _MIN_SEVERAL_LEVELS = Fraction(2, 5), 4
 """From so many levels between the extremes on, this part of what the answers get is spent on where to look for them."""
-_EXTREME = Fraction(19, 20)
+_EXTREME_CONFIDENCE = Fraction(19, 20)
 """How surely an extreme lies among the values: so many units are passed over that a choice beyond them is rarer."""
-_FRACTIONS = 1 << 10
-_FEWEST_PIECES, _PIECES_IN_ALL = 1 << 4, 1 << 16
-_MOST = 1 << 40
-_FLIPPED = 1 << 12
-"""Among at most so many candidates permute-and-flip is worth its time."""
-_TOGETHER = 1 << 16
-"""So many pairs of an answer and a distance are looked at in each cell."""
+_MAX_UNIT_PIECES = 1 << 10
+_MIN_PIECES, _MAX_TOTAL_PIECES = 1 << 4, 1 << 16
+_MAX_BUCKETS = 1 << 40
+_MAX_FLIPPED_CANDIDATES = 1 << 12
+"""Maximum number of candidates for which permute-and-flip is used."""
+_MAX_PAIRS_PER_CELL = 1 << 16
+"""Maximum number of (answer, distance) pairs per cell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Quantiles:
         read_parameters(self)
         object.__setattr__(self, "buckets", integer(self.buckets, "buckets", 1))
         object.__setattr__(self, "weight", integer(self.weight, "weight", 1))
-        if self.buckets > _MOST:
+        if self.buckets > _MAX_BUCKETS:
             raise BadParameter(f"buckets = {self.buckets} is beyond 2^40.", "They are numbered.", "Use wider buckets.")
         levels = tuple(self.levels) if isinstance(self.levels, Iterable) else ()
         rising = all(isinstance(one, Fraction) for one in levels) and all(
@@ -110,7 +110,7 @@ class Quantiles:
     @property
     def passed_over(self) -> int:
         """How many units lie beyond the bucket that is looked for at levels 0 and 1."""
-        steps = _margin(self._rate(self._round_epsilon, Fraction(1)), self.buckets, _EXTREME)
+        steps = _rank_margin(self._rate(self._round_epsilon, Fraction(1)), self.buckets, _EXTREME_CONFIDENCE)
         return -(-steps // (self._scale * self.weight))
 
     def wanted(self, level: Fraction) -> tuple[int, ...]:
@@ -120,11 +120,11 @@ class Quantiles:
         """
         many = len(distances_to(self.buckets - 1))
         if self._together:
-            rate, scale, limit = self._rate(self._round_epsilon, level), 1, MISSED / max(1, many - 1)
+            rate, scale, limit = self._rate(self._round_epsilon, level), 1, ENDS_FAILURE / max(1, many - 1)
         else:
             scale = dict(zip(self.levels, common_scales(self.levels), strict=True))[level]
-            rate, limit = self._together_rate, MISSED / many ** (len(self.levels) - 1)
-        parts = [_AT_FIRST, *((1 - _AT_FIRST) / (k * (k + 1)) for k in range(1, many))]
+            rate, limit = self._together_rate, ENDS_FAILURE / many ** (len(self.levels) - 1)
+        parts = [_FIRST_STAGE_SHARE, *((1 - _FIRST_STAGE_SHARE) / (k * (k + 1)) for k in range(1, many))]
         weightless = (_weightless_from(rate, limit * part) for part in parts)
         return tuple(-(-(reach + 1) // scale) - 1 for reach in weightless)
 
@@ -172,7 +172,7 @@ class Quantiles:
     def _for_ends(self) -> Fraction:
         if not self._ends_later:
             return Fraction(0)
-        return _FOR_ENDS_OF_ONE if len(self.levels) == 1 else _FOR_ENDS_OF_SEVERAL
+        return _ENDS_SHARE_OF_ONE if len(self.levels) == 1 else _ENDS_SHARE_OF_SEVERAL
 
     @property
     def _round_epsilon(self) -> Fraction:
@@ -182,7 +182,7 @@ class Quantiles:
     @property
     def _counts(self) -> Laplace | None:
         """The noise of the counts that say where to look; None for a few levels."""
-        if len(self._inner) < _MANY:
+        if len(self._inner) < _MIN_SEVERAL_LEVELS:
             return None
         moved = self.weight * self._neighbouring
         return Laplace(moved, moved / (self.epsilon * (1 - self._for_ends) * _FOR_COUNTS), self.neighbours)
@@ -199,16 +199,20 @@ class Quantiles:
     def _together(self) -> bool:
         """Whether the answer and its ends are one choice. An extreme may have no bucket that scores 0, and is not."""
         alone = self.ends and len(self.levels) == 1 and bool(self._inner)
-        return alone and self.buckets <= _TOGETHER and _pairs(self.levels[0], self.buckets) <= _TOGETHER
+        return (
+            alone
+            and self.buckets <= _MAX_PAIRS_PER_CELL
+            and _pairs_per_level(self.levels[0], self.buckets) <= _MAX_PAIRS_PER_CELL
+        )
 
     @property
     def _candidates(self) -> int:
         """Among how many candidates a single level is chosen: with its ends, pairs of a bucket and a distance."""
-        return _pairs(self.levels[0], self.buckets) if self._together else self.buckets
+        return _pairs_per_level(self.levels[0], self.buckets) if self._together else self.buckets
 
     @property
     def _by_flips(self) -> bool:
-        return len(self.levels) == 1 and self._candidates <= _FLIPPED
+        return len(self.levels) == 1 and self._candidates <= _MAX_FLIPPED_CANDIDATES
 
     @property
     def _together_rate(self) -> Fraction:
@@ -223,13 +227,13 @@ class Quantiles:
     @property
     def _pieces(self) -> int:
         """Into how many pieces a bucket is cut that may be split between two parts: more, where there are few."""
-        fitting = 1 << (max(1, _PIECES_IN_ALL // self.buckets).bit_length() - 1)
-        return 1 if self._scale == 1 else min(max(fitting, _FEWEST_PIECES), _FRACTIONS)
+        fitting = 1 << (max(1, _MAX_TOTAL_PIECES // self.buckets).bit_length() - 1)
+        return 1 if self._scale == 1 else min(max(fitting, _MIN_PIECES), _MAX_UNIT_PIECES)
 
     @property
     def _scale(self) -> int:
         """A weight is so many steps of the ranks that rounds compare: parts need fractions of a weight."""
-        return 1 if len(self.levels) == 1 else _FRACTIONS
+        return 1 if len(self.levels) == 1 else _MAX_UNIT_PIECES
 
     def _rate(self, epsilon: Fraction, level: Fraction) -> Fraction:
         moved = moved_by_one(level) * self.weight * self._scale
@@ -287,7 +291,9 @@ class Quantiles:
         if sought.counts is not None:
             starts, ends, scores, weights = sought.counts.weighed(starts, ends, scores, sought.own, self._scale)
         stretch = exponential_weighted(scores, weights, rate, source)
-        return int(starts[stretch]) + uniform_below(int(ends[stretch] - starts[stretch]), 2 * WORD, source)
+        return int(starts[stretch]) + uniform_below(
+            int(ends[stretch] - starts[stretch]), 2 * SELECTION_WORD_BITS, source
+        )
 
     def _scores(
         self, cell: HeldValues, within: tuple[int, int], sought: "_Sought"
@@ -317,11 +323,11 @@ class _Sought:
 
 def distances_further(tail: Fraction) -> int:
     """Return how many distances further out ends lie that miss with at most this probability, above 0."""
-    return 0 if tail >= MISSED else ceil((1 - _AT_FIRST) * MISSED / tail)
+    return 0 if tail >= ENDS_FAILURE else ceil((1 - _FIRST_STAGE_SHARE) * ENDS_FAILURE / tail)
 
 
 @lru_cache(maxsize=1024)
-def _margin(rate: Fraction, candidates: int, confidence: Fraction) -> int:
+def _rank_margin(rate: Fraction, candidates: int, confidence: Fraction) -> int:
     return exponential_margin(rate, candidates, confidence)
 
 
@@ -338,5 +344,5 @@ def _ends_of(mechanism: Quantiles) -> tuple[EndsOf, ...]:
 
 
 @lru_cache(maxsize=1024)
-def _pairs(level: Fraction, buckets: int) -> int:
+def _pairs_per_level(level: Fraction, buckets: int) -> int:
     return len(EndsOf(level, buckets, 1, ()).pairs()[0])

@@ -17,9 +17,9 @@ from sfumato.mechanisms.response_count import Channel, share_of
 from sfumato.randomness.bernoulli import Bernoulli, ExpRatio
 from sfumato.randomness.source import Source
 
-_UNIT = 10**12
+_EPSILON_UNITS = 10**12
 """A stated loss is a multiple of 1e-12: it reads back as the decimal that was asked for."""
-_LARGEST = 1000
+_MAX_EPSILON = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +52,13 @@ class Warner:
         Fraction(1, 10)
         """
         asked = positive_rational(epsilon, "epsilon")
-        if not Fraction(1, _UNIT) <= asked <= _LARGEST:
+        if not Fraction(1, _EPSILON_UNITS) <= asked <= _MAX_EPSILON:
             raise BadParameter(
                 f"epsilon = {asked} is out of reach.",
-                f"A response by epsilon is built for 1e-12 … {_LARGEST}.",
+                f"A response by epsilon is built for 1e-12 … {_MAX_EPSILON}.",
                 "Choose an epsilon in that range, or give `truth` itself.",
             )
-        loss = Fraction(asked * _UNIT // 1, _UNIT)
+        loss = Fraction(asked * _EPSILON_UNITS // 1, _EPSILON_UNITS)
         bits = 64 + ceil(3 * loss / 2)  # fine enough that the loss falls by less than 1e-12: proof §2
         low, _ = ExpRatio(loss, a=1, b=-1, c=1, d=1).bounds(bits)  # tanh(loss / 2), rounded down
         return cls(Fraction(low, 1 << bits))
@@ -112,13 +112,13 @@ def log_rounded_up(ratio: Fraction) -> Fraction:
     while above - below > 1:
         middle = (below + above) // 2
         below, above = (below, middle) if _is_below(middle, odds) else (middle, above)
-    return Fraction(above, _UNIT)
+    return Fraction(above, _EPSILON_UNITS)
 
 
 def _is_below(units: int, odds: Fraction) -> bool:
     bits = 128
     while True:
-        low, high = exp_minus_bounds(Fraction(units, _UNIT), bits)
+        low, high = exp_minus_bounds(Fraction(units, _EPSILON_UNITS), bits)
         if high <= scaled_floor(odds, bits):
             return True
         if low >= scaled_ceiling(odds, bits):

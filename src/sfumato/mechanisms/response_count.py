@@ -17,7 +17,8 @@ from scipy.special import betainc, ndtri
 from sfumato.errors import BadParameter
 from sfumato.exact import integer, probability
 
-_SLACK = 1e-6  # the tails below are computed to a relative error below 1e-9; the interval pays a thousand times that
+# the tails below are computed to a relative error below 1e-9; the interval pays a thousand times that
+_TAIL_ERROR_SHARE = 1e-6
 _BERRY_ESSEEN = 0.56  # for independent, not identically distributed summands [Shevtsova 2010]
 
 
@@ -36,12 +37,12 @@ class Channel:
         Proof: proofs/randomized_response.md §4
         """
         size = _reports(reports)
-        low, high = self._ends(_at_most(says, size), size, _error(confidence), (size // 2, size // 2))
+        low, high = self._ends(_at_most(says, size), size, _checked_error(confidence), (size // 2, size // 2))
         return Fraction(low, size), Fraction(high, size)
 
     def intervals(self, says: npt.NDArray[np.int64], reports: int, confidence: object) -> npt.NDArray[np.float64]:
         """Return `interval` for each of many counts, as rows (low, high); each different count is computed once."""
-        size, error = _reports(reports), _error(confidence)
+        size, error = _reports(reports), _checked_error(confidence)
         counts, places = np.unique(says, return_inverse=True)
         found = np.empty((len(counts), 2))
         before = 0
@@ -55,9 +56,11 @@ class Channel:
         return found[places.reshape(-1)] / size
 
     def _ends(self, seen: int, size: int, level: float, guess: tuple[int, int]) -> tuple[int, int]:
-        error = level / 2 * (1 - _SLACK)
-        least = _first(size, lambda holders: self._at_least(seen, holders, size, error) > error, guess[0])
-        fewest = _first(size, lambda absent: self._at_most(seen, size - absent, size, error) > error, size - guess[1])
+        error = level / 2 * (1 - _TAIL_ERROR_SHARE)
+        least = _first_holding(size, lambda holders: self._at_least(seen, holders, size, error) > error, guess[0])
+        fewest = _first_holding(
+            size, lambda absent: self._at_most(seen, size - absent, size, error) > error, size - guess[1]
+        )
         return min(least, size - fewest), max(least, size - fewest)
 
     def margin(self, reports: int, confidence: object) -> float:
@@ -66,7 +69,7 @@ class Channel:
         The smaller of two bounds that hold for every n: Hoeffding's, and the normal one with Berry–Esseen's error.
         It is known before any report is in; `interval` is sharper once they are. Proof: proofs/randomized_response.md
         """
-        size, error = _reports(reports), _error(confidence)
+        size, error = _reports(reports), _checked_error(confidence)
         deviation = sqrt(size * log(2 / error) / 2)
         spread = [chance * (1 - chance) for chance in (self.hit, self.false)]
         unlike = 2 * _BERRY_ESSEEN * (1 - 2 * min(spread))
@@ -106,7 +109,7 @@ def _upper_tail(size: int, chance: float, least: npt.NDArray[np.float64]) -> npt
     return np.where(least <= 0, 1.0, np.where(least > size, 0.0, tail))
 
 
-def _first(most: int, holds: Callable[[int], bool], guess: int) -> int:
+def _first_holding(most: int, holds: Callable[[int], bool], guess: int) -> int:
     """Return the smallest of 0 … most from which on a monotone statement holds; `most` when it never does.
 
     The search starts at a guess and widens from there, so that a good guess is found in a few steps.
@@ -141,7 +144,7 @@ def _reports(reports: int) -> int:
     return size
 
 
-def _error(confidence: object) -> float:
+def _checked_error(confidence: object) -> float:
     error = 1 - probability(confidence, "confidence")
     if error < Fraction(1, 10**12):
         raise BadParameter(

@@ -8,10 +8,10 @@ from sfumato.certified.binary import exp_minus_bounds
 from sfumato.errors import BadParameter
 from sfumato.exact import integer, rational
 from sfumato.mechanisms.parameters import read_parameters
-from sfumato.randomness.power_tail import LEAST_SCALE, PowerTail
+from sfumato.randomness.power_tail import MIN_SCALE, PowerTail
 from sfumato.randomness.source import Source
 
-_STEEPEST = {2: Fraction(1), 4: Fraction(22_796, 10_000)}
+_MAX_LOG_SLOPE = {2: Fraction(1), 4: Fraction(22_796, 10_000)}
 """How fast the logarithm of 1/(1 + |z|^power) falls at most: 1, and 3^(3/4) rounded up."""
 _DIGITS = 32
 
@@ -35,7 +35,7 @@ class SmoothNoise:
 
     def __post_init__(self) -> None:
         read_parameters(self)
-        if self.power not in _STEEPEST:
+        if self.power not in _MAX_LOG_SLOPE:
             raise BadParameter(
                 f"power = {self.power} has no proof.", "The law is known for 2 and 4.", "Use 4, or 2 for longer tails."
             )
@@ -61,9 +61,9 @@ class SmoothNoise:
         return integer(value, "value", None) + self._law(smooth).draw_one(source)
 
     def margin(self, smooth: Fraction, confidence: Fraction) -> int:
-        """Return how far the noise reaches at this confidence: for whoever may see the data."""
+        """Return how far the noise reaches at this confidence, for the data owner."""
         return self._law(smooth).margin(confidence)
 
     def _law(self, smooth: Fraction) -> PowerTail:
-        scale = 2 * _STEEPEST[self.power] * rational(smooth, "smooth") / self.epsilon
-        return PowerTail(max(Fraction(LEAST_SCALE), scale), self.power)
+        scale = 2 * _MAX_LOG_SLOPE[self.power] * rational(smooth, "smooth") / self.epsilon
+        return PowerTail(max(Fraction(MIN_SCALE), scale), self.power)

@@ -12,8 +12,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-_EACH = 1 << 14
-_WIDER = 4
+_SINGLE_STEP_REACH = 1 << 14
+_WIDTH_GROWTH = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +87,18 @@ class Spacing:
     def _cuts(self) -> Iterator[tuple[int, int, int]]:
         """Give the stretches in order: below the origin the widest first."""
         widths = []
-        reach, width = _EACH, 1
+        reach, width = _SINGLE_STEP_REACH, 1
         while reach < max(self.high - self.origin, self.origin - self.low) + 1:
-            reach, width = reach * _WIDER, width * _WIDER
-            widths.append((reach // _WIDER, reach, width))
+            reach, width = reach * _WIDTH_GROWTH, width * _WIDTH_GROWTH
+            widths.append((reach // _WIDTH_GROWTH, reach, width))
         for near, far, width in reversed(widths):
             if self.low <= self.origin - near - 1:
                 yield max(self.low, self.origin - far), self.origin - near, width
-        yield max(self.low, self.origin - _EACH), min(self.high, self.origin + _EACH - 1) + 1, 1
+        yield (
+            max(self.low, self.origin - _SINGLE_STEP_REACH),
+            min(self.high, self.origin + _SINGLE_STEP_REACH - 1) + 1,
+            1,
+        )
         for near, far, width in widths:
             if self.high >= self.origin + near:
                 yield self.origin + near, min(self.high, self.origin + far - 1) + 1, width

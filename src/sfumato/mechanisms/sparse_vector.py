@@ -9,7 +9,7 @@ import numpy.typing as npt
 from sfumato.accounting.event import Neighbours, Pure
 from sfumato.errors import BadParameter
 from sfumato.exact import integer, probability
-from sfumato.mechanisms.choice import noisy, rate_of
+from sfumato.mechanisms.choice import add_score_noise, rate_of
 from sfumato.mechanisms.parameters import read_parameters
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.selection import integer_array
@@ -86,7 +86,7 @@ class SparseVector:
                 "This watch has ended.", f"All {self.aboves} aboves were given.", "Start a new one; it costs again."
             )
         values = integer_array(queries, "queries")
-        above = np.asarray(noisy(values, self.query_noise.draw(len(values), source)) >= watch.noisy_threshold)
+        above = np.asarray(add_score_noise(values, self.query_noise.draw(len(values), source)) >= watch.noisy_threshold)
         ends = np.flatnonzero(above)[watch.left - 1 : watch.left]
         answers = above.astype(np.bool_)[: int(ends[0]) + 1 if len(ends) else None]
         return answers, Watch(watch.noisy_threshold, watch.left - int(answers.sum()), self)
@@ -96,7 +96,7 @@ class SparseVector:
         return self.answer(self.start(source), queries, source)[0]
 
     def margin(self, confidence: Fraction, queries: int) -> int:
-        """Return t such that, with that confidence, all answers to so many queries are right up to t at once.
+        """Return t such that, with that confidence, all answers to `queries` queries are right up to t at once.
 
         Right up to t: "above" only if the query is at least threshold - t, "below" only if it is at most threshold + t.
         It is enough for every stream, not always the smallest (proofs/sparse_vector.md, part 2).

@@ -25,12 +25,14 @@ from sfumato.randomness.source import Source
 ALPHABET = "".join(map(chr, range(32, 127)))
 """The printable letters of ASCII. A text with any other letter is no candidate."""
 _BRANCHES = len(ALPHABET) + 1
-_BITS = 64
+_UNIFORM_BITS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class SpelledList:
-    """Choose `chosen` texts, each by weight(text) * exp(rate * people); release noisy numbers of those who have them.
+    """Select the k most frequent texts without δ, by an exponential mechanism over all ASCII strings.
+
+    Each of the `chosen` texts is drawn by weight(text) * exp(rate * people). Its count is released with noise.
 
     Theorem: let one unit be counted once in any number of texts, and let `core` describe the release of the numbers of
     any `chosen` fixed texts with this noise. Then `release` is as private as `chosen` choices of bounded range epsilon,
@@ -42,10 +44,10 @@ class SpelledList:
     """The price of one choice."""
     noise: Laplace | Gaussian
     core: Event
-    """What releasing the numbers of so many fixed texts would cost."""
+    """The event of releasing the counts of `chosen` fixed texts."""
     groups_per_unit: int
     longest: int
-    """So many letters a candidate has at most."""
+    """Maximum number of letters of a candidate."""
 
     def __post_init__(self) -> None:
         read_parameters(self)
@@ -117,7 +119,7 @@ class SpelledList:
 
     def _spelled(self, source: Source) -> str:
         text = ""
-        while len(text) < self.longest and (turn := uniform_below(_BRANCHES, _BITS, source)):
+        while len(text) < self.longest and (turn := uniform_below(_BRANCHES, _UNIFORM_BITS, source)):
             text += ALPHABET[turn - 1]
         return text
 

@@ -1,4 +1,4 @@
-"""Keys that nobody declared, released with their noisy counts when these reach a threshold.
+"""Private key selection: keys are released with their noisy counts when these reach a threshold.
 
 A key that only one unit has would betray that unit by appearing at all. So each present key's count gets integer
 Laplace noise, and only keys whose noisy count reaches the threshold are shown.
@@ -22,7 +22,7 @@ from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.margin import smallest_covering
 from sfumato.randomness.source import Source, broken_source
 
-_FINEST = 4096  # a chance below 2^-4096 is stated as that
+_MIN_CHANCE_BITS = 4096  # a chance below 2^-4096 is stated as that
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,20 +87,20 @@ class Threshold:
         least = integer(min_count, "min_count", 1)
         scale = touched_keys(groups, relation) * most / positive_rational(epsilon, "epsilon")
         allowed = probability(delta, "delta")
-        if allowed < Fraction(2 * groups, 1 << _FINEST):  # no threshold's stated delta would ever be so small
+        if allowed < Fraction(2 * groups, 1 << _MIN_CHANCE_BITS):  # no threshold's stated delta would ever be so small
             raise BadParameter(
                 "delta is below what a threshold can promise.",
-                f"A chance below 2^-{_FINEST} per key is stated as that.",
+                f"A chance below 2^-{_MIN_CHANCE_BITS} per key is stated as that.",
                 "Give a delta such as 1e-9.",
             )
-        reach = smallest_covering(lambda reach: _delta(scale, reach, groups) <= allowed, guess=1, least=None)
+        reach = smallest_covering(lambda reach: _keys_delta(scale, reach, groups) <= allowed, guess=1, least=None)
         return cls(most, groups, scale, reach + most + least - 1, relation, least)
 
     @property
     def delta(self) -> Fraction:
         """The chance that a key which only one unit has is shown, rounded up in its 64th bit."""
         reach = self.threshold - self.min_count + 1 - self.sensitivity
-        return _delta(self.scale, reach, self.groups_per_unit)
+        return _keys_delta(self.scale, reach, self.groups_per_unit)
 
     @property
     def event(self) -> Approximate:
@@ -133,11 +133,11 @@ class Threshold:
 
 
 @lru_cache(maxsize=4096)
-def _delta(scale: Fraction, reach: int, groups: int) -> Fraction:
+def _keys_delta(scale: Fraction, reach: int, groups: int) -> Fraction:
     """Return 1 - (1 - P[Z >= reach])^groups, rounded up."""
     bits = 2 * PRECISION
     low, high = DiscreteLaplace(scale).upper_tail(reach, bits)
-    while low.bit_length() <= PRECISION and bits < _FINEST:
+    while low.bit_length() <= PRECISION and bits < _MIN_CHANCE_BITS:
         bits *= 2
         low, high = DiscreteLaplace(scale).upper_tail(reach, bits)
     return chance_of_any(high, bits, groups)

@@ -22,7 +22,7 @@ from sfumato.mechanisms.threshold import Selected
 from sfumato.randomness.selection import exponential_weighted
 from sfumato.randomness.source import Source
 
-_LARGEST = 2**62
+_MAX_INT64_TERM = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class TopList:
     """The price of one choice."""
     noise: Laplace | Gaussian
     core: Event
-    """What releasing the numbers of so many fixed keys would cost."""
+    """The event of releasing the counts of `chosen` fixed keys."""
     groups_per_unit: int
     threshold: int | None
 
@@ -116,7 +116,7 @@ class TopList:
         for _ in range(self.chosen):
             scores, weights = counts[left], np.ones(len(left), dtype=np.int64)
             if self.empty:
-                kind = np.int64 if self.empty < _LARGEST else object
+                kind = np.int64 if self.empty < _MAX_INT64_TERM else object
                 scores, weights = np.append(scores, 0), np.append(weights.astype(kind), self.empty)
             place = exponential_weighted(scores, weights, self.rate, source)
             if place < len(left):

@@ -32,7 +32,7 @@ from sfumato.planning.noise import (
 from sfumato.policy.policy import fold_name
 from sfumato.randomness.discrete_gaussian import DiscreteGaussian
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
-from sfumato.randomness.max_norm import MOST_PARTS, MaxNormLaw
+from sfumato.randomness.max_norm import MAX_PARTS, MaxNormLaw
 
 CONFIDENCE = Fraction(95, 100)
 
@@ -152,7 +152,7 @@ def _shared_within(
         wanted = {place: least[label, one.name] for place, one in enumerate(moved) if (label, one.name) in least}
         apart = [alone[label, one.name] for one in moved]
         together = None
-        if wanted and 1 < len(moved) <= MOST_PARTS and max(apart) * _WIDER < sum(apart):
+        if wanted and 1 < len(moved) <= MAX_PARTS and max(apart) * _WIDER < sum(apart):
             sides = tuple(one.side or 1 for one in moved)
             together = need.moved_rows * max(least_rate(sides, place, reach) for place, reach in wanted.items())
         shared.append(moved if together is not None and together < sum(apart) else ())

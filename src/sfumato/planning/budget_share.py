@@ -13,7 +13,7 @@ from functools import partial
 from math import inf
 
 from sfumato.accounting.event import BoundedRange, Event, Pure
-from sfumato.accounting.filter import UNIT, Filter, rounded_loss
+from sfumato.accounting.filter import RENYI_UNITS, Filter, rounded_loss
 from sfumato.accounting.gaussian_curve import epsilon_of
 from sfumato.accounting.loss import PrivacyLoss, round_up
 from sfumato.errors import Refusal
@@ -200,7 +200,7 @@ def _charged_gaussian(
             return None
         squared = one.sensitivity.l2_squared
         # α·Δ²/(2σ²) in units of 2^-64 is at most `own`, an integer, and so it is rounded up
-        variance = round_up_to_12_digits(Fraction(order * squared * UNIT, 2 * own))
+        variance = round_up_to_12_digits(Fraction(order * squared * RENYI_UNITS, 2 * own))
         mechanisms.append(Gaussian(squared, variance, one.sensitivity.neighbours))
     used = min(for_keys, delta / 2) if selections(needs) else Fraction(0)
     quoted = epsilon_of([(one.sensitivity_squared, one.sigma_squared) for one in mechanisms], delta - used)

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from sfumato.planning.measurements import Measurement, MeasurementSet
 from sfumato.query.functions import CHOSEN
-from sfumato.randomness.max_norm import MOST_PARTS
+from sfumato.randomness.max_norm import MAX_PARTS
 from sfumato.sensitivity.norms import Sensitivity
 
 LAPLACE_ROOT = 3
@@ -80,7 +80,7 @@ def _shared(need: MeasurementSet) -> tuple[Measurement, ...]:
     moved.sort(key=lambda one: -roots[one])  # stable: equal ones stay in their order
     best = _WORTH * sum(roots.values())
     found: tuple[Measurement, ...] = ()
-    for size in range(2, min(len(moved), MOST_PARTS) + 1):
+    for size in range(2, min(len(moved), MAX_PARTS) + 1):
         some = tuple(one for one in need.measurements if one in moved[:size])
         gain = sum(roots[one] for one in some) - _root(_together_weight(need, some))
         if gain > best:

@@ -16,7 +16,7 @@ from sfumato.language.rel_nodes import (
     UnionAllNode,
     WindowNode,
 )
-from sfumato.language.scalar import Operator, Scalar, columns
+from sfumato.language.scalar import Operator, Scalar, columns_read
 from sfumato.planning.aggregates.families import OutputColumn
 
 GroupColumn = tuple[str, str]
@@ -93,7 +93,7 @@ def _together(known: dict[GroupColumn, Origin]) -> Origin:
 
 
 def _origin(scalar: Scalar, known: dict[GroupColumn, Origin]) -> Origin:
-    found = [known.get(column, _NOWHERE) for column in sorted(columns(scalar))]
+    found = [known.get(column, _NOWHERE) for column in sorted(columns_read(scalar))]
     if scalar.operator is Operator.COLUMN:
         return found[0]
     return Origin(frozenset(source for origin in found for source in origin.sources))

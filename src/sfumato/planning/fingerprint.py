@@ -11,7 +11,7 @@ from sfumato.language.scalar import address, walk
 from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.mechanisms.max_norm import MaxNormPart
 from sfumato.mechanisms.meetings import Meetings
-from sfumato.mechanisms.quantiles import MISSED, Quantiles
+from sfumato.mechanisms.quantiles import ENDS_FAILURE, Quantiles
 from sfumato.planning.noise import event_of
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.query.canonical import canonical
@@ -75,7 +75,7 @@ def _reached(group: GroupPlan) -> Iterator[list[object]]:
             case MatchedCount(limits, cells):
                 yield [choice.name, limits, cells]
             case Quantiles(ends=True):  # ends that were chosen by another rule are good for other levels
-                yield [choice.name, "ends", str(MISSED)]
+                yield [choice.name, "ends", str(ENDS_FAILURE)]
             case Meetings(_, sides, several):
                 yield [choice.name, [[side.rows, side.repeats] for side in sides], several]
     public = {node.label for node in nodes(group.group.rows) if isinstance(node, MaterializedNode)}

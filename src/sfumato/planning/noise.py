@@ -11,7 +11,7 @@ from math import isqrt, log, log1p
 
 from sfumato.accounting.event import Composed, Event, Neighbours, Pure, Repeated
 from sfumato.accounting.filter import Filter
-from sfumato.accounting.gaussian_curve import shrunk
+from sfumato.accounting.gaussian_curve import least_common_factor
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.certified.enclosure import Enclosure, enclose, lower, refine
 from sfumato.mechanisms.counted_keys import CountedKeys
@@ -221,7 +221,7 @@ def _gaussian_noise(
     units = [importance(need, one) / one.sensitivity.linf**2 for need in needs for one in _noised(need.measurements)]
     if sum(unit * variance for unit, (_, variance) in zip(units, vectors, strict=True)) * _MOST_GAIN >= error:
         return None
-    factor = shrunk(vectors, budget, for_noise)
+    factor = least_common_factor(vectors, budget, for_noise)
     variances = iter(vectors)
     mechanisms = [
         choice_of(one, choices[one]) if one in choices else _shrunk_gaussian(one, next(variances), factor)

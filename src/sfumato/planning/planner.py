@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from sfumato.accounting.filter import Filter
 from sfumato.accounting.loss import PrivacyLoss, delta_or_zero, round_down, round_up
-from sfumato.analysis.keys import MOST_CELLS
+from sfumato.analysis.keys import MAX_GROUP_CELLS
 from sfumato.analysis.private_query import Group, PrivateQuery
 from sfumato.errors import BadParameter, KeysNeedDelta, LoosenedPolicy, Setting, UnreachableMargin, quote_value
 from sfumato.exact import positive, typed_rational, typed_share
@@ -187,7 +187,8 @@ def _keys_need_delta(group: Group, private: PrivateQuery) -> KeysNeedDelta:
         "Choosing them privately needs delta > 0, and this query has none.",
         (
             "Group by what has known values: a CASE, a bucket, or a column that WHERE … IN (…) narrows to a list. Or "
-            f"ask the owner to declare `values`, or bounds that allow at most {MOST_CELLS:,} cells in all, or a delta; "
+            f"ask the owner to declare `values`, or bounds that allow at most {MAX_GROUP_CELLS:,} cells in all, or "
+            "a delta; "
             f"{spelled}"
             "if the policy has one, leave ",
             Setting("delta"),

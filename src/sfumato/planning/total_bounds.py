@@ -9,7 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from sfumato.accounting.event import Neighbours
-from sfumato.language.scalar import columns
+from sfumato.language.scalar import columns_read
 from sfumato.planning.aggregates.selectable_bounds import is_plain, total_of
 from sfumato.planning.aggregates.sum import SumColumn
 from sfumato.planning.bound_selection import sensitivity_at_bound
@@ -72,7 +72,7 @@ def total_notes(plan: Plan) -> Iterator[str]:
                 continue
             (argument,) = one.quantity.arguments
             step, rows = argument.facts.step, group.group.contribution.rows
-            ((_, name),) = columns(argument)
+            ((_, name),) = columns_read(argument)
             total, each = _number(most * step), f"{rows:,} of up to {_number(argument.facts.high * step)} each"
             if one.total is not None:
                 yield (

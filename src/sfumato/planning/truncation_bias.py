@@ -26,7 +26,7 @@ from sfumato.language.rel_nodes import (
     WindowNode,
     nodes,
 )
-from sfumato.language.scalar import Operator, Scalar, columns, walk
+from sfumato.language.scalar import Operator, Scalar, columns_read, walk
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.truncation_plan import BEYOND, MOVED, REMOVED_FROM, ROWS, TruncationBounds
@@ -340,7 +340,7 @@ def _stored(rows: _Rows, place: Place) -> str:
 
 
 def _place(scalar: Scalar) -> Place:
-    (found,) = columns(scalar)
+    (found,) = columns_read(scalar)
     return found
 
 

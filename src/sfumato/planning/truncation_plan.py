@@ -14,8 +14,8 @@ from sfumato.accounting.event import Composed, Neighbours, Pure
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.private_query import Contribution, Group, PrivateQuery
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.lower_logic import all_true, chosen, compared
-from sfumato.language.numbers import added, constant
+from sfumato.language.lower_logic import all_true, case_scalar, compare_scalars
+from sfumato.language.numbers import add_scalars, constant
 from sfumato.language.rel_nodes import InputNode, ProjectNode, ScanNode
 from sfumato.language.scalar import Operator, Scalar, column
 from sfumato.mechanisms.laplace import Laplace
@@ -226,11 +226,11 @@ def _looked(block: TruncationBlock, entries: Mapping[str, Scalar]) -> list[_Coor
     rows = [_lost_less(one, entries, one.base) for one in block.tailed if one.column == ROWS]
     little = all_true([_lost_less(one, entries, one.base) for one in block.tailed if one.column != ROWS])
     if not rows:
-        values = {_NUMBERS: chosen(((little, nothing),), whole, Type.INTEGER)}
+        values = {_NUMBERS: case_scalar(((little, nothing),), whole, Type.INTEGER)}
     else:
         alone = {_ONLY_ROWS: ((rows[0], nothing), (little, whole)), _NUMBERS: ((little, nothing), (rows[0], whole))}
-        values = {name: chosen(branches, nothing, Type.INTEGER) for name, branches in alone.items()}
-        values[_BOTH] = chosen(((little, nothing), (rows[0], nothing)), whole, Type.INTEGER)
+        values = {name: case_scalar(branches, nothing, Type.INTEGER) for name, branches in alone.items()}
+        values[_BOTH] = case_scalar(((little, nothing), (rows[0], nothing)), whole, Type.INTEGER)
     return [(name, value, 1, Fraction(1)) for name, value in values.items()]
 
 
@@ -243,13 +243,13 @@ def _measured(block: TruncationBlock, entries: Mapping[str, Scalar]) -> list[_Co
     ]
     found: list[_Coordinate] = []
     for place, (one, part) in enumerate(_parts(block)):
-        value = chosen(((below[0], entries[part]),), nothing, Type.INTEGER) if below else entries[part]
+        value = case_scalar(((below[0], entries[part]),), nothing, Type.INTEGER) if below else entries[part]
         found.append((f"s{place}", value, one.base - 1 if one.tail else one.base, _moved(block, one)))
     for place, (low, high) in enumerate(pairwise(below)):
-        value = chosen(((low, nothing), (high, whole)), nothing, Type.INTEGER)
+        value = case_scalar(((low, nothing), (high, whole)), nothing, Type.INTEGER)
         found.append((f"h{place}", value, 1, Fraction(1)))
     if below:
-        last = chosen(((below[-1], nothing),), whole, Type.INTEGER)
+        last = case_scalar(((below[-1], nothing),), whole, Type.INTEGER)
         found.append((f"h{BUCKET_COUNT - 1}", last, 1, Fraction(1)))
     return found
 
@@ -266,8 +266,8 @@ def _moved(block: TruncationBlock, one: TruncationStatistic) -> Fraction:
 def _lost_less(one: TruncationStatistic, entries: Mapping[str, Scalar], limit: int) -> Scalar:
     total = entries[one.parts[0]]
     for part in one.parts[1:]:
-        total = added(total, entries[part], Type.INTEGER)
-    return compared(Operator.LESS, total, constant(limit, Type.INTEGER))
+        total = add_scalars(total, entries[part], Type.INTEGER)
+    return compare_scalars(Operator.LESS, total, constant(limit, Type.INTEGER))
 
 
 def _summed(

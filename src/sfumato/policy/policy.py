@@ -266,10 +266,10 @@ class Refresh(StrEnum):
 
 
 class Sharing(StrEnum):
-    """Who gets a kept answer at no cost when the same is asked again."""
+    """Whether accounts share stored releases."""
 
     SEPARATE = "separate"
-    """Whoever asks under the same account."""
+    """A stored release is free for the account that paid for it."""
     SHARED = "shared"
     """Every account of the dataset."""
 

@@ -16,7 +16,7 @@ LEVEL = Fraction(95, 100)
 
 @dataclass(frozen=True, slots=True)
 class BudgetEstimate:
-    """So many tables at this price each, every count in them within `margin` of the truth with 95 %."""
+    """Number of tables at this price, whose counts are each within `margin` of the truth with 95 % confidence."""
 
     tables: int
     epsilon: Fraction

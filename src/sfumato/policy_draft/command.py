@@ -8,15 +8,15 @@ from pathlib import Path
 from sfumato.policy_draft import file, infer_from_data
 from sfumato.policy_draft.draft import Draft, DraftOptions, make_draft
 from sfumato.policy_draft.interview import interview
-from sfumato.policy_draft.options import together
+from sfumato.policy_draft.options import merge_options
 from sfumato.policy_draft.schema import SourceSchema, read_source_schema
 from sfumato.policy_draft.smartnoise import read_smartnoise
-from sfumato.policy_draft.unused_options import no_look, refuse_unused_options
+from sfumato.policy_draft.unused_options import inference_without_effect, refuse_unused_options
 from sfumato.policy_draft.writing import notices, purchase_words
 
 
 class InterviewAborted(Exception):  # noqa: N818  (nothing went wrong: whoever answers had enough)
-    """Whoever is asked answers no more."""
+    """The owner stopped answering."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def draft_policy(
     """Draft a policy of the data and write it; everything that was proposed, left out or assumed is said."""
     data = file.without_scheme(data)
     place = output or file.default_output(data)
-    wishes = said if smartnoise is None else together(said, read_smartnoise(smartnoise))
+    wishes = said if smartnoise is None else merge_options(said, read_smartnoise(smartnoise))
     seen = read_source_schema(data, said.csv)
     file.check_output(data, place)
     draft = make_draft(seen, wishes)
@@ -43,8 +43,8 @@ def draft_policy(
         terminal.warn(infer_from_data.WARNING)
         before, draft = draft, infer_from_data.infer_from_data(draft, data)
         if draft == before and terminal.ask is None:
-            raise no_look()
-    draft = _asked(draft, seen, terminal)
+            raise inference_without_effect()
+    draft = _ask_open_points(draft, seen, terminal)
     draft = infer_from_data.with_public_types(draft, data)
     file.write_policy(draft, data, place, keep=terminal.ask is not None)
     terminal.say(f"Wrote {place}.")
@@ -61,8 +61,8 @@ def draft_policy(
     terminal.say(f"Next: read it, then run: sfumato check {shlex.quote(str(place))}")
 
 
-def _asked(draft: Draft, seen: SourceSchema, terminal: Terminal) -> Draft:
-    """Ask what is missing. Whoever leaves in the middle keeps what they answered: the rest stays open."""
+def _ask_open_points(draft: Draft, seen: SourceSchema, terminal: Terminal) -> Draft:
+    """Ask for missing entries. An owner who stops early keeps the answers so far; the rest stays open."""
     if terminal.ask is None:
         return draft
     answers = _Answers(terminal.ask)

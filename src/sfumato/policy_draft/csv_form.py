@@ -17,7 +17,7 @@ from sfumato.policy.policy import CsvFormat
 _MARK = b"\xef\xbb\xbf"
 
 
-def found_form(paths: Iterable[Path], said: Mapping[str, object]) -> CsvFormat:
+def infer_csv_form(paths: Iterable[Path], said: Mapping[str, object]) -> CsvFormat:
     """Return how these files are written; what the owner said of it counts first."""
     delimiters: dict[str, Path] = {}
     encodings: dict[str, Path] = {}

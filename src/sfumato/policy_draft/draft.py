@@ -17,11 +17,11 @@ from sfumato.policy_draft.schema import SchemaColumn, SchemaTable, SourceSchema
 from sfumato.policy_draft.unit_options import ROWS, Unit, path_of, proposals, said_units, with_proposals
 
 Wish = TypeVar("Wish")
-Ends = tuple[str, str]
+DraftBounds = tuple[str, str]
 """A least and a greatest value, as TOML writes them."""
 _BOUNDED = (ColumnType.INTEGER, ColumnType.DECIMAL, ColumnType.DATE, ColumnType.TIMESTAMP)
-DATED = (ColumnType.DATE, ColumnType.TIMESTAMP)
-_FINEST = Fraction(1, 10**12)
+DATE_TYPES = (ColumnType.DATE, ColumnType.TIMESTAMP)
+_MIN_STEP = Fraction(1, 10**12)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,11 @@ class DraftColumn:
     name: str
     type: ColumnType
     untyped: bool = False
-    """The source says no type (CSV), and nobody did."""
-    bounds: Ends | None = None
+    """The type is unknown: the source has none (CSV), and no option gave it."""
+    bounds: DraftBounds | None = None
     step: str | None = None
     default_step: bool = False
-    """Nobody said the step."""
+    """The step is unknown."""
     values: tuple[str, ...] | None = None
     values_of: str | None = None
     """The column of a public table that holds the public keys."""
@@ -66,7 +66,7 @@ class DraftTable:
     public: bool = False
     unit: str | None = None
     proposed: bool = False
-    """The unit was found by names; nobody said it."""
+    """The unit was inferred from column names."""
     choices: tuple[str, ...] = ()
     """Units that names propose, where there are several."""
     rows_per_unit: int | None = None
@@ -122,7 +122,7 @@ class DraftOptions:
     """By table; the empty name stands for every table."""
     public: tuple[str, ...] = ()
     types: Mapping[str, str] = field(default_factory=dict)
-    bounds: Mapping[str, Ends] = field(default_factory=dict)
+    bounds: Mapping[str, DraftBounds] = field(default_factory=dict)
     steps: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     formats: Mapping[str, str] = field(default_factory=dict)
@@ -139,7 +139,9 @@ def make_draft(seen: SourceSchema, wishes: DraftOptions) -> Draft:
     units = with_proposals(seen, said_units(seen, wishes.units, wishes.public), wishes.public)
     return Draft(
         seen.scheme,
-        with_one_type(_with_rows_of_all(tuple(_table(seen, table, units, wishes) for table in seen.tables), wishes)),
+        with_one_type(
+            _with_rows_of_all(tuple(_draft_table(seen, table, units, wishes) for table in seen.tables), wishes)
+        ),
         None if wishes.epsilon is None else number_text(wishes.epsilon, "epsilon"),
         None if wishes.delta is None else number_text(wishes.delta, "delta"),
         seen.csv,
@@ -174,11 +176,11 @@ def with_unit(table: DraftTable, seen: SourceSchema, unit: Unit | None) -> Draft
         return table
     known = next(one for one in seen.tables if one.name == table.name)
     own = own_key(known.names, seen.names)
-    columns = tuple(_proposed(column, own, unit, table.rows_per_unit) for column in table.columns)
+    columns = tuple(_propose_column(column, own, unit, table.rows_per_unit) for column in table.columns)
     return replace(table, unit=unit.words, proposed=unit.proposed, choices=(), columns=columns)
 
 
-def _proposed(column: DraftColumn, own: str | None, unit: Unit, rows: int | None) -> DraftColumn:
+def _propose_column(column: DraftColumn, own: str | None, unit: Unit, rows: int | None) -> DraftColumn:
     if column.name == own and not column.unique and unit.words != ROWS:
         names_people = column.name == unit.words
         if not (names_people and rows is not None):  # how many rows count was said
@@ -187,7 +189,7 @@ def _proposed(column: DraftColumn, own: str | None, unit: Unit, rows: int | None
     return replace(column, personal=None) if needed else column
 
 
-def with_bounds(column: DraftColumn, ends: Ends) -> DraftColumn:
+def with_bounds(column: DraftColumn, ends: DraftBounds) -> DraftColumn:
     """Return the column with these bounds, which were typed; a decimal without a step gets one."""
     if column.type not in _BOUNDED:
         raise BadParameter(
@@ -196,29 +198,29 @@ def with_bounds(column: DraftColumn, ends: Ends) -> DraftColumn:
             "List its public keys with --values, or say its --type.",
         )
     low, high = (value_text(end, column.type, f"bounds of {column.name}") for end in ends)
-    return _checked(_with_step(replace(column, bounds=(low, high)), (low, high)))
+    return _check_column(_with_step(replace(column, bounds=(low, high)), (low, high)))
 
 
 def with_values(column: DraftColumn, values: Iterable[str]) -> DraftColumn:
     """Return the column with these public keys, which were typed."""
     keys = tuple(value_text(value, column.type, f"values of {column.name}") for value in values)
-    return _checked(_with_step(replace(column, values=keys, values_of=None), keys))
+    return _check_column(_with_step(replace(column, values=keys, values_of=None), keys))
 
 
 def with_step(column: DraftColumn, step: str) -> DraftColumn:
     """Return the column with this step, which was typed."""
-    return _checked(replace(column, step=number_text(step, f"step of {column.name}"), default_step=False))
+    return _check_column(replace(column, step=number_text(step, f"step of {column.name}"), default_step=False))
 
 
 def with_format(column: DraftColumn, form: str) -> DraftColumn:
     """Return the column with the form of its dates, which was typed."""
-    if column.type not in DATED:
+    if column.type not in DATE_TYPES:
         raise BadParameter(
             f"The column {quote_value(column.name)} is of type {column.type}, and a format would have no effect.",
             "A format says how dates and timestamps are written.",
             f"Say its type, too: --type {column.name}=date.",
         )
-    return _checked(replace(column, format=quoted_text(form)))
+    return _check_column(replace(column, format=quoted_text(form)))
 
 
 def _with_step(column: DraftColumn, numbers: Iterable[str]) -> DraftColumn:
@@ -235,12 +237,12 @@ def default_step(numbers: Iterable[str]) -> str:
     """
     exact = [Fraction(number) for number in numbers]
     step, width = Fraction(1, 100), max(exact) - min(exact)
-    while step > _FINEST and (0 < width < 1000 * step or any((number / step).denominator != 1 for number in exact)):
+    while step > _MIN_STEP and (0 < width < 1000 * step or any((number / step).denominator != 1 for number in exact)):
         step /= 10
     return decimal_text(step)
 
 
-def _checked(column: DraftColumn) -> DraftColumn:
+def _check_column(column: DraftColumn) -> DraftColumn:
     """Return the column, or refuse at once what no policy would accept of it."""
     if column.type is not ColumnType.DECIMAL or column.step is not None:
         lines = tomllib.loads(f"column = {column_text(column)}", parse_float=Decimal)
@@ -260,7 +262,7 @@ def column_text(column: DraftColumn, names_people: bool = False) -> str:
         parts.append(f"values = {quoted_text(column.values_of)}")
     if column.step is not None and column.type is ColumnType.DECIMAL:
         parts.append(f"step = {column.step}")
-    if column.format is not None and column.type in DATED:
+    if column.format is not None and column.type in DATE_TYPES:
         parts.append(f"format = {column.format}")
     if column.unique:
         parts.append("unique = true")
@@ -273,18 +275,18 @@ def with_one_type(tables: tuple[DraftTable, ...]) -> tuple[DraftTable, ...]:
     for table in tables:
         if table.unit is None or table.unit == ROWS:
             continue
-        for mine, (other_name, theirs) in _joined(table, tables):
+        for mine, (other_name, theirs) in _joined_columns(table, tables):
             other = found.get(other_name)
             one, two = found[table.name].column(mine), other.column(theirs) if other else None
             if other is None or one is None or two is None or one.untyped == two.untyped:
                 continue
             typed = two if one.untyped else one
-            found[table.name] = _retyped(found[table.name], mine, typed.type)
-            found[other_name] = _retyped(found[other_name], theirs, typed.type)
+            found[table.name] = _with_column_type(found[table.name], mine, typed.type)
+            found[other_name] = _with_column_type(found[other_name], theirs, typed.type)
     return tuple(found.values())
 
 
-def _joined(table: DraftTable, tables: tuple[DraftTable, ...]) -> list[tuple[str, tuple[str, str]]]:
+def _joined_columns(table: DraftTable, tables: tuple[DraftTable, ...]) -> list[tuple[str, tuple[str, str]]]:
     """Return which columns hold the same values: of a path, or of the tables that name the same person."""
     if Unit(table.unit or "").path:
         target, here, there = path_of(table.unit or "")
@@ -293,7 +295,7 @@ def _joined(table: DraftTable, tables: tuple[DraftTable, ...]) -> list[tuple[str
     return [(table.unit or "", (other.name, other.unit or "")) for other in others if other.name != table.name]
 
 
-def _retyped(table: DraftTable, name: str, kind: ColumnType) -> DraftTable:
+def _with_column_type(table: DraftTable, name: str, kind: ColumnType) -> DraftTable:
     columns = tuple(
         replace(column, type=kind, untyped=False)
         if fold_name(column.name) == fold_name(name) and column.untyped
@@ -303,8 +305,8 @@ def _retyped(table: DraftTable, name: str, kind: ColumnType) -> DraftTable:
     return replace(table, columns=columns)
 
 
-def _table(seen: SourceSchema, table: SchemaTable, units: Mapping[str, Unit], wishes: DraftOptions) -> DraftTable:
-    columns = tuple(_column(seen, table, column, wishes) for column in table.columns if column.type is not None)
+def _draft_table(seen: SourceSchema, table: SchemaTable, units: Mapping[str, Unit], wishes: DraftOptions) -> DraftTable:
+    columns = tuple(_draft_column(seen, table, column, wishes) for column in table.columns if column.type is not None)
     unusable = tuple(column.name for column in table.columns if column.type is None)
     draft = DraftTable(table.name, columns, unusable, stored=table.stored)
     if fold_name(table.name) in map(fold_name, wishes.public):
@@ -321,15 +323,15 @@ def _table(seen: SourceSchema, table: SchemaTable, units: Mapping[str, Unit], wi
     return draft
 
 
-def _column(seen: SourceSchema, table: SchemaTable, column: SchemaColumn, wishes: DraftOptions) -> DraftColumn:
+def _draft_column(seen: SourceSchema, table: SchemaTable, column: SchemaColumn, wishes: DraftOptions) -> DraftColumn:
     typed = option_for(wishes.types, table, column)
     bounds, values = option_for(wishes.bounds, table, column), option_for(wishes.values, table, column)
     step = option_for(wishes.steps, table, column)
     unique = option_for(dict.fromkeys(wishes.unique, True), table, column) or False
     untyped = column.stored == "unread text" and typed is None
-    kind = _type(typed) if typed is not None else column.type or ColumnType.TEXT
+    kind = _parse_type(typed) if typed is not None else column.type or ColumnType.TEXT
     if untyped and (bounds or step):
-        kind, untyped = _guessed(bounds or (), step), False
+        kind, untyped = _guess_type(bounds or (), step), False
     draft = DraftColumn(column.name, kind, untyped and values is None, unique=unique)
     if kind is ColumnType.TEXT and not (typed or values or unique):
         draft = replace(draft, personal=personal(column.name))
@@ -366,7 +368,7 @@ def public_keys(seen: SourceSchema, values: tuple[str, ...], public: Iterable[st
     return f"{table.name}.{found.name}"
 
 
-def _guessed(ends: Iterable[str], step: str | None) -> ColumnType:
+def _guess_type(ends: Iterable[str], step: str | None) -> ColumnType:
     """Return the type of a CSV column from what the owner wrote of it: their words, not the data's."""
     words = " ".join(ends)
     if "T" in words:
@@ -376,7 +378,7 @@ def _guessed(ends: Iterable[str], step: str | None) -> ColumnType:
     return ColumnType.DECIMAL if step is not None or "." in words else ColumnType.INTEGER
 
 
-def _type(word: str) -> ColumnType:
+def _parse_type(word: str) -> ColumnType:
     if word in set(ColumnType):
         return ColumnType(word)
     raise BadParameter(
@@ -400,13 +402,13 @@ def _check_names(seen: SourceSchema, wishes: DraftOptions) -> None:
     known = {fold_name(name) for name in (*columns, *paths)}
     for name in (*wishes.types, *wishes.bounds, *wishes.steps, *wishes.values, *wishes.formats, *wishes.unique):
         if fold_name(name) not in known:
-            raise _unknown("column", name, paths if "." in name else columns)
+            raise _unknown_name("column", name, paths if "." in name else columns)
     for name in (*wishes.public, *filter(None, wishes.rows_per_unit)):
         if fold_name(name) not in map(fold_name, tables):
-            raise _unknown("table", name, tables)
+            raise _unknown_name("table", name, tables)
 
 
-def _unknown(what: str, name: str, known: Iterable[str]) -> UnknownName:
+def _unknown_name(what: str, name: str, known: Iterable[str]) -> UnknownName:
     listed = list(dict.fromkeys(known))
     return UnknownName(
         f"There is no {what} {quote_value(name)} in the data.",

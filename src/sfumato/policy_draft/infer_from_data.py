@@ -20,16 +20,16 @@ from sfumato.policy.policy import ColumnType, CsvFormat
 from sfumato.policy.schemes import reads_csv
 from sfumato.policy_draft.draft import Draft, DraftColumn, DraftTable, default_step
 from sfumato.policy_draft.literals import decimal_text, quoted_text
-from sfumato.policy_draft.schema import connected
+from sfumato.policy_draft.schema import open_source
 from sfumato.policy_draft.unit_options import ROWS, Unit
 
 WARNING = (
     "Bounds, keys and rows per person are taken from the data. That is not private: a greatest value is one person's, "
     "and no budget pays for what the policy then says. Each such line is marked; replace it by what you know."
 )
-MOST_KEYS = 50
-FEWEST_PEOPLE = 20
-"""A key that fewer people (or rows, where nobody is named) have is left out."""
+MAX_DRAFT_KEYS = 50
+MIN_PEOPLE_PER_KEY = 20
+"""A key that fewer people (or rows, in a table without a unit) have is left out."""
 _READ_AS = {
     ColumnType.BOOLEAN: "BOOLEAN",
     ColumnType.INTEGER: "BIGINT",
@@ -61,11 +61,11 @@ class _Look:
 
 def infer_from_data(draft: Draft, path: Path) -> Draft:
     """Return the draft with everything that is still unknown taken from the data."""
-    with connected(path, _said(draft)) as (_, connection, sources):
+    with open_source(path, _said(draft)) as (_, connection, sources):
         execute(connection, f"ATTACH ':memory:' AS {STAGE}")
         for name, source in sources.items():
             _load(connection, name, source, draft.csv)
-        tables = tuple(_table(table, connection, sources[table.name], draft.csv) for table in draft.tables)
+        tables = tuple(_infer_table(table, connection, sources[table.name], draft.csv) for table in draft.tables)
         return replace(draft, tables=tables)
 
 
@@ -73,9 +73,9 @@ def with_public_types(draft: Draft, path: Path) -> Draft:
     """Return the draft with the types of public CSV tables, which say none: their values are nobody's."""
     if not reads_csv(draft.scheme) or not any(table.public for table in draft.tables):
         return draft
-    with connected(path, _said(draft)) as (_, connection, sources):
+    with open_source(path, _said(draft)) as (_, connection, sources):
         execute(connection, f"ATTACH ':memory:' AS {STAGE}")
-        tables = tuple(_typed(table, connection, sources[table.name], draft.csv) for table in draft.tables)
+        tables = tuple(_infer_types(table, connection, sources[table.name], draft.csv) for table in draft.tables)
         return replace(draft, tables=tables)
 
 
@@ -83,7 +83,7 @@ def _said(draft: Draft) -> dict[str, object]:
     return asdict(draft.csv) if reads_csv(draft.scheme) else {}
 
 
-def _typed(table: DraftTable, connection: Connection, source: SourceTable, form: CsvFormat) -> DraftTable:
+def _infer_types(table: DraftTable, connection: Connection, source: SourceTable, form: CsvFormat) -> DraftTable:
     if not table.public or source.files is None or not source.files.csv:
         return table
     _load(connection, table.name, source, form)
@@ -91,27 +91,29 @@ def _typed(table: DraftTable, connection: Connection, source: SourceTable, form:
     columns = []
     for column in table.columns:
         stored = source.column(column.name)
-        kind = column.type if stored is None else _type(stored, seen)
+        kind = column.type if stored is None else _infer_type(stored, seen)
         columns.append(replace(column, type=kind, untyped=False, inferred=True))
     return replace(table, columns=tuple(columns))
 
 
-def _table(table: DraftTable, connection: Connection, source: SourceTable, form: CsvFormat) -> DraftTable:
+def _infer_table(table: DraftTable, connection: Connection, source: SourceTable, form: CsvFormat) -> DraftTable:
     if not table.private:
         return table
     whole = table.unit == ROWS or Unit(table.unit or "").path  # whose row it is, another table says
     unit = None if whole else quoted(table.unit or "")
     seen = _Look(connection, source, unit, form.decimal)
     columns = tuple(
-        column if column.name == table.unit or column.personal else _column(column, source.column(column.name), seen)
+        column
+        if column.name == table.unit or column.personal
+        else _infer_column(column, source.column(column.name), seen)
         for column in table.columns
     )
     table = replace(table, columns=columns)
     counted = table.needs_rows and unit is not None
-    return replace(table, rows_per_unit=_rows(seen), inferred=True) if counted else table
+    return replace(table, rows_per_unit=_infer_rows_per_unit(seen), inferred=True) if counted else table
 
 
-def _rows(seen: _Look) -> int:
+def _infer_rows_per_unit(seen: _Look) -> int:
     """Return a round number of rows that all but about one in a hundred people keep whole."""
     counts = f"SELECT COUNT(*) AS n FROM {seen.source.relation} WHERE {seen.unit} IS NOT NULL GROUP BY {seen.unit}"  # noqa: S608
     [[most]] = execute(seen.connection, f"SELECT quantile_disc(n, 0.99) FROM ({counts})")  # noqa: S608
@@ -127,13 +129,13 @@ def _load(connection: Connection, name: str, source: SourceTable, form: CsvForma
         load_csv(connection, source.relation, Loading(name, source.files, wanted, form))
 
 
-def _column(column: DraftColumn, stored: Stored | None, seen: _Look) -> DraftColumn:
+def _infer_column(column: DraftColumn, stored: Stored | None, seen: _Look) -> DraftColumn:
     if stored is None or column.bounds is not None or column.keyed:
         return column
     if column.untyped:
-        column = replace(column, type=_type(stored, seen), untyped=False, inferred=True)
+        column = replace(column, type=_infer_type(stored, seen), untyped=False, inferred=True)
     if column.type is ColumnType.TEXT:
-        keys = _keys(stored, seen)
+        keys = _infer_keys(stored, seen)
         return replace(column, values=keys, inferred=True) if keys else column
     if column.type is ColumnType.BOOLEAN:
         return column
@@ -143,13 +145,13 @@ def _column(column: DraftColumn, stored: Stored | None, seen: _Look) -> DraftCol
     )
     if low is None or high is None:
         return column
-    ends = _ends(low, high)
+    ends = _infer_bounds(low, high)
     if column.type is ColumnType.DECIMAL and column.step is None:
         return replace(column, bounds=ends, step=default_step(ends), default_step=True, inferred=True)
     return replace(column, bounds=ends, inferred=True)
 
 
-def _type(stored: Stored, seen: _Look) -> ColumnType:
+def _infer_type(stored: Stored, seen: _Look) -> ColumnType:
     """Return the first type as which every value reads."""
     tried = ", ".join(f"COUNT_IF({_reads_as(stored, kind, seen)})" for kind in _READ_AS)
     present, *read = seen.one(f"COUNT({stored.sql}), {tried}")
@@ -163,17 +165,17 @@ def _reads_as(stored: Stored, kind: ColumnType, seen: _Look) -> str:
     return f"{read} = {seen.value(stored, whole)}" if whole else f"{read} IS NOT NULL"
 
 
-def _keys(stored: Stored, seen: _Look) -> tuple[str, ...] | None:
+def _infer_keys(stored: Stored, seen: _Look) -> tuple[str, ...] | None:
     people = "COUNT(*)" if seen.unit is None else f"COUNT(DISTINCT {seen.unit})"
     rows = execute(
         seen.connection,
         f"SELECT CAST({stored.sql} AS VARCHAR) AS k FROM {seen.source.relation} WHERE k IS NOT NULL "  # noqa: S608
-        f"GROUP BY k HAVING {people} >= {FEWEST_PEOPLE} ORDER BY k LIMIT {MOST_KEYS + 1}",
+        f"GROUP BY k HAVING {people} >= {MIN_PEOPLE_PER_KEY} ORDER BY k LIMIT {MAX_DRAFT_KEYS + 1}",
     )
-    return tuple(quoted_text(key) for (key,) in rows) if 0 < len(rows) <= MOST_KEYS else None
+    return tuple(quoted_text(key) for (key,) in rows) if 0 < len(rows) <= MAX_DRAFT_KEYS else None
 
 
-def _ends(low: object, high: object) -> tuple[str, str]:
+def _infer_bounds(low: object, high: object) -> tuple[str, str]:
     if isinstance(low, datetime) and isinstance(high, datetime):
         return f"{low.year:04}-01-01T00:00:00", f"{high.year:04}-12-31T23:59:59"
     if isinstance(low, date) and isinstance(high, date):

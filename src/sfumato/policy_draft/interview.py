@@ -13,7 +13,7 @@ from sfumato.errors import BadParameter, Refusal, quote_value
 from sfumato.policy.policy import ColumnType, fold_name
 from sfumato.policy_draft.accuracy import estimate_budget_use
 from sfumato.policy_draft.draft import (
-    DATED,
+    DATE_TYPES,
     Draft,
     DraftColumn,
     DraftTable,
@@ -36,8 +36,8 @@ Say = Callable[[str], None]
 
 PUBLIC = "public"
 """The word that makes a table public. A key that is hit by mistake does not."""
-_OFFERED = ("0.5", "1", "3", "10")
-_MOST_NAMES = 12
+_OFFERED_EPSILONS = ("0.5", "1", "3", "10")
+_MAX_OFFERED_NAMES = 12
 
 
 def interview(draft: Draft, seen: SourceSchema, ask: Ask, say: Say) -> Draft:
@@ -54,14 +54,14 @@ def _units(tables: tuple[DraftTable, ...], seen: SourceSchema, ask: Ask, say: Sa
         say("Who is protected? Name the column in which a person has the same value in all their rows;")
         say('or "rows", if each row is a person of its own.')
         hidden = [table.name for table in tables if table.public]
-        question = f"Column ({', '.join(_names(seen))})"
-        first = _answer(question, ask, say, lambda typed: said_units(seen, [typed], hidden)) or {}
+        question = f"Column ({', '.join(_offered_columns(seen))})"
+        first = _ask_until_valid(question, ask, say, lambda typed: said_units(seen, [typed], hidden)) or {}
         tables = _with(tables, seen, with_proposals(seen, first, hidden) if first else {})
-    return _others(tables, seen, ask, say)
+    return _ask_open_tables(tables, seen, ask, say)
 
 
-def _others(tables: tuple[DraftTable, ...], seen: SourceSchema, ask: Ask, say: Say) -> tuple[DraftTable, ...]:
-    """Ask about each table of which nobody said whom it protects; those that others lead to come first."""
+def _ask_open_tables(tables: tuple[DraftTable, ...], seen: SourceSchema, ask: Ask, say: Say) -> tuple[DraftTable, ...]:
+    """Ask for the unit of each table without one; tables that others reference come first."""
     decided = {table.name: table for table in tables if table.public or (table.private and not table.proposed)}
     waiting = [table for table in tables if table.name not in decided]
     if waiting:
@@ -72,10 +72,10 @@ def _others(tables: tuple[DraftTable, ...], seen: SourceSchema, ask: Ask, say: S
         say(f'TABLE.COLUMN via HERE = THERE. Type the whole word "{PUBLIC}" if a table is about nobody.')
     while waiting:
         units = {name: Unit(table.unit) for name, table in decided.items() if table.unit is not None}
-        choices = {table.name: proposals(seen, units, _seen(seen, table)) for table in waiting}
+        choices = {table.name: proposals(seen, units, _schema_table(seen, table)) for table in waiting}
         table = min(waiting, key=lambda one: _turn(choices[one.name]))
         waiting.remove(table)
-        decided[table.name] = _unit(table, choices[table.name], units, seen, ask, say)
+        decided[table.name] = _ask_unit(table, choices[table.name], units, seen, ask, say)
     return tuple(decided[table.name] for table in tables)
 
 
@@ -84,22 +84,22 @@ def _turn(choices: list[str]) -> int:
     return 2 if not choices else int(any(Unit(choice).path for choice in choices))
 
 
-def _names(seen: SourceSchema) -> list[str]:
+def _offered_columns(seen: SourceSchema) -> list[str]:
     """Return the columns to choose from, likely ones first."""
     found = dict.fromkeys(column.name for table in seen.tables for column in table.columns)
     names = sorted(found, key=lambda name: not fold_name(name).endswith(("id", "key", "number")))
-    return [*names[:_MOST_NAMES], "…"] if len(names) > _MOST_NAMES else names
+    return [*names[:_MAX_OFFERED_NAMES], "…"] if len(names) > _MAX_OFFERED_NAMES else names
 
 
 def _with(tables: tuple[DraftTable, ...], seen: SourceSchema, units: dict[str, Unit]) -> tuple[DraftTable, ...]:
     return tuple(table if table.public else with_unit(table, seen, units.get(table.name)) for table in tables)
 
 
-def _unit(
+def _ask_unit(
     table: DraftTable, choices: list[str], units: dict[str, Unit], seen: SourceSchema, ask: Ask, say: Say
 ) -> DraftTable:
     """Ask whom a table protects; what names propose is taken by Enter, and `public` is typed."""
-    known = _seen(seen, table)
+    known = _schema_table(seen, table)
     names = ", ".join(column.name for column in table.columns[:8])
     say("")
     say(f"{table.name} ({names}{', …' if len(table.columns) > 8 else ''})")
@@ -108,7 +108,7 @@ def _unit(
         say(f"  By their names these could be meant: {'; '.join(choices)}.")
     question = f"Unit of {table.name} ({f'Enter: {proposed}' if proposed else 'Enter leaves the table out'})"
     undecided = replace(table, unit=None, proposed=False)
-    answer = _answer(question, ask, say, lambda typed: _whom(undecided, known, seen, units, typed))
+    answer = _ask_until_valid(question, ask, say, lambda typed: _whom(undecided, known, seen, units, typed))
     if answer is not None:
         return answer
     return with_unit(undecided, seen, Unit(proposed)) if proposed else undecided
@@ -152,40 +152,40 @@ def _private(table: DraftTable, seen: SourceSchema, public: list[str], ask: Ask,
     if left:
         say(f"  Left out, because they look like names, addresses or free text: {', '.join(left)}.")
     if table.needs_rows:
-        rows = _answer("How many rows of one person may count? More rows, more noise", ask, say, _count)
+        rows = _ask_until_valid("How many rows of one person may count? More rows, more noise", ask, say, _parse_count)
         table = replace(table, rows_per_unit=rows)
     linked = {table.unit, path_of(table.unit)[1] if table.unit and Unit(table.unit).path else None}
     columns = tuple(
-        column if column.name in linked or column.personal else _column(column, seen, public, ask, say)
+        column if column.name in linked or column.personal else _ask_column(column, seen, public, ask, say)
         for column in table.columns
     )
     return replace(table, columns=columns)
 
 
-def _column(column: DraftColumn, seen: SourceSchema, public: list[str], ask: Ask, say: Say) -> DraftColumn:
+def _ask_column(column: DraftColumn, seen: SourceSchema, public: list[str], ask: Ask, say: Say) -> DraftColumn:
     if column.untyped:
-        kind = _answer(f"{column.name}: its type ({', '.join(ColumnType)})", ask, say, _type)
+        kind = _ask_until_valid(f"{column.name}: its type ({', '.join(ColumnType)})", ask, say, _parse_type)
         column = replace(column, type=kind or column.type, untyped=kind is None)
-        if column.type in DATED and column.format is None:
+        if column.type in DATE_TYPES and column.format is None:
             question = f"{column.name}: how it is written, for example %d/%m/%Y; Enter: as 2024-12-31"
-            column = _answer(question, ask, say, lambda typed: with_format(column, typed)) or column
+            column = _ask_until_valid(question, ask, say, lambda typed: with_format(column, typed)) or column
     if column.bounds is not None or column.keyed or column.type is ColumnType.BOOLEAN or column.unique:
         return column
     if column.type is ColumnType.TEXT:
         from_table = ", or TABLE.COLUMN of a public table" if public else ""
         question = f"{column.name} (text): its public keys, as A, B, C{from_table}; Enter: groups are chosen privately"
-        return _answer(question, ask, say, lambda typed: _keys(column, seen, public, typed)) or column
+        return _ask_until_valid(question, ask, say, lambda typed: _parse_keys(column, seen, public, typed)) or column
     without = "never summed" if column.type in (ColumnType.INTEGER, ColumnType.DECIMAL) else "keys are chosen privately"
     form = "LOW..HIGH" if column.type is ColumnType.TIMESTAMP else "LOW:HIGH"
     question = f"{column.name} ({column.type}): the least and greatest value that count, as {form}; Enter: {without}"
-    bounded = _answer(question, ask, say, lambda typed: with_bounds(column, ends_text(typed)))
+    bounded = _ask_until_valid(question, ask, say, lambda typed: with_bounds(column, ends_text(typed)))
     if bounded is None or not bounded.default_step:
         return bounded or column
     question = f"{column.name}: the precision that matters; Enter: {bounded.step}"
-    return _answer(question, ask, say, lambda typed: with_step(bounded, typed)) or bounded
+    return _ask_until_valid(question, ask, say, lambda typed: with_step(bounded, typed)) or bounded
 
 
-def _keys(column: DraftColumn, seen: SourceSchema, public: list[str], typed: str) -> DraftColumn:
+def _parse_keys(column: DraftColumn, seen: SourceSchema, public: list[str], typed: str) -> DraftColumn:
     values = tuple(typed.split(","))
     reference = public_keys(seen, values, public)
     return with_values(column, values) if reference is None else replace(column, values_of=reference)
@@ -196,17 +196,17 @@ def _budget(draft: Draft, ask: Ask, say: Say) -> Draft:
         rows = max([table.rows_per_unit or 1 for table in draft.tables if table.private], default=1)
         say("")
         say("How much may all answers together tell about one person? Epsilon, and what it buys:")
-        for offer in _OFFERED:
+        for offer in _OFFERED_EPSILONS:
             bought = estimate_budget_use(Fraction(offer), Fraction(1, 10**6), rows, Neighbours.ADD_REMOVE)
             say(f"  {offer:>4}  about {bought.tables} tables of counts, each count ±{bought.margin:,} (95 %)")
-        draft = replace(draft, epsilon=_answer("Epsilon", ask, say, lambda typed: _positive(typed, "epsilon")))
+        draft = replace(draft, epsilon=_ask_until_valid("Epsilon", ask, say, lambda typed: _positive(typed, "epsilon")))
     if draft.delta is None:
         question = "Delta, far below one in the number of people, for example 1e-6; 0: every key must be declared"
-        draft = replace(draft, delta=_answer(question, ask, say, _delta))
+        draft = replace(draft, delta=_ask_until_valid(question, ask, say, _parse_delta))
     return draft
 
 
-def _answer(question: str, ask: Ask, say: Say, read: Callable[[str], Answer]) -> Answer | None:
+def _ask_until_valid(question: str, ask: Ask, say: Say, read: Callable[[str], Answer]) -> Answer | None:
     """Ask until the answer can be read; nothing typed is no answer."""
     while typed := ask(question):
         try:
@@ -216,11 +216,11 @@ def _answer(question: str, ask: Ask, say: Say, read: Callable[[str], Answer]) ->
     return None
 
 
-def _seen(seen: SourceSchema, table: DraftTable) -> SchemaTable:
+def _schema_table(seen: SourceSchema, table: DraftTable) -> SchemaTable:
     return next(one for one in seen.tables if one.name == table.name)
 
 
-def _count(typed: str) -> int:
+def _parse_count(typed: str) -> int:
     if typed.isascii() and typed.isdigit() and 0 < int(typed[:12]) <= 10**9:
         return int(typed)
     raise BadParameter(
@@ -228,7 +228,7 @@ def _count(typed: str) -> int:
     )
 
 
-def _type(typed: str) -> ColumnType:
+def _parse_type(typed: str) -> ColumnType:
     if fold_name(typed) in set(ColumnType):
         return ColumnType(fold_name(typed))
     raise BadParameter(f"There is no type {quote_value(typed)}.", "It is one of the six.", "Write for example integer.")
@@ -241,7 +241,7 @@ def _positive(typed: str, name: str) -> str:
     raise BadParameter(f"The {name} is {quote_value(typed)}.", "It is above zero.", "Write for example 1.")
 
 
-def _delta(typed: str) -> str:
+def _parse_delta(typed: str) -> str:
     text = number_text(typed, "delta")
     if 0 <= Fraction(text.strip('"')) < 1:
         return text

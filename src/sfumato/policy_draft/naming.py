@@ -46,7 +46,7 @@ def personal(name: str) -> str | None:
     >>> personal("c_name"), personal("HomeAddress"), personal("o_comment"), personal("dept")
     ('a name', 'an address', 'free text', None)
     """
-    return next((_PERSONAL[word] for word in reversed(_words(name)) if word in _PERSONAL), None)
+    return next((_PERSONAL[word] for word in reversed(_split_words(name)) if word in _PERSONAL), None)
 
 
 def is_bare_key(name: str) -> bool:
@@ -117,7 +117,7 @@ def _stem(table: Names, column: str) -> str:
     return name.replace("_", "")
 
 
-def _words(name: str) -> list[str]:
+def _split_words(name: str) -> list[str]:
     found = [word.lower() for word in _WORDS.findall(name)]
     joined = ["".join(pair) for pair in pairwise(found)]
     return [*found, *joined]

@@ -12,7 +12,7 @@ from sfumato.policy_draft.literals import ends_text
 _TABS = {"tab": "\t", "\\t": "\t"}
 
 
-def pairs(options: Iterable[str], name: str) -> dict[str, str]:
+def parse_pairs(options: Iterable[str], name: str) -> dict[str, str]:
     """Read NAME=VALUE."""
     found = {}
     for option in options:
@@ -42,7 +42,7 @@ def rows_per_unit(options: Iterable[str]) -> dict[str, int]:
     return found
 
 
-def column_wishes(
+def column_options(
     types: Iterable[str],
     bounds: Iterable[str],
     steps: Iterable[str],
@@ -51,15 +51,15 @@ def column_wishes(
 ) -> DraftOptions:
     """Read what is said of columns."""
     return DraftOptions(
-        types=pairs(types, "--type"),
-        bounds={name: ends_text(typed) for name, typed in pairs(bounds, "--bounds").items()},
-        steps=pairs(steps, "--step"),
-        values={name: tuple(typed.split(",")) for name, typed in pairs(values, "--values").items()},
-        formats=pairs(formats, "--format"),
+        types=parse_pairs(types, "--type"),
+        bounds={name: ends_text(typed) for name, typed in parse_pairs(bounds, "--bounds").items()},
+        steps=parse_pairs(steps, "--step"),
+        values={name: tuple(typed.split(",")) for name, typed in parse_pairs(values, "--values").items()},
+        formats=parse_pairs(formats, "--format"),
     )
 
 
-def csv_wishes(options: Iterable[str]) -> dict[str, object]:
+def csv_options(options: Iterable[str]) -> dict[str, object]:
     """Read how CSV files are written: KEY=VALUE, null=A,B; a tab may be called tab."""
     found: dict[str, object] = {}
     for option in options:
@@ -74,7 +74,7 @@ def csv_wishes(options: Iterable[str]) -> dict[str, object]:
     return found
 
 
-def together(first: DraftOptions, second: DraftOptions) -> DraftOptions:
+def merge_options(first: DraftOptions, second: DraftOptions) -> DraftOptions:
     """Return both; where they differ the first counts."""
     merged: dict[str, object] = {}
     for field in fields(DraftOptions):

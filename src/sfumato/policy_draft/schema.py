@@ -26,7 +26,7 @@ from sfumato.errors import BadParameter, BadPolicy, BadSource, quote_value
 from sfumato.policy.entry import Entry, check_name
 from sfumato.policy.policy import PLAIN, ColumnType, CsvFormat, Location, fold_name
 from sfumato.policy.reading import read_policy
-from sfumato.policy_draft.csv_form import found_form
+from sfumato.policy_draft.csv_form import infer_csv_form
 from sfumato.policy_draft.naming import Names
 
 _TYPES = {**TYPES, Kind.RAW: ColumnType.TEXT}
@@ -95,12 +95,12 @@ def read_source_schema(path: Path, csv: Mapping[str, object] | None = None) -> S
 
     `csv` is what the owner says about the form of CSV files; the rest of it is found.
     """
-    with connected(path, csv) as (seen, _, _):
+    with open_source(path, csv) as (seen, _, _):
         return seen
 
 
 @contextmanager
-def connected(
+def open_source(
     path: Path, csv: Mapping[str, object] | None = None
 ) -> Iterator[tuple[SourceSchema, Connection, dict[str, SourceTable]]]:
     """Give the schema together with a connection that can read this source and nothing else."""
@@ -108,7 +108,7 @@ def connected(
     scheme = _scheme(place, path)
     location = Location(scheme, str(place), place)
     with closing(closed_connection([place], Limits())) as connection, attached(connection, location) as streams:
-        names = _names(connection, scheme, place, streams)
+        names = _source_tables(connection, scheme, place, streams)
         if not names:
             raise _nothing(path)
         policy = read_policy(  # every table as a public one: then its columns are whatever the source has
@@ -125,7 +125,7 @@ def connected(
         tables = tuple(
             SchemaTable(
                 name,
-                tuple(map(_column, table.columns)),
+                tuple(map(_schema_column, table.columns)),
                 table.stream.key if isinstance(table.stream, SqliteTable) else keys.get(names[name] or f"main.{name}"),
                 names[name],
             )
@@ -143,10 +143,10 @@ def _csv_form(location: Location, said: Mapping[str, object]) -> CsvFormat:
         raise BadParameter(
             f"--csv {next(iter(said))}=… has no effect.", "There is no CSV file in the data.", "Remove the option."
         )
-    return found_form(written, said) if written else PLAIN
+    return infer_csv_form(written, said) if written else PLAIN
 
 
-def _column(column: tuple[str, Stored]) -> SchemaColumn:
+def _schema_column(column: tuple[str, Stored]) -> SchemaColumn:
     name, stored = column
     if not _can_be_declared(name):
         return SchemaColumn(name, None, stored.kind)
@@ -184,7 +184,9 @@ def _scheme(place: Path, typed: Path) -> str:
     return FILES.name if len(found) > 1 else found[0]
 
 
-def _names(connection: Connection, scheme: str, place: Path, streams: StreamedSource | None) -> dict[str, str | None]:
+def _source_tables(
+    connection: Connection, scheme: str, place: Path, streams: StreamedSource | None
+) -> dict[str, str | None]:
     """Return the tables of the source, each with what the source calls it where that is another name."""
     if isinstance(streams, SqliteFile):
         return dict.fromkeys(name for name in streams.names() if name not in _unreadable(connection, scheme, streams))

@@ -25,7 +25,7 @@ def read_smartnoise(file: Path) -> DraftOptions:
     rows: dict[str, int] = {}
     types: dict[str, str] = {}
     bounds: dict[str, tuple[str, str]] = {}
-    for table, content in _tables(_parsed(file)):
+    for table, content in _iterate_tables(_parse_file(file)):
         if content.get("row_privacy") is True:
             units.append(f"{table}=rows")
         limit = content.get("max_contributions", content.get("max_ids"))
@@ -45,7 +45,7 @@ def read_smartnoise(file: Path) -> DraftOptions:
     return DraftOptions(units=tuple(units), rows_per_unit=rows, types=types, bounds=bounds)
 
 
-def _tables(collection: Tree) -> Iterator[tuple[str, Tree]]:
+def _iterate_tables(collection: Tree) -> Iterator[tuple[str, Tree]]:
     """Give every table: below the collection come schemas, below them tables."""
     for schemas in collection.values():
         if not isinstance(schemas, Mapping):
@@ -58,13 +58,13 @@ def _tables(collection: Tree) -> Iterator[tuple[str, Tree]]:
                     yield str(name), content
 
 
-def _parsed(file: Path) -> Tree:
+def _parse_file(file: Path) -> Tree:
     try:
         with file.open("rb") as stream:
             tree = yaml.safe_load(stream.read(_MAX_FILE_BYTES))
     except (OSError, ValueError, yaml.YAMLError, RecursionError):
         tree = None
-    if isinstance(tree, Mapping) and any(True for _ in _tables(tree)):
+    if isinstance(tree, Mapping) and any(True for _ in _iterate_tables(tree)):
         return tree
     raise BadParameter(
         f"{quote_value(str(file))} is not SmartNoise metadata.",

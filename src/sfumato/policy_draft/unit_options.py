@@ -18,7 +18,7 @@ class Unit:
 
     words: str
     proposed: bool = False
-    """Found by names; nobody said it."""
+    """Inferred from column names."""
 
     @property
     def path(self) -> bool:
@@ -32,7 +32,7 @@ def said_units(seen: SourceSchema, options: Iterable[str], public: Iterable[str]
     everywhere: dict[str, Unit] = {}
     hidden = set(map(fold_name, public))
     for option in options:
-        table, words = _read(seen, option)
+        table, words = _parse_unit_option(seen, option)
         if table is None:
             here = {name: unit for name, unit in _everywhere(seen, words).items() if fold_name(name) not in hidden}
             if not here:
@@ -52,7 +52,7 @@ def read_unit(table: SchemaTable, typed: str) -> Unit:
     words = typed.strip()
     if fold_name(words) == ROWS or _is_path(words):
         return Unit(ROWS if fold_name(words) == ROWS else words)
-    return Unit(_column(table, words))
+    return Unit(_find_column(table, words))
 
 
 def with_proposals(seen: SourceSchema, said: Mapping[str, Unit], public: Iterable[str]) -> dict[str, Unit]:
@@ -106,12 +106,12 @@ def _is_path(words: str) -> bool:
     return " via " in fold_name(words)
 
 
-def _read(seen: SourceSchema, option: str) -> tuple[SchemaTable | None, str]:
+def _parse_unit_option(seen: SourceSchema, option: str) -> tuple[SchemaTable | None, str]:
     """Return the table that an option is about, None for all that have the column, and the unit."""
     words = option.strip()
     before, equals, after = words.partition("=")
     if equals and " via " not in fold_name(before):
-        table = _table(seen, before.strip(), option)
+        table = _find_table(seen, before.strip(), option)
         return table, read_unit(table, after).words
     if _is_path(words):
         raise BadParameter(
@@ -123,9 +123,9 @@ def _read(seen: SourceSchema, option: str) -> tuple[SchemaTable | None, str]:
         return None, words
     name, dot, column = words.partition(".")
     if dot and any(fold_name(table.name) == fold_name(name) for table in seen.tables):
-        table = _table(seen, name, option)
-        return table, _column(table, column)
-    raise _unknown(words, [column.name for table in seen.tables for column in table.columns])
+        table = _find_table(seen, name, option)
+        return table, _find_column(table, column)
+    raise _unknown_table_or_column(words, [column.name for table in seen.tables for column in table.columns])
 
 
 def _everywhere(seen: SourceSchema, words: str) -> dict[str, Unit]:
@@ -139,10 +139,10 @@ def _everywhere(seen: SourceSchema, words: str) -> dict[str, Unit]:
             "A column of such a name numbers the rows of its own table, so it does not name the same person in each.",
             f"Say in which table it names the person: --unit {having[0].name}.{words}. Say it of each table.",
         )
-    return {table.name: Unit(_column(table, words)) for table in having}
+    return {table.name: Unit(_find_column(table, words)) for table in having}
 
 
-def _table(seen: SourceSchema, name: str, option: str) -> SchemaTable:
+def _find_table(seen: SourceSchema, name: str, option: str) -> SchemaTable:
     found = next((table for table in seen.tables if fold_name(table.name) == fold_name(name)), None)
     if found is not None:
         return found
@@ -154,14 +154,14 @@ def _table(seen: SourceSchema, name: str, option: str) -> SchemaTable:
     )
 
 
-def _column(table: SchemaTable, name: str) -> str:
+def _find_column(table: SchemaTable, name: str) -> str:
     found = table.column(name.strip())
     if found is not None:
         return found.name
-    raise _unknown(name, [column.name for column in table.columns], f" in {table.name}")
+    raise _unknown_table_or_column(name, [column.name for column in table.columns], f" in {table.name}")
 
 
-def _unknown(name: str, known: Iterable[str], where: str = "") -> UnknownName:
+def _unknown_table_or_column(name: str, known: Iterable[str], where: str = "") -> UnknownName:
     listed = list(dict.fromkeys(known))
     return UnknownName(
         f"There is no column {quote_value(name)} in the data{where}.",

@@ -1,4 +1,4 @@
-"""An option without effect is refused: whoever wrote it believes that something is protected, and it is not."""
+"""An option without effect is refused: its author would believe that something is protected that is not."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ def refuse_unused_options(draft: Draft, said: DraftOptions) -> None:
     for option, names, effect in (
         ("--type", said.types, _any),
         ("--bounds", said.bounds, _grid),
-        ("--step", said.steps, _step),
+        ("--step", said.steps, _why_step_is_unused),
         ("--values", said.values, _grid),
         ("--format", said.formats, _any),
         ("--unique", said.unique, _any),
@@ -28,12 +28,12 @@ def refuse_unused_options(draft: Draft, said: DraftOptions) -> None:
 
 
 def _check_column(draft: Draft, option: str, name: str, said: DraftOptions, effect: Effect) -> None:
-    reasons = [effect(table, column) for table, column in _meant(draft, name)]
+    reasons = [effect(table, column) for table, column in _columns_named(draft, name)]
     if reasons and None not in reasons:
         raise _without_effect(f"{option} {name}=…" if option != "--unique" else f"{option} {name}", reasons[0] or "")
 
 
-def _meant(draft: Draft, name: str) -> list[tuple[DraftTable, DraftColumn]]:
+def _columns_named(draft: Draft, name: str) -> list[tuple[DraftTable, DraftColumn]]:
     return [
         (table, column)
         for table in draft.tables
@@ -54,7 +54,7 @@ def _grid(table: DraftTable, column: DraftColumn) -> str | None:
     return _any(table, column)
 
 
-def _step(table: DraftTable, column: DraftColumn) -> str | None:
+def _why_step_is_unused(table: DraftTable, column: DraftColumn) -> str | None:
     if column.type is not ColumnType.DECIMAL:
         return f"The column {column.name} is of type {column.type}, and only decimals have a step."
     return _grid(table, column)
@@ -79,7 +79,7 @@ def _no_rows(table: DraftTable) -> str | None:
     return None
 
 
-def no_look() -> BadParameter:
+def inference_without_effect() -> BadParameter:
     """Return the refusal of --look where everything is known."""
     return _without_effect(
         "--look", "Everything that could be taken from the data was said, or there is nothing to take."

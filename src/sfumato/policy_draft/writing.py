@@ -38,7 +38,7 @@ _WITHOUT = {
 
 def policy_text(draft: Draft, name: str, source: str) -> str:
     """Return the file. `source` is the path of the data as the policy will name it."""
-    return "\n".join(_lines(draft, name, source)) + "\n"
+    return "\n".join(_policy_lines(draft, name, source)) + "\n"
 
 
 def check_draft(draft: Draft, name: str, source: str) -> None:
@@ -49,13 +49,13 @@ def check_draft(draft: Draft, name: str, source: str) -> None:
         read_policy(tomllib.loads(policy_text(whole, name, source), parse_float=Decimal))
 
 
-def _lines(draft: Draft, name: str, source: str) -> Iterator[str]:
+def _policy_lines(draft: Draft, name: str, source: str) -> Iterator[str]:
     yield from _comment(
         "A policy: what the owner of this data promises. It was drafted from names and types"
         + (
             ", and from the data where a line says so: a bound or a key that is taken from the data can give a person"
             " away, and no budget pays for that. Replace each such line by what you know without looking."
-            if _looked(draft)
+            if _has_inferred_values(draft)
             else "; no value about a person was read."
         )
         + f" Lines marked {FILL_IN} are yours to write: remove the # and say what you know."
@@ -69,7 +69,7 @@ def _lines(draft: Draft, name: str, source: str) -> Iterator[str]:
     yield from _budget(draft)
     for table in draft.tables:
         yield ""
-        yield from _table(table)
+        yield from _table_lines(table)
     yield ""
     yield from _comment("Analysts may have budgets of their own inside the one above.")
     yield "# [analysts.research]"
@@ -93,7 +93,7 @@ def _csv_form(form: CsvFormat) -> Iterator[str]:
     yield ""
 
 
-def _looked(draft: Draft) -> bool:
+def _has_inferred_values(draft: Draft) -> bool:
     return any(
         table.inferred or any(column.inferred for column in table.columns) for table in draft.tables if not table.public
     )
@@ -144,7 +144,7 @@ def purchase_words(draft: Draft) -> str:
     )
 
 
-def _table(table: DraftTable) -> Iterator[str]:
+def _table_lines(table: DraftTable) -> Iterator[str]:
     name = key_text(table.name)
     if table.public:
         yield from _comment("About nobody, as the owner says: answers about it alone are exact and free.")
@@ -189,7 +189,7 @@ def _private(table: DraftTable, name: str) -> Iterator[str]:
     yield ""
     yield f"[tables.{name}.columns]"
     for column in table.columns:
-        yield from _column(column, column.name == table.unit)
+        yield from _column_lines(column, column.name == table.unit)
     for column_name in table.unusable:
         yield f"# {key_text(column_name)} cannot be declared: its name, or the kind of its values"
 
@@ -209,7 +209,7 @@ def _whom(table: DraftTable) -> str:
     return f"{whom}; PROPOSED by names alone: check it" if table.proposed else whom
 
 
-def _column(column: DraftColumn, names_people: bool) -> Iterator[str]:
+def _column_lines(column: DraftColumn, names_people: bool) -> Iterator[str]:
     line = f"{key_text(column.name)} = {column_text(column, names_people)}"
     if column.personal is not None:
         yield f"# {line}    # LEFT OUT: it looks like {column.personal}; remove the # to let questions use it"
@@ -241,7 +241,7 @@ def notices(draft: Draft) -> list[str]:
     found = list(_form_notice(draft.csv))
     for table in draft.tables:
         if table.private:
-            found += list(_noticed(table))
+            found += list(_notice_lines(table))
     waiting = [table.name for table in draft.tables if not table.private and not table.public]
     if waiting and len(waiting) < len(draft.tables):
         found.append(
@@ -262,7 +262,7 @@ def _form_notice(form: CsvFormat) -> Iterator[str]:
         yield "If their numbers are written with a decimal comma, say so: --csv decimal=,"
 
 
-def _noticed(table: DraftTable) -> Iterator[str]:
+def _notice_lines(table: DraftTable) -> Iterator[str]:
     if table.proposed:
         how = "the person is" if Unit(table.unit or "").path else "the person is named by"
         yield f"Proposed by names, check it: in {table.name} {how} {table.unit}."

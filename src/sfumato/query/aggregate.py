@@ -13,7 +13,7 @@ Other = TypeVar("Other")
 
 @dataclass(frozen=True, slots=True)
 class Aggregate(Generic[Part]):
-    """A function of the rows of a group, in whatever language its parts are: expressions of SQL, or total scalars.
+    """An aggregate function over SQL expressions or over total expressions.
 
     A COUNT without arguments counts rows. `distinct` takes each different value once, `where` is its FILTER, and
     `parameters` are the public numbers that belong to the function: the fraction of a quantile, the k of a top list.

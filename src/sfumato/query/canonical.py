@@ -96,7 +96,7 @@ def _relation(relation: Relation) -> str:
         case Limit(source, count, offset):
             return f"(limit {count} offset {offset} {_relation(source)})"
         case Window(source, label, values):
-            return f"({identifier(label)} {'; '.join(map(_over, values))} {_relation(source)})"
+            return f"({identifier(label)} {'; '.join(map(_window_text, values))} {_relation(source)})"
         case UnionAll(left, right, label):
             return f"({identifier(label)} of both {_relation(left)} {_relation(right)})"
         case MarkJoin(left, right, label, condition):
@@ -104,7 +104,7 @@ def _relation(relation: Relation) -> str:
             return f"({identifier(label)} found{on} {_relation(left)} {_relation(right)})"
 
 
-def _over(value: Over) -> str:
+def _window_text(value: Over) -> str:
     partition = ", ".join(sorted({expression_text(part) for part in value.partition}))
     called = value.call.written(expression_text)
     return f"{value.name} = {called} over ({partition}; {_sorted_by(value.order)}; {value.frame})"

@@ -15,7 +15,7 @@ class Table(Protocol):
 
     @property
     def public(self) -> bool:
-        """Whether nobody is protected in this table."""
+        """Whether the table is public."""
 
     @property
     def unit(self) -> str | None:

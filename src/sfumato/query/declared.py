@@ -10,7 +10,7 @@ from sfumato.query.literal import convert
 from sfumato.query.position import SourceSpan
 from sfumato.query.types import NUMBERS, Type
 
-_SHOWN = 12
+_SHOWN_VALUES = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,8 @@ class DeclaredValues:
         return value in self.values
 
     def __str__(self) -> str:
-        more = f", … ({len(self.values):,} in all)" if len(self.values) > _SHOWN else ""
-        return f"The policy declares its values: {', '.join(map(_written, self.values[:_SHOWN]))}{more}."
+        more = f", … ({len(self.values):,} in all)" if len(self.values) > _SHOWN_VALUES else ""
+        return f"The policy declares its values: {', '.join(map(_value_sql, self.values[:_SHOWN_VALUES]))}{more}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class DeclaredBounds:
         return self.low <= value <= self.high  # type: ignore[operator]
 
     def __str__(self) -> str:
-        ends = f"{_written(self.low)} to {_written(self.high)}"
+        ends = f"{_value_sql(self.low)} to {_value_sql(self.high)}"
         return f"The policy declares its bounds, {ends}; values beyond are moved to the nearer of the two."
 
 
@@ -57,7 +57,7 @@ def check_compared(column: Expression, other: Expression, declared: Admitted | N
     if literal is not None and declared.admits(literal.value):
         return
     name = identifier(column.name)
-    raise place.bad(f"{name} is never {_written(other.value)}.", str(declared), _remedy(name, other, declared))
+    raise place.bad(f"{name} is never {_value_sql(other.value)}.", str(declared), _remedy(name, other, declared))
 
 
 def _as(literal: Literal, type: Type, place: SourceSpan) -> Literal | None:
@@ -72,17 +72,17 @@ def _as(literal: Literal, type: Type, place: SourceSpan) -> Literal | None:
 
 def _remedy(name: str, wrong: Literal, declared: Admitted) -> str:
     if isinstance(declared, DeclaredBounds):
-        return f"Compare with a value between them, for example {name} = {_written(declared.high)}."
+        return f"Compare with a value between them, for example {name} = {_value_sql(declared.high)}."
     if not declared.values:
         return "Use another column."
     close: list[str] = []
     if isinstance(wrong.value, str):
         close = closest_names(wrong.value, (value for value in declared.values if isinstance(value, str)))
     if close:
-        return f"Did you mean {name} = {_written(close[0])}?"
-    return f"Compare with one of them, for example {name} = {_written(declared.values[0])}."
+        return f"Did you mean {name} = {_value_sql(close[0])}?"
+    return f"Compare with one of them, for example {name} = {_value_sql(declared.values[0])}."
 
 
-def _written(value: Value) -> str:
+def _value_sql(value: Value) -> str:
     """Return a value as SQL spells it; a date as text, which is what people type."""
     return f"'{value}'" if isinstance(value, date | datetime) else str(Literal(value, Type.TEXT))

@@ -94,7 +94,7 @@ def noisy_columns(query: Query, catalog: Catalog) -> tuple[bool, ...]:
                     parts = tuple(item.expression for item in pair)
                     meanings[label, column.name] = Call(Function.COALESCE, parts, column.type)
             case MarkJoin(_, right, label) if _is_private(right, catalog):
-                measured.add((label, relation.found.name))
+                measured.add((label, relation.mark_column.name))
 
     def depends(expression: Expression) -> bool:
         names = [(node.of, node.name) for node, _ in walk(expression) if isinstance(node, Column)]

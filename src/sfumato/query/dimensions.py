@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from sfumato.query.catalog import Catalog
 from sfumato.query.expression import Call, Column, Expression, conjuncts, sources
-from sfumato.query.filter_placement import labels
+from sfumato.query.filter_placement import visible_labels
 from sfumato.query.functions import Function
 from sfumato.query.private_rows import unit_columns
 from sfumato.query.relation import Filter, Join, JoinKind, Measure, Relation
@@ -35,7 +35,7 @@ def dimension_first(rows: Relation, measures: Sequence[Measure], catalog: Catalo
             join, parts = rows, ()
         case _:
             return rows
-    private = labels(join.right)
+    private = visible_labels(join.right)
     if (
         join.kind is not JoinKind.LEFT
         or unit_columns(join.left, catalog) is not None

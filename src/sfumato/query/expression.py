@@ -149,7 +149,7 @@ def conjunction(parts: tuple[Expression, ...]) -> Expression:
     return flat[0] if len(flat) == 1 else Call(Function.AND, flat, Type.BOOLEAN, flat[0].at)
 
 
-def factored(either: Call) -> Expression:
+def factor_out_common(either: Call) -> Expression:
     """Return an OR with what all its operands need taken out: (a AND b) OR (a AND c) is a AND (b OR c), also of NULLs.
 
     A join by an equality that each of several cases repeats is then a join by that equality.
@@ -192,7 +192,7 @@ def _literal(value: Value) -> str:
         case int():
             return str(value)
         case Fraction():
-            return _decimal(value)
+            return _decimal_text(value)
         case str():
             return "'" + value.replace("'", "''") + "'"
         case datetime():
@@ -203,7 +203,7 @@ def _literal(value: Value) -> str:
             return f"interval '{value}'"
 
 
-def _decimal(value: Fraction) -> str:
+def _decimal_text(value: Fraction) -> str:
     """Return the decimal text of a literal, which always ends; the point tells it from an integer."""
     digits = 0
     while (value * 10**digits).denominator != 1:

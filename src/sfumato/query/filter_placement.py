@@ -24,16 +24,16 @@ from sfumato.query.relation import (
 )
 
 
-def filtered(relation: Relation, conditions: tuple[Expression, ...]) -> Relation:
+def filter_relation(relation: Relation, conditions: tuple[Expression, ...]) -> Relation:
     """Return the relation restricted by all conditions, each where it belongs."""
     above: list[Expression] = []
     parts = [part for condition in conditions for part in conjuncts(condition)]
     if not _has_join(relation):
         return Filter(relation, conjunction(tuple(parts))) if parts else relation
-    offered = labels(relation)
+    offered = visible_labels(relation)
     for part in parts:
         used = frozenset(sources(part))
-        placed = _place(relation, part, used) if used <= offered else None
+        placed = _place_in_join(relation, part, used) if used <= offered else None
         if placed is None:
             above.append(part)
         else:
@@ -41,26 +41,26 @@ def filtered(relation: Relation, conditions: tuple[Expression, ...]) -> Relation
     return Filter(relation, conjunction(tuple(above))) if above else relation
 
 
-def _place(relation: Relation, condition: Expression, used: frozenset[str]) -> Relation | None:
+def _place_in_join(relation: Relation, condition: Expression, used: frozenset[str]) -> Relation | None:
     """Return the relation with the condition in a join that needs it, or None if none does.
 
     The relation offers every label that is used: a subquery may look at the rows around it, and that comes above.
     """
     if isinstance(relation, MarkJoin):
-        left = _place(relation.left, condition, used) if relation.label not in used else None
+        left = _place_in_join(relation.left, condition, used) if relation.label not in used else None
         return None if left is None else replace(relation, left=left)
     if not isinstance(relation, Join):
         return None
     if not used or relation.kind is JoinKind.FULL:
         return None  # either side may be absent there
-    right = labels(relation.right)
+    right = visible_labels(relation.right)
     if not used & right:
-        left = _place(relation.left, condition, used)
+        left = _place_in_join(relation.left, condition, used)
         return None if left is None else replace(relation, left=left)
     if relation.kind is not JoinKind.INNER:
         return None  # a condition on rows that were kept for want of a partner comes after the join
     if used <= right:
-        below = _place(relation.right, condition, used)
+        below = _place_in_join(relation.right, condition, used)
         return None if below is None else replace(relation, right=below)
     both = (condition,) if relation.condition is None else (relation.condition, condition)
     return replace(relation, condition=conjunction(both))
@@ -72,7 +72,7 @@ def _has_join(relation: Relation) -> bool:
     return isinstance(relation, Join)
 
 
-def labels(relation: Relation) -> frozenset[str]:
+def visible_labels(relation: Relation) -> frozenset[str]:
     """Return the labels whose columns the relation offers."""
     found: set[str] = set()
     waiting = [relation]

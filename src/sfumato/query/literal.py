@@ -17,18 +17,18 @@ _QUANTITY = re.compile(r"([+-]?\d{1,9})\s*([a-z]+)", re.ASCII)
 _TRUE = frozenset({"t", "true", "y", "yes", "on", "1"})
 _FALSE = frozenset({"f", "false", "n", "no", "off", "0"})
 
-_SECOND = 1_000_000
+_SECOND_MICROSECONDS = 1_000_000
 _UNITS = {
     "year": Interval(months=12),
     "month": Interval(months=1),
     "mon": Interval(months=1),
     "week": Interval(days=7),
     "day": Interval(days=1),
-    "hour": Interval(microseconds=3600 * _SECOND),
-    "minute": Interval(microseconds=60 * _SECOND),
-    "min": Interval(microseconds=60 * _SECOND),
-    "second": Interval(microseconds=_SECOND),
-    "sec": Interval(microseconds=_SECOND),
+    "hour": Interval(microseconds=3600 * _SECOND_MICROSECONDS),
+    "minute": Interval(microseconds=60 * _SECOND_MICROSECONDS),
+    "min": Interval(microseconds=60 * _SECOND_MICROSECONDS),
+    "second": Interval(microseconds=_SECOND_MICROSECONDS),
+    "sec": Interval(microseconds=_SECOND_MICROSECONDS),
 }
 
 _SAMPLES: dict[Type, Value] = {
@@ -60,23 +60,23 @@ class Unbound(str):
         return made
 
 
-LONGEST_NUMBER = 60
-LARGEST_EXPONENT = 38
-LARGEST_INTEGER = 2**63 - 1
-LARGEST_INTERVAL = Interval(months=120_000, days=3_660_000, microseconds=3_660_000 * 86400 * _SECOND)
+MAX_NUMBER_CHARS = 60
+MAX_EXPONENT = 38
+MAX_INTEGER = 2**63 - 1
+MAX_INTERVAL = Interval(months=120_000, days=3_660_000, microseconds=3_660_000 * 86400 * _SECOND_MICROSECONDS)
 """Ten thousand years: more than any date has."""
 
 
-def number(text: str, place: SourceSpan) -> Literal:
+def parse_number(text: str, place: SourceSpan) -> Literal:
     """Read a number without sign: digits alone are an integer while it fits 64 bits, anything else a decimal."""
     match = _NUMBER.fullmatch(text)
-    if match is None or len(text) > LONGEST_NUMBER or abs(int(match[3] or 0)) > LARGEST_EXPONENT:
+    if match is None or len(text) > MAX_NUMBER_CHARS or abs(int(match[3] or 0)) > MAX_EXPONENT:
         raise place.bad(
             "this number cannot be read.",
-            f"A number has at most {LONGEST_NUMBER} characters and an exponent of at most {LARGEST_EXPONENT}.",
+            f"A number has at most {MAX_NUMBER_CHARS} characters and an exponent of at most {MAX_EXPONENT}.",
             "Write it with fewer digits.",
         )
-    if text.isdigit() and int(text) <= LARGEST_INTEGER:
+    if text.isdigit() and int(text) <= MAX_INTEGER:
         return Literal(int(text), Type.INTEGER, place.at)
     return Literal(Fraction(text), Type.DECIMAL, place.at)
 
@@ -94,20 +94,20 @@ def convert(literal: Literal, type: Type, place: SourceSpan) -> Literal | None:
     if isinstance(value, Unbound):
         return Literal(_SAMPLES.get(value.learned.setdefault(value.name, type)), type, literal.at)
     if isinstance(value, str) and literal.type is Type.TEXT:
-        return Literal(_read(value, type, place), type, literal.at)
+        return Literal(_read_value(value, type, place), type, literal.at)
     return None
 
 
-def _read(text: str, type: Type, place: SourceSpan) -> Value:
+def _read_value(text: str, type: Type, place: SourceSpan) -> Value:
     word = text.strip().lower()
     value: Value = None
     match type:
-        case Type.INTEGER if _INTEGER.fullmatch(word) and abs(int(word)) <= LARGEST_INTEGER:
+        case Type.INTEGER if _INTEGER.fullmatch(word) and abs(int(word)) <= MAX_INTEGER:
             value = int(word)
         case Type.DECIMAL:
             unsigned = word.removeprefix("-")
             if _NUMBER.fullmatch(unsigned):
-                magnitude = Fraction(number(unsigned, place).value)  # type: ignore[arg-type]
+                magnitude = Fraction(parse_number(unsigned, place).value)  # type: ignore[arg-type]
                 value = -magnitude if word.startswith("-") else magnitude
         case Type.BOOLEAN if word in _TRUE | _FALSE:
             value = word in _TRUE
@@ -116,7 +116,7 @@ def _read(text: str, type: Type, place: SourceSpan) -> Value:
         case Type.TIMESTAMP:
             value = timestamp(word)
         case Type.INTERVAL:
-            value = interval(word, place)
+            value = parse_interval(word, place)
         case Type.TEXT:
             value = text
     if value is None:
@@ -159,7 +159,7 @@ def timestamp(text: str) -> datetime | None:
         return None
 
 
-def interval(text: str, place: SourceSpan) -> Interval:
+def parse_interval(text: str, place: SourceSpan) -> Interval:
     """Read a duration such as `1 year 2 months`."""
     months = days = microseconds = 0
     position, word = 0, text.strip().lower()
@@ -186,7 +186,7 @@ def interval(text: str, place: SourceSpan) -> Interval:
 
 def _too_long(found: Interval) -> bool:
     return (
-        abs(found.months) > LARGEST_INTERVAL.months
-        or abs(found.days) > LARGEST_INTERVAL.days
-        or abs(found.microseconds) > LARGEST_INTERVAL.microseconds
+        abs(found.months) > MAX_INTERVAL.months
+        or abs(found.days) > MAX_INTERVAL.days
+        or abs(found.microseconds) > MAX_INTERVAL.microseconds
     )

@@ -10,14 +10,14 @@ from typing import Any
 from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import decimal_rational
 from sfumato.query.expression import Literal, Value
-from sfumato.query.literal import LARGEST_EXPONENT, LARGEST_INTEGER, LONGEST_NUMBER
+from sfumato.query.literal import MAX_EXPONENT, MAX_INTEGER, MAX_NUMBER_CHARS
 from sfumato.query.types import Type
 
 Bindings = Mapping[str, Literal]
 """What each parameter stands for, by the name after its $ or colon."""
 
-MOST_PARAMETERS = 1000
-LONGEST_VALUE = 20_000
+MAX_PARAMETERS = 1000
+MAX_VALUE_CHARS = 20_000
 _NAME = re.compile(r"[1-9]\d{0,4}|[A-Za-z_][A-Za-z0-9_]{0,62}", re.ASCII)
 _STRANGE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]")
 
@@ -31,51 +31,51 @@ def bind(parameters: object) -> Bindings | None:
     elif isinstance(parameters, Sequence) and not isinstance(parameters, str | bytes):
         given = {str(number): value for number, value in enumerate(parameters, 1)}
     else:
-        raise _refused("parameters", parameters, "They are a list for $1, $2, …, or a dict by name.")
-    if len(given) > MOST_PARAMETERS:
-        raise _refused("parameters", "…", f"A question has at most {MOST_PARAMETERS}.")
+        raise _bad_value("parameters", parameters, "They are a list for $1, $2, …, or a dict by name.")
+    if len(given) > MAX_PARAMETERS:
+        raise _bad_value("parameters", "…", f"A question has at most {MAX_PARAMETERS}.")
     for name in given:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise _refused("The name of a parameter", name, "It is a number, or letters, digits and underscores.")
+            raise _bad_value("The name of a parameter", name, "It is a number, or letters, digits and underscores.")
     return {name: literal_of(value, f"${name}" if name.isdigit() else f":{name}") for name, value in given.items()}
 
 
 def literal_of(value: object, name: str) -> Literal:
     """Return a value of Python, NumPy or pandas as a literal: exact, within the limits that one in the text has."""
-    value = _plain(value, name)
+    value = _python_value(value, name)
     match value:
         case None:
             return Literal(None, Type.NULL)
         case bool():
             return Literal(value, Type.BOOLEAN)
-        case int() if abs(value) <= LARGEST_INTEGER:
+        case int() if abs(value) <= MAX_INTEGER:
             return Literal(value, Type.INTEGER)
         case float() | Decimal() | Fraction():
-            return Literal(_decimal(value, name), Type.DECIMAL)
+            return Literal(_exact_decimal(value, name), Type.DECIMAL)
         case datetime() if value.tzinfo is None:
             return Literal(value, Type.TIMESTAMP)
         case datetime():
-            raise _refused(name, value, "A timestamp has no time zone here.")
+            raise _bad_value(name, value, "A timestamp has no time zone here.")
         case date():
             return Literal(value, Type.DATE)
-        case str() if len(value) <= LONGEST_VALUE and not _STRANGE.search(value):
+        case str() if len(value) <= MAX_VALUE_CHARS and not _STRANGE.search(value):
             return Literal(value, Type.TEXT)
-    raise _refused(
+    raise _bad_value(
         name,
         value,
         f"A value is an integer of 64 bits, a decimal, a boolean, a date, a timestamp, or a text of at most "
-        f"{LONGEST_VALUE} characters, none of which is a control character.",
+        f"{MAX_VALUE_CHARS} characters, none of which is a control character.",
     )
 
 
-def _plain(value: object, name: str) -> object:
+def _python_value(value: object, name: str) -> object:
     """Return a value of NumPy or pandas as Python's own; NaT and NA are NULL. Neither library is imported for it."""
     kind = type(value)
     if kind.__name__ in {"NaTType", "NAType"}:
         return None
     if isinstance(value, datetime):
         if getattr(value, "nanosecond", 0):
-            raise _refused(name, value, "A timestamp has microseconds, and no finer part.")
+            raise _bad_value(name, value, "A timestamp has microseconds, and no finer part.")
         return value if kind is datetime else _as_datetime(value)
     given: Any = value
     if kind.__module__ != "numpy" or not hasattr(given, "dtype") or given.ndim:
@@ -87,7 +87,7 @@ def _plain(value: object, name: str) -> object:
     unit = str(given.dtype).removeprefix("datetime64[").removesuffix("]")
     found = given.astype("datetime64[D]" if unit in {"Y", "M", "W", "D"} else "datetime64[us]")
     if found != given or not isinstance(plain := found.item(), date):
-        raise _refused(name, value, "A timestamp has microseconds and no finer part, in the years 1 to 9999.")
+        raise _bad_value(name, value, "A timestamp has microseconds and no finer part, in the years 1 to 9999.")
     return plain
 
 
@@ -96,14 +96,14 @@ def _as_datetime(value: datetime) -> datetime:
     return datetime(*parts, tzinfo=value.tzinfo)
 
 
-def _decimal(value: float | Decimal | Fraction, name: str) -> Fraction:
+def _exact_decimal(value: float | Decimal | Fraction, name: str) -> Fraction:
     exact = decimal_rational(value, name)
     rest, digits = exact.denominator, 0
     for prime in (2, 5):
-        while rest % prime == 0 and digits <= LONGEST_NUMBER + LARGEST_EXPONENT:
+        while rest % prime == 0 and digits <= MAX_NUMBER_CHARS + MAX_EXPONENT:
             rest, digits = rest // prime, digits + 1
-    if rest != 1 or digits > LONGEST_NUMBER + LARGEST_EXPONENT or abs(exact) > 10**LARGEST_EXPONENT:
-        raise _refused(name, value, "A decimal ends, and has at most 38 digits on each side of its point.")
+    if rest != 1 or digits > MAX_NUMBER_CHARS + MAX_EXPONENT or abs(exact) > 10**MAX_EXPONENT:
+        raise _bad_value(name, value, "A decimal ends, and has at most 38 digits on each side of its point.")
     return exact
 
 
@@ -134,5 +134,5 @@ _PLACES = re.compile(
 )
 
 
-def _refused(name: str, value: Value | object, why: str) -> BadParameter:
+def _bad_value(name: str, value: Value | object, why: str) -> BadParameter:
     return BadParameter(f"{name} = {quote_value(value)} cannot be read.", why, "Give another value.")

@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 from sfumato.errors import BadSql, Refusal, UnknownName, UnsupportedSql
 from sfumato.query.catalog import Catalog
-from sfumato.query.filter_placement import filtered
+from sfumato.query.filter_placement import filter_relation
 from sfumato.query.names import unique
 from sfumato.query.parameters import Bindings
 from sfumato.query.parsing.reading import ParseContext
 from sfumato.query.parsing.select import read_query
 from sfumato.query.parsing.tree import read_tree
 from sfumato.query.relation import Named, Project, Query
-from sfumato.query.reserved import unquoted
+from sfumato.query.reserved import suggest_quotes
 
 
 def parse(sql: str, catalog: Catalog, bindings: Bindings | None = None) -> Query:
@@ -26,7 +26,7 @@ def parse(sql: str, catalog: Catalog, bindings: Bindings | None = None) -> Query
     try:
         return _parse(sql, catalog, bindings, accepts)
     except (BadSql, UnknownName, UnsupportedSql) as refusal:
-        reason: Refusal = unquoted(sql, catalog, accepts) or refusal
+        reason: Refusal = suggest_quotes(sql, catalog, accepts) or refusal
     raise reason
 
 
@@ -45,5 +45,5 @@ def _parse(sql: str, catalog: Catalog, bindings: Bindings | None, accepts: Calla
     block = read_query(tree, reading, {})
     names = tuple(output.name for output in block.outputs)
     items = (Named(name, output.expression) for name, output in zip(unique(names), block.outputs, strict=True))
-    relation = Project(filtered(block.relation, block.pending), reading.label("select"), tuple(items))
+    relation = Project(filter_relation(block.relation, block.pending), reading.label("select"), tuple(items))
     return Query(relation, names, options)

@@ -15,11 +15,11 @@ from sfumato.errors import (
 )
 from sfumato.query.expression import Position
 
-LONGEST_EXAMPLE = 600
-"""A remedy may hold a whole question to be asked instead, up to so many characters."""
+MAX_EXAMPLE_CHARS = 600
+"""Maximum number of characters of a query that a remedy proposes."""
 
-_KEPT = 240
-"""So many characters of a place are kept; a message shows fewer."""
+_MAX_SPAN_CHARS = 240
+"""Maximum number of characters that a source span keeps; a message shows fewer."""
 
 R = TypeVar("R", bound=Refusal)
 
@@ -67,7 +67,7 @@ def source_span(text: str, start: int, end: int) -> SourceSpan:
     """Return the place of text[start:end]."""
     line = text.count("\n", 0, start) + 1
     column = start - (text.rfind("\n", 0, start) + 1) + 1
-    return SourceSpan(Position(line, column, text[start : min(end, start + _KEPT)]))
+    return SourceSpan(Position(line, column, text[start : min(end, start + _MAX_SPAN_CHARS)]))
 
 
 def example(sql: str) -> str:
@@ -77,4 +77,4 @@ def example(sql: str) -> str:
     ': `SELECT 1`'
     """
     line = " ".join(sql.split())
-    return f": `{line}`" if len(line) <= LONGEST_EXAMPLE and line.isprintable() and "`" not in line else ""
+    return f": `{line}`" if len(line) <= MAX_EXAMPLE_CHARS and line.isprintable() and "`" not in line else ""

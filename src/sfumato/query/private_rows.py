@@ -9,24 +9,24 @@ from sfumato.query.catalog import Catalog
 from sfumato.query.expression import Column, Expression
 from sfumato.query.relation import GroupBy, Named, Project, Relation, Scan, Values, inputs
 
-Names = Mapping[tuple[str, str], str]
+UnitNames = Mapping[tuple[str, str], str]
 """The columns that tell whose row it is, each with what it tells it by: empty for the person's own name, else the key
 that leads to the person by the policy's `via`."""
 
 _OWN = ""
 
 
-def unit_columns(relation: Relation, catalog: Catalog) -> Names | None:
-    """Return the columns that tell whose rows come out of a relation; None where they are nobody's."""
-    return _people(relation, catalog)
+def unit_columns(relation: Relation, catalog: Catalog) -> UnitNames | None:
+    """Return the columns that tell whose rows come out of a relation; None for public rows."""
+    return _unit_names(relation, catalog)
 
 
-def is_unit_column(expression: Expression, names: Names | None) -> bool:
+def is_unit_column(expression: Expression, names: UnitNames | None) -> bool:
     """Whether an expression is the column that names the person of a row."""
     return names is not None and _told_by(expression, names) == _OWN
 
 
-def is_same_unit(one: Expression, other: Expression, names: Names | None, others: Names | None) -> bool:
+def is_same_unit(one: Expression, other: Expression, names: UnitNames | None, others: UnitNames | None) -> bool:
     """Whether two rows are of one person where these are equal: both name the person, or lead there by one key."""
     known = None if names is None else _told_by(one, names)
     return known is not None and others is not None and _told_by(other, others) == known
@@ -34,10 +34,10 @@ def is_same_unit(one: Expression, other: Expression, names: Names | None, others
 
 def has_private_rows(relation: Relation, catalog: Catalog) -> bool:
     """Whether rows of people, or one row for each person, come out of a relation."""
-    return _people(relation, catalog) is not None
+    return _unit_names(relation, catalog) is not None
 
 
-def _people(relation: Relation, catalog: Catalog) -> Names | None:
+def _unit_names(relation: Relation, catalog: Catalog) -> UnitNames | None:
     """Return the columns that tell whose row it is; None where no row belongs to a person."""
     match relation:
         case Values():
@@ -49,24 +49,24 @@ def _people(relation: Relation, catalog: Catalog) -> Names | None:
             own = {} if known.unit is None else {(label, known.unit): _OWN}
             return {(label, name): key for name, key in known.keys_to_unit.items()} | own
         case GroupBy(source, label, keys):
-            below = _people(source, catalog)
-            named = _kept(below or {}, label, keys)
+            below = _unit_names(source, catalog)
+            named = _renamed_units(below or {}, label, keys)
             return named if _OWN in named.values() else None
         case Project(source, label, items):
-            below = _people(source, catalog)
+            below = _unit_names(source, catalog)
             if below is None:
                 return None
-            return _kept(below, label, items)
+            return _renamed_units(below, label, items)
         case _:
-            found = [_people(below, catalog) for below in inputs(relation)]
+            found = [_unit_names(below, catalog) for below in inputs(relation)]
             known_ones = [one for one in found if one is not None]
             return {name: key for one in known_ones for name, key in one.items()} if known_ones else None
 
 
-def _kept(names: Names, label: str, items: tuple[Named, ...]) -> Names:
+def _renamed_units(names: UnitNames, label: str, items: tuple[Named, ...]) -> UnitNames:
     told = {(label, item.name): _told_by(item.expression, names) for item in items}
     return {name: key for name, key in told.items() if key is not None}
 
 
-def _told_by(expression: Expression, names: Names) -> str | None:
+def _told_by(expression: Expression, names: UnitNames) -> str | None:
     return names.get((expression.of, expression.name)) if isinstance(expression, Column) else None

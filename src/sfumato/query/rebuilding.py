@@ -18,7 +18,7 @@ def rebuilt(thing: Any, change: Change) -> Any:
         found = tuple([change("", part) for part in thing])
         return found if any(new is not old for new, old in zip(found, thing, strict=True)) else thing
     changed = {}
-    for name in _compared(type(thing)):  # type: ignore[arg-type]  # a type can be hashed
+    for name in _compared_fields(type(thing)):  # type: ignore[arg-type]  # a type can be hashed
         part = getattr(thing, name)
         if (other := change(name, part)) is not part:
             changed[name] = other
@@ -26,6 +26,6 @@ def rebuilt(thing: Any, change: Change) -> Any:
 
 
 @cache
-def _compared(kind: type) -> tuple[str, ...]:
+def _compared_fields(kind: type) -> tuple[str, ...]:
     """Return the names of the parts that records of this kind are compared by; whatever is no record has none."""
     return tuple(field.name for field in fields(kind) if field.init and field.compare) if is_dataclass(kind) else ()

@@ -139,7 +139,7 @@ class Join:
 
     def __str__(self) -> str:
         on = "" if self.condition is None else f" on {self.condition}"
-        return f"{self.kind} join{on}{_below(self.left, self.right)}"
+        return f"{self.kind} join{on}{_child_text(self.left, self.right)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class Filter:
         return self.source.columns
 
     def __str__(self) -> str:
-        return f"filter {self.condition}{_below(self.source)}"
+        return f"filter {self.condition}{_child_text(self.source)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ class GroupBy:
 
     def __str__(self) -> str:
         parts = "; ".join(map(str, (*self.keys, *self.measures)))
-        return f"{identifier(self.label)} {parts}{_below(self.source)}"
+        return f"{identifier(self.label)} {parts}{_child_text(self.source)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ class Project:
         return tuple(Column(self.label, item.name, item.expression.type) for item in self.items)
 
     def __str__(self) -> str:
-        return f"{identifier(self.label)} {'; '.join(map(str, self.items))}{_below(self.source)}"
+        return f"{identifier(self.label)} {'; '.join(map(str, self.items))}{_child_text(self.source)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,7 @@ class Sort:
         return self.source.columns
 
     def __str__(self) -> str:
-        return f"sort {', '.join(map(str, self.keys))}{_below(self.source)}"
+        return f"sort {', '.join(map(str, self.keys))}{_child_text(self.source)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ class Limit:
 
     def __str__(self) -> str:
         offset = f" offset {self.offset}" if self.offset else ""
-        return f"limit {'all' if self.count is None else self.count}{offset}{_below(self.source)}"
+        return f"limit {'all' if self.count is None else self.count}{offset}{_child_text(self.source)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,7 @@ class Window:
         return (*self.source.columns, *(Column(self.label, one.name, one.type) for one in self.values))
 
     def __str__(self) -> str:
-        return f"{identifier(self.label)} {'; '.join(map(str, self.values))}{_below(self.source)}"
+        return f"{identifier(self.label)} {'; '.join(map(str, self.values))}{_child_text(self.source)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +256,7 @@ class UnionAll:
         return tuple(Column(self.label, f"c{i}", item.expression.type) for i, item in enumerate(self.left.items, 1))
 
     def __str__(self) -> str:
-        return f"{identifier(self.label)} of both{_below(self.left, self.right)}"
+        return f"{identifier(self.label)} of both{_child_text(self.left, self.right)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,17 +270,17 @@ class MarkJoin:
     at: Position = field(default=NOWHERE, compare=False, repr=False)
 
     @property
-    def found(self) -> Column:
+    def mark_column(self) -> Column:
         """The column that it adds."""
         return Column(self.label, "found", Type.BOOLEAN, self.at)
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        return (*self.left.columns, self.found)
+        return (*self.left.columns, self.mark_column)
 
     def __str__(self) -> str:
         on = "" if self.condition is None else f" on {self.condition}"
-        return f"{identifier(self.label)} found{on}{_below(self.left, self.right)}"
+        return f"{identifier(self.label)} found{on}{_child_text(self.left, self.right)}"
 
 
 Relation = Scan | Values | Join | Filter | GroupBy | Project | Sort | Limit | Window | UnionAll | MarkJoin
@@ -341,5 +341,5 @@ def expressions(relation: Relation) -> Iterator[Expression]:
                 yield from value.expressions
 
 
-def _below(*relations: Relation) -> str:
+def _child_text(*relations: Relation) -> str:
     return "".join("\n" + indent(str(relation), "  ") for relation in relations)

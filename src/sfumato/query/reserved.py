@@ -9,13 +9,13 @@ from sfumato.query.catalog import Catalog
 from sfumato.query.parsing.tree import keywords
 from sfumato.query.position import example, source_span
 
-_MOST = 8
-"""So many places are tried one by one and in pairs; whoever needs more has other troubles."""
+_MAX_PAIRED_SPANS = 8
+"""Maximum number of spans that are tried in pairs."""
 
 Span = tuple[int, int]
 
 
-def unquoted(sql: str, catalog: Catalog, accepts: Callable[[str], bool]) -> BadSql | None:
+def suggest_quotes(sql: str, catalog: Catalog, accepts: Callable[[str], bool]) -> BadSql | None:
     """Return the refusal that names the word to quote, or None where quotes around names do not help."""
     if not isinstance(sql, str):
         return None
@@ -42,7 +42,7 @@ def _ways(sql: str, spans: list[Span]) -> Iterator[list[Span]]:
     for word in dict.fromkeys(fold_name(sql[slice(*span)]) for span in spans):
         yield [span for span in spans if fold_name(sql[slice(*span)]) == word]
     for count in (len(spans), 1, 2):
-        yield from map(list, combinations(spans if count > 2 else spans[:_MOST], count))
+        yield from map(list, combinations(spans if count > 2 else spans[:_MAX_PAIRED_SPANS], count))
 
 
 def _with_quotes(sql: str, spans: list[Span]) -> str:

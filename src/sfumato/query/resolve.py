@@ -15,7 +15,7 @@ _SAME_PART = {"dayofweek": "dow", "weekday": "dow", "dayofyear": "doy", "weekofy
 """What DuckDB calls parts of a date."""
 
 
-def fit(argument: Expression, type: Type, place: SourceSpan) -> Expression:
+def convert_implicitly(argument: Expression, type: Type, place: SourceSpan) -> Expression:
     """Return the argument as `type`, where SQL converts without being asked."""
     if argument.type is type:
         return argument
@@ -26,7 +26,7 @@ def fit(argument: Expression, type: Type, place: SourceSpan) -> Expression:
     if (argument.type, type) in {(Type.INTEGER, Type.DECIMAL), (Type.DATE, Type.TIMESTAMP)}:
         return Cast(argument, type, argument.at)
     raise place.bad(
-        f"{named(type)} is needed where this has {named(argument.type)}.",
+        f"{type_with_article(type)} is needed where this has {type_with_article(argument.type)}.",
         "SQL does not convert one into the other without being asked.",
         f"Use CAST(… AS {type}) if that is what is meant." if castable(argument.type, type) else _OTHER,
     )
@@ -43,7 +43,7 @@ def castable(source: Type, target: Type) -> bool:
 def alike(arguments: list[Expression], place: SourceSpan) -> list[Expression]:
     """Return the arguments as their common type."""
     common = _common(arguments, place)
-    return [fit(argument, common, place) for argument in arguments]
+    return [convert_implicitly(argument, common, place) for argument in arguments]
 
 
 def _common(arguments: list[Expression], place: SourceSpan) -> Type:
@@ -57,7 +57,7 @@ def _common(arguments: list[Expression], place: SourceSpan) -> Type:
     if not telling:
         return Type.TEXT
     raise place.bad(
-        f"{' and '.join(sorted(named(type) for type in telling))} do not go together here.",
+        f"{' and '.join(sorted(type_with_article(type) for type in telling))} do not go together here.",
         "The values have to be of one type.",
         "Cast one of them, or compare what is alike.",
     )
@@ -72,7 +72,7 @@ def call(form: Form, arguments: list[Expression], name: str, place: SourceSpan) 
     if form.part is not None:
         arguments = [Literal(form.part, Type.TEXT, place.at), *arguments]
         form = Form(form.function, (Takes.PART, *form.takes), form.gives, form.postgres)
-    _count(form, len(arguments), name, place)
+    _check_count(form, len(arguments), name, place)
     takes = form.takes + form.takes[-1:] * (len(arguments) - len(form.takes))
     fitted = list(arguments)
     for kind in (Takes.ALIKE, Takes.NUMBER):
@@ -80,12 +80,12 @@ def call(form: Form, arguments: list[Expression], name: str, place: SourceSpan) 
         for i, argument in zip(spots, alike([fitted[i] for i in spots], place) if spots else [], strict=True):
             fitted[i] = argument
     fitted = [_accept(take, argument, name, place) for take, argument in zip(takes, fitted, strict=False)]
-    _check(form.function, fitted, name, place)
+    _refuse_unsuitable(form.function, fitted, name, place)
     gives = form.gives or next(a.type for take, a in zip(takes, fitted, strict=False) if take not in _SPELLED)
     return Call(form.function, tuple(fitted), gives, place.at)
 
 
-def _count(form: Form, given: int, name: str, place: SourceSpan) -> None:
+def _check_count(form: Form, given: int, name: str, place: SourceSpan) -> None:
     most, least = len(form.takes), len(form.takes) - form.optional
     if least <= given and (given <= most or form.repeats):
         return
@@ -99,7 +99,7 @@ def _count(form: Form, given: int, name: str, place: SourceSpan) -> None:
 
 def _accept(take: Takes, argument: Expression, name: str, place: SourceSpan) -> Expression:
     if take in _SPELLED:
-        return _spelled(take, argument, name, place)
+        return _checked_spelling(take, argument, name, place)
     if take in _FIXED:
         wanted: frozenset[Type] = frozenset({_FIXED[take]})
     else:
@@ -112,11 +112,11 @@ def _accept(take: Takes, argument: Expression, name: str, place: SourceSpan) -> 
     if argument.type in wanted:
         return argument
     if isinstance(argument, Literal) and (argument.value is None or argument.type is Type.TEXT):
-        return fit(argument, _default(take), place)
+        return convert_implicitly(argument, _default(take), place)
     if take is Takes.TEXT and name in {"concat", "||"}:
         return Cast(argument, Type.TEXT, argument.at)  # PostgreSQL joins any value to text
-    kinds = " or ".join(sorted(named(type) for type in wanted))
-    subject = f"{_title(argument)} is {named(argument.type)}"
+    kinds = " or ".join(sorted(type_with_article(type) for type in wanted))
+    subject = f"{_title(argument)} is {type_with_article(argument.type)}"
     raise place.bad(
         f"{name} takes {kinds}, and {subject}.",
         "Types are checked before any data is read.",
@@ -136,11 +136,11 @@ def _default(take: Takes) -> Type:
     }.get(take, Type.TEXT)
 
 
-def _spelled(take: Takes, argument: Expression, name: str, place: SourceSpan) -> Expression:
+def _checked_spelling(take: Takes, argument: Expression, name: str, place: SourceSpan) -> Expression:
     kind = "an integer" if take is Takes.COUNT else "a text"
     type = Type.INTEGER if take is Takes.COUNT else Type.TEXT
     if isinstance(argument, Literal) and isinstance(argument.value, Unbound):
-        argument = fit(argument, type, place)
+        argument = convert_implicitly(argument, type, place)
     if not isinstance(argument, Literal) or argument.type is not type or argument.value is None:
         raise place.unsupported(
             f"{name} takes {kind} that is spelled out in the query.",
@@ -158,7 +158,7 @@ def _spelled(take: Takes, argument: Expression, name: str, place: SourceSpan) ->
     return argument
 
 
-def _check(function: Function, arguments: list[Expression], name: str, place: SourceSpan) -> None:
+def _refuse_unsuitable(function: Function, arguments: list[Expression], name: str, place: SourceSpan) -> None:
     """Refuse what the types alone do not tell."""
     spelled = [argument.value if isinstance(argument, Literal) else None for argument in arguments]
     match function:
@@ -187,7 +187,7 @@ def _check_part(part: str, argument: Expression, name: str, place: SourceSpan) -
     of_interval = argument.type is Type.INTERVAL and part not in CLOCK_PARTS | {"day", "epoch"}
     if of_date or of_interval:
         raise place.bad(
-            f"{named(argument.type)} has no {part}.",
+            f"{type_with_article(argument.type)} has no {part}.",
             f"{name} takes a part that is there.",
             "Extract another part, or use a timestamp.",
         )
@@ -202,9 +202,9 @@ def compare(function: Function, left: Expression, right: Expression, place: Sour
 def truth(argument: Expression, place: SourceSpan) -> Expression:
     """Return the argument as a condition."""
     if argument.type is Type.BOOLEAN or isinstance(argument, Literal):
-        return fit(argument, Type.BOOLEAN, place)
+        return convert_implicitly(argument, Type.BOOLEAN, place)
     raise place.bad(
-        f"a condition is needed where this has {named(argument.type)}.",
+        f"a condition is needed where this has {type_with_article(argument.type)}.",
         "Only a boolean is true or false.",
         "Compare it with something, for example with <> 0.",
     )
@@ -220,7 +220,7 @@ def cast(argument: Expression, type: Type, place: SourceSpan) -> Expression:
             return literal
     if not castable(argument.type, type):
         raise place.bad(
-            f"{named(argument.type)} cannot be cast to {named(type)}.",
+            f"{type_with_article(argument.type)} cannot be cast to {type_with_article(type)}.",
             "One has no meaning as the other.",
             "Cast between numbers, between date and timestamp, or from and to text.",
         )
@@ -234,7 +234,7 @@ def case(branches: list[tuple[Expression, Expression]], otherwise: Expression, p
     return Case(tuple(zip(whens, results[:-1], strict=True)), results[-1], results[-1].type, place.at)
 
 
-def named(type: Type) -> str:
+def type_with_article(type: Type) -> str:
     """Return a type with its article."""
     if type in {Type.TEXT, Type.NULL}:
         return str(type)
@@ -251,8 +251,8 @@ def as_number(value: Expression, name: str, place: SourceSpan) -> Expression:
         return value
     if not (isinstance(value, Literal) and value.value is None):
         raise place.bad(
-            f"{name} takes a number, and this is {named(value.type)}.",
+            f"{name} takes a number, and this is {type_with_article(value.type)}.",
             "Types are checked before any data is read.",
             "Use another column, or CAST(… AS integer).",
         )
-    return fit(value, Type.DECIMAL, place)
+    return convert_implicitly(value, Type.DECIMAL, place)

@@ -8,7 +8,7 @@ from sfumato.query.relation import Relation
 _LABELS = frozenset({"label", "of"})
 
 
-def unlabelled(relation: Relation) -> Relation:
+def number_labels(relation: Relation) -> Relation:
     """Return a relation whose labels are numbers, in the order in which they are met.
 
     Two relations are equal then if one becomes the other by renaming its labels: they have the same rows.

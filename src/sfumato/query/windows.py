@@ -22,7 +22,7 @@ class WindowFunction(StrEnum):
     """`count` says how many tiles."""
     LAG = auto()
     LEAD = auto()
-    """The value so many rows before or behind, or the second argument where there is none."""
+    """The value a number of rows before or after, or the second argument where there is none."""
     FIRST_VALUE = auto()
     LAST_VALUE = auto()
     NTH_VALUE = auto()
@@ -83,6 +83,6 @@ class WindowFrame:
         return f"{'rows' if self.rows else 'range'} {ends[0]} to {ends[1]}"
 
 
-WHOLE = WindowFrame()
-SO_FAR = WindowFrame(end=Fraction(0))
+WHOLE_PARTITION = WindowFrame()
+UP_TO_CURRENT_ROW = WindowFrame(end=Fraction(0))
 """What an ORDER BY means without a frame: all rows before, and those that are equal."""

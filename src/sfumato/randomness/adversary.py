@@ -17,11 +17,11 @@ from itertools import pairwise
 from sfumato.errors import BadParameter, quote_value
 from sfumato.randomness.source import as_gamma
 
-Interval = tuple[Fraction, Fraction]
-_DEEPEST = 512
+ProbabilityInterval = tuple[Fraction, Fraction]
+_MAX_COIN_BITS = 512
 
 
-Choice = tuple[Fraction, Fraction]
+OutcomeChances = tuple[Fraction, Fraction]
 """The chances of the first and of the second outcome, given that the coins fell into a piece."""
 
 
@@ -31,7 +31,7 @@ class Piece:
 
     low: Fraction
     high: Fraction
-    choices: tuple[Choice, ...]
+    choices: tuple[OutcomeChances, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class _Reached:
     second: Fraction
 
 
-def worst_ratio(first: Interval, second: Interval, gamma: object) -> Fraction:
+def worst_ratio(first: ProbabilityInterval, second: ProbabilityInterval, gamma: object) -> Fraction:
     """Return the largest P[first] / P[second] over all sources of this bias, for intervals [low, high) of [0, 1).
 
     Dinkelbach's method: aim at 1[first] - ratio · 1[second]; the best policy for it has a larger ratio, or none has.
@@ -55,7 +55,9 @@ def worst_ratio(first: Interval, second: Interval, gamma: object) -> Fraction:
     return _largest(pieces_of(first, second), biased(gamma))
 
 
-def worst_joint_ratio(first: Interval, second: Interval, later: Interval, gamma: object) -> Fraction:
+def worst_joint_ratio(
+    first: ProbabilityInterval, second: ProbabilityInterval, later: ProbabilityInterval, gamma: object
+) -> Fraction:
     """Return the same for a second answer after the first, from the coins that follow, alike for both neighbours.
 
     It does not depend on the person, and still the loss grows: how likely the opponent makes `later` may depend on
@@ -78,7 +80,7 @@ def worst_joint_ratio(first: Interval, second: Interval, later: Interval, gamma:
     return _largest(pieces, bias)
 
 
-def pieces_of(first: Interval, second: Interval) -> list[Piece]:
+def pieces_of(first: ProbabilityInterval, second: ProbabilityInterval) -> list[Piece]:
     """Return [0, 1) cut at the ends of two intervals: in each piece each of them happens or does not."""
     one, other = _interval(first, "first"), _interval(second, "second")
     if other[0] == other[1]:
@@ -137,12 +139,12 @@ def biased(gamma: object) -> Fraction:
     )
 
 
-def _interval(ends: Interval, name: str) -> Interval:
+def _interval(ends: ProbabilityInterval, name: str) -> ProbabilityInterval:
     try:
         low, high = (Fraction(end) for end in ends)
     except (TypeError, ValueError, OverflowError):
         low, high = Fraction(1), Fraction(0)  # no numbers: no interval
-    if not 0 <= low <= high <= 1 or any(_depth(end) > _DEEPEST for end in (low, high)):
+    if not 0 <= low <= high <= 1 or any(_depth(end) > _MAX_COIN_BITS for end in (low, high)):
         raise BadParameter(
             f"{name} = {quote_value(ends)} is no interval of coins.",
             "Its ends are places that finitely many bits decide.",
@@ -153,7 +155,7 @@ def _interval(ends: Interval, name: str) -> Interval:
 
 def _depth(end: Fraction) -> int:
     bits = end.denominator.bit_length() - 1
-    return bits if end.denominator == 1 << bits else _DEEPEST + 1
+    return bits if end.denominator == 1 << bits else _MAX_COIN_BITS + 1
 
 
 def _best(pieces: list[Piece], ratio: Fraction, bias: Fraction) -> _Reached:
@@ -162,7 +164,7 @@ def _best(pieces: list[Piece], ratio: Fraction, bias: Fraction) -> _Reached:
 
     def _enter(low: Fraction, high: Fraction, inside: list[Piece]) -> _Reached:
         if len(inside) == 1:
-            return max((_Reached(one - ratio * two, one, two) for one, two in inside[0].choices), key=_value)
+            return max((_Reached(one - ratio * two, one, two) for one, two in inside[0].choices), key=_attack_value)
         middle = (low + high) / 2
         left = _enter(low, middle, [piece for piece in inside if piece.low < middle])
         right = _enter(middle, high, [piece for piece in inside if piece.high > middle])
@@ -176,7 +178,7 @@ def _best(pieces: list[Piece], ratio: Fraction, bias: Fraction) -> _Reached:
     return _enter(Fraction(0), Fraction(1), pieces)
 
 
-def _value(reached: _Reached) -> Fraction:
+def _attack_value(reached: _Reached) -> Fraction:
     return reached.value
 
 

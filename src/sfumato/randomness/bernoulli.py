@@ -17,10 +17,10 @@ from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import integer, rational
 from sfumato.randomness.source import Source, broken_source, read_exactly, sample_size
 
-WORD = 16
+WORD_BITS = 16
 """Bits of U that are drawn for every toss."""
-LONGEST = 24_000
-"""A comparison that so many bits leave open (P < e^-16384) is not chance but a broken source."""
+MAX_COMPARED_BITS = 24_000
+"""Maximum number of compared bits: a comparison that they leave open (P < e^-16384) means a broken source."""
 
 
 class Probability(Protocol):
@@ -119,14 +119,14 @@ class Coins:
     def threshold(self) -> int:
         """The words below it say true, those above it false: floor(p * 2^16), as far as a word reaches."""
         # a word is 0 … 65535: for p = 1 the last one, and where a bound says -1 for p = 0 the first, is left to refine
-        return min(max(cached_bounds(self.probability, WORD)[0], 0), (1 << WORD) - 1)
+        return min(max(cached_bounds(self.probability, WORD_BITS)[0], 0), (1 << WORD_BITS) - 1)
 
     def toss(self, words: npt.NDArray[np.uint16], source: Source) -> npt.NDArray[np.bool_]:
         """Toss one coin per word; the words that do not decide draw more bits from `source`."""
         threshold = self.threshold
         tosses: npt.NDArray[np.bool_] = words < threshold
         for place in (words == threshold).nonzero()[0]:
-            tosses[place] = refine(self.probability, threshold, WORD, source)
+            tosses[place] = refine(self.probability, threshold, WORD_BITS, source)
         return tosses
 
 
@@ -138,7 +138,7 @@ def refine(probability: Probability, known: int, bits: int, source: Source) -> b
             return True  # U < (known + 1) / 2^bits <= p
         if known >= high:
             return False  # U >= known / 2^bits >= p
-        if bits >= LONGEST:
+        if bits >= MAX_COMPARED_BITS:
             raise broken_source()
         more = max(64, bits)
         known = (known << more) | int.from_bytes(read_exactly(source, more // 8), "big")

@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
-DEEPEST = 60
-"""So many bits of the coins fit into a word with room to spare."""
-SLACK = 1e-10
+MAX_TREE_BITS = 60
+"""Maximum number of coin bits that fit into a word with bits to spare."""
+FLOAT_SLACK = 1e-10
 """Far above what rounding does in float64, far below what anybody sees."""
-_CHUNK = 1 << 14
+_CHUNK_PAIRS = 1 << 14
 
 
 def play(ends: Indices, pieces: Floats, depth: int, gamma: float) -> Floats:
@@ -54,12 +54,14 @@ def worst_places(first: Indices, second: Indices, depth: int, gamma: float) -> I
     while True:
         reached = np.concatenate(
             [
-                play_ratio(first[kept[at : at + _CHUNK]], second[kept[at : at + _CHUNK]], worst, depth, gamma)
-                for at in range(0, len(kept), _CHUNK)
+                play_ratio(
+                    first[kept[at : at + _CHUNK_PAIRS]], second[kept[at : at + _CHUNK_PAIRS]], worst, depth, gamma
+                )
+                for at in range(0, len(kept), _CHUNK_PAIRS)
             ]
         )
         value, one, other = reached.T
-        kept = kept[value >= -SLACK * (one + worst * other)]
+        kept = kept[value >= -FLOAT_SLACK * (one + worst * other)]
         better = float((one / other).max())
         if better <= worst * (1 + 1e-13):
             return kept

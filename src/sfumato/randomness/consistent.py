@@ -18,21 +18,21 @@ from sfumato.certified.binary import exp_minus_enclosure
 from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import integer, positive_rational
 from sfumato.randomness import adversary
-from sfumato.randomness.adversary import Interval, biased
-from sfumato.randomness.biased_tree import DEEPEST, SLACK, Floats, Indices, play, play_ratio, worst_places
+from sfumato.randomness.adversary import ProbabilityInterval, biased
+from sfumato.randomness.biased_tree import FLOAT_SLACK, MAX_TREE_BITS, Floats, Indices, play, play_ratio, worst_places
 from sfumato.randomness.source import Source, broken_source, read_declared
 
-_LARGEST = 1 << 22
+_MAX_PARAMETER = 1 << 22
 _RUN_BITS = 130
-"""A fair run fills a block of so many bits once in 2^129 draws."""
-_LONGEST_RUN = 1 << 20
-_MOST_PAIRS = 1 << 22
-_LARGEST_EPSILON = 100
+"""Block length, in bits, that a run of fair bits fills once in 2^129 draws."""
+_MAX_RUN_BITS = 1 << 20
+_MAX_PAIRS = 1 << 22
+_MAX_EPSILON = 100
 """Above it nothing becomes more exact: the finest noise that is tried has a smaller loss."""
-_REACHES = range(8, 16)
-_FINEST = 14
+_TRIED_REACHES = range(8, 16)
+_MAX_HALF_LIFE_EXPONENT = 14
 """Half-lives up to 2**14 are tried: the sweep over all offsets takes time in proportion."""
-_GRIDS = tuple(Fraction(part) for part in ("1/2", "3/4", "1", "3/2", "2", "3", "4", "6", "8"))
+_TRIED_GRIDS = tuple(Fraction(part) for part in ("1/2", "3/4", "1", "3/2", "2", "3", "4", "6", "8"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +54,12 @@ class Consistent:
         for name in ("half_life", "grid", "reach"):
             object.__setattr__(self, name, integer(getattr(self, name), name, 1))
         power = self.half_life & (self.half_life - 1) == 0
-        if not power or self.grid % 2 or max(self.half_life, self.grid, self.reach) > _LARGEST:
+        if not power or self.grid % 2 or max(self.half_life, self.grid, self.reach) > _MAX_PARAMETER:
             raise BadParameter(
                 f"{quote_value(self)} is no noise.",
                 "The ends of all intervals must be places that finitely many bits decide.",
-                f"Give a power of 2, an even grid and a reach, none above {_LARGEST}; `calibrate` finds good ones.",
+                f"Give a power of 2, an even grid and a reach, none above {_MAX_PARAMETER}; `calibrate` finds good "
+                "ones.",
             )
 
     @property
@@ -72,13 +73,13 @@ class Consistent:
         noise = self._noise(source)
         return (value + noise + self.grid // 2) // self.grid
 
-    def cell(self, units: int, k: int) -> Interval:
+    def cell(self, units: int, k: int) -> ProbabilityInterval:
         """Return the interval of coins on which the value `units` is answered by k."""
         offset = integer(k, "k", None) * self.grid - integer(units, "units", None)
-        if abs(offset) > _LONGEST_RUN * self.half_life:
+        if abs(offset) > _MAX_RUN_BITS * self.half_life:
             raise BadParameter(
                 f"k = {quote_value(k)} is too far from the value.",
-                f"No draw answers what is more than {_LONGEST_RUN} half-lives away.",
+                f"No draw answers what is more than {_MAX_RUN_BITS} half-lives away.",
                 "Give a k such that k * grid is near the value.",
             )
         return self._cell(offset)
@@ -87,7 +88,7 @@ class Consistent:
         """Return the exact maximum of P[k | y] / P[k | y'] over all y, all k, all |y - y'| <= reach, all sources."""
         return _worst(self, biased(gamma))[0]
 
-    def worst_cells(self, gamma: object) -> tuple[Interval, Interval]:
+    def worst_cells(self, gamma: object) -> tuple[ProbabilityInterval, ProbabilityInterval]:
         """Return the intervals of coins of an answer that has the worst ratio: for one value, and for its neighbour."""
         _, first, second = _worst(self, biased(gamma))
         return self._cell(first), self._cell(second)
@@ -107,7 +108,7 @@ class Consistent:
     def _noise(self, source: Source) -> int:
         """Return the noise that a block of coins says: a side, how often it is repeated, and the place after it."""
         bits, known = 0, 0
-        while known <= _LONGEST_RUN:
+        while known <= _MAX_RUN_BITS:
             bits = (bits << 8 * self.block) | int.from_bytes(read_declared(source, self.block), "big")
             known += 8 * self.block
             side = bits >> (known - 1)
@@ -126,12 +127,12 @@ class Consistent:
         halvings, rest = divmod(-units, self.half_life)
         return Fraction(2 * self.half_life - rest, self.half_life << (halvings + 2))
 
-    def _cell(self, offset: int) -> Interval:
+    def _cell(self, offset: int) -> ProbabilityInterval:
         return self._below(offset - self.grid // 2), self._below(offset + self.grid // 2)
 
     def _pairs(self) -> Indices:
         """Return the offsets that stand for all others: mirrored, and repeated with period `half_life` in the tail."""
-        if (self.grid // 2 + self.reach + self.half_life) * self.reach > _MOST_PAIRS:
+        if (self.grid // 2 + self.reach + self.half_life) * self.reach > _MAX_PAIRS:
             raise BadParameter(
                 f"The worst ratio of {quote_value(self)} would take too long.",
                 "Every offset is compared with every shift up to the reach.",
@@ -149,13 +150,13 @@ def calibrate(epsilon: object, gamma: object) -> Consistent:
     >>> calibrate(1, 0)
     Consistent(half_life=8, grid=6, reach=10)
     """
-    return _calibrate(min(positive_rational(epsilon, "epsilon"), Fraction(_LARGEST_EPSILON)), biased(gamma))
+    return _calibrate(min(positive_rational(epsilon, "epsilon"), Fraction(_MAX_EPSILON)), biased(gamma))
 
 
 @lru_cache(maxsize=256)
 def _calibrate(epsilon: Fraction, gamma: Fraction) -> Consistent:
     found: Consistent | None = None
-    for fine in range(max(1, int(log(4 / float(epsilon), 2))), _FINEST + 1):
+    for fine in range(max(1, int(log(4 / float(epsilon), 2))), _MAX_HALF_LIFE_EXPONENT + 1):
         candidates = list(_candidates(fine))
         if found is None:  # where the loss is too large in any case, nobody needs to know the error
             candidates = [one for one in candidates if not _surely_too_much(one, epsilon, gamma)]
@@ -176,10 +177,10 @@ def _calibrate(epsilon: Fraction, gamma: Fraction) -> Consistent:
 
 
 def _candidates(fine: int) -> Iterator[Consistent]:
-    for part in _GRIDS:
+    for part in _TRIED_GRIDS:
         grid = part * (1 << fine)
         if grid.denominator == 1 and grid.numerator % 2 == 0:
-            yield from (Consistent(1 << fine, grid.numerator, reach) for reach in _REACHES)
+            yield from (Consistent(1 << fine, grid.numerator, reach) for reach in _TRIED_REACHES)
 
 
 def _holds(one: Consistent, epsilon: Fraction, gamma: Fraction) -> bool:
@@ -212,18 +213,18 @@ def _exceeds(one: Consistent, bound: float, gamma: float) -> bool:
     offsets = np.unique(np.linspace(-(one.grid // 2 + one.reach + one.half_life), 0, 64).astype(np.int64))
     pairs = np.array([(at, at + sign * one.reach) for at in offsets for sign in (-1, 1)], dtype=np.int64)
     depth = _depth_of(one)
-    if depth > DEEPEST:
+    if depth > MAX_TREE_BITS:
         return False
-    value, first, second = play_ratio(*_cells(one, pairs, depth), bound, depth, gamma).T
-    return bool((value > SLACK * (first + bound * second)).any())
+    value, first, second = play_ratio(*_cells_at_offsets(one, pairs, depth), bound, depth, gamma).T
+    return bool((value > FLOAT_SLACK * (first + bound * second)).any())
 
 
 @lru_cache(maxsize=256)
 def _worst(one: Consistent, gamma: Fraction) -> tuple[Fraction, int, int]:
     """Return the largest ratio, and the offsets that have it: floats find where to look, fractions decide."""
     pairs, depth = one._pairs(), _depth_of(one)
-    if depth <= DEEPEST:
-        pairs = pairs[worst_places(*_cells(one, pairs, depth), depth, float(gamma))]
+    if depth <= MAX_TREE_BITS:
+        pairs = pairs[worst_places(*_cells_at_offsets(one, pairs, depth), depth, float(gamma))]
     return max(
         (adversary.worst_ratio(one._cell(first), one._cell(second), gamma), first, second)
         for first, second in pairs.tolist()
@@ -236,7 +237,7 @@ def _depth_of(one: Consistent) -> int:
     return one._fine + farthest // one.half_life + 2
 
 
-def _cells(one: Consistent, pairs: Indices, depth: int) -> tuple[Indices, Indices]:
+def _cells_at_offsets(one: Consistent, pairs: Indices, depth: int) -> tuple[Indices, Indices]:
     """Return the cells at both offsets of each pair, in units of 2^-depth."""
     ends = np.array([-one.grid // 2, one.grid // 2])
     first, second = (_scaled_below(one, pairs[:, side, None] + ends, depth) for side in (0, 1))
@@ -271,7 +272,7 @@ def _worst_error(one: Consistent, gamma: Fraction) -> Fraction:
 
     farthest = (runs + 1 + beyond) * per_block + half  # E|noise| given such a run, and the rounding
     worst = _best_of_runs(_blocks, runs, farthest, more)
-    return Fraction(worst * (1 + SLACK))
+    return Fraction(worst * (1 + FLOAT_SLACK))
 
 
 def _worst_tail(one: Consistent, units: int, gamma: float) -> float:
@@ -281,7 +282,7 @@ def _worst_tail(one: Consistent, units: int, gamma: float) -> float:
     def _blocks(side: int) -> Callable[[int], Floats]:
         return lambda run: _block_means(one, side, run, gamma, lambda error: (np.abs(error) > units).astype(float))
 
-    return min(1.0, _best_of_runs(_blocks, runs, 1.0, more) + SLACK)
+    return min(1.0, _best_of_runs(_blocks, runs, 1.0, more) + FLOAT_SLACK)
 
 
 def _best_of_runs(blocks: Callable[[int], Callable[[int], Floats]], runs: int, farthest: float, more: float) -> float:

@@ -18,18 +18,18 @@ from sfumato.certified.binary import exp_minus_bounds, exp_minus_enclosure, scal
 from sfumato.exact import positive_rational, probability
 from sfumato.randomness.bernoulli import Bernoulli, refine
 from sfumato.randomness.gaussian_sums import normaliser, part_sum, terms_until, weights
-from sfumato.randomness.geometric import WIDEST, geometric_by_digits
-from sfumato.randomness.guide import Guide, Tail, prepare
+from sfumato.randomness.geometric import MAX_INT64_SCALE, geometric_by_digits
+from sfumato.randomness.guide import DrawTail, Guide, build_guide
 from sfumato.randomness.margin import smallest_covering
 from sfumato.randomness.source import Source, broken_source, read_exactly, sample_size
 from sfumato.randomness.uniform import Integers, fair_signs, uniform_bits
 
 _TABLE_SIGMA = 32  # below this σ the table holds every |z|
 _TABLE_TAIL = 56  # the table ends where less than 2^-56 is left
-_PASS = 1 << 15
-_SPARE = 1 << 14  # candidates: P[fewer than a quarter of so many are kept] < e^-16384
-_DOUBLINGS = 8
-_FILTER = 2.0**-40  # what a float64 exp may be wrong by, with room: see proofs/discrete_gaussian.md
+_PASS_SAMPLES = 1 << 15
+_SPARE_CANDIDATES = 1 << 14  # candidates: P[fewer than a quarter of so many are kept] < e^-16384
+_PRECISION_DOUBLINGS = 8
+_FILTER_ERROR = 2.0**-40  # what a float64 exp may be wrong by, with room: see proofs/discrete_gaussian.md
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +48,16 @@ class DiscreteGaussian:
     def draw(self, count: int, source: Source) -> Integers:
         """Draw `count` independent samples: int64 up to σ = 2^48, else Python integers."""
         size = sample_size(count)
-        sampler = _prepare(self.sigma_squared)
-        passes = [_draw_pass(sampler, min(_PASS, size - start), source) for start in range(0, max(size, 1), _PASS)]
+        sampler = _prepare_sampler(self.sigma_squared)
+        passes = [
+            _draw_pass(sampler, min(_PASS_SAMPLES, size - start), source)
+            for start in range(0, max(size, 1), _PASS_SAMPLES)
+        ]
         return passes[0] if len(passes) == 1 else np.concatenate(passes)
 
     def margin(self, confidence: Fraction) -> int:
         """Return the smallest t with P[|Z| <= t] >= confidence, exactly."""
-        return _margin(self.sigma_squared, probability(confidence, "confidence"))
+        return _gaussian_margin(self.sigma_squared, probability(confidence, "confidence"))
 
     def pmf(self, value: int, bits: int) -> tuple[int, int]:
         """Enclose P[Z = value] * 2**bits between integers."""
@@ -110,14 +113,14 @@ class _Strips:
         )
 
     @property
-    def tail(self) -> Tail:
+    def tail(self) -> DrawTail:
         """J - cells given J >= cells: w[cells + i] = w[cells] · (q^(2·cells))^i · q^(i²), a geometric and a coin."""
         return self._draw_tail
 
     def _draw_tail(self, count: int, source: Source) -> npt.NDArray[np.int64]:
         step = Fraction(self.stride * self.stride) / (2 * self.sigma_squared)
         drawn = np.full(count, -1, dtype=np.int64)
-        for _ in range(_SPARE):
+        for _ in range(_SPARE_CANDIDATES):
             missing = np.flatnonzero(drawn < 0)
             if not missing.size:
                 return drawn
@@ -141,15 +144,15 @@ class _Sampler:
 
 
 @lru_cache(maxsize=256)
-def _prepare(sigma_squared: Fraction) -> _Sampler:
+def _prepare_sampler(sigma_squared: Fraction) -> _Sampler:
     digits = 0
     if sigma_squared >= _TABLE_SIGMA**2:
         digits = (isqrt(int(sigma_squared)) // 16).bit_length() - 1  # the largest power of two up to σ/16
     stride = 1 << digits
     cells = terms_until(sigma_squared, stride, _TABLE_TAIL)
-    guide = prepare(_Strips(sigma_squared, stride, cells, folded=digits == 0))
+    guide = build_guide(_Strips(sigma_squared, stride, cells, folded=digits == 0))
     step = Fraction(stride * stride) / (2 * sigma_squared)
-    return _Sampler(guide, digits, step, float(step) if digits else 0.0, sigma_squared > WIDEST**2)
+    return _Sampler(guide, digits, step, float(step) if digits else 0.0, sigma_squared > MAX_INT64_SCALE**2)
 
 
 def _draw_pass(sampler: _Sampler, count: int, source: Source) -> Integers:
@@ -159,7 +162,7 @@ def _draw_pass(sampler: _Sampler, count: int, source: Source) -> Integers:
     asked = count + count // 16 + 4
     kept = _draw_candidates(sampler, asked, source)
     while len(kept) < count:
-        if asked > 4 * count + _SPARE:
+        if asked > 4 * count + _SPARE_CANDIDATES:
             raise broken_source()
         more = count - len(kept) + 4
         asked += more
@@ -201,8 +204,8 @@ def _accept(
     share = (places >> unseen).astype(np.float64) * 0.5 ** (sampler.digits - unseen)
     estimate = np.exp(-sampler.rate * share * (2.0 * strips + share))
     drawn = words * 2.0**-32
-    accepted = drawn + 2.0**-32 <= estimate - _FILTER
-    for place in (~accepted & (drawn < estimate + _FILTER)).nonzero()[0]:
+    accepted = drawn + 2.0**-32 <= estimate - _FILTER_ERROR
+    for place in (~accepted & (drawn < estimate + _FILTER_ERROR)).nonzero()[0]:
         part = Fraction(int(places[place]), 1 << sampler.digits)
         chance = _Chance(sampler.step * part * (2 * int(strips[place]) + part))
         accepted[place] = refine(chance, int(words[place]), 32, source)
@@ -210,7 +213,7 @@ def _accept(
 
 
 @lru_cache(maxsize=4096)
-def _margin(sigma_squared: Fraction, confidence: Fraction) -> int:
+def _gaussian_margin(sigma_squared: Fraction, confidence: Fraction) -> int:
     quantile = NormalDist().inv_cdf(min((1 + float(confidence)) / 2, 1 - 2.0**-53))
     guess = Fraction(quantile) * isqrt(ceil(sigma_squared))
     return smallest_covering(lambda reach: _covers(sigma_squared, reach, confidence), guess)
@@ -219,7 +222,7 @@ def _margin(sigma_squared: Fraction, confidence: Fraction) -> int:
 def _covers(sigma_squared: Fraction, reach: int, confidence: Fraction) -> bool:
     """Decide P[|Z| <= reach] >= confidence by certified sums."""
     bits = 64 + ceil(1 / (1 - confidence)).bit_length()  # fewer could not tell it from 1
-    for _ in range(_DOUBLINGS):
+    for _ in range(_PRECISION_DOUBLINGS):
         low, high = part_sum(sigma_squared, reach, bits)
         total_low, total_high = normaliser(sigma_squared, bits)
         if low >= scaled_ceiling(confidence * total_high, 0):

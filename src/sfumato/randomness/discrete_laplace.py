@@ -15,7 +15,7 @@ import numpy as np
 from sfumato.certified.binary import exp_minus_bounds, scaled_ceiling, scaled_floor
 from sfumato.exact import positive_rational, probability
 from sfumato.randomness.bernoulli import ExpRatio
-from sfumato.randomness.geometric import SMALL, Sampler, TableSizes, in_passes, make_sampler, sizes_for
+from sfumato.randomness.geometric import SMALL_TABLES, Sampler, TableSizes, in_passes, make_sampler, sizes_for
 from sfumato.randomness.margin import smallest_covering
 from sfumato.randomness.source import Source, sample_size
 from sfumato.randomness.uniform import Integers
@@ -43,7 +43,7 @@ class DiscreteLaplace:
 
     def margin(self, confidence: Fraction) -> int:
         """Return the smallest t with P[|Z| <= t] >= confidence, exactly."""
-        return _margin(self.scale, probability(confidence, "confidence"))
+        return _laplace_margin(self.scale, probability(confidence, "confidence"))
 
     def pmf(self, value: int, bits: int) -> tuple[int, int]:
         """Enclose P[Z = value] * 2**bits between integers."""
@@ -86,12 +86,12 @@ def _draw_block(sampler: Sampler, count: int, source: Source) -> Integers:
 
 
 @lru_cache(maxsize=96)  # at most 896 KiB each up to a scale of 2^48, half of that up to 10^6
-def _sampler(scale: Fraction, sizes: TableSizes = SMALL) -> Sampler:
+def _sampler(scale: Fraction, sizes: TableSizes = SMALL_TABLES) -> Sampler:
     return make_sampler(scale, (_Signs(scale),), sizes)
 
 
 @lru_cache(maxsize=4096)
-def _margin(scale: Fraction, confidence: Fraction) -> int:
+def _laplace_margin(scale: Fraction, confidence: Fraction) -> int:
     guess = scale * Fraction(-log(max(float(1 - confidence), 5e-324)))  # x^(t+1) ~ 1 - confidence
     return smallest_covering(lambda reach: _covers(scale, reach, confidence), guess)
 

@@ -9,7 +9,7 @@ from sfumato.randomness.discrete_gaussian import DiscreteGaussian
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.max_norm import MaxNormLaw
 
-_SMOOTH = 100
+_MIN_SMOOTH_VARIANCE = 100
 """From this variance on the lattice changes no digit: the entropy is that of the normal law."""
 
 
@@ -25,7 +25,7 @@ def entropy_bits(law: DiscreteLaplace | DiscreteGaussian | MaxNormLaw) -> float:
             epsilon = 1 / float(scale)
             x = exp(-epsilon)
             spread = -expm1(-epsilon)  # 1 - x, without losing digits where the scale is large
-            return (log1p(x) - _log(spread)) * log2(e) + 2 * x * epsilon * log2(e) / (spread * (1 + x))
+            return (log1p(x) - _log2_or_zero(spread)) * log2(e) + 2 * x * epsilon * log2(e) / (spread * (1 + x))
         case DiscreteGaussian(sigma_squared):
             return _gaussian_bits(float(sigma_squared))
         case MaxNormLaw(sides, rate):  # that of the real law, ln(d! ∏ 2s/rate) + d, where it has any
@@ -34,7 +34,7 @@ def entropy_bits(law: DiscreteLaplace | DiscreteGaussian | MaxNormLaw) -> float:
 
 
 def _gaussian_bits(variance: float) -> float:
-    if variance >= _SMOOTH:
+    if variance >= _MIN_SMOOTH_VARIANCE:
         return log2(2 * pi * e * variance) / 2
     weights = [exp(-(place**2) / (2 * variance)) for place in range(-400, 401)]
     total = sum(weights)
@@ -42,5 +42,5 @@ def _gaussian_bits(variance: float) -> float:
     return -sum(share * log2(share) for share in shares if share > 0)  # far out, a share may be too small for a float
 
 
-def _log(value: float) -> float:
+def _log2_or_zero(value: float) -> float:
     return log2(value) / log2(e)

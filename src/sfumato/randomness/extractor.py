@@ -14,7 +14,7 @@ from sfumato.exact import integer
 from sfumato.randomness.adversary import biased
 from sfumato.randomness.source import octets
 
-_MOST = 1 << 22
+_MAX_INPUT_BITS = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,11 @@ class Toeplitz:
     def __post_init__(self) -> None:
         for name in ("inputs", "outputs"):
             bits = integer(getattr(self, name), name, 8)
-            if bits % 8 or bits > _MOST:
+            if bits % 8 or bits > _MAX_INPUT_BITS:
                 raise BadParameter(
                     f"{name} = {bits} bits are not whole bytes, or too many.",
                     "Data, seed and output are given in bytes.",
-                    f"Give a multiple of 8 up to {_MOST}.",
+                    f"Give a multiple of 8 up to {_MAX_INPUT_BITS}.",
                 )
             object.__setattr__(self, name, bits)
 
@@ -53,7 +53,7 @@ class Toeplitz:
                 "The extractor takes exactly so many bits.",
                 f"Give {self.inputs // 8} bytes of data and {self.seed_bytes} bytes of seed.",
             )
-        shifted = _shifted(np.frombuffer(secret, dtype=np.uint8))
+        shifted = _shifted_seeds(np.frombuffer(secret, dtype=np.uint8))
         hashed = np.zeros(self.outputs // 8, dtype=np.uint8)
         bits = np.unpackbits(np.frombuffer(drawn, dtype=np.uint8))
         starts = self.inputs - 1 - np.arange(self.inputs)
@@ -65,14 +65,16 @@ class Toeplitz:
 
 
 def extractable(bits: int, gamma: object, security: int) -> int:
-    """Return how many bits within 2^-security of uniform can be had of so many biased ones: a multiple of 8.
+    """Return how many bits within 2^-security of uniform can be extracted from that many biased ones: a multiple of 8.
 
     >>> extractable(65_536, "1/10", 64)
     56392
     """
     count, secure = integer(bits, "bits", 0), integer(security, "security", 1)
-    if count > _MOST:
-        raise BadParameter(f"bits is more than {_MOST}.", "One hash does not take so many.", "Extract in parts.")
+    if count > _MAX_INPUT_BITS:
+        raise BadParameter(
+            f"bits is more than {_MAX_INPUT_BITS}.", "One hash does not take so many.", "Extract in parts."
+        )
     likeliest = (1 + biased(gamma)) / 2  # of one bit; min-entropy is -log2 of it
     entropy = _floor_log2(likeliest.denominator**count, likeliest.numerator**count)
     return max(0, (entropy - 2 * secure + 2) // 8 * 8)
@@ -84,7 +86,7 @@ def _floor_log2(numerator: int, denominator: int) -> int:
     return guess if denominator << guess <= numerator else guess - 1
 
 
-def _shifted(seed: npt.NDArray[np.uint8]) -> list[npt.NDArray[np.uint8]]:
+def _shifted_seeds(seed: npt.NDArray[np.uint8]) -> list[npt.NDArray[np.uint8]]:
     """Return the seed moved left by 0 … 7 bits."""
     following = np.append(seed[1:], np.uint8(0))
     wide = (seed.astype(np.uint16) << 8) | following

@@ -12,12 +12,12 @@ import numpy.typing as npt
 from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import rational
 from sfumato.randomness.bernoulli import Probability
-from sfumato.randomness.guide import Tail, prepare
+from sfumato.randomness.guide import DrawTail, build_guide
 from sfumato.randomness.source import Source, read_exactly, sample_size
 
 Weight = Fraction | Probability
-_FINEST = 1 << 16
-_MOST = 1 << 20
+_MAX_PRECISION_BITS = 1 << 16
+_MAX_OUTCOMES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,10 @@ class Finite:
     weights: tuple[Weight, ...]
 
     def __post_init__(self) -> None:
-        if not isinstance(self.weights, tuple | list) or not 0 < len(self.weights) <= _MOST:
+        if not isinstance(self.weights, tuple | list) or not 0 < len(self.weights) <= _MAX_OUTCOMES:
             raise BadParameter(
                 f"weights = {quote_value(self.weights)} is not a tuple of weights.",
-                f"A finite law has 1 to {_MOST} outcomes.",
+                f"A finite law has 1 to {_MAX_OUTCOMES} outcomes.",
                 "Give one weight for each outcome.",
             )
         read = tuple(weight if _is_real(weight) else _fraction(weight) for weight in self.weights)
@@ -47,7 +47,7 @@ class Finite:
     def draw(self, count: int, source: Source) -> npt.NDArray[np.int64]:
         """Draw `count` independent outcomes."""
         words = np.frombuffer(read_exactly(source, 2 * sample_size(count)), dtype="<u2")
-        return prepare(self).outcomes(words, source)
+        return build_guide(self).outcomes(words, source)
 
     def cumulative(self, bits: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Enclose P[K <= k] * 2**bits for each k."""
@@ -58,7 +58,7 @@ class Finite:
         )
 
     @property
-    def tail(self) -> Tail | None:
+    def tail(self) -> DrawTail | None:
         """There is none."""
         return None
 
@@ -68,15 +68,15 @@ class Finite:
         common = lcm(*(weight.denominator for weight in self.weights if isinstance(weight, Fraction)))
         wanted = bits + len(self.weights).bit_length() + 8
         precision = wanted
-        while precision <= _FINEST + wanted:
-            pairs = [_bounds(weight, common, precision) for weight in self.weights]
+        while precision <= _MAX_PRECISION_BITS + wanted:
+            pairs = [_weight_bounds(weight, common, precision) for weight in self.weights]
             low, high = (list(accumulate(ends)) for ends in zip(*pairs, strict=True))
             if low[-1].bit_length() >= wanted:
                 return low, high
             precision *= 2
         raise BadParameter(
             "The weights sum to nothing that can be seen.",
-            f"In {_FINEST} binary digits they are all 0, and a law needs a weight above 0.",
+            f"In {_MAX_PRECISION_BITS} binary digits they are all 0, and a law needs a weight above 0.",
             "Give weights that are not all 0; only their ratios matter.",
         )
 
@@ -94,7 +94,7 @@ def _fraction(weight: object) -> Fraction:
     )
 
 
-def _bounds(weight: Weight, common: int, bits: int) -> tuple[int, int]:
+def _weight_bounds(weight: Weight, common: int, bits: int) -> tuple[int, int]:
     """Enclose common * weight * 2**bits."""
     if isinstance(weight, Fraction):
         whole = weight.numerator * (common // weight.denominator) << bits

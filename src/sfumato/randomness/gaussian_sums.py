@@ -19,7 +19,7 @@ from sfumato.certified.binary import (
     square_root_bounds,
 )
 
-_SMALL = 64 * 64  # σ² from which Euler–Maclaurin is used
+_MIN_EXPANSION_VARIANCE = 64 * 64  # σ² from which Euler–Maclaurin is used
 
 
 def weights(sigma_squared: Fraction, stride: int, count: int, bits: int) -> list[Between]:
@@ -73,7 +73,8 @@ def central_sum(sigma_squared: Fraction, reach: int | None, bits: int) -> Betwee
 
 def part_sum(sigma_squared: Fraction, reach: int, bits: int) -> Between:
     """Enclose Σ_{|z| <= reach} e^(-z² / 2σ²) * 2**bits, to within a few units."""
-    if sigma_squared < _SMALL or 2 * bits > sigma_squared:  # the expansion is asymptotic: it has only so many bits
+    # the expansion is asymptotic: it has only so many bits
+    if sigma_squared < _MIN_EXPANSION_VARIANCE or 2 * bits > sigma_squared:
         return central_sum(sigma_squared, reach, bits)
     end = Fraction(2 * reach + 1, 2)
     low, high = _integral(end, sigma_squared, bits)

@@ -18,17 +18,17 @@ import numpy.typing as npt
 from sfumato.certified.binary import exp_minus_bounds, powers
 from sfumato.exact import positive_rational
 from sfumato.randomness.bernoulli import Bernoulli, exp_minus, logistic
-from sfumato.randomness.guide import FiniteLaw, Guide, Tail, stack
+from sfumato.randomness.guide import DrawTail, FiniteLaw, Guide, stack
 from sfumato.randomness.source import Source, broken_source, read_exactly, sample_size
 from sfumato.randomness.uniform import Integers
 
-WIDEST = 1 << 48
+MAX_INT64_SCALE = 1 << 48
 """Up to this scale samples are int64; beyond it they are Python integers."""
-FEW = 1 << 14
-"""For so many samples at a time small tables are made: making large ones takes longer than they save."""
+MAX_SMALL_TABLE_SAMPLES = 1 << 14
+"""Maximum number of samples for which small tables are built: larger ones take longer than they save."""
 _TABLE_TAIL = 20  # the table ends where less than 2^-20 is left
-_PASS = 1 << 18  # words per pass: what one pass touches stays in the processor's cache
-_IMPOSSIBLE = 32768  # an event of probability e^-32768 is not chance but a broken source
+_PASS_WORDS = 1 << 18  # words per pass: what one pass touches stays in the processor's cache
+_IMPOSSIBLE_EXPONENT = 32768  # an event of probability e^-32768 is not chance but a broken source
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class TableSizes:
     widest: int
     """The largest scale of T, three times a power of two."""
     group: int
-    """So many binary digits are drawn at once, at most."""
+    """Maximum number of binary digits that are drawn at once."""
 
     @property
     def furthest(self) -> int:
@@ -46,13 +46,13 @@ class TableSizes:
         return (self.widest // 3 << 16) - 2
 
 
-LARGE = TableSizes(24, 10)  # one cell in 64 of the table of ten digits needs more bits
-SMALL = TableSizes(6, 5)
+LARGE_TABLES = TableSizes(24, 10)  # one cell in 64 of the table of ten digits needs more bits
+SMALL_TABLES = TableSizes(6, 5)
 
 
 def sizes_for(count: int) -> TableSizes:
-    """Return the sizes of tables that are quickest for so many samples: they depend on nothing else."""
-    return SMALL if count <= FEW else LARGE
+    """Return the sizes of tables that are quickest for `size` samples; they depend on nothing else."""
+    return SMALL_TABLES if count <= MAX_SMALL_TABLE_SAMPLES else LARGE_TABLES
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class _Truncated:
         )
 
     @property
-    def tail(self) -> Tail:
+    def tail(self) -> DrawTail:
         """T - cells given T >= cells: geometric again, here by its digits alone, so that it ends on any bits."""
         return self._draw_tail
 
@@ -143,7 +143,7 @@ class Sampler:
         return (np.add.reduce(outcomes[:own] * self.weights), outcomes[own:])
 
 
-def make_sampler(scale: Fraction, others: tuple[FiniteLaw, ...], sizes: TableSizes = SMALL) -> Sampler:
+def make_sampler(scale: Fraction, others: tuple[FiniteLaw, ...], sizes: TableSizes = SMALL_TABLES) -> Sampler:
     """Prepare the tables for one scale, with those of a caller's own laws behind."""
     digits = 0
     while scale > sizes.widest << digits:
@@ -155,14 +155,14 @@ def make_sampler(scale: Fraction, others: tuple[FiniteLaw, ...], sizes: TableSiz
     cells = 1 + _TABLE_TAIL * 7 * step.denominator // (10 * step.numerator)  # e^(-step * cells) < 2^-20
     laws = [_Group(Fraction(1 << low) / scale, high - low) for high, low in pairwise(places)]
     tables = stack((_Truncated(step, cells, sizes.furthest), *laws, *others))
-    weights = np.array([1 << place for place in places], dtype=object if scale > WIDEST else np.int64)
-    return Sampler(tables, weights.reshape(-1, 1), max(1, _PASS // len(tables.laws)))
+    weights = np.array([1 << place for place in places], dtype=object if scale > MAX_INT64_SCALE else np.int64)
+    return Sampler(tables, weights.reshape(-1, 1), max(1, _PASS_WORDS // len(tables.laws)))
 
 
 def geometric_by_digits(step: Fraction, count: int, source: Source) -> npt.NDArray[np.int64]:
     """Draw G with P[G >= g] = e^(-step·g) by coins for all of its digits: slow, small, and it ends on any bits."""
     digits = 0
-    while step * (1 << digits) < _IMPOSSIBLE:
+    while step * (1 << digits) < _IMPOSSIBLE_EXPONENT:
         digits += 1
     values = np.zeros(count, dtype=np.int64)
     for place in range(digits):
@@ -173,7 +173,7 @@ def geometric_by_digits(step: Fraction, count: int, source: Source) -> npt.NDArr
 
 
 @lru_cache(maxsize=32)  # at most 768 KiB each up to a scale of 2^48: six tables, or eleven of half the size
-def _plain_sampler(scale: Fraction, sizes: TableSizes = SMALL) -> Sampler:
+def _plain_sampler(scale: Fraction, sizes: TableSizes = SMALL_TABLES) -> Sampler:
     return make_sampler(scale, (), sizes)
 
 

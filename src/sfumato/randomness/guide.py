@@ -13,16 +13,16 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.randomness.bernoulli import LONGEST
+from sfumato.randomness.bernoulli import MAX_COMPARED_BITS
 from sfumato.randomness.source import Source, broken_source, read_exactly
 
-_FIRST = 16
-_MORE = 32
-_SECOND = _FIRST + _MORE
-_UNDECIDED = -1
+_FIRST_BITS = 16
+_SECOND_WORD_BITS = 32
+_TOTAL_BITS = _FIRST_BITS + _SECOND_WORD_BITS
+_UNDECIDED_INDEX = -1
 
 
-Tail = Callable[[int, Source], npt.NDArray[np.int64]]
+DrawTail = Callable[[int, Source], npt.NDArray[np.int64]]
 
 
 class FiniteLaw(Hashable, Protocol):
@@ -32,7 +32,7 @@ class FiniteLaw(Hashable, Protocol):
     """
 
     @property
-    def tail(self) -> Tail | None:
+    def tail(self) -> DrawTail | None:
         """How to draw what the last outcome leaves open."""
 
     def cumulative(self, bits: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -57,7 +57,7 @@ class Guide:
 
     @property
     def law(self) -> FiniteLaw:
-        """The first law: of a guide that `prepare` made, the only one."""
+        """The first law: of a guide that `build_guide` made, the only one."""
         return self.laws[0]
 
     def outcomes(self, words: npt.NDArray[np.uint16], source: Source) -> npt.NDArray[np.int64]:
@@ -73,14 +73,14 @@ class Guide:
     def _decide(
         self, rows: npt.NDArray[np.intp], words: npt.NDArray[np.uint16], source: Source
     ) -> npt.NDArray[np.int64]:
-        more = np.frombuffer(read_exactly(source, _MORE // 8 * words.size), dtype="<u4")
+        more = np.frombuffer(read_exactly(source, _SECOND_WORD_BITS // 8 * words.size), dtype="<u4")
         tables = self.tables.ravel()[rows]
-        known = (tables << _SECOND) + (words.astype(np.int64) << _MORE) + more
+        known = (tables << _TOTAL_BITS) + (words.astype(np.int64) << _SECOND_WORD_BITS) + more
         found = self.high.searchsorted(known, side="right")
         outcomes: npt.NDArray[np.int64] = found - self.first[tables]
         for place in (known >= self.low[found]).nonzero()[0]:
-            bits = int(known[place]) & ((1 << _SECOND) - 1)
-            outcomes[place] = _refine(self.laws[rows[place]], bits, _SECOND, source)
+            bits = int(known[place]) & ((1 << _TOTAL_BITS) - 1)
+            outcomes[place] = _refine(self.laws[rows[place]], bits, _TOTAL_BITS, source)
         last = (outcomes == np.diff(self.first)[tables] - 1).nonzero()[0]
         for row in sorted(set(rows[last].tolist())):  # np.unique would import masked arrays, at the first tail
             if (tail := self.laws[row].tail) is not None:
@@ -90,7 +90,7 @@ class Guide:
 
 
 @lru_cache(maxsize=256)  # 128 KiB each
-def prepare(law: FiniteLaw) -> Guide:
+def build_guide(law: FiniteLaw) -> Guide:
     """Build the table of one law, once per process."""
     return stack((law,))
 
@@ -102,13 +102,13 @@ def stack(laws: tuple[FiniteLaw, ...]) -> Guide:
     cells: list[npt.NDArray[np.signedinteger[Any]]] = []
     low, high = [], []
     for law in laws:
-        seams = _rounded(law, _SECOND)
+        seams = _rounded_law(law, _TOTAL_BITS)
         table = distinct.setdefault((seams[0].tobytes(), seams[1].tobytes(), law.tail is None), len(distinct))
         tables.append(table)
         if table == len(cells):
-            cells.append(_cells(*seams, tail=law.tail is not None))
-            low.append(seams[0] + (table << _SECOND))
-            high.append(seams[1] + (table << _SECOND))
+            cells.append(_guide_cells(*seams, tail=law.tail is not None))
+            low.append(seams[0] + (table << _TOTAL_BITS))
+            high.append(seams[1] + (table << _TOTAL_BITS))
     column = np.array(tables, dtype=np.int64).reshape(-1, 1)
     first = np.cumsum([0, *(len(seams) for seams in low)], dtype=np.intp)
     return Guide(
@@ -118,26 +118,26 @@ def stack(laws: tuple[FiniteLaw, ...]) -> Guide:
         np.concatenate(low),
         np.concatenate(high),
         first,
-        (column << _FIRST).astype(np.intp),
+        (column << _FIRST_BITS).astype(np.intp),
     )
 
 
-def _cells(
+def _guide_cells(
     low: npt.NDArray[np.int64], high: npt.NDArray[np.int64], *, tail: bool
 ) -> npt.NDArray[np.signedinteger[Any]]:
     # outcome k has the cells from the first that starts at or after high[k - 1] to the last that ends by low[k]
-    starts = np.append(0, -(-high[:-1] >> _MORE))
-    ends = np.maximum(low >> _MORE, starts)
+    starts = np.append(0, -(-high[:-1] >> _SECOND_WORD_BITS))
+    ends = np.maximum(low >> _SECOND_WORD_BITS, starts)
     if tail:
         ends[-1] = starts[-1]  # so that whoever looks up a decided cell need not look for the tail
     # the smaller they are, the longer the cells stay in the processor's cache
     kind = next(kind for kind in (np.int8, np.int16, np.int64) if len(low) <= np.iinfo(kind).max + 1)
-    answers = np.full(2 * len(low), _UNDECIDED, dtype=kind)
+    answers = np.full(2 * len(low), _UNDECIDED_INDEX, dtype=kind)
     answers[::2] = np.arange(len(low))
-    return np.repeat(answers, np.diff(np.append(np.column_stack([starts, ends]), 1 << _FIRST)))
+    return np.repeat(answers, np.diff(np.append(np.column_stack([starts, ends]), 1 << _FIRST_BITS)))
 
 
-def _rounded(law: FiniteLaw, bits: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _rounded_law(law: FiniteLaw, bits: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     guard = 24
     low, high = law.cumulative(bits + guard)
     return (
@@ -148,7 +148,7 @@ def _rounded(law: FiniteLaw, bits: int) -> tuple[npt.NDArray[np.int64], npt.NDAr
 
 def _refine(law: FiniteLaw, known: int, bits: int, source: Source) -> int:
     """Find the outcome whose stretch holds U, of which the first `bits` bits are `known`."""
-    while bits < LONGEST:
+    while bits < MAX_COMPARED_BITS:
         more = max(64, bits)
         known = (known << more) | int.from_bytes(read_exactly(source, more // 8), "big")
         bits += more

@@ -22,13 +22,13 @@ from sfumato.randomness.margin import smallest_covering
 from sfumato.randomness.source import Source, as_gamma, as_source, declared_gamma, octets, read_declared, sample_size
 
 ALARMS = ("repetition", "proportion", "balance", "lag", "repeat")
-_ALPHA = 40
-_WINDOW = 1024
-_STRETCH = 65_536
-_BLOCK = 8_192
-_LAGS = 64
-_WORDS = 4_096
-_GUARD = 192  # bits of the fixed point in which the tail of a binomial law is enclosed
+_ALPHA_BITS = 40
+_WINDOW_BITS = 1024
+_STRETCH_BITS = 65_536
+_BLOCK_BYTES = 8_192
+_LAG_COUNT = 64
+_MAX_WORDS = 4_096
+_GUARD_BITS = 192  # bits of the fixed point in which the tail of a binomial law is enclosed
 
 Bits = npt.NDArray[np.uint8]
 
@@ -41,7 +41,7 @@ class Health:
     estimate: float
 
 
-def repetition_cutoff(gamma: object, alpha_bits: int = _ALPHA) -> int:
+def repetition_cutoff(gamma: object, alpha_bits: int = _ALPHA_BITS) -> int:
     """Return how many equal bits in a row no source of this bias gives: least C with p^(C - 1) <= 2^-alpha.
 
     >>> repetition_cutoff(0), repetition_cutoff("1/10"), repetition_cutoff(0, 20)
@@ -52,7 +52,7 @@ def repetition_cutoff(gamma: object, alpha_bits: int = _ALPHA) -> int:
     return smallest_covering(lambda count: likeliest ** (count - 1) <= Fraction(1, 1 << alpha), guess, least=1)
 
 
-def proportion_cutoff(gamma: object, window: int = _WINDOW, alpha_bits: int = _ALPHA) -> int:
+def proportion_cutoff(gamma: object, window: int = _WINDOW_BITS, alpha_bits: int = _ALPHA_BITS) -> int:
     """Return the least C with P[Bin(window, p) >= C] <= 2^-alpha: so many of the first bit no such source gives.
 
     >>> proportion_cutoff(0), proportion_cutoff("1/10"), proportion_cutoff(0, alpha_bits=20)
@@ -65,8 +65,8 @@ def examine(data: bytes, gamma: object) -> Health:
     """Run every test over data. Of a source with gamma = 1 nothing can be noticed, so nothing is said."""
     examiner, drawn = _Examiner(as_gamma(gamma)), octets(data, "data")
     found: set[str] = set()
-    for start in range(0, len(drawn), _BLOCK // 8):
-        found |= examiner.take(drawn[start : start + _BLOCK // 8])
+    for start in range(0, len(drawn), _BLOCK_BYTES // 8):
+        found |= examiner.take(drawn[start : start + _BLOCK_BYTES // 8])
     return Health(tuple(name for name in ALARMS if name in found), examiner.estimate)
 
 
@@ -106,7 +106,7 @@ class Watched:
 
     def _refill(self) -> None:
         if not self.alarms:
-            block = read_declared(self._source, _BLOCK // 8)
+            block = read_declared(self._source, _BLOCK_BYTES // 8)
             found = self._examiner.take(block)
             self.alarms = tuple(name for name in ALARMS if name in found)
             if not self.alarms:
@@ -129,8 +129,8 @@ class _Examiner:
         self._run = 0
         self._seen = 0
         self._ones = 0
-        self._agreed = np.zeros(_LAGS, dtype=np.int64)
-        self._compared = np.zeros(_LAGS, dtype=np.int64)
+        self._agreed = np.zeros(_LAG_COUNT, dtype=np.int64)
+        self._compared = np.zeros(_LAG_COUNT, dtype=np.int64)
         self._window = np.zeros(0, dtype=np.uint8)
         self._part = b""
         self._words: deque[bytes] = deque()
@@ -153,8 +153,8 @@ class _Examiner:
                 "repeat": self._repeats_words(block, self._gamma),
             }
             alarms = {name for name, found in failed.items() if found}
-        self._last = np.concatenate([self._last, bits])[-_LAGS:]
-        if self._seen >= _STRETCH:
+        self._last = np.concatenate([self._last, bits])[-_LAG_COUNT:]
+        if self._seen >= _STRETCH_BITS:
             self._seen = self._ones = 0
             self._agreed[:] = 0
             self._compared[:] = 0
@@ -165,7 +165,7 @@ class _Examiner:
         self._seen += len(bits)
         self._ones += int(bits.sum())
         joined = np.concatenate([self._last, bits])
-        for lag in range(1, _LAGS + 1):
+        for lag in range(1, _LAG_COUNT + 1):
             first = max(len(self._last), min(lag, len(joined)))
             now, before = joined[first:], joined[max(0, first - lag) : max(0, len(joined) - lag)]
             self._agreed[lag - 1] += int((now == before).sum())
@@ -184,19 +184,19 @@ class _Examiner:
 
     def _leans(self, bits: Bits, gamma: Fraction) -> bool:
         self._window = np.concatenate([self._window, bits])
-        whole = len(self._window) // _WINDOW * _WINDOW
-        windows, self._window = self._window[:whole].reshape(-1, _WINDOW), self._window[whole:]
+        whole = len(self._window) // _WINDOW_BITS * _WINDOW_BITS
+        windows, self._window = self._window[:whole].reshape(-1, _WINDOW_BITS), self._window[whole:]
         alike = (windows == windows[:, :1]).sum(axis=1)
         return bool((alike >= proportion_cutoff(gamma)).any())
 
     def _unbalanced(self, gamma: Fraction) -> bool:
         most = max(self._ones, self._seen - self._ones)
-        return most >= _cutoff(_likeliest(gamma), self._seen, _ALPHA + 1)
+        return most >= _cutoff(_likeliest(gamma), self._seen, _ALPHA_BITS + 1)
 
     def _agrees(self, gamma: Fraction) -> bool:
         # the very first bits have none before them: fewer are compared than were seen, which alarms no oftener
         most = np.maximum(self._agreed, self._compared - self._agreed).max()
-        return bool(most >= _cutoff(_likeliest(gamma), self._seen, _ALPHA + 7))
+        return bool(most >= _cutoff(_likeliest(gamma), self._seen, _ALPHA_BITS + 7))
 
     def _repeats_words(self, block: bytes, gamma: Fraction) -> bool:
         size = _word_bits(gamma) // 8
@@ -207,7 +207,7 @@ class _Examiner:
             if word not in self._known:
                 self._words.append(word)
                 self._known.add(word)
-            if len(self._words) > _WORDS:
+            if len(self._words) > _MAX_WORDS:
                 self._known.discard(self._words.popleft())
         self._part = text[len(text) // size * size :]
         return found
@@ -221,7 +221,7 @@ def _likeliest(gamma: object) -> Fraction:
 def _word_bits(gamma: Fraction) -> int:
     """Return the least multiple of 128 bits of which two words among 4,096 agree with probability at most 2^-40."""
     likeliest, bits = _likeliest(gamma), 128
-    while likeliest**bits > Fraction(1, 1 << 23 + _ALPHA):
+    while likeliest**bits > Fraction(1, 1 << 23 + _ALPHA_BITS):
         bits += 128
     return bits
 
@@ -245,7 +245,7 @@ def _rare(likeliest: Fraction, trials: int, count: int, alpha: int) -> bool:
         return False  # the tail from the mean on is above 1/4 for p >= 1/2, and 2^-alpha is at most 1/2
     numerator, denominator = likeliest.numerator, likeliest.denominator
     first: int = comb(trials, count) * numerator**count * (denominator - numerator) ** (trials - count)
-    shift = _GUARD + alpha  # terms are kept as integers in units of 2^-shift
+    shift = _GUARD_BITS + alpha  # terms are kept as integers in units of 2^-shift
     whole: int = denominator**trials
     low, high = (first << shift) // whole, -((-first << shift) // whole)
     total_low, total_high, one = low, high, 1 << shift - alpha

@@ -1,10 +1,10 @@
-"""Random names: nobody can guess one, and no two are the same."""
+"""Random ids that are unguessable and unique."""
 
 from sfumato.randomness.source import Source, read_exactly
 
-_BYTES = 16
+_ID_BYTES = 16
 
 
 def fresh_id(source: Source) -> str:
     """Return a new random id: 128 bits in hexadecimal."""
-    return read_exactly(source, _BYTES).hex()
+    return read_exactly(source, _ID_BYTES).hex()

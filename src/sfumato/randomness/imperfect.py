@@ -21,7 +21,7 @@ class Declared:
     def __init__(self, source: Source, gamma: object, name: str) -> None:
         self._source = as_source(source)
         self.gamma = as_gamma(gamma)
-        self.name = _name(name)
+        self.name = _checked_name(name)
         if declared_gamma(source) > self.gamma:
             raise BadParameter(
                 f"gamma = {quote_value(self.gamma)} is less than the source {source.name} declares itself.",
@@ -34,7 +34,7 @@ class Declared:
 
 
 class Combined:
-    """The XOR of two or more sources that are independent of each other: as fair as the product of their biases."""
+    """XOR of independent sources; its bias is at most the product of their biases."""
 
     __slots__ = ("_sources", "gamma", "name")
 
@@ -94,7 +94,7 @@ class SingleUse:
         self.close()
 
 
-def _name(name: object) -> str:
+def _checked_name(name: object) -> str:
     if isinstance(name, str) and name.strip() and name.isprintable():
         return name
     raise BadParameter(

@@ -5,9 +5,9 @@ from fractions import Fraction
 from sfumato.certified.binary import Between, exp_minus_bounds, power, product
 from sfumato.randomness.bernoulli import ExpRatio, Probability
 
-_PRECISION = 192
+_PRECISION_BITS = 192
 """Binary digits of the probabilities from which errors are computed: far more than a float can show."""
-_FINEST = 4096
+_MAX_BITS = 4096
 
 
 def as_fraction(probability: Probability) -> Fraction:
@@ -15,15 +15,15 @@ def as_fraction(probability: Probability) -> Fraction:
 
     It is for errors and error bars, never for a coin.
     """
-    bits = _PRECISION
+    bits = _PRECISION_BITS
     while True:
         low, high = probability.bounds(bits)
-        if bits > _FINEST or min(low, (1 << bits) - high).bit_length() > 128:
+        if bits > _MAX_BITS or min(low, (1 << bits) - high).bit_length() > 128:
             return Fraction(low, 1 << bits)
         bits *= 2
 
 
-def divided(probability: Probability, kept: int, others: int, bits: int) -> tuple[Between, Between]:
+def divide_probability(probability: Probability, kept: int, others: int, bits: int) -> tuple[Between, Between]:
     """Enclose p / kept and (1 - p) / others, in units of 2^-bits."""
     precision = bits + 32
     low, high = probability.bounds(precision)

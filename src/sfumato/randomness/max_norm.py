@@ -25,14 +25,14 @@ from sfumato.randomness.selection import uniform_below, uniform_below_each
 from sfumato.randomness.source import Source, broken_source, sample_size
 from sfumato.randomness.uniform import Integers
 
-MOST_PARTS = 8
-"""So many numbers, at most, share their noise: with more of them other noise is better."""
-_FINE, _FINEST = 16, 64
+MAX_PARTS = 8
+"""Maximum number of measurements that share their noise; for more of them other noise is better."""
+_STEPS_PER_RATE, _MAX_STEPS_PER_SIDE = 16, 64
 """A step of the norm is about such a part of 1 / rate; a side has at most so many of the second."""
-_NARROW = 48
-_SECANTS, _NEAR = 12, 1e-14
-_FAR = 64
-"""Beyond so many times its mean a radius lies with probability below e^-60."""
+_MAX_NARROW_BITS = 48
+_SECANT_STEPS, _ROOT_ERROR = 12, 1e-14
+_MAX_RADIUS_MEANS = 64
+"""A radius exceeds this multiple of its mean with probability below e^-60."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,10 @@ class MaxNormLaw:
     def __post_init__(self) -> None:
         given = self.sides if isinstance(self.sides, Iterable) else ()
         sides = tuple(integer(side, "side", 1) for side in given)
-        if not 0 < len(sides) <= MOST_PARTS:
+        if not 0 < len(sides) <= MAX_PARTS:
             raise BadParameter(
                 f"sides = {quote_value(self.sides)} has no length that is possible.",
-                f"1 to {MOST_PARTS} numbers share their noise.",
+                f"1 to {MAX_PARTS} numbers share their noise.",
                 "Give one side for each number.",
             )
         object.__setattr__(self, "sides", sides)
@@ -63,12 +63,12 @@ class MaxNormLaw:
     @property
     def steps(self) -> int:
         """How many steps a norm of 1 has."""
-        return max(1, min(_FINEST, ceil(_FINE * self.rate)))
+        return max(1, min(_MAX_STEPS_PER_SIDE, ceil(_STEPS_PER_RATE * self.rate)))
 
     def draw(self, count: int, source: Source) -> Integers:
         """Draw `count` independent vectors, a row each: int64 where all integers surely fit, else Python integers."""
         size, parts = sample_size(count), len(self.sides)
-        chosen = Finite(_weights(self.sides, self.rate, self.steps)).draw(size, source)
+        chosen = Finite(_radius_weights(self.sides, self.rate, self.steps)).draw(size, source)
         rest, order = chosen // (parts + 1), chosen % (parts + 1)
         # all of them are drawn, whatever was chosen, so that the work done tells nothing about the noise
         drawn = Geometric(1 / self.rate).draw(size * (parts + 1), source).reshape(size, parts + 1)
@@ -83,7 +83,7 @@ class MaxNormLaw:
 
     def margin(self, part: int, confidence: Fraction) -> int:
         """Return the smallest t with P[|Zᵢ| <= t] >= confidence for one part, exactly."""
-        return _margin(self, part, probability(confidence, "confidence"))
+        return _part_margin(self, part, probability(confidence, "confidence"))
 
     def covers(self, part: int, reach: int, confidence: Fraction) -> bool:
         """Whether P[|Zᵢ| <= reach] >= confidence for one part."""
@@ -114,10 +114,12 @@ class MaxNormLaw:
         for rest in range(steps):
             # the least number of whole sides at which the part reaches beyond
             least = max(0, -(-(beyond + 1 - side * rest // steps) // side))
-            polynomial = _times([2 * (side * rest // steps - beyond), 2 * side], self._integers(others, rest, steps))
+            polynomial = _multiply_polynomials(
+                [2 * (side * rest // steps - beyond), 2 * side], self._integers(others, rest, steps)
+            )
             beyond_it += [
                 (coefficient, rest + steps * (least + order), order)
-                for order, coefficient in enumerate(_in_binomials(_shifted(polynomial, least)))
+                for order, coefficient in enumerate(_in_binomials(_shift_polynomial(polynomial, least)))
             ]
         low, high = self._sum(beyond_it, precision)
         whole_low, whole_high = _everything(self, precision)
@@ -137,7 +139,7 @@ class MaxNormLaw:
         """Return how many integers the box has at k whole sides and `rest` steps, as a polynomial in k."""
         found = [1]
         for side in sides:
-            found = _times(found, [2 * (side * rest // steps) + 1, 2 * side])
+            found = _multiply_polynomials(found, [2 * (side * rest // steps) + 1, 2 * side])
         return found
 
     def _reach(self, side: int, whole: Integers, rest: npt.NDArray[np.int64], farthest: int) -> Integers:
@@ -148,7 +150,7 @@ class MaxNormLaw:
 
     @property
     def _farthest(self) -> int:
-        return ceil(_FAR * (len(self.sides) + 1) * (1 + 1 / self.rate))
+        return ceil(_MAX_RADIUS_MEANS * (len(self.sides) + 1) * (1 + 1 / self.rate))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +171,7 @@ class _Weight:
 
 
 @lru_cache(maxsize=256)
-def _weights(sides: tuple[int, ...], rate: Fraction, steps: int) -> tuple[_Weight, ...]:
+def _radius_weights(sides: tuple[int, ...], rate: Fraction, steps: int) -> tuple[_Weight, ...]:
     """Return the weight of each (rest, order): the radius is then order + (order + 1 geometrics) sides and the rest."""
     law = MaxNormLaw(sides, rate)
     listed = [_in_binomials(law._integers(sides, rest, steps)) for rest in range(steps)]
@@ -203,7 +205,7 @@ def _rest_power(rate: Fraction, exponent: int, bits: int) -> Between:
     return power(((1 << bits) - high, (1 << bits) - low), exponent, bits)
 
 
-def _times(one: Sequence[int], other: Sequence[int]) -> list[int]:
+def _multiply_polynomials(one: Sequence[int], other: Sequence[int]) -> list[int]:
     """Multiply two polynomials."""
     found = [0] * (len(one) + len(other) - 1)
     for place, left in enumerate(one):
@@ -212,7 +214,7 @@ def _times(one: Sequence[int], other: Sequence[int]) -> list[int]:
     return found
 
 
-def _shifted(polynomial: Sequence[int], by: int) -> list[int]:
+def _shift_polynomial(polynomial: Sequence[int], by: int) -> list[int]:
     """Return the polynomial at k + by."""
     return [
         sum(polynomial[high] * comb(high, low) * by ** (high - low) for high in range(low, len(polynomial)))
@@ -232,7 +234,7 @@ def _in_binomials(polynomial: Sequence[int]) -> list[int]:
 
 def _uniform(reach: Integers, widest: int, source: Source) -> Integers:
     """Draw each part uniformly from -reach … reach; how it is done depends on the public `widest` alone."""
-    if widest < 1 << _NARROW:
+    if widest < 1 << _MAX_NARROW_BITS:
         return uniform_below_each(2 * reach + 1, source) - reach
     bits = widest.bit_length() + 64
     drawn = [uniform_below(2 * int(one) + 1, bits, source) - int(one) for one in reach]
@@ -240,7 +242,7 @@ def _uniform(reach: Integers, widest: int, source: Source) -> Integers:
 
 
 @lru_cache(maxsize=4096)
-def _margin(law: MaxNormLaw, part: int, confidence: Fraction) -> int:
+def _part_margin(law: MaxNormLaw, part: int, confidence: Fraction) -> int:
     return smallest_covering(lambda reach: law.covers(part, reach, confidence), _near_margin(law, part, confidence))
 
 
@@ -254,9 +256,9 @@ def _near_margin(law: MaxNormLaw, part: int, confidence: Fraction) -> int:
 
     before = ceil(unit * Fraction(len(law.sides) / 2 - missed))
     here, behind = before // 2, off(before)
-    for _ in range(_SECANTS):
+    for _ in range(_SECANT_STEPS):
         found = off(here)
-        if found == behind or abs(found) < _NEAR:
+        if found == behind or abs(found) < _ROOT_ERROR:
             break
         slope = Fraction(found - behind) / (here - before)
         before, behind, here = here, found, max(0, here - round(Fraction(found) / slope))
@@ -275,11 +277,13 @@ def _moments(law: MaxNormLaw, part: int) -> tuple[float, float]:
     sums = [0.0, 0.0, 0.0]
     for rest in range(steps):
         reach = [side * rest // steps, side]
-        squares = _times(reach, [reach[0] + 1, side])  # m(m + 1)
+        squares = _multiply_polynomials(reach, [reach[0] + 1, side])  # m(m + 1)
         box = law._integers(law.sides, rest, steps)
-        fourth = _times(squares, [3 * one for one in squares])
+        fourth = _multiply_polynomials(squares, [3 * one for one in squares])
         fourth = [one - (squares[place] if place < len(squares) else 0) for place, one in enumerate(fourth)]
-        for place, polynomial in enumerate((box, _times(box, squares), _times(box, fourth))):
+        for place, polynomial in enumerate(
+            (box, _multiply_polynomials(box, squares), _multiply_polynomials(box, fourth))
+        ):
             terms = _in_binomials(polynomial)
             shares = (float(Fraction(one, scale)) for one in terms)
             total = sum(one * exp(-rate * j) * rest_of_one ** (parts - j) for j, one in enumerate(shares))

@@ -16,12 +16,12 @@ from sfumato.randomness.margin import smallest_covering
 from sfumato.randomness.source import Source, broken_source, read_exactly
 from sfumato.randomness.uniform import UniformInteger, fair_signs
 
-LEAST_SCALE = 2
+MIN_SCALE = 2
 """Below it, the sum of the weights is no longer near to its integral, and the bounds on ratios would not hold."""
-_CROWN = {2: 8, 4: 16}
+_BLOCK_WEIGHT_FACTOR = {2: 8, 4: 16}
 """What makes the coin's probability at most 1 in every block. Proof: proofs/power_tail.md, (1)"""
-_LONGEST = 24_000
-_MISSED = 1.0005
+_MAX_COMPARED_BITS = 24_000
+_SUM_ERROR_FACTOR = 1.0005
 """The sum of the weights is at least the integral over this. Proof: proofs/power_tail.md, (2)"""
 
 
@@ -34,7 +34,7 @@ class PowerTail:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", rational(self.scale, "scale"))
-        if self.scale < LEAST_SCALE or self.power not in _CROWN:
+        if self.scale < MIN_SCALE or self.power not in _BLOCK_WEIGHT_FACTOR:
             raise BadParameter(
                 "The law has a scale of at least 2 and the power 2 or 4.",
                 "What is proved about it holds for these.",
@@ -44,19 +44,19 @@ class PowerTail:
     def draw_one(self, source: Source) -> int:
         """Draw one sample. How long it takes varies with the scale by less than a factor of 2."""
         base, width = self.scale**self.power, ceil(self.scale)
-        for _ in range(_LONGEST):
+        for _ in range(_MAX_COMPARED_BITS):
             block = _leading_zeros(source)
             inside = int(UniformInteger(width << block).draw(1, source)[0])
             sign = int(fair_signs(1, source)[0])
             reach = width * ((1 << block) - 1) + inside
-            kept = Fraction(4 ** (block + 1), _CROWN[self.power]) * base / (base + reach**self.power)
+            kept = Fraction(4 ** (block + 1), _BLOCK_WEIGHT_FACTOR[self.power]) * base / (base + reach**self.power)
             if Bernoulli(Rational(kept)).draw(1, source)[0] and (reach or sign > 0):  # zero has one sign
                 return sign * reach
         raise broken_source()
 
     def margin(self, confidence: Fraction) -> int:
         """Return a t with P[|Z| <= t] >= confidence, near the smallest one."""
-        missed = float(1 - probability(confidence, "confidence")) / _MISSED
+        missed = float(1 - probability(confidence, "confidence")) / _SUM_ERROR_FACTOR
         scale = float(self.scale)
         guess = scale / tan(pi * missed / 2) if self.power == 2 else scale * (sqrt(8) / (3 * pi * missed)) ** (1 / 3)
         return smallest_covering(lambda reach: self._beyond(reach / scale) <= missed, guess)
@@ -75,7 +75,7 @@ class PowerTail:
 
 def _leading_zeros(source: Source) -> int:
     """Return how many fair bits are 0 before the first 1."""
-    for octets in range(_LONGEST // 8):
+    for octets in range(_MAX_COMPARED_BITS // 8):
         octet = read_exactly(source, 1)[0]
         if octet:
             return 8 * octets + 8 - octet.bit_length()

@@ -26,37 +26,37 @@ from sfumato.randomness.source import Source, read_exactly
 Integers = npt.NDArray[Any]
 """int64 or uint64 where every value fits, else Python integers."""
 
-WORD = 64
-LONGEST = 1 << 14
+SELECTION_WORD_BITS = 64
+MAX_SELECTION_BITS = 1 << 14
 """A seam that half as many bits leave open is met with probability below e^-5000: the source is broken."""
 # U's bits are the source's, flipped at fixed places: still uniform, and a stuck source (all zeros, all ones) then
 # gives a U that lies on no seam at 0, at 1 or at a simple fraction, so that it ends at once.
-MASK = 0x9E3779B97F4A7C15
+WORD_MASK = 0x9E3779B97F4A7C15
 
-_OPEN = -1
-_FAR = 128.0  # e^-128 < 2^-184: a float weight beyond it counts as zero
+_UNDECIDED_INDEX = -1
+_MAX_FLOAT_EXPONENT = 128.0  # e^-128 < 2^-184: a float weight beyond it counts as zero
 _FLOAT_RATES = (Fraction(1, 1 << 500), Fraction(1 << 500))
-_BLOCK = 1 << 10
-_SPARE = 32
-_FEW = 1 << 11
+_BLOCK_SCORES = 1 << 10
+_SPARE_BITS = 32
+_MAX_SIMPLE_SCORES = 1 << 11
 
 
 def exponential(scores: object, rate: Fraction, source: Source) -> int:
     """Choose index i with probability proportional to exp(rate * scores[i]). Proof: proofs/selection.md."""
-    distances = _distances(_scores(scores))
-    return _select(distances, np.ones(len(distances), dtype=np.int64), positive_rational(rate, "rate"), source)
+    distances = _distances(_checked_scores(scores))
+    return _select_exactly(distances, np.ones(len(distances), dtype=np.int64), positive_rational(rate, "rate"), source)
 
 
 def exponential_weighted(scores: object, counts: object, rate: Fraction, source: Source) -> int:
     """Choose index i with probability proportional to counts[i] * exp(rate * scores[i]), for positive counts."""
-    distances, multiplicities = _distances(_scores(scores)), integer_array(counts, "counts")
+    distances, multiplicities = _distances(_checked_scores(scores)), integer_array(counts, "counts")
     if len(multiplicities) != len(distances) or multiplicities.min() < 1:
         raise BadParameter(
             "counts do not fit the scores.",
             "Each score stands for one or more candidates.",
             "Give one positive integer for each score.",
         )
-    return _select(distances, multiplicities, positive_rational(rate, "rate"), source)
+    return _select_exactly(distances, multiplicities, positive_rational(rate, "rate"), source)
 
 
 def permute_and_flip(scores: object, rate: Fraction, source: Source) -> int:
@@ -64,7 +64,7 @@ def permute_and_flip(scores: object, rate: Fraction, source: Source) -> int:
 
     Every coin is tossed, also those after the winner. Proof: proofs/selection.md
     """
-    distances = _distances(_scores(scores))
+    distances = _distances(_checked_scores(scores))
     order = uniform_order(len(distances), source)
     heads = _toss(distances, positive_rational(rate, "rate"), source)
     return int(order[np.argmax(heads[order])])  # the best has a coin of probability 1, so there is a first head
@@ -73,10 +73,10 @@ def permute_and_flip(scores: object, rate: Fraction, source: Source) -> int:
 def uniform_order(size: int, source: Source) -> npt.NDArray[np.int64]:
     """Draw each order of 0, 1, …, size - 1 with the same probability [Fisher, Yates]. Proof: proofs/selection.md."""
     bounds = np.arange(size, 1, -1, dtype=np.uint64)
-    words = _words(len(bounds), source)
+    words = _draw_words(len(bounds), source)
     picks, certain = _scaled(words, bounds)
     for place in np.flatnonzero(~certain):
-        picks[place] = _floor_of_multiple(int(words[place]), WORD, int(bounds[place]), source)
+        picks[place] = _floor_of_multiple(int(words[place]), SELECTION_WORD_BITS, int(bounds[place]), source)
     order = list(range(size))
     for last, pick in zip(range(size - 1, 0, -1), picks.tolist(), strict=True):
         order[last], order[pick] = order[pick], order[last]
@@ -88,8 +88,8 @@ def uniform_below(below: int, bits: int, source: Source) -> int:
 
     More are drawn with probability at most below / 2**bits. Proof: proofs/selection.md
     """
-    words = -(-bits // WORD)
-    return _floor_of_multiple(_reveal(words, source), words * WORD, below, source)
+    words = -(-bits // SELECTION_WORD_BITS)
+    return _floor_of_multiple(_reveal(words, source), words * SELECTION_WORD_BITS, below, source)
 
 
 def uniform_below_each(bounds: Integers, source: Source) -> npt.NDArray[np.int64]:
@@ -97,10 +97,10 @@ def uniform_below_each(bounds: Integers, source: Source) -> npt.NDArray[np.int64
 
     Bounds are meant to be below 2^48; larger ones are possible and take longer.
     """
-    words, small = _words(len(bounds), source), bounds < 1 << 48
+    words, small = _draw_words(len(bounds), source), bounds < 1 << 48
     picks, certain = _scaled_far(words, np.where(small, bounds, 1).astype(np.uint64))
     for place in np.flatnonzero(~(certain & small)):
-        picks[place] = _floor_of_multiple(int(words[place]), WORD, int(bounds[place]), source)
+        picks[place] = _floor_of_multiple(int(words[place]), SELECTION_WORD_BITS, int(bounds[place]), source)
     return picks
 
 
@@ -132,7 +132,7 @@ def _one_integer(value: object, name: str) -> int:
     )
 
 
-def _scores(scores: object) -> Integers:
+def _checked_scores(scores: object) -> Integers:
     array = integer_array(scores, "scores")
     if len(array):
         return array
@@ -150,14 +150,14 @@ def _distances(scores: Integers) -> Integers:
     return distances.astype(np.uint64) if max(distances) < 1 << 64 else distances
 
 
-def _select(distances: Integers, counts: Integers, rate: Fraction, source: Source) -> int:
-    known, bits = _reveal(1, source), WORD
+def _select_exactly(distances: Integers, counts: Integers, rate: Fraction, source: Source) -> int:
+    known, bits = _reveal(1, source), SELECTION_WORD_BITS
     cell = _cell_by_floats(distances, counts, rate, known)
-    while cell == _OPEN and bits < LONGEST:
+    while cell == _UNDECIDED_INDEX and bits < MAX_SELECTION_BITS:
         cell = _cell_by_enclosures(distances, counts, rate, known, bits)
-        if cell == _OPEN:
+        if cell == _UNDECIDED_INDEX:
             known, bits = _extend(known, bits, source)
-    if cell == _OPEN:
+    if cell == _UNDECIDED_INDEX:
         raise _stuck_source()
     return cell
 
@@ -165,21 +165,22 @@ def _select(distances: Integers, counts: Integers, rate: Fraction, source: Sourc
 def _cell_by_floats(distances: Integers, counts: Integers, rate: Fraction, known: int) -> int:
     """Return the cell of U if floats place it clear of both seams, else _OPEN. Error bound: proofs/selection.md."""
     if counts.dtype == object or not _floats_fit(distances, rate):
-        return _OPEN
-    rows = -(-len(distances) // _BLOCK)
-    slack = 2.0**-41 + (_BLOCK + rows) * 2.0**-51
-    weights = np.zeros(rows * _BLOCK)
+        return _UNDECIDED_INDEX
+    rows = -(-len(distances) // _BLOCK_SCORES)
+    slack = 2.0**-41 + (_BLOCK_SCORES + rows) * 2.0**-51
+    weights = np.zeros(rows * _BLOCK_SCORES)
     weights[: len(distances)] = _float_weights(distances, rate) * counts
-    table = weights.reshape(rows, _BLOCK)
+    table = weights.reshape(rows, _BLOCK_SCORES)
     ends = np.cumsum(table.sum(axis=1))
-    position = known * 2.0**-WORD
+    position = known * 2.0**-SELECTION_WORD_BITS
     target = position * ends[-1]
     row = min(int(np.searchsorted(ends, target, side="right")), rows - 1)
     edges = np.cumsum(np.concatenate(([ends[row - 1] if row else 0.0], table[row]))) / ends[-1]
-    column = min(int(np.searchsorted(edges, position, side="right")), _BLOCK)  # edges[0] <= position, or it is open
+    # edges[0] <= position, or it is open
+    column = min(int(np.searchsorted(edges, position, side="right")), _BLOCK_SCORES)
     if column and edges[column - 1] + slack <= position <= edges[column] - slack:
-        return row * _BLOCK + column - 1
-    return _OPEN
+        return row * _BLOCK_SCORES + column - 1
+    return _UNDECIDED_INDEX
 
 
 def _floats_fit(distances: Integers, rate: Fraction) -> bool:
@@ -188,13 +189,13 @@ def _floats_fit(distances: Integers, rate: Fraction) -> bool:
 
 def _float_weights(distances: Integers, rate: Fraction) -> npt.NDArray[np.float64]:
     exponents = distances.astype(np.float64) * float(rate)
-    return np.where(exponents < _FAR, np.exp(-np.minimum(exponents, _FAR)), 0.0)
+    return np.where(exponents < _MAX_FLOAT_EXPONENT, np.exp(-np.minimum(exponents, _MAX_FLOAT_EXPONENT)), 0.0)
 
 
 def _cell_by_enclosures(distances: Integers, counts: Integers, rate: Fraction, known: int, bits: int) -> int:
     """Return the cell that holds every U whose first `bits` bits are `known`, or _OPEN if the seams allow two."""
     multiplicities = counts.tolist()
-    precision = bits + _SPARE + sum(multiplicities).bit_length()
+    precision = bits + _SPARE_BITS + sum(multiplicities).bit_length()
     distinct, inverse = np.unique(distances, return_inverse=True)
     weights = _enclosures(distinct.tolist(), rate, precision)
     cells = [weights[kind] for kind in inverse.tolist()]
@@ -208,12 +209,12 @@ def _cell_by_enclosures(distances: Integers, counts: Integers, rate: Fraction, k
     cell = bisect_left(range(last), True, key=not_reached)
     if cell == last or (known + 1) * (high[last] - high[cell]) <= (one - known - 1) * low[cell]:
         return cell
-    return _OPEN
+    return _UNDECIDED_INDEX
 
 
 def _enclosures(distances: list[int], rate: Fraction, bits: int) -> list[tuple[int, int]]:
     """Enclose exp(-rate * d) * 2**bits for each d; 1 is enclosed exactly. Nothing is cached: distances are secret."""
-    if len(distances) <= _FEW:
+    if len(distances) <= _MAX_SIMPLE_SCORES:
         return [exp_minus_enclosure(rate * distance, bits) for distance in distances]
     horizon = -(-(bits + 1) * rate.denominator // rate.numerator)  # beyond it the weight is below 2^-bits
     left = [distance for distance in distances if distance <= horizon]
@@ -232,11 +233,11 @@ def _enclosures(distances: list[int], rate: Fraction, bits: int) -> list[tuple[i
 
 def _toss(distances: Integers, rate: Fraction, source: Source) -> npt.NDArray[np.bool_]:
     """Toss one coin of probability exp(-rate * d) for each d, all of them."""
-    words = _words(len(distances), source)
+    words = _draw_words(len(distances), source)
     heads = np.zeros(len(distances), dtype=np.bool_)
     undecided = np.arange(len(distances))
     if _floats_fit(distances, rate):
-        lead = _float_weights(distances, rate) - words * 2.0**-WORD
+        lead = _float_weights(distances, rate) - words * 2.0**-SELECTION_WORD_BITS
         heads = lead > 0
         undecided = np.flatnonzero(np.abs(lead) <= 2.0**-41)  # error bound: proofs/selection.md
     for place in undecided:
@@ -246,8 +247,8 @@ def _toss(distances: Integers, rate: Fraction, source: Source) -> npt.NDArray[np
 
 def _below_exp_minus(known: int, exponent: Fraction, source: Source) -> bool:
     """Decide U < e^-exponent where the first 64 bits of U are `known`."""
-    bits = WORD
-    while bits < LONGEST:
+    bits = SELECTION_WORD_BITS
+    while bits < MAX_SELECTION_BITS:
         low, high = exp_minus_enclosure(exponent, bits)
         if known < low:
             return True  # U < (known + 1) / 2^bits <= p
@@ -282,7 +283,7 @@ def _scaled_far(
 
 def _floor_of_multiple(known: int, bits: int, bound: int, source: Source) -> int:
     """Return floor(U * bound) where the first `bits` bits of U are `known`."""
-    while bits < LONGEST:
+    while bits < MAX_SELECTION_BITS:
         lowest, highest = known * bound >> bits, ((known + 1) * bound - 1) >> bits
         if lowest == highest:
             return lowest
@@ -290,20 +291,20 @@ def _floor_of_multiple(known: int, bits: int, bound: int, source: Source) -> int
     raise _stuck_source()
 
 
-def _words(count: int, source: Source) -> npt.NDArray[np.uint64]:
+def _draw_words(count: int, source: Source) -> npt.NDArray[np.uint64]:
     words = np.frombuffer(read_exactly(source, 8 * count), dtype=">u8").astype(np.uint64)
-    flipped: npt.NDArray[np.uint64] = words ^ np.uint64(MASK)
+    flipped: npt.NDArray[np.uint64] = words ^ np.uint64(WORD_MASK)
     return flipped
 
 
 def _reveal(words: int, source: Source) -> int:
-    flips = int.from_bytes(MASK.to_bytes(8, "big") * words, "big")
+    flips = int.from_bytes(WORD_MASK.to_bytes(8, "big") * words, "big")
     return int.from_bytes(read_exactly(source, 8 * words), "big") ^ flips
 
 
 def _extend(known: int, bits: int, source: Source) -> tuple[int, int]:
     """Reveal as many bits again as are known."""
-    return (known << bits) | _reveal(bits // WORD, source), 2 * bits
+    return (known << bits) | _reveal(bits // SELECTION_WORD_BITS, source), 2 * bits
 
 
 def _stuck_source() -> EntropyFailed:

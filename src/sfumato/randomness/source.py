@@ -16,14 +16,14 @@ from typing import Any, NoReturn, Protocol
 from sfumato.errors import BadParameter, EntropyFailed, ImperfectSource, quote_value
 from sfumato.exact import integer, rational
 
-_KEY = 32
-_STATE = _KEY + 16  # key, then the counter block
-_BUFFER = 1 << 16
-_BULK = 1 << 13  # more than this at once is streamed straight into the result
-_SLACK = 15  # update_into wants room for one block more
+_KEY_BYTES = 32
+_STATE_BYTES = _KEY_BYTES + 16  # key, then the counter block
+_BUFFER_BYTES = 1 << 16
+_BULK_BYTES = 1 << 13  # more than this at once is streamed straight into the result
+_SLACK_BYTES = 15  # update_into wants room for one block more
 _REFILLS_PER_SEED = 1 << 20
 _MAX_SAMPLES = 1 << 40
-_FAIR = Fraction(0)
+_FAIR_BIAS = Fraction(0)
 _SECONDS_PER_SEED = 600.0  # limits what a copied virtual machine shares with its twin
 
 
@@ -106,8 +106,8 @@ def declared_gamma(source: object) -> Fraction:
 
 def as_gamma(value: object) -> Fraction:
     """Read a bias: an exact number from 0 (fair) to 1 (whatever an opponent likes)."""
-    if value is _FAIR or (type(value) is int and value == 0):  # what nearly every source says, at every read
-        return _FAIR
+    if value is _FAIR_BIAS or (type(value) is int and value == 0):  # what nearly every source says, at every read
+        return _FAIR_BIAS
     gamma = rational(value, "gamma")
     if 0 <= gamma <= 1:
         return gamma
@@ -160,7 +160,7 @@ class _Keystream:
 
     def __init__(self) -> None:
         self._state = _entropy()
-        self._buffer = bytearray(_BUFFER + _SLACK)
+        self._buffer = bytearray(_BUFFER_BYTES + _SLACK_BYTES)
         self._left = 0
         self._refills = 0
         self._seeded = time.monotonic()
@@ -172,11 +172,11 @@ class _Keystream:
         return self._owner != os.getpid()
 
     def take(self, count: int) -> bytes:
-        if count > _BULK:
-            return _keystream(self.take(_STATE), count)
+        if count > _BULK_BYTES:
+            return _keystream(self.take(_STATE_BYTES), count)
         if count > self._left or self._stale:
             self._refill()
-        start = _BUFFER - self._left
+        start = _BUFFER_BYTES - self._left
         taken = bytes(memoryview(self._buffer)[start : start + count])
         self._buffer[start : start + count] = bytes(count)  # what was handed out is not kept
         self._left -= count
@@ -193,10 +193,10 @@ class _Keystream:
             self._state = bytes(a ^ b for a, b in zip(self._state, _entropy(), strict=True))
             self._refills = 0
             self._seeded = time.monotonic()
-        _encryptor(self._state).update_into(bytes(_BUFFER), self._buffer)
-        self._state = bytes(memoryview(self._buffer)[:_STATE])
-        self._buffer[:_STATE] = bytes(_STATE)
-        self._left = _BUFFER - _STATE
+        _encryptor(self._state).update_into(bytes(_BUFFER_BYTES), self._buffer)
+        self._state = bytes(memoryview(self._buffer)[:_STATE_BYTES])
+        self._buffer[:_STATE_BYTES] = bytes(_STATE_BYTES)
+        self._left = _BUFFER_BYTES - _STATE_BYTES
         self._refills += 1
 
 
@@ -239,7 +239,7 @@ class _SystemSource:
 def _encryptor(state: bytes) -> "_Encryptor":
     cipher = _ciphers()
     encryptor: _Encryptor = cipher.Cipher(
-        cipher.algorithms.AES256(state[:_KEY]), cipher.modes.CTR(state[_KEY:])
+        cipher.algorithms.AES256(state[:_KEY_BYTES]), cipher.modes.CTR(state[_KEY_BYTES:])
     ).encryptor()
     return encryptor
 
@@ -274,10 +274,10 @@ def _keystream(state: bytes, count: int) -> bytes:
 
 def _entropy() -> bytes:
     try:
-        seed = os.urandom(_STATE)
+        seed = os.urandom(_STATE_BYTES)
     except (OSError, NotImplementedError):
         seed = b""
-    if len(seed) == _STATE and any(seed):
+    if len(seed) == _STATE_BYTES and any(seed):
         return seed
     raise EntropyFailed(
         "The operating system gave no random bits.",

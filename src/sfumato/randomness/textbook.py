@@ -48,17 +48,17 @@ def dyadic_coins(halvings: int, fair: Coin) -> LaplaceCoins:
     """
 
     def success() -> bool:
-        return _word(halvings, fair) != 0
+        return _draw_word(halvings, fair) != 0
 
     def zero() -> bool:
-        while (word := _word(halvings + 1, fair)) > 1 << halvings:
+        while (word := _draw_word(halvings + 1, fair)) > 1 << halvings:
             pass
         return word < (1 << halvings) - 1
 
     return LaplaceCoins(success, zero, fair)
 
 
-def _word(bits: int, fair: Coin) -> int:
+def _draw_word(bits: int, fair: Coin) -> int:
     word = 0
     for _ in range(bits):
         word = 2 * word + fair()

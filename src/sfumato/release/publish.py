@@ -26,7 +26,9 @@ from sfumato.release.noisy import NoisyGroup, NoisyResult, NoisyValues
 def publish(
     plan: Plan, aggregates: Aggregates, source: Source, chosen: Mapping[str, NoisyGroup] | None = None
 ) -> NoisyResult:
-    """Return the released keys and the noisy measurements of every group; `chosen` are levels that have been.
+    """Add noise to exact aggregates and select keys; return only noisy values.
+
+    `chosen` are the histograms of bounds that have been selected already.
 
     Theorem: the law of the outcome is that of the plan's event: levels that are chosen, then a selection of keys, then
     one mechanism per measurement on the vector of the selected cells.  Proof: proofs/intervals.md

@@ -15,7 +15,7 @@ from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.errors import UnknownName, quote_value
 from sfumato.exact import decimal_rational, probability
-from sfumato.language.calendar import DAY
+from sfumato.language.calendar import DAY_MICROSECONDS
 from sfumato.language.facts import Facts, Kind
 from sfumato.planning.aggregates.count import CountColumn
 from sfumato.planning.aggregates.sum import SumColumn
@@ -282,7 +282,7 @@ def as_shown(
     shown = list(columns)
     for place in private.days:
         facts[place] = replace(facts[place], type=Type.DATE)
-        shown[place] = [None if moment is None else int(moment) // DAY for moment in columns[place]]
+        shown[place] = [None if moment is None else int(moment) // DAY_MICROSECONDS for moment in columns[place]]
     return tuple(facts), tuple(shown)
 
 

@@ -8,7 +8,7 @@ from sfumato.analysis.private_query import PrivateQuery, RequestedAggregate
 from sfumato.errors import UnsupportedSql, quote_value
 from sfumato.language.facts import Kind
 from sfumato.language.rel_nodes import FilterNode, JoinNode, ProjectNode, RelNode, ScanNode
-from sfumato.language.scalar import Operator, Scalar, address, columns
+from sfumato.language.scalar import Operator, Scalar, address, columns_read
 from sfumato.policy.policy import fold_name
 from sfumato.policy.sealing import MOST_CELLS
 from sfumato.query.functions import PAIRS, SUMMING, power_of
@@ -195,7 +195,7 @@ def measure_of(scalar: Scalar, rows: SealedRows, sides: tuple[Layout, ...]) -> t
 
 
 def _require_cells(scalar: Scalar, rows: SealedRows, sides: tuple[Layout, ...], where: str, remedy: str) -> None:
-    for label, column in columns(scalar):
+    for label, column in columns_read(scalar):
         layout, name = sides[rows.side(label)], fold_name(column)
         if name not in {fold_name(one.name) for one in (*layout.cell_columns, *layout.slot_columns)}:
             raise _sealed_column(name, where, remedy)

@@ -23,9 +23,9 @@ Integers = npt.NDArray[Any]
 """int64 where the public bounds fit, else Python ints in an object array."""
 Mask = npt.NDArray[np.bool_]
 
-_SAFE = 2**62  # twice this is still an int64
-_FARTHEST = 12_000  # `exact.rational` reads no larger power of ten
-_EXACT = 2**53  # every integer up to here is a float64
+_MAX_INT64_TERM = 2**62  # twice this is still an int64
+_MAX_DECIMAL_EXPONENT = 12_000  # `exact.rational` reads no larger power of ten
+_MAX_EXACT_FLOAT = 2**53  # every integer up to here is a float64
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def to_grid(values: object, grid: Grid) -> Quantised:
     >>> to_grid([0.25, 7, None, float("inf")], Grid(0, 5, Fraction(1, 10))).integers.tolist()
     [2, 50, 0, 0]
     """
-    array = _column(values)
+    array = _as_column(values)
     if array.dtype.kind == "b":
         array = array.astype(np.int64)
     if array.dtype.kind in "iu":
@@ -103,7 +103,7 @@ def clip_sums(sums: object, low: int, high: int) -> Integers:
             "The lower bound must not be above the upper one.",
             "Give low ≤ high.",
         )
-    return _clip(_whole(sums, 1), least, greatest)
+    return _clip(_as_integers(sums, 1), least, greatest)
 
 
 def clip_l1(vectors: object, bound: int) -> Integers:
@@ -138,7 +138,7 @@ def clip_l2(vectors: object, bound_squared: int) -> Integers:
     )
 
 
-def _column(values: object) -> npt.NDArray[Any]:
+def _as_column(values: object) -> npt.NDArray[Any]:
     if isinstance(values, np.ndarray):
         array = values
     else:
@@ -163,8 +163,8 @@ def _bad_column() -> BadParameter:
 def _integers_to_grid(array: npt.NDArray[Any], grid: Grid) -> Integers:
     low, high = floor(grid.low), ceil(grid.high)
     times, over = grid.step.denominator, grid.step.numerator
-    if max(abs(low), abs(high), 1) * times >= _SAFE or over >= _SAFE:
-        return _as_array(_clipped(((value, 1) for value in array.tolist()), grid), grid)
+    if max(abs(low), abs(high), 1) * times >= _MAX_INT64_TERM or over >= _MAX_INT64_TERM:
+        return _as_array(_clip_ratios(((value, 1) for value in array.tolist()), grid), grid)
     scaled = _clip(array, low, high).astype(np.int64) * times  # rounding is monotone: clip roughly, then finely
     quotient, rest = np.divmod(scaled, over)
     up = (2 * rest > over) | ((2 * rest == over) & (quotient % 2 == 1))
@@ -175,7 +175,7 @@ def _floats_to_grid(array: npt.NDArray[np.float64], grid: Grid) -> Quantised:
     present = np.isfinite(array)
     finite = np.where(present, array, 0.0)
     times, over = grid.step.denominator, grid.step.numerator
-    if max(abs(grid.least), abs(grid.greatest)) >= 2**50 or times > _EXACT or over > _EXACT:
+    if max(abs(grid.least), abs(grid.greatest)) >= 2**50 or times > _MAX_EXACT_FLOAT or over > _MAX_EXACT_FLOAT:
         return _objects_to_grid(array.tolist(), grid)
     low, high = _around(grid.low, -np.inf), _around(grid.high, np.inf)
     # Two roundings of 2^-53 each: the quotient is within 2^-51 of itself. Where it is not that near to a tie, rounding
@@ -184,7 +184,7 @@ def _floats_to_grid(array: npt.NDArray[np.float64], grid: Grid) -> Quantised:
     rounded = np.rint(quotient)
     unclear = np.abs(np.abs(quotient - rounded) - 0.5) <= np.abs(quotient) * 2.0**-50 + 2.0**-1000
     integers = rounded.astype(np.int64)
-    integers[unclear] = _clipped((value.as_integer_ratio() for value in finite[unclear].tolist()), grid)
+    integers[unclear] = _clip_ratios((value.as_integer_ratio() for value in finite[unclear].tolist()), grid)
     clipped = _clip(integers, grid.least, grid.greatest)
     return Quantised(np.where(present, clipped, 0), present)
 
@@ -198,7 +198,7 @@ def _objects_to_grid(values: list[object], grid: Grid) -> Quantised:
     ratios = [_ratio(value) for value in values]
     present = np.array([ratio is not None for ratio in ratios], dtype=np.bool_)
     integers = _as_array([0] * len(ratios), grid)
-    integers[present] = _clipped((ratio for ratio in ratios if ratio is not None), grid)
+    integers[present] = _clip_ratios((ratio for ratio in ratios if ratio is not None), grid)
     return Quantised(integers, present)
 
 
@@ -219,25 +219,25 @@ def _ratio(value: object) -> tuple[int, int] | None:
 
 def _decimal_ratio(value: Decimal) -> tuple[int, int]:
     # 1e999999999 must not fill the memory: beyond every bound that can be written it is as good as the bound
-    if value and value.adjusted() > _FARTHEST:
-        return (-1 if value < 0 else 1) * 10**_FARTHEST, 1
-    return value.as_integer_ratio() if value.adjusted() > -_FARTHEST else (0, 1)
+    if value and value.adjusted() > _MAX_DECIMAL_EXPONENT:
+        return (-1 if value < 0 else 1) * 10**_MAX_DECIMAL_EXPONENT, 1
+    return value.as_integer_ratio() if value.adjusted() > -_MAX_DECIMAL_EXPONENT else (0, 1)
 
 
-def _nearest(numerator: int, denominator: int) -> int:
+def _round_half_even(numerator: int, denominator: int) -> int:
     """Round a ratio half to even."""
     quotient, rest = divmod(numerator, denominator)
     return quotient + (2 * rest > denominator or (2 * rest == denominator and quotient % 2 == 1))
 
 
-def _clipped(ratios: Iterable[tuple[int, int]], grid: Grid) -> list[int]:
+def _clip_ratios(ratios: Iterable[tuple[int, int]], grid: Grid) -> list[int]:
     """Bring exact ratios to the grid, by integers."""
     least, greatest, times, over = grid.least, grid.greatest, grid.step.denominator, grid.step.numerator
-    return [min(max(_nearest(top * times, bottom * over), least), greatest) for top, bottom in ratios]
+    return [min(max(_round_half_even(top * times, bottom * over), least), greatest) for top, bottom in ratios]
 
 
 def _as_array(numbers: list[int], grid: Grid) -> Integers:
-    fits = max(abs(grid.least), abs(grid.greatest)) < _SAFE
+    fits = max(abs(grid.least), abs(grid.greatest)) < _MAX_INT64_TERM
     return np.array(numbers, dtype=np.int64 if fits else object)
 
 
@@ -249,12 +249,12 @@ def _clip(array: npt.NDArray[Any], low: int, high: int) -> Integers:
         if low <= held.max and high >= held.min:
             clipped: Integers = np.clip(array, max(low, int(held.min)), min(high, int(held.max)))
             return clipped
-        dtype = np.int64 if -_SAFE < low <= high < _SAFE else object
+        dtype = np.int64 if -_MAX_INT64_TERM < low <= high < _MAX_INT64_TERM else object
         return np.full(array.shape, low if low > held.max else high, dtype=dtype)
     return np.array([min(max(number, low), high) for number in array.tolist()], dtype=object).reshape(array.shape)
 
 
-def _whole(values: object, dimensions: int) -> npt.NDArray[Any]:
+def _as_integers(values: object, dimensions: int) -> npt.NDArray[Any]:
     try:
         array = values if isinstance(values, np.ndarray) else np.array(values, dtype=object)
     except ValueError:
@@ -278,7 +278,7 @@ def _bad_integers(dimensions: int) -> BadParameter:
 
 
 def _shrink(vectors: object, norm: Any, bound: int, shrink: Any) -> Integers:
-    array = _whole(vectors, 2)
+    array = _as_integers(vectors, 2)
     rows = []
     for row in array.tolist():
         size = [abs(int(entry)) for entry in row]

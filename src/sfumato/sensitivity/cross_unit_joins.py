@@ -13,10 +13,10 @@ from math import factorial, prod
 from sfumato.accounting.event import Neighbours
 from sfumato.exact import integer
 
-LEAST_CROWD = 2
+MIN_KEY_FREQUENCY = 2
 """From it on, what is taken away for one person's own rows never outweighs what is added. Proof: (3)"""
 
-Block = tuple[int, ...]
+FrequencyBlock = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class CrossUnitSide:
 
 
 @cache
-def blocks(sides: int) -> tuple[Block, ...]:
+def blocks(sides: int) -> tuple[FrequencyBlock, ...]:
     """Return the sets of sides, by their size: of each, a key has the sum over people of the products of their rows.
 
     >>> blocks(2)
@@ -42,7 +42,7 @@ def blocks(sides: int) -> tuple[Block, ...]:
 
 
 @cache
-def _partitions(sides: int) -> tuple[tuple[int, tuple[Block, ...]], ...]:
+def _partitions(sides: int) -> tuple[tuple[int, tuple[FrequencyBlock, ...]], ...]:
     """Return the ways to part the sides, each with its Möbius weight: rows of different people, by counting all rows.
 
     >>> _partitions(2)
@@ -95,17 +95,17 @@ def pair_count_sensitivity(sides: tuple[CrossUnitSide, ...], crowd: int, several
     return 2 * more if several else more + less
 
 
-def _rise(way: tuple[Block, ...], sides: tuple[CrossUnitSide, ...], crowd: int) -> int:
+def _rise(way: tuple[FrequencyBlock, ...], sides: tuple[CrossUnitSide, ...], crowd: int) -> int:
     """Return how far one person raises the product of the blocks of one parting, over all keys."""
     caps = [_cap(block, sides, crowd) for block in way]
     return sum(_own(block, sides) * prod(caps[:at] + caps[at + 1 :]) for at, block in enumerate(way))
 
 
-def _cap(block: Block, sides: tuple[CrossUnitSide, ...], crowd: int) -> int:
+def _cap(block: FrequencyBlock, sides: tuple[CrossUnitSide, ...], crowd: int) -> int:
     """Return the largest power of a block at a key with such a crowd."""
     return crowd * prod(sides[side].repeats for side in block)
 
 
-def _own(block: Block, sides: tuple[CrossUnitSide, ...]) -> int:
+def _own(block: FrequencyBlock, sides: tuple[CrossUnitSide, ...]) -> int:
     """Return what one person adds to the power of a block at most, over all keys."""
     return min(sides[one].rows * prod(sides[side].repeats for side in block if side != one) for one in block)

@@ -25,7 +25,7 @@ class JoinedTable:
         object.__setattr__(self, "frequency", integer(self.frequency, "frequency", 0))
 
     def frequency_at(self, distance: int) -> int:
-        """Return how often a key can occur after so many people changed."""
+        """Return the largest key frequency after the given number of people changed."""
         return self.frequency + self.rows * distance
 
 

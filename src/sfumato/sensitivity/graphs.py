@@ -33,7 +33,7 @@ def triangles(graph: Graph) -> int:
 
 
 def triangles_at_distance(graph: Graph, distance: int) -> int:
-    """Return the largest local sensitivity of the number of triangles after so many edges changed, exactly.
+    """Return the largest local sensitivity of the number of triangles after `distance` edges changed, exactly.
 
     A pair with a common neighbours gets one more from each vertex that is adjacent to one of the two (one edge each),
     then one more for every two edges.
@@ -53,7 +53,7 @@ def two_stars(graph: Graph) -> int:
 
 
 def two_stars_at_distance(graph: Graph, distance: int) -> int:
-    """Return the largest local sensitivity of the number of two-edge paths after so many edges changed, exactly.
+    """Return the largest local sensitivity of the number of two-edge paths after `distance` edges changed, exactly.
 
     An edge belongs to as many paths as its ends have other edges; each changed edge adds one of these.
     """

@@ -24,24 +24,24 @@ def matched_values(people: Numbers, values: Numbers, own: Numbers, limits: Seque
     """
     shared = int(np.count_nonzero(np.bincount(values)))
     few = _first_owners(people, values)
-    served = _served(people[few], values[few], np.maximum(limits[0] - own, 0))
+    served = _matched_by_greedy(people[few], values[few], np.maximum(limits[0] - own, 0))
     if served == shared:  # within every limit, whoever else has them
         return [shared] * len(limits)
     found: list[int] = []
     for limit in limits:
         if served < shared:  # else a higher limit serves them all, too
-            served = _served(people, values, np.maximum(limit - own, 0))
+            served = _matched_by_greedy(people, values, np.maximum(limit - own, 0))
         found.append(served)
     return found
 
 
-def numbered(ids: Numbers) -> tuple[Numbers, int]:
+def renumber(ids: Numbers) -> tuple[Numbers, int]:
     """Return numbers from 0 on in place of ids above 0, and how many there are.
 
-    >>> numbered(np.array([7, 3, 7]))
+    >>> renumber(np.array([7, 3, 7]))
     (array([1, 0, 1]), 2)
     """
-    if not len(ids) or int(ids.max()) > _SPARSE * len(ids):
+    if not len(ids) or int(ids.max()) > _MAX_ID_RATIO * len(ids):
         found, places = np.unique(ids, return_inverse=True)
         return places.astype(np.int64), len(found)
     there = np.zeros(int(ids.max()) + 1, dtype=bool)  # no sorting, as long as most numbers occur
@@ -49,9 +49,9 @@ def numbered(ids: Numbers) -> tuple[Numbers, int]:
     return (np.cumsum(there) - 1)[ids], int(np.count_nonzero(there))
 
 
-_FEW_OWNERS = 4
-"""So many owners of each value are tried first, those with few values before others: nearly always they are enough."""
-_SPARSE = 4
+_FIRST_OWNERS = 4
+"""Number of units of each value that are tried first, those with few values before others; nearly always enough."""
+_MAX_ID_RATIO = 4
 
 
 def _first_owners(people: Numbers, values: Numbers) -> Numbers:
@@ -63,10 +63,10 @@ def _first_owners(people: Numbers, values: Numbers) -> Numbers:
     ordered = values[order]
     begins = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
     nth = np.arange(len(order)) - np.repeat(begins, np.diff(np.append(begins, len(order))))
-    return order[nth < _FEW_OWNERS]
+    return order[nth < _FIRST_OWNERS]
 
 
-def _served(people: Numbers, values: Numbers, room: Numbers) -> int:
+def _matched_by_greedy(people: Numbers, values: Numbers, room: Numbers) -> int:
     """Return how many values people serve within their room; whoever has room for all their values serves them all."""
     served = 0
     while len(people):
@@ -89,8 +89,8 @@ def _largest_flow(people: Numbers, values: Numbers, room: Numbers) -> int:
 
     able = room[people] > 0
     people, values = people[able], values[able]
-    owners, count = numbered(people)
-    wanted, different = numbered(values)
+    owners, count = renumber(people)
+    wanted, different = renumber(values)
     most = np.zeros(count, dtype=np.int64)
     most[owners] = np.minimum(room[people], different)
     if not len(most) or int(most.max()) == 1:  # a plain matching is found several times faster

@@ -11,7 +11,7 @@ from sfumato.errors import BadParameter
 from sfumato.exact import integer, rational
 
 AtDistance = Callable[[int], int]
-"""The largest local sensitivity of any data that so many changes of one person lead to; it never falls."""
+"""The largest local sensitivity within the given distance; it never decreases."""
 
 
 def smooth(at_distance: AtDistance, decay: Fraction, most: int) -> Fraction:

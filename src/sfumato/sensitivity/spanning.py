@@ -48,7 +48,7 @@ class Network:
         return total
 
     def at_distance(self, weights: tuple[int, ...], distance: int) -> int:
-        """Return the largest local sensitivity of the cost after so many weights changed, exactly."""
+        """Return the largest local sensitivity of the cost after `distance` weights changed, exactly."""
         found = 0
         for place, weight in enumerate(weights):
             kept = self._way_round(weights, place, distance)

@@ -288,7 +288,7 @@ class UnboundedSums:
 
 @dataclass(frozen=True, slots=True)
 class WindowEvents:
-    """The current values, published again when they have changed: w-event privacy [KPXP14].
+    """Current values under w-event privacy, published again only when they changed enough [KPXP14].
 
     Theorem: for streams that differ within `window` consecutive steps, each by at most `change` in L1, all that is ever
     released is epsilon-DP: the charges of every window, decisions included, sum to at most epsilon, exactly.

@@ -33,7 +33,10 @@ class Component:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JointEstimate:
-    """All components that were measured, by their columns; `sizes` has the cells of every column."""
+    """The combined unbiased estimate of all measured marginal components.
+
+    `sizes` has the number of cells of every column, `parts` the components by their columns.
+    """
 
     sizes: tuple[int, ...]
     parts: Mapping[Axes, Component]
@@ -112,7 +115,7 @@ def component(table: Counts, axes: Axes, part: Axes) -> Floats:
     return values
 
 
-def shrunk(combined: JointEstimate) -> dict[Axes, float]:
+def shrinkage_factors(combined: JointEstimate) -> dict[Axes, float]:
     """Return by how much each component of two or more columns is shrunk towards 0 for the model [Efron, Morris 1973].
 
     A component of noise alone has the squared length f·V on average, f its degrees of freedom.

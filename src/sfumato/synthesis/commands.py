@@ -17,7 +17,7 @@ ENDINGS = (".parquet", ".csv", ".arrow")
 _OURS = b"sfumato"
 
 
-def write(
+def write_synthetic(
     database: Database,
     table: str,
     columns: Sequence[str],
@@ -37,7 +37,7 @@ def write(
     synthetic = synthesize(database, table, columns=named, epsilon=epsilon, delta=price, rows=rows, bins=bins)
     after = database.budget()
     drawn = synthetic.table()
-    _written(output, drawn)
+    _write_table(output, drawn)
     try:
         paper.write_text(page(synthetic, table), encoding="utf-8")
     except OSError:
@@ -114,7 +114,7 @@ def _is_ours(path: Path) -> bool:
         return False
 
 
-def _written(path: Path, table: pa.Table) -> None:
+def _write_table(path: Path, table: pa.Table) -> None:
     marked = table.replace_schema_metadata({_OURS: b"synthetic rows"})
     try:
         match path.suffix.lower():
@@ -137,4 +137,4 @@ def _unwritable(path: Path) -> BadParameter:
     )
 
 
-WRITE = write
+WRITE = write_synthetic

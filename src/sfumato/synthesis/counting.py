@@ -15,11 +15,11 @@ from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.randomness.source import Source, read_exactly
 from sfumato.synthesis.combining import Counts
 from sfumato.synthesis.design import Axes, cells_of
-from sfumato.synthesis.domain import Codes, Column, plain
+from sfumato.synthesis.domain import Codes, Column, plain_values
 
-SEED = 16
-"""So many bytes has the public seed of what is drawn after the noise."""
-_SALT = 32
+SEED_BYTES = 16
+"""Length of the public seed of post-processing, in bytes."""
+_SALT_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,8 +46,8 @@ def present_codes(data: Any, columns: Sequence[Column], groups: object, source: 
 
     Without `groups` each row is a person of its own. Whether a row counts depends on the rows of its person alone.
     """
-    given = [plain(data[column.name]) for column in columns]
-    people = None if groups is None else plain(groups)
+    given = [plain_values(data[column.name]) for column in columns]
+    people = None if groups is None else plain_values(groups)
     lengths = {len(values) for values in given} | ({len(people)} if people is not None else set())
     if len(lengths) > 1:
         raise BadParameter(
@@ -56,7 +56,7 @@ def present_codes(data: Any, columns: Sequence[Column], groups: object, source: 
     codes = [column.codes(values) for column, values in zip(columns, given, strict=True)]
     present = np.all([column >= 0 for column in codes], axis=0)
     if people is not None:
-        present = one_each(people, present, read_exactly(source, _SALT))
+        present = one_each(people, present, read_exactly(source, _SALT_BYTES))
     return [column[present] for column in codes]
 
 
@@ -77,7 +77,7 @@ def one_each(people: Sequence[object], present: npt.NDArray[np.bool_], salt: byt
     return kept
 
 
-def count(codes: Sequence[Codes], axes: Axes, sizes: Sequence[int]) -> Counts:
+def count_marginal(codes: Sequence[Codes], axes: Axes, sizes: Sequence[int]) -> Counts:
     """Return the exact marginal of some columns: integers, one for each cell."""
     shape = tuple(sizes[axis] for axis in axes)
     place = np.ravel_multi_index(tuple(codes[axis] for axis in axes), shape)

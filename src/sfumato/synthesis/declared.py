@@ -15,8 +15,8 @@ from sfumato.query.types import Type
 from sfumato.release.decode import decode
 from sfumato.synthesis.domain import Choices, Column, Stepped
 
-MOST_COLUMNS = 1000
-_WIDEST = 2**62
+MAX_TABLE_COLUMNS = 1000
+_MAX_BINNED_STEPS = 2**62
 _KINDS: dict[ColumnType, type[int] | type[Fraction] | type[date] | type[datetime]] = {
     ColumnType.INTEGER: int,
     ColumnType.DECIMAL: Fraction,
@@ -25,7 +25,7 @@ _KINDS: dict[ColumnType, type[int] | type[Fraction] | type[date] | type[datetime
 }
 
 
-def shown_columns(database: object, table: object, columns: object) -> tuple[list[str], str]:
+def select_declared_columns(database: object, table: object, columns: object) -> tuple[list[str], str]:
     """Return the names as the policy writes them, in the order asked, and a question that shows them in one order."""
     if not isinstance(database, Database):
         raise BadParameter(
@@ -40,7 +40,7 @@ def shown_columns(database: object, table: object, columns: object) -> tuple[lis
             "Only tables of the policy can be measured.",
             f"There are: {', '.join(sorted(other.name for other in database.policy.tables)[:12])}.",
         )
-    if isinstance(columns, str) or not isinstance(columns, Sequence) or not columns or len(columns) > MOST_COLUMNS:
+    if isinstance(columns, str) or not isinstance(columns, Sequence) or not columns or len(columns) > MAX_TABLE_COLUMNS:
         raise BadParameter(
             "columns is no list of names.", "A synthetic table has one or more columns.", 'Write columns=["age", …].'
         )
@@ -56,11 +56,11 @@ def shown_columns(database: object, table: object, columns: object) -> tuple[lis
         found.append(column.name)
     if len(set(found)) < len(found):
         raise BadParameter("A column is named twice.", "A table has each column once.", "Name it once.")
-    listed = ", ".join(map(_quoted, sorted(found, key=fold_name)))
-    return found, f"SELECT {listed} FROM {_quoted(declared.name)}"  # noqa: S608
+    listed = ", ".join(map(_quoted_name, sorted(found, key=fold_name)))
+    return found, f"SELECT {listed} FROM {_quoted_name(declared.name)}"  # noqa: S608
 
 
-def _quoted(name: str) -> str:
+def _quoted_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -80,7 +80,7 @@ def column_of(database: Database, table: str, key: Key, bins: int) -> Column:
                 "Fill that table, or leave the column out.",
             )
         return Choices(declared.name, values)  # type: ignore[arg-type]
-    if (facts.span + 1) * bins >= _WIDEST:
+    if (facts.span + 1) * bins >= _MAX_BINNED_STEPS:
         raise UnsupportedSql(
             f"The bounds of `{key.name}` are too far apart.", "Cells are computed in 64 bits.", "Declare nearer bounds."
         )

@@ -19,19 +19,19 @@ from sfumato.exact import integer, positive, probability, typed_rational
 Axes = tuple[int, ...]
 """The columns of a marginal by their numbers, in rising order."""
 
-MOST_CELLS = 10**6
-"""So many cells a marginal may have."""
-MOST_IN_ALL = 10**7
-"""So many cells all marginals may have together."""
-ONE_WAY = Fraction(1, 10)
+MAX_MARGINAL_CELLS = 10**6
+"""Maximum number of cells of one marginal."""
+MAX_TOTAL_CELLS = 10**7
+"""Maximum number of cells of all marginals."""
+ONE_WAY_SHARE = Fraction(1, 10)
 """The share of the budget for the columns by themselves; the rest is for the pairs."""
-LEAST_USED = Fraction(97, 100)
+MIN_USED_SHARE = Fraction(97, 100)
 """At least this part of epsilon is used: less noise is looked for until the certified bound is in between."""
-_SLACK = 1 + Fraction(4, 10**5)  # the certified bound lies a few millionths above the exact curve
-_FINE = 1 << 20
-_DIGITS = 10**9
-_NEAR, _AIM = Fraction(101, 100), Fraction(985, 1000)
-_TRIES = 16
+_VARIANCE_SLACK = 1 + Fraction(4, 10**5)  # the certified bound lies a few millionths above the exact curve
+_WEIGHT_UNITS = 1 << 20
+_VARIANCE_UNITS = 10**9
+_SIMILAR_RATIO, _TARGET_SHARE = Fraction(101, 100), Fraction(985, 1000)
+_SEARCH_TRIES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def read_price(epsilon: object, delta: object) -> tuple[Fraction, Fraction]:
 
 
 def sensitivity_squared(rows: int, neighbours: Neighbours) -> int:
-    """Return how far one person with so many rows moves one marginal, squared in L2. Proof: proofs/marginals.md §1.
+    """Return the squared L2 sensitivity of one marginal to a person with `rows` rows. Proof: proofs/marginals.md §1.
 
     >>> sensitivity_squared(3, Neighbours.ADD_REMOVE), sensitivity_squared(3, Neighbours.REPLACE)
     (9, 18)
@@ -87,10 +87,11 @@ def cells_of(axes: Axes, sizes: Sequence[int]) -> int:
 def check_sizes(sizes: Sequence[int], marginals: Sequence[Axes]) -> None:
     """Refuse marginals that are too large: from their sizes alone, before anything is charged."""
     counts = [cells_of(axes, sizes) for axes in marginals]
-    if max(counts) > MOST_CELLS or sum(counts) > MOST_IN_ALL:
+    if max(counts) > MAX_MARGINAL_CELLS or sum(counts) > MAX_TOTAL_CELLS:
         raise BadParameter(
             "The marginals of these columns have too many cells.",
-            f"One may have {MOST_CELLS:,} and all together {MOST_IN_ALL:,}; every cell gets noise, also an empty one.",
+            f"One may have {MAX_MARGINAL_CELLS:,} and all together {MAX_TOTAL_CELLS:,}; every cell gets noise, also "
+            "an empty one.",
             "Take fewer columns, or fewer bins.",
         )
 
@@ -104,15 +105,15 @@ def all_marginals(columns: int) -> tuple[Axes, ...]:
     return tuple(axes for way in (1, 2) for axes in combinations(range(columns), way))
 
 
-def shares(sizes: Sequence[int]) -> tuple[Fraction, ...]:
+def marginal_shares(sizes: Sequence[int]) -> tuple[Fraction, ...]:
     """Return the part of 1/σ² that each marginal of `all_marginals` gets; they add up to 1.
 
     A tenth goes to the columns, equally. Pairs get the rest in proportion to cells^(2/3), which makes the sum of
     cells·σ least; cells are rounded to a power of 2, so that few different variances have to be accounted for.
     """
     pairs = [axes for axes in all_marginals(len(sizes)) if len(axes) == 2]
-    alone = ONE_WAY if pairs else Fraction(1)
-    weights = [round(2 ** (2 * round(log2(cells_of(axes, sizes))) / 3) * _FINE) for axes in pairs]
+    alone = ONE_WAY_SHARE if pairs else Fraction(1)
+    weights = [round(2 ** (2 * round(log2(cells_of(axes, sizes))) / 3) * _WEIGHT_UNITS) for axes in pairs]
     total = sum(weights)
     return (
         *(alone / len(sizes) for _ in sizes),
@@ -126,10 +127,10 @@ def all_pairs(sizes: tuple[int, ...], epsilon: Fraction, delta: Fraction, rows: 
     marginals = all_marginals(len(sizes))
     check_sizes(sizes, marginals)
     moved = sensitivity_squared(rows, neighbours)
-    parts = shares(sizes)
+    parts = marginal_shares(sizes)
 
     def _variances(variance: Fraction) -> tuple[Fraction, ...]:
-        return tuple(_short(variance / part) for part in parts)
+        return tuple(_round_up_variance(variance / part) for part in parts)
 
     variance = _least_variance(
         lambda at: _gaussians(moved, _variances(at), neighbours),
@@ -145,9 +146,9 @@ def _gaussians(moved: int, variances: tuple[Fraction, ...], neighbours: Neighbou
     return Composed(tuple(GaussianNoise(moved, variance, neighbours) for variance in variances))
 
 
-def _short(value: Fraction) -> Fraction:
+def _round_up_variance(value: Fraction) -> Fraction:
     """Round a variance up, so that it can be stored in few digits."""
-    return Fraction(ceil(value * _DIGITS), _DIGITS)
+    return Fraction(ceil(value * _VARIANCE_UNITS), _VARIANCE_UNITS)
 
 
 def _least_variance(
@@ -158,17 +159,17 @@ def _least_variance(
     All marginals together are one Gaussian release with 1/σ² = Σ 1/σ_m², so the exact curve [BW18] gives the start;
     integer noise of a deviation below one may cost less or more, and then it is looked for.
     """
-    variance, enough = curve * _SLACK, []
-    for _ in range(_TRIES):
+    variance, enough = curve * _VARIANCE_SLACK, []
+    for _ in range(_SEARCH_TRIES):
         found = Fraction(pld.bounds(event_at(variance), delta)[1])
         if found <= epsilon:
             enough.append((found, variance))
-            if found >= LEAST_USED * epsilon:
+            if found >= MIN_USED_SHARE * epsilon:
                 break
-        near = epsilon < found <= epsilon * _NEAR
+        near = epsilon < found <= epsilon * _SIMILAR_RATIO
         # ε falls at least as fast as 1/σ, and at most as 1/σ²: near the goal a step too far, else a step not far enough
-        factor = (found / epsilon) ** 3 * _SLACK if near else found / (epsilon * _AIM)
-        variance *= min(max(factor, Fraction(1, 8)), Fraction(8)).limit_denominator(_FINE)
+        factor = (found / epsilon) ** 3 * _VARIANCE_SLACK if near else found / (epsilon * _TARGET_SHARE)
+        variance *= min(max(factor, Fraction(1, 8)), Fraction(8)).limit_denominator(_WEIGHT_UNITS)
     if not enough:
         raise BadParameter(
             "No noise is certified for this price.", "The bounds do not reach it.", "Give a larger epsilon or delta."

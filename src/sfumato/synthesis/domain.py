@@ -23,13 +23,13 @@ Codes = npt.NDArray[np.int64]
 """The cell of each row in one column, from 0; -1 where it is absent."""
 Floats = npt.NDArray[np.float64]
 
-MOST_VALUES = 10**6
+MAX_COLUMN_VALUES = 10**6
 """More cells than a marginal may have."""
-_ABSENT = -1
+_ABSENT_CODE = -1
 _DAY = date(1970, 1, 1)
 _INSTANT = datetime(1970, 1, 1)
-_FARTHEST = 2**53  # every integer up to here is a float64
-_WIDEST = 2**62
+_MAX_EXACT_FLOAT = 2**53  # every integer up to here is a float64
+_MAX_BINNED_STEPS = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,9 @@ class Range:
             raise _no_range(self, "`whole` is True or False.")
         if low > high or (low == high and not (self.whole or all(dated))):
             raise _no_range(self, "Its low end is not below its high end.")
-        if max(abs(low), abs(high)) > _FARTHEST:
+        if max(abs(low), abs(high)) > _MAX_EXACT_FLOAT:
             raise _no_range(self, "Its ends are beyond 2^53, where floats no longer tell numbers apart.")
-        if (high - low + 1) * self.bins > _WIDEST:
+        if (high - low + 1) * self.bins > _MAX_BINNED_STEPS:
             raise _no_range(self, "It has too many values for so many cells.")
         if self.whole and (low.denominator, high.denominator) != (1, 1):
             raise _no_range(self, "The ends of a range of whole numbers are whole.")
@@ -119,10 +119,10 @@ class Continuum:
 
     def codes(self, values: Sequence[object]) -> Codes:
         """Return the cell of each number; what is no finite number is absent."""
-        numbers = _numbers(values)
+        numbers = _as_floats(values)
         share = (np.clip(numbers, float(self.low), float(self.high)) - float(self.low)) / float(self.high - self.low)
         cells = np.clip(np.nan_to_num(share * self.size), 0, self.size - 1).astype(np.int64)
-        return np.where(np.isfinite(numbers), cells, _ABSENT)
+        return np.where(np.isfinite(numbers), cells, _ABSENT_CODE)
 
     def label(self, cell: int) -> str:
         """Return the ends of a cell."""
@@ -167,10 +167,10 @@ class Stepped:
         """Return the cell of each value; dates are dates, and what is no finite number is absent."""
         if self.kind in (date, datetime):
             values = [_position(value, self.kind) for value in values]
-        numbers = _numbers(values)
+        numbers = _as_floats(values)
         steps = np.clip(np.rint(np.nan_to_num(numbers) / float(self.step)), self.least, self.greatest)
         cells = self.of_steps(steps.astype(np.int64))
-        return np.where(np.isfinite(numbers), cells, _ABSENT)
+        return np.where(np.isfinite(numbers), cells, _ABSENT_CODE)
 
     def of_steps(self, steps: Codes) -> Codes:
         """Return the cell of each integer of the grid."""
@@ -183,7 +183,7 @@ class Stepped:
     def label(self, cell: int) -> str:
         """Return the value of a cell, or its first and its last."""
         ends = sorted({int(self.first(cell)), int(self.first(cell + 1)) - 1})
-        return " – ".join(f"{_decoded(end * self.step, self.kind)}" for end in ends)
+        return " – ".join(f"{_decode_position(end * self.step, self.kind)}" for end in ends)
 
     def drawn(self, codes: Codes, within: Floats) -> pa.Array:
         """Return a value in each cell, on the grid, this far from the cell's first value to its last."""
@@ -232,14 +232,14 @@ def read_domain(domain: object) -> tuple[Column, ...]:
 
 def _read_column(name: str, said: object) -> Column:
     if isinstance(said, Range):
-        return _cut(name, said)
+        return _binned_column(name, said)
     if isinstance(said, str | bytes | Mapping) or not hasattr(said, "__iter__"):
         raise BadParameter(
             f"The domain of {quote_value(name)} is neither a list nor a Range.",
             "A column has values that are listed, or a range that is cut into cells.",
             "Give a list of values, or Range(low, high, bins).",
         )
-    values: tuple[Any, ...] = tuple(plain(said))
+    values: tuple[Any, ...] = tuple(plain_values(said))
     kinds = {type(value) for value in values}
     alike = len(kinds) == 1 or kinds <= {int, float, Fraction}
     finite = all(isfinite(value) for value in values if isinstance(value, float))
@@ -249,14 +249,16 @@ def _read_column(name: str, said: object) -> Column:
             "A list holds different values of one type: texts, numbers, truth values, dates; no NULL and no NaN.",
             "List each value once.",
         )
-    if len(values) > MOST_VALUES:
+    if len(values) > MAX_COLUMN_VALUES:
         raise BadParameter(
-            f"{quote_value(name)} has more than {MOST_VALUES} values.", "No marginal holds so many.", "Declare fewer."
+            f"{quote_value(name)} has more than {MAX_COLUMN_VALUES} values.",
+            "No marginal holds so many.",
+            "Declare fewer.",
         )
     return Choices(name, values)
 
 
-def _cut(name: str, said: Range) -> Column:
+def _binned_column(name: str, said: Range) -> Column:
     if isinstance(said.low, date):
         least, greatest = int(position(said.low)), int(position(said.high))
         kind = datetime if isinstance(said.low, datetime) else date
@@ -267,8 +269,8 @@ def _cut(name: str, said: Range) -> Column:
     return Continuum(name, low, high, said.bins)
 
 
-def plain(values: Any) -> Sequence[object]:
-    """Return a sequence as Python's own values, whoever made it: NumPy, Arrow, pandas."""
+def plain_values(values: Any) -> Sequence[object]:
+    """Return a sequence of NumPy, Arrow or pandas as Python values."""
     for way in ("to_pylist", "tolist"):
         if hasattr(values, way):
             listed = getattr(values, way)()
@@ -280,22 +282,22 @@ def plain(values: Any) -> Sequence[object]:
 
 def _looked_up(places: Mapping[Any, int], value: object) -> int:
     try:
-        return places.get(value, _ABSENT)
+        return places.get(value, _ABSENT_CODE)
     except TypeError:  # a value that cannot be a key is none that was declared
-        return _ABSENT
+        return _ABSENT_CODE
 
 
-def _numbers(values: Sequence[object]) -> Floats:
+def _as_floats(values: Sequence[object]) -> Floats:
     """Return numbers as floats, and NaN for whatever is none: one by one, so that no value decides about another."""
     if set(map(type, values)) <= {float, int, bool}:
         try:
             return np.array(values, dtype=np.float64).reshape(len(values))
         except OverflowError:
             pass
-    return np.array([_number(value) for value in values], dtype=np.float64).reshape(len(values))
+    return np.array([_as_float(value) for value in values], dtype=np.float64).reshape(len(values))
 
 
-def _number(value: Any) -> float:
+def _as_float(value: Any) -> float:
     if isinstance(value, str | bytes | complex) or value is None:
         return float("nan")
     try:
@@ -316,7 +318,7 @@ def _position(value: object, kind: type) -> int | Fraction | None:
     return None
 
 
-def _decoded(steps: Fraction, kind: type) -> object:
+def _decode_position(steps: Fraction, kind: type) -> object:
     """Return the value at a position."""
     if kind is datetime:
         return _INSTANT + timedelta(microseconds=int(steps))

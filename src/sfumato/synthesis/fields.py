@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.analysis.catalog import Field
-from sfumato.analysis.keys import MOST_CELLS
+from sfumato.analysis.keys import MAX_GROUP_CELLS
 from sfumato.exact import decimal_rational
 from sfumato.language.facts import Facts, Kind
 from sfumato.policy.policy import fold_name, position
@@ -19,10 +19,10 @@ from sfumato.synthesis.domain import Choices, Codes, Column, Continuum, Floats, 
 OWNER = Field('"row"', '"row"', Facts(Type.INTEGER, Kind.UNIT, nullable=False))
 """Each row stands for itself. No question can spell this name."""
 _TYPES = {bool: Type.BOOLEAN, int: Type.INTEGER, date: Type.DATE, datetime: Type.TIMESTAMP, str: Type.TEXT}
-_DIGITS = 5  # a cell of an interval has about so many decimal places of its own
-_FINEST = 10**6
-_MOST_POINTS = 400_000
-_POINTS = 65
+_CELL_PLACES = 5  # a cell of an interval has about so many decimal places of its own
+_MAX_STEP_DENOMINATOR = 10**6
+_MAX_POINTS = 400_000
+_POINTS_PER_COLUMN = 65
 
 
 def field_of(column: Column) -> Field:
@@ -38,18 +38,18 @@ def field_of(column: Column) -> Field:
     facts = Facts(kind, Kind.INTEGER, nullable=False, step=step, low=low, high=high)
     if isinstance(column, Choices):
         return Field(name, name, facts, cells=tuple(_steps(column, step)))
-    few = high - low < MOST_CELLS
+    few = high - low < MAX_GROUP_CELLS
     return Field(name, name, facts, cells=tuple(range(low, high + 1)) if few else None)
 
 
-def kept(column: Column, codes: Codes, within: Floats) -> Any:
+def stored_values(column: Column, codes: Codes, within: Floats) -> Any:
     """Return values in given cells as the engine keeps them: integers in steps, texts, truth values."""
     if isinstance(column, Stepped):
         return column.steps(codes, within)
-    step, low, high, _ = _grid(column) if not _spelled(column) else (Fraction(1), 0, 0, Type.TEXT)
+    step, low, high, _ = _grid(column) if not _has_listed_values(column) else (Fraction(1), 0, 0, Type.TEXT)
     if isinstance(column, Continuum):
         return np.clip(np.rint(column.numbers(codes, within) / float(step)), low, high).astype(np.int64)
-    if _spelled(column):
+    if _has_listed_values(column):
         return [column.values[code] for code in codes.tolist()]
     return np.array(_steps(column, step), dtype=np.int64)[codes]
 
@@ -61,8 +61,8 @@ def points(columns: Sequence[Column]) -> tuple[list[Codes], list[Floats], Codes,
     """
     sizes = [column.size for column in columns]
     wide = [column for column in columns if not isinstance(column, Choices)]
-    most = int((_MOST_POINTS / prod(sizes)) ** (1 / max(len(wide), 1)))
-    each = [_places(column, max(2, min(most, _POINTS))) for column in columns]
+    most = int((_MAX_POINTS / prod(sizes)) ** (1 / max(len(wide), 1)))
+    each = [_probe_points(column, max(2, min(most, _POINTS_PER_COLUMN))) for column in columns]
     grids = np.meshgrid(*(np.arange(size * len(at)) for size, at in zip(sizes, each, strict=True)), indexing="ij")
     codes = [grid.ravel() // len(at) for grid, at in zip(grids, each, strict=True)]
     within = [at[grid.ravel() % len(at)] for grid, at in zip(grids, each, strict=True)]
@@ -70,7 +70,7 @@ def points(columns: Sequence[Column]) -> tuple[list[Codes], list[Floats], Codes,
     return codes, within, place, np.full(len(place), 1.0 / prod(len(at) for at in each))
 
 
-def _places(column: Column, most: int) -> Floats:
+def _probe_points(column: Column, most: int) -> Floats:
     if isinstance(column, Choices):
         return np.zeros(1)
     values = most if isinstance(column, Continuum) else ceil(column.count / column.size)
@@ -79,7 +79,7 @@ def _places(column: Column, most: int) -> Floats:
     return np.linspace(0.0, 1 - 2**-53, most)
 
 
-def _spelled(column: Column) -> bool:
+def _has_listed_values(column: Column) -> bool:
     return isinstance(column, Choices) and isinstance(column.values[0], str | bool)
 
 
@@ -89,21 +89,21 @@ def _grid(column: Column) -> tuple[Fraction, int, int, Type]:
         case Stepped():
             return column.step, column.least, column.greatest, _TYPES.get(column.kind, Type.DECIMAL)
         case Continuum():
-            places = max(0, _DIGITS - ceil(log10((column.high - column.low) / column.size)))
+            places = max(0, _CELL_PLACES - ceil(log10((column.high - column.low) / column.size)))
             step = Fraction(1, 10**places)
             return step, ceil(column.low / step), int(column.high // step), Type.DECIMAL
         case Choices():
             kinds = {type(value) for value in column.values}
             kind = _TYPES.get(next(iter(kinds)), Type.DECIMAL) if len(kinds) == 1 else Type.DECIMAL
-            exact = [Fraction(_exact(value)) for value in column.values]
-            step = Fraction(1, min(lcm(*(value.denominator for value in exact)), _FINEST))
+            exact = [Fraction(_exact_value(value)) for value in column.values]
+            step = Fraction(1, min(lcm(*(value.denominator for value in exact)), _MAX_STEP_DENOMINATOR))
             steps = _steps(column, step)
             return step, min(steps), max(steps), kind
 
 
-def _exact(value: Any) -> int | Fraction:
+def _exact_value(value: Any) -> int | Fraction:
     return position(value) if isinstance(value, date) else decimal_rational(value, "value")
 
 
 def _steps(column: Choices, step: Fraction) -> list[int]:
-    return [round(_exact(value) / step) for value in column.values]
+    return [round(_exact_value(value) / step) for value in column.values]

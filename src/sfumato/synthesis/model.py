@@ -11,21 +11,21 @@ from time import monotonic
 
 import numpy as np
 
-from sfumato.synthesis.combining import JointEstimate, onto_counts, shrunk
+from sfumato.synthesis.combining import JointEstimate, onto_counts, shrinkage_factors
 from sfumato.synthesis.design import Axes
 from sfumato.synthesis.domain import Codes, Floats
 
-POOL = 40_000
-"""So many candidate rows there are."""
-WIDE = 10
-"""One in so many of them is drawn column by column, so that no combination is out of reach."""
-STEPS = 120
-"""So many steps a fit takes."""
-RATE = 0.25
-_DECAY, _SQUARES, _TINY = 0.9, 0.999, 1e-12
-_UNIT = 2.0**-53
-_KEPT = 2 * 10**7
-"""So many places of rows in marginals are remembered; further ones are computed at each step."""
+POOL_ROWS = 40_000
+"""Number of candidate rows."""
+INDEPENDENT_ONE_IN = 10
+"""One candidate row in this number is drawn column by column, so that every combination is possible."""
+FIT_STEPS = 120
+"""Number of steps of a fit."""
+LEARNING_RATE = 0.25
+_MEAN_DECAY, _SQUARE_DECAY, _DIVISION_GUARD = 0.9, 0.999, 1e-12
+_UNIFORM_STEP = 2.0**-53
+_MAX_CACHED_INDICES = 2 * 10**7
+"""Maximum number of cached cell indices; further ones are computed at each step."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,12 +40,12 @@ class Fitted:
 def uniforms(seed: bytes, purpose: str, count: int) -> Floats:
     """Return numbers in [0, 1) that look random and follow from a public seed: no noise is ever drawn from it."""
     words = np.frombuffer(shake_256(seed + purpose.encode()).digest(8 * count), dtype="<u8")
-    return (words >> np.uint64(11)).astype(np.float64) * _UNIT
+    return (words >> np.uint64(11)).astype(np.float64) * _UNIFORM_STEP
 
 
 def targets(combined: JointEstimate) -> dict[Axes, Floats]:
     """Return the shares of the cells of all measured marginals: shrunk, none negative, adding up to 1."""
-    total, factors = max(combined.total, 1.0), shrunk(combined)
+    total, factors = max(combined.total, 1.0), shrinkage_factors(combined)
     return {axes: onto_counts(combined.table(axes, factors), total) / total for axes in combined.parts if axes}
 
 
@@ -77,13 +77,13 @@ def information(share: Floats) -> float:
 
 
 def draw_pool(
-    shares: Mapping[Axes, Floats], sizes: Sequence[int], seed: bytes, rows: int = POOL
+    shares: Mapping[Axes, Floats], sizes: Sequence[int], seed: bytes, rows: int = POOL_ROWS
 ) -> tuple[tuple[Codes, ...], Floats]:
     """Return different candidate rows, sorted, and how often each was drawn.
 
     Most are drawn along the tree, each column given the one it depends on, some column by column.
     """
-    wide = rows // WIDE
+    wide = rows // INDEPENDENT_ONE_IN
     found: list[Codes] = [np.zeros(rows, dtype=np.int64) for _ in sizes]
     for column, parent in spanning_tree(shares, len(sizes)):
         luck = uniforms(seed, f"pool {column}", rows)
@@ -95,10 +95,10 @@ def draw_pool(
             empty = given.sum(axis=1, keepdims=True) <= 0
             given = np.where(empty, alone[None, :], given)
             found[column][wide:] = _draw(given, found[parent][wide:], luck[wide:])
-    return _different(found)
+    return _distinct_rows(found)
 
 
-def _different(rows: Sequence[Codes]) -> tuple[tuple[Codes, ...], Floats]:
+def _distinct_rows(rows: Sequence[Codes]) -> tuple[tuple[Codes, ...], Floats]:
     order = np.lexsort(tuple(rows[::-1]))
     ordered = [column[order] for column in rows]
     new = np.ones(len(order), dtype=bool)
@@ -125,12 +125,12 @@ def places_of(rows: Sequence[Codes], axes: Axes, sizes: Sequence[int]) -> Codes:
     return place
 
 
-def fit(
+def fit_weights(
     rows: tuple[Codes, ...],
     shares: Mapping[Axes, Floats],
     sizes: Sequence[int],
     *,
-    steps: int = STEPS,
+    steps: int = FIT_STEPS,
     seconds: float = float("inf"),
     start: Floats,
 ) -> tuple[Floats, Floats, int]:
@@ -140,7 +140,9 @@ def fit(
     """
     widest = [axes for axes in shares if not any(set(axes) < set(other) for other in shares)]
     goals = [(axes, shares[axes].ravel()) for axes in widest]
-    kept = {axes: places_of(rows, axes, sizes) for axes, _ in goals[: max(1, _KEPT // max(len(rows[0]), 1))]}
+    kept = {
+        axes: places_of(rows, axes, sizes) for axes, _ in goals[: max(1, _MAX_CACHED_INDICES // max(len(rows[0]), 1))]
+    }
     logarithms = start.copy()
     mean, square = np.zeros_like(logarithms), np.zeros_like(logarithms)
     weights, begun, done = _softmax(logarithms), monotonic(), 0
@@ -150,11 +152,11 @@ def fit(
             place = kept[axes] if axes in kept else places_of(rows, axes, sizes)
             slope += (np.bincount(place, weights, goal.size) - goal).take(place)
         slope = weights * (slope - weights @ slope)
-        rate = RATE * sqrt(1 - done / steps)  # smaller and smaller, so that it comes to rest
+        rate = LEARNING_RATE * sqrt(1 - done / steps)  # smaller and smaller, so that it comes to rest
         done += 1
-        mean = _DECAY * mean + (1 - _DECAY) * slope
-        square = _SQUARES * square + (1 - _SQUARES) * slope * slope
-        step = mean / (1 - _DECAY**done) / (np.sqrt(square / (1 - _SQUARES**done)) + _TINY)
+        mean = _MEAN_DECAY * mean + (1 - _MEAN_DECAY) * slope
+        square = _SQUARE_DECAY * square + (1 - _SQUARE_DECAY) * slope * slope
+        step = mean / (1 - _MEAN_DECAY**done) / (np.sqrt(square / (1 - _SQUARE_DECAY**done)) + _DIVISION_GUARD)
         logarithms -= rate * step
         weights = _softmax(logarithms)
     return weights, logarithms, done

@@ -11,15 +11,15 @@ import numpy as np
 
 from sfumato.synthesis.combining import Component, JointEstimate, component
 from sfumato.synthesis.domain import Floats
-from sfumato.synthesis.model import Fitted, fit, targets, uniforms
-from sfumato.synthesis.rows import counted
+from sfumato.synthesis.model import Fitted, fit_weights, targets, uniforms
+from sfumato.synthesis.rows import count_rows
 
-TIMES = 50
-"""So often the noise is redrawn."""
-FEWEST = 10
-"""So often at least, however little time there is."""
-STEPS = 12
-"""A fit that begins at the model takes so many steps."""
+REDRAWN_FITS = 50
+"""Number of fits with redrawn noise."""
+MIN_REDRAWN_FITS = 10
+"""Minimum number of such fits, also when time is short."""
+REFIT_STEPS = 12
+"""Number of steps of a fit that starts at the model."""
 
 
 def redraw(combined: JointEstimate, fitted: Fitted, seed: bytes, seconds: float) -> list[tuple[float, Floats]]:
@@ -27,7 +27,7 @@ def redraw(combined: JointEstimate, fitted: Fitted, seed: bytes, seconds: float)
     truth = {
         axes: max(combined.total, 1.0)
         * component(
-            counted([fitted.rows[axis] for axis in axes], [combined.sizes[axis] for axis in axes], fitted.weights)
+            count_rows([fitted.rows[axis] for axis in axes], [combined.sizes[axis] for axis in axes], fitted.weights)
             if axes
             else np.ones(()),
             axes,
@@ -37,8 +37,8 @@ def redraw(combined: JointEstimate, fitted: Fitted, seed: bytes, seconds: float)
     }
     start = np.log(np.maximum(fitted.weights, 1e-12))
     begun, found = monotonic(), []
-    for time in range(TIMES):
-        if time >= FEWEST and monotonic() - begun > seconds:
+    for time in range(REDRAWN_FITS):
+        if time >= MIN_REDRAWN_FITS and monotonic() - begun > seconds:
             break
         parts = {}
         for axes, known in combined.parts.items():
@@ -46,7 +46,7 @@ def redraw(combined: JointEstimate, fitted: Fitted, seed: bytes, seconds: float)
             noise = sqrt(known.variance) * normals(seed, f"redraw {time} {axes}", prod(shape)).reshape(shape)
             parts[axes] = Component(truth[axes] + component(noise, axes, axes), known.variance)
         other = JointEstimate(combined.sizes, parts)
-        weights, _, _ = fit(fitted.rows, targets(other), combined.sizes, steps=STEPS, start=start)
+        weights, _, _ = fit_weights(fitted.rows, targets(other), combined.sizes, steps=REFIT_STEPS, start=start)
         found.append((max(other.total, 0.0), weights))
     return found
 

@@ -11,14 +11,14 @@ import numpy as np
 from sfumato.release.rendering.escaping import for_html
 from sfumato.synthesis.domain import Column, Floats
 from sfumato.synthesis.model import information
-from sfumato.synthesis.rows import counted, distance
+from sfumato.synthesis.rows import count_rows, distance
 from sfumato.synthesis.synthetic import Synthetic
 
 MARK = "<!-- written by sfumato synthesize -->"
-PICTURED = 12
-"""So many pairs are drawn; all are listed."""
-_BARS = 40
-_LONGEST = 240
+MAX_DRAWN_PAIRS = 12
+"""Maximum number of pairs that are drawn; all are listed."""
+_MAX_BARS = 40
+_MAX_SHOWN_CHARS = 240
 _STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;color:#1d2733;background:#fff;margin:0 auto;max-width:1080px;padding:24px}
 h1{font-size:26px;margin:0 0 4px}h2{font-size:19px;margin:36px 0 8px;border-bottom:1px solid #dde3ea;padding-bottom:4px}
@@ -52,11 +52,11 @@ def page(synthetic: Synthetic, title: str) -> str:
     total = max(synthetic.total, 0.0)
     scale = total / count if count else 0.0
     measured = {frozenset(names) for names in synthetic.marginals}
-    singles = [(column, scale * counted([code], [column.size])) for column, code in zip(columns, codes, strict=True)]
+    singles = [(column, scale * count_rows([code], [column.size])) for column, code in zip(columns, codes, strict=True)]
     pairs = []
     for first, second in combinations(range(len(columns)), 2):
         names = (columns[first].name, columns[second].name)
-        rows = scale * counted([codes[first], codes[second]], [columns[first].size, columns[second].size])
+        rows = scale * count_rows([codes[first], codes[second]], [columns[first].size, columns[second].size])
         if frozenset(names) in measured:
             found = synthetic.marginal(names)
             counts, margin = found.counts, found.margin
@@ -69,15 +69,15 @@ def page(synthetic: Synthetic, title: str) -> str:
     return "\n".join(
         [
             f'<!DOCTYPE html>\n{MARK}\n<html lang="en"><head><meta charset="utf-8">',
-            f"<title>{_text(title)}, synthetic</title><style>{_STYLE}</style></head><body>",
+            f"<title>{_shown_text(title)}, synthetic</title><style>{_STYLE}</style></head><body>",
             *_head(synthetic, title, count),
             "<h2>Columns</h2>",
             f'<p><span class="key" style="background:{_MEASURED}"></span>measured, with its 95 % margin'
             f'<span class="key" style="background:{_ROWS}"></span>synthetic rows</p>',
             '<div class="grid">',
-            *(_column(column, synthetic, rows) for column, rows in singles),
+            *(_column_section(column, synthetic, rows) for column, rows in singles),
             "</div>",
-            *_pairs(pairs, {column.name: column for column in columns}),
+            *_pair_sections(pairs, {column.name: column for column in columns}),
             *_listing(synthetic, pairs),
             "</body></html>\n",
         ]
@@ -85,31 +85,31 @@ def page(synthetic: Synthetic, title: str) -> str:
 
 
 def _head(synthetic: Synthetic, title: str, count: int) -> list[str]:
-    paid = "" if synthetic.receipt is None else f" Receipt {_text(synthetic.receipt.id)}."
+    paid = "" if synthetic.receipt is None else f" Receipt {_shown_text(synthetic.receipt.id)}."
     return [
-        f"<h1>{_text(title)}, synthetic</h1>",
+        f"<h1>{_shown_text(title)}, synthetic</h1>",
         f'<p class="quiet">{count:,} rows of {len(synthetic.columns)} columns: '
-        f"{_text(', '.join(synthetic.columns))}. Charged once: {_text(str(synthetic.loss))}.{paid}</p>",
+        f"{_shown_text(', '.join(synthetic.columns))}. Charged once: {_shown_text(str(synthetic.loss))}.{paid}</p>",
         "<p>These rows are not people. They follow a model of noisy counts, and the guarantee is the epsilon and delta "
         "above, nothing else: there is no promise that a row resembles nobody. What lies in the pairs below is kept as "
         "well as their margins say; what depends on three or more columns at once is the model's guess.</p>",
     ]
 
 
-def _column(column: Column, synthetic: Synthetic, rows: Floats) -> str:
+def _column_section(column: Column, synthetic: Synthetic, rows: Floats) -> str:
     marginal = synthetic.marginal(column.name)
-    shown = min(column.size, _BARS)
-    measured, margin = _merged(marginal.counts, shown), marginal.margin * float(np.sqrt(column.size / shown))
-    drawn = _merged(rows, shown)
+    shown = min(column.size, _MAX_BARS)
+    measured, margin = _merge_cells(marginal.counts, shown), marginal.margin * float(np.sqrt(column.size / shown))
+    drawn = _merge_cells(rows, shown)
     labels = [column.label(cell) for cell in range(column.size)] if shown == column.size else []
     return (
-        f'<div class="card"><h3>{_text(column.name)}</h3>{_bars(measured, margin, drawn, labels)}'
+        f'<div class="card"><h3>{_shown_text(column.name)}</h3>{_bars(measured, margin, drawn, labels)}'
         f'<p class="quiet">± {marginal.margin:,.0f} for each of {column.size} cells; '
-        f"the rows differ from these noisy counts by {_share(marginal.counts, rows)}</p></div>"
+        f"the rows differ from these noisy counts by {_moved_share(marginal.counts, rows)}</p></div>"
     )
 
 
-def _merged(counts: Floats, cells: int) -> Floats:
+def _merge_cells(counts: Floats, cells: int) -> Floats:
     """Return fewer, wider cells, so that each can be seen."""
     place = np.arange(len(counts)) * cells // len(counts)
     return np.bincount(place, counts, cells).astype(np.float64)
@@ -144,24 +144,24 @@ def _bars(measured: Floats, margin: float, rows: Floats, labels: list[str]) -> s
 
 def _label(label: str, x: float, y: float, turned: bool) -> str:
     if turned:
-        return f'<text transform="translate({x - 4:.1f} {y - 8:.1f}) rotate(60)">{_text(label)}</text>'
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle">{_text(label)}</text>'
+        return f'<text transform="translate({x - 4:.1f} {y - 8:.1f}) rotate(60)">{_shown_text(label)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="middle">{_shown_text(label)}</text>'
 
 
-def _pairs(pairs: list[_Pair], columns: dict[str, Column]) -> list[str]:
+def _pair_sections(pairs: list[_Pair], columns: dict[str, Column]) -> list[str]:
     if not pairs:
         return []
     found = ["<h2>Pairs</h2>", "<p>The pairs that tell most about each other, measured on the left, rows on the right."]
     found.append(" Darker cells hold more people; a cell below its margin cannot be told from noise.</p>")
     found.append('<div class="grid">')
-    for pair in pairs[:PICTURED]:
+    for pair in pairs[:MAX_DRAWN_PAIRS]:
         top = max(float(pair.measured.max()), float(pair.rows.max()), 1.0)
         off = "modelled, not measured" if pair.margin is None else f"± {pair.margin:,.0f} for each cell"
         found.append(
-            f'<div class="card"><h3>{_text(pair.names[0])} × {_text(pair.names[1])}</h3><div class="pair">'
+            f'<div class="card"><h3>{_shown_text(pair.names[0])} × {_shown_text(pair.names[1])}</h3><div class="pair">'
             f"<figure>{_heat(pair.measured, top)}<figcaption>measured</figcaption></figure>"
             f"<figure>{_heat(pair.rows, top)}<figcaption>rows</figcaption></figure></div>"
-            f'<p class="quiet">{off}; the rows differ by {_share(pair.measured, pair.rows)}</p></div>'
+            f'<p class="quiet">{off}; the rows differ by {_moved_share(pair.measured, pair.rows)}</p></div>'
         )
     found.append("</div>")
     return found
@@ -169,8 +169,8 @@ def _pairs(pairs: list[_Pair], columns: dict[str, Column]) -> list[str]:
 
 def _heat(counts: Floats, top: float) -> str:
     """Draw a table of counts as squares, darker where more people are."""
-    down, across = (min(size, _BARS) for size in counts.shape)
-    merged = np.apply_along_axis(_merged, 1, np.apply_along_axis(_merged, 0, counts, down), across)
+    down, across = (min(size, _MAX_BARS) for size in counts.shape)
+    merged = np.apply_along_axis(_merge_cells, 1, np.apply_along_axis(_merge_cells, 0, counts, down), across)
     if merged.shape != counts.shape:
         top = max(float(merged.max()), 1.0)
     wide, high = 200.0 / across, 160.0 / down
@@ -198,19 +198,19 @@ def _listing(synthetic: Synthetic, pairs: list[_Pair]) -> list[str]:
         marginal = synthetic.marginal(names)
         above = int((marginal.counts > marginal.margin).sum())
         pair = drawn.get(frozenset(names))
-        off = _share(pair.measured, pair.rows) if pair is not None else ""
+        off = _moved_share(pair.measured, pair.rows) if pair is not None else ""
         found.append(
-            f"<tr><td>{_text(' × '.join(names))}</td><td>{marginal.counts.size:,}</td>"
+            f"<tr><td>{_shown_text(' × '.join(names))}</td><td>{marginal.counts.size:,}</td>"
             f"<td>± {marginal.margin:,.1f}</td><td>{above:,}</td><td>{off}</td></tr>"
         )
     return [*found, "</table>"]
 
 
-def _share(measured: Floats, rows: Floats) -> str:
+def _moved_share(measured: Floats, rows: Floats) -> str:
     """Return which share of the rows would have to move."""
     kept = np.maximum(measured, 0.0)
     return f"{100 * distance(kept, rows):.1f} %" if kept.sum() > 0 and rows.sum() > 0 else "–"
 
 
-def _text(value: str) -> str:
-    return for_html(value if len(value) <= _LONGEST else value[:_LONGEST] + "…")
+def _shown_text(value: str) -> str:
+    return for_html(value if len(value) <= _MAX_SHOWN_CHARS else value[:_MAX_SHOWN_CHARS] + "…")

@@ -19,8 +19,8 @@ def systematic(fitted: Fitted, count: int, luck: float) -> Codes:
     return np.asarray(np.minimum(np.searchsorted(ends, places, side="right"), len(ends) - 1))
 
 
-def shuffled(count: int, luck: Floats) -> Codes:
-    """Return an order of so many rows."""
+def shuffle_order(count: int, luck: Floats) -> Codes:
+    """Return a random order of `count` rows."""
     return np.argsort(luck[:count], kind="stable")
 
 
@@ -34,7 +34,7 @@ def distance(first: Floats, second: Floats) -> float:
     return 0.5 * float(np.abs(first / first.sum() - second / second.sum()).sum())
 
 
-def counted(rows: Sequence[Codes], sizes: Sequence[int], weights: Floats | None = None) -> Floats:
+def count_rows(rows: Sequence[Codes], sizes: Sequence[int], weights: Floats | None = None) -> Floats:
     """Return the table of some columns of rows, each counted once or by its weight."""
     shape = tuple(sizes)
     place = np.ravel_multi_index(tuple(rows), shape) if rows else np.zeros(0, dtype=np.int64)

@@ -19,20 +19,27 @@ from sfumato.mechanisms.exponential import Exponential
 from sfumato.planning.noise import concentrated_loss
 from sfumato.randomness.source import Source
 from sfumato.synthesis.combining import Counts, combine
-from sfumato.synthesis.design import MOST_CELLS, MOST_IN_ALL, Axes, cells_of, check_sizes, sensitivity_squared
+from sfumato.synthesis.design import (
+    MAX_MARGINAL_CELLS,
+    MAX_TOTAL_CELLS,
+    Axes,
+    cells_of,
+    check_sizes,
+    sensitivity_squared,
+)
 from sfumato.synthesis.domain import Floats
 from sfumato.synthesis.model import spanning_tree, targets
 
-MOST_PAIRED = 16
-"""So many columns are always measured with all their pairs."""
-MOST_PAIR_CELLS = 18_000
+MAX_FULLY_PAIRED_COLUMNS = 16
+"""Maximum number of columns that are always measured with all their pairs."""
+MAX_PAIR_CELLS = 18_000
 """More columns too, while all pairs together have no more cells; beyond, choosing errs less (docs/synthesis.md)."""
-WIDEST_PAIR = 10**5
+MAX_CELLS_PER_PAIR = 10**5
 """A pair of more cells is never chosen."""
-ONE_WAYS, CHOOSING, MEASURING = Fraction(2, 10), Fraction(2, 10), Fraction(6, 10)
-_GRAIN = 10**9
+ONE_WAYS_SHARE, CHOOSING_SHARE, MEASURING_SHARE = Fraction(2, 10), Fraction(2, 10), Fraction(6, 10)
+_EPSILON_UNITS = 10**9
 
-Measure = Callable[[Axes, Fraction], Counts]
+MeasureMarginal = Callable[[Axes, Fraction], Counts]
 """Gives a marginal with noise of this variance."""
 
 
@@ -56,8 +63,8 @@ class Selection:
 def all_pairs_fit(sizes: Sequence[int]) -> bool:
     """Whether every pair is measured at once: a question of sizes alone, never of the data."""
     pairs = [cells_of(axes, sizes) for axes in combinations(range(len(sizes)), 2)]
-    few = len(sizes) <= MOST_PAIRED or sum(pairs) <= MOST_PAIR_CELLS
-    return few and max(pairs, default=0) <= MOST_CELLS and sum(pairs) + sum(sizes) <= MOST_IN_ALL
+    few = len(sizes) <= MAX_FULLY_PAIRED_COLUMNS or sum(pairs) <= MAX_PAIR_CELLS
+    return few and max(pairs, default=0) <= MAX_MARGINAL_CELLS and sum(pairs) + sum(sizes) <= MAX_TOTAL_CELLS
 
 
 @lru_cache(maxsize=64)
@@ -67,11 +74,11 @@ def make_selection(
     """Return the rounds for columns of these sizes: as many as there are columns, less one."""
     columns = [(axis,) for axis in range(len(sizes))]
     pairs = combinations(range(len(sizes)), 2)
-    candidates = tuple(axes for axes in pairs if cells_of(axes, sizes) <= WIDEST_PAIR)
+    candidates = tuple(axes for axes in pairs if cells_of(axes, sizes) <= MAX_CELLS_PER_PAIR)
     if not candidates:
         raise BadParameter(
             "No pair of these columns can be measured.",
-            f"Each has more than {WIDEST_PAIR:,} cells.",
+            f"Each has more than {MAX_CELLS_PER_PAIR:,} cells.",
             "Take fewer bins, or columns with fewer values.",
         )
     check_sizes(sizes, columns)
@@ -81,10 +88,10 @@ def make_selection(
             "This epsilon is too small at this delta.", "No rho is left for it.", "Give a larger epsilon or delta."
         )
     squared, rounds = sensitivity_squared(rows, neighbours), min(len(sizes) - 1, len(candidates))
-    one_way = squared * len(sizes) / (2 * ONE_WAYS * rho)
-    pair = squared * rounds / (2 * MEASURING * rho)
+    one_way = squared * len(sizes) / (2 * ONE_WAYS_SHARE * rho)
+    pair = squared * rounds / (2 * MEASURING_SHARE * rho)
     # ε²/8-zCDP each [CR21]; rounded down
-    choice = Fraction(isqrt(int(8 * CHOOSING * rho / rounds * _GRAIN**2)), _GRAIN)
+    choice = Fraction(isqrt(int(8 * CHOOSING_SHARE * rho / rounds * _EPSILON_UNITS**2)), _EPSILON_UNITS)
     moved = rows * (2 if neighbours is Neighbours.REPLACE else 1)
     event = Composed(
         (
@@ -97,7 +104,11 @@ def make_selection(
 
 
 def select(
-    selection: Selection, sizes: tuple[int, ...], exact: Callable[[Axes], Counts], measure: Measure, source: Source
+    selection: Selection,
+    sizes: tuple[int, ...],
+    exact: Callable[[Axes], Counts],
+    measure: MeasureMarginal,
+    source: Source,
 ) -> tuple[list[Axes], list[Fraction], list[Counts]]:
     """Return the marginals that were measured, with their variances: every column, then one chosen pair after another.
 
@@ -111,7 +122,7 @@ def select(
     for _ in range(selection.rounds):
         model = tree_pairs(sizes, marginals, variances, tables, selection.candidates)
         left = [axes for axes in selection.candidates if axes not in marginals]
-        scores = [score(secret[axes], model[axes], selection.pair) for axes in left]
+        scores = [marginal_score(secret[axes], model[axes], selection.pair) for axes in left]
         chosen = left[chooser.release(scores, source)]
         marginals.append(chosen)
         variances.append(selection.pair)
@@ -119,7 +130,7 @@ def select(
     return marginals, variances, tables
 
 
-def score(exact: Counts, model: Floats, variance: Fraction) -> int:
+def marginal_score(exact: Counts, model: Floats, variance: Fraction) -> int:
     """Return how far the model is from the counts, less what the noise of measuring them would be: an integer.
 
     One person's rows move it by at most their number, up or down; twice that if they are replaced.

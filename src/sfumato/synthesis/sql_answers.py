@@ -32,7 +32,7 @@ from sfumato.language.rel_nodes import (
     ScanNode,
     SortNode,
 )
-from sfumato.language.scalar import Operator, Scalar, address, column, columns
+from sfumato.language.scalar import Operator, Scalar, address, column, columns_read
 from sfumato.policy.policy import fold_name
 from sfumato.query.functions import Aggregation
 from sfumato.query.parse import parse
@@ -41,7 +41,7 @@ from sfumato.release.decode import decode
 from sfumato.synthesis.combining import JointEstimate
 from sfumato.synthesis.design import Axes
 from sfumato.synthesis.domain import Codes, Column, Floats
-from sfumato.synthesis.fields import OWNER, field_of, kept, points
+from sfumato.synthesis.fields import OWNER, field_of, points, stored_values
 from sfumato.synthesis.model import Fitted
 
 NORMAL_95 = 1.959963984540054
@@ -85,7 +85,7 @@ class AnswerContext:
         return tuple(one.size for one in self.columns)
 
 
-def answer(text: str, known: AnswerContext) -> Answer:
+def answer_query(text: str, known: AnswerContext) -> Answer:
     """Return the answer to a SELECT of COUNT, SUM or AVG over the synthetic table, or refuse it from its text."""
     fields = tuple(field_of(one) for one in known.columns)
     name = known.table or _named_in(text)
@@ -102,12 +102,12 @@ def answer(text: str, known: AnswerContext) -> Answer:
     if len(private.groups) != 1 or private.groups[0].combinations is not None:
         raise _unsupported("It is one SELECT with COUNT, SUM or AVG, WHERE and GROUP BY; no joins and no subqueries.")
     (group,) = private.groups
-    _check(group, private.outcome)
-    estimated = _estimated(group, known)
-    order = _order(private.outcome, group, estimated)
+    _refuse_unsupported(group, private.outcome)
+    estimated = _estimate_groups(group, known)
+    order = _shown_groups(private.outcome, group, estimated)
     shown, margins = [], []
     for item in private.outcome.items:
-        values, errors = _column(item.scalar, group, estimated)
+        values, errors = _answer_column(item.scalar, group, estimated)
         shown.append([values[place] for place in order])
         margins.append([errors[place] for place in order])
     return Answer(
@@ -155,8 +155,8 @@ def _unsupported(why: str) -> UnsupportedSql:
     )
 
 
-def _check(group: Group, outcome: ProjectNode) -> None:
-    if _read(group.rows) is None:
+def _refuse_unsupported(group: Group, outcome: ProjectNode) -> None:
+    if _scanned_table(group.rows) is None:
         raise _unsupported("It is one SELECT from one table; no joins and no subqueries.")
     for asked in group.asked:
         aggregate = asked.aggregate
@@ -171,11 +171,11 @@ def _check(group: Group, outcome: ProjectNode) -> None:
         raise _unsupported("It is one SELECT; what is computed from its answer is yours to compute.")
     measures = {(group.label, asked.name) for asked in group.asked}
     for item in outcome.items:
-        if columns(item.scalar) & measures and item.scalar.operator is not Operator.COLUMN:
+        if columns_read(item.scalar) & measures and item.scalar.operator is not Operator.COLUMN:
             raise _unsupported("Numbers are shown as they are estimated, each with its margin; no arithmetic on them.")
 
 
-def _read(flow: RelNode) -> ScanNode | None:
+def _scanned_table(flow: RelNode) -> ScanNode | None:
     """Return the table under filters and projections; None where there is more than that."""
     while isinstance(flow, FilterNode | ProjectNode):
         flow = flow.source
@@ -203,30 +203,34 @@ class _Probed:
     """Per aggregate: what one such row adds to the count or sum; NaN where it adds nothing."""
 
 
-def _estimated(group: Group, known: AnswerContext) -> _Estimated:
-    used = _used(group, known)
+def _estimate_groups(group: Group, known: AnswerContext) -> _Estimated:
+    used = _columns_used(group, known)
     axes = used or (0,)
     if known.combined.knows(axes):
-        return _measured(group, known, axes)
+        return _estimate_from_marginal(group, known, axes)
     return _from_model(group, known)
 
 
-def _used(group: Group, known: AnswerContext) -> Axes:
+def _columns_used(group: Group, known: AnswerContext) -> Axes:
     """Return the columns that the question looks at."""
-    read = _read(group.rows)
+    read = _scanned_table(group.rows)
     parts: list[Scalar] = [key.scalar for key in group.keys]
     parts += [part for asked in group.asked for part in asked.aggregate.parts]
     flow = group.rows
     while isinstance(flow, FilterNode | ProjectNode):
         parts += [flow.condition] if isinstance(flow, FilterNode) else [item.scalar for item in flow.items]
         flow = flow.source
-    names = {name for scalar in parts for label, name in columns(scalar) if read is not None and label == read.label}
+    names = {
+        name for scalar in parts for label, name in columns_read(scalar) if read is not None and label == read.label
+    }
     return tuple(axis for axis, one in enumerate(known.columns) if field_of(one).name in names)
 
 
-def _run(group: Group, known: AnswerContext, axes: Axes, codes: Sequence[Codes], within: Sequence[Floats]) -> _Probed:
+def _evaluate_points(
+    group: Group, known: AnswerContext, axes: Axes, codes: Sequence[Codes], within: Sequence[Floats]
+) -> _Probed:
     """Evaluate the question's rows, keys and aggregates on given points, in an engine that holds nothing else."""
-    read = _read(group.rows)
+    read = _scanned_table(group.rows)
     if read is None:
         raise AssertionError("checked before")
     rows = len(codes[0])
@@ -235,12 +239,12 @@ def _run(group: Group, known: AnswerContext, axes: Axes, codes: Sequence[Codes],
     row_facts = replace(OWNER.facts, kind=Kind.INTEGER, type=Type.INTEGER, low=0, high=rows)
     given = InputNode(read.label, (*columns, (_ROW, row_facts)), None)
     values: dict[str, Any] = {
-        name: kept(known.columns[axis], codes[at], within[at])
+        name: stored_values(known.columns[axis], codes[at], within[at])
         for at, axis in enumerate(axes)
         for name in [field_of(known.columns[axis]).name]
     }
     values[_ROW] = np.arange(rows, dtype=np.int64)
-    flow, row = _over(group.rows, given, column(read.label, _ROW, row_facts))
+    flow, row = _replace_table(group.rows, given, column(read.label, _ROW, row_facts))
     items = [Item("row", row), *(Item(f"k{at}", key.scalar) for at, key in enumerate(group.keys))]
     for at, asked in enumerate(group.asked):
         items += [Item(f"a{at}", argument) for argument in asked.aggregate.arguments]
@@ -255,24 +259,26 @@ def _run(group: Group, known: AnswerContext, axes: Axes, codes: Sequence[Codes],
     adds = {}
     for at, asked in enumerate(group.asked):
         each = np.full(rows, np.nan)
-        each[lying] = _added(asked, by_name.get(f"a{at}"), by_name.get(f"w{at}"), len(lying))
+        each[lying] = _row_contributions(asked, by_name.get(f"a{at}"), by_name.get(f"w{at}"), len(lying))
         adds[asked.name] = each
     return _Probed(np.arange(rows), placed, adds)
 
 
-def _over(flow: RelNode, given: InputNode, row: Scalar) -> tuple[RelNode, Scalar]:
+def _replace_table(flow: RelNode, given: InputNode, row: Scalar) -> tuple[RelNode, Scalar]:
     """Return filters and projections over given rows instead of the table; each projection keeps the row's number."""
     if isinstance(flow, FilterNode):
-        source, below = _over(flow.source, given, row)
+        source, below = _replace_table(flow.source, given, row)
         return FilterNode(source, flow.condition), below
     if isinstance(flow, ProjectNode):
-        source, below = _over(flow.source, given, row)
+        source, below = _replace_table(flow.source, given, row)
         items = tuple(item for item in flow.items if item.scalar.facts.kind is not Kind.UNIT)
         return ProjectNode(source, flow.label, (*items, Item(_ROW, below))), column(flow.label, _ROW, row.facts)
     return given, row
 
 
-def _added(asked: RequestedAggregate, argument: list[Any] | None, where: list[Any] | None, rows: int) -> Floats:
+def _row_contributions(
+    asked: RequestedAggregate, argument: list[Any] | None, where: list[Any] | None, rows: int
+) -> Floats:
     """Return what each row adds: 1 to a count, its value to a sum; NaN where it does not count."""
     if argument is None:
         added = np.ones(rows)
@@ -284,11 +290,11 @@ def _added(asked: RequestedAggregate, argument: list[Any] | None, where: list[An
     return added if where is None else np.where([value is True for value in where], added, np.nan)
 
 
-def _measured(group: Group, known: AnswerContext, axes: Axes) -> _Estimated:
+def _estimate_from_marginal(group: Group, known: AnswerContext, axes: Axes) -> _Estimated:
     """Estimate from the measured marginal of these columns: weighted sums of its cells, each with its exact noise."""
     shape = [known.sizes[axis] for axis in axes]
     codes, within, place, share = points([known.columns[axis] for axis in axes])
-    probed = _run(group, known, axes, codes, within)
+    probed = _evaluate_points(group, known, axes, codes, within)
     table = known.combined.table(axes)
     cells = group.all_cells()
     numbers: dict[str, Floats] = {asked.name: np.zeros(len(cells)) for asked in group.asked}
@@ -389,14 +395,17 @@ def _from_model(group: Group, known: AnswerContext) -> _Estimated:
     """Estimate from the fitted model's weighted rows; the margin is the spread over redraws of the noise."""
     fitted, axes = known.fitted(), tuple(range(len(known.columns)))
     rows = len(fitted.weights)
-    probes = [_run(group, known, axes, fitted.rows, [np.full(rows, at) for _ in axes]) for at in (0.5, 0.0, 1 - 2**-53)]
+    probes = [
+        _evaluate_points(group, known, axes, fitted.rows, [np.full(rows, at) for _ in axes])
+        for at in (0.5, 0.0, 1 - 2**-53)
+    ]
     cells = group.all_cells()
     worlds = [(max(known.combined.total, 0.0), fitted.weights), *known.redrawn()]
     numbers: dict[str, Floats] = {}
     margins: dict[str, Floats] = {}
     for asked in group.asked:
         middle, *ends = [
-            _weighted(asked, probe, worlds if not at else worlds[:1], len(cells)) for at, probe in enumerate(probes)
+            _weigh_worlds(asked, probe, worlds if not at else worlds[:1], len(cells)) for at, probe in enumerate(probes)
         ]
         spread = NORMAL_95 * middle[1:].std(axis=0, ddof=1)
         inside = np.max([np.abs(end[0] - middle[0]) for end in ends], axis=0)
@@ -404,7 +413,9 @@ def _from_model(group: Group, known: AnswerContext) -> _Estimated:
     return _Estimated(cells, numbers, margins, True)
 
 
-def _weighted(asked: RequestedAggregate, probe: _Probed, worlds: Sequence[tuple[float, Floats]], cells: int) -> Floats:
+def _weigh_worlds(
+    asked: RequestedAggregate, probe: _Probed, worlds: Sequence[tuple[float, Floats]], cells: int
+) -> Floats:
     """Return an aggregate of every group in every world."""
     values = probe.values[asked.name]
     mine = (probe.group >= 0) & ~np.isnan(values)
@@ -420,9 +431,9 @@ def _weighted(asked: RequestedAggregate, probe: _Probed, worlds: Sequence[tuple[
     return np.array(found)
 
 
-def _order(outcome: ProjectNode, group: Group, estimated: _Estimated) -> list[int]:
+def _shown_groups(outcome: ProjectNode, group: Group, estimated: _Estimated) -> list[int]:
     """Return which groups are shown, in which order: HAVING, ORDER BY and LIMIT over the estimates."""
-    columns = dict(_given(outcome, group.label))
+    columns = dict(_given_columns(outcome, group.label))
     number = replace(OWNER.facts, kind=Kind.INTEGER, type=Type.INTEGER, low=0, high=len(estimated.cells))
     values: dict[str, Any] = {_ROW: np.arange(len(estimated.cells), dtype=np.int64)}
     for name, facts in columns.items():
@@ -432,13 +443,13 @@ def _order(outcome: ProjectNode, group: Group, estimated: _Estimated) -> list[in
         else:
             at = [key.name for key in group.keys].index(name)
             values[name] = [cell[at] for cell in estimated.cells]
-    flow = _numbered(outcome.source, group.label, number)
+    flow = _with_group_number(outcome.source, group.label, number)
     shown = ProjectNode(flow, outcome.label, (Item("row", column(group.label, _ROW, number)),))
     (order,) = evaluate(shown, {group.label: values})
     return [int(place) for place in order]  # type: ignore[call-overload]
 
 
-def _given(flow: RelNode, label: str) -> tuple[tuple[str, Any], ...]:
+def _given_columns(flow: RelNode, label: str) -> tuple[tuple[str, Any], ...]:
     while not isinstance(flow, InputNode):
         flow = flow.source  # type: ignore[union-attr]
     if flow.label != label:
@@ -446,13 +457,13 @@ def _given(flow: RelNode, label: str) -> tuple[tuple[str, Any], ...]:
     return flow.columns
 
 
-def _numbered(flow: RelNode, label: str, facts: Any) -> RelNode:
+def _with_group_number(flow: RelNode, label: str, facts: Any) -> RelNode:
     """Return what is done with the estimates, over estimates that also carry the number of their group."""
     if isinstance(flow, InputNode):
         return replace(flow, columns=(*flow.columns, (_ROW, facts)))
     if isinstance(flow, AggregateNode | ProjectNode | ScanNode):
         raise _unsupported("It is one SELECT; what is computed from its answer is yours to compute.")
-    return replace(flow, source=_numbered(flow.source, label, facts))  # type: ignore[union-attr, arg-type]
+    return replace(flow, source=_with_group_number(flow.source, label, facts))  # type: ignore[union-attr, arg-type]
 
 
 def _multiple(scalar: Scalar, group: Group, name: str) -> float:
@@ -461,7 +472,7 @@ def _multiple(scalar: Scalar, group: Group, name: str) -> float:
     return float(scalar.facts.step / step) if scalar.facts.kind is Kind.INTEGER else 1.0
 
 
-def _column(scalar: Scalar, group: Group, estimated: _Estimated) -> tuple[list[Any], list[float | None]]:
+def _answer_column(scalar: Scalar, group: Group, estimated: _Estimated) -> tuple[list[Any], list[float | None]]:
     """Return one column of the answer for every group: an estimate with its margin, or something computed from keys."""
     name = place.name if (place := address(scalar)) is not None else ""
     if name in estimated.numbers:

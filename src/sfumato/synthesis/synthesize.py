@@ -24,14 +24,14 @@ from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.policy.policy import fold_name
 from sfumato.randomness.source import Source, read_exactly, system_source
 from sfumato.synthesis.combining import Counts
-from sfumato.synthesis.counting import SEED, NoisyMarginals, count, present_codes, with_noise
-from sfumato.synthesis.declared import cell_key, column_of, shown_columns
+from sfumato.synthesis.counting import SEED_BYTES, NoisyMarginals, count_marginal, present_codes, with_noise
+from sfumato.synthesis.declared import cell_key, column_of, select_declared_columns
 from sfumato.synthesis.design import Axes, Design, all_marginals, all_pairs, read_price, sensitivity_squared
 from sfumato.synthesis.domain import Column, read_domain
 from sfumato.synthesis.selecting import Selection, all_pairs_fit, make_selection, select
-from sfumato.synthesis.synthetic import MOST_ROWS, Synthetic
+from sfumato.synthesis.synthetic import MAX_DRAWN_ROWS, Synthetic
 
-MOST_BINS = 1000
+MAX_BINS = 1000
 
 
 def synthesize(
@@ -51,17 +51,17 @@ def synthesize(
     cells unless they have fewer values. The order of the columns, `rows` and `seconds` do not make it another question.
     Proof: proofs/marginals.md
     """
-    wanted, limit = read_wishes(rows, seconds)
+    wanted, limit = read_size_and_seconds(rows, seconds)
     cells = integer(bins, "bins", 1)
-    if cells > MOST_BINS:
-        raise BadParameter(f"bins is above {MOST_BINS}.", "So many cells hold noise alone.", "Give fewer bins.")
-    names, sql = shown_columns(db, table, columns)
+    if cells > MAX_BINS:
+        raise BadParameter(f"bins is above {MAX_BINS}.", "So many cells hold noise alone.", "Give fewer bins.")
+    names, sql = select_declared_columns(db, table, columns)
     asked = prepare_measurement(db, sql)
     held = tuple(column_of(db, table, key, cells) for key in asked.rows.columns)
     sizes = tuple(column.size for column in held)
     price, allowed = read_price(epsilon, delta)
     most, neighbours = asked.rows.most, asked.rows.neighbours
-    plan = _planned(sizes, price, allowed, most, neighbours)
+    plan = _plan_measurements(sizes, price, allowed, most, neighbours)
     keys = [cell_key(key, column) for key, column in zip(asked.rows.columns, held, strict=True)]
 
     def _statement(axes: Axes) -> SumStatement:
@@ -80,14 +80,14 @@ def synthesize(
         def _noisy(axes: Axes, variance: Fraction) -> Counts:
             return measurer.noisy(_exact(axes), Gaussian(moved, variance, neighbours))
 
-        marginals, _, tables = _measured(plan, sizes, _exact, _noisy, measurer.source)
-        seed = read_exactly(measurer.source, SEED).hex()
-        return {"marginals": marginals, "counts": _packed(tables), "seed": seed}
+        marginals, _, tables = _measure_marginals(plan, sizes, _exact, _noisy, measurer.source)
+        seed = read_exactly(measurer.source, SEED_BYTES).hex()
+        return {"marginals": marginals, "counts": _pack_tables(tables), "seed": seed}
 
     loss = PrivacyLoss(price, allowed)
     found = measure(db, asked, MeasurementRequest("synthesize", {"sizes": sizes}, plan.event, loss), _release)
     return Synthetic(
-        _unpacked(found.released, held, plan),
+        _unpack_tables(found.released, held, plan),
         plan.event,
         loss,
         rows=wanted,
@@ -99,7 +99,7 @@ def synthesize(
     )
 
 
-def _planned(
+def _plan_measurements(
     sizes: tuple[int, ...], price: Fraction, allowed: Fraction, rows: int, neighbours: Neighbours
 ) -> Design | Selection:
     """Return what is measured: all pairs where they fit, else rounds of choosing. From sizes and price alone."""
@@ -108,7 +108,7 @@ def _planned(
     return make_selection(sizes, price, allowed, rows, neighbours)
 
 
-def _measured(
+def _measure_marginals(
     plan: Design | Selection,
     sizes: tuple[int, ...],
     exact: Callable[[Axes], Counts],
@@ -122,13 +122,13 @@ def _measured(
     return plan.marginals, plan.sigma_squared, [noisy(axes, variance) for axes, variance in parts]
 
 
-def _packed(tables: Sequence[Any]) -> str:
+def _pack_tables(tables: Sequence[Any]) -> str:
     flat = np.concatenate([np.asarray(table).ravel() for table in tables]).astype("<i8")
     return b64encode(compress(flat.tobytes(), 6)).decode("ascii")
 
 
-def _unpacked(stored: Any, columns: tuple[Column, ...], plan: Design | Selection) -> NoisyMarginals:
-    """Read what was released: the same numbers give the same table, whoever asks again."""
+def _unpack_tables(stored: Any, columns: tuple[Column, ...], plan: Design | Selection) -> NoisyMarginals:
+    """Read a stored release: the same numbers give the same table."""
     flat = np.frombuffer(decompress(b64decode(stored["counts"])), dtype="<i8").astype(np.int64)
     marginals = tuple(tuple(axes) for axes in stored["marginals"])
     shapes = [tuple(columns[axis].size for axis in axes) for axes in marginals]
@@ -189,38 +189,38 @@ def _synthesize_table(
                 "What a column can hold is declared in public, never read off the data.",
                 "Add it to the domain, or leave the column out of the data.",
             )
-    wanted, limit = read_wishes(rows, seconds)
+    wanted, limit = read_size_and_seconds(rows, seconds)
     neighbours = Neighbours.ADD_REMOVE
     sizes = tuple(column.size for column in columns)
     price, allowed = read_price(epsilon, delta)
-    plan = _planned(sizes, price, allowed, 1, neighbours)
+    plan = _plan_measurements(sizes, price, allowed, 1, neighbours)
     # from here on data is read, and nothing may be refused
     codes = present_codes(data, columns, groups, source)
     moved = sensitivity_squared(1, neighbours)
 
     def _exact(axes: Axes) -> Counts:
-        return count(codes, axes, sizes)
+        return count_marginal(codes, axes, sizes)
 
     def _noisy(axes: Axes, variance: Fraction) -> Counts:
         return with_noise(_exact(axes), moved, variance, neighbours, source)
 
-    marginals, variances, tables = _measured(plan, sizes, _exact, _noisy, source)
-    seed = read_exactly(source, SEED)
+    marginals, variances, tables = _measure_marginals(plan, sizes, _exact, _noisy, source)
+    seed = read_exactly(source, SEED_BYTES)
     measured = NoisyMarginals(columns, tuple(marginals), tuple(variances), tuple(tables), seed)
     loss, adaptive = PrivacyLoss(price, allowed), isinstance(plan, Selection)
     return Synthetic(measured, plan.event, loss, rows=wanted, seconds=limit, adaptive=adaptive)
 
 
-def read_wishes(rows: object, seconds: object) -> tuple[int | None, float]:
+def read_size_and_seconds(rows: object, seconds: object) -> tuple[int | None, float]:
     """Read how many rows are wanted, and how long a fit may take."""
     wanted = None if rows is None else integer(rows, "rows", 0)
-    if wanted is not None and wanted > MOST_ROWS:
-        raise BadParameter(f"rows is above {MOST_ROWS:,}.", "No memory holds so many.", "Ask for fewer.")
+    if wanted is not None and wanted > MAX_DRAWN_ROWS:
+        raise BadParameter(f"rows is above {MAX_DRAWN_ROWS:,}.", "No memory holds so many.", "Ask for fewer.")
     return wanted, float(positive(typed_rational(seconds, "seconds"), "seconds"))
 
 
 class _Callable(ModuleType):
-    """A file whose function has its name: whoever imports one of the two can call it."""
+    """A module that can be called like the function of its name."""
 
     def __call__(self, *arguments: Any, **named: Any) -> Synthetic:
         return synthesize(*arguments, **named)

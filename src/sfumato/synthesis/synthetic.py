@@ -15,15 +15,15 @@ from sfumato.exact import integer
 from sfumato.release.receipt import Receipt
 from sfumato.synthesis.combining import JointEstimate, combine
 from sfumato.synthesis.counting import NoisyMarginals
-from sfumato.synthesis.design import MOST_CELLS, Axes, cells_of
+from sfumato.synthesis.design import MAX_MARGINAL_CELLS, Axes, cells_of
 from sfumato.synthesis.domain import Codes, Column, Floats
-from sfumato.synthesis.model import Fitted, draw_pool, fit, targets, uniforms
+from sfumato.synthesis.model import Fitted, draw_pool, fit_weights, targets, uniforms
 from sfumato.synthesis.parametric_bootstrap import redraw
-from sfumato.synthesis.rows import counted, shuffled, systematic
-from sfumato.synthesis.sql_answers import Answer, AnswerContext, answer
+from sfumato.synthesis.rows import count_rows, shuffle_order, systematic
+from sfumato.synthesis.sql_answers import Answer, AnswerContext, answer_query
 
-MOST_ROWS = 10**8
-"""So many rows can be drawn at once."""
+MAX_DRAWN_ROWS = 10**8
+"""Maximum number of rows that can be drawn at once."""
 APPROXIMATE = "margins are approximate: which columns were measured together was itself chosen with noise"
 NORMAL_95 = 1.959963984540054
 
@@ -93,14 +93,14 @@ class Synthetic:
         """Return the counts of the fitted model on any columns, one axis for each, in the order asked."""
         axes = self._axes(names)
         sizes = [self._measured.sizes[axis] for axis in axes]
-        if cells_of(axes, self._measured.sizes) > MOST_CELLS:
+        if cells_of(axes, self._measured.sizes) > MAX_MARGINAL_CELLS:
             raise QueryTooLarge(
-                f"These columns have more than {MOST_CELLS:,} cells together.",
+                f"These columns have more than {MAX_MARGINAL_CELLS:,} cells together.",
                 "A table of so many counts says nothing about any of them.",
                 "Ask for fewer columns.",
             )
         fitted = self._fitted
-        return max(self._joint.total, 0.0) * counted([fitted.rows[axis] for axis in axes], sizes, fitted.weights)
+        return max(self._joint.total, 0.0) * count_rows([fitted.rows[axis] for axis in axes], sizes, fitted.weights)
 
     def table(self) -> pa.Table:
         """Return synthetic rows: as many as were asked for, or as the noisy count says. Always the same ones."""
@@ -109,8 +109,8 @@ class Synthetic:
     def sample(self, rows: int) -> pa.Table:
         """Return any number of rows that follow the model. It is free, and the same number gives the same rows."""
         count = integer(rows, "rows", 0)
-        if count > MOST_ROWS:
-            raise BadParameter(f"rows is above {MOST_ROWS:,}.", "No memory holds so many.", "Draw fewer.")
+        if count > MAX_DRAWN_ROWS:
+            raise BadParameter(f"rows is above {MAX_DRAWN_ROWS:,}.", "No memory holds so many.", "Draw fewer.")
         chosen, seed = self._chosen(count), self._measured.seed
         drawn = {
             column.name: column.drawn(codes, uniforms(seed, f"within {count} {column.name}", count))
@@ -125,7 +125,7 @@ class Synthetic:
         known = AnswerContext(
             self._table, measured.columns, self._joint, lambda: self._fitted, lambda: self._redrawn, notes
         )
-        return answer(text, known)
+        return answer_query(text, known)
 
     @property
     def total(self) -> float:
@@ -141,10 +141,10 @@ class Synthetic:
         return max(round(self.total), 0) if self._rows is None else self._rows
 
     def _chosen(self, count: int) -> list[Codes]:
-        """Return the cells of so many rows, in an order that means nothing."""
+        """Return the cells of `count` rows, in random order."""
         seed, fitted = self._measured.seed, self._fitted
         places = systematic(fitted, count, float(uniforms(seed, f"first {count}", 1)[0]))
-        places = places[shuffled(count, uniforms(seed, f"order {count}", count))]
+        places = places[shuffle_order(count, uniforms(seed, f"order {count}", count))]
         return [column[places] for column in fitted.rows]
 
     def _axes(self, names: str | Sequence[str]) -> Axes:
@@ -176,7 +176,7 @@ class Synthetic:
                 return fitted
             goals, sizes = targets(self._joint), self._measured.sizes
             rows, drawn = draw_pool(goals, sizes, self._measured.seed)
-            weights, _, steps = fit(rows, goals, sizes, start=np.log(drawn), seconds=self._seconds)
+            weights, _, steps = fit_weights(rows, goals, sizes, start=np.log(drawn), seconds=self._seconds)
             return Fitted(rows, weights, steps)
 
     @cached_property
@@ -186,7 +186,7 @@ class Synthetic:
         return redraw(self._joint, fitted, self._measured.seed, self._seconds)
 
     def __getstate__(self) -> dict[str, object]:
-        """Return what is kept when it is pickled: it is public, and whoever has it may keep it."""
+        """Return what is kept when it is pickled: it is public."""
         return {name: value for name, value in self.__dict__.items() if name != "_lock"}
 
     def __setstate__(self, kept: dict[str, object]) -> None:

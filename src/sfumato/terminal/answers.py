@@ -16,11 +16,11 @@ from sfumato.release.rendering.reports import footer_text, left_text, spending_t
 from sfumato.release.rendering.table import shown_value
 from sfumato.terminal.screen import draws, grid, say, show
 
-BAR = 34
-_ROWS = 60
-_NARROW = 10
+BAR_COLUMNS = 34
+_MAX_SHOWN_ROWS = 60
+_MIN_BAR_COLUMNS = 10
 
-Cells = list[tuple[float, float, float] | None]
+ColumnIntervals = list[tuple[float, float, float] | None]
 """Of one column: low, value and high of each number, None where there is none."""
 
 
@@ -37,7 +37,7 @@ def draw_release(console: Console, release: Release, indent: int = 0, truth: Map
 
     `truth` is one more column, by the first key of each row: only made-up people have one that may be shown.
     """
-    rows, ends = release.rows()[:_ROWS], release.intervals()[:_ROWS]
+    rows, ends = release.rows()[:_MAX_SHOWN_ROWS], release.intervals()[:_MAX_SHOWN_ROWS]
     names = list(release.columns)
     texts = [
         [
@@ -53,14 +53,14 @@ def draw_release(console: Console, release: Release, indent: int = 0, truth: Map
     width = _room(console, [names, *texts], true, indent)
     if width < 0:
         return False
-    drawn = next((cells for name in names if (cells := _cells(release, name)) is not None), None)
-    bars = drawn if drawn and len(texts) > 1 and width >= _NARROW else None
+    drawn = next((cells for name in names if (cells := _column_cells(release, name)) is not None), None)
+    bars = drawn if drawn and len(texts) > 1 and width >= _MIN_BAR_COLUMNS else None
     table = grid([*heads, "", *([">true"] if true else [])])
     for at, line in enumerate(texts):
         bar = Text("") if bars is None else _bar(console, bars, at, width)
         table.add_row(*map(Text, line), bar, *true[at : at + 1])
     show(console, table, indent)
-    if len(release) > _ROWS:
+    if len(release) > _MAX_SHOWN_ROWS:
         console.print(Text(f"{' ' * indent}… {len(release):,} rows in all; other formats have every one", "dim"))
     return True
 
@@ -73,9 +73,9 @@ def draw_cost(console: Console, release: Release, before: Budget, after: Budget,
         say(console, f"note: {escape_unprintable(note)}", "dim", pad)
 
 
-def draw_gauge(console: Console, budget: Budget, indent: int = 0, width: int = BAR) -> None:
+def draw_gauge(console: Console, budget: Budget, indent: int = 0, width: int = BAR_COLUMNS) -> None:
     """Print what is left as a bar."""
-    share = _share(budget.remaining, budget.total)
+    share = _budget_share(budget.remaining, budget.total)
     full = int(share * width)
     style = "green" if share > Fraction(1, 2) else "yellow" if share > Fraction(1, 5) else "red"
     solid, empty = ("█", "░") if draws(console) else ("#", ".")
@@ -90,7 +90,7 @@ def explain_gauge(console: Console, budget: Budget) -> None:
         say(console, GAUGE, "dim")
 
 
-def _share(part: PrivacyLoss, whole: PrivacyLoss) -> Fraction:
+def _budget_share(part: PrivacyLoss, whole: PrivacyLoss) -> Fraction:
     return min(Fraction(1), part.epsilon / whole.epsilon) if whole.epsilon else Fraction(0)
 
 
@@ -98,10 +98,10 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _cells(release: Release, name: str) -> Cells | None:
+def _column_cells(release: Release, name: str) -> ColumnIntervals | None:
     """Return a column as numbers with their ends; None for keys and for exact numbers."""
-    cells: Cells = []
-    for row, ends in zip(release.rows()[:_ROWS], release.intervals()[:_ROWS], strict=True):
+    cells: ColumnIntervals = []
+    for row, ends in zip(release.rows()[:_MAX_SHOWN_ROWS], release.intervals()[:_MAX_SHOWN_ROWS], strict=True):
         value, end = row[name], ends[name]
         if not (isinstance(value, int | float) and isinstance(end, tuple)):
             cells.append(None)
@@ -117,10 +117,10 @@ def _room(console: Console, texts: list[list[str]], true: list[str], indent: int
     """Return how many characters are left for the bars; below zero, the texts themselves do not fit."""
     widths = [max(map(cell_len, column)) + 2 for column in zip(*texts, strict=True)]
     extra = max(map(len, ["true", *true])) + 2 if true else 0
-    return min(BAR, console.width - indent - sum(widths) - extra - 2)
+    return min(BAR_COLUMNS, console.width - indent - sum(widths) - extra - 2)
 
 
-def _bar(console: Console, cells: Cells, at: int, width: int) -> Text:
+def _bar(console: Console, cells: ColumnIntervals, at: int, width: int) -> Text:
     """Draw a number up to the low end of its error bar, then the error bar itself."""
     cell = cells[at]
     widest = max((high for _, _, high in filter(None, cells)), default=0.0)

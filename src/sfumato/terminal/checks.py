@@ -1,7 +1,7 @@
 """What a policy will let analysts learn, what not, and how exactly: for its owner, before anybody asks.
 
-What `check` returns follows from the policy and from public tables; no private row is read for it. What the data itself
-says is `owners_text`: exact, for the owner's terminal, and in no file.
+What `check_policy` returns follows from the policy and from public tables; no private row is read for it. What the data
+itself says is `owners_text`: exact, for the owner's terminal, and in no file.
 """
 
 import json
@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 
 from sfumato.accounting.loss import round_up
 from sfumato.analysis.catalog import REMOVED
-from sfumato.analysis.keys import MOST_CELLS
+from sfumato.analysis.keys import MAX_GROUP_CELLS
 from sfumato.database import Database
 from sfumato.engines.opening import inspected
 from sfumato.engines.sql.names import quoted
@@ -25,12 +25,12 @@ from sfumato.terminal.inspections import inspection_text
 from sfumato.terminal.trial_runs import rehearsed, shown_sql
 
 _SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
-_MOST_SUMS = 3
+_MAX_SUMS = 3
 FOR_THE_OWNER = (
     "For you alone. What follows is computed from the data itself and is not private: no budget pays for it, and it is "
     "written nowhere."
 )
-MOST_EPSILON = 10
+MAX_UNWARNED_EPSILON = 10
 """A larger budget is warned about."""
 
 
@@ -53,7 +53,7 @@ class Checked:
     columns: tuple[Learnable, ...]
     never: tuple[str, ...]
     tables: int
-    """About so many questions at `epsilon` fit into the budget."""
+    """Estimated number of questions at `epsilon` that fit into the budget."""
     epsilon: str
     margins: tuple[tuple[str, str], ...]
     """Some questions at that price, and their margin at 95 %."""
@@ -63,7 +63,7 @@ class Checked:
     """What the owner might want to change, from names and numbers of the policy alone."""
 
 
-def check(database: Database) -> Checked:
+def check_policy(database: Database) -> Checked:
     """Return what the policy of an open database lets through."""
     policy = database.policy
     private = [table for table in policy.tables if not table.public]
@@ -72,7 +72,10 @@ def check(database: Database) -> Checked:
     return Checked(
         tuple((escape_unprintable(table.name), _whom(table)) for table in policy.tables),
         tuple(
-            _learnable(policy, table, column) for table in private for column in table.columns if _open(table, column)
+            _learnable(policy, table, column)
+            for table in private
+            for column in table.columns
+            if _is_unbounded(table, column)
         ),
         tuple(_never(policy, private)),
         bought.tables,
@@ -84,9 +87,10 @@ def check(database: Database) -> Checked:
 
 
 def _hints(policy: Policy, private: list[Table]) -> Iterator[str]:
-    if policy.budget.epsilon > MOST_EPSILON:
+    if policy.budget.epsilon > MAX_UNWARNED_EPSILON:
         yield (
-            f"budget.epsilon is {_number(policy.budget.epsilon)}. Above {MOST_EPSILON} it promises next to nothing: "
+            f"budget.epsilon is {_shown_number(policy.budget.epsilon)}. Above {MAX_UNWARNED_EPSILON} it promises "
+            "next to nothing: "
             "whoever knows all but one bit about a person can become practically certain of it."
         )
     for table in private:
@@ -107,7 +111,7 @@ def _likely_key(table: Table, others: list[str]) -> str | None:
     return column.name
 
 
-def _open(table: Table, column: Column) -> bool:
+def _is_unbounded(table: Table, column: Column) -> bool:
     return table.unit != UnitColumn(column.name)
 
 
@@ -126,11 +130,14 @@ def _whom(table: Table) -> str:
 
 def _learnable(policy: Policy, table: Table, column: Column) -> Learnable:
     return Learnable(
-        escape_unprintable(f"{table.name}.{column.name}"), column.type, _groups(policy, column), _sums(column)
+        escape_unprintable(f"{table.name}.{column.name}"),
+        column.type,
+        _group_advice(policy, column),
+        _sum_advice(column),
     )
 
 
-def _groups(policy: Policy, column: Column) -> str:
+def _group_advice(policy: Policy, column: Column) -> str:
     if isinstance(column.values, Reference):
         return escape_unprintable(f"the keys of {column.values.table}.{column.values.column}")
     if column.values is not None:
@@ -140,21 +147,23 @@ def _groups(policy: Policy, column: Column) -> str:
     grid = column.grid
     if grid is not None:
         cells = grid.greatest - grid.least + 1
-        return f"{cells:,} public keys" if cells <= MOST_CELLS else "in buckets of your choice"
+        return f"{cells:,} public keys" if cells <= MAX_GROUP_CELLS else "in buckets of your choice"
     return "keys chosen privately" if policy.budget.delta else "no: declare keys, or a delta"
 
 
-def _sums(column: Column) -> str:
+def _sum_advice(column: Column) -> str:
     if column.type not in _SUMMED:
         return "–"
     if column.bounds is None:
         return "no: declare bounds"
-    step = f" in steps of {_number(column.step)}" if column.step not in (None, 1) else ""
-    total = "" if column.total_per_unit is None else f"; of a person at most {_number(column.total_per_unit)} in all"
-    return f"{_number(column.bounds.low)} to {_number(column.bounds.high)}{step}{total}"
+    step = f" in steps of {_shown_number(column.step)}" if column.step not in (None, 1) else ""
+    total = (
+        "" if column.total_per_unit is None else f"; of a person at most {_shown_number(column.total_per_unit)} in all"
+    )
+    return f"{_shown_number(column.bounds.low)} to {_shown_number(column.bounds.high)}{step}{total}"
 
 
-def _number(value: object) -> str:
+def _shown_number(value: object) -> str:
     return f"{float(value):,.12g}" if not isinstance(value, int) else f"{value:,}"  # type: ignore[arg-type]
 
 
@@ -180,15 +189,19 @@ def _margins(database: Database, private: list[Table], each: str) -> Iterator[tu
     """Quote typical questions: they read no data and cost nothing."""
     for table in private:
         source = quoted(table.name)
-        yield from _quoted(database, "COUNT(*)", source, table, each)
+        yield from _quote_margins(database, "COUNT(*)", source, table, each)
         if isinstance(table.unit, UnitColumn) and (table.rows_per_unit or 1) > 1:
-            yield from _quoted(database, f"COUNT(DISTINCT {quoted(table.unit.column)})", source, table, each)
-        sums = [column for column in table.columns if column.bounds and column.type in _SUMMED and _open(table, column)]
-        for column in sums[:_MOST_SUMS]:
-            yield from _quoted(database, f"SUM({quoted(column.name)})", source, table, each)
+            yield from _quote_margins(database, f"COUNT(DISTINCT {quoted(table.unit.column)})", source, table, each)
+        sums = [
+            column
+            for column in table.columns
+            if column.bounds and column.type in _SUMMED and _is_unbounded(table, column)
+        ]
+        for column in sums[:_MAX_SUMS]:
+            yield from _quote_margins(database, f"SUM({quoted(column.name)})", source, table, each)
 
 
-def _quoted(database: Database, number: str, source: str, table: Table, each: str) -> Iterator[tuple[str, str]]:
+def _quote_margins(database: Database, number: str, source: str, table: Table, each: str) -> Iterator[tuple[str, str]]:
     try:
         quote = database.explain(f"SELECT {number} AS x FROM {source}", epsilon=each)  # noqa: S608
     except Refusal:  # what cannot be asked is no example
@@ -200,22 +213,24 @@ def _quoted(database: Database, number: str, source: str, table: Table, each: st
 
 def checked_text(checked: Checked) -> str:
     """Return the report for people."""
-    people = text_table(["table", "protects"], _columns(checked.people), [False, False])
+    people = text_table(["table", "protects"], _align_columns(checked.people), [False, False])
     rows = [(one.column, one.type, one.groups, one.sums) for one in checked.columns]
     learn = (
-        text_table(["column", "type", "group by", "sum, average"], _columns(rows), [False] * 4) if rows else "nothing"
+        text_table(["column", "type", "group by", "sum, average"], _align_columns(rows), [False] * 4)
+        if rows
+        else "nothing"
     )
     parts = [
         "The policy is valid and matches the data.",
-        f"Who is protected\n{_indented(people)}",
-        f"What analysts can learn\n{_indented(learn)}",
+        f"Who is protected\n{_indent(people)}",
+        f"What analysts can learn\n{_indent(learn)}",
         "What they cannot\n" + "\n".join(f"  - {line}" for line in checked.never),
     ]
     if checked.margins:
-        exact = text_table(["question", "error bar, 95 %"], _columns(checked.margins), [False, True])
+        exact = text_table(["question", "error bar, 95 %"], _align_columns(checked.margins), [False, True])
         parts.append(
             f"How exactly, at epsilon = {checked.epsilon} a question (the budget answers about {checked.tables})"
-            f"\n{_indented(exact)}"
+            f"\n{_indent(exact)}"
         )
     if checked.hints:
         parts.append("What you might want to change\n" + "\n".join(f"  - {line}" for line in checked.hints))
@@ -226,11 +241,11 @@ def checked_text(checked: Checked) -> str:
 
 def owners_text(database: Database) -> str:
     """Return what only the owner may see: what the data loses, and how exact typical questions would be on it."""
-    parts = [FOR_THE_OWNER, _inspected(database.policy), _useful(database)]
+    parts = [FOR_THE_OWNER, _inspection_advice(database.policy), _useful(database)]
     return "\n\n".join(filter(None, parts))
 
 
-def _inspected(policy: Policy) -> str:
+def _inspection_advice(policy: Policy) -> str:
     try:
         found = inspected(policy)
     except Refusal as refusal:  # the snapshot is there, and the files have gone or changed since
@@ -245,8 +260,8 @@ def _useful(database: Database) -> str:
     if not found:
         return ""
     names = ["question", f"at ε = {round_up(each)}", "useful", "price of ± 10 %"]
-    table = text_table(names, _columns(found), [False, True, False, False])
-    return f"Which questions will be useful (of groups: the typical one)\n{_indented(table)}"
+    table = text_table(names, _align_columns(found), [False, True, False, False])
+    return f"Which questions will be useful (of groups: the typical one)\n{_indent(table)}"
 
 
 def checked_json(checked: Checked) -> str:
@@ -254,9 +269,9 @@ def checked_json(checked: Checked) -> str:
     return json.dumps(asdict(checked), ensure_ascii=False, indent=2)
 
 
-def _columns(rows: Sequence[tuple[str, ...]]) -> list[list[str]]:
+def _align_columns(rows: Sequence[tuple[str, ...]]) -> list[list[str]]:
     return [list(column) for column in zip(*rows, strict=True)]
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.splitlines())

@@ -14,18 +14,18 @@ _NOTHING = "–"
 
 def inspection_text(inspected: SourceReport, policy: Policy) -> str:
     """Return the exact report: rows and people, lost values, what would read them, and a delta that is too large."""
-    parts = [_section("What becomes of the rows", _rows(inspected.tables))]
+    parts = [_section("What becomes of the rows", _rows_text(inspected.tables))]
     lossy = [column for column in inspected.columns if not column.whole]
     if any(not column.marked for column in lossy):
-        parts.append(_section("What becomes of values", _values([one for one in lossy if not one.marked])))
+        parts.append(_section("What becomes of values", _values_text([one for one in lossy if not one.marked])))
     else:
         parts.append("Every value is of its type, within its bounds and among its keys.")
     sums = [column for column in inspected.columns if column.clipped or column.capped]
     if sums:
-        parts.append(_section("What becomes of sums", _sums(sums)))
+        parts.append(_section("What becomes of sums", _sums_text(sums)))
     several = [one for one in inspected.tables if len(one.caps) > 1]
     parts += [
-        _section(escape_unprintable(f"Which rows_per_unit for {one.table}"), _caps(one, policy)) for one in several
+        _section(escape_unprintable(f"Which rows_per_unit for {one.table}"), _caps_text(one, policy)) for one in several
     ]
     remedies = [_remedy(one) for one in lossy if one.remedy]
     if remedies:
@@ -42,35 +42,35 @@ def _remedy(one: InspectedColumn) -> str:
     return escape_unprintable(f"  - {where}: {lost} values are not of type {one.type}; {one.remedy}.")
 
 
-def _rows(tables: Sequence[InspectedTable]) -> str:
+def _rows_text(tables: Sequence[InspectedTable]) -> str:
     names = ["table", "rows", "people", "rows of nobody", "people with too many", "rows cut", "rows that repeat a key"]
     columns = [
         [escape_unprintable(one.table) for one in tables],
         [f"{one.rows:,}" for one in tables],
         [f"{one.people:,}" for one in tables],
-        [_share(one.rows_without_unit, one.rows) for one in tables],
-        [_share(one.units_over_bound, one.people) for one in tables],
-        [_share(one.removed, one.rows) for one in tables],
-        [_share(one.repeated, one.rows) for one in tables],
+        [_share_text(one.rows_without_unit, one.rows) for one in tables],
+        [_share_text(one.units_over_bound, one.people) for one in tables],
+        [_share_text(one.removed, one.rows) for one in tables],
+        [_share_text(one.repeated, one.rows) for one in tables],
     ]
     return _without_nothing(names, columns, 3)
 
 
-def _values(found: Sequence[InspectedColumn]) -> str:
+def _values_text(found: Sequence[InspectedColumn]) -> str:
     names = ["column", "values", "not of its type", "below its bounds", "above", "no declared key", "too long"]
     columns = [
         [escape_unprintable(f"{one.table}.{one.column}") for one in found],
         [f"{one.present:,}" for one in found],
-        [_share(one.unreadable, one.present) for one in found],
-        [_share(one.below, one.present) for one in found],
-        [_share(one.above, one.present) for one in found],
-        [_share(one.undeclared, one.present) for one in found],
-        [_share(one.cut, one.present) for one in found],
+        [_share_text(one.unreadable, one.present) for one in found],
+        [_share_text(one.below, one.present) for one in found],
+        [_share_text(one.above, one.present) for one in found],
+        [_share_text(one.undeclared, one.present) for one in found],
+        [_share_text(one.cut, one.present) for one in found],
     ]
     return _without_nothing(names, columns, 2)
 
 
-def _sums(found: Sequence[InspectedColumn]) -> str:
+def _sums_text(found: Sequence[InspectedColumn]) -> str:
     """Return what is lost of each sum; signs are left out, so that losses on both sides add up."""
     names = ["SUM", "lost to bounds", "lost to rows_per_unit", "lost in all"]
     columns = [
@@ -82,7 +82,7 @@ def _sums(found: Sequence[InspectedColumn]) -> str:
     return text_table(names, columns, [False, True, True, True])
 
 
-def _caps(table: InspectedTable, policy: Policy) -> str:
+def _caps_text(table: InspectedTable, policy: Policy) -> str:
     """Return what each cap would leave out, and how much noise a count would have under it."""
     declared = policy.table(table.table)
     most = None if declared is None else declared.rows_per_unit
@@ -92,7 +92,7 @@ def _caps(table: InspectedTable, policy: Policy) -> str:
     columns = [
         [f"{cap.rows:,}{' (now)' if cap.rows == most else ''}" for cap in table.caps],
         [_percent(cap.units_over_bound, table.people) for cap in table.caps],
-        [_share(cap.removed, owned) for cap in table.caps],
+        [_share_text(cap.removed, owned) for cap in table.caps],
         [f"± {count_margin(each, cap.rows, policy.neighbours):,}" for cap in table.caps],
     ]
     return text_table(names, columns, [True] * 4)
@@ -108,7 +108,7 @@ def _without_nothing(names: list[str], columns: list[list[str]], first: int) -> 
     return text_table([names[at] for at in kept], [columns[at] for at in kept], [at > 0 for at in kept])
 
 
-def _share(count: int, whole: int) -> str:
+def _share_text(count: int, whole: int) -> str:
     if not count:
         return _NOTHING
     return f"{count:,} ({count / whole:.1%})" if whole else f"{count:,}"

@@ -31,8 +31,8 @@ from sfumato.query.functions import AGGREGATE_NAMES, FUNCTION_NAMES
 from sfumato.release.rendering.escaping import escape_unprintable
 from sfumato.release.rendering.reports import history_text
 from sfumato.terminal.answers import explain_gauge, print_release
-from sfumato.terminal.screen import PATIENCE, grid, phases, say, show
-from sfumato.terminal.statements import coloured, split
+from sfumato.terminal.screen import PROGRESS_DELAY_SECONDS, grid, phases, say, show
+from sfumato.terminal.statements import colour_sql, split_statements
 
 HELP = r"""SELECT …;           ask; a question ends with ; or an empty line
 EXPLAIN SELECT …;   its price and its margins; free, and no data is read
@@ -49,9 +49,9 @@ _KEYWORDS = (
     "WITH", "DESC", "ASC", "FILTER", "EXPLAIN", "help", "exit",
 )  # fmt: skip
 _HELPING, _LEAVING = frozenset({"help", r"\?", r"\help"}), frozenset({"exit", "quit", r"\q", r"\quit"})
-_REMEMBERED = 1000
+_MAX_HISTORY_LINES = 1000
 
-Read = Callable[[str], str]
+ReadLine = Callable[[str], str]
 """Shows a prompt and returns a line, or raises EOFError."""
 
 
@@ -68,7 +68,7 @@ class Session:
     """What each question is asked with: epsilon, within or share."""
     refused: bool = False
 
-    def run(self, read: Read) -> None:
+    def run(self, read: ReadLine) -> None:
         r"""Read and answer until the lines end, or `exit`."""
         pending = ""
         while True:
@@ -88,7 +88,7 @@ class Session:
             if not pending and (word in _HELPING or word.startswith("\\")):
                 self._guarded(self._command, word if word in _HELPING else line.strip().rstrip(";").rstrip())
                 continue
-            questions, pending = split(f"{pending}\n{line}")
+            questions, pending = split_statements(f"{pending}\n{line}")
             if pending and not line.strip():  # an empty line ends a question too
                 questions, pending = [*questions, pending], ""
             for question in questions:
@@ -119,7 +119,7 @@ class Session:
                 say(self.console, line)
             return
         before = self.database.budget()
-        with phases(self.errors, PATIENCE) as progress:
+        with phases(self.errors, PROGRESS_DELAY_SECONDS) as progress:
             release = self.database.ask(
                 question, epsilon=epsilon, within=within, share=share, delta=delta, progress=progress
             )
@@ -179,11 +179,11 @@ class Session:
             raise UnknownName(
                 f"There is no table {quote_value(typed)}.",
                 "The policy declares none of that name.",
-                rf"{suggestion(typed, columns(self.database))}\d lists them.",
+                rf"{suggestion(typed, columns_by_table(self.database))}\d lists them.",
             )
         say(self.console, escape_unprintable(table_words(found)))
         listing = grid(["column", "type", "holds"])
-        for name, kind in columns(self.database)[fold_name(found.name)].items():
+        for name, kind in columns_by_table(self.database)[fold_name(found.name)].items():
             column = found.column(name)
             words = column_words(found, column) if column is not None else ""
             listing.add_row(Text(escape_unprintable(name)), Text(kind), Text(escape_unprintable(words)))
@@ -191,12 +191,12 @@ class Session:
         show(self.console, listing)
 
 
-def columns(database: Database) -> Mapping[str, Mapping[str, str]]:
+def columns_by_table(database: Database) -> Mapping[str, Mapping[str, str]]:
     """Return every table with its columns and their types, as queries know them."""
-    return {fold_name(table.name): _columns(database, table) for table in database.policy.tables}
+    return {fold_name(table.name): _column_types(database, table) for table in database.policy.tables}
 
 
-def _columns(database: Database, table: Table) -> Mapping[str, str]:
+def _column_types(database: Database, table: Table) -> Mapping[str, str]:
     if table.columns or not table.public:
         return {fold_name(column.name): str(column.type) for column in table.columns}
     # a public table may leave its columns to the source: asking for none of its rows names them
@@ -204,9 +204,9 @@ def _columns(database: Database, table: Table) -> Mapping[str, str]:
     return {name: str(facts.type) for name, facts in zip(named.columns, named.facts, strict=True)}
 
 
-def words(database: Database) -> list[str]:
+def completion_words(database: Database) -> list[str]:
     """Return what can be completed: tables, columns, functions, keywords and commands."""
-    named = columns(database)
+    named = columns_by_table(database)
     fields = {name for table in named.values() for name in table}
     functions = {f"{name.upper()}(" for name in (*FUNCTION_NAMES, *AGGREGATE_NAMES)}
     commands = {line.split()[0] for line in HELP.splitlines()} - {"SELECT", "EXPLAIN"}
@@ -227,13 +227,13 @@ def with_readline(database: Database) -> ModuleType | None:
     if find_spec("readline") is None:
         return None
     readline = import_module("readline")
-    known = words(database)
+    known = completion_words(database)
     readline.set_completer_delims(" \t\n,()=<>+-*/;")
     readline.set_completer(lambda start, at: dict(enumerate(completions(known, start))).get(at))
     readline.parse_and_bind("tab: complete")
     with suppress(OSError):
         readline.read_history_file(history_file())
-    readline.set_history_length(_REMEMBERED)
+    readline.set_history_length(_MAX_HISTORY_LINES)
     return readline
 
 
@@ -254,7 +254,7 @@ def history_file() -> Path:
     return (Path(state) if state else Path.home() / ".local" / "state") / "sfumato" / "history"
 
 
-def coloured_input(console: Console) -> Read:
+def coloured_input(console: Console) -> ReadLine:
     """Return what reads a line at a terminal, and shows it again in colours once it is complete."""
 
     def read(prompt: str) -> str:
@@ -262,7 +262,7 @@ def coloured_input(console: Console) -> Read:
         rows = -(-cell_len(f"{prompt}{line}") // max(console.width, 1)) or 1
         if console.is_terminal and console.color_system is not None and line.strip() and line.isprintable():
             console.control(Control((ControlType.CURSOR_UP, rows), ControlType.CARRIAGE_RETURN))
-            console.print(Text(prompt) + coloured(line), soft_wrap=True)
+            console.print(Text(prompt) + colour_sql(line), soft_wrap=True)
         return line
 
     return read

@@ -14,8 +14,8 @@ from rich.text import Text
 from sfumato.engines.engine import Progress
 from sfumato.release.rendering.escaping import escape_unprintable
 
-WIDEST = 96
-"""Text is not set wider than this: nobody reads longer lines."""
+MAX_LINE_COLUMNS = 96
+"""Maximum width of text."""
 _PHASES = {
     "make": "making up {}",
     "load": "loading {}",
@@ -28,8 +28,8 @@ _PHASES = {
     "run": "reading the bounded copy",
     "noise": "adding noise",
 }
-PATIENCE = 0.3
-"""So many seconds of an answer pass before anybody is told what takes them."""
+PROGRESS_DELAY_SECONDS = 0.3
+"""Delay before progress is shown."""
 
 
 def screen(*, stderr: bool = False) -> Console:
@@ -44,7 +44,7 @@ def draws(console: Console) -> bool:
 
 def say(console: Console, text: str, style: str = "", indent: str = "") -> None:
     """Print a paragraph."""
-    width = min(console.width, WIDEST) - len(indent)
+    width = min(console.width, MAX_LINE_COLUMNS) - len(indent)
     for line in wrap(text, max(width, 20), break_long_words=False, break_on_hyphens=False):
         console.print(Text(indent + line, style))
 
@@ -70,7 +70,7 @@ def phases(console: Console, patience: float = 0) -> Iterator[Progress]:
     What is done within `patience` seconds is not shown: a line that comes and goes only disturbs.
     """
     if not console.is_terminal:
-        yield _silent
+        yield _say_nothing
         return
     status = console.status("")
     waiting = Timer(patience, status.start)
@@ -91,5 +91,5 @@ def phases(console: Console, patience: float = 0) -> Iterator[Progress]:
         status.stop()
 
 
-def _silent(_phase: str, _table: str) -> None:
+def _say_nothing(_phase: str, _table: str) -> None:
     """Say nothing."""

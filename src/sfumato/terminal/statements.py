@@ -34,10 +34,10 @@ exists over partition union values all options differential_privacy
 KEYWORDS = frozenset(_WORDS.split())
 
 
-def split(text: str) -> tuple[list[str], str]:
+def split_statements(text: str) -> tuple[list[str], str]:
     """Return the questions that a semicolon ends, and what is left. Those in quotes and comments end nothing.
 
-    >>> split("SELECT 1; SELECT ';' ; SELECT")
+    >>> split_statements("SELECT 1; SELECT ';' ; SELECT")
     (['SELECT 1', "SELECT ';'"], 'SELECT')
     """
     found, start = [], 0
@@ -48,10 +48,10 @@ def split(text: str) -> tuple[list[str], str]:
     return [question for question in found if question], text[start:].strip()
 
 
-def read(file: Path) -> list[str]:
+def read_questions(file: Path) -> list[str]:
     """Return the questions of a file; the last one needs no semicolon."""
     try:
-        found, rest = split(file.read_text(encoding="utf-8"))
+        found, rest = split_statements(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         raise BadParameter(
             "The file of questions cannot be read.", "It is a text in UTF-8.", "Check the path after --file."
@@ -59,7 +59,7 @@ def read(file: Path) -> list[str]:
     return [*found, rest] if rest else found
 
 
-def coloured(line: str) -> Text:
+def colour_sql(line: str) -> Text:
     """Return a line of SQL, or a command of the prompt, in colours."""
     text, position = Text(), 0
     for match in _COLOURED.finditer(line):

@@ -48,18 +48,18 @@ _DIGITS = (1, 2, 5)
 _CAPS = tuple(digit * 10**power for power in range(7) for digit in _DIGITS)
 _ENDS = tuple(Fraction(digit) * Fraction(10) ** power for power in range(-6, 16) for digit in _DIGITS)
 _SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
-_FARTHEST = 1 << 62
-_DRAWS = 9
-"""So many answers are drawn where questions choose privately."""
-HOPELESS = 1000
-"""Where errors are so many times as large as an answer, it does not matter how large."""
-_ROUNDS = 2
-"""So often every cap and bound is tried again while the others stay."""
+_MAX_TOTAL_STEPS = 1 << 62
+_DRAW_COUNT = 9
+"""Number of answers that are drawn for queries with private selection."""
+MAX_RELATIVE_ERROR = 1000
+"""Error in multiples of the answer above which errors count as equal."""
+_TUNING_ROUNDS = 2
+"""Number of rounds in which every bound is tried again while the others stay."""
 
 Steps = tuple[int, int]
 TableColumn = tuple[str, str]
 """A table and a column, folded."""
-Cells = dict[tuple[object, ...], tuple[Fraction, Fraction]]
+AnswerCells = dict[tuple[object, ...], tuple[Fraction, Fraction]]
 """Every number of an answer with its margin, by keys and column."""
 
 
@@ -105,8 +105,8 @@ def tune(database: Database, questions: Sequence[str], epsilon: object) -> Tuned
     with _trial(policy) as trial:
         trial.epsilon = str(policy.budget.epsilon / SHARE) if epsilon is None else epsilon
         if _chooses(policy):
-            trial.choosing = lambda sql: trial_run(database, sql, trial.epsilon, _DRAWS)
-        return _tuned(trial, questions)
+            trial.choosing = lambda sql: trial_run(database, sql, trial.epsilon, _DRAW_COUNT)
+        return _tune_bounds(trial, questions)
 
 
 def _chooses(policy: Policy) -> bool:
@@ -118,7 +118,7 @@ def _is_chosen(column: Column) -> bool:
     return column.bounds is not None and column.bounds_chosen
 
 
-def asked_before(database: Database) -> list[str]:
+def queries_in_ledger(database: Database) -> list[str]:
     """Return the questions of the ledger, each once; what workshops measured is no question."""
     database.require_owner("see what others asked")
     found: dict[str, None] = {}
@@ -140,7 +140,7 @@ class _Trial:
     epsilon: object = None
     choosing: Callable[[str], list[Release]] | None = None
     """Draws answers under the policy itself, where questions choose privately; they do not leave."""
-    kept: dict[object, Cells | None] = field(default_factory=dict)
+    kept: dict[object, AnswerCells | None] = field(default_factory=dict)
 
     @property
     def cap(self) -> PrivacyLoss:
@@ -182,12 +182,12 @@ def _noiseless(plan: Plan, exact: Aggregates) -> NoisyResult:
         columns: list[tuple[str, NoisyValues]] = [
             (name, tuple(int(value) for value in found)) for name, found in one.columns.items()
         ]
-        columns += [(chosen.name, _expected(chosen, one)) for chosen in group.chosen]
+        columns += [(chosen.name, _expected_values(chosen, one)) for chosen in group.chosen]
         groups.append(NoisyGroup(one.keys, tuple(columns)))
     return NoisyResult(tuple(groups), 0)
 
 
-def _expected(chosen: PlannedSelection, exact: GroupAggregates) -> NoisyValues:
+def _expected_values(chosen: PlannedSelection, exact: GroupAggregates) -> NoisyValues:
     """Return what meetings release on average; what is chosen among buckets has no such number."""
     held = exact.held[chosen.name]
     if not isinstance(chosen.mechanism, Meetings) or not isinstance(held, KeyFrequencies):
@@ -240,7 +240,7 @@ def _is_tuned(table: Table, column: Column) -> bool:
     return not own and column.type in _SUMMED and column.bounds is not None and column.values is None
 
 
-def _tuned(trial: _Trial, asked: Sequence[str]) -> Tuned:
+def _tune_bounds(trial: _Trial, asked: Sequence[str]) -> Tuned:
     policy = trial.policy
     tables = {fold_name(table.name): table for table in policy.tables if _has_cap(table)}
     columns = {
@@ -258,36 +258,36 @@ def _tuned(trial: _Trial, asked: Sequence[str]) -> Tuned:
             if column.total_per_unit is not None
         },
     )
-    caps = {name: _caps(trial, name, now) for name in tables}
+    caps = {name: _tried_caps(trial, name, now) for name in tables}
     whole = replace(now, caps={name: found[-1] for name, found in caps.items()}, totals={})
-    ends = {place: _ends(trial, place, column, whole) for place, column in columns.items()}
+    ends = {place: _tried_ends(trial, place, column, whole) for place, column in columns.items()}
     truth = replace(whole, bounds={place: (lows[0], highs[-1]) for place, (lows, highs) in ends.items()})
     questions = _answerable(trial, asked, (now, truth))
     best = now
-    for _ in range(_ROUNDS):
+    for _ in range(_TUNING_ROUNDS):
         for name, tried in caps.items():
             drafts = [replace(best, caps={**best.caps, name: cap}) for cap in sorted({*tried, now.caps[name]})]
-            best = min(drafts, key=lambda draft: _total(trial, questions, draft, truth))
+            best = min(drafts, key=lambda draft: _total_error(trial, questions, draft, truth))
         for place, (lows, highs) in ends.items():
             low, high = best.bounds[place]
-            fits = best.totals.get(place, _FARTHEST)
+            fits = best.totals.get(place, _MAX_TOTAL_STEPS)
             drafts = [best]
             drafts += [replace(best, bounds={**best.bounds, place: (low, one)}) for one in highs if low < one <= fits]
-            best = min(drafts, key=lambda draft: _total(trial, questions, draft, truth))
+            best = min(drafts, key=lambda draft: _total_error(trial, questions, draft, truth))
             low, high = best.bounds[place]
-            signs = _FARTHEST if place not in best.totals else 0
+            signs = _MAX_TOTAL_STEPS if place not in best.totals else 0
             drafts = [best]
             drafts += [
                 replace(best, bounds={**best.bounds, place: (one, high)}) for one in lows if -signs <= one < high
             ]
-            best = min(drafts, key=lambda draft: _total(trial, questions, draft, truth))
+            best = min(drafts, key=lambda draft: _total_error(trial, questions, draft, truth))
         for place, column in columns.items():
             drafts = [best, *_with_totals(best, place, column)]
-            best = min(drafts, key=lambda draft: _total(trial, questions, draft, truth))
+            best = min(drafts, key=lambda draft: _total_error(trial, questions, draft, truth))
     errors = [_error_now(trial, sql, now, truth) for sql in questions]
-    advised = [_error(trial, sql, best, truth) or Fraction(0) for sql in questions]
-    lines = tuple(_lines(policy, now, best))
-    if trial.choosing is not None and _together(errors) <= _together(
+    advised = [_query_error(trial, sql, best, truth) or Fraction(0) for sql in questions]
+    lines = tuple(_changed_lines(policy, now, best))
+    if trial.choosing is not None and _combined_error(errors) <= _combined_error(
         advised
     ):  # what questions choose is better than any draft
         advised, lines = errors, ()
@@ -301,10 +301,10 @@ def _error_now(trial: _Trial, sql: str, now: BoundsDraft, truth: BoundsDraft) ->
     Then it is drawn: what is cut is how far the middle of some answers is from the truth.
     """
     if trial.choosing is None:
-        return _error(trial, sql, now, truth) or Fraction(0)
-    draws = [dict(_numbers(release)) for release in trial.choosing(sql)]
+        return _query_error(trial, sql, now, truth) or Fraction(0)
+    draws = [dict(_release_numbers(release)) for release in trial.choosing(sql)]
     shares = []
-    for key, (true, _) in (_cells(trial, sql, truth) or {}).items():
+    for key, (true, _) in (_answer_cells(trial, sql, truth) or {}).items():
         found = [one[key] for one in draws if key in one] or [(Fraction(0), Fraction(0))]
         value, margin = (Fraction(median(part)) for part in zip(*found, strict=True))
         shares.append((abs(value - true) + margin) / max(abs(true), Fraction(1, 10**6)))
@@ -330,8 +330,8 @@ def _declared_steps(column: Column) -> Steps:
     return grid.least, grid.greatest
 
 
-def _caps(trial: _Trial, table: str, now: BoundsDraft) -> list[int]:
-    """Return the caps to try: round ones, up to the first under which nobody loses anything."""
+def _tried_caps(trial: _Trial, table: str, now: BoundsDraft) -> list[int]:
+    """Return the caps to try: round ones, up to the first that removes no rows."""
     found, before = [], -1
     for cap in _CAPS:
         sql = f"SELECT COUNT(*) AS x FROM {quoted(table)}"  # noqa: S608
@@ -347,12 +347,12 @@ def _with_cap(draft: BoundsDraft, table: str, cap: int) -> BoundsDraft:
     return BoundsDraft({**draft.caps, table: cap}, {})
 
 
-def _ends(trial: _Trial, place: TableColumn, column: Column, whole: BoundsDraft) -> tuple[list[int], list[int]]:
+def _tried_ends(trial: _Trial, place: TableColumn, column: Column, whole: BoundsDraft) -> tuple[list[int], list[int]]:
     """Return the lower and the upper ends to try, in steps: round ones, the declared ones, and the widest."""
     table, name = place
     step = column.step or Fraction(1)
     low, high = _declared_steps(column)
-    rounds = [int(end / step) for end in _ENDS if (end / step).denominator == 1 and end / step < _FARTHEST]
+    rounds = [int(end / step) for end in _ENDS if (end / step).denominator == 1 and end / step < _MAX_TOTAL_STEPS]
     value = quoted(name)
     counts = [f"COUNT({value}) AS x"]
     counts += [f"COUNT({value}) FILTER (WHERE {value} > {written(at * step)}) AS a{at}" for at in rounds]
@@ -386,19 +386,19 @@ def _answerable(trial: _Trial, asked: Sequence[str], drafts: Sequence[BoundsDraf
     return found
 
 
-def _total(trial: _Trial, questions: Sequence[str], draft: BoundsDraft, truth: BoundsDraft) -> float:
+def _total_error(trial: _Trial, questions: Sequence[str], draft: BoundsDraft, truth: BoundsDraft) -> float:
     """Return how far typical cells may be off over all questions, cut and noise together."""
-    errors = (_error(trial, sql, draft, truth) for sql in questions)
-    return _together(Fraction(HOPELESS) if error is None else error for error in errors)
+    errors = (_query_error(trial, sql, draft, truth) for sql in questions)
+    return _combined_error(Fraction(MAX_RELATIVE_ERROR) if error is None else error for error in errors)
 
 
-def _together(errors: Iterable[Fraction]) -> float:
+def _combined_error(errors: Iterable[Fraction]) -> float:
     """Return the sum over questions, in which one whose answer nothing can save does not outweigh all others."""
-    return sum(log1p(float(min(error, Fraction(HOPELESS)))) for error in errors)
+    return sum(log1p(float(min(error, Fraction(MAX_RELATIVE_ERROR)))) for error in errors)
 
 
-def _error(trial: _Trial, sql: str, draft: BoundsDraft, truth: BoundsDraft) -> Fraction | None:
-    values, real = _cells(trial, sql, draft), _cells(trial, sql, truth)
+def _query_error(trial: _Trial, sql: str, draft: BoundsDraft, truth: BoundsDraft) -> Fraction | None:
+    values, real = _answer_cells(trial, sql, draft), _answer_cells(trial, sql, truth)
     if values is None or real is None:
         return None
     shares = []
@@ -408,18 +408,18 @@ def _error(trial: _Trial, sql: str, draft: BoundsDraft, truth: BoundsDraft) -> F
     return Fraction(median(shares)) if shares else Fraction(0)
 
 
-def _cells(trial: _Trial, sql: str, draft: BoundsDraft) -> Cells | None:
+def _answer_cells(trial: _Trial, sql: str, draft: BoundsDraft) -> AnswerCells | None:
     """Return every number of an answer by its keys and column, with its margin; None where it cannot be asked."""
     known = (sql, *(tuple(sorted(parts.items())) for parts in (draft.caps, draft.bounds, draft.totals)))
     if known not in trial.kept:
         try:
-            trial.kept[known] = dict(_numbers(trial.answers(sql, draft)))
+            trial.kept[known] = dict(_release_numbers(trial.answers(sql, draft)))
         except Refusal:
             trial.kept[known] = None
     return trial.kept[known]
 
 
-def _numbers(release: Release) -> Iterator[tuple[tuple[object, ...], tuple[Fraction, Fraction]]]:
+def _release_numbers(release: Release) -> Iterator[tuple[tuple[object, ...], tuple[Fraction, Fraction]]]:
     for row, ends in zip(release.rows(), release.intervals(), strict=True):
         keys = tuple((name, value) for name, value in row.items() if not _is_bar(ends[name]))
         for name, value in row.items():
@@ -432,12 +432,12 @@ def _is_bar(ends: Any) -> bool:
     return isinstance(ends, tuple) and len(ends) == 2 and None not in ends
 
 
-def _lines(policy: Policy, now: BoundsDraft, best: BoundsDraft) -> Iterator[str]:
+def _changed_lines(policy: Policy, now: BoundsDraft, best: BoundsDraft) -> Iterator[str]:
     """Give the lines that differ, as they are pasted into the policy."""
     for table in policy.tables:
         name = fold_name(table.name)
         if best.caps.get(name) != now.caps.get(name):
-            yield f"[tables.{_key(table.name)}]"
+            yield f"[tables.{_toml_key(table.name)}]"
             before = "chosen, at most " if table.rows_chosen else ""
             yield f"rows_per_unit = {best.caps[name]}  # now {before}{now.caps[name]}"
         places = {(name, fold_name(column.name)): column for column in table.columns}
@@ -447,13 +447,13 @@ def _lines(policy: Policy, now: BoundsDraft, best: BoundsDraft) -> Iterator[str]
             if (best.bounds.get(place), best.totals.get(place)) != (now.bounds.get(place), now.totals.get(place))
         }
         if changed:
-            yield f"[tables.{_key(table.name)}.columns]"
+            yield f"[tables.{_toml_key(table.name)}.columns]"
         for place, column in changed.items():
-            parts = _parts(column, *best.bounds[place], best.totals.get(place))
-            yield f"{_key(column.name)} = {{ {', '.join(parts)} }}{_before(column)}"
+            parts = _policy_parts(column, *best.bounds[place], best.totals.get(place))
+            yield f"{_toml_key(column.name)} = {{ {', '.join(parts)} }}{_before(column)}"
 
 
-def _parts(column: Column, low: int, high: int, total: int | None) -> Iterator[str]:
+def _policy_parts(column: Column, low: int, high: int, total: int | None) -> Iterator[str]:
     step = column.step or Fraction(1)
     yield f'type = "{column.type}"'
     yield f"bounds = [{written(low * step)}, {written(high * step)}]"
@@ -473,6 +473,6 @@ def _before(column: Column) -> str:
     return f"  # now {'chosen within ' if _is_chosen(column) else ''}[{written(low)}, {written(high)}]{total}"
 
 
-def _key(name: str) -> str:
+def _toml_key(name: str) -> str:
     bare = name.isascii() and name.replace("_", "a").replace("-", "a").isalnum()
     return name if bare else f'"{name}"'

@@ -6,7 +6,7 @@ from sfumato.accounting.loss import round_up
 from sfumato.release.rendering.escaping import escape_unprintable
 from sfumato.release.rendering.table import text_table
 from sfumato.terminal.trial_runs import shown_sql
-from sfumato.terminal.tuning import HOPELESS, Tuned
+from sfumato.terminal.tuning import MAX_RELATIVE_ERROR, Tuned
 
 DISCLOSURE = (
     "For you alone: what follows was found by looking at the data, and no budget pays for it. Whoever sees the new "
@@ -31,7 +31,7 @@ def tuned_text(tuned: Tuned) -> str:
 
 
 def _percent(share: Fraction) -> str:
-    return f"{float(share):.1%}" if share < HOPELESS else f"over {HOPELESS * 100:,}%"
+    return f"{float(share):.1%}" if share < MAX_RELATIVE_ERROR else f"over {MAX_RELATIVE_ERROR * 100:,}%"
 
 
 def _shares(tuned: Tuned) -> list[tuple[Fraction, Fraction]]:

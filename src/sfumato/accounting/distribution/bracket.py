@@ -19,18 +19,18 @@ from sfumato.accounting.distribution.closed_form import (
 )
 from sfumato.accounting.distribution.curves import MAX_LOG_RATIO
 from sfumato.accounting.distribution.inversion import solve
-from sfumato.accounting.distribution.mixture import mixture, tail
+from sfumato.accounting.distribution.mixture import mixture, moment_tail
 from sfumato.accounting.distribution.reduction import (
     View,
-    above,
     all_vectors_listed,
-    allowed,
-    below,
-    covered,
+    allowed_parts,
     elementary,
     every_vector,
+    lattice_view,
     repeated_vectors,
-    smoothed,
+    smoothed_view,
+    view_below,
+    views_above,
     without_tiny,
 )
 from sfumato.accounting.distribution.tilted_fft import ROUNDOFF
@@ -45,10 +45,10 @@ from sfumato.accounting.event import (
 )
 from sfumato.errors import UnsupportedEvent
 
-BEYOND_FLOATS = (ArithmeticError, ValueError, IndexError, MemoryError)
+FLOAT_RANGE_ERRORS = (ArithmeticError, ValueError, IndexError, MemoryError)
 """What an engine may run into when parameters lie near the ends of the floats; it is left out then."""
 
-_COUNTED = 2**40  # steps up to which a float tells one from the next
+_MAX_EXACT_FLOAT_STEPS = 2**40  # steps up to which a float tells one from the next
 
 
 class Curve(Protocol):
@@ -103,7 +103,7 @@ class Bracket:
         return lower, upper
 
 
-def known(curve: Curve) -> Bracket:
+def exact_bracket(curve: Curve) -> Bracket:
     """Return the bracket of a curve that bounds the truth on both sides."""
     return Bracket(((curve, 0.0),), ((curve, 0.0),))
 
@@ -259,7 +259,7 @@ class Guarded:
         try:
             with np.errstate(all="ignore"):
                 low, high = self.curve.delta(epsilon)
-        except BEYOND_FLOATS:
+        except FLOAT_RANGE_ERRORS:
             return 0.0, 1.0
         return low if 0 <= low <= 1 else 0.0, high if 0 <= high <= 1 else 1.0
 
@@ -277,12 +277,12 @@ def at_epsilon(parts: Mapping[Event, int], epsilon: float) -> Bracket:
 def _bracket(parts: Mapping[Event, int], delta: float, epsilon: float | None) -> Bracket:
     largest = elementary(parts)
     if epsilon is not None and epsilon >= largest:
-        return known(Nothing())
+        return exact_bracket(Nothing())
     parts, blur = without_tiny(parts)
     try:
         with np.errstate(all="ignore"):
-            sides = _sides(parts, delta, epsilon)
-    except BEYOND_FLOATS:
+            sides = _lower_and_upper_curves(parts, delta, epsilon)
+    except FLOAT_RANGE_ERRORS:
         sides = [(Nothing(), 0.0)], []
     sides = sides[0], [(curve, slack + blur) for curve, slack in sides[1]]
     guarded = {id(curve): Guarded(curve) for side in sides for curve, _ in side}
@@ -290,40 +290,40 @@ def _bracket(parts: Mapping[Event, int], delta: float, epsilon: float | None) ->
     return Bracket(lowers, uppers, largest)
 
 
-def _sides(parts: Mapping[Event, int], delta: float, epsilon: float | None) -> tuple[Slacked, Slacked]:
+def _lower_and_upper_curves(parts: Mapping[Event, int], delta: float, epsilon: float | None) -> tuple[Slacked, Slacked]:
     """Return curves below and above the truth."""
     if any(isinstance(event, PoissonSampled | Parallel) for event in parts):
         if sum(parts.values()) == 1:
             drawn: Slacked = [(Drawn(grid.directions(next(iter(parts)), alone=True)), 0.0)]
             return drawn, drawn
-        least = allowed(parts)
-        gridded: Slacked = [(_gridded(parts, delta, epsilon, refined=least == parts), 0.0)]
+        least = allowed_parts(parts)
+        gridded: Slacked = [(_grid_curve(parts, delta, epsilon, refined=least == parts), 0.0)]
         if least == parts:
             return gridded, gridded
-        return [(Later(cache(partial(_gridded, least, delta, epsilon))), 0.0)], gridded
+        return [(Later(cache(partial(_grid_curve, least, delta, epsilon))), 0.0)], gridded
     if all_vectors_listed(parts) and len(parts) == 1:
         each = [_on_lattice(view, delta, epsilon) for view in every_vector(parts)]
         if each and None not in each:
             greatest: Slacked = [(Greatest(tuple(curve for curve in each if curve)), 0.0)]
             return greatest, greatest
-    lower = below(parts)
+    lower = view_below(parts)
     low = Later(cache(partial(_curve, lower, delta, epsilon)))
     lowers: Slacked = [(low, lower.slack)]
     uppers: Slacked = [
-        (low if upper == lower else _curve(upper, delta, epsilon), upper.slack) for upper in above(parts)
+        (low if upper == lower else _curve(upper, delta, epsilon), upper.slack) for upper in views_above(parts)
     ]
     if lower.parts == parts:  # each law is known exactly, but perhaps too fine for the engines
         for direction, curves_there in ((1, lowers), (-1, uppers)):
-            if (view := smoothed(parts, direction)) is not None:
+            if (view := smoothed_view(parts, direction)) is not None:
                 curves_there.append((_curve(view, delta, epsilon), view.slack))
     if all_vectors_listed(parts):
-        uppers.append((_on_lattice(covered(parts), delta, epsilon) or _gridded(parts, delta, epsilon), 0.0))
+        uppers.append((_on_lattice(lattice_view(parts), delta, epsilon) or _grid_curve(parts, delta, epsilon), 0.0))
         same = [_on_lattice(view, delta, epsilon) for view in repeated_vectors(parts)]
         lowers += [(curve, 0.0) for curve in same if curve]
     return lowers, uppers
 
 
-def _gridded(parts: Mapping[Event, int], delta: float, epsilon: float | None, *, refined: bool = True) -> Gridded:
+def _grid_curve(parts: Mapping[Event, int], delta: float, epsilon: float | None, *, refined: bool = True) -> Gridded:
     return Gridded(grid.prepared_grid(tuple(parts.items()), delta, epsilon, refined=refined))
 
 
@@ -337,7 +337,7 @@ def _curve(view: View, delta: float, epsilon: float | None) -> Curve:
         events = tuple(part for part in view.parts if not isinstance(part, Cell | Cover))
         raise UnsupportedEvent(Composed(events), "privacy loss distribution")
     if view.by_moments:
-        return tail(losses)
+        return moment_tail(losses)
     if not losses.families:
         return Gaussians(losses.mu_squared) if losses.mu_squared else Nothing()
     match list(view.parts.items()):
@@ -345,9 +345,11 @@ def _curve(view: View, delta: float, epsilon: float | None) -> Curve:
             return OneLaplace(losses.largest())
         case [(BoundedRange(), 1)]:
             return OneRange(losses.largest())
-        case [(LaplaceNoise(steps, scale, _), 1)] if steps < _COUNTED and _COUNTED > scale > 1 / _COUNTED:
+        case [(LaplaceNoise(steps, scale, _), 1)] if (
+            steps < _MAX_EXACT_FLOAT_STEPS and _MAX_EXACT_FLOAT_STEPS > scale > 1 / _MAX_EXACT_FLOAT_STEPS
+        ):
             return OneIntegerLaplace(steps, float(1 / scale))
-    exact = lattice.exact_lattice(view.parts, delta, epsilon) or lattice.enumerated(view.parts)
+    exact = lattice.exact_lattice(view.parts, delta, epsilon) or lattice.enumerate_losses(view.parts)
     if exact is not None:
         return exact
     return contour.for_delta(losses, delta) if epsilon is None else contour.for_epsilon(losses, epsilon)

@@ -14,10 +14,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from sfumato.accounting.distribution.convolved import convolved
+from sfumato.accounting.distribution.convolved import sum_from_above
 from sfumato.accounting.distribution.curves import (
     ROUNDOFF,
-    SPECIAL,
+    SPECIAL_FUNCTION_ERROR,
     Anchors,
     Bracketed,
     Closed,
@@ -28,13 +28,13 @@ from sfumato.accounting.distribution.curves import (
     worst,
 )
 from sfumato.accounting.distribution.grid_sum import Composition, SummedLosses
-from sfumato.accounting.distribution.tilted_fft import Law, tilted_law
+from sfumato.accounting.distribution.tilted_fft import RepeatedLaw, tilted_law
 from sfumato.accounting.event import Event
 
-_FEW, _MOST_VECTORS = 4, 64
-_MOST_WORK = 250_000  # vectors times lattice points of one law
-_REACH = 14.0  # standard deviations that a law is listed for; beyond lies less than e^-97
-_BEYOND = 1e-42
+_MAX_FULLY_LISTED_VECTORS, _MAX_VECTORS = 4, 64
+_MAX_WORK_POINTS = 250_000  # vectors times lattice points of one law
+_LAW_REACH_DEVIATIONS = 14.0  # standard deviations that a law is listed for; beyond lies less than e^-97
+_OMITTED_PROBABILITY = 1e-42
 _TARGETS = (0.2, 1e-6, 1e-18)  # four standard deviations apart: each tilt is sharp for two on either side
 
 
@@ -77,12 +77,12 @@ def _descending(norm: int, largest: int) -> list[tuple[int, ...]]:
     return [(top, *rest) for top in tops for rest in _descending(norm - top * top, top)]
 
 
-def listed(norm: int, sigma_squared: Fraction) -> bool:
+def pays_to_list(norm: int, sigma_squared: Fraction) -> bool:
     """Tell whether trying every vector pays: there are few, and their laws are short."""
     count = len(vectors(norm))
-    if not 0 < count <= _MOST_VECTORS or sigma_squared < Fraction(1, 10**4):
+    if not 0 < count <= _MAX_VECTORS or sigma_squared < Fraction(1, 10**4):
         return False
-    return count * 2 * _REACH * math.sqrt(norm * sigma_squared) <= _MOST_WORK
+    return count * 2 * _LAW_REACH_DEVIATIONS * math.sqrt(norm * sigma_squared) <= _MAX_WORK_POINTS
 
 
 def typical(norm: int) -> tuple[tuple[int, ...], ...]:
@@ -96,19 +96,23 @@ def curve(vector: tuple[int, ...], sigma_squared: Fraction) -> PairCurve:
     """Return the curve of one vector, by several tilts of its exact law."""
     norm = sum(shift * shift for shift in vector)
     unit, half = float(1 / sigma_squared), float(Fraction(norm) / (2 * sigma_squared))
-    laws = [_law(shift, float(sigma_squared), count) for shift, count in Counter(vector).items()]
-    exponent = _REACH**2 / 2 + 2 * _REACH / math.sqrt(float(sigma_squared)) + 2 / float(sigma_squared)
+    laws = [_loss_law(shift, float(sigma_squared), count) for shift, count in Counter(vector).items()]
+    exponent = (
+        _LAW_REACH_DEVIATIONS**2 / 2
+        + 2 * _LAW_REACH_DEVIATIONS / math.sqrt(float(sigma_squared))
+        + 2 / float(sigma_squared)
+    )
     tilts = []
     for target in _TARGETS:
         law = tilted_law(laws, unit, target, mass_error=ROUNDOFF * (32 + 4 * exponent))
-        below = convolved(law, half, 0.0)
-        tilts.append(Composition(replace(below, infinite=len(vector) * _BEYOND), below))
+        below = sum_from_above(law, half, 0.0)
+        tilts.append(Composition(replace(below, infinite=len(vector) * _OMITTED_PROBABILITY), below))
     both = tuple(tilts)
     return SummedLosses(both, both, (-half, half, norm // math.gcd(*vector)))
 
 
-def _law(shift: int, sigma_squared: float, times: int) -> Law:
-    furthest = math.ceil(_REACH * math.sqrt(sigma_squared)) + 1
+def _loss_law(shift: int, sigma_squared: float, times: int) -> RepeatedLaw:
+    furthest = math.ceil(_LAW_REACH_DEVIATIONS * math.sqrt(sigma_squared)) + 1
     z = np.arange(-furthest, furthest + 1, dtype=np.float64)
     weights = np.exp(-z * z / (2 * sigma_squared))
     masses = np.zeros(2 * furthest * shift + 1)
@@ -122,13 +126,13 @@ def cover(norm: int, sigma_squared: Fraction) -> tuple[int, Floats, float]:
 
     The polygon through the largest of all vectors' curves at the lattice's own slopes, where their corners lie.
     """
-    reach = math.ceil(_REACH * math.sqrt(norm * sigma_squared)) + norm
+    reach = math.ceil(_LAW_REACH_DEVIATIONS * math.sqrt(norm * sigma_squared)) + norm
     k = np.arange(-reach, reach + 1)
     points = (norm + 2 * k) / (2 * float(sigma_squared))
     before = points - 4 * ROUNDOFF * np.abs(points)
     values = np.minimum(np.max([curve(vector, sigma_squared).above(before) for vector in vectors(norm)], axis=0), 1.0)
     steps = np.maximum(values[:-1] - values[1:], 0.0)
-    survival = (values[1:] + steps / -math.expm1(-1 / float(sigma_squared))) * (1 + SPECIAL)
+    survival = (values[1:] + steps / -math.expm1(-1 / float(sigma_squared))) * (1 + SPECIAL_FUNCTION_ERROR)
     survival = np.concatenate([[1.0], survival, [values[-1]]])
     survival = np.maximum.accumulate(survival[::-1])[::-1]  # only ever raised: proofs/pld_grid.md, step 4
     return -reach, survival[:-1] - survival[1:], float(survival[-1])
@@ -153,14 +157,17 @@ class Lifted:
 
 
 @lru_cache(maxsize=32)
-def greatest(norm: int, sigma_squared: Fraction) -> PairCurve:
+def greatest_curve(norm: int, sigma_squared: Fraction) -> PairCurve:
     """Return, above, the curve of `cover` (folded at t = 0, as each vector's is), and below, one vector's."""
     if len(vectors(norm)) == 1:
         return curve(vectors(norm)[0], sigma_squared)
-    if len(vectors(norm)) <= _FEW:  # then every curve can be asked at each slope, also between the lattice's own
+    # then every curve can be asked at each slope, also between the lattice's own
+    if len(vectors(norm)) <= _MAX_FULLY_LISTED_VECTORS:
         return worst(tuple(curve(vector, sigma_squared) for vector in vectors(norm)))
     first, masses, infinite = cover(norm, sigma_squared)
     losses = (norm + 2 * (first + np.arange(len(masses)))) / (2 * float(sigma_squared))
     one = worst(tuple(curve(vector, sigma_squared) for vector in typical(norm))).chosen
-    above = Lifted(atomic_curve(losses, masses, np.full(len(masses), 4 * SPECIAL), None), infinite, one.anchors)
+    above = Lifted(
+        atomic_curve(losses, masses, np.full(len(masses), 4 * SPECIAL_FUNCTION_ERROR), None), infinite, one.anchors
+    )
     return Bracketed((above,), (one,))

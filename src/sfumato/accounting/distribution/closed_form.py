@@ -6,7 +6,8 @@ from scipy import special
 
 from sfumato.accounting.distribution.tilted_fft import ROUNDOFF
 
-_SPECIAL = 2.0**-46  # scipy's erfcx and ndtr are taken to be this close, relatively: 128 units of roundoff
+# scipy's erfcx and ndtr are taken to be this close, relatively: 128 units of roundoff
+_SPECIAL_FUNCTION_ERROR = 2.0**-46
 
 
 def gaussian_delta_bounds(mu_squared: float, epsilon: float) -> tuple[float, float]:
@@ -24,7 +25,7 @@ def gaussian_delta_bounds(mu_squared: float, epsilon: float) -> tuple[float, flo
     # near < 0 only if mu/2 > epsilon/mu: there Phi is at least one half and needs no Mills ratio
     first = float(special.erfcx(near / math.sqrt(2))) * scale if near > 0 else float(special.ndtr(-near))
     # a and the ratios' arguments carry a few roundings of mu and epsilon/mu; erfcx and Phi have log-slope <= 2 + |x|
-    doubt = _SPECIAL + ROUNDOFF * (64 + 16 * (2 + abs(near)) * far + 16 * far)
+    doubt = _SPECIAL_FUNCTION_ERROR + ROUNDOFF * (64 + 16 * (2 + abs(near)) * far + 16 * far)
     error = (first + second) * doubt + 1e-300
     return max(0.0, first - second - error), min(1.0, first - second + error)
 

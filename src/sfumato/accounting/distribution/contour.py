@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sfumato.accounting.distribution.decay import cut, swept
+from sfumato.accounting.distribution.decay import cut_places, swept
 from sfumato.accounting.distribution.moments import Complexes, Family, Floats
 from sfumato.accounting.distribution.tilted_fft import ROUNDOFF, minimise
 
-_PRECISION = 1e-6  # aimed at, relative to delta; the bounds state what was reached
-_MOST_NODES = 1 << 18
-_FEW = 1 << 12  # when no number of nodes would serve
-_MOST_WORK = 5_000_000  # events times nodes
-_BLOCK = 40_000  # matrix entries worked on at a time
+_RELATIVE_PRECISION = 1e-6  # aimed at, relative to delta; the bounds state what was reached
+_MAX_NODES = 1 << 18
+_FALLBACK_NODES = 1 << 12  # when no number of nodes would serve
+_MAX_WORK_ENTRIES = 5_000_000  # events times nodes
+_BLOCK_ENTRIES = 40_000  # matrix entries worked on at a time
 _LOG_FLOOR = math.log(1e-8)  # a smaller factor may be a zero of M: it is replaced by 1e-8 with an error of 2.1e-8
 
 
@@ -38,7 +38,7 @@ class Mixture:
         total = (0.5 * self.mu_squared) * points * (points + 1)
         doubt = 16 * ROUNDOFF * (1 + np.abs(total))
         for family in self.families:
-            for part in np.array_split(np.arange(len(points)), 1 + len(family.times) * len(points) // _BLOCK):
+            for part in np.array_split(np.arange(len(points)), 1 + len(family.times) * len(points) // _BLOCK_ENTRIES):
                 logs = family.logs(points[part]).real
                 total[part] += family.times @ logs
                 doubt[part] += family.times @ family.errors(np.abs(2 * points[part] + 1), float(points.max()))
@@ -52,7 +52,7 @@ class Mixture:
         doubt = 16 * ROUNDOFF * (1 + np.abs(total))
         for family in self.families:
             times, foot = family.times[:, None], family.logs(np.array([c])).real
-            for part in np.array_split(np.arange(len(z)), 1 + len(times) * len(z) // _BLOCK):
+            for part in np.array_split(np.arange(len(z)), 1 + len(times) * len(z) // _BLOCK_ENTRIES):
                 logs = family.logs(z[part])
                 fall = logs.real - foot
                 errors = family.errors(np.abs(2 * z[part] + 1), c) * np.exp(-np.maximum(fall, _LOG_FLOOR))
@@ -134,7 +134,7 @@ class MomentTable:
         """Return the table of these losses and more; the nodes stay, and a further factor only shrinks what is cut."""
         logs, doubts = more.on_line(self.c, self.spacing * np.arange(len(self.logs), dtype=np.float64))
         real_logs, real_doubts = more.on_axis(self.real_points)
-        return _table(
+        return _with_moments(
             self,
             self.logs + logs,
             (self.doubts + doubts) * (1 + 4 * ROUNDOFF) + ROUNDOFF * np.abs(self.logs + logs),
@@ -143,7 +143,9 @@ class MomentTable:
         )
 
 
-def _table(frame: MomentTable, logs: Complexes, doubts: Floats, real_logs: Floats, largest: float) -> MomentTable:
+def _with_moments(
+    frame: MomentTable, logs: Complexes, doubts: Floats, real_logs: Floats, largest: float
+) -> MomentTable:
     """Return the table on the nodes of `frame` with these moments."""
     heights = frame.spacing * np.arange(len(logs))
     z = frame.c + 1j * heights
@@ -207,29 +209,29 @@ def _lay(mixture: Mixture, c: float, epsilon: float) -> MomentTable:
     real_logs = reals + doubts + 1e-12 * (1 + np.abs(reals))
     # the Gaussian guess of delta: e^(K - c eps) / (c (c + 1)) / sqrt(2 pi (width^2 + 1/c^2 + 1/(c + 1)^2))
     flat = c * (c + 1) * math.sqrt(2 * math.pi * (width**2 + 1 / c**2))
-    tolerance = _PRECISION / flat
+    tolerance = _RELATIVE_PRECISION / flat
     spacing = _spacing(points, real_logs, c, base, epsilon, tolerance, width, reach)
-    places, omitted = cut(mixture.families, mixture.mu_squared, c, spacing, 1 / width)
-    count, left_out = _length(mixture, places, omitted, tolerance, c, spacing)
+    places, omitted = cut_places(mixture.families, mixture.mu_squared, c, spacing, 1 / width)
+    count, left_out = _node_count(mixture, places, omitted, tolerance, c, spacing)
     logs, node_doubts = mixture.on_line(c, spacing * np.arange(count + 1, dtype=np.float64))
     frame = MomentTable(
         c, spacing, logs, node_doubts, points, real_logs, left_out, reach, base, np.zeros((1, 1), complex), 0.0, 0.0
     )
-    return _table(frame, logs, node_doubts, real_logs, reach)
+    return _with_moments(frame, logs, node_doubts, real_logs, reach)
 
 
-def _length(
+def _node_count(
     mixture: Mixture, places: Floats, omitted: Floats, tolerance: float, c: float, spacing: float
 ) -> tuple[int, float]:
     """Return how many nodes to visit and a bound on what the others hold.
 
     The first place that is good enough, or nearly as good as the furthest that can be paid for.
     """
-    most = min(_MOST_NODES, _MOST_WORK // mixture.count())
+    most = min(_MAX_NODES, _MAX_WORK_ENTRIES // mixture.count())
     affordable = max(0, int(np.searchsorted(places, spacing * most)) - 1)
     choice = int(np.argmax(omitted <= max(tolerance, 1.2 * float(omitted[affordable]))))
     if not float(places[choice]) / spacing < most:  # nothing useful can be had; 1/|z (z+1)| <= 1/t^2 is always true
-        most = min(most, _FEW)
+        most = min(most, _FALLBACK_NODES)
         end = spacing * most
         return most, (spacing / end**2 + 1 / end) / math.pi * (1 + 1e-9)
     count, left_out = max(1, math.ceil(float(places[choice]) / spacing)), float(omitted[choice])

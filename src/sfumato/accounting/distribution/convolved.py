@@ -13,12 +13,12 @@ from scipy import signal
 from sfumato.accounting.distribution.curves import ROUNDOFF, Floats, Line
 from sfumato.accounting.distribution.tilted_fft import TiltedLaw
 
-_STRIDE = 16
+_STRIDE_POINTS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Convolved:
-    """The curve of a convolved law, in units that grow as e^(log_scale - theta t): see `convolved`."""
+    """The curve of a convolved law, in units that grow as e^(log_scale - theta t): see `sum_from_above`."""
 
     heights: Floats  # delta at lattice point j, times e^(theta t_j - log_scale)
     slopes: Floats  # Q[L >= t_j], times e^((theta + 1) t_j - log_scale)
@@ -40,7 +40,7 @@ class Convolved:
         index, line, scale, _ = self._segment(near)
         with np.errstate(over="ignore", invalid="ignore"):
             upper = line * (1 + self.relative) * scale + self.doubt * self._error_scale(near)
-        before = np.where(index > 0, self.possible[np.maximum(index - 1, 0) // _STRIDE], 1.0)
+        before = np.where(index > 0, self.possible[np.maximum(index - 1, 0) // _STRIDE_POINTS], 1.0)
         upper = np.fmin(upper, before)  # fmin and fmax: a NaN says nothing
         return np.minimum((upper + self.infinite) * (1 + 8 * ROUNDOFF), 1.0)
 
@@ -58,7 +58,7 @@ class Convolved:
     def least(self, epsilon: float) -> float:
         """Return the best lower bound on delta(epsilon): at epsilon, or at any lattice point above it."""
         value = float(self.below(np.array([epsilon]))[0][0])
-        index = -(-max(0, math.ceil((epsilon - self.offset) / self.unit) - self.first + 1) // _STRIDE)
+        index = -(-max(0, math.ceil((epsilon - self.offset) / self.unit) - self.first + 1) // _STRIDE_POINTS)
         later = float(self.sure[index]) + self.infinite if index < len(self.sure) else 0.0
         return max(value, later * (1 - 8 * ROUNDOFF), 0.0)
 
@@ -78,7 +78,7 @@ class Convolved:
         return index, line, scale, mass
 
 
-def convolved(law: TiltedLaw, offset: float, infinite: float) -> Convolved:
+def sum_from_above(law: TiltedLaw, offset: float, infinite: float) -> Convolved:
     """Sum a convolved law from above, for epsilon >= 0; `offset` moves its losses, `infinite` lies at infinity."""
     theta, unit = law.theta, law.unit
     # Points before the window, whose own mass is part of `spill`: from them delta is known below the window, too.
@@ -106,16 +106,16 @@ def convolved(law: TiltedLaw, offset: float, infinite: float) -> Convolved:
     )
     scaled = law.log_scale + shift
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        some = heights[::_STRIDE]
-        scale = np.exp(scaled - theta * (offset + (first + np.arange(0, size, _STRIDE)) * unit))
+        some = heights[::_STRIDE_POINTS]
+        scale = np.exp(scaled - theta * (offset + (first + np.arange(0, size, _STRIDE_POINTS)) * unit))
         low = np.nan_to_num((some * (1 - relative) - doubt) * scale, nan=0.0, posinf=0.0, neginf=0.0)
         high = np.nan_to_num((some * (1 + relative) + doubt) * scale, nan=np.inf, posinf=np.inf)
     sure = np.maximum.accumulate(low[::-1])[::-1]
     possible = np.minimum.accumulate(high)
     # epsilon is never negative: what lies well below 0 has been summed and is let go
-    start = min(max(0, math.floor(-offset / unit) - 4 - first), size - 2) // _STRIDE
-    heights, slopes = heights[start * _STRIDE :].copy(), slopes[start * _STRIDE :].copy()
-    sure, possible, first = sure[start:].copy(), possible[start:].copy(), first + start * _STRIDE
+    start = min(max(0, math.floor(-offset / unit) - 4 - first), size - 2) // _STRIDE_POINTS
+    heights, slopes = heights[start * _STRIDE_POINTS :].copy(), slopes[start * _STRIDE_POINTS :].copy()
+    sure, possible, first = sure[start:].copy(), possible[start:].copy(), first + start * _STRIDE_POINTS
     return Convolved(
         heights, slopes, first, unit, offset, theta, scaled, doubt, mass_doubt, relative, infinite, sure, possible
     )

@@ -25,9 +25,9 @@ Anchors = tuple[float, float, int]
 
 MAX_LOG_RATIO = 600.0  # slopes e^t beyond this name no set below
 ROUNDOFF = 2.0**-53
-SUBNORMAL = 1e-290
+MIN_NORMAL_PROBABILITY = 1e-290
 """Probabilities below this are not told from 0, since floats there have few digits."""
-SPECIAL = 2.0**-47
+SPECIAL_FUNCTION_ERROR = 2.0**-47
 """Assumed relative error of exp, expm1, log1p, and of log_ndtr relative to 1 + |log|; tests/accounting/test_grid.py."""
 
 
@@ -78,7 +78,7 @@ def folded_above(t: Floats, upper: Floats) -> Floats:
     Proof: proofs/pld_grid.md, step 1
     """
     negative = np.minimum(t, 0.0)
-    return np.asarray((-np.expm1(negative) + np.exp(negative) * upper) * (1 + 4 * SPECIAL))
+    return np.asarray((-np.expm1(negative) + np.exp(negative) * upper) * (1 + 4 * SPECIAL_FUNCTION_ERROR))
 
 
 def folded_below(t: Floats, line: Line, upper: Floats) -> Line:
@@ -88,11 +88,13 @@ def folded_below(t: Floats, line: Line, upper: Floats) -> Line:
     """
     value, least, most = line
     negative = np.minimum(t, 0.0)
-    height = (-np.expm1(negative) + np.exp(negative) * value) * (1 - 4 * SPECIAL)
+    height = (-np.expm1(negative) + np.exp(negative) * value) * (1 - 4 * SPECIAL_FUNCTION_ERROR)
     with np.errstate(over="ignore", invalid="ignore"):
         lift = np.exp(np.minimum(-negative, 700.0))
-        outside_most = np.minimum(1.0, np.nan_to_num((upper + lift * most) * (1 + 4 * SPECIAL), nan=1.0))
-        outside_least = np.maximum(0.0, np.nan_to_num((value + lift * least) * (1 - 4 * SPECIAL), nan=0.0))
+        outside_most = np.minimum(1.0, np.nan_to_num((upper + lift * most) * (1 + 4 * SPECIAL_FUNCTION_ERROR), nan=1.0))
+        outside_least = np.maximum(
+            0.0, np.nan_to_num((value + lift * least) * (1 - 4 * SPECIAL_FUNCTION_ERROR), nan=0.0)
+        )
     far = t < -MAX_LOG_RATIO
     least = np.where(t < 0, np.where(far, 0.0, 1 - outside_most - ROUNDOFF), least)
     most = np.where(t < 0, np.where(far, 1.0, 1 - outside_least + ROUNDOFF), np.minimum(most, 1.0))
@@ -107,7 +109,7 @@ def gaussian(mu: float) -> Closed:
         log_q = special.log_ndtr(-b)
         p, x_q = np.exp(special.log_ndtr(-a)), np.exp(t + log_q)
         # a and b carry a rounding of 3u (|a| + |b|), and the logarithm of the tail moves by at most 1 + |a| per unit
-        relative = SPECIAL * (1 + a * a + b * b)
+        relative = SPECIAL_FUNCTION_ERROR * (1 + a * a + b * b)
         return p - x_q, relative * (p + x_q) + 1e-290, np.exp(log_q), relative
 
     return Closed(formula)
@@ -120,8 +122,13 @@ def real_laplace(epsilon: float) -> Closed:
         inside = t < epsilon
         value = np.where(inside, -np.expm1(np.minimum(0.0, (t - epsilon) / 2)), 0.0)
         mass = np.where(inside, np.exp(-(t + epsilon) / 2) / 2, 0.0)
-        relative = SPECIAL * (1 + t + epsilon)
-        return value, SPECIAL * value + 4 * ROUNDOFF * (t + epsilon) * (t < epsilon * (1 + 1e-15)), mass, relative
+        relative = SPECIAL_FUNCTION_ERROR * (1 + t + epsilon)
+        return (
+            value,
+            SPECIAL_FUNCTION_ERROR * value + 4 * ROUNDOFF * (t + epsilon) * (t < epsilon * (1 + 1e-15)),
+            mass,
+            relative,
+        )
 
     return Closed(formula, (-epsilon, epsilon, 1))
 
@@ -140,9 +147,9 @@ def integer_laplace(sensitivity: int, scale: float) -> Closed:
         n = np.maximum(n, 1.0)
         first, second = -np.expm1(-n / scale), -x * np.expm1(np.minimum(t - (shift - n) / scale, 1 / scale))
         value = np.where(inside, (first + second) / (1 + x), 0.0)
-        relative = 2 * SPECIAL * (1 + t + shift / scale)
+        relative = 2 * SPECIAL_FUNCTION_ERROR * (1 + t + shift / scale)
         # rounding t or n moves P(E) - e^t Q(E) by at most its relative error times e^t Q(E) <= 1/2
-        error = SPECIAL * (first + np.abs(second)) + 16 * ROUNDOFF * (t + shift / scale)
+        error = SPECIAL_FUNCTION_ERROR * (first + np.abs(second)) + 16 * ROUNDOFF * (t + shift / scale)
         mass = np.exp(-(shift - n + 1) / scale) / (1 + x)
         edge = t < shift / scale * (1 + 1e-14)
         return np.maximum(value, 0.0), np.where(edge, error, 0.0), np.where(inside, mass, 0.0), relative
@@ -157,8 +164,8 @@ def pure(epsilon: float) -> Closed:
         inside = t < epsilon
         value = -np.expm1(np.minimum(t - epsilon, 0.0)) / (1 + math.exp(-epsilon))
         mass = np.where(inside, 1 / (1 + math.exp(min(epsilon, 700.0))), 0.0)
-        error = SPECIAL * value + 4 * ROUNDOFF * (t + epsilon) * (t < epsilon * (1 + 1e-15))
-        return value, error, mass, np.full_like(t, SPECIAL * (1 + epsilon))
+        error = SPECIAL_FUNCTION_ERROR * value + 4 * ROUNDOFF * (t + epsilon) * (t < epsilon * (1 + 1e-15))
+        return value, error, mass, np.full_like(t, SPECIAL_FUNCTION_ERROR * (1 + epsilon))
 
     return Closed(formula, (-epsilon, epsilon, 1))
 
@@ -172,13 +179,13 @@ def bounded_range(epsilon: float) -> Closed:
     def formula(t: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         # (√E - √x)²/(E - 1) = (1 - e^((t - epsilon)/2))² / (1 - e^-epsilon)
         value = np.expm1(np.minimum(t - epsilon, 0.0) / 2) ** 2 / -math.expm1(-epsilon)
-        error = 4 * SPECIAL * value + 16 * ROUNDOFF * (t + epsilon) * np.sqrt(value) + ROUNDOFF**2
+        error = 4 * SPECIAL_FUNCTION_ERROR * value + 16 * ROUNDOFF * (t + epsilon) * np.sqrt(value) + ROUNDOFF**2
         return value, error, np.zeros_like(t), np.zeros_like(t)
 
     return Closed(formula)
 
 
-def concentrated(rho: float) -> Closed:
+def zcdp_curve(rho: float) -> Closed:
     """Return rho-zCDP's curve: e^((a - 1)(a rho - t)) (1/a)(1 - 1/a)^(a - 1) for every order a > 1 [CKS20, §2.3].
 
     It is also at most √(rho/2), the largest distance in variation [Pinsker].
@@ -190,9 +197,9 @@ def concentrated(rho: float) -> Closed:
             order = np.maximum(1 + 1e-3, 1 + stretch * np.maximum(t - rho, 0.03 * math.sqrt(rho)) / (2 * rho))
             exponent = (order - 1) * (order * rho - t) - np.log(order) + (order - 1) * np.log1p(-1 / order)
             size = (order - 1) * (order * rho + t) + 4 + np.log(order)
-            best = np.minimum(best, np.exp(np.minimum(exponent + SPECIAL * size, 0.0)))
+            best = np.minimum(best, np.exp(np.minimum(exponent + SPECIAL_FUNCTION_ERROR * size, 0.0)))
         best = np.minimum(best, math.sqrt(rho / 2))  # Pinsker: the divergence of order 1 is at most rho
-        return best, SPECIAL * best, np.zeros_like(t), np.zeros_like(t)
+        return best, SPECIAL_FUNCTION_ERROR * best, np.zeros_like(t), np.zeros_like(t)
 
     return Closed(formula)
 
@@ -204,7 +211,7 @@ def atomic_curve(losses: Floats, masses: Floats, errors: Floats, anchors: Anchor
     with np.errstate(divide="ignore"):
         under_q = np.exp(np.log(masses[order]) - descending)
     p, q, p_error, q_error = (
-        np.concatenate([[0.0], cumulative(values)])
+        np.concatenate([[0.0], running_sums(values)])
         for values in (masses[order], under_q, masses[order] * errors[order], under_q * errors[order])
     )
     ascending = np.ascontiguousarray(-descending)
@@ -215,15 +222,15 @@ def atomic_curve(losses: Floats, masses: Floats, errors: Floats, anchors: Anchor
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             x = np.exp(t)
             x_q, x_error = np.nan_to_num(x * q[count], nan=0.0), np.nan_to_num(x * q_error[count], nan=0.0)
-            relative = sums + SPECIAL / 4 * (1 + t) + np.nan_to_num(q_error[count] / q[count], nan=0.0)
+            relative = sums + SPECIAL_FUNCTION_ERROR / 4 * (1 + t) + np.nan_to_num(q_error[count] / q[count], nan=0.0)
         x_q = np.minimum(x_q, p[count])
-        error = p_error[count] + x_error + (sums + SPECIAL / 4 * (1 + t)) * (p[count] + x_q)
+        error = p_error[count] + x_error + (sums + SPECIAL_FUNCTION_ERROR / 4 * (1 + t)) * (p[count] + x_q)
         return p[count] - x_q, np.where(t > MAX_LOG_RATIO, p[count], error * 1.01), q[count], relative * 1.01
 
     return Closed(formula, anchors)
 
 
-def cumulative(values: Floats) -> Floats:
+def running_sums(values: Floats) -> Floats:
     """Return running sums whose relative error is at most (2 √n + 2) roundoffs: of blocks, then within blocks."""
     width = max(1, math.isqrt(len(values)))
     rows = np.concatenate([values, np.zeros(-len(values) % width)]).reshape(-1, width)
@@ -246,12 +253,15 @@ class Scaled:
         size = np.abs(t)
         upper = np.minimum(1.0, math.exp(self.eta) * self.near.above(size - 2 * self.eta - 4 * ROUNDOFF * size))
         negative = np.minimum(t, 0.0)
-        return np.asarray((-np.expm1(negative) + np.exp(negative) * upper) * (1 + 4 * SPECIAL))
+        return np.asarray((-np.expm1(negative) + np.exp(negative) * upper) * (1 + 4 * SPECIAL_FUNCTION_ERROR))
 
     def below(self, t: Floats) -> Line:
         """Return the line of the nearby pair's set."""
         value, least, most = self.near.below(t + 2 * self.eta + 4 * ROUNDOFF * np.abs(t))
-        shrink, grow = math.exp(-self.eta) * (1 - SPECIAL), math.exp(self.eta) * (1 + SPECIAL)
+        shrink, grow = (
+            math.exp(-self.eta) * (1 - SPECIAL_FUNCTION_ERROR),
+            math.exp(self.eta) * (1 + SPECIAL_FUNCTION_ERROR),
+        )
         return value * shrink, least * shrink, most * grow
 
 
@@ -293,7 +303,7 @@ class Mixed:
         everything = -np.expm1(np.minimum(t, 0.0))
         rest = self.rate * np.maximum(1 + y - 16 * ROUNDOFF * y, 0.0)
         plain = factor + slack if self.backward else everything + rest
-        return np.asarray(np.where(lost, plain, upper) * (1 + 8 * SPECIAL) + 0.0)
+        return np.asarray(np.where(lost, plain, upper) * (1 + 8 * SPECIAL_FUNCTION_ERROR) + 0.0)
 
     def below(self, t: Floats) -> Line:
         """Return the line of the inner set, weighed by the mixture."""
@@ -301,16 +311,16 @@ class Mixed:
         value, least, most = self.inner.below(np.nan_to_num(slope + doubt))
         lost = np.isnan(slope) | (self.backward & (np.abs(slope) > MAX_LOG_RATIO))
         if not self.backward:  # Q(E) is unchanged; where the slope is lost, E is everything
-            value = np.where(lost, -np.expm1(np.minimum(t, 0.0)), factor * value) * (1 - 8 * SPECIAL)
+            value = np.where(lost, -np.expm1(np.minimum(t, 0.0)), factor * value) * (1 - 8 * SPECIAL_FUNCTION_ERROR)
             return value, np.where(lost, 1.0, least), np.where(lost, 1.0, most)
         with np.errstate(over="ignore", invalid="ignore"):
             x = np.exp(np.minimum(slope + doubt, 700.0))
             upper = self.inner.above(np.nan_to_num(slope + doubt))
-            p_most = np.minimum(1.0, (upper + x * most) * (1 + 4 * SPECIAL))
-            p_least = (value + x * least) * (1 - 4 * SPECIAL)
-        least = ((1 - self.rate) * p_least + self.rate * least) * (1 - 4 * SPECIAL)
-        most = ((1 - self.rate) * p_most + self.rate * most) * (1 + 4 * SPECIAL)
-        value = np.maximum(factor - slack, 0.0) * value * (1 - 8 * SPECIAL)
+            p_most = np.minimum(1.0, (upper + x * most) * (1 + 4 * SPECIAL_FUNCTION_ERROR))
+            p_least = (value + x * least) * (1 - 4 * SPECIAL_FUNCTION_ERROR)
+        least = ((1 - self.rate) * p_least + self.rate * least) * (1 - 4 * SPECIAL_FUNCTION_ERROR)
+        most = ((1 - self.rate) * p_most + self.rate * most) * (1 + 4 * SPECIAL_FUNCTION_ERROR)
+        value = np.maximum(factor - slack, 0.0) * value * (1 - 8 * SPECIAL_FUNCTION_ERROR)
         return (
             np.where(lost, 0.0, value),
             np.where(lost, 0.0, np.maximum(least, 0.0)),
@@ -323,7 +333,9 @@ class Mixed:
         far = t - math.log(self.rate) + np.log1p(-(1 - self.rate) * np.exp(-np.maximum(t, 30.0)))
         with np.errstate(invalid="ignore", divide="ignore"):
             slope = np.where(t > 30.0, far, np.log1p(np.where(1 + y > 2.0**-40, y, np.nan)))
-            doubt = 4 * SPECIAL * np.abs(slope) + 16 * ROUNDOFF * np.where(t > 30.0, 1 + t, np.abs(y) / (1 + y))
+            doubt = 4 * SPECIAL_FUNCTION_ERROR * np.abs(slope) + 16 * ROUNDOFF * np.where(
+                t > 30.0, 1 + t, np.abs(y) / (1 + y)
+            )
         return slope, doubt, np.full_like(t, self.rate), np.full_like(t, 4 * ROUNDOFF * self.rate)
 
     def _backward(self, t: Floats) -> tuple[Floats, Floats, Floats, Floats]:
@@ -331,12 +343,12 @@ class Mixed:
         log_rest = math.log1p(-self.rate)
         exponent = t + log_rest
         factor = -np.expm1(np.minimum(exponent, 0.0))
-        slack = (SPECIAL * factor + 8 * ROUNDOFF * (np.abs(t) - log_rest + self.rate)) * (
+        slack = (SPECIAL_FUNCTION_ERROR * factor + 8 * ROUNDOFF * (np.abs(t) - log_rest + self.rate)) * (
             exponent < 1e-15 * (1 - log_rest)
         )
         with np.errstate(invalid="ignore", divide="ignore"):
             slope = np.where(factor > 4 * slack, t + math.log(self.rate) - np.log(factor), np.nan)
-            doubt = 4 * SPECIAL * (1 + np.abs(t) + np.abs(slope)) + 2 * slack / factor
+            doubt = 4 * SPECIAL_FUNCTION_ERROR * (1 + np.abs(t) + np.abs(slope)) + 2 * slack / factor
         return slope, doubt, factor, slack
 
 
@@ -349,7 +361,7 @@ class Failing:
 
     @property
     def _least(self) -> float:
-        return self.delta if self.delta > SUBNORMAL else 0.0
+        return self.delta if self.delta > MIN_NORMAL_PROBABILITY else 0.0
 
     @property
     def infinite(self) -> float:
@@ -363,7 +375,9 @@ class Failing:
 
     def above(self, t: Floats) -> Floats:
         """Return delta + (1 - delta) g."""
-        return np.asarray((self.delta + (1 - self.delta) * self.inner.above(t)) * (1 + 8 * ROUNDOFF) + SUBNORMAL)
+        return np.asarray(
+            (self.delta + (1 - self.delta) * self.inner.above(t)) * (1 + 8 * ROUNDOFF) + MIN_NORMAL_PROBABILITY
+        )
 
     def below(self, t: Floats) -> Line:
         """Return the line of the inner set together with the failure."""

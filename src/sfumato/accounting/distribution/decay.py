@@ -23,9 +23,9 @@ from sfumato.accounting.distribution.moments import (
 )
 from sfumato.accounting.distribution.tilted_fft import ROUNDOFF
 
-GROWTH = 1.5  # a cell is [t, GROWTH t]; IntegerGaussian.envelope and _spread rely on this value
-_TAME = 1.25  # sin^2 is least at the left end of [x, 1.5 x] while x <= 2 pi / 5
-_CELLS = 60
+CELL_GROWTH = 1.5  # a cell is [t, GROWTH t]; IntegerGaussian.envelope and _spread rely on this value
+_MAX_MONOTONE_SCALE = 1.25  # sin^2 is least at the left end of [x, 1.5 x] while x <= 2 pi / 5
+_CELL_COUNT = 60
 _ATOMIC = Binary | Response | RealLaplace | IntegerLaplace | IntegerGaussian
 _SWEPT_EVENTS = 3000
 _SWEPT_NODES = 1 << 20
@@ -58,13 +58,15 @@ def log_envelope(families: Sequence[Family], mu_squared: float, c: float, starts
     return total
 
 
-def cut(families: Sequence[Family], mu_squared: float, c: float, spacing: float, first: float) -> tuple[Floats, Floats]:
+def cut_places(
+    families: Sequence[Family], mu_squared: float, c: float, spacing: float, first: float
+) -> tuple[Floats, Floats]:
     """Return places T to cut at, and for each a bound on the omitted part in units of e^(K(c) - c epsilon)."""
-    starts: Floats = np.asarray(first * GROWTH ** np.arange(_CELLS + 1), dtype=np.float64)
+    starts: Floats = np.asarray(first * CELL_GROWTH ** np.arange(_CELL_COUNT + 1), dtype=np.float64)
     with np.errstate(under="ignore"):
         bound = np.exp(np.minimum(log_envelope(families, mu_squared, c, starts), 0.0))
     # 1/|z (z+1)| <= 1/t^2, and a sum of decreasing terms exceeds its integral by at most its first term
-    cells = bound[:-1] * (spacing / starts[:-1] ** 2 + (1 / starts[:-1]) * (1 - 1 / GROWTH)) / math.pi
+    cells = bound[:-1] * (spacing / starts[:-1] ** 2 + (1 / starts[:-1]) * (1 - 1 / CELL_GROWTH)) / math.pi
     beyond = (spacing / starts[-1] ** 2 + 1 / starts[-1]) / math.pi
     return starts[:-1], (np.cumsum(cells[::-1])[::-1] + beyond) * (1 + 1e-9)
 
@@ -85,14 +87,14 @@ def swept(families: Sequence[Family], mu_squared: float, c: float, spacing: floa
     columns = math.isqrt(last)
     within = np.exp(1j * spacing * np.outer(distance, np.arange(columns)))
     chunks = np.array_split(np.arange(last // columns), 1 + last * 16 // _SWEPT_BYTES)
-    bounds = np.concatenate([_visited(chunk, within, distance, weight, spacing, mu_squared) for chunk in chunks])
+    bounds = np.concatenate([_visited_nodes(chunk, within, distance, weight, spacing, mu_squared) for chunk in chunks])
     end = spacing * (len(bounds) - 1)
     beyond = spacing / end**2 + 1 / end
     omitted = np.cumsum(bounds[:first:-1])[::-1] * spacing + beyond
     return np.asarray(np.append(omitted, beyond) * ((1 + 1e-9) / math.pi))
 
 
-def _visited(
+def _visited_nodes(
     rows: NDArray[np.int64],
     within: NDArray[np.complex128],
     distance: Floats,
@@ -116,13 +118,13 @@ def _returns(distance: Floats, weight: Floats, starts: Floats) -> Floats:
     distance, weight = distance[order], weight[order]
     total = np.zeros(len(starts))
     for index, start in enumerate(starts):
-        tame = int(np.searchsorted(distance, 2 * _TAME / start, side="right"))
+        tame = int(np.searchsorted(distance, 2 * _MAX_MONOTONE_SCALE / start, side="right"))
         sure = float(np.dot(weight[:tame], np.sin(distance[:tame] * (start / 2)) ** 2))
-        total[index] = -2 * (sure + _spread(distance[tame:], weight[tame:], float(start))) * (1 - 1e-9)
+        total[index] = -2 * (sure + _pair_bound(distance[tame:], weight[tame:], float(start))) * (1 - 1e-9)
     return total
 
 
-def _spread(distance: Floats, weight: Floats, start: float) -> float:
+def _pair_bound(distance: Floats, weight: Floats, start: float) -> float:
     """Bound the sum below by pairs of events: sin^2 a + sin^2 b >= sin^2(a - b) / 2.
 
     Events of bins 3m and 3m + 2 of width g = 1.2/t differ by g … 3g: half of that times [t, 1.5t] lies within

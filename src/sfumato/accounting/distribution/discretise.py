@@ -11,7 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.accounting.distribution.curves import MAX_LOG_RATIO, ROUNDOFF, SPECIAL, Floats, Line, PairCurve
+from sfumato.accounting.distribution.curves import (
+    MAX_LOG_RATIO,
+    ROUNDOFF,
+    SPECIAL_FUNCTION_ERROR,
+    Floats,
+    Line,
+    PairCurve,
+)
 
 _ROUNDS = 60
 
@@ -53,7 +60,7 @@ def law_above(curve: PairCurve, cut: Cut) -> LatticeLaw:
     values = np.minimum(curve.above(points - 4 * ROUNDOFF * np.abs(points)), 1.0)
     steps = np.maximum(values[:-1] - values[1:], 0.0)
     # survival[i] = P[loss > i-th point]: where the chord between two neighbouring slopes meets x = 0
-    survival = (values[1:] + steps / -math.expm1(-cut.unit)) * (1 + SPECIAL)
+    survival = (values[1:] + steps / -math.expm1(-cut.unit)) * (1 + SPECIAL_FUNCTION_ERROR)
     survival = np.concatenate([[1.0], survival, [values[-1]]])
     survival = np.maximum.accumulate(survival[::-1])[::-1]  # only ever raised: proofs/pld_grid.md, step 4
     return LatticeLaw(survival[:-1] - survival[1:], cut.first, float(survival[-1]), cut.offset)
@@ -74,7 +81,7 @@ def law_below(curve: PairCurve, cut: Cut) -> LatticeLaw:
         tangents = _at_ends(curve, cut, Tangents(middles, line))
         top, heights = _heights(cut, tangents, curve.infinite, begins=False)
     corners, survival = _convex(heights, cut.unit)
-    survival = np.concatenate([[top], survival * (1 - SPECIAL), [curve.infinite]])
+    survival = np.concatenate([[top], survival * (1 - SPECIAL_FUNCTION_ERROR), [curve.infinite]])
     survival = np.minimum.accumulate(np.minimum(survival, 1.0))  # only ever lowered
     masses = np.zeros(len(heights))
     masses[corners] = survival[:-1] - survival[1:]
@@ -97,7 +104,7 @@ class Tangents:
         to_right = np.maximum(math.expm1(cut.unit) - to_left, 0.0)
         # lattice points and `at` carry a rounding of 2u |t|, which moves a height by at most that times x Q(E)
         with np.errstate(over="ignore", invalid="ignore"):
-            slack = x * most * (SPECIAL * cut.unit + 16 * ROUNDOFF * (np.abs(points) + cut.unit))
+            slack = x * most * (SPECIAL_FUNCTION_ERROR * cut.unit + 16 * ROUNDOFF * (np.abs(points) + cut.unit))
             left = np.nan_to_num(value + x * least * to_left - slack, nan=-1.0)
             right = np.nan_to_num(value - x * most * to_right - slack, nan=-1.0)
         return left, right
@@ -154,7 +161,7 @@ def _heights(cut: Cut, tangents: Tangents, floor: float, *, begins: bool) -> tup
     top, start = 1.0, everything[0]
     if left[0] > everything[0] and not begins:
         value, least, _ = tangents.line
-        top, start = float(value[0] + math.exp(tangents.at[0]) * least[0]) * (1 - SPECIAL), left[0]
+        top, start = float(value[0] + math.exp(tangents.at[0]) * least[0]) * (1 - SPECIAL_FUNCTION_ERROR), left[0]
     heights = np.minimum(np.append(start, right), np.append(left, floor))
     low = int(np.flatnonzero(heights <= floor)[0])
     # Where the line before the end falls below the floor, no chord may reach it: the floor begins a point earlier.

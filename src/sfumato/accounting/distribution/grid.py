@@ -13,8 +13,25 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.accounting.distribution import cells, curves
-from sfumato.accounting.distribution.curves import SPECIAL, Bracketed, Closed, Failing, Mixed, PairCurve, Scaled, worst
-from sfumato.accounting.distribution.grid_sum import COARSE, FINE, USUAL, Composition, Curves, SummedLosses, composition
+from sfumato.accounting.distribution.curves import (
+    SPECIAL_FUNCTION_ERROR,
+    Bracketed,
+    Closed,
+    Failing,
+    Mixed,
+    PairCurve,
+    Scaled,
+    worst,
+)
+from sfumato.accounting.distribution.grid_sum import (
+    COARSE_WIDENING,
+    FINE_WIDENING,
+    USUAL_WIDENING,
+    Composition,
+    Curves,
+    SummedLosses,
+    composition,
+)
 from sfumato.accounting.event import (
     Approximate,
     BoundedRange,
@@ -35,12 +52,12 @@ from sfumato.accounting.event import (
 )
 from sfumato.errors import UnsupportedEvent
 
-Parts = tuple[tuple[Event, int], ...]
+EventParts = tuple[tuple[Event, int], ...]
 Directions = tuple[PairCurve, PairCurve]
 """The curve when a person is removed (with, without them) and when one is added; the same object if symmetric."""
 
-_ATOMS = 250_000  # variance of integer Gaussian noise up to which its atoms are listed one by one
-_ENOUGH = 4e-5  # relative width at which a composition is not refined any further
+_MAX_LISTED_VARIANCE = 250_000  # variance of integer Gaussian noise up to which its atoms are listed one by one
+_GOOD_RELATIVE_WIDTH = 4e-5  # relative width at which a composition is not refined any further
 _INNER_TARGETS = (0.3, 1e-3, 1e-8, 1e-16)
 
 
@@ -56,29 +73,32 @@ class PreparedGrid:
         return max((low for low, _ in bounds), default=0.0), max((high for _, high in bounds), default=0.0)
 
 
-def prepared_grid(parts: Parts, delta: float, epsilon: float | None = None, *, refined: bool = True) -> PreparedGrid:
+def prepared_grid(
+    parts: EventParts, delta: float, epsilon: float | None = None, *, refined: bool = True
+) -> PreparedGrid:
     """Convolve all parts, sharpest where delta(epsilon) is about `delta`, or at `epsilon` if it is given.
 
     Sharpness is all that `delta`, `epsilon` and `refined` decide here: the bounds hold at every epsilon.
     """
-    sides = _sides(parts)
-    widenings = [USUAL if len(sides) == 1 or not refined else COARSE] * len(sides)
+    sides = _direction_curves(parts)
+    widenings = [USUAL_WIDENING if len(sides) == 1 or not refined else COARSE_WIDENING] * len(sides)
     composed = [composition(side, delta, epsilon, w) for side, w in zip(sides, widenings, strict=True)]
     if not refined:  # releases known by a bound keep both sides apart, however fine the lattice
         return PreparedGrid(tuple(composed))
-    steps = (USUAL, FINE) if epsilon is None else (FINE,)  # delta moves more than epsilon does
+    # delta moves more than epsilon does
+    steps = (USUAL_WIDENING, FINE_WIDENING) if epsilon is None else (FINE_WIDENING,)
     for _ in range(len(sides) * len(steps)):
         leader, width = _leader(composed, delta, epsilon)
         finer = next((w for w in steps if w < widenings[leader]), None)
-        if width <= _ENOUGH or finer is None:  # a direction that does not lead is known well enough
+        if width <= _GOOD_RELATIVE_WIDTH or finer is None:  # a direction that does not lead is known well enough
             break
         composed[leader], widenings[leader] = composition(sides[leader], delta, epsilon, finer), finer
     return PreparedGrid(tuple(composed))
 
 
-def _sides(parts: Parts) -> list[Curves]:
+def _direction_curves(parts: EventParts) -> list[Curves]:
     """Return the curves of each direction; one if all of them are symmetric, none if there is nothing."""
-    laws = [(directions(event), times) for event, times in _grouped(parts)]
+    laws = [(directions(event), times) for event, times in _merge_equal_events(parts)]
     forward: Curves = [(ahead, times) for (ahead, _), times in laws]
     if all(ahead is back for (ahead, back), _ in laws):
         return [forward] if laws else []
@@ -108,7 +128,7 @@ def _crossing(composed: Composition, side: int, delta: float) -> float:
     return high
 
 
-def grid_delta_bounds(parts: Parts, epsilon: float, delta: float) -> tuple[float, float]:
+def grid_delta_bounds(parts: EventParts, epsilon: float, delta: float) -> tuple[float, float]:
     """Return certified bounds on delta(epsilon) of the composition of each event, `times` times.
 
     >>> sampled = PoissonSampled(Fraction(1, 100), RealGaussianNoise(1, 1, Neighbours.ADD_REMOVE))
@@ -119,7 +139,7 @@ def grid_delta_bounds(parts: Parts, epsilon: float, delta: float) -> tuple[float
     return prepared_grid(parts, delta, epsilon).delta_bounds(epsilon)
 
 
-def _grouped(parts: Iterable[tuple[Event, int]]) -> list[tuple[Event, int]]:
+def _merge_equal_events(parts: Iterable[tuple[Event, int]]) -> list[tuple[Event, int]]:
     """Flatten, count equal events once, and add up what stays of its kind: real Gaussian noise, and zCDP."""
     counts: dict[Event, int] = {}
     squared = rho = Fraction(0)
@@ -161,7 +181,7 @@ def directions(event: Event, *, alone: bool = False) -> Directions:
         case Approximate(inner, delta):
             return _each(directions(inner, alone=alone), float(delta))
         case Composed() | Repeated():
-            return _composed(event)
+            return _compose_inside(event)
         case Parallel(events):
             members = [directions(inner) for inner in events]
             ahead = worst(tuple(one for one, _ in members))
@@ -180,15 +200,15 @@ def _each(pair: Directions, delta: float) -> Directions:
     return ahead, ahead if pair[0] is pair[1] else Failing(pair[1], delta)
 
 
-def _composed(event: Event) -> Directions:
+def _compose_inside(event: Event) -> Directions:
     """Compose inside: what one sample serves several times is one event, and its curve is drawn first."""
-    parts = _grouped([(event, 1)])
+    parts = _merge_equal_events([(event, 1)])
     if not parts:
         nothing = curves.pure(0.0)
         return nothing, nothing
     if len(parts) == 1 and parts[0][1] == 1:
         return directions(parts[0][0])
-    sides = [tuple(composition(side, target) for target in _INNER_TARGETS) for side in _sides(tuple(parts))]
+    sides = [tuple(composition(side, target) for target in _INNER_TARGETS) for side in _direction_curves(tuple(parts))]
     ahead, back = sides[0], sides[-1]
     forward = SummedLosses(ahead, back)
     return forward, forward if ahead is back else SummedLosses(back, ahead)
@@ -209,46 +229,52 @@ def _curve(event: Event) -> PairCurve:
         case BoundedRange(epsilon, _):  # randomized response of epsilon/2 has losses that span epsilon
             return Bracketed((curves.bounded_range(float(epsilon)),), (curves.pure(float(epsilon) / 2),))
         case Concentrated(rho, _):  # real Gaussian noise of this rho is one such release
-            return Bracketed((curves.concentrated(float(rho)),), (curves.gaussian(math.sqrt(2 * rho)),))
+            return Bracketed((curves.zcdp_curve(float(rho)),), (curves.gaussian(math.sqrt(2 * rho)),))
         case RandomizedResponse(epsilon, categories, _):
-            return _response(float(epsilon), categories)
+            return _response_curve(float(epsilon), categories)
         case NonPrivate():
             return Failing(curves.pure(1.0), 1.0)
         case _:
             raise UnsupportedEvent(event, "privacy loss distribution")
 
 
-def _response(epsilon: float, categories: int) -> Closed:
+def _response_curve(epsilon: float, categories: int) -> Closed:
     share = 1 / (math.exp(epsilon) + categories - 1)
     masses = np.array([math.exp(epsilon) * share, (categories - 2) * share, share])
     return curves.atomic_curve(
-        np.array([epsilon, 0.0, -epsilon]), masses, np.full(3, SPECIAL * (1 + epsilon)), (-epsilon, epsilon, 2)
+        np.array([epsilon, 0.0, -epsilon]),
+        masses,
+        np.full(3, SPECIAL_FUNCTION_ERROR * (1 + epsilon)),
+        (-epsilon, epsilon, 2),
     )
 
 
 def _integer_gaussian(norm: int, sigma_squared: Fraction) -> PairCurve:
     variance = float(sigma_squared)
-    if norm == 1 and variance <= _ATOMS:
+    if norm == 1 and variance <= _MAX_LISTED_VARIANCE:
         return _one_cell(1, variance)
-    if cells.listed(norm, sigma_squared):  # every vector, exactly
-        return cells.greatest(norm, sigma_squared)
+    if cells.pays_to_list(norm, sigma_squared):  # every vector, exactly
+        return cells.greatest_curve(norm, sigma_squared)
     rho = norm / (2 * variance)
-    uppers: list[PairCurve] = [curves.concentrated(rho * (1 + SPECIAL))]  # integer noise too is rho-zCDP [CKS20, Thm 4]
+    # integer noise too is rho-zCDP [CKS20, Thm 4]
+    uppers: list[PairCurve] = [curves.zcdp_curve(rho * (1 + SPECIAL_FUNCTION_ERROR))]
     for blur in _blurs(norm):
         if blur < variance:
             eta = _eta(norm, _ripple(blur), _ripple(variance))
-            mu = math.sqrt(norm / (variance - blur)) * (1 + SPECIAL)
+            mu = math.sqrt(norm / (variance - blur)) * (1 + SPECIAL_FUNCTION_ERROR)
             uppers.append(Scaled(curves.gaussian(mu), eta))
     return Bracketed(tuple(uppers), (_below_integer_gaussian(norm, variance),))
 
 
 def _below_integer_gaussian(sensitivity_squared: int, variance: float) -> PairCurve:
     """Return the curve of one vector within the sensitivity: in one cell exactly, or in four cells nearly."""
-    lowers: list[PairCurve] = [_one_cell(math.isqrt(sensitivity_squared), variance)] if variance <= _ATOMS else []
+    lowers: list[PairCurve] = (
+        [_one_cell(math.isqrt(sensitivity_squared), variance)] if variance <= _MAX_LISTED_VARIANCE else []
+    )
     for blur in _blurs(4):  # every integer is a sum of four squares [Lagrange]
         eta = _eta(4, _ripple(variance * blur / (variance + blur)), _ripple(variance))
         if math.isfinite(eta):
-            mu = math.sqrt(sensitivity_squared / (variance + blur)) * (1 - SPECIAL)
+            mu = math.sqrt(sensitivity_squared / (variance + blur)) * (1 - SPECIAL_FUNCTION_ERROR)
             lowers.append(Scaled(curves.gaussian(mu), eta))
     return worst(tuple(lowers))
 
@@ -262,7 +288,7 @@ def _one_cell(shift: int, variance: float) -> Closed:
     # beyond 39 standard deviations lies less than e^-760
     losses = (shift * shift - 2 * shift * z) / (2 * variance)
     step = shift * shift / (2 * variance)
-    errors = SPECIAL / 8 * (1 + exponents / 4)
+    errors = SPECIAL_FUNCTION_ERROR / 8 * (1 + exponents / 4)
     return curves.atomic_curve(losses, weights / total, errors, (-step, step, shift))
 
 
@@ -273,8 +299,8 @@ def _blurs(cells: int) -> list[float]:
 
 def _ripple(variance: float) -> float:
     """Bound 2 Σ e^(-2π² variance k²) over k >= 1 by a geometric series."""
-    step = math.exp(-2 * math.pi**2 * variance * (1 - SPECIAL))
-    return 2 * step / (1 - step) * (1 + SPECIAL)
+    step = math.exp(-2 * math.pi**2 * variance * (1 - SPECIAL_FUNCTION_ERROR))
+    return 2 * step / (1 - step) * (1 + SPECIAL_FUNCTION_ERROR)
 
 
 def _eta(cells: int, blurred: float, own: float) -> float:
@@ -283,4 +309,4 @@ def _eta(cells: int, blurred: float, own: float) -> float:
         return math.inf
     upwards = math.log1p(blurred) - math.log1p(-own)
     downwards = math.log1p(own) - math.log1p(-blurred)
-    return cells * max(upwards, downwards) * (1 + SPECIAL)
+    return cells * max(upwards, downwards) * (1 + SPECIAL_FUNCTION_ERROR)

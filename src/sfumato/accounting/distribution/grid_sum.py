@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.accounting.distribution.convolved import Convolved, convolved
+from sfumato.accounting.distribution.convolved import Convolved, sum_from_above
 from sfumato.accounting.distribution.curves import (
     ROUNDOFF,
     Anchors,
@@ -21,19 +21,19 @@ from sfumato.accounting.distribution.curves import (
     folded_below,
 )
 from sfumato.accounting.distribution.discretise import Cut, LatticeLaw, law_above, law_below
-from sfumato.accounting.distribution.tilted_fft import Law, TiltedLaw, minimise, tilted_law
+from sfumato.accounting.distribution.tilted_fft import RepeatedLaw, TiltedLaw, minimise, tilted_law
 from sfumato.errors import UnsupportedEvent
 
 Curves = Sequence[tuple[PairCurve, int]]
 
-USUAL, COARSE, FINE = 1.5e-5, 6e-5, 3e-6
+USUAL_WIDENING, COARSE_WIDENING, FINE_WIDENING = 1.5e-5, 6e-5, 3e-6
 """Shares of epsilon that the lattice may add."""
 
-_FINENESS = 6e-5  # unit relative to epsilon, where memory allows
-_FINEST = 1e-5  # and no finer than this, divided by the root of the number of steps
-_POINTS = 1 << 17
-_LONGEST = 1 << 20  # points of one law
-_MOST_POINTS = {COARSE: 1 << 18, USUAL: 1 << 19, FINE: 1 << 20}
+_UNIT_PER_EPSILON = 6e-5  # unit relative to epsilon, where memory allows
+_MIN_UNIT_PER_EPSILON = 1e-5  # and no finer than this, divided by the root of the number of steps
+_USUAL_POINTS = 1 << 17
+_MAX_LAW_POINTS = 1 << 20  # points of one law
+_MAX_POINTS = {COARSE_WIDENING: 1 << 18, USUAL_WIDENING: 1 << 19, FINE_WIDENING: 1 << 20}
 _SCALE = np.geomspace(1e-10, 1e8, 1500)
 
 
@@ -111,11 +111,13 @@ def _best_below(compositions: Sequence[Composition], t: Floats) -> Line:
     return np.where(useful, value, 0.0), np.where(useful, least, 0.0), np.where(useful, most, 0.0)
 
 
-def composition(curves: Curves, delta: float, epsilon: float | None = None, widening: float = USUAL) -> Composition:
+def composition(
+    curves: Curves, delta: float, epsilon: float | None = None, widening: float = USUAL_WIDENING
+) -> Composition:
     """Convolve curves, sharpest where delta(epsilon) is about `delta`, or at `epsilon` if it is given."""
     lattice, target = _choose(curves, delta, epsilon, widening)
     for attempt in range(16):
-        composed = _convolved(curves, lattice.cuts(1 << attempt), target)
+        composed = _convolve_bounds(curves, lattice.cuts(1 << attempt), target)
         if composed is not None:
             return composed
     raise UnsupportedEvent(
@@ -125,18 +127,18 @@ def composition(curves: Curves, delta: float, epsilon: float | None = None, wide
     )
 
 
-def _convolved(curves: Curves, cuts: Sequence[Cut], target: float) -> Composition | None:
+def _convolve_bounds(curves: Curves, cuts: Sequence[Cut], target: float) -> Composition | None:
     """Return both convolutions, or None if they do not fit into memory at any tilt."""
-    if max(cut.last - cut.first for cut in cuts) > _LONGEST:
+    if max(cut.last - cut.first for cut in cuts) > _MAX_LAW_POINTS:
         return None
     above = [law_above(curve, cut) for (curve, _), cut in zip(curves, cuts, strict=True)]
     below = [law_below(curve, cut) for (curve, _), cut in zip(curves, cuts, strict=True)]
-    upper, lower = (_fitted(_as_laws(laws, curves), cuts[0].unit, target) for laws in (above, below))
+    upper, lower = (_fit_tilt(_as_laws(laws, curves), cuts[0].unit, target) for laws in (above, below))
     if upper is None or lower is None:
         return None
     return Composition(
-        convolved(upper, _offset(above, curves, 1), _infinite_above(above, curves)),
-        convolved(lower, _offset(below, curves, -1), _infinite_below(below, curves)),
+        sum_from_above(upper, _offset(above, curves, 1), _infinite_above(above, curves)),
+        sum_from_above(lower, _offset(below, curves, -1), _infinite_below(below, curves)),
     )
 
 
@@ -147,7 +149,7 @@ def _offset(laws: Sequence[LatticeLaw], curves: Curves, direction: int) -> float
     return total + direction * 4 * ROUNDOFF * math.fsum(times * abs(law.offset) for law, (_, times) in pairs)
 
 
-def _fitted(laws: list[Law], unit: float, target: float) -> TiltedLaw | None:
+def _fit_tilt(laws: list[RepeatedLaw], unit: float, target: float) -> TiltedLaw | None:
     # A lighter tilt than the best costs a few digits of sixteen and keeps heavy tails out of the window.
     for lighter in (1e2, 1e4, 1e6):
         try:
@@ -157,7 +159,7 @@ def _fitted(laws: list[Law], unit: float, target: float) -> TiltedLaw | None:
     return None
 
 
-def _as_laws(laws: Sequence[LatticeLaw], curves: Curves) -> list[Law]:
+def _as_laws(laws: Sequence[LatticeLaw], curves: Curves) -> list[RepeatedLaw]:
     return [(law.masses, law.first, times) for law, (_, times) in zip(laws, curves, strict=True)]
 
 
@@ -195,13 +197,13 @@ def _choose(curves: Curves, delta: float, epsilon: float | None, widening: float
     scale = max(abs(guess), math.sqrt(variance))  # near epsilon = 0 it is delta that must be sharp
     # a step of unit h adds a variance of at most h²/6, hence h² theta (theta + 1)/12 to ln E e^(theta L)
     unit = math.sqrt(12 * widening * scale / (total * (theta + 1)))
-    unit = min(unit, max(_FINENESS * scale, span / _POINTS))
-    unit = max(unit, _FINEST * scale / math.sqrt(total), span / _MOST_POINTS[widening], 1e-14)
-    unit, met = _aligned(unit, curves)
+    unit = min(unit, max(_UNIT_PER_EPSILON * scale, span / _USUAL_POINTS))
+    unit = max(unit, _MIN_UNIT_PER_EPSILON * scale / math.sqrt(total), span / _MAX_POINTS[widening], 1e-14)
+    unit, met = _align_unit(unit, curves)
     return Cutting(unit, tuple((float(losses[0]), float(losses[-1])) for losses, _, _ in pilots), met), delta
 
 
-def _aligned(unit: float, curves: Curves) -> tuple[float, tuple[float, ...]]:
+def _align_unit(unit: float, curves: Curves) -> tuple[float, tuple[float, ...]]:
     """Return a unit, not greater, that meets both extreme losses of the curves that have them, and these losses.
 
     The lattice stays inside the extremes by a hair, so that rounding cannot put them outside.

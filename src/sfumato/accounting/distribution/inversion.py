@@ -4,12 +4,12 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-Evaluate = Callable[[float], tuple[float, float]]
+EvaluateDelta = Callable[[float], tuple[float, float]]
 _MAX_SEARCHED_EPSILON = 1e300
-_FAR = 1e200
+_UNREACHABLE_EPSILON = 1e200
 
 
-def solve(evaluate: Evaluate, target: Fraction, guess: float) -> tuple[float, float]:
+def solve(evaluate: EvaluateDelta, target: Fraction, guess: float) -> tuple[float, float]:
     """Return (lower, upper): delta(lower) >= target unless lower is 0, and delta(upper) <= target.
 
     `evaluate` returns certified (low, high) for delta(epsilon), which decreases. How the points are chosen does not
@@ -30,9 +30,11 @@ def solve(evaluate: Evaluate, target: Fraction, guess: float) -> tuple[float, fl
     return lower, upper
 
 
-def _by_itself(evaluate: Evaluate, side: int, target: Fraction, at_zero: tuple[float, float], guess: float) -> float:
+def _by_itself(
+    evaluate: EvaluateDelta, side: int, target: Fraction, at_zero: tuple[float, float], guess: float
+) -> float:
     """Return where one side crosses the target when the other is too far away to help, or never crosses it."""
-    if evaluate(_FAR)[0] > target:  # what is certain to be lost exceeds delta
+    if evaluate(_UNREACHABLE_EPSILON)[0] > target:  # what is certain to be lost exceeds delta
         return math.inf
     point = _crossing(lambda epsilon: evaluate(epsilon)[side], float(target), at_zero[side], guess)
     if side:
@@ -44,7 +46,7 @@ def _near(low: float, high: float) -> bool:
     return low > 0.99 * high
 
 
-def _shift(evaluate: Evaluate, middle: float) -> float:
+def _shift(evaluate: EvaluateDelta, middle: float) -> float:
     """Guess the relative step after which the bounds clear the target, from their width and the curve's slope."""
     if not 0 < middle < math.inf:
         return 1e-13
@@ -66,19 +68,19 @@ def _crossing(curve: Callable[[float], float], delta: float, at_zero: float, gue
     if at_zero <= delta:
         return 0.0
     low, high = 0.0, max(guess, 1e-12)
-    at_low, at_high = math.log(at_zero / delta), _log(curve(high), delta)
+    at_low, at_high = math.log(at_zero / delta), _log_excess(curve(high), delta)
     while at_high > 0:
         low, at_low, high = high, at_high, 2 * high
         if high > _MAX_SEARCHED_EPSILON:
             return math.inf
-        at_high = _log(curve(high), delta)
+        at_high = _log_excess(curve(high), delta)
     last = 0.0
     for step in range(60):
         if high - low <= 1e-13 * high or at_low - at_high < 1e-12:
             break
         share = at_low / (at_low - at_high) if step % 8 < 6 and at_high > -200 else 0.5
         point = low + min(max(share, 1e-3), 1 - 1e-3) * (high - low)
-        value = _log(curve(point), delta)
+        value = _log_excess(curve(point), delta)
         if abs(value) < 1e-13:
             return point
         if value > 0:
@@ -89,7 +91,7 @@ def _crossing(curve: Callable[[float], float], delta: float, at_zero: float, gue
     return (low + high) / 2
 
 
-def _log(value: float, delta: float) -> float:
+def _log_excess(value: float, delta: float) -> float:
     return math.log(value / delta) if value > 0 else -1000.0
 
 
@@ -101,7 +103,7 @@ def _outward(holds: Callable[[float], bool], start: float, sign: int, shift: flo
     while shift < 1:
         point = start * (1 + sign * shift)
         if point > 0 and holds(point):
-            return _tightened(holds, point, start * (1 + sign * failed), 40 if shift > 1e-5 else 1)
+            return _bisect_towards(holds, point, start * (1 + sign * failed), 40 if shift > 1e-5 else 1)
         failed = shift
         shift *= 2
     for factor in (2.0, 4.0, 16.0, 256.0, 65536.0, 2.0**64):
@@ -110,7 +112,7 @@ def _outward(holds: Callable[[float], bool], start: float, sign: int, shift: flo
     return math.inf if sign > 0 else 0.0
 
 
-def _tightened(holds: Callable[[float], bool], good: float, bad: float, steps: int) -> float:
+def _bisect_towards(holds: Callable[[float], bool], good: float, bad: float, steps: int) -> float:
     """Halve the way to a point where the test failed; far away, when two different curves bound the truth, often."""
     for _ in range(steps):
         if abs(good - bad) < 1e-7 * good:

@@ -18,10 +18,10 @@ from sfumato.accounting.distribution.tilted_fft import ROUNDOFF, Floats, TiltedL
 from sfumato.accounting.event import Event, GaussianNoise, LaplaceNoise, Pure, RandomizedResponse
 from sfumato.errors import UnsupportedEvent
 
-_MOST_POINTS = 1 << 21
-_MOST_WORK = 1 << 25
-_MOST_LAWS = 256
-_MOST_COMBINATIONS = 1_000_000
+_MAX_POINTS = 1 << 21
+_MAX_WORK_POINTS = 1 << 25
+_MAX_LAWS = 256
+_MAX_COMBINATIONS = 1_000_000
 _DEVIATIONS = 39.0  # an integer Gaussian beyond this many sigma has mass below 1e-330
 
 
@@ -36,7 +36,7 @@ class Atoms:
     infinite: float = 0.0  # an upper bound on the probability of an infinite loss; not 0 only in bounds from above
 
 
-def atoms(event: Event | Cell | Cover) -> Atoms | None:
+def loss_atoms(event: Event | Cell | Cover) -> Atoms | None:
     """Return the loss of the event's dominating pair if it is discrete and the table is small."""
     match event:
         case Pure(e, _) | RandomizedResponse(e, 2, _):
@@ -46,7 +46,7 @@ def atoms(event: Event | Cell | Cover) -> Atoms | None:
             top = 1 / (1 + (categories - 1) * ratio)
             masses = np.array([top * ratio, top * ratio * (categories - 2), top])
             return Atoms(-e, e, masses, 16 * ROUNDOFF * (1 + _small(e)))
-        case LaplaceNoise(steps, scale, _) if steps < _MOST_POINTS:
+        case LaplaceNoise(steps, scale, _) if steps < _MAX_POINTS:
             return Atoms(-steps / scale, 2 / scale, _laplace(steps, float(1 / scale)), _laplace_error(steps, scale))
         case GaussianNoise(1, sigma_squared, _) if sigma_squared < 1 << 28:
             return _gaussian(1, sigma_squared)
@@ -134,14 +134,14 @@ def exact_lattice(parts: Parts, target: float, epsilon: float | None = None) -> 
     if laws is None:
         return None
     unit = _common([law.step for law, _ in laws])
-    if unit * _MOST_POINTS < max(law.step for law, _ in laws):
+    if unit * _MAX_POINTS < max(law.step for law, _ in laws):
         return None
     strides = [int(law.step / unit) for law, _ in laws]
     lengths = [(len(law.masses) - 1) * stride + 1 for (law, _), stride in zip(laws, strides, strict=True)]
     whole = sum(times * (length - 1) for (_, times), length in zip(laws, lengths, strict=True))
     spread = math.sqrt(sum(times * _variance(law) for law, times in laws)) / float(unit)
     points = min(float(whole), 20 * spread + 64)
-    if max(lengths) > _MOST_POINTS or points > _MOST_POINTS / 2 or points * len(laws) + sum(lengths) > _MOST_WORK:
+    if max(lengths) > _MAX_POINTS or points > _MAX_POINTS / 2 or points * len(laws) + sum(lengths) > _MAX_WORK_POINTS:
         return None
     masses = []
     for (law, times), stride, length in zip(laws, strides, lengths, strict=True):
@@ -164,18 +164,18 @@ def _infinite(laws: list[tuple[Atoms, int]]) -> float:
     return min(1.0, lost * math.exp(min(excess, 700.0)) * (1 + 1e-9)) if lost else 0.0
 
 
-def enumerated(parts: Parts) -> Listed | None:
+def enumerate_losses(parts: Parts) -> Listed | None:
     """Return the law of the total loss point by point, or None beyond a million combinations."""
     laws = _laws(parts)
     if laws is None or any(law.infinite for law, _ in laws):
         return None
-    if math.prod((len(law.masses) - 1) * times + 1 for law, times in laws) > _MOST_COMBINATIONS:
+    if math.prod((len(law.masses) - 1) * times + 1 for law, times in laws) > _MAX_COMBINATIONS:
         return None
     losses, masses, reach, error = np.zeros(1), np.ones(1), 0.0, 8 * ROUNDOFF
     for law, times in laws:
         if len(law.masses) * times > 1 << 13:
             return None
-        own = _power(law.masses, times)
+        own = _convolution_power(law.masses, times)
         losses = np.add.outer(losses, float(times * law.start) + float(law.step) * np.arange(len(own))).ravel()
         masses = np.multiply.outer(masses, own).ravel()
         reach += abs(float(times * law.start)) + float(law.step) * len(own)
@@ -183,7 +183,7 @@ def enumerated(parts: Parts) -> Listed | None:
     return Listed(losses, masses, ROUNDOFF * (8 + 2 * len(laws)) * reach, error * 1.01)
 
 
-def _power(masses: Floats, times: int) -> Floats:
+def _convolution_power(masses: Floats, times: int) -> Floats:
     result, square = np.ones(1), masses
     while times:
         if times & 1:
@@ -195,11 +195,11 @@ def _power(masses: Floats, times: int) -> Floats:
 
 
 def _laws(parts: Parts) -> list[tuple[Atoms, int]] | None:
-    if len(parts) > _MOST_LAWS:
+    if len(parts) > _MAX_LAWS:
         return None
     laws = []
     for event, times in parts.items():
-        law = atoms(event)
+        law = loss_atoms(event)
         if law is None:
             return None
         laws.append((law, times))

@@ -30,18 +30,18 @@ from sfumato.accounting.event import (
     RealLaplaceNoise,
 )
 
-Rows = list[tuple[float, ...]]
+FloatRows = list[tuple[float, ...]]
 
 
 def mixture(parts: Parts) -> Mixture | None:
     """Return the losses of these events, or None if one of them has no moment generating function here."""
     gaussian: list[float] = []
-    binary: Rows = []
-    response: Rows = []
-    real_laplace: Rows = []
-    bounded: Rows = []
-    integer_laplace: Rows = []
-    integer_gaussian: Rows = []
+    binary: FloatRows = []
+    response: FloatRows = []
+    real_laplace: FloatRows = []
+    bounded: FloatRows = []
+    integer_laplace: FloatRows = []
+    integer_gaussian: FloatRows = []
     for event, times in parts.items():
         match event:
             case RealGaussianNoise(sensitivity_squared, sigma_squared, _):
@@ -63,12 +63,12 @@ def mixture(parts: Parts) -> Mixture | None:
             case _:
                 return None
     families: tuple[Family, ...] = (
-        Binary(*_columns(binary, 2)),
-        Response(*_columns(response, 3)),
-        RealLaplace(*_columns(real_laplace, 2)),
-        BoundedRanges(*_columns(bounded, 2)),
-        IntegerLaplace(*_columns(integer_laplace, 3)),
-        IntegerGaussian(*_columns(integer_gaussian, 2)),
+        Binary(*_as_columns(binary, 2)),
+        Response(*_as_columns(response, 3)),
+        RealLaplace(*_as_columns(real_laplace, 2)),
+        BoundedRanges(*_as_columns(bounded, 2)),
+        IntegerLaplace(*_as_columns(integer_laplace, 3)),
+        IntegerGaussian(*_as_columns(integer_gaussian, 2)),
     )
     return Mixture(math.fsum(gaussian), tuple(family for family in families if len(family.times)))
 
@@ -78,7 +78,7 @@ def _ratio(numerator: int | Fraction, denominator: int | Fraction) -> float:
     return (numerator.numerator * denominator.denominator) / (numerator.denominator * denominator.numerator)
 
 
-def _columns(rows: Iterable[tuple[float, ...]], width: int) -> Floats:
+def _as_columns(rows: Iterable[tuple[float, ...]], width: int) -> Floats:
     return np.ascontiguousarray(np.array(list(rows), dtype=np.float64).reshape(-1, width).T)
 
 
@@ -96,7 +96,7 @@ class Tail:
         return 0.0, min(1.0, math.exp(min(least, 0.0)) * (1 + 1e-12) + 5e-324)
 
 
-def tail(losses: Mixture) -> Tail:
+def moment_tail(losses: Mixture) -> Tail:
     """Return the bound that needs nothing but E e^(cL) at real c > 0."""
     orders = np.geomspace(1e-3, 1e6, 4000)
     logs, doubts = losses.on_axis(orders)

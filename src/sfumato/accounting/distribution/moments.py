@@ -15,7 +15,7 @@ from sfumato.accounting.distribution.tilted_fft import ROUNDOFF
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
-Numbers = NDArray[Any]
+RealOrComplex = NDArray[Any]
 """Floats or Complexes: on the real axis the same formulas are evaluated in real arithmetic, which is faster."""
 
 
@@ -25,7 +25,7 @@ class Family(Protocol):
     @property
     def times(self) -> Floats: ...
 
-    def logs(self, z: Numbers) -> Numbers:
+    def logs(self, z: RealOrComplex) -> RealOrComplex:
         """Return ln M_i(z_j)."""
         ...
 
@@ -45,7 +45,7 @@ class Binary:
     loss: Floats
     times: Floats
 
-    def logs(self, z: Numbers) -> Numbers:
+    def logs(self, z: RealOrComplex) -> RealOrComplex:
         e = self.loss[:, None]
         return np.asarray(z * e + np.log1p(np.exp(-(2 * z + 1) * e)) - np.log1p(np.exp(-e)))
 
@@ -69,7 +69,7 @@ class Response:
     others: Floats
     times: Floats
 
-    def logs(self, z: Numbers) -> Numbers:
+    def logs(self, z: RealOrComplex) -> RealOrComplex:
         e, others = self.loss[:, None], self.others[:, None]
         # p = 1/(1 + (k-1) e^-e), q = p e^-e;  M = p e^(ze) (1 + e^-((2z+1)e) + (k-2) e^-((z+1)e))
         rest = np.exp(-(2 * z + 1) * e) + others * np.exp(-(z + 1) * e)
@@ -96,7 +96,7 @@ class RealLaplace:
     loss: Floats
     times: Floats
 
-    def logs(self, z: Numbers) -> Numbers:
+    def logs(self, z: RealOrComplex) -> RealOrComplex:
         e = self.loss[:, None]
         # M = ((z+1) e^(ze) + z e^-((z+1)e)) / (2z+1)
         return np.asarray(z * e + np.log1p((z * np.expm1(-(2 * z + 1) * e)) / (2 * z + 1)))
@@ -127,7 +127,7 @@ class BoundedRanges:
     loss: Floats
     times: Floats
 
-    def logs(self, z: Numbers) -> Numbers:
+    def logs(self, z: RealOrComplex) -> RealOrComplex:
         e = self.loss[:, None]
         w = 2 * z + 1
         # M = sinh((z+1/2)e) / ((2z+1) sinh(e/2)) = e^(ze) (1 - e^-((2z+1)e)) / ((2z+1) (1 - e^-e))
@@ -154,7 +154,7 @@ class IntegerLaplace:
     inverse_scale: Floats
     times: Floats
 
-    def logs(self, z: Numbers) -> Numbers:
+    def logs(self, z: RealOrComplex) -> RealOrComplex:
         d, r = self.steps[:, None], self.inverse_scale[:, None]
         w = (2 * z + 1) * r
         # M (1+x) e^(-zD/s) = 1 + e^-(wD) + (1-x) (y - y^D)/(1-y), y = e^-w
@@ -183,7 +183,7 @@ class IntegerGaussian:
     sigma_squared: Floats
     times: Floats
 
-    def logs(self, z: Numbers) -> Numbers:
+    def logs(self, z: RealOrComplex) -> RealOrComplex:
         s = self.sigma_squared[:, None]
         turns = np.rint(z.imag / (2 * math.pi * s))  # M(z + 2 pi i sigma^2 m) = (-1)^m M(z)
         near = z - 1j * (2 * math.pi * s * turns) if turns.any() else np.broadcast_to(z, turns.shape)
@@ -215,7 +215,7 @@ class IntegerGaussian:
         return np.asarray(np.where(known, np.minimum(bound + 1e-12, 0.0), 0.0))
 
 
-def _log_theta(z: Numbers, s: Floats) -> Numbers:
+def _log_theta(z: RealOrComplex, s: Floats) -> RealOrComplex:
     """Return ln( sum_n e^(-(n+z)^2/2s) / sqrt(2 pi s) ), |Im z| <= pi s."""
     z = np.broadcast_to(z - np.floor(z.real), np.broadcast_shapes(z.shape, s.shape))
     smooth = s[:, 0] >= 0.25
@@ -227,7 +227,7 @@ def _log_theta(z: Numbers, s: Floats) -> Numbers:
     return logs
 
 
-def _by_poisson(z: Numbers, s: Floats) -> Numbers:
+def _by_poisson(z: RealOrComplex, s: Floats) -> RealOrComplex:
     # sum_k e^(-2 pi^2 s k^2) e^(2 pi i k z): the k-th pair of terms is at most 2 e^(2 pi k (|Im z| - pi s k))
     steep = float((np.abs(z.imag) - math.pi * s).max(initial=-math.inf))
     least = float(s.min(initial=math.inf))
@@ -243,7 +243,7 @@ def _by_poisson(z: Numbers, s: Floats) -> Numbers:
     return np.asarray(np.log1p(total))
 
 
-def _by_definition(z: Numbers, s: Floats) -> Numbers:
+def _by_definition(z: RealOrComplex, s: Floats) -> RealOrComplex:
     # Re z lies in [0, 1): for s < 1/4 and |n + Re z| >= 9 a term is below e^-160 of the largest
     nearest = np.minimum(z.real, 1 - z.real) ** 2
     total = np.zeros(z.shape, dtype=z.dtype)

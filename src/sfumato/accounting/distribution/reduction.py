@@ -1,7 +1,7 @@
 """Events become what the engines know: flat compositions without failures, and losses with a known law.
 
-`strip` takes repetition, nesting and `Approximate` apart. `above` and `below` replace an event whose worst pair is not
-known exactly by one that is certainly worse, or certainly not worse. Theorems: proofs/pld_composition.md,
+`strip` takes repetition, nesting and `Approximate` apart. `views_above` and `view_below` replace an event whose worst
+pair is not known exactly by one that is certainly worse, or certainly not worse. Theorems: proofs/pld_composition.md,
 proofs/pld_integer_gaussian.md
 """
 
@@ -36,11 +36,11 @@ from sfumato.accounting.event import (
 from sfumato.errors import UnsupportedEvent
 
 _INEXACT = GaussianNoise | BoundedRange | Concentrated
-_OUTWARD = 16 * ROUNDOFF
-_TINY = 1e-14
-_SUBNORMAL = 1e-300  # covers what floats near zero cannot tell apart
-_DIGITS = 20_000  # bits of the exact probability that nothing failed
-_FINE = 10**7  # the variance from which on integer noise is also seen as real noise
+_OUTWARD_ROUNDING = 16 * ROUNDOFF
+_NEGLIGIBLE_EPSILON = 1e-14
+_MIN_NORMAL_PROBABILITY = 1e-300  # covers what floats near zero cannot tell apart
+_MAX_EXACT_BITS = 20_000  # bits of the exact probability that nothing failed
+_MIN_REAL_NOISE_VARIANCE = 10**7  # the variance from which on integer noise is also seen as real noise
 _UNIT_CELLS = 10_000  # up to this squared sensitivity the lower side moves that many cells by one each
 
 
@@ -57,7 +57,7 @@ class Failures:
         if self.most == 0:
             return delta
         lost = -math.expm1(-self.most)
-        return min(1.0, (lost + math.exp(-self.most) * delta) * (1 + _OUTWARD))
+        return min(1.0, (lost + math.exp(-self.most) * delta) * (1 + _OUTWARD_ROUNDING))
 
     def lower(self, delta: float) -> float:
         """Return a lower bound on delta of the whole from one on delta of the core."""
@@ -66,25 +66,25 @@ class Failures:
         if self.least == math.inf:
             return 1.0
         lost = -math.expm1(-self.least)
-        return max(0.0, (lost + math.exp(-self.most) * delta) * (1 - _OUTWARD))
+        return max(0.0, (lost + math.exp(-self.most) * delta) * (1 - _OUTWARD_ROUNDING))
 
     def plus(self, other: "Failures", times: int) -> "Failures":
         """Return these failures and `times` times the others."""
         return Failures(
             (self.least + times * other.least) * (1 - 4 * ROUNDOFF),
             (self.most + times * other.most) * (1 + 4 * ROUNDOFF),
-            _product(self.kept, other.kept, times),
+            _kept_probability(self.kept, other.kept, times),
         )
 
 
-_CERTAIN = Failures(math.inf, math.inf, Fraction(0))
+_CERTAIN_FAILURE = Failures(math.inf, math.inf, Fraction(0))
 
 
-def _product(kept: Fraction | None, other: Fraction | None, times: int) -> Fraction | None:
-    if kept is None or other is None or times * other.denominator.bit_length() > _DIGITS:
+def _kept_probability(kept: Fraction | None, other: Fraction | None, times: int) -> Fraction | None:
+    if kept is None or other is None or times * other.denominator.bit_length() > _MAX_EXACT_BITS:
         return None
     product = kept * other**times
-    return product if product.denominator.bit_length() < _DIGITS else None
+    return product if product.denominator.bit_length() < _MAX_EXACT_BITS else None
 
 
 @dataclass(slots=True)
@@ -120,7 +120,7 @@ def _strip(event: Event, times: int, pile: _Pile) -> None:
             pile.fail(_failure(delta), times)
             _strip(inner, times, pile)
         case NonPrivate():  # nothing but failure
-            pile.fail(_CERTAIN, 1)
+            pile.fail(_CERTAIN_FAILURE, 1)
         case PoissonSampled(rate, inner):
             _strip_sampled(rate, inner, times, pile)
         case Parallel(events):
@@ -138,22 +138,22 @@ def _strip_sampled(rate: Fraction, inner: Event, times: int, pile: _Pile) -> Non
     """
     if rate == 1:
         _strip(inner, times, pile)
-    elif (whole := _whole(inner)) != Composed(()):
+    elif (whole := _as_one_event(inner)) != Composed(()):
         pile.add(PoissonSampled(rate, whole), times)
 
 
 def _strip_parallel(events: tuple[Event, ...], times: int, pile: _Pile) -> None:
     """Add the parts, each with its own failures; one that is certain to fail decides for all of them."""
-    parts = tuple(dict.fromkeys(_whole(event) for event in events))
+    parts = tuple(dict.fromkeys(_as_one_event(event) for event in events))
     if any(isinstance(part, NonPrivate) for part in parts):
-        pile.fail(_CERTAIN, 1)
+        pile.fail(_CERTAIN_FAILURE, 1)
     elif len(parts) == 1:
         _strip(parts[0], times, pile)
     elif parts:
         pile.add(Parallel(parts), times)
 
 
-def _whole(event: Event) -> Event:
+def _as_one_event(event: Event) -> Event:
     """Return one event that means the same: a flat core, and around it a single failure if its size is exact."""
     core, failures = strip(event)
     if failures.most == 0:
@@ -166,16 +166,16 @@ def _whole(event: Event) -> Event:
 def _failure(delta: Fraction) -> Failures:
     """Return -ln(1 - delta) between two floats, from whichever of delta and 1 - delta is the smaller."""
     kept = 1 - delta
-    if kept < _SUBNORMAL:
+    if kept < _MIN_NORMAL_PROBABILITY:
         return Failures(600.0, math.inf, kept)
     size = -math.log1p(-float(delta)) if delta < kept else -math.log(float(kept))
-    return Failures(size * (1 - _OUTWARD), size * (1 + _OUTWARD) + _SUBNORMAL, kept)
+    return Failures(size * (1 - _OUTWARD_ROUNDING), size * (1 + _OUTWARD_ROUNDING) + _MIN_NORMAL_PROBABILITY, kept)
 
 
 def elementary(parts: Mapping[Event, int]) -> float:
     """Return the sum of all pure losses, rounded up; infinite if some event has none."""
     try:
-        return math.fsum(times * _pure(event) for event, times in parts.items()) * (1 + _OUTWARD)
+        return math.fsum(times * _pure_epsilon(event) for event, times in parts.items()) * (1 + _OUTWARD_ROUNDING)
     except OverflowError:
         return math.inf
 
@@ -188,32 +188,32 @@ def without_tiny(parts: Mapping[Event, int]) -> tuple[Mapping[Event, int], float
     kept = {event: times for event, times in parts.items() if not _tiny(event, times)}
     if not kept or len(kept) == len(parts):
         return parts, 0.0
-    lost = math.fsum(times * _pure(event) for event, times in parts.items() if event not in kept)
-    return kept, lost * (1 + _OUTWARD) + 1e-300
+    lost = math.fsum(times * _pure_epsilon(event) for event, times in parts.items() if event not in kept)
+    return kept, lost * (1 + _OUTWARD_ROUNDING) + 1e-300
 
 
 def _tiny(event: Event, times: int) -> bool:
     try:
-        return times * _pure(event) < _TINY
+        return times * _pure_epsilon(event) < _NEGLIGIBLE_EPSILON
     except OverflowError:
         return False
 
 
-def _pure(event: Event) -> float:
+def _pure_epsilon(event: Event) -> float:
     match event:
         case Pure(epsilon, _) | BoundedRange(epsilon, _) | RandomizedResponse(epsilon, _, _):
             return float(epsilon)
         case LaplaceNoise(sensitivity, scale, _) | RealLaplaceNoise(sensitivity, scale, _):
             return float(sensitivity / scale)
         case PoissonSampled(rate, inner):  # e^loss - 1 <= rate (e^inner - 1)
-            loss = _pure(inner)
-            return loss if loss > 30 else math.log1p(float(rate) * math.expm1(loss)) * (1 + _OUTWARD)
+            loss = _pure_epsilon(inner)
+            return loss if loss > 30 else math.log1p(float(rate) * math.expm1(loss)) * (1 + _OUTWARD_ROUNDING)
         case Repeated(inner, times):
-            return times * _pure(inner) * (1 + _OUTWARD)
+            return times * _pure_epsilon(inner) * (1 + _OUTWARD_ROUNDING)
         case Composed(events):
-            return math.fsum(_pure(inner) for inner in events) * (1 + _OUTWARD)
+            return math.fsum(_pure_epsilon(inner) for inner in events) * (1 + _OUTWARD_ROUNDING)
         case Parallel(events):
-            return max((_pure(inner) for inner in events), default=0.0)
+            return max((_pure_epsilon(inner) for inner in events), default=0.0)
         case _:
             return math.inf
 
@@ -233,7 +233,7 @@ class View:
     by_moments: bool  # only real moments of the loss are known: a tail bound is all there is
 
 
-def exact(parts: Mapping[Event, int]) -> bool:
+def has_exact_pairs(parts: Mapping[Event, int]) -> bool:
     """Tell whether the worst pair of each event is known exactly, so that one curve serves both sides."""
     return not any(isinstance(event, _INEXACT) and _inexact(event) for event in parts)
 
@@ -242,17 +242,20 @@ def _inexact(event: Event) -> bool:
     return not (isinstance(event, GaussianNoise) and event.sensitivity_squared == 1)
 
 
-def above(parts: Mapping[Event, int]) -> tuple[View, ...]:
+def views_above(parts: Mapping[Event, int]) -> tuple[View, ...]:
     """Return views whose curves, each moved by its slack, lie nowhere below that of `parts`."""
-    if exact(parts):
+    if has_exact_pairs(parts):
         return (View(parts, 0.0, by_moments=False),)
     wide = any(isinstance(event, GaussianNoise) and event.sensitivity_squared > 3 for event in parts)
     moments = any(isinstance(event, Concentrated) for event in parts)
     # integer noise has no larger real moments than real noise [CKS20, Thm 4]: a tail bound, better if sigma is small
-    return (_above(parts, moments, smooth=True), *([_above(parts, by_moments=True, smooth=False)] if wide else []))
+    return (
+        _view_above(parts, moments, smooth=True),
+        *([_view_above(parts, by_moments=True, smooth=False)] if wide else []),
+    )
 
 
-def _above(parts: Mapping[Event, int], by_moments: bool, smooth: bool) -> View:
+def _view_above(parts: Mapping[Event, int], by_moments: bool, smooth: bool) -> View:
     pile, slack = _Pile(), 0.0
     for event, times in parts.items():
         match event:
@@ -266,10 +269,10 @@ def _above(parts: Mapping[Event, int], by_moments: bool, smooth: bool) -> View:
                 pile.add(RealGaussianNoise(2 * rho, Fraction(1), neighbours), times)
             case _:
                 pile.add(event, times)
-    return View(pile.parts, slack * (1 + _OUTWARD), by_moments)
+    return View(pile.parts, slack * (1 + _OUTWARD_ROUNDING), by_moments)
 
 
-def smoothed(parts: Mapping[Event, int], direction: int) -> View | None:
+def smoothed_view(parts: Mapping[Event, int], direction: int) -> View | None:
     """Return a view with real noise for integer noise that is moved by one step of a very fine grid; None without any.
 
     With direction -1 its curve, moved by its slack, lies nowhere below that of `parts`, with +1 nowhere above: Lemma B
@@ -278,19 +281,19 @@ def smoothed(parts: Mapping[Event, int], direction: int) -> View | None:
     pile, slack, found = _Pile(), 0.0, False
     for event, times in parts.items():
         match event:
-            case GaussianNoise(1, sigma_squared, neighbours) if sigma_squared >= _FINE:
+            case GaussianNoise(1, sigma_squared, neighbours) if sigma_squared >= _MIN_REAL_NOISE_VARIANCE:
                 variance, cost = _smoothing(1, 1, sigma_squared, times)
                 pile.add(RealGaussianNoise(Fraction(1), sigma_squared + direction * variance, neighbours), times)
                 slack, found = slack + cost, True
             case _:
                 pile.add(event, times)
-    return View(pile.parts, slack * (1 + _OUTWARD), by_moments=False) if found else None
+    return View(pile.parts, slack * (1 + _OUTWARD_ROUNDING), by_moments=False) if found else None
 
 
 def all_vectors_listed(parts: Mapping[Event, int]) -> bool:
     """Tell whether integer Gaussian noise of many vectors occurs, and for each such event all of them can be tried."""
     wide = [event for event in parts if isinstance(event, GaussianNoise) and event.sensitivity_squared > 3]
-    return bool(wide) and all(cells.listed(event.sensitivity_squared, event.sigma_squared) for event in wide)
+    return bool(wide) and all(cells.pays_to_list(event.sensitivity_squared, event.sigma_squared) for event in wide)
 
 
 def every_vector(parts: Mapping[Event, int]) -> tuple[View, ...]:
@@ -299,10 +302,10 @@ def every_vector(parts: Mapping[Event, int]) -> tuple[View, ...]:
     if not isinstance(event, GaussianNoise) or times > 1:
         return ()
     options = cells.vectors(event.sensitivity_squared)
-    return tuple(View(_moved(vector, event.sigma_squared, 1), 0.0, by_moments=False) for vector in options)
+    return tuple(View(_split_vector(vector, event.sigma_squared, 1), 0.0, by_moments=False) for vector in options)
 
 
-def covered(parts: Mapping[Event, int]) -> View:
+def lattice_view(parts: Mapping[Event, int]) -> View:
     """Return a view on the lattice of each event, whose curve lies nowhere below that of `parts`."""
     pile: dict[Event | Cell | Cover, int] = {}
     for event, times in parts.items():
@@ -328,13 +331,13 @@ def repeated_vectors(parts: Mapping[Event, int]) -> tuple[View, ...]:
                 pile[event] = times
                 continue
             options = cells.typical(event.sensitivity_squared)
-            for cell, count in _moved(options[choice % len(options)], event.sigma_squared, times).items():
+            for cell, count in _split_vector(options[choice % len(options)], event.sigma_squared, times).items():
                 pile[cell] = pile.get(cell, 0) + count
         views.append(View(pile, 0.0, by_moments=False))
     return tuple(views)
 
 
-def _moved(vector: tuple[int, ...], sigma_squared: Fraction, times: int) -> dict[Event | Cell | Cover, int]:
+def _split_vector(vector: tuple[int, ...], sigma_squared: Fraction, times: int) -> dict[Event | Cell | Cover, int]:
     return {Cell(shift, sigma_squared): count * times for shift, count in Counter(vector).items()}
 
 
@@ -342,9 +345,9 @@ def _norm(event: Event) -> int:
     return event.sensitivity_squared if isinstance(event, GaussianNoise) else 1
 
 
-def below(parts: Mapping[Event, int]) -> View:
+def view_below(parts: Mapping[Event, int]) -> View:
     """Return a view whose curve, moved by its slack, lies nowhere above that of `parts`: a release that is allowed."""
-    if exact(parts):
+    if has_exact_pairs(parts):
         return View(parts, 0.0, by_moments=False)
     pile, slack = _Pile(), 0.0
     alone = sum(parts.values()) == 1
@@ -360,51 +363,51 @@ def below(parts: Mapping[Event, int]) -> View:
             case BoundedRange() if alone:  # reached at each epsilon
                 pile.add(event, times)
             case _:
-                pile.add(_allowed(event), times)
-    return View(pile.parts, slack * (1 + _OUTWARD), by_moments=False)
+                pile.add(_allowed_event(event), times)
+    return View(pile.parts, slack * (1 + _OUTWARD_ROUNDING), by_moments=False)
 
 
-def allowed(parts: Mapping[Event, int]) -> dict[Event, int]:
+def allowed_parts(parts: Mapping[Event, int]) -> dict[Event, int]:
     """Return the composition with a release that is allowed for each bound by which one is known, however deep."""
     pile = _Pile()
     for event, times in parts.items():
-        pile.add(_allowed(event), times)
+        pile.add(_allowed_event(event), times)
     return pile.parts
 
 
-def _allowed(event: Event) -> Event:
+def _allowed_event(event: Event) -> Event:
     match event:
         case BoundedRange(epsilon, neighbours):
             return Pure(epsilon / 2, neighbours)  # losses +-epsilon/2 span epsilon
         case Concentrated(rho, neighbours):
             return RealGaussianNoise(2 * rho, Fraction(1), neighbours)
         case PoissonSampled(rate, inner):
-            return PoissonSampled(rate, _allowed(inner))
+            return PoissonSampled(rate, _allowed_event(inner))
         case Approximate(inner, delta):
-            return Approximate(_allowed(inner), delta)
+            return Approximate(_allowed_event(inner), delta)
         case Repeated(inner, times):
-            return Repeated(_allowed(inner), times)
+            return Repeated(_allowed_event(inner), times)
         case Composed(events):
-            return Composed(tuple(_allowed(part) for part in events))
+            return Composed(tuple(_allowed_event(part) for part in events))
         case Parallel(events):
-            return Parallel(tuple(_allowed(part) for part in events))
+            return Parallel(tuple(_allowed_event(part) for part in events))
         case _:
             return event
 
 
-def unsampled(event: Event) -> Event:
+def without_sampling(event: Event) -> Event:
     """Return an event that costs no less: everybody is drawn. The sampled pair mixes (P, Q) with (Q, Q)."""
     match event:
         case PoissonSampled(_, inner):
-            return unsampled(inner)
+            return without_sampling(inner)
         case Approximate(inner, delta):
-            return Approximate(unsampled(inner), delta)
+            return Approximate(without_sampling(inner), delta)
         case Repeated(inner, times):
-            return Repeated(unsampled(inner), times)
+            return Repeated(without_sampling(inner), times)
         case Composed(events):
-            return Composed(tuple(unsampled(part) for part in events))
+            return Composed(tuple(without_sampling(part) for part in events))
         case Parallel(events):
-            return Parallel(tuple(unsampled(part) for part in events))
+            return Parallel(tuple(without_sampling(part) for part in events))
         case _:
             return event
 
@@ -419,12 +422,12 @@ def _smoothing(norm: int, cells: int, sigma_squared: Fraction, times: int) -> tu
         return 2 * slack + (mu + mu * mu) * float(variance / sigma_squared)
 
     best = min((variance for variance in candidates if 2 * variance <= sigma_squared), key=price)
-    return best, times * cells * _distance(best, sigma_squared) * (1 + _OUTWARD)
+    return best, times * cells * _distance(best, sigma_squared) * (1 + _OUTWARD_ROUNDING)
 
 
 def _distance(variance: Fraction, sigma_squared: Fraction) -> float:
     """Return Lemma B's eta for one cell, rounded up; for r^2 <= sigma^2/2 it serves both directions."""
     # sigma^2 r^2/(sigma^2 + r^2) >= 2/3 r^2 when r^2 <= sigma^2/2: the least variance that occurs in either direction
     exact = 2 * math.pi**2 * float(variance * sigma_squared / (variance + sigma_squared))
-    ripple = 2 * math.exp(-exact) / -math.expm1(-3 * exact) * (1 + _OUTWARD) + 1e-300
-    return math.log1p(2 * ripple / (1 - ripple)) * (1 + _OUTWARD) if ripple < 0.5 else 1e300
+    ripple = 2 * math.exp(-exact) / -math.expm1(-3 * exact) * (1 + _OUTWARD_ROUNDING) + 1e-300
+    return math.log1p(2 * ripple / (1 - ripple)) * (1 + _OUTWARD_ROUNDING) if ripple < 0.5 else 1e300

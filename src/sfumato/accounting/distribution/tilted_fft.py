@@ -20,17 +20,17 @@ from scipy import fft
 from sfumato.errors import UnsupportedEvent
 
 Floats = NDArray[np.float64]
-Law = tuple[Floats, int, int]
+RepeatedLaw = tuple[Floats, int, int]
 Logged = tuple[Floats, Floats, int]
 """Losses, logarithms of their masses, times: the same law without its empty places."""
 
 ROUNDOFF = 2.0**-53
-_SPILL = 1e-13  # tilted mass that may lie outside the window
+_MAX_SPILLED_PROBABILITY = 1e-13  # tilted mass that may lie outside the window
 _MAX_FFT_POINTS = 1 << 21  # points of one FFT: 16 MB for its half spectrum, some 120 MB in all
-_SPARSE = 8  # laws with at most this many atoms are transformed exactly, by definition
+_MAX_SPARSE_ATOMS = 8  # laws with at most this many atoms are transformed exactly, by definition
 _MAX_TILT = 1e7
-_THIN = 2048  # points by which a tilt is looked for
-_SMOOTH = 0.3  # change of the tilt's exponent from one such point to the next
+_THINNED_POINTS = 2048  # points by which a tilt is looked for
+_MAX_EXPONENT_STEP = 0.3  # change of the tilt's exponent from one such point to the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +71,13 @@ class TiltedLaw:
         exponent = self.log_scale - self.theta * epsilon
         far = float(np.abs(losses).max(initial=0.0)) + abs(epsilon)
         relative = self.relative + ROUNDOFF * (64 + 8 * abs(self.log_scale) + 8 * self.theta * far)
-        upper = (possible + noise + stray) * (1 + relative) * _exp(exponent, 1) + infinite
-        lower = (sure - noise - stray) * max(0.0, 1 - relative) * _exp(exponent, -1) + infinite
+        upper = (possible + noise + stray) * (1 + relative) * _directed_exp(exponent, 1) + infinite
+        lower = (sure - noise - stray) * max(0.0, 1 - relative) * _directed_exp(exponent, -1) + infinite
         return max(0.0, lower * (1 - 8 * ROUNDOFF)), min(1.0, upper * (1 + 8 * ROUNDOFF))
 
 
 def convolved_delta(
-    masses: Sequence[Law], unit: float, epsilon: float, infinite: float, target: float, mass_error: float = 0.0
+    masses: Sequence[RepeatedLaw], unit: float, epsilon: float, infinite: float, target: float, mass_error: float = 0.0
 ) -> tuple[float, float]:
     """Return certified bounds on delta(epsilon) of the sum of these independent losses.
 
@@ -88,22 +88,22 @@ def convolved_delta(
 
 
 def tilted_law(
-    masses: Sequence[Law], unit: float, target: float, epsilon: float | None = None, mass_error: float = 0.0
+    masses: Sequence[RepeatedLaw], unit: float, target: float, epsilon: float | None = None, mass_error: float = 0.0
 ) -> TiltedLaw:
     """Convolve laws on the lattice of `unit`, tilted for the epsilon at which delta is about `target`.
 
     A given `epsilon` chooses the tilt instead of `target`. Theorem: proofs/pld_lattice.md
     """
-    laws = [_trimmed(law) for law in masses]
+    laws = [_trim_law(law) for law in masses]
     laws = [law for law in laws if law[2] > 0]
     if any(not len(law[0]) for law in laws):  # a law without mass: so is the sum
         return TiltedLaw(np.zeros(1), 0, unit, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
-    logged = _logged(laws, unit)
-    rough = [_thinned(law) for law in logged]
+    logged = _log_laws(laws, unit)
+    rough = [_thin_law(law) for law in logged]
     theta = _tilt(rough, target, epsilon)
-    if theta * _widest_step(rough) > _SMOOTH:  # too steep for a thinned law to tell
+    if theta * _widest_step(rough) > _MAX_EXPONENT_STEP:  # too steep for a thinned law to tell
         rough, theta = logged, _tilt(logged, target, epsilon)
-    tilted, log_scale, relative = _tilted(laws, logged, unit, theta)
+    tilted, log_scale, relative = _tilt_laws(laws, logged, unit, theta)
     relative += mass_error * 1.01 * sum(times for _, _, times in laws)
     low = sum(first * times for _, first, times in laws)
     high = sum((first + len(law) - 1) * times for law, first, times in laws)
@@ -123,7 +123,7 @@ def tilted_law(
     return TiltedLaw(convolved, start, unit, theta, log_scale, pointwise, spill, relative, high)
 
 
-def _trimmed(law: Law) -> Law:
+def _trim_law(law: RepeatedLaw) -> RepeatedLaw:
     array, first, times = law
     (kept,) = np.nonzero(array)
     if not len(kept):
@@ -131,7 +131,7 @@ def _trimmed(law: Law) -> Law:
     return np.ascontiguousarray(array[kept[0] : kept[-1] + 1], dtype=np.float64), first + int(kept[0]), times
 
 
-def _logged(laws: Sequence[Law], unit: float) -> list[Logged]:
+def _log_laws(laws: Sequence[RepeatedLaw], unit: float) -> list[Logged]:
     logged: list[Logged] = []
     for array, first, times in laws:
         (places,) = np.nonzero(array)
@@ -140,10 +140,10 @@ def _logged(laws: Sequence[Law], unit: float) -> list[Logged]:
     return logged
 
 
-def _thinned(law: Logged) -> Logged:
+def _thin_law(law: Logged) -> Logged:
     """Return about the same law on fewer points, by which tilts and windows are looked for; none is decided by it."""
     losses, logs, times = law
-    width = len(losses) // _THIN
+    width = len(losses) // _THINNED_POINTS
     if width < 2:
         return law
     whole = len(losses) // width * width
@@ -155,7 +155,10 @@ def _thinned(law: Logged) -> Logged:
 
 
 def _widest_step(laws: Sequence[Logged]) -> float:
-    return max((float(np.diff(losses).max(initial=0.0)) for losses, _, _ in laws if len(losses) > _SPARSE), default=0.0)
+    return max(
+        (float(np.diff(losses).max(initial=0.0)) for losses, _, _ in laws if len(losses) > _MAX_SPARSE_ATOMS),
+        default=0.0,
+    )
 
 
 def _log_mgf(laws: Sequence[Logged], theta: float) -> float:
@@ -207,9 +210,11 @@ def minimise(function: Callable[[float], float], low: float, high: float, steps:
     return (a + b) / 2
 
 
-def _tilted(laws: Sequence[Law], logged: Sequence[Logged], unit: float, theta: float) -> tuple[list[Law], float, float]:
+def _tilt_laws(
+    laws: Sequence[RepeatedLaw], logged: Sequence[Logged], unit: float, theta: float
+) -> tuple[list[RepeatedLaw], float, float]:
     """Tilt each law by e^(theta loss - c), c near ln E e^(theta L), so that the factors' product is e^(sum of c)."""
-    tilted: list[Law] = []
+    tilted: list[RepeatedLaw] = []
     scales: list[float] = []
     relative = 0.0
     for (array, first, times), (losses, logs, _) in zip(laws, logged, strict=True):
@@ -241,17 +246,17 @@ def _window(
         def at(log_step: float, known: Sequence[Logged]) -> float:
             step, base = math.exp(log_step), bases[id(known)]
             doubt = 1e-13 * (count + abs(base) + (theta + step) * furthest)  # the rounding of both logarithms
-            return (_log_mgf(known, theta + sign * step) - base - math.log(_SPILL) + doubt) / step
+            return (_log_mgf(known, theta + sign * step) - base - math.log(_MAX_SPILLED_PROBABILITY) + doubt) / step
 
         return at(minimise(lambda log_step: at(log_step, rough), math.log(1e-3), math.log(1e6), steps=7), laws)
 
     top, bottom = reach(1), -reach(-1)
     stop, start = math.ceil(top / unit) + 1, math.floor(bottom / unit) - 1
-    spill = _SPILL * ((stop < high) + (start > low)) * 1.01
+    spill = _MAX_SPILLED_PROBABILITY * ((stop < high) + (start > low)) * 1.01
     return max(start, low), min(stop, high), spill
 
 
-def _convolve(laws: Sequence[Law], points: int, start: int) -> tuple[Floats, float]:
+def _convolve(laws: Sequence[RepeatedLaw], points: int, start: int) -> tuple[Floats, float]:
     """Multiply characteristic functions; return the law on start, start+1, … and its largest rounding error."""
     half = points // 2 + 1
     log_product = np.zeros(half, dtype=np.complex128)
@@ -291,7 +296,7 @@ def _transform(array: Floats, points: int) -> tuple[NDArray[np.complex128], floa
         array = np.concatenate([array, np.zeros(-len(array) % points)]).reshape(-1, points).sum(axis=0)
     (atoms,) = np.nonzero(array)
     total = float(array.sum())
-    if len(atoms) > _SPARSE:
+    if len(atoms) > _MAX_SPARSE_ATOMS:
         return np.asarray(fft.rfft(array, points)), 12 * ROUNDOFF * math.log2(points) * total
     index = np.arange(points // 2 + 1, dtype=np.int64)
     values = np.zeros(points // 2 + 1, dtype=np.complex128)
@@ -301,7 +306,7 @@ def _transform(array: Floats, points: int) -> tuple[NDArray[np.complex128], floa
     return values, 24 * ROUNDOFF * total
 
 
-def _exp(exponent: float, direction: int) -> float:
+def _directed_exp(exponent: float, direction: int) -> float:
     if exponent > 700:
         return math.inf if direction > 0 else math.exp(700)
     return math.exp(exponent)

@@ -10,7 +10,7 @@ from zlib import crc32
 from sfumato.engines.sql.curves import CurveForms
 from sfumato.engines.sql.dialect import Form
 from sfumato.engines.sql.numbers import IntegerTypes, NumberForms, inline, is_leaf
-from sfumato.language.scalar import LARGEST_EXPONENT, Operator, Scalar
+from sfumato.language.scalar import MAX_EXP_ARGUMENT, Operator, Scalar
 
 NARROW, WIDE = "BIGINT", "HUGEINT"
 _ONE = '"""one"""'
@@ -101,7 +101,7 @@ def _sqrt(scalar: Scalar, texts: list[str]) -> str:
 
 
 def _exp(_: Scalar, texts: list[str]) -> str:
-    most = TYPES.double_sql(LARGEST_EXPONENT)
+    most = TYPES.double_sql(MAX_EXP_ARGUMENT)
     return f"exp({nullif(f'least({texts[0]}, {most})', most, leaf=False)})"
 
 

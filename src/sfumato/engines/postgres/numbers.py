@@ -12,7 +12,7 @@ from zlib import crc32
 from sfumato.engines.sql.curves import CurveForms
 from sfumato.engines.sql.dialect import Form
 from sfumato.engines.sql.numbers import IntegerTypes, NumberForms
-from sfumato.language.scalar import LARGEST_EXPONENT, Operator, Scalar
+from sfumato.language.scalar import MAX_EXP_ARGUMENT, Operator, Scalar
 
 NARROW, WIDE, DOUBLE = "bigint", "numeric", "double precision"
 TYPES = IntegerTypes(NARROW, WIDE, DOUBLE, lambda value, type: f"CAST('{value}' AS {type})")
@@ -164,7 +164,7 @@ def _brought(name: str) -> Form:
 def _exp(_: Scalar, texts: list[str]) -> str:
     """Return e to a double: what leaves doubles would raise, on both sides."""
     inside = "CASE WHEN v > -700 THEN exp(v) ELSE 0 END"
-    return let(f"CASE WHEN v < {TYPES.double_sql(LARGEST_EXPONENT)} THEN {inside} END", v=texts[0])
+    return let(f"CASE WHEN v < {TYPES.double_sql(MAX_EXP_ARGUMENT)} THEN {inside} END", v=texts[0])
 
 
 def _log(scalar: Scalar, texts: list[str]) -> str:

@@ -13,7 +13,7 @@ from sfumato.engines.sql.dialect import Form
 from sfumato.engines.sql.names import literal
 from sfumato.engines.sql.numbers import integer
 from sfumato.engines.sql.texts import AROUND, CLOCK, DATE, DECIMAL, INTEGER, MOMENT, SPACE, TextForms, called, truth_of
-from sfumato.language.facts import STORED
+from sfumato.language.facts import STORED_LIMIT
 from sfumato.language.lower_texts import ANY
 from sfumato.language.scalar import Operator, Scalar
 
@@ -55,7 +55,7 @@ def _cut_out(text: str, expression: str) -> str:
 
 def narrowed(sql: str) -> str:
     """Return a numeric as a bigint; NULL beyond 64 bits."""
-    return let(f"CASE WHEN v BETWEEN {-STORED} AND {STORED - 1} THEN CAST(v AS {NARROW}) END", v=sql)
+    return let(f"CASE WHEN v BETWEEN {-STORED_LIMIT} AND {STORED_LIMIT - 1} THEN CAST(v AS {NARROW}) END", v=sql)
 
 
 def _read_integer(_: Scalar, arguments: list[str]) -> str:

@@ -7,8 +7,8 @@ from sfumato.engines.spark.numbers import DOUBLE, NARROW, TYPES, WIDE
 from sfumato.engines.sql.constant import constant_form, filtered, row_number
 from sfumato.engines.sql.dialect import ByShuffle, Dialect
 from sfumato.engines.sql.logic import ChoiceForms
-from sfumato.language.facts import STORED, Facts, Kind
-from sfumato.language.intervals import reach
+from sfumato.language.facts import STORED_LIMIT, Facts, Kind
+from sfumato.language.intervals import max_magnitude
 from sfumato.language.scalar import Operator
 from sfumato.query.functions import Aggregation
 
@@ -36,8 +36,8 @@ def _aggregate(aggregation: Aggregation, value: str, facts: Facts, distinct: boo
     Spark casts before it looks at FILTER, and facts hold only for the rows that count: the digits hold every integer of
     64 bits, or ten more than the facts, so that no row that does not count makes a statement fail.
     """
-    if aggregation is Aggregation.SUM and facts.kind is Kind.INTEGER and reach(facts) > _SMALL:
-        digits = _LONG_DIGITS if reach(facts) < STORED else min(len(str(reach(facts))) + 10, 38)
+    if aggregation is Aggregation.SUM and facts.kind is Kind.INTEGER and max_magnitude(facts) > _SMALL:
+        digits = _LONG_DIGITS if max_magnitude(facts) < STORED_LIMIT else min(len(str(max_magnitude(facts))) + 10, 38)
         value = f"CAST({value} AS DECIMAL({digits},0))"
     return f"{aggregation}({'DISTINCT ' * distinct}{value})"
 

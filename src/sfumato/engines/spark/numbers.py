@@ -13,7 +13,7 @@ from zlib import crc32
 from sfumato.engines.sql.curves import CurveForms
 from sfumato.engines.sql.dialect import Form
 from sfumato.engines.sql.numbers import IntegerTypes, NumberForms
-from sfumato.language.scalar import LARGEST_EXPONENT, Operator, Scalar
+from sfumato.language.scalar import MAX_EXP_ARGUMENT, Operator, Scalar
 
 NARROW, WIDE, DOUBLE = "BIGINT", "DECIMAL(38,0)", "DOUBLE"
 TYPES = IntegerTypes(NARROW, WIDE, DOUBLE, lambda value, type: f"CAST('{value}' AS {type})")
@@ -186,7 +186,7 @@ def _called(name: str) -> Form:
 
 
 def _exp(_: Scalar, texts: list[str]) -> str:
-    most = TYPES.double_sql(LARGEST_EXPONENT)
+    most = TYPES.double_sql(MAX_EXP_ARGUMENT)
     return given(texts, lambda v: f"CASE WHEN {v} < {most} THEN exp({v}) END")
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from sfumato.engines.sql.dialect import Form, Given
 from sfumato.engines.sql.numbers import IntegerTypes, of_doubles
-from sfumato.language.curves import BITS, PART_BITS, PARTS, SPARE, exponential, logarithm
-from sfumato.language.facts import STORED
+from sfumato.language.curves import BITS, PART_BITS, PARTS, SPARE_BITS, exponential, logarithm
+from sfumato.language.facts import STORED_LIMIT
 from sfumato.language.scalar import ListedResults, LogarithmCurve, Operator, PowerCurve, Scalar
 
 _VALUE = BITS + PART_BITS
@@ -83,8 +83,8 @@ class CurveForms:
         if tables is None:
             raise AssertionError("a logarithm of integers has its tables")
         type, doublings = self.types.of(facts), range(tables.least, tables.least + len(tables.doublings))
-        offset = max(0, 1 - min(tables.doublings) // (1 << SPARE))  # so many steps make everything nonnegative
-        raise_by = (1 << SPARE >> 1) + (offset << SPARE)
+        offset = max(0, 1 - min(tables.doublings) // (1 << SPARE_BITS))  # so many steps make everything nonnegative
+        raise_by = (1 << SPARE_BITS >> 1) + (offset << SPARE_BITS)
 
         def smaller(value: str) -> str:
             part = self._halved(value, BITS)
@@ -101,7 +101,7 @@ class CurveForms:
                 x, doublings, type, lambda n: self._narrow(tables.doublings[n - tables.least] + raise_by)
             )
             value = self._value(x, doublings, type)
-            whole = self._halved(f"({larger} + {self.named([value], smaller)})", SPARE)
+            whole = self._halved(f"({larger} + {self.named([value], smaller)})", SPARE_BITS)
             result = self._near(f"({whole} - {self._narrow(offset)})", scalar, self.types.narrow)
             at_zero = f" WHEN {x} = 0 THEN {self._narrow(zero)}" if zero is not None else ""
             return f"CASE WHEN {x} > 0 THEN {result}{at_zero} END"
@@ -142,10 +142,10 @@ class CurveForms:
         tables = exponential(scalar.constant, facts.low, facts.high)
         if tables is None:
             raise AssertionError("a power of integers has its tables")
-        wide = max(facts.high - min(tables.first, facts.low), 0) * tables.factor >= STORED
+        wide = max(facts.high - min(tables.first, facts.low), 0) * tables.factor >= STORED_LIMIT
         type = self.types.wide if wide else self.types.working(scalar.arguments[0])
         first = self.types.integer(tables.first, type)
-        last = self.types.wide if max(tables.wholes) << (BITS + 2) >= STORED else self.types.narrow
+        last = self.types.wide if max(tables.wholes) << (BITS + 2) >= STORED_LIMIT else self.types.narrow
 
         def exponent(x: str) -> str:
             above = (
@@ -167,8 +167,8 @@ class CurveForms:
         def scaled(part: str, growth: str, whole: str) -> str:
             near = f"({part} + {self._halved(f'({self._halved(part, 10)} * {growth})', BITS - 10)})"
             typed = near if last == self.types.narrow else f"CAST({near} AS {last})"
-            sum = f"({typed} * {whole} + {self.types.integer(1 << (BITS + SPARE - 1), last)})"
-            near = self._near(self.halved(sum, BITS + SPARE, last), scalar, last)
+            sum = f"({typed} * {whole} + {self.types.integer(1 << (BITS + SPARE_BITS - 1), last)})"
+            near = self._near(self.halved(sum, BITS + SPARE_BITS, last), scalar, last)
             return f"CASE WHEN {part} IS NOT NULL THEN {near} END"  # least and greatest pass over NULL
 
         typed = self.types.typed(texts[0], facts, type)

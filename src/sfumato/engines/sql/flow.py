@@ -52,7 +52,7 @@ Tables = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """A statement on its way: in whose SQL, over which tables, and how many relations it names so far."""
+    """Dialect, tables and alias counter while one SQL statement is generated."""
 
     dialect: Dialect
     tables: Tables

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.scalar import Columns, scalar_sql
 from sfumato.errors import QueryTooLarge
-from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, STORED, Facts, Kind
+from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, STORED_LIMIT, Facts, Kind
 from sfumato.language.rel_nodes import AggregateItem
 from sfumato.language.scalar import Scalar
 from sfumato.query.functions import LEVELLED, Aggregation
@@ -108,7 +108,7 @@ def _total(named: Sequence[str], dialect: Dialect) -> str:
 
 
 def _short(facts: Facts) -> bool:
-    return facts.low >= -STORED and facts.high < STORED
+    return facts.low >= -STORED_LIMIT and facts.high < STORED_LIMIT
 
 
 def _quotient(facts: Facts, total: str, count: str, dialect: Dialect) -> str:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sfumato.engines.sql.dialect import Form, Given
-from sfumato.language.facts import STORED, Facts, Kind
-from sfumato.language.intervals import reach
+from sfumato.language.facts import STORED_LIMIT, Facts, Kind
+from sfumato.language.intervals import max_magnitude
 from sfumato.language.scalar import Operator, Scalar, Sides
 
 
@@ -58,7 +58,7 @@ class IntegerTypes:
 
     def of(self, facts: Facts) -> str:
         """Return the type of an INTEGER kind with these facts."""
-        return self.narrow if facts.low >= -STORED and facts.high < STORED else self.wide
+        return self.narrow if facts.low >= -STORED_LIMIT and facts.high < STORED_LIMIT else self.wide
 
     def typed(self, sql: str, facts: Facts, type: str) -> str:
         """Return an integer with the facts, as this type, which can hold it."""
@@ -67,7 +67,7 @@ class IntegerTypes:
     def working(self, scalar: Scalar, on_the_way: int = 0) -> str:
         """Return a type that holds the result, the arguments and magnitudes up to `on_the_way`."""
         parts = (scalar.facts, *(argument.facts for argument in scalar.arguments))
-        far = on_the_way >= STORED or any(self.of(facts) == self.wide for facts in parts)
+        far = on_the_way >= STORED_LIMIT or any(self.of(facts) == self.wide for facts in parts)
         return self.wide if far else self.narrow
 
     def double_sql(self, value: float) -> str:
@@ -157,7 +157,7 @@ class NumberForms:
     def _by(self, divided: Callable[[str, str, str], str]) -> Form:
         def form(scalar: Scalar, texts: list[str]) -> str:
             # the least integer divided by -1 overflows, in some engines also on the way to a remainder
-            type = self.types.working(scalar, reach(scalar.arguments[0].facts))
+            type = self.types.working(scalar, max_magnitude(scalar.arguments[0].facts))
             first, second = self._arguments(scalar, texts, type)
             divisor = self.nonzero(second, self.types.integer(0, type), is_leaf(scalar.arguments[1]))
             return self._result(divided(first, divisor, type), scalar, type)
@@ -168,7 +168,9 @@ class NumberForms:
         """Half away from zero: trunc((2A + sign(A)|B|) / 2B), where A = a · times and B = b · over."""
         times, over = pair(scalar)
         first, second = (argument.facts for argument in scalar.arguments)
-        type = self.types.working(scalar, 2 * max(reach(first), 1) * times + 2 * max(reach(second), 1) * over)
+        type = self.types.working(
+            scalar, 2 * max(max_magnitude(first), 1) * times + 2 * max(max_magnitude(second), 1) * over
+        )
         leaf = is_leaf(scalar.arguments[1])
 
         def integer(value: int) -> str:
@@ -190,7 +192,7 @@ class NumberForms:
         def form(scalar: Scalar, texts: list[str]) -> str:
             times, over = pair(scalar)
             facts = scalar.arguments[0].facts
-            type = self.types.working(scalar, 2 * (reach(facts) * times + over))
+            type = self.types.working(scalar, 2 * (max_magnitude(facts) * times + over))
             (x,) = self._arguments(scalar, texts, type)
             product = x if times == 1 else f"({x} * {self.types.integer(times, type)})"
             return self._result(rounding(product, facts.low * times, facts.high * times, over, type), scalar, type)

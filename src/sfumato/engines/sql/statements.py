@@ -22,13 +22,13 @@ from sfumato.engines.sql.group import buckets_sql, group_sql, histogram_sql, mat
 from sfumato.engines.sql.public import PublicTables, with_kept
 from sfumato.errors import QueryTooLarge
 from sfumato.language.cost_limits import check_work
-from sfumato.language.facts import STORED
+from sfumato.language.facts import STORED_LIMIT
 from sfumato.language.rel_nodes import InputNode, MaterializedNode, ProjectNode, ScanNode
 from sfumato.mechanisms.answers import Answers, integer_answers
 from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement, PlannedSelection
 from sfumato.query.functions import Aggregation
-from sfumato.sensitivity.matching import matched_values, numbered
+from sfumato.sensitivity.matching import matched_values, renumber
 
 MAX_STATEMENT_CHARS = 1_000_000
 """The most characters of one statement."""
@@ -385,7 +385,7 @@ def _in_columns(rows: Rows, width: int) -> Columns:
 
 def _array(values: list[Any]) -> pa.Array:
     """Return values of one column; integers that may be beyond 64 bits, as keys are, in decimals equal to them."""
-    if any(isinstance(value, int) and not -STORED <= value < STORED for value in values):
+    if any(isinstance(value, int) and not -STORED_LIMIT <= value < STORED_LIMIT for value in values):
         return pa.array([None if value is None else Decimal(value) for value in values], pa.decimal128(38, 0))
     return pa.array(values)
 
@@ -421,10 +421,10 @@ def _matched(limits: tuple[int, ...], keys: Sequence[tuple[KeyValue, ...]], colu
     pairs = pairs[np.argsort(cells[pairs], kind="stable")]
     _, starts = np.unique(cells[pairs], return_index=True)
     for some in np.split(pairs, starts[1:]) if len(pairs) else []:
-        owners, count = numbered(person[some])
+        owners, count = renumber(person[some])
         own_values = np.zeros(count, dtype=np.int64)
         own_values[owners] = beside[some]
-        sizes[cells[some[0]]] += matched_values(owners, numbered(value[some])[0], own_values, limits)
+        sizes[cells[some[0]]] += matched_values(owners, renumber(value[some])[0], own_values, limits)
     cells, buckets = (part.ravel() for part in np.indices(sizes.shape))
     return BucketWeights(cells, buckets, sizes.ravel())
 

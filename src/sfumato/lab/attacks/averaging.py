@@ -29,7 +29,7 @@ from sfumato.lab.generators.seeded import Mask, coins, subsets
 from sfumato.randomness.source import Source
 
 REPEATS = (1, 2, 8, 32, 128)
-BOUND = 2
+MAX_ERROR = 2
 """No answer of the historical systems is further off than this; the rounding step is twice as much and one."""
 EPSILON = Fraction(1)
 
@@ -91,27 +91,27 @@ def differences(system: CountingSystem, row: int, bases: Mask) -> npt.NDArray[np
 def run(rows: int, targets: int, source: Source) -> Averaging:
     """Attack the first `targets` of made-up bits behind systems that bound, round or repeat their noise."""
     secret = coins(rows, source)
-    sticky, rounded = StickyNoise(secret, BOUND, key=1), RoundedOutput(secret, 2 * BOUND + 1)
+    sticky, rounded = StickyNoise(secret, MAX_ERROR, key=1), RoundedOutput(secret, 2 * MAX_ERROR + 1)
     attacked: tuple[tuple[CountingSystem, bool], ...] = (
-        (BoundedNoise(secret, BOUND, source), True),
+        (BoundedNoise(secret, MAX_ERROR, source), True),
         (rounded, True),
         (rounded, False),
         (sticky, True),
         (sticky, False),
     )
     loss = PrivacyLoss(EPSILON)
-    lines = [_line(system, secret, targets, same_set, source) for system, same_set in attacked]
+    lines = [_system_line(system, secret, targets, same_set, source) for system, same_set in attacked]
     shares = (against_sfumato(secret, targets, loss, repeats, source) for repeats in REPEATS)
     lines.append(SystemLine("sfumato", True, tuple(shares)))
     return Averaging(targets, REPEATS, tuple(lines), recovered_share(loss))
 
 
-def _line(system: CountingSystem, secret: Mask, targets: int, same_set: bool, source: Source) -> SystemLine:
+def _system_line(system: CountingSystem, secret: Mask, targets: int, same_set: bool, source: Source) -> SystemLine:
     def _means(row: int) -> npt.NDArray[np.float64]:
         found = differences(system, row, _bases(REPEATS[-1], len(secret), same_set, source))
         return np.array([found[:repeats].mean() for repeats in REPEATS])
 
-    guesses = _over(targets, _means) > 0.5
+    guesses = _over_targets(targets, _means) > 0.5
     return SystemLine(system.name, same_set, tuple(share_equal(column, secret[:targets]) for column in guesses.T))
 
 
@@ -122,7 +122,7 @@ def against_sfumato(secret: Mask, targets: int, loss: PrivacyLoss, repeats: int,
         system = Protected(secret, loss, 2 * repeats, source)
         return np.array([differences(system, row, _bases(repeats, len(secret), True, source)).mean()])
 
-    guess: Mask = _over(targets, _mean)[:, 0] > 0.5
+    guess: Mask = _over_targets(targets, _mean)[:, 0] > 0.5
     return share_equal(guess, secret[:targets])
 
 
@@ -130,5 +130,5 @@ def _bases(count: int, rows: int, same_set: bool, source: Source) -> Mask:
     return np.repeat(subsets(1, rows, source), count, axis=0) if same_set else subsets(count, rows, source)
 
 
-def _over(targets: int, measure: Callable[[int], npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
+def _over_targets(targets: int, measure: Callable[[int], npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
     return np.array([measure(row) for row in range(targets)])

@@ -12,8 +12,8 @@ from math import inf, log
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.randomness.adversary import Interval, Piece, pieces_of, worst_joint_ratio, worst_ratio
-from sfumato.randomness.biased_tree import DEEPEST, worst_places
+from sfumato.randomness.adversary import Piece, ProbabilityInterval, pieces_of, worst_joint_ratio, worst_ratio
+from sfumato.randomness.biased_tree import MAX_TREE_BITS, worst_places
 from sfumato.randomness.consistent import Consistent, calibrate
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.health import Health, examine
@@ -22,13 +22,13 @@ from sfumato.randomness.uniform import UniformInteger, fair_signs
 
 GAMMA = Fraction(1, 10)
 EPSILON = Fraction(1, 10)
-_REACH = 200
-_RARE = 200
-"""Answers that fair coins give less often than once in so many draws are left out: nobody would see them."""
-_ALONE = Consistent(64, 64, 1)
-_LATER = (0, 4, 8)
-_STREAM = 2_000
-"""So many answers are drawn bit by bit to let the health tests see the coins."""
+_REACH_STEPS = 200
+_RARE_ONE_IN = 200
+"""Answers with a probability below one in this number under fair coins are left out."""
+_SINGLE_ANSWER = Consistent(64, 64, 1)
+_LAG_BITS = (0, 4, 8)
+_STREAM_ANSWERS = 2_000
+"""Number of answers drawn bit by bit, so that the health tests see the coins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Biased:
     together: tuple[tuple[str, float], ...]
     health: Health
     worst_added: float
-    """The true epsilon of added noise over all answers up to `_REACH` steps from the truth, however rare."""
+    """The true epsilon of added noise over all answers up to `_REACH_STEPS` steps from the truth, however rare."""
 
     def report(self) -> str:
         """Say what happened, line by line."""
@@ -68,7 +68,7 @@ class Biased:
                     for one in self.bent
                 ),
                 "",
-                f"Added noise over all answers within {_REACH} steps of the truth, however rare: "
+                f"Added noise over all answers within {_REACH_STEPS} steps of the truth, however rare: "
                 f"true ε {self.worst_added:.4f}",
                 "",
                 "Two answers from one such source, the second about something else (consistent sampling):",
@@ -82,26 +82,28 @@ class Biased:
 
 def run(trials: int, source: Source) -> Biased:
     """Bend the coins of added noise and of consistent sampling, and let the health tests look at them."""
-    added, robust = _worst_laplace(_RARE), calibrate(EPSILON, GAMMA).worst_cells(GAMMA)
+    added, robust = _worst_laplace(_RARE_ONE_IN), calibrate(EPSILON, GAMMA).worst_cells(GAMMA)
     worst = log(worst_ratio(*_worst_laplace(None), GAMMA))
     bent = (
         _bend("added (Laplace)", EPSILON, _opponent(*added), trials, source),
         _bend("consistent sampling", EPSILON, _opponent(*robust), trials, source),
     )
-    return Biased(trials, bent, _together(), examine(_coins(_opponent(*added), source), GAMMA), worst)
+    return Biased(trials, bent, _loss_with_second_answer(), examine(_coins(_opponent(*added), source), GAMMA), worst)
 
 
-def _worst_laplace(rare: int | None) -> tuple[Interval, Interval]:
+def _worst_laplace(rare: int | None) -> tuple[ProbabilityInterval, ProbabilityInterval]:
     """Return the coins of the answer that tells most, by the inverse distribution.
 
     With `rare`, of those that fair coins give more often than once in so many draws; else of all.
     """
-    law, whole = DiscreteLaplace(1 / EPSILON), 1 << DEEPEST
-    ends = np.array([whole - law.upper_tail(place, DEEPEST)[0] for place in range(-_REACH, _REACH + 1)])
+    law, whole = DiscreteLaplace(1 / EPSILON), 1 << MAX_TREE_BITS
+    ends = np.array(
+        [whole - law.upper_tail(place, MAX_TREE_BITS)[0] for place in range(-_REACH_STEPS, _REACH_STEPS + 1)]
+    )
     cells = np.stack([ends[:-1], ends[1:]], axis=1)
     cells = cells[cells[:, 1] - cells[:, 0] > (0 if rare is None else whole // rare)]
     first, second = np.concatenate([cells[:-1], cells[1:]]), np.concatenate([cells[1:], cells[:-1]])
-    place = worst_places(first, second, DEEPEST, float(GAMMA))[0]
+    place = worst_places(first, second, MAX_TREE_BITS, float(GAMMA))[0]
     one, other = (
         (Fraction(int(low), whole), Fraction(int(high), whole)) for low, high in (first[place], second[place])
     )
@@ -133,7 +135,7 @@ class _Opponent:
     root: "_Node | _Leaf"
 
 
-def _opponent(first: Interval, second: Interval) -> _Opponent:
+def _opponent(first: ProbabilityInterval, second: ProbabilityInterval) -> _Opponent:
     ratio = worst_ratio(first, second, GAMMA)
 
     def _enter(low: Fraction, high: Fraction, inside: list[Piece]) -> tuple[Fraction, _Node | _Leaf]:
@@ -156,7 +158,7 @@ def _bend(noise: str, promised: Fraction, opponent: _Opponent, trials: int, sour
 
 
 def _hits(node: _Node | _Leaf, trials: int, source: Source) -> tuple[int, int]:
-    """Return how often each outcome happens when the opponent makes so many draws."""
+    """Return how often each outcome happens when the adversary makes the given number of draws."""
     if isinstance(node, _Leaf):
         return node.first * trials, node.second * trials
     favoured = int(_falls(trials, source).sum())
@@ -172,25 +174,25 @@ def _falls(count: int, source: Source) -> npt.NDArray[np.bool_]:
     return falls
 
 
-def _together() -> tuple[tuple[str, float], ...]:
-    """Return the loss of one answer alone, and of the same answer with a second one that is about nobody."""
-    pair = _ALONE.worst_cells(GAMMA)
-    alone = ("one answer alone", log(_ALONE.worst_ratio(GAMMA)))
+def _loss_with_second_answer() -> tuple[tuple[str, float], ...]:
+    """Return the loss of one answer alone, and of the same answer with one that does not depend on the data."""
+    pair = _SINGLE_ANSWER.worst_cells(GAMMA)
+    alone = ("one answer alone", log(_SINGLE_ANSWER.worst_ratio(GAMMA)))
     joint = [
         (
             f"with a second answer {steps} grid steps out" if steps else "with a second answer in the middle",
-            log(worst_joint_ratio(*pair, _ALONE.cell(0, steps), GAMMA)),
+            log(worst_joint_ratio(*pair, _SINGLE_ANSWER.cell(0, steps), GAMMA)),
         )
-        for steps in _LATER
+        for steps in _LAG_BITS
     ]
     return (alone, *joint)
 
 
 def _coins(opponent: _Opponent, source: Source) -> bytes:
     """Return the coins of many answers under the opponent, as the health tests get to see them."""
-    bits = (fair_signs(_STREAM * DEEPEST, source) > 0).reshape(_STREAM, DEEPEST)
-    falls = _falls(_STREAM * DEEPEST, source).reshape(_STREAM, DEEPEST)
-    for answer in range(_STREAM):
+    bits = (fair_signs(_STREAM_ANSWERS * MAX_TREE_BITS, source) > 0).reshape(_STREAM_ANSWERS, MAX_TREE_BITS)
+    falls = _falls(_STREAM_ANSWERS * MAX_TREE_BITS, source).reshape(_STREAM_ANSWERS, MAX_TREE_BITS)
+    for answer in range(_STREAM_ANSWERS):
         node, place = opponent.root, 0
         while isinstance(node, _Node):
             goes_left = node.favours_left == falls[answer, place]

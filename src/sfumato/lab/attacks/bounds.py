@@ -43,5 +43,5 @@ def most_recovered(rows: int, epsilon: Fraction, failure: float) -> int:
 
 
 def sampling_margin(ones: int, zeros: int) -> float:
-    """Return how far a measured advantage may lie from the true one, at 95 %: two shares of so many coins each."""
+    """Return how far a measured advantage may lie from the true one, at 95 %: two shares of `trials` coins each."""
     return 1.96 * sqrt(1 / (4 * ones) + 1 / (4 * zeros))

@@ -18,13 +18,13 @@ from sfumato.randomness.uniform import UniformInteger
 
 DEPARTMENTS = (300, 220, 160, 120, 80, 60, 40, 20)
 SEXES = (540, 460)
-OLDEST = 99
+MAX_AGE_YEARS = 99
 EPSILON = Fraction(1, 2)
-SHIFT = 27
+DUMMY_SHIFT = 27
 """Dummies of a cell before noise, at epsilon 1/2, delta 1e-6 and one row per person: sealed.Padding computes it."""
-ELSEWHERE = 4
-"""The public year counts so many times as many patients, in a hospital whose departments differ by a tenth."""
-NEAR = 3
+PUBLIC_YEAR_FACTOR = 4
+"""Factor by which the public year has more patients, in a hospital whose departments differ by a tenth."""
+TOLERANCE_YEARS = 3
 Numbers = npt.NDArray[np.int64]
 
 
@@ -86,24 +86,26 @@ def run(patients: int, source: Source) -> Encrypted:
     """Attack the columns of a hospital, first as databases of the past encrypted them, then sealed."""
     here = _hospital(patients, DEPARTMENTS, source)
     there = _hospital(
-        ELSEWHERE * patients, [weight + (-1) ** at * weight // 10 for at, weight in enumerate(DEPARTMENTS)], source
+        PUBLIC_YEAR_FACTOR * patients,
+        [weight + (-1) ** at * weight // 10 for at, weight in enumerate(DEPARTMENTS)],
+        source,
     )
     columns = (
         _by_rank("department", here.departments, there.departments, len(DEPARTMENTS)),
         _by_rank("sex", here.sexes, there.sexes, len(SEXES)),
         _by_order(here.ages, there.ages),
     )
-    named, sealed = _sealed(here, there, source)
+    named, sealed = _attack_sealed(here, there, source)
     return Encrypted(patients, columns, named, sealed)
 
 
 def _hospital(patients: int, weights: Sequence[int], source: Source) -> _Hospital:
-    ages = [20 + 3 * min(age, 80) - 12 * max(0, age - 80) for age in range(OLDEST + 1)]
-    drawn = (_drawn(patients, law, source) for law in (weights, SEXES, ages))
+    ages = [20 + 3 * min(age, 80) - 12 * max(0, age - 80) for age in range(MAX_AGE_YEARS + 1)]
+    drawn = (_draw_by_weight(patients, law, source) for law in (weights, SEXES, ages))
     return _Hospital(*drawn)
 
 
-def _drawn(count: int, weights: Sequence[int], source: Source) -> Numbers:
+def _draw_by_weight(count: int, weights: Sequence[int], source: Source) -> Numbers:
     """Draw values by integer weights, exactly."""
     ends = np.cumsum(weights)
     places: Numbers = np.searchsorted(ends, UniformInteger(int(ends[-1])).draw(count, source), side="right").astype(
@@ -114,11 +116,11 @@ def _drawn(count: int, weights: Sequence[int], source: Source) -> Numbers:
 
 def _by_rank(name: str, here: Numbers, there: Numbers, values: int) -> EncryptedColumn:
     """Give the most frequent ciphertext the most frequent value, and so on: the ciphertexts themselves say nothing."""
-    meaning = _matched(np.bincount(here, minlength=values), np.bincount(there, minlength=values))
+    meaning = _match_frequencies(np.bincount(here, minlength=values), np.bincount(there, minlength=values))
     return EncryptedColumn(name, "deterministic", float(np.mean(meaning[here] == here)), _mode(here, there))
 
 
-def _matched(seen: Numbers, public: Numbers) -> Numbers:
+def _match_frequencies(seen: Numbers, public: Numbers) -> Numbers:
     """Return which value each ciphertext is taken for."""
     meaning = np.empty(len(seen), dtype=np.int64)
     meaning[np.argsort(-seen, kind="stable")] = np.argsort(-public, kind="stable")
@@ -137,22 +139,22 @@ def _by_order(here: Numbers, there: Numbers) -> EncryptedColumn:
     known = np.sort(there)
     below = np.searchsorted(np.sort(here), here, side="left") + np.searchsorted(np.sort(here), here, side="right")
     guess = known[np.minimum(below * len(known) // (2 * len(here)), len(known) - 1)]
-    right = float(np.mean(np.abs(guess - here) <= NEAR))
-    return EncryptedColumn(f"age ± {NEAR}", "order-preserving", right, _mode(here, there, NEAR))
+    right = float(np.mean(np.abs(guess - here) <= TOLERANCE_YEARS))
+    return EncryptedColumn(f"age ± {TOLERANCE_YEARS}", "order-preserving", right, _mode(here, there, TOLERANCE_YEARS))
 
 
-def _sealed(here: _Hospital, there: _Hospital, source: Source) -> tuple[float, tuple[EncryptedColumn, ...]]:
+def _attack_sealed(here: _Hospital, there: _Hospital, source: Source) -> tuple[float, tuple[EncryptedColumn, ...]]:
     """Return how many rows lie in rightly named cells, and what can be guessed of a person with all of it known."""
     cells = len(DEPARTMENTS) * len(SEXES)
-    dummies = np.maximum(0, SHIFT + DiscreteLaplace(1 / EPSILON).draw(cells, source))
+    dummies = np.maximum(0, DUMMY_SHIFT + DiscreteLaplace(1 / EPSILON).draw(cells, source))
     sizes = np.bincount(here.cells, minlength=cells) + dummies
-    meaning = _matched(sizes, np.bincount(there.cells, minlength=cells))
+    meaning = _match_frequencies(sizes, np.bincount(there.cells, minlength=cells))
     named = float(np.mean(meaning[here.cells] == here.cells))
     # rows have no names, and dummies look like rows: of a person the best guess is the largest cell
     largest = int(meaning[int(np.argmax(sizes))])
     guess = float(np.mean(here.cells == largest))
-    prior = _mode(here.ages, there.ages, NEAR)
+    prior = _mode(here.ages, there.ages, TOLERANCE_YEARS)
     return named, (
         EncryptedColumn("cell", "token of a cell", guess, _mode(here.cells, there.cells)),
-        EncryptedColumn(f"age ± {NEAR}", "sums of residues", prior, prior),
+        EncryptedColumn(f"age ± {TOLERANCE_YEARS}", "sums of residues", prior, prior),
     )

@@ -13,13 +13,13 @@ import numpy.typing as npt
 
 from sfumato.errors import BadParameter
 from sfumato.lab.attacks.historical import BoundedNoise, CountingSystem
-from sfumato.lab.attacks.least_squares import ask
+from sfumato.lab.attacks.least_squares import ask_all_masks
 from sfumato.lab.generators.seeded import Mask, coins
 from sfumato.randomness.source import Source
 
-LARGEST = 14
+MAX_ATTACKED_ROWS = 14
 """All subsets against all candidates: 4^14 sums of one byte are 256 MiB of work, done 64 candidates at a time."""
-_AT_ONCE = 64
+_CANDIDATES_PER_BLOCK = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,29 +46,29 @@ class Exhaustive:
 
 def every_subset(rows: int) -> Mask:
     """List all subsets of the rows, and so all candidates: line k is the binary digits of k."""
-    if rows > LARGEST:
+    if rows > MAX_ATTACKED_ROWS:
         raise BadParameter(
             f"{rows} rows have too many subsets to try.",
             "The exhaustive attack compares all subsets with all databases.",
-            f"Give at most {LARGEST} rows, or use least squares.",
+            f"Give at most {MAX_ATTACKED_ROWS} rows, or use least squares.",
         )
     codes = np.arange(1 << rows)[:, np.newaxis]
     return (codes >> np.arange(rows) & 1).astype(np.bool_)
 
 
-def fitting(answers: npt.NDArray[np.float64], rows: int, bound: float) -> Mask:
+def databases_that_fit(answers: npt.NDArray[np.float64], rows: int, bound: float) -> Mask:
     """Return every database that is within `bound` of all the answers, in the order of `every_subset`."""
     everything = every_subset(rows).astype(np.float32)  # counts up to 14 are exact
     kept = [
         block[(np.abs(block @ everything.T - answers) <= bound).all(axis=1)]
-        for block in np.split(everything, range(_AT_ONCE, len(everything), _AT_ONCE))
+        for block in np.split(everything, range(_CANDIDATES_PER_BLOCK, len(everything), _CANDIDATES_PER_BLOCK))
     ]
     return np.concatenate(kept).astype(np.bool_)
 
 
 def exhaust(system: CountingSystem, secret: Mask, bound: int) -> Exhaustive:
     """Ask every subset, keep all databases that fit, and compare each of them with the truth."""
-    found = fitting(ask(system, every_subset(len(secret))), len(secret), bound)
+    found = databases_that_fit(ask_all_masks(system, every_subset(len(secret))), len(secret), bound)
     return Exhaustive(len(secret), bound, len(found), int((found != secret).sum(axis=1).max()))
 
 

@@ -17,9 +17,9 @@ from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.source import Source
 from sfumato.randomness.uniform import fair_signs, uniform_bits
 
-GRID = 52
+UNIFORM_BITS = 52
 """Bits of the uniform number behind the naive noise."""
-_FINEST = 2.0**-53
+_DOUBLE_STEP = 2.0**-53
 """Every double 1 + noise is a multiple of this, because 1, or the noise that nearly cancels it, is no finer."""
 
 
@@ -72,31 +72,31 @@ class Floating:
 
 def naive_laplace(value: float, scale: float, word: int, sign: int) -> float:
     """Return value + sign · scale · -ln(word / 2^52), for a word of 1 … 2^52, as textbooks do in doubles."""
-    return value - copysign(scale, sign) * log(word * 2.0**-GRID)
+    return value - copysign(scale, sign) * log(word * 2.0**-UNIFORM_BITS)
 
 
 def is_reachable(answer: float, value: float, scale: float) -> bool:
     """Tell whether any word makes this answer out of this value: compute the word backwards, try those around it."""
     noise = answer - value
-    nearest = exp(-abs(noise) / scale) * 2.0**GRID
+    nearest = exp(-abs(noise) / scale) * 2.0**UNIFORM_BITS
     # one rounding of the sum moves the noise by half a unit of the largest term; exp and log add a few units of theirs
     largest = max(abs(answer), abs(value), abs(noise))
-    reach = 2 + ceil(nearest * 2.0**-GRID * (4 + 2 * largest / scale))
-    words = range(max(1, int(nearest) - reach), min(1 << GRID, int(nearest) + reach) + 1)
+    reach = 2 + ceil(nearest * 2.0**-UNIFORM_BITS * (4 + 2 * largest / scale))
+    words = range(max(1, int(nearest) - reach), min(1 << UNIFORM_BITS, int(nearest) + reach) + 1)
     sign = 1 if noise >= 0 else -1
     return any(naive_laplace(value, scale, word, sign) == answer for word in words)
 
 
 def too_fine_for_one(answer: float) -> bool:
     """Tell whether the answer has bits below the grid that every answer about a true 1 lies on."""
-    return answer % _FINEST != 0
+    return answer % _DOUBLE_STEP != 0
 
 
 def run(trials: int, source: Source) -> Floating:
     """Ask `trials` times, half of them with the true answer 0."""
     epsilon = Fraction(1)
     scale = 1.0
-    words, signs = uniform_bits(GRID, trials, source) + 1, fair_signs(trials, source)
+    words, signs = uniform_bits(UNIFORM_BITS, trials, source) + 1, fair_signs(trials, source)
     truths = [trial % 2 for trial in range(trials)]
     answers = [
         naive_laplace(float(truth), scale, int(word), int(sign))
@@ -106,7 +106,7 @@ def run(trials: int, source: Source) -> Floating:
     fine = [(True, not too_fine_for_one(answer)) for answer in answers]
     noise = Laplace(1, 1 / epsilon, Neighbours.ADD_REMOVE)
     integers = [int(answer) for answer in noise.release(truths, source)]
-    laws = [_enclosed(answer, noise.scale) for answer in integers]
+    laws = [_enclose_probabilities(answer, noise.scale) for answer in integers]
     return Floating(
         epsilon,
         _judge(truths, reachable),
@@ -122,7 +122,7 @@ def _judge(truths: list[int], possible: Sequence[tuple[bool, ...]]) -> Verdicts:
     return Verdicts(len(truths), len(told), sum(not can[truth] for truth, can in told))
 
 
-def _enclosed(answer: int, scale: Fraction) -> tuple[tuple[int, int], ...]:
+def _enclose_probabilities(answer: int, scale: Fraction) -> tuple[tuple[int, int], ...]:
     """Enclose the probability of an integer answer under both values, with 64 bits to spare."""
     bits = 64 + ceil(2 * (abs(answer) + 1) / scale)
     return tuple(DiscreteLaplace(scale).pmf(answer - value, bits) for value in (0, 1))

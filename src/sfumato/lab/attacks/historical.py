@@ -14,7 +14,7 @@ from sfumato.lab.generators.seeded import Mask, Seeded, one_in
 from sfumato.randomness.source import Source
 from sfumato.randomness.uniform import UniformInteger
 
-LARGEST_AUDIT = 20
+MAX_AUDITED_ROWS = 20
 """The auditor lists every database that is still possible: 2^rows of them."""
 
 
@@ -46,7 +46,7 @@ class SizeControl:
 
     def answer(self, mask: Mask) -> float | Declined:
         if self.least <= int(mask.sum()) <= len(self.secret) - self.least:
-            return _count(self.secret, mask)
+            return _count_selected(self.secret, mask)
         return Declined("the set is too small or too large")
 
 
@@ -61,18 +61,18 @@ class Auditor:
 
     def __init__(self, secret: Mask) -> None:
         rows = len(secret)
-        if rows > LARGEST_AUDIT:
+        if rows > MAX_AUDITED_ROWS:
             raise BadParameter(
                 f"The auditor cannot hold {rows} rows.",
                 "It lists all databases that fit its answers.",
-                f"Give it at most {LARGEST_AUDIT} rows.",
+                f"Give it at most {MAX_AUDITED_ROWS} rows.",
             )
         self._secret = secret
         codes = np.arange(1 << rows)[:, np.newaxis]
         self._possible: Mask = (codes >> np.arange(rows) & 1).astype(np.bool_)
 
     def answer(self, mask: Mask) -> float | Declined:
-        count = _count(self._secret, mask)
+        count = _count_selected(self._secret, mask)
         left = self._possible[self._possible[:, mask].sum(axis=1) == count]
         if (left == left[0]).all(axis=0).any():
             return Declined("the answer would give somebody away")
@@ -94,7 +94,7 @@ class SubsetRelease:
         return cls(secret, one_in(share_one_in, len(secret), source), share_one_in)
 
     def answer(self, mask: Mask) -> float | Declined:
-        return _count(self.secret, mask & self.sampled) * self.one_in
+        return _count_selected(self.secret, mask & self.sampled) * self.one_in
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,7 +112,7 @@ class InputPerturbation:
         return cls(secret ^ one_in(flip_one_in, len(secret), source))
 
     def answer(self, mask: Mask) -> float | Declined:
-        return _count(self.reported, mask)
+        return _count_selected(self.reported, mask)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,7 +125,7 @@ class BoundedNoise:
     name: str = "bounded noise"
 
     def answer(self, mask: Mask) -> float | Declined:
-        return _count(self.secret, mask) + _within(self.bound, self.source)
+        return _count_selected(self.secret, mask) + _bounded_error(self.bound, self.source)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,7 +137,7 @@ class RoundedOutput:
     name: str = "rounded output"
 
     def answer(self, mask: Mask) -> float | Declined:
-        return (2 * _count(self.secret, mask) + self.step) // (2 * self.step) * self.step
+        return (2 * _count_selected(self.secret, mask) + self.step) // (2 * self.step) * self.step
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,7 +150,9 @@ class StickyNoise:
     name: str = "sticky noise"
 
     def answer(self, mask: Mask) -> float | Declined:
-        return _count(self.secret, mask) + _within(self.bound, Seeded((self.key, np.packbits(mask).tobytes())))
+        return _count_selected(self.secret, mask) + _bounded_error(
+            self.bound, Seeded((self.key, np.packbits(mask).tobytes()))
+        )
 
 
 def share_equal(guess: Mask, secret: Mask) -> Fraction:
@@ -158,9 +160,9 @@ def share_equal(guess: Mask, secret: Mask) -> Fraction:
     return Fraction(int((guess == secret).sum()), len(secret))
 
 
-def _count(secret: Mask, mask: Mask) -> int:
+def _count_selected(secret: Mask, mask: Mask) -> int:
     return int(np.count_nonzero(secret & mask))
 
 
-def _within(bound: int, source: Source) -> int:
+def _bounded_error(bound: int, source: Source) -> int:
     return int(UniformInteger(2 * bound + 1).draw(1, source)[0]) - bound

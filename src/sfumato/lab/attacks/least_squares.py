@@ -8,10 +8,10 @@ from sfumato.errors import BadParameter
 from sfumato.lab.attacks.historical import CountingSystem, Declined
 from sfumato.lab.generators.seeded import Mask
 
-Answers = npt.NDArray[np.float64]
+NoisyAnswers = npt.NDArray[np.float64]
 
 
-def ask(system: CountingSystem, questions: Mask) -> Answers:
+def ask_all_masks(system: CountingSystem, questions: Mask) -> NoisyAnswers:
     """Ask every question in turn. A system that declines one of them has ended the attack."""
     answers = []
     for mask in questions:
@@ -36,14 +36,14 @@ class LeastSquares:
         self._questions = questions.astype(np.float64)
         self._factor = linalg.cho_factor(self._questions.T @ self._questions)
 
-    def decode(self, answers: Answers) -> Mask:
+    def decode(self, answers: NoisyAnswers) -> Mask:
         """Return a guess of every bit."""
         found = linalg.cho_solve(self._factor, self._questions.T @ answers)
         guess: Mask = found > 0.5
         return guess
 
 
-def linear_programme(questions: Mask, answers: Answers) -> Mask:
+def linear_programme(questions: Mask, answers: NoisyAnswers) -> Mask:
     """Return the bits, in [0, 1] and then rounded, whose answers differ least in absolute sum.
 
     Slower than least squares, and it survives a share of wild answers, however wild [Dwork, McSherry, Talwar 2007].

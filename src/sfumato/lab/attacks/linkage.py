@@ -32,22 +32,22 @@ COARSENINGS = (
 """What is published: a name, postcodes per district, days per period of birth."""
 EPSILON = Fraction(1, 2)
 
-Keys = npt.NDArray[np.int64]
+LinkageKeys = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class People:
     """A made-up town: what a register knows of everybody, and what the clinic knows besides."""
 
-    postcode: Keys
-    birthday: Keys
-    sex: Keys
+    postcode: LinkageKeys
+    birthday: LinkageKeys
+    sex: LinkageKeys
     diagnosis: Mask
 
-    def quasi_identifier(self, postcodes: int, days: int) -> Keys:
+    def quasi_identifier(self, postcodes: int, days: int) -> LinkageKeys:
         """Return one number per person for what is left of the attributes after coarsening."""
         periods = DAYS // days + 1
-        keys: Keys = ((self.postcode // postcodes) * periods + self.birthday // days) * 2 + self.sex
+        keys: LinkageKeys = ((self.postcode // postcodes) * periods + self.birthday // days) * 2 + self.sex
         return keys
 
 

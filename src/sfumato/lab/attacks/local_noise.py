@@ -20,8 +20,8 @@ from sfumato.sensitivity.smooth import smooth
 
 EPSILON = Fraction(1)
 SALARIES = OrderStatistic(Fraction(1, 2), 0, 100_000, Neighbours.REPLACE)
-CROWD = 100
-"""So many people earn nothing; one fewer than that earn the most there is, and the target is the one in between."""
+PEOPLE_EARNING_NOTHING = 100
+"""Number of people who earn nothing. One fewer earn the maximum, and the target is in between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,8 @@ class LocalNoise:
         """Say what was recovered."""
         return "\n".join(
             [
-                f"Local sensitivity: the salary of each of {self.targets} people, from a noisy median of {2 * CROWD}",
+                f"Local sensitivity: the salary of each of {self.targets} people, from a noisy median of "
+                f"{2 * PEOPLE_EARNING_NOTHING}",
                 "",
                 f"  {'noise scaled to local sensitivity':44}{float(self.local):7.0%}",
                 f"  {'noise scaled to smooth sensitivity':44}{float(self.smooth):7.0%}",
@@ -51,7 +52,7 @@ class LocalNoise:
 
 
 def run(targets: int, source: Source) -> LocalNoise:
-    """Attack one answer about each of so many made-up people, who earn nothing or the most there is."""
+    """Attack one answer about each of `targets` made-up people, who earn nothing or the most there is."""
     secret = coins(targets, source)
     found = {
         kind: Fraction(sum(_guess(answer(_salaries(bool(rich)), source)) == rich for rich in secret), targets)
@@ -61,7 +62,7 @@ def run(targets: int, source: Source) -> LocalNoise:
 
 
 def _salaries(rich: bool) -> list[int]:
-    return [0] * CROWD + [SALARIES.high * rich] + [SALARIES.high] * (CROWD - 1)
+    return [0] * PEOPLE_EARNING_NOTHING + [SALARIES.high * rich] + [SALARIES.high] * (PEOPLE_EARNING_NOTHING - 1)
 
 
 def _guess(answer: int) -> bool:

@@ -1,4 +1,4 @@
-"""One picture per attack. Altair comes with the extra `plot`; whoever draws nothing never imports this file."""
+"""One picture per attack. Altair comes with the extra `plot`; only code that draws imports this file."""
 
 from math import sqrt
 from typing import Any
@@ -14,8 +14,8 @@ from sfumato.lab.attacks.local_noise import LocalNoise
 from sfumato.lab.attacks.reconstruction import Reconstruction
 from sfumato.lab.attacks.tracker import Differencing
 
-Row = dict[str, Any]
-_WIDTH, _HEIGHT = 520, 300
+PlotRow = dict[str, Any]
+_WIDTH_PX, _HEIGHT_PX = 520, 300
 
 
 def reconstruction(found: Reconstruction) -> alt.TopLevelMixin:
@@ -32,7 +32,9 @@ def reconstruction(found: Reconstruction) -> alt.TopLevelMixin:
         _chart(curve)
         .mark_line(point=True)
         .encode(
-            x=noise, y=_share("recovered"), color=alt.Color("attack:N", title=None, legend=alt.Legend(orient="bottom"))
+            x=noise,
+            y=_share_axis("recovered"),
+            color=alt.Color("attack:N", title=None, legend=alt.Legend(orient="bottom")),
         ),
         _chart(lines).mark_rule(strokeDash=[4, 4]).encode(x="at:Q"),
         _chart(lines).mark_text(align="left", dx=3).encode(x="at:Q", y="height:Q", text="name:N"),
@@ -41,15 +43,19 @@ def reconstruction(found: Reconstruction) -> alt.TopLevelMixin:
         {"loss": str(one.loss), "recovered": float(one.recovered), "bound": one.expected} for one in found.guarded
     ]
     return alt.hconcat(
-        over_noise.properties(width=_WIDTH, height=_HEIGHT, title=f"{n:,} rows, {found.questions:,} noisy counts"),
-        _bars_and_bounds(guarded, "loss", "recovered").properties(height=_HEIGHT, title="the same attack on sfumato"),
+        over_noise.properties(
+            width=_WIDTH_PX, height=_HEIGHT_PX, title=f"{n:,} rows, {found.questions:,} noisy counts"
+        ),
+        _bars_and_bounds(guarded, "loss", "recovered").properties(
+            height=_HEIGHT_PX, title="the same attack on sfumato"
+        ),
     )
 
 
 def differencing(found: Differencing) -> alt.TopLevelMixin:
     """Rows recovered by system, with a tick where a guarantee sets a bound."""
     rows = [{"system": line.system, "recovered": float(line.recovered), "bound": line.bound} for line in found.lines]
-    return _bars_and_bounds(rows, "system", "recovered").properties(height=_HEIGHT, title="differencing")
+    return _bars_and_bounds(rows, "system", "recovered").properties(height=_HEIGHT_PX, title="differencing")
 
 
 def averaging(found: Averaging) -> alt.TopLevelMixin:
@@ -62,7 +68,7 @@ def averaging(found: Averaging) -> alt.TopLevelMixin:
     chart: alt.Chart = _chart(rows).mark_line(point=True)
     chart = chart.encode(
         x=alt.X("repeats:Q", scale=alt.Scale(type="log", base=2), title="pairs of counts"),
-        y=_share("recovered"),
+        y=_share_axis("recovered"),
         color=alt.Color("system:N", title=None, legend=alt.Legend(labelLimit=400)),
     )
     return _titled(chart, "averaging")
@@ -70,11 +76,13 @@ def averaging(found: Averaging) -> alt.TopLevelMixin:
 
 def local_noise(found: LocalNoise) -> alt.TopLevelMixin:
     """Targets recovered behind each kind of noise, with a tick where a guarantee sets a bound."""
-    rows: list[Row] = [
+    rows: list[PlotRow] = [
         {"noise": "local sensitivity", "recovered": float(found.local), "bound": None},
         {"noise": "smooth sensitivity", "recovered": float(found.smooth), "bound": found.bound},
     ]
-    return _bars_and_bounds(rows, "noise", "recovered").properties(height=_HEIGHT, title="noise at local sensitivity")
+    return _bars_and_bounds(rows, "noise", "recovered").properties(
+        height=_HEIGHT_PX, title="noise at local sensitivity"
+    )
 
 
 def linkage(found: Linkage) -> alt.TopLevelMixin:
@@ -112,7 +120,7 @@ def floating(found: Floating) -> alt.TopLevelMixin:
 
 def biased(found: Biased) -> alt.TopLevelMixin:
     """The loss that was promised and the loss on biased coins, by noise."""
-    rows: list[Row] = []
+    rows: list[PlotRow] = []
     for one in found.bent:
         rows += [
             {"noise": one.noise, "loss": loss, "what": what}
@@ -126,13 +134,13 @@ def biased(found: Biased) -> alt.TopLevelMixin:
         yOffset=alt.YOffset("what:N", sort=None),
         color=alt.Color("what:N", sort=None, title=None),
     )
-    titled: alt.Chart = chart.properties(width=_WIDTH, title="biased coins")
+    titled: alt.Chart = chart.properties(width=_WIDTH_PX, title="biased coins")
     return titled
 
 
 def encrypted(found: Encrypted) -> alt.TopLevelMixin:
     """Rows recovered from each column, beside what the public mode alone guesses."""
-    rows: list[Row] = []
+    rows: list[PlotRow] = []
     for scheme, columns in (("", found.columns), ("sealed: ", found.sealed)):
         for one in columns:
             name = f"{scheme}{one.name}, {one.scheme}"
@@ -147,31 +155,31 @@ def encrypted(found: Encrypted) -> alt.TopLevelMixin:
         yOffset=alt.YOffset("what:N", sort=None),
         color=alt.Color("what:N", sort=None, title=None),
     )
-    titled: alt.Chart = chart.properties(width=_WIDTH, title="encrypted columns")
+    titled: alt.Chart = chart.properties(width=_WIDTH_PX, title="encrypted columns")
     return titled
 
 
-def _chart(rows: list[Row]) -> alt.Chart:
+def _chart(rows: list[PlotRow]) -> alt.Chart:
     return alt.Chart({"values": rows})
 
 
-def _point(attack: str, noise: int, recovered: float) -> Row:
+def _point(attack: str, noise: int, recovered: float) -> PlotRow:
     return {"attack": attack, "noise": noise, "recovered": recovered}
 
 
-def _share(field: str) -> alt.Y:
+def _share_axis(field: str) -> alt.Y:
     return alt.Y(f"{field}:Q", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%"), title="rows recovered")
 
 
 def _titled(chart: alt.Chart, title: str) -> alt.Chart:
-    titled: alt.Chart = chart.properties(width=_WIDTH, height=_HEIGHT, title=title)
+    titled: alt.Chart = chart.properties(width=_WIDTH_PX, height=_HEIGHT_PX, title=title)
     return titled
 
 
-def _bars_and_bounds(rows: list[Row], category: str, field: str) -> alt.LayerChart:
+def _bars_and_bounds(rows: list[PlotRow], category: str, field: str) -> alt.LayerChart:
     place = alt.X(f"{category}:N", sort=None, title=None, axis=alt.Axis(labelAngle=-40, labelLimit=240))
-    bars = _chart(rows).mark_bar().encode(x=place, y=_share(field))
+    bars = _chart(rows).mark_bar().encode(x=place, y=_share_axis(field))
     bounded = [row for row in rows if row["bound"] is not None]
-    ticks = _chart(bounded).mark_tick(color="firebrick", thickness=3).encode(x=place, y=_share("bound"))
+    ticks = _chart(bounded).mark_tick(color="firebrick", thickness=3).encode(x=place, y=_share_axis("bound"))
     layered: alt.LayerChart = alt.LayerChart(layer=[bars, ticks]).properties(width=alt.Step(44))
     return layered

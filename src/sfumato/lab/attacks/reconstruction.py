@@ -12,12 +12,12 @@ from sfumato.accounting.loss import PrivacyLoss
 from sfumato.lab.attacks import exhaustive, membership
 from sfumato.lab.attacks.bounds import most_recovered, recovered_share
 from sfumato.lab.attacks.historical import BoundedNoise, share_equal
-from sfumato.lab.attacks.least_squares import LeastSquares, ask, linear_programme
+from sfumato.lab.attacks.least_squares import LeastSquares, ask_all_masks, linear_programme
 from sfumato.lab.attacks.protected import Protected
 from sfumato.lab.generators.seeded import coins, subsets
 from sfumato.randomness.source import Source
 
-PER_ROW = 4
+QUERIES_PER_ROW = 4
 """Questions for each row."""
 LINEAR_ROWS = 100
 """How many rows the linear programme is given: it takes a second where least squares takes a hundredth."""
@@ -27,7 +27,7 @@ LOSSES = (
     PrivacyLoss(Fraction(1), Fraction(1, 10**6)),
     PrivacyLoss(Fraction(3), Fraction(1, 10**6)),
 )
-FAILURE = 1e-6
+FAILURE_PROBABILITY = 1e-6
 """How often a pure guarantee may let more rows be recovered than `Guarded.most` says."""
 
 
@@ -54,10 +54,12 @@ class GuardedAttack:
 
     @property
     def most(self) -> Fraction | None:
-        """The largest share there will be, except with probability `FAILURE`; None where a delta leaves it open."""
+        """The largest share there will be, except with probability `FAILURE_PROBABILITY`; None where a delta leaves it
+        open.
+        """
         if self.loss.delta:
             return None
-        return Fraction(most_recovered(self.rows, self.loss.epsilon, FAILURE), self.rows)
+        return Fraction(most_recovered(self.rows, self.loss.epsilon, FAILURE_PROBABILITY), self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,32 +119,37 @@ class Reconstruction:
 def run(rows: int, source: Source) -> Reconstruction:
     """Attack made-up bits behind more and more noise, and behind sfumato."""
     secret = coins(rows, source)
-    questions = subsets(PER_ROW * rows, rows, source)
+    questions = subsets(QUERIES_PER_ROW * rows, rows, source)
     decoder = LeastSquares(questions)
     bounds = sorted({1 << power for power in range((rows // 2).bit_length())} | {ceil(sqrt(rows) / 10)})
     return Reconstruction(
         rows=rows,
         questions=len(questions),
         curve=tuple(
-            Point(bound, share_equal(decoder.decode(ask(BoundedNoise(secret, bound, source), questions)), secret))
+            Point(
+                bound,
+                share_equal(decoder.decode(ask_all_masks(BoundedNoise(secret, bound, source), questions)), secret),
+            )
             for bound in bounds
         ),
         guarded=tuple(
             GuardedAttack(
                 loss,
                 rows,
-                share_equal(decoder.decode(ask(Protected(secret, loss, len(questions), source), questions)), secret),
+                share_equal(
+                    decoder.decode(ask_all_masks(Protected(secret, loss, len(questions), source), questions)), secret
+                ),
             )
             for loss in LOSSES
         ),
         small=exhaustive.run(10, 1, source),
-        linear=_linear(LINEAR_ROWS, source),
+        linear=_linear_point(LINEAR_ROWS, source),
         single=membership.run(Fraction(1), 20_000, source),
     )
 
 
-def _linear(rows: int, source: Source) -> Point:
-    secret, questions = coins(rows, source), subsets(PER_ROW * rows, rows, source)
+def _linear_point(rows: int, source: Source) -> Point:
+    secret, questions = coins(rows, source), subsets(QUERIES_PER_ROW * rows, rows, source)
     bound = ceil(sqrt(rows) / 10)
-    answers = ask(BoundedNoise(secret, bound, source), questions)
+    answers = ask_all_masks(BoundedNoise(secret, bound, source), questions)
     return Point(bound, share_equal(linear_programme(questions, answers), secret))

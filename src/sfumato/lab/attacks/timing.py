@@ -84,12 +84,12 @@ def our_sampler(scale: Fraction) -> DrawOnce:
 
 def watch(name: str, sampler: DrawOnce, trials: int, source: Source) -> WatchedSampler:
     """Learn from draws whose noise is known, then guess the secret behind answers whose noise is not."""
-    learnt = Counter(_metered(sampler, source) for _ in range(trials))
+    learnt = Counter(_count_coins(sampler, source) for _ in range(trials))
     works = Counter(work for work, _ in learnt.elements())
     secret = coins(trials, source)
     right = 0
     for bit in secret.tolist():
-        work, noise = _metered(sampler, source)
+        work, noise = _count_coins(sampler, source)
         answer = bit + noise
         # which noise goes better with this much work; when he has seen neither, or both alike, the answer decides
         zero, one = learnt[work, answer], learnt[work, answer - 1]
@@ -98,7 +98,7 @@ def watch(name: str, sampler: DrawOnce, trials: int, source: Source) -> WatchedS
     return WatchedSampler(name, len(works), works.most_common(1)[0][1] / trials, right / trials)
 
 
-def _metered(sampler: DrawOnce, source: Source) -> tuple[int, int]:
+def _count_coins(sampler: DrawOnce, source: Source) -> tuple[int, int]:
     metered = Metered(source)
     noise = sampler(metered)
     return metered.bits, noise

@@ -28,7 +28,7 @@ from sfumato.lab.attacks.protected import Protected
 from sfumato.lab.generators.seeded import Mask, coins, single
 from sfumato.randomness.source import Source
 
-AUDITED = 14
+AUDITED_ROWS = 14
 """Rows behind the auditor, who lists all databases."""
 FLIPPED_ONE_IN = 20
 EPSILON = Fraction(1)
@@ -81,7 +81,7 @@ class Differencing:
         )
 
 
-def tracked(system: CountingSystem, wanted: Mask, tracker: Mask) -> float | Declined:
+def count_by_tracker(system: CountingSystem, wanted: Mask, tracker: Mask) -> float | Declined:
     """Count a set that may not be asked: q(C) = q(C ∪ T) + q(C ∪ ¬T) - q(T) - q(¬T).
 
     With a least size k <= n/4, any T of between 2k and n - 2k rows serves for every C of fewer than k rows.
@@ -125,13 +125,13 @@ def run(rows: int, source: Source) -> Differencing:
         (Protected(secret, loss, 2 * rows, source), recovered_share(loss)),
     )
     lines = [recover(system, secret, base, bound) for system, bound in systems]
-    forbidden = tracked(control, single(0, rows), base)
+    forbidden = count_by_tracker(control, single(0, rows), base)
     if isinstance(forbidden, Declined):
         raise AssertionError("a random half of the rows is a general tracker")
-    return Differencing((_audited(source), *lines), forbidden, int(secret[0]))
+    return Differencing((_attack_auditor(source), *lines), forbidden, int(secret[0]))
 
 
-def _audited(source: Source) -> Recovery:
-    secret = coins(AUDITED, source)
-    read = read_refusals(Auditor(secret), AUDITED, own=bool(secret[0]))
-    return Recovery(Auditor.name, AUDITED, AUDITED - 1, read.declined, share_equal(read.guess, secret), None)
+def _attack_auditor(source: Source) -> Recovery:
+    secret = coins(AUDITED_ROWS, source)
+    read = read_refusals(Auditor(secret), AUDITED_ROWS, own=bool(secret[0]))
+    return Recovery(Auditor.name, AUDITED_ROWS, AUDITED_ROWS - 1, read.declined, share_equal(read.guess, secret), None)

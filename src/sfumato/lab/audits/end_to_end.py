@@ -21,7 +21,7 @@ from sfumato.lab.audits.alarm import FAILURE, Finding
 from sfumato.lab.audits.empirical import at_most, epsilon_lower_bound
 from sfumato.lab.audits.subject import Subject, schema_of, subject
 from sfumato.lab.generators.clinic import clinic
-from sfumato.lab.generators.population import HIGH, WANDERER, neighbour_of, populate
+from sfumato.lab.generators.population import HIGH_ID, WANDERER_ID, neighbour_of, populate
 from sfumato.lab.generators.questions import questions
 from sfumato.language.scalar import address
 from sfumato.mechanisms.answers import Answers
@@ -46,11 +46,11 @@ _COVERED = (
     "SELECT AVG(age) AS m FROM visits",
 )
 _ASKED = (
-    ("SELECT COUNT(*) AS n FROM visits", HIGH),
-    ("SELECT SUM(cost) AS s, COUNT(*) AS n FROM visits", HIGH),
-    ("SELECT AVG(age) AS m FROM visits", HIGH),
-    ("SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept", WANDERER),
-    ("SELECT city, COUNT(*) AS n FROM visits GROUP BY city", WANDERER),
+    ("SELECT COUNT(*) AS n FROM visits", HIGH_ID),
+    ("SELECT SUM(cost) AS s, COUNT(*) AS n FROM visits", HIGH_ID),
+    ("SELECT AVG(age) AS m FROM visits", HIGH_ID),
+    ("SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept", WANDERER_ID),
+    ("SELECT city, COUNT(*) AS n FROM visits GROUP BY city", WANDERER_ID),
 )
 
 
@@ -173,7 +173,7 @@ def sample_policy(policy: Policy, folder: Path, seed: object, most: int) -> list
     with subject(policy, populate(policy, seed), folder / "shape") as house:
         asked = questions(schema_of(house.engine.catalog))
         counted = [sql for sql in asked if "SELECT COUNT(*)" in sql and house.answers(sql)]
-    return audit(policy, folder, seed, tuple((sql, HIGH) for sql in counted[:most]), SAMPLES)
+    return audit(policy, folder, seed, tuple((sql, HIGH_ID) for sql in counted[:most]), SAMPLES)
 
 
 def run(seed: object, folder: Path, releases: tuple[int, int] = (24, 500)) -> list[Finding]:

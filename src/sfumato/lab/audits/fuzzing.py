@@ -18,7 +18,7 @@ from sfumato.lab.audits.shrinking import shrunk
 from sfumato.lab.audits.subject import moved_to, opened, schema_of, write_population
 from sfumato.lab.generators.clinic import clinic
 from sfumato.lab.generators.grammar import Grammar, Schema
-from sfumato.lab.generators.population import CANARY, WANDERER, neighbour_of, populate
+from sfumato.lab.generators.population import CANARY, WANDERER_ID, neighbour_of, populate
 from sfumato.lab.generators.questions import questions
 from sfumato.lab.generators.seeded import Seeded
 from sfumato.lab.generators.seeded_random import SeededDice
@@ -146,7 +146,7 @@ def _hostile(schema: Schema) -> Iterator[str]:
 
 @contextmanager
 def neighbours(
-    policy: Policy, folder: Path, seed: object, person: int = WANDERER
+    policy: Policy, folder: Path, seed: object, person: int = WANDERER_ID
 ) -> Iterator[tuple[Database, Database]]:
     """Open two databases over made-up people; in the second, one person is missing or another."""
     everybody = populate(policy, seed)

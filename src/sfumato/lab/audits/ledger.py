@@ -14,7 +14,7 @@ from sfumato.errors import BudgetExhausted, EngineFailed, Refusal
 from sfumato.lab.audits.alarm import Finding
 from sfumato.lab.audits.subject import moved_to, opened, write_population
 from sfumato.lab.generators.clinic import clinic
-from sfumato.lab.generators.population import HIGH, populate
+from sfumato.lab.generators.population import HIGH_ID, populate
 from sfumato.lab.generators.seeded import Seeded
 from sfumato.policy.policy import Budget, Policy
 
@@ -72,7 +72,7 @@ def run(seed: object, folder: Path) -> list[Finding]:
     here = moved_to(policy, folder / "one", ample=False)
     found = list(_charges(here, folder, seed))
     found += _accounts(here, folder, seed)
-    write_population(people.without(str(HIGH)), folder / "one")  # the data changed
+    write_population(people.without(str(HIGH_ID)), folder / "one")  # the data changed
     found += _versions(here, folder, seed)
     write_population(people, folder / "two")
     found += _caps(moved_to(policy, folder / "two", ample=False), folder, seed)

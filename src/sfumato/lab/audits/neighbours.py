@@ -32,8 +32,17 @@ from sfumato.lab.audits.shrinking import shrunk
 from sfumato.lab.audits.subject import Subject, schema_of, subject
 from sfumato.lab.generators.grammar import LOW_BITS, Grammar, Schema
 from sfumato.lab.generators.hospital import archive, hospital
-from sfumato.lab.generators.pharmacy import MOST_ROWS, pharmacy
-from sfumato.lab.generators.population import CANARY, HIGH, LOW, MAX_ROWS, WANDERER, Population, neighbour_of, populate
+from sfumato.lab.generators.pharmacy import MAX_PHARMACY_ROWS, pharmacy
+from sfumato.lab.generators.population import (
+    CANARY,
+    HIGH_ID,
+    LOW_ID,
+    MAX_ROWS,
+    WANDERER_ID,
+    Population,
+    neighbour_of,
+    populate,
+)
 from sfumato.lab.generators.scratch import scratch
 from sfumato.lab.generators.seeded_random import SeededDice
 from sfumato.planning.plan import Plan
@@ -115,7 +124,7 @@ def world(
     everybody = populate(policy, seed, people, public=public, most_rows=most_rows)
     populations: list[tuple[str, Population, int]] = [("in another order", everybody.shuffled(SeededDice(seed)), 0)]
     replaced = policy.neighbours is Neighbours.REPLACE
-    for person in (HIGH, LOW, WANDERER):
+    for person in (HIGH_ID, LOW_ID, WANDERER_ID):
         name = f"with another {person}" if replaced else f"without {person}"
         populations.append((name, neighbour_of(everybody, policy, seed, person, people, public, most_rows), 1))
     rows = [] if replaced else [owner for owner in everybody.owners if "/" in owner][:1]
@@ -280,8 +289,8 @@ def _chunk(
     archived = [number for number in numbers if number % _CROWDED in (8, 9)]
     few = [number for number in numbers if number % _CROWDED > 9]
     for name, policy, some, size in (
-        ("many", pharmacy(), many[::2], (8, 8, MOST_ROWS)),
-        ("many replaced", pharmacy(neighbours="replace"), many[1::2], (8, 8, MOST_ROWS)),
+        ("many", pharmacy(), many[::2], (8, 8, MAX_PHARMACY_ROWS)),
+        ("many replaced", pharmacy(neighbours="replace"), many[1::2], (8, 8, MAX_PHARMACY_ROWS)),
         ("archive", archive(), archived, (8, _READINGS, MAX_ROWS, 10 * PATIENCE)),
         ("few", hospital(), few, (8, _READINGS)),
         ("replaced", hospital(neighbours="replace"), replaced, (8, _READINGS)),

@@ -11,7 +11,7 @@ from sfumato.lab.audits.alarm import Finding
 from sfumato.lab.audits.replay import compare, record
 from sfumato.lab.audits.subject import Subject, subject
 from sfumato.lab.generators.hospital import archive
-from sfumato.lab.generators.population import WANDERER, Population, neighbour_of, populate
+from sfumato.lab.generators.population import WANDERER_ID, Population, neighbour_of, populate
 from sfumato.policy.policy import Policy, UnitPath
 
 NAME = "paths"
@@ -33,7 +33,7 @@ def audit(policy: Policy, folder: Path, seed: object) -> list[Finding]:
 
 def _moved(policy: Policy, population: Population, tables: list[str], folder: Path, seed: object) -> list[Finding]:
     """Count the rows of paths in a population and in its neighbour."""
-    other = neighbour_of(population, policy, seed, WANDERER)
+    other = neighbour_of(population, policy, seed, WANDERER_ID)
     with subject(policy, population, folder / "all") as house, subject(policy, other, folder / "other") as neighbour:
         return [alarm for table in tables for alarm in _compared(house, neighbour, table, seed)]
 

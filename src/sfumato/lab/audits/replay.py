@@ -26,7 +26,7 @@ from sfumato.errors import EngineFailed, Refusal
 from sfumato.lab.audits.alarm import Finding
 from sfumato.lab.audits.subject import Subject, schema_of, subject
 from sfumato.lab.generators.clinic import clinic
-from sfumato.lab.generators.population import HIGH, LOW, WANDERER, Population, populate
+from sfumato.lab.generators.population import HIGH_ID, LOW_ID, WANDERER_ID, Population, populate
 from sfumato.lab.generators.questions import questions
 from sfumato.lab.generators.seeded import Seeded
 from sfumato.lab.generators.seeded_random import SeededDice
@@ -46,7 +46,7 @@ from sfumato.policy.policy import Policy
 from sfumato.randomness.source import Metered, Source
 from sfumato.release.noisy import NoisyResult
 from sfumato.release.publish import publish
-from sfumato.sensitivity.cross_unit_joins import LEAST_CROWD
+from sfumato.sensitivity.cross_unit_joins import MIN_KEY_FREQUENCY
 
 NAME = "replay"
 ASKED = 1
@@ -239,10 +239,10 @@ def meetings_alarms(
     mechanism: Meetings, here: Sequence[SharedKeys], there: Sequence[SharedKeys], distance: int
 ) -> Iterator[str]:
     """Say where the crowd, or meetings that are cut at any crowd, moved further than was declared."""
-    most = max(mechanism.largest_crowd(here), mechanism.largest_crowd(there))
-    if abs(mechanism.largest_crowd(here) - mechanism.largest_crowd(there)) > distance:
+    most = max(mechanism.max_key_frequency(here), mechanism.max_key_frequency(there))
+    if abs(mechanism.max_key_frequency(here) - mechanism.max_key_frequency(there)) > distance:
         yield "the largest crowd moved by more than one person can move it"
-    for crowd in range(LEAST_CROWD, max(LEAST_CROWD, most) + 2):
+    for crowd in range(MIN_KEY_FREQUENCY, max(MIN_KEY_FREQUENCY, most) + 2):
         pairs = zip(mechanism.meetings(here, crowd), mechanism.meetings(there, crowd), strict=True)
         moved, declared = sum(abs(one - other) for one, other in pairs), mechanism.noise(crowd).sensitivity
         if moved > declared * distance:
@@ -328,13 +328,13 @@ def neighbours_of(population: Population, policy: Policy, seed: object) -> dict[
     """Return neighbours by what was done to them, with the distance: the worst people removed, or replaced."""
     found: dict[str, tuple[Population, int]] = {}
     if policy.neighbours is Neighbours.REPLACE:
-        for like in (LOW, WANDERER):
-            other = populate(policy, seed, likeness={HIGH: like})
-            found[f"{HIGH} became like {like}"] = (population.with_rows_of(str(HIGH), other), 1)
+        for like in (LOW_ID, WANDERER_ID):
+            other = populate(policy, seed, likeness={HIGH_ID: like})
+            found[f"{HIGH_ID} became like {like}"] = (population.with_rows_of(str(HIGH_ID), other), 1)
         return found
     found["rows shuffled"] = (population.shuffled(SeededDice(seed)), 0)
     rows = [owner for owner in population.owners if "/" in owner][:1]
-    for owner in (str(HIGH), str(LOW), str(WANDERER), *rows):
+    for owner in (str(HIGH_ID), str(LOW_ID), str(WANDERER_ID), *rows):
         found[f"without {owner}"] = (population.without(owner), 1)
     return found
 

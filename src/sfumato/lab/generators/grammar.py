@@ -21,7 +21,7 @@ LOW_BITS = ("1e2", "1e3", "1e5", "1e7", "1e9", "1e12")
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """Tables with the types of their columns; `public` ones are about nobody, `units` name people."""
+    """Tables with the types of their columns; `public` ones contain no personal data, `units` name people."""
 
     tables: Mapping[str, Mapping[str, str]]
     public: frozenset[str]

@@ -9,10 +9,10 @@ from typing import Any
 from sfumato.lab.generators.clinic import PATIENTS, STAFF, SURVEY, VISITS, made_up_policy
 from sfumato.policy.policy import Policy
 
-_WIDEST = 1 << 60
+_WIDE_BOUND = 1 << 60
 _WIDE_VISITS: dict[str, Any] = {
     **VISITS,
-    "wide": {"type": "integer", "bounds": [-_WIDEST, _WIDEST]},
+    "wide": {"type": "integer", "bounds": [-_WIDE_BOUND, _WIDE_BOUND]},
     "long": {"type": "integer", "bounds": [0, 10**10]},
     "fine": {"type": "decimal", "bounds": [0, 1], "step": 1e-6},
 }
@@ -63,7 +63,7 @@ _DOSES: dict[str, Any] = {
     "drug": {"type": "text"},
 }
 MANY_ROWS = 480
-"""So many rows count for one person of an archive: their numbers are the bits of as many words as a statement takes."""
+"""Maximum number of rows per person of an archive; their ranks fill all words of bits that a statement takes."""
 
 
 def archive(**changes: Any) -> Policy:

@@ -5,8 +5,8 @@ from typing import Any
 from sfumato.lab.generators.clinic import made_up_policy
 from sfumato.policy.policy import Policy
 
-MOST_ROWS = 160
-"""So many rows count for those who have most: the worst people have twice as many."""
+MAX_PHARMACY_ROWS = 160
+"""Maximum number of rows per person; the worst people have twice as many."""
 _ORDERS: dict[str, Any] = {
     "customer": {"type": "integer"},
     "slot": {"type": "integer", "bounds": [0, 479]},
@@ -28,10 +28,10 @@ _REFILLS: dict[str, Any] = {
 def pharmacy(**changes: Any) -> Policy:
     """Return the policy of a made-up pharmacy."""
     tables = {
-        "orders": {"unit": "customer", "rows_per_unit": MOST_ROWS, "groups_per_unit": 130, "columns": _ORDERS},
+        "orders": {"unit": "customer", "rows_per_unit": MAX_PHARMACY_ROWS, "groups_per_unit": 130, "columns": _ORDERS},
         "refills": {
             "unit": "customer",
-            "rows_per_unit": {"most": MOST_ROWS, "choose": "private"},
+            "rows_per_unit": {"most": MAX_PHARMACY_ROWS, "choose": "private"},
             "columns": _REFILLS,
         },
         "stock": {"public": True, "columns": {"slot": {"type": "integer"}, "drug": {"type": "text"}}},

@@ -23,15 +23,15 @@ from sfumato.policy.policy import Column, ColumnType, Policy, Reference, RowUnit
 
 CANARY = "canary-7f3a"
 """A text that several rows hold and no message may repeat."""
-HIGH, LOW, WANDERER = 1, 2, 3
+HIGH_ID, LOW_ID, WANDERER_ID = 1, 2, 3
 MAX_ROWS = 600
 """Of a policy that allows more rows per person, people have twice as many and one: beyond 480, which bits number."""
-_BEYOND = 1000
+_MAX_DECLARED_KEYS = 1000
 _MANY_KEYS = 100
 _WORDS = ("er", "oslo", "rome", "é", "", "12", CANARY)
 _LONG = "lo" * 3000
 _PUBLIC_ROWS = 8
-_INT64 = (1 << 63) - 1
+_MAX_INT64 = (1 << 63) - 1
 _TYPES = {
     ColumnType.INTEGER: pa.int64(),
     ColumnType.DECIMAL: pa.float64(),
@@ -44,7 +44,7 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class OwnedRow:
-    """A row and whose it is; a public row is nobody's."""
+    """A row and its unit; a public row has none."""
 
     owner: str
     values: Mapping[str, Any]
@@ -117,7 +117,7 @@ def neighbour_of(
     """Return the neighbour without one person, or, where a policy replaces people, with other rows of theirs."""
     if policy.neighbours is Neighbours.ADD_REMOVE:
         return population.without(str(person))
-    other = populate(policy, seed, people, {person: HIGH if person == LOW else LOW}, public, most_rows)
+    other = populate(policy, seed, people, {person: HIGH_ID if person == LOW_ID else LOW_ID}, public, most_rows)
     return population.with_rows_of(str(person), other)
 
 
@@ -168,7 +168,7 @@ class _Making:
 
     def _rows(self, table: Table, person: int) -> int:
         most = min(table.rows_per_unit or 1, self.most_rows)
-        return 2 * most + 1 if person <= WANDERER else self.dice.randint(0, min(most, 4) + 1)
+        return 2 * most + 1 if person <= WANDERER_ID else self.dice.randint(0, min(most, 4) + 1)
 
     def _public(self, columns: tuple[Column, ...], row: int) -> dict[str, Any]:
         """Return a public row; each value occurs twice, so that joins multiply."""
@@ -179,28 +179,28 @@ class _Making:
 
     def _value(self, table: Table, column: Column, person: int, row: int) -> Any:
         if isinstance(table.unit, UnitColumn) and fold_name(table.unit.column) == fold_name(column.name):
-            return _name(column, person)
+            return _person_name(column, person)
         if self._leads_to_people(table, column):
-            return _name(column, row % 3 if self.shared_keys else 10 * person + row % 3)
+            return _person_name(column, row % 3 if self.shared_keys else 10 * person + row % 3)
         person = self.likeness.get(person, person)
         if isinstance(column.values, Reference):
             spelled = tuple(_public_value(replace(column, values=None), place) for place in range(4))
         else:
             spelled = column.values or ()
         if spelled:
-            stored = [_stored(column, value) for value in spelled]
+            stored = [_stored_value(column, value) for value in spelled]
             choices = [*stored, *stored, None, *(("elsewhere",) if column.type is ColumnType.TEXT else ())]
             least, most = stored[0], stored[-1]
-            if person == WANDERER:
+            if person == WANDERER_ID:
                 return stored[row % len(stored)]
         else:
-            least, most, choices = _reach(column)
-            if person == WANDERER:
+            least, most, choices = _tried_values(column)
+            if person == WANDERER_ID:
                 if (values := _many_keys(column)) is not None:
                     return values[row % len(values)]
                 return f"only {row}" if column.type is ColumnType.TEXT else _in_a_cell(column, choices, row)
-        if person in (HIGH, LOW):
-            return most if person == HIGH else least
+        if person in (HIGH_ID, LOW_ID):
+            return most if person == HIGH_ID else least
         return self.dice.choice(choices)
 
     def _leads_to_people(self, table: Table, column: Column) -> bool:
@@ -217,10 +217,10 @@ def _many_keys(column: Column) -> range | None:
         return None
     low, high = column.bounds.low, column.bounds.high
     found = range(low, high + 1) if isinstance(low, int) and isinstance(high, int) else range(0)
-    return found if _MANY_KEYS <= len(found) <= _BEYOND else None
+    return found if _MANY_KEYS <= len(found) <= _MAX_DECLARED_KEYS else None
 
 
-def _name(column: Column, person: int) -> Any:
+def _person_name(column: Column, person: int) -> Any:
     match column.type:
         case ColumnType.TEXT:
             return f"p{person}"
@@ -238,12 +238,12 @@ def _name(column: Column, person: int) -> Any:
 
 def _public_value(column: Column, place: int) -> Any:
     if isinstance(column.values, tuple):
-        return _stored(column, column.values[place % len(column.values)])
+        return _stored_value(column, column.values[place % len(column.values)])
     if column.type is ColumnType.TEXT:
         return _WORDS[place % len(_WORDS)]
     if column.type is ColumnType.DECIMAL and column.step is None:  # doubles whose sum hangs on their order
         return (place + 1) / 7 * 10.0 ** (place % 13 - 6)
-    return _name(column, place + 1)
+    return _person_name(column, place + 1)
 
 
 def _in_a_cell(column: Column, choices: list[Any], row: int) -> Any:
@@ -259,11 +259,11 @@ def _in_a_cell(column: Column, choices: list[Any], row: int) -> Any:
     return choices[row % len(choices)]
 
 
-def _stored(column: Column, value: Any) -> Any:
+def _stored_value(column: Column, value: Any) -> Any:
     return float(value) if column.type is ColumnType.DECIMAL else value
 
 
-def _reach(column: Column) -> tuple[Any, Any, list[Any]]:
+def _tried_values(column: Column) -> tuple[Any, Any, list[Any]]:
     """Return a value at the lower end or beyond, one at the upper end, and all sorts of values."""
     low, high = (column.bounds.low, column.bounds.high) if column.bounds else (None, None)
     match column.type:
@@ -273,8 +273,8 @@ def _reach(column: Column) -> tuple[Any, Any, list[Any]]:
             return False, True, [False, True, None]
         case ColumnType.INTEGER:
             if not isinstance(low, int) or not isinstance(high, int):
-                return -_INT64 - 1, _INT64, [0, 5, 7, -_INT64 - 1, _INT64, None]
-            least, most = max(low - _BEYOND, -_INT64), min(high + _BEYOND, _INT64)
+                return -_MAX_INT64 - 1, _MAX_INT64, [0, 5, 7, -_MAX_INT64 - 1, _MAX_INT64, None]
+            least, most = max(low - _MAX_DECLARED_KEYS, -_MAX_INT64), min(high + _MAX_DECLARED_KEYS, _MAX_INT64)
             thirds = [low + (high - low) // 3 + 1, high - (high - low) // 3]  # in doubles, no sum of them is exact
             return least, most, [low, high, (low + high) // 2, *thirds, least, most, None]
         case ColumnType.DECIMAL:

@@ -17,17 +17,17 @@ def questions(schema: Schema) -> list[str]:
     """
     private = [table for table in schema.tables if table not in schema.public]
     found = [sql for table in private for sql in (*_of_one(schema, table), *_of_people(schema, table))]
-    found += [sql for table in private for other in schema.tables for sql in _joined(schema, table, other)]
+    found += [sql for table in private for other in schema.tables for sql in _join_queries(schema, table, other)]
     return list(dict.fromkeys(found))
 
 
-def _columns(schema: Schema, table: str, *types: str) -> list[str]:
+def _columns_of_types(schema: Schema, table: str, *types: str) -> list[str]:
     return [name for name, type in schema.tables[table].items() if type in types and name != schema.units.get(table)]
 
 
 def _of_one(schema: Schema, table: str) -> Iterator[str]:
-    numbers, flags = _columns(schema, table, *_NUMBERS), _columns(schema, table, "boolean")
-    texts = _columns(schema, table, "text")
+    numbers, flags = _columns_of_types(schema, table, *_NUMBERS), _columns_of_types(schema, table, "boolean")
+    texts = _columns_of_types(schema, table, "text")
     yield f"SELECT COUNT(*) FROM {table}"  # noqa: S608
     for name in schema.tables[table]:
         yield f"SELECT COUNT({name}), COUNT(DISTINCT {name}) FROM {table}"  # noqa: S608
@@ -54,29 +54,29 @@ def _of_people(schema: Schema, table: str) -> Iterator[str]:
     inner = f"SELECT {unit}, COUNT(*) AS n FROM {table} GROUP BY {unit}"  # noqa: S608
     yield f"SELECT AVG(n), COUNT(*) FROM ({inner}) AS t"  # noqa: S608
     yield f"SELECT n, COUNT(*) FROM ({inner}) AS t GROUP BY n"  # noqa: S608
-    for key in _columns(schema, table, "text", "boolean"):
+    for key in _columns_of_types(schema, table, "text", "boolean"):
         yield f"SELECT {key}, COUNT(DISTINCT {unit}) FROM {table} GROUP BY {key}"  # noqa: S608
         yield f"{_ONE_GROUP} {key}, COUNT(*), COUNT(DISTINCT {unit}) FROM {table} GROUP BY {key}"
     yield f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_rows_contributed = 1) COUNT(*) FROM {table}"  # noqa: S608
-    for name in _columns(schema, table, *_NUMBERS):
+    for name in _columns_of_types(schema, table, *_NUMBERS):
         yield f"SELECT SUM(s), COUNT(s) FROM (SELECT {unit}, SUM({name}) AS s FROM {table} GROUP BY {unit}) AS t"  # noqa: S608
         yield f"SELECT AVG(m) FROM (SELECT {unit}, MAX({name}) AS m FROM {table} GROUP BY {unit}) AS t"  # noqa: S608
 
 
-def _joined(schema: Schema, table: str, other: str) -> Iterator[str]:
+def _join_queries(schema: Schema, table: str, other: str) -> Iterator[str]:
     mine, theirs = schema.units.get(table), schema.units.get(other)
     if mine is not None and theirs is not None:
         pairs = [(mine, theirs)]
     else:
-        shared = [name for name in _columns(schema, table, "text") if name in schema.tables[other]]
+        shared = [name for name in _columns_of_types(schema, table, "text") if name in schema.tables[other]]
         pairs = [(name, name) for name in shared] if other in schema.public else []
     for left, right in pairs:
         for kind in ("JOIN", "LEFT JOIN"):
             joined = f"FROM {table} a {kind} {other} b ON a.{left} = b.{right}"
             yield f"SELECT COUNT(*) {joined}"
-            for name in _columns(schema, table, *_NUMBERS):
+            for name in _columns_of_types(schema, table, *_NUMBERS):
                 yield f"SELECT SUM(a.{name}) {joined}"
     if mine is not None and theirs is not None:  # nothing in the text says that both rows are one person's
-        for number in _columns(schema, table, *_NUMBERS):
-            for compared in _columns(schema, other, *_NUMBERS)[:1]:
+        for number in _columns_of_types(schema, table, *_NUMBERS):
+            for compared in _columns_of_types(schema, other, *_NUMBERS)[:1]:
                 yield f"SELECT COUNT(*) FROM {table} a JOIN {other} b ON a.{number} <= b.{compared}"  # noqa: S608

@@ -14,7 +14,7 @@ from sfumato.randomness.uniform import UniformInteger
 Mask = npt.NDArray[np.bool_]
 """Which rows: one truth value for each of them."""
 
-_BLOCK = 1 << 12
+_BLOCK_BYTES = 1 << 12
 
 
 class Seeded:
@@ -36,7 +36,7 @@ class Seeded:
     def read(self, count: int) -> bytes:
         """Return the next `count` bytes."""
         while len(self._buffer) - self._next < count:
-            fresh = hashlib.shake_256(self._seed + b"/%d" % self._block).digest(max(_BLOCK, count))
+            fresh = hashlib.shake_256(self._seed + b"/%d" % self._block).digest(max(_BLOCK_BYTES, count))
             self._buffer, self._next = self._buffer[self._next :] + fresh, 0
             self._block += 1
         start, self._next = self._next, self._next + count

@@ -7,7 +7,7 @@ from sfumato.lab.generators.seeded import Seeded
 
 T = TypeVar("T")
 
-_WORD = 8
+_WORD_BYTES = 8
 
 
 class SeededDice:
@@ -39,4 +39,4 @@ class SeededDice:
         return [one for _, _, one in sorted((self._word(), place, one) for place, one in enumerate(seq))]
 
     def _word(self) -> int:
-        return int.from_bytes(self._source.read(_WORD), "little")
+        return int.from_bytes(self._source.read(_WORD_BYTES), "little")

@@ -39,7 +39,7 @@ class Phrases(Protocol):
         """Return an aggregate."""
 
 
-def ranked(say: Phrases, table: str) -> str:
+def quantile_query(say: Phrases, table: str) -> str:
     """Quantiles, extremes and modes, of bounded and of any numbers, in groups or of all."""
     scalars = say.scalars(table)
     columns = scalars.named("integer", "decimal", "date") or ["1"]
@@ -50,7 +50,7 @@ def ranked(say: Phrases, table: str) -> str:
     return f"SELECT {shown} FROM {table}{say.where(scalars)}{' GROUP BY 1' if key else ''}"
 
 
-def paired(say: Phrases, table: str) -> str:
+def pair_query(say: Phrases, table: str) -> str:
     """Functions of two columns."""
     scalars = say.scalars(table)
     both = [f"LEAST(GREATEST({scalars.number(1)}, -5), {say.one(['7', '100'])})" for _ in range(2)]
@@ -58,7 +58,7 @@ def paired(say: Phrases, table: str) -> str:
     return f"SELECT {shown}, COUNT(*) AS n FROM {table}{say.where(scalars)}"
 
 
-def rolled(say: Phrases, table: str) -> str:
+def grouping_sets_query(say: Phrases, table: str) -> str:
     """Several groupings of the same rows."""
     scalars = say.scalars(table)
     keys = [scalars.of(say.one(KEYS), 1) for _ in range(2)]
@@ -67,7 +67,7 @@ def rolled(say: Phrases, table: str) -> str:
     return f"SELECT {shown} FROM {table}{say.where(scalars)} GROUP BY {say.one(_ROLLED)}"
 
 
-def met(say: Phrases, table: str) -> str:
+def cross_unit_query(say: Phrases, table: str) -> str:
     """Rows of different people that have something in common."""
     scalars = say.scalars(table)
     common = scalars.named(*KEYS)[:4] or ["1"]
@@ -83,8 +83,8 @@ def met(say: Phrases, table: str) -> str:
     return f"SELECT {shown} FROM {table} a JOIN {table} b ON {on}{apart}{say.where(mine)}{by}"
 
 
-def listed(say: Phrases, table: str) -> str:
-    """The largest groups, which nobody may have declared."""
+def largest_groups(say: Phrases, table: str) -> str:
+    """The largest groups, whose keys may be undeclared."""
     scalars = say.scalars(table)
     unit = say.unit(table) or "1"
     key, most = scalars.of(say.one(("text", "integer")), 1), say.few(3)
@@ -100,7 +100,7 @@ def own(say: Phrases, table: str) -> str:
     """Rows chosen by other rows of the same person."""
     unit, scalars = say.unit(table), say.scalars(table)
     if unit is None:
-        return rolled(say, table)
+        return grouping_sets_query(say, table)
     inner = f"SELECT {unit} FROM {table}{say.where(scalars)}"
     tests = [f"{unit} IN ({inner})", f"{unit} NOT IN ({inner})"]
     alike = f"SELECT 1 FROM {table} i WHERE i.{unit} = {table}.{unit} AND {say.scalars(table).condition(1)}"
@@ -108,11 +108,11 @@ def own(say: Phrases, table: str) -> str:
     return f"SELECT {say.measure(scalars)} AS m FROM {table} WHERE {say.one(tests)}"
 
 
-def numbered(say: Phrases, table: str) -> str:
+def window_query(say: Phrases, table: str) -> str:
     """Windows inside a person's rows."""
     unit, scalars = say.unit(table), say.scalars(table)
     if unit is None:
-        return paired(say, table)
+        return pair_query(say, table)
     order = say.one([*scalars.columns, scalars.number(1)])
     number = f"LEAST(GREATEST({scalars.number(1)}, -9), 9)"
     window = say.one(
@@ -133,11 +133,11 @@ def numbered(say: Phrases, table: str) -> str:
     return f"SELECT {shown} AS m FROM ({inner}{say.where(scalars)}) AS t{tail}"
 
 
-def stacked(say: Phrases, table: str) -> str:
+def union_all_query(say: Phrases, table: str) -> str:
     """Rows of two tables below one another."""
     unit, scalars = say.unit(table), say.scalars(table)
     if unit is None:
-        return rolled(say, table)
+        return grouping_sets_query(say, table)
     kind = say.one(["UNION ALL", "UNION ALL", "UNION", "INTERSECT", "EXCEPT"])
     columns = [f"{unit} AS p, {scalars.of('text', 1)} AS c, {scalars.of('integer', 1)} AS n" for _ in range(2)]
     parts = [f"SELECT {shown} FROM {table}{say.where(scalars)}" for shown in columns]
@@ -161,7 +161,7 @@ def many_ranked(say: Phrases, table: str) -> str:
     return f"SELECT {', '.join(measures)} FROM {table}{say.where(scalars)}"
 
 
-def spread(say: Phrases, table: str) -> str:
+def variance_query(say: Phrases, table: str) -> str:
     """Variances, deviations and correlations of columns as they are, whose bounds may be chosen, with conditions."""
     scalars = say.scalars(table)
     numbers = scalars.named("integer", "decimal") or ["1"]
@@ -199,7 +199,16 @@ def many_groups(say: Phrases, table: str) -> str:
 
 
 SHAPES: tuple[Callable[[Phrases, str], str], ...] = (
-    *(ranked, paired, rolled, met, listed, own, numbered, stacked),
-    *(many_ranked, spread, spread, many_groups, many_groups),
+    *(
+        quantile_query,
+        pair_query,
+        grouping_sets_query,
+        cross_unit_query,
+        largest_groups,
+        own,
+        window_query,
+        union_all_query,
+    ),
+    *(many_ranked, variance_query, variance_query, many_groups, many_groups),
 )
 """Each takes what questions are put together from, and a table."""

@@ -173,7 +173,7 @@ def generate_files(scheme: str, writers: Sequence[str], dice: Dice, people: int 
     for place in range(number):
         types = {name: dice.choice(TYPED[name])[0] for name in NAMES}
         rows = tuple(
-            _plain(scheme, types, owner, dice)
+            _plain_row(scheme, types, owner, dice)
             for owner in range(1, people + 1)
             for _ in range(dice.randint(0 if place else 1, 3))
         )
@@ -182,7 +182,7 @@ def generate_files(scheme: str, writers: Sequence[str], dice: Dice, people: int 
     return Sheets(scheme, tuple(made), chosen)
 
 
-def _plain(scheme: str, types: Mapping[str, Any], owner: int, dice: Dice) -> SheetRow:
+def _plain_row(scheme: str, types: Mapping[str, Any], owner: int, dice: Dice) -> SheetRow:
     if scheme == "csv":
         return SheetRow(owner, {"person": str(owner), **{name: dice.choice(PLAIN[name])[0] for name in PLAIN}})
     values = {name: _ordinary(name, types[name], dice) for name in NAMES if name != "person"}
@@ -210,7 +210,7 @@ def _ordinary(name: str, type: Any, dice: Dice) -> Any:
 
 
 def _hard(scheme: str, sheet: Sheet, owner: int, dice: Dice) -> SheetRow:
-    """Return a hostile row of a person; now and then it names nobody."""
+    """Return a hostile row of a person; sometimes without a unit."""
     if scheme == "csv":
         texts = {name: dice.choice(HARD[name]) for name in NAMES if name != "person"}
         return SheetRow(owner, {"person": dice.choice([str(owner)] * 6 + [*HARD["person"]]), **texts}, hard=True)
@@ -251,10 +251,10 @@ def write_arrow_csv(path: Path, sheet: Sheet, manner: int) -> None:
 
 def arrow_table(sheet: Sheet) -> pa.Table:
     """Return a sheet as Arrow has it; bytes that are not UTF-8 are text all the same."""
-    return pa.table({name: _array(sheet.column(name), sheet.types[name]) for name in NAMES})
+    return pa.table({name: _arrow_array(sheet.column(name), sheet.types[name]) for name in NAMES})
 
 
-def _array(values: list[Any], type: Any) -> Any:
+def _arrow_array(values: list[Any], type: Any) -> Any:
     if pa.types.is_string(type) or pa.types.is_large_string(type):
         octets = [value.encode() if isinstance(value, str) else value for value in values]
         wide = pa.large_binary() if pa.types.is_large_string(type) else pa.binary()
@@ -293,7 +293,7 @@ class Meaning:
 def expected_sums(sheets: Sheets) -> Meaning:
     """Return what the rows mean by the words of the policy, where none of them is hostile and nothing is cut."""
     columns = ("n", "amount", "day", "flag")
-    values = {name: [_meant(sheets.scheme, name, row.values[name]) for row in sheets.rows] for name in columns}
+    values = {name: [_meant_integer(sheets.scheme, name, row.values[name]) for row in sheets.rows] for name in columns}
     return Meaning(
         len(sheets.rows),
         {name: sum(value is not None for value in values[name]) for name in columns},
@@ -301,7 +301,7 @@ def expected_sums(sheets: Sheets) -> Meaning:
     )
 
 
-def _meant(scheme: str, name: str, value: Any) -> int | None:
+def _meant_integer(scheme: str, name: str, value: Any) -> int | None:
     if scheme == "csv":
         found: int | None = dict(PLAIN[name])[value]
         return found

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from sfumato.analysis.private_query import Group
 from sfumato.language.rel_nodes import RANK, FilterNode, JoinNode, MaterializedNode, RelNode, ScanNode, nodes
-from sfumato.language.scalar import Operator, Scalar, column, columns
+from sfumato.language.scalar import Operator, Scalar, column, columns_read
 from sfumato.query.relation import JoinKind
 
 
@@ -16,7 +16,7 @@ def chosen_rows(group: Group) -> bool:
 def has_chosen_bounds(argument: Scalar, group: Group) -> bool:
     """Whether an argument is computed from a column whose bounds are left to the question."""
     free = {(read.label, name) for read in _reads(group) for name in read.chosen}
-    return any(place in free for place in columns(argument))
+    return any(place in free for place in columns_read(argument))
 
 
 def total_of(argument: Scalar, group: Group) -> int | None:
@@ -29,7 +29,7 @@ def total_of(argument: Scalar, group: Group) -> int | None:
     if argument.operator is not Operator.COLUMN or any(isinstance(node, JoinNode) for node in nodes(group.rows)):
         return None
     known = {(read.label, name): total for read in _reads(group) for name, total in read.totals}
-    return next((known[place] for place in columns(argument) if place in known), None)
+    return next((known[place] for place in columns_read(argument) if place in known), None)
 
 
 def rank_of(group: Group) -> Scalar | None:

@@ -9,14 +9,14 @@ from sfumato.query.aggregate import Aggregate
 from sfumato.query.expression import Column, Expression, Literal
 from sfumato.query.functions import AGGREGATE_NAMES, FUNCTION_NAMES, LEVELLED, Aggregation, Takes
 from sfumato.query.parsing.desugar.aggregates import COMBINED
-from sfumato.query.parsing.pairs import PAIRED, ReadExpression, pairs
+from sfumato.query.parsing.pairs import PAIRED, ReadExpression, read_pair_measure
 from sfumato.query.parsing.quantile import quantile, within_group
 from sfumato.query.parsing.reading import ParseContext
-from sfumato.query.parsing.rewriting import counted, in_one_person, keyed, names_people
+from sfumato.query.parsing.rewriting import count_truths, in_one_person, key_query, names_people
 from sfumato.query.parsing.subquery import Lookups
 from sfumato.query.position import SourceSpan
 from sfumato.query.relation import Measure
-from sfumato.query.resolve import as_number, fit, truth
+from sfumato.query.resolve import as_number, convert_implicitly, truth
 from sfumato.query.types import Type
 
 _CONDITIONAL = frozenset({"count_if", "countif"})
@@ -24,11 +24,11 @@ _COUNT_THEM = "Count each value, and keep the largest: GROUP BY x ORDER BY COUNT
 _COUNT_ALL = "Count each value, or each range of values: GROUP BY width_bucket(x, LOW, HIGH, BUCKETS)."
 _ORDER_THEM = "Group by the one, order by the aggregate of the other: GROUP BY x ORDER BY SUM(y) DESC LIMIT 1."
 _COUNT_PEOPLE = "This column names people, who can only be counted: COUNT(DISTINCT …)."
-_ALONE = "It is rows, not one value: it can be the only column of a SELECT without GROUP BY, ORDER BY or LIMIT."
+_ROWS_REMEDY = "It is rows, not one value: it can be the only column of a SELECT without GROUP BY, ORDER BY or LIMIT."
 _SINGLE_ROW = "It shows the value of a single row."
 _LISTED = {
-    **dict.fromkeys(("top_k", "approx_top_k"), (_ALONE, _COUNT_THEM)),
-    "histogram": (_ALONE, _COUNT_ALL),
+    **dict.fromkeys(("top_k", "approx_top_k"), (_ROWS_REMEDY, _COUNT_THEM)),
+    "histogram": (_ROWS_REMEDY, _COUNT_ALL),
     **dict.fromkeys(("arg_max", "arg_min", "argmax", "argmin", "max_by", "min_by"), (_SINGLE_ROW, _ORDER_THEM)),
 }
 """What gives a list, or another column of a single row, with the question that says the same of many people."""
@@ -41,7 +41,7 @@ _GATHERED = frozenset(
     {"string_agg", "group_concat", "listagg", "array_agg", "list", "json_agg", "json_group_array"}
     | {"jsonb_agg", "json_object_agg", "xmlagg"}
 )
-_ELSEWHERE = {
+_UNSUPPORTED_AGGREGATES = {
     "product": ("One person can multiply it by any amount.", "Sum logarithms: SUM(LN(x))."),
     "mad": (
         "It measures distances from a value that is itself private.",
@@ -58,7 +58,7 @@ _ELSEWHERE = {
         "Use date_trunc('week', …), or ranges of the number of days: date_diff('day', DATE '2024-01-01', …) // 10.",
     ),
 }
-"""What nobody measures here, with what says the same."""
+"""Unsupported aggregates, with the reason and an equivalent."""
 _CLOCKS = frozenset({"now", "today", "current_date", "current_timestamp", "clock_timestamp", "localtimestamp", "age"})
 _FILES = ("read_", "parquet_", "sniff_", "pg_", "lo_", "glob", "query", "getenv", "current_setting", "dblink")
 _RANDOM = frozenset({"random", "setseed", "uuid", "gen_random_uuid", "nextval"})
@@ -115,24 +115,24 @@ def read_measure(node: exp.Expr, reading: ParseContext, argument: ReadExpression
     if name in _CONDITIONAL:
         return _conditional(node, condition, where, place)
     if name in PAIRED:
-        return pairs(node, name, condition, argument, place)
+        return read_pair_measure(node, name, condition, argument, place)
     form = AGGREGATE_NAMES[_OF_TRUTHS.get(name, name)]
     if form.aggregation in LEVELLED:
         return quantile(form, node, name, condition, argument, place)
     distinct, operand = _operand(node, name, place)
     if isinstance(operand, exp.Star):
         reading.only(operand)
-        return _rows(name, distinct, condition, place)
+        return _count_rows(name, distinct, condition, place)
     value = argument(operand)
     constant = isinstance(value, Literal) and value.value is not None
     if form.aggregation is Aggregation.COUNT and constant and not distinct:
-        return _rows(name, distinct, condition, place)  # COUNT(1) counts rows
+        return _count_rows(name, distinct, condition, place)  # COUNT(1) counts rows
     if name in _TRUTHS:
         value = truth(value, place)
     if form.takes is Takes.NUMBER:
         value = as_number(value, name, place)
     if value.type is Type.NULL:
-        value = fit(value, Type.TEXT, place)
+        value = convert_implicitly(value, Type.TEXT, place)
     aggregate = Aggregate(form.aggregation, (value,), distinct and form.distinct, condition)
     return Measure("", aggregate, form.gives or value.type, place.at)
 
@@ -155,7 +155,7 @@ def _operand(node: exp.Expr, name: str, place: SourceSpan) -> tuple[bool, exp.Ex
     return distinct, operands[0]
 
 
-def _rows(name: str, distinct: bool, condition: Expression | None, place: SourceSpan) -> Measure:
+def _count_rows(name: str, distinct: bool, condition: Expression | None, place: SourceSpan) -> Measure:
     if name != "count" or distinct:
         raise place.bad(f"{name} cannot be asked of *.", "Only COUNT(*) counts rows.", "Name a column.")
     return Measure("", Aggregate(Aggregation.COUNT, where=condition), Type.INTEGER, place.at)
@@ -175,14 +175,16 @@ def refuse_function(name: str, node: exp.Expr, reading: ParseContext) -> NoRetur
         raise place.unsupported(
             f"{name} is not answered.",
             "One row decides it, and a truth value cannot be blurred.",
-            reading.shown("Count the rows that decide it instead.", counted(node, _TRUTHS[name])),
+            reading.with_example("Count the rows that decide it instead.", count_truths(node, _TRUTHS[name])),
         )
     if name in _SINGLE | _GATHERED:
         people = names_people(node, reading.catalog)
         raise place.unsupported(
             f"{name} is not answered.",
             f"It shows the {'value of a single row' if name in _SINGLE else 'values of single rows'}.",
-            _COUNT_PEOPLE if people else reading.shown("Group by it, and count the rows of each value.", keyed(node)),
+            _COUNT_PEOPLE
+            if people
+            else reading.with_example("Group by it, and count the rows of each value.", key_query(node)),
         )
     if name in COMBINED:
         raise place.bad(
@@ -190,8 +192,8 @@ def refuse_function(name: str, node: exp.Expr, reading: ParseContext) -> NoRetur
             "It is written out as other calls, where its arguments are plain columns and it is not inside another one.",
             f"Give it the {COMBINED[name]} that it takes, without *, DISTINCT and OVER, or write it out yourself.",
         )
-    if name in _ELSEWHERE:
-        raise place.unsupported(f"{name} is not answered.", *_ELSEWHERE[name])
+    if name in _UNSUPPORTED_AGGREGATES:
+        raise place.unsupported(f"{name} is not answered.", *_UNSUPPORTED_AGGREGATES[name])
     if name in _LISTED:
         raise place.unsupported(f"{name} is not answered here.", *_LISTED[name])
     if name in _CLOCKS:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from sfumato.query.expression import Column, Expression
-from sfumato.query.filter_placement import filtered
+from sfumato.query.filter_placement import filter_relation
 from sfumato.query.parsing.reading import ParseContext
 from sfumato.query.relation import Named, Project, Relation
 
@@ -19,10 +19,10 @@ class Block:
     @property
     def rows(self) -> Relation:
         """The rows, with all conditions met."""
-        return filtered(self.relation, self.pending)
+        return filter_relation(self.relation, self.pending)
 
 
-def projected(
+def project_block(
     block: Block, values: tuple[Expression, ...], reading: ParseContext
 ) -> tuple[Project, tuple[Column, ...]]:
     """Return the rows of a block with nothing but these values, and the columns that they are."""

@@ -8,9 +8,9 @@ from sqlglot import exp
 
 from sfumato.query.arithmetic import arithmetic, negate
 from sfumato.query.declared import check_compared
-from sfumato.query.expression import Call, Case, Expression, Literal, factored
+from sfumato.query.expression import Call, Case, Expression, Literal, factor_out_common
 from sfumato.query.functions import FUNCTION_NAMES, Form, Function, Takes
-from sfumato.query.literal import interval, number
+from sfumato.query.literal import parse_interval, parse_number
 from sfumato.query.names import Name, Scope
 from sfumato.query.parsing.aggregate import is_aggregate, refuse_function
 from sfumato.query.parsing.desugar.dates import WRITTEN_OUT
@@ -18,13 +18,13 @@ from sfumato.query.parsing.desugar.row_values import by_columns
 from sfumato.query.parsing.desugar.texts import TEXTS_WRITTEN_OUT, like, written_pattern
 from sfumato.query.parsing.frame import ExpressionContext
 from sfumato.query.parsing.inner import inner, of_one_person
-from sfumato.query.parsing.reading import MOST_ITEMS, name_of
+from sfumato.query.parsing.reading import MAX_LIST_ITEMS, name_of
 from sfumato.query.parsing.subquery import among, exists, note_conjuncts, single
 from sfumato.query.parsing.types import cast_to
 from sfumato.query.parsing.window import WINDOW_NAMES, WindowReader
 from sfumato.query.position import SourceSpan
 from sfumato.query.relation import SortKey
-from sfumato.query.resolve import alike, call, case, compare, fit, truth
+from sfumato.query.resolve import alike, call, case, compare, convert_implicitly, truth
 from sfumato.query.types import Type
 
 _EQUALITIES = frozenset({Function.EQUAL, Function.DIFFERENT, Function.DISTINCT_FROM})
@@ -32,16 +32,16 @@ _EQUALITIES = frozenset({Function.EQUAL, Function.DIFFERENT, Function.DISTINCT_F
 
 def read_expression(node: exp.Expr, frame: ExpressionContext) -> Expression:
     """Return the expression a node spells, measured."""
-    return frame.reading.settle(_read(node, frame), node)
+    return frame.reading.settle(_read_expression(node, frame), node)
 
 
 def read_condition(node: exp.Expr, frame: ExpressionContext) -> Expression:
     """Return the condition a node spells, measured."""
     note_conjuncts(node)
-    return frame.reading.settle(_truth(node, frame), node)
+    return frame.reading.settle(_read_truth_test(node, frame), node)
 
 
-def _read(node: exp.Expr | None, frame: ExpressionContext) -> Expression:
+def _read_expression(node: exp.Expr | None, frame: ExpressionContext) -> Expression:
     if node is None:
         return Literal(None, Type.NULL)
     reader = _READERS.get(type(node))
@@ -50,22 +50,22 @@ def _read(node: exp.Expr | None, frame: ExpressionContext) -> Expression:
     return reader(node, frame)
 
 
-def _truth(node: exp.Expr, frame: ExpressionContext) -> Expression:
-    return truth(_read(node, frame), frame.reading.place(node))
+def _read_truth_test(node: exp.Expr, frame: ExpressionContext) -> Expression:
+    return truth(_read_expression(node, frame), frame.reading.place(node))
 
 
-def _place(node: exp.Expr, frame: ExpressionContext) -> SourceSpan:
+def _span_of(node: exp.Expr, frame: ExpressionContext) -> SourceSpan:
     return frame.reading.place(node)
 
 
 def _paren(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this")
-    return _read(node.this, frame)
+    return _read_expression(node.this, frame)
 
 
-def _column(node: exp.Expr, frame: ExpressionContext) -> Expression:
+def _read_column(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this", "table", "db")
-    where = _place(node, frame)
+    where = _span_of(node, frame)
     if isinstance(node.this, exp.Star):
         raise where.bad("* stands where a value is needed.", "It is a list of columns.", "Name one column.")
     schema, table = node.args.get("db"), node.args.get("table")
@@ -86,17 +86,17 @@ def _scope_of(table: Name | None, name: Name, frame: ExpressionContext) -> Scope
 
 
 def _literal(node: exp.Expr, frame: ExpressionContext) -> Expression:
-    where = _place(node, frame)
+    where = _span_of(node, frame)
     if node.args.get("is_string"):
         return Literal(str(node.this), Type.TEXT, where.at)
-    return number(str(node.this), where)
+    return parse_number(str(node.this), where)
 
 
 def _parameter(node: exp.Expr, frame: ExpressionContext) -> Expression:
     return frame.reading.parameter(node)
 
 
-def _boolean(node: exp.Expr, frame: ExpressionContext) -> Expression:
+def _read_boolean(node: exp.Expr, frame: ExpressionContext) -> Expression:
     return Literal(bool(node.this), Type.BOOLEAN, frame.reading.at(node))
 
 
@@ -106,32 +106,32 @@ def _null(node: exp.Expr, frame: ExpressionContext) -> Expression:
 
 def _operator(function: Function, node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this", "expression", "typed", "safe")
-    left, right = _read(node.this, frame), _read(node.expression, frame)
-    return arithmetic(function, left, right, _place(node, frame))
+    left, right = _read_expression(node.this, frame), _read_expression(node.expression, frame)
+    return arithmetic(function, left, right, _span_of(node, frame))
 
 
-def _power(node: exp.Expr, frame: ExpressionContext) -> Expression:
+def _read_power(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this", "expression")
     return call(
         FUNCTION_NAMES["power"],
-        [_read(node.this, frame), _read(node.expression, frame)],
+        [_read_expression(node.this, frame), _read_expression(node.expression, frame)],
         "power",
-        _place(node, frame),
+        _span_of(node, frame),
     )
 
 
 def _negative(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this")
-    return negate(_read(node.this, frame), _place(node, frame))
+    return negate(_read_expression(node.this, frame), _span_of(node, frame))
 
 
 def _comparison(function: Function, node: exp.Expr, frame: ExpressionContext, swapped: bool = False) -> Expression:
     frame.reading.only(node, "this", "expression")
-    left, right = _read(node.this, frame), _read(node.expression, frame)
+    left, right = _read_expression(node.this, frame), _read_expression(node.expression, frame)
     pair = (right, left) if swapped else (left, right)
     if function in _EQUALITIES:
-        _check_equal(left, right, frame, _place(node, frame))
-    return compare(function, *pair, _place(node, frame))
+        _check_equal(left, right, frame, _span_of(node, frame))
+    return compare(function, *pair, _span_of(node, frame))
 
 
 def _check_equal(left: Expression, right: Expression, frame: ExpressionContext, where: SourceSpan) -> None:
@@ -159,17 +159,17 @@ def _chain(function: Function, kind: type[exp.Expr], node: exp.Expr, frame: Expr
         if isinstance(part, kind):
             waiting += [part.expression, part.this]
             continue
-        operand = _truth(part, frame)
+        operand = _read_truth_test(part, frame)
         nested = isinstance(operand, Call) and operand.function is function
         operands += operand.arguments if nested and isinstance(operand, Call) else (operand,)
-    flat = tuple(dict.fromkeys(operands)) if len(operands) < MOST_ITEMS else tuple(operands)
+    flat = tuple(dict.fromkeys(operands)) if len(operands) < MAX_LIST_ITEMS else tuple(operands)
     if len(flat) == 1:
         return flat[0]
     made = Call(function, flat, Type.BOOLEAN, frame.reading.at(node))
-    return factored(made) if function is Function.OR else made
+    return factor_out_common(made) if function is Function.OR else made
 
 
-def _joined(node: exp.Expr, frame: ExpressionContext) -> Expression:
+def _read_concatenation(node: exp.Expr, frame: ExpressionContext) -> Expression:
     parts: list[Expression] = []
     waiting: list[exp.Expr] = [node]
     while waiting:
@@ -178,8 +178,8 @@ def _joined(node: exp.Expr, frame: ExpressionContext) -> Expression:
             frame.reading.only(part, "this", "expression", "safe")
             waiting += [part.expression, part.this]
         else:
-            parts.append(_read(part, frame))
-    where = _place(node, frame)
+            parts.append(_read_expression(part, frame))
+    where = _span_of(node, frame)
     if not any(part.type is Type.TEXT for part in parts):
         raise where.bad("|| joins text, and there is none.", "Neither side is text.", "Cast one side to text.")
     return call(Form(Function.JOINED, (Takes.TEXT,), Type.TEXT, (), repeats=True), parts, "||", where)
@@ -187,12 +187,12 @@ def _joined(node: exp.Expr, frame: ExpressionContext) -> Expression:
 
 def _not(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this")
-    return _negation(_truth(node.this, frame))
+    return _negation(_read_truth_test(node.this, frame))
 
 
 def _is(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this", "expression", "negate")
-    where, argument = _place(node, frame), _read(node.this, frame)
+    where, argument = _span_of(node, frame), _read_expression(node.this, frame)
     other = node.expression
     negated = bool(node.args.get("negate"))
     if isinstance(other, exp.Not):
@@ -209,13 +209,13 @@ def _is(node: exp.Expr, frame: ExpressionContext) -> Expression:
 
 def fit_null(argument: Expression, where: SourceSpan) -> Expression:
     """Return the argument; a bare NULL becomes text, as in PostgreSQL."""
-    return fit(argument, Type.TEXT, where) if argument.type is Type.NULL else argument
+    return convert_implicitly(argument, Type.TEXT, where) if argument.type is Type.NULL else argument
 
 
-def _between(node: exp.Expr, frame: ExpressionContext) -> Expression:
+def _read_between(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this", "low", "high", "symmetric")
-    where = _place(node, frame)
-    argument, low, high = (_read(node.args[key], frame) for key in ("this", "low", "high"))
+    where = _span_of(node, frame)
+    argument, low, high = (_read_expression(node.args[key], frame) for key in ("this", "low", "high"))
     frame.reading.settle(argument, node)  # it will be there twice
 
     def inside(bottom: Expression, top: Expression) -> Expression:
@@ -227,41 +227,53 @@ def _between(node: exp.Expr, frame: ExpressionContext) -> Expression:
     return Call(Function.OR, (inside(low, high), inside(high, low)), Type.BOOLEAN, where.at)
 
 
-def _in(node: exp.Expr, frame: ExpressionContext) -> Expression:
-    where = _place(node, frame)
+def _read_in(node: exp.Expr, frame: ExpressionContext) -> Expression:
+    where = _span_of(node, frame)
     if node.args.get("query") is not None:
         frame.reading.only(node, "this", "query")
         left = node.this.unnest()
-        tested = [_read(part, frame) for part in (left.expressions if isinstance(left, exp.Tuple) else [left])]
+        tested = [
+            _read_expression(part, frame) for part in (left.expressions if isinstance(left, exp.Tuple) else [left])
+        ]
         block, lookups = inner(node, node.args["query"], frame, own=True)
         return of_one_person(among(node, tested, block, lookups, frame.reading), node, block, frame)
     frame.reading.only(node, "this", "expressions")
     items = node.expressions
     if isinstance(node.this.unnest(), exp.Tuple):
-        return _truth(by_columns(node, where), frame)
-    if len(items) > MOST_ITEMS:
+        return _read_truth_test(by_columns(node, where), frame)
+    if len(items) > MAX_LIST_ITEMS:
         raise where.too_large(
-            f"the list has {len(items)} items.", f"A list may have {MOST_ITEMS}.", "Join a public table instead."
+            f"the list has {len(items)} items.", f"A list may have {MAX_LIST_ITEMS}.", "Join a public table instead."
         )
     if not items:
         raise where.bad("the list is empty.", "IN needs at least one value.", "Write IN (value, …).")
-    value, members = _read(node.this, frame), [_read(item, frame) for item in items]
+    value, members = _read_expression(node.this, frame), [_read_expression(item, frame) for item in items]
     for item, part in zip(members, items, strict=True):
-        check_compared(value, item, frame.reading.declared(value), _place(part, frame))
+        check_compared(value, item, frame.reading.declared(value), _span_of(part, frame))
     arguments = alike([value, *members], where)
     return Call(Function.IN, tuple(arguments), Type.BOOLEAN, where.at)
 
 
-def _like(function: Function, node: exp.Expr, frame: ExpressionContext, escape: str = "\\") -> Expression:
+def _read_like(function: Function, node: exp.Expr, frame: ExpressionContext, escape: str = "\\") -> Expression:
     frame.reading.only(node, "this", "expression", "negate")
-    result = like(function, _read(node.this, frame), _read(node.expression, frame), escape, _place(node, frame))
+    result = like(
+        function,
+        _read_expression(node.this, frame),
+        _read_expression(node.expression, frame),
+        escape,
+        _span_of(node, frame),
+    )
     return _negation(result) if node.args.get("negate") else result
 
 
 def _regular(node: exp.Expr, frame: ExpressionContext) -> Expression:
     """Return x ~ 'pattern' or SIMILAR TO, where it is a LIKE in another spelling."""
     frame.reading.only(node, "this", "expression")
-    where, value, pattern = _place(node, frame), _read(node.this, frame), _read(node.expression, frame)
+    where, value, pattern = (
+        _span_of(node, frame),
+        _read_expression(node.this, frame),
+        _read_expression(node.expression, frame),
+    )
     similar, ignore = isinstance(node, exp.SimilarTo), isinstance(node, exp.RegexpILike)
     return written_pattern(value, pattern, where, similar=similar, ignore_case=ignore)
 
@@ -272,82 +284,82 @@ def _escape(node: exp.Expr, frame: ExpressionContext) -> Expression:
     if not isinstance(like, exp.Like | exp.ILike):
         frame.reading.refuse(node)
     if not (isinstance(escape, exp.Literal) and escape.args.get("is_string") and len(escape.name) <= 1):
-        raise _place(node, frame).bad(
+        raise _span_of(node, frame).bad(
             "the escape is not one character.", "ESCAPE takes one character in quotes.", "Write ESCAPE '!'."
         )
     function = Function.ILIKE if isinstance(like, exp.ILike) else Function.LIKE
-    return _like(function, like, frame, escape.name)
+    return _read_like(function, like, frame, escape.name)
 
 
-def _case(node: exp.Expr, frame: ExpressionContext) -> Expression:
+def _read_case(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this", "ifs", "default")
-    where = _place(node, frame)
-    subject = _read(node.this, frame) if node.this is not None else None
+    where = _span_of(node, frame)
+    subject = _read_expression(node.this, frame) if node.this is not None else None
     branches = []
     for branch in node.args["ifs"]:
-        when = _read(branch.this, frame)
+        when = _read_expression(branch.this, frame)
         if subject is not None:
-            _check_equal(subject, when, frame, _place(branch.this, frame))
+            _check_equal(subject, when, frame, _span_of(branch.this, frame))
             when = compare(Function.EQUAL, frame.reading.settle(subject, node), when, where)
-        branches.append((when, _read(branch.args.get("true"), frame)))
-    return case(branches, _read(node.args.get("default"), frame), where)
+        branches.append((when, _read_expression(branch.args.get("true"), frame)))
+    return case(branches, _read_expression(node.args.get("default"), frame), where)
 
 
 def _if(node: exp.Expr, frame: ExpressionContext) -> Case:
     frame.reading.only(node, "this", "true", "false")
-    branch = (_truth(node.this, frame), _read(node.args.get("true"), frame))
-    return case([branch], _read(node.args.get("false"), frame), _place(node, frame))
+    branch = (_read_truth_test(node.this, frame), _read_expression(node.args.get("true"), frame))
+    return case([branch], _read_expression(node.args.get("false"), frame), _span_of(node, frame))
 
 
-def _cast(node: exp.Expr, frame: ExpressionContext) -> Expression:
+def _read_cast(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this", "to", "safe", "_type")
-    return cast_to(_read(node.this, frame), node.args["to"], frame.reading, _place(node, frame))
+    return cast_to(_read_expression(node.this, frame), node.args["to"], frame.reading, _span_of(node, frame))
 
 
 def _interval(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this", "unit")
-    where, unit, amount = _place(node, frame), node.args.get("unit"), node.this
+    where, unit, amount = _span_of(node, frame), node.args.get("unit"), node.this
     if not isinstance(amount, exp.Literal) or not (unit is None or type(unit) is exp.Var):
         raise where.unsupported(
             "the interval is not spelled out.",
             "How far a date moves may not differ from row to row, except by whole days.",
             "Write INTERVAL '3 days', or add an integer number of days to a date.",
         )
-    value = interval(f"{amount.name} {unit.name if unit is not None else ''}", where)
+    value = parse_interval(f"{amount.name} {unit.name if unit is not None else ''}", where)
     return Literal(value, Type.INTERVAL, where.at)
 
 
 def _extract(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this", "expression")
-    where = _place(node, frame)
+    where = _span_of(node, frame)
     part = Literal(node.this.name, Type.TEXT, where.at)
-    return call(FUNCTION_NAMES["date_part"], [part, _read(node.expression, frame)], "extract", where)
+    return call(FUNCTION_NAMES["date_part"], [part, _read_expression(node.expression, frame)], "extract", where)
 
 
-def _substring(node: exp.Expr, frame: ExpressionContext) -> Expression:
+def _read_substring(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this", "start", "length")
     start, length = node.args.get("start"), node.args.get("length")
-    arguments = [_read(node.this, frame)]
+    arguments = [_read_expression(node.this, frame)]
     if start is not None or length is not None:
-        arguments.append(_read(start, frame) if start is not None else Literal(1, Type.INTEGER))
+        arguments.append(_read_expression(start, frame) if start is not None else Literal(1, Type.INTEGER))
     if length is not None:
-        arguments.append(_read(length, frame))
-    return call(FUNCTION_NAMES["substring"], arguments, "substring", _place(node, frame))
+        arguments.append(_read_expression(length, frame))
+    return call(FUNCTION_NAMES["substring"], arguments, "substring", _span_of(node, frame))
 
 
 def _position(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this", "substr")
-    arguments = [_read(node.this, frame), _read(node.args["substr"], frame)]
-    return call(FUNCTION_NAMES["strpos"], arguments, "position", _place(node, frame))
+    arguments = [_read_expression(node.this, frame), _read_expression(node.args["substr"], frame)]
+    return call(FUNCTION_NAMES["strpos"], arguments, "position", _span_of(node, frame))
 
 
 def _trim(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this", "position", "expression")
     name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or "BOTH").upper(), "trim")
-    arguments = [_read(node.this, frame)]
+    arguments = [_read_expression(node.this, frame)]
     if node.expression is not None and node.args.get("expression") is not None:
-        arguments.append(_read(node.expression, frame))
-    return call(FUNCTION_NAMES[name], arguments, name, _place(node, frame))
+        arguments.append(_read_expression(node.expression, frame))
+    return call(FUNCTION_NAMES[name], arguments, name, _span_of(node, frame))
 
 
 def _function(node: exp.Expr, frame: ExpressionContext) -> Expression:
@@ -355,40 +367,40 @@ def _function(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this", "expressions")
     name = str(node.this.this if isinstance(node.this, exp.Expr) else node.this).lower()
     if is_aggregate(name):
-        return _aggregate(node, frame)
+        return _read_aggregate(node, frame)
     if name in WINDOW_NAMES:
-        raise _place(node, frame).bad(
+        raise _span_of(node, frame).bad(
             f"{name} looks at other rows, and none are named.", "It needs OVER.", f"Write {name}(…) OVER (ORDER BY …)."
         )
     form, written = FUNCTION_NAMES.get(name), WRITTEN_OUT.get(name) or TEXTS_WRITTEN_OUT.get(name)
     if form is None and written is None:
         refuse_function(name, node, frame.reading)
-    where, arguments = _place(node, frame), [_read(part, frame) for part in node.expressions]
+    where, arguments = _span_of(node, frame), [_read_expression(part, frame) for part in node.expressions]
     if written is not None:
         return frame.reading.settle(written(name, arguments, where), node)
     return call(FUNCTION_NAMES[name], arguments, name, where)
 
 
-def _aggregate(node: exp.Expr, frame: ExpressionContext) -> Expression:
+def _read_aggregate(node: exp.Expr, frame: ExpressionContext) -> Expression:
     if frame.measures is None:
-        raise _place(node, frame).bad(
+        raise _span_of(node, frame).bad(
             f"an aggregate stands in {frame.clause}.",
             "It has no value yet there: rows are chosen and grouped before they are aggregated.",
             "Use HAVING to choose groups, or aggregate a subquery.",
         )
     inner = replace(frame, measures=None, windows=None, lookups=frame.measures.lookups, clause="another aggregate")
-    return frame.measures.gather(node, frame.reading, partial(_argument, inner), partial(_where, inner))
+    return frame.measures.gather(node, frame.reading, partial(_argument, inner), partial(_read_filter, inner))
 
 
 def _window(node: exp.Expr, frame: ExpressionContext) -> Expression:
     if frame.windows is None:
-        raise _place(node, frame).bad(
+        raise _span_of(node, frame).bad(
             f"a window function stands in {frame.clause}.",
             "It has no value yet there: rows are chosen and grouped before windows look at them.",
             "Use QUALIFY to choose rows by it, or compute it in a subquery.",
         )
     inner = replace(frame, windows=None, clause="another window")
-    reader = WindowReader(partial(_argument, inner), partial(_where, inner), partial(_sort_key, inner))
+    reader = WindowReader(partial(_argument, inner), partial(_read_filter, inner), partial(_sort_key, inner))
     return frame.windows.gather(node, frame.reading, reader)
 
 
@@ -403,7 +415,7 @@ def sort_key(
     if not isinstance(node, exp.Ordered):
         frame.reading.refuse(node)
     frame.reading.only(node, "this", "desc", "nulls_first")
-    value = fit_null(read(node.this, frame), _place(node, frame))
+    value = fit_null(read(node.this, frame), _span_of(node, frame))
     return SortKey(value, bool(node.args.get("desc")), bool(node.args.get("nulls_first")))
 
 
@@ -411,7 +423,7 @@ def _argument(frame: ExpressionContext, node: exp.Expr) -> Expression:
     return read_expression(node, frame)
 
 
-def _where(frame: ExpressionContext, node: exp.Expr) -> Expression:
+def _read_filter(frame: ExpressionContext, node: exp.Expr) -> Expression:
     return read_condition(node, replace(frame, clause="FILTER"))
 
 
@@ -429,9 +441,9 @@ def _single(node: exp.Expr, frame: ExpressionContext) -> Expression:
 _Reader = Callable[[exp.Expr, ExpressionContext], Expression]
 _READERS: dict[type[exp.Expr], _Reader] = {
     exp.Paren: _paren,
-    exp.Column: _column,
+    exp.Column: _read_column,
     exp.Literal: _literal,
-    exp.Boolean: _boolean,
+    exp.Boolean: _read_boolean,
     exp.Null: _null,
     exp.Parameter: _parameter,
     exp.Placeholder: _parameter,
@@ -441,7 +453,7 @@ _READERS: dict[type[exp.Expr], _Reader] = {
     exp.Div: partial(_operator, Function.DIVIDE),
     exp.IntDiv: partial(_operator, Function.QUOTIENT),
     exp.Mod: partial(_operator, Function.MODULO),
-    exp.Pow: _power,
+    exp.Pow: _read_power,
     exp.Neg: _negative,
     exp.EQ: partial(_comparison, Function.EQUAL),
     exp.NEQ: partial(_comparison, Function.DIFFERENT),
@@ -454,28 +466,28 @@ _READERS: dict[type[exp.Expr], _Reader] = {
     exp.And: partial(_chain, Function.AND, exp.And),
     exp.Or: partial(_chain, Function.OR, exp.Or),
     exp.Not: _not,
-    exp.DPipe: _joined,
+    exp.DPipe: _read_concatenation,
     exp.Is: _is,
-    exp.Between: _between,
-    exp.In: _in,
-    exp.Like: partial(_like, Function.LIKE),
-    exp.ILike: partial(_like, Function.ILIKE),
+    exp.Between: _read_between,
+    exp.In: _read_in,
+    exp.Like: partial(_read_like, Function.LIKE),
+    exp.ILike: partial(_read_like, Function.ILIKE),
     exp.RegexpLike: _regular,
     exp.RegexpILike: _regular,
     exp.SimilarTo: _regular,
     exp.Escape: _escape,
-    exp.Case: _case,
+    exp.Case: _read_case,
     exp.If: _if,
-    exp.Cast: _cast,
-    exp.TryCast: _cast,
+    exp.Cast: _read_cast,
+    exp.TryCast: _read_cast,
     exp.Interval: _interval,
     exp.Extract: _extract,
-    exp.Substring: _substring,
+    exp.Substring: _read_substring,
     exp.StrPosition: _position,
     exp.Trim: _trim,
     exp.Anonymous: _function,
-    exp.Filter: _aggregate,
-    exp.WithinGroup: _aggregate,
+    exp.Filter: _read_aggregate,
+    exp.WithinGroup: _read_aggregate,
     exp.Window: _window,
     exp.Subquery: _single,
     exp.Select: _single,

@@ -13,12 +13,12 @@ from sfumato.query.parsing.aggregate import is_aggregate
 from sfumato.query.parsing.reading import ParseContext
 
 _SETS = (exp.GroupingSets, exp.Cube, exp.Rollup)
-MOST_SETS = 16
-"""So many sets of keys one GROUP BY may have."""
-_MOST_TOLD = 1_000_000
+MAX_GROUPING_SETS = 16
+"""Maximum number of grouping sets of one GROUP BY."""
+_MAX_SHOWN_SETS = 1_000_000
 """A refusal tells numbers up to this one."""
 
-Keys = tuple[exp.Expr, ...]
+GroupingKeys = tuple[exp.Expr, ...]
 Meanings = dict[str, str]
 """What stands for an item of SELECT, its number or alias, and the text of that item."""
 
@@ -28,17 +28,17 @@ def expand_grouping_sets(node: exp.Select, reading: ParseContext) -> exp.Expr | 
     group = node.args.get("group")
     if group is None or not any(isinstance(part, _SETS) for part in group.expressions):
         return None
-    number = prod(_number(part) for part in group.expressions)
-    if number > MOST_SETS:  # counted before they are written out: a short text can stand for any number of them
+    number = prod(_count_sets(part) for part in group.expressions)
+    if number > MAX_GROUPING_SETS:  # counted before they are written out: a short text can stand for any number of them
         raise reading.place(group).too_large(
-            f"these are {number if number <= _MOST_TOLD else f'more than {_MOST_TOLD:,}'} sets of keys.",
-            f"At most {MOST_SETS} are answered at once, because each is measured.",
+            f"these are {number if number <= _MAX_SHOWN_SETS else f'more than {_MAX_SHOWN_SETS:,}'} sets of keys.",
+            f"At most {MAX_GROUPING_SETS} are answered at once, because each is measured.",
             "Name the sets that are needed with GROUPING SETS.",
         )
     sets = [tuple(chain.from_iterable(some)) for some in product(*(_sets(part) for part in group.expressions))]
     meanings = _meanings(node)
-    every = {_meant(key, meanings) for key in chain.from_iterable(sets)}
-    sides = [_one(node, keys, every, meanings) for keys in sets]
+    every = {_meant_key(key, meanings) for key in chain.from_iterable(sets)}
+    sides = [_select_one_set(node, keys, every, meanings) for keys in sets]
     whole: exp.Expr = sides[0]
     for side in sides[1:]:
         whole = exp.Union(this=whole, expression=side, distinct=False)
@@ -47,7 +47,7 @@ def expand_grouping_sets(node: exp.Select, reading: ParseContext) -> exp.Expr | 
         if node.args.get(part) is not None:
             whole.set(part, node.args[part])
     if node.args.get("order") is not None:
-        whole.set("order", _order(node))
+        whole.set("order", _order_of_answer(node))
     return whole
 
 
@@ -56,26 +56,26 @@ def _meanings(node: exp.Select) -> Meanings:
     found: Meanings = {}
     for number, item in enumerate(node.expressions, 1):
         shown = item.unalias()
-        found[str(number)] = "" if isinstance(shown, exp.Literal) else _text(shown)
+        found[str(number)] = "" if isinstance(shown, exp.Literal) else _key_text(shown)
         alias = item.alias.lower() if isinstance(item, exp.Alias) else ""
         if alias and not any(one.name.lower() == alias for one in shown.find_all(exp.Column)):
             found.setdefault(alias, found[str(number)])
     return found
 
 
-def _meant(key: exp.Expr, meanings: Meanings) -> str:
+def _meant_key(key: exp.Expr, meanings: Meanings) -> str:
     """Return the text of a key, or of the item that its number or alias stands for."""
     plain = isinstance(key, exp.Column) and key.args.get("table") is None
     if plain or (isinstance(key, exp.Literal) and not key.is_string):
-        return meanings.get(key.name.lower(), _text(key))
-    return _text(key)
+        return meanings.get(key.name.lower(), _key_text(key))
+    return _key_text(key)
 
 
-def _number(part: exp.Expr) -> int:
+def _count_sets(part: exp.Expr) -> int:
     """Return how many sets `_sets` returns, without writing them out."""
     match part:
         case exp.GroupingSets():
-            return sum(_number(one) for one in part.expressions)
+            return sum(_count_sets(one) for one in part.expressions)
         case exp.Rollup():
             return len(part.expressions) + 1
         case exp.Cube():
@@ -83,22 +83,22 @@ def _number(part: exp.Expr) -> int:
     return 1
 
 
-def _sets(part: exp.Expr) -> list[Keys]:
+def _sets(part: exp.Expr) -> list[GroupingKeys]:
     """Return the sets of keys that one part of GROUP BY stands for."""
     match part:
         case exp.GroupingSets():
             return [some for one in part.expressions for some in _sets(one)]
         case exp.Rollup():
-            steps = [_keys(one) for one in part.expressions]
+            steps = [_set_keys(one) for one in part.expressions]
             return [tuple(chain.from_iterable(steps[:size])) for size in range(len(steps), -1, -1)]
         case exp.Cube():
-            steps = [_keys(one) for one in part.expressions]
+            steps = [_set_keys(one) for one in part.expressions]
             sizes = range(len(steps), -1, -1)
             return [tuple(chain.from_iterable(some)) for size in sizes for some in combinations(steps, size)]
-    return [_keys(part)]
+    return [_set_keys(part)]
 
 
-def _keys(part: exp.Expr) -> Keys:
+def _set_keys(part: exp.Expr) -> GroupingKeys:
     """Return the keys of one set: (a, b), (a), a or ()."""
     match part:
         case exp.Tuple():
@@ -108,10 +108,10 @@ def _keys(part: exp.Expr) -> Keys:
     return (part,)
 
 
-def _one(node: exp.Select, keys: Keys, every: set[str], meanings: Meanings) -> exp.Select:
+def _select_one_set(node: exp.Select, keys: GroupingKeys, every: set[str], meanings: Meanings) -> exp.Select:
     """Return the question of one set of keys."""
-    lacking = every - {_meant(key, meanings) for key in keys}
-    side = exp.Select(**{part: _copied(value) for part, value in node.args.items() if part in _KEPT})
+    lacking = every - {_meant_key(key, meanings) for key in keys}
+    side = exp.Select(**{part: _copy_value(value) for part, value in node.args.items() if part in _KEPT})
     side.meta.update(node.meta)
     side.set("expressions", [_without(item.copy(), lacking, meanings, named=True) for item in node.expressions])
     if node.args.get("having") is not None:
@@ -126,19 +126,19 @@ def _one(node: exp.Select, keys: Keys, every: set[str], meanings: Meanings) -> e
 _KEPT = ("from_", "joins", "where", "windows")
 
 
-def _copied(value: object) -> object:
+def _copy_value(value: object) -> object:
     if isinstance(value, exp.Expr):
         return value.copy()
-    return [_copied(one) for one in value] if isinstance(value, list) else value
+    return [_copy_value(one) for one in value] if isinstance(value, list) else value
 
 
 def _without(node: exp.Expr, lacking: set[str], meanings: Meanings, *, named: bool = False) -> exp.Expr:
     """Return an expression in which the keys that a set lacks are NULL, and GROUPING is known."""
     if _is_grouping(node):
-        bits = "".join("1" if _meant(part, meanings) in lacking else "0" for part in node.expressions)
+        bits = "".join("1" if _meant_key(part, meanings) in lacking else "0" for part in node.expressions)
         known = exp.Literal.number(int(bits or "0", 2))
         return exp.Alias(this=known, alias=exp.to_identifier("grouping")) if named else known
-    if _text(node) in lacking:
+    if _key_text(node) in lacking:
         null = exp.Null()
         null.meta.update(node.meta)
         name = node.name if isinstance(node, exp.Column) else ""
@@ -161,15 +161,15 @@ def _is_aggregate(node: exp.Expr) -> bool:
     return isinstance(inner, exp.Anonymous) and is_aggregate(str(inner.this).lower())
 
 
-def _order(node: exp.Select) -> exp.Expr:
+def _order_of_answer(node: exp.Select) -> exp.Expr:
     """Return the order in terms of the answer's columns: a UNION knows no others."""
     order: exp.Expr = node.args["order"].copy()
     places: dict[str, int] = {}
     for place, item in enumerate(node.expressions, 1):
         shown = item.this if isinstance(item, exp.Alias) else item
-        places.setdefault(_text(shown), place)
+        places.setdefault(_key_text(shown), place)
     for ordered in order.expressions:
-        at = places.get(_text(ordered.this))
+        at = places.get(_key_text(ordered.this))
         if at is not None and not isinstance(ordered.this, exp.Literal):
             number = exp.Literal.number(at)
             number.meta.update(ordered.this.meta)
@@ -177,5 +177,5 @@ def _order(node: exp.Select) -> exp.Expr:
     return order
 
 
-def _text(node: exp.Expr) -> str:
+def _key_text(node: exp.Expr) -> str:
     return node.sql(dialect="postgres", normalize=True, comments=False)

@@ -6,7 +6,7 @@ from fractions import Fraction
 from sqlglot.tokenizer_core import Token, TokenType
 
 from sfumato.policy.policy import fold_name
-from sfumato.query.literal import number
+from sfumato.query.literal import parse_number
 from sfumato.query.position import SourceSpan, source_span
 from sfumato.query.relation import Options
 
@@ -17,7 +17,9 @@ _COUNTS = frozenset({"max_groups_contributed", "max_rows_contributed"})
 
 def cut_options(tokens: list[Token], text: str) -> tuple[list[Token], Options]:
     """Return the tokens without the clause, and what it said."""
-    starts = [i for i in range(len(tokens) - 2) if _words(tokens, i) == ["SELECT", "WITH", "DIFFERENTIAL_PRIVACY"]]
+    starts = [
+        i for i in range(len(tokens) - 2) if _option_words(tokens, i) == ["SELECT", "WITH", "DIFFERENTIAL_PRIVACY"]
+    ]
     if not starts:
         return tokens, Options()
     first = starts[0] + 1
@@ -32,10 +34,10 @@ def cut_options(tokens: list[Token], text: str) -> tuple[list[Token], Options]:
     if after >= len(tokens) or tokens[after].text.upper() != "OPTIONS":
         return tokens[:first] + tokens[after:], Options()
     end = _closing(tokens, after + 1, text)
-    return tokens[:first] + tokens[end + 1 :], _read(tokens[after + 2 : end], text)
+    return tokens[:first] + tokens[end + 1 :], _read_options(tokens[after + 2 : end], text)
 
 
-def _words(tokens: list[Token], start: int) -> list[str]:
+def _option_words(tokens: list[Token], start: int) -> list[str]:
     return [token.text.upper() for token in tokens[start : start + 3]]
 
 
@@ -49,21 +51,21 @@ def _closing(tokens: list[Token], start: int, text: str) -> int:
         for i in range(start + 1, len(tokens)):
             if tokens[i].token_type is TokenType.R_PAREN:
                 return i
-    raise _place(tokens[start - 1], text).bad(
+    raise _token_span(tokens[start - 1], text).bad(
         "OPTIONS is not followed by a list in brackets.",
         "The clause is OPTIONS(name = value, …).",
         "Write for example OPTIONS(epsilon = 0.5).",
     )
 
 
-def _place(token: Token, text: str) -> SourceSpan:
+def _token_span(token: Token, text: str) -> SourceSpan:
     return source_span(text, token.start, token.end + 1)
 
 
-def _read(tokens: list[Token], text: str) -> Options:
+def _read_options(tokens: list[Token], text: str) -> Options:
     found: dict[str, Fraction | int | str] = {}
     while tokens:
-        where = _place(tokens[0], text)
+        where = _token_span(tokens[0], text)
         if len(tokens) < 3 or tokens[1].token_type is not TokenType.EQ:
             raise where.bad("this option has no value.", "An option is name = value.", "Write epsilon = 0.5.")
         name = tokens[0].text.lower()
@@ -71,9 +73,9 @@ def _read(tokens: list[Token], text: str) -> Options:
             raise where.unknown("option", tokens[0].text, _NAMES, "OPTIONS takes others.")
         if name in found:
             raise where.bad(f"{name} is given twice.", "One of them would be ignored.", "Remove one.")
-        found[name] = _value(name, tokens[2], text)
+        found[name] = _option_value(name, tokens[2], text)
         if len(tokens) > 3 and (tokens[3].token_type is not TokenType.COMMA or len(tokens) == 4):
-            raise _place(tokens[3], text).bad(
+            raise _token_span(tokens[3], text).bad(
                 "a comma and another option are needed here.",
                 "Options are separated by commas, and a value is one number or name.",
                 "Write OPTIONS(epsilon = 0.5, delta = 1e-9).",
@@ -82,11 +84,11 @@ def _read(tokens: list[Token], text: str) -> Options:
     return Options(**found)  # type: ignore[arg-type]
 
 
-def _value(name: str, token: Token, text: str) -> Fraction | int | str:
-    where = _place(token, text)
+def _option_value(name: str, token: Token, text: str) -> Fraction | int | str:
+    where = _token_span(token, text)
     if name in _NUMBERS | _COUNTS:
         if token.token_type is TokenType.NUMBER:
-            value = number(token.text, where).value
+            value = parse_number(token.text, where).value
             if name in _NUMBERS and isinstance(value, int | Fraction) and value >= 0:
                 return Fraction(value)
             if name in _COUNTS and isinstance(value, int) and value >= 1:

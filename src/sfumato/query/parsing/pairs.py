@@ -13,17 +13,17 @@ from sfumato.query.resolve import as_number
 from sfumato.query.types import Type
 
 ReadExpression = Callable[[exp.Expr], Expression]
-Sides = tuple[Expression, Expression]
+PairSides = tuple[Expression, Expression]
 
 
-def _of_both(function: Aggregation) -> Callable[[Sides, Expression | None], Aggregate[Expression]]:
+def _of_both(function: Aggregation) -> Callable[[PairSides, Expression | None], Aggregate[Expression]]:
     return lambda sides, where: Aggregate(function, sides, where=where)
 
 
-def _of_one(function: Aggregation, place: int) -> Callable[[Sides, Expression | None], Aggregate[Expression]]:
+def _of_one(function: Aggregation, place: int) -> Callable[[PairSides, Expression | None], Aggregate[Expression]]:
     """REGR_AVGX(y, x) is AVG(x) FILTER (WHERE y IS NOT NULL)."""
 
-    def made(sides: Sides, where: Expression | None) -> Aggregate[Expression]:
+    def made(sides: PairSides, where: Expression | None) -> Aggregate[Expression]:
         missing = Call(Function.IS_NULL, (sides[1 - place],), Type.BOOLEAN)
         there = Call(Function.NOT, (missing,), Type.BOOLEAN)
         return Aggregate(function, (sides[place],), where=there if where is None else conjunction((where, there)))
@@ -31,7 +31,7 @@ def _of_one(function: Aggregation, place: int) -> Callable[[Sides, Expression | 
     return made
 
 
-PAIRED: Mapping[str, Callable[[Sides, Expression | None], Aggregate[Expression]]] = {
+PAIRED: Mapping[str, Callable[[PairSides, Expression | None], Aggregate[Expression]]] = {
     **{name: _of_both(form.aggregation) for form in AGGREGATES if form.aggregation in PAIRS for name in form.postgres},
     "regr_syy": lambda sides, where: Aggregate(Aggregation.REGR_SXX, (sides[1], sides[0]), where=where),
     "regr_count": _of_one(Aggregation.COUNT, 1),
@@ -41,7 +41,7 @@ PAIRED: Mapping[str, Callable[[Sides, Expression | None], Aggregate[Expression]]
 """What each name becomes, from y and x and a FILTER."""
 
 
-def pairs(
+def read_pair_measure(
     node: exp.Expr, name: str, condition: Expression | None, argument: ReadExpression, place: SourceSpan
 ) -> Measure:
     """Return the measure that a function of pairs is."""

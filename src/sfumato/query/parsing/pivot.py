@@ -13,10 +13,10 @@ from sfumato.query.parsing.naming import output_name
 from sfumato.query.parsing.reading import name_of
 from sfumato.query.relation import GroupBy, Named
 
-_MOST = 100
+_MAX_PIVOT_VALUES = 100
 
 
-def pivoted(node: exp.Expr, block: Block, frame: ExpressionContext) -> tuple[GroupBy, Scope]:
+def read_pivot(node: exp.Expr, block: Block, frame: ExpressionContext) -> tuple[GroupBy, Scope]:
     """Return the groups of a PIVOT, and the names of their columns."""
     reading, where, scope = frame.reading, frame.reading.place(node), frame.scope
     pivot = {key: value for key, value in node.args.items() if value}
@@ -28,7 +28,7 @@ def pivoted(node: exp.Expr, block: Block, frame: ExpressionContext) -> tuple[Gro
             "It has aggregates, FOR one column, and IN with the values that are listed.",
             "Write PIVOT (SUM(x) FOR y IN ('a', 'b')), or one COUNT(*) FILTER (WHERE …) for each column.",
         )
-    chosen, written = _listed(fields[0], frame), using or node.expressions
+    chosen, written = _listed_values(fields[0], frame), using or node.expressions
     aggregates = [part.unalias() for part in written]
     measures = Measures()
     inner = ExpressionContext(reading, scope, measures, "PIVOT", frame.private_tables)
@@ -50,7 +50,7 @@ def pivoted(node: exp.Expr, block: Block, frame: ExpressionContext) -> tuple[Gro
         for part, aggregate in zip(written, aggregates, strict=True):
             filter = exp.Where(this=exp.EQ(this=chosen.this.copy(), expression=literal.copy()))
             measure = read_expression(exp.Filter(this=aggregate.copy(), expression=filter), inner)
-            columns.append((_name(value, part, several=len(aggregates) > 1), measure))
+            columns.append((_pivot_column_name(value, part, several=len(aggregates) > 1), measure))
     label = measures.name_group(reading)
     keys = tuple(Named(f"k{i}", entry.expression) for i, entry in enumerate(kept, 1))
     for key in keys:
@@ -63,22 +63,23 @@ def pivoted(node: exp.Expr, block: Block, frame: ExpressionContext) -> tuple[Gro
     return group, Scope(entries, frozenset({table} if table else ()))
 
 
-def _listed(field: exp.Expr, frame: ExpressionContext) -> exp.Expr:
+def _listed_values(field: exp.Expr, frame: ExpressionContext) -> exp.Expr:
     """Return a column with its listed values: those of the text, or those that the policy declares."""
     if isinstance(field, exp.In):
         return field
     declared = frame.reading.declared(read_expression(field, frame))
     known = declared.values if isinstance(declared, DeclaredValues) else ()
-    if not known or len(known) > _MOST or not all(isinstance(value, str) for value in known):
+    if not known or len(known) > _MAX_PIVOT_VALUES or not all(isinstance(value, str) for value in known):
         raise frame.reading.place(field).unsupported(
             "which columns this PIVOT has is not known.",
-            f"Its values are not declared as at most {_MOST} texts, and are not looked up in people's rows.",
+            f"Its values are not declared as at most {_MAX_PIVOT_VALUES} texts, and are not looked up in people's "
+            "rows.",
             "List them: PIVOT … ON x IN ('a', 'b') USING …",
         )
     return exp.In(this=field, expressions=[exp.Literal.string(str(value)) for value in known])
 
 
-def _name(value: exp.Expr, aggregate: exp.Expr, several: bool) -> str:
+def _pivot_column_name(value: exp.Expr, aggregate: exp.Expr, several: bool) -> str:
     """Return what a column is called: as its value, with the aggregate's name behind it where there are several."""
     own = value.args["alias"] if isinstance(value, exp.PivotAlias) else None
     name = str(name_of(own)) if own is not None else Name(value.name, quoted=True).text

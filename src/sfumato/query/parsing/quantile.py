@@ -11,11 +11,11 @@ from sfumato.query.functions import AggregateForm, Aggregation
 from sfumato.query.parsing.reading import ParseContext
 from sfumato.query.position import SourceSpan
 from sfumato.query.relation import Measure
-from sfumato.query.resolve import fit, named
+from sfumato.query.resolve import convert_implicitly, type_with_article
 from sfumato.query.types import NUMBERS, Type
 
 _TIMES = frozenset({Type.DATE, Type.TIMESTAMP})
-_FINEST = 10**6
+_MAX_LEVEL_DENOMINATOR = 10**6
 _DESCENDING = "descending"
 
 
@@ -50,16 +50,16 @@ def quantile(
         )  # fmt: skip
     if len(operands) != (1 if name == "median" else 2):
         wanted = "one column" if name == "median" else "a column and a fraction"
-        raise place.bad(f"{name} was given {len(operands)} arguments.", f"It takes {wanted}.", _example(name))
+        raise place.bad(f"{name} was given {len(operands)} arguments.", f"It takes {wanted}.", _example_call(name))
     level = Fraction(1, 2) if name == "median" else _level(argument(operands[1]), name, place)
     if node.meta.get(_DESCENDING):
         level = 1 - level
     value = argument(operands[0])
     if value.type is Type.NULL:
-        value = fit(value, Type.DECIMAL, place)
+        value = convert_implicitly(value, Type.DECIMAL, place)
     if value.type not in NUMBERS | _TIMES:
         raise place.bad(
-            f"{name} takes a number, a date or a timestamp, and this is {named(value.type)}.",
+            f"{name} takes a number, a date or a timestamp, and this is {type_with_article(value.type)}.",
             "Its values are put in order on a grid.",
             "Use another column, or count its values: GROUP BY and COUNT(*).",
         )
@@ -74,17 +74,17 @@ def _level(read: Expression, name: str, place: SourceSpan) -> Fraction:
         raise place.bad(
             f"the fraction of {name} is not a number from 0 to 1 that the text spells out.",
             "It is the share of values below the quantile, and it is public.",
-            _example(name),
+            _example_call(name),
         )
     level = Fraction(value)
-    if level.denominator > _FINEST:
+    if level.denominator > _MAX_LEVEL_DENOMINATOR:
         raise place.bad(
             f"the fraction of {name} has more than six places.", "No answer is so fine.", "Write 0.999 or so."
         )
     return level
 
 
-def _example(name: str) -> str:
+def _example_call(name: str) -> str:
     if name.startswith("percentile"):
         return f"Write {name.upper()}(0.9) WITHIN GROUP (ORDER BY x)."
     return "Write MEDIAN(x)." if name == "median" else f"Write {name.upper()}(x, 0.9), one column for each fraction."

@@ -12,14 +12,14 @@ from sfumato.query.declared import Admitted
 from sfumato.query.expression import Column, Expression, Literal, Position, walk
 from sfumato.query.names import Name, Scope, free
 from sfumato.query.parameters import Bindings
-from sfumato.query.parsing.rewriting import grouped, parts
+from sfumato.query.parsing.rewriting import first_union_part, group_query
 from sfumato.query.parsing.tree import MAX_NESTING, span
 from sfumato.query.position import SourceSpan, example, source_span
 
-MOST_JOINS = 64
-MOST_COLUMNS = 200
-MOST_ITEMS = 1000
-MOST_NODES = 20_000
+MAX_JOINS = 64
+MAX_COLUMNS = 200
+MAX_LIST_ITEMS = 1000
+MAX_SYNTAX_NODES = 20_000
 
 
 class ParseContext:
@@ -100,9 +100,9 @@ class ParseContext:
     def count_join(self, node: exp.Expr) -> None:
         """Count a join, those of inlined subqueries included."""
         self._joins += 1
-        if self._joins > MOST_JOINS:
+        if self._joins > MAX_JOINS:
             raise self.place(node).too_large(
-                f"the query has more than {MOST_JOINS} joins.",
+                f"the query has more than {MAX_JOINS} joins.",
                 "Each use of a WITH clause counts its own.",
                 "Join fewer tables.",
             )
@@ -111,10 +111,10 @@ class ParseContext:
         """Count an expression as it is after inlining; one that grew too large is refused before anybody walks it."""
         for _, depth in walk(expression):
             self._nodes += 1
-            if self._nodes > MOST_NODES or depth > MAX_NESTING:
+            if self._nodes > MAX_SYNTAX_NODES or depth > MAX_NESTING:
                 raise self.place(node).too_large(
-                    f"with everything it names written out, the query has more than {MOST_NODES} parts."
-                    if self._nodes > MOST_NODES
+                    f"with everything it names written out, the query has more than {MAX_SYNTAX_NODES} parts."
+                    if self._nodes > MAX_SYNTAX_NODES
                     else f"with everything it names written out, the expression is more than {MAX_NESTING} deep.",
                     "A column of a subquery counts as the expression behind it; a chain of operators counts like "
                     "brackets, except AND, OR and ||.",
@@ -134,17 +134,17 @@ class ParseContext:
         what, why, remedy = _reason(node, key)
         other = _OTHERWISE.get(type(node))
         instead = other(node, self.catalog) if other is not None else None
-        raise self.place(node).unsupported(what, why, self.shown(remedy, instead))
+        raise self.place(node).unsupported(what, why, self.with_example(remedy, instead))
 
-    def shown(self, remedy: str, instead: str | None) -> str:
+    def with_example(self, remedy: str, instead: str | None) -> str:
         """Return a remedy with the question that follows it, if that one can be read."""
         end = example(instead) if instead is not None and self.accepts(instead) else ""
         return f"{remedy.removesuffix('.')}{end}." if end else remedy
 
 
 _OTHERWISE: Mapping[type[exp.Expr], Callable[[exp.Expr, Catalog], str | None]] = {
-    exp.Window: grouped,
-    exp.Union: parts,
+    exp.Window: group_query,
+    exp.Union: first_union_part,
 }
 
 _ROWS = "A window looks at single rows, which no noise can protect."

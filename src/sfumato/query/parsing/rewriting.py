@@ -15,9 +15,9 @@ _CHOSEN, _MEMBER, _FOUND, _PERSON = "chosen", "member", "found", "per_person"
 _MARK = "rewritten"
 
 
-def joined(node: exp.Expr, catalog: Catalog) -> str | None:
+def join_query(node: exp.Expr, catalog: Catalog) -> str | None:
     """Return `x IN (SELECT …)` or EXISTS as a join with its distinct values; after NOT, what has no partner is kept."""
-    root, here = _copied(node)
+    root, here = _copy_tree(node)
     scope, condition, negated = _conjunct(here)
     parts = _membership(here, scope, catalog) if scope is not None else None
     if scope is None or parts is None or any(join.meta.get("comma") for join in scope.args.get("joins") or []):
@@ -25,7 +25,7 @@ def joined(node: exp.Expr, catalog: Catalog) -> str | None:
     outer, inner, member = parts
     listed: list[exp.Expr] = [exp.alias_(member, _MEMBER)]
     if negated:
-        listed.append(exp.alias_(_rows(), _FOUND))
+        listed.append(exp.alias_(_count_rows(), _FOUND))
     inner.set("expressions", listed)
     inner.set("distinct", None)
     inner.set("group", exp.Group(expressions=[member.copy()]))
@@ -33,15 +33,15 @@ def joined(node: exp.Expr, catalog: Catalog) -> str | None:
     on = exp.EQ(this=outer, expression=exp.column(_MEMBER, _CHOSEN))
     absent = exp.Is(this=exp.column(_FOUND, _CHOSEN), expression=exp.Null()) if negated else None
     conditions = [absent if part is condition else part for part in _conjuncts(scope.args["where"].this)]
-    if negated and isinstance(here, exp.In) and not _is_unit(outer, _tables(scope, catalog)):
+    if negated and isinstance(here, exp.In) and not _is_unit(outer, _tables_of_from(scope, catalog)):
         present = exp.Is(this=outer.copy(), expression=exp.Not(this=exp.Null()))
         conditions.append(present)  # NULL is not outside of a list either
-    scope.set("where", _where(conditions))
+    scope.set("where", _where_clause(conditions))
     scope.append("joins", exp.Join(this=source, on=on, side="LEFT" if negated else None))
-    return _text(root)
+    return _sql_text(root)
 
 
-def listed(node: exp.Expr) -> str | None:
+def list_query(node: exp.Expr) -> str | None:
     """Return the question whose answer is the list that `x IN (SELECT …)` reads."""
     inner = _subquery(node)
     if not isinstance(inner, exp.Select) or len(inner.expressions) != 1 or inner.args.get("group"):
@@ -51,34 +51,34 @@ def listed(node: exp.Expr) -> str | None:
         return None
     inner = inner.copy()
     inner.set("distinct", None)
-    inner.append("expressions", _rows())
+    inner.append("expressions", _count_rows())
     inner.set("group", exp.Group(expressions=[item.copy()]))
-    return _text(inner)
+    return _sql_text(inner)
 
 
-def first_asked(node: exp.Expr) -> str | None:
+def first_rows_query(node: exp.Expr) -> str | None:
     """Return the question whose answer is the value that a subquery stands for."""
     inner = _subquery(node)
-    return _text(inner) if isinstance(inner, exp.Select) else None
+    return _sql_text(inner) if isinstance(inner, exp.Select) else None
 
 
-def first_asked_by_key(node: exp.Expr, catalog: Catalog) -> str | None:
+def first_rows_by_key_query(node: exp.Expr, catalog: Catalog) -> str | None:
     """Return the question whose answer has the value of a subquery for each key that leads to the row around it."""
     inner = _subquery(node)
     if not isinstance(inner, exp.Select) or inner.args.get("group") is not None:
         return None
     inner = inner.copy()
-    pair = _correlated(inner, catalog)
+    pair = _take_correlation(inner, catalog)
     if pair is None:
         return None
     inner.set("expressions", [pair[1].copy(), *inner.expressions])
     inner.set("group", exp.Group(expressions=[pair[1].copy()]))
-    return _text(inner)
+    return _sql_text(inner)
 
 
-def grouped(node: exp.Expr, catalog: Catalog) -> str | None:
+def group_query(node: exp.Expr, catalog: Catalog) -> str | None:
     """Return what comes nearest to a window: the same aggregate by GROUP BY, or the groups without the window."""
-    root, here = _copied(node)
+    root, here = _copy_tree(node)
     scope = here.find_ancestor(exp.Select)
     if scope is not None and isinstance(here.this, exp.Identifier):  # WINDOW w AS (…): what uses it is meant
         here = next((one for one in scope.find_all(exp.Window) if one.args.get("alias") == here.this), here)
@@ -88,7 +88,7 @@ def grouped(node: exp.Expr, catalog: Catalog) -> str | None:
     keys = [key.copy() for window in (here, *named) for key in window.args.get("partition_by") or []]
     if scope.args.get("group") is not None:
         return _without(here, scope, root)
-    people = [column for column in map(_unit_of, _tables(scope, catalog).values()) if column is not None]
+    people = [column for column in map(_unit_of, _tables_of_from(scope, catalog).values()) if column is not None]
     if any(isinstance(key, exp.Column) and _same(key, unit) for key in keys for unit in people):
         return _per_person(here, scope, keys)
     if _function(here) not in AGGREGATE_NAMES:
@@ -98,20 +98,20 @@ def grouped(node: exp.Expr, catalog: Catalog) -> str | None:
         plain.set(part, scope.args.get(part))
     if keys:
         plain.set("group", exp.Group(expressions=[key.copy() for key in keys]))
-    return _text(plain)
+    return _sql_text(plain)
 
 
-def parts(node: exp.Expr, _: Catalog) -> str | None:
+def first_union_part(node: exp.Expr, _: Catalog) -> str | None:
     """Return the first part of a UNION, to be asked by itself."""
     first = node.this
     while isinstance(first, exp.Union | exp.Subquery):
         first = first.this
-    return _text(first) if isinstance(first, exp.Select) else None
+    return _sql_text(first) if isinstance(first, exp.Select) else None
 
 
-def counted(node: exp.Expr, negated: bool) -> str | None:
+def count_truths(node: exp.Expr, negated: bool) -> str | None:
     """Return BOOL_OR(p) as the number of rows where p is true, and BOOL_AND(p) as that of rows where it is false."""
-    root, here = _copied(node)
+    root, here = _copy_tree(node)
     if len(here.expressions) != 1:
         return None
     condition: exp.Expr = here.expressions[0].copy()
@@ -120,13 +120,13 @@ def counted(node: exp.Expr, negated: bool) -> str | None:
     whole = here.parent if isinstance(here.parent, exp.Filter) else here
     if whole is not here and whole.expression is not None:
         condition = exp.And(this=whole.expression.this.copy(), expression=exp.Paren(this=condition))
-    replaced = whole.replace(exp.Filter(this=_rows(), expression=exp.Where(this=condition)))
-    return _text(replaced if whole is root else root)
+    replaced = whole.replace(exp.Filter(this=_count_rows(), expression=exp.Where(this=condition)))
+    return _sql_text(replaced if whole is root else root)
 
 
-def keyed(node: exp.Expr) -> str | None:
+def key_query(node: exp.Expr) -> str | None:
     """Return ANY_VALUE(x) or STRING_AGG(x, …) as one more key, with the number of rows of each group."""
-    root, here = _copied(node)
+    root, here = _copy_tree(node)
     scope = here.find_ancestor(exp.Select)
     if scope is None or not here.expressions or isinstance(here.parent, exp.Filter):
         return None
@@ -137,8 +137,8 @@ def keyed(node: exp.Expr) -> str | None:
     group = scope.args.get("group")
     scope.set("group", exp.Group(expressions=[*(group.expressions if group is not None else []), key]))
     if not any(str(call.this).lower() in AGGREGATE_NAMES for call in scope.find_all(exp.Anonymous)):
-        scope.append("expressions", _rows())
-    return _text(root)
+        scope.append("expressions", _count_rows())
+    return _sql_text(root)
 
 
 def in_one_person(node: exp.Expr, catalog: Catalog) -> bool:
@@ -147,7 +147,7 @@ def in_one_person(node: exp.Expr, catalog: Catalog) -> bool:
     group = scope.args.get("group") if scope is not None else None
     if scope is None or group is None:
         return False
-    tables = _tables(scope, catalog)
+    tables = _tables_of_from(scope, catalog)
     chosen = [scope.expressions[int(key.name) - 1] if _is_ordinal(key, scope) else key for key in group.expressions]
     return any(isinstance(key.unalias(), exp.Column) and _is_unit(key.unalias(), tables) for key in chosen)
 
@@ -161,14 +161,14 @@ def names_people(node: exp.Expr, catalog: Catalog) -> bool:
     scope, key = node.find_ancestor(exp.Select), node.expressions[0] if node.expressions else None
     if isinstance(key, exp.Distinct):
         key = key.expressions[0]
-    return scope is not None and isinstance(key, exp.Column) and _is_unit(key, _tables(scope, catalog))
+    return scope is not None and isinstance(key, exp.Column) and _is_unit(key, _tables_of_from(scope, catalog))
 
 
-def _text(tree: exp.Expr) -> str:
+def _sql_text(tree: exp.Expr) -> str:
     return tree.sql(dialect="postgres")
 
 
-def _copied(node: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
+def _copy_tree(node: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
     """Return a copy of the whole tree and the place of the node in it."""
     node.meta[_MARK] = True
     root = node.root().copy()
@@ -176,7 +176,7 @@ def _copied(node: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
     return root, next(part for part in root.walk() if part.meta.get(_MARK))
 
 
-def _rows() -> exp.Expr:
+def _count_rows() -> exp.Expr:
     return exp.Anonymous(this="COUNT", expressions=[exp.Star()])
 
 
@@ -203,7 +203,7 @@ def _conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
         yield condition
 
 
-def _where(conditions: list[exp.Expr | None]) -> exp.Where | None:
+def _where_clause(conditions: list[exp.Expr | None]) -> exp.Where | None:
     kept = [condition for condition in conditions if condition is not None]
     if not kept:
         return None
@@ -225,42 +225,44 @@ def _membership(
     inner = _subquery(node)
     if not isinstance(inner, exp.Select) or any(inner.args.get(part) for part in ("limit", "offset", "with_")):
         return None
-    pair = _correlated(inner, catalog) if isinstance(node, exp.Exists) else _listed(node, inner)
+    pair = _take_correlation(inner, catalog) if isinstance(node, exp.Exists) else _listed_columns(node, inner)
     if pair is None or not _may_join(*pair, inner, scope, catalog):
         return None
     group = inner.args.get("group")
-    if group is not None and [_text(key) for key in group.expressions] != [_text(pair[1])]:
+    if group is not None and [_sql_text(key) for key in group.expressions] != [_sql_text(pair[1])]:
         return None
     return pair[0], inner, pair[1]
 
 
-def _listed(node: exp.Expr, inner: exp.Select) -> tuple[exp.Column, exp.Column] | None:
+def _listed_columns(node: exp.Expr, inner: exp.Select) -> tuple[exp.Column, exp.Column] | None:
     items = [item.unalias() for item in inner.expressions]
     if len(items) == 1 and isinstance(items[0], exp.Column) and isinstance(node.this, exp.Column):
         return node.this, items[0]
     return None
 
 
-def _correlated(inner: exp.Select, catalog: Catalog) -> tuple[exp.Column, exp.Column] | None:
+def _take_correlation(inner: exp.Select, catalog: Catalog) -> tuple[exp.Column, exp.Column] | None:
     """Return the one equality of EXISTS that leads outside, taken out of its WHERE."""
     where = inner.args.get("where")
-    own = _tables(inner, catalog)
+    own = _tables_of_from(inner, catalog)
     parts = list(_conjuncts(where.this)) if where is not None else []
-    leading = [part for part in parts if not all(_owned(column, own) for column in part.find_all(exp.Column))]
+    leading = [
+        part for part in parts if not all(_is_private_column(column, own) for column in part.find_all(exp.Column))
+    ]
     if len(leading) != 1 or not isinstance(leading[0], exp.EQ):
         return None
     sides = [leading[0].this, leading[0].expression]
-    inside = [side for side in sides if isinstance(side, exp.Column) and _owned(side, own)]
-    outside = [side for side in sides if isinstance(side, exp.Column) and not _owned(side, own)]
+    inside = [side for side in sides if isinstance(side, exp.Column) and _is_private_column(side, own)]
+    outside = [side for side in sides if isinstance(side, exp.Column) and not _is_private_column(side, own)]
     if len(inside) != 1 or len(outside) != 1:
         return None
-    inner.set("where", _where([part for part in parts if part is not leading[0]]))
+    inner.set("where", _where_clause([part for part in parts if part is not leading[0]]))
     return outside[0], inside[0]
 
 
 def _may_join(outer: exp.Column, member: exp.Column, inner: exp.Select, scope: exp.Select, catalog: Catalog) -> bool:
     """Whether the join is answered: public rows, or rows that belong to the person of the row they meet."""
-    own, around = _tables(inner, catalog), _tables(scope, catalog)
+    own, around = _tables_of_from(inner, catalog), _tables_of_from(scope, catalog)
     if not own or None in own.values():
         return False
     if all(table is not None and table.public for table in own.values()):
@@ -268,7 +270,7 @@ def _may_join(outer: exp.Column, member: exp.Column, inner: exp.Select, scope: e
     return _is_unit(member, own) and _is_unit(outer, around)
 
 
-def _tables(select: exp.Select, catalog: Catalog) -> dict[str, Table | None]:
+def _tables_of_from(select: exp.Select, catalog: Catalog) -> dict[str, Table | None]:
     """Return the tables of FROM by what they are called there; None for what is not a table of the policy."""
     origin = select.args.get("from_")
     sources = [origin.this] if origin is not None else []
@@ -280,7 +282,7 @@ def _tables(select: exp.Select, catalog: Catalog) -> dict[str, Table | None]:
     return found
 
 
-def _owned(column: exp.Column, tables: dict[str, Table | None]) -> bool:
+def _is_private_column(column: exp.Column, tables: dict[str, Table | None]) -> bool:
     if column.table:
         return column.table.lower() in tables
     name = Name(column.name, quoted=True)
@@ -314,20 +316,20 @@ def _without(here: exp.Expr, scope: exp.Select, root: exp.Expr) -> str | None:
     scope.set("expressions", kept)
     if order is not None and scope.args.get("order") is None:
         scope.set("order", order.copy())
-    return _text(root)
+    return _sql_text(root)
 
 
 def _per_person(here: exp.Expr, scope: exp.Select, keys: list[exp.Expr]) -> str:
     """Return a question about one number of each person: an aggregate of theirs, or how many rows they have."""
     counts = _function(here) == "count" or _function(here) not in AGGREGATE_NAMES
-    inner = exp.Select(expressions=[*keys, exp.alias_(_rows() if counts else here.this.copy(), "n")])
+    inner = exp.Select(expressions=[*keys, exp.alias_(_count_rows() if counts else here.this.copy(), "n")])
     for part in ("from_", "joins", "where"):
         inner.set(part, scope.args.get(part))
     inner.set("group", exp.Group(expressions=[key.copy() for key in keys]))
     source = exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier(_PERSON)))
     number = exp.column("n")
-    asked = [number, _rows()] if counts else [exp.Anonymous(this="AVG", expressions=[number])]
+    asked = [number, _count_rows()] if counts else [exp.Anonymous(this="AVG", expressions=[number])]
     outer = exp.Select(expressions=asked, from_=exp.From(this=source))
     if counts:
         outer.set("group", exp.Group(expressions=[number.copy()]))
-    return _text(outer)
+    return _sql_text(outer)

@@ -7,7 +7,7 @@ from sqlglot import exp
 
 from sfumato.query.dimensions import dimension_first
 from sfumato.query.expression import Column, Expression, Literal, children, rebuild, sources
-from sfumato.query.filter_placement import filtered
+from sfumato.query.filter_placement import filter_relation
 from sfumato.query.names import Name, NamedColumn, Scope
 from sfumato.query.parsing.aggregate import Measures, is_aggregate
 from sfumato.query.parsing.block import Block
@@ -17,20 +17,20 @@ from sfumato.query.parsing.expression import fit_null, read_condition, read_expr
 from sfumato.query.parsing.frame import ExpressionContext
 from sfumato.query.parsing.grouping import expand_grouping_sets
 from sfumato.query.parsing.naming import output_name
-from sfumato.query.parsing.reading import MOST_COLUMNS, ParseContext, name_of
-from sfumato.query.parsing.sets import combined
-from sfumato.query.parsing.source import Definition, FromReader, no_table, read_from, unordered
+from sfumato.query.parsing.reading import MAX_COLUMNS, ParseContext, name_of
+from sfumato.query.parsing.sets import combine_blocks
+from sfumato.query.parsing.source import Definition, FromReader, no_table, read_from, without_order
 from sfumato.query.parsing.subquery import Lookups
 from sfumato.query.parsing.window import GatheredWindows
 from sfumato.query.position import SourceSpan
 from sfumato.query.private_rows import is_unit_column, unit_columns
 from sfumato.query.relation import GroupBy, Limit, Named, Over, Relation, Sort, SortKey, Window
-from sfumato.query.resolve import fit
+from sfumato.query.resolve import convert_implicitly
 from sfumato.query.types import Type
 
 _ROWS = ("from_", "joins", "where", "group", "having", "qualify", "order", "limit", "offset")
 _PARTS = ("expressions", "distinct", "with_", "windows", *_ROWS)
-_MOST_LISTS = 3
+_MAX_LISTS = 3
 _Known = Mapping[str, Definition]
 
 
@@ -54,9 +54,9 @@ def read_query(node: exp.Expr, reading: ParseContext, known: _Known) -> Block:
         several = (
             expand_grouping_sets(node, reading) or first_of_each(node) or as_rows(node, reading, _peek(reading, known))
         )
-        return _select(node, reading, known) if several is None else read_query(several, reading, known)
+        return _read_select(node, reading, known) if several is None else read_query(several, reading, known)
     elif isinstance(node, exp.SetOperation):
-        return _combined(node, reading, known)
+        return _read_set_operation(node, reading, known)
     return reading.refuse(node)
 
 
@@ -66,31 +66,31 @@ def _peek(reading: ParseContext, known: _Known) -> Peek:
     def peek(node: exp.Select) -> tuple[Block, ParseContext]:
         own = reading.apart()
         own.looks_ahead = reading.looks_ahead + 1
-        if own.looks_ahead > _MOST_LISTS:  # each reads twice what is below it
+        if own.looks_ahead > _MAX_LISTS:  # each reads twice what is below it
             raise reading.place(node).too_large(
-                f"more than {_MOST_LISTS} lists stand inside each other.", "Each is a question.", "Ask for one of them."
+                f"more than {_MAX_LISTS} lists stand inside each other.", "Each is a question.", "Ask for one of them."
             )
-        return _select(node, own, known), own
+        return _read_select(node, own, known), own
 
     return peek
 
 
-def _combined(node: exp.SetOperation, reading: ParseContext, known: _Known) -> Block:
+def _read_set_operation(node: exp.SetOperation, reading: ParseContext, known: _Known) -> Block:
     """Return a UNION, INTERSECT or EXCEPT, in its order; it is ordered by its own columns."""
     reading.only(node, "this", "expression", "distinct", "order", "limit", "offset", "with_")
     reading.count_join(node)
     known = _definitions(node, reading, known)
-    left, right = (unordered(read_query(side, reading, known)) for side in (node.this, node.expression))
-    block = combined(node, left, right, reading)
+    left, right = (without_order(read_query(side, reading, known)) for side in (node.this, node.expression))
+    block = combine_blocks(node, left, right, reading)
     entries = tuple(NamedColumn(None, output.name, output.expression) for output in block.outputs)
     frame = ExpressionContext(reading, Scope(entries), None, "ORDER BY of a UNION", lambda _: True)
     items = [SelectItem(output.name, output.expression, node) for output in block.outputs]
-    order = [key for key, _ in _order(node, items, frame)]
+    order = [key for key, _ in _read_order(node, items, frame)]
     _check_unused(node, reading, known)
-    return _cut(node, block, order, reading)
+    return _order_and_limit(node, block, order, reading)
 
 
-def _select(node: exp.Select, reading: ParseContext, known: _Known) -> Block:
+def _read_select(node: exp.Select, reading: ParseContext, known: _Known) -> Block:
     reading.only(node, *_PARTS)
     known = _definitions(node, reading, known)
     reader = FromReader(reading, known, read_query)
@@ -98,7 +98,7 @@ def _select(node: exp.Select, reading: ParseContext, known: _Known) -> Block:
     source = read_from(origin.this, node.args.get("joins") or [], reader) if origin else no_table(reading)
     windows = GatheredWindows({str(name_of(one.this)): one for one in node.args.get("windows") or []})
     people = unit_columns(source.relation, reading.catalog)
-    below, above = Lookups(people), Lookups(None if _groups(node) else people)
+    below, above = Lookups(people), Lookups(None if _is_grouped(node) else people)
 
     def read_inner(inner: exp.Expr) -> Block:
         with reading.inside(source.scope):
@@ -113,7 +113,7 @@ def _select(node: exp.Select, reading: ParseContext, known: _Known) -> Block:
         condition = read_condition(node.args["where"].this, inner)
         pending = (*pending, condition)
     items = _items(node, frame)
-    block = _grouped(node, Block(source.relation, pending, ()), items, frame, below)
+    block = _group_rows(node, Block(source.relation, pending, ()), items, frame, below)
     _check_unused(node, reading, known)
     return block
 
@@ -151,17 +151,17 @@ def _check_unused(node: exp.Expr, reading: ParseContext, known: _Known) -> None:
 def _items(node: exp.Select, frame: ExpressionContext) -> list[SelectItem]:
     items: list[SelectItem] = []
     for part in node.expressions:
-        items += _expanded(part, frame)
-        if len(items) > MOST_COLUMNS:
+        items += _expand_item(part, frame)
+        if len(items) > MAX_COLUMNS:
             raise frame.reading.place(part).too_large(
-                f"the answer has more than {MOST_COLUMNS} columns.", "Each is a question.", "Ask for fewer."
+                f"the answer has more than {MAX_COLUMNS} columns.", "Each is a question.", "Ask for fewer."
             )
     if not items:
         raise frame.reading.place(node).bad("nothing is selected.", "SELECT needs a column.", "Name one.")
     return items
 
 
-def _expanded(part: exp.Expr, frame: ExpressionContext) -> list[SelectItem]:
+def _expand_item(part: exp.Expr, frame: ExpressionContext) -> list[SelectItem]:
     where = frame.reading.place(part)
     if isinstance(part, exp.Star) or (isinstance(part, exp.Column) and isinstance(part.this, exp.Star)):
         frame.reading.only(part if isinstance(part, exp.Star) else part.this)
@@ -178,7 +178,7 @@ def _expanded(part: exp.Expr, frame: ExpressionContext) -> list[SelectItem]:
     return [SelectItem(output_name(part), fit_null(read_expression(part, frame), where), part)]
 
 
-def _groups(node: exp.Select) -> bool:
+def _is_grouped(node: exp.Select) -> bool:
     """Whether a SELECT groups its rows: by its clauses, or by an aggregate that stands outside of a window."""
     if node.args.get("group") is not None or node.args.get("having") is not None:
         return True
@@ -195,20 +195,20 @@ def _groups(node: exp.Select) -> bool:
     return False
 
 
-def _grouped(
+def _group_rows(
     node: exp.Select, block: Block, items: list[SelectItem], frame: ExpressionContext, inner: Lookups
 ) -> Block:
     """Group if the text does so, then HAVING, DISTINCT, ORDER BY and LIMIT over what came out."""
     reading, measures = frame.reading, frame.measures or Measures()
     windows = frame.windows or GatheredWindows({})
     above = frame.lookups or Lookups(people=None)
-    keys = _keys(node, items, replace(frame, lookups=inner))
+    keys = _read_group_keys(node, items, replace(frame, lookups=inner))
     having = node.args["having"].this if node.args.get("having") is not None else node
     scope = _with_aliases(frame.scope, items, frozenset({windows.label}))
     chosen = replace(frame, scope=scope, windows=None, clause="HAVING")
     condition = read_condition(having, chosen) if having is not node else None
     qualify = _qualify(node, items, frame)
-    order = _order(node, items, frame)
+    order = _read_order(node, items, frame)
     overs = tuple(windows.found)
     windows.check_used(reading)
     if node.args.get("group") is not None or measures.found or condition is not None:
@@ -221,7 +221,7 @@ def _grouped(
         named = tuple(Named(f"k{i}", key) for i, key in enumerate(keys, 1))
         for key in named:
             reading.declare(group.label, key.name, reading.declared(key.expression))
-        source = filtered(inner.over(block.relation, reading), block.pending)
+        source = filter_relation(inner.over(block.relation, reading), block.pending)
         source = dimension_first(source, measures.found, reading.catalog)
         relation = GroupBy(source, group.label, named, tuple(measures.found), reading.at(node))
         block = Block(above.mapped(group.over).over(relation, reading), pending, ())
@@ -230,7 +230,7 @@ def _grouped(
     else:
         block = replace(block, relation=above.over(inner.over(block.relation, reading), reading))
     if overs:
-        below = filtered(block.relation, block.pending)
+        below = filter_relation(block.relation, block.pending)
         people = unit_columns(below, reading.catalog)
         for over, by in zip(overs, windows.nodes, strict=True):
             if people is not None and not any(is_unit_column(part, people) for part in over.partition):
@@ -240,7 +240,7 @@ def _grouped(
     if node.args.get("distinct") is not None:
         block, items, order = _distinct(node, block, items, order, reading)
     outputs = tuple(Named(item.name, item.value) for item in items)
-    return _cut(node, replace(block, outputs=outputs), [key for key, _ in order], reading)
+    return _order_and_limit(node, replace(block, outputs=outputs), [key for key, _ in order], reading)
 
 
 def _below_keys(keys: list[Expression], inner: Lookups, above: Lookups) -> tuple[Lookups, Lookups]:
@@ -252,7 +252,7 @@ def _below_keys(keys: list[Expression], inner: Lookups, above: Lookups) -> tuple
     return rows, groups
 
 
-def _keys(node: exp.Select, items: list[SelectItem], frame: ExpressionContext) -> list[Expression]:
+def _read_group_keys(node: exp.Select, items: list[SelectItem], frame: ExpressionContext) -> list[Expression]:
     group = node.args.get("group")
     if group is None:
         return []
@@ -265,7 +265,7 @@ def _keys(node: exp.Select, items: list[SelectItem], frame: ExpressionContext) -
     keys = []
     for part in _flat(group.expressions):
         where = frame.reading.place(part)
-        item = _chosen(part, items, frame, where, aliases_first=False)
+        item = _named_item(part, items, frame, where, aliases_first=False)
         value = item.value if item is not None else read_expression(part, inner)
         if item is None and isinstance(value, Literal):
             raise where.bad("a constant is no group.", "Every row has it.", "Group by a column or its number.")
@@ -283,7 +283,7 @@ def _flat(parts: list[exp.Expr]) -> list[exp.Expr]:
     return flat
 
 
-def _chosen(
+def _named_item(
     part: exp.Expr, items: list[SelectItem], frame: ExpressionContext, where: SourceSpan, aliases_first: bool
 ) -> SelectItem | None:
     """Return the item that an ordinal or an output name means; None if it is an expression of its own."""
@@ -367,14 +367,14 @@ def _qualify(node: exp.Select, items: list[SelectItem], frame: ExpressionContext
 _Order = list[tuple[SortKey, exp.Expr]]
 
 
-def _order(node: exp.Query, items: list[SelectItem], frame: ExpressionContext) -> _Order:
+def _read_order(node: exp.Query, items: list[SelectItem], frame: ExpressionContext) -> _Order:
     order = node.args.get("order")
     if order is None:
         return []
     frame.reading.only(order, "expressions")
 
     def read(part: exp.Expr, inner: ExpressionContext) -> Expression:
-        item = _chosen(part, items, inner, inner.reading.place(part), aliases_first=True)
+        item = _named_item(part, items, inner, inner.reading.place(part), aliases_first=True)
         return item.value if item is not None else read_expression(part, inner)
 
     inner = replace(frame, clause="ORDER BY")
@@ -409,7 +409,7 @@ def _distinct(
     named = tuple(Named(columns[value].name, value) for value in values)
     for group_key in named:
         reading.declare(label, group_key.name, reading.declared(group_key.expression))
-    relation = GroupBy(filtered(block.relation, block.pending), label, named, (), reading.at(node))
+    relation = GroupBy(filter_relation(block.relation, block.pending), label, named, (), reading.at(node))
     return (
         Block(relation, (), ()),
         [replace(item, value=columns[item.value]) for item in items],
@@ -417,12 +417,12 @@ def _distinct(
     )
 
 
-def _cut(node: exp.Query, block: Block, order: list[SortKey], reading: ParseContext) -> Block:
+def _order_and_limit(node: exp.Query, block: Block, order: list[SortKey], reading: ParseContext) -> Block:
     """ORDER BY and LIMIT."""
     count, offset = _limit(node.args.get("limit"), reading), _limit(node.args.get("offset"), reading)
     if not order and count is None and not offset:
         return block
-    relation: Relation = filtered(block.relation, block.pending)
+    relation: Relation = filter_relation(block.relation, block.pending)
     if order:
         relation = Sort(relation, tuple(dict.fromkeys(order)))
     if count is not None or offset:
@@ -445,7 +445,7 @@ def _limit(node: exp.Expr | None, reading: ParseContext) -> int | None:
     if isinstance(number, exp.Column) and number.name.lower() == "all":
         return None
     if isinstance(number, exp.Parameter | exp.Placeholder):
-        literal = fit(reading.parameter(number), Type.INTEGER, reading.place(number))
+        literal = convert_implicitly(reading.parameter(number), Type.INTEGER, reading.place(number))
         number = exp.Literal.number(str(literal))
     digits = number.name if isinstance(number, exp.Literal) and not number.args.get("is_string") else ""
     if digits.isascii() and digits.isdigit() and len(digits) <= 18:

@@ -3,7 +3,7 @@
 from datetime import date, timedelta
 
 from sfumato.query.expression import Expression, Literal
-from sfumato.query.parsing.reading import MOST_ITEMS
+from sfumato.query.parsing.reading import MAX_LIST_ITEMS
 from sfumato.query.position import SourceSpan
 from sfumato.query.types import Interval, Type
 
@@ -28,22 +28,24 @@ def series(name: str, arguments: list[Expression], place: SourceSpan) -> list[Li
         if step.months or step.microseconds % 86_400_000_000 or type(start) is not date or type(end) is not date:
             raise place.unsupported(f"{name} of dates takes whole days here.", "Months differ.", _EXAMPLE)
         days = step.days + step.microseconds // 86_400_000_000
-        numbers = _numbers(0, (end - start).days, days, name, place)
+        numbers = _number_series(0, (end - start).days, days, name, place)
         return [Literal(start + timedelta(days=one), Type.DATE, place.at) for one in numbers]
     if not all(isinstance(one, int) and not isinstance(one, bool) for one in (start, end, step)):
         raise place.unsupported(f"{name} takes whole numbers, or dates and days.", "Others have no steps.", _EXAMPLE)
-    return [Literal(one, Type.INTEGER, place.at) for one in _numbers(start, end, step, name, place)]
+    return [Literal(one, Type.INTEGER, place.at) for one in _number_series(start, end, step, name, place)]
 
 
-def _numbers(start: object, end: object, step: object, name: str, place: SourceSpan) -> range:
+def _number_series(start: object, end: object, step: object, name: str, place: SourceSpan) -> range:
     if not (isinstance(start, int) and isinstance(end, int) and isinstance(step, int)) or step == 0:
         raise place.bad(f"{name} has a step of 0.", "It would never end.", _EXAMPLE)
     if SERIES[name]:
         end += 1 if step > 0 else -1
     found = range(start, end, step)
-    if found[MOST_ITEMS:]:  # Python cannot tell the length of the longest ones
+    if found[MAX_LIST_ITEMS:]:  # Python cannot tell the length of the longest ones
         raise place.too_large(
-            f"{name} has more than {MOST_ITEMS} rows.", "They are part of the text.", "Declare a public table instead."
+            f"{name} has more than {MAX_LIST_ITEMS} rows.",
+            "They are part of the text.",
+            "Declare a public table instead.",
         )
     if not found:
         raise place.bad(f"{name} has no rows.", "Its end comes before its beginning.", _EXAMPLE)

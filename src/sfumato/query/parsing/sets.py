@@ -8,17 +8,17 @@ from sqlglot import exp
 
 from sfumato.query.expression import Call, Column, Expression, conjunction
 from sfumato.query.functions import Function
-from sfumato.query.parsing.block import Block, projected
+from sfumato.query.parsing.block import Block, project_block
 from sfumato.query.parsing.reading import ParseContext
 from sfumato.query.position import SourceSpan
 from sfumato.query.private_rows import has_private_rows, is_unit_column, unit_columns
 from sfumato.query.relation import GroupBy, MarkJoin, Named, Over, Relation, UnionAll, Window
 from sfumato.query.resolve import alike, compare
 from sfumato.query.types import Type
-from sfumato.query.windows import WHOLE, WindowCall, WindowFunction
+from sfumato.query.windows import WHOLE_PARTITION, WindowCall, WindowFunction
 
 
-def combined(node: exp.SetOperation, left: Block, right: Block, reading: ParseContext) -> Block:
+def combine_blocks(node: exp.SetOperation, left: Block, right: Block, reading: ParseContext) -> Block:
     """Return the rows that a set operation makes of two queries; the columns have the names of the first."""
     where = reading.place(node)
     people = [has_private_rows(side.rows, reading.catalog) for side in (left, right)]
@@ -35,15 +35,15 @@ def combined(node: exp.SetOperation, left: Block, right: Block, reading: ParseCo
         alike([one.expression, other.expression], where) for one, other in zip(left.outputs, right.outputs, strict=True)
     ]
     first, second = (
-        projected(side, tuple(pair[at] for pair in pairs), reading) for at, side in enumerate((left, right))
+        project_block(side, tuple(pair[at] for pair in pairs), reading) for at, side in enumerate((left, right))
     )
     names = tuple(output.name for output in left.outputs)
     if isinstance(node, exp.Union):
         stack = UnionAll(first[0], second[0], reading.label("union"), where.at)
         if not node.args.get("distinct"):
-            return Block(stack, (), _named(names, stack.columns))
+            return Block(stack, (), _name_columns(names, stack.columns))
         unique, columns = _distinct(stack, stack.columns, where, reading)
-        return Block(unique, (), _named(names, columns))
+        return Block(unique, (), _name_columns(names, columns))
     relation, columns, other, others = first[0], first[1], second[0], second[1]
     wanted: Relation = relation
     if node.args.get("distinct"):
@@ -52,8 +52,8 @@ def combined(node: exp.SetOperation, left: Block, right: Block, reading: ParseCo
         compared = list(zip(columns, others, strict=True))
     else:
         (numbered, number), (again, same) = (
-            _numbered(relation, columns, where, reading),
-            _numbered(other, others, where, reading),
+            _number_equal_rows(relation, columns, where, reading),
+            _number_equal_rows(other, others, where, reading),
         )
         sides = (numbered, again)
         compared = [*zip(columns, others, strict=True), (number, same)]
@@ -64,12 +64,12 @@ def combined(node: exp.SetOperation, left: Block, right: Block, reading: ParseCo
         )
     )
     mark = MarkJoin(*sides, reading.label("mark"), equal, where.at)
-    found: Expression = mark.found
+    found: Expression = mark.mark_column
     condition = found if isinstance(node, exp.Intersect) else Call(Function.NOT, (found,), Type.BOOLEAN, where.at)
-    return Block(mark, (condition,), _named(names, columns))
+    return Block(mark, (condition,), _name_columns(names, columns))
 
 
-def _named(names: tuple[str, ...], columns: tuple[Column, ...]) -> tuple[Named, ...]:
+def _name_columns(names: tuple[str, ...], columns: tuple[Column, ...]) -> tuple[Named, ...]:
     return tuple(Named(name, column) for name, column in zip(names, columns, strict=True))
 
 
@@ -93,12 +93,12 @@ def _distinct(
     return group, group.columns
 
 
-def _numbered(
+def _number_equal_rows(
     relation: Relation, columns: tuple[Column, ...], where: SourceSpan, reading: ParseContext
 ) -> tuple[Window, Column]:
     """Return the rows with their number among those that are equal to them."""
     call: WindowCall[Expression] = WindowCall(WindowFunction.ROW_NUMBER)
-    over = Over("w1", call, columns, (), WHOLE, Type.INTEGER, where.at)
+    over = Over("w1", call, columns, (), WHOLE_PARTITION, Type.INTEGER, where.at)
     window = Window(relation, reading.label("window"), (over,), where.at)
     return window, window.columns[-1]
 

@@ -7,14 +7,14 @@ from sqlglot import exp
 
 from sfumato.errors import excerpt
 from sfumato.query.expression import Column, Expression, Literal, conjunction
-from sfumato.query.filter_placement import filtered
+from sfumato.query.filter_placement import filter_relation
 from sfumato.query.functions import FUNCTION_NAMES, Function
 from sfumato.query.names import Name, NamedColumn, Scope, lookup
 from sfumato.query.parsing.block import Block
 from sfumato.query.parsing.expression import fit_null, read_condition, read_expression
 from sfumato.query.parsing.frame import ExpressionContext
-from sfumato.query.parsing.pivot import pivoted
-from sfumato.query.parsing.reading import MOST_COLUMNS, MOST_ITEMS, ParseContext, name_of
+from sfumato.query.parsing.pivot import read_pivot
+from sfumato.query.parsing.reading import MAX_COLUMNS, MAX_LIST_ITEMS, ParseContext, name_of
 from sfumato.query.parsing.series import SERIES, series
 from sfumato.query.position import SourceSpan, source_span
 from sfumato.query.private_rows import has_private_rows
@@ -71,11 +71,11 @@ def read_from(node: exp.Expr, joins: list[exp.Join], reader: FromReader) -> From
             reader.reading.only(join, "this")
             items.append(_item(join.this, reader))
         else:
-            items[-1] = _join(items[-1], join, reader)
+            items[-1] = _read_join(items[-1], join, reader)
     result = items[0]
     for item in items[1:]:
         reader.reading.count_join(node)
-        scope = _together(result.scope, item.scope, reader.reading.place(node))
+        scope = _merge_scopes(result.scope, item.scope, reader.reading.place(node))
         result = FromItem(_inner(result, item, node, reader), result.pending + item.pending, scope)
     return result
 
@@ -88,11 +88,11 @@ def no_table(reading: ParseContext) -> FromItem:
 def _item(node: exp.Expr, reader: FromReader) -> FromItem:
     match node:
         case exp.Table():
-            return _table(node, reader)
+            return _read_table(node, reader)
         case exp.Subquery():
             return _subquery(node, reader)
         case exp.Values():
-            return _values(node, reader)
+            return _read_values(node, reader)
         case exp.Paren():
             return _item(node.this, reader)
     return reader.reading.refuse(node)
@@ -105,27 +105,27 @@ def _subquery(node: exp.Expr, reader: FromReader) -> FromItem:
         return read_from(node.this, joins, reader)
     if not isinstance(node.this, exp.Query):
         reader.reading.refuse(node)
-    block = unordered(reader.read_query(node.this, reader.reading, reader.known))
-    source = _named(block, *_alias(node, reader.reading), reader.reading.place(node))
-    return _with_joins(_pivoted(source, node, reader), joins, reader)
+    block = without_order(reader.read_query(node.this, reader.reading, reader.known))
+    source = _name_columns(block, *_alias(node, reader.reading), reader.reading.place(node))
+    return _with_joins(_read_pivot_item(source, node, reader), joins, reader)
 
 
-def _pivoted(source: FromItem, node: exp.Expr, reader: FromReader) -> FromItem:
+def _read_pivot_item(source: FromItem, node: exp.Expr, reader: FromReader) -> FromItem:
     for pivot in node.args.get("pivots") or []:
         frame = ExpressionContext(reader.reading, source.scope, None, "PIVOT", reader.private_tables)
-        group, scope = pivoted(pivot, Block(source.relation, source.pending, ()), frame)
+        group, scope = read_pivot(pivot, Block(source.relation, source.pending, ()), frame)
         source = FromItem(group, (), scope)
     return source
 
 
-def unordered(block: Block) -> Block:
+def without_order(block: Block) -> Block:
     """Return a block without an order that no LIMIT depends on: a table has none."""
     return replace(block, relation=block.relation.source) if isinstance(block.relation, Sort) else block
 
 
 def _with_joins(source: FromItem, joins: list[exp.Join], reader: FromReader) -> FromItem:
     for join in joins:
-        source = _join(source, join, reader)
+        source = _read_join(source, join, reader)
     return source
 
 
@@ -138,7 +138,7 @@ def _alias(node: exp.Expr, reading: ParseContext) -> tuple[str | None, list[str]
     return (str(name_of(alias.this)) if alias.this is not None else None), columns
 
 
-def _named(block: Block, alias: str | None, columns: list[str], place: SourceSpan) -> FromItem:
+def _name_columns(block: Block, alias: str | None, columns: list[str], place: SourceSpan) -> FromItem:
     names = [output.name for output in block.outputs]
     if len(columns) > len(names):
         raise place.bad(
@@ -149,7 +149,7 @@ def _named(block: Block, alias: str | None, columns: list[str], place: SourceSpa
     return FromItem(block.relation, block.pending, Scope(entries, frozenset({alias} if alias else ())))
 
 
-def _table(node: exp.Expr, reader: FromReader) -> FromItem:
+def _read_table(node: exp.Expr, reader: FromReader) -> FromItem:
     reading, where = reader.reading, reader.reading.place(node)
     reading.only(node, "this", "alias", "db", "joins", "pivots")
     if isinstance(node.this, exp.Anonymous) and str(node.this.this).lower() in SERIES:
@@ -165,14 +165,14 @@ def _table(node: exp.Expr, reader: FromReader) -> FromItem:
     definition = reader.defined(name) if schema is None else None
     if definition is not None:
         reading.used.add(id(definition.node))
-        block = unordered(reader.read_query(definition.node.this, reading, definition.known))
+        block = without_order(reader.read_query(definition.node.this, reading, definition.known))
         given = _alias(definition.node, reading)[1]
-        names = [entry.name for entry in _named(block, None, given, where).scope.entries]
+        names = [entry.name for entry in _name_columns(block, None, given, where).scope.entries]
         renamed = tuple(Named(new, out.expression) for new, out in zip(names, block.outputs, strict=True))
-        source = _named(replace(block, outputs=renamed), alias or str(name), columns, where)
+        source = _name_columns(replace(block, outputs=renamed), alias or str(name), columns, where)
     else:
-        source = _named(_scan(name, schema, where, reading), alias or str(name), columns, where)
-    return _with_joins(_pivoted(source, node, reader), node.args.get("joins") or [], reader)
+        source = _name_columns(_scan(name, schema, where, reading), alias or str(name), columns, where)
+    return _with_joins(_read_pivot_item(source, node, reader), node.args.get("joins") or [], reader)
 
 
 def _scan(name: Name, schema: exp.Expr | None, where: SourceSpan, reading: ParseContext) -> Block:
@@ -198,10 +198,10 @@ def _series(node: exp.Expr, reader: FromReader) -> FromItem:
     rows = series(name, [read_expression(one, frame) for one in node.this.expressions], where)
     values = Values(reading.label("values"), (rows[0].type,), tuple((row,) for row in rows), where.at)
     alias, names = _alias(node, reading)
-    return _named(Block(values, (), (Named(alias or name, values.columns[0]),)), alias or name, names, where)
+    return _name_columns(Block(values, (), (Named(alias or name, values.columns[0]),)), alias or name, names, where)
 
 
-def _values(node: exp.Expr, reader: FromReader) -> FromItem:
+def _read_values(node: exp.Expr, reader: FromReader) -> FromItem:
     reading, where = reader.reading, reader.reading.place(node)
     reading.only(node, "expressions", "alias")
     frame = ExpressionContext(reading, Scope(), None, "VALUES", reader.private_tables)
@@ -210,10 +210,10 @@ def _values(node: exp.Expr, reader: FromReader) -> FromItem:
         for row in node.expressions
     ]
     width = len(rows[0]) if rows else 0
-    if len(rows) > MOST_ITEMS or width > MOST_COLUMNS:
+    if len(rows) > MAX_LIST_ITEMS or width > MAX_COLUMNS:
         raise where.too_large(
             f"VALUES has {len(rows)} rows of {width} columns.",
-            f"It may have {MOST_ITEMS} rows of {MOST_COLUMNS} columns.",
+            f"It may have {MAX_LIST_ITEMS} rows of {MAX_COLUMNS} columns.",
             "Declare a public table instead.",
         )
     if not width or any(len(row) != width for row in rows):
@@ -223,7 +223,7 @@ def _values(node: exp.Expr, reader: FromReader) -> FromItem:
     values = Values(reading.label("values"), tuple(cell.type for cell in cells[0]), cells, where.at)
     alias, names = _alias(node, reading)
     outputs = tuple(Named(f"column{i}", column) for i, column in enumerate(values.columns, 1))
-    return _named(Block(values, (), outputs), alias, names, where)
+    return _name_columns(Block(values, (), outputs), alias, names, where)
 
 
 def _literals(cells: list[Expression], where: SourceSpan) -> list[Literal]:
@@ -233,7 +233,7 @@ def _literals(cells: list[Expression], where: SourceSpan) -> list[Literal]:
     return literals
 
 
-def _join(left: FromItem, node: exp.Expr, reader: FromReader) -> FromItem:
+def _read_join(left: FromItem, node: exp.Expr, reader: FromReader) -> FromItem:
     reading, where = reader.reading, reader.reading.place(node)
     reading.only(node, "this", "on", "using", "side", "kind", "method")
     side, kind, method = (str(node.args.get(key) or "").upper() for key in ("side", "kind", "method"))
@@ -245,8 +245,8 @@ def _join(left: FromItem, node: exp.Expr, reader: FromReader) -> FromItem:
         )
     reading.count_join(node)
     right = _item(node.this, reader)
-    left = _plain(left, reading) if side in {"RIGHT", "FULL"} else left
-    right = _plain(right, reading) if side in {"LEFT", "FULL"} else right
+    left = _materialize_conditions(left, reading) if side in {"RIGHT", "FULL"} else left
+    right = _materialize_conditions(right, reading) if side in {"LEFT", "FULL"} else right
     if side == "FULL" and any(has_private_rows(one.relation, reading.catalog) for one in (left, right)):
         raise where.unsupported(
             "a full join of people's rows is not supported.",
@@ -255,10 +255,10 @@ def _join(left: FromItem, node: exp.Expr, reader: FromReader) -> FromItem:
         )
     on, using = node.args.get("on"), [name_of(part) for part in node.args.get("using") or []]
     if method == "NATURAL":
-        using = _shared(left.scope, right.scope)
+        using = _shared_names(left.scope, right.scope)
     elif kind != "CROSS" and on is None and not using:
         raise where.bad("the join has no condition.", "JOIN needs ON or USING.", "Add ON, or write CROSS JOIN.")
-    conditions, scope = _using(using, left, right, side, where)
+    conditions, scope = _read_using(using, left, right, side, where)
     if on is not None:
         conditions += (read_condition(on, ExpressionContext(reading, scope, None, "ON", reader.private_tables)),)
     if not side:
@@ -274,9 +274,9 @@ def _inner(left: FromItem, right: FromItem, node: exp.Expr, reader: FromReader) 
     return Join(JoinKind.INNER, left.relation, right.relation, None, reader.reading.at(node))
 
 
-def _plain(source: FromItem, reading: ParseContext) -> FromItem:
+def _materialize_conditions(source: FromItem, reading: ParseContext) -> FromItem:
     """Return the source with nothing but columns, all conditions met: NULLs will take the place of whole columns."""
-    relation = filtered(source.relation, source.pending)
+    relation = filter_relation(source.relation, source.pending)
     entries = source.scope.entries
     if all(isinstance(entry.expression, Column) for entry in entries):
         return FromItem(relation, (), source.scope)
@@ -290,7 +290,7 @@ def _plain(source: FromItem, reading: ParseContext) -> FromItem:
     return FromItem(project, (), replace(source.scope, entries=entries))
 
 
-def _together(left: Scope, right: Scope, where: SourceSpan) -> Scope:
+def _merge_scopes(left: Scope, right: Scope, where: SourceSpan) -> Scope:
     twice = left.tables & right.tables
     if twice:
         raise where.bad(
@@ -301,16 +301,16 @@ def _together(left: Scope, right: Scope, where: SourceSpan) -> Scope:
     return Scope(left.entries + right.entries, left.tables | right.tables)
 
 
-def _shared(left: Scope, right: Scope) -> list[Name]:
+def _shared_names(left: Scope, right: Scope) -> list[Name]:
     offered = {entry.name for entry in right.star(None)}
     return [Name(name, quoted=True) for name in dict.fromkeys(e.name for e in left.star(None)) if name in offered]
 
 
-def _using(
+def _read_using(
     names: list[Name], left: FromItem, right: FromItem, side: str, where: SourceSpan
 ) -> tuple[tuple[Expression, ...], Scope]:
     """Return the equalities of USING, and the names after it: each shared column once, and first."""
-    scope = _together(left.scope, right.scope, where)
+    scope = _merge_scopes(left.scope, right.scope, where)
     conditions: list[Expression] = []
     merged: list[NamedColumn] = []
     halves: list[NamedColumn] = []

@@ -21,12 +21,12 @@ from sfumato.query.expression import (
     rebuild,
     sources,
 )
-from sfumato.query.filter_placement import filtered, labels
+from sfumato.query.filter_placement import filter_relation, visible_labels
 from sfumato.query.functions import FUNCTION_NAMES, Aggregation, Function
-from sfumato.query.parsing.block import Block, projected
+from sfumato.query.parsing.block import Block, project_block
 from sfumato.query.parsing.reading import ParseContext
 from sfumato.query.position import SourceSpan
-from sfumato.query.private_rows import Names, has_private_rows, is_same_unit, is_unit_column, unit_columns
+from sfumato.query.private_rows import UnitNames, has_private_rows, is_same_unit, is_unit_column, unit_columns
 from sfumato.query.relation import (
     Filter,
     GroupBy,
@@ -62,7 +62,7 @@ class Lookup:
     @property
     def labels(self) -> frozenset[str]:
         """The labels that do not come from the rows around."""
-        own = labels(self.right)
+        own = visible_labels(self.right)
         return own if self.label is None else own | {self.label}
 
     def over(self, left: Relation, reading: ParseContext) -> Relation:
@@ -79,7 +79,7 @@ class Lookups:
     `people` are the columns that name the people whose rows are around; None where these are nobody's.
     """
 
-    def __init__(self, people: Names | None) -> None:
+    def __init__(self, people: UnitNames | None) -> None:
         self.people = people
         self.found: list[Lookup] = []
 
@@ -126,14 +126,14 @@ def stays_with_people(lookups: Lookups, block: Block, reading: ParseContext) -> 
     return condition is not None and any(_same_person(part, lookups.people, inner) for part in conjuncts(condition))
 
 
-def _same_person(part: Expression, outer: Names | None, inner: Names | None) -> bool:
+def _same_person(part: Expression, outer: UnitNames | None, inner: UnitNames | None) -> bool:
     if not isinstance(part, Call) or part.function is not Function.EQUAL:
         return False
     one, other = part.arguments
     return is_same_unit(one, other, outer, inner) or is_same_unit(other, one, outer, inner)
 
 
-def _names_the_person(part: Expression, outer: Names | None, inner: Names | None) -> bool:
+def _names_the_person(part: Expression, outer: UnitNames | None, inner: UnitNames | None) -> bool:
     return _same_person(part, outer, inner) and all(
         is_unit_column(one, outer) or is_unit_column(one, inner) for one in children(part)
     )
@@ -142,8 +142,8 @@ def _names_the_person(part: Expression, outer: Names | None, inner: Names | None
 def exists(node: exp.Expr, block: Block, lookups: Lookups, reading: ParseContext) -> Expression:
     """Return whether the subquery has a row."""
     where = reading.place(node)
-    rest, outside = _split(block, where)
-    return _mark(rest, outside, node, lookups, reading).found
+    rest, outside = _split_conditions(block, where)
+    return _add_mark(rest, outside, node, lookups, reading).mark_column
 
 
 def among(
@@ -157,7 +157,7 @@ def among(
             "They are compared one by one.",
             "Select as many as there are on the left.",
         )
-    rest, outside = _split(block, where)
+    rest, outside = _split_conditions(block, where)
     pairs = zip(tested, (output.expression for output in block.outputs), strict=True)
     equal = conjunction(tuple(compare(Function.EQUAL, one, other, where) for one, other in pairs))
     no = Literal(False, Type.BOOLEAN, where.at)
@@ -166,16 +166,16 @@ def among(
         possible = equal  # nobody's name is NULL
     wanted = node.meta.get(CONJUNCT)
     if wanted is True:
-        return _mark(rest, (*outside, equal), node, lookups, reading).found
+        return _add_mark(rest, (*outside, equal), node, lookups, reading).mark_column
     if wanted is False:
-        return _mark(rest, (*outside, possible), node, lookups, reading).found
-    sure = _mark(rest, (*outside, equal), node, lookups, reading).found
-    maybe = _mark(rest, (*outside, possible), node, lookups, reading).found
+        return _add_mark(rest, (*outside, possible), node, lookups, reading).mark_column
+    sure = _add_mark(rest, (*outside, equal), node, lookups, reading).mark_column
+    maybe = _add_mark(rest, (*outside, possible), node, lookups, reading).mark_column
     yes, unknown = Literal(True, Type.BOOLEAN, where.at), Literal(None, Type.BOOLEAN, where.at)
     return Case(((sure, yes), (maybe, unknown)), no, Type.BOOLEAN, where.at)
 
 
-def _mark(
+def _add_mark(
     right: Relation, conditions: tuple[Expression, ...], node: exp.Expr, lookups: Lookups, reading: ParseContext
 ) -> MarkJoin:
     """Add a mark; the same subquery with the same condition is looked at once."""
@@ -200,7 +200,7 @@ def single(node: exp.Expr, block: Block, lookups: Lookups, reading: ParseContext
     value = block.outputs[0].expression
     group = block.relation
     if isinstance(group, GroupBy) and not group.keys and not block.pending:
-        return _total(node, group, value, lookups, reading)
+        return _aggregate_subquery(node, group, value, lookups, reading)
     if not _at_most_one(group):
         raise where.unsupported(
             "this subquery may have several rows.",
@@ -208,12 +208,14 @@ def single(node: exp.Expr, block: Block, lookups: Lookups, reading: ParseContext
             "Aggregate it, for example with MAX or MIN, or write LIMIT 1.",
         )
     _check_inside(block.rows, (value,), where)
-    project, (column,) = projected(block, (value,), reading)
+    project, (column,) = project_block(block, (value,), reading)
     lookups.found.append(Lookup(project, None, None, node))
     return replace(column, at=where.at)
 
 
-def _total(node: exp.Expr, group: GroupBy, value: Expression, lookups: Lookups, reading: ParseContext) -> Expression:
+def _aggregate_subquery(
+    node: exp.Expr, group: GroupBy, value: Expression, lookups: Lookups, reading: ParseContext
+) -> Expression:
     """Return an aggregate of the rows of a subquery: of all, or of those that agree with the row around it."""
     where = reading.place(node)
     inside = _all_labels(group)
@@ -226,7 +228,7 @@ def _total(node: exp.Expr, group: GroupBy, value: Expression, lookups: Lookups, 
         lookups.found.append(Lookup(group, None, None, node))
         return value
     pairs = [_equality(part, inside, where) for part in leading]
-    own = filtered(source, tuple(part for part in conditions if part not in leading))
+    own = filter_relation(source, tuple(part for part in conditions if part not in leading))
     keys = tuple(Named(f"k{i}", inner) for i, (inner, _) in enumerate(pairs, 1))
     keyed = GroupBy(own, group.label, keys, group.measures, group.at)
     _check_inside(keyed, (value,), where)
@@ -236,17 +238,17 @@ def _total(node: exp.Expr, group: GroupBy, value: Expression, lookups: Lookups, 
     )
     lookups.found.append(Lookup(keyed, None, conjunction(equal), node))
     counts = {one.name for one in group.measures if one.aggregate.function is Aggregation.COUNT}
-    return _counted(value, group.label, counts, where)
+    return _zero_where_empty(value, group.label, counts, where)
 
 
-def _counted(value: Expression, label: str, counts: set[str], where: SourceSpan) -> Expression:
+def _zero_where_empty(value: Expression, label: str, counts: set[str], where: SourceSpan) -> Expression:
     """Return an expression in which a count that found no group is 0."""
     if isinstance(value, Column):
         zero = Literal(0, Type.INTEGER, where.at)
         empty = value.of == label and value.name in counts
         return call(FUNCTION_NAMES["coalesce"], [value, zero], "coalesce", where) if empty else value
     parts = children(value)
-    return rebuild(value, tuple(_counted(part, label, counts, where) for part in parts)) if parts else value
+    return rebuild(value, tuple(_zero_where_empty(part, label, counts, where) for part in parts)) if parts else value
 
 
 def _equality(part: Expression, inside: frozenset[str], where: SourceSpan) -> tuple[Expression, Expression]:
@@ -277,12 +279,12 @@ def _at_most_one(relation: Relation) -> bool:
             return False
 
 
-def _split(block: Block, where: SourceSpan) -> tuple[Relation, tuple[Expression, ...]]:
+def _split_conditions(block: Block, where: SourceSpan) -> tuple[Relation, tuple[Expression, ...]]:
     """Return the rows of a subquery, and its conditions that look at the row around it."""
     inside = _all_labels(block.relation)
     parts = [part for condition in block.pending for part in conjuncts(condition)]
     outside = tuple(part for part in parts if not sources(part) <= inside)
-    rest = filtered(block.relation, tuple(part for part in parts if part not in outside))
+    rest = filter_relation(block.relation, tuple(part for part in parts if part not in outside))
     _check_inside(rest, tuple(output.expression for output in block.outputs), where)
     return rest, outside
 
@@ -307,7 +309,7 @@ def _all_labels(relation: Relation) -> frozenset[str]:
     found, waiting = set[str](), [relation]
     while waiting:
         node = waiting.pop()
-        found |= labels(node)
+        found |= visible_labels(node)
         waiting.extend(inputs(node))
     return frozenset(found)
 

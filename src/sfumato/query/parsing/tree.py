@@ -22,9 +22,9 @@ from sfumato.query.relation import Options
 MAX_SQL_CHARS = 20_000
 MAX_NESTING = 60
 
-_STACK_FRAMES = 8_000
+_MAX_STACK_FRAMES = 8_000
 """The recursion limit that reading a question needs: sqlglot descends about 25 Python frames per bracket."""
-_NESTED_JOINS = 6
+_MAX_NESTED_JOINS = 6
 
 _STRANGE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]")
 _SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")
@@ -109,7 +109,7 @@ class _Parser(PostgresParser):
     def _parse_join(self, *args, **kwargs):  # type: ignore[no-untyped-def]
         opening = self._curr
         # JOIN without ON makes sqlglot try every bracketing of what follows: exponential, so only a few levels of it
-        if self._joining >= _NESTED_JOINS:
+        if self._joining >= _MAX_NESTED_JOINS:
             return self.raise_error("JOIN needs ON")
         self._joining += 1
         try:
@@ -356,8 +356,8 @@ def _require_stack_frames() -> None:
 
     It is not lowered afterwards, because other threads may be deep.
     """
-    if sys.getrecursionlimit() < _STACK_FRAMES:
-        sys.setrecursionlimit(_STACK_FRAMES)
+    if sys.getrecursionlimit() < _MAX_STACK_FRAMES:
+        sys.setrecursionlimit(_MAX_STACK_FRAMES)
 
 
 def _trees(tokens: list[Token], text: str) -> exp.Expr | None:

@@ -42,7 +42,7 @@ def cast_to(argument: Expression, to: exp.Expr, reading: ParseContext, place: So
         )
     reading.only(to, "this", "expressions", "nested", "kind")
     type, _ = TYPES[kind]
-    sizes = [_size(size) for size in to.expressions]
+    sizes = [_type_size(size) for size in to.expressions]
     result = cast(argument, type, place)
     if not sizes:
         return result
@@ -59,7 +59,7 @@ def cast_to(argument: Expression, to: exp.Expr, reading: ParseContext, place: So
     )
 
 
-def _size(size: exp.Expr) -> int:
+def _type_size(size: exp.Expr) -> int:
     inner = size.this if isinstance(size, exp.DataTypeParam) else size
     digits = inner.name if isinstance(inner, exp.Literal) else ""
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else -1

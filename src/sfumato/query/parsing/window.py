@@ -13,27 +13,27 @@ from sfumato.query.parsing.aggregate import is_aggregate, read_measure
 from sfumato.query.parsing.pairs import ReadExpression
 from sfumato.query.parsing.reading import ParseContext, name_of
 from sfumato.query.relation import Over, SortKey
-from sfumato.query.resolve import alike, fit
+from sfumato.query.resolve import alike, convert_implicitly
 from sfumato.query.types import Interval, Type
 from sfumato.query.windows import (
     NUMBERING,
     PLACED,
     SHIFTS,
-    SO_FAR,
-    WHOLE,
+    UP_TO_CURRENT_ROW,
+    WHOLE_PARTITION,
     WindowCall,
     WindowFrame,
     WindowFunction,
 )
 
 WINDOW_NAMES: Mapping[str, WindowFunction] = {str(function): function for function in WindowFunction}
-_FARTHEST = 1_000_000
+_MAX_FRAME_ROWS = 1_000_000
 _OVER_FRAMES = frozenset(
     {Aggregation.COUNT, Aggregation.SUM, Aggregation.AVG, Aggregation.MIN, Aggregation.MAX}
     | {Aggregation.VAR_POP, Aggregation.VAR_SAMP, Aggregation.STDDEV_POP, Aggregation.STDDEV_SAMP}
 )
 """The aggregates that may stand before OVER."""
-_DAY = 86_400_000_000
+_DAY_MICROSECONDS = 86_400_000_000
 _TAKES = {WindowFunction.NTILE: (1, 1), WindowFunction.NTH_VALUE: (2, 2)} | dict.fromkeys(SHIFTS, (1, 3))
 _TAKES |= dict.fromkeys(PLACED - {WindowFunction.NTH_VALUE}, (1, 1))
 
@@ -83,11 +83,11 @@ class GatheredWindows:
         partition = tuple(dict.fromkeys(map(reader.argument, definition.partition)))
         order = tuple(map(reader.order, definition.order))
         frame = _frame(definition.spec, order, reading, reader) if definition.spec is not None else None
-        frame = frame or (SO_FAR if order else WHOLE)
+        frame = frame or (UP_TO_CURRENT_ROW if order else WHOLE_PARTITION)
         called = node.this
         if isinstance(called, exp.IgnoreNulls | exp.RespectNulls):
             reading.refuse(called)
-        if isinstance(called, exp.Filter) or is_aggregate(_name(called)):
+        if isinstance(called, exp.Filter) or is_aggregate(_window_name(called)):
             measure = read_measure(called, reading, reader.argument, reader.where)
             if measure.aggregate.distinct:
                 raise place.unsupported(
@@ -102,7 +102,7 @@ class GatheredWindows:
                     "Compute it by GROUP BY in a subquery, and join that.",
                 )
             return Over("", measure.aggregate, partition, order, frame, measure.type, place.at)
-        function = WINDOW_NAMES.get(_name(called))
+        function = WINDOW_NAMES.get(_window_name(called))
         if function is None or not isinstance(called, exp.Anonymous):
             raise place.bad(
                 "this is no window function.",
@@ -113,15 +113,15 @@ class GatheredWindows:
         reading.only(called, "this", "expressions")
         arguments, count = _arguments(function, called, reading, reader)
         if function not in PLACED:
-            frame = WHOLE
-        elif not frame.rows and not _plain(frame, function):
+            frame = WHOLE_PARTITION
+        elif not frame.rows and not _is_deterministic(frame, function):
             raise place.unsupported(
                 f"{function.upper()} is not supported inside this RANGE.",
                 "Which of several equal rows comes first there is not settled.",
                 "Use ROWS BETWEEN.",
             )
         called_with = WindowCall(function, arguments, count)
-        return Over("", called_with, partition, order, frame, _type(function, arguments), place.at)
+        return Over("", called_with, partition, order, frame, _result_type(function, arguments), place.at)
 
     def _definition(self, node: exp.Expr, reading: ParseContext) -> "_Definition":
         """Return what stands in OVER, together with the named window that it continues."""
@@ -157,11 +157,11 @@ class _Definition:
     spec: exp.Expr | None
 
 
-def _name(node: exp.Expr) -> str:
+def _window_name(node: exp.Expr) -> str:
     return str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
 
 
-def _plain(frame: WindowFrame, function: WindowFunction) -> bool:
+def _is_deterministic(frame: WindowFrame, function: WindowFunction) -> bool:
     """Whether a RANGE has no distances, and which row comes first or last in it is settled."""
     if frame.start not in (None, 0) or frame.end not in (None, 0):
         return False
@@ -181,30 +181,30 @@ def _arguments(
             "Add or remove arguments.",
         )
     if function is WindowFunction.NTILE:
-        return (), _whole(nodes[0], 1, reading, reader)
+        return (), _frame_distance(nodes[0], 1, reading, reader)
     values = [reader.argument(node) for node in (*nodes[:1], *nodes[2:])]
-    fitted = [fit(value, Type.TEXT, place) if value.type is Type.NULL else value for value in values[:1]]
+    fitted = [convert_implicitly(value, Type.TEXT, place) if value.type is Type.NULL else value for value in values[:1]]
     if len(values) > 1:
         fitted = alike(values, place)
         if isinstance(fitted[1], Literal) and fitted[1].value is None:
             fitted = fitted[:1]
-    count = _whole(nodes[1], 0 if function in SHIFTS else 1, reading, reader) if len(nodes) > 1 else 1
+    count = _frame_distance(nodes[1], 0 if function in SHIFTS else 1, reading, reader) if len(nodes) > 1 else 1
     return tuple(fitted), count
 
 
-def _type(function: WindowFunction, arguments: tuple[Expression, ...]) -> Type:
+def _result_type(function: WindowFunction, arguments: tuple[Expression, ...]) -> Type:
     if function in NUMBERING:
         return Type.INTEGER
     return arguments[0].type if arguments else Type.DECIMAL
 
 
-def _whole(node: exp.Expr, least: int, reading: ParseContext, reader: WindowReader) -> int:
+def _frame_distance(node: exp.Expr, least: int, reading: ParseContext, reader: WindowReader) -> int:
     value = reader.argument(node)
     number = value.value if isinstance(value, Literal) and value.type is Type.INTEGER else None
-    if isinstance(number, int) and least <= number <= _FARTHEST:
+    if isinstance(number, int) and least <= number <= _MAX_FRAME_ROWS:
         return number
     raise reading.place(node).unsupported(
-        f"a whole number from {least} to {_FARTHEST:,} has to stand here.",
+        f"a whole number from {least} to {_MAX_FRAME_ROWS:,} has to stand here.",
         "It may not differ from row to row.",
         "Write the number itself.",
     )
@@ -231,7 +231,7 @@ def _frame(spec: exp.Expr, order: tuple[SortKey, ...], reading: ParseContext, re
         raise place.bad(
             "RANGE with a distance needs one sort key.", "It is measured there.", "Give it one, or use ROWS."
         )
-    return WHOLE if frame.whole else frame
+    return WHOLE_PARTITION if frame.whole else frame
 
 
 def _distance(
@@ -247,7 +247,7 @@ def _distance(
         raise AssertionError("a frame ends at a word or an expression")
     place, value = reading.place(end), reader.argument(end)
     steps = _steps(value.value, order) if isinstance(value, Literal) else None
-    if steps is None or steps < 0 or (rows and (steps.denominator != 1 or steps > _FARTHEST)):
+    if steps is None or steps < 0 or (rows and (steps.denominator != 1 or steps > _MAX_FRAME_ROWS)):
         raise place.unsupported(
             "this distance is not supported.",
             "A frame of ROWS takes whole numbers; a RANGE takes numbers, or for times an INTERVAL of days or less.",
@@ -263,5 +263,7 @@ def _steps(value: object, order: tuple[SortKey, ...]) -> Fraction | None:
         return Fraction(value)
     if value.months or not order:
         return None
-    microseconds = value.days * _DAY + value.microseconds
-    return Fraction(microseconds, _DAY) if order[0].expression.type is Type.DATE else Fraction(microseconds)
+    microseconds = value.days * _DAY_MICROSECONDS + value.microseconds
+    return (
+        Fraction(microseconds, _DAY_MICROSECONDS) if order[0].expression.type is Type.DATE else Fraction(microseconds)
+    )

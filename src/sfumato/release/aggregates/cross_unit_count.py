@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.mechanisms.meetings import MISSED, Meetings
+from sfumato.mechanisms.meetings import LIMIT_FAILURE, Meetings
 from sfumato.planning.aggregates.cross_unit_count import CrossUnitCountColumn
 from sfumato.planning.plan import GroupPlan
 from sfumato.release.intervals.forms import EnclosedNumbers, Ends, Events
@@ -28,9 +28,9 @@ def met_form(made: CrossUnitCountColumn, group: GroupPlan, measured: Mapping[str
     never = np.zeros(rows, dtype=bool)
 
     def ends(tail: Fraction) -> Ends:
-        if tail <= MISSED or not isinstance(mechanism, Meetings) or not rows:
+        if tail <= LIMIT_FAILURE or not isinstance(mechanism, Meetings) or not rows:
             return np.zeros(rows), np.full(rows, np.inf)
-        reach = float(mechanism.noise(int(found[0, 0])).margin(1 - (tail - MISSED))) / made.times  # one crowd
+        reach = float(mechanism.noise(int(found[0, 0])).margin(1 - (tail - LIMIT_FAILURE))) / made.times  # one crowd
         low = np.maximum(values - reach, 0)
         return low, np.maximum(values + reach, low)
 

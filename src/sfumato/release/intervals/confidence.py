@@ -16,7 +16,7 @@ import numpy as np
 from sfumato.engines.post_processing.duckdb import Values
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import noisy_tables
-from sfumato.language.scalar import Operator, Scalar, columns
+from sfumato.language.scalar import Operator, Scalar, columns_read
 from sfumato.planning.aggregates.average import AverageColumn
 from sfumato.planning.aggregates.count import CountColumn
 from sfumato.planning.aggregates.families import OutputColumn
@@ -92,7 +92,7 @@ class EvaluatedAnswer:
             shown = [*group.group.keys, *(one for one in group.derived if isinstance(one, _PLAIN))]
             known.update((group.group.label, one.name) for one in shown)
         return all(
-            item is not None and item.operator is Operator.COLUMN and columns(item) <= known
+            item is not None and item.operator is Operator.COLUMN and columns_read(item) <= known
             for item in self.traced.items
         )
 
@@ -106,7 +106,7 @@ class EvaluatedAnswer:
         if scalar is None or scalar.operator is not Operator.COLUMN:
             return None
         known = _aggregates(self.plan)
-        return next((known[name] for name in columns(scalar) if name in known), None)
+        return next((known[name] for name in columns_read(scalar) if name in known), None)
 
 
 def answer(plan: Plan, noisy: NoisyResult, evaluate: Evaluate) -> EvaluatedAnswer:
@@ -163,7 +163,7 @@ class _FoundForms:
             None if exact or item.scalar.facts.type not in SPREAD else unknown(item.scalar.facts, rows)
             for item, exact in zip(
                 self.plan.private.outcome.items,
-                (scalar is not None and columns(scalar) <= keys for scalar in self.traced.items),
+                (scalar is not None and columns_read(scalar) <= keys for scalar in self.traced.items),
                 strict=True,
             )
         ]

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.language.scalar import LARGEST_EXPONENT, ListedResults, LogarithmCurve, PowerCurve, Scalar
+from sfumato.language.scalar import MAX_EXP_ARGUMENT, ListedResults, LogarithmCurve, PowerCurve, Scalar
 from sfumato.release.intervals.forms import Ends, Nulls
 from sfumato.release.intervals.noise_law import Floats
 
@@ -80,4 +80,4 @@ def too_large(scalar: Scalar, ends: Sequence[Ends]) -> Nulls:
     """Where a power of doubles has no result."""
     if isinstance(scalar.constant, PowerCurve):
         return np.zeros(len(ends[0][0]), dtype=bool), np.zeros(len(ends[0][0]), dtype=bool)
-    return ends[0][1] >= LARGEST_EXPONENT, ends[0][0] >= LARGEST_EXPONENT
+    return ends[0][1] >= MAX_EXP_ARGUMENT, ends[0][0] >= MAX_EXP_ARGUMENT

@@ -10,7 +10,7 @@ import numpy as np
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import UnionAllNode, outputs
 from sfumato.language.scalar import Scalar, column
-from sfumato.language.scalar import columns as columns_read
+from sfumato.language.scalar import columns_read as columns_read
 from sfumato.release.decode import EngineValue
 from sfumato.release.intervals.extension import decided, unknown
 from sfumato.release.intervals.form_algebra import stacked

@@ -23,7 +23,7 @@ from sfumato.language.rel_nodes import (
     noisy_tables,
     outputs,
 )
-from sfumato.language.scalar import Operator, Scalar, column, columns
+from sfumato.language.scalar import Operator, Scalar, column, columns_read
 from sfumato.planning.plan import Plan
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import Aggregation
@@ -96,7 +96,7 @@ class Layers:
         wanted = [
             scalar
             for scalar in traced.items
-            if scalar is not None and scalar.facts.type in SPREAD and not columns(scalar).isdisjoint(measured)
+            if scalar is not None and scalar.facts.type in SPREAD and not columns_read(scalar).isdisjoint(measured)
         ]
         forms = iter(joined.forms(wanted))
         kept = {id(scalar) for scalar in wanted}
@@ -122,7 +122,7 @@ class Layers:
         self, givens: Sequence[InputNode], computed: Sequence[Computed], tables: Mapping[str, FormTable]
     ) -> Noise:
         def noisy(scalar: Scalar | None) -> bool:
-            return scalar is None or any(name not in tables[label].exact for label, name in columns(scalar))
+            return scalar is None or any(name not in tables[label].exact for label, name in columns_read(scalar))
 
         doubtful = frozenset(label for label, table in tables.items() if table.present)
         sizes = {label: table.rows for label, table in tables.items()}
@@ -132,7 +132,7 @@ class Layers:
         """Return the tables of which noise, or a selection of keys, decides whether a left join meets a row."""
 
         def noisy(scalar: Scalar | None) -> bool:
-            return scalar is None or any(name not in tables[label].exact for label, name in columns(scalar))
+            return scalar is None or any(name not in tables[label].exact for label, name in columns_read(scalar))
 
         partial = self._partial(traced.tables, traced.computed)
         return frozenset(
@@ -230,7 +230,7 @@ class Layers:
         if found is None:
             return _lost(marked, 0)
         exact, forms = found.columns(outputs(marked.left))
-        used = set() if marked.condition is None else columns(marked.condition)
+        used = set() if marked.condition is None else columns_read(marked.condition)
         mine = {name for label, name, _ in outputs(marked.left) if (label, name) in used}
         theirs = [column(*one) for one in outputs(marked.right) if one[:2] in used]
         if mine <= set(exact) and self._settled(marked.right, other, theirs):

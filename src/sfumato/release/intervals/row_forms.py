@@ -10,7 +10,7 @@ import numpy as np
 from sfumato.engines.post_processing.duckdb import Values
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import InputNode, Item, ProjectNode, RelNode
-from sfumato.language.scalar import Operator, Scalar, column, columns
+from sfumato.language.scalar import Operator, Scalar, column, columns_read
 from sfumato.query.types import Type
 from sfumato.release.decode import EngineValue
 from sfumato.release.intervals.extension import boxed, decided, finished_quotient, is_exact, sides, within
@@ -61,7 +61,7 @@ class JoinedForms:
 
     def noisy(self, scalar: Scalar) -> bool:
         """Whether a scalar depends on more than exact columns."""
-        return any(name not in self.tables[label].exact for label, name in columns(scalar))
+        return any(name not in self.tables[label].exact for label, name in columns_read(scalar))
 
     def forms(self, scalars: Sequence[Scalar]) -> list[NoiseForm]:
         """Return the form of each scalar."""
@@ -111,7 +111,7 @@ class JoinedForms:
             if scalar.operator is Operator.CONSTANT and not isinstance(scalar.constant, tuple):
                 values[place] = [scalar.constant] * self.rows
             elif scalar.operator is Operator.COLUMN:
-                values[place] = self.exact_values(*next(iter(columns(scalar))))
+                values[place] = self.exact_values(*next(iter(columns_read(scalar))))
             else:
                 waiting.append(place)
         if waiting and self.rows:
@@ -119,8 +119,8 @@ class JoinedForms:
         return [values.get(place, ()) for place in range(len(scalars))]
 
     def _evaluated(self, scalars: Sequence[Scalar]) -> list[list[EngineValue]]:
-        used = sorted(set().union(*(columns(scalar) for scalar in scalars)))
-        facts = {name: part.facts for scalar in scalars for part in _columns_of(scalar) for name in columns(part)}
+        used = sorted(set().union(*(columns_read(scalar) for scalar in scalars)))
+        facts = {name: part.facts for scalar in scalars for part in _columns_of(scalar) for name in columns_read(part)}
         names = {name: str(number) for number, name in enumerate(used)}
         origins: Origins = {name: column(_FLAT, names[name], facts[name]) for name in used}
         place = Facts(Type.INTEGER, Kind.INTEGER, nullable=False, high=self.rows)
@@ -149,7 +149,7 @@ class JoinedForms:
         if not self.noisy(scalar):  # a part of an exact part
             return self._computed([scalar])[0]
         if scalar.operator is Operator.COLUMN:
-            return self.leaf(*next(iter(columns(scalar))))
+            return self.leaf(*next(iter(columns_read(scalar))))
         arguments = [self._form(argument, known) for argument in scalar.arguments]
         linear = self._linear(scalar, arguments)
         if linear is not None:

@@ -27,7 +27,7 @@ from sfumato.language.rel_nodes import (
     nodes,
     outputs,
 )
-from sfumato.language.scalar import Operator, Scalar, column, columns
+from sfumato.language.scalar import Operator, Scalar, column, columns_read
 from sfumato.query.relation import JoinKind
 from sfumato.query.types import Type
 
@@ -205,7 +205,7 @@ def place_name(given: InputNode) -> str:
 def written_out(scalar: Scalar, origins: Origins) -> Scalar | None:
     """Return a scalar in terms of what its columns are; None if that is too large."""
     if scalar.operator is Operator.COLUMN:
-        return next((origins[name] for name in columns(scalar)), None)
+        return next((origins[name] for name in columns_read(scalar)), None)
     arguments = [written_out(argument, origins) for argument in scalar.arguments]
     known = tuple(argument for argument in arguments if argument is not None)
     if len(known) < len(arguments) or sum(map(_size, known)) >= _MAX_EXPRESSION_NODES:

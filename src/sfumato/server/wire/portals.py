@@ -11,7 +11,7 @@ from sfumato.server.wire.values import read_value
 
 @dataclass(slots=True)
 class Portal:
-    """A statement with its values. It is run, and charged, at most once; its rows leave in as many parts as asked."""
+    """A bound statement that is run and charged at most once and sends its rows in batches."""
 
     prepared: ReadyStatement
     values: list[object] = field(repr=False)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-Written = Callable[[list[exp.Expr], exp.Expr | None], exp.Expr | None]
+RewriteCall = Callable[[list[exp.Expr], exp.Expr | None], exp.Expr | None]
 """Returns the tree that a call stands for, given its arguments and what follows FILTER; None where it has no FILTER."""
 
 
@@ -17,21 +17,21 @@ def write_out(tree: exp.Expr) -> None:
     while waiting:
         node = waiting.pop()
         for part in list(node.iter_expressions()):
-            made = _made(part)
+            made = _write_out(part)
             if made is None:
                 waiting.append(part)
                 continue
-            _place(part, made)
+            _move_place(part, made)
             if isinstance(node, exp.Select) and part.arg_key == "expressions":
-                name = str(_called(part)[0].this).lower()
-                made = _like(part, exp.Alias(this=made, alias=exp.to_identifier(name)))
+                name = str(_call_and_filter(part)[0].this).lower()
+                made = _at_place_of(part, exp.Alias(this=made, alias=exp.to_identifier(name)))
             part.replace(made)
             if isinstance(made, exp.If):
                 waiting.append(made)
 
 
-def _made(node: exp.Expr) -> exp.Expr | None:
-    call, condition = _called(node)
+def _write_out(node: exp.Expr) -> exp.Expr | None:
+    call, condition = _call_and_filter(node)
     if not isinstance(call, exp.Anonymous) or isinstance(call.this, exp.Expr) or isinstance(node.parent, exp.Window):
         return None
     name, arguments = str(call.this).lower(), call.expressions
@@ -41,36 +41,36 @@ def _made(node: exp.Expr) -> exp.Expr | None:
     return written(arguments, condition) if len(arguments) == count else None
 
 
-def _called(node: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
+def _call_and_filter(node: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
     return (node.this, node.expression) if isinstance(node, exp.Filter) else (node, None)
 
 
-def _place(node: exp.Expr, made: exp.Expr) -> None:
+def _move_place(node: exp.Expr, made: exp.Expr) -> None:
     """Give what was written out the place of what it stands for; its arguments keep theirs."""
     for part in made.walk(prune=lambda one: "last" in one.meta):
         if "last" not in part.meta:
-            _like(node, part)
+            _at_place_of(node, part)
 
 
-def _like(node: exp.Expr, made: exp.Expr) -> exp.Expr:
+def _at_place_of(node: exp.Expr, made: exp.Expr) -> exp.Expr:
     made.meta.update(node.meta)
     return made
 
 
-def _aggregate(name: str, argument: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
+def _aggregate_call(name: str, argument: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
     call = exp.Anonymous(this=name, expressions=[argument.copy()])
     return call if condition is None else exp.Filter(this=call, expression=condition.copy())
 
 
-def _different(arguments: list[exp.Expr], condition: exp.Expr | None) -> exp.Expr:
+def _write_count_distinct(arguments: list[exp.Expr], condition: exp.Expr | None) -> exp.Expr:
     """APPROX_COUNT_DISTINCT(x): COUNT(DISTINCT x)."""
-    return _aggregate("count", exp.Distinct(expressions=[arguments[0].copy()]), condition)
+    return _aggregate_call("count", exp.Distinct(expressions=[arguments[0].copy()]), condition)
 
 
 def _standard_error(arguments: list[exp.Expr], condition: exp.Expr | None) -> exp.Expr:
     """SEM(x): STDDEV_POP(x) / SQRT(COUNT(x))."""
-    root = exp.Anonymous(this="sqrt", expressions=[_aggregate("count", arguments[0], condition)])
-    return exp.Paren(this=exp.Div(this=_aggregate("stddev_pop", arguments[0], condition), expression=root))
+    root = exp.Anonymous(this="sqrt", expressions=[_aggregate_call("count", arguments[0], condition)])
+    return exp.Paren(this=exp.Div(this=_aggregate_call("stddev_pop", arguments[0], condition), expression=root))
 
 
 def _weighted(arguments: list[exp.Expr], condition: exp.Expr | None) -> exp.Expr:
@@ -79,29 +79,29 @@ def _weighted(arguments: list[exp.Expr], condition: exp.Expr | None) -> exp.Expr
     product = exp.Mul(this=exp.Paren(this=value.copy()), expression=exp.Paren(this=weight.copy()))
     there = exp.Not(this=exp.Paren(this=exp.Is(this=exp.Paren(this=value.copy()), expression=exp.Null())))
     counted = exp.Case(ifs=[exp.If(this=there, true=weight.copy())])
-    total = _aggregate("sum", counted, condition)
-    over = exp.Mul(this=exp.Literal.number("1.0"), expression=_aggregate("sum", product, condition))
+    total = _aggregate_call("sum", counted, condition)
+    over = exp.Mul(this=exp.Literal.number("1.0"), expression=_aggregate_call("sum", product, condition))
     return exp.Paren(this=exp.Div(this=over, expression=total))  # a decimal also where both are integers
 
 
 def _geometric(arguments: list[exp.Expr], condition: exp.Expr | None) -> exp.Expr:
     """GEOMEAN(x): EXP(AVG(LN(x)))."""
     logarithm = exp.Anonymous(this="ln", expressions=[arguments[0].copy()])
-    return exp.Anonymous(this="exp", expressions=[_aggregate("avg", logarithm, condition)])
+    return exp.Anonymous(this="exp", expressions=[_aggregate_call("avg", logarithm, condition)])
 
 
-def _chosen(arguments: list[exp.Expr], condition: exp.Expr | None) -> exp.Expr | None:
+def _write_iif(arguments: list[exp.Expr], condition: exp.Expr | None) -> exp.Expr | None:
     """IIF(p, a, b): CASE WHEN p THEN a ELSE b END."""
     first, then, other = arguments
     return None if condition is not None else exp.If(this=first, true=then, false=other)
 
 
-_WRITTEN: dict[str, tuple[int, Written]] = {
-    "approx_count_distinct": (1, _different),
+_WRITTEN: dict[str, tuple[int, RewriteCall]] = {
+    "approx_count_distinct": (1, _write_count_distinct),
     "sem": (1, _standard_error),
     **dict.fromkeys(("weighted_avg", "wavg"), (2, _weighted)),
     **dict.fromkeys(("geomean", "geometric_mean"), (1, _geometric)),
-    "iif": (3, _chosen),
+    "iif": (3, _write_iif),
 }
 """Names, how many arguments each has, and what it becomes."""
 

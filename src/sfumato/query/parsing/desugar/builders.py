@@ -7,7 +7,7 @@ from sfumato.query.resolve import call
 from sfumato.query.types import Type
 
 
-def called(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
+def build_call(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
     """Return a call of a function by its name."""
     return call(FUNCTION_NAMES[name], arguments, name, place)
 

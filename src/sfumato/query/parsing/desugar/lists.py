@@ -23,20 +23,20 @@ from sfumato.query.private_rows import is_unit_column, unit_columns
 from sfumato.query.types import NUMBERS, TIMES, Type
 
 TOP = frozenset({"approx_top_k", "top_k"})
-LARGEST = {"arg_max": True, "argmax": True, "max_by": True, "arg_min": False, "argmin": False, "min_by": False}
+EXTREME_BY = {"arg_max": True, "argmax": True, "max_by": True, "arg_min": False, "argmin": False, "min_by": False}
 """Whether the first is the largest."""
 _EXTREMES = {"max": True, "min": False}
 _CLAUSES = ("group", "having", "qualify", "distinct", "order", "limit", "offset", "windows")
-_MOST = 1000
-_BINS, _MOST_BINS = 20, 1000
-_PLACES = 10**9
-_LONGEST_NUMBER = 30
-_MOST_EDGES = 50
-_MOST_MONTHS = 60
+_MAX_TOP_ROWS = 1000
+_DEFAULT_BINS, _MAX_BINS = 20, 1000
+_DECIMAL_UNITS = 10**9
+_MAX_NUMBER_CHARS = 30
+_MAX_EDGES = 50
+_MAX_MONTHS = 60
 _EXAMPLE = "HISTOGRAM(x), HISTOGRAM(x, 20) for 20 ranges, or HISTOGRAM(x, 0, 100, 20) for those from 0 to 100"
 _MOMENTS = (exp.DataType.Type.DATE, exp.DataType.Type.TIMESTAMP)
-_SINGLE_VALUES = 50
-"""Up to so many whole numbers are counted each by itself."""
+_MAX_SINGLE_VALUES = 50
+"""Maximum number of integers that are counted one by one."""
 
 Peek = Callable[[exp.Select], tuple[Block, ParseContext]]
 """Reads a SELECT by itself, and returns what it is and what was learnt on the way."""
@@ -44,7 +44,7 @@ Peek = Callable[[exp.Select], tuple[Block, ParseContext]]
 
 def as_rows(node: exp.Select, reading: ParseContext, peek: Peek) -> exp.Expr | None:
     """Return the question that a list stands for; None where a SELECT asks for none."""
-    if any(_name(_call(part)[0]) in LARGEST for part in node.expressions):
+    if any(_call_name(_call(part)[0]) in EXTREME_BY for part in node.expressions):
         return _largest(node, reading, peek)
     if node.args.get("group") is not None:
         return _modes(node, reading, peek)
@@ -53,28 +53,28 @@ def as_rows(node: exp.Select, reading: ParseContext, peek: Peek) -> exp.Expr | N
     call, condition = _call(node.expressions[0])
     if isinstance(call, exp.WithinGroup):
         call = within_group(call, reading)
-    name, place = _name(call), reading.place(call)
+    name, place = _call_name(call), reading.place(call)
     if name in TOP:
         value, count = _arguments(call, 2, place, "APPROX_TOP_K(x, 10)")
-        rows = _whole(count, _MOST, place, "APPROX_TOP_K(x, 10)")
-        _looked(node, value, condition, reading, peek)
+        rows = _spelled_integer(count, _MAX_TOP_ROWS, place, "APPROX_TOP_K(x, 10)")
+        _inspect_column(node, value, condition, reading, peek)
         alias = _alias(node.expressions[0], "approx_top_k")
-        return _top(node, _people(node, reading, peek), value, condition, alias, rows, counted=True)
+        return _top(node, _people_to_count(node, reading, peek), value, condition, alias, rows, counted=True)
     if name == "mode" and len(call.expressions) == 1 and not isinstance(call.expressions[0], exp.Distinct):
-        expression, _ = _looked(node, call.expressions[0], condition, reading, peek)
+        expression, _ = _inspect_column(node, call.expressions[0], condition, reading, peek)
         if expression.type in {Type.TEXT, Type.BOOLEAN}:
             alias = _alias(node.expressions[0], "mode")
-            people = _people(node, reading, peek)
+            people = _people_to_count(node, reading, peek)
             return _top(node, people, call.expressions[0], condition, alias, 1, counted=False)
         return None
     return _histogram(node, call, condition, reading, peek) if name == "histogram" else None
 
 
-def _looked(
+def _inspect_column(
     node: exp.Select, value: exp.Expr, condition: exp.Expr | None, reading: ParseContext, peek: Peek
 ) -> tuple[Expression, ParseContext]:
     """Return what a column is, of which values are listed; that of the people themselves is refused."""
-    block, known = peek(_plain(node, [value], condition))
+    block, known = peek(_select_columns(node, [value], condition))
     expression = block.outputs[0].expression
     if is_unit_column(expression, unit_columns(block.relation, reading.catalog)):
         raise reading.place(value).unsupported(
@@ -94,13 +94,13 @@ def _top(
     rows: int,
     counted: bool,
 ) -> exp.Select:
-    """SELECT x, COUNT(DISTINCT person) GROUP BY x ORDER BY 2 DESC LIMIT k: whoever has several rows counts once."""
-    people = _like(node, exp.Anonymous(this="count", expressions=[whom]))
-    found = _plain(node, [exp.alias_(value.copy(), alias, quoted=True)], condition)
+    """SELECT x, COUNT(DISTINCT person) GROUP BY x ORDER BY 2 DESC LIMIT k: each person counts once."""
+    people = _at_place_of(node, exp.Anonymous(this="count", expressions=[whom]))
+    found = _select_columns(node, [exp.alias_(value.copy(), alias, quoted=True)], condition)
     if counted:
         found.append("expressions", exp.alias_(people.copy(), "count", quoted=True))
     found.set("group", exp.Group(expressions=[exp.Literal.number(1)]))
-    found.set("order", exp.Order(expressions=[_ordered(people), _ordered(exp.Literal.number(1), largest=False)]))
+    found.set("order", exp.Order(expressions=[_order_by(people), _order_by(exp.Literal.number(1), largest=False)]))
     found.set("limit", exp.Limit(expression=exp.Literal.number(rows)))
     return found
 
@@ -108,8 +108,8 @@ def _top(
 def _modes(node: exp.Select, reading: ParseContext, peek: Peek) -> exp.Select | None:
     """GROUP BY keys, x, of which the first of each key by people is kept: the mode of texts in each group."""
     group, calls = node.args["group"], [(part, *_call(part)) for part in node.expressions]
-    modes = [(part, call, condition) for part, call, condition in calls if _name(call) == "mode"]
-    others = [call for _, call, _ in calls if _name(call) != "mode"]
+    modes = [(part, call, condition) for part, call, condition in calls if _call_name(call) == "mode"]
+    others = [call for _, call, _ in calls if _call_name(call) != "mode"]
     plain = not any(value for name, value in group.args.items() if name != "expressions")
     kept = ("having", "qualify", "distinct", "windows")
     if len(modes) != 1 or not plain or any(node.args.get(clause) is not None for clause in kept):
@@ -118,29 +118,29 @@ def _modes(node: exp.Select, reading: ParseContext, peek: Peek) -> exp.Select | 
     if len(call.expressions) != 1 or isinstance(call.expressions[0], exp.Distinct):
         return None
     value = call.expressions[0]
-    if any(is_aggregate(_name(inner)) for other in others for inner in other.find_all(exp.Anonymous)):
+    if any(is_aggregate(_call_name(inner)) for other in others for inner in other.find_all(exp.Anonymous)):
         return None
-    expression, _ = _looked(node, value, condition, reading, peek)
+    expression, _ = _inspect_column(node, value, condition, reading, peek)
     if expression.type not in {Type.TEXT, Type.BOOLEAN}:
         return None
     alias = _alias(part, "mode")
     items = [exp.alias_(value.copy(), alias, quoted=True) if one is part else one.copy() for one in node.expressions]
-    found = _plain(node, items, condition)
+    found = _select_columns(node, items, condition)
     found.set("group", exp.Group(expressions=[*(key.copy() for key in group.expressions), value.copy()]))
-    people = _like(node, exp.Anonymous(this="count", expressions=[_people(node, reading, peek)]))
+    people = _at_place_of(node, exp.Anonymous(this="count", expressions=[_people_to_count(node, reading, peek)]))
     number = exp.Window(
-        this=_like(node, exp.Anonymous(this="row_number", expressions=[])),
-        partition_by=[_meant(key, node).copy() for key in group.expressions],
-        order=exp.Order(expressions=[_ordered(people), _ordered(value, largest=False)]),
+        this=_at_place_of(node, exp.Anonymous(this="row_number", expressions=[])),
+        partition_by=[_key_expression(key, node).copy() for key in group.expressions],
+        order=exp.Order(expressions=[_order_by(people), _order_by(value, largest=False)]),
     )
-    found.set("qualify", exp.Qualify(this=exp.EQ(this=_like(node, number), expression=exp.Literal.number(1))))
+    found.set("qualify", exp.Qualify(this=exp.EQ(this=_at_place_of(node, number), expression=exp.Literal.number(1))))
     for clause in ("order", "limit", "offset"):
         if node.args.get(clause) is not None:
             found.set(clause, node.args[clause].copy())
     return found
 
 
-def _people(node: exp.Select, reading: ParseContext, peek: Peek) -> exp.Expr:
+def _people_to_count(node: exp.Select, reading: ParseContext, peek: Peek) -> exp.Expr:
     """Return what COUNT takes to count people: the unit of the first table that has one, else every row."""
     origin = node.args.get("from_")
     joined = [join.this for join in node.args.get("joins") or []]
@@ -160,7 +160,7 @@ def _people(node: exp.Select, reading: ParseContext, peek: Peek) -> exp.Expr:
                 column = exp.Column(
                     this=exp.to_identifier(output.name, quoted=True), table=exp.to_identifier(name, quoted=False)
                 )
-                return _like(node, exp.Distinct(expressions=[_like(node, column)]))
+                return _at_place_of(node, exp.Distinct(expressions=[_at_place_of(node, column)]))
     return exp.Star()
 
 
@@ -176,24 +176,24 @@ def _histogram(
             f"Write {_EXAMPLE}.",
         )
     value, *how = call.expressions
-    expression, known = _looked(node, value, condition, reading, peek)
+    expression, known = _inspect_column(node, value, condition, reading, peek)
     if len(how) == 1 and isinstance(how[0], exp.Tuple):
-        return _between(node, value, how[0].expressions, condition, place)
-    wanted = _whole(how[-1], _MOST_BINS, place, _EXAMPLE) if how else None
+        return _between_edges(node, value, how[0].expressions, condition, place)
+    wanted = _spelled_integer(how[-1], _MAX_BINS, place, _EXAMPLE) if how else None
     if len(how) > 1:
         ends = _spelled_ends(how[:2], place)
         inside = exp.And(
-            this=exp.GTE(this=value.copy(), expression=_number(ends[0])),
-            expression=exp.LTE(this=value.copy(), expression=_number(ends[1])),
+            this=exp.GTE(this=value.copy(), expression=_number_literal(ends[0])),
+            expression=exp.LTE(this=value.copy(), expression=_number_literal(ends[1])),
         )
         within = inside if condition is None else exp.And(this=condition.copy(), expression=inside)
-        return _of_equal_width(node, value, ends, wanted or _BINS, within)
+        return _of_equal_width(node, value, ends, wanted or _DEFAULT_BINS, within)
     declared = known.declared(expression)
     if expression.type in TIMES and isinstance(declared, DeclaredBounds):
-        days = _days(declared)
-        if days is not None and (wanted is not None or days[1] - days[0] >= timedelta(_SINGLE_VALUES)):
+        days = _first_and_last_day(declared)
+        if days is not None and (wanted is not None or days[1] - days[0] >= timedelta(_MAX_SINGLE_VALUES)):
             return _of_days(node, value, days, wanted, condition)
-    found = _ends(declared) if expression.type in NUMBERS else None
+    found = _declared_ends(declared) if expression.type in NUMBERS else None
     if wanted is not None and found is None:
         raise place.unsupported(
             "this histogram has no ranges.",
@@ -201,10 +201,10 @@ def _histogram(
             "Write HISTOGRAM(x), which counts each value, HISTOGRAM(x, 0, 100, 20) for 20 ranges of numbers from 0 to "
             "100, or HISTOGRAM(x, (0, 10, 50)) for those between these.",
         )
-    few = found is not None and expression.type is Type.INTEGER and found[1] - found[0] < _SINGLE_VALUES
+    few = found is not None and expression.type is Type.INTEGER and found[1] - found[0] < _MAX_SINGLE_VALUES
     if found is None or (few and wanted is None):
-        return _counted(node, [exp.alias_(value.copy(), _alias(node.expressions[0], "value"), quoted=True)], condition)
-    return _of_equal_width(node, value, found, wanted or _BINS, condition)
+        return _count_by(node, [exp.alias_(value.copy(), _alias(node.expressions[0], "value"), quoted=True)], condition)
+    return _of_equal_width(node, value, found, wanted or _DEFAULT_BINS, condition)
 
 
 def _of_equal_width(
@@ -216,24 +216,24 @@ def _of_equal_width(
     columns = []
     for name, shift in (("low", 1), ("high", 0)):
         steps = exp.Sub(this=bucket.copy(), expression=exp.Literal.number(1)) if shift else bucket.copy()
-        scaled = exp.Mul(this=exp.Paren(this=steps), expression=_number(width))
-        columns.append(exp.alias_(exp.Add(this=_number(low), expression=scaled), name, quoted=True))
-    return _counted(node, columns, condition, bucket)
+        scaled = exp.Mul(this=exp.Paren(this=steps), expression=_number_literal(width))
+        columns.append(exp.alias_(exp.Add(this=_number_literal(low), expression=scaled), name, quoted=True))
+    return _count_by(node, columns, condition, bucket)
 
 
-def _between(
+def _between_edges(
     node: exp.Select, value: exp.Expr, edges: list[exp.Expr], condition: exp.Expr | None, place: SourceSpan
 ) -> exp.Select:
     """Ranges between numbers or dates that the text spells out: each without its upper end, but the last."""
-    numbers = [_spelled(edge) for edge in edges]
+    numbers = [_spelled_number(edge) for edge in edges]
     known = [number for number in numbers if number is not None]
     days = [moment for edge in edges if (moment := _moment(edge)) is not None]
     ordered = known == sorted(set(known)) and days == sorted(set(days))
     spelled = ordered and len(edges) in {len(known), len(days)}
-    if not 2 <= len(edges) <= _MOST_EDGES + 1 or not spelled:
+    if not 2 <= len(edges) <= _MAX_EDGES + 1 or not spelled:
         raise place.bad(
             "the ranges of histogram are not spelled out.",
-            f"They lie between 2 to {_MOST_EDGES + 1} numbers or dates, in order.",
+            f"They lie between 2 to {_MAX_EDGES + 1} numbers or dates, in order.",
             "Write HISTOGRAM(x, (0, 10, 50, 200)).",
         )
     inside = exp.And(
@@ -244,14 +244,14 @@ def _between(
     bucket: exp.Expr = exp.Literal.number(len(edges) - 1)
     for n in range(len(edges) - 2, 0, -1):
         below = exp.LT(this=value.copy(), expression=edges[n].copy())
-        bucket = _case(below, exp.Literal.number(n), bucket)
+        bucket = _case_when(below, exp.Literal.number(n), bucket)
     columns = []
     for name, last, ends in (("low", edges[-2], edges[:-2]), ("high", edges[-1], edges[1:-1])):
         shown = last.copy()
         for n, edge in reversed(list(enumerate(ends, 1))):
-            shown = _case(exp.EQ(this=bucket.copy(), expression=exp.Literal.number(n)), edge.copy(), shown)
+            shown = _case_when(exp.EQ(this=bucket.copy(), expression=exp.Literal.number(n)), edge.copy(), shown)
         columns.append(exp.alias_(shown, name, quoted=True))
-    return _counted(node, columns, within, bucket if len(edges) > 2 else exp.Paren(this=bucket))
+    return _count_by(node, columns, within, bucket if len(edges) > 2 else exp.Paren(this=bucket))
 
 
 def _moment(edge: exp.Expr) -> datetime | None:
@@ -260,7 +260,7 @@ def _moment(edge: exp.Expr) -> datetime | None:
     return timestamp(edge.this.name.strip().lower()) if spelled else None
 
 
-def _case(condition: exp.Expr, then: exp.Expr, otherwise: exp.Expr) -> exp.Expr:
+def _case_when(condition: exp.Expr, then: exp.Expr, otherwise: exp.Expr) -> exp.Expr:
     """One more branch in front: CASE WHEN condition THEN then … END."""
     branch = exp.If(this=condition, true=then)
     if isinstance(otherwise, exp.Case):
@@ -274,11 +274,13 @@ def _of_days(
     """Ranges of whole days: months or years, or as many of equal length as are wanted."""
     low, high = days
     if wanted is None:
-        unit = "month" if (high.year - low.year) * 12 + high.month - low.month < _MOST_MONTHS else "year"
-        start = _like(node, exp.Anonymous(this="date_trunc", expressions=[exp.Literal.string(unit), value.copy()]))
+        unit = "month" if (high.year - low.year) * 12 + high.month - low.month < _MAX_MONTHS else "year"
+        start = _at_place_of(
+            node, exp.Anonymous(this="date_trunc", expressions=[exp.Literal.string(unit), value.copy()])
+        )
         after = exp.Add(this=start.copy(), expression=exp.Interval(this=exp.Literal.string(f"1 {unit}")))
         columns = [exp.alias_(_as_day(part), name, quoted=True) for name, part in (("low", start), ("high", after))]
-        return _counted(node, columns, condition, start)
+        return _count_by(node, columns, condition, start)
     length = -(-((high - low).days + 1) // wanted)
     since = exp.Sub(this=_as_day(value), expression=_as_day(exp.Literal.string(low.isoformat())))
     bins = -(-((high - low).days + 1) // length)
@@ -289,14 +291,14 @@ def _of_days(
         moved = exp.Mul(this=exp.Paren(this=steps), expression=exp.Literal.number(length))
         start = exp.Add(this=_as_day(exp.Literal.string(low.isoformat())), expression=exp.Paren(this=moved))
         columns.append(exp.alias_(start, name, quoted=True))
-    return _counted(node, columns, condition, bucket)
+    return _count_by(node, columns, condition, bucket)
 
 
 def _as_day(value: exp.Expr) -> exp.Expr:
     return exp.Cast(this=value.copy(), to=exp.DataType.build("date"))
 
 
-def _days(declared: DeclaredBounds) -> tuple[date, date] | None:
+def _first_and_last_day(declared: DeclaredBounds) -> tuple[date, date] | None:
     """Return the first and the last day between bounds."""
     days = [end.date() if isinstance(end, datetime) else end for end in (declared.low, declared.high)]
     low, high = days
@@ -304,18 +306,18 @@ def _days(declared: DeclaredBounds) -> tuple[date, date] | None:
 
 
 def _spelled_ends(ends: list[exp.Expr], place: SourceSpan) -> tuple[Fraction, Fraction]:
-    found = [_spelled(end) for end in ends]
+    found = [_spelled_number(end) for end in ends]
     low, high = found
     if low is None or high is None or low >= high:
         raise place.bad("the ends of histogram are not two numbers.", "The smaller is first.", f"Write {_EXAMPLE}.")
     return low, high
 
 
-def _spelled(node: exp.Expr) -> Fraction | None:
+def _spelled_number(node: exp.Expr) -> Fraction | None:
     if isinstance(node, exp.Neg):
-        inner = _spelled(node.this)
+        inner = _spelled_number(node.this)
         return None if inner is None else -inner
-    if not isinstance(node, exp.Literal) or node.args.get("is_string") or len(node.name) > _LONGEST_NUMBER:
+    if not isinstance(node, exp.Literal) or node.args.get("is_string") or len(node.name) > _MAX_NUMBER_CHARS:
         return None
     try:
         return Fraction(node.name) if "e" not in node.name.lower() else None
@@ -323,32 +325,34 @@ def _spelled(node: exp.Expr) -> Fraction | None:
         return None
 
 
-def _counted(
+def _count_by(
     node: exp.Select, columns: list[exp.Expr], condition: exp.Expr | None, key: exp.Expr | None = None
 ) -> exp.Select:
-    rows = _like(node, exp.Anonymous(this="count", expressions=[exp.Star()]))
-    found = _plain(node, [*columns, exp.alias_(rows, "count", quoted=True)], condition)
+    rows = _at_place_of(node, exp.Anonymous(this="count", expressions=[exp.Star()]))
+    found = _select_columns(node, [*columns, exp.alias_(rows, "count", quoted=True)], condition)
     by = exp.Literal.number(1) if key is None else key
     found.set("group", exp.Group(expressions=[by.copy()]))
-    found.set("order", exp.Order(expressions=[_ordered(by, largest=False)]))
+    found.set("order", exp.Order(expressions=[_order_by(by, largest=False)]))
     return found
 
 
 def _bucket(node: exp.Select, value: exp.Expr, low: Fraction, high: Fraction, bins: int) -> exp.Expr:
     """Return the number of the range that a value is in; the greatest value is in the last."""
-    numbers = [_number(low), _number(high), exp.Literal.number(bins)]
+    numbers = [_number_literal(low), _number_literal(high), exp.Literal.number(bins)]
     inner = exp.Anonymous(this="width_bucket", expressions=[value.copy(), *numbers])
-    below = exp.Anonymous(this="least", expressions=[_like(node, inner), exp.Literal.number(bins)])
-    return _like(node, exp.Anonymous(this="greatest", expressions=[_like(node, below), exp.Literal.number(1)]))
+    below = exp.Anonymous(this="least", expressions=[_at_place_of(node, inner), exp.Literal.number(bins)])
+    return _at_place_of(
+        node, exp.Anonymous(this="greatest", expressions=[_at_place_of(node, below), exp.Literal.number(1)])
+    )
 
 
 def _largest(node: exp.Select, reading: ParseContext, peek: Peek) -> exp.Select:
     """SELECT x ORDER BY y DESC LIMIT 1 over results; with keys, the first row of each by QUALIFY."""
     calls = [(part, *_call(part)) for part in node.expressions]
-    whole = next(call for _, call, _ in calls if _name(call) in LARGEST)
-    name, place = _name(whole), reading.place(whole)
-    by, largest = _arguments(whole, 2, place, "ARG_MAX(x, y)")[1], LARGEST[name]
-    block, _ = peek(_plain(node, [exp.Star()], None))
+    whole = next(call for _, call, _ in calls if _call_name(call) in EXTREME_BY)
+    name, place = _call_name(whole), reading.place(whole)
+    by, largest = _arguments(whole, 2, place, "ARG_MAX(x, y)")[1], EXTREME_BY[name]
+    block, _ = peek(_select_columns(node, [exp.Star()], None))
     if unit_columns(block.relation, reading.catalog) is not None:
         raise place.unsupported(
             f"{name} of people's rows is not answered.",
@@ -359,29 +363,29 @@ def _largest(node: exp.Select, reading: ParseContext, peek: Peek) -> exp.Select:
     items: list[exp.Expr] = []
     for part, call, condition in calls:
         same = condition is None and len(call.expressions) in {1, 2} and call.expressions[-1] == by
-        if same and LARGEST.get(_name(call)) is largest and len(call.expressions) == 2:
-            items.append(exp.alias_(call.expressions[0].copy(), _alias(part, _name(call)), quoted=True))
-        elif same and _EXTREMES.get(_name(call)) is largest and len(call.expressions) == 1:
-            items.append(exp.alias_(by.copy(), _alias(part, _name(call)), quoted=True))
-        elif group is not None and not _name(call):
+        if same and EXTREME_BY.get(_call_name(call)) is largest and len(call.expressions) == 2:
+            items.append(exp.alias_(call.expressions[0].copy(), _alias(part, _call_name(call)), quoted=True))
+        elif same and _EXTREMES.get(_call_name(call)) is largest and len(call.expressions) == 1:
+            items.append(exp.alias_(by.copy(), _alias(part, _call_name(call)), quoted=True))
+        elif group is not None and not _call_name(call):
             items.append(part.copy())
         else:
             raise _not_alone(name, place)
-    ordered = exp.Order(expressions=[_ordered(by, largest=largest)])
+    ordered = exp.Order(expressions=[_order_by(by, largest=largest)])
     kept = ("having", "qualify", "distinct", "windows", *(("order", "limit", "offset") if group is None else ()))
     if any(node.args.get(clause) is not None for clause in kept):
         raise _not_alone(name, place)
-    found = _plain(node, items, None)
+    found = _select_columns(node, items, None)
     if group is None:
         found.set("order", ordered)
         found.set("limit", exp.Limit(expression=exp.Literal.number(1)))
         return found
     number = exp.Window(
-        this=_like(node, exp.Anonymous(this="row_number", expressions=[])),
-        partition_by=[_meant(key, node).copy() for key in group.expressions],
+        this=_at_place_of(node, exp.Anonymous(this="row_number", expressions=[])),
+        partition_by=[_key_expression(key, node).copy() for key in group.expressions],
         order=ordered,
     )
-    found.set("qualify", exp.Qualify(this=exp.EQ(this=_like(node, number), expression=exp.Literal.number(1))))
+    found.set("qualify", exp.Qualify(this=exp.EQ(this=_at_place_of(node, number), expression=exp.Literal.number(1))))
     for clause in ("order", "limit", "offset"):
         if node.args.get(clause) is not None:
             found.set(clause, node.args[clause].copy())
@@ -396,14 +400,14 @@ def _not_alone(name: str, place: SourceSpan) -> Exception:
     )
 
 
-def _meant(key: exp.Expr, node: exp.Select) -> exp.Expr:
+def _key_expression(key: exp.Expr, node: exp.Select) -> exp.Expr:
     """Return the expression that a key of GROUP BY stands for, where it is the number of a column."""
     if isinstance(key, exp.Literal) and key.name.isdigit() and 1 <= int(key.name[:9]) <= len(node.expressions):
         return _unnamed(node.expressions[int(key.name) - 1])
     return key
 
 
-def _plain(node: exp.Select, items: list[exp.Expr], condition: exp.Expr | None) -> exp.Select:
+def _select_columns(node: exp.Select, items: list[exp.Expr], condition: exp.Expr | None) -> exp.Select:
     """Return a SELECT of these columns from the same rows, those alone for which a condition holds."""
     found = exp.Select(expressions=[item.copy() for item in items])
     found.meta.update(node.meta)
@@ -415,7 +419,7 @@ def _plain(node: exp.Select, items: list[exp.Expr], condition: exp.Expr | None) 
     if condition is not None:
         where = found.args.get("where")
         both = condition.copy() if where is None else exp.And(this=where.this, expression=condition.copy())
-        found.set("where", _like(node, exp.Where(this=both)))
+        found.set("where", _at_place_of(node, exp.Where(this=both)))
     return found
 
 
@@ -432,7 +436,7 @@ def _unnamed(part: exp.Expr) -> exp.Expr:
     return inner
 
 
-def _name(call: exp.Expr) -> str:
+def _call_name(call: exp.Expr) -> str:
     return str(call.this).lower() if isinstance(call, exp.Anonymous) else ""
 
 
@@ -444,11 +448,11 @@ def _arguments(call: exp.Expr, count: int, place: SourceSpan, example: str) -> l
     if len(call.expressions) == count:
         return list(call.expressions)
     raise place.bad(
-        f"{_name(call)} was given {len(call.expressions)} arguments.", f"It takes {count}.", f"Write {example}."
+        f"{_call_name(call)} was given {len(call.expressions)} arguments.", f"It takes {count}.", f"Write {example}."
     )
 
 
-def _whole(node: exp.Expr, most: int, place: SourceSpan, example: str) -> int:
+def _spelled_integer(node: exp.Expr, most: int, place: SourceSpan, example: str) -> int:
     digits = node.name if isinstance(node, exp.Literal) and not node.args.get("is_string") else ""
     if digits.isascii() and digits.isdigit() and 1 <= int(digits[:9]) <= most:
         return int(digits)
@@ -457,25 +461,25 @@ def _whole(node: exp.Expr, most: int, place: SourceSpan, example: str) -> int:
     )
 
 
-def _ends(declared: Admitted | None) -> tuple[Fraction, Fraction] | None:
+def _declared_ends(declared: Admitted | None) -> tuple[Fraction, Fraction] | None:
     if not isinstance(declared, DeclaredBounds) or isinstance(declared.low, date) or isinstance(declared.high, date):
         return None
     low, high = Fraction(declared.low), Fraction(declared.high)
     return (low, high) if low < high else None
 
 
-def _number(value: Fraction) -> exp.Expr:
+def _number_literal(value: Fraction) -> exp.Expr:
     """Return a rational as SQL writes it, with nine places at most."""
-    whole, rest = divmod(round(abs(value) * _PLACES), _PLACES)
+    whole, rest = divmod(round(abs(value) * _DECIMAL_UNITS), _DECIMAL_UNITS)
     literal = exp.Literal.number(f"{whole}.{rest:09}".rstrip("0").rstrip("."))
     return exp.Neg(this=literal) if value < 0 else literal
 
 
-def _ordered(node: exp.Expr, *, largest: bool = True) -> exp.Expr:
+def _order_by(node: exp.Expr, *, largest: bool = True) -> exp.Expr:
     return exp.Ordered(this=node.copy(), desc=largest, nulls_first=False)
 
 
-def _like(node: exp.Expr, made: exp.Expr) -> exp.Expr:
+def _at_place_of(node: exp.Expr, made: exp.Expr) -> exp.Expr:
     """Give what was written out the place of what it stands for."""
     made.meta.update(node.meta)
     return made

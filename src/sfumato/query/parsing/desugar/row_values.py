@@ -16,7 +16,7 @@ def by_columns(node: exp.Expr, place: SourceSpan) -> exp.Expr:
         reduce(_both, [_equal(one, other, node) for one, other in zip(left, row.expressions, strict=True)])
         for row in rows
     ]
-    return reduce(_either, found)
+    return reduce(_either_holds, found)
 
 
 def _equal(one: exp.Expr, other: exp.Expr, node: exp.Expr) -> exp.Expr:
@@ -29,5 +29,5 @@ def _both(one: exp.Expr, other: exp.Expr) -> exp.Expr:
     return exp.And(this=one, expression=other)
 
 
-def _either(one: exp.Expr, other: exp.Expr) -> exp.Expr:
+def _either_holds(one: exp.Expr, other: exp.Expr) -> exp.Expr:
     return exp.Or(this=one, expression=other)

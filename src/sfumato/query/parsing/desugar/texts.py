@@ -9,15 +9,15 @@ from itertools import product
 
 from sfumato.query.expression import Call, Case, Expression, Literal
 from sfumato.query.functions import Form, Function, Takes
-from sfumato.query.parsing.desugar.builders import a_number, a_text, called, check_count, joined_texts
+from sfumato.query.parsing.desugar.builders import a_number, a_text, build_call, check_count, joined_texts
 from sfumato.query.position import SourceSpan
-from sfumato.query.resolve import call, cast, compare, fit
+from sfumato.query.resolve import call, cast, compare, convert_implicitly
 from sfumato.query.types import Type
 
-_MOST_PATTERNS = 50
-_DEEPEST = 20
-_MOST_PARTS = 4
-_WIDEST = 200
+_MAX_PATTERNS = 50
+_MAX_NESTING = 20
+_MAX_PARTS = 4
+_MAX_PADDED_CHARS = 200
 _START, _END = object(), object()
 _SPECIAL = frozenset("\\^$.|?*+()[]{}")
 
@@ -81,7 +81,7 @@ class _Patterns:
         while self.known and self.left and self.left[-1] == "|":
             self.left.pop()
             found += self._sequence()
-            self.known &= len(found) <= _MOST_PATTERNS
+            self.known &= len(found) <= _MAX_PATTERNS
         return found
 
     def _sequence(self) -> list[list[object]]:
@@ -89,7 +89,7 @@ class _Patterns:
         while self.known and self.left and self.left[-1] not in "|)":
             parts = self._part()
             found = [[*one, *more] for one, more in product(found, parts)]
-            self.known &= len(found) <= _MOST_PATTERNS
+            self.known &= len(found) <= _MAX_PATTERNS
         return found
 
     def _part(self) -> list[list[object]]:
@@ -98,7 +98,7 @@ class _Patterns:
             if self.left[-2:] == [":", "?"]:
                 del self.left[-2:]
             self.depth += 1
-            self.known &= self.depth <= _DEEPEST
+            self.known &= self.depth <= _MAX_NESTING
             inside = self._alternatives() if self.known else [[]]
             self.depth -= 1
             self.known &= bool(self.left) and self.left.pop() == ")"
@@ -127,11 +127,11 @@ class _Patterns:
             last, parts = True, parts[:-1]
         if any(part is _START or part is _END for part in parts):
             return None
-        inside = "".join(part[1] if isinstance(part, tuple) else _escaped(str(part)) for part in parts)
+        inside = "".join(part[1] if isinstance(part, tuple) else _escape_pattern(str(part)) for part in parts)
         return f"{'' if first else '%'}{inside}{'' if last else '%'}"
 
 
-def _escaped(letters: str) -> str:
+def _escape_pattern(letters: str) -> str:
     return "".join(f"\\{one}" if one in "\\%_" else one for one in letters)
 
 
@@ -142,12 +142,12 @@ def _choice(when: Expression, then: Expression, otherwise: Expression, place: So
     return Case(((when, then),), otherwise, Type.TEXT, place.at)
 
 
-def _added(one: Expression, more: int, place: SourceSpan) -> Expression:
+def _add_integer(one: Expression, more: int, place: SourceSpan) -> Expression:
     form = Form(Function.ADD, (Takes.INTEGER, Takes.INTEGER), Type.INTEGER, ())
     return call(form, [one, a_number(more, place)], "+", place)
 
 
-def _spelled(value: Expression, name: str, place: SourceSpan) -> str:
+def _spelled_text(value: Expression, name: str, place: SourceSpan) -> str:
     if isinstance(value, Literal) and isinstance(value.value, str):
         return value.value
     raise place.unsupported(
@@ -157,7 +157,7 @@ def _spelled(value: Expression, name: str, place: SourceSpan) -> str:
     )
 
 
-def _number(value: Expression, least: int, most: int, name: str, place: SourceSpan) -> int:
+def _spelled_count(value: Expression, least: int, most: int, name: str, place: SourceSpan) -> int:
     if isinstance(value, Literal) and isinstance(value.value, int) and least <= value.value <= most:
         return value.value
     raise place.unsupported(
@@ -167,81 +167,81 @@ def _number(value: Expression, least: int, most: int, name: str, place: SourceSp
 
 def _as_text(value: Expression, place: SourceSpan) -> Expression:
     if value.type in {Type.TEXT, Type.NULL} or isinstance(value, Literal):
-        return fit(value, Type.TEXT, place) if value.type is Type.NULL else value
+        return convert_implicitly(value, Type.TEXT, place) if value.type is Type.NULL else value
     return cast(value, Type.TEXT, place)
 
 
 def _contains(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
     """Whether a text is somewhere inside another."""
     check_count(arguments, 2, 2, name, place)
-    return compare(Function.LESS, a_number(0, place), called("strpos", arguments, place), place)
+    return compare(Function.LESS, a_number(0, place), build_call("strpos", arguments, place), place)
 
 
 def _ends_with(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
     """Whether a text ends with another: as many letters of its end as that one has are equal to it."""
     check_count(arguments, 2, 2, name, place)
-    end = fit(arguments[1], Type.TEXT, place)
+    end = convert_implicitly(arguments[1], Type.TEXT, place)
     length = (
         a_number(len(end.value), place)
         if isinstance(end, Literal) and isinstance(end.value, str)
-        else called("length", [end], place)
+        else build_call("length", [end], place)
     )
-    return compare(Function.EQUAL, called("right", [arguments[0], length], place), end, place)
+    return compare(Function.EQUAL, build_call("right", [arguments[0], length], place), end, place)
 
 
 def _joined_with(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
     """PostgreSQL's concat_ws: what is not NULL, with a text between them."""
     check_count(arguments, 2, 20, name, place)
     between, values = (
-        a_text(_spelled(arguments[0], name, place), place),
+        a_text(_spelled_text(arguments[0], name, place), place),
         [_as_text(one, place) for one in arguments[1:]],
     )
     parts: list[Expression] = [values[0]]
     for at, value in enumerate(values[1:], 1):
-        before = values[0] if at == 1 else called("coalesce", values[:at], place)
+        before = values[0] if at == 1 else build_call("coalesce", values[:at], place)
         first = Call(Function.IS_NULL, (before,), Type.BOOLEAN, place.at)
         absent = Call(Function.IS_NULL, (value,), Type.BOOLEAN, place.at)
         none = Call(Function.OR, (first, absent), Type.BOOLEAN, place.at)
         parts += [_choice(none, a_text("", place), between, place), value]
-    return called("concat", parts, place)
+    return build_call("concat", parts, place)
 
 
 def _part_of(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
     """PostgreSQL's split_part: the n-th of the parts between separators, an empty text where there are fewer."""
     check_count(arguments, 3, 3, name, place)
-    separator = _spelled(arguments[1], name, place)
-    number = _number(arguments[2], 1, _MOST_PARTS, name, place)
-    value = fit(arguments[0], Type.TEXT, place)
+    separator = _spelled_text(arguments[1], name, place)
+    number = _spelled_count(arguments[2], 1, _MAX_PARTS, name, place)
+    value = convert_implicitly(arguments[0], Type.TEXT, place)
     if not separator:
         return value if number == 1 else a_text("", place)
     for _ in range(number - 1):
-        at = called("strpos", [value, a_text(separator, place)], place)
-        rest = called("substring", [value, _added(at, len(separator), place)], place)
+        at = build_call("strpos", [value, a_text(separator, place)], place)
+        rest = build_call("substring", [value, _add_integer(at, len(separator), place)], place)
         value = _choice(compare(Function.EQUAL, at, a_number(0, place), place), a_text("", place), rest, place)
-    at = called("strpos", [value, a_text(separator, place)], place)
-    before = called("left", [value, _added(at, -1, place)], place)
+    at = build_call("strpos", [value, a_text(separator, place)], place)
+    before = build_call("left", [value, _add_integer(at, -1, place)], place)
     return _choice(compare(Function.EQUAL, at, a_number(0, place), place), value, before, place)
 
 
-def _padded(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
-    """PostgreSQL's lpad and rpad: a text of so many letters, filled up or cut."""
+def _write_padding(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
+    """PostgreSQL's lpad and rpad: a text of the given length, padded or cut."""
     check_count(arguments, 2, 3, name, place)
-    width = _number(arguments[1], 0, _WIDEST, name, place)
-    fill = _spelled(arguments[2], name, place) if len(arguments) == 3 else " "
+    width = _spelled_count(arguments[1], 0, _MAX_PADDED_CHARS, name, place)
+    fill = _spelled_text(arguments[2], name, place) if len(arguments) == 3 else " "
     if len(fill) != 1:
         raise place.unsupported(f"{name} fills with one letter.", "Others are cut in the middle.", "Write one letter.")
-    value, filling = fit(arguments[0], Type.TEXT, place), a_text(fill * width, place)
+    value, filling = convert_implicitly(arguments[0], Type.TEXT, place), a_text(fill * width, place)
     if name == "rpad":
-        return called("left", [joined_texts([value, filling], place), a_number(width, place)], place)
-    longer = called("greatest", [called("length", [value], place), a_number(width, place)], place)
-    filled = called("right", [joined_texts([filling, value], place), longer], place)
-    return called("left", [filled, a_number(width, place)], place)  # no CASE: its labels would all be keys
+        return build_call("left", [joined_texts([value, filling], place), a_number(width, place)], place)
+    longer = build_call("greatest", [build_call("length", [value], place), a_number(width, place)], place)
+    filled = build_call("right", [joined_texts([filling, value], place), longer], place)
+    return build_call("left", [filled, a_number(width, place)], place)  # no CASE: its labels would all be keys
 
 
-def _found(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
+def _matches_regexp(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
     """DuckDB's regexp_matches, PostgreSQL's regexp_like."""
     check_count(arguments, 2, 3, name, place)
-    flags = _spelled(arguments[2], name, place) if len(arguments) == 3 else ""
+    flags = _spelled_text(arguments[2], name, place) if len(arguments) == 3 else ""
     if flags not in {"", "i"}:
         raise place.unsupported(*_PATTERN)
     return written_pattern(arguments[0], arguments[1], place, ignore_case=flags == "i")
@@ -250,7 +250,7 @@ def _found(name: str, arguments: list[Expression], place: SourceSpan) -> Express
 def _whole_match(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
     """DuckDB's regexp_full_match."""
     check_count(arguments, 2, 2, name, place)
-    return written_pattern(arguments[0], a_text(f"^({_spelled(arguments[1], name, place)})$", place), place)
+    return written_pattern(arguments[0], a_text(f"^({_spelled_text(arguments[1], name, place)})$", place), place)
 
 
 _PATTERN = (
@@ -265,10 +265,10 @@ TEXTS_WRITTEN_OUT: dict[str, Callable[[str, list[Expression], SourceSpan], Expre
     "suffix": _ends_with,
     "concat_ws": _joined_with,
     "split_part": _part_of,
-    "lpad": _padded,
-    "rpad": _padded,
-    "regexp_matches": _found,
-    "regexp_like": _found,
+    "lpad": _write_padding,
+    "rpad": _write_padding,
+    "regexp_matches": _matches_regexp,
+    "regexp_like": _matches_regexp,
     "regexp_full_match": _whole_match,
 }
 """Functions by name, and how a call of one is written out."""
