@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sfumato.analysis.private_query import Group, RequestedAggregate
-from sfumato.language.numbers import powered
+from sfumato.language.numbers import integer_power
 from sfumato.planning.aggregates.average import DIVISOR
 from sfumato.planning.aggregates.centred_sums import Centred, around, bounded, centred, count_of, sum_of_values
 from sfumato.planning.aggregates.others import Others
@@ -50,7 +50,9 @@ def standardised_moment(asked: RequestedAggregate, group: Group, others: Others)
     argument = bounded(asked, group)
     grid = centred(asked, group, others)
     value = around(argument, grid)
-    powers = (powered(value, power, value.facts.type) for power in range(1, power_of(asked.aggregate.function) + 1))
+    powers = (
+        integer_power(value, power, value.facts.type) for power in range(1, power_of(asked.aggregate.function) + 1)
+    )
     sums = tuple((sum_of_values(asked, power, group), Fraction(1)) for power in powers)
 
     def make(count: str, *names: str) -> MomentColumn:
