@@ -98,11 +98,13 @@ BUGS: tuple[Bug, ...] = (
         ),
         (
             "engines/sql/group.py",
-            """    return f"{dialect.aggregate(one.function, value, one.argument.facts, one.distinct)}{where}\"""",
+            "    return dialect.aggregate_if("
+            "dialect.aggregate(one.function, value, one.argument.facts, one.distinct), where)",
             """    if one.function is Aggregation.SUM:
         facts, value = one.argument.facts, used.names[one.argument]
-        return f"least(greatest(sum({value}){where}, {facts.low * 1000}), {facts.high * 1000})"
-    return f"{dialect.aggregate(one.function, value, one.argument.facts, one.distinct)}{where}\"""",
+        total = dialect.aggregate_if(f"sum({value})", where)
+        return f"least(greatest({total}, {facts.low * 1000}), {facts.high * 1000})"
+    return dialect.aggregate_if(dialect.aggregate(one.function, value, one.argument.facts, one.distinct), where)""",
         ),
     ),
     planned(
@@ -170,8 +172,9 @@ BUGS: tuple[Bug, ...] = (
         "replay",
         (
             "engines/sql/group.py",
-            '        if self.sole or not self.alike:\n            return _counted("*" if self.sole else',
-            '        if self.sole or self:\n            return _counted("*" if self else',
+            "        if self.sole or not self.alike:\n"
+            '            return dialect.aggregate_if("count(*)" if self.sole else',
+            '        if self.sole or self:\n            return dialect.aggregate_if("count(*)" if self else',
         ),
     ),
     planned(
