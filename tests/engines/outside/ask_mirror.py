@@ -5,6 +5,13 @@ from pathlib import Path
 
 import sfumato
 
-with sfumato.open(Path(sys.argv[1])) as database:
-    [row] = list(database.ask("SELECT COUNT(*) AS n FROM visits", epsilon=1000))
-    print(row["n"])
+
+def main(policy: Path) -> None:
+    """Ask one question and print its answer."""
+    with sfumato.open(policy) as database:
+        [row] = list(database.ask("SELECT COUNT(*) AS n FROM visits", epsilon=1000))
+        print(row["n"])
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
