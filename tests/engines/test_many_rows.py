@@ -46,7 +46,9 @@ def test_every_engine_returns_the_same_of_people_with_many_rows(
 ) -> None:
     here, form = clinic
     there = Clinic(tmp_path / "other", engine, form, TABLES)
-    assert same_on(here, there, _asked(form)[:: 2 if form == "private rows" else 4]) > 5
+    step = 2 if form == "private rows" else 4
+    asked = [sql for place, sql in enumerate(_asked(form)) if place % step == 0 or "NTILE(" in sql]
+    assert same_on(here, there, asked) > 5
     there.engine.close()
 
 

@@ -211,7 +211,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     planned(
         "AVG with the exact number of rows",
-        "replay",
+        "tests/paths/test_noise_on_every_number.py",
         (
             "release/publish.py",
             "noisy = joint.release(np.stack([integer_answers(column) for column in columns], axis=1), source)",
@@ -277,7 +277,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     planned(
         "a vector is charged as one count",
-        "replay",
+        "tests/planning/test_noise.py",
         (
             "planning/noise.py",
             "return Repeated(Laplace(1, mechanism.scale, mechanism.neighbours).event, moved.l1)",
