@@ -21,6 +21,8 @@ from contextlib import ExitStack, contextmanager, suppress
 HOST = "127.0.0.1"
 HELD = 150
 """Connections that one attack holds open: more than the server leaves to one address."""
+CONNECTIONS_PER_ADDRESS = 10_000
+"""A closed connection keeps its port for a minute, and one address has some 28,000 ports."""
 _STATUS = re.compile(rb"HTTP/1\.1 (\d{3})")
 STARTUP = struct.pack(">I", 3 << 16) + b"user\x00research\x00database\x00clinic\x00\x00"
 
@@ -29,14 +31,20 @@ class Stranger:
     """One attack: where it comes from, whom it speaks to, when it ends, and what it has done."""
 
     def __init__(self, number: int, http_port: int, pg_port: int, end: float) -> None:
-        self.address = f"127.0.{1 + number}.1"
+        self.number, self.connections = number, 0
         self.http_port, self.pg_port = http_port, pg_port
         self.end = end
         self.dice = random.Random(number)
         self.done = Counter[str]()
 
+    @property
+    def address(self) -> str:
+        """The address that it comes from now: it moves on before the ports of one are used up."""
+        return f"127.0.{1 + self.number}.{1 + self.connections // CONNECTIONS_PER_ADDRESS % 250}"
+
     @contextmanager
     def connected(self, port: int) -> Iterator[socket.socket]:
+        self.connections += 1
         with socket.create_connection((HOST, port), 5, (self.address, 0)) as made:
             yield made
 

@@ -247,8 +247,13 @@ def _below_keys(keys: list[Expression], inner: Lookups, above: Lookups) -> tuple
     """Return the subqueries that rows need, and those that groups need: a key of SELECT is one of the rows."""
     used = {label for key in keys for label in sources(key)}
     rows, groups = Lookups(inner.people), Lookups(above.people)
-    rows.found = [*inner.found, *(one for one in above.found if one.labels & used)]
-    groups.found = [one for one in above.found if not one.labels & used]
+    for lookup in reversed(above.found):  # the condition of one may read what an earlier one adds
+        if lookup.labels & used:
+            rows.found.insert(0, lookup)
+            used |= sources(lookup.condition) if lookup.condition is not None else set()
+        else:
+            groups.found.insert(0, lookup)
+    rows.found[:0] = inner.found
     return rows, groups
 
 
