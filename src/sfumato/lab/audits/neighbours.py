@@ -57,7 +57,8 @@ NAME = "neighbours"
 PATIENCE = 5.0
 """So many seconds of the processor a question over some hundred rows may take.
 
-A crowd may need ten times as long, and so may an archive: how many rows its policy removes has 4,801 public cells."""
+A crowd may need ten times as long, and so may an archive and a pharmacy: how many rows their policies remove has 4,801
+and 1,601 public cells, and each can have a MIN with as many candidates."""
 _SLOW = " s for a few rows"
 _CHUNK = 2_000
 """So many questions are asked of the same people."""
@@ -289,8 +290,8 @@ def _chunk(
     archived = [number for number in numbers if number % _CROWDED in (8, 9)]
     few = [number for number in numbers if number % _CROWDED > 9]
     for name, policy, some, size in (
-        ("many", pharmacy(), many[::2], (8, 8, MAX_PHARMACY_ROWS)),
-        ("many replaced", pharmacy(neighbours="replace"), many[1::2], (8, 8, MAX_PHARMACY_ROWS)),
+        ("many", pharmacy(), many[::2], (8, 8, MAX_PHARMACY_ROWS, 10 * PATIENCE)),
+        ("many replaced", pharmacy(neighbours="replace"), many[1::2], (8, 8, MAX_PHARMACY_ROWS, 10 * PATIENCE)),
         ("archive", archive(), archived, (8, _READINGS, MAX_ROWS, 10 * PATIENCE)),
         ("few", hospital(), few, (8, _READINGS)),
         ("replaced", hospital(neighbours="replace"), replaced, (8, _READINGS)),
