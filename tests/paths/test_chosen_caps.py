@@ -17,7 +17,7 @@ from tests.refusals import refusing
 from tests.sources import HashSource
 
 import sfumato
-from sfumato.database import Database
+from sfumato.database import Database, _noisy
 from sfumato.engines.duckdb.reader import Reader
 from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.engines.time_limit import TimeLimit
@@ -124,6 +124,25 @@ def test_one_person_moves_no_level_and_no_people_by_more_than_their_noise_was_ma
                             assert (moved**2).sum() <= level.l2_squared
                             seen.add(("choice" if group.is_bound_selection else "level", bool(moved.sum() == level.l1)))
         assert seen >= {("level", True), ("choice", True)}  # no more noise than needed
+
+
+@pytest.mark.parametrize("chosen", CHOSEN)
+def test_two_runs_with_the_noise_between_them_draw_and_release_what_one_run_at_all_bounds_does(
+    tmp_path: Path, chosen: str
+) -> None:
+    _write(tmp_path, SMALL)
+    with sfumato.open(_policy(tmp_path, *CHOSEN[chosen])) as database:
+        selecting = 0
+        for sql in (*QUESTIONS, "SELECT COUNT(DISTINCT who) AS x FROM visits"):
+            asked = database.prepare(sql, None, RequestedPrice("1"))
+            two, one = HashSource(sql), HashSource(sql)
+            noisy = _noisy(asked, two, lambda *_: None)
+            assert noisy == publish(asked.plan, asked.engine.run(asked.job), one)
+            assert two.read(8) == one.read(8)  # as many bits were read
+            histograms = asked.engine.run_selection(asked.job)
+            assert set(histograms) == {one.group.label for one in asked.plan.groups if one.is_bound_selection}
+            selecting += bool(histograms)
+        assert selecting >= 2
 
 
 def _moves(one: PlannedMeasurement, mine: Any, theirs: Any, choice: bool) -> Iterator[tuple[int, Any, Any]]:
