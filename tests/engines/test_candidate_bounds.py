@@ -16,7 +16,7 @@ from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
 from sfumato.engines.engine import Engine
 from sfumato.engines.sql.statements import Statements, _counted_together
-from sfumato.planning.bound_selection import PEOPLE
+from sfumato.planning.bounding.selection import PEOPLE
 from sfumato.planning.plan import Plan
 from sfumato.planning.planner import make_plan, parse_price_target
 from sfumato.policy.policy import Budget
@@ -112,8 +112,8 @@ def test_places_in_the_copy_count_as_a_persons_rows_in_their_order_do(
     assert any("bit_or(" in text for text in texts) == (sql in BY_BITS)
     for patched, instead in (
         ("sfumato.engines.sql.group.totals_sql", lambda *_: None),
-        ("sfumato.engines.sql.candidate_bounds.MOST_WORDS", 0),
-        ("sfumato.engines.sql.bound_index.stored_bound_index", lambda *_: None),
+        ("sfumato.engines.sql.bounding.candidates.MOST_WORDS", 0),
+        ("sfumato.engines.sql.bounding.bound_index.stored_bound_index", lambda *_: None),
         ("sfumato.engines.sql.group.is_additive", lambda _: False),
     ):
         monkeypatch.setattr(patched, instead)
@@ -223,6 +223,6 @@ def test_a_total_of_the_policy_is_cut_off_by_what_the_copy_knows(
     assert " OVER (" not in text
     (total,) = exact.values()
     assert 0 < total.sum() <= sum(min(TOTAL, own) for own in has.values())
-    monkeypatch.setattr("sfumato.engines.sql.bound_index.stored_bound_index", lambda *_: None)
+    monkeypatch.setattr("sfumato.engines.sql.bounding.bound_index.stored_bound_index", lambda *_: None)
     (text,), _ = _ran(engine, plan)
     assert " OVER (" in text

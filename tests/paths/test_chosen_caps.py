@@ -25,13 +25,13 @@ from sfumato.errors import AnswerLost, BadPolicy, EngineFailed
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.top_list import TopList
-from sfumato.planning.bound_selection import histogram_of, unit_of
-from sfumato.planning.candidate_bounds import candidate_thresholds
+from sfumato.planning.bounding.candidates import candidate_thresholds
+from sfumato.planning.bounding.selection import histogram_of, unit_of
 from sfumato.planning.plan import Plan, PlannedMeasurement
 from sfumato.policy.canonical import canonical_text
 from sfumato.policy.reading import read_policy
 from sfumato.prepare import RequestedPrice
-from sfumato.release.bound_selection.select import LEVEL, at_levels, select_bound
+from sfumato.release.bounding.selection import LEVEL, at_levels, select_bound
 from sfumato.release.publish import publish
 from sfumato.release.release import make_release
 
@@ -453,7 +453,7 @@ def test_the_places_that_the_copy_keeps_are_those_that_a_persons_rows_have_in_th
             kept += "OVER (" not in str(database.prepare(sql, None, RequestedPrice("1")).job)
             _, by_copy = _exact(database, sql)
             with monkeypatch.context() as patched:
-                patched.setattr("sfumato.engines.sql.bound_index.stored_bound_index", lambda *_: None)
+                patched.setattr("sfumato.engines.sql.bounding.bound_index.stored_bound_index", lambda *_: None)
                 _, by_order = _exact(database, sql)
                 patched.setattr("sfumato.engines.sql.group.is_additive", lambda _: False)
                 _, one_by_one = _exact(database, sql)

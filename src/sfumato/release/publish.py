@@ -18,7 +18,7 @@ from sfumato.randomness.discrete_gaussian import DiscreteGaussian
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.entropy import entropy_bits
 from sfumato.randomness.source import Metered, Source
-from sfumato.release.bound_selection.select import at_levels, resolved, select_bounds, selected_indices
+from sfumato.release.bounding.selection import at_levels, resolved, select_bounds, selected_indices
 from sfumato.release.cell_selections import cell_choice
 from sfumato.release.noisy import NoisyGroup, NoisyResult, NoisyValues
 

@@ -14,8 +14,8 @@ from sfumato.engines.snapshots import Registered
 from sfumato.engines.sql.public import PublicTables
 from sfumato.engines.sql.statements import Statements, aggregated, count_histograms, planned_statements, prepared, shown
 from sfumato.language.rel_nodes import ProjectNode
+from sfumato.planning.bounding.truncation import CUT
 from sfumato.planning.plan import Plan
-from sfumato.planning.truncation_plan import CUT
 from sfumato.policy.policy import Policy
 
 SHELF = "memory.main"

@@ -28,8 +28,8 @@ from sfumato.engines.sql.statements import Statements, aggregated, count_histogr
 from sfumato.errors import EngineFailed
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import MaterializedNode, ProjectNode
+from sfumato.planning.bounding.truncation import CUT
 from sfumato.planning.plan import Plan
-from sfumato.planning.truncation_plan import CUT
 from sfumato.policy.policy import Policy, fold_name
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import system_source

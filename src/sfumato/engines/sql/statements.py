@@ -13,8 +13,8 @@ import pyarrow as pa
 from sfumato.analysis.private_query import Group, KeyValue
 from sfumato.engines.aggregates import Aggregates, BucketWeights, GroupAggregates, Held, KeyFrequencies
 from sfumato.engines.engine import Histograms, Job, PlannedStatement, SelectedBounds
-from sfumato.engines.sql.candidate_bounds import without_last_levels
-from sfumato.engines.sql.contribution_histogram import totals_sql
+from sfumato.engines.sql.bounding.candidates import without_last_levels
+from sfumato.engines.sql.bounding.selection import totals_sql
 from sfumato.engines.sql.cross_unit_counts import meetings_sql
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables, flow_sql

@@ -16,14 +16,14 @@ import numpy as np
 from sfumato.engines.aggregates import GroupAggregates
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.aggregates.average import AverageColumn
-from sfumato.planning.bound_selection import PEOPLE, histogram_of, unit_of, widths_of
+from sfumato.planning.bounding.bias import BiasBounds, Place, truncation_bias
+from sfumato.planning.bounding.selection import PEOPLE, histogram_of, unit_of, widths_of
+from sfumato.planning.bounding.truncation import TruncationBounds
 from sfumato.planning.marginal_budget_split import mean_variance
 from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
-from sfumato.planning.truncation_bias import BiasBounds, Place, truncation_bias
-from sfumato.planning.truncation_plan import TruncationBounds
 from sfumato.query.functions import Aggregation
 from sfumato.randomness.source import Source
-from sfumato.release.bound_selection.tail_counts import estimate_tail_counts
+from sfumato.release.bounding.tail_counts import estimate_tail_counts
 from sfumato.release.intervals.noise_law import Floats, law_of, quantile_of_sum
 from sfumato.release.noisy import NoisyGroup, NoisyResult
 
