@@ -30,10 +30,10 @@ from sfumato.ledger.history import HISTORY_PAGE, page_of
 from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
 from sfumato.ledger.opening import check_ledger, open_ledger, require_ledger
 from sfumato.ledger.payer import ChargedRelease, Payer
+from sfumato.planning.bounding.truncation import TruncationBounds
 from sfumato.planning.budget_share import share_note
 from sfumato.planning.price_target import StoredPlanKey, account_of_share, price_target_to_json
 from sfumato.planning.quote import Quote, for_household, make_quote
-from sfumato.planning.truncation_plan import TruncationBounds
 from sfumato.policy.accounts import account_of
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import Policy, Sharing
@@ -43,7 +43,7 @@ from sfumato.query.describe import QueryDescription, describe_query
 from sfumato.query.types import Type
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import Source, declared_gamma, system_source
-from sfumato.release.bound_selection.select import BoundSelector
+from sfumato.release.bounding.selection import select_bounds, selected_indices
 from sfumato.release.noisy import NoisyResult, noisy_from_json, noisy_to_json
 from sfumato.release.publish import needed_bits, publish
 from sfumato.release.receipt import TIMING, Receipt, receipt_from_json, receipt_to_json
@@ -485,10 +485,11 @@ def accounts(policy: str | Path | dict[str, object]) -> Accounts:
 
 def _noisy(asked: Prepared, source: Source, tell: Progress) -> NoisyResult:
     """Read, and add noise. Nothing exact goes on: all of it is freed here, before the outcome's time is waited for."""
-    levels = BoundSelector(asked.plan, source)  # where caps are chosen: by noisy people, as they are found
-    aggregates = asked.engine.run(asked.job, levels)  # exact integers, clipped, secret
+    histograms = asked.engine.run_selection(asked.job)  # exact, secret; none where the question selects no bound
+    selected = select_bounds(asked.plan, histograms, source)  # noisy, and the bounds that they suggest
+    aggregates = asked.engine.run(asked.job, selected_indices(selected), histograms)  # exact integers, clipped, secret
     tell("noise", "")
-    return publish(asked.plan, aggregates, source, levels.noisy_histograms)  # noise and thresholds
+    return publish(asked.plan, aggregates, source, selected)  # noise and thresholds
 
 
 def _stored(receipt: Receipt, noisy: NoisyResult, asked: Prepared) -> str:

@@ -13,12 +13,12 @@ from sfumato.ledger.charge import Charge
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.payer import ChargedRelease, Payer
 from sfumato.ledger.recorded_policy import DATASET
+from sfumato.planning.bounding.truncation import TruncationBounds, plan_truncation_release
 from sfumato.planning.plan import Plan
-from sfumato.planning.truncation_plan import TruncationBounds, plan_truncation_release
 from sfumato.policy.policy import Policy
 from sfumato.randomness.source import Source
+from sfumato.release.bounding.truncation import release_truncation, truncation_bounds_of
 from sfumato.release.noisy import noisy_from_json, noisy_to_json
-from sfumato.release.truncation_release import release_truncation, truncation_bounds_of
 
 LOSSES = "What caps and bounds cut off (budget.truncation)"
 """What `history` shows for it."""

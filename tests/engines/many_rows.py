@@ -24,8 +24,7 @@ from tests.paths.worlds import STAFF, TYPES, policy
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
-from sfumato.engines.aggregates import GroupAggregates
-from sfumato.engines.engine import Engine, SelectBounds
+from sfumato.engines.engine import Engine, SelectedBounds
 from sfumato.errors import EngineFailed, Refusal
 from sfumato.lab.generators.clinic import VISITS
 from sfumato.planning.plan import Plan
@@ -149,13 +148,14 @@ class Clinic:
         job = self.engine.prepare(plan)
         if not plan.groups:
             return [self.engine.query_public(plan.private.outcome)]
-        some: list[SelectBounds | None] = [None]
+        some: list[SelectedBounds | None] = [None]
         if any(group.is_bound_selection for group in plan.groups):
             some += [_at(plan, share) for share in (0.0, 0.5, 1.0)]
-        return [exact_of(self.engine.run(job, choose).groups) for choose in some]
+        histograms = self.engine.run_selection(job)
+        return [exact_of(self.engine.run(job, selected, histograms).groups) for selected in some]
 
 
-def _at(plan: Plan, share: float) -> SelectBounds:
+def _at(plan: Plan, share: float) -> SelectedBounds:
     """Return a choice of the candidate bound at a share of all of them: noise would choose any of them."""
     levels = {
         group.group.label: len(one.levels.thresholds) if one.levels is not None else 1
@@ -164,10 +164,7 @@ def _at(plan: Plan, share: float) -> SelectBounds:
         for one in group.measured
     }
 
-    def choose(people: Mapping[str, GroupAggregates]) -> dict[str, int]:
-        return {label: round(share * (levels[label] - 1)) for label in people}
-
-    return choose
+    return {label: round(share * (number - 1)) for label, number in levels.items()}
 
 
 def same_on(one: Clinic, other: Clinic, asked: Sequence[str]) -> int:

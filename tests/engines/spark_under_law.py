@@ -25,7 +25,7 @@ from sfumato.engines.spark.dialect import SPARK
 from sfumato.engines.spark.dialect import quoted as in_backticks
 from sfumato.engines.spark.source import read_schema
 from sfumato.engines.sql.bounded_copy import bounded_table
-from sfumato.engines.sql.contribution_histogram import has_totals
+from sfumato.engines.sql.bounding.selection import has_totals
 from sfumato.engines.sql.names import TOTALS, quoted, together_name
 from sfumato.errors import BadSource
 from sfumato.policy.policy import Location, Policy

@@ -16,7 +16,7 @@ from sfumato.engines.duckdb.connection import COPY, STAGE
 from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.duckdb.duckdb_file import SOURCE
 from sfumato.engines.duckdb.source import read_schema
-from sfumato.engines.sql import bounding_by_shuffle
+from sfumato.engines.sql.bounding import by_shuffle
 from sfumato.engines.sql.dialect import ByShuffle, ByWindow, Dialect, bounding_of
 from sfumato.engines.sql.names import quoted, together_name
 from sfumato.engines.sql.staging import owned_rows
@@ -146,7 +146,7 @@ def test_one_pass_keeps_the_same_rows_numbers_and_losses(
     words: dict[str, Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(bounding_by_shuffle, "HEAVY_UNIT_ROWS", very_many)
+    monkeypatch.setattr(by_shuffle, "HEAVY_UNIT_ROWS", very_many)
     policy, tables = policy_with(unique, truncation, **words), tables_of(very_many % 7)
     here, there = (copied_by(dialect, policy, tables) for dialect in (ONE_PASS, DUCKDB))
     assert set(here) == set(there)
@@ -167,6 +167,6 @@ def test_a_row_that_is_lost_before_it_meets_the_others_of_its_person_is_missed(
     def one_less(*given: Any) -> str:
         return f"SELECT * FROM ({owned_rows(*given)}) AS o ORDER BY ALL OFFSET 1"  # noqa: S608
 
-    monkeypatch.setattr(bounding_by_shuffle, "owned_rows", one_less)
+    monkeypatch.setattr(by_shuffle, "owned_rows", one_less)
     with pytest.raises(BadSource, match="not every row of the source was accounted for"):
         copied_by(ONE_PASS, policy_with(unique, None, **words), few)

@@ -1,10 +1,9 @@
 """At which levels rows count is read from the copy, or found by the statement: the same integers on every engine."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from fractions import Fraction
-from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 from random import Random
 from typing import Any
 
@@ -15,10 +14,9 @@ from tests.engines.engines import engine_under_law
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
-from sfumato.engines.aggregates import GroupAggregates
 from sfumato.engines.engine import Engine
 from sfumato.engines.sql.statements import Statements, _counted_together
-from sfumato.planning.bound_selection import PEOPLE
+from sfumato.planning.bounding.selection import PEOPLE
 from sfumato.planning.plan import Plan
 from sfumato.planning.planner import make_plan, parse_price_target
 from sfumato.policy.policy import Budget
@@ -114,8 +112,8 @@ def test_places_in_the_copy_count_as_a_persons_rows_in_their_order_do(
     assert any("bit_or(" in text for text in texts) == (sql in BY_BITS)
     for patched, instead in (
         ("sfumato.engines.sql.group.totals_sql", lambda *_: None),
-        ("sfumato.engines.sql.candidate_bounds.MOST_WORDS", 0),
-        ("sfumato.engines.sql.bound_index.stored_bound_index", lambda *_: None),
+        ("sfumato.engines.sql.bounding.candidates.MOST_WORDS", 0),
+        ("sfumato.engines.sql.bounding.bound_index.stored_bound_index", lambda *_: None),
         ("sfumato.engines.sql.group.is_additive", lambda _: False),
     ):
         monkeypatch.setattr(patched, instead)
@@ -130,21 +128,17 @@ def test_at_the_level_that_is_chosen_the_same_is_measured_as_where_all_are(engin
     plan = _plan(engine, sql)
     job = engine.prepare(plan)
     every, labels = engine.run(job).groups, [one.group.label for one in plan.groups if one.is_bound_selection]
-    asked: list[Mapping[str, GroupAggregates]] = []
-
-    def choose(people: Mapping[str, GroupAggregates], level: int) -> dict[str, int]:
-        asked.append(people)
-        return {label: range(_levels_of(plan, label))[level] for label in people}
-
-    for level in (0, 2, -1):
-        found = engine.run(job, partial(choose, level=level)).groups
+    histograms = engine.run_selection(job)
+    assert sorted(histograms) == sorted(labels)
+    for level, counted in product((0, 2, -1), (histograms, {})):
+        selected = {label: range(_levels_of(plan, label))[level] for label in labels}
+        found = engine.run(job, selected, counted).groups
         for group, mine, theirs in zip(plan.groups, found, every, strict=True):
             for one in group.measured:
                 expected = np.asarray(theirs.columns[one.name])
                 if one.levels is not None and not group.is_bound_selection:
                     expected = expected[:, level]
                 assert np.array_equal(np.asarray(mine.columns[one.name]), expected)
-    assert [sorted(people) for people in asked] == [sorted(labels)] * 3
 
 
 def test_of_very_many_sums_people_are_counted_some_at_a_time_and_no_statement_is_too_wide_for_an_engine(
@@ -159,14 +153,8 @@ def test_of_very_many_sums_people_are_counted_some_at_a_time_and_no_statement_is
     assert 1 < len(parted) < len(labels) and max(map(len, parted)) < 12  # noqa: PT018
 
     def people() -> dict[str, Any]:
-        found: dict[str, Any] = {}
-
-        def choose(counted: Mapping[str, GroupAggregates]) -> dict[str, int]:
-            found.update({label: np.asarray(one.columns[PEOPLE]).tolist() for label, one in counted.items()})
-            return dict.fromkeys(counted, 0)
-
-        engine.run(job, choose)
-        return found
+        counted = engine.run_selection(job)
+        return {label: np.asarray(one.columns[PEOPLE]).tolist() for label, one in counted.items()}
 
     some = people()
     monkeypatch.setattr("sfumato.engines.sql.statements.MOST_PARTS", 1)
@@ -235,6 +223,6 @@ def test_a_total_of_the_policy_is_cut_off_by_what_the_copy_knows(
     assert " OVER (" not in text
     (total,) = exact.values()
     assert 0 < total.sum() <= sum(min(TOTAL, own) for own in has.values())
-    monkeypatch.setattr("sfumato.engines.sql.bound_index.stored_bound_index", lambda *_: None)
+    monkeypatch.setattr("sfumato.engines.sql.bounding.bound_index.stored_bound_index", lambda *_: None)
     (text,), _ = _ran(engine, plan)
     assert " OVER (" in text

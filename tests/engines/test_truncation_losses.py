@@ -13,9 +13,9 @@ from tests.engines.reference import keyed
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
-from sfumato.planning.bound_selection import PEOPLE
+from sfumato.planning.bounding.selection import PEOPLE
+from sfumato.planning.bounding.truncation import CUT
 from sfumato.planning.planner import make_plan, parse_price_target
-from sfumato.planning.truncation_plan import CUT
 from sfumato.policy.policy import Budget, Policy
 from sfumato.query.parse import parse
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 from datetime import date
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from sfumato.engines.engine import SelectBounds
 from sfumato.errors import QueryTooLarge
 from sfumato.lab.audits import end_to_end, fuzzing, ledger, replay
 from sfumato.lab.audits.alarm import Finding
@@ -160,10 +160,10 @@ def test_a_difference_is_found_shrunk_and_printed(tmp_path: Path, monkeypatch: p
     with fuzzing.neighbours(clinic(), tmp_path, 1) as (one, other):
         run = other.engine.run
 
-        def failing(job: object, choose: SelectBounds | None = None) -> object:
+        def failing(job: object, *selected: Any) -> object:
             if any("sum(" in (statement or "") for statement in job.statements):  # type: ignore[attr-defined]
                 raise QueryTooLarge(f"There is a {CANARY}.", "So it is.", "Look away.")
-            return run(job, choose)
+            return run(job, *selected)
 
         monkeypatch.setattr(other.engine, "run", failing)
         asked = [

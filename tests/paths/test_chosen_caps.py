@@ -17,7 +17,7 @@ from tests.refusals import refusing
 from tests.sources import HashSource
 
 import sfumato
-from sfumato.database import Database
+from sfumato.database import Database, _noisy
 from sfumato.engines.duckdb.reader import Reader
 from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.engines.time_limit import TimeLimit
@@ -25,13 +25,13 @@ from sfumato.errors import AnswerLost, BadPolicy, EngineFailed
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.top_list import TopList
-from sfumato.planning.bound_selection import histogram_of, unit_of
-from sfumato.planning.candidate_bounds import candidate_thresholds
+from sfumato.planning.bounding.candidates import candidate_thresholds
+from sfumato.planning.bounding.selection import histogram_of, unit_of
 from sfumato.planning.plan import Plan, PlannedMeasurement
 from sfumato.policy.canonical import canonical_text
 from sfumato.policy.reading import read_policy
 from sfumato.prepare import RequestedPrice
-from sfumato.release.bound_selection.select import LEVEL, at_levels, select_bound
+from sfumato.release.bounding.selection import LEVEL, at_levels, select_bound
 from sfumato.release.publish import publish
 from sfumato.release.release import make_release
 
@@ -124,6 +124,25 @@ def test_one_person_moves_no_level_and_no_people_by_more_than_their_noise_was_ma
                             assert (moved**2).sum() <= level.l2_squared
                             seen.add(("choice" if group.is_bound_selection else "level", bool(moved.sum() == level.l1)))
         assert seen >= {("level", True), ("choice", True)}  # no more noise than needed
+
+
+@pytest.mark.parametrize("chosen", CHOSEN)
+def test_two_runs_with_the_noise_between_them_draw_and_release_what_one_run_at_all_bounds_does(
+    tmp_path: Path, chosen: str
+) -> None:
+    _write(tmp_path, SMALL)
+    with sfumato.open(_policy(tmp_path, *CHOSEN[chosen])) as database:
+        selecting = 0
+        for sql in (*QUESTIONS, "SELECT COUNT(DISTINCT who) AS x FROM visits"):
+            asked = database.prepare(sql, None, RequestedPrice("1"))
+            two, one = HashSource(sql), HashSource(sql)
+            noisy = _noisy(asked, two, lambda *_: None)
+            assert noisy == publish(asked.plan, asked.engine.run(asked.job), one)
+            assert two.read(8) == one.read(8)  # as many bits were read
+            histograms = asked.engine.run_selection(asked.job)
+            assert set(histograms) == {one.group.label for one in asked.plan.groups if one.is_bound_selection}
+            selecting += bool(histograms)
+        assert selecting >= 2
 
 
 def _moves(one: PlannedMeasurement, mine: Any, theirs: Any, choice: bool) -> Iterator[tuple[int, Any, Any]]:
@@ -434,7 +453,7 @@ def test_the_places_that_the_copy_keeps_are_those_that_a_persons_rows_have_in_th
             kept += "OVER (" not in str(database.prepare(sql, None, RequestedPrice("1")).job)
             _, by_copy = _exact(database, sql)
             with monkeypatch.context() as patched:
-                patched.setattr("sfumato.engines.sql.bound_index.stored_bound_index", lambda *_: None)
+                patched.setattr("sfumato.engines.sql.bounding.bound_index.stored_bound_index", lambda *_: None)
                 _, by_order = _exact(database, sql)
                 patched.setattr("sfumato.engines.sql.group.is_additive", lambda _: False)
                 _, one_by_one = _exact(database, sql)

@@ -17,7 +17,7 @@ from tests.release.bars_clinic import opened, released
 import sfumato
 from sfumato.planning.aggregates.average import AverageColumn
 from sfumato.prepare import RequestedPrice
-from sfumato.release.bound_selection.select import is_completed_apart
+from sfumato.release.bounding.selection import is_completed_apart
 
 NUMBERS = (
     *("AVG(x)", "VAR_POP(x)", "VAR_SAMP(x)", "STDDEV(x)", "SEM(x)", "GEOMEAN(x)", "AVG(SQRT(x))", "AVG(x * x)"),

@@ -19,7 +19,7 @@ from sfumato.engines.sql import statements
 from sfumato.engines.sql.statements import Statements
 from sfumato.errors import FreeLimit, QueryTooLarge
 from sfumato.lab.generators.clinic import VISITS
-from sfumato.planning.bound_selection import price_selections, with_candidate_bounds
+from sfumato.planning.bounding.selection import price_selections, with_candidate_bounds
 from sfumato.planning.measurements import MeasurementSet, needs_of
 from sfumato.prepare import RequestedPrice
 from sfumato.query.parse import parse

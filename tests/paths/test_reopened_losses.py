@@ -7,7 +7,7 @@ import pytest
 
 import sfumato
 from sfumato.database import Database
-from sfumato.planning.truncation_plan import plan_truncation_release
+from sfumato.planning.bounding.truncation import plan_truncation_release
 from sfumato.policy.reading import read_policy
 from sfumato.release.release import Release
 

@@ -15,7 +15,7 @@ from sfumato.database import Database
 from sfumato.dataset import LOSSES
 from sfumato.errors import BudgetExhausted
 from sfumato.ledger.ledger import Entry
-from sfumato.planning.truncation_plan import CUT, MOVED, ROWS, TruncationBlock, blocks, plan_truncation_release
+from sfumato.planning.bounding.truncation import CUT, MOVED, ROWS, TruncationBlock, blocks, plan_truncation_release
 from sfumato.release.receipt import receipt_from_json, receipt_to_json
 from sfumato.release.rendering.documents import release_document
 from sfumato.server.remote_json import answer_document, answer_of

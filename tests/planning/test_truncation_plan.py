@@ -10,8 +10,7 @@ import pytest
 
 from sfumato.accounting.event import Composed, Pure
 from sfumato.language.rel_nodes import ScanNode
-from sfumato.planning.plan import Plan
-from sfumato.planning.truncation_plan import (
+from sfumato.planning.bounding.truncation import (
     BUCKET_COUNT,
     CUT,
     MOVED,
@@ -25,6 +24,7 @@ from sfumato.planning.truncation_plan import (
     statistics,
     truncation_bounds,
 )
+from sfumato.planning.plan import Plan
 from sfumato.policy.policy import Policy
 from sfumato.policy.reading import read_policy
 

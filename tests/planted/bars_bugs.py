@@ -32,7 +32,7 @@ BARS_BUGS: tuple[Bug, ...] = (
         "the parts of a number choose their levels apart",
         _ONE_CHOICE,
         (
-            "planning/bound_selection.py",
+            "planning/bounding/selection.py",
             "argument.operator in _STRICT and argument.facts.kind is Kind.INTEGER and parts",
             "argument.operator is Operator.NEGATE and parts",
         ),
@@ -41,13 +41,13 @@ BARS_BUGS: tuple[Bug, ...] = (
         "bars with what bounds removed do not know of selection",
         _TOTAL,
         (
-            "release/intervals/bias.py",
+            "release/bounding/bias.py",
             "    (low, high), (down, up) = form.measured_bar(tail), _widths(form, cut)\n",
             "    low, high = form.centre - form.margin(tail), form.centre + form.margin(tail)\n"
             "    down, up = _widths(form, cut)\n",
         ),
         (
-            "release/intervals/bias.py",
+            "release/bounding/bias.py",
             "return None if one is None else (_outer(one[0], other[0], min), _outer(one[1], other[1], max))",
             "return None if one is None else other",
         ),

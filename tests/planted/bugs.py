@@ -233,8 +233,8 @@ BUGS: tuple[Bug, ...] = (
         "database",
         (
             "release/publish.py",
-            "    groups = tuple(\n        chosen[group.group.label]",
-            "    source = Metered(source)\n    groups = tuple(\n        chosen[group.group.label]",
+            "    groups = tuple(\n        selected[group.group.label]",
+            "    source = Metered(source)\n    groups = tuple(\n        selected[group.group.label]",
         ),
         (
             "release/publish.py",

@@ -327,7 +327,7 @@ FINDINGS: tuple[Bug, ...] = (
         "a level that cuts is taken for one that does not",
         "tests/engines/test_candidate_bounds.py",
         (
-            "engines/sql/candidate_bounds.py",
+            "engines/sql/bounding/candidates.py",
             "one.level == len(one.levels.thresholds) - 1",
             "one.level >= len(one.levels.thresholds) - 2",
         ),
@@ -335,6 +335,6 @@ FINDINGS: tuple[Bug, ...] = (
     planned(
         "what people have above a level is added up below it",
         "tests/engines/test_candidate_bounds.py",
-        ("engines/sql/contribution_histogram.py", 'THEN v WHEN first_place <= {place} THEN {left}"', 'THEN v ELSE v"'),
+        ("engines/sql/bounding/selection.py", 'THEN v WHEN first_place <= {place} THEN {left}"', 'THEN v ELSE v"'),
     ),
 )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sfumato.release.bound_selection.tail_counts import estimate_tail_counts
+from sfumato.release.bounding.tail_counts import estimate_tail_counts
 
 LEVELS = np.array([2.0**place for place in range(13)])
 WIDTHS = np.diff(np.concatenate([[0.0], LEVELS]))

@@ -19,7 +19,7 @@ import sfumato
 from sfumato.errors import EngineFailed, Refusal
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.scalar import Operator, Scalar, column
-from sfumato.planning.truncation_plan import TruncationBounds
+from sfumato.planning.bounding.truncation import TruncationBounds
 from sfumato.query.types import Type
 from sfumato.release.intervals import confidence
 from sfumato.release.intervals.extension import boxed

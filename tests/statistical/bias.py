@@ -15,11 +15,11 @@ from tests.sources import HashSource
 
 import sfumato
 from sfumato.engines.post_processing.duckdb import evaluate
-from sfumato.planning.truncation_plan import plan_truncation_release
+from sfumato.planning.bounding.truncation import plan_truncation_release
 from sfumato.prepare import RequestedPrice
+from sfumato.release.bounding.truncation import release_truncation, truncation_bounds_of
 from sfumato.release.publish import publish
 from sfumato.release.release import Release, make_release
-from sfumato.release.truncation_release import release_truncation, truncation_bounds_of
 
 QUESTIONS = (
     "SELECT COUNT(*) AS x FROM visits",

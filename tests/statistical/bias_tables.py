@@ -22,7 +22,7 @@ from tests.statistical.bias import World
 import sfumato
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.engines.post_processing.duckdb import evaluate
-from sfumato.planning.truncation_plan import (
+from sfumato.planning.bounding.truncation import (
     BUCKET_COUNT,
     MOVED,
     ROWS,
@@ -32,9 +32,9 @@ from sfumato.planning.truncation_plan import (
     plan_truncation_release,
 )
 from sfumato.prepare import RequestedPrice
+from sfumato.release.bounding.truncation import release_truncation, truncation_bounds_of
 from sfumato.release.publish import publish
 from sfumato.release.release import make_release
-from sfumato.release.truncation_release import release_truncation, truncation_bounds_of
 
 COUNT, SUM = "SELECT COUNT(*) AS x FROM visits", "SELECT SUM(cost) AS x FROM visits"
 WORLDS = (

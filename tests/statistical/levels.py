@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 import sfumato
-from sfumato.planning.bound_selection import histogram_of, unit_of
+from sfumato.planning.bounding.selection import histogram_of, unit_of
 from sfumato.planning.plan import Plan
 from sfumato.prepare import RequestedPrice
-from sfumato.release.bound_selection.select import _noise_of, select_bound
+from sfumato.release.bounding.selection import _noise_of, select_bound
 
 Totals = npt.NDArray[np.int64]
 EPSILONS = ("0.1", "1")

@@ -17,7 +17,7 @@ from sfumato.engines.sql.names import PATH_UNIT
 from sfumato.language.facts import STORED_LIMIT, Facts, Kind
 from sfumato.language.rel_nodes import ScanNode
 from sfumato.language.scalar import column as column_scalar
-from sfumato.planning.candidate_bounds import MIN_SELECTABLE_CONTRIBUTION
+from sfumato.planning.bounding.candidates import MIN_SELECTABLE_CONTRIBUTION
 from sfumato.policy.policy import (
     Column,
     ColumnType,

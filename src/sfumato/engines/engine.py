@@ -19,8 +19,11 @@ from sfumato.policy.policy import Policy
 Job = object
 """What an engine prepared. It is opaque: only the engine that prepared it reads it."""
 
-SelectBounds = Callable[[Mapping[str, GroupAggregates]], Mapping[str, int]]
-"""Is given the exact people by whom each level is chosen, and returns the places of the levels, by the same labels."""
+Histograms = Mapping[str, GroupAggregates]
+"""What all people add at every candidate bound, by the label of the selection: exact and secret."""
+
+SelectedBounds = Mapping[str, int]
+"""The index of the threshold that was selected, by the label of the selection."""
 
 Progress = Callable[[str, str], None]
 """Is told the phase and the table. There are no counts: how many rows there are is a secret."""
@@ -115,12 +118,16 @@ class Engine(Protocol):
         """Return what will be run. No data is read: whatever can be refused is refused here."""
 
     def statements(self, job: Job) -> tuple[PlannedStatement, ...]:
-        """Return the statements that `run` would execute, in their order. No data is read."""
+        """Return the statements that `run_selection` and `run` would execute, in their order. No data is read."""
 
-    def run(self, job: Job, choose: SelectBounds | None = None) -> Aggregates:
+    def run_selection(self, job: Job) -> Histograms:
+        """Return what the bounds of a plan that has been charged are selected by; nothing where it selects none."""
+
+    def run(self, job: Job, selected: SelectedBounds | None = None, histograms: Histograms | None = None) -> Aggregates:
         """Return the exact aggregates of a plan that has been charged.
 
-        Where levels are chosen, `choose` is asked first and only these are measured; without it all of them are.
+        With `selected`, only the selected bounds are measured, and `histograms`, from `run_selection`, are not counted
+        again. Without it, all candidate bounds are measured.
         """
 
     def query_public(self, show: ProjectNode) -> list[list[int | float | str | bool | None]]:

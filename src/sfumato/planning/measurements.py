@@ -12,7 +12,7 @@ from sfumato.language.facts import Kind
 from sfumato.planning.aggregates.families import OutputColumn, recipe_of
 from sfumato.planning.aggregates.others import Others
 from sfumato.planning.aggregates.recipe import Quantity
-from sfumato.planning.candidate_bounds import CandidateBounds, TotalBound
+from sfumato.planning.bounding.candidates import CandidateBounds, TotalBound
 from sfumato.planning.sensitivities import moves_of, of_people, of_quantity, side_of
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.norms import Sensitivity

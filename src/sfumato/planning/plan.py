@@ -18,7 +18,7 @@ from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.aggregates.families import OutputColumn
 from sfumato.planning.aggregates.recipe import Quantity
-from sfumato.planning.candidate_bounds import CandidateBounds, TotalBound
+from sfumato.planning.bounding.candidates import CandidateBounds, TotalBound
 from sfumato.planning.shared_marginals import ContingencyTable
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.norms import Sensitivity

@@ -13,7 +13,8 @@ from sfumato.exact import positive, typed_rational, typed_share
 from sfumato.language.rel_nodes import ProjectNode
 from sfumato.language.scalar import address
 from sfumato.planning.accuracy_target import noise_within
-from sfumato.planning.bound_selection import price_selections, selects_a_bound, with_candidate_bounds
+from sfumato.planning.bounding.selection import price_selections, selects_a_bound, with_candidate_bounds
+from sfumato.planning.bounding.total_bounds import with_total_bounds
 from sfumato.planning.budget_share import Share, noise_for
 from sfumato.planning.column_origins import origins, shown_unchanged
 from sfumato.planning.key_selection import (
@@ -28,7 +29,6 @@ from sfumato.planning.noise import Noise, best_noise, event_of
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.shared_marginals import common_tables, with_remainder_cells
 from sfumato.planning.top_lists import with_top_lists
-from sfumato.planning.total_bounds import with_total_bounds
 from sfumato.policy.policy import Budget
 from sfumato.query.relation import Options
 

@@ -20,6 +20,9 @@ from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.accuracy_target import CONFIDENCE
 from sfumato.planning.aggregates.families import OutputColumn
+from sfumato.planning.bounding.bias import BIAS_FAILURE_SHARE, truncation_bias
+from sfumato.planning.bounding.total_bounds import total_notes
+from sfumato.planning.bounding.truncation import TruncationBounds
 from sfumato.planning.column_origins import GroupColumn, Origin, origins, shown_unchanged
 from sfumato.planning.key_selection import size_words
 from sfumato.planning.noise import Mechanism
@@ -29,9 +32,6 @@ from sfumato.planning.notes.quantiles import ranking_notes
 from sfumato.planning.notes.truncation import bounding_notes
 from sfumato.planning.plan import Plan, PlannedMeasurement, PlannedSelection
 from sfumato.planning.top_lists import list_note
-from sfumato.planning.total_bounds import total_notes
-from sfumato.planning.truncation_bias import BIAS_FAILURE_SHARE, truncation_bias
-from sfumato.planning.truncation_plan import TruncationBounds
 from sfumato.query.types import Type
 
 Margin = int | float | None

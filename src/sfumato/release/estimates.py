@@ -9,7 +9,7 @@ from sfumato.planning.aggregates.count import CountColumn
 from sfumato.planning.aggregates.sum import SumColumn
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.release.aggregates.families import point
-from sfumato.release.bound_selection.select import is_completed_apart, tail_corrections
+from sfumato.release.bounding.selection import is_completed_apart, tail_corrections
 from sfumato.release.decode import EngineValue
 from sfumato.release.intervals.noise_law import Floats
 from sfumato.release.marginal_consistency import ConsistentMarginal, shown_cells

@@ -15,7 +15,7 @@ from sfumato.planning.notes.distinct_counts import limits_note
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.top_lists import is_a_list
 from sfumato.release.aggregates.distinct_count import chosen_limits, mechanism_of
-from sfumato.release.bound_selection.select import ABOVE, has_tail_correction
+from sfumato.release.bounding.selection import ABOVE, has_tail_correction
 from sfumato.release.intervals.confidence import EvaluatedAnswer, columns_without_interval
 from sfumato.release.noisy import NoisyResult, integers
 

@@ -18,28 +18,27 @@ from sfumato.randomness.discrete_gaussian import DiscreteGaussian
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.entropy import entropy_bits
 from sfumato.randomness.source import Metered, Source
-from sfumato.release.bound_selection.select import LEVEL, BoundSelector, at_levels, resolved
+from sfumato.release.bounding.selection import at_levels, resolved, select_bounds, selected_indices
 from sfumato.release.cell_selections import cell_choice
 from sfumato.release.noisy import NoisyGroup, NoisyResult, NoisyValues
 
 
 def publish(
-    plan: Plan, aggregates: Aggregates, source: Source, chosen: Mapping[str, NoisyGroup] | None = None
+    plan: Plan, aggregates: Aggregates, source: Source, selected: Mapping[str, NoisyGroup] | None = None
 ) -> NoisyResult:
     """Add noise to exact aggregates and select keys; return only noisy values.
 
-    `chosen` are the histograms of bounds that have been selected already.
+    `selected` is what `select_bounds` returned; without it, all candidate bounds were measured, and it is called here.
 
     Theorem: the law of the outcome is that of the plan's event: levels that are chosen, then a selection of keys, then
     one mechanism per measurement on the vector of the selected cells.  Proof: proofs/intervals.md
     """
-    if not chosen:  # an engine that measured all levels has not asked for any
-        levels = BoundSelector(plan, source)
-        levels({group.group.label: exact for group, exact in zip(plan.groups, aggregates.groups, strict=True)})
-        chosen = levels.noisy_histograms
-    plan = at_levels(plan, {label: found.numbers(LEVEL)[0] for label, found in chosen.items()})
+    if not selected:
+        exact_groups = {group.group.label: exact for group, exact in zip(plan.groups, aggregates.groups, strict=True)}
+        selected = select_bounds(plan, exact_groups, source)
+    plan = at_levels(plan, selected_indices(selected))
     groups = tuple(
-        chosen[group.group.label] if group.is_bound_selection else _publish_group(group, exact, source)
+        selected[group.group.label] if group.is_bound_selection else _publish_group(group, exact, source)
         for group, exact in zip(plan.groups, aggregates.groups, strict=True)
     )
     return NoisyResult(groups, _bits(plan, groups, source))

@@ -19,17 +19,17 @@ from sfumato.language.calendar import DAY_MICROSECONDS
 from sfumato.language.facts import Facts, Kind
 from sfumato.planning.aggregates.count import CountColumn
 from sfumato.planning.aggregates.sum import SumColumn
+from sfumato.planning.bounding.bias import BIAS_FAILURE_SHARE
+from sfumato.planning.bounding.total_bounds import total_notes
+from sfumato.planning.bounding.truncation import TruncationBounds
 from sfumato.planning.notes.quantiles import ranking_notes
 from sfumato.planning.notes.truncation import bounding_notes
 from sfumato.planning.plan import Plan
 from sfumato.planning.quote import cut_notes
-from sfumato.planning.total_bounds import total_notes
-from sfumato.planning.truncation_bias import BIAS_FAILURE_SHARE
-from sfumato.planning.truncation_plan import TruncationBounds
 from sfumato.query.types import NUMBERS, Type
-from sfumato.release.bound_selection.select import resolved, truncation_bias_with_selection
+from sfumato.release.bounding.bias import Cut, extensions, intervals_with_bias
+from sfumato.release.bounding.selection import resolved, truncation_bias_with_selection
 from sfumato.release.decode import EngineValue, Value, decode, decode_column
-from sfumato.release.intervals.bias import Cut, extensions, intervals_with_bias
 from sfumato.release.intervals.confidence import Bar, EvaluatedAnswer, answer, confidence_intervals
 from sfumato.release.intervals.row_forms import Evaluate
 from sfumato.release.noisy import NoisyResult

@@ -14,7 +14,7 @@ from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.engines.build_catalog import declared_cells, facts_of
 from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.duckdb.engine import SHELF
-from sfumato.engines.engine import Job, PlannedStatement, SelectBounds
+from sfumato.engines.engine import Histograms, Job, PlannedStatement, SelectedBounds
 from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.engines.sql.flow import flow_sql
 from sfumato.engines.sql.names import PATH_UNIT
@@ -131,7 +131,11 @@ class SealedEngine:
             groups.append(SealedGroup(group, rows, sides, _needed(group, rows, sides)))
         return SealedJob(tuple(groups))
 
-    def run(self, job: Job, choose: SelectBounds | None = None) -> Aggregates:
+    def run_selection(self, job: Job) -> Histograms:
+        """Return nothing: a sealed table has no bounds that a question selects."""
+        return {}
+
+    def run(self, job: Job, selected: SelectedBounds | None = None, histograms: Histograms | None = None) -> Aggregates:
         """Return the exact aggregates of a plan that has been charged, or `StoreTampered`; the charge stays."""
         job = _sealed(job)
         sums = {table: cell_sums(self._vault, table, job.columns(table)) for table in job.tables}

@@ -16,7 +16,7 @@ from tests.engines.test_bounded_copy import POLICY, SCHEMAS, arrow
 from tests.engines.test_bounding_by_shuffle import copied_by, policy_with, tables_of
 
 from sfumato.engines.duckdb.dialect import DUCKDB
-from sfumato.engines.sql import bounding_by_shuffle
+from sfumato.engines.sql.bounding import by_shuffle
 from sfumato.sensitivity.clipping import Grid
 
 TEXTS = ["", "er", "icu", "zz", "1:a", "-", "é", "ß", "İ", "a\\b", "it's", "${x}", None]
@@ -72,7 +72,7 @@ def test_the_copy_is_what_the_definition_says() -> None:
 def test_rows_numbers_removed_rows_and_losses_are_those_of_duckdb(
     unique: tuple[str, ...], very_many: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bounding_by_shuffle, "HEAVY_UNIT_ROWS", very_many)
+    monkeypatch.setattr(by_shuffle, "HEAVY_UNIT_ROWS", very_many)
     words = {"rows_per_unit": {"most": 6, "choose": "private"}} if very_many == 4 and not unique else {}
     policy, tables = policy_with(unique, "0.1", **words), tables_of(3)
     here, there = SparkUnderLaw().bounded(policy, tables, SALT, hidden=1), copied_by(DUCKDB, policy, tables)

@@ -9,13 +9,13 @@ from sfumato.engines.build_catalog import build_catalog
 from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.duckdb.reader import Reader
 from sfumato.engines.duckdb.tables import DuckDBTables
-from sfumato.engines.engine import Job, Limits, PlannedStatement, SelectBounds
+from sfumato.engines.engine import Histograms, Job, Limits, PlannedStatement, SelectedBounds
 from sfumato.engines.snapshots import Registered
 from sfumato.engines.sql.public import PublicTables
-from sfumato.engines.sql.statements import Statements, aggregated, planned_statements, prepared, shown
+from sfumato.engines.sql.statements import Statements, aggregated, count_histograms, planned_statements, prepared, shown
 from sfumato.language.rel_nodes import ProjectNode
+from sfumato.planning.bounding.truncation import CUT
 from sfumato.planning.plan import Plan
-from sfumato.planning.truncation_plan import CUT
 from sfumato.policy.policy import Policy
 
 SHELF = "memory.main"
@@ -55,9 +55,13 @@ class DuckDB:
         """Return the statements that `run` would execute, in their order."""
         return planned_statements(job)
 
-    def run(self, job: Job, choose: SelectBounds | None = None) -> Aggregates:
+    def run_selection(self, job: Job) -> Histograms:
+        """Return what the bounds of a plan that has been charged are selected by."""
+        return count_histograms(job, self._reader.rows)
+
+    def run(self, job: Job, selected: SelectedBounds | None = None, histograms: Histograms | None = None) -> Aggregates:
         """Return the exact aggregates of a plan that has been charged."""
-        return aggregated(job, self._reader.rows, self._reader.columns, choose)
+        return aggregated(job, self._reader.rows, self._reader.columns, selected, histograms)
 
     def query_public(self, show: ProjectNode) -> list[list[int | float | str | bool | None]]:
         """Return the columns of a query that reads public tables alone."""

@@ -19,7 +19,7 @@ from sfumato.engines.sql.bounded_copy import CopiedTable
 from sfumato.engines.sql.column import TYPES, Kind, Stored
 from sfumato.engines.sql.grid import NotExact
 from sfumato.engines.sql.names import NUMBER, PLACE, RANK, TOTALS, quoted
-from sfumato.planning.truncation_plan import CUT
+from sfumato.planning.bounding.truncation import CUT
 from sfumato.policy.policy import Column, ColumnType, Policy, Reference, RowUnit, Table, fold_name
 
 ROWID = "rowid"

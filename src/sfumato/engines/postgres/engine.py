@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary, finalize
 from sfumato.analysis.catalog import REMOVED, Catalog
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.engines.aggregates import Aggregates
-from sfumato.engines.engine import Job, Limits, PlannedStatement, SelectBounds
+from sfumato.engines.engine import Histograms, Job, Limits, PlannedStatement, SelectedBounds
 from sfumato.engines.postgres.build import relation
 from sfumato.engines.postgres.connection import copy_in, execute
 from sfumato.engines.postgres.dialect import POSTGRES
@@ -21,12 +21,12 @@ from sfumato.engines.snapshots import Registered, identity_of
 from sfumato.engines.sql.build_protocol import copied_name
 from sfumato.engines.sql.names import RANK, TOTALS, quoted
 from sfumato.engines.sql.public import MaterializedTable, PublicTables
-from sfumato.engines.sql.statements import Statements, aggregated, planned_statements, prepared
+from sfumato.engines.sql.statements import Statements, aggregated, count_histograms, planned_statements, prepared
 from sfumato.errors import EngineFailed
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import MaterializedNode, ProjectNode
+from sfumato.planning.bounding.truncation import CUT
 from sfumato.planning.plan import Plan
-from sfumato.planning.truncation_plan import CUT
 from sfumato.policy.policy import Policy, fold_name
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import system_source
@@ -89,12 +89,19 @@ class PostgreSQL:
         """Return the statements that `run` would execute, in their order."""
         return planned_statements(job)
 
-    def run(self, job: Job, choose: SelectBounds | None = None) -> Aggregates:
+    def run_selection(self, job: Job) -> Histograms:
+        """Return what the bounds of a plan that has been charged are selected by: in one transaction."""
+        if isinstance(job, Statements) and not job.selects_bounds:
+            return {}
+        with self._reader.asking() as run:
+            return count_histograms(job, run)
+
+    def run(self, job: Job, selected: SelectedBounds | None = None, histograms: Histograms | None = None) -> Aggregates:
         """Return the exact aggregates of a plan that has been charged: in one transaction, a statement per group."""
         if isinstance(job, Statements) and job.nothing:
             return aggregated(job, _nothing)
         with self._reader.asking() as run:
-            return aggregated(job, run, choose=choose)
+            return aggregated(job, run, selected=selected, histograms=histograms)
 
     def query_public(self, show: ProjectNode) -> list[list[int | float | str | bool | None]]:
         """Return the columns of a query that reads public tables alone."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sfumato.analysis.catalog import REMOVED
 from sfumato.engines.build_catalog import most_removed, most_rows, rows_in_sampling_order
 from sfumato.engines.engine import Progress
-from sfumato.engines.sql.bounding_by_shuffle import (
+from sfumato.engines.sql.bounding.by_shuffle import (
     all_accounted_for,
     cut_in_one_pass,
     in_one_pass,
@@ -19,22 +19,22 @@ from sfumato.engines.sql.bounding_by_shuffle import (
     lost_in_one_pass,
     together_in_one_pass,
 )
-from sfumato.engines.sql.bounding_by_two_scans import (
+from sfumato.engines.sql.bounding.by_two_scans import (
     choose_again,
     cut_of_people,
     removed_of_people,
     stage_units_over_bound,
 )
+from sfumato.engines.sql.bounding.row_ranks import in_order_of, kind_of, numbered_rows, numbers, sortable
+from sfumato.engines.sql.bounding.selection import has_totals, total_columns, write_totals
+from sfumato.engines.sql.bounding.truncation import cut_columns, tracked, truncation_loss_sql
 from sfumato.engines.sql.build_protocol import Building
-from sfumato.engines.sql.contribution_histogram import has_totals, total_columns, write_totals
 from sfumato.engines.sql.dialect import ByWindow, bounding_of
 from sfumato.engines.sql.names import LONE, NUMBER, PATH_UNIT, TOTALS
-from sfumato.engines.sql.row_ranks import in_order_of, kind_of, numbered_rows, numbers, sortable
 from sfumato.engines.sql.sampling_order import rehash_duplicate, row_hash
 from sfumato.engines.sql.staging import are_read_again, rows_named, rows_of, rows_with_owners, stage_rows
-from sfumato.engines.sql.truncation_losses import cut_columns, tracked, truncation_loss_sql
 from sfumato.errors import BadSource
-from sfumato.planning.truncation_plan import CUT
+from sfumato.planning.bounding.truncation import CUT
 from sfumato.policy.policy import Column, ColumnType, Table, UnitColumn, UnitPath, fold_name
 from sfumato.policy.tables import REMOVED_ROWS
 

@@ -7,7 +7,7 @@ from sfumato.analysis.catalog import REMOVED
 from sfumato.engines.sql.column import Part, ValueForms
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.names import TOTALS
-from sfumato.planning.truncation_plan import CUT
+from sfumato.planning.bounding.truncation import CUT
 from sfumato.policy.policy import Policy, fold_name
 
 _KINDS = {REMOVED: "r", CUT: "l", TOTALS: "a"}

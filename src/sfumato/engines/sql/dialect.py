@@ -40,7 +40,7 @@ class ByWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByTwoScans(ByWindow):
-    """The source is read for the people who have too many rows and again for the others: `bounding_by_two_scans`.
+    """The source is read for the people who have too many rows and again for the others: `bounding.by_two_scans`.
 
     This suits engines that take longer to write rows than to read them twice. Where a row is needed twice, they are
     written down as `ByWindow` says.
@@ -57,7 +57,7 @@ class ByTwoScans(ByWindow):
 
 @dataclass(frozen=True, slots=True)
 class ByShuffle:
-    """Rows are sent to where others of their person are, and ranked there: `bounding_by_shuffle`.
+    """Rows are sent to where others of their person are, and ranked there: `bounding.by_shuffle`.
 
     This suits engines that spread rows over machines. No row is written down in between.
     """

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from sfumato.analysis.private_query import Group
-from sfumato.engines.sql.bound_index import places_of, stored_of
-from sfumato.engines.sql.candidate_bounds import (
+from sfumato.engines.sql.bounding.bound_index import places_of, stored_of
+from sfumato.engines.sql.bounding.candidates import (
     FillingOrder,
     Levelled,
     bound_of,
@@ -22,7 +22,7 @@ from sfumato.engines.sql.candidate_bounds import (
     own_totals_sql,
     total_measure,
 )
-from sfumato.engines.sql.contribution_histogram import totals_sql
+from sfumato.engines.sql.bounding.selection import totals_sql
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables, projected
 from sfumato.engines.sql.fold import clipped

@@ -7,10 +7,10 @@ what the copy before has of everybody else stays (proofs/bounded_copy.md §5d).
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from sfumato.engines.sql.bounding.truncation import lost_of_all, sums_of, tracked
 from sfumato.engines.sql.build_protocol import Building
 from sfumato.engines.sql.column import Part, check_type, keyed
 from sfumato.engines.sql.dialect import ByTwoScans, ByWindow, bounding_of
-from sfumato.engines.sql.truncation_losses import lost_of_all, sums_of, tracked
 from sfumato.errors import BadSource
 from sfumato.policy.policy import Column, Reference, Table, UnitColumn, UnitPath
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from sfumato.analysis.private_query import Group, KeyValue
 from sfumato.engines.aggregates import Aggregates, BucketWeights, GroupAggregates, Held, KeyFrequencies
-from sfumato.engines.engine import Job, PlannedStatement, SelectBounds
-from sfumato.engines.sql.candidate_bounds import without_last_levels
-from sfumato.engines.sql.contribution_histogram import totals_sql
+from sfumato.engines.engine import Histograms, Job, PlannedStatement, SelectedBounds
+from sfumato.engines.sql.bounding.candidates import without_last_levels
+from sfumato.engines.sql.bounding.selection import totals_sql
 from sfumato.engines.sql.cross_unit_counts import meetings_sql
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables, flow_sql
@@ -63,6 +63,11 @@ class Statements:
         """Whether no private table is read."""
         return not any(self.statements) and not any(self.histograms)
 
+    @property
+    def selects_bounds(self) -> bool:
+        """Whether contribution bounds are selected before anything else is measured."""
+        return any(group.is_bound_selection for group in self.plan.groups)
+
 
 def prepared(
     plan: Plan,
@@ -109,12 +114,11 @@ def planned_statements(job: Job) -> tuple[PlannedStatement, ...]:
     """
     if not isinstance(job, Statements):
         raise AssertionError("a job is listed by the engine that prepared it")
-    selecting = any(group.is_bound_selection for group in job.plan.groups)
     counted = ((some, _people_statement(job, some)) for some in _counted_together(job))
     found = [(f"count people by what they have, to select {_labels(some)}", sql) for some, sql in counted]
     for group, statement, histograms in zip(job.plan.groups, job.statements, job.histograms, strict=True):
         if not group.is_bound_selection:
-            where = "at every candidate bound" if selecting else "exactly"
+            where = "at every candidate bound" if job.selects_bounds else "exactly"
             found.append((f"measure {_labels([group])} {where}", statement or ""))
         found += [(f"measure {name} of {_labels([group])}", sql) for name, sql in histograms.items()]
     return tuple(PlannedStatement(purpose, sql) for purpose, sql in found if sql)
@@ -136,27 +140,28 @@ def aggregated(
     job: Job,
     run: Callable[[str], Rows],
     columns_of: Callable[[str], Columns] | None = None,
-    choose: SelectBounds | None = None,
+    selected: SelectedBounds | None = None,
+    histograms: Histograms | None = None,
 ) -> Aggregates:
-    """Return the exact aggregates of a plan that has been charged; see `Engine.run` for `choose`.
+    """Return the exact aggregates of a plan that has been charged, as `Engine.run` does.
 
     `columns_of` runs a statement that may return very many rows, where an engine has them in columns.
     """
     if not isinstance(job, Statements):
         raise AssertionError("a job is run by the engine that prepared it")
-    groups, statements, people = _at_levels(job, run, choose)
+    groups, statements, known = _at_selected(job, selected, histograms or {})
     found = []
-    for group, statement, histograms in zip(groups, statements, job.histograms, strict=True):
-        if (counted := people.get(group.group.label)) is not None:
+    for group, statement, texts in zip(groups, statements, job.histograms, strict=True):
+        if (counted := known.get(group.group.label)) is not None:
             found.append(counted)
             continue
         numbers = _aggregates(group, [] if statement is None else run(statement))
-        rows = {one: run(histograms[one.name]) for one in group.measured if one.name in histograms}
+        rows = {one: run(texts[one.name]) for one in group.measured if one.name in texts}
         vectors = {one.name: _histogram(one, numbers.keys, buckets) for one, buckets in rows.items()}
         columns = {one.name: {**numbers.columns, **vectors}[one.name] for one in group.measured}
         held: dict[str, Held] = {}
         for one in group.chosen:
-            asked = histograms[one.name]
+            asked = texts[one.name]
             if one.quantity.function is Aggregation.CROSS_UNIT_COUNT:
                 held[one.name] = _held_keys(len(group.group.keys), numbers.keys, run(asked))
                 continue
@@ -171,23 +176,24 @@ def aggregated(
     return Aggregates(tuple(found))
 
 
-def _at_levels(
-    job: Statements, run: Callable[[str], Rows], choose: SelectBounds | None
-) -> tuple[Sequence[GroupPlan], Sequence[str | None], Mapping[str, GroupAggregates]]:
-    """Return groups and statements at the levels that are chosen, and what is known when they are, if any are."""
+def _at_selected(
+    job: Statements, selected: SelectedBounds | None, histograms: Histograms
+) -> tuple[Sequence[GroupPlan], Sequence[str | None], Histograms]:
+    """Return groups and statements at the selected bounds, and the groups that the histograms contain already."""
     groups = job.plan.groups
-    if choose is None or not any(group.is_bound_selection for group in groups):
+    if not selected:
         return groups, job.statements, {}
-    people = _people(job, run)
-    levels = choose(people)
-    chosen = [group if group.is_bound_selection else _at_level(group, levels) for group in groups]
-    known = people | {one.group.label: found for one in chosen if (found := _of_people(one, people)) is not None}
+    chosen = [group if group.is_bound_selection else _at_level(group, selected) for group in groups]
+    known = {**histograms}
+    known |= {one.group.label: found for one in chosen if (found := _of_people(one, histograms)) is not None}
     # none is longer than the one that measures all levels, which was not refused
     return chosen, [None if one.group.label in known else job.write(without_last_levels(one)) for one in chosen], known
 
 
-def _people(job: Statements, run: Callable[[str], Rows]) -> dict[str, GroupAggregates]:
-    """Return the people by whom each level is chosen; those with the same rows are counted by one statement."""
+def count_histograms(job: Job, run: Callable[[str], Rows]) -> Histograms:
+    """Return what all people add at every candidate bound; one statement counts what is of the same rows."""
+    if not isinstance(job, Statements):
+        raise AssertionError("a job is run by the engine that prepared it")
     found: dict[str, GroupAggregates] = {}
     for some in _counted_together(job):
         together = _together(some)
@@ -240,14 +246,14 @@ def _parts(group: GroupPlan) -> int:
     return places + 1 if one.levels is None or one.levels.bounds_rows else places**2 + 1
 
 
-def _at_level(group: GroupPlan, levels: Mapping[str, int]) -> GroupPlan:
+def _at_level(group: GroupPlan, levels: SelectedBounds) -> GroupPlan:
     measured = (
         one if one.levels is None else replace(one, level=levels[one.levels.selection_label]) for one in group.measured
     )
     return replace(group, measured=tuple(measured))
 
 
-def _of_people(group: GroupPlan, people: Mapping[str, GroupAggregates]) -> GroupAggregates | None:
+def _of_people(group: GroupPlan, people: Histograms) -> GroupAggregates | None:
     """Return what is measured of all rows together, where that is what people add up to; None where it is not."""
     if group.is_bound_selection or group.group.keys or group.chosen:
         return None
@@ -255,7 +261,9 @@ def _of_people(group: GroupPlan, people: Mapping[str, GroupAggregates]) -> Group
     for one in group.measured:
         if one.levels is None or one.level is None or one.quantity != one.levels.weight:
             return None
-        (totals,) = people[one.levels.selection_label].columns.values()
+        if (histogram := people.get(one.levels.selection_label)) is None:
+            return None
+        (totals,) = histogram.columns.values()
         columns[one.name] = totals[:, one.level]
     return GroupAggregates(group.group.all_cells(), columns, None)
 

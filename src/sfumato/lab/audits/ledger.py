@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.database import Database
-from sfumato.engines.engine import Job, SelectBounds
+from sfumato.engines.engine import Histograms, Job, SelectedBounds
 from sfumato.errors import BudgetExhausted, EngineFailed, Refusal
 from sfumato.lab.audits.alarm import Finding
 from sfumato.lab.audits.subject import moved_to, opened, write_population
@@ -58,11 +58,19 @@ class _Watched:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
 
-    def run(self, job: Job, choose: SelectBounds | None = None) -> Any:
+    def run_selection(self, job: Job) -> Histograms:
+        self._tell()
+        found: Histograms = self._engine.run_selection(job)
+        return found
+
+    def run(self, job: Job, selected: SelectedBounds | None = None, histograms: Histograms | None = None) -> Any:
+        self._tell()
+        return self._engine.run(job, selected, histograms)
+
+    def _tell(self) -> None:
         self.told.append(self.listener() if self.listener else None)
         if self.fails:
             raise EngineFailed()
-        return self._engine.run(job, choose)
 
 
 def run(seed: object, folder: Path) -> list[Finding]:
@@ -89,7 +97,7 @@ def _charges(policy: Policy, folder: Path, seed: object) -> Iterator[str]:
         if engine.told or watched.budget().spent.epsilon:
             yield "a quote read data or cost something"
         release = watched.ask(ASKED, epsilon="1/2")
-        if engine.told != [["reserved"]]:
+        if engine.told != [["reserved"]] * 2:  # bounds are selected, then all else is measured
             yield "data was read before the charge was written down"
         entries = watched.history()
         if [entry.event for entry in entries] != [release.event] or entries[0].loss != quote.loss:

@@ -11,8 +11,8 @@ from sfumato.language.numbers import shifted
 from sfumato.language.scalar import Operator, Scalar
 from sfumato.planning.aggregates.others import Others, all_of, conjuncts_of
 from sfumato.planning.aggregates.recipe import Quantity
-from sfumato.planning.aggregates.selectable_bounds import has_chosen_bounds
 from sfumato.planning.aggregates.wording import as_written, column_name, table_of
+from sfumato.planning.bounding.selectable import has_chosen_bounds
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.functions import PAIRS, Aggregation, power_of
 

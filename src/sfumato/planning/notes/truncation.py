@@ -13,8 +13,8 @@ from sfumato.language.rel_nodes import RANK, AggregateNode, JoinNode, MarkJoinNo
 from sfumato.language.scalar import Scalar, address, walk
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.accuracy_target import CONFIDENCE
+from sfumato.planning.bounding.bias import BiasBounds, truncation_bias
 from sfumato.planning.plan import GroupPlan, Plan
-from sfumato.planning.truncation_bias import BiasBounds, truncation_bias
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import NUMBERS
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from sfumato.planning.aggregates.average import AverageColumn
-from sfumato.release.bound_selection.select import is_completed_apart
+from sfumato.release.bounding.selection import is_completed_apart
 from sfumato.release.intervals.form_algebra import sum_of
 from sfumato.release.intervals.forms import Ratio
 from sfumato.release.intervals.measured_cells import MeasuredCells

@@ -16,7 +16,7 @@ from sfumato.planning.aggregates.distinct_count import different_values
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.plan import Plan, PlannedMeasurement
 from sfumato.query.functions import Aggregation
-from sfumato.release.bound_selection.select import tail_corrections
+from sfumato.release.bounding.selection import tail_corrections
 from sfumato.release.intervals.noise_law import Floats, Law, law_of, moments_of
 from sfumato.release.marginal_consistency import ConsistentMarginal, consistent, shown_cells
 from sfumato.release.noisy import NoisyResult, integers

@@ -7,7 +7,7 @@ the same loss: so all of it together costs what the plan says.  Proof: proofs/ch
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, sqrt
 
@@ -16,14 +16,14 @@ import numpy as np
 from sfumato.engines.aggregates import GroupAggregates
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.aggregates.average import AverageColumn
-from sfumato.planning.bound_selection import PEOPLE, histogram_of, unit_of, widths_of
+from sfumato.planning.bounding.bias import BiasBounds, Place, truncation_bias
+from sfumato.planning.bounding.selection import PEOPLE, histogram_of, unit_of, widths_of
+from sfumato.planning.bounding.truncation import TruncationBounds
 from sfumato.planning.marginal_budget_split import mean_variance
 from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
-from sfumato.planning.truncation_bias import BiasBounds, Place, truncation_bias
-from sfumato.planning.truncation_plan import TruncationBounds
 from sfumato.query.functions import Aggregation
 from sfumato.randomness.source import Source
-from sfumato.release.bound_selection.tail_counts import estimate_tail_counts
+from sfumato.release.bounding.tail_counts import estimate_tail_counts
 from sfumato.release.intervals.noise_law import Floats, law_of, quantile_of_sum
 from sfumato.release.noisy import NoisyGroup, NoisyResult
 
@@ -50,27 +50,21 @@ class SelectedBound:
     below: int
 
 
-@dataclass(frozen=True, slots=True)
-class BoundSelector:
-    """What an engine asks while it runs: the levels of a plan, by people who get their noise here.
-
-    Nothing but the places of levels goes back, and they are functions of the noisy people, which are released.
-    """
-
-    plan: Plan
-    source: Source
-    noisy_histograms: dict[str, NoisyGroup] = field(default_factory=dict)
-    """What was chosen, by the labels of the choices."""
-
-    def __call__(self, people: Mapping[str, GroupAggregates]) -> Mapping[str, int]:
-        for group in self.plan.groups:
-            if group.is_bound_selection:
-                label = group.group.label
-                self.noisy_histograms[label] = choose_level(group, people[label], self.plan, self.source)
-        return {label: found.numbers(LEVEL)[0] for label, found in self.noisy_histograms.items()}
+def select_bounds(plan: Plan, histograms: Mapping[str, GroupAggregates], source: Source) -> dict[str, NoisyGroup]:
+    """Add noise to the histograms of a plan and select a bound by each; return only noisy values, by their labels."""
+    return {
+        group.group.label: _select_by_histogram(group, histograms[group.group.label], plan, source)
+        for group in plan.groups
+        if group.is_bound_selection
+    }
 
 
-def choose_level(group: GroupPlan, exact: GroupAggregates, plan: Plan, source: Source) -> NoisyGroup:
+def selected_indices(selected: Mapping[str, NoisyGroup]) -> dict[str, int]:
+    """Return the index of each selected bound: a function of the noisy histogram, which is released."""
+    return {label: found.numbers(LEVEL)[0] for label, found in selected.items()}
+
+
+def _select_by_histogram(group: GroupPlan, exact: GroupAggregates, plan: Plan, source: Source) -> NoisyGroup:
     """Return the noisy people by what they have, the place of the level that they suggest, and what lies above it."""
     (one,) = group.measured
     amounts = () if one.levels is None else one.levels.thresholds
@@ -85,8 +79,8 @@ def choose_level(group: GroupPlan, exact: GroupAggregates, plan: Plan, source: S
 def resolved(plan: Plan, groups: Sequence[NoisyGroup]) -> Plan:
     """Return the plan at the levels that were chosen: every measurement has the noise that it got."""
     pairs = zip(plan.groups, groups, strict=True)
-    levels = {group.group.label: found.numbers(LEVEL)[0] for group, found in pairs if group.is_bound_selection}
-    return at_levels(plan, levels)
+    selected = {group.group.label: found for group, found in pairs if group.is_bound_selection}
+    return at_levels(plan, selected_indices(selected))
 
 
 def at_levels(plan: Plan, levels: Mapping[str, int]) -> Plan:

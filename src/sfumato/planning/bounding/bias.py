@@ -28,8 +28,8 @@ from sfumato.language.rel_nodes import (
 )
 from sfumato.language.scalar import Operator, Scalar, columns_read, walk
 from sfumato.planning.aggregates.recipe import Quantity
+from sfumato.planning.bounding.truncation import BEYOND, MOVED, REMOVED_FROM, ROWS, TruncationBounds
 from sfumato.planning.plan import GroupPlan, Plan
-from sfumato.planning.truncation_plan import BEYOND, MOVED, REMOVED_FROM, ROWS, TruncationBounds
 from sfumato.policy.policy import fold_name
 from sfumato.query.functions import Aggregation
 from sfumato.query.relation import JoinKind

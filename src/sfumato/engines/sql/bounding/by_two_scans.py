@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from math import isqrt
 
 from sfumato.engines.build_catalog import most_rows, rows_in_sampling_order
+from sfumato.engines.sql.bounding.row_ranks import kind_of
+from sfumato.engines.sql.bounding.truncation import cut_by_sums, sums_of, tracked
 from sfumato.engines.sql.build_protocol import Building
 from sfumato.engines.sql.dialect import ByTwoScans, bounding_of
-from sfumato.engines.sql.row_ranks import kind_of
 from sfumato.engines.sql.sampling_order import rehash_duplicate, row_hash
 from sfumato.engines.sql.staging import rows_of
-from sfumato.engines.sql.truncation_losses import cut_by_sums, sums_of, tracked
 from sfumato.policy.policy import Column, Table
 
 PARTS = 3

@@ -31,7 +31,7 @@ from sfumato.engines.sql.names import (
 )
 from sfumato.engines.sql.sampling_order import sampling_order_sql
 from sfumato.language.facts import Kind
-from sfumato.planning.candidate_bounds import candidate_thresholds
+from sfumato.planning.bounding.candidates import candidate_thresholds
 from sfumato.policy.policy import Column, Table
 
 

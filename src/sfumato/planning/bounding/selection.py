@@ -22,10 +22,10 @@ from sfumato.planning.aggregates.count import CountColumn
 from sfumato.planning.aggregates.families import OutputColumn
 from sfumato.planning.aggregates.others import PAIR
 from sfumato.planning.aggregates.recipe import Quantity
-from sfumato.planning.aggregates.selectable_bounds import chosen_rows, has_chosen_bounds, is_plain, rank_of
 from sfumato.planning.aggregates.sum import SumColumn
+from sfumato.planning.bounding.candidates import MIN_SELECTABLE_CONTRIBUTION, CandidateBounds, candidate_thresholds
+from sfumato.planning.bounding.selectable import chosen_rows, has_chosen_bounds, is_plain, rank_of
 from sfumato.planning.budget_split import LAPLACE_ROOT, laplace_weights
-from sfumato.planning.candidate_bounds import MIN_SELECTABLE_CONTRIBUTION, CandidateBounds, candidate_thresholds
 from sfumato.planning.measurements import Measurement, MeasurementSet
 from sfumato.planning.sensitivities import of_quantity, of_sum
 from sfumato.planning.shared_marginals import unlabelled

@@ -10,10 +10,10 @@ from fractions import Fraction
 
 from sfumato.accounting.event import Neighbours
 from sfumato.language.scalar import columns_read
-from sfumato.planning.aggregates.selectable_bounds import is_plain, total_of
 from sfumato.planning.aggregates.sum import SumColumn
-from sfumato.planning.bound_selection import sensitivity_at_bound
-from sfumato.planning.candidate_bounds import TotalBound
+from sfumato.planning.bounding.candidates import TotalBound
+from sfumato.planning.bounding.selectable import is_plain, total_of
+from sfumato.planning.bounding.selection import sensitivity_at_bound
 from sfumato.planning.measurements import Measurement, MeasurementSet
 from sfumato.planning.plan import Plan
 from sfumato.planning.shared_marginals import ContingencyTable

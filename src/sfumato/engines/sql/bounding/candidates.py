@@ -7,15 +7,15 @@ person's rows alone.  Proof: proofs/chosen_caps.md
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sfumato.engines.sql.bound_index import BoundIndexColumns, Cut
+from sfumato.engines.sql.bounding.bound_index import BoundIndexColumns, Cut
+from sfumato.engines.sql.bounding.row_ranks import place_sql
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.fold import clipped
-from sfumato.engines.sql.row_ranks import place_sql
 from sfumato.engines.sql.value_ranks import BITS, MOST_WORDS, bit_of, bits_up_to
 from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, Facts, Kind
 from sfumato.language.scalar import Scalar
 from sfumato.planning.aggregates.recipe import Quantity
-from sfumato.planning.candidate_bounds import CandidateBounds, TotalBound
+from sfumato.planning.bounding.candidates import CandidateBounds, TotalBound
 from sfumato.planning.plan import GroupPlan, PlannedMeasurement
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type

@@ -6,7 +6,7 @@ Proof: proofs/truncation.md
 
 from sfumato.engines.sql.build_protocol import Building
 from sfumato.engines.sql.dialect import ByWindow, Dialect, bounding_of
-from sfumato.planning.truncation_plan import (
+from sfumato.planning.bounding.truncation import (
     ABOVE,
     BELOW,
     BEYOND,

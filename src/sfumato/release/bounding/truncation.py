@@ -7,8 +7,8 @@ of it together is `budget.truncation`-DP.  Proof: proofs/truncation.md
 from dataclasses import replace
 
 from sfumato.engines.aggregates import Aggregates
+from sfumato.planning.bounding.truncation import TruncationBounds, blocks, select_strategies, truncation_bounds
 from sfumato.planning.plan import Plan
-from sfumato.planning.truncation_plan import TruncationBounds, blocks, select_strategies, truncation_bounds
 from sfumato.policy.policy import Policy
 from sfumato.randomness.source import Source
 from sfumato.release.noisy import NoisyGroup, NoisyResult

@@ -12,7 +12,7 @@ from math import ceil, floor, inf, isfinite
 import numpy as np
 
 from sfumato.language.facts import Kind
-from sfumato.planning.truncation_bias import BIAS_FAILURE_SHARE, BiasBounds
+from sfumato.planning.bounding.bias import BIAS_FAILURE_SHARE, BiasBounds
 from sfumato.release.decode import EngineValue
 from sfumato.release.intervals.confidence import Bar, EvaluatedAnswer, confidence_intervals
 from sfumato.release.intervals.form_algebra import quotient_ends

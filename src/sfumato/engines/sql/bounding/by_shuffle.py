@@ -9,13 +9,13 @@ Proof: proofs/bounded_copy.md §3
 
 from sfumato.engines.build_catalog import most_rows, rows_in_sampling_order
 from sfumato.engines.engine import Progress
+from sfumato.engines.sql.bounding.row_ranks import in_order_of, kind_of, numbered_rows
+from sfumato.engines.sql.bounding.truncation import cut_in_all, losses_avoided, tracked
 from sfumato.engines.sql.build_protocol import Building
 from sfumato.engines.sql.dialect import ByShuffle, bounding_of
 from sfumato.engines.sql.names import RANK, together_name
-from sfumato.engines.sql.row_ranks import in_order_of, kind_of, numbered_rows
 from sfumato.engines.sql.sampling_order import drawn_last, rehash_duplicate, row_hash
 from sfumato.engines.sql.staging import count_people, owned_rows, read_rows, rows_named
-from sfumato.engines.sql.truncation_losses import cut_in_all, losses_avoided, tracked
 from sfumato.policy.policy import Column, RowUnit, Table, UnitPath
 
 HEAVY_UNIT_ROWS = 1 << 17

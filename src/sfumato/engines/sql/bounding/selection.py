@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sfumato.engines.build_catalog import levelled_columns, most_rows, stores_bound_index, sum_of, summed_columns
-from sfumato.engines.sql.bound_index import stored_names
+from sfumato.engines.sql.bounding.bound_index import stored_names
+from sfumato.engines.sql.bounding.candidates import MOST_ROWS
 from sfumato.engines.sql.build_protocol import Building
-from sfumato.engines.sql.candidate_bounds import MOST_ROWS
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables
 from sfumato.engines.sql.names import (
@@ -24,7 +24,7 @@ from sfumato.engines.sql.names import (
 )
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import ScanNode
-from sfumato.planning.candidate_bounds import MAX_CANDIDATES, candidate_thresholds
+from sfumato.planning.bounding.candidates import MAX_CANDIDATES, candidate_thresholds
 from sfumato.planning.plan import GroupPlan
 from sfumato.policy.policy import Table
 from sfumato.query.functions import Aggregation

@@ -11,7 +11,7 @@ from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import RelNode, ScanNode
 from sfumato.language.scalar import Operator, Scalar, column
 from sfumato.planning.aggregates.recipe import Quantity
-from sfumato.planning.candidate_bounds import (
+from sfumato.planning.bounding.candidates import (
     MIN_SELECTABLE_CONTRIBUTION,
     CandidateBounds,
     TotalBound,

@@ -1,0 +1,1 @@
+"""Contribution bounding in SQL: of the copy when it is built, and of each measurement."""

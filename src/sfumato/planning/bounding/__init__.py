@@ -1,0 +1,1 @@
+"""Contribution bounding, planned: candidate bounds, totals, and what bounding removes."""
