@@ -28,6 +28,7 @@ PATH = (
     "dataset",
     "prepare",
     "database",
+    "opening",
     "measure",
 )
 INTERFACES = ("server", "policy_draft", "terminal", "demo", "commands", "cli")
@@ -238,7 +239,14 @@ def mathematics_knows_no_database(package: Path) -> list[str]:
 
 def statements_know_no_engine(package: Path) -> list[str]:
     """What is SQL for every engine, and what the path needs of one, imports no driver and no engine's own folder."""
-    shared = ("engines/sql/", "engines/engine.py", "engines/opening.py", "engines/build_catalog.py", "database.py")
+    shared = (
+        "engines/sql/",
+        "engines/engine.py",
+        "engines/opening.py",
+        "engines/build_catalog.py",
+        "database.py",
+        "opening.py",
+    )
     return [
         f"{_module(path, package)}:{node.lineno} imports {name}"
         for path in _files(package)

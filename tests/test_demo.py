@@ -12,11 +12,11 @@ import pytest
 from pyarrow import parquet
 from tests.made_up_clinic import PATIENTS, clinic, console, toured
 
-from sfumato.database import open
 from sfumato.demo import tour as demo_tour
 from sfumato.demo.clinic import DEPARTMENTS, MadeUp, patients_seen, write_clinic
 from sfumato.demo.tour import QUESTIONS, SEEN, prepare_demo
 from sfumato.errors import BadParameter
+from sfumato.opening import open
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 from sfumato.errors import Refusal
 
 if TYPE_CHECKING:
-    from sfumato.database import Database, open
+    from sfumato.database import Database
+    from sfumato.opening import open
     from sfumato.planning.quote import Quote
     from sfumato.release.release import Release
     from sfumato.server.client import connect
@@ -22,7 +23,7 @@ def __getattr__(name: str) -> object:
         "Quote": "planning.quote",
         "Release": "release.release",
         "connect": "server.client",
-        "open": "database",
+        "open": "opening",
     }
     if name not in homes:
         raise AttributeError(f"module 'sfumato' has no attribute {name!r}")

@@ -3,32 +3,26 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from importlib import import_module
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from sfumato.analysis.catalog import Catalog
 from sfumato.dataset import SharedDataset
 from sfumato.diagnostics import log_event
 from sfumato.engines.engine import Engine, PlannedStatement, Progress, checked_progress
-from sfumato.engines.opening import has_changed, open_engine, warn_owner, was_paid_for, watch_engine
+from sfumato.engines.opening import has_changed, open_engine
 from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.errors import (
     BadParameter,
-    BadPolicy,
-    BadSource,
     BudgetExhausted,
-    EngineFailed,
-    NoSnapshot,
     PolicyChanged,
     Setting,
     UnknownName,
 )
-from sfumato.ledger.accounts import Accounts, open_accounts
 from sfumato.ledger.affordable_price import afforded
 from sfumato.ledger.history import HISTORY_PAGE, page_of
 from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
-from sfumato.ledger.opening import check_ledger, open_ledger, require_ledger
 from sfumato.ledger.payer import ChargedRelease, Payer
 from sfumato.planning.bounding.truncation import TruncationBounds
 from sfumato.planning.budget_share import share_note
@@ -37,12 +31,11 @@ from sfumato.planning.quote import Quote, for_household, make_quote
 from sfumato.policy.accounts import account_of
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import Policy, Sharing
-from sfumato.policy.reading import read_policy
 from sfumato.prepare import Prepared, QueryPreparer, RequestedPrice, question_place
 from sfumato.query.describe import QueryDescription, describe_query
 from sfumato.query.types import Type
 from sfumato.randomness.identity import fresh_id
-from sfumato.randomness.source import Source, declared_gamma, system_source
+from sfumato.randomness.source import Source, declared_gamma
 from sfumato.release.bounding.selection import select_bounds, selected_indices
 from sfumato.release.noisy import NoisyResult, noisy_from_json, noisy_to_json
 from sfumato.release.publish import needed_bits, publish
@@ -423,66 +416,6 @@ class Database:
             )
 
 
-def open(
-    policy: str | Path | dict[str, object],
-    *,
-    analyst: str | None = None,
-    progress: Progress | None = None,
-    confirm: str | None = None,
-) -> Database:
-    """Open the dataset of a policy: the path of a TOML file, or a dict. The first time, a snapshot of it is taken.
-
-    `analyst` spends from that analyst's budget inside the dataset's. `confirm` is the hash of a policy that protects
-    less than the one before it: only its owner can say that this is meant. What is refused has changed nothing.
-    """
-    read, tell = read_policy(policy), checked_progress(progress)
-    if analyst is None:
-        return _opened(read, "", tell, confirm)
-    account = account_of(read, analyst)
-    try:
-        return _opened(read, account, tell, confirm)
-    except (BadSource, BudgetExhausted, EngineFailed):
-        pass  # whether the data can be read, and why not, is the owner's to see
-    raise NoSnapshot()
-
-
-def refreshed(
-    policy: str | Path | dict[str, object], *, progress: Progress | None = None, confirm: str | None = None
-) -> Database:
-    """Take a new snapshot of a policy's source, whatever became of the one before it, and open the dataset."""
-    return _opened(read_policy(policy), "", checked_progress(progress), confirm, again=True)
-
-
-def _opened(policy: Policy, account: str, progress: Progress, confirm: str | None, again: bool = False) -> Database:
-    if policy.sealed is not None:
-        raise BadPolicy(
-            "This policy is of a sealed database.",
-            "Its rows are ciphertexts, and there is no source to read.",
-            "Open it with sfumato.sealed.database.open_sealed.",
-        )
-    require_ledger(policy, was_paid_for)
-    with open_engine(policy, progress, again=again, first=lambda: check_ledger(policy, confirm)) as taken:
-        if not account:
-            warn_owner(taken.refused)
-        ledger = open_ledger(policy, confirm, taken.ledger)
-        try:
-            engine = taken.commit(ledger.identity())
-        except BaseException:
-            ledger.close()
-            raise
-    log_event("opened", dataset=policy.name, account=account, version=engine.version)
-    shared = SharedDataset(engine, ledger, watch_engine(policy))
-    return Database(policy, account, engine, ledger, system_source(), shared=shared)
-
-
-def accounts(policy: str | Path | dict[str, object]) -> Accounts:
-    """Open the accounts of a policy, which lie in its ledger: the data may be away, and nothing is recorded."""
-    read = read_policy(policy)
-    if read.sealed is None:
-        require_ledger(read, was_paid_for)
-    return open_accounts(read)
-
-
 def _noisy(asked: Prepared, source: Source, tell: Progress) -> NoisyResult:
     """Read, and add noise. Nothing exact goes on: all of it is freed here, before the outcome's time is waited for."""
     histograms = asked.engine.run_selection(asked.job)  # exact, secret; none where the question selects no bound
@@ -498,3 +431,12 @@ def _stored(receipt: Receipt, noisy: NoisyResult, asked: Prepared) -> str:
     content = {"receipt": receipt_to_json(receipt), "noisy": noisy_to_json(noisy), "wish": wish}
     together = {"together": len(asked.texts), "texts": asked.texts} if len(asked.texts) > 1 else {}
     return json.dumps({**content, "question": asked.fingerprint_digest, **together})
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Return what moved to `sfumato.opening`: the documentation of 0.9.0 imports it from here."""
+        if name not in ("accounts", "open", "refreshed"):
+            raise AttributeError(f"module 'sfumato.database' has no attribute {name!r}")
+        return getattr(import_module("sfumato.opening"), name)

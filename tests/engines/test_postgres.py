@@ -19,10 +19,10 @@ from tests.engines.postgres_under_law import fill, source_url, url
 from tests.refusals import refusing
 
 import sfumato
-from sfumato.database import refreshed
 from sfumato.engines.postgres import connection as driver
 from sfumato.engines.postgres import reader
 from sfumato.errors import BadSource, EngineFailed, NoSnapshot
+from sfumato.opening import refreshed
 from sfumato.terminal.tuning import tune
 
 DEPTS = ("er", "icu", "surgery")

@@ -11,13 +11,13 @@ from tests.server.clinic import COUNT, make_clinic
 from tests.server.running import Running
 
 import sfumato
-from sfumato.database import refreshed
 from sfumato.engines import snapshots
 from sfumato.errors import EngineFailed
+from sfumato.opening import refreshed
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.reading import read_policy
 
-REFRESH = "import sys; from sfumato.database import refreshed; print(refreshed(sys.argv[1]).version)"
+REFRESH = "import sys; from sfumato.opening import refreshed; print(refreshed(sys.argv[1]).version)"
 
 
 def _elsewhere(policy: Path) -> str:

@@ -16,7 +16,6 @@ from tests.refusals import refusing
 
 import sfumato
 from sfumato.cli import main
-from sfumato.database import refreshed
 from sfumato.engines.duckdb import registration
 from sfumato.errors import (
     BadParameter,
@@ -25,6 +24,7 @@ from sfumato.errors import (
     NoSnapshot,
     PolicyWeakened,
 )
+from sfumato.opening import refreshed
 
 COUNT = "SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept"
 ANALYSTS = {"research": {"epsilon": 50}}

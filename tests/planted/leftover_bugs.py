@@ -16,7 +16,7 @@ LEFTOVER_BUGS: tuple[Bug, ...] = (
     planned(
         "an analyst is told that a snapshot could not be taken",
         "tests/paths/test_snapshots.py",
-        ("database.py", "        if not account:\n            warn_owner", "        if True:\n            warn_owner"),
+        ("opening.py", "        if not account:\n            warn_owner", "        if True:\n            warn_owner"),
     ),
     planned(
         "a row that does not count makes a sum fail on Spark",

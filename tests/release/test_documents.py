@@ -8,8 +8,8 @@ import pytest
 
 from sfumato.accounting.event import Neighbours, Pure
 from sfumato.accounting.loss import PrivacyLoss
-from sfumato.database import open
 from sfumato.ledger.ledger import Budget, Entry, Verified
+from sfumato.opening import open
 from sfumato.release.rendering.documents import (
     budget_document,
     entry_document,

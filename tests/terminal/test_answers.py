@@ -14,8 +14,9 @@ from pyarrow import parquet
 from tests.made_up_clinic import console, text
 
 from sfumato.accounting.loss import PrivacyLoss, round_down
-from sfumato.database import Database, open
+from sfumato.database import Database
 from sfumato.ledger.ledger import Budget
+from sfumato.opening import open
 from sfumato.planning.accuracy_target import read_margins
 from sfumato.release.release import Release
 from sfumato.release.rendering.encoding import FORMATS, encoded

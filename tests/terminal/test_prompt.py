@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from tests.made_up_clinic import console, fresh_clinic, text
 
-from sfumato.database import Database, open
+from sfumato.database import Database
 from sfumato.errors import Interface, Refusal
+from sfumato.opening import open
 from sfumato.terminal.prompt import (
     HELP,
     Session,

@@ -23,7 +23,7 @@ def budget(policy: Path, analyst: str | None, every: bool, form: str) -> None:
 
     The data may be away: this reads the ledger alone.
     """
-    from sfumato.database import accounts
+    from sfumato.opening import accounts
     from sfumato.policy.reading import read_policy
     from sfumato.release.rendering.documents import budget_document
     from sfumato.release.rendering.escaping import to_json
@@ -86,7 +86,7 @@ def history(policy: Path, analyst: str | None, every: bool, form: str, limit: in
 
     The data may be away: this reads the ledger alone.
     """
-    from sfumato.database import accounts
+    from sfumato.opening import accounts
     from sfumato.policy.reading import read_policy
     from sfumato.release.rendering.documents import entry_document
     from sfumato.release.rendering.escaping import to_json
@@ -109,7 +109,7 @@ def verify(policy: Path, form: str, accept_clock: bool, receipt: tuple[str, ...]
 
     Every hash and every sum is computed again. The data may be away.
     """
-    from sfumato.database import accounts
+    from sfumato.opening import accounts
     from sfumato.release.rendering.documents import verified_document
     from sfumato.release.rendering.escaping import to_json
     from sfumato.release.rendering.reports import verified_text

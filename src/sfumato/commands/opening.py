@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 @contextmanager
 def opened(policy: Path, analyst: str | None = None, confirm: str | None = None) -> "Iterator[Database]":
     """Open a database; where somebody watches, show in which phase the bounded copy is."""
-    from sfumato.database import open
+    from sfumato.opening import open
 
     with watched(lambda progress: open(policy, analyst=analyst, progress=progress, confirm=confirm)) as database:
         yield database

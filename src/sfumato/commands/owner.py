@@ -62,7 +62,7 @@ def refresh(policy: Path, confirm: str | None) -> None:
     Until it is complete, and if it cannot be taken, answers come from the one before. Questions that were answered
     about that one cost again.
     """
-    from sfumato.database import refreshed
+    from sfumato.opening import refreshed
 
     with watched(lambda progress: refreshed(policy, progress=progress, confirm=confirm)):
         click.echo("Took a new snapshot of the source. From now on answers come from it.")

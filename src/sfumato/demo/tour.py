@@ -12,9 +12,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from sfumato.database import Database, open
+from sfumato.database import Database
 from sfumato.demo.clinic import DEPARTMENTS, PATIENTS, patients_seen, write_clinic
 from sfumato.errors import BadParameter, Interface, Refusal, quote_value
+from sfumato.opening import open
 from sfumato.release.release import Release
 from sfumato.release.rendering.reports import spending_text
 from sfumato.terminal.answers import draw_gauge, draw_release

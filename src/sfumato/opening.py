@@ -1,0 +1,76 @@
+"""Opening the dataset of a policy: find or take its snapshot, open its ledger, and return a handle."""
+
+from pathlib import Path
+
+from sfumato.database import Database
+from sfumato.dataset import SharedDataset
+from sfumato.diagnostics import log_event
+from sfumato.engines.engine import Progress, checked_progress
+from sfumato.engines.opening import open_engine, warn_owner, was_paid_for, watch_engine
+from sfumato.errors import BadPolicy, BadSource, BudgetExhausted, EngineFailed, NoSnapshot
+from sfumato.ledger.accounts import Accounts, open_accounts
+from sfumato.ledger.opening import check_ledger, open_ledger, require_ledger
+from sfumato.policy.accounts import account_of
+from sfumato.policy.policy import Policy
+from sfumato.policy.reading import read_policy
+from sfumato.randomness.source import system_source
+
+
+def open(
+    policy: str | Path | dict[str, object],
+    *,
+    analyst: str | None = None,
+    progress: Progress | None = None,
+    confirm: str | None = None,
+) -> Database:
+    """Open the dataset of a policy: the path of a TOML file, or a dict. The first time, a snapshot of it is taken.
+
+    `analyst` spends from that analyst's budget inside the dataset's. `confirm` is the hash of a policy that protects
+    less than the one before it: only its owner can say that this is meant. What is refused has changed nothing.
+    """
+    read, tell = read_policy(policy), checked_progress(progress)
+    if analyst is None:
+        return _opened(read, "", tell, confirm)
+    account = account_of(read, analyst)
+    try:
+        return _opened(read, account, tell, confirm)
+    except (BadSource, BudgetExhausted, EngineFailed):
+        pass  # whether the data can be read, and why not, is the owner's to see
+    raise NoSnapshot()
+
+
+def refreshed(
+    policy: str | Path | dict[str, object], *, progress: Progress | None = None, confirm: str | None = None
+) -> Database:
+    """Take a new snapshot of a policy's source, whatever became of the one before it, and open the dataset."""
+    return _opened(read_policy(policy), "", checked_progress(progress), confirm, again=True)
+
+
+def _opened(policy: Policy, account: str, progress: Progress, confirm: str | None, again: bool = False) -> Database:
+    if policy.sealed is not None:
+        raise BadPolicy(
+            "This policy is of a sealed database.",
+            "Its rows are ciphertexts, and there is no source to read.",
+            "Open it with sfumato.sealed.database.open_sealed.",
+        )
+    require_ledger(policy, was_paid_for)
+    with open_engine(policy, progress, again=again, first=lambda: check_ledger(policy, confirm)) as taken:
+        if not account:
+            warn_owner(taken.refused)
+        ledger = open_ledger(policy, confirm, taken.ledger)
+        try:
+            engine = taken.commit(ledger.identity())
+        except BaseException:
+            ledger.close()
+            raise
+    log_event("opened", dataset=policy.name, account=account, version=engine.version)
+    shared = SharedDataset(engine, ledger, watch_engine(policy))
+    return Database(policy, account, engine, ledger, system_source(), shared=shared)
+
+
+def accounts(policy: str | Path | dict[str, object]) -> Accounts:
+    """Open the accounts of a policy, which lie in its ledger: the data may be away, and nothing is recorded."""
+    read = read_policy(policy)
+    if read.sealed is None:
+        require_ledger(read, was_paid_for)
+    return open_accounts(read)
