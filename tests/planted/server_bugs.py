@@ -52,6 +52,11 @@ SERVER_BUGS: tuple[Bug, ...] = (
         ("server/sessions.py", "return expired or not self._grants.stands(session.grant)", "return expired"),
     ),
     planned(
+        "the console's pages are not escaped",
+        "tests/server/test_templates.py",
+        ("server/console/templates.py", "    autoescape=True,\n", ""),
+    ),
+    planned(
         "everybody's forwarded address is believed",
         "tests/server/test_connections.py",
         ("server/proxies.py", "        if not self.trusts(peer):\n            return peer\n", ""),

@@ -1,7 +1,6 @@
 """Charts of answers as SVG: the specification of `Release.plot()`, drawn here, without anything from outside."""
 
 from collections.abc import Mapping
-from html import escape
 from importlib.util import find_spec
 from typing import Any
 
@@ -9,6 +8,7 @@ from sfumato.errors import Refusal
 from sfumato.release.release import Release
 from sfumato.release.rendering.escaping import escape_unprintable
 from sfumato.release.rendering.export import optional
+from sfumato.server.console.templates import render
 
 THEMES: Mapping[str, Mapping[str, str]] = {
     "light": {"ink": "#3b342c", "soft": "#6b6156", "faint": "#e6dccd", "bar": "#b08968", "rule": "#4a3526"},
@@ -16,29 +16,33 @@ THEMES: Mapping[str, Mapping[str, str]] = {
 }
 _PLAIN = {"#9dc3e6": "bar", "#1f3b57": "rule", "#666": "soft", "#eee": "faint"}
 """The colours of `Release.plot()`, and what they are here."""
-MOST_BARS = 200
+MAX_BARS = 200
 _WIDTH, _HEIGHT = 640, 280
 
 
-def numbers_of(release: Release) -> list[str]:
-    """Return the columns that can be drawn: the noisy ones, or every number where nothing is noisy."""
-    ends = release.intervals()
-    found = []
-    for name, values in zip(release.columns, release.values, strict=True):
-        number = any(isinstance(one, int | float) and not isinstance(one, bool) for one in values)
-        if number and any(isinstance(row[name], tuple) for row in ends):
-            found.append(name)
-    return found
+def number_columns(release: Release) -> list[str]:
+    """Return the columns that hold a number."""
+    return [
+        name
+        for name, values in zip(release.columns, release.values, strict=True)
+        if any(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    ]
+
+
+def noisy_columns(release: Release) -> list[str]:
+    """Return the columns that can be drawn: numbers with an interval."""
+    intervals = release.intervals()
+    return [name for name in number_columns(release) if any(isinstance(row[name], tuple) for row in intervals)]
 
 
 def chart(release: Release, column: str | None, theme: str) -> bytes | None:
     """Return a picture of one number by the first keys; None where there is nothing to draw."""
-    if theme not in THEMES or not 0 < len(release) <= MOST_BARS or not numbers_of(release):
+    if theme not in THEMES or not 0 < len(release) <= MAX_BARS or not noisy_columns(release):
         return None
-    if column is not None and column not in numbers_of(release):
+    if column is not None and column not in noisy_columns(release):
         return None
     if find_spec("altair") is None or find_spec("vl_convert") is None:
-        return plain_chart(release, column or numbers_of(release)[0], THEMES[theme])
+        return plain_chart(release, column or noisy_columns(release)[0], THEMES[theme])
     try:
         specification = release.plot(column).to_dict()
         return str(optional("vl_convert", "plot").vegalite_to_svg(themed(specification, THEMES[theme]))).encode()
@@ -47,7 +51,7 @@ def chart(release: Release, column: str | None, theme: str) -> bytes | None:
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException:  # the converter is written in Rust: its panics are no Exceptions
-        return plain_chart(release, column or numbers_of(release)[0], THEMES[theme])
+        return plain_chart(release, column or noisy_columns(release)[0], THEMES[theme])
 
 
 def themed(specification: dict[str, Any], colours: Mapping[str, str]) -> dict[str, Any]:
@@ -93,35 +97,35 @@ def _coloured(part: Any, colours: Mapping[str, str]) -> Any:
 
 
 def plain_chart(release: Release, column: str, colours: Mapping[str, str]) -> bytes:
-    """Draw bars and error bars by hand, where no library for charts is installed."""
-    rows, ends = release.rows(), release.intervals()
-    keys = [name for name in release.columns if not isinstance(ends[0][name], tuple)]
+    """Draw bars and error bars without a library for charts."""
+    rows, intervals = release.rows(), release.intervals()
+    keys = [name for name in release.columns if not isinstance(intervals[0][name], tuple)]
     cells = []
-    for row, end in zip(rows, ends, strict=True):
+    for row, ends in zip(rows, intervals, strict=True):
         value = row[column]
         if isinstance(value, int | float):
-            low, high = (side if isinstance(side, int | float) else value for side in end[column])
+            low, high = (end if isinstance(end, int | float) else value for end in ends[column])
             cells.append((str(row[keys[0]]) if keys else column, float(value), float(low), float(high)))
     top = max([high for *_, high in cells] + [0.0]) or 1.0
     bottom = min([low for _, _, low, _ in cells] + [0.0])
-    span = (top - bottom) or 1.0
 
-    def place(value: float) -> float:
-        return 20 + _HEIGHT * (top - value) / span
+    def y(value: float) -> float:
+        return 20 + _HEIGHT * (top - value) / ((top - bottom) or 1.0)
 
     step = _WIDTH / max(1, len(cells))
-    parts = [f'<line x1="0" x2="{_WIDTH}" y1="{place(0):.1f}" y2="{place(0):.1f}" stroke="{colours["faint"]}"/>']
+    bars = []
     for number, (key, value, low, high) in enumerate(cells):
-        middle, width = step * (number + 0.5), step * 0.7
-        begin, end_ = sorted((place(value), place(0)))
-        parts.append(
-            f'<rect x="{middle - width / 2:.1f}" y="{begin:.1f}" width="{width:.1f}" '
-            f'height="{max(end_ - begin, 0.5):.1f}" fill="{colours["bar"]}"/>'
-            f'<line x1="{middle:.1f}" x2="{middle:.1f}" y1="{place(low):.1f}" y2="{place(high):.1f}" '
-            f'stroke="{colours["rule"]}" stroke-width="2"/>'
-            f'<text x="{middle:.1f}" y="{_HEIGHT + 40}" text-anchor="middle" font-size="13" font-family="sans-serif" '
-            f'fill="{colours["ink"]}">{escape(escape_unprintable(key[:18]))}</text>'
-        )
-    box = f"0 0 {_WIDTH} {_HEIGHT + 50}"
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}" width="{_WIDTH}" height="{_HEIGHT + 50}">'
-    return f"{head}{''.join(parts)}</svg>".encode()
+        begin, end = sorted((y(value), y(0)))
+        pixels = {
+            "left": step * (number + 0.15),
+            "middle": step * (number + 0.5),
+            "width": step * 0.7,
+            "top": begin,
+            "height": max(end - begin, 0.5),
+            "low": y(low),
+            "high": y(high),
+        }
+        label = escape_unprintable(key[:18])
+        bars.append({"label": label, **{name: f"{value:.1f}" for name, value in pixels.items()}})
+    picture = render("chart.svg", bars=bars, colours=colours, width=_WIDTH, height=_HEIGHT + 50, zero=f"{y(0):.1f}")
+    return picture.encode()

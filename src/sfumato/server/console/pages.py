@@ -8,6 +8,7 @@ from functools import lru_cache, partial
 from importlib.resources import files
 from urllib.parse import parse_qsl
 
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
@@ -21,8 +22,6 @@ from sfumato.release.rendering.documents import quote_document
 from sfumato.release.rendering.encoding import encoded
 from sfumato.server.console import views, wording
 from sfumato.server.console.charts import chart
-from sfumato.server.console.markup import Html
-from sfumato.server.console.owner import Account, OwnerPage, owner_page
 from sfumato.server.console.session import current_session, forget, remember, require_same_page, require_session
 from sfumato.server.gate import Caller, Gateway
 from sfumato.server.grants import OWNER, Secrets
@@ -36,21 +35,21 @@ from sfumato.server.tables import tables_document
 _STATIC = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _PICTURE = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 """An SVG brings its own styles; as an image it runs nothing."""
-_MOST_FIELDS = 16
+_MAX_FORM_FIELDS = 16
 
 Page = Callable[[Request], Awaitable[Response]]
 
 
 async def entrance(request: Request) -> Response:
-    """Show the desk to whoever is let in, and the way in to everybody else."""
+    """Show the console with a session, and the log-in page without one."""
     caller = current_session(request)
     if caller is None:
         return _html(views.login_page(gate_of(request).policy.name))
-    return _html(views.console_page(await _desk(request, caller)))
+    return _html(views.console_page(await _console_page(request, caller)))
 
 
 async def login(request: Request) -> Response:
-    """Let somebody in by a token."""
+    """Begin a session by a token."""
     require_same_page(request)
     form = await _form(request)
     token = form.get("token", "").strip()
@@ -72,7 +71,7 @@ async def logout(request: Request) -> Response:
 
 
 async def price(request: Request) -> Response:
-    """Say what the question in the editor would cost, and what it would buy."""
+    """Return the price of the question in the editor and the margins that it buys."""
     caller, gate = require_session(request), gate_of(request)
     require_same_page(request)
     require_json(request)
@@ -99,24 +98,24 @@ async def ask(request: Request) -> Response:
     except NotGranted:
         raise
     except Refusal as refusal:
-        desk = await _desk(request, caller, draft=draft, refusal=refusal)
-        return _html(views.console_page(desk), status_of(refusal))
-    if isinstance(shown, Html):
-        return _html(views.console_page(await _desk(request, caller, draft=draft, answer=shown)))
+        page = await _console_page(request, caller, draft=draft, refusal=refusal)
+        return _html(views.console_page(page), status_of(refusal))
+    if isinstance(shown, Markup):
+        return _html(views.console_page(await _console_page(request, caller, draft=draft, answer=shown)))
     return RedirectResponse(f"/answers/{shown}#answer", 303)
 
 
 def _page_or_section(
     request: Request, caller: Caller, draft: views.EditorText, price: dict[str, object]
-) -> Callable[[Release], str | Html]:
-    """Return what gives the receipt of an answer that has a page, and shows one that has none.
+) -> Callable[[Release], str | Markup]:
+    """Return a function that gives the receipt of an answer, or renders an answer that has no page of its own.
 
-    None has an answer about public tables, and one that another account has paid for.
+    Answers about public tables and answers that another account has paid for have no page.
     """
     database = gate_of(request).database(caller)
     section = _answer_section(request, draft, price, datetime.now(UTC))
 
-    def render(release: Release) -> str | Html:
+    def render(release: Release) -> str | Markup:
         receipt = release.receipt.id
         return section(release) if database.entry(receipt) is None else receipt
 
@@ -124,7 +123,7 @@ def _page_or_section(
 
 
 async def answer(request: Request) -> Response:
-    """Open an old answer again; or give it as a file."""
+    """Show a stored answer, or send it as a file."""
     caller, gate = require_session(request), gate_of(request)
     if "." in str(request.path_params["receipt"]):
         receipt, form = wanted(request)
@@ -132,20 +131,20 @@ async def answer(request: Request) -> Response:
         content = await reopened(gate, caller, receipt, render)
         return file_reply(request, content, form, f"{file_name(gate.policy.name)}-{receipt[:12]}")
     receipt, _ = wanted(request)
-    entry, desk = await asyncio.gather(gate.entry(caller, receipt), _desk(request, caller))
+    entry, page = await asyncio.gather(gate.entry(caller, receipt), _console_page(request, caller))
     if entry is None:
-        await reopened(gate, caller, receipt, lambda _: None)  # it refuses a receipt of no answer
+        await reopened(gate, caller, receipt, lambda _: None)  # refuses a receipt without an answer
         raise NotFound(
             "This answer is not in your history.", "Another account has paid for it.", "Ask its question: it is free."
         )
     draft = _draft_of(entry)
     section = _answer_section(request, draft, await _price(gate, caller, draft), entry.time)
     shown = await reopened(gate, caller, receipt, section)
-    return _html(views.console_page(replace(desk, draft=draft, answer=shown)))
+    return _html(views.console_page(replace(page, draft=draft, answer=shown)))
 
 
 async def picture(request: Request) -> Response:
-    """Draw an answer."""
+    """Send a chart of an answer."""
     caller, gate = require_session(request), gate_of(request)
     receipt, _ = wanted(request)
     theme, column = request.query_params.get("theme", "light"), request.query_params.get("column")
@@ -158,7 +157,7 @@ async def picture(request: Request) -> Response:
 
 
 async def download(request: Request) -> Response:
-    """Give an exact answer about public tables as a file; it is computed again, for free."""
+    """Send an exact answer about public tables as a file. It is computed again, at no cost."""
     caller, gate = require_session(request), gate_of(request)
     require_same_page(request)
     form = await _form(request)
@@ -174,32 +173,32 @@ async def download(request: Request) -> Response:
 
 async def owner(request: Request) -> Response:
     """Show the whole dataset to its owner."""
-    return _html(owner_page(await _owner_desk(gate_of(request), _owner(request))))
+    return _html(views.owner_page(await _owner_page(gate_of(request), _owner(request))))
 
 
 async def owner_verify(request: Request) -> Response:
-    """Have the second reader go through the ledger."""
+    """Verify the ledger and show the result."""
     caller, gate = _owner(request), gate_of(request)
     require_same_page(request)
     verified = await gate.verify(caller)
-    desk = await _owner_desk(gate, caller)
-    return _html(owner_page(replace(desk, verified=verified)))
+    page = await _owner_page(gate, caller)
+    return _html(views.owner_page(replace(page, verified=verified)))
 
 
 async def owner_grant(request: Request) -> Response:
-    """Draw a token and a password, and show them once."""
+    """Create a token and a password, and show them once."""
     caller, gate = _owner(request), gate_of(request)
     require_same_page(request)
     name = (await _form(request)).get("name", "")
     if name == OWNER:
         raise BadParameter("Who is meant?", "The owner's own token is drawn on the machine.", "Choose an analyst.")
     given: Secrets = await gate.work(caller, lambda: gate.grants.grant(name))
-    desk = await _owner_desk(gate, caller)
-    return _html(owner_page(replace(desk, granted=(name, given))))
+    page = await _owner_page(gate, caller)
+    return _html(views.owner_page(replace(page, granted=(name, given))))
 
 
 async def owner_revoke(request: Request) -> Response:
-    """Take access back."""
+    """Revoke a grant."""
     caller, gate = _owner(request), gate_of(request)
     require_same_page(request)
     name = (await _form(request)).get("name", "")
@@ -209,7 +208,7 @@ async def owner_revoke(request: Request) -> Response:
 
 
 async def static(request: Request) -> Response:
-    """Give one of three files of the package."""
+    """Send one of the three static files."""
     name = str(request.path_params["name"])
     if name not in _STATIC:
         raise NotFound("There is no such page.", "The console has three files.", "Open /.")
@@ -221,7 +220,7 @@ def _file(name: str) -> bytes:
     return files("sfumato.server.console").joinpath("static", name).read_bytes()
 
 
-def _html(content: Html, status: int = 200) -> Response:
+def _html(content: Markup, status: int = 200) -> Response:
     return Response(content.encode(), status, media_type="text/html; charset=utf-8")
 
 
@@ -229,7 +228,9 @@ async def _form(request: Request) -> dict[str, str]:
     """Read a form as browsers send it."""
     body = await body_of(request)
     try:
-        pairs = parse_qsl(body.decode("utf-8"), keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict")
+        pairs = parse_qsl(
+            body.decode("utf-8"), keep_blank_values=True, max_num_fields=_MAX_FORM_FIELDS, errors="strict"
+        )
     except ValueError:
         pairs = []
     return {name: value.replace("\r\n", "\n") for name, value in pairs}
@@ -243,7 +244,7 @@ def _draft(form: dict[str, str]) -> views.EditorText:
 
 
 def _draft_of(entry: Entry) -> views.EditorText:
-    wish = wording.wish_of(entry)
+    wish = wording.requested_price(entry)
     within = wish.get("within")
     if isinstance(within, dict) and within:
         column, margin = next(iter(within.items()))
@@ -280,19 +281,18 @@ async def _margins_by_name(gate: Gateway, caller: Caller, sql: str, price: dict[
     return {**price, "within": {noisy[0] if name == "" else name: margin for name, margin in within.items()}}
 
 
-async def _desk(
+async def _console_page(
     request: Request,
     caller: Caller,
     draft: views.EditorText | None = None,
     refusal: Refusal | None = None,
-    answer: Html | None = None,
+    answer: Markup | None = None,
 ) -> views.ConsolePage:
     gate = gate_of(request)
     budget, charged = await asyncio.gather(gate.budget(caller), gate.history(caller))
     tables = tables_document(gate.policy, gate.catalog)["tables"]
     return views.ConsolePage(
         gate.policy.name,
-        str(request.base_url),
         _name(gate, caller),
         tables,  # type: ignore[arg-type]
         budget,
@@ -305,11 +305,11 @@ async def _desk(
 
 def _answer_section(
     request: Request, draft: views.EditorText, price: dict[str, object], time: datetime
-) -> Callable[[Release], Html]:
-    """Return what shows the first rows of an answer, in a thread."""
+) -> Callable[[Release], Markup]:
+    """Return a function that renders an answer in a thread."""
     url, dataset = str(request.base_url), gate_of(request).policy.name
 
-    def section(release: Release) -> Html:
+    def section(release: Release) -> Markup:
         paid = price if release.receipt.sequence is not None else {}
         return views.answer_view(url, dataset, draft.sql, paid, release, f"{time:%Y-%m-%d}")
 
@@ -328,23 +328,23 @@ def _owner(request: Request) -> Caller:
     return caller
 
 
-async def _owner_desk(gate: Gateway, caller: Caller) -> OwnerPage:
+async def _owner_page(gate: Gateway, caller: Caller) -> views.OwnerPage:
     held = {one.account: one.since for one in gate.grants.all()}
     seen = await gate.accounts(caller)
-    accounts = [Account(one.name, one.budget, held.get(one.account, ""), one.charges) for one in seen]
+    accounts = [views.Account(one.name, one.budget, held.get(one.account, ""), one.charges) for one in seen]
     budget, snapshot = await gate.budget(caller), await gate.snapshot(caller)
     bounds = []
     for table in gate.policy.tables:
         if not table.public:
             quote = await gate.explain(caller, f'SELECT COUNT(*) AS n FROM "{table.name}"', epsilon="0.1")  # noqa: S608
             bounds.append((table.name, " ".join(quote.notes) or "Nothing is left out."))
-    return OwnerPage(
+    return views.OwnerPage(
         gate.policy.name, budget, accounts, snapshot[0], snapshot[1], policy_hash(gate.policy), bounds, gate.timing
     )
 
 
 def _for_people(endpoint: Page) -> Page:
-    """Show a refusal as a page to whoever asked for one; who is no longer let in comes to the way in."""
+    """Show a refusal as a page to a browser. Without a session, redirect to the log-in page."""
 
     async def shown(request: Request) -> Response:
         try:

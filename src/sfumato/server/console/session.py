@@ -1,4 +1,4 @@
-"""Who sits before the browser: the cookie holds a session id that no script can read and no other site can send."""
+"""Sessions of browsers. The cookie holds a session id; scripts cannot read it and other sites cannot send it."""
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -10,7 +10,7 @@ from sfumato.server.requests import caller_of, cookie_name, sessions_of
 
 
 def current_session(request: Request) -> Caller | None:
-    """Return whoever the session lets in, or None."""
+    """Return the caller of the session, or None."""
     try:
         return require_session(request)
     except NotGranted:
@@ -18,12 +18,12 @@ def current_session(request: Request) -> Caller | None:
 
 
 def require_session(request: Request) -> Caller:
-    """Return whoever the session lets in, or refuse."""
+    """Return the caller of the session, or refuse."""
     return caller_of(request, "console")
 
 
 def require_same_page(request: Request) -> None:
-    """Refuse what no page of ours sent. The door has checked `Origin`; here it must be there."""
+    """Refuse a request that the console did not send. `Origin` was checked before; here it must be present."""
     if "origin" not in request.headers and request.headers.get("sec-fetch-site") != "same-origin":
         raise ForeignOrigin(
             "This request was not sent by the console.",

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 from sfumato.accounting.loss import PrivacyLoss, round_down, round_up
 from sfumato.ledger.ledger import Budget, Entry
@@ -24,9 +25,31 @@ def left_text(budget: Budget) -> str:
     return f"ε {round_down(budget.remaining.epsilon)} of {round_up(budget.total.epsilon)} left"
 
 
-def share(part: Fraction, whole: Fraction) -> float:
-    """Return a part of a whole, in percent of it, between 0 and 100."""
+def percent(part: Fraction, whole: Fraction) -> float:
+    """Return a part of a whole in percent, between 0 and 100."""
     return float(min(Fraction(100), max(Fraction(0), 100 * part / whole))) if whole else 0.0
+
+
+def spent_percent(budget: Budget) -> float:
+    """Return how much of a budget is spent, in percent."""
+    return percent(budget.spent.epsilon, budget.total.epsilon)
+
+
+def column_facts(column: Mapping[str, Any], table: Mapping[str, Any]) -> str:
+    """Return the type, bounds, step and keys of a column on one line."""
+    facts = [column["type"]]
+    if column["name"] == table.get("unit"):
+        facts.append("names the person")
+    if "bounds" in column:
+        facts.append("{} to {}".format(*column["bounds"]))
+    if "step" in column:
+        facts.append(f"steps of {column['step']}")
+    values = column.get("values", [])
+    if isinstance(values, str):
+        facts.append(f"keys of {values}")
+    elif "values" in column:
+        facts.append(", ".join(map(str, values[:6])) + (f" and {len(values) - 6} more" if len(values) > 6 else ""))
+    return " · ".join(facts)
 
 
 def margins_text(quote: Quote) -> str:
@@ -53,7 +76,7 @@ def number_text(value: float) -> str:
     return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
-def wish_of(entry: Entry) -> Price:
+def requested_price(entry: Entry) -> Price:
     """Return the price that a charged question was asked at, as the form takes it."""
     try:
         kept = json.loads(entry.release or "{}").get("wish") or {}

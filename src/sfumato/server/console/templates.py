@@ -1,0 +1,42 @@
+"""Render the console's templates: every text is escaped, and unprintable characters become U+FFFD."""
+
+from urllib.parse import quote
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from sfumato.accounting.loss import round_down, round_up
+from sfumato.server.console.wording import column_facts, left_text, loss_text, spent_percent
+
+
+def render(template: str, **values: object) -> Markup:
+    """Return a template filled with these values. What is not markup already is escaped."""
+    return Markup(_ENVIRONMENT.get_template(template).render(values))  # noqa: S704 (autoescape has escaped every value)
+
+
+def _printable(value: object) -> object:
+    """Replace characters that are not printable, except the ends of lines and tabs."""
+    if not isinstance(value, str) or value.isprintable():
+        return value
+    kept = "".join(char if char.isprintable() or char in "\n\t" else "\N{REPLACEMENT CHARACTER}" for char in value)
+    return type(value)(kept)
+
+
+_ENVIRONMENT = Environment(
+    loader=PackageLoader("sfumato.server.console"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    finalize=_printable,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    auto_reload=False,
+)
+_ENVIRONMENT.filters |= {
+    "column_facts": column_facts,
+    "left_text": left_text,
+    "loss_text": loss_text,
+    "quote": lambda text: quote(text, safe="", errors="replace"),
+    "round_down": round_down,
+    "round_up": round_up,
+    "spent_percent": spent_percent,
+}
