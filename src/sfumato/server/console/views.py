@@ -8,6 +8,7 @@ from typing import Any
 from sfumato.accounting.loss import round_up
 from sfumato.errors import Refusal
 from sfumato.ledger.ledger import Budget, Entry
+from sfumato.planning.notes.note import MAX_PRINTED_NOTES, more_notes
 from sfumato.release.release import Release
 from sfumato.release.rendering.table import shown_value
 from sfumato.server.console.charts import MOST_BARS, numbers_of
@@ -373,6 +374,14 @@ def refusal_page(dataset: str, refusal: Refusal) -> Html:
     )
 
 
+def _notes(notes: Sequence[str]) -> list[Html]:
+    """Return the first notes as paragraphs, and the others to unfold."""
+    first, rest = notes[:MAX_PRINTED_NOTES], notes[MAX_PRINTED_NOTES:]
+    shown = [tag("p", note, class_="note") for note in first]
+    unfolded = [tag("p", note, class_="note") for note in rest]
+    return [*shown, tag("details", tag("summary", more_notes(len(rest))), unfolded)] if rest else shown
+
+
 def answer_view(desk_url: str, dataset: str, sql: str, price: dict[str, object], release: Release, day: str) -> Html:
     """Return an answer: table, chart, price, downloads, citation and the line of Python that does the same."""
     kept = release.receipt.sequence is not None
@@ -384,7 +393,7 @@ def answer_view(desk_url: str, dataset: str, sql: str, price: dict[str, object],
         tag("p", _said(release), class_="hint"),
         [_chart(receipt, name) for name in drawn[:2]],
         _answer_table(release),
-        [tag("p", note, class_="note") for note in release.notes],
+        _notes(release.notes),
         tag("h3", "Take it along"),
         _downloads(receipt) if kept else _exact_downloads(sql),
         _copied("Cite it", citation(dataset, sql, release, day)),
