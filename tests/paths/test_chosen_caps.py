@@ -274,7 +274,7 @@ def test_questions_asked_together_share_one_choice_and_their_totals_agree(tmp_pa
             ["SELECT COUNT(*) AS n FROM visits", "SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept"], epsilon=50
         )
         assert all_of.rows()[0]["n"] == sum(row["n"] for row in parts.rows())
-        (note,) = [note for note in parts.notes if note.startswith("Chosen privately: ")]
+        (note,) = [note for note in parts.notes if note.startswith("Bound selected privately: ")]
         assert note in all_of.notes
 
 
@@ -329,7 +329,7 @@ def test_what_lies_above_the_level_is_added_and_owned_up_to(tmp_path: Path) -> N
         asked = database.prepare(question, None, RequestedPrice("0.25"))
         losses = database._losses(asked, measure=False)
         aggregates, receipt, source = asked.engine.run(asked.job), database._receipt(asked, "caps"), HashSource(11)
-    assert any(re.search("What they have beyond, about [0-9,]+ in all, is estimated", note) for note in release.notes)
+    assert any(re.search("adds an estimate of [0-9,]+ for what lies beyond", note) for note in release.notes)
     exact = np.asarray(aggregates.groups[0].columns["m1"])
     lacking, wrong, held, whole = [], [], 0, 0
     for _ in range(30):
@@ -348,14 +348,15 @@ def test_what_lies_above_the_level_is_added_and_owned_up_to(tmp_path: Path) -> N
 
 def test_it_is_said_what_was_chosen_and_the_interval_with_bias_holds_the_truth(light: Database) -> None:
     quote = light.explain("SELECT COUNT(*) AS x FROM visits", epsilon=1)
-    assert "chooses privately how many rows of a person count among 1, 2, 4, …, 1,000: ε = 0.2 of the price" in str(
-        quote
-    )
-    assert "scale 1.25 times the level that is chosen" in str(quote)
+    selected = "selects the maximum rows per person privately among 1, 2, 4, …, 1,000, for ε = 0.2 of the price"
+    assert selected in str(quote)
+    assert "scale 1.25 times the selected bound" in str(quote)
     assert quote.margins == {"x": None}
     for sql, truth in TRUTH.items():
         release = light.ask(sql, epsilon=5)
-        assert any(note.startswith("Chosen privately: ") and "ε = 1 of the price" in note for note in release.notes)
+        assert any(
+            note.startswith("Bound selected privately: ") and "ε = 1 of the price" in note for note in release.notes
+        )
         [ends] = release.intervals("0.999", bias=True)
         assert ends["x"][0] <= truth <= ends["x"][1]
         assert light.ask(sql, epsilon=5).rows() == release.rows()

@@ -52,7 +52,7 @@ def test_a_count_of_86_places_has_the_noise_of_one_value(shop: sfumato.Database)
     ((low, high),) = [row["n"] for row in release.intervals()]  # missed once in 600,000 runs
     assert low <= 86 <= high
     assert release.rows()[0]["n"] - low <= 2  # how far up it is, noise does not tell: values may be one person's own
-    assert any("with at most 1 of each person" in note and "never above" in note for note in release.notes)
+    assert any("with a limit of 1 per person" in note and "never above" in note for note in release.notes)
 
 
 def test_values_that_nobody_else_has_count_all_the_same(shop: sfumato.Database) -> None:
@@ -81,7 +81,7 @@ def test_a_quote_tells_how_it_is_made_and_a_margin_that_is_asked_for_is_kept(sho
     quote = shop.explain(sql, epsilon="1")
     assert quote.margins == {"n": None}
     assert "matching" in quote.mechanisms["n"]
-    assert any("±4 where 1 is enough" in note for note in quote.notes)
+    assert any("±4 at limit 1" in note for note in quote.notes)
     assert shop.explain(sql, within={"n": 25}).margins == {"n": 25}
     assert "matching" not in shop.explain(sql, within={"n": 25}).mechanisms["n"]
 

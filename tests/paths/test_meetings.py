@@ -212,7 +212,7 @@ def test_price_is_known_before_and_the_margin_with_the_answer(hospital: sfumato.
     quote = hospital.explain(sql, epsilon="1")
     assert str(quote.loss) == "ε = 1, δ = 0"
     assert quote.margins["n"] is None
-    assert any("different people meet" in note for note in quote.notes)
+    assert any("joins rows of different people" in note for note in quote.notes)
     with pytest.raises(UnreachableMargin):
         hospital.explain(sql, within={"n": 5})
     release = hospital.ask(sql, epsilon="1")

@@ -42,9 +42,9 @@ def test_mechanisms_are_told_in_words() -> None:
 
 def test_notes_tell_what_bounding_may_have_removed() -> None:
     notes = make_quote(make_plan(VISITS, price(1))).notes
-    sentence = "One person counts with at most 20 rows in at most 3 groups; what they have beyond is left out."
+    sentence = "Each person contributes at most 20 rows in at most 3 groups; extra rows are dropped."
     assert any(note.startswith(sentence) for note in notes)
-    assert "`cost` counts from 0 to 5000; values beyond its bounds are moved to them." in notes
+    assert "Values of `cost` are clipped to 0 to 5000." in notes
 
 
 def test_selected_keys_are_told_with_the_size_that_appears() -> None:
@@ -74,7 +74,7 @@ def test_a_household_loses_as_often_as_much_as_it_has_people() -> None:
     quote = make_quote(make_plan(private_of(group_of(asked("count"), rows=4)), price("0.1")))
     assert for_household(quote, None) is quote
     first, *others = for_household(quote, 4).notes
-    assert first == "A household of 4 loses ε = 0.4, δ = 0 together, where each of them loses ε = 0.1, δ = 0."
+    assert first == "A household of 4 loses ε = 0.4, δ = 0 together; each person in it loses ε = 0.1, δ = 0."
     assert tuple(others) == quote.notes
     for wrong in (0, 1001, "four", 2.5, 10**400):
         with pytest.raises(BadParameter) as refused:

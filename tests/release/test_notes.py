@@ -1,13 +1,21 @@
 """What an answer says about itself: chosen cells also below an aggregate, no groups, columns without a bar."""
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
+from tests.sources import HashSource
 
 import sfumato
+from sfumato.engines.post_processing.duckdb import evaluate
+from sfumato.planning.notes.note import MAX_PRINTED_NOTES, Note, NoteRank, texts_by_rank
 from sfumato.planning.notes.truncation import bounding_notes
 from sfumato.prepare import RequestedPrice
 from sfumato.release.notes import SELECTED, drop_noise_dependent_notes
+from sfumato.release.publish import publish
+from sfumato.release.receipt import Receipt
+from sfumato.release.release import make_release
 
 CELLS = "SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept"
 
@@ -71,25 +79,127 @@ def test_cells_that_noise_chose_are_noted_also_below_an_aggregate(clinic: sfumat
 
 def test_a_column_without_a_bar_is_named(clinic: sfumato.Database) -> None:
     release = clinic.ask(f"SELECT n / 100 AS b, COUNT(*) AS c FROM ({CELLS}) t GROUP BY 1", epsilon="1")  # noqa: S608
-    (note,) = [note for note in release.notes if "open sides" in note]
+    (note,) = [note for note in release.notes if "No interval" in note]
     assert "`b`, `c`" in note
     assert all(row["c"] == (0, None) for row in release.intervals())
     for sql in (CELLS, f"SELECT MAX(n) AS m FROM ({CELLS}) t"):  # noqa: S608
-        assert not any("open sides" in note for note in clinic.ask(sql, epsilon="1").notes)
+        assert not any("No interval" in note for note in clinic.ask(sql, epsilon="1").notes)
 
 
 def test_what_is_computed_over_selected_groups_says_that_the_others_are_missing(clinic: sfumato.Database) -> None:
     inner = "SELECT price / 1000 AS k, COUNT(*) AS n FROM visits GROUP BY 1"
     release = clinic.ask(f"SELECT SUM(n) AS s FROM ({inner}) t", epsilon="2")  # noqa: S608
-    assert any("the rows of the others are not in it" in note for note in release.notes)
+    assert any("exclude the groups that were not released" in note for note in release.notes)
 
 
 def test_a_quote_and_its_answer_tell_the_same_about_bounds(clinic: sfumato.Database) -> None:
     plan = clinic.prepare(CELLS, None, RequestedPrice("1")).plan
-    assert set(bounding_notes(plan)) <= set(clinic.ask(CELLS, epsilon="1").notes)
+    assert {note.text for note in bounding_notes(plan)} <= set(clinic.ask(CELLS, epsilon="1").notes)
 
 
 def test_apart_from_noise_it_is_the_same_whether_noise_found_one_thing_or_two() -> None:
-    found = [f"Different values were counted by matching, with at most {limit} of a person." for limit in (2, 4)]
+    found = [f"Distinct values were counted with a limit of {limit} per person." for limit in (2, 4)]
     assert drop_noise_dependent_notes(["A note.", *found]) == drop_noise_dependent_notes(["A note.", found[0]])
     assert drop_noise_dependent_notes(["A note.", found[0]]) != drop_noise_dependent_notes(["A note."])
+
+
+QUESTIONS = (
+    CELLS,
+    f"{CELLS} HAVING COUNT(*) > 100",
+    f"SELECT n / 100 AS b, COUNT(*) AS c FROM ({CELLS}) t GROUP BY 1",  # noqa: S608
+    "SELECT price, COUNT(*) AS n, SUM(age) AS a FROM visits GROUP BY price",
+    "SELECT price, COUNT(DISTINCT patient) AS n FROM visits GROUP BY price ORDER BY n DESC LIMIT 1",
+    "SELECT COUNT(DISTINCT code) AS d FROM codes",
+    "SELECT MEDIAN(age) AS q, MIN(age) AS low, MAX(age) AS high FROM visits",
+    "SELECT APPROX_QUANTILE(age, 0.5) AS q FROM visits",
+    "SELECT a.dept, COUNT(*) AS n FROM visits a JOIN visits b ON a.dept = b.dept AND a.patient <> b.patient GROUP BY 1",
+    "SELECT SUM(cost) AS c, SUM(age) AS a, COUNT(*) AS n, AVG(cost) AS m FROM stays",
+    "SELECT ward, SUM(cost) AS c, SUM(age) AS a FROM stays GROUP BY ward",
+    "SELECT COUNT(*) AS n FROM tests",
+    "SELECT SUM(cost) AS c FROM tests",
+)
+"""One question at least for each kind of note."""
+
+
+@pytest.fixture(scope="module")
+def hospital(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sfumato.Database]:
+    """Return tables with the usual bounds, with many values per person, with totals, and with bounds to select."""
+    folder = tmp_path_factory.mktemp("hospital")
+    (folder / "data").mkdir()
+    rows = [f"{row % 300},{('er', 'icu', 'ward')[row % 3]},{1000 + row},{row % 90}" for row in range(900)]
+    for name, columns in {"visits": "patient,dept,price,age", "stays": "patient,ward,cost,age"}.items():
+        (folder / "data" / f"{name}.csv").write_text("\n".join([columns, *rows]), encoding="utf-8")
+    (folder / "data" / "codes.csv").write_text("patient,code\n" + "\n".join(f"{n % 300},{n}" for n in range(6000)))
+    (folder / "data" / "tests.csv").write_text("\n".join(["patient,dept,cost,age", *rows]), encoding="utf-8")
+    person, dept = {"patient": {"type": "integer"}}, {"type": "text", "values": ["er", "icu", "ward"]}
+    age, cost = (
+        {"type": "integer", "bounds": [0, 100]},
+        {"type": "integer", "bounds": [0, 1500], "total_per_unit": 2000},
+    )
+    chosen = {"type": "integer", "bounds": {"within": [0, 100000], "choose": "private"}}
+    tables: dict[str, object] = {
+        "visits": {"rows_per_unit": 2, "columns": {**person, "dept": dept, "price": {"type": "integer"}, "age": age}},
+        "stays": {
+            "rows_per_unit": 4,
+            "groups_per_unit": 1,
+            "columns": {**person, "ward": dept, "cost": cost, "age": age},
+        },
+        "codes": {"rows_per_unit": 40, "columns": {**person, "code": {"type": "integer"}}},
+        "tests": {"rows_per_unit": {"most": 500, "choose": "private"}, "columns": {**person, "cost": chosen}},
+    }
+    policy: dict[str, object] = {
+        "name": "hospital",
+        "source": f"csv:{folder}/data",
+        "ledger": f"sqlite:{folder}/hospital.ledger",
+        "budget": {"epsilon": 1000, "delta": "1e-3", "truncation": 1},
+        "tables": {name: {"unit": "patient", **table} for name, table in tables.items()},  # type: ignore[dict-item]
+    }
+    with sfumato.open(policy) as database:
+        yield database
+
+
+@pytest.mark.parametrize("sql", QUESTIONS)
+def test_a_note_is_short_and_three_are_printed(hospital: sfumato.Database, sql: str) -> None:
+    quotes = hospital.explain(sql, epsilon="1").notes
+    release = hospital.ask(sql, epsilon="1")
+    assert release.notes
+    for note in (*quotes, *release.notes):
+        assert len(note) <= 300, note
+        assert len(re.findall(r"[.!?](?= [A-Z]|$)", note)) <= 2, note
+        assert note.endswith("."), note
+    more = len(release.notes) - MAX_PRINTED_NOTES
+    for text in (repr(release), release._repr_html_()):
+        assert len(re.findall("(?:\n|<br>)note: ", text)) == min(len(release.notes), MAX_PRINTED_NOTES)
+        assert (f"{more} more note" in text and "release.notes" in text) == (more > 0)
+    assert release.to_text(None).count("\nnote: ") == len(release.notes)
+
+
+def test_the_questions_have_every_kind_of_note(hospital: sfumato.Database) -> None:
+    told = " ".join(note for sql in QUESTIONS for note in hospital.ask(sql, epsilon="1").notes)
+    quoted = " ".join(note for sql in QUESTIONS for note in hospital.explain(sql, epsilon="1").notes)
+    for beginning in ("Each person contributes", "Values of `", "Bound selected", "Distinct values", "Quantiles and"):
+        assert beginning in told
+    for beginning in (
+        "Cells were",
+        "No group",
+        "No interval",
+        "MAX over",
+        "By a private estimate",
+        "Bounds and clipping",
+    ):
+        assert beginning in told
+    for beginning in ("The query selects", "Groups are selected", "Name the column", "chosen privately", "APPROX"):
+        assert beginning in quoted
+
+
+def test_notes_are_ordered_by_rank_and_said_once() -> None:
+    notes = [Note(NoteRank.HINT, "c"), Note(NoteRank.LACK, "b"), Note(NoteRank.MEANING, "a"), Note(NoteRank.LACK, "b")]
+    assert texts_by_rank(notes) == ("a", "b", "c")
+
+
+def test_an_answer_shows_the_notes_of_its_plan_and_plans_none(clinic: sfumato.Database) -> None:
+    asked = clinic.prepare(CELLS, None, RequestedPrice("1"))
+    assert set(texts_by_rank(asked.plan.notes)) == set(clinic.ask(CELLS, epsilon="1").notes)
+    plan = replace(asked.plan, notes=(Note(NoteRank.HINT, "Another note."),))
+    noisy = publish(plan, asked.engine.run(asked.job), HashSource(1))
+    assert make_release(plan, noisy, Receipt("", "", "", plan.loss), evaluate).notes == ("Another note.",)

@@ -183,7 +183,7 @@ def test_a_bar_that_cannot_be_computed_is_open_and_noted_and_the_answer_is_not_l
     assert all(isinstance(row["n"], int) for row in release.rows())
     assert all(row["r"] == (None, None) or row["r"] is None for row in release.intervals())
     assert {row["x"] for row in release.intervals()} == {-1, 0, 1, 2, 3}
-    assert any("`r`, `n`" in note and "not known" in note for note in release.notes)
+    assert any("`r`, `n`" in note and "No interval" in note for note in release.notes)
     monkeypatch.undo()
     monkeypatch.setattr(confidence, "_bars", fails)
     (release,) = released(clinic, sql, 1, "20")

@@ -147,7 +147,7 @@ def test_what_is_not_sealed_does_not_exist(clinics: Any) -> None:
 
 def test_notes_send_nobody_to_a_table_that_is_not_sealed(clinics: Any) -> None:
     notes = clinics[0].explain("SELECT COUNT(*) FROM visits", epsilon="1").notes
-    assert any("One person counts with at most" in note for note in notes)
+    assert any("Each person contributes at most" in note for note in notes)
     assert not any("removed" in note for note in notes)
 
 

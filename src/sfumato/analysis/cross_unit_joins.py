@@ -56,8 +56,8 @@ _REMEDY = (
 
 
 CROSS_UNIT_NOTE = (
-    "Rows of different people meet here, as the text says. How far one person moves the answer is found privately with "
-    "a part of the price, so its margin is known with the answer."
+    "This query joins rows of different people. Part of epsilon estimates its sensitivity, so the margin is known only "
+    "with the answer."
 )
 
 

@@ -364,7 +364,7 @@ def _says_so(condition: Expression | None, scope: Scope) -> bool:
 
 
 def _note(first: UnitLineage, second: UnitLineage) -> str:
-    return f"Rows of different people never meet: {first.names[-1]} = {second.names[0]} is implied by the join."
+    return f"This join matches only rows of the same person: {first.names[-1]} = {second.names[0]} is added to it."
 
 
 def _rows_without_unit(position: Position) -> UnsafeJoin:

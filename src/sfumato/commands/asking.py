@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 @click.option("--format", "form", type=click.Choice(FORMATS), help="How it is written; by default a table.")
 @click.option("--output", "-o", type=File, help="Write the answer into this file; its ending says the format.")
 @click.option("--plot", type=File, metavar="FILE", help="Draw the answer into this file: .svg, .png, .pdf, .html.")
+@click.option("--notes", "all_notes", is_flag=True, help="Print all notes with the answer, not only three.")
 @click.option("--together", is_flag=True, help="Charge several questions as one; what they share is measured once.")
 def ask(
     policy: Path,
@@ -40,6 +41,7 @@ def ask(
     form: str | None,
     output: Path | None,
     plot: Path | None,
+    all_notes: bool,
     together: bool,
 ) -> None:
     """Ask a question and charge its answer.
@@ -72,7 +74,7 @@ def ask(
         for path in filter(None, (output, plot)):
             exports.check_apart(path, database.policy)
         if together:
-            _ask_together(database, questions, epsilon, within, share, delta)
+            _ask_together(database, questions, epsilon, within, share, delta, all_notes)
             return
         for question in questions:
             before = database.budget()
@@ -90,11 +92,11 @@ def ask(
                     exports.write_file(encoded(release, kind), output)
                     click.echo(f"Wrote {output}.", err=True)
                 elif kind == "table":
-                    _print_table(database, release, before)
+                    _print_table(database, release, before, all_notes)
                 else:
                     sys.stdout.buffer.write(encoded(release, kind))
             except Refusal:
-                _print_table(database, release, before)  # it was charged: it is shown in any case
+                _print_table(database, release, before, all_notes)  # it was charged: it is shown in any case
                 raise
             sys.stdout.flush()  # before a picture is drawn by a program that is not ours
             if plot is not None:
@@ -109,6 +111,7 @@ def _ask_together(
     within: tuple[str, ...],
     share: str | None,
     delta: str | None,
+    all_notes: bool,
 ) -> None:
     """Ask several questions as one charge, and show their answers one below the other."""
     from sfumato.terminal.screen import PROGRESS_DELAY_SECONDS, phases, screen
@@ -123,25 +126,25 @@ def _ask_together(
     with phases(screen(stderr=True), PROGRESS_DELAY_SECONDS) as progress:
         releases = database.ask_all(questions, epsilon=epsilon, share=share, delta=delta, progress=progress)
     for release in releases[:-1]:
-        click.echo(f"{release}\n")
-    _print_table(database, releases[-1], before)
+        click.echo(f"{release.to_text(None if all_notes else '--notes')}\n")
+    _print_table(database, releases[-1], before, all_notes)
 
 
 def _question(sql: str) -> str:
     return sys.stdin.read() if sql == "-" else sql
 
 
-def _print_table(database: "Database", release: "Release", before: "Budget") -> None:
+def _print_table(database: "Database", release: "Release", before: "Budget", all_notes: bool) -> None:
     from sfumato.release.rendering.reports import footer_text
 
-    after = database.budget()
+    after, more_notes = database.budget(), None if all_notes else "--notes"
     if not sys.stdout.isatty():
-        click.echo(f"{release}\n{footer_text(release, before, after)}")
+        click.echo(f"{release.to_text(more_notes)}\n{footer_text(release, before, after)}")
         return
     from sfumato.terminal.answers import print_release
     from sfumato.terminal.screen import screen
 
-    print_release(screen(), release, before, after)
+    print_release(screen(), release, before, after, more_notes)
 
 
 @click.command()

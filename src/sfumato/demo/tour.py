@@ -16,6 +16,7 @@ from sfumato.database import Database
 from sfumato.demo.clinic import DEPARTMENTS, PATIENTS, patients_seen, write_clinic
 from sfumato.errors import BadParameter, Interface, Refusal, quote_value
 from sfumato.opening import open
+from sfumato.planning.notes.note import printed_notes
 from sfumato.release.release import Release
 from sfumato.release.rendering.reports import spending_text
 from sfumato.terminal.answers import draw_gauge, draw_release
@@ -178,8 +179,8 @@ def _stop(
         say(console, f"{held} of {len(release)} error bars hold the truth.", indent=" " * _INDENT_COLUMNS)
     after = database.budget()
     say(console, f"{spending_text(release, before, after)} · error bars at 95 %", "dim", " " * _INDENT_COLUMNS)
-    for note in (note for note in release.notes if note not in told):
-        say(console, f"note: {note}", "dim", " " * _INDENT_COLUMNS)
+    for line in printed_notes([note for note in release.notes if note not in told], "sfumato ask --notes"):
+        say(console, line, "dim", " " * _INDENT_COLUMNS)
     told.update(release.notes)
     draw_gauge(console, after, _INDENT_COLUMNS)
 

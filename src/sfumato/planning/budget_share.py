@@ -119,7 +119,9 @@ def share_note(account: Filter, event: Event) -> str:
     """Say how much more of its budget an account has used after a charge, rounded up, as the ledger counts it now."""
     used = account.used_after(event)
     return (
-        "It has no bound." if used is None else f"It takes {round_up(100 * (used - account.used), 3)} % of the budget."
+        "Its share of the budget has no bound."
+        if used is None
+        else f"It takes {round_up(100 * (used - account.used), 3)} % of the budget."
     )
 
 

@@ -1,10 +1,12 @@
 """A plan: what is measured in every cell, with which noise, at which price. Data is still untouched."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from sfumato.accounting.event import Event
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.private_query import Group, PrivateQuery
+from sfumato.language.rel_nodes import noisy_tables
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
@@ -19,6 +21,7 @@ from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.aggregates.families import OutputColumn
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.bounding.candidates import CandidateBounds, TotalBound
+from sfumato.planning.notes.note import Note
 from sfumato.planning.shared_marginals import ContingencyTable
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.norms import Sensitivity
@@ -39,6 +42,21 @@ class PlannedMeasurement:
     """The place of the level that was chosen; then the noise above is that of this level."""
     total: TotalBound | None = None
     """Where what one person adds in all is cut off."""
+
+    @property
+    def bounds_rows(self) -> bool:
+        """Whether its candidate bounds count rows, not amounts."""
+        return self.levels is None or self.levels.bounds_rows
+
+    @property
+    def candidate_bounds(self) -> tuple[Fraction, ...]:
+        """The bounds among which one is selected privately: rows, or amounts in the column's own unit."""
+        return () if self.levels is None else tuple(bound * self.bound_step for bound in self.levels.thresholds)
+
+    @property
+    def bound_step(self) -> Fraction:
+        """The unit of its candidate bounds: one row, or one grid step of the column."""
+        return Fraction(1) if self.bounds_rows else self.quantity.arguments[0].facts.step
 
     @property
     def buckets(self) -> range | None:
@@ -83,6 +101,12 @@ class GroupPlan:
         return any(one.levels is not None and one.levels.selection_label == self.group.label for one in self.measured)
 
     @property
+    def bound_selection_epsilon(self) -> Fraction:
+        """What selecting a bound costs, where this group does that."""
+        (one,) = self.measured
+        return one.mechanism.sensitivity / one.mechanism.scale if isinstance(one.mechanism, Laplace) else Fraction(0)
+
+    @property
     def all_outputs(self) -> tuple[PlannedMeasurement | PlannedSelection, ...]:
         """What is released of every cell, in that order."""
         return (*self.measured, *self.chosen)
@@ -115,3 +139,28 @@ class Plan:
     event: Event | None
     tables: tuple[ContingencyTable, ...] = ()
     """The measurements that are margins of one table, and are made consistent."""
+    notes: tuple[Note, ...] = ()
+    """What is known about the answer before data is read."""
+
+    def for_outcome(self) -> "Plan":
+        """Return the plan with the groups and measurements that its outcome reads, and the selections of their bounds.
+
+        Of queries that were asked together, each outcome reads its own.
+        """
+        read: dict[str, set[str]] = {}
+        for table in noisy_tables(self.private.outcome):
+            read.setdefault(table.table, set()).update(name for name, _ in table.columns)
+        groups = [_restrict(group, read[group.group.label]) for group in self.groups if group.group.label in read]
+        levels = [one.levels for group in groups for one in group.measured if one.levels is not None]
+        used = {candidates.selection_label for candidates in levels}
+        selections = [group for group in self.groups if group.is_bound_selection and group.group.label in used]
+        return replace(self, groups=(*groups, *selections))
+
+
+def _restrict(group: GroupPlan, columns: set[str]) -> GroupPlan:
+    derived = tuple(one for one in group.derived if one.name in columns)
+    used = {name for one in derived for name in one.measured} | {group.selecting_measurement}
+    measured = tuple(one for one in group.measured if one.name in used)
+    return replace(
+        group, derived=derived, measured=measured, chosen=tuple(one for one in group.chosen if one.name in used)
+    )

@@ -26,6 +26,7 @@ from sfumato.planning.key_selection import (
 from sfumato.planning.marginal_budget_split import weight_marginals
 from sfumato.planning.measurements import MeasurementSet, longest_spelled, needs_of
 from sfumato.planning.noise import Noise, best_noise, event_of
+from sfumato.planning.notes.plan_notes import with_notes
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.shared_marginals import common_tables, with_remainder_cells
 from sfumato.planning.top_lists import with_top_lists
@@ -116,7 +117,7 @@ def make_plans(private: PrivateQuery, wish: PriceTarget, outcomes: tuple[Project
         needs = lists  # without a delta, keys can only be spelled
     needs, lists = (*needs, *price_selections(choices, needs)), (*lists, *price_selections(choices, lists))
     noise = _noise(private, needs, wish) if lists == needs else _better_noise(private, needs, lists, wish)
-    return tuple(Plan(private, groups, loss, event_of(groups), tables) for groups, loss in noise)
+    return tuple(with_notes(Plan(private, groups, loss, event_of(groups), tables)) for groups, loss in noise)
 
 
 def _better_noise(

@@ -21,15 +21,14 @@ from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.accuracy_target import CONFIDENCE
 from sfumato.planning.aggregates.families import OutputColumn
 from sfumato.planning.bounding.bias import BIAS_FAILURE_SHARE, truncation_bias
-from sfumato.planning.bounding.total_bounds import total_notes
 from sfumato.planning.bounding.truncation import TruncationBounds
 from sfumato.planning.column_origins import GroupColumn, Origin, origins, shown_unchanged
 from sfumato.planning.key_selection import size_words
 from sfumato.planning.noise import Mechanism
-from sfumato.planning.notes.bound_selection import choosing_notes
+from sfumato.planning.notes.bound_selection import selection_notes
 from sfumato.planning.notes.distinct_counts import matching_notes
-from sfumato.planning.notes.quantiles import ranking_notes
-from sfumato.planning.notes.truncation import bounding_notes
+from sfumato.planning.notes.note import Note, NoteRank, texts_by_rank
+from sfumato.planning.notes.truncation import bias_notes
 from sfumato.planning.plan import Plan, PlannedMeasurement, PlannedSelection
 from sfumato.planning.top_lists import list_note
 from sfumato.query.types import Type
@@ -104,33 +103,33 @@ def make_quote(plan: Plan, losses: TruncationBounds | None = None, spent: Fracti
             margins[name] = margin if margins.get(name, margin) == margin else None
         words = _words(used) if used else _key_words(origin, plan)
         mechanisms[name] = words if mechanisms.get(name, words) == words else f"{mechanisms[name]}; {words}"
-    notes = (*_notes(plan), *_cut(plan, derived, losses, spent))
-    return Quote(plan.loss, margins, mechanisms, tuple(dict.fromkeys(notes)))
+    notes = texts_by_rank([*_notes(plan), *_bias(plan, derived, losses, spent)])
+    return Quote(plan.loss, margins, mechanisms, notes)
 
 
 def for_household(quote: Quote, people: object) -> Quote:
-    """Return the quote with what so many units lose together; as it is for None."""
+    """Return the quote with the loss of a household of this size; as it is for None."""
     if people is None:
         return quote
     return replace(quote, notes=(household_note(quote.loss, people), *quote.notes))
 
 
 def household_note(loss: PrivacyLoss, people: object) -> str:
-    """Say what so many units lose together (proofs/group.md)."""
+    """Say what the people of a household lose together (proofs/group.md)."""
     size = integer(people, "household", 1)
     if size > _MAX_HOUSEHOLD_SIZE:
         raise BadParameter(
-            f"A household of {quote_value(size)} is too many.",
-            f"What people lose together is told for up to {_MAX_HOUSEHOLD_SIZE:,}.",
+            f"A household of {quote_value(size)} is too large.",
+            f"The loss of a household is computed for up to {_MAX_HOUSEHOLD_SIZE:,} people.",
             "Give a smaller number.",
         )
-    return f"A household of {size} loses {group_loss(loss, size)} together, where each of them loses {loss}."
+    return f"A household of {size} loses {group_loss(loss, size)} together; each person in it loses {loss}."
 
 
-def _cut(
+def _bias(
     plan: Plan, derived: dict[GroupColumn, OutputColumn], losses: TruncationBounds | None, spent: Fraction | None
-) -> Iterator[str]:
-    """Say how much caps and bounds may have cut off of counts and sums, or when that will be known."""
+) -> Iterator[Note]:
+    """Say how far truncation may have moved counts and sums, or when that will be known."""
     unknown = [
         bounds
         for bounds in truncation_bias(plan, losses, BIAS_FAILURE_SHARE * (1 - CONFIDENCE)).values()
@@ -139,10 +138,11 @@ def _cut(
     if spent is None or not unknown:
         return
     if losses is None:
-        yield (
-            "How much caps and bounds cut off is measured with the first answer from a snapshot, once, for "
+        text = (
+            "How much bounds and clipping remove is measured once per snapshot, with its first answer, for "
             f"ε = {round_up(spent)} of the dataset's budget."
         )
+        yield Note(NoteRank.HINT, text)
         return
     found = truncation_bias(plan, losses, BIAS_FAILURE_SHARE * (1 - CONFIDENCE))
     cut = {}
@@ -152,26 +152,7 @@ def _cut(
         if source is not None and one is not None and one.plain is not None:
             ends = found[source[0], one.plain]
             cut[name] = tuple(None if end is None else _float(end * one.step) for end in ends)
-    yield from cut_notes(cut)
-
-
-def cut_notes(cut: Mapping[str, tuple[object, ...] | None]) -> Iterator[str]:
-    """Say for each number what it may have too much, and what it may lack, where that was published."""
-    known = {name: ends for name, ends in cut.items() if ends is not None and ends != (0, 0)}
-    bounded = [f"`{name}` by {_either(ends)}" for name, ends in known.items() if None not in ends]
-    if bounded:
-        yield (
-            f"What caps and bounds cut off may change {', '.join(bounded)}, with 95 % and if losses have no irregular "
-            "tail; intervals(bias=True) includes it."
-        )
-    if len(bounded) < len(known):
-        names = ", ".join(f"`{name}`" for name, ends in known.items() if None in ends)
-        yield f"How much caps and bounds cut off of {names} is not known."
-
-
-def _either(cut: tuple[object, ...]) -> str:
-    less, more = (f"{float(amount):,.12g}" if isinstance(amount, int | float) else "" for amount in cut)
-    return f"up to +{more}" if cut[0] == 0 else f"-{less} to +{more}"
+    yield from bias_notes(cut)
 
 
 def _used(
@@ -232,7 +213,7 @@ def _words(used: list[PlannedMeasurement | PlannedSelection]) -> str:
     for one in used:
         name, parameter = _law(one.mechanism)
         if isinstance(one, PlannedMeasurement) and one.levels is not None and isinstance(one.mechanism, Laplace):
-            parameter = f"{round_up(one.mechanism.scale / one.levels.thresholds[-1])} times the level that is chosen"
+            parameter = f"{round_up(one.mechanism.scale / one.levels.thresholds[-1])} times the selected bound"
         laws.setdefault(name, []).append(parameter)
     words = [f"{name}{'s' * (len(numbers) > 1)} {', '.join(numbers)}" for name, numbers in laws.items()]
     return "; ".join(words) + (f" ({len(used)} measurements)" if len(used) > 1 else "")
@@ -243,7 +224,7 @@ def _law(mechanism: Mechanism) -> tuple[str, str]:
         return "discrete Laplace, scale found privately", f"ε = {round_up(mechanism.epsilon)}"
     if isinstance(mechanism, MatchedCount):
         scale = round_up(mechanism.noise(0).scale)
-        return "matching, discrete Laplace, scale", f"{scale} times the values of a person that count"
+        return "matching, discrete Laplace, scale", f"{scale} times the values counted per person"
     if isinstance(mechanism, Quantiles | PermuteAndFlip):
         among = f"{mechanism.buckets:,} buckets" if isinstance(mechanism, Quantiles) else "all values"
         return "exact choice", f"among {among}, ε = {round_up(mechanism.epsilon)}"
@@ -267,18 +248,16 @@ def _key_words(origin: Origin, plan: Plan) -> str:
     return "keys selected privately" if selections else "public keys"
 
 
-def _notes(plan: Plan) -> Iterator[str]:
-    yield from plan.private.notes
-    yield from bounding_notes(plan)
-    yield from ranking_notes(plan)
+def _notes(plan: Plan) -> Iterator[Note]:
+    yield from (note for note in plan.notes if note.if_empty is None)
     yield from matching_notes(plan)
-    yield from choosing_notes(plan)
-    yield from total_notes(plan)
+    yield from selection_notes(plan)
     for group in plan.groups:
         if isinstance(group.selection, TopList | SpelledList):
-            yield list_note(group.selection)
+            yield Note(NoteRank.LACK, list_note(group.selection))
         elif group.selection is not None:
-            yield (
-                f"Groups are selected privately with δ = {round_up(group.selection.delta)}: "
-                f"one appears with probability 95 % from {size_words(group)} on, and smaller ones may be missing."
+            text = (
+                f"Groups are selected privately with δ = {round_up(group.selection.delta)}: a group appears with "
+                f"probability 95 % from {size_words(group)} on. Smaller groups may be missing."
             )
+            yield Note(NoteRank.LACK, text)

@@ -79,22 +79,22 @@ def list_note(chosen: TopList | SpelledList) -> str:
     if isinstance(chosen, SpelledList):
         return (
             f"{'The largest group is' if chosen.chosen == 1 else f'The {chosen.chosen:,} largest groups are'} chosen "
-            f"privately among all texts of up to {chosen.longest} printable ASCII letters, for "
-            f"ε = {round_up(chosen.epsilon)} each and without a delta; one of 8 letters appears with probability 95 % "
-            f"from {chosen.units_for(CONFIDENCE):,} people on. Up to one list in twenty shows a text that nobody has."
+            f"privately among all texts of up to {chosen.longest} ASCII letters, without a delta; a text of 8 letters "
+            f"appears with probability 95 % from {chosen.units_for(CONFIDENCE):,} people on. Up to one list in twenty "
+            "shows a text that is not in the data."
         )
     price = f"ε = {round_up(chosen.epsilon)}"
     made = (
-        f"The {chosen.chosen:,} largest groups are chosen privately, one after another for {price} each, and then only "
-        "they are measured."
+        f"The {chosen.chosen:,} largest groups are chosen privately, one after another for {price} each; only they are "
+        "measured."
         if chosen.chosen > 1
-        else f"The largest group is chosen privately for {price}, and then only it is measured."
+        else f"The largest group is chosen privately for {price}; only it is measured."
     )
     if chosen.counted is None:
         return made
     return (
-        f"{made} With δ = {round_up(chosen.delta)}, a group that is one of them appears with probability 95 % from "
-        f"{chosen.units_for(CONFIDENCE):,} people on, and smaller ones may be missing."
+        f"{made} With δ = {round_up(chosen.delta)}, such a group appears with probability 95 % from "
+        f"{chosen.units_for(CONFIDENCE):,} people on; smaller ones may be missing."
     )
 
 

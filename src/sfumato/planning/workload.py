@@ -10,6 +10,7 @@ from typing import Any
 from sfumato.analysis.private_query import Group, PrivateQuery, RequestedAggregate
 from sfumato.language.rel_nodes import InputNode, noisy_tables
 from sfumato.language.scalar import Scalar, address, column
+from sfumato.planning.notes.plan_notes import with_notes
 from sfumato.planning.plan import Plan
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.rebuilding import rebuilt
@@ -32,7 +33,7 @@ class Workload:
 
     def plans(self, plan: Plan) -> tuple[Plan, ...]:
         """Return the plan of each question, which are the one plan of all with another outcome."""
-        return tuple(replace(plan, private=replace(one, groups=self.groups)) for one in self.questions)
+        return tuple(with_notes(replace(plan, private=replace(one, groups=self.groups))) for one in self.questions)
 
 
 def workload_of(questions: Sequence[PrivateQuery]) -> Workload:

@@ -20,12 +20,10 @@ from sfumato.language.facts import Facts, Kind
 from sfumato.planning.aggregates.count import CountColumn
 from sfumato.planning.aggregates.sum import SumColumn
 from sfumato.planning.bounding.bias import BIAS_FAILURE_SHARE
-from sfumato.planning.bounding.total_bounds import total_notes
 from sfumato.planning.bounding.truncation import TruncationBounds
-from sfumato.planning.notes.quantiles import ranking_notes
-from sfumato.planning.notes.truncation import bounding_notes
+from sfumato.planning.notes.note import printed_notes, texts_by_rank
+from sfumato.planning.notes.truncation import bias_notes
 from sfumato.planning.plan import Plan
-from sfumato.planning.quote import cut_notes
 from sfumato.query.types import NUMBERS, Type
 from sfumato.release.bounding.bias import Cut, extensions, intervals_with_bias
 from sfumato.release.bounding.selection import resolved, truncation_bias_with_selection
@@ -33,7 +31,7 @@ from sfumato.release.decode import EngineValue, Value, decode, decode_column
 from sfumato.release.intervals.confidence import Bar, EvaluatedAnswer, answer, confidence_intervals
 from sfumato.release.intervals.row_forms import Evaluate
 from sfumato.release.noisy import NoisyResult
-from sfumato.release.notes import notes_of, restrict_to_outcome
+from sfumato.release.notes import answer_notes
 from sfumato.release.receipt import Receipt, receipt_to_json
 from sfumato.release.rendering.chart import Panel, chart
 from sfumato.release.rendering.escaping import escape_unprintable, for_html
@@ -62,6 +60,7 @@ class Release:
     receipt: Receipt
     event: Event | None
     notes: tuple[str, ...] = ()
+    """All notes, the most important first; at most three of them are printed."""
     biased: Callable[[Fraction], Ranges] | None = field(default=None, repr=False)
     """The same with what caps and bounds cut off; None where nothing was cut."""
     cut: tuple[Ends | None, ...] = field(default=(), repr=False)
@@ -154,12 +153,15 @@ class Release:
         return iter(self.rows())
 
     def __repr__(self) -> str:
+        return self.to_text()
+
+    def to_text(self, more_notes: str | None = "release.notes") -> str:
+        """Return the answer as a text table; `more_notes` says where further notes are, None prints all of them."""
         columns, numbers = self._cells()
         lines = [text_table(self.columns, columns, numbers)]
         lines += [f"({len(self):,} rows)"] if len(self) > _SHOWN else []
-        return "\n".join(
-            [*lines, f"cost: {self.loss}; ± at 95 %", *(f"note: {escape_unprintable(note)}" for note in self.notes)]
-        )
+        notes = map(escape_unprintable, printed_notes(self.notes, more_notes))
+        return "\n".join([*lines, f"cost: {self.loss}; ± at 95 %", *notes])
 
     def _repr_html_(self) -> str:
         columns, numbers = self._cells()
@@ -173,7 +175,9 @@ class Release:
             + "</tr>"
             for row in zip(*columns, strict=True)
         )
-        foot = "<br>".join(for_html(line) for line in (f"cost: {self.loss}; ± at 95 %", *self.notes))
+        foot = "<br>".join(
+            for_html(line) for line in (f"cost: {self.loss}; ± at 95 %", *printed_notes(self.notes, "release.notes"))
+        )
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{foot}</p>"
 
     def _cells(self) -> tuple[list[list[str]], list[bool]]:
@@ -228,16 +232,14 @@ def make_release(
     answered = answer(plan, noisy, evaluate)
     facts, columns = as_shown(plan.private, answered.columns)
     values = _decoded_columns(columns, facts)
-    own, released = restrict_to_outcome(plan, noisy)
-    notes = (*plan.private.notes, *bounding_notes(own), *ranking_notes(own), *total_notes(own))
-    notes += notes_of(own, released, answered)
     names = unique_names(plan.private.names)
     bar_facts = tuple(map(answered.interval_facts, range(len(facts))))
     ranges = partial(_decoded, partial(confidence_intervals, answered), bar_facts)
     lacking = partial(truncation_bias_with_selection, plan, noisy, losses)
     biased = partial(_decoded, partial(intervals_with_bias, answered, missing=lacking), bar_facts)
     cut = () if losses is None else _cut(answered, lacking(BIAS_FAILURE_SHARE * (1 - LEVEL)), bar_facts)
-    notes += tuple(cut_notes(dict(zip(names, cut, strict=False))))
+    found = [*answer_notes(plan, noisy, answered), *bias_notes(dict(zip(names, cut, strict=False)))]
+    notes = texts_by_rank(found)
     return Release(names, facts, values, ranges, _possible(answered), receipt, plan.event, notes, biased, cut)
 
 

@@ -53,14 +53,14 @@ class SealedDatabase:
     ) -> Release:
         """Return a private answer and charge it, or refuse; a store that was changed is refused, and stays so."""
         release = self._database.ask(sql, epsilon=epsilon, within=within, share=share, delta=delta, key=key)
-        return replace(release, notes=(*release.notes, *self._leaks()))
+        return replace(release, notes=(*self._leaks(), *release.notes))
 
     def explain(
         self, sql: str, *, epsilon: object = None, within: object = None, share: object = None, delta: object = None
     ) -> Quote:
         """Return price, margins and mechanisms. The store is not asked, and it is free."""
         quote = self._database.explain(sql, epsilon=epsilon, within=within, share=share, delta=delta)
-        return replace(quote, notes=(*quote.notes, *self._leaks()))
+        return replace(quote, notes=(*self._leaks(), *quote.notes))
 
     def _leaks(self) -> tuple[str, ...]:
         """What every answer says where the owner has accepted that the store learns more than padded sizes."""
@@ -68,7 +68,7 @@ class SealedDatabase:
         if not joined:
             return ()
         named = ", ".join(joined)
-        return (f"The store can tell which rows of {named} are of one person: they were sealed to be joined.",)
+        return (f"The store can see which rows of {named} are of one person, because they were sealed for joins.",)
 
     def statements(self, sql: str, *, epsilon: object = None, within: object = None) -> tuple[str, ...]:
         """Return what the store would be sent: names of its columns, and no word of the question."""

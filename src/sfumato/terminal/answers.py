@@ -10,6 +10,7 @@ from rich.text import Text
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.ledger.ledger import GAUGE, Budget
+from sfumato.planning.notes.note import printed_notes
 from sfumato.release.release import Release
 from sfumato.release.rendering.escaping import escape_unprintable
 from sfumato.release.rendering.reports import footer_text, left_text, spending_text
@@ -24,12 +25,18 @@ ColumnIntervals = list[tuple[float, float, float] | None]
 """Of one column: low, value and high of each number, None where there is none."""
 
 
-def print_release(console: Console, release: Release, before: Budget, after: Budget) -> None:
-    """Print an answer and its price: drawn where it fits on a terminal, else as plain text that nothing cuts off."""
+def print_release(
+    console: Console, release: Release, before: Budget, after: Budget, more_notes: str | None = None
+) -> None:
+    """Print an answer and its price: drawn where it fits on a terminal, else as plain text that nothing cuts off.
+
+    `more_notes` says where further notes are; None prints all of them.
+    """
     if console.is_terminal and draw_release(console, release):
-        draw_cost(console, release, before, after)
+        draw_cost(console, release, before, after, more_notes)
     else:
-        console.print(Text(f"{release}\n{footer_text(release, before, after)}"), soft_wrap=True)
+        text = f"{release.to_text(more_notes)}\n{footer_text(release, before, after)}"
+        console.print(Text(text), soft_wrap=True)
 
 
 def draw_release(console: Console, release: Release, indent: int = 0, truth: Mapping[str, int] | None = None) -> bool:
@@ -65,12 +72,14 @@ def draw_release(console: Console, release: Release, indent: int = 0, truth: Map
     return True
 
 
-def draw_cost(console: Console, release: Release, before: Budget, after: Budget, indent: int = 0) -> None:
+def draw_cost(
+    console: Console, release: Release, before: Budget, after: Budget, more_notes: str | None, indent: int = 0
+) -> None:
     """Print what the answer cost and what is left, then the notes."""
     pad = " " * indent
     say(console, f"{spending_text(release, before, after)} · {left_text(after)}", "dim", pad)
-    for note in release.notes:
-        say(console, f"note: {escape_unprintable(note)}", "dim", pad)
+    for line in printed_notes(release.notes, more_notes):
+        say(console, escape_unprintable(line), "dim", pad)
 
 
 def draw_gauge(console: Console, budget: Budget, indent: int = 0, width: int = BAR_COLUMNS) -> None:

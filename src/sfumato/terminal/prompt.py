@@ -42,6 +42,7 @@ EXPLAIN SELECT …;   its price and its margins; free, and no data is read
 \delta 1e-9         the delta of questions that need one; \delta alone ends it
 \d  \d TABLE        the tables; columns of one, with bounds, keys and caps
 \budget  \history   what is left, and what was asked
+\notes              all notes of the last answer
 help  exit          this text, and the end; also \? and \q"""
 _KEYWORDS = (
     "SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "JOIN", "LEFT JOIN", "ON", "USING", "AND",
@@ -67,6 +68,8 @@ class Session:
     asked: dict[str, object] = field(default_factory=dict)
     """What each question is asked with: epsilon, within or share."""
     refused: bool = False
+    notes: tuple[str, ...] = ()
+    """The notes of the last answer."""
 
     def run(self, read: ReadLine) -> None:
         r"""Read and answer until the lines end, or `exit`."""
@@ -123,7 +126,8 @@ class Session:
             release = self.database.ask(
                 question, epsilon=epsilon, within=within, share=share, delta=delta, progress=progress
             )
-        print_release(self.console, release, before, self.database.budget())
+        self.notes = release.notes
+        print_release(self.console, release, before, self.database.budget(), r"\notes")
 
     def _command(self, typed: str) -> None:
         name, _, rest = typed.partition(" ")
@@ -132,6 +136,7 @@ class Session:
             r"\d": self._describe,
             r"\budget": lambda _: explain_gauge(self.console, self.database.budget()),
             r"\history": lambda _: self.console.print(Text(history_text(self.database.history()))),
+            r"\notes": lambda _: self._show_notes(),
             r"\epsilon": self._epsilon,
             r"\within": self._within,
             r"\share": self._share,
@@ -144,6 +149,10 @@ class Session:
                 f"{suggestion(name, commands)}`help` lists them.",
             )
         commands[name](rest.strip())
+
+    def _show_notes(self) -> None:
+        for note in self.notes or ("The last answer has no notes.",):
+            say(self.console, escape_unprintable(note))
 
     def _epsilon(self, typed: str) -> None:
         positive(typed_rational(typed, "epsilon"), "epsilon")

@@ -15,6 +15,7 @@ from sfumato.planning.bounding.candidates import TotalBound
 from sfumato.planning.bounding.selectable import is_plain, total_of
 from sfumato.planning.bounding.selection import sensitivity_at_bound
 from sfumato.planning.measurements import Measurement, MeasurementSet
+from sfumato.planning.notes.note import Note, NoteRank
 from sfumato.planning.plan import Plan
 from sfumato.planning.shared_marginals import ContingencyTable
 from sfumato.query.functions import Aggregation
@@ -61,7 +62,7 @@ def _total(one: Measurement, need: MeasurementSet) -> int | None:
     return None if quantity.arguments[0].facts.low < 0 else total_of(quantity.arguments[0], need.group)
 
 
-def total_notes(plan: Plan) -> Iterator[str]:
+def total_notes(plan: Plan) -> Iterator[Note]:
     """Say of each sum whose column has a total how people are bounded, and why so."""
     for group in plan.groups:
         summed = {name for made in group.derived if isinstance(made, SumColumn) for name in made.measured}
@@ -73,17 +74,20 @@ def total_notes(plan: Plan) -> Iterator[str]:
             (argument,) = one.quantity.arguments
             step, rows = argument.facts.step, group.group.contribution.rows
             ((_, name),) = columns_read(argument)
-            total, each = _number(most * step), f"{rows:,} of up to {_number(argument.facts.high * step)} each"
+            total = _number(most * step)
+            each = f"{rows:,} row{'s' * (rows != 1)} of up to {_number(argument.facts.high * step)} each"
             if one.total is not None:
-                yield (
-                    f"In the sum of `{name}` one person adds at most {total} in all, which needs less noise than rows "
-                    f"and values apart, {each}. What they have beyond is left out, and no margin includes that."
+                text = (
+                    f"Each person adds at most {total} to the sum of `{name}`, which needs less noise than {each}. "
+                    "Amounts beyond it are dropped, and margins do not cover this."
                 )
+                yield Note(NoteRank.LACK, text)
             else:
-                yield (
-                    f"In the sum of `{name}` one person is bounded by rows and values apart, {each}, and not by the "
-                    f"total of {total}: here that would need no less noise, or cannot be done."
+                text = (
+                    f"Each person adds at most {each} to the sum of `{name}`. The total of {total} is not used: it "
+                    "would need as much noise, or it cannot be applied."
                 )
+                yield Note(NoteRank.HINT, text)
 
 
 def _number(amount: Fraction) -> str:

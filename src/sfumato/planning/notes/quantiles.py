@@ -1,39 +1,36 @@
-"""What answers that are chosen mean: how much a person counts, what MIN and MAX are, how wide a bucket is."""
+"""Notes on quantiles and modes: how people are weighted, what MIN and MAX are, how wide a bucket is."""
 
 from collections.abc import Iterator
 
 from sfumato.mechanisms.quantiles import Quantiles
 from sfumato.planning.aggregates.quantile import ModeColumn, QuantileColumn
+from sfumato.planning.notes.note import Note, NoteRank
 from sfumato.planning.plan import GroupPlan, Plan
 
-_WIDE = "Values far from 0 are told to within 1/4096 of their size; intervals include that."
 
-
-def ranking_notes(plan: Plan) -> Iterator[str]:
-    """Tell it once for the whole answer."""
+def ranking_notes(plan: Plan) -> Iterator[Note]:
+    """Return the notes on the quantiles and modes of every group."""
     for group in plan.groups:
         yield from _notes(group)
 
 
-def _notes(group: GroupPlan) -> Iterator[str]:
+def _notes(group: GroupPlan) -> Iterator[Note]:
     ranked = [one for one in group.derived if isinstance(one, QuantileColumn)]
     if not ranked and not any(isinstance(one, ModeColumn) for one in group.derived):
         return
     if group.group.contribution.rows > 1:
-        yield (
-            "Quantiles and modes are of people: whoever has several rows in the question counts once in all, each row "
-            "with an equal part."
-        )
+        weights = "Quantiles and modes weight people equally: all rows of one person together have weight 1."
+        yield Note(NoteRank.MEANING, weights)
     over = {one.name: one.mechanism.passed_over for one in group.chosen if isinstance(one.mechanism, Quantiles)}
     for one in ranked:
         if one.level in (0, 1):
-            side = "below" if one.level == 0 else "above"
-            name = "MIN" if one.level == 0 else "MAX"
-            yield (
+            name, side, bound = ("MIN", "below", "lower") if one.level == 0 else ("MAX", "above", "upper")
+            extreme = (
                 f"{name} over people is an extreme quantile: about {over[one.ranks]:,} people lie {side} it. Its "
-                f"interval reaches to the {'lower' if one.level == 0 else 'upper'} bound, and so includes the true one."
+                f"interval extends to the {bound} bound, so it includes the true {name}."
             )
+            yield Note(NoteRank.MEANING, extreme)
     if any(not one.ends for one in ranked):
-        yield "APPROX_QUANTILE spends everything on the value and tells no interval; QUANTILE_CONT tells one."
+        yield Note(NoteRank.HINT, "APPROX_QUANTILE has no interval. Use QUANTILE_CONT to get one.")
     if any(one.spacing.buckets < one.spacing.high - one.spacing.low + 1 for one in ranked):
-        yield _WIDE
+        yield Note(NoteRank.HINT, "Values far from 0 are exact to within 1/4096 of their size. Intervals include that.")

@@ -1,4 +1,4 @@
-"""What bounding leaves out of an answer, said once, with the questions that measure it; no margin covers it."""
+"""Notes on contribution bounds and clipping: what they remove, and the questions that measure it."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -14,6 +14,7 @@ from sfumato.language.scalar import Scalar, address, walk
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.accuracy_target import CONFIDENCE
 from sfumato.planning.bounding.bias import BiasBounds, truncation_bias
+from sfumato.planning.notes.note import Note, NoteRank, few_at_a_time
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import NUMBERS
@@ -21,15 +22,36 @@ from sfumato.query.types import NUMBERS
 _SMALL = Fraction(1, 10)
 """The price at which a note says what a count would buy."""
 
+TRUNCATION_BIAS = "Bounds and clipping may have changed"
+"""How a note begins that depends on the published truncation losses."""
+
 _SIMPLE = re.compile("[a-z_][a-z0-9_]*")
 
 
-def bounding_notes(plan: Plan) -> tuple[str, ...]:
-    """Tell once what bounding may have left out, which no margin covers; and which values are moved to bounds."""
+def bounding_notes(plan: Plan) -> tuple[Note, ...]:
+    """Say what bounding may have dropped, which no margin covers, and which values are clipped."""
     whole = truncation_bias(plan, None, 1 - CONFIDENCE)
     groups = [group for group in plan.groups if _can_lack(group, whole)]
-    notes = [_left_out([group.group for group in groups]), *(note for group in groups for note in _clipped(group))]
-    return tuple(dict.fromkeys(filter(None, notes)))
+    notes = [*_dropped_rows([group.group for group in groups]), *(note for group in groups for note in _clipped(group))]
+    return tuple(dict.fromkeys(notes))
+
+
+def bias_notes(bias: Mapping[str, tuple[object, ...] | None]) -> Iterator[Note]:
+    """Say how far truncation may have moved each number, where that was published."""
+    known = {name: ends for name, ends in bias.items() if ends is not None and ends != (0, 0)}
+    for names in few_at_a_time([f"`{name}` by {_either(ends)}" for name, ends in known.items() if None not in ends]):
+        text = (
+            f"{TRUNCATION_BIAS} {names}, with probability 95 % if the losses have a regular tail. "
+            "intervals(bias=True) covers it."
+        )
+        yield Note(NoteRank.LACK, text)
+    for names in few_at_a_time([f"`{name}`" for name, ends in known.items() if None in ends]):
+        yield Note(NoteRank.LACK, f"How much bounds and clipping removed from {names} is not known.")
+
+
+def _either(bias: tuple[object, ...]) -> str:
+    less, more = (f"{float(amount):,.12g}" if isinstance(amount, int | float) else "" for amount in bias)
+    return f"up to +{more}" if bias[0] == 0 else f"-{less} to +{more}"
 
 
 def _can_lack(group: GroupPlan, whole: Mapping[tuple[str, str], BiasBounds]) -> bool:
@@ -38,7 +60,7 @@ def _can_lack(group: GroupPlan, whole: Mapping[tuple[str, str], BiasBounds]) -> 
     return group.selection is not None or bool(group.chosen) or any(one != (0, 0) for one in bounds)
 
 
-def _clipped(plan: GroupPlan) -> Iterator[str]:
+def _clipped(plan: GroupPlan) -> Iterator[Note]:
     summed = [
         argument
         for one in plan.all_outputs
@@ -53,15 +75,16 @@ def _clipped(plan: GroupPlan) -> Iterator[str]:
                 yield _clipping(part)
 
 
-def _left_out(groups: list[Group]) -> str:
-    """Say how much of one person counts and which questions tell whom that concerns; nothing where all counts."""
+def _dropped_rows(groups: list[Group]) -> Iterator[Note]:
+    """Say how much one person contributes and which questions count the people concerned; nothing where all counts."""
     cut = [group for group in groups if _cuts(group)]
-    if not cut:
-        return ""
-    limits = dict.fromkeys(_limits(group) for group in cut)
-    questions = dict.fromkeys(question for group in cut for question in _cuts(group) if question)
-    beyond = "what they have beyond is left out. No margin includes that."
-    return f"One person counts with {' or '.join(limits)}; {beyond}{_how_many(list(questions))}"
+    for limits in dict.fromkeys(_limits(group) for group in cut):
+        text = f"Each person contributes {limits}; extra rows are dropped. Margins do not cover this."
+        yield Note(NoteRank.LACK, text)
+    for question in dict.fromkeys(question for group in cut for question in _cuts(group) if question):
+        margin = Laplace(1, 1 / _SMALL, Neighbours.ADD_REMOVE).margin(CONFIDENCE)  # one row per person
+        price = f"(±{margin} at epsilon {round_up(_SMALL)})"
+        yield Note(NoteRank.HINT, f"To count the people with dropped rows, ask {question} {price}.")
 
 
 def _limits(group: Group) -> str:
@@ -122,16 +145,6 @@ def _quoted(name: str) -> str:
     return name if _SIMPLE.fullmatch(name) else f'"{name}"'
 
 
-def _how_many(questions: list[str]) -> str:
-    """Say which questions count the people concerned, each at the price of any other."""
-    if not questions:
-        return ""
-    margin = Laplace(1, 1 / _SMALL, Neighbours.ADD_REMOVE).margin(CONFIDENCE)  # one row per person: replaced or removed
-    each = "each " * (len(questions) > 1)
-    price = f"({each}±{margin} at epsilon {round_up(_SMALL)})"
-    return f" To count the people who have more, ask {', and '.join(questions)} {price}."
-
-
 def _private(flow: RelNode) -> Iterator[ScanNode]:
     return (read for read in _reads(flow) if any(facts.kind is Kind.UNIT for *_, facts in read.columns))
 
@@ -140,11 +153,11 @@ def _reads(flow: RelNode) -> Iterator[ScanNode]:
     return (node for node in nodes(flow) if isinstance(node, ScanNode))
 
 
-def _clipping(column: Scalar) -> str:
+def _clipping(column: Scalar) -> Note:
     facts = column.facts
     name = found.name if (found := address(column)) is not None else ""
-    reach = f"from {_value(facts.low, facts)} to {_value(facts.high, facts)}"
-    return f"`{name}` counts {reach}; values beyond its bounds are moved to them."
+    bounds = f"{_value(facts.low, facts)} to {_value(facts.high, facts)}"
+    return Note(NoteRank.LACK, f"Values of `{name}` are clipped to {bounds}.")
 
 
 def _value(steps: int, facts: Facts) -> str:

@@ -73,7 +73,12 @@ class EvaluatedAnswer:
 
         A top list chooses by noise of its own, so that its bars hold one by one.
         """
-        return self._find().candidates if self.chosen and not is_a_list(self.plan) else 1
+        return self._find().candidates if self.chosen_by_noise else 1
+
+    @property
+    def chosen_by_noise(self) -> bool:
+        """Whether the noise of the numbers that are shown chose their rows."""
+        return self.chosen and not is_a_list(self.plan)
 
     def tail(self, level: Fraction) -> Fraction:
         """Return how often the bar of one row may miss, so that all that are shown hold at the level.

@@ -35,7 +35,7 @@ def encoded(release: Release, form: str, level: object = LEVEL) -> bytes:
 
 
 def _table(release: Release, _level: object) -> bytes:
-    return f"{release}\n".encode()
+    return f"{release.to_text(None)}\n".encode()
 
 
 def _json(release: Release, level: object) -> bytes:

@@ -6,6 +6,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from sfumato.accounting.loss import round_down, round_up
+from sfumato.planning.notes.note import more_notes
 from sfumato.server.console.wording import column_facts, left_text, loss_text, spent_percent
 
 
@@ -35,6 +36,7 @@ _ENVIRONMENT.filters |= {
     "column_facts": column_facts,
     "left_text": left_text,
     "loss_text": loss_text,
+    "more_notes": more_notes,
     "quote": lambda text: quote(text, safe="", errors="replace"),
     "round_down": round_down,
     "round_up": round_up,

@@ -10,6 +10,7 @@ from markupsafe import Markup
 from sfumato.accounting.loss import round_up
 from sfumato.errors import Refusal
 from sfumato.ledger.ledger import Budget, Entry, Verified
+from sfumato.planning.notes.note import MAX_PRINTED_NOTES
 from sfumato.release.release import Release
 from sfumato.release.rendering.table import shown_value
 from sfumato.server.console.charts import MAX_BARS, noisy_columns, number_columns
@@ -160,6 +161,7 @@ def answer_view(url: str, dataset: str, sql: str, price: dict[str, object], rele
         numbers=numbers,
         rows=_answer_rows(release, numbers),
         max_rows=MAX_ROWS_SHOWN,
+        max_notes=MAX_PRINTED_NOTES,
         sql=sql,
         citation=citation(dataset, sql, release, day),
         python_line=python_line(url, sql, price),

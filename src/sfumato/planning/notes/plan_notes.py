@@ -1,0 +1,40 @@
+"""The notes that a plan carries: what is known about its answer before data is read."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from sfumato.planning.bounding.total_bounds import total_notes
+from sfumato.planning.key_selection import size_words
+from sfumato.planning.notes.note import Note, NoteRank
+from sfumato.planning.notes.quantiles import ranking_notes
+from sfumato.planning.notes.truncation import bounding_notes
+from sfumato.planning.plan import GroupPlan, Plan
+
+
+def with_notes(plan: Plan) -> Plan:
+    """Return the plan with the notes on its outcome; they enter no fingerprint and are not stored."""
+    return replace(plan, notes=tuple(_notes(plan.for_outcome())))
+
+
+def _notes(plan: Plan) -> Iterator[Note]:
+    for text in plan.private.notes:
+        yield Note(NoteRank.MEANING, text)
+    yield from bounding_notes(plan)
+    yield from ranking_notes(plan)
+    yield from total_notes(plan)
+    for group in plan.groups:
+        if group.selection is not None:
+            yield _no_group_note(group)
+
+
+def _no_group_note(group: GroupPlan) -> Note:
+    """Say from which size on a group would appear: a public number, whatever the data."""
+    ways = ["use coarser keys", "spend more epsilon"]
+    if (touched := group.group.contribution.groups) > 1:
+        fewer = f"allow each person fewer than {touched:,} groups"
+        ways.insert(0, f"{fewer} (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_groups_contributed = 1) …)")
+    text = (
+        f"No group passed the private selection: a group appears with probability 95 % from {size_words(group)} on. "
+        f"To see groups, {', or '.join(ways)}."
+    )
+    return Note(NoteRank.MEANING, text, group.group.label)
