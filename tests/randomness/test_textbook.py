@@ -13,9 +13,40 @@ from tests.sources import HashSource
 from sfumato.randomness.bernoulli import ExpRatio, Rational
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.guide import build_guide
-from sfumato.randomness.textbook import LaplaceCoins, coin, dyadic_coins, dyadic_pmf, laplace_by_coins
+from sfumato.randomness.textbook import Coin, LaplaceCoins, coin, laplace_by_coins
 
 LENGTH = 16
+
+
+def dyadic_coins(halvings: int, fair: Coin) -> LaplaceCoins:
+    """Return the three coins for x = 2^-halvings, made of fair coins only.
+
+    1 - x fails when `halvings` fair coins all fail. (1 - x) / (1 + x) = (2^k - 1) / (2^k + 1) is an integer drawn
+    below 2^k + 1 by k + 1 fair coins, again when it is too large, and compared with 2^k - 1.
+    """
+
+    def success() -> bool:
+        return _draw_word(halvings, fair) != 0
+
+    def zero() -> bool:
+        while (word := _draw_word(halvings + 1, fair)) > 1 << halvings:
+            pass
+        return word < (1 << halvings) - 1
+
+    return LaplaceCoins(success, zero, fair)
+
+
+def _draw_word(bits: int, fair: Coin) -> int:
+    word = 0
+    for _ in range(bits):
+        word = 2 * word + fair()
+    return word
+
+
+def dyadic_pmf(value: int, halvings: int) -> Fraction:
+    """Return P[Z = value] for x = 2^-halvings, exactly."""
+    ratio = Fraction(1, 1 << halvings)
+    return (1 - ratio) / (1 + ratio) * ratio ** abs(value)
 
 
 class OutOfBits(Exception):  # noqa: N818

@@ -2,7 +2,6 @@
 
 import copy
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,7 +10,6 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.ledger.postgres import binaries, server
 from tests.refusals import refusing
 from tests.sealed.clinic import rows, sealed_policy
 from tests.sealed.test_database import agree
@@ -112,15 +110,6 @@ def every_sum_agrees(policy: dict[str, Any], folder: Path) -> None:
 
 def test_joined_sums_are_those_of_the_plain_database(folder: Path) -> None:
     every_sum_agrees(joined_policy(folder), folder)
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    programs = binaries()
-    if programs is None:
-        pytest.skip("there is no PostgreSQL on this machine")
-    with server(programs) as url:
-        yield url
 
 
 def test_joined_sums_are_the_same_from_postgresql(address: str, tmp_path: Path) -> None:

@@ -2,12 +2,10 @@
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
-from tests.ledger.postgres import binaries, server
 from tests.sealed.clinic import plain_policy, rows, sealed_policy
 from tests.sealed.test_crashes import count, dies, in_a_child
 from tests.sealed.test_database import ASKED, agree
@@ -16,15 +14,6 @@ import sfumato
 from sfumato.errors import Refusal, StoreTampered
 from sfumato.sealed.database import open_sealed, rotate, seal
 from sfumato.sealed.postgres_store import PostgresCipherStore
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    folder = binaries()
-    if folder is None:
-        pytest.skip("there is no PostgreSQL on this machine")
-    with server(folder) as url:
-        yield url
 
 
 def test_a_store_in_postgresql_answers_and_is_not_believed_when_it_changes(address: str, tmp_path: Path) -> None:

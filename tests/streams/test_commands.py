@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from sfumato.cli import main
 from sfumato.errors import BadParameter
-from sfumato.streams.commands import LEVEL, made_up_visits, run
+from sfumato.streams.commands import LEVEL, made_up_visits, run_demo
 
 
 def test_the_demonstration_says_what_it_released_what_was_true_and_what_it_cost() -> None:
@@ -26,7 +26,7 @@ def test_the_demonstration_says_what_it_released_what_was_true_and_what_it_cost(
 def test_the_made_up_visits_are_the_same_for_the_same_seed_and_the_noise_is_not() -> None:
     assert (made_up_visits(40, 1) == made_up_visits(40, 1)).all()
     assert (made_up_visits(40, 1) != made_up_visits(40, 2)).any()
-    first, second = run(12, "1", 1), run(12, "1", 1)
+    first, second = run_demo(12, "1", 1), run_demo(12, "1", 1)
     assert (first.released != second.released).any()
     assert np.abs(first.released - np.cumsum(first.visits, axis=0)).max() < 4 * first.plan.margin(LEVEL, 12)
 
@@ -48,4 +48,4 @@ def test_what_cannot_be_shown_is_refused(options: list[str]) -> None:
 
 def test_a_price_out_of_all_proportion_is_refused() -> None:
     with pytest.raises(BadParameter):
-        run(10, 10**6, 1)
+        run_demo(10, 10**6, 1)

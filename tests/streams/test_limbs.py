@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.streams.limbs import added, decayed, with_noise, with_products, zeros
+from sfumato.streams.limbs import add_noise_to_limbs, add_products, decay, sum_limbs, zeros
 
 WIDE = st.integers(-(2**99), 2**99)
 
@@ -21,20 +21,20 @@ def value_of(limbs: np.ndarray) -> list[int]:
 @given(st.lists(st.tuples(WIDE, st.integers(0, 2**24 - 1)), min_size=1, max_size=5))
 def test_decay_is_a_floor(pairs: list[tuple[int, int]]) -> None:
     values, shares = [value for value, _ in pairs], [share for _, share in pairs]
-    found = decayed(limbs_of(values), np.array(shares, dtype=np.int64))
+    found = decay(limbs_of(values), np.array(shares, dtype=np.int64))
     assert value_of(found) == [value * share >> 24 for value, share in pairs]
 
 
 @given(WIDE, st.integers(0, 2**42), st.integers(-(2**40), 2**40))
 def test_products_are_added_exactly(value: int, weight: int, factor: int) -> None:
-    found = with_products(limbs_of([value]), np.array([weight]), np.array([factor]))
+    found = add_products(limbs_of([value]), np.array([weight]), np.array([factor]))
     assert value_of(found) == [value + weight * factor]
     assert ((found[:2] >= 0) & (found[:2] < 2**32)).all()
 
 
 @given(st.lists(WIDE, min_size=1, max_size=60))
 def test_sums_are_exact(values: list[int]) -> None:
-    assert value_of(added(limbs_of(values)[:, :, None])) == [sum(values)]
+    assert value_of(sum_limbs(limbs_of(values)[:, :, None])) == [sum(values)]
 
 
 @given(
@@ -45,10 +45,12 @@ def test_sums_are_exact(values: list[int]) -> None:
 def test_noise_is_added_exactly_and_fits_where_it_can(pairs: list[tuple[int, int]]) -> None:
     values, noise = limbs_of([value for value, _ in pairs]), np.array([one for _, one in pairs], dtype=np.int64)
     expected = [value + one for value, one in pairs]
-    found = with_noise(values, noise)
+    found = add_noise_to_limbs(values, noise)
     assert found.tolist() == expected
     assert (found.dtype == np.int64) == all(-(2**63) <= value < 2**63 for value in expected)
-    assert with_noise(values, noise.astype(object) * 2**70).tolist() == [value + one * 2**70 for value, one in pairs]
+    assert add_noise_to_limbs(values, noise.astype(object) * 2**70).tolist() == [
+        value + one * 2**70 for value, one in pairs
+    ]
 
 
 def test_zeros_are_zero() -> None:

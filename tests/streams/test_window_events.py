@@ -36,7 +36,7 @@ def test_whatever_is_decided_no_window_spends_more_than_epsilon(scheme: str, win
             published = wanted and following.share > 0
             cost = plan.epsilon / (2 * window) + (following.share * plan.epsilon if published else 0)
             spent.append(cost)
-            following = following.after(published)
+            following = following.next_step(published)
         most = max(most, heaviest(spent, window))
         assert most <= plan.epsilon
     assert most >= plan.epsilon * Fraction(3, 4)  # and most of it can be used
@@ -47,7 +47,7 @@ def test_absorbed_shares_silence_as_many_steps_and_are_never_absorbed_again() ->
     following, shares = NextShare(plan), []
     for published in (False, True, False, True, True):
         shares.append(following.share * 6)
-        following = following.after(published and following.share > 0)
+        following = following.next_step(published and following.share > 0)
     assert shares == [1, 2, 0, 1, 1]
 
 
@@ -56,7 +56,7 @@ def test_halving_for_ever_ends_at_a_share_of_nothing() -> None:
     following, shares = NextShare(plan), []
     for _ in range(60):
         shares.append(following.share)
-        following = following.after(following.share > 0)
+        following = following.next_step(following.share > 0)
     assert shares[:3] == [Fraction(1, 4), Fraction(1, 8), Fraction(1, 16)]
     assert all(share.denominator <= 2**32 for share in shares)
     assert shares[-1] == 0

@@ -10,13 +10,23 @@ from sfumato.accounting.event import Composed, GaussianNoise, Neighbours
 from sfumato.errors import BadParameter
 from sfumato.synthesis.design import (
     MAX_MARGINAL_CELLS,
+    Design,
     all_marginals,
-    make_design,
+    all_pairs,
     marginal_shares,
+    read_price,
     sensitivity_squared,
 )
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
+
+
+def make_design(
+    sizes: tuple[int, ...], epsilon: object, delta: object, rows: int, neighbours: Neighbours
+) -> tuple[Design, Fraction, Fraction]:
+    """Return the design for all columns and all pairs, with epsilon and delta as they were read."""
+    price, allowed = read_price(epsilon, delta)
+    return all_pairs(sizes, price, allowed, rows, neighbours), price, allowed
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,16 @@ from tests.synthesis.tables import DOMAIN, made
 
 from sfumato.synthesis.domain import Codes, Floats, Range, read_domain
 from sfumato.synthesis.model import Fitted
-from sfumato.synthesis.rows import count_rows, distance, noise_of_draws, systematic
+from sfumato.synthesis.rows import count_rows, distance, systematic
 from sfumato.synthesis.synthetic import Synthetic
 
 MOST = 1.5
 """Rows may be so many times as far from the model as multinomial draws are."""
+
+
+def noise_of_draws(shares: Floats, count: int) -> float:
+    """Return about how far independent draws are from the shares they are drawn from, in total variation."""
+    return float(np.sqrt(shares * (1 - shares) / (2 * np.pi * max(count, 1))).sum())
 
 
 def worst(synthetic: Synthetic, table: pa.Table, domain: dict[str, object]) -> float:

@@ -5,7 +5,6 @@ Proof: proofs/calibrate.md
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from functools import partial
 from math import ceil, exp, floor, inf, log, pi, sinh, sqrt
@@ -13,13 +12,13 @@ from math import ceil, exp, floor, inf, log, pi, sinh, sqrt
 from sfumato.accounting.approximate import separate
 from sfumato.accounting.event import Event, GaussianNoise, LaplaceNoise, Neighbours, Repeated, as_neighbours
 from sfumato.accounting.filter import RENYI_UNITS, Filter, rounded_loss
+from sfumato.accounting.gaussian_curve import round_up_12_digits
 from sfumato.accounting.normal import gaussian_delta
 from sfumato.accounting.pure import epsilon_or_infinity
 from sfumato.certified.enclosure import enclose, float_above, refine
 from sfumato.errors import BadParameter, BudgetExhausted
 from sfumato.exact import decimal_rational, integer, positive, positive_rational, probability
 
-_TWELVE_DIGITS_UP = Context(prec=12, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
 # bisections stop here: an excess of 2e-11, less than the rounding to 12 digits allows
 _BISECTION_STOP_RATIO = 1 + 2.0**-36
 
@@ -49,7 +48,7 @@ def gaussian_sigma_squared(epsilon: object, delta: object, sensitivity_squared: 
         found = refine(lambda digits: gaussian_delta(target, 1 / variance, digits))
         return found.high <= enclose(allowed, 40).low
 
-    return _round_up_12_digits(moved * _least_sufficient(_suffices))
+    return round_up_12_digits(moved * _least_sufficient(_suffices))
 
 
 def integer_gaussian_sigma_squared(epsilon: object, delta: object, sensitivity_squared: int) -> Fraction:
@@ -73,7 +72,7 @@ def integer_gaussian_sigma_squared(epsilon: object, delta: object, sensitivity_s
             return variance
         # Newton's step for ln delta as a function of ln variance: integer noise falls nearly as real noise does
         missing = log(found) - log(allowed.numerator) + log(allowed.denominator)
-        variance = _round_up_12_digits(
+        variance = round_up_12_digits(
             variance * Fraction(1 + max(_BISECTION_STOP_RATIO - 1, min(1.0, haste * missing / steepness)))
         )
         haste *= 1.3  # whatever the curve does, this ends
@@ -105,7 +104,7 @@ def laplace_scale_for(budget: Filter, queries: int, sensitivity: int) -> Fractio
         def _suffices(scale: Fraction) -> bool:
             return rounded_loss(LaplaceNoise(moved, scale, Neighbours.ADD_REMOVE), order) <= share
 
-        scales.append(_round_up_12_digits(_least_sufficient(_suffices)))
+        scales.append(round_up_12_digits(_least_sufficient(_suffices)))
     return _cheapest(scales, budget)
 
 
@@ -206,11 +205,6 @@ def _least_sufficient(suffices: Callable[[Fraction], bool]) -> Fraction:
         else:
             low = middle
     return Fraction(high)
-
-
-def _round_up_12_digits(value: Fraction) -> Fraction:
-    """Round up to 12 digits: an excess below 1e-11."""
-    return Fraction(_TWELVE_DIGITS_UP.divide(Decimal(value.numerator), Decimal(value.denominator)))
 
 
 def _renyi_share(budget: Filter, count: int) -> int:

@@ -37,7 +37,7 @@ def epsilon_of(vectors: Sequence[NoisyVector], delta: Fraction) -> Fraction:
 def _epsilon_of(vectors: tuple[NoisyVector, ...], delta: Fraction) -> Fraction:
     rho = sum((Fraction(moved) / (2 * variance) for moved, variance in vectors), Fraction(0))
     slope = float_above(rho)
-    known = _round_up_12_digits(Fraction(least_epsilon(lambda order: order * rho, lambda order: order * slope, delta)))
+    known = round_up_12_digits(Fraction(least_epsilon(lambda order: order * rho, lambda order: order * slope, delta)))
     if not known or known > _MAX_EPSILON:
         return known
 
@@ -45,7 +45,7 @@ def _epsilon_of(vectors: tuple[NoisyVector, ...], delta: Fraction) -> Fraction:
         return _log_ratio(vectors, Fraction(at), delta)
 
     found = _falling_root(_excess, float_above(known) / 4, float_above(known))
-    return known if found is None else min(known, _round_up_12_digits(Fraction(found)))
+    return known if found is None else min(known, round_up_12_digits(Fraction(found)))
 
 
 def least_common_factor(vectors: Sequence[NoisyVector], epsilon: Fraction, delta: Fraction) -> Fraction:
@@ -62,13 +62,13 @@ def _shrunk(vectors: tuple[NoisyVector, ...], epsilon: Fraction, delta: Fraction
         return Fraction(1)
 
     def _excess(at: float) -> float:
-        factor = _round_up_12_digits(Fraction(at))
+        factor = round_up_12_digits(Fraction(at))
         return _log_ratio(tuple((moved, factor * variance) for moved, variance in vectors), epsilon, delta)
 
     if _excess(1.0) > 0:
         return Fraction(1)
     found = _falling_root(_excess, 0.7, 1.0)
-    return Fraction(1) if found is None else min(Fraction(1), _round_up_12_digits(Fraction(found)))
+    return Fraction(1) if found is None else min(Fraction(1), round_up_12_digits(Fraction(found)))
 
 
 def suffices(vectors: Sequence[NoisyVector], epsilon: Fraction, delta: Fraction) -> bool:
@@ -160,5 +160,6 @@ def _log_of_fraction(value: Fraction) -> float:
     return log(value.numerator) - log(value.denominator)
 
 
-def _round_up_12_digits(value: Fraction) -> Fraction:
+def round_up_12_digits(value: Fraction) -> Fraction:
+    """Round up to 12 digits: an excess below 1e-11."""
     return Fraction(_TWELVE_DIGITS_UP.divide(Decimal(value.numerator), Decimal(value.denominator)))

@@ -151,11 +151,6 @@ def float_above(value: Fraction | float) -> float:
     return nearest if nearest >= value else nextafter(nearest, inf)
 
 
-def float_below(value: Fraction | float) -> float:
-    """Return the greatest float that is not above `value`."""
-    return -float_above(-value)
-
-
 def _enclose(low: Decimal, high: Decimal, digits: int) -> Enclosure:
     # infinity minus infinity: nothing is known on that side, which is what an infinite end says
     return Enclosure(-_INFINITY if low.is_nan() else low, _INFINITY if high.is_nan() else high, digits)

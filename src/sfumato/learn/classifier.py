@@ -16,6 +16,21 @@ class Classifier(Model):
     _estimator_type = "classifier"  # what scikit-learn before 1.6 looks at
     classes_: npt.NDArray[Any]
 
+    def __init__(
+        self,
+        *,
+        epsilon: object,
+        delta: object,
+        bounds: object = None,
+        classes: object = None,
+        neighbours: object = "add-remove",
+        rows_per_person: object = 1,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon, delta=delta, bounds=bounds, neighbours=neighbours, rows_per_person=rows_per_person
+        )
+        self.classes = classes
+
     def _scores(self, X: object) -> Floats:  # noqa: N803
         raise NotImplementedError
 

@@ -45,12 +45,10 @@ class KMeans(Model):
         neighbours: object = "add-remove",
         rows_per_person: object = 1,
     ) -> None:
+        super().__init__(
+            epsilon=epsilon, delta=delta, bounds=bounds, neighbours=neighbours, rows_per_person=rows_per_person
+        )
         self.n_clusters = n_clusters
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.neighbours = neighbours
-        self.rows_per_person = rows_per_person
 
     def _parameters(self) -> dict[str, object]:
         return {"n_clusters": self._clusters()}

@@ -39,12 +39,10 @@ class LinearRegression(Model):
         neighbours: object = "add-remove",
         rows_per_person: object = 1,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
+        super().__init__(
+            epsilon=epsilon, delta=delta, bounds=bounds, neighbours=neighbours, rows_per_person=rows_per_person
+        )
         self.bounds_y = bounds_y
-        self.neighbours = neighbours
-        self.rows_per_person = rows_per_person
 
     def _stages(self, outline: TableMetadata) -> tuple[Stage, ...]:
         return (

@@ -49,23 +49,6 @@ class LogisticRegression(Classifier):
     coef_: Floats
     intercept_: Floats
 
-    def __init__(
-        self,
-        *,
-        epsilon: object,
-        delta: object,
-        bounds: object = None,
-        classes: object = None,
-        neighbours: object = "add-remove",
-        rows_per_person: object = 1,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.classes = classes
-        self.neighbours = neighbours
-        self.rows_per_person = rows_per_person
-
     def _stages(self, outline: TableMetadata) -> tuple[Stage, ...]:
         return (
             centre_stage(outline, parse_share("0.1")),

@@ -66,17 +66,19 @@ class MLPClassifier(Classifier):
         neighbours: object = "add-remove",
         rows_per_person: object = 1,
     ) -> None:
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            bounds=bounds,
+            classes=classes,
+            neighbours=neighbours,
+            rows_per_person=rows_per_person,
+        )
         self.hidden = hidden
-        self.epsilon = epsilon
-        self.delta = delta
         self.rate = rate
         self.steps = steps
         self.clip = clip
         self.learning_rate = learning_rate
-        self.bounds = bounds
-        self.classes = classes
-        self.neighbours = neighbours
-        self.rows_per_person = rows_per_person
 
     def _parameters(self) -> dict[str, object]:
         return {

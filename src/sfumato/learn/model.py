@@ -73,11 +73,6 @@ class StageNoise:
 class Model:
     """A model whose fit is one private release. Subclasses say what is measured and what follows from it."""
 
-    epsilon: object
-    delta: object
-    bounds: object
-    neighbours: object
-    rows_per_person: object
     bounds_y: object = None
     classes: object = None
 
@@ -89,6 +84,21 @@ class Model:
     _target: ClassVar[Target] = Target.NONE
     _iterative: ClassVar[bool] = False
     """Whether rows are read inside the charge, because the model looks at them more often than statements could."""
+
+    def __init__(
+        self,
+        *,
+        epsilon: object,
+        delta: object,
+        bounds: object = None,
+        neighbours: object = "add-remove",
+        rows_per_person: object = 1,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.neighbours = neighbours
+        self.rows_per_person = rows_per_person
 
     # ── what a subclass says ──
 

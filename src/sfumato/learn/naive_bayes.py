@@ -1,7 +1,5 @@
 """NaiveBayes: for each class a noisy count, mean and variance of every column."""
 
-from math import isqrt
-
 import numpy as np
 
 from sfumato.learn.calibration import Stage
@@ -9,7 +7,7 @@ from sfumato.learn.classifier import Classifier
 from sfumato.learn.first_stage import towards
 from sfumato.learn.model import FitState, StageNoise, parse_share, to_json_numbers
 from sfumato.learn.rows import UNIT_STEPS, Sums
-from sfumato.learn.scaler import moments
+from sfumato.learn.scaler import count_weight, moments
 from sfumato.learn.sensitivities import in_box
 from sfumato.learn.table_metadata import Floats, TableMetadata
 
@@ -28,31 +26,14 @@ class NaiveBayes(Classifier):
     var_: Floats
     class_count_: Floats
 
-    def __init__(
-        self,
-        *,
-        epsilon: object,
-        delta: object,
-        bounds: object = None,
-        classes: object = None,
-        neighbours: object = "add-remove",
-        rows_per_person: object = 1,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.classes = classes
-        self.neighbours = neighbours
-        self.rows_per_person = rows_per_person
-
     def _stages(self, outline: TableMetadata) -> tuple[Stage, ...]:
-        return (Stage(parse_share("1"), in_box(outline, _weight(outline), squares=True)),)
+        return (Stage(parse_share("1"), in_box(outline, count_weight(outline), squares=True)),)
 
     def _learn(self, sums: Sums, outline: TableMetadata, noise: StageNoise) -> FitState:
         exact = sums.clipped_sums(squares=True)
-        exact[:, 0] *= _weight(outline)
+        exact[:, 0] *= count_weight(outline)
         noisy = noise.add(0, exact)
-        counts = np.maximum(noisy[:, 0] / _weight(outline), 1.0)
+        counts = np.maximum(noisy[:, 0] / count_weight(outline), 1.0)
         sums_of, squares_of = noisy[:, 1 : 1 + outline.width], noisy[:, 1 + outline.width :]
         # few rows of a class say little: they are drawn to what is true of all classes
         variance = (noise.deviation(0) / UNIT_STEPS / counts) ** 2
@@ -82,8 +63,3 @@ class NaiveBayes(Classifier):
         apart = (rows[:, None, :] - self.theta_[None]) ** 2 / self.var_[None]
         prior = np.log(self.class_count_ / self.class_count_.sum())
         return np.asarray(prior - 0.5 * (apart + np.log(self.var_)[None]).sum(axis=2))
-
-
-def _weight(outline: TableMetadata) -> int:
-    """What a row adds to the count of its class: as much as its columns together."""
-    return UNIT_STEPS * isqrt(outline.width)

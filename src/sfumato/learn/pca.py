@@ -33,12 +33,10 @@ class PCA(Model):
         neighbours: object = "add-remove",
         rows_per_person: object = 1,
     ) -> None:
+        super().__init__(
+            epsilon=epsilon, delta=delta, bounds=bounds, neighbours=neighbours, rows_per_person=rows_per_person
+        )
         self.n_components = n_components
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.neighbours = neighbours
-        self.rows_per_person = rows_per_person
 
     def _parameters(self) -> dict[str, object]:
         return {"n_components": integer(self.n_components, "n_components", 1)}

@@ -25,30 +25,18 @@ class StandardScaler(Model):
     var_: Floats
     scale_: Floats
 
-    def __init__(
-        self,
-        *,
-        epsilon: object,
-        delta: object,
-        bounds: object = None,
-        neighbours: object = "add-remove",
-        rows_per_person: object = 1,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.neighbours = neighbours
-        self.rows_per_person = rows_per_person
-
     def _stages(self, outline: TableMetadata) -> tuple[Stage, ...]:
-        return (Stage(parse_share("1"), in_box(outline, _weight(outline), squares=True)),)
+        return (Stage(parse_share("1"), in_box(outline, count_weight(outline), squares=True)),)
 
     def _learn(self, sums: Sums, outline: TableMetadata, noise: StageNoise) -> FitState:
         exact = sums.clipped_sums(squares=True)[0]
-        exact[0] *= _weight(outline)
+        exact[0] *= count_weight(outline)
         noisy = noise.add(0, exact)
         mean, variance = moments(
-            noisy[0] / _weight(outline), noisy[1 : 1 + outline.width], noisy[1 + outline.width :], _MIN_VARIANCE_SHARE
+            noisy[0] / count_weight(outline),
+            noisy[1 : 1 + outline.width],
+            noisy[1 + outline.width :],
+            _MIN_VARIANCE_SHARE,
         )
         return {
             "mean": to_json_numbers(outline.middle + outline.half * mean),
@@ -73,8 +61,8 @@ class StandardScaler(Model):
         return self.fit(X, None, groups).transform(X)
 
 
-def _weight(outline: TableMetadata) -> int:
-    """What a row adds to the count: as much as its columns together, so that the count is as sure as a mean."""
+def count_weight(outline: TableMetadata) -> int:
+    """Return what a row adds to the count: as much as all its columns, so that a count is as precise as a mean."""
     return UNIT_STEPS * isqrt(outline.width)
 
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from sfumato.accounting.event import Event, Repeated
 from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import integer
-from sfumato.local.reading import array_of
+from sfumato.mechanisms.columns import array_or_none
 from sfumato.randomness.source import Source
 
 
@@ -59,7 +59,7 @@ class Memo:
                 f"Give an epoch from 0 to {self.epochs - 1}, or make a memo of more epochs.",
             )
         people = {len(kept) for kept in self._kept.values()}
-        column = array_of(values)
+        column = array_or_none(values)
         if column is None or column.ndim != 1 or (people and len(column) not in people):
             raise BadParameter(
                 "values is not one value of each of the same people.",

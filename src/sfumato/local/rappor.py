@@ -13,7 +13,6 @@ from sfumato.exact import rational
 from sfumato.local.hashing import places
 from sfumato.local.reading import (
     Reals,
-    array_of,
     no_reports,
     not_reports,
     one_report,
@@ -24,6 +23,7 @@ from sfumato.local.reading import (
     read_value,
     source_or_system,
 )
+from sfumato.mechanisms.columns import array_or_none
 from sfumato.mechanisms.randomized_response import log_rounded_up
 from sfumato.randomness.bernoulli import Bernoulli
 from sfumato.randomness.source import Source
@@ -158,7 +158,7 @@ class Rappor:
 
     def checked(self, reports: object) -> Flags:
         """Return rows of `bits` truth values, or refuse them."""
-        array = array_of(reports)
+        array = array_or_none(reports)
         if array is not None and array.dtype == np.bool_ and array.shape[1:] == (self.bits,):
             return array
         raise not_reports(f"rows of {self.bits} truth values")

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import integer, positive_rational
-from sfumato.mechanisms.columns import integer_column
+from sfumato.mechanisms.columns import array_or_none, integer_column
 from sfumato.randomness.source import Source, system_source
 
 MIN_EPSILON, MAX_LOCAL_EPSILON = Fraction(1, 10**9), 1000
@@ -61,17 +61,9 @@ def source_or_system(source: Source | None) -> Source:
     return system_source() if source is None else source
 
 
-def array_of(values: object) -> npt.NDArray[Any] | None:
-    """Return what was given as an array, or None if it is none (ragged lists)."""
-    try:
-        return values if isinstance(values, np.ndarray) else np.array(values)
-    except (ValueError, TypeError, OverflowError):
-        return None
-
-
 def integer_rows(reports: object, columns: int, meaning: str, most: int = (1 << 63) - 1) -> Integers:
     """Read rows of so many integers from 0 to `most`, or refuse them."""
-    array = array_of(reports)
+    array = array_or_none(reports)
     if array is not None and array.size == 0 and array.shape in {(0,), (0, columns)}:
         return np.zeros((0, columns), dtype=np.int64)
     whole = array is not None and array.dtype.kind in "biu" and array.ndim == 2 and array.shape[1] == columns
@@ -91,7 +83,7 @@ def octet_rows(reports: object, octets: int, bits: int, meaning: str) -> Octets:
 
 def one_report(report: object, check: Callable[[object], Anything]) -> Anything:
     """Check one report as a column or matrix of one person."""
-    array = array_of(report)
+    array = array_or_none(report)
     return check(report if array is None else array[np.newaxis])
 
 
@@ -158,7 +150,7 @@ def read_key(mechanism: Any) -> None:
 
 def read_shares(shares: object) -> Reals:
     """Read one column of finite numbers, none of a size at which doubles cannot tell one share from another."""
-    array = array_of(shares)
+    array = array_or_none(shares)
     if array is not None and array.ndim == 1 and array.size and array.dtype.kind in "fiu":
         numbers = array.astype(np.float64)
         if (np.abs(numbers) <= _MAX_SHARE).all():

@@ -14,7 +14,7 @@ def integer_column(values: object, least: int, greatest: int, meaning: str) -> n
     >>> integer_column([True, False], 0, 1, "bits").tolist()
     [1, 0]
     """
-    array = _column_array(values)
+    array = array_or_none(values)
     if array is not None and array.ndim == 1:
         if array.size == 0:
             return np.zeros(0, dtype=np.int64)
@@ -27,8 +27,9 @@ def integer_column(values: object, least: int, greatest: int, meaning: str) -> n
     )
 
 
-def _column_array(values: object) -> npt.NDArray[Any] | None:
+def array_or_none(values: object) -> npt.NDArray[Any] | None:
+    """Return values as an array, or None if they are none, as ragged lists."""
     try:
         return values if isinstance(values, np.ndarray) else np.array(values)
-    except (ValueError, TypeError, OverflowError):  # ragged lists
+    except (ValueError, TypeError, OverflowError):
         return None

@@ -5,7 +5,7 @@ divided by the step and rounded half to even as such. NaN, infinities and None a
 bound, they do not count. Messages never repeat a value. Proof: proofs/sensitivity.md §8, §9.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -85,40 +85,6 @@ def to_grid(values: object, grid: Grid) -> Quantised:
     return _objects_to_grid(array.tolist(), grid)
 
 
-def from_grid(integers: Sequence[int] | Integers, grid: Grid) -> list[Fraction]:
-    """Return the exact values that grid integers stand for: noisy ones too, so nothing is clipped here.
-
-    >>> from_grid([25], Grid(0, 5, Fraction(1, 10)))
-    [Fraction(5, 2)]
-    """
-    return [integer(number, "integers", -(10**1000)) * grid.step for number in np.asarray(integers, dtype=object)]
-
-
-def clip_sums(sums: object, low: int, high: int) -> Integers:
-    """Clip what each unit adds to one sum to the integers low … high (`norms.cells`)."""
-    least, greatest = integer(low, "low", -(10**1000)), integer(high, "high", -(10**1000))
-    if least > greatest:
-        raise BadParameter(
-            f"low = {low} is above high = {high}.",
-            "The lower bound must not be above the upper one.",
-            "Give low ≤ high.",
-        )
-    return _clip(_as_integers(sums, 1), least, greatest)
-
-
-def clip_l1(vectors: object, bound: int) -> Integers:
-    """Shrink each row into the L1 ball of radius `bound`: entries are scaled and rounded towards 0.
-
-    Theorem: the result's rows have L1 norm at most `bound`, and rows already inside are untouched.
-    Proof: proofs/sensitivity.md §9
-
-    >>> clip_l1([[3, -4], [1, 1]], 5).tolist()
-    [[2, -2], [1, 1]]
-    """
-    radius = integer(bound, "bound", 1)
-    return _shrink(vectors, sum, radius, lambda entry, norm: entry * radius // norm)
-
-
 def clip_l2(vectors: object, bound_squared: int) -> Integers:
     """Shrink each row into the L2 ball whose radius squared is `bound_squared`, rounding towards 0.
 
@@ -129,13 +95,16 @@ def clip_l2(vectors: object, bound_squared: int) -> Integers:
     [[1, -1], [1, 1]]
     """
     radius_squared = integer(bound_squared, "bound_squared", 1)
-    # floor(e·√(B/N)) = isqrt(floor(e²·B/N)): integers all the way
-    return _shrink(
-        vectors,
-        lambda row: sum(entry * entry for entry in row),
-        radius_squared,
-        lambda entry, norm: isqrt(entry * entry * radius_squared // norm),
-    )
+    table = _as_integers(vectors)
+    rows = []
+    for row in table.tolist():
+        length_squared = sum(int(entry) ** 2 for entry in row)
+        if length_squared > radius_squared:
+            # floor(e·√(B/N)) = isqrt(floor(e²·B/N)): integers all the way
+            sizes = [isqrt(int(entry) ** 2 * radius_squared // length_squared) for entry in row]
+            row = [size if entry > 0 else -size for size, entry in zip(sizes, row, strict=True)]
+        rows.append(row)
+    return np.array(rows, dtype=table.dtype).reshape(table.shape)
 
 
 def _as_column(values: object) -> npt.NDArray[Any]:
@@ -254,36 +223,23 @@ def _clip(array: npt.NDArray[Any], low: int, high: int) -> Integers:
     return np.array([min(max(number, low), high) for number in array.tolist()], dtype=object).reshape(array.shape)
 
 
-def _as_integers(values: object, dimensions: int) -> npt.NDArray[Any]:
+def _as_integers(values: object) -> npt.NDArray[Any]:
     try:
         array = values if isinstance(values, np.ndarray) else np.array(values, dtype=object)
     except ValueError:
-        raise _bad_integers(dimensions) from None
-    if array.ndim != dimensions or array.dtype.kind not in "iuO":
-        raise _bad_integers(dimensions)
+        raise _bad_integers() from None
+    if array.ndim != 2 or array.dtype.kind not in "iuO":
+        raise _bad_integers()
     if array.dtype.kind == "O" and not all(
         isinstance(entry, Integral) and not isinstance(entry, bool) for entry in array.flat
     ):
-        raise _bad_integers(dimensions)
+        raise _bad_integers()
     return array
 
 
-def _bad_integers(dimensions: int) -> BadParameter:
-    shape = "one column" if dimensions == 1 else "a table"
+def _bad_integers() -> BadParameter:
     return BadParameter(
-        f"What was given is not {shape} of integers.",
+        "What was given is not a table of integers.",
         "Contributions are clipped after they were brought to the grid.",
         "Call to_grid first; give an integer array, one row per unit.",
     )
-
-
-def _shrink(vectors: object, norm: Any, bound: int, shrink: Any) -> Integers:
-    array = _as_integers(vectors, 2)
-    rows = []
-    for row in array.tolist():
-        size = [abs(int(entry)) for entry in row]
-        length = norm(size)
-        if length > bound:
-            row = [shrink(part, length) * (1 if entry > 0 else -1) for part, entry in zip(size, row, strict=True)]
-        rows.append(row)
-    return np.array(rows, dtype=array.dtype).reshape(array.shape)

@@ -1,4 +1,4 @@
-"""Answers that go on: sums and tables of people, released again after every step."""
+"""Streams: sums and tables released again after every step, at one charge."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING

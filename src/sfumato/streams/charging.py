@@ -1,4 +1,4 @@
-"""What a stream says to a ledger: one charge when it is created, and after each step how far it has come."""
+"""Charge a stream when it is created, and record its progress in the ledger after each step."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -18,50 +18,52 @@ from sfumato.ledger.payer import ChargedRelease, Payer
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import system_source
 from sfumato.secure_files import write_atomically
-from sfumato.streams.stream_file import damaged, unavailable
+from sfumato.streams.stream_file import stream_damaged, stream_unavailable
 
-_ATTEMPT = ".attempt"
-_SHARE = 1000
-"""The delta at which a price is told is this part of the budget's, as for questions."""
+_ATTEMPT_SUFFIX = ".attempt"
+_QUOTE_DELTA_DIVISOR = 1000
+"""A price is quoted at the budget's delta divided by this number, as for queries."""
 
 
 @contextmanager
-def attempt_at(path: Path, described: Sequence[str]) -> Iterator[str]:
-    """Give the random name of the stream that is created at a path: a retry of the same stream has the same name.
+def stream_attempt(path: Path, identity: Sequence[str]) -> Iterator[str]:
+    """Yield the random name of the stream that is created at a path; a retry gets the same name.
 
     The name makes the stream a question of its own. It is durable beside the path before the charge, so that after a
     crash or a full disk the retry takes up the charge. A refusal before the charge, or success, removes it.
     """
-    place = path.with_name(path.name + _ATTEMPT)
-    digest = sha256(json.dumps(list(described)).encode()).hexdigest()
+    attempt_file = path.with_name(path.name + _ATTEMPT_SUFFIX)
+    digest = sha256(json.dumps(list(identity)).encode()).hexdigest()
     try:
-        name = _known_attempt(place, digest) or fresh_id(system_source())
-        write_atomically(place, f"{digest} {name}\n".encode())
+        name = _known_attempt(attempt_file, digest) or fresh_id(system_source())
+        write_atomically(attempt_file, f"{digest} {name}\n".encode())
     except OSError:
         name = ""
     if not name:
-        raise unavailable("The folder cannot be written to.", "Nothing was charged. Check disk and rights, and retry.")
+        raise stream_unavailable(
+            "The folder cannot be written to.", "Nothing was charged. Check disk and rights, and retry."
+        )
     try:
         yield name
     except (LedgerDamaged, LedgerUnavailable, StreamUnavailable):
         raise
     except Refusal:
-        place.unlink(missing_ok=True)
+        attempt_file.unlink(missing_ok=True)
         raise
-    place.unlink(missing_ok=True)
+    attempt_file.unlink(missing_ok=True)
 
 
 def forget_attempt(path: Path) -> None:
-    """Remove what a crash right after the creation has left beside a stream: its file exists, and knows its charge."""
+    """Remove the attempt file that a crash left beside a stream: the stream's file exists and knows its charge."""
     with suppress(OSError):
-        path.with_name(path.name + _ATTEMPT).unlink(missing_ok=True)
+        path.with_name(path.name + _ATTEMPT_SUFFIX).unlink(missing_ok=True)
 
 
-def _known_attempt(place: Path, digest: str) -> str | None:
+def _known_attempt(attempt_file: Path, digest: str) -> str | None:
     """Return the name that an earlier attempt at the same stream was given."""
-    if not place.exists():
+    if not attempt_file.exists():
         return None
-    known, _, name = place.read_text(encoding="ascii", errors="replace").strip().partition(" ")
+    known, _, name = attempt_file.read_text(encoding="ascii", errors="replace").strip().partition(" ")
     return name if known == digest and name.isalnum() else None
 
 
@@ -81,7 +83,7 @@ def charge_stream(
 
 
 def quoted_loss(event: Event, delta: Fraction) -> PrivacyLoss:
-    """Return what an event costs as people read it; the ledger charges the event itself.
+    """Return the privacy loss of an event for display; the ledger charges the event itself.
 
     >>> from sfumato.accounting.event import Neighbours, Pure
     >>> print(quoted_loss(Pure(Fraction(1, 2), Neighbours.ADD_REMOVE), Fraction(1, 10**6)))
@@ -97,12 +99,12 @@ def quoted_loss(event: Event, delta: Fraction) -> PrivacyLoss:
             "With delta = 0 only Laplace noise is private at all.",
             "Take TreeSums or PeriodTables, or ask the owner for `budget.delta`.",
         )
-    part = delta / _SHARE
+    part = delta / _QUOTE_DELTA_DIVISOR
     return PrivacyLoss(decimal_rational(zcdp.epsilon(event, part), "epsilon"), part)
 
 
 def require_known(ledger: Ledger | None, charge: int | None, time: int, digests: Sequence[str]) -> None:
-    """Refuse a stream that is not where its ledger says; `digests` are of all it released, before its last step too.
+    """Refuse a stream whose progress differs from the ledger's; `digests` end before and at its last step.
 
     One step more than the ledger knows is a crash between the two, and is noted now.
     """
@@ -116,8 +118,8 @@ def require_known(ledger: Ledger | None, charge: int | None, time: int, digests:
         )
     reached = ledger.reached(charge)
     if reached is None:
-        raise damaged("This ledger knows of no such stream.")
+        raise stream_damaged("This ledger knows of no such stream.")
     known = digests[-1] if reached.time == time else digests[0] if reached.time == time - 1 else None
     if known != reached.digest:
-        raise damaged("The ledger knows of other steps: this file is an old copy, or one of two.")
+        raise stream_damaged("The ledger knows of other steps: this file is an old copy, or one of two.")
     ledger.record_progress(charge, time, digests[-1])

@@ -1,4 +1,4 @@
-"""What `sfumato stream` shows: a year of made-up visits, released day by day with real noise, and what that costs."""
+"""Run `sfumato stream`: a year of synthetic visits, released day by day with real noise, and the cost."""
 
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -26,49 +26,49 @@ from sfumato.terminal.exports import check_plot
 
 DELTA = Fraction(1, 10**6)
 LEVEL = Fraction(95, 100)
-MOST_DAYS = 5000
-WEEK = 7
-OFTEN = 10
+MAX_DAYS = 5000
+DAYS_PER_WEEK = 7
+REGULAR_DAYS = 10
 FIRST_DAY = date(2026, 1, 1)
 DEPARTMENTS = {"emergency": 1.0, "surgery": 0.45, "maternity": 0.2}
 _BLOCKS = "▁▂▃▄▅▆▇█"
-_BAR = 48
+_MAX_BAR_WEEKS = 48
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """One run: what was true, what was released, and the plan."""
+class StreamDemo:
+    """One run of the demonstration: the plan, the true visits and the released sums."""
 
     plan: GaussianSums
     epsilon: Fraction
     visits: Integers
-    """The true number of visits by day and department; these people are made up, so it may be shown."""
+    """True number of visits by day and department. The people are synthetic, so it may be shown."""
     released: Floats
 
 
 def demonstrate(days: int, epsilon: object, seed: int, plot: Path | None) -> str:
-    """Release a year of made-up visits, day by day, and return what a command line prints."""
+    """Release a year of synthetic visits day by day, and return the text that the command line prints."""
     if plot is not None:
         check_plot(plot)
-    found = run(days, epsilon, seed)
+    demo = run_demo(days, epsilon, seed)
     if plot is None:
-        return report(found)
+        return demo_report(demo)
     try:
-        chart(found).save(plot)
+        demo_chart(demo).save(plot)
     except OSError:
         raise BadParameter(
             "The picture could not be written.",
             "Its folder is missing, or may not be written to.",
             "Name another file.",
         ) from None
-    return f"{report(found)}\n\nDrew {plot}."
+    return f"{demo_report(demo)}\n\nDrew {plot}."
 
 
-def run(days: int, epsilon: object, seed: int) -> Shown:
-    """Feed a stream with made-up visits; half way through, close it and open it again."""
+def run_demo(days: int, epsilon: object, seed: int) -> StreamDemo:
+    """Feed a stream with synthetic visits; half way through, close it and open it again."""
     steps = integer(days, "days", 2)
-    if steps > MOST_DAYS:
-        raise BadParameter(f"days is above {MOST_DAYS}.", "This is a demonstration.", "Show fewer days.")
+    if steps > MAX_DAYS:
+        raise BadParameter(f"days is above {MAX_DAYS}.", "This is a demonstration.", "Show fewer days.")
     price = positive_rational(decimal_rational(epsilon, "epsilon"), "epsilon")
     rho = concentrated_loss(price, DELTA) if Fraction(1, 1000) <= price <= 100 else None
     if rho is None:
@@ -83,102 +83,104 @@ def run(days: int, epsilon: object, seed: int) -> Shown:
         with Stream.open(path) as stream:
             for today in visits[steps // 2 :]:
                 stream.observe(today)
-            return Shown(plan, price, visits, stream.released)
+            return StreamDemo(plan, price, visits, stream.released)
 
 
 def made_up_visits(days: int, seed: int) -> Integers:
     """Return visits by day and department: busy in winter and on Mondays, and the same for the same seed."""
     octets = np.frombuffer(shake_256(b"sfumato stream/%d" % seed).digest(16 * days * len(DEPARTMENTS)), dtype=np.uint8)
     luck = np.bitwise_count(octets).reshape(days, len(DEPARTMENTS), 16).sum(axis=2)  # 64 ± 5.7
-    season = np.array([1 + 0.35 * cos(2 * pi * day / 365) + (0.3 if day % WEEK == 0 else 0.0) for day in range(days)])
+    season = np.array(
+        [1 + 0.35 * cos(2 * pi * day / 365) + (0.3 if day % DAYS_PER_WEEK == 0 else 0.0) for day in range(days)]
+    )
     expected = season[:, None] * np.array(list(DEPARTMENTS.values()))[None, :]
     return np.asarray(luck * expected, dtype=np.int64)
 
 
-def report(found: Shown) -> str:
-    """Tell what was released beside what was true, and what it cost."""
-    plan, days = found.plan, len(found.visits)
+def demo_report(demo: StreamDemo) -> str:
+    """Return a report of released and true totals, and of the cost."""
+    plan, days = demo.plan, len(demo.visits)
     margin = plan.margin(LEVEL, days)
     return "\n".join(
         [
             f"Visits to a clinic that does not exist, counted up day by day for {days} days. The noise is real.",
             "",
-            _table(found),
+            _totals_table(demo),
             "",
-            _weeks(found),
+            _weekly_bars(demo),
             "",
-            f"Cost: ε = {round_up(found.epsilon)}, δ = {round_up(DELTA)}, charged once for all {days} days together.",
+            f"Cost: ε = {round_up(demo.epsilon)}, δ = {round_up(DELTA)}, charged once for all {days} days together.",
             "  Each visit is protected: one person, one day, one department. Whoever comes often is protected less.",
             f"± at 95 %, running total on day {days}: ± {margin:.1f}",
-            *_others(found),
+            *_other_margins(demo),
             f"Half way through, the stream was closed and opened again: day {days // 2 + 1} went on from its file.",
         ]
     )
 
 
-def _table(found: Shown) -> str:
-    days, truth = len(found.visits), np.cumsum(found.visits, axis=0)
-    shown = sorted({1, 2, 3, days // 4, days // 2, 3 * days // 4, days - 1, days} & set(range(1, days + 1)))
-    columns = [[f"{FIRST_DAY + timedelta(days=day - 1)}" for day in shown]]
-    for place in range(len(DEPARTMENTS)):
-        margins = [found.plan.margin(LEVEL, day) for day in shown]
+def _totals_table(demo: StreamDemo) -> str:
+    days, truth = len(demo.visits), np.cumsum(demo.visits, axis=0)
+    shown_days = sorted({1, 2, 3, days // 4, days // 2, 3 * days // 4, days - 1, days} & set(range(1, days + 1)))
+    columns = [[f"{FIRST_DAY + timedelta(days=day - 1)}" for day in shown_days]]
+    for department in range(len(DEPARTMENTS)):
+        margins = [demo.plan.margin(LEVEL, day) for day in shown_days]
         columns.append(
             [
-                f"{found.released[day - 1, place]:,.0f} ± {margin:.0f} ({truth[day - 1, place]:,})"
-                for day, margin in zip(shown, margins, strict=True)
+                f"{demo.released[day - 1, department]:,.0f} ± {margin:.0f} ({truth[day - 1, department]:,})"
+                for day, margin in zip(shown_days, margins, strict=True)
             ]
         )
     names = ("total until", *(f"{name} (true)" for name in DEPARTMENTS))
     return text_table(names, columns, [False] + [True] * len(DEPARTMENTS))
 
 
-def _weeks(found: Shown) -> str:
-    """Draw the visits of each week, from the released totals: differences of them cost nothing more."""
-    ends = np.arange(WEEK, len(found.visits) + 1, WEEK)
+def _weekly_bars(demo: StreamDemo) -> str:
+    """Draw the visits of each week from differences of the released totals, which are free."""
+    ends = np.arange(DAYS_PER_WEEK, len(demo.visits) + 1, DAYS_PER_WEEK)
     if len(ends) < 2:
         return "For a picture of the weeks, show more days."
-    last = ends[-_BAR:]
+    last = ends[-_MAX_BAR_WEEKS:]
     first = next(iter(DEPARTMENTS))
-    width = found.plan.margin(LEVEL, int(last[-1]), WEEK)
+    width = demo.plan.margin(LEVEL, int(last[-1]), DAYS_PER_WEEK)
     lines = []
-    for name, table in (("released", found.released), ("true", np.cumsum(found.visits, axis=0))):
+    for name, table in (("released", demo.released), ("true", np.cumsum(demo.visits, axis=0))):
         totals = np.concatenate([[0.0], table[:, 0].astype(np.float64)])
-        weeks = totals[last] - totals[last - WEEK]
-        most = max(float(weeks.max()), 1.0)
-        marks = np.clip((weeks / most * len(_BLOCKS)).astype(int), 0, len(_BLOCKS) - 1)
+        weeks = totals[last] - totals[last - DAYS_PER_WEEK]
+        highest = max(float(weeks.max()), 1.0)
+        marks = np.clip((weeks / highest * len(_BLOCKS)).astype(int), 0, len(_BLOCKS) - 1)
         lines.append(f"  {name:<9}{''.join(_BLOCKS[mark] for mark in marks)}  {weeks[-1]:,.0f} in the last")
     return "\n".join([f"{first.capitalize()} by week (± {width:.0f}; free, from the same totals):", *lines])
 
 
-def _others(found: Shown) -> list[str]:
-    """Return what other ways would give at the same price."""
-    plan, days = found.plan, len(found.visits)
+def _other_margins(demo: StreamDemo) -> list[str]:
+    """Return the margins of other methods at the same price."""
+    plan, days = demo.plan, len(demo.visits)
     rho = plan.event.sensitivity_squared / (2 * plan.sigma_squared)
     fresh = gaussian_margin(float(days / (2 * rho)), Fraction(10**6), LEVEL)
-    tree = TreeSums(days, days.bit_length() / found.epsilon, Neighbours.ADD_REMOVE)
-    worst = max(range(1, days + 1), key=lambda day: day.bit_count())
-    often = GaussianSums.by_rho(rho, days, Neighbours.ADD_REMOVE, participations=OFTEN)
+    tree = TreeSums(days, days.bit_length() / demo.epsilon, Neighbours.ADD_REMOVE)
+    worst_day = max(range(1, days + 1), key=lambda day: day.bit_count())
+    repeated = GaussianSums.by_rho(rho, days, Neighbours.ADD_REMOVE, participations=REGULAR_DAYS)
     return [
         f"  with fresh noise every day, added up:                     ± {fresh:.1f}",
-        f"  with a binary tree and no delta (worst day):              ± {tree.margin(LEVEL, worst):.1f}",
-        f"  if a person is to be hidden who comes on up to {OFTEN} days:   ± {often.margin(LEVEL, days):.1f}",
+        f"  with a binary tree and no delta (worst day):              ± {tree.margin(LEVEL, worst_day):.1f}",
+        f"  if a person is to be hidden who comes on up to {REGULAR_DAYS} days:   ± {repeated.margin(LEVEL, days):.1f}",
         f"  ours on day 1, since it grows with the logarithm of days: ± {plan.margin(LEVEL, 1):.1f}",
     ]
 
 
-def chart(found: Shown) -> Any:
+def demo_chart(demo: StreamDemo) -> Any:
     """Return a picture: visits within the last week, released with their band, and true."""
     altair = optional("altair", "plot")
-    days = len(found.visits)
-    width = min(WEEK, days)
-    margins = [found.plan.margin(LEVEL, day, width) for day in range(1, days + 1, max(1, days // 200))]
+    days = len(demo.visits)
+    width = min(DAYS_PER_WEEK, days)
+    margins = [demo.plan.margin(LEVEL, day, width) for day in range(1, days + 1, max(1, days // 200))]
     rows = []
-    truth = np.vstack([np.zeros((1, len(DEPARTMENTS))), np.cumsum(found.visits, axis=0)])
-    sums = np.vstack([np.zeros((1, len(DEPARTMENTS))), found.released])
+    truth = np.vstack([np.zeros((1, len(DEPARTMENTS))), np.cumsum(demo.visits, axis=0)])
+    sums = np.vstack([np.zeros((1, len(DEPARTMENTS))), demo.released])
     for margin, day in zip(margins, range(1, days + 1, max(1, days // 200)), strict=True):
         before = max(0, day - width)
-        for place, name in enumerate(DEPARTMENTS):
-            value = float(sums[day, place] - sums[before, place])
+        for department, name in enumerate(DEPARTMENTS):
+            value = float(sums[day, department] - sums[before, department])
             rows.append(
                 {
                     "day": str(FIRST_DAY + timedelta(days=day - 1)),
@@ -186,7 +188,7 @@ def chart(found: Shown) -> Any:
                     "value": value,
                     "low": value - margin,
                     "high": value + margin,
-                    "true": float(truth[day, place] - truth[before, place]),
+                    "true": float(truth[day, department] - truth[before, department]),
                 }
             )
     drawn = altair.Chart(altair.Data(values=rows)).encode(
@@ -199,4 +201,4 @@ def chart(found: Shown) -> Any:
 
 
 SHOW = demonstrate
-"""Found by name: the command line does not depend on this workshop."""
+"""Looked up by name: the command line does not import this extension package."""

@@ -35,21 +35,21 @@ from sfumato.release.rendering.table import text_table
 from sfumato.streams.charging import quoted_loss
 from sfumato.streams.participations import Participations
 from sfumato.streams.periods import Periods, lies_in_one_period, read_periods
-from sfumato.streams.plans import FARTHEST, GaussianSums, PeriodTables, TreeSums
+from sfumato.streams.plans import MAX_STEP_VALUE, GaussianSums, PeriodTables, TreeSums
 from sfumato.streams.stream import Stream, stream_path
 from sfumato.terminal.exports import check_apart
 
 Published = GaussianSums | TreeSums | PeriodTables
 LEVEL = Fraction(95, 100)
 _UNIT = "unit of a stream"
-_COARSE = 1 << 10
-_FINE = 1 << 20
-_SHOWN = 40
+_COARSE_SCALE = 1 << 10
+_FINE_SCALE = 1 << 20
+_MAX_SHOWN_ROWS = 40
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What every step measures: one integer per public cell, moved by one person so far and no further."""
+class _StreamQuery:
+    """The query that every step measures: one integer per public cell, of bounded sensitivity."""
 
     database: Database
     sql: str
@@ -57,7 +57,7 @@ class _Asked:
     prepared: Prepared
 
     @property
-    def measured(self) -> PlannedMeasurement:
+    def measurement(self) -> PlannedMeasurement:
         return self.prepared.plan.groups[0].measured[0]
 
     @property
@@ -66,33 +66,33 @@ class _Asked:
 
     @property
     def step(self) -> Fraction:
-        """The value of one unit of what is measured."""
+        """The grid step of the measurement."""
         return self.prepared.plan.groups[0].derived[0].step
 
-    def is_linear(self) -> bool:
-        """Whether the answer is the sum of what each person adds."""
-        one, group = self.measured.quantity, self.prepared.plan.groups[0].group
-        return not one.distinct or one.argument == group.unit
+    def is_additive(self) -> bool:
+        """Tell whether the answer is a sum over units."""
+        quantity, group = self.measurement.quantity, self.prepared.plan.groups[0].group
+        return not quantity.distinct or quantity.argument == group.unit
 
-    def counts_once(self) -> bool:
-        """Whether each row, being its own person, counts in one period only."""
+    def is_in_one_period(self) -> bool:
+        """Tell whether each row is its own unit and counts in one period only."""
         engine = self.prepared.engine
         query = parse(self.periods.question(self.sql, 1), engine.catalog)
         return not self.prepared.plan.groups[0].group.identity and lies_in_one_period(query.relation, self.periods, 1)
 
 
 class Dashboard:
-    """Numbers by period and key, with error bars, as far as the stream has come. It closes with its stream."""
+    """Released numbers by period and key, with error bars. Closing it closes its stream."""
 
-    def __init__(self, asked: _Asked, stream: Stream, people: Participations | None) -> None:
-        self._asked = asked
+    def __init__(self, query: _StreamQuery, stream: Stream, people: Participations | None) -> None:
+        self._query = query
         self._people = people
         self.stream = stream
-        """Where the noisy numbers are kept."""
+        """The stream that stores the noisy numbers."""
 
     @property
     def plan(self) -> Published:
-        """What is carried out."""
+        """The plan of the stream."""
         plan = self.stream.plan
         if not isinstance(plan, GaussianSums | TreeSums | PeriodTables):
             raise AssertionError("publish makes no other plans")
@@ -100,53 +100,53 @@ class Dashboard:
 
     @property
     def protects(self) -> str:
-        """Who is protected, in words."""
+        """A sentence that says who is protected."""
         return self.plan.protects
 
     @property
     def loss(self) -> PrivacyLoss:
-        """What the whole horizon costs, once."""
-        return quoted_loss(self.plan.event, self._asked.database.policy.budget.delta)
+        """Privacy loss of the whole horizon, charged once."""
+        return quoted_loss(self.plan.event, self._query.database.policy.budget.delta)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of `rows`."""
-        keys, number = _named(self._asked.prepared)
+        keys, number = _column_names(self._query.prepared)
         return ("period", *keys, number, f"{number}_low", f"{number}_high")
 
     def add(self, source: Source | None = None) -> list[dict[str, Any]]:
         """Take a new snapshot, add its period to the stream, and return the rows of that period."""
         time = self.stream.time + 1
-        asked, plan = self._asked, self.plan
+        query, plan = self._query, self.plan
         if time > plan.horizon:
             raise BadParameter(
                 "The dashboard is complete.", f"It was paid for {plan.horizon} periods.", "Publish another one."
             )
-        asked.database.refresh()
-        prepared = _prepare(asked.database, asked.periods.question(asked.sql, time))
-        _require_same(asked, prepared)
-        values = _totals(prepared) if self._people is None else _admitted(prepared, time, self._people)
-        # whether a sum is beyond 2^40 is a fact about people: it is brought there, which moves nobody further
-        self.stream.observe(np.clip(values, -FARTHEST, FARTHEST), source)
-        return self.rows()[-asked.cells :]
+        query.database.refresh()
+        prepared = _prepare(query.database, query.periods.question(query.sql, time))
+        _require_same(query, prepared)
+        values = _exact_totals(prepared) if self._people is None else _admitted_totals(prepared, time, self._people)
+        # a refusal beyond 2^40 would depend on private data; clipping does not raise the sensitivity
+        self.stream.observe(np.clip(values, -MAX_STEP_VALUE, MAX_STEP_VALUE), source)
+        return self.rows()[-query.cells :]
 
     def rows(self, width: int | None = None, level: object = LEVEL, least: float | None = None) -> list[dict[str, Any]]:
-        """Return a dict per period and key: the number, and the ends between which the true one lies at this level.
+        """Return one dict per period and key: the number and its confidence interval at this level.
 
-        Running sums count from the first period on; with a `width` they are the sums of the last so many periods. Rows
-        whose noisy number is below `least` are left out.
+        Running sums start at the first period; with a `width` they cover the last `width` periods. Rows whose noisy
+        number is below `least` are left out.
         """
         released = self.stream.released
-        names, keys = self.columns, _keys(self._asked.prepared)
+        names, keys = self.columns, _key_values(self._query.prepared)
         sums = not isinstance(self.plan, PeriodTables)
-        shown = released if width is None else _windows(released, integer(width, "width", 1), sums)
+        shown = released if width is None else _window_sums(released, integer(width, "width", 1), sums)
         found: list[dict[str, Any]] = []
         for time, row in enumerate(shown, 1):
-            margin = float(self._asked.step) * self.plan.margin(level, time, width)
+            margin = float(self._query.step) * self.plan.margin(level, time, width)
             for cell, estimate in zip(keys, row, strict=True):
-                value = float(estimate) * float(self._asked.step)
+                value = float(estimate) * float(self._query.step)
                 if least is None or value >= least:
-                    line = (self._asked.periods.label(time), *cell, value, value - margin, value + margin)
+                    line = (self._query.periods.label(time), *cell, value, value - margin, value + margin)
                     found.append(dict(zip(names, line, strict=True)))
         return found
 
@@ -164,8 +164,8 @@ class Dashboard:
             }
             for row in self.rows(width)
         ]
-        dated = self._asked.periods.first is not None
-        across = altair.X("period:T" if dated else "period:Q", title=self._asked.periods.every)
+        dated = self._query.periods.first is not None
+        across = altair.X("period:T" if dated else "period:Q", title=self._query.periods.every)
         drawn = altair.Chart(altair.Data(values=rows)).encode(
             x=across, color=altair.Color("key:N", title=", ".join(keys) or None)
         )
@@ -185,7 +185,7 @@ class Dashboard:
         self.close()
 
     def __repr__(self) -> str:
-        rows = self.rows()[-_SHOWN:]
+        rows = self.rows()[-_MAX_SHOWN_ROWS:]
         *keys, number, low, _ = self.columns
         cells = [[str(row[key]) for row in rows] for key in keys]
         cells.append([f"{row[number]:,.1f} ± {row[number] - row[low]:,.1f}" for row in rows])
@@ -209,7 +209,7 @@ def publish(
     buffers: int = 0,
     path: str | Path | None = None,
 ) -> Dashboard:
-    """Begin a stream of one count or sum over a dataset, or go on with the one that was begun so.
+    """Create a stream of one count or sum over a dataset, or continue the one with the same parameters.
 
     `:from` and `:to` in the question stand for the ends of a period; without them each snapshot is one period. The
     whole horizon costs `epsilon` (or `rho`), once. A person may be in every period unless `participations` says in how
@@ -224,52 +224,52 @@ def publish(
         )
     periods = read_periods(every, start)
     steps = integer(horizon, "horizon", 1)
-    asked = _Asked(database, sql, periods, _prepare(database, periods.question(sql, 1)))
-    _require_publishable(asked)
-    presence = _presence(asked, steps, participations, separation)
-    plan = _plan(asked, steps, presence, epsilon, rho, shows, buffers)
+    query = _StreamQuery(database, sql, periods, _prepare(database, periods.question(sql, 1)))
+    _require_publishable(query)
+    presence = _read_presence(query, steps, participations, separation)
+    plan = _make_plan(query, steps, presence, epsilon, rho, shows, buffers)
     words = " ".join(f"STREAM of {shows} {periods.words}, {steps} periods: {sql}".split())
     name = sha256(f"{words} {plan}".encode()).hexdigest()[:16]
-    place = places_of(database.policy).beside(f"stream-{name}") if path is None else stream_path(path)
+    stream_file = places_of(database.policy).beside(f"stream-{name}") if path is None else stream_path(path)
     if path is not None:
-        check_apart(place, database.policy)
+        check_apart(stream_file, database.policy)
     people = None
     if presence.enforced:
         salt = read_salt(places_of(database.policy).beside("copy.salt"))
         people = Participations(
-            place.with_name(place.name + ".people"), presence.participations, presence.separation, salt
+            stream_file.with_name(stream_file.name + ".people"), presence.participations, presence.separation, salt
         )
-    stream = _stream(place, plan, words, database)
+    stream = _open_or_create(stream_file, plan, words, database)
     try:
         if people is not None:
             people.load(stream.time)
     except BaseException:
         stream.close()
         raise
-    return Dashboard(asked, stream, people)
+    return Dashboard(query, stream, people)
 
 
-def _stream(place: Path, plan: Published, words: str, database: Database) -> Stream:
-    if not place.exists():
-        return Stream.create(place, plan, ledger=database.payer.ledger, words=words)
-    stream = Stream.open(place, ledger=database.payer.ledger)
+def _open_or_create(path: Path, plan: Published, words: str, database: Database) -> Stream:
+    if not path.exists():
+        return Stream.create(path, plan, ledger=database.payer.ledger, words=words)
+    stream = Stream.open(path, ledger=database.payer.ledger)
     if (stream.plan, stream.words) == (plan, words):
         return stream
     stream.close()
     raise BadParameter(
-        f"There is another stream at {quote_value(str(place))}.",
+        f"There is another stream at {quote_value(str(path))}.",
         "Its question, its periods or its noise are not these.",
         "Publish with the same words to go on with it, or name another path.",
     )
 
 
 def _prepare(database: Database, sql: str) -> Prepared:
-    """Plan one period: the price asked for here is never charged, the stream's is, and its noise is the same always."""
+    """Plan one period. Its price is never charged: the stream has its own charge and noise."""
     return database.prepare(sql, None, RequestedPrice(Fraction(1), fixed=True))
 
 
-def _require_publishable(asked: _Asked) -> None:
-    plan = asked.prepared.plan
+def _require_publishable(query: _StreamQuery) -> None:
+    plan = query.prepared.plan
     if plan.event is None:
         raise BadParameter(
             "This question reads public tables only.",
@@ -304,9 +304,9 @@ def _require_publishable(asked: _Asked) -> None:
         )
 
 
-def _require_same(asked: _Asked, prepared: Prepared) -> None:
-    """Refuse a step whose cells or bounds are not those that were paid for."""
-    before, now = asked.prepared.plan.groups[0], prepared.plan.groups[0]
+def _require_same(query: _StreamQuery, prepared: Prepared) -> None:
+    """Refuse a step whose cells or sensitivity differ from those of the charged plan."""
+    before, now = query.prepared.plan.groups[0], prepared.plan.groups[0]
     paid, found = before.measured[0].sensitivity, now.measured[0].sensitivity
     fits = found.l1 <= paid.l1 and found.l2_squared <= paid.l2_squared and found.neighbours == paid.neighbours
     if not fits or before.group.all_cells() != now.group.all_cells() or before.derived[0].step != now.derived[0].step:
@@ -319,14 +319,14 @@ def _require_same(asked: _Asked, prepared: Prepared) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Presence:
-    """In how many steps one person counts, how far apart, and whether that has to be enforced."""
+    """Maximum number of steps per unit, their minimum separation, and whether sfumato enforces both."""
 
     participations: int
     separation: int
     enforced: bool
 
-    def between_neighbours(self, neighbours: Neighbours, horizon: int) -> tuple[int, int]:
-        """Return in how many steps neighbouring streams differ, how far apart.
+    def for_neighbours(self, neighbours: Neighbours, horizon: int) -> tuple[int, int]:
+        """Return in how many steps neighbouring streams differ, and their minimum separation.
 
         Under replace a person may leave as many steps as they enter, in any order.
         """
@@ -335,15 +335,15 @@ class _Presence:
         return min(2 * self.participations, horizon), 1
 
 
-def _presence(asked: _Asked, horizon: int, wanted: object, apart: object) -> _Presence:
+def _read_presence(query: _StreamQuery, horizon: int, wanted: object, apart: object) -> _Presence:
     separation = integer(apart, "separation", 1)
-    certain = 1 if asked.counts_once() else horizon
-    often = certain if wanted is None else integer(wanted, "participations", 1)
-    if often >= certain and separation == 1:
+    certain = 1 if query.is_in_one_period() else horizon
+    participations = certain if wanted is None else integer(wanted, "participations", 1)
+    if participations >= certain and separation == 1:
         return _Presence(certain, 1, False)
-    identity = asked.prepared.plan.groups[0].group.identity
-    if identity and asked.is_linear():
-        return _Presence(min(often, -(-horizon // separation)), separation, True)
+    identity = query.prepared.plan.groups[0].group.identity
+    if identity and query.is_additive():
+        return _Presence(min(participations, -(-horizon // separation)), separation, True)
     raise BadParameter(
         "Fewer participations cannot be enforced here.",
         "The number of different values is not the sum of what people add."
@@ -355,8 +355,8 @@ def _presence(asked: _Asked, horizon: int, wanted: object, apart: object) -> _Pr
     )
 
 
-def _plan(
-    asked: _Asked,
+def _make_plan(
+    query: _StreamQuery,
     horizon: int,
     presence: _Presence,
     epsilon: object,
@@ -364,26 +364,32 @@ def _plan(
     shows: str,
     buffers: int,
 ) -> Published:
-    moved = asked.measured.sensitivity
-    often, separation = presence.between_neighbours(moved.neighbours, horizon)
+    sensitivity = query.measurement.sensitivity
+    participations, separation = presence.for_neighbours(sensitivity.neighbours, horizon)
     if (epsilon is None) == (rho is None):
         raise BadParameter(
             "A stream has one price.", "Either epsilon or rho decides it.", "Give one of the two, and not both."
         )
     price = None if epsilon is None else positive_rational(decimal_rational(epsilon, "epsilon"), "epsilon")
     if shows == "tables" and price is not None:
-        scale = moved.l1 * min(often, horizon) / price
-        return PeriodTables(horizon, scale, moved.neighbours, asked.cells, moved.l1, often)
+        scale = sensitivity.l1 * min(participations, horizon) / price
+        return PeriodTables(horizon, scale, sensitivity.neighbours, query.cells, sensitivity.l1, participations)
     if shows != "sums":
         raise BadParameter(
             f"shows = {quote_value(shows)} with this price is not known.",
             "Running sums cost epsilon or rho; tables cost epsilon.",
             "Write shows='sums', or shows='tables' with epsilon.",
         )
-    delta = asked.database.policy.budget.query_delta
+    delta = query.database.policy.budget.query_delta
     if price is not None and not delta:
-        levels = horizon.bit_length()  # each of a person's steps lies in so many nodes
-        return TreeSums(horizon, levels * often * moved.l1 / price, moved.neighbours, asked.cells, often * moved.l1)
+        levels = horizon.bit_length()  # nodes that contain one step
+        return TreeSums(
+            horizon,
+            levels * participations * sensitivity.l1 / price,
+            sensitivity.neighbours,
+            query.cells,
+            participations * sensitivity.l1,
+        )
     total = positive_rational(decimal_rational(rho, "rho"), "rho") if price is None else concentrated_loss(price, delta)
     if total is None:
         raise BadParameter(
@@ -394,50 +400,50 @@ def _plan(
     return GaussianSums.by_rho(
         total,
         horizon,
-        moved.neighbours,
-        cells=asked.cells,
-        change_squared=moved.l2_squared,
-        participations=often,
+        sensitivity.neighbours,
+        cells=query.cells,
+        change_squared=sensitivity.l2_squared,
+        participations=participations,
         separation=separation,
-        scale=_FINE if moved.l2_squared < _FINE else _COARSE,
+        scale=_FINE_SCALE if sensitivity.l2_squared < _FINE_SCALE else _COARSE_SCALE,
         buffers=buffers,
     )
 
 
-def _totals(prepared: Prepared) -> Answers:
-    """Return the exact integers of the period, one per cell: secret."""
+def _exact_totals(prepared: Prepared) -> Answers:
+    """Return the exact totals of the period, one integer per cell: secret."""
     (group,) = prepared.engine.run(prepared.job).groups
     return np.asarray(group.columns[prepared.plan.groups[0].measured[0].name]).astype(object)
 
 
-def _admitted(prepared: Prepared, time: int, people: Participations) -> Answers:
-    """Return the same, of those people only who may still take part: each person's part is read for itself."""
+def _admitted_totals(prepared: Prepared, time: int, people: Participations) -> Answers:
+    """Return the exact totals of the units that may still take part; contributions are read unit by unit."""
     (plan,) = prepared.plan.groups
     group = plan.group
     by_person = replace(group, keys=(*group.keys, Key(_UNIT, group.unit, None)), combinations=None)
     job = prepared.engine.prepare(replace(prepared.plan, groups=(replace(plan, group=by_person),)))
-    (found,) = prepared.engine.run(job).groups
-    places = {cell: place for place, cell in enumerate(group.all_cells())}
-    admitted = people.admit(time, (key[-1] for key in found.keys if key[:-1] in places))
-    totals: Answers = np.zeros(len(places), dtype=object)
-    for key, value in zip(found.keys, found.columns[plan.measured[0].name], strict=True):
-        if key[-1] in admitted and key[:-1] in places:
-            totals[places[key[:-1]]] += int(value)
+    (result,) = prepared.engine.run(job).groups
+    positions = {cell: position for position, cell in enumerate(group.all_cells())}
+    admitted = people.admit(time, (key[-1] for key in result.keys if key[:-1] in positions))
+    totals: Answers = np.zeros(len(positions), dtype=object)
+    for key, value in zip(result.keys, result.columns[plan.measured[0].name], strict=True):
+        if key[-1] in admitted and key[:-1] in positions:
+            totals[positions[key[:-1]]] += int(value)
     return totals
 
 
-def _named(prepared: Prepared) -> tuple[list[str], str]:
-    """Return the names of the keys, in the order of the cells, and that of the number."""
+def _column_names(prepared: Prepared) -> tuple[list[str], str]:
+    """Return the names of the key columns, in the order of the cells, and of the number."""
     plan = prepared.plan
-    shown = zip(plan.private.outcome.items, plan.private.names, strict=True)
-    names = {address(item.scalar): name for item, name in shown}
+    items = zip(plan.private.outcome.items, plan.private.names, strict=True)
+    names = {address(item.scalar): name for item, name in items}
     (group,) = plan.groups
     label = group.group.label
     keys = [names[ColumnRef(label, key.name)] for key in group.group.keys]
     return keys, names[ColumnRef(label, group.derived[0].name)]
 
 
-def _keys(prepared: Prepared) -> Sequence[tuple[object, ...]]:
+def _key_values(prepared: Prepared) -> Sequence[tuple[object, ...]]:
     group = prepared.plan.groups[0].group
     return [
         tuple(decode(value, key.scalar.facts) for value, key in zip(cell, group.keys, strict=True))
@@ -445,7 +451,7 @@ def _keys(prepared: Prepared) -> Sequence[tuple[object, ...]]:
     ]
 
 
-def _windows(released: Answers, width: int, sums: bool) -> Answers:
+def _window_sums(released: Answers, width: int, sums: bool) -> Answers:
     """Return the sums over the last `width` periods, at each."""
     totals = released if sums else np.cumsum(released, axis=0)
     before = np.zeros_like(totals)

@@ -1,6 +1,6 @@
-"""Integers beyond 64 bits in arrays: value = l2·2^64 + l1·2^32 + l0 with 0 <= l0, l1 < 2^32 and a signed l2.
+"""Compute with integers beyond 64 bits in arrays: value = l2·2^64 + l1·2^32 + l0, 0 <= l0, l1 < 2^32, l2 signed.
 
-Exact while |value| < 2^100: then no product below passes 63 bits. Whoever uses it proves that first.
+Exact while |value| < 2^100: then no product below passes 63 bits. Callers must prove that bound.
 """
 
 import numpy as np
@@ -11,73 +11,75 @@ from sfumato.streams.toeplitz import Integers
 Limbs = npt.NDArray[np.int64]
 """An array whose first axis is l0, l1, l2."""
 
-FARTHEST = 1 << 100
-MOST_SHARE_BITS = 24
-MOST_WEIGHT = 1 << 42
-_BITS = 32
-_MASK = (1 << _BITS) - 1
-_PART = 20
-_SHARE_MASK = (1 << MOST_SHARE_BITS) - 1
+MAX_LIMBS_VALUE = 1 << 100
+SHARE_BITS = 24
+MAX_WEIGHT = 1 << 42
+_LIMB_BITS = 32
+_LIMB_MASK = (1 << _LIMB_BITS) - 1
+_FACTOR_PART_BITS = 20
+_SHARE_MASK = (1 << SHARE_BITS) - 1
 
 
 def zeros(*shape: int) -> Limbs:
-    """Return so many zeros."""
+    """Return an array of zeros in this shape."""
     return np.zeros((3, *shape), dtype=np.int64)
 
 
-def decayed(values: Limbs, shares: npt.NDArray[np.int64]) -> Limbs:
+def decay(values: Limbs, shares: npt.NDArray[np.int64]) -> Limbs:
     """Return ⌊value · share / 2^24⌋ for shares below 2^24: a shift of two's complement is a floor."""
     low = shares * values[0]
-    middle = shares * values[1] + (low >> _BITS)
-    high = shares * values[2] + (middle >> _BITS)
-    low, middle, up = low & _MASK, middle & _MASK, _BITS - MOST_SHARE_BITS
+    middle = shares * values[1] + (low >> _LIMB_BITS)
+    high = shares * values[2] + (middle >> _LIMB_BITS)
+    low, middle, up = low & _LIMB_MASK, middle & _LIMB_MASK, _LIMB_BITS - SHARE_BITS
     return np.stack(
         [
-            (low >> MOST_SHARE_BITS) | ((middle & _SHARE_MASK) << up),
-            (middle >> MOST_SHARE_BITS) | ((high & _SHARE_MASK) << up),
-            high >> MOST_SHARE_BITS,
+            (low >> SHARE_BITS) | ((middle & _SHARE_MASK) << up),
+            (middle >> SHARE_BITS) | ((high & _SHARE_MASK) << up),
+            high >> SHARE_BITS,
         ]
     )
 
 
-def with_products(values: Limbs, weights: npt.NDArray[np.int64], factors: npt.NDArray[np.int64]) -> Limbs:
+def add_products(values: Limbs, weights: npt.NDArray[np.int64], factors: npt.NDArray[np.int64]) -> Limbs:
     """Return value + weight · factor for 0 <= weight <= 2^42 and |factor| <= 2^40."""
-    small = weights * (factors & ((1 << _PART) - 1))  # below 2^62
-    large = weights * (factors >> _PART)  # times 2^20
-    return _carried(
-        values[0] + (small & _MASK) + ((large & 0xFFF) << _PART),
-        values[1] + (small >> _BITS) + ((large >> 12) & _MASK),
+    small = weights * (factors & ((1 << _FACTOR_PART_BITS) - 1))  # below 2^62
+    large = weights * (factors >> _FACTOR_PART_BITS)  # times 2^20
+    return _carry(
+        values[0] + (small & _LIMB_MASK) + ((large & 0xFFF) << _FACTOR_PART_BITS),
+        values[1] + (small >> _LIMB_BITS) + ((large >> 12) & _LIMB_MASK),
         values[2] + (large >> 44),
     )
 
 
-def with_noise(values: Limbs, noise: Integers) -> Integers:
+def add_noise_to_limbs(values: Limbs, noise: Integers) -> Integers:
     """Return value + noise: int64 if every noisy value fits, else Python integers.
 
     The noise is in the limbs before anything is compared, so that the choice depends on noisy values alone.
     """
     if noise.dtype == object:
-        exact: Integers = _joined(values) + noise
+        exact: Integers = _join_limbs(values) + noise
         return exact
-    noisy = _carried(values[0] + (noise & _MASK), values[1] + ((noise >> _BITS) & _MASK), values[2] + (noise >> 63))
-    if (noisy[2] == -(noisy[1] >> (_BITS - 1))).all():  # nothing but the sign is above 63 bits
-        small: Integers = (noisy[1] << _BITS) | noisy[0]
+    noisy = _carry(
+        values[0] + (noise & _LIMB_MASK), values[1] + ((noise >> _LIMB_BITS) & _LIMB_MASK), values[2] + (noise >> 63)
+    )
+    if (noisy[2] == -(noisy[1] >> (_LIMB_BITS - 1))).all():  # nothing but the sign is above 63 bits
+        small: Integers = (noisy[1] << _LIMB_BITS) | noisy[0]
         return small
-    return _joined(noisy)
+    return _join_limbs(noisy)
 
 
-def added(values: Limbs) -> Limbs:
+def sum_limbs(values: Limbs) -> Limbs:
     """Return the sums along the second axis, of at most 2^20 values."""
     sums = values.sum(axis=1)
-    return _carried(sums[0], sums[1], sums[2])
+    return _carry(sums[0], sums[1], sums[2])
 
 
-def _carried(low: npt.NDArray[np.int64], middle: npt.NDArray[np.int64], high: npt.NDArray[np.int64]) -> Limbs:
-    middle = middle + (low >> _BITS)
-    return np.stack([low & _MASK, middle & _MASK, high + (middle >> _BITS)])
+def _carry(low: npt.NDArray[np.int64], middle: npt.NDArray[np.int64], high: npt.NDArray[np.int64]) -> Limbs:
+    middle = middle + (low >> _LIMB_BITS)
+    return np.stack([low & _LIMB_MASK, middle & _LIMB_MASK, high + (middle >> _LIMB_BITS)])
 
 
-def _joined(values: Limbs) -> Integers:
+def _join_limbs(values: Limbs) -> Integers:
     low, middle, high = (limb.astype(object) for limb in values)
-    joined: Integers = (high << (2 * _BITS)) + (middle << _BITS) + low
+    joined: Integers = (high << (2 * _LIMB_BITS)) + (middle << _LIMB_BITS) + low
     return joined

@@ -1,6 +1,6 @@
-"""How far decoded noise reaches: margins of sums of integer Gaussians and of integer Laplaces, rounded up.
+"""Compute margins of sums of integer Gaussian and integer Laplace noise, rounded up.
 
-Everything here is computed from public parameters, so floats are fine. Proof: proofs/stream_margins.md
+All inputs are public parameters, so floats are fine. Proof: proofs/stream_margins.md
 """
 
 from fractions import Fraction
@@ -13,19 +13,19 @@ import numpy as np
 from sfumato.exact import probability
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 
-_NORMAL_FROM = 1000
-"""The variance of the integer noise from which its sums are as good as normal: within 2/σ²."""
-_SURE = 1 - 1e-12
-_CONVOLVED = 1 << 12
+_NORMAL_SIGMA_SQUARED = 1000
+"""Variance of the integer noise from which its sums are normal within 2/σ²."""
+_MAX_EXACT_LEVEL = 1 - 1e-12
+_MAX_CONVOLVED_SCALE = 1 << 12
 
 
 def gaussian_margin(variance: float, sigma_squared: Fraction, confidence: object) -> float:
     """Return t with P[|E| <= t] >= confidence for a weighted sum E of integer Gaussians of this `sigma_squared`."""
     level = probability(confidence, "confidence")
-    if sigma_squared >= _NORMAL_FROM and level < _SURE:
+    if sigma_squared >= _NORMAL_SIGMA_SQUARED and level < _MAX_EXACT_LEVEL:
         quantile = NormalDist().inv_cdf((1 + float(level)) / 2)
-        return _up(quantile * sqrt(variance) * (1 + 2 / float(sigma_squared)))
-    return _up(sqrt(2 * variance * _log_ratio(2, 1 - level)))  # sub-Gaussian with its own variance [CKS20]
+        return _round_up(quantile * sqrt(variance) * (1 + 2 / float(sigma_squared)))
+    return _round_up(sqrt(2 * variance * _log_ratio(2, 1 - level)))  # sub-Gaussian with its own variance [CKS20]
 
 
 def laplace_margin(scale: Fraction, terms: int, confidence: object) -> float:
@@ -38,7 +38,7 @@ def laplace_margin(scale: Fraction, terms: int, confidence: object) -> float:
 
 @lru_cache(maxsize=4096)
 def _laplace_margin(scale: Fraction, terms: int, level: Fraction) -> float:
-    if scale <= _CONVOLVED and level < _SURE:
+    if scale <= _MAX_CONVOLVED_SCALE and level < _MAX_EXACT_LEVEL:
         return _convolved_margin(float(scale), terms, float(level))
     # each Z lies within 1 of a real Laplace: floors of exponentials are geometric
     low, high = 0.0, 1.0
@@ -48,11 +48,11 @@ def _laplace_margin(scale: Fraction, terms: int, level: Fraction) -> float:
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if _log_tail(middle, terms) > log_left else (low, middle)
-    return _up(float(scale) * high + terms)
+    return _round_up(float(scale) * high + terms)
 
 
 def _convolved_margin(scale: float, terms: int, level: float) -> float:
-    """Convolve the law with itself by an FFT; its rounding is far below what is left out at the ends."""
+    """Convolve the law with itself by an FFT, whose rounding error is far below the tolerance of 1e-13."""
     base = exp(-1 / scale)
     reach = ceil(scale * (45 + 8 * terms)) + 2
     size = 1 << (2 * reach + 1).bit_length()
@@ -79,5 +79,5 @@ def _log_ratio(top: int, bottom: Fraction) -> float:
     return log(top) - (log(bottom.numerator) - log(bottom.denominator))
 
 
-def _up(value: float) -> float:
+def _round_up(value: float) -> float:
     return nextafter(value * (1 + 1e-12), inf)

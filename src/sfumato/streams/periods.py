@@ -1,4 +1,4 @@
-"""Periods of a calendar: the days, weeks, months, … that a stream's steps stand for."""
+"""Calendar periods (hours, days, weeks, months, years), one per step of a stream."""
 
 import re
 from dataclasses import dataclass
@@ -10,23 +10,23 @@ from sfumato.query.functions import Function
 from sfumato.query.relation import Filter, GroupBy, Project, Relation, Scan
 
 LENGTHS = ("hour", "day", "week", "month", "year")
-_PLACE = re.compile(r"(?<![\w:]):(from|to)\b", re.IGNORECASE)
+_PERIOD_PARAMETER = re.compile(r"(?<![\w:]):(from|to)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Periods:
-    """Periods of one length, one after another from the first; without a first day they only have numbers."""
+    """Consecutive periods of one length; without a first day they only have numbers."""
 
     every: str
     first: datetime | None
 
     @property
     def words(self) -> str:
-        """Say what they are."""
+        """Return a description, as it is stored with the stream."""
         return f"every {self.every}" + ("" if self.first is None else f" from {self.first:%Y-%m-%d}")
 
-    def begins(self, time: int) -> datetime | None:
-        """Return when the period of this step begins."""
+    def start_of(self, time: int) -> datetime | None:
+        """Return the start of the period of this step."""
         if self.first is None:
             return None
         done = time - 1
@@ -41,16 +41,16 @@ class Periods:
         return self.first.replace(year=self.first.year + months // 12, month=months % 12 + 1)
 
     def label(self, time: int) -> object:
-        """Return how a row names the period: its first day, or hour, or its number."""
-        begins = self.begins(time)
-        return time if begins is None else begins if self.every == "hour" else begins.date()
+        """Return the name of the period in a row: its first day, its hour, or its number."""
+        start = self.start_of(time)
+        return time if start is None else start if self.every == "hour" else start.date()
 
     def question(self, sql: str, time: int) -> str:
-        """Return the question of one period: `:from` and `:to` stand for its ends, the second not included."""
-        if not isinstance(sql, str) or not _PLACE.search(sql):
-            return sql  # whatever it is, the parser says
-        begins, ends = self.begins(time), self.begins(time + 1)
-        if begins is None or ends is None:
+        """Return the query of one period: `:from` and `:to` become its start and its end (exclusive)."""
+        if not isinstance(sql, str) or not _PERIOD_PARAMETER.search(sql):
+            return sql  # the parser refuses what is no SQL
+        start, end = self.start_of(time), self.start_of(time + 1)
+        if start is None or end is None:
             raise BadParameter(
                 "The question asks for a period, and nobody said when the first begins.",
                 "`:from` and `:to` stand for its ends.",
@@ -58,8 +58,8 @@ class Periods:
             )
         hours = self.every == "hour"
         kind, form = ("TIMESTAMP", "%Y-%m-%d %H:%M:%S") if hours else ("DATE", "%Y-%m-%d")
-        spelled = {"from": f"{kind} '{begins:{form}}'", "to": f"{kind} '{ends:{form}}'"}
-        return _PLACE.sub(lambda found: spelled[found[1].lower()], sql)
+        literals = {"from": f"{kind} '{start:{form}}'", "to": f"{kind} '{end:{form}}'"}
+        return _PERIOD_PARAMETER.sub(lambda match: literals[match[1].lower()], sql)
 
 
 def read_periods(every: object, start: object) -> Periods:
@@ -81,7 +81,7 @@ def read_periods(every: object, start: object) -> Periods:
         known = start is None or first is not None
     except ValueError:
         known = False
-    if not known or (first is not None and not _is_a_beginning(str(every), first)):
+    if not known or (first is not None and not _is_period_start(str(every), first)):
         raise BadParameter(
             f"start = {quote_value(start)} is not where a period of this length begins.",
             "It is a day, without a time zone; of months and years the first day, of hours a full hour.",
@@ -90,30 +90,30 @@ def read_periods(every: object, start: object) -> Periods:
     return Periods(str(every), first)
 
 
-def _is_a_beginning(every: str, first: datetime) -> bool:
+def _is_period_start(every: str, first: datetime) -> bool:
     if first.tzinfo is not None or first.minute or first.second or first.microsecond or first.year > 9000:
         return False
     return every == "hour" or (not first.hour and (every in ("day", "week") or first.day == 1))
 
 
 def lies_in_one_period(relation: Relation, periods: Periods, time: int) -> bool:
-    """Whether each row of the table counts in the period of one step only: plain rows with begin <= column < end."""
-    begins, ends = periods.begins(time), periods.begins(time + 1)
+    """Tell whether each row counts in the period of one step only: plain rows with start <= column < end."""
+    start, end = periods.start_of(time), periods.start_of(time + 1)
     match relation:
-        case Project(GroupBy(Filter(Scan(), condition))) if begins is not None and ends is not None:
+        case Project(GroupBy(Filter(Scan(), condition))) if start is not None and end is not None:
             parts = conjuncts(condition)
-            lows = {_compared(part, Function.AT_MOST, begins, 0) for part in parts}
-            highs = {_compared(part, Function.LESS, ends, 1) for part in parts}
+            lows = {_compared_column(part, Function.AT_MOST, start, 0) for part in parts}
+            highs = {_compared_column(part, Function.LESS, end, 1) for part in parts}
             return bool(lows & highs - {None})
         case _:
             return False
 
 
-def _compared(part: Expression, function: Function, moment: datetime, place: int) -> Column | None:
-    """Return the column that is compared with a moment in this way: the literal is the argument at `place`."""
+def _compared_column(part: Expression, function: Function, moment: datetime, literal_index: int) -> Column | None:
+    """Return the column that `part` compares with this moment; the literal is the argument at `literal_index`."""
     if not isinstance(part, Call) or part.function is not function or len(part.arguments) != 2:
         return None
-    literal, column = part.arguments[place], part.arguments[1 - place]
+    literal, column = part.arguments[literal_index], part.arguments[1 - literal_index]
     if not isinstance(literal, Literal) or not isinstance(column, Column):
         return None
     value = literal.value

@@ -1,7 +1,7 @@
-"""Plans: what a stream releases after every step, what the whole of it costs, and how far off it is.
+"""Plans: what a stream releases after every step, its total privacy loss, and its margins.
 
 A plan is frozen and public. `neighbours` has no default: a sensitivity without its relation means nothing. A stream
-(`sfumato.streams.stream`) carries a plan out.
+(`sfumato.streams.stream`) executes a plan.
 """
 
 from dataclasses import dataclass
@@ -17,19 +17,19 @@ from sfumato.exact import decimal_rational, integer, positive_rational
 from sfumato.mechanisms.parameters import read_parameters
 from sfumato.streams.buffers import Buffers, make_buffers, squared_reach
 from sfumato.streams.margins import gaussian_margin, laplace_margin
-from sfumato.streams.toeplitz import Floats, Integers, square_root, squared_length, summed_inverse, worst_shift
+from sfumato.streams.toeplitz import Floats, Integers, decoding_of_sums, square_root, squared_length, worst_shift
 
-MOST_STEPS = 1 << 22
-MOST_CELLS = 1 << 20
-MOST_SCALE = 1 << 30
-MOST_BUFFERED_SCALE = 1 << 22
+MAX_STEPS = 1 << 22
+MAX_CELLS = 1 << 20
+MAX_SCALE = 1 << 30
+MAX_BUFFERED_SCALE = 1 << 22
 """With buffers the first coefficient is scale · 2^20, and a weight fits into 42 bits."""
-FARTHEST = 1 << 40
+MAX_STEP_VALUE = 1 << 40
 """A value of one cell in one step lies between -2^40 and 2^40."""
 EPOCH_SCALE = 1 << 20
-_SUMMED = 1 << 16
-_FINEST = 1 << 32
-_BELOW_PI = Fraction(31415926535, 10**10)
+_MAX_SUMMED_STEPS = 1 << 16
+_SHARE_UNITS = 1 << 32
+_PI_LOWER_BOUND = Fraction(31415926535, 10**10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +57,23 @@ class GaussianSums:
 
     def __post_init__(self) -> None:
         read_parameters(self)
-        _read_counts(self, horizon=MOST_STEPS, cells=MOST_CELLS, change_squared=None)
-        _read_counts(self, participations=None, separation=None, scale=MOST_SCALE)
+        _read_counts(self, horizon=MAX_STEPS, cells=MAX_CELLS, change_squared=None)
+        _read_counts(self, participations=None, separation=None, scale=MAX_SCALE)
         _read_counts(self, least=0, buffers=64)
         if self.buffers:
-            _read_counts(self, scale=MOST_BUFFERED_SCALE)
+            _read_counts(self, scale=MAX_BUFFERED_SCALE)
             self.nodes  # noqa: B018  (too fine a choice is refused here)
 
     @classmethod
-    def by_rho(cls, rho: object, horizon: int, neighbours: Neighbours, **same: Any) -> "GaussianSums":
+    def by_rho(cls, rho: object, horizon: int, neighbours: Neighbours, **parameters: Any) -> "GaussianSums":
         """Return the plan whose whole horizon is rho-zCDP; a float is read as its decimal text."""
         total = positive_rational(decimal_rational(rho, "rho"), "rho")
-        squared = cls(horizon, Fraction(1), neighbours, **same).event.sensitivity_squared
-        return cls(horizon, squared / (2 * total), neighbours, **same)
+        squared = cls(horizon, Fraction(1), neighbours, **parameters).event.sensitivity_squared
+        return cls(horizon, squared / (2 * total), neighbours, **parameters)
 
     @property
     def coefficients(self) -> Integers:
-        """C as it is really applied: integers, or, with buffers, floats."""
+        """The coefficients of C: integers, or floats with buffers."""
         if self.buffers:
             return self.nodes.coefficients(self.horizon)
         return square_root(self.horizon, self.scale)
@@ -86,17 +86,17 @@ class GaussianSums:
     @property
     def event(self) -> GaussianNoise:
         """One charge for the whole horizon."""
-        moved = _moved(self.horizon, self.scale, self.buffers, self.participations, self.separation)
+        moved = _sensitivity_squared(self.horizon, self.scale, self.buffers, self.participations, self.separation)
         return GaussianNoise(self.change_squared * moved, self.sigma_squared, self.neighbours)
 
     def variance(self) -> Floats:
         """Return the variance of each released sum."""
-        return float(self.sigma_squared) * np.cumsum(self._decoding() ** 2)
+        return float(self.sigma_squared) * np.cumsum(self._decoding_coefficients() ** 2)
 
     def window_variance(self, width: int) -> Floats:
         """Return the variance of Ŝ_t - Ŝ_(t-width), which come from the same noise; before that of Ŝ_t."""
         lag = integer(width, "width", 1)
-        decoding = self._decoding()
+        decoding = self._decoding_coefficients()
         late = np.zeros_like(decoding)
         late[lag:] = decoding[:-lag]
         return float(self.sigma_squared) * np.cumsum((decoding - late) ** 2)
@@ -111,18 +111,18 @@ class GaussianSums:
 
         The floors of buffers are within it.
         """
-        place = _place(time, self.horizon)
+        index = _time_index(time, self.horizon)
         variances = self.variance() if width is None else self.window_variance(width)
         bias = _bias(self.nodes, self.horizon) if self.buffers else 0.0
-        return gaussian_margin(float(variances[place]), self.sigma_squared, confidence) + bias
+        return gaussian_margin(float(variances[index]), self.sigma_squared, confidence) + bias
 
     @property
     def protects(self) -> str:
         """Who is protected, in words."""
         return _protects(self.participations, self.separation, self.horizon)
 
-    def _decoding(self) -> Floats:
-        return _decoding(self.horizon, self.scale, self.buffers)
+    def _decoding_coefficients(self) -> Floats:
+        return _decoding_coefficients(self.horizon, self.scale, self.buffers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +130,8 @@ class TreeSums:
     """Running sums under pure DP: the sum over (t - lowbit(t), t] is released once, with integer Laplace noise.
 
     Theorem: if one event moves the cells of its step by at most `change` in L1, the whole is
-    (change · bit_length(horizon) / scale)-DP.  With `pan_private` the same holds against somebody who sees, once and at
-    any time, the stored state too: it never holds a true count. The variance doubles.  Proof: proofs/tree_stream.md
+    (change · bit_length(horizon) / scale)-DP.  With `pan_private` the same holds against an attacker who also sees the
+    stored state once, at any time: it never holds a true count. The variance doubles.  Proof: proofs/tree_stream.md
     """
 
     horizon: int
@@ -143,13 +143,13 @@ class TreeSums:
 
     def __post_init__(self) -> None:
         read_parameters(self)
-        _read_counts(self, horizon=MOST_STEPS, cells=MOST_CELLS, change=None)
+        _read_counts(self, horizon=MAX_STEPS, cells=MAX_CELLS, change=None)
         if not isinstance(self.pan_private, bool):
             raise BadParameter("pan_private is not True or False.", "It is one or the other.", "Write True or False.")
 
     @property
     def levels(self) -> int:
-        """In so many nodes an event can lie."""
+        """Number of nodes that contain one event."""
         return self.horizon.bit_length()
 
     @property
@@ -169,8 +169,12 @@ class TreeSums:
 
     def margin(self, confidence: object, time: int, width: int | None = None) -> float:
         """Return t such that the sum at `time`, or over the last `width` steps, is within ±t with this probability."""
-        _place(time, self.horizon)
-        terms = time.bit_count() if width is None else _different_nodes(time, max(0, time - integer(width, "width", 1)))
+        _time_index(time, self.horizon)
+        terms = (
+            time.bit_count()
+            if width is None
+            else _count_different_nodes(time, max(0, time - integer(width, "width", 1)))
+        )
         return laplace_margin(self.scale, max(1, terms) * (2 if self.pan_private else 1), confidence)
 
     @property
@@ -196,7 +200,7 @@ class PeriodTables:
 
     def __post_init__(self) -> None:
         read_parameters(self)
-        _read_counts(self, horizon=MOST_STEPS, cells=MOST_CELLS, change=None, participations=None)
+        _read_counts(self, horizon=MAX_STEPS, cells=MAX_CELLS, change=None, participations=None)
 
     @property
     def event(self) -> Repeated:
@@ -215,8 +219,8 @@ class PeriodTables:
 
     def margin(self, confidence: object, time: int, width: int | None = None) -> float:
         """Return t such that a cell at `time` is within ±t with this probability, or the sum of `width` tables."""
-        place = _place(time, self.horizon)
-        terms = 1 if width is None else min(integer(width, "width", 1), place + 1)
+        index = _time_index(time, self.horizon)
+        terms = 1 if width is None else min(integer(width, "width", 1), index + 1)
         return laplace_margin(self.scale, terms, confidence)
 
     @property
@@ -242,12 +246,12 @@ class UnboundedSums:
     def __post_init__(self) -> None:
         read_parameters(self)
         object.__setattr__(self, "rho", positive_rational(self.rho, "rho"))
-        _read_counts(self, cells=MOST_CELLS, change_squared=None)
+        _read_counts(self, cells=MAX_CELLS, change_squared=None)
         _read_counts(self, least=2, first=1 << 16)
 
     @property
     def event(self) -> Concentrated:
-        """One charge for ever."""
+        """One charge for the unlimited stream."""
         return Concentrated(self.rho, self.neighbours)
 
     def epoch(self, time: int) -> tuple[int, int, Fraction]:
@@ -255,25 +259,25 @@ class UnboundedSums:
         before, length = 0, self.first
         while time > before + length:
             before, length = before + length, length * length
-        return before, length, self.change_squared * _epoch_squared(length) / (2 * self.rho)
+        return before, length, self.change_squared * _epoch_norm_squared(length) / (2 * self.rho)
 
     def variance_until(self, time: int) -> Floats:
         """Return the variance of the released sums up to this time."""
         last = integer(time, "time", 1)
-        if last > MOST_STEPS:
+        if last > MAX_STEPS:
             raise BadParameter(
-                f"time is above {MOST_STEPS}.", "So many steps do not fit into memory.", "Ask for fewer steps."
+                f"time is above {MAX_STEPS}.", "So many steps do not fit into memory.", "Ask for fewer steps."
             )
-        found: list[Floats] = []
+        variances: list[Floats] = []
         done = 0
         ended = 0.0
         while done < last:
             _, length, sigma_squared = self.epoch(done + 1)
             count = min(length, last - done)
-            part = ended + float(sigma_squared) * np.cumsum(_decoding(count, EPOCH_SCALE, 0) ** 2)
-            found.append(part)
+            part = ended + float(sigma_squared) * np.cumsum(_decoding_coefficients(count, EPOCH_SCALE, 0) ** 2)
+            variances.append(part)
             done, ended = done + count, float(part[-1])
-        return np.concatenate(found)
+        return np.concatenate(variances)
 
     def margin(self, confidence: object, time: int) -> float:
         """Return t such that the sum at `time` is within ±t with this probability."""
@@ -304,7 +308,7 @@ class WindowEvents:
 
     def __post_init__(self) -> None:
         read_parameters(self)
-        _read_counts(self, window=1 << 16, cells=MOST_CELLS, change=None)
+        _read_counts(self, window=1 << 16, cells=MAX_CELLS, change=None)
         if self.scheme not in ("distribution", "absorption"):
             raise BadParameter(
                 f"scheme = {quote_value(self.scheme)} is not known.",
@@ -314,16 +318,16 @@ class WindowEvents:
 
     @property
     def event(self) -> Pure:
-        """What streams that differ within one window lose."""
+        """Privacy loss of streams that differ within one window."""
         return Pure(self.epsilon, self.neighbours)
 
     @property
     def decision(self) -> LaplaceNoise:
-        """What each step's decision costs: epsilon / (2 · window)."""
+        """Event of the decision of each step, at epsilon / (2 · window)."""
         return LaplaceNoise(self.change, 2 * self.window * self.change / self.epsilon, self.neighbours)
 
     def publication(self, share: Fraction) -> LaplaceNoise:
-        """What a publication costs that gets this share of epsilon."""
+        """Return the event of a publication that gets this share of epsilon."""
         return LaplaceNoise(self.change, self.change / (share * self.epsilon), self.neighbours)
 
     @property
@@ -337,34 +341,34 @@ StreamPlan = Union[GaussianSums, TreeSums, PeriodTables, UnboundedSums, WindowEv
 
 @dataclass(frozen=True, slots=True)
 class NextShare:
-    """How much of epsilon the next publication of a `WindowEvents` gets; after a decision there is a new one.
+    """Share of epsilon for the next publication of a `WindowEvents`; each decision returns a new value.
 
     Shares are counted in integers: `distribution` in units of epsilon / 2^32, `absorption` in epsilon / (2 · window).
     """
 
     plan: WindowEvents
     spent: tuple[int, ...] = ()
-    """distribution: what the last window - 1 steps spent."""
+    """distribution: units spent by the last window - 1 steps."""
     unused: int = 1
-    """absorption: the shares that are there, the step's own included; 0 or less while it is silent."""
+    """absorption: available shares, the step's own included; 0 or less while the stream is silent."""
 
     @property
     def share(self) -> Fraction:
-        """The share of epsilon; 0 where nothing may be published."""
+        """The share of epsilon; 0 where no publication is allowed."""
         if self.plan.scheme == "absorption":
             return Fraction(max(0, self.unused), 2 * self.plan.window)
-        return Fraction((_FINEST // 2 - sum(self.spent)) // 2, _FINEST)
+        return Fraction((_SHARE_UNITS // 2 - sum(self.spent)) // 2, _SHARE_UNITS)
 
-    def after(self, published: bool) -> "NextShare":
-        """Return what the step after this one gets."""
+    def next_step(self, published: bool) -> "NextShare":
+        """Return the share of the next step."""
         window = self.plan.window
         if self.plan.scheme == "absorption":
             if published:  # as many silent steps as were absorbed beyond its own share
                 return NextShare(self.plan, (), 2 - self.unused)
             return NextShare(self.plan, (), min(self.unused + 1, window))
-        spent = (self.share * _FINEST).numerator if published else 0
-        kept = (*self.spent, spent)
-        return NextShare(self.plan, kept[len(kept) - window + 1 :] if len(kept) >= window else kept)
+        spent = (self.share * _SHARE_UNITS).numerator if published else 0
+        recent = (*self.spent, spent)
+        return NextShare(self.plan, recent[len(recent) - window + 1 :] if len(recent) >= window else recent)
 
 
 def laplace_variance(scale: Fraction) -> float:
@@ -374,8 +378,8 @@ def laplace_variance(scale: Fraction) -> float:
 
 
 @lru_cache(maxsize=256)
-def _moved(horizon: int, scale: int, buffers: int, participations: int, separation: int) -> int:
-    """Return how far one unit moves all that is released, in squared L2, per unit of `change_squared`."""
+def _sensitivity_squared(horizon: int, scale: int, buffers: int, participations: int, separation: int) -> int:
+    """Return the squared L2 sensitivity of the whole release, per unit of `change_squared`."""
     if buffers:
         reach = make_buffers(buffers, horizon, scale << 20).reach(horizon)
         return squared_reach(worst_shift(reach, participations, separation))
@@ -383,10 +387,10 @@ def _moved(horizon: int, scale: int, buffers: int, participations: int, separati
 
 
 @lru_cache(maxsize=8)
-def _decoding(horizon: int, scale: int, buffers: int) -> Floats:
+def _decoding_coefficients(horizon: int, scale: int, buffers: int) -> Floats:
     if buffers:
-        return summed_inverse(make_buffers(buffers, horizon, scale << 20).coefficients(horizon))
-    return summed_inverse(square_root(horizon, scale))
+        return decoding_of_sums(make_buffers(buffers, horizon, scale << 20).coefficients(horizon))
+    return decoding_of_sums(square_root(horizon, scale))
 
 
 @lru_cache(maxsize=32)
@@ -395,23 +399,23 @@ def _bias(nodes: Buffers, horizon: int) -> float:
 
 
 @lru_cache(maxsize=32)
-def _epoch_squared(length: int) -> int:
-    """Return Σ c_j² of an epoch, or above it where the epoch is too long to sum.
+def _epoch_norm_squared(length: int) -> int:
+    """Return Σ c_j² of an epoch, or an upper bound where the epoch is too long to sum.
 
     Σ_{j >= m} c_j² = Σ_v (2v - 1) · #{j >= m: c_j >= v}, and c_j >= v means scale·f_j >= v - 1/2; since
     f_j² <= 1 / (π (j + 1/4)), such a j is at most scale² / (π (v - 1/2)²) - 1/4.
     """
-    summed = min(length, _SUMMED)
+    summed = min(length, _MAX_SUMMED_STEPS)
     coefficients = square_root(summed, EPOCH_SCALE)
     total = squared_length(coefficients)
     for value in range(1, int(coefficients[-1]) + 1 if summed < length else 1):
-        last = EPOCH_SCALE**2 / (_BELOW_PI * Fraction(2 * value - 1, 2) ** 2) - Fraction(1, 4)
+        last = EPOCH_SCALE**2 / (_PI_LOWER_BOUND * Fraction(2 * value - 1, 2) ** 2) - Fraction(1, 4)
         total += (2 * value - 1) * max(0, min(length, int(last) + 1) - summed)
     return total
 
 
-def _different_nodes(later: int, earlier: int) -> int:
-    """Return how many nodes are in one of two sums and not in both: their noise is what is left of the difference."""
+def _count_different_nodes(later: int, earlier: int) -> int:
+    """Count the nodes that are in exactly one of two sums: only their noise remains in the difference."""
     nodes = [set(), set()]  # type: list[set[int]]
     for place, time in enumerate((later, earlier)):
         while time:
@@ -432,7 +436,7 @@ def _read_counts(plan: Any, *, least: int = 1, **most: int | None) -> None:
         object.__setattr__(plan, name, value)
 
 
-def _place(time: int, horizon: int) -> int:
+def _time_index(time: int, horizon: int) -> int:
     step = integer(time, "time", 1)
     if step <= horizon:
         return step - 1

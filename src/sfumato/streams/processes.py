@@ -1,7 +1,7 @@
-"""How each plan goes one step further: exact integers in, noisy integers out, and what must be remembered.
+"""Execute one step of each plan: exact integers in, noisy integers and the new state out.
 
-A process never changes before its step is durable: `take` computes the step, `accept` makes it the past. How many bits
-are read depends on the plan and on what was published, never on a value that was not.
+A process never changes before its step is durable: `take` computes the step, `accept` applies it. The number of random
+bits depends on the plan and on published values only.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from sfumato.mechanisms.answers import add_noise
 from sfumato.randomness.discrete_gaussian import DiscreteGaussian
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.source import Source
-from sfumato.streams.limbs import Limbs, added, decayed, with_noise, with_products, zeros
+from sfumato.streams.limbs import Limbs, add_noise_to_limbs, add_products, decay, sum_limbs, zeros
 from sfumato.streams.plans import (
     EPOCH_SCALE,
     GaussianSums,
@@ -28,56 +28,56 @@ from sfumato.streams.plans import (
     UnboundedSums,
     WindowEvents,
 )
-from sfumato.streams.rows import GrowingRows, packed, unpacked
+from sfumato.streams.rows import GrowingRows, pack_integers, unpack_integers
 from sfumato.streams.toeplitz import Floats, Integers, square_root
 
 Values = npt.NDArray[np.int64]
-_LIMB = 20
-_LOW = (1 << _LIMB) - 1
-_WHOLE = 1 << 42
+_LIMB_BITS = 20
+_LIMB_MASK = (1 << _LIMB_BITS) - 1
+_MAX_HIGH_LIMB = 1 << 42
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step: what is seen of it, and what must be remembered."""
+    """One step: its noisy values, and the state for later steps."""
 
     noisy: Integers
-    """What was measured: y_t, a row of `raw`."""
+    """The noisy measurement y_t, a row of `raw`."""
     value: Values | None = field(default=None, repr=False)
-    """The exact integers, where they are needed again: secret."""
+    """The exact integers, where later steps need them: secret."""
     move: Floats | None = None
-    """What the decoded sums grow by."""
+    """Increment of the decoded sums."""
     published: bool = True
     state: bytes = field(default=b"", repr=False)
-    """What is remembered in place of the exact integers, always of the same length: secret."""
+    """State stored instead of the exact integers, always of the same length: secret."""
 
 
 class Process(Protocol):
-    """A plan on its way."""
+    """The state of a plan in execution."""
 
     keeps_values: bool
-    """Whether the past is needed as it was."""
+    """Whether later steps need the exact values."""
     decodes: bool
     """Whether steps have a `move`."""
 
     def take(self, time: int, values: Values, source: Source) -> Step:
-        """Return the step at this time. Nothing is changed."""
+        """Compute the step at this time without changing the process."""
 
     def accept(self, step: Step) -> Floats:
-        """Make a step the past, and return what is shown of it: a row of `released`."""
+        """Apply a durable step, and return its row of `released`."""
 
     @property
     def state_size(self) -> int:
-        """How many bytes of state there are, at every step."""
+        """Bytes of state per step."""
 
 
 def process_of(plan: StreamPlan) -> Process:
-    """Return what carries a plan out, at its beginning."""
+    """Return the process of a plan, before its first step."""
     match plan:
         case GaussianSums(buffers=0):
             return _SquareRoot(plan.cells, lambda time: (0, plan.scale, plan.sigma_squared))
         case UnboundedSums():
-            return _SquareRoot(plan.cells, _epochs(plan))
+            return _SquareRoot(plan.cells, _scaled_epoch(plan))
         case GaussianSums():
             return _Buffered(plan)
         case TreeSums():
@@ -88,7 +88,7 @@ def process_of(plan: StreamPlan) -> Process:
             return _Windowed(plan)
 
 
-def _epochs(plan: UnboundedSums) -> Callable[[int], tuple[int, int, Fraction]]:
+def _scaled_epoch(plan: UnboundedSums) -> Callable[[int], tuple[int, int, Fraction]]:
     def epoch(time: int) -> tuple[int, int, Fraction]:
         before, _, sigma_squared = plan.epoch(time)
         return before, EPOCH_SCALE, sigma_squared
@@ -128,49 +128,49 @@ class _SquareRoot:
         past = coefficients[:0:-1]  # c_(t-1) … c_1
         noise = DiscreteGaussian(sigma_squared).draw(self._cells, source)
         first = int(coefficients[0])
-        high, low, moved = first * (values >> _LIMB), first * (values & _LOW), np.zeros(self._cells)
+        high, low, decoded_past = first * (values >> _LIMB_BITS), first * (values & _LIMB_MASK), np.zeros(self._cells)
         if count:
             high += np.einsum("t,tn->n", past, self._high.rows)
             low += np.einsum("t,tn->n", past, self._low.rows)
-            moved = np.einsum("t,tn->n", past.astype(np.float64), self._moves.rows)
-        noisy = _joined(high, low, noise)
-        move = (noisy.astype(np.float64) - moved) / first
+            decoded_past = np.einsum("t,tn->n", past.astype(np.float64), self._moves.rows)
+        noisy = _join_with_noise(high, low, noise)
+        move = (noisy.astype(np.float64) - decoded_past) / first
         return Step(noisy, values, move)
 
     def accept(self, step: Step) -> Floats:
-        value, move = _decoded(step)
+        value, move = _value_and_move(step)
         self._time += 1
         before, _, _ = self._epoch(self._time)
         if before != self._began:
             self._start(before)
-        self._high.append(value >> _LIMB)
-        self._low.append(value & _LOW)
+        self._high.append(value >> _LIMB_BITS)
+        self._low.append(value & _LIMB_MASK)
         self._moves.append(move)
         self._estimate = self._estimate + move
         return self._estimate
 
 
-def _decoded(step: Step) -> tuple[Values, Floats]:
+def _value_and_move(step: Step) -> tuple[Values, Floats]:
     if step.value is None or step.move is None:
         raise ValueError("a step without what it needs")
     return step.value, step.move
 
 
-def _joined(high: Values, low: Values, noise: Integers) -> Integers:
+def _join_with_noise(high: Values, low: Values, noise: Integers) -> Integers:
     """Return high · 2^20 + low + noise: int64 if every noisy value fits, else Python integers.
 
     The noise is in the limbs before anything is compared, so that the choice depends on noisy values alone.
     """
     if noise.dtype == object:
-        noisy: Integers = (high.astype(object) << _LIMB) + low.astype(object) + noise
+        noisy: Integers = (high.astype(object) << _LIMB_BITS) + low.astype(object) + noise
         return noisy
-    low = low + (noise & _LOW)
-    high = high + (noise >> _LIMB) + (low >> _LIMB)
-    low = low & _LOW
-    if np.abs(high).max() < _WHOLE:
-        small: Integers = (high << _LIMB) + low
+    low = low + (noise & _LIMB_MASK)
+    high = high + (noise >> _LIMB_BITS) + (low >> _LIMB_BITS)
+    low = low & _LIMB_MASK
+    if np.abs(high).max() < _MAX_HIGH_LIMB:
+        small: Integers = (high << _LIMB_BITS) + low
         return small
-    wide: Integers = (high.astype(object) << _LIMB) + low.astype(object)
+    wide: Integers = (high.astype(object) << _LIMB_BITS) + low.astype(object)
     return wide
 
 
@@ -191,28 +191,28 @@ class _Buffered:
         self._weights = np.array(nodes.weights, dtype=np.int64)[:, None]
         self._gains = self._weights.astype(np.float64)
         self._exact = zeros(len(nodes.shares), plan.cells)
-        self._decoded = np.zeros((len(nodes.shares), plan.cells))
+        self._value_and_move = np.zeros((len(nodes.shares), plan.cells))
         self._estimate = np.zeros(plan.cells)
 
     def take(self, time: int, values: Values, source: Source) -> Step:
         noise = self._noise.draw(self._cells, source)
-        noisy = with_noise(added(self._filled(values)), noise)
-        move = (noisy.astype(np.float64) - _added(self._decays * self._decoded)) / self._total
+        noisy = add_noise_to_limbs(sum_limbs(self._fill(values)), noise)
+        move = (noisy.astype(np.float64) - _add_rows(self._decays * self._value_and_move)) / self._total
         return Step(noisy, values, move)
 
     def accept(self, step: Step) -> Floats:
-        value, move = _decoded(step)
-        self._exact = self._filled(value)
-        self._decoded = self._decays * self._decoded + self._gains * move
+        value, move = _value_and_move(step)
+        self._exact = self._fill(value)
+        self._value_and_move = self._decays * self._value_and_move + self._gains * move
         self._estimate = self._estimate + move
         return self._estimate
 
-    def _filled(self, values: Values) -> Limbs:
+    def _fill(self, values: Values) -> Limbs:
         """Return the buffers one step later."""
-        return with_products(decayed(self._exact, self._shares), self._weights, values)
+        return add_products(decay(self._exact, self._shares), self._weights, values)
 
 
-def _added(rows: Floats) -> Floats:
+def _add_rows(rows: Floats) -> Floats:
     """Add rows one after another, so that the sum is the same bits however many cells there are."""
     total: Floats = rows[0].copy()
     for row in rows[1:]:
@@ -221,9 +221,9 @@ def _added(rows: Floats) -> Floats:
 
 
 class _Tree:
-    """One open node per level. Node t closes the level of its lowest bit; the levels below begin anew with it.
+    """One open node per level. Node t closes the level of its lowest bit and restarts the levels below.
 
-    A pan-private node begins with noise, so that what is remembered never holds a true count.
+    A pan-private node starts with noise, so the stored state never holds a true count.
     """
 
     decodes = False
@@ -248,43 +248,43 @@ class _Tree:
             opening = [level for level in range(len(nodes)) if (time - 1) % (1 << level) == 0]
             drawn = self._law.draw(len(opening) * self._plan.cells, source)
             nodes[opening] += drawn.reshape(len(opening), -1).astype(object)
-        noisy = add_noise(nodes[_level(time)], self._law.draw(self._plan.cells, source))
+        noisy = add_noise(nodes[_closing_level(time)], self._law.draw(self._plan.cells, source))
         if self._plan.pan_private:
-            return Step(noisy, state=packed(_closed(nodes, time), self._width))
+            return Step(noisy, state=pack_integers(_close_nodes(nodes, time), self._width))
         return Step(noisy, values)
 
     def accept(self, step: Step) -> Floats:
         self._time += 1
         if step.state:
-            self._nodes = unpacked(step.state, self._width).reshape(self._nodes.shape)
+            self._nodes = unpack_integers(step.state, self._width).reshape(self._nodes.shape)
         elif step.value is not None:
-            self._nodes = _closed(self._nodes + step.value, self._time)
-        whole = step.noisy.astype(object) + self._sums[self._time & (self._time - 1)]
-        # of earlier sums only those are needed again that a later one can build on: its binary prefixes
-        self._sums = {time: kept for time, kept in self._sums.items() if _is_prefix(time, self._time)}
-        self._sums[self._time] = whole
-        return whole.astype(np.float64)
+            self._nodes = _close_nodes(self._nodes + step.value, self._time)
+        total = step.noisy.astype(object) + self._sums[self._time & (self._time - 1)]
+        # later sums use only those of binary prefixes
+        self._sums = {time: noisy_sum for time, noisy_sum in self._sums.items() if _is_prefix(time, self._time)}
+        self._sums[self._time] = total
+        return total.astype(np.float64)
 
 
-def _level(time: int) -> int:
+def _closing_level(time: int) -> int:
     return (time & -time).bit_length() - 1
 
 
-def _closed(nodes: Integers, time: int) -> Integers:
-    """Return the open nodes after a step: those that ended with it are empty again."""
-    nodes[: _level(time) + 1] = 0
+def _close_nodes(nodes: Integers, time: int) -> Integers:
+    """Return the open nodes after a step, with those that it closed set to 0."""
+    nodes[: _closing_level(time) + 1] = 0
     return nodes
 
 
 def _is_prefix(earlier: int, time: int) -> bool:
-    """Whether an earlier time is `time` with its lowest ones taken away: later sums may still build on it."""
+    """Tell whether `earlier` is `time` without some of its lowest set bits: later sums may still use it."""
     while time > earlier:
         time &= time - 1
     return time == earlier
 
 
 class _Tables:
-    """Each table with fresh noise; nothing is remembered."""
+    """Each table with fresh noise, without state."""
 
     state_size = 0
     keeps_values = False
@@ -302,7 +302,7 @@ class _Tables:
 
 
 class _Windowed:
-    """A decision and perhaps a publication at every step; both noises are drawn whatever is decided."""
+    """A decision and possibly a publication at every step; both noises are always drawn."""
 
     state_size = 0
     keeps_values = False
@@ -325,5 +325,5 @@ class _Windowed:
 
     def accept(self, step: Step) -> Floats:
         self._last = step.noisy
-        self._next = self._next.after(step.published)
+        self._next = self._next.next_step(step.published)
         return step.noisy.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Rows that grow, and integers of any size as bytes of one width."""
+"""Growing tables, and integers of any size as bytes of one width."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 
 class GrowingRows:
-    """A table to which rows are appended; what it holds lies in one piece."""
+    """A table to which rows are appended, contiguous in memory."""
 
     __slots__ = ("_count", "_table")
 
@@ -30,10 +30,10 @@ class GrowingRows:
         self._count += 1
 
 
-def packed(values: npt.NDArray[Any], width: int) -> bytes:
+def pack_integers(values: npt.NDArray[Any], width: int) -> bytes:
     r"""Write integers, each in `width` bytes.
 
-    >>> packed(np.array([1, -1]), 2)
+    >>> pack_integers(np.array([1, -1]), 2)
     b'\x01\x00\xff\xff'
     """
     if width == 8 and values.dtype == np.int64:
@@ -41,11 +41,11 @@ def packed(values: npt.NDArray[Any], width: int) -> bytes:
     return b"".join(value.to_bytes(width, "little", signed=True) for value in map(int, values.reshape(-1).tolist()))
 
 
-def unpacked(data: bytes, width: int) -> npt.NDArray[Any]:
+def unpack_integers(data: bytes, width: int) -> npt.NDArray[Any]:
     """Read Python integers of `width` bytes each."""
     count = len(data) // width
-    found = np.empty(count, dtype=object)
-    found[:] = [
-        int.from_bytes(data[place : place + width], "little", signed=True) for place in range(0, len(data), width)
+    integers = np.empty(count, dtype=object)
+    integers[:] = [
+        int.from_bytes(data[start : start + width], "little", signed=True) for start in range(0, len(data), width)
     ]
-    return found
+    return integers

@@ -1,7 +1,7 @@
-"""A stream: one plan carried out step by step, in one file; every step is durable before it is shown.
+"""A stream: one plan executed step by step, in one file; every step is durable before it is returned.
 
-No step is ever drawn twice: not after a crash, not by a second handle, and, where a ledger is given, not from an old
-copy of the file either, since the ledger knows how far the stream has come. Proof: proofs/stream_file.md
+No step is ever drawn twice: not after a crash, not by a second handle, and, with a ledger, not from an old copy of the
+file, since the ledger stores the progress of the stream. Proof: proofs/stream_file.md
 """
 
 import os
@@ -23,9 +23,9 @@ from sfumato.ledger.ledger import Ledger
 from sfumato.mechanisms.answers import integer_answers
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import Source, system_source
-from sfumato.streams.charging import attempt_at, charge_stream, forget_attempt, require_known
+from sfumato.streams.charging import charge_stream, forget_attempt, require_known, stream_attempt
 from sfumato.streams.plans import (
-    FARTHEST,
+    MAX_STEP_VALUE,
     GaussianSums,
     NextShare,
     PeriodTables,
@@ -38,10 +38,10 @@ from sfumato.streams.processes import Step, Values, process_of
 from sfumato.streams.rows import GrowingRows
 from sfumato.streams.stored_plan import (
     StreamHeader,
+    describe_plan,
     head_from_bytes,
     head_to_bytes,
     noisy_to_bytes,
-    plan_words,
     step_from_bytes,
     step_to_bytes,
 )
@@ -51,7 +51,7 @@ from sfumato.streams.toeplitz import Floats, Integers
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """What one step shows."""
+    """The released values of one step."""
 
     time: int
     estimate: Floats
@@ -71,7 +71,7 @@ class Stream:
         self._published: list[bool] = []
         self._released = GrowingRows(head.plan.cells, np.float64)
         self._digests = [sha256(head_to_bytes(head)).digest()]
-        """What the ledger keeps: a chain over noisy numbers alone. The last two are enough."""
+        """Hash chain over noisy numbers, stored in the ledger. The last two links are enough."""
 
     @classmethod
     def create(
@@ -79,33 +79,32 @@ class Stream:
     ) -> "Stream":
         """Begin a stream in a new file.
 
-        With a `ledger` the plan's event is charged to `account` now, once for the whole stream; `words` is how its
-        history tells what it is. Without one the caller charges `plan.event`, and an old copy of the file goes
-        unnoticed.
+        With a `ledger` the plan's event is charged to `account` now, once for the whole stream; `words` describes it in
+        the history. Without one the caller charges `plan.event`, and an old copy of the file goes unnoticed.
         """
-        place, known = stream_path(path), _plan(plan)
+        stream_file, read_plan = stream_path(path), _read_plan(plan)
         if not isinstance(words, str) or not words.isprintable():
             raise BadParameter(
                 "The description is not a line of text.", "It is listed in the history.", "Give plain text."
             )
         if ledger is None:
-            head = StreamHeader(fresh_id(system_source()), known, None, words)
-            return cls(StreamFile.create(place, head_to_bytes(head)), head, None)
-        require_absent(place)  # before anything is charged
-        described = [ledger.identity(), account, head_to_bytes(StreamHeader("", known, None, words)).decode()]
+            head = StreamHeader(fresh_id(system_source()), read_plan, None, words)
+            return cls(StreamFile.create(stream_file, head_to_bytes(head)), head, None)
+        require_absent(stream_file)  # before anything is charged
+        identity = [ledger.identity(), account, head_to_bytes(StreamHeader("", read_plan, None, words)).decode()]
         created: list[Stream] = []
-        with attempt_at(place, described) as name:
+        with stream_attempt(stream_file, identity) as name:
 
             def begin(charge: Charge) -> str:
-                head = StreamHeader(name, known, charge.sequence, words)
+                head = StreamHeader(name, read_plan, charge.sequence, words)
                 text = head_to_bytes(head)
                 ledger.record_progress(charge.sequence, 0, sha256(text).hexdigest())  # first: a file can be opened
-                created.append(cls(StreamFile.create(place, text), head, ledger))
+                created.append(cls(StreamFile.create(stream_file, text), head, ledger))
                 return text.decode()
 
             try:
-                shown_as = words or f"{plan_words(known)}: {known.protects}"
-                charge_stream(ledger, account, known.event, begin, name=name, words=shown_as)
+                shown_as = words or f"{describe_plan(read_plan)}: {read_plan.protects}"
+                charge_stream(ledger, account, read_plan.event, begin, name=name, words=shown_as)
             except BaseException:
                 for stream in created:
                     stream.close()
@@ -117,7 +116,7 @@ class Stream:
 
     @classmethod
     def open(cls, path: str | Path, *, ledger: Ledger | None = None) -> "Stream":
-        """Open a stream where it stopped. One that a ledger was charged for needs that ledger again."""
+        """Open a stream at its last step. A stream charged to a ledger needs that ledger."""
         file, payloads = StreamFile.open(stream_path(path))
         try:
             head = head_from_bytes(file.head)
@@ -125,7 +124,7 @@ class Stream:
             for payload in payloads:
                 last = len(stream._raw) + 1 == len(payloads)
                 size = stream._process.state_size
-                state = file.opened_state(payload, size) if size and last else b""
+                state = file.open_state(payload, size) if size and last else b""
                 stream._accept(step_from_bytes(payload, head.plan.cells, stream._process, state))
             digests = [digest.hex() for digest in stream._digests[-2:]]
             require_known(ledger, head.charge, len(payloads), digests)
@@ -137,22 +136,22 @@ class Stream:
 
     @property
     def plan(self) -> StreamPlan:
-        """What is carried out."""
+        """The plan of the stream."""
         return self._head.plan
 
     @property
     def words(self) -> str:
-        """What it is about, as whoever created it said."""
+        """The description given when it was created."""
         return self._head.description
 
     @property
     def time(self) -> int:
-        """How many steps there are."""
+        """Number of steps so far."""
         return len(self._raw)
 
     @property
     def raw(self) -> Integers:
-        """What was measured, noise included: a row of integers per step. Everything else is computed from it."""
+        """The noisy measurements, a row of integers per step. Everything else is computed from them."""
         with self._lock:
             rows = list(self._raw)
         if not rows:
@@ -163,15 +162,15 @@ class Stream:
 
     @property
     def released(self) -> Floats:
-        """What was shown: a row of numbers per step."""
+        """The released numbers, a row per step."""
         with self._lock:
             return self._released.rows.copy()
 
     @property
     def charges(self) -> tuple[tuple[LaplaceNoise, ...], ...]:
-        """For `WindowEvents` what each step cost: its decision and, if there was one, its publication.
+        """Events of each step of a `WindowEvents`: its decision and, if there was one, its publication.
 
-        Of the other plans a step costs nothing more than the stream did when it was created.
+        Steps of other plans have no events of their own: the stream was charged when it was created.
         """
         plan = self.plan
         if not isinstance(plan, WindowEvents):
@@ -181,17 +180,17 @@ class Stream:
         for published in list(self._published):
             publication = (plan.publication(following.share),) if published else ()
             charges.append((plan.decision, *publication))
-            following = following.after(published)
+            following = following.next_step(published)
         return tuple(charges)
 
     def observe(self, values: object, source: Source | None = None) -> Released:
         """Take one step: exact integers in, one per cell; noisy numbers out, durable before they are returned.
 
-        Whatever is refused does not count as a step.
+        A refused call is not a step.
         """
         with self._lock:
             self._file.require_usable()
-            exact = self._read(values)
+            exact = self._read_values(values)
             time = self._require_next()
             step = self._process.take(time, exact, source or system_source())
             self._file.commit(step_to_bytes(step), step.state)
@@ -205,7 +204,7 @@ class Stream:
             return Released(time, estimate.copy())
 
     def window(self, width: int) -> Floats:
-        """Return what happened within the last `width` steps: free, from what was released already."""
+        """Return the sums over the last `width` steps: free, from released numbers."""
         steps = integer(width, "width", 1)
         with self._lock:
             rows = self._released.rows
@@ -230,10 +229,10 @@ class Stream:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<stream of {plan_words(self.plan)}, {self.time} steps>"
+        return f"<stream of {describe_plan(self.plan)}, {self.time} steps>"
 
-    def _read(self, values: object) -> Values:
-        """Read one integer per cell; what they are is never repeated."""
+    def _read_values(self, values: object) -> Values:
+        """Read one integer per cell; a refusal repeats no value."""
         truths = isinstance(values, list | tuple) and any(isinstance(value, bool | np.bool_) for value in values)
         try:
             exact = integer_answers(None if truths else values)  # numpy would count True as 1
@@ -242,7 +241,7 @@ class Stream:
         if exact.shape == () and self.plan.cells == 1:
             exact = exact.reshape(1)
         fits = exact.shape == (self.plan.cells,)
-        if not fits or bool((np.abs(exact) > FARTHEST).any()):
+        if not fits or bool((np.abs(exact) > MAX_STEP_VALUE).any()):
             raise BadParameter(
                 "The values of this step are not one integer per cell.",
                 f"The plan has {self.plan.cells} cells, and each takes an integer between -2^40 and 2^40.",
@@ -282,7 +281,7 @@ def stream_path(path: object) -> Path:
     raise BadParameter(f"{quote_value(path)} is not a path.", "A stream is one file.", "Give the path of a file.")
 
 
-def _plan(plan: object) -> StreamPlan:
+def _read_plan(plan: object) -> StreamPlan:
     if isinstance(plan, GaussianSums | TreeSums | PeriodTables | UnboundedSums | WindowEvents):
         return plan
     raise BadParameter(

@@ -1,8 +1,8 @@
-"""The file of a stream: an append-only log behind a short block that says how much of it counts.
+"""The file of a stream: an append-only log behind a short block that holds its valid length.
 
 A step is appended and made durable; then the block, which lies within one sector, is overwritten and made durable; only
 then has the step happened. Each record is chained to all before it by SHA-256, and the block holds the last link: a
-file that was cut or edited anywhere is refused. The file holds private data: only its owner may read it.
+file that was cut or edited anywhere is refused. The file holds private data: only the data owner may read it.
 """
 
 import os
@@ -25,9 +25,9 @@ _MAGIC = b"sfumato stream 1"
 _BLOCK = struct.Struct("<16sQQ32s32s")  # magic, time, end, last link, key; then the SHA-256 of these
 _BLOCK_SIZE = _BLOCK.size + 32
 _LENGTH = struct.Struct("<Q")
-_MARK = 16
-_LINK = 32
-_KEY = 32
+_MARK_BYTES = 16
+_LINK_BYTES = 32
+_KEY_BYTES = 32
 _ASIDE = ".aside"
 
 
@@ -36,42 +36,42 @@ class _Block(NamedTuple):
     end: int
     link: bytes
     key: bytes
-    """Opens the state of the last record. Overwriting it here makes the state before unreadable."""
+    """Decrypts the state of the last record. Overwriting it makes the earlier state unreadable."""
 
 
 class StreamFile:
     """The one handle of a stream's file."""
 
     def __init__(self, path: Path, descriptor: int, head: bytes, block: _Block) -> None:
-        self._path = path.absolute()  # wherever this process goes
+        self._path = path.absolute()  # the process may change its directory
         self._descriptor = descriptor
         self.head = head
         self._block = block
         self._process = os.getpid()
         self._failed = False
         self._closing = finalize(self, os.close, descriptor)
-        """A handle that nobody holds any more lets go of the file, as the end of its process would."""
+        """Closes the file when the handle is garbage-collected."""
         _OPEN.add(self)
 
     @classmethod
     def create(cls, path: Path, head: bytes) -> "StreamFile":
-        """Make a file of no steps: it appears whole or not at all, and not where something is."""
+        """Create a file without steps, atomically, and refuse an existing path."""
         require_absent(path)
         aside = path.with_name(path.name + _ASIDE)
-        with _failing_closed():
+        with _refuse_system_errors():
             aside.unlink(missing_ok=True)
             descriptor = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            with _failing_closed():
+            with _refuse_system_errors():
                 flock(descriptor, LOCK_EX | LOCK_NB)
                 begun = _LENGTH.pack(len(head)) + head
-                block = _Block(0, _BLOCK_SIZE + len(begun), sha256(begun).digest(), bytes(_KEY))
-                _write(descriptor, _sealed(block) + begun, 0)
+                block = _Block(0, _BLOCK_SIZE + len(begun), sha256(begun).digest(), bytes(_KEY_BYTES))
+                _write(descriptor, _pack_block(block) + begun, 0)
                 os.fsync(descriptor)
                 try:
                     os.link(aside, path)
                 except FileExistsError:
-                    raise _exists(path) from None
+                    raise _path_exists(path) from None
                 finally:
                     aside.unlink(missing_ok=True)
                 sync_folder(path.parent)
@@ -83,7 +83,7 @@ class StreamFile:
     @classmethod
     def open(cls, path: Path) -> tuple["StreamFile", list[bytes]]:
         """Return the file and the payloads of all its steps, or refuse it."""
-        with _failing_closed():
+        with _refuse_system_errors():
             try:
                 descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
             except FileNotFoundError:
@@ -91,7 +91,7 @@ class StreamFile:
                     f"There is no stream {quote_value(str(path))}.", "The file does not exist.", "Create it first."
                 ) from None
         try:
-            with _failing_closed():
+            with _refuse_system_errors():
                 _lock(descriptor)
                 path.with_name(path.name + _ASIDE).unlink(missing_ok=True)  # a crash may have left the first name
                 with os.fdopen(os.dup(descriptor), "rb") as reading:
@@ -100,7 +100,7 @@ class StreamFile:
                 head, payloads = _read_records(data, block)
                 _require_torn(data, block)
                 # a crash may have left the last block in memory only: it counts once it is durable
-                _write(descriptor, _sealed(block), 0)
+                _write(descriptor, _pack_block(block), 0)
                 os.ftruncate(descriptor, block.end)
                 os.fsync(descriptor)
             return cls(path, descriptor, head, block), payloads
@@ -110,12 +110,12 @@ class StreamFile:
 
     @property
     def time(self) -> int:
-        """How many steps have happened."""
+        """Number of durable steps."""
         return self._block.time
 
     @property
     def is_open(self) -> bool:
-        """Whether this handle may still be used, here."""
+        """Whether this handle is open in this process."""
         return self._descriptor >= 0
 
     def require_usable(self) -> None:
@@ -125,39 +125,39 @@ class StreamFile:
                 "This stream is closed.", "Its file was let go, or belongs to another process.", "Open it again."
             )
         if self._failed:
-            raise unavailable("An earlier step could not be completed.", "Close the stream and open it again.")
-        with _failing_closed():
+            raise stream_unavailable("An earlier step could not be completed.", "Close the stream and open it again.")
+        with _refuse_system_errors():
             try:
-                found = os.stat(self._path)
+                current = os.stat(self._path)
             except FileNotFoundError:
-                found = None
+                current = None
             mine = os.fstat(self._descriptor)
-        if found is None or (found.st_dev, found.st_ino) != (mine.st_dev, mine.st_ino):
-            raise damaged("Its file was replaced or removed while it was in use.")
+        if current is None or (current.st_dev, current.st_ino) != (mine.st_dev, mine.st_ino):
+            raise stream_damaged("Its file was replaced or removed while it was in use.")
 
     def commit(self, payload: bytes, state: bytes = b"") -> None:
-        """Append a step. When this returns, it is durable; when it raises, nobody may use this handle any more."""
-        key = read_exactly(system_source(), _KEY) if state else bytes(_KEY)
+        """Append a step. It is durable when this returns; after an error this handle refuses further use."""
+        key = read_exactly(system_source(), _KEY_BYTES) if state else bytes(_KEY_BYTES)
         self._failed = True
-        whole = payload + (_crypted(state, key) if state else b"")
-        link = sha256(self._block.link + whole).digest()
-        record = _mark(self._block.link) + _LENGTH.pack(len(whole)) + whole + link
+        record_body = payload + (_encrypt_or_decrypt(state, key) if state else b"")
+        link = sha256(self._block.link + record_body).digest()
+        record = _next_mark(self._block.link) + _LENGTH.pack(len(record_body)) + record_body + link
         block = _Block(self._block.time + 1, self._block.end + len(record), link, key)
-        with _failing_closed():
+        with _refuse_system_errors():
             _write(self._descriptor, record, self._block.end)
             os.fdatasync(self._descriptor)
-            _write(self._descriptor, _sealed(block), 0)
+            _write(self._descriptor, _pack_block(block), 0)
             os.fdatasync(self._descriptor)
         self._block = block
         self._failed = False
 
     def fail(self) -> None:
-        """Let nobody use this handle any more: what it knows may differ from what is kept elsewhere."""
+        """Refuse further use of this handle: its state may differ from the stored one."""
         self._failed = True
 
-    def opened_state(self, payload: bytes, size: int) -> bytes:
-        """Return the state at the end of the last payload, which only the last key opens."""
-        return _crypted(payload[len(payload) - size :], self._block.key)
+    def open_state(self, payload: bytes, size: int) -> bytes:
+        """Decrypt the state at the end of the last payload with the last key."""
+        return _encrypt_or_decrypt(payload[len(payload) - size :], self._block.key)
 
     def close(self) -> None:
         """Let go of the file. Closing twice is fine."""
@@ -167,9 +167,9 @@ class StreamFile:
 
 
 def require_absent(path: Path) -> None:
-    """Refuse a path where a stream cannot begin."""
+    """Refuse a path at which no stream can be created."""
     if os.path.lexists(path):
-        raise _exists(path)
+        raise _path_exists(path)
     if not path.parent.is_dir():
         raise BadParameter(
             f"There is no folder for {quote_value(str(path))}.",
@@ -178,8 +178,8 @@ def require_absent(path: Path) -> None:
         )
 
 
-def damaged(why: str) -> StreamDamaged:
-    """Say that a file is not what was written."""
+def stream_damaged(why: str) -> StreamDamaged:
+    """Return the refusal of a file that differs from what was written."""
     return StreamDamaged(
         "The stream is damaged.",
         why,
@@ -187,8 +187,8 @@ def damaged(why: str) -> StreamDamaged:
     )
 
 
-def unavailable(why: str, remedy: str = "") -> StreamUnavailable:
-    """Say that a file could not be used now."""
+def stream_unavailable(why: str, remedy: str = "") -> StreamUnavailable:
+    """Return the refusal of a file that cannot be used now."""
     return StreamUnavailable(
         "The stream cannot be used now.",
         why,
@@ -196,7 +196,7 @@ def unavailable(why: str, remedy: str = "") -> StreamUnavailable:
     )
 
 
-def _exists(path: Path) -> BadParameter:
+def _path_exists(path: Path) -> BadParameter:
     return BadParameter(
         f"There is something at {quote_value(str(path))} already.",
         "A stream begins with a new file, so that no other is lost.",
@@ -208,12 +208,12 @@ def _lock(descriptor: int) -> None:
     try:
         flock(descriptor, LOCK_EX | LOCK_NB)
     except BlockingIOError:
-        raise unavailable(
+        raise stream_unavailable(
             "It is open already, and two handles would draw two noises.", "Close the other one."
         ) from None
 
 
-def _sealed(block: _Block) -> bytes:
+def _pack_block(block: _Block) -> bytes:
     packed = _BLOCK.pack(_MAGIC, *block)
     return packed + sha256(packed).digest()
 
@@ -221,68 +221,68 @@ def _sealed(block: _Block) -> bytes:
 def _read_block(data: bytes) -> _Block:
     packed = data[: _BLOCK.size]
     if len(data) < _BLOCK_SIZE or sha256(packed).digest() != data[_BLOCK.size : _BLOCK_SIZE]:
-        raise damaged("It does not begin as a stream.")
+        raise stream_damaged("It does not begin as a stream.")
     magic, *fields = _BLOCK.unpack(packed)
     if magic != _MAGIC:
-        raise damaged("It was written in a form that this program does not know.")
+        raise stream_damaged("It was written in a form that this program does not know.")
     return _Block(*fields)
 
 
 def _read_records(data: bytes, block: _Block) -> tuple[bytes, list[bytes]]:
-    place = _BLOCK_SIZE + _LENGTH.size
-    if block.end > len(data) or block.end < place:
-        raise damaged("A part of it is missing.")
+    offset = _BLOCK_SIZE + _LENGTH.size
+    if block.end > len(data) or block.end < offset:
+        raise stream_damaged("A part of it is missing.")
     (length,) = _LENGTH.unpack_from(data, _BLOCK_SIZE)
-    head = data[place : place + length]
-    link = sha256(data[_BLOCK_SIZE : place + length]).digest()
-    place += length
+    head = data[offset : offset + length]
+    link = sha256(data[_BLOCK_SIZE : offset + length]).digest()
+    offset += length
     payloads = []
     for _ in range(block.time):
-        start = place + _MARK + _LENGTH.size
-        if start > block.end or data[place : place + _MARK] != _mark(link):
-            raise damaged("A step is not what was written.")
-        (length,) = _LENGTH.unpack_from(data, place + _MARK)
-        place = start + length + _LINK
+        start = offset + _MARK_BYTES + _LENGTH.size
+        if start > block.end or data[offset : offset + _MARK_BYTES] != _next_mark(link):
+            raise stream_damaged("A step is not what was written.")
+        (length,) = _LENGTH.unpack_from(data, offset + _MARK_BYTES)
+        offset = start + length + _LINK_BYTES
         payload = data[start : start + length]
         link = sha256(link + payload).digest()
-        if place > block.end or data[place - _LINK : place] != link:
-            raise damaged("A step is not what was written.")
+        if offset > block.end or data[offset - _LINK_BYTES : offset] != link:
+            raise stream_damaged("A step is not what was written.")
         payloads.append(payload)
-    if place != block.end or link != block.link:
-        raise damaged("It ends elsewhere than it should.")
+    if offset != block.end or link != block.link:
+        raise stream_damaged("It ends elsewhere than it should.")
     return head, payloads
 
 
 def _require_torn(data: bytes, block: _Block) -> None:
-    """Behind the end there may be the beginning of a step that a crash cut off: its mark, or nothing but zeros."""
+    """Refuse bytes behind the end, other than the start of a step that a crash cut off: its mark, or zeros."""
     torn = data[block.end :]
-    if torn[:_MARK] != _mark(block.link)[: len(torn)] and any(torn):
-        raise damaged("There is something behind its end.")
+    if torn[:_MARK_BYTES] != _next_mark(block.link)[: len(torn)] and any(torn):
+        raise stream_damaged("There is something behind its end.")
 
 
-def _mark(link: bytes) -> bytes:
-    return sha256(b"next" + link).digest()[:_MARK]
+def _next_mark(link: bytes) -> bytes:
+    return sha256(b"next" + link).digest()[:_MARK_BYTES]
 
 
-def _crypted(state: bytes, key: bytes) -> bytes:
+def _encrypt_or_decrypt(state: bytes, key: bytes) -> bytes:
     """Encrypt or decrypt: each key is used once, for one state."""
     return Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor().update(state)
 
 
-def _write(descriptor: int, data: bytes, place: int) -> None:
+def _write(descriptor: int, data: bytes, offset: int) -> None:
     rest = memoryview(data)
     while rest:
-        written = os.pwrite(descriptor, rest, place)
-        rest, place = rest[written:], place + written
+        written = os.pwrite(descriptor, rest, offset)
+        rest, offset = rest[written:], offset + written
 
 
 @contextmanager
-def _failing_closed() -> Iterator[None]:
-    """Turn what the system says into a refusal: its words may hold a path."""
+def _refuse_system_errors() -> Iterator[None]:
+    """Turn errors of the system into a refusal: their text may hold a path."""
     try:
         yield
     except OSError:
-        failure = unavailable("The file could not be read or written durably.")
+        failure = stream_unavailable("The file could not be read or written durably.")
     else:
         return
     raise failure from None
@@ -292,7 +292,7 @@ _OPEN: WeakSet[StreamFile] = WeakSet()
 
 
 def _close_all() -> None:
-    """Close what a child inherited: the lock must end with the parent, though the child lives on."""
+    """Close inherited handles in a child: the lock must end with the parent."""
     for handle in list(_OPEN):
         with suppress(OSError):
             handle.close()

@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[Any]
-"""int64 where the numbers fit, else Python integers."""
+"""int64 where the numbers fit, otherwise Python integers."""
 
-_BITS = 128
-_DIRECT = 64
-"""So many coefficients of an inverse are computed one by one; the rest by Newton's iteration."""
+_FIXED_POINT_BITS = 128
+_DIRECT_COEFFICIENTS = 64
+"""Number of coefficients of an inverse that are computed one by one; the rest by Newton's iteration."""
 
 
 def square_root(count: int, scale: int) -> npt.NDArray[np.int64]:
@@ -30,18 +30,18 @@ def square_root(count: int, scale: int) -> npt.NDArray[np.int64]:
 
 @lru_cache(maxsize=8)
 def _square_root(count: int, scale: int) -> npt.NDArray[np.int64]:
-    value, half = 1 << _BITS, 1 << (_BITS - 1)
+    value, half = 1 << _FIXED_POINT_BITS, 1 << (_FIXED_POINT_BITS - 1)
     rounded = []
-    for place in range(1, count + 1):
-        rounded.append((scale * value + half) >> _BITS)
-        value = value * (2 * place - 1) // (2 * place)  # f_j = f_(j-1) (2j - 1) / 2j
+    for index in range(1, count + 1):
+        rounded.append((scale * value + half) >> _FIXED_POINT_BITS)
+        value = value * (2 * index - 1) // (2 * index)  # f_j = f_(j-1) (2j - 1) / 2j
     coefficients = np.array(rounded, dtype=np.int64)
     coefficients.flags.writeable = False
     return coefficients
 
 
 def worst_shift(coefficients: Integers, participations: int, separation: int) -> Integers:
-    """Return Σ_{i < participations, i·separation <= t} c_(t - i·separation) for each t: what the worst unit moves.
+    """Return Σ_{i < participations, i·separation <= t} c_(t - i·separation) for each t: the largest change by one unit.
 
     The coefficients do not rise, so the earliest, densest pattern is the worst [KL24]. Proof: proofs/gaussian_stream.md
     """
@@ -64,28 +64,28 @@ def squared_length(values: Integers) -> int:
     return sum(value * value for value in map(int, values.tolist()))
 
 
-def summed_inverse(coefficients: npt.NDArray[Any]) -> Floats:
-    """Return the coefficients of 1 / ((1 - x) C(x)): what one unit of noise adds to the sums that are decoded later.
+def decoding_of_sums(coefficients: npt.NDArray[Any]) -> Floats:
+    """Return the coefficients of 1 / ((1 - x) C(x)): the effect of one unit of noise on the sums decoded later.
 
-    Floats are fine: this is arithmetic about errors, from public numbers.
+    Floats are fine: the inputs are public, and only errors are computed.
 
-    >>> summed_inverse(np.array([2, 1, 1]))
+    >>> decoding_of_sums(np.array([2, 1, 1]))
     array([0.5  , 0.25 , 0.125])
     """
     first = float(coefficients[0])
     series = np.diff(np.asarray(coefficients, dtype=np.float64), prepend=0.0) / first
     count = len(series)
-    inverse = np.zeros(min(count, _DIRECT))
+    inverse = np.zeros(min(count, _DIRECT_COEFFICIENTS))
     inverse[0] = 1.0
-    for place in range(1, len(inverse)):
-        inverse[place] = -(series[1 : place + 1] @ inverse[place - 1 :: -1])
+    for index in range(1, len(inverse)):
+        inverse[index] = -(series[1 : index + 1] @ inverse[index - 1 :: -1])
     while len(inverse) < count:
-        inverse = _doubled(series, inverse, min(2 * len(inverse), count))
+        inverse = _double_inverse(series, inverse, min(2 * len(inverse), count))
     return inverse / first
 
 
-def _doubled(series: Floats, inverse: Floats, count: int) -> Floats:
-    """Return so many coefficients of 1 / series from fewer, by Newton's iteration with FFTs."""
+def _double_inverse(series: Floats, inverse: Floats, count: int) -> Floats:
+    """Extend an inverse of `series` to `count` coefficients by Newton's iteration with FFTs."""
     size = 1 << (2 * count - 1).bit_length()
     known = np.fft.rfft(inverse, size)
     error = np.fft.irfft(known * np.fft.rfft(series[:count], size), size)[:count]

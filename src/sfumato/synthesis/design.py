@@ -14,7 +14,7 @@ from sfumato.accounting import pld
 from sfumato.accounting.calibrate import gaussian_sigma_squared
 from sfumato.accounting.event import Composed, Event, GaussianNoise, Neighbours
 from sfumato.errors import BadParameter
-from sfumato.exact import integer, positive, probability, typed_rational
+from sfumato.exact import positive, probability, typed_rational
 
 Axes = tuple[int, ...]
 """The columns of a marginal by their numbers, in rising order."""
@@ -41,17 +41,6 @@ class Design:
     marginals: tuple[Axes, ...]
     sigma_squared: tuple[Fraction, ...]
     event: Event
-
-
-def make_design(
-    sizes: Sequence[int], epsilon: object, delta: object, rows: int, neighbours: Neighbours
-) -> tuple[Design, Fraction, Fraction]:
-    """Return the design for all columns and all pairs, with epsilon and delta as they were read.
-
-    `rows` is the most rows of one person; `neighbours` says whether a person is added or replaced.
-    """
-    price, allowed = read_price(epsilon, delta)
-    return all_pairs(tuple(sizes), price, allowed, integer(rows, "rows", 1), neighbours), price, allowed
 
 
 def read_price(epsilon: object, delta: object) -> tuple[Fraction, Fraction]:

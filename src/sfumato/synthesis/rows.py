@@ -24,11 +24,6 @@ def shuffle_order(count: int, luck: Floats) -> Codes:
     return np.argsort(luck[:count], kind="stable")
 
 
-def noise_of_draws(shares: Floats, count: int) -> float:
-    """Return about how far independent draws are from the shares they are drawn from, in total variation."""
-    return float(np.sqrt(shares * (1 - shares) / (2 * np.pi * max(count, 1))).sum())
-
-
 def distance(first: Floats, second: Floats) -> float:
     """Return half the sum of the differences of two tables, each brought to a sum of 1."""
     return 0.5 * float(np.abs(first / first.sum() - second / second.sum()).sum())
