@@ -11,8 +11,8 @@ import pytest
 from sfumato.errors import QueryTooLarge
 from sfumato.lab.audits import end_to_end, fuzzing, ledger, replay
 from sfumato.lab.audits.alarm import Finding
-from sfumato.lab.audits.audit import AUDITS, audit_policy, audited
-from sfumato.lab.audits.shrinking import shrunk
+from sfumato.lab.audits.audit import AUDITS, audit_policy, run_audits
+from sfumato.lab.audits.shrinking import shrink
 from sfumato.lab.audits.subject import schema_of, subject
 from sfumato.lab.commands import AUDIT
 from sfumato.lab.generators.clinic import VISITS, clinic, made_up_policy
@@ -126,9 +126,11 @@ def test_answers_on_neighbours_are_as_close_as_they_cost(tmp_path: Path) -> None
 def test_error_bars_cover_and_an_audit_would_notice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sql = "SELECT age, COUNT(*) AS n, SUM(cost) AS s FROM visits GROUP BY age"
     with subject(clinic(), populate(clinic(), 1), tmp_path) as house:
-        assert list(end_to_end.coverage(house, sql, 12)) == []  # two bounds at 1e-9
+        assert list(end_to_end.compare_coverage(house, sql, 12)) == []  # two bounds at 1e-9
         monkeypatch.setattr(end_to_end, "_LEVEL", 0.9999)
-        assert list(end_to_end.coverage(house, sql, 24))  # 504 sums at 95 %: not noticed with a chance below 1e-6
+        assert list(
+            end_to_end.compare_coverage(house, sql, 24)
+        )  # 504 sums at 95 %: not noticed with a chance below 1e-6
 
 
 def test_neighbours_show_the_same_of_plain_hostile_and_made_up_questions(tmp_path: Path) -> None:
@@ -180,9 +182,9 @@ def test_a_difference_is_found_shrunk_and_printed(tmp_path: Path, monkeypatch: p
 
 def test_shrinking_keeps_the_failure_and_ends() -> None:
     text = "SELECT SUM(CASE WHEN a > 1 THEN LENGTH('it''s') ELSE 0 END) FROM t WHERE x = 'y' ORDER BY 1"
-    short = shrunk(text, lambda text: "LENGTH" in text and "FROM t" in text)
+    short = shrink(text, lambda text: "LENGTH" in text and "FROM t" in text)
     assert short == "LENGTH FROM t"
-    assert shrunk(text, lambda text: False) == text
+    assert shrink(text, lambda text: False) == text
 
 
 def test_a_house_that_breaks_down_has_failed_its_audit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,5 +192,5 @@ def test_a_house_that_breaks_down_has_failed_its_audit(monkeypatch: pytest.Monke
         raise ZeroDivisionError
 
     monkeypatch.setitem(AUDITS, "books", broken)
-    (alarm,) = audited(["books"], 1)
+    (alarm,) = run_audits(["books"], 1)
     assert str(alarm) == "books: ZeroDivisionError under the audit"

@@ -17,7 +17,7 @@ from sfumato.engines.aggregates import BucketWeights, GroupAggregates, KeyFreque
 from sfumato.engines.duckdb.engine import DuckDB
 from sfumato.engines.duckdb.registration import register
 from sfumato.engines.engine import Limits
-from sfumato.lab.audits.replay import meetings_alarms
+from sfumato.lab.audits.replay import cross_unit_alarms
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.max_norm import MaxNormPart
@@ -147,7 +147,7 @@ def _check_meetings(mechanism: Meetings, mine: GroupAggregates, theirs: GroupAgg
     here, there = (
         [_shared(group, name).for_cell(place) for place in range(len(mine.keys))] for group in (mine, theirs)
     )
-    assert not list(meetings_alarms(mechanism, here, there, 1))
+    assert not list(cross_unit_alarms(mechanism, here, there, 1))
     pairs = zip(mechanism.meetings(here, 10**6), mechanism.meetings(there, 10**6), strict=True)
     return sum(abs(one - other) for one, other in pairs)
 

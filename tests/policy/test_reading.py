@@ -19,8 +19,8 @@ from sfumato.accounting.event import Neighbours
 from sfumato.errors import BadPolicy, Refusal
 from sfumato.policy.keys import KEYS
 from sfumato.policy.policy import Bounds, Policy
-from sfumato.policy.reading import LARGEST_FILE, read_policy
-from sfumato.policy.table_keys import MOST_VALUES
+from sfumato.policy.reading import MAX_POLICY_BYTES, read_policy
+from sfumato.policy.table_keys import MAX_DECLARED_VALUES
 
 PAGES = sorted((Path(__file__).resolve().parents[2] / "docs" / "policy").glob("*.md"))
 DOCUMENT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
@@ -184,7 +184,7 @@ STRANGE: dict[str, dict[str, Any]] = {
     "a time of day": {"tables": {"t": {"unit": "rows", "columns": {"c": {"type": "date", "bounds": [time(1), 2]}}}}},
     "too many values": {
         "tables": {
-            "t": {"unit": "rows", "columns": {"c": {"type": "integer", "values": [*range(MOST_VALUES + 1)]}}},
+            "t": {"unit": "rows", "columns": {"c": {"type": "integer", "values": [*range(MAX_DECLARED_VALUES + 1)]}}},
         }
     },
     "too many tables": {"tables": {f"t{number}": {"public": True} for number in range(1000)}},
@@ -208,7 +208,7 @@ def test_what_no_file_can_hold_is_refused_too(keys: dict[str, Any]) -> None:
 
 
 def test_a_list_of_the_most_values_is_read() -> None:
-    column = {"type": "integer", "values": [*range(MOST_VALUES)]}
+    column = {"type": "integer", "values": [*range(MAX_DECLARED_VALUES)]}
     read_policy(changed(lambda p: p["tables"].update(t={"unit": "rows", "columns": {"c": column}})))
 
 
@@ -239,8 +239,8 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
 
 def test_a_file_over_the_limit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadPolicy, match="larger than 1048576 bytes"):
-        _read(CLINIC + "#" * LARGEST_FILE, tmp_path)
-    _read(CLINIC + "#" * (LARGEST_FILE - len(CLINIC)), tmp_path)
+        _read(CLINIC + "#" * MAX_POLICY_BYTES, tmp_path)
+    _read(CLINIC + "#" * (MAX_POLICY_BYTES - len(CLINIC)), tmp_path)
 
 
 @pytest.mark.parametrize("key", ["a" + ".a" * 400_000, "[" + "'b'. " * 200_000 + "b]"], ids=["key", "header"])

@@ -198,7 +198,9 @@ def test_a_choice_stays_inside_the_hull_of_what_can_be_chosen() -> None:
     check(form, computed(scalar, {"c": chance.values(), "a": first.values(True), "b": second.values(True)}))
 
 
-ONE_ARGUMENT = [form.aggregation for form in AGGREGATES if form.aggregation not in PAIRS and form.unfolded is None]
+ONE_ARGUMENT = [
+    form.aggregation for form in AGGREGATES if form.aggregation not in PAIRS and form.plain_row_refusal is None
+]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from sfumato.errors import BadParameter
-from sfumato.server.addresses import bound
+from sfumato.server.addresses import bind_socket
 from sfumato.server.connections import Connection, Connections, ListeningSocket, network_of
 from sfumato.server.limits import ServerLimits, raise_file_limit
 from sfumato.server.proxies import read_proxies
@@ -139,7 +139,7 @@ def test_one_network_is_an_ipv4_address_or_the_64_bits_of_an_ipv6_prefix() -> No
 def test_sockets_are_counted_from_accept_to_close_whatever_is_sent() -> None:
     async def course() -> None:
         counted = Connections(SMALL)
-        listening = ListeningSocket.over(bound("127.0.0.1", 0), counted)
+        listening = ListeningSocket.over(bind_socket("127.0.0.1", 0), counted)
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             assert counted.of(writer.transport) is not None

@@ -158,7 +158,7 @@ def test_requests_that_wait_hold_no_answer(way: str, tmp_path: Path, monkeypatch
                 monkeypatch.setattr(Database, name, opens(getattr(Database, name)))
             for name in ("answer_document", "charge_document", "encoded"):
                 monkeypatch.setattr(routes, name, encodes(getattr(routes, name)))
-            monkeypatch.setattr("sfumato.server.gate._KEPT_ROWS", -1)
+            monkeypatch.setattr("sfumato.server.gate._MAX_CACHED_ROWS", -1)
             method, path, body = WAYS[way]
             asked = [served.ask(method, path.format(receipt=receipt), body) for _ in range(60)]
             for one in asked:

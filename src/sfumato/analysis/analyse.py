@@ -15,7 +15,7 @@ from sfumato.analysis.literal_rows import literal_rows, lower_plain_aggregate
 from sfumato.analysis.mark_joins import analyse_mark_join
 from sfumato.analysis.private_query import Group, Key, PrivateQuery, PrivateRows
 from sfumato.analysis.unions import OWNER, analyse_union_all
-from sfumato.analysis.used import Used, used_columns
+from sfumato.analysis.used import Used, find_used_columns
 from sfumato.analysis.whole_days import whole_days
 from sfumato.analysis.windows import analyse_window
 from sfumato.errors import LoosenedPolicy, RawRows, UnitRevealed, UnsupportedSql, position_prefix
@@ -78,7 +78,7 @@ class _Question:
 def analyse(query: Query, catalog: Catalog, public: PublicData) -> PrivateQuery:
     """Return what the query asks of private rows, or refuse it with the declaration that would allow it."""
     relation = with_averages(query.relation, catalog)
-    reading = _Question(catalog, public, query.options, used_columns(relation))
+    reading = _Question(catalog, public, query.options, find_used_columns(relation))
     below = _analyse(relation.source, reading)
     outcome = ProjectNode(below.flow, relation.label, _items(relation, below))
     if isinstance(below.state, UnitLineage):
@@ -94,7 +94,7 @@ def analyse_rows(query: Query, catalog: Catalog, public: PublicData) -> PrivateR
         raise UnsupportedSql(
             "OPTIONS are not supported here.", "A fit has parameters of its own.", "Leave OPTIONS out, and give those."
         )
-    reading = _Question(catalog, public, query.options, used_columns(query.relation))
+    reading = _Question(catalog, public, query.options, find_used_columns(query.relation))
     shown = _analyse(query.relation, reading)
     owned, notes = shown.state, tuple(dict.fromkeys(reading.notes))
     if not isinstance(owned, UnitLineage):

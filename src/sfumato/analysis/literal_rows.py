@@ -11,7 +11,7 @@ from sfumato.language.numbers import is_null, on_one_grid, real, value_of
 from sfumato.language.rel_nodes import AggregateItem
 from sfumato.language.scalar import Operator, Scalar
 from sfumato.query.aggregate import Aggregate
-from sfumato.query.functions import LEVELLED, Aggregation, unfolded
+from sfumato.query.functions import LEVELLED, Aggregation, plain_row_refusal
 from sfumato.query.relation import Measure, Values
 from sfumato.query.types import NUMBERS, Type
 
@@ -83,7 +83,7 @@ def _facts(measure: Measure, aggregate: Aggregate[Scalar]) -> Facts:
     known = argument.facts
     if function in {Aggregation.MIN, Aggregation.MAX} or picks_a_value(aggregate, measure.type):
         return replace(known, nullable=True, type=measure.type)
-    if (refused := unfolded(function)) is not None:
+    if (refused := plain_row_refusal(function)) is not None:
         what = f"{position_prefix(measure.at)}{function} of public or noisy rows is not supported."
         raise UnsupportedSql(what, *refused)
     if function is Aggregation.SUM and known.kind is Kind.INTEGER:

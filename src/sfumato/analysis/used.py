@@ -7,7 +7,7 @@ Used = frozenset[tuple[str, str]]
 """Columns by label and name."""
 
 
-def used_columns(relation: Relation) -> Used:
+def find_used_columns(relation: Relation) -> Used:
     """Return every column that an expression of the relation, or of one below it, mentions."""
     found: set[tuple[str, str]] = set()
     waiting = [relation]

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sfumato.commands.opening import opened
-from sfumato.commands.options import FORMATS, File, as_analyst, policy_file, priced, report_format
-from sfumato.commands.refusing import REFUSED, print_refusal
+from sfumato.commands.opening import open_database
+from sfumato.commands.options import FORMATS, File, as_analyst, policy_file, price_options, report_format
+from sfumato.commands.refusing import REFUSED_EXIT_CODE, print_refusal
 from sfumato.errors import BadParameter, Interface, Refusal
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.command()
 @policy_file
 @click.argument("sql")
-@priced
+@price_options
 @as_analyst
 @click.option("--format", "form", type=click.Choice(FORMATS), help="How it is written; by default a table.")
 @click.option("--output", "-o", type=File, help="Write the answer into this file; its ending says the format.")
@@ -70,7 +70,7 @@ def ask(
             "A file, a picture or a document holds one answer.",
             "Ask them one after the other.",
         )
-    with opened(policy, analyst) as database:
+    with open_database(policy, analyst) as database:
         for path in filter(None, (output, plot)):
             exports.check_apart(path, database.policy)
         if together:
@@ -150,7 +150,7 @@ def _print_table(database: "Database", release: "Release", before: "Budget", all
 @click.command()
 @policy_file
 @click.argument("sql")
-@priced
+@price_options
 @as_analyst
 @report_format
 @click.option("--household", type=int, metavar="N", help="Say also what N people lose together.")
@@ -175,7 +175,7 @@ def explain(
     from sfumato.release.rendering.documents import quote_document
     from sfumato.release.rendering.escaping import to_json
 
-    with opened(policy, analyst) as database:
+    with open_database(policy, analyst) as database:
         price: dict[str, object] = {"epsilon": epsilon, "within": read_margins(within), "share": share, "delta": delta}
         if statements:
             _print_statements(database.statements(_question(sql), **price), form)
@@ -206,14 +206,14 @@ def sql(policy: Path, analyst: str | None, epsilon: str | None) -> None:
     from sfumato.terminal.prompt import Session, coloured_input, save_history, with_readline
     from sfumato.terminal.screen import screen
 
-    with opened(policy, analyst) as database:
+    with open_database(policy, analyst) as database:
         asked: dict[str, object] = {} if epsilon is None else {"epsilon": epsilon}
         session = Session(
             database, screen(), screen(stderr=True), lambda refusal: print_refusal(refusal, Interface.PROMPT), asked
         )
         if not sys.stdin.isatty():
             session.run(_next_line)
-            sys.exit(REFUSED if session.refused else 0)
+            sys.exit(REFUSED_EXIT_CODE if session.refused else 0)
         click.echo(r"A question ends with ; \epsilon 0.1 says what it may cost, help lists the rest, exit leaves.")
         readline = with_readline(database)
         try:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from sfumato.commands.opening import opened
+from sfumato.commands.opening import open_database
 from sfumato.commands.options import File, as_analyst, policy_file
 from sfumato.errors import BadParameter, UnknownName, quote_value, suggestion
 
@@ -114,5 +114,5 @@ def synthesize(
     """
     write: Callable[..., str] = import_module(SYNTHESIS).WRITE
     names = [name.strip() for name in columns.split(",")] if columns else []
-    with opened(policy, analyst) as database:
+    with open_database(policy, analyst) as database:
         click.echo(write(database, table, names, epsilon, delta, rows, bins, output, report))

@@ -12,16 +12,18 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def opened(policy: Path, analyst: str | None = None, confirm: str | None = None) -> "Iterator[Database]":
+def open_database(policy: Path, analyst: str | None = None, confirm: str | None = None) -> "Iterator[Database]":
     """Open a database; where somebody watches, show in which phase the bounded copy is."""
     from sfumato.opening import open
 
-    with watched(lambda progress: open(policy, analyst=analyst, progress=progress, confirm=confirm)) as database:
+    with open_with_progress(
+        lambda progress: open(policy, analyst=analyst, progress=progress, confirm=confirm)
+    ) as database:
         yield database
 
 
 @contextmanager
-def watched(opening: "Callable[[Progress | None], Database]") -> "Iterator[Database]":
+def open_with_progress(opening: "Callable[[Progress | None], Database]") -> "Iterator[Database]":
     """Run what opens a database, with its phases on the screen of whoever watches; close the database in the end."""
     if sys.stderr.isatty():
         from sfumato.terminal.screen import phases, screen

@@ -18,7 +18,7 @@ def policy_file(verb: Verb) -> Verb:
     return click.argument("policy", type=File)(verb)
 
 
-def priced(verb: Verb) -> Verb:
+def price_options(verb: Verb) -> Verb:
     """Take what a question may cost, the margins that are needed, or a share of the budget."""
     for option in (
         click.option("--delta", help="The delta of Gaussian noise and of keys chosen privately; the policy has one."),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from sfumato.commands.opening import opened, watched
+from sfumato.commands.opening import open_database, open_with_progress
 from sfumato.commands.options import File, policy_file, report_format
 
 
@@ -18,7 +18,7 @@ def check(policy: Path, form: str, confirm: str | None) -> None:
     The data of POLICY is registered, which takes a while the first time; nobody is charged. What is said of the data
     itself is exact, and for its owner alone.
     """
-    with opened(policy, confirm=confirm) as database:
+    with open_database(policy, confirm=confirm) as database:
         from sfumato.terminal import checks
 
         checked = checks.check_policy(database)
@@ -47,7 +47,7 @@ def tune(policy: Path, questions: tuple[str, ...], file: Path | None, history: b
     asked = list(questions)
     if file is not None:
         asked += statements.read_questions(file)
-    with opened(policy) as database:
+    with open_database(policy) as database:
         if history:
             asked += tuning.queries_in_ledger(database)
         click.echo(tuning_text.tuned_text(tuning.tune(database, asked, epsilon)))
@@ -64,5 +64,5 @@ def refresh(policy: Path, confirm: str | None) -> None:
     """
     from sfumato.opening import refreshed
 
-    with watched(lambda progress: refreshed(policy, progress=progress, confirm=confirm)):
+    with open_with_progress(lambda progress: refreshed(policy, progress=progress, confirm=confirm)):
         click.echo("Took a new snapshot of the source. From now on answers come from it.")

@@ -8,8 +8,8 @@ import click
 
 from sfumato.errors import Interface, Refusal
 
-_HEAD = 8
-REFUSED = 2
+_LABEL_CHARS = 8
+REFUSED_EXIT_CODE = 2
 """The exit status of a refusal, and of a command line that cannot be read."""
 
 
@@ -22,7 +22,7 @@ class Refusing(click.Group):
             return super().invoke(ctx)
         except Refusal as refusal:
             print_refusal(refusal)
-            ctx.exit(REFUSED)
+            ctx.exit(REFUSED_EXIT_CODE)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the verbs in the order in which they were added."""
@@ -43,12 +43,12 @@ def _indented(head: str, text: str) -> str:
     """Return a paragraph after its head: on a terminal in lines that break between words, elsewhere on one line."""
     if not sys.stderr.isatty():
         return f"{head}{text}"
-    width = max(get_terminal_size().columns, 2 * _HEAD)
+    width = max(get_terminal_size().columns, 2 * _LABEL_CHARS)
     return fill(
         text,
         width,
         initial_indent=head,
-        subsequent_indent=" " * _HEAD,
+        subsequent_indent=" " * _LABEL_CHARS,
         break_long_words=False,
         break_on_hyphens=False,
     )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from sfumato.commands.opening import opened
+from sfumato.commands.opening import open_database
 from sfumato.commands.options import File, policy_file
 from sfumato.errors import BadParameter
 
@@ -83,7 +83,7 @@ def serve(
     from sfumato.server import serving
 
     place = serving.ListeningPlace(host, http_port, pg_port, tls_cert, tls_key, public_url, trusted_proxy)
-    with serving.listening(place) as listener, opened(policy) as database:
+    with serving.open_sockets(place) as listener, open_database(policy) as database:
         serving.serve(policy, database, listener, click.echo)
 
 

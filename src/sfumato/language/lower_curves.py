@@ -27,7 +27,7 @@ from sfumato.language.numbers import (
 )
 from sfumato.language.scalar import ListedResults, LogarithmCurve, Operator, PowerCurve, Scalar, literal
 from sfumato.query.expression import Call
-from sfumato.query.functions import LARGEST_POWER, Function
+from sfumato.query.functions import MAX_EXPONENT, Function
 from sfumato.query.position import SourceSpan
 from sfumato.query.types import Type
 
@@ -337,13 +337,13 @@ def _lower_power(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
     if any(map(is_null, arguments)):
         return constant(None, call.type)
     if exponent is not None:
-        if abs(exponent) > LARGEST_POWER and base is None:
+        if abs(exponent) > MAX_EXPONENT and base is None:
             raise SourceSpan(call.at).unsupported(
                 "the exponent of power is out of range.",
-                f"It lies between {-LARGEST_POWER} and {LARGEST_POWER}, so that no value can grow without end.",
-                f"Choose one between {-LARGEST_POWER} and {LARGEST_POWER}.",
+                f"It lies between {-MAX_EXPONENT} and {MAX_EXPONENT}, so that no value can grow without end.",
+                f"Choose one between {-MAX_EXPONENT} and {MAX_EXPONENT}.",
             )
-        if base is None or (exponent.denominator == 1 and abs(exponent) <= LARGEST_POWER):
+        if base is None or (exponent.denominator == 1 and abs(exponent) <= MAX_EXPONENT):
             _check_nesting(call, arguments[0])
             return raise_to_power(arguments[0], exponent, call.type)
     if base is not None and base > 0:

@@ -18,7 +18,7 @@ from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.aggregates.sum import SumColumn
 from sfumato.planning.measurements import Measurement, MeasurementSet
 from sfumato.query.functions import SUMMING, Aggregation
-from sfumato.query.rebuilding import rebuilt
+from sfumato.query.rebuilding import rebuild_fields
 
 MOST_CELLS = 50_000
 """A common table has at most so many cells."""
@@ -184,7 +184,7 @@ def _renaming(names: dict[str, str]) -> Callable[[Any], Any]:
     def rename(thing: Any) -> Any:
         if isinstance(thing, Scalar) and (at := address(thing)) is not None:
             return column(names.setdefault(at.label, str(len(names))), at.name, thing.facts)
-        return rebuilt(thing, rename_part)
+        return rebuild_fields(thing, rename_part)
 
     def rename_part(name: str, part: Any) -> Any:
         return names.setdefault(part, str(len(names))) if name == "label" else rename(part)

@@ -13,7 +13,7 @@ from sfumato.language.scalar import Scalar, address, column
 from sfumato.planning.notes.plan_notes import with_notes
 from sfumato.planning.plan import Plan
 from sfumato.query.aggregate import Aggregate
-from sfumato.query.rebuilding import rebuilt
+from sfumato.query.rebuilding import rebuild_fields
 
 Column = tuple[str, str]
 
@@ -94,4 +94,4 @@ def _read(thing: Any, names: Mapping[Column, Column]) -> Any:
             moved = tuple((names[label, name][1], facts) for name, facts in columns)
             table = None if of is None else names[of, columns[0][0]][0]
             return InputNode(names[label, columns[0][0]][0], moved, None, table)
-    return rebuilt(thing, lambda _, part: _read(part, names))
+    return rebuild_fields(thing, lambda _, part: _read(part, names))

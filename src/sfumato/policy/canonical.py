@@ -32,7 +32,7 @@ from sfumato.policy.policy import (
     Value,
     fold_name,
 )
-from sfumato.policy.table_keys import COLUMN, LENGTH, TABLE
+from sfumato.policy.table_keys import COLUMN, DEFAULT_TEXT_CHARS, TABLE
 
 _FORM = "# sfumato policy, canonical form 1"
 """A new meaning of any line is a new form: a hash never changes what it stands for."""
@@ -210,7 +210,10 @@ def _column(column: Column) -> str:
         parts.append(f"total_per_unit = {_value(column.total_per_unit)}")
     if column.unique:
         parts.append("unique = true")
-    if column.length not in (None, LENGTH):  # form 1 is older than the key: there this is what silence means
+    if column.length not in (
+        None,
+        DEFAULT_TEXT_CHARS,
+    ):  # form 1 is older than the key: there this is what silence means
         parts.append(f"length = {column.length}")
     if column.joins:
         parts.append('join = "deterministic"')

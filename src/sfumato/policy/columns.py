@@ -5,11 +5,11 @@ from datetime import date, datetime
 from fractions import Fraction
 from math import ceil, floor
 
-from sfumato.policy.entry import Entry, flag, items, missing, number, refuse, shown, text
+from sfumato.policy.entry import Entry, flag, items, missing, number, quote_entry, refuse, text
 from sfumato.policy.forms import read_format
 from sfumato.policy.kinds import SectionValues
 from sfumato.policy.policy import Bounds, Column, ColumnType, Reference, Value, position
-from sfumato.policy.table_keys import COLUMN, LENGTH, LONGEST_VALUE, MOST_VALUES, TYPE_SYNONYMS
+from sfumato.policy.table_keys import COLUMN, DEFAULT_TEXT_CHARS, MAX_DECLARED_VALUES, MAX_VALUE_CHARS, TYPE_SYNONYMS
 
 _INT64 = range(-(2**63), 2**63)
 _STEPS = (Fraction(1, 10**18), Fraction(10**18))
@@ -23,7 +23,7 @@ def read_column(name: str, entry: Entry) -> Column:
     if isinstance(entry.value, str):
         raise refuse(
             entry,
-            f"is {shown(entry.value)}.",
+            f"is {quote_entry(entry.value)}.",
             "A column is declared in braces, with at least a type.",
             f'Write {{ type = "{_meant(entry.value)}" }}.',
         )
@@ -68,14 +68,14 @@ def _check_total(entry: Entry, total: Fraction, bounds: Bounds | None, step: Fra
     if total < position(bounds.high):
         raise refuse(
             entry,
-            f"is {shown(entry.value)}, less than the upper bound.",
+            f"is {quote_entry(entry.value)}, less than the upper bound.",
             "One row alone may have as much as that.",
             f"Write at least {written(bounds.high)}, or lower the bound.",
         )
     if (total / step).denominator != 1:
         raise refuse(
             entry,
-            f"is {shown(entry.value)}, not a whole number of steps of {written(step)}.",
+            f"is {quote_entry(entry.value)}, not a whole number of steps of {written(step)}.",
             "Values are summed as whole steps.",
             f"Write {written(floor(total / step) * step)}.",
         )
@@ -94,14 +94,14 @@ def _step(kind: ColumnType, step: Fraction | None, entry: Entry | None) -> Fract
     if kind is not ColumnType.DECIMAL:
         raise refuse(
             entry,
-            f"is {shown(entry.value)}, for a column of type {kind}.",
+            f"is {quote_entry(entry.value)}, for a column of type {kind}.",
             "Only decimals have a step: integers count in ones, dates in days, timestamps in microseconds.",
             'Leave out step, or write type = "decimal".',
         )
     if not _STEPS[0] <= step <= _STEPS[1]:
         raise refuse(
             entry,
-            f"is {shown(entry.value)}.",
+            f"is {quote_entry(entry.value)}.",
             "Values are stored as whole numbers of steps, and a step lies between 1e-18 and 1e18.",
             "Write the precision that matters, for example step = 0.01.",
         )
@@ -118,7 +118,7 @@ def _length(kind: ColumnType, written: int | None, values: object, keys: Section
             "Only texts have a length; numbers, dates and timestamps have bounds.",
             "Leave out length.",
         )
-    length = LENGTH if written is None else written
+    length = DEFAULT_TEXT_CHARS if written is None else written
     for place, value in enumerate(values if isinstance(values, tuple) else ()):
         if len(str(value)) > length:
             raise refuse(
@@ -138,11 +138,11 @@ def _bounds(kind: ColumnType, entry: Entry) -> Bounds:
             f"Bounds are for columns of type {', '.join(_BOUNDED)}.",
             "Leave out bounds." + (" List public keys in values." if kind is ColumnType.TEXT else ""),
         )
-    ends = items(entry, MOST_VALUES)
+    ends = items(entry, MAX_DECLARED_VALUES)
     if len(ends) != 2:
         raise refuse(
             entry,
-            f"is {shown(entry.value)}.",
+            f"is {quote_entry(entry.value)}.",
             "Bounds are two values, the smallest and the largest that count; what lies beyond is clipped.",
             "Write bounds = [LOW, HIGH].",
         )
@@ -150,9 +150,9 @@ def _bounds(kind: ColumnType, entry: Entry) -> Bounds:
     if position(low) > position(high):
         raise refuse(
             entry,
-            f"is reversed: {shown(ends[0].value)} is above {shown(ends[1].value)}.",
+            f"is reversed: {quote_entry(ends[0].value)} is above {quote_entry(ends[1].value)}.",
             "The lower bound comes first.",
-            f"Write bounds = [{shown(ends[1].value)}, {shown(ends[0].value)}].",
+            f"Write bounds = [{quote_entry(ends[1].value)}, {quote_entry(ends[0].value)}].",
         )
     return Bounds(low, high)
 
@@ -165,7 +165,7 @@ def _check_grid(entry: Entry, bounds: Bounds, step: Fraction | None) -> None:
         if steps.denominator != 1:
             raise refuse(
                 entry,
-                f"is {shown(entry.value)}: {written(end)} is not a whole number of steps of {written(unit)}.",
+                f"is {quote_entry(entry.value)}: {written(end)} is not a whole number of steps of {written(unit)}.",
                 "Values are rounded to whole steps, and the bounds must hold after rounding.",
                 f"Write {written(outwards(steps) * unit)} instead of {written(end)}, or change step.",
             )
@@ -176,7 +176,7 @@ def _check_width(entry: Entry, steps: Fraction) -> None:
     if steps.numerator not in _INT64:
         raise refuse(
             entry,
-            f"is {shown(entry.value)}: too many steps from zero.",
+            f"is {quote_entry(entry.value)}: too many steps from zero.",
             "Values are stored as whole steps in 64 bits.",
             "Choose values nearer to zero, or make step larger.",
         )
@@ -188,10 +188,12 @@ def _values(
     if isinstance(entry.value, str):
         return _reference(entry)
     values: dict[Value, None] = {}
-    for element in items(entry, MOST_VALUES):
+    for element in items(entry, MAX_DECLARED_VALUES):
         value = _READERS[kind](element)
         if value in values:
-            raise refuse(element, f"repeats {shown(element.value)}.", "A public key is listed once.", "Remove it here.")
+            raise refuse(
+                element, f"repeats {quote_entry(element.value)}.", "A public key is listed once.", "Remove it here."
+            )
         _check_key(element, value, bounds, step)
         values[value] = None
     if not values:
@@ -208,7 +210,7 @@ def _check_key(entry: Entry, value: Value, bounds: Bounds | None, step: Fraction
     if bounds is not None and not position(bounds.low) <= position(value) <= position(bounds.high):
         raise refuse(
             entry,
-            f"is {shown(entry.value)}, outside the bounds.",
+            f"is {quote_entry(entry.value)}, outside the bounds.",
             "Values are clipped to the bounds, so no row could ever have this key.",
             "Widen bounds, or remove the value.",
         )
@@ -218,7 +220,7 @@ def _check_key(entry: Entry, value: Value, bounds: Bounds | None, step: Fraction
     if steps.denominator != 1:
         raise refuse(
             entry,
-            f"is {shown(entry.value)}, not a whole number of steps of {written(step)}.",
+            f"is {quote_entry(entry.value)}, not a whole number of steps of {written(step)}.",
             "Values are rounded to whole steps, so no row could ever have this key.",
             "Change the value or step.",
         )
@@ -226,11 +228,11 @@ def _check_key(entry: Entry, value: Value, bounds: Bounds | None, step: Fraction
 
 
 def _reference(entry: Entry) -> Reference:
-    table, dot, column = text(entry, LONGEST_VALUE).partition(".")
+    table, dot, column = text(entry, MAX_VALUE_CHARS).partition(".")
     if not dot or not table or not column:
         raise refuse(
             entry,
-            f"is {shown(entry.value)}.",
+            f"is {quote_entry(entry.value)}.",
             "Public keys are a list, or the name of a public table's column.",
             'Write values = ["…", "…"], or values = "table.column".',
         )
@@ -240,7 +242,7 @@ def _reference(entry: Entry) -> Reference:
 def written(value: Value) -> str:
     """Return a number as a decimal if it has one, else as a fraction in quotes; a date as it is."""
     if not isinstance(value, Fraction):
-        return shown(value)
+        return quote_entry(value)
     digits = next((places for places in range(41) if (value * 10**places).denominator == 1), None)
     if digits is None:
         return f'"{value}"'
@@ -277,7 +279,7 @@ def _timestamp(entry: Entry) -> Value:
     if entry.value.tzinfo is not None:
         raise refuse(
             entry,
-            f"is {shown(entry.value)}, with an offset.",
+            f"is {quote_entry(entry.value)}, with an offset.",
             "Timestamps are used as the source stores them, without a time zone.",
             "Write what that clock shows, without an offset, such as 2024-02-29T12:00:00.",
         )
@@ -285,13 +287,13 @@ def _timestamp(entry: Entry) -> Value:
 
 
 def _text(entry: Entry) -> Value:
-    return text(entry, LONGEST_VALUE)
+    return text(entry, MAX_VALUE_CHARS)
 
 
 def _wrong(entry: Entry, kind: ColumnType, form: str) -> Exception:
     return refuse(
         entry,
-        f"is {shown(entry.value)}, in a column of type {kind}.",
+        f"is {quote_entry(entry.value)}, in a column of type {kind}.",
         "Bounds and public keys must be values of the column's type, and NULL is not one.",
         f"Write {form}.",
     )

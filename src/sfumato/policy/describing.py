@@ -16,7 +16,7 @@ from sfumato.policy.policy import (
     fold_name,
 )
 
-_LISTED = 8
+_MAX_LISTED_VALUES = 8
 _SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
 
 
@@ -66,8 +66,8 @@ def column_words(table: Table, column: Column) -> str:
     elif isinstance(column.values, Reference):
         parts.append(f"values of {column.values.table}.{column.values.column}")
     elif column.values is not None:
-        more = ", …" if len(column.values) > _LISTED else ""
-        parts.append(f"{', '.join(map(_written, column.values[:_LISTED]))}{more}")
+        more = ", …" if len(column.values) > _MAX_LISTED_VALUES else ""
+        parts.append(f"{', '.join(map(_written, column.values[:_MAX_LISTED_VALUES]))}{more}")
     elif column.bounds is not None:
         parts.append(_bounds_words(column, column.bounds))
     elif column.type in _SUMMED and not table.public:

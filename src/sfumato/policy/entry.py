@@ -15,11 +15,11 @@ from sfumato.exact import decimal_rational, integer
 from sfumato.policy.lines import KeyPath
 from sfumato.policy.policy import fold_name
 
-LONGEST_NAME = 63
+MAX_NAME_CHARS = 63
 """Characters in the name of a table, column or analyst: PostgreSQL's limit."""
 UNWANTED = {"table": '"./\\', "policy": '"/\\'}
 """Tables are file stems and stand before the dot in "table.column"; a policy's name becomes a file's."""
-_SHOWN = 60
+_MAX_QUOTED_CHARS = 60
 MAX_RATIONAL_PART = 10**40
 """More digits than a 128-bit decimal has: larger numbers and finer ones are slips of the keyboard."""
 
@@ -80,7 +80,7 @@ def named(entry: Entry, what: str, most: int) -> dict[str, Entry]:
         if fold_name(name) in folded:
             raise refuse(
                 child,
-                f"is the same name as {shown(folded[fold_name(name)])}.",
+                f"is the same name as {quote_entry(folded[fold_name(name)])}.",
                 "Names match whatever their case, as in PostgreSQL.",
                 f"Rename one {what}." if what == "analyst" else f"Rename one {what}, here and in the source.",
             )
@@ -90,11 +90,11 @@ def named(entry: Entry, what: str, most: int) -> dict[str, Entry]:
 
 def check_name(entry: Entry, name: str, what: str) -> None:
     """Refuse a name that cannot be quoted, typed or told from another."""
-    if not name or len(name) > LONGEST_NAME:
+    if not name or len(name) > MAX_NAME_CHARS:
         raise refuse(
             entry,
             f"is a name of {len(name)} characters.",
-            f"The name of a {what} has 1 to {LONGEST_NAME} characters.",
+            f"The name of a {what} has 1 to {MAX_NAME_CHARS} characters.",
             f"Rename the {what}.",
         )
     unwanted = UNWANTED.get(what, '"')
@@ -111,7 +111,7 @@ def text(entry: Entry, longest: int) -> str:
     """Read text of at most `longest` characters that UTF-8 can write; what it says is the caller's to judge."""
     value = entry.value
     if not isinstance(value, str):
-        raise refuse(entry, f"is {shown(value)}.", "This key takes text.", 'Write it in quotes: "…".')
+        raise refuse(entry, f"is {quote_entry(value)}.", "This key takes text.", 'Write it in quotes: "…".')
     if len(value) > longest:
         raise refuse(entry, f"has {len(value)} characters.", f"The limit is {longest}.", "Shorten it.")
     if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
@@ -131,17 +131,17 @@ def choice(entry: Entry, known: Iterable[str], synonyms: Mapping[str, str]) -> s
     if isinstance(value, str) and value in words:
         return str(value)
     meant = synonyms.get(value.strip().lower()) if isinstance(value, str) else None
-    advice = f"Did you mean {shown(meant)}? " if meant else suggestion(value, words)
+    advice = f"Did you mean {quote_entry(meant)}? " if meant else suggestion(value, words)
     raise refuse(
         entry,
-        f"is {shown(value)}.",
+        f"is {quote_entry(value)}.",
         f"The possible values are: {_options(words)}.",
         f"{advice}Write one of these.",
     )
 
 
 def _options(words: Iterable[str]) -> str:
-    return ", ".join(word if word[0].isalnum() else shown(word) for word in words)
+    return ", ".join(word if word[0].isalnum() else quote_entry(word) for word in words)
 
 
 def flag(entry: Entry) -> bool:
@@ -149,7 +149,10 @@ def flag(entry: Entry) -> bool:
     if isinstance(entry.value, bool):
         return entry.value
     raise refuse(
-        entry, f"is {shown(entry.value)}.", "This key takes true or false.", "Write true or false, without quotes."
+        entry,
+        f"is {quote_entry(entry.value)}.",
+        "This key takes true or false.",
+        "Write true or false, without quotes.",
     )
 
 
@@ -164,7 +167,7 @@ def count(entry: Entry, most: int) -> int:
             return number
     raise refuse(
         entry,
-        f"is {shown(entry.value)}.",
+        f"is {quote_entry(entry.value)}.",
         f"This key takes a whole number from 1 to {most}.",
         "Write a whole number, without quotes and without a decimal point.",
     )
@@ -182,7 +185,7 @@ def number(entry: Entry) -> Fraction:
         pass  # said below, with the key and its line
     raise refuse(
         entry,
-        f"is {shown(value)}.",
+        f"is {quote_entry(value)}.",
         "This key takes a finite number with at most 40 digits before and after the point.",
         'Write an integer, a decimal such as 0.1, or a fraction in quotes such as "1/3".',
     )
@@ -193,14 +196,14 @@ def items(entry: Entry, most: int) -> list[Entry]:
     value = entry.value
     if not isinstance(value, list | tuple):
         raise refuse(
-            entry, f"is {shown(value)}.", "This key takes a list.", "Write the list in square brackets: […, …]."
+            entry, f"is {quote_entry(value)}.", "This key takes a list.", "Write the list in square brackets: […, …]."
         )
     if len(value) > most:
         raise refuse(entry, f"has {len(value)} elements.", f"The limit is {most}.", "Shorten the list.")
     return [entry.below(place, element) for place, element in enumerate(value)]
 
 
-def shown(value: object) -> str:
+def quote_entry(value: object) -> str:
     """Return a value as the owner would write it, shortened; of an unknown object only its type."""
     match value:
         case bool():
@@ -223,11 +226,11 @@ def shown(value: object) -> str:
 
 
 def _element(value: object) -> str:
-    return "[…]" if isinstance(value, list | tuple) else shown(value)
+    return "[…]" if isinstance(value, list | tuple) else quote_entry(value)
 
 
 def _short(words: str) -> str:
-    cut = words if len(words) <= _SHOWN else words[:_SHOWN] + "…"
+    cut = words if len(words) <= _MAX_QUOTED_CHARS else words[:_MAX_QUOTED_CHARS] + "…"
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in cut)
 
 
@@ -250,13 +253,13 @@ def _table(entry: Entry) -> dict[str, Entry]:
     if not isinstance(entry.value, dict):
         raise refuse(
             entry,
-            f"is {shown(entry.value)}.",
+            f"is {quote_entry(entry.value)}.",
             "It is a table of keys and values.",
             "Write it as a TOML table: [name] above its lines, or { key = value } on one line.",
         )
     found: dict[str, Entry] = {}
     for key, value in entry.value.items():
         if not isinstance(key, str) or any("\ud800" <= character <= "\udfff" for character in key):
-            raise refuse(entry, f"has the key {shown(key)}.", "A key is text.", "Write the key as text.")
+            raise refuse(entry, f"has the key {quote_entry(key)}.", "A key is text.", "Write the key as text.")
         found[key] = entry.below(key, value)
     return found

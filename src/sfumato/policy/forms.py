@@ -2,11 +2,11 @@
 
 import re
 
-from sfumato.policy.entry import Entry, refuse, shown, text
+from sfumato.policy.entry import Entry, quote_entry, refuse, text
 from sfumato.policy.keys import CSV
 from sfumato.policy.policy import ColumnType, CsvFormat
 from sfumato.policy.schemes import reads_csv
-from sfumato.policy.table_keys import LONGEST_FORMAT
+from sfumato.policy.table_keys import MAX_FORMAT_CHARS
 
 _DATE_PARTS = frozenset("YymbBdj")
 _TIME_PARTS = frozenset("HIMSfp")
@@ -33,7 +33,7 @@ def check_csv_form(entry: Entry, form: CsvFormat) -> None:
 
 def read_format(entry: Entry, kind: ColumnType) -> str:
     """Read how a date or timestamp is written: every part is a number or an English name, and a day is whole."""
-    words = text(entry, LONGEST_FORMAT)
+    words = text(entry, MAX_FORMAT_CHARS)
     if kind not in (ColumnType.DATE, ColumnType.TIMESTAMP):
         raise refuse(
             entry,
@@ -49,7 +49,7 @@ def read_format(entry: Entry, kind: ColumnType) -> str:
     times = ", %H, %I, %M, %S, %f, %p" if kind is ColumnType.TIMESTAMP else ""
     raise refuse(
         entry,
-        f"is {shown(entry.value)}.",
+        f"is {quote_entry(entry.value)}.",
         f"A format names year, month and day once each, by %Y or %y, %m, %b or %B, %d (or %j){times}, and between them "
         "blanks, slashes, dots, commas, colons or dashes.",
         'Write for example format = "%d/%m/%Y".',

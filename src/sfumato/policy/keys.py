@@ -31,8 +31,8 @@ from sfumato.policy.policy import MAX_CHARGES_PER_ACCOUNT, PLAIN, CsvFormat, Ref
 from sfumato.policy.schemes import Scheme, built_in_schemes
 from sfumato.policy.table_keys import TABLE
 
-MOST_TABLES = 500
-MOST_ANALYSTS = 10_000
+MAX_TABLES = 500
+MAX_ANALYSTS = 10_000
 _SOURCES = tuple(scheme for scheme in built_in_schemes() if scheme.is_written)
 DELIMITERS = (",", ";", "\t", "|", ":")
 
@@ -292,14 +292,14 @@ POLICY = Section(
         ),
         PolicyKey(
             "tables",
-            NamedTables("table", MOST_TABLES, TABLE, least=1),
+            NamedTables("table", MAX_TABLES, TABLE, least=1),
             Required("A policy must declare at least one table.", "Add [tables.NAME] with its unit and columns."),
             "The tables of the source that exist for queries.",
             Hashed.APART,
         ),
         PolicyKey(
             "analysts",
-            NamedTables("analyst", MOST_ANALYSTS, ANALYST),
+            NamedTables("analyst", MAX_ANALYSTS, ANALYST),
             Default(words="none: all spend from the dataset's budget"),
             "Analysts with their own budget, within the budget of the dataset.",
             Hashed.APART,

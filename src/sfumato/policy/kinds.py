@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from sfumato.policy.entry import (
-    LONGEST_NAME,
+    MAX_NAME_CHARS,
     MAX_RATIONAL_PART,
     UNWANTED,
     Entry,
@@ -22,9 +22,9 @@ from sfumato.policy.entry import (
     items,
     missing,
     number,
+    quote_entry,
     refuse,
     section,
-    shown,
     text,
 )
 
@@ -256,7 +256,7 @@ class Text:
         words = text(entry, self.most_chars)
         if self.accepts is None or self.accepts(words):
             return words
-        raise refuse(entry, f"is {shown(entry.value)}.", self.why, self.remedy)
+        raise refuse(entry, f"is {quote_entry(entry.value)}.", self.why, self.remedy)
 
     def schema(self) -> Schema:
         return {"type": "string", "maxLength": self.most_chars}
@@ -347,7 +347,7 @@ class ExactNumber:
         value = number(entry)
         if self.accepts is None or self.accepts(value):
             return value
-        raise refuse(entry, f"is {shown(entry.value)}.", self.why, self.remedy)
+        raise refuse(entry, f"is {quote_entry(entry.value)}.", self.why, self.remedy)
 
     def schema(self) -> Schema:
         return {
@@ -370,7 +370,7 @@ class Duration:
         seconds = Fraction(found[1]) * _SECONDS[found[2]] if found else None
         if seconds is not None and self.least <= seconds <= self.most:
             return seconds
-        raise refuse(entry, f"is {shown(entry.value)}.", self.why, self.remedy)
+        raise refuse(entry, f"is {quote_entry(entry.value)}.", self.why, self.remedy)
 
     def schema(self) -> Schema:
         return {"type": "string", "pattern": f"^{_DURATION.pattern}$"}
@@ -434,4 +434,4 @@ def _listed(options: Iterable[str]) -> str:
 def _name_schema(what: str) -> Schema:
     excluded = re.escape(UNWANTED.get(what, '"'))
     ends = f"[^\\s{excluded}]"
-    return {"maxLength": LONGEST_NAME, "pattern": f"^{ends}([^\\x00-\\x1f{excluded}]*{ends})?$"}
+    return {"maxLength": MAX_NAME_CHARS, "pattern": f"^{ends}([^\\x00-\\x1f{excluded}]*{ends})?$"}

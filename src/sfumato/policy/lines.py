@@ -11,7 +11,7 @@ from contextlib import suppress
 KeyPath = tuple[str | int, ...]
 """Keys from the root, and positions in arrays: ("tables", "visits", "columns", "dept", "values", 2)."""
 
-_DEEPEST = 8
+_MAX_KEY_DEPTH = 8
 """No policy has deeper keys, and a line of half a million dots should not cost a minute."""
 _BLANK = re.compile(r"(?:[ \t\n]|#[^\n]*)*")
 _SPACE = re.compile(r"[ \t]*")
@@ -125,7 +125,7 @@ class _Scanner:
         return tuple(parts)
 
     def record(self, path: KeyPath, line: int) -> None:
-        for length in range(1, min(len(path), _DEEPEST) + 1):
+        for length in range(1, min(len(path), _MAX_KEY_DEPTH) + 1):
             self.found.setdefault(path[:length], line)
 
     def line(self) -> int:

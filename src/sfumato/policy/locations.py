@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sfumato.errors import suggestion
-from sfumato.policy.entry import Entry, named, refuse, shown, text
+from sfumato.policy.entry import Entry, named, quote_entry, refuse, text
 from sfumato.policy.policy import Location
 from sfumato.policy.schemes import Scheme, source_example, source_schemes
 
@@ -60,7 +60,7 @@ def read_frames(entry: Entry, most: int) -> Location:
         if not any(hasattr(kind, form) for form in _FRAMES):
             raise refuse(
                 below,
-                f"is {shown(below.value)}.",
+                f"is {quote_entry(below.value)}.",
                 "Where source is a table, it holds frames: Arrow tables, or DataFrames of pandas or polars.",
                 f'Hand over frames from Python, or write text: source = "{source_example()}".',
             )
@@ -69,7 +69,7 @@ def read_frames(entry: Entry, most: int) -> Location:
     return Location("frames", "", None, entry.value)
 
 
-def ledger_beside(source: Location, name: str) -> Location | None:
+def default_ledger(source: Location, name: str) -> Location | None:
     """Return the ledger of a policy that has no file: beside the data, whatever folder the program runs in."""
     if source.path is None:
         return None

@@ -9,23 +9,23 @@ from decimal import Decimal
 from pathlib import Path
 
 from sfumato.errors import BadPolicy
-from sfumato.policy.entry import Entry, check_name, missing, named, refuse, shown
+from sfumato.policy.entry import Entry, check_name, missing, named, quote_entry, refuse
 from sfumato.policy.forms import check_csv_form, check_csv_source
-from sfumato.policy.keys import ANALYST, MOST_ANALYSTS, MOST_TABLES, POLICY
+from sfumato.policy.keys import ANALYST, MAX_ANALYSTS, MAX_TABLES, POLICY
 from sfumato.policy.kinds import SectionValues
 from sfumato.policy.lines import key_lines
-from sfumato.policy.locations import LEDGERS, file_ledger, ledger_beside, read_frames, read_location, read_source
+from sfumato.policy.locations import LEDGERS, default_ledger, file_ledger, read_frames, read_location, read_source
 from sfumato.policy.policy import Analyst, Budget, Location, Policy, Refresh, Sealing, Table
 from sfumato.policy.schemes import source_example, tells_changes
 from sfumato.policy.sealing import read_sealing
 from sfumato.policy.tables import read_tables
 
-LARGEST_FILE = 2**20
+MAX_POLICY_BYTES = 2**20
 NAMELESS = "dataset"
 """The name of a dict without one; a file without one is called after itself."""
 _DEEP_KEY = re.compile(r"""(?<![\w"'-])(?:[\w"'-]++[ \t]*+\.[ \t]*+){64}""")
 """tomllib takes time in the square of a key's depth: minutes for one line of a megabyte."""
-_QUERIES = 1000
+_QUERIES_PER_DELTA = 1000
 """A query's share of delta where the policy names none."""
 
 
@@ -46,7 +46,7 @@ def read_policy(source: str | Path | dict[str, object]) -> Policy:
         text_of_file = _text(source)
         return _policy(Entry(_toml(text_of_file, source), (), key_lines(text_of_file)), Path(source))
     raise BadPolicy(
-        f"The policy is {shown(source)}.",
+        f"The policy is {quote_entry(source)}.",
         "A policy is read from a file or from a dict.",
         "Give the path of a TOML file.",
     )
@@ -54,22 +54,22 @@ def read_policy(source: str | Path | dict[str, object]) -> Policy:
 
 def _text(file: str | Path) -> str:
     """Read the file; a message repeats the path that its reader typed and nothing of the system's own words."""
-    typed = shown(str(file))
+    typed = quote_entry(str(file))
     try:
         path = Path(file)
         if not path.is_file():  # a pipe or a device could hang
             raise BadPolicy(f"There is no policy file {typed}.", "A policy is a TOML file.", "Check the path.")
         with path.open("rb") as stream:
-            content = stream.read(LARGEST_FILE + 1)
+            content = stream.read(MAX_POLICY_BYTES + 1)
     except (OSError, ValueError):
         raise BadPolicy(
             f"The policy file {typed} cannot be read.",
             "It is not readable by this user.",
             "Check the path and its permissions.",
         ) from None
-    if len(content) > LARGEST_FILE:
+    if len(content) > MAX_POLICY_BYTES:
         raise BadPolicy(
-            f"The policy file {typed} is larger than {LARGEST_FILE} bytes.",
+            f"The policy file {typed} is larger than {MAX_POLICY_BYTES} bytes.",
             "Longer policy files are not read.",
             "Put long lists of keys into a public table and refer to it.",
         )
@@ -83,7 +83,7 @@ def _text(file: str | Path) -> str:
 
 
 def _toml(content: str, file: str | Path) -> dict[str, object]:
-    typed = shown(str(file))
+    typed = quote_entry(str(file))
     deep = _DEEP_KEY.search(content)
     if deep:
         line = content.count("\n", 0, deep.start()) + 1
@@ -154,7 +154,7 @@ def _source(keys: SectionValues, sealed: Sealing | None, folder: Path) -> Locati
             why = "The policy must say where the data is."
             raise missing(keys.entry, "source", why, f'Add source = "{source_example()}", or [sealed].')
         if isinstance(keys["source"].value, dict):
-            return read_frames(keys["source"], MOST_TABLES)
+            return read_frames(keys["source"], MAX_TABLES)
         return read_source(keys["source"], folder)
     for key in ("source", "refresh"):
         if key in keys:
@@ -170,7 +170,7 @@ def _source(keys: SectionValues, sealed: Sealing | None, folder: Path) -> Locati
 def _ledger(keys: SectionValues, name: str, file: Path | None, beside: Location) -> Location:
     if "ledger" in keys:
         return read_location(keys["ledger"], LEDGERS, _folder(keys.entry, file))
-    ledger = file_ledger(_folder(keys.entry, file) / f"{file.stem}.ledger") if file else ledger_beside(beside, name)
+    ledger = file_ledger(_folder(keys.entry, file) / f"{file.stem}.ledger") if file else default_ledger(beside, name)
     if ledger is None:
         raise missing(
             keys.entry,
@@ -195,7 +195,7 @@ def _check_refresh(keys: SectionValues, source: Location) -> None:
     if keys.values["refresh"] is Refresh.ON_CHANGE and not tells_changes(source.scheme):
         raise refuse(
             keys["refresh"],
-            f"is {shown(keys['refresh'].value)} for a source of frames.",
+            f"is {quote_entry(keys['refresh'].value)} for a source of frames.",
             "A frame does not tell when it was changed, and its contents are never compared.",
             "Leave it out, and call refresh() when the frames have changed.",
         )
@@ -204,18 +204,18 @@ def _check_refresh(keys: SectionValues, source: Location) -> None:
 def _budget(keys: SectionValues) -> Budget:
     budget = keys.fields
     if budget["query_delta"] is None:
-        budget["query_delta"] = budget["delta"] / _QUERIES
+        budget["query_delta"] = budget["delta"] / _QUERIES_PER_DELTA
     if budget["query_delta"] > budget["delta"]:
         raise refuse(
             keys["query_delta"],
-            f"is {shown(keys['query_delta'].value)}, above budget.delta = {shown(keys['delta'].value)}.",
+            f"is {quote_entry(keys['query_delta'].value)}, above budget.delta = {quote_entry(keys['delta'].value)}.",
             "No query could then be answered.",
             "Write less than budget.delta, or leave it out: then it is a thousandth of it.",
         )
     if "truncation" in keys and not 0 < budget["truncation"] <= budget["epsilon"]:
         raise refuse(
             keys["truncation"],
-            f"is {shown(keys['truncation'].value)}.",
+            f"is {quote_entry(keys['truncation'].value)}.",
             "It is a part of budget.epsilon, spent once per snapshot to say how much caps and bounds cut off.",
             "Write a small positive number, for example truncation = 0.05, or leave it out.",
         )
@@ -237,7 +237,7 @@ def _check_nothing_chosen(keys: SectionValues, budget: Budget, tables: tuple[Tab
 
 def _analysts(entry: Entry, budget: Budget) -> tuple[Analyst, ...]:
     analysts = []
-    for name, below in named(entry, "analyst", MOST_ANALYSTS).items():
+    for name, below in named(entry, "analyst", MAX_ANALYSTS).items():
         fields = ANALYST.read_keys(below).fields
         if fields["delta"] is None:
             fields["delta"] = budget.delta

@@ -6,7 +6,7 @@ from math import prod
 from pathlib import Path
 
 from sfumato.errors import suggestion
-from sfumato.policy.entry import Entry, items, refuse, shown, text
+from sfumato.policy.entry import Entry, items, quote_entry, refuse, text
 from sfumato.policy.kinds import SectionValues
 from sfumato.policy.locations import KEY_FILES, SEALED_STORES, read_location
 from sfumato.policy.policy import (
@@ -20,10 +20,10 @@ from sfumato.policy.policy import (
     UnitPath,
     fold_name,
 )
-from sfumato.policy.table_keys import MOST_COLUMNS, SEALED_TABLE
+from sfumato.policy.table_keys import MAX_COLUMNS, SEALED_TABLE
 
-MOST_CELLS = 1 << 16
-MOST_SPLAYED = 32
+MAX_CELLS = 1 << 16
+MAX_SPLAYED_COLUMNS = 32
 
 
 def read_sealing(keys: SectionValues, folder: Path) -> Sealing:
@@ -88,12 +88,12 @@ def sealed_table(table: Table, keys: SectionValues, sealing: Sealing) -> Table:
             if column not in measures:
                 raise refuse(
                     keys[key],
-                    f"names {shown(column.name)}, which is not a measure.",
+                    f"names {quote_entry(column.name)}, which is not a measure.",
                     "Only columns listed in measures can have squares and NULLs.",
                     f"Add it to measures, or remove it from {key}.",
                 )
-    _check_number(keys.written.get("cells"), cells, MOST_CELLS)
-    _check_number(keys.written.get("splayed"), splayed, MOST_SPLAYED)
+    _check_number(keys.written.get("cells"), cells, MAX_CELLS)
+    _check_number(keys.written.get("splayed"), splayed, MAX_SPLAYED_COLUMNS)
     capacity = keys.values["capacity"]
     sealed = SealedTable(_names(cells), _names(measures), _names(squares), _names(nulls), _names(splayed), capacity)
     return replace(table, sealed=sealed)
@@ -123,7 +123,7 @@ def _check_kind(table: Table, keys: SectionValues) -> None:
     if isinstance(table.unit, UnitPath):
         raise refuse(
             keys["unit"],
-            f"is {shown(keys['unit'].value)}, a path to another table.",
+            f"is {quote_entry(keys['unit'].value)}, a path to another table.",
             "A sealed store cannot follow a path from table to table.",
             "Join before sealing, so that each row names its person, and write that column.",
         )
@@ -167,22 +167,22 @@ def _check_joins(table: Table, keys: SectionValues, unit: str | None, accepted: 
 
 def _named(table: Table, entry: Entry | None, unit: str | None) -> tuple[Column, ...]:
     found: list[Column] = []
-    for element in items(entry, MOST_COLUMNS) if entry is not None else ():
+    for element in items(entry, MAX_COLUMNS) if entry is not None else ():
         name = text(element, 100)
         column = table.column(name)
         if column is None or fold_name(name) == unit:
             raise refuse(
                 element,
-                f"is {shown(name)}, which is {'the unit' if column else 'not a declared column'} of this table.",
+                f"is {quote_entry(name)}, which is {'the unit' if column else 'not a declared column'} of this table.",
                 "Cells and measures are declared columns other than the unit.",
                 f"{suggestion(name, [known.name for known in table.columns])}Declare the column, or correct the name.",
             )
         if column in found:
-            raise refuse(element, f"repeats {shown(name)}.", "A column is named once.", "Remove it here.")
+            raise refuse(element, f"repeats {quote_entry(name)}.", "A column is named once.", "Remove it here.")
         if column.unique:
             raise refuse(
                 element,
-                f"is {shown(name)}, which is declared unique.",
+                f"is {quote_entry(name)}, which is declared unique.",
                 "A sealed store cannot enforce it, because it cannot compare encrypted values.",
                 "Remove unique, and leave out the repeated rows before sealing.",
             )
@@ -197,7 +197,7 @@ def _check_once(keys: SectionValues, *groups: tuple[Column, ...]) -> None:
             if column.name in seen:
                 raise refuse(
                     keys[key],
-                    f"names {shown(column.name)}, which is sealed in another way already.",
+                    f"names {quote_entry(column.name)}, which is sealed in another way already.",
                     "Each column is sealed in one way only.",
                     "Name it once: in cells, in splayed or in measures.",
                 )
@@ -208,9 +208,9 @@ def _check_values(entry: Entry, column: Column) -> None:
     if not values_of(column):
         raise refuse(
             entry,
-            f"names {shown(column.name)}, which lists no values.",
+            f"names {quote_entry(column.name)}, which lists no values.",
             "The store must not learn which cells are in use, so all of them are listed in advance.",
-            f"Add values = [...] to the column {shown(column.name)}, or make it a measure.",
+            f"Add values = [...] to the column {quote_entry(column.name)}, or make it a measure.",
         )
 
 
@@ -219,7 +219,7 @@ def _check_measure(entry: Entry, column: Column) -> None:
     if not number_type or column.bounds is None or column.values is not None:
         raise refuse(
             entry,
-            f"names {shown(column.name)}, which is not a number with bounds and without values.",
+            f"names {quote_entry(column.name)}, which is not a number with bounds and without values.",
             "Measures are summed as whole steps between their bounds.",
             "Give the column bounds, and a step if it is a decimal; a column with values belongs into cells.",
         )

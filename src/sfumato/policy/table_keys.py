@@ -19,22 +19,22 @@ from sfumato.policy.kinds import (
 )
 from sfumato.policy.policy import ColumnType
 
-MOST_COLUMNS = 2000
-MOST_ROWS = 10**9
-MOST_VALUES = 10_000
+MAX_COLUMNS = 2000
+MAX_ROWS_PER_UNIT = 10**9
+MAX_DECLARED_VALUES = 10_000
 """As many cells as an answer may have."""
-LONGEST_VALUE = 1000
-LENGTH = 1000
+MAX_VALUE_CHARS = 1000
+DEFAULT_TEXT_CHARS = 1000
 """The most characters of a text that count, where the policy does not say."""
-LONGEST_UNIT = 300
-LONGEST_FORMAT = 60
-MOST_CAPACITY = 10**9
+MAX_UNIT_CHARS = 300
+MAX_FORMAT_CHARS = 60
+MAX_CAPACITY_ROWS = 10**9
 
-_VALUE: Schema = {"type": ["boolean", "number", "string"], **NUMBER_LIMITS, "maxLength": LONGEST_VALUE}
+_VALUE: Schema = {"type": ["boolean", "number", "string"], **NUMBER_LIMITS, "maxLength": MAX_VALUE_CHARS}
 _BOUNDS: Schema = {"type": "array", "items": {**_VALUE, "type": ["number", "string"]}, "minItems": 2, "maxItems": 2}
 _VALUES: Schema = {
     "anyOf": [
-        {"type": "array", "items": _VALUE, "minItems": 1, "maxItems": MOST_VALUES, "uniqueItems": True},
+        {"type": "array", "items": _VALUE, "minItems": 1, "maxItems": MAX_DECLARED_VALUES, "uniqueItems": True},
         {"type": "string", "pattern": r"^[^.]+\..+$"},
     ]
 }
@@ -51,7 +51,7 @@ TYPE_SYNONYMS = {
 def _names(what: str) -> Described:
     items: Schema = {"type": "string", "maxLength": 100}
     return Described(
-        f"list of {what} names", {"type": "array", "items": items, "maxItems": MOST_COLUMNS, "uniqueItems": True}
+        f"list of {what} names", {"type": "array", "items": items, "maxItems": MAX_COLUMNS, "uniqueItems": True}
     )
 
 
@@ -101,7 +101,7 @@ COLUMN = Section(
         PolicyKey(
             "length",
             WholeNumber(1_000_000),
-            Default(words=f"{LENGTH:,}"),
+            Default(words=f"{DEFAULT_TEXT_CHARS:,}"),
             "The maximum number of characters of a text that count.",
             Hashed.APART,
         ),
@@ -115,7 +115,7 @@ COLUMN = Section(
         ),
         PolicyKey(
             "format",
-            Described("text", {"type": "string", "maxLength": LONGEST_FORMAT}),
+            Described("text", {"type": "string", "maxLength": MAX_FORMAT_CHARS}),
             Default(words="ISO 8601, `2024-12-31`"),
             "How a date or timestamp is written where the source stores text, such as %d/%m/%Y.",
             Hashed.APART,
@@ -148,7 +148,7 @@ SEALED_TABLE = (
     ),
     PolicyKey(
         "capacity",
-        WholeNumber(MOST_CAPACITY),
+        WholeNumber(MAX_CAPACITY_ROWS),
         Default(1_000_000),
         "The maximum number of rows of one cell, including dummies.",
         Hashed.APART,
@@ -158,7 +158,7 @@ _TABLE_KEYS = (
     PolicyKey("public", Flag(), Default(False), "Whether the table contains no personal data.", Hashed.APART),
     PolicyKey(
         "unit",
-        Described("text", {"type": "string", "maxLength": LONGEST_UNIT}),
+        Described("text", {"type": "string", "maxLength": MAX_UNIT_CHARS}),
         Default(words="required, unless the table is public"),
         "Whom the table protects: a column, rows (each row is a person), or a path such as "
         "orders.o_custkey via l_orderkey = o_orderkey.",
@@ -167,7 +167,7 @@ _TABLE_KEYS = (
     PolicyKey(
         "rows_per_unit",
         OrChosen(
-            WholeNumber(MOST_ROWS),
+            WholeNumber(MAX_ROWS_PER_UNIT),
             "most",
             'rows_per_unit = { most = 500, choose = "private" }',
             'integer from 1 to 1,000,000,000, or `{ most = N, choose = "private" }`',
@@ -178,14 +178,14 @@ _TABLE_KEYS = (
     ),
     PolicyKey(
         "groups_per_unit",
-        WholeNumber(MOST_ROWS),
+        WholeNumber(MAX_ROWS_PER_UNIT),
         Default(),
         "The maximum number of groups of one answer in which a person counts.",
         Hashed.APART,
     ),
     PolicyKey(
         "from",
-        Text(LONGEST_UNIT),
+        Text(MAX_UNIT_CHARS),
         Default(words="the name of the table"),
         "The name of the table in the source, if it differs.",
         Hashed.APART,
@@ -193,7 +193,7 @@ _TABLE_KEYS = (
     ),
     PolicyKey(
         "columns",
-        NamedTables("column", MOST_COLUMNS, COLUMN),
+        NamedTables("column", MAX_COLUMNS, COLUMN),
         Default(words="no columns"),
         "The columns that exist for queries.",
         Hashed.APART,

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from sfumato.errors import suggestion
 from sfumato.policy.columns import read_column
-from sfumato.policy.entry import Entry, missing, named, refuse, shown, text
-from sfumato.policy.keys import MOST_TABLES
+from sfumato.policy.entry import Entry, missing, named, quote_entry, refuse, text
+from sfumato.policy.keys import MAX_TABLES
 from sfumato.policy.kinds import SectionValues
 from sfumato.policy.policy import (
     Column,
@@ -20,7 +20,7 @@ from sfumato.policy.policy import (
     fold_name,
 )
 from sfumato.policy.sealing import check_unsealed, sealed_table
-from sfumato.policy.table_keys import LONGEST_UNIT, MOST_COLUMNS, TABLE
+from sfumato.policy.table_keys import MAX_COLUMNS, MAX_UNIT_CHARS, TABLE
 
 _EXAMPLE = 'unit = "orders.o_custkey via l_orderkey = o_orderkey"'
 REMOVED_ROWS = "removed_rows"
@@ -30,7 +30,7 @@ _NAMES_NOBODY = (ColumnType.BOOLEAN, ColumnType.DECIMAL)
 
 def read_tables(entry: Entry, sealed: Sealing | None = None) -> tuple[Table, ...]:
     """Read every table, then check the units and public keys that point into another one."""
-    entries = named(entry, "table", MOST_TABLES)
+    entries = named(entry, "table", MAX_TABLES)
     if not entries:
         raise refuse(entry, "is empty.", "A policy must declare at least one table.", "Add [tables.NAME].")
     tables = {fold_name(name): _table(name, below, sealed) for name, below in entries.items()}
@@ -87,7 +87,7 @@ def _check_totals(keys: SectionValues, unit: PrivacyUnit, columns: tuple[Column,
 
 
 def _columns(entry: Entry) -> tuple[Column, ...]:
-    return tuple(read_column(name, below) for name, below in named(entry, "column", MOST_COLUMNS).items())
+    return tuple(read_column(name, below) for name, below in named(entry, "column", MAX_COLUMNS).items())
 
 
 def _check_public(columns: tuple[Column, ...], keys: SectionValues) -> None:
@@ -117,7 +117,7 @@ def _check_public(columns: tuple[Column, ...], keys: SectionValues) -> None:
 
 
 def _unit(entry: Entry, columns: tuple[Column, ...]) -> PrivacyUnit:
-    words = text(entry, LONGEST_UNIT).strip()
+    words = text(entry, MAX_UNIT_CHARS).strip()
     declared = _find(columns, words)
     if fold_name(words) == "rows":
         if declared is not None:
@@ -132,7 +132,7 @@ def _unit(entry: Entry, columns: tuple[Column, ...]) -> PrivacyUnit:
         if fold_name(words) == REMOVED_ROWS:
             raise refuse(
                 entry,
-                f"is {shown(entry.value)}.",
+                f"is {quote_entry(entry.value)}.",
                 f"The table of removed rows has the unit and a column {REMOVED_ROWS}, so the names would collide.",
                 "Rename the column of the person, here and in the source.",
             )
@@ -143,7 +143,7 @@ def _unit(entry: Entry, columns: tuple[Column, ...]) -> PrivacyUnit:
         return path
     raise refuse(
         entry,
-        f"is {shown(entry.value)}, which is not a declared column of this table.",
+        f"is {quote_entry(entry.value)}, which is not a declared column of this table.",
         "The privacy unit is the column that names the person.",
         f"{suggestion(words, [column.name for column in columns])}"
         f'Declare it, for example {{ type = "integer" }} below columns; or write "rows", or a path such as {_EXAMPLE}.',
@@ -155,7 +155,7 @@ def _check_no_column_reads_as_path(entry: Entry, columns: tuple[Column, ...]) ->
         if _path(column.name) is not None:
             raise refuse(
                 entry,
-                f"is a path, and the column {shown(column.name)} reads as one too.",
+                f"is a path, and the column {quote_entry(column.name)} reads as one too.",
                 "The unit could then be read in two ways.",
                 "Rename the column, here and in the source.",
             )
@@ -165,7 +165,7 @@ def _naming(entry: Entry, column: Column) -> Column:
     if column.type in _NAMES_NOBODY:
         raise refuse(
             entry,
-            f"is {shown(entry.value)}, a column of type {column.type}.",
+            f"is {quote_entry(entry.value)}, a column of type {column.type}.",
             "The column that identifies people is of type integer, text, date or timestamp.",
             "Choose the column that names the person, or declare its type as it is.",
         )
@@ -229,7 +229,7 @@ def _with_keys(column: Column, entry: Entry, tables: dict[str, Table]) -> Column
     if not table.public:
         raise refuse(
             place,
-            f"is {shown(place.value)}, and {shown(table.name)} is not a public table.",
+            f"is {quote_entry(place.value)}, and {quote_entry(table.name)} is not a public table.",
             "Keys taken from a private table would reveal what is in it.",
             f"List the keys, or declare public = true in [tables.{table.name}] if it is.",
         )
@@ -251,9 +251,11 @@ def _found_path(path: UnitPath, entry: Entry, table: Table, tables: dict[str, Ta
     if target.unit != UnitColumn(column.name):
         raise refuse(
             entry,
-            f"leads to {shown(f'{target.name}.{column.name}')}, which is not the unit of {shown(target.name)}.",
+            f"leads to {quote_entry(f'{target.name}.{column.name}')}, "
+            f"which is not the unit of {quote_entry(target.name)}.",
             "Both tables must protect the same person.",
-            f"Write unit = {shown(column.name)} in [tables.{target.name}], or lead the path to that table's unit.",
+            f"Write unit = {quote_entry(column.name)} in [tables.{target.name}], "
+            "or lead the path to that table's unit.",
         )
     return UnitPath(target.name, column.name, here.name, there.name)
 
@@ -263,9 +265,10 @@ def _known_table(entry: Entry, name: str, tables: dict[str, Table]) -> Table:
         return tables[fold_name(name)]
     raise refuse(
         entry,
-        f"is {shown(entry.value)}, and there is no table {shown(name)}.",
+        f"is {quote_entry(entry.value)}, and there is no table {quote_entry(name)}.",
         "Every table that a policy refers to must be declared in it.",
-        f"{suggestion(name, [table.name for table in tables.values()])}Declare [tables.{shown(name)}] or correct it.",
+        f"{suggestion(name, [table.name for table in tables.values()])}"
+        f"Declare [tables.{quote_entry(name)}] or correct it.",
     )
 
 
@@ -275,7 +278,7 @@ def _known_column(entry: Entry, name: str, table: Table) -> Column:
         return column
     raise refuse(
         entry,
-        f"is {shown(entry.value)}, and {shown(table.name)} declares no column {shown(name)}.",
+        f"is {quote_entry(entry.value)}, and {quote_entry(table.name)} declares no column {quote_entry(name)}.",
         f"A path is written TABLE.COLUMN via HERE = THERE, as in {_EXAMPLE}; keys are TABLE.COLUMN.",
         f"{suggestion(name, [known.name for known in table.columns])}Declare the column or correct the name.",
     )
@@ -284,7 +287,7 @@ def _known_column(entry: Entry, name: str, table: Table) -> Column:
 def _different_types(entry: Entry, one: Column, other: Column) -> Exception:
     return refuse(
         entry,
-        f"compares {shown(one.name)} of type {one.type} with {shown(other.name)} of type {other.type}.",
+        f"compares {quote_entry(one.name)} of type {one.type} with {quote_entry(other.name)} of type {other.type}.",
         "Values of different types are never equal.",
         "Declare both columns with one type.",
     )

@@ -5,7 +5,7 @@ from dataclasses import fields
 
 from sfumato.errors import BadParameter, quote_value
 from sfumato.policy.keys import CSV
-from sfumato.policy.table_keys import MOST_ROWS
+from sfumato.policy.table_keys import MAX_ROWS_PER_UNIT
 from sfumato.policy_draft.draft import DraftOptions
 from sfumato.policy_draft.literals import ends_text
 
@@ -32,7 +32,7 @@ def rows_per_unit(options: Iterable[str]) -> dict[str, int]:
     found = {}
     for option in options:
         table, _, number = option.rpartition("=")
-        if not (number.isascii() and number.isdigit() and 1 <= int(number[:12]) <= MOST_ROWS):
+        if not (number.isascii() and number.isdigit() and 1 <= int(number[:12]) <= MAX_ROWS_PER_UNIT):
             raise BadParameter(
                 f"--rows-per-unit {quote_value(option)} names no number of rows.",
                 "It is a whole number from 1, for every table or for one.",

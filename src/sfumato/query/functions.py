@@ -217,8 +217,8 @@ PARTS = ("year", "quarter", "month", "week", "day", "dow", "isodow", "doy", "hou
 CLOCK_PARTS = frozenset({"hour", "minute", "second"})
 """Parts that a date does not have."""
 
-LARGEST_POWER = 9
-LARGEST_SCALE = 18
+MAX_EXPONENT = 9
+MAX_SCALE_DIGITS = 18
 
 
 class Aggregation(StrEnum):
@@ -280,8 +280,8 @@ class AggregateForm:
     """One aggregate: its names, what it takes, what it gives (None: the argument's type), whether DISTINCT matters.
 
     Of pairs it takes two, y and x, and no DISTINCT. `power` is the highest power of its argument that is summed, with
-    products of two arguments as a second power; 0 where nothing is summed. `unfolded` says why public or noisy rows
-    are not aggregated with it, and what to write instead; None where they are.
+    products of two arguments as a second power; 0 where nothing is summed. `plain_row_refusal` says why public or noisy
+    rows are not aggregated with it, and what to write instead; None where they are.
     """
 
     aggregation: Aggregation
@@ -291,7 +291,7 @@ class AggregateForm:
     duckdb: tuple[str, ...] = ()
     distinct: bool = True
     power: int = 0
-    unfolded: tuple[str, str] | None = None
+    plain_row_refusal: tuple[str, str] | None = None
 
 
 _NOT_EVERYWHERE = ("Not every engine has this function.", "Combine AVG(x), AVG(x * x) and averages of higher powers.")
@@ -309,17 +309,17 @@ AGGREGATES: tuple[AggregateForm, ...] = (
     AggregateForm(Aggregation.STDDEV_SAMP, Takes.NUMBER, Type.DECIMAL, ("stddev_samp", "stddev"), power=2),
     AggregateForm(Aggregation.STDDEV_POP, Takes.NUMBER, Type.DECIMAL, ("stddev_pop",), power=2),
     AggregateForm(
-        Aggregation.SKEWNESS, Takes.NUMBER, Type.DECIMAL, (), ("skewness",), power=3, unfolded=_NOT_EVERYWHERE
+        Aggregation.SKEWNESS, Takes.NUMBER, Type.DECIMAL, (), ("skewness",), power=3, plain_row_refusal=_NOT_EVERYWHERE
     ),
     AggregateForm(
-        Aggregation.KURTOSIS, Takes.NUMBER, Type.DECIMAL, (), ("kurtosis",), power=4, unfolded=_NOT_EVERYWHERE
+        Aggregation.KURTOSIS, Takes.NUMBER, Type.DECIMAL, (), ("kurtosis",), power=4, plain_row_refusal=_NOT_EVERYWHERE
     ),
     AggregateForm(Aggregation.MIN, Takes.ALIKE, None, ("min",), distinct=False),
     AggregateForm(Aggregation.MAX, Takes.ALIKE, None, ("max",), distinct=False),
     AggregateForm(Aggregation.QUANTILE_CONT, Takes.SPAN, None, ("percentile_cont",), ("quantile_cont", "median")),
     AggregateForm(Aggregation.QUANTILE_DISC, Takes.SPAN, None, ("percentile_disc",), ("quantile_disc", "quantile")),
     AggregateForm(Aggregation.APPROX_QUANTILE, Takes.SPAN, None, (), ("approx_quantile",)),
-    AggregateForm(Aggregation.MODE, Takes.ALIKE, None, ("mode",), unfolded=_TIES),
+    AggregateForm(Aggregation.MODE, Takes.ALIKE, None, ("mode",), plain_row_refusal=_TIES),
     *(
         AggregateForm(function, Takes.NUMBER, Type.DECIMAL, (str(function),), power=2)
         for function in Aggregation
@@ -338,9 +338,9 @@ def power_of(function: Aggregation) -> int:
     return _BY_FUNCTION[function].power if function in _BY_FUNCTION else 0
 
 
-def unfolded(function: Aggregation) -> tuple[str, str] | None:
+def plain_row_refusal(function: Aggregation) -> tuple[str, str] | None:
     """Return why public or noisy rows are not aggregated with a function, and the remedy; None where they are."""
-    return _BY_FUNCTION[function].unfolded
+    return _BY_FUNCTION[function].plain_row_refusal
 
 
 SUMMING = frozenset(

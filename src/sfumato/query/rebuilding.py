@@ -9,7 +9,7 @@ Change = Callable[[str, Any], Any]
 """Returns what stands in the place of a part, given the name of its field; the parts of a tuple have none."""
 
 
-def rebuilt(thing: Any, change: Change) -> Any:
+def rebuild_fields(thing: Any, change: Change) -> Any:
     """Return a record or tuple with its parts changed, one step deep; whatever else it is, it has no parts.
 
     What records are not compared by stays as it is: the place in a text.

@@ -2,7 +2,7 @@
 
 from sfumato.errors import excerpt
 from sfumato.query.expression import Call, Case, Cast, Column, Expression, Literal
-from sfumato.query.functions import CLOCK_PARTS, LARGEST_SCALE, PARTS, UNITS, Form, Function, Takes
+from sfumato.query.functions import CLOCK_PARTS, MAX_SCALE_DIGITS, PARTS, UNITS, Form, Function, Takes
 from sfumato.query.literal import Unbound, convert
 from sfumato.query.position import SourceSpan
 from sfumato.query.types import CASTS, NUMBERS, TIMES, Type
@@ -162,8 +162,8 @@ def _refuse_unsuitable(function: Function, arguments: list[Expression], name: st
     """Refuse what the types alone do not tell."""
     spelled = [argument.value if isinstance(argument, Literal) else None for argument in arguments]
     match function:
-        case Function.ROUND | Function.TRUNC if len(spelled) > 1 and abs(_int(spelled[1])) > LARGEST_SCALE:
-            _range(name, "number of digits", -LARGEST_SCALE, LARGEST_SCALE, place)
+        case Function.ROUND | Function.TRUNC if len(spelled) > 1 and abs(_int(spelled[1])) > MAX_SCALE_DIGITS:
+            _range(name, "number of digits", -MAX_SCALE_DIGITS, MAX_SCALE_DIGITS, place)
         case Function.WIDTH_BUCKET if not 1 <= _int(spelled[3]) <= 10**6:
             _range(name, "number of buckets", 1, 10**6, place)
         case Function.EXTRACT:

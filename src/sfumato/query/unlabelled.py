@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sfumato.query.rebuilding import rebuilt
+from sfumato.query.rebuilding import rebuild_fields
 from sfumato.query.relation import Relation
 
 _LABELS = frozenset({"label", "of"})
@@ -18,7 +18,7 @@ def number_labels(relation: Relation) -> Relation:
     def renamed(name: str, part: Any) -> Any:
         if name in _LABELS and isinstance(part, str):
             return numbers.setdefault(part, str(len(numbers)))
-        return rebuilt(part, renamed)
+        return rebuild_fields(part, renamed)
 
-    found: Relation = rebuilt(relation, renamed)
+    found: Relation = rebuild_fields(relation, renamed)
     return found

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sfumato.errors import BadPolicy, quote_value
 from sfumato.policy.policy import Column, Table, fold_name
 from sfumato.policy.sealing import values_of
-from sfumato.policy.table_keys import MOST_CAPACITY
+from sfumato.policy.table_keys import MAX_CAPACITY_ROWS
 from sfumato.sealed.ashe import PRIMES
 
 LIMB = 31
@@ -165,10 +165,10 @@ def _column(
     table: Table, kind: str, measure: str, slot: int, low: int, width: int, integrity: int, first: int, times: int
 ) -> SealedColumn:
     capacity = _sealed(table).capacity * times
-    if capacity > MOST_CAPACITY:
+    if capacity > MAX_CAPACITY_ROWS:
         raise BadPolicy(
             f"tables.{table.name}.capacity, times the rows per person of a table that it is joined with, is too large.",
-            f"The store adds up {MOST_CAPACITY} rows at most.",
+            f"The store adds up {MAX_CAPACITY_ROWS} rows at most.",
             "Give the table a smaller capacity, or the other one a smaller rows_per_unit.",
         )
     gap = (capacity * width).bit_length()  # 2^gap > capacity · width

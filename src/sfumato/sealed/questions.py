@@ -10,7 +10,7 @@ from sfumato.language.facts import Kind
 from sfumato.language.rel_nodes import FilterNode, JoinNode, ProjectNode, RelNode, ScanNode
 from sfumato.language.scalar import Operator, Scalar, address, columns_read
 from sfumato.policy.policy import fold_name
-from sfumato.policy.sealing import MOST_CELLS
+from sfumato.policy.sealing import MAX_CELLS
 from sfumato.query.functions import PAIRS, SUMMING, power_of
 from sfumato.query.relation import JoinKind
 from sfumato.sealed.layout import SQUARES, Layout
@@ -138,9 +138,9 @@ def _check_sides(sides: tuple[Layout, ...]) -> None:
                 "Equal people have unrelated ciphertexts, unless the policy gives that away to the store.",
                 _JOIN,
             )
-    if prod(len(layout.cells) for layout in sides) > MOST_CELLS:
+    if prod(len(layout.cells) for layout in sides) > MAX_CELLS:
         raise UnsupportedSql(
-            f"The cells of these tables make more than {MOST_CELLS} pairs.",
+            f"The cells of these tables make more than {MAX_CELLS} pairs.",
             "Every pair of cells is added up by itself.",
             _JOIN,
         )

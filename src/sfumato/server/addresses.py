@@ -7,7 +7,7 @@ from urllib.parse import quote
 from sfumato.errors import BadParameter, quote_value
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
-_LARGEST_PORT = 65535
+_MAX_PORT = 65535
 
 
 def is_loopback(host: str) -> bool:
@@ -15,11 +15,11 @@ def is_loopback(host: str) -> bool:
     return all(ip_address(address).is_loopback for address in _addresses(host))
 
 
-def bound(host: str, port: int) -> socket.socket:
+def bind_socket(host: str, port: int) -> socket.socket:
     """Return a socket that has its port and does not listen yet."""
-    if not 0 <= port <= _LARGEST_PORT:
+    if not 0 <= port <= _MAX_PORT:
         raise BadParameter(
-            f"There is no port {quote_value(port)}.", f"Ports go from 1 to {_LARGEST_PORT}.", "0 takes any free one."
+            f"There is no port {quote_value(port)}.", f"Ports go from 1 to {_MAX_PORT}.", "0 takes any free one."
         )
     address = _addresses(host)[0]
     made = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
@@ -29,10 +29,10 @@ def bound(host: str, port: int) -> socket.socket:
         return made
     except OSError:
         made.close()
-    raise taken(host, port)
+    raise port_in_use(host, port)
 
 
-def taken(host: str, port: int) -> BadParameter:
+def port_in_use(host: str, port: int) -> BadParameter:
     """Return the refusal of a port that cannot be had."""
     return BadParameter(
         f"Port {port} of {quote_value(host)} cannot be used.",

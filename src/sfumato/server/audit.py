@@ -30,7 +30,7 @@ ANONYMOUS_LINES_PER_SECOND, ANONYMOUS_BURST = 2.0, 60.0
 """Lines about one address without a grant; more are counted, not written."""
 ALL_ANONYMOUS_LINES_PER_SECOND, ALL_ANONYMOUS_BURST = 50.0, 1000.0
 """Lines about all addresses without a grant."""
-_LONGEST = 200
+_MAX_FIELD_CHARS = 200
 
 
 def audit_path(policy: Policy, file: Path | None = None) -> Path:
@@ -58,10 +58,10 @@ class Audit:
         entry: dict[str, object] = {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "channel": channel,
-            "address": address[:_LONGEST],
+            "address": address[:_MAX_FIELD_CHARS],
             "account": account,
-            "verb": verb[:_LONGEST],
-            "outcome": outcome[:_LONGEST],
+            "verb": verb[:_MAX_FIELD_CHARS],
+            "outcome": outcome[:_MAX_FIELD_CHARS],
         }
         if receipt is not None:
             entry["receipt"] = receipt

@@ -38,12 +38,12 @@ from sfumato.server.watch import PolicyWatch
 T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
-MOST_ROWS = 100_000
+MAX_PUBLIC_ROWS = 100_000
 """So many rows may an exact answer over public tables have here: it is free, and is held in memory while it leaves."""
-_KEPT_ANSWERS, _KEPT_ROWS = 256, 1000
+_MAX_CACHED_ANSWERS, _MAX_CACHED_ROWS = 256, 1000
 """So many answers, of at most so many rows, are at hand without the ledger."""
-_LONGEST_KEY = 200
-_GLANCE = 0.01
+_MAX_RETRY_KEY_CHARS = 200
+_POLL_SECONDS = 0.01
 """Seconds between two looks at what still runs while the server stops."""
 _Question = tuple[str, str, bytes]
 """Account, snapshot, and a digest of text and price: who sends long ones fills no memory with them."""
@@ -187,10 +187,10 @@ class Gateway:
 
     def _kept(self, release: Release, account: str, asked: bytes) -> Release:
         """Keep a short answer at hand: the ledger has it, so that the same question is the same release, at no cost."""
-        if release.event is not None and len(release) <= _KEPT_ROWS:
+        if release.event is not None and len(release) <= _MAX_CACHED_ROWS:
             with self._answers_lock:
                 self._answers.setdefault((account, release.receipt.version, asked), release)
-                _shorten(self._answers, _KEPT_ANSWERS)
+                _shorten(self._answers, _MAX_CACHED_ANSWERS)
         return release
 
     async def ask_all(
@@ -213,10 +213,10 @@ class Gateway:
         """Tell whether a key could name this attempt; one that cannot is for the ledger to refuse."""
         if key is None:
             return True
-        if len(key) > _LONGEST_KEY:
+        if len(key) > _MAX_RETRY_KEY_CHARS:
             return False
         named = self._keys.setdefault((account, key), question)
-        _shorten(self._keys, 16 * _KEPT_ANSWERS)
+        _shorten(self._keys, 16 * _MAX_CACHED_ANSWERS)
         return named == question
 
     async def explain(self, caller: Caller, sql: str, **price: object) -> Quote:
@@ -331,7 +331,7 @@ class Gateway:
         pools = (self._questions, self._others)
         end = monotonic() + self._limits.shutdown_seconds
         while monotonic() < end and (self._in_flight or not all(pool.is_idle for pool in pools)):
-            await asyncio.sleep(_GLANCE)
+            await asyncio.sleep(_POLL_SECONDS)
         late = not all(pool.is_idle for pool in pools)
         for pool in pools:
             pool.shutdown()
@@ -448,9 +448,9 @@ def as_it_is(value: T) -> T:
 
 
 def _bounded(release: Release) -> Release:
-    if release.event is None and len(release) > MOST_ROWS:
+    if release.event is None and len(release) > MAX_PUBLIC_ROWS:
         raise FreeLimit(
-            f"The answer has more than {MOST_ROWS:,} rows.",
+            f"The answer has more than {MAX_PUBLIC_ROWS:,} rows.",
             "Answers over public tables cost nothing, so that a server has a limit.",
             "Choose rows with WHERE or LIMIT, or aggregate them.",
         )

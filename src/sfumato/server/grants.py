@@ -28,9 +28,9 @@ from sfumato.server.scram import ITERATIONS, Verifier, make_verifier, no_verifie
 
 OWNER = ""
 """The account of the dataset itself: its owner's."""
-_FORMAT = 1
+_FORMAT_VERSION = 1
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_."
-_TOKEN, _PASSWORD = 43, 32
+_TOKEN_CHARS, _PASSWORD_CHARS = 43, 32
 """Characters of six bits each, well beyond guessing."""
 _MAX_GRANTS_FILE_BYTES = 1 << 26
 
@@ -79,7 +79,7 @@ class Grants:
     def grant(self, name: str) -> Secrets:
         """Draw a token and a password for an account, in place of those before. `OWNER` is the owner's own."""
         account = self._account(name)
-        made = Secrets(self._drawn(_TOKEN), self._drawn(_PASSWORD))
+        made = Secrets(self._drawn(_TOKEN_CHARS), self._drawn(_PASSWORD_CHARS))
 
         def add(secret: bytes, grants: dict[str, Grant]) -> None:
             verifier = make_verifier(made.password, salt_of(secret, account))
@@ -179,7 +179,7 @@ class Grants:
 
     def _write(self, secret: bytes, grants: dict[str, Grant]) -> None:
         content = {
-            "format": _FORMAT,
+            "format": _FORMAT_VERSION,
             "secret": secret.hex(),
             "grants": [_to_json(grant) for grant in grants.values()],
         }
@@ -215,7 +215,7 @@ def _read(path: Path) -> _Kept:
         if stat.S_IMODE(os.fstat(stream.fileno()).st_mode) & 0o077:
             raise _damaged("Their file can be read by others.", "Let only its owner read it (chmod 600), then go on.")
         data = json.loads(stream.read(_MAX_GRANTS_FILE_BYTES))
-    if data["format"] != _FORMAT:
+    if data["format"] != _FORMAT_VERSION:
         raise ValueError
     grants = [_from_json(one) for one in data["grants"]]
     secret = bytes.fromhex(data["secret"])

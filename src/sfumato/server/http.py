@@ -48,13 +48,13 @@ _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
 )
-_DRAINED = 256 << 20
-_DRAINING = 20.0
+_MAX_DRAINED_BYTES = 256 << 20
+_DRAIN_SECONDS = 20.0
 """So many bytes, for so many seconds, are read and thrown away after a refusal, so that the client reads it."""
-_ANONYMOUS_DRAINED = 2 << 20
-_ANONYMOUS_DRAINING = 5.0
+_MAX_ANONYMOUS_DRAINED_BYTES = 2 << 20
+_ANONYMOUS_DRAIN_SECONDS = 5.0
 """The same where nobody has logged in."""
-_LONGEST_TURN = 2.0
+_MAX_WAIT_SECONDS = 2.0
 """Seconds that a request without a grant waits for its turn; after that it is refused."""
 
 
@@ -143,7 +143,7 @@ class RequestGuard:
         """Have a request without a grant wait for the turn of its address."""
         bucket = self._anonymous.of(address)
         seconds = bucket.take()
-        if seconds > _LONGEST_TURN:
+        if seconds > _MAX_WAIT_SECONDS:
             bucket.give_back()
             raise Busy(
                 "Too many requests without a valid token come from this address.",
@@ -222,7 +222,9 @@ class _Received:
         """Read what the client still sends and throw it away, within bounds: else it never reads the refusal."""
         seen = 0
         known = self.account is not None
-        most, seconds = (_DRAINED, _DRAINING) if known else (_ANONYMOUS_DRAINED, _ANONYMOUS_DRAINING)
+        most, seconds = (
+            (_MAX_DRAINED_BYTES, _DRAIN_SECONDS) if known else (_MAX_ANONYMOUS_DRAINED_BYTES, _ANONYMOUS_DRAIN_SECONDS)
+        )
         try:
             async with asyncio.timeout(seconds):
                 while not self._ended and seen < most:

@@ -13,7 +13,7 @@ PRICES = ("epsilon", "within", "share", "delta")
 KEYS = ("sql", *PRICES)
 HOUSEHOLD = "household"
 """What may also be asked of a price: what so many people lose together."""
-TOGETHER = ("questions", "epsilon", "share", "delta", "level")
+WORKLOAD_KEYS = ("questions", "epsilon", "share", "delta", "level")
 """What a list of questions may be given."""
 _DIGITS = 9
 """No household has more people than can be written so."""
@@ -90,11 +90,11 @@ def read_questions(body: bytes) -> PricedQuestions:
     """
     data = read_object(body)
     for key in data:
-        if key not in TOGETHER:
+        if key not in WORKLOAD_KEYS:
             raise BadRequest(
                 f"The request has the key {quote_value(key)}.",
                 "Unknown keys are refused so that a typo cannot silently change a price.",
-                f"{suggestion(key, TOGETHER)}The keys are: {', '.join(TOGETHER)}.",
+                f"{suggestion(key, WORKLOAD_KEYS)}The keys are: {', '.join(WORKLOAD_KEYS)}.",
             )
     texts = data.get("questions")
     if not isinstance(texts, list) or not all(type(text) is str for text in texts):

@@ -58,7 +58,7 @@ class EncodedReply:
     holding: Holding = field(repr=False)
 
 
-def counted(request: Request, encode: Callable[[T], bytes]) -> Callable[[T], EncodedReply]:
+def count_bytes(request: Request, encode: Callable[[T], bytes]) -> Callable[[T], EncodedReply]:
     """Return what encodes a reply to a caller, in any thread, and counts it from then on; it refuses one too many."""
     quota: ReplyQuota = request.scope["replies"]
     account: str = request.scope["caller"].account

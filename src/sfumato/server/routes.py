@@ -17,7 +17,7 @@ from sfumato.server.gate import Caller, Gateway
 from sfumato.server.openapi import description
 from sfumato.server.reading import read_explained, read_question, read_questions
 from sfumato.server.remote_json import answer_document, charge_document
-from sfumato.server.replies import MEDIA, counted, counted_reply, file_reply, json_bytes, json_reply
+from sfumato.server.replies import MEDIA, count_bytes, counted_reply, file_reply, json_bytes, json_reply
 from sfumato.server.requests import body_of, caller_of, gate_of, require_json
 from sfumato.server.tables import tables_document
 
@@ -32,7 +32,7 @@ async def ask(request: Request) -> Response:
     require_json(request)
     question = read_question(await body_of(request))
     gate = gate_of(request)
-    render = counted(request, _json)
+    render = count_bytes(request, _json)
     return counted_reply(request, await gate.ask(caller, question.sql, render, key=_key(request), **question.price))
 
 
@@ -47,7 +47,7 @@ async def ask_all(request: Request) -> Response:
     def encode(releases: list[Release]) -> bytes:
         return json_bytes([answer_document(release, level) for release in releases])
 
-    render = counted(request, encode)
+    render = count_bytes(request, encode)
     return counted_reply(request, await gate.ask_all(caller, asked.questions, render, key=_key(request), **asked.price))
 
 
@@ -80,7 +80,7 @@ async def history(request: Request) -> Response:
     def encode(entries: tuple[Entry, ...]) -> bytes:
         return json_bytes([charge_document(entry) for entry in entries])
 
-    return counted_reply(request, await gate_of(request).history(caller, limit, before, counted(request, encode)))
+    return counted_reply(request, await gate_of(request).history(caller, limit, before, count_bytes(request, encode)))
 
 
 def history_page(request: Request) -> tuple[int, int | None]:
@@ -122,7 +122,7 @@ async def release(request: Request) -> Response:
     def encode(release: Release) -> bytes:
         return _json(release, level) if form == "json" else encoded(release, form, level)
 
-    content = await reopened(gate, caller, receipt, counted(request, encode))
+    content = await reopened(gate, caller, receipt, count_bytes(request, encode))
     if form == "json":
         return counted_reply(request, content)
     return file_reply(request, content, form, f"{file_name(gate.policy.name)}-{receipt[:12]}")

@@ -17,7 +17,7 @@ import uvicorn
 from sfumato.database import Database
 from sfumato.errors import BadParameter
 from sfumato.policy.policy import Policy
-from sfumato.server.addresses import LOCAL, bound, is_loopback, taken, url
+from sfumato.server.addresses import LOCAL, bind_socket, is_loopback, port_in_use, url
 from sfumato.server.audit import Audit, audit_path
 from sfumato.server.connections import Connections, ListeningSocket
 from sfumato.server.console.pages import PAGES
@@ -32,7 +32,7 @@ from sfumato.server.tls import Tls, read_tls
 from sfumato.server.watch import PolicyWatch
 from sfumato.server.wire.serving import start
 
-_CLOSING = 1
+_SHUTDOWN_SECONDS = 1
 """Seconds that connections have to end after the last answer has settled."""
 
 Say = Callable[[str], None]
@@ -66,11 +66,11 @@ class Listener:
 
 
 @contextmanager
-def listening(place: ListeningPlace) -> Iterator[Listener]:
+def open_sockets(place: ListeningPlace) -> Iterator[Listener]:
     """Take the ports and read the certificate: what cannot work is refused before any data is opened."""
     tls, proxies = _tls(place), read_proxies(place.trusted_proxies)
     public = None if place.public_url is None else read_public_url(place.public_url)
-    with _no_hangup(), bound(place.host, place.http_port) as http, bound(place.host, place.pg_port) as pg:
+    with _no_hangup(), bind_socket(place.host, place.http_port) as http, bind_socket(place.host, place.pg_port) as pg:
         yield Listener(place, http, pg, tls, public, proxies)
 
 
@@ -108,7 +108,7 @@ async def _run(
     except OSError:
         wired = None
     if wired is None:
-        raise taken(place.host, ports[1])
+        raise port_in_use(place.host, ports[1])
     while not http.started and not serving.done():
         await asyncio.sleep(0.01)
     for line in lines(policy, place, ports, tls):
@@ -142,7 +142,7 @@ def _http(app: RequestGuard, connections: Connections, tls: Tls | None) -> _Serv
         date_header=False,
         proxy_headers=False,  # uvicorn would believe everybody on this machine
         timeout_keep_alive=connections.limits.idle_seconds,
-        timeout_graceful_shutdown=_CLOSING,
+        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         h11_max_incomplete_event_size=connections.limits.header_bytes,
     )
     config.load()

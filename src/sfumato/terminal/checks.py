@@ -22,7 +22,7 @@ from sfumato.release.rendering.escaping import escape_unprintable
 from sfumato.release.rendering.reports import CHANGED
 from sfumato.release.rendering.table import text_table
 from sfumato.terminal.inspections import inspection_text
-from sfumato.terminal.trial_runs import rehearsed, shown_sql
+from sfumato.terminal.trial_runs import shorten_sql, try_typical_questions
 
 _SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
 _MAX_SUMS = 3
@@ -256,7 +256,7 @@ def _inspection_advice(policy: Policy) -> str:
 def _useful(database: Database) -> str:
     budget = database.policy.budget
     each = budget.epsilon / SHARE
-    found = [(shown_sql(one.sql), *one.words(budget.epsilon)) for one in rehearsed(database, each)]
+    found = [(shorten_sql(one.sql), *one.words(budget.epsilon)) for one in try_typical_questions(database, each)]
     if not found:
         return ""
     names = ["question", f"at ε = {round_up(each)}", "useful", "price of ± 10 %"]

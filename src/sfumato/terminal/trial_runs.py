@@ -18,16 +18,16 @@ from sfumato.release.receipt import Receipt
 from sfumato.release.release import Release, make_release
 from sfumato.release.rendering.escaping import escape_unprintable
 
-MOST_QUESTIONS = 12
-USEFUL = Fraction(1, 10)
+MAX_QUESTIONS = 12
+MAX_USEFUL_RATIO = Fraction(1, 10)
 """An answer whose error bar is at most a tenth of its value."""
-ROUGH = Fraction(1, 2)
+MAX_ROUGH_RATIO = Fraction(1, 2)
 _SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
 _TIMES = (ColumnType.DATE, ColumnType.TIMESTAMP)
-_MOST_KEYS = 100
-_REHEARSALS = 5
+_MAX_KEYS = 100
+_TRIALS_PER_QUERY = 5
 """So often noise is drawn for one question, so that no single draw decides."""
-_HIDDEN = Fraction(10**6)
+_ZERO_ANSWER_RATIO = Fraction(10**6)
 """The share of an answer that is zero."""
 
 
@@ -45,7 +45,7 @@ class TrialResult:
         if self.share is None or self.price is None:
             return "–", "no: too few people for any answer", "–"
         shown = f"± {float(self.share):.1%}" if self.share < 10 else "over 1000%"
-        judged = "yes" if self.share <= USEFUL else "roughly" if self.share <= ROUGH else "no"
+        judged = "yes" if self.share <= MAX_USEFUL_RATIO else "roughly" if self.share <= MAX_ROUGH_RATIO else "no"
         price = f"ε = {round_up(self.price, 3)}" if self.price <= budget else "beyond the budget"
         return shown, judged, price
 
@@ -65,26 +65,26 @@ def trial_run(database: Database, sql: str, epsilon: object, times: int) -> list
     return [make_release(asked.plan, one, receipt, evaluate) for one in noisy]
 
 
-def rehearsed(database: Database, epsilon: Fraction) -> list[TrialResult]:
+def try_typical_questions(database: Database, epsilon: Fraction) -> list[TrialResult]:
     """Try typical questions at this price. Nothing is charged, and nothing of the answers is kept."""
     found = []
-    for sql in islice(typical_questions(database.policy), 4 * MOST_QUESTIONS):
+    for sql in islice(typical_questions(database.policy), 4 * MAX_QUESTIONS):
         try:
-            found.append(_judged(sql, trial_run(database, sql, str(epsilon), _REHEARSALS), epsilon))
+            found.append(_judge(sql, trial_run(database, sql, str(epsilon), _TRIALS_PER_QUERY), epsilon))
         except Refusal:  # what cannot be asked is no example
             continue
-        if len(found) == MOST_QUESTIONS:
+        if len(found) == MAX_QUESTIONS:
             break
     return found
 
 
-def _judged(sql: str, releases: list[Release], epsilon: Fraction) -> TrialResult:
+def _judge(sql: str, releases: list[Release], epsilon: Fraction) -> TrialResult:
     """Return the share in the middle: over the cells of an answer, and over the noise of several."""
     shares = [median(found) for release in releases if (found := _shares(release))]
     if not shares:
         return TrialResult(sql, None, None)
     share = Fraction(median(shares))
-    return TrialResult(sql, share, epsilon * share / USEFUL)
+    return TrialResult(sql, share, epsilon * share / MAX_USEFUL_RATIO)
 
 
 def _shares(release: Release) -> list[Fraction]:
@@ -93,7 +93,7 @@ def _shares(release: Release) -> list[Fraction]:
         value, interval = row["x"], ends["x"]
         if isinstance(value, int | float) and interval is not None and None not in interval:
             low, high = interval
-            found.append(Fraction(high - low) / 2 / Fraction(abs(value)) if value else _HIDDEN)
+            found.append(Fraction(high - low) / 2 / Fraction(abs(value)) if value else _ZERO_ANSWER_RATIO)
     return found
 
 
@@ -148,7 +148,7 @@ def _is_key(column: Column) -> bool:
     if column.values is not None or column.type is ColumnType.BOOLEAN:
         return True
     grid = column.grid
-    return grid is not None and column.type is ColumnType.INTEGER and grid.greatest - grid.least < _MOST_KEYS
+    return grid is not None and column.type is ColumnType.INTEGER and grid.greatest - grid.least < _MAX_KEYS
 
 
 def _joined(one: Table, other: Table) -> str | None:
@@ -166,6 +166,6 @@ def _join(one: Table, there: str, other: Table, here: str) -> str:
     return _select("COUNT(*)", f"{left} JOIN {right} ON {left}.{quoted(there)} = {right}.{quoted(here)}")
 
 
-def shown_sql(sql: str) -> str:
+def shorten_sql(sql: str) -> str:
     """Return a question as people would write it."""
     return escape_unprintable(sql.replace('"', "").replace(" AS x", "").replace(" AS k", "").removeprefix("SELECT "))

@@ -34,7 +34,7 @@ from sfumato.planning.planner import make_plan, parse_price_target
 from sfumato.policy.columns import written
 from sfumato.policy.policy import Column, ColumnType, Location, Policy, RowUnit, Table, UnitColumn, fold_name, position
 from sfumato.policy.schemes import source_scheme
-from sfumato.policy.table_keys import MOST_ROWS
+from sfumato.policy.table_keys import MAX_ROWS_PER_UNIT
 from sfumato.policy_draft.accuracy import SHARE
 from sfumato.query.parse import parse
 from sfumato.randomness.identity import fresh_id
@@ -42,7 +42,7 @@ from sfumato.randomness.source import system_source
 from sfumato.release.noisy import NoisyGroup, NoisyResult, NoisyValues
 from sfumato.release.receipt import Receipt
 from sfumato.release.release import Release, make_release
-from sfumato.terminal.trial_runs import MOST_QUESTIONS, trial_run, typical_questions
+from sfumato.terminal.trial_runs import MAX_QUESTIONS, trial_run, typical_questions
 
 _DIGITS = (1, 2, 5)
 _CAPS = tuple(digit * 10**power for power in range(7) for digit in _DIGITS)
@@ -227,7 +227,7 @@ def _uncut(table: Table) -> Table:
     columns = tuple(
         replace(one, bounds=None, total_per_unit=None) if _is_tuned(table, one) else one for one in table.columns
     )
-    return replace(table, rows_per_unit=MOST_ROWS, rows_chosen=True, columns=columns)
+    return replace(table, rows_per_unit=MAX_ROWS_PER_UNIT, rows_chosen=True, columns=columns)
 
 
 def _has_cap(table: Table) -> bool:
@@ -372,7 +372,7 @@ def _tried_ends(trial: _Trial, place: TableColumn, column: Column, whole: Bounds
 def _answerable(trial: _Trial, asked: Sequence[str], drafts: Sequence[BoundsDraft]) -> list[str]:
     """Return the questions that can be tried; one that was asked for and cannot is refused."""
     found = []
-    for sql in dict.fromkeys(asked) or islice(typical_questions(trial.policy), 4 * MOST_QUESTIONS):
+    for sql in dict.fromkeys(asked) or islice(typical_questions(trial.policy), 4 * MAX_QUESTIONS):
         try:
             for draft in drafts:
                 trial.answers(sql, draft)
@@ -381,7 +381,7 @@ def _answerable(trial: _Trial, asked: Sequence[str], drafts: Sequence[BoundsDraf
                 raise
             continue  # what cannot be asked is no example
         found.append(sql)
-        if not asked and len(found) == MOST_QUESTIONS:
+        if not asked and len(found) == MAX_QUESTIONS:
             break
     return found
 

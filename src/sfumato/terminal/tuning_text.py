@@ -5,7 +5,7 @@ from fractions import Fraction
 from sfumato.accounting.loss import round_up
 from sfumato.release.rendering.escaping import escape_unprintable
 from sfumato.release.rendering.table import text_table
-from sfumato.terminal.trial_runs import shown_sql
+from sfumato.terminal.trial_runs import shorten_sql
 from sfumato.terminal.tuning import MAX_RELATIVE_ERROR, Tuned
 
 DISCLOSURE = (
@@ -18,7 +18,7 @@ DISCLOSURE = (
 
 def tuned_text(tuned: Tuned) -> str:
     """Return the advice for people."""
-    rows = [[escape_unprintable(shown_sql(one.sql)) for one in tuned.questions]]
+    rows = [[escape_unprintable(shorten_sql(one.sql)) for one in tuned.questions]]
     rows += [[_percent(share) for share in shares] for shares in zip(*_shares(tuned), strict=True)]
     names = ["question (of groups: the typical one)", "now off by", "advised"]
     table = text_table(names, rows, [False, True, True])

@@ -15,11 +15,11 @@ class Finding:
         return f"{self.audit}: {self.what}"
 
 
-FAILURE = 1e-9
+FAILURE_PROBABILITY = 1e-9
 """The chance that one statistical check of an audit is wrong about a house that is right."""
 
 
-def listed(alarms: Sequence[Finding]) -> str:
+def list_findings(alarms: Sequence[Finding]) -> str:
     """Say them line by line.
 
     >>> listed([Finding("exact", "the law is another one")])

@@ -10,7 +10,7 @@ from pathlib import Path
 from time import monotonic
 
 from sfumato.lab.audits import end_to_end, enumeration, files, fuzzing, ledger, neighbours, paths, replay, sampling
-from sfumato.lab.audits.alarm import Finding, listed
+from sfumato.lab.audits.alarm import Finding, list_findings
 from sfumato.lab.generators.scratch import scratch
 from sfumato.policy.reading import read_policy
 
@@ -28,10 +28,10 @@ AUDITS: dict[str, Audit] = {
     files.NAME: files.run,
     paths.NAME: paths.run,
 }
-_COUNTS = 3
+_SAMPLED_QUERIES = 3
 
 
-def audited(names: Sequence[str], seed: object, all_of_them: bool = True) -> list[Finding]:
+def run_audits(names: Sequence[str], seed: object, all_of_them: bool = True) -> list[Finding]:
     """Run audits in this order; unless `all_of_them`, stop after the first that raises an alarm.
 
     A house that breaks down under an audit has failed it.
@@ -57,20 +57,21 @@ def audit_policy(path: Path, seconds: float) -> str:
     with scratch() as folder:
         alarms = replay.audit(policy, folder / "replay", "replay")
         alarms += paths.audit(policy, folder / "paths", "paths")
-        alarms += end_to_end.sample_policy(policy, folder / "sampled", "sampled", _COUNTS)
+        alarms += end_to_end.sample_policy(policy, folder / "sampled", "sampled", _SAMPLED_QUERIES)
         rest = max(1.0, seconds - (monotonic() - begun))
         found, asked = fuzzing.audit(policy, folder / "fuzzed", f"fuzzed {monotonic()}", rest)
-    verdict = listed([*alarms, *found])
+    verdict = list_findings([*alarms, *found])
     return (
         f"{policy.name}: {asked:,} random questions on neighbours, every plain question replayed on the worst people, "
-        f"{_COUNTS} counts sampled {end_to_end.SAMPLES:,} times each, in {monotonic() - begun:.0f} s\n{verdict}"
+        f"{_SAMPLED_QUERIES} counts sampled {end_to_end.SAMPLES_PER_QUERY:,} times each, "
+        f"in {monotonic() - begun:.0f} s\n{verdict}"
     )
 
 
 def main(arguments: Sequence[str]) -> None:
     """Run the named audits with a seed until one raises an alarm, and print that alarm as JSON."""
     seed, *names = arguments
-    alarms = audited(names, seed, all_of_them=False)
+    alarms = run_audits(names, seed, all_of_them=False)
     sys.stdout.write(json.dumps([[alarm.audit, alarm.what] for alarm in alarms[:1]]) + "\n")
 
 

@@ -13,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from sfumato.lab.audits.alarm import FAILURE, Finding
+from sfumato.lab.audits.alarm import FAILURE_PROBABILITY, Finding
 
 Floats = npt.NDArray[np.float64]
 Draw = Callable[[int], npt.ArrayLike]
 """Draws so many outcomes: one number each, or one row of numbers each."""
 
 _BINS = 64
-_NOTHING = 1e-300
+_MIN_PROBABILITY = 1e-300
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class _Events:
 
 
 def epsilon_lower_bound(
-    one: npt.ArrayLike, other: npt.ArrayLike, delta: float = 0.0, failure: float = FAILURE
+    one: npt.ArrayLike, other: npt.ArrayLike, delta: float = 0.0, failure: float = FAILURE_PROBABILITY
 ) -> LowerBound:
     """Return an epsilon that the true one exceeds, given outcomes on two neighbours, at this delta.
 
@@ -92,7 +92,9 @@ def audit_draws(
     return [Finding(audit, f"{name} claims ε = {epsilon:.4g}, δ = {delta:.3g}, and loses {bound}")]
 
 
-def samples_needed(likely: float, unlikely: float, epsilon: float, delta: float = 0.0, failure: float = FAILURE) -> int:
+def samples_needed(
+    likely: float, unlikely: float, epsilon: float, delta: float = 0.0, failure: float = FAILURE_PROBABILITY
+) -> int:
     """Return how many samples of each neighbour show that epsilon is exceeded, if an event has these probabilities.
 
     >>> samples_needed(0.5, 0.1, 1.0), samples_needed(0.5, 0.16, 1.0) > 10_000
@@ -132,7 +134,7 @@ def _bounds(events: _Events, left: Floats, right: Floats, delta: float, failure:
 def _ratios(
     hits: npt.NDArray[np.int64], misses: npt.NDArray[np.int64], samples: int, delta: float, failure: float
 ) -> Floats:
-    likely = np.maximum(at_least(hits, samples, failure) - delta, _NOTHING)
+    likely = np.maximum(at_least(hits, samples, failure) - delta, _MIN_PROBABILITY)
     return np.asarray(np.log(likely / at_most(misses, samples, failure)))
 
 

@@ -17,7 +17,7 @@ from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.private_query import KeyValue
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.engines.post_processing.duckdb import evaluate
-from sfumato.lab.audits.alarm import FAILURE, Finding
+from sfumato.lab.audits.alarm import FAILURE_PROBABILITY, Finding
 from sfumato.lab.audits.empirical import at_most, epsilon_lower_bound
 from sfumato.lab.audits.subject import Subject, schema_of, subject
 from sfumato.lab.generators.clinic import clinic
@@ -35,12 +35,12 @@ from sfumato.release.receipt import Receipt
 from sfumato.release.release import Release, make_release
 
 NAME = "database"
-SAMPLES = 20_000
-_LOOPS = 240
-_WIDEST = 60
+SAMPLES_PER_QUERY = 20_000
+_SAMPLED_RECEIPTS = 240
+_MAX_COMPARED_NUMBERS = 60
 """So many numbers of an outcome are looked at."""
 _LEVEL = 0.95
-_PRECISE = "20"
+_COVERAGE_EPSILON = "20"
 _COVERED = (
     "SELECT age, COUNT(*) AS n, SUM(cost) AS s FROM visits GROUP BY age",
     "SELECT AVG(age) AS m FROM visits",
@@ -54,13 +54,13 @@ _ASKED = (
 )
 
 
-def tiled(aggregates: Aggregates, times: int) -> Aggregates:
+def repeat_results(aggregates: Aggregates, times: int) -> Aggregates:
     """Return the aggregates of `times` equal databases at once: every cell's noise is its own, so these are samples."""
     return Aggregates(
         tuple(
             GroupAggregates(
                 tuple((copy, *key) for copy in range(times) for key in group.keys),
-                {name: _tiled(column, times) for name, column in group.columns.items()},
+                {name: _repeat_group(column, times) for name, column in group.columns.items()},
                 None if group.units is None else np.tile(np.asarray(group.units), times),
             )
             for group in aggregates.groups
@@ -68,17 +68,17 @@ def tiled(aggregates: Aggregates, times: int) -> Aggregates:
     )
 
 
-def _tiled(column: Answers, times: int) -> Answers:
+def _repeat_group(column: Answers, times: int) -> Answers:
     """Return a column so many times; of histograms, all their rows."""
     exact = np.asarray(column)
     return np.tile(exact, (times, *(1 for _ in exact.shape[1:])))
 
 
-def sampled(
+def sample_releases(
     plan: Plan, aggregates: Aggregates, cells: list[tuple[tuple[KeyValue, ...], ...]], times: int, source: Source
 ) -> npt.NDArray[np.float64]:
     """Return outcomes: for each cell of each group whether it is shown, and its noisy numbers (0 where it is not)."""
-    noisy = publish(plan, tiled(aggregates, times), source)
+    noisy = publish(plan, repeat_results(aggregates, times), source)
     parts = []
     for group, keys in zip(noisy.groups, cells, strict=True):
         places = {key: place for place, key in enumerate(keys)}
@@ -92,10 +92,10 @@ def sampled(
             numbers = np.zeros((times, len(keys), released.shape[1]))
             numbers[rows, columns] = released
             parts.append(numbers.reshape(times, -1))
-    return np.concatenate(parts, axis=1)[:, :_WIDEST]
+    return np.concatenate(parts, axis=1)[:, :_MAX_COMPARED_NUMBERS]
 
 
-def told_apart(one: Subject, other: Subject, sql: str, times: int) -> Iterator[str]:
+def compare_losses(one: Subject, other: Subject, sql: str, times: int) -> Iterator[str]:
     """Say where two neighbours can certainly be told apart better than the price of the question allows."""
     plan, source = one.plan(sql), system_source()
     pair = one.run(plan), other.run(other.plan(sql))
@@ -104,24 +104,24 @@ def told_apart(one: Subject, other: Subject, sql: str, times: int) -> Iterator[s
         for first, second in zip(pair[0].groups, pair[1].groups, strict=True)
     ]
     epsilon, delta = float(plan.loss.epsilon), float(plan.loss.delta)
-    first, second = (sampled(plan, each, cells, times, source) for each in pair)
+    first, second = (sample_releases(plan, each, cells, times, source) for each in pair)
     bound = epsilon_lower_bound(first, second, delta)
     if bound.epsilon > epsilon:
         yield f"{sql} is quoted at {plan.loss}, and loses {bound}"
-    here, there = ([publish(plan, each, source).bits for _ in range(_LOOPS)] for each in pair)
+    here, there = ([publish(plan, each, source).bits for _ in range(_SAMPLED_RECEIPTS)] for each in pair)
     bound = epsilon_lower_bound(here, there, delta)
     if bound.epsilon > epsilon:
         yield f"{sql}: the bits of the receipt tell neighbours apart, {bound}"
 
 
-def coverage(house: Subject, sql: str, times: int) -> Iterator[str]:
+def compare_coverage(house: Subject, sql: str, times: int) -> Iterator[str]:
     """Say where error bars certainly cover less often than they say. An average's own noise is small here."""
-    plan, source = house.plan(sql, _PRECISE), system_source()
+    plan, source = house.plan(sql, _COVERAGE_EPSILON), system_source()
     exact = house.run(plan)
-    truths = _truths(plan, exact)
+    truths = _exact_answers(plan, exact)
     hits, all_cells = dict.fromkeys(truths, 0), dict.fromkeys(truths, 0)
     for copy in range(times):
-        release = _released(plan, publish(plan, exact, source), copy)
+        release = _make_release(plan, publish(plan, exact, source), copy)
         for row, ends in enumerate(release.intervals()):
             for name, column in truths.items():
                 low, high = ends[name] or (None, None)
@@ -129,16 +129,16 @@ def coverage(house: Subject, sql: str, times: int) -> Iterator[str]:
                 all_cells[name] += 1
                 hits[name] += (low is None or low <= truth) and (high is None or truth <= high)
     for name, number in hits.items():
-        share = float(at_most(np.array([number]), all_cells[name], FAILURE)[0])
+        share = float(at_most(np.array([number]), all_cells[name], FAILURE_PROBABILITY)[0])
         if share < _LEVEL:
             yield f"{sql}: {name} is covered in less than {share:.3f} of the answers, and 0.95 is said"
 
 
-def _released(plan: Plan, noisy: NoisyResult, copy: int) -> Release:
+def _make_release(plan: Plan, noisy: NoisyResult, copy: int) -> Release:
     return make_release(plan, noisy, Receipt(f"audit {copy}", "", "", PrivacyLoss(Fraction(0))), evaluate)
 
 
-def _truths(plan: Plan, exact: Aggregates) -> dict[str, list[float]]:
+def _exact_answers(plan: Plan, exact: Aggregates) -> dict[str, list[float]]:
     """Return the exact answers by the names of the columns, which are those of the aggregates in these questions."""
     (group,), (found,) = plan.groups, exact.groups
     shown = list(zip((address(item.scalar) for item in plan.private.outcome.items), plan.private.names, strict=True))
@@ -165,7 +165,9 @@ def audit(policy: Policy, folder: Path, seed: object, asked: tuple[tuple[str, in
             )
             for person in dict.fromkeys(person for _, person in asked)
         }
-        return [Finding(NAME, what) for sql, person in asked for what in told_apart(one, others[person], sql, times)]
+        return [
+            Finding(NAME, what) for sql, person in asked for what in compare_losses(one, others[person], sql, times)
+        ]
 
 
 def sample_policy(policy: Policy, folder: Path, seed: object, most: int) -> list[Finding]:
@@ -173,13 +175,13 @@ def sample_policy(policy: Policy, folder: Path, seed: object, most: int) -> list
     with subject(policy, populate(policy, seed), folder / "shape") as house:
         asked = questions(schema_of(house.engine.catalog))
         counted = [sql for sql in asked if "SELECT COUNT(*)" in sql and house.answers(sql)]
-    return audit(policy, folder, seed, tuple((sql, HIGH_ID) for sql in counted[:most]), SAMPLES)
+    return audit(policy, folder, seed, tuple((sql, HIGH_ID) for sql in counted[:most]), SAMPLES_PER_QUERY)
 
 
 def run(seed: object, folder: Path, releases: tuple[int, int] = (24, 500)) -> list[Finding]:
     """Audit the clinic: its answers on neighbours, and the error bars of so many releases of two questions."""
-    alarms = audit(clinic(), folder, seed, _ASKED, SAMPLES)
+    alarms = audit(clinic(), folder, seed, _ASKED, SAMPLES_PER_QUERY)
     with subject(clinic(), populate(clinic(), seed), folder / "bars") as house:
         for sql, times in zip(_COVERED, releases, strict=True):
-            alarms += [Finding(NAME, what) for what in coverage(house, sql, times)]
+            alarms += [Finding(NAME, what) for what in compare_coverage(house, sql, times)]
     return alarms

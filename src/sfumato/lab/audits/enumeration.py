@@ -28,7 +28,7 @@ from sfumato.randomness.discrete_laplace import DiscreteLaplace
 NAME = "exact"
 DIGITS = 60
 _BITS = 200
-_SLACK = Decimal(10) ** -45
+_ROUNDING_ERROR = Decimal(10) ** -45
 _ADD = Neighbours.ADD_REMOVE
 
 Weights = dict[int, Decimal]
@@ -113,7 +113,7 @@ def _laws() -> Iterator[str]:
 def _same_law(name: str, pmf: Callable[[int, int], tuple[int, int]], law: Weights) -> Iterator[str]:
     for value in range(12):
         low, high = (Decimal(end) / 2**_BITS for end in pmf(value, _BITS))
-        if not low - _SLACK <= law[value] <= high + _SLACK:
+        if not low - _ROUNDING_ERROR <= law[value] <= high + _ROUNDING_ERROR:
             yield f"{name}: the probability of {value} is not that of its law"
             return
 
@@ -130,9 +130,9 @@ def _losses() -> Iterator[str]:
 def _claimed(name: str, pairs: list[Pair], event: Event, epsilon: Fraction, tight: bool = True) -> Iterator[str]:
     """The enumerated delta lies between the accountant's two numbers; where it is no worst case, not above."""
     exact, (low, high) = least_delta(pairs, epsilon), delta_bounds(event, epsilon)
-    if exact > Decimal(high) + _SLACK:
+    if exact > Decimal(high) + _ROUNDING_ERROR:
         yield f"{name}: δ at ε = {epsilon} is {float(exact):.6g}, more than the claimed {high:.6g}"
-    elif tight and exact < Decimal(low) - _SLACK:
+    elif tight and exact < Decimal(low) - _ROUNDING_ERROR:
         yield f"{name}: δ at ε = {epsilon} is {float(exact):.6g}, less than the claimed {low:.6g}"
 
 
@@ -177,14 +177,17 @@ def _keys() -> Iterator[str]:
         touched = 2 * groups if relation is Neighbours.REPLACE else groups
         each, chance = decimal(epsilon / touched), decimal(selection.delta_per_key)
         name = f"selection of keys at {epsilon}, {delta} by {groups}"
-        if 1 - (1 - chance) ** touched > decimal(delta) + _SLACK:
+        if 1 - (1 - chance) ** touched > decimal(delta) + _ROUNDING_ERROR:
             yield f"{name}: the chances of {touched} keys exceed δ"
         if not separate(selection.event)[1] >= delta:
             yield f"{name}: its event says δ = {separate(selection.event)[1]}"
         kept = [Decimal(selection.keep(units).bounds(_BITS)[1]) / 2**_BITS for units in range(40)]
         factor = each.exp()
         for units, (less, more) in enumerate(pairwise(kept)):
-            if more > factor * less + chance + _SLACK or 1 - less > factor * (1 - more) + chance + _SLACK:
+            if (
+                more > factor * less + chance + _ROUNDING_ERROR
+                or 1 - less > factor * (1 - more) + chance + _ROUNDING_ERROR
+            ):
                 yield f"{name}: {units} and {units + 1} units are told apart"
                 break
     for threshold in (Threshold.by_loss(1, "0.01", 1, 1, _ADD), Threshold.by_loss(2, "1e-6", 2, 3, _ADD, min_count=2)):
@@ -192,7 +195,7 @@ def _keys() -> Iterator[str]:
         reach = threshold.threshold - (threshold.sensitivity + threshold.min_count - 1)
         tail = sum((weight for z, weight in law.items() if z >= reach), Decimal(0))
         shown = 1 - (1 - tail) ** threshold.groups_per_unit
-        if shown > decimal(separate(threshold.event)[1]) + _SLACK:
+        if shown > decimal(separate(threshold.event)[1]) + _ROUNDING_ERROR:
             yield f"a threshold of {threshold.threshold}: a lonely key is shown more often than δ"
 
 

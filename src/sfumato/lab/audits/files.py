@@ -20,7 +20,7 @@ from sfumato.errors import Refusal
 from sfumato.lab.audits.alarm import Finding
 from sfumato.lab.audits.fuzzing import seen
 from sfumato.lab.audits.neighbours import Other, differences
-from sfumato.lab.audits.subject import Subject, engine_of, moved_to, opened, write_salt
+from sfumato.lab.audits.subject import Subject, engine_of, moved_to, open_subject, write_salt
 from sfumato.lab.generators.scalars import Dice
 from sfumato.lab.generators.scratch import scratch
 from sfumato.lab.generators.seeded import Seeded
@@ -30,9 +30,9 @@ from sfumato.policy.policy import Policy
 from sfumato.policy.reading import read_policy
 
 NAME = "files"
-UNCUT = 50
+UNBOUNDED_ROWS = 50
 """More rows than anybody has."""
-_WHOLE = 2
+_QUERIES_THROUGH_LEDGER = 2
 """So many questions are asked of the whole database, with a ledger; the others of its engine."""
 ASKED = (
     "SELECT COUNT(*), COUNT(n), SUM(n), COUNT(amount), SUM(amount), COUNT(day) FROM visits",
@@ -59,7 +59,7 @@ def policy_of(scheme: str, most: int, declared: Mapping[str, Any] = COLUMNS) -> 
 
 def alarms_of(sheets: Sheets, owner: int, folder: Path, dice: Dice, writers: Mapping[str, Writer]) -> Iterator[str]:
     """Say where one person's records change more than what that person may change."""
-    most = dice.choice([UNCUT, 2])
+    most = dice.choice([UNBOUNDED_ROWS, 2])
     policy = policy_of(sheets.scheme, most)
     variants = {"all": sheets, "without": sheets.without(owner), "hostile": sheets.with_hard(owner, dice)}
     with ExitStack() as stack:
@@ -70,14 +70,14 @@ def alarms_of(sheets: Sheets, owner: int, folder: Path, dice: Dice, writers: Map
             write_salt(folder / name)
             moved = moved_to(policy, folder / name, scheme=sheets.scheme)
             try:
-                database = stack.enter_context(opened(moved, folder / name, Seeded("coins")))
+                database = stack.enter_context(open_subject(moved, folder / name, Seeded("coins")))
             except Refusal as refusal:
                 yield f"{name} is refused: {refusal.code}"
                 return
             houses[name] = Subject(moved, engine_of(database))
-            shown[name] = tuple(seen(database, sql) for sql in ASKED[:_WHOLE])
+            shown[name] = tuple(seen(database, sql) for sql in ASKED[:_QUERIES_THROUGH_LEDGER])
         yield from _others(houses)
-        if most == UNCUT:
+        if most == UNBOUNDED_ROWS:
             yield from _truth(houses, variants)
         for name in ("without", "hostile"):
             for sql, here, there in zip(ASKED, shown["all"], shown[name], strict=False):
@@ -127,7 +127,9 @@ def _truth(houses: Mapping[str, Subject], variants: Mapping[str, Sheets]) -> Ite
                 yield f"{name}: {column} adds up to {found}, not {total}"
 
 
-def tried(number: int, seed: object, folder: Path, writers: Mapping[str, Mapping[str, Writer]] = WRITERS) -> list[str]:
+def try_seed(
+    number: int, seed: object, folder: Path, writers: Mapping[str, Mapping[str, Writer]] = WRITERS
+) -> list[str]:
     """Make up the source of this number, and say what is wrong."""
     dice = SeededDice((seed, number))
     scheme = dice.choice(sorted(writers))
@@ -139,7 +141,7 @@ def tried(number: int, seed: object, folder: Path, writers: Mapping[str, Mapping
 def run(seed: object, folder: Path, number: int = 12) -> list[Finding]:
     """Try some sources."""
     for place in range(number):
-        if found := tried(place, seed, folder):
+        if found := try_seed(place, seed, folder):
             return [Finding(NAME, f"source {place}: {found[0]}")]
     return []
 
@@ -154,7 +156,7 @@ def main(arguments: Sequence[str], writers: Mapping[str, Mapping[str, Writer]] =
     begun, wrong = monotonic(), 0
     for number in range(wanted.first, wanted.first + wanted.sources):
         with scratch() as folder:
-            found = tried(number, wanted.seed, folder, writers)
+            found = try_seed(number, wanted.seed, folder, writers)
         wrong += bool(found)
         for what in found[:3]:
             sys.stdout.write(f"source {number}: {what}\n")

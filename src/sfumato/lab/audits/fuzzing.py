@@ -14,8 +14,8 @@ from time import monotonic
 from sfumato.database import Database
 from sfumato.errors import BudgetExhausted, EngineFailed, Refusal
 from sfumato.lab.audits.alarm import Finding
-from sfumato.lab.audits.shrinking import shrunk
-from sfumato.lab.audits.subject import moved_to, opened, schema_of, write_population
+from sfumato.lab.audits.shrinking import shrink
+from sfumato.lab.audits.subject import moved_to, open_subject, schema_of, write_population
 from sfumato.lab.generators.clinic import clinic
 from sfumato.lab.generators.grammar import Grammar, Schema
 from sfumato.lab.generators.population import CANARY, WANDERER_ID, neighbour_of, populate
@@ -105,7 +105,7 @@ def difference(one: Database, other: Database, sql: str) -> Difference | None:
     """Ask both; return a fault, or a difference in what they show or in what it cost, shortened."""
     if not _differs(one, other, sql) and one.budget().spent == other.budget().spent:
         return None
-    short = shrunk(sql, lambda text: _differs(one, other, text))
+    short = shrink(sql, lambda text: _differs(one, other, text))
     return Difference(sql, short, seen(one, short), seen(other, short))
 
 
@@ -154,7 +154,7 @@ def neighbours(
         pair = []
         for name, population in (("all", everybody), ("other", neighbour_of(everybody, policy, seed, person))):
             write_population(population, folder / name)
-            pair.append(stack.enter_context(opened(moved_to(policy, folder / name), folder / name, Seeded(seed))))
+            pair.append(stack.enter_context(open_subject(moved_to(policy, folder / name), folder / name, Seeded(seed))))
         yield pair[0], pair[1]
 
 

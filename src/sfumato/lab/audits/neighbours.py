@@ -28,7 +28,7 @@ from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.errors import EngineFailed, Refusal
 from sfumato.lab.audits.alarm import Finding
 from sfumato.lab.audits.replay import Recording, compare, record
-from sfumato.lab.audits.shrinking import shrunk
+from sfumato.lab.audits.shrinking import shrink
 from sfumato.lab.audits.subject import Subject, schema_of, subject
 from sfumato.lab.generators.grammar import LOW_BITS, Grammar, Schema
 from sfumato.lab.generators.hospital import archive, hospital
@@ -54,19 +54,19 @@ from sfumato.release.release import make_release
 T = TypeVar("T")
 
 NAME = "neighbours"
-PATIENCE = 5.0
+CPU_LIMIT_SECONDS = 5.0
 """So many seconds of the processor a question over some hundred rows may take.
 
 A crowd may need ten times as long, and so may an archive and a pharmacy: how many rows their policies remove has 4,801
 and 1,601 public cells, and each can have a MIN with as many candidates."""
 _SLOW = " s for a few rows"
-_CHUNK = 2_000
+_QUERIES_PER_POPULATION = 2_000
 """So many questions are asked of the same people."""
-_CROWDED = 20
+_QUERY_CYCLE_COUNT = 20
 """One in so many questions is asked of a crowd, whose rows several threads share."""
-_SHOWN = 3
+_PUBLISHED_INTERVAL_QUERIES = 3
 """One answer in so many is computed to its end, from equal coins."""
-_CROWD, _READINGS = 3_000, 5_000
+_MANY_UNITS, _READING_ROWS = 3_000, 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Other:
     name: str
     house: Subject
     distance: int
-    patience: float = PATIENCE
+    patience: float = CPU_LIMIT_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +118,10 @@ def world(
     people: int = 8,
     readings: int = 8,
     most_rows: int = 50,
-    patience: float = PATIENCE,
+    patience: float = CPU_LIMIT_SECONDS,
 ) -> Iterator[NeighbourSet]:
     """Open a population, the same in another order, and its neighbours."""
-    public, patience = {"readings": readings}, patience if people < _CROWD else 10 * PATIENCE
+    public, patience = {"readings": readings}, patience if people < _MANY_UNITS else 10 * CPU_LIMIT_SECONDS
     everybody = populate(policy, seed, people, public=public, most_rows=most_rows)
     populations: list[tuple[str, Population, int]] = [("in another order", everybody.shuffled(SeededDice(seed)), 0)]
     replaced = policy.neighbours is Neighbours.REPLACE
@@ -193,7 +193,7 @@ def _recorded(house: Subject, plan: Plan, seed: int) -> Recording | None:
         house.engine.query_public(plan.private.outcome)
         return None
     made = record(house, plan, seed)
-    if seed % _SHOWN == 0:
+    if seed % _PUBLISHED_INTERVAL_QUERIES == 0:
         make_release(plan, made.noisy, Receipt("", "", "", PrivacyLoss(Fraction(0))), evaluate).rows()
     return made
 
@@ -224,7 +224,7 @@ def ask(
             planned = _tried(partial(place.house.plan, sql))
             tally.refused[planned.code if isinstance(planned, Refused) else "answered"] += 1
         if said := _seen(place, other, sql, number):
-            short = shrunk(sql, lambda text, other=other, number=number: bool(_seen(place, other, text, number)))  # type: ignore[misc]
+            short = shrink(sql, lambda text, other=other, number=number: bool(_seen(place, other, text, number)))  # type: ignore[misc]
             what = (_seen(place, other, short, number) or said)[0]
             tally.found.append(f"{number}, {other.name}: {short}: {what} (found as: {sql})")
             if len(tally.found) >= most:
@@ -239,12 +239,12 @@ def _seen(place: NeighbourSet, other: Other, sql: str, number: int) -> list[str]
 
 def run(seed: object, folder: Path, number: int = 400) -> list[Finding]:
     """Ask a crowd what once told something, an archive what once failed, and then all of them some questions."""
-    with world(archive(), seed, folder / "many", patience=10 * PATIENCE) as place:
+    with world(archive(), seed, folder / "many", patience=10 * CPU_LIMIT_SECONDS) as place:
         for other in place.others:
             for sql in ONCE_FAILED:
                 if found := differences(place.house, other, sql, 0):
                     return [Finding(NAME, f"{other.name}: {sql}: {found[0]}")]
-    with world(hospital(), seed, folder / "once", _CROWD, 4 * _READINGS) as place:
+    with world(hospital(), seed, folder / "once", _MANY_UNITS, 4 * _READING_ROWS) as place:
         for other in place.others[:2]:
             for sql in regression_queries():
                 if found := differences(place.house, other, sql, 0):
@@ -284,18 +284,18 @@ def _chunk(
     folder: Path, seed: object, numbers: Sequence[int], tally: Outcomes, most: int, end: float | None = None
 ) -> None:
     """Ask questions: most of a few people, some where people are replaced, have many rows, or are a crowd."""
-    crowd = [number for number in numbers if number % _CROWDED == 0]
-    replaced = [number for number in numbers if number % _CROWDED in (1, 2, 3)]
-    many = [number for number in numbers if number % _CROWDED in (4, 5, 6, 7)]
-    archived = [number for number in numbers if number % _CROWDED in (8, 9)]
-    few = [number for number in numbers if number % _CROWDED > 9]
+    crowd = [number for number in numbers if number % _QUERY_CYCLE_COUNT == 0]
+    replaced = [number for number in numbers if number % _QUERY_CYCLE_COUNT in (1, 2, 3)]
+    many = [number for number in numbers if number % _QUERY_CYCLE_COUNT in (4, 5, 6, 7)]
+    archived = [number for number in numbers if number % _QUERY_CYCLE_COUNT in (8, 9)]
+    few = [number for number in numbers if number % _QUERY_CYCLE_COUNT > 9]
     for name, policy, some, size in (
-        ("many", pharmacy(), many[::2], (8, 8, MAX_PHARMACY_ROWS, 10 * PATIENCE)),
-        ("many replaced", pharmacy(neighbours="replace"), many[1::2], (8, 8, MAX_PHARMACY_ROWS, 10 * PATIENCE)),
-        ("archive", archive(), archived, (8, _READINGS, MAX_ROWS, 10 * PATIENCE)),
-        ("few", hospital(), few, (8, _READINGS)),
-        ("replaced", hospital(neighbours="replace"), replaced, (8, _READINGS)),
-        ("crowd", hospital(), crowd, (_CROWD, 4 * _READINGS, 50, 10 * PATIENCE)),
+        ("many", pharmacy(), many[::2], (8, 8, MAX_PHARMACY_ROWS, 10 * CPU_LIMIT_SECONDS)),
+        ("many replaced", pharmacy(neighbours="replace"), many[1::2], (8, 8, MAX_PHARMACY_ROWS, 10 * CPU_LIMIT_SECONDS)),
+        ("archive", archive(), archived, (8, _READING_ROWS, MAX_ROWS, 10 * CPU_LIMIT_SECONDS)),
+        ("few", hospital(), few, (8, _READING_ROWS)),
+        ("replaced", hospital(neighbours="replace"), replaced, (8, _READING_ROWS)),
+        ("crowd", hospital(), crowd, (_MANY_UNITS, 4 * _READING_ROWS, 50, 10 * CPU_LIMIT_SECONDS)),
     ):
         if some and len(tally.found) < most and (end is None or monotonic() < end):
             with world(policy, (seed, numbers[0]), folder / name, *size) as place:
@@ -318,7 +318,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--most", type=int, default=3, help="so many differences end a chunk of questions")
     parser.add_argument("--seconds", type=float, default=None, help="the time after which no question is begun")
-    parser.add_argument("--chunk", type=int, default=_CHUNK, help="so many questions are asked of the same people")
+    parser.add_argument(
+        "--chunk", type=int, default=_QUERIES_PER_POPULATION, help="so many questions are asked of the same people"
+    )
     wanted = parser.parse_args(arguments)
     end, begun, whole = wanted.first + wanted.questions, monotonic(), Outcomes()
     chunks = [range(start, min(start + wanted.chunk, end)) for start in range(wanted.first, end, wanted.chunk)]

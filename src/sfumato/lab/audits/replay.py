@@ -49,9 +49,9 @@ from sfumato.release.publish import publish
 from sfumato.sensitivity.cross_unit_joins import MIN_KEY_FREQUENCY
 
 NAME = "replay"
-ASKED = 1
+QUERY_EPSILON = 1
 """The epsilon of every question."""
-_FEW = 2
+_MAX_COMPOSED_EVENTS = 2
 _RECORDED = (Laplace, Gaussian, MaxNorm, OptimalSelection, CountedKeys, TopList)
 _SELECTIONS = (OptimalSelection, CountedKeys, TopList)
 _WHOLE = (Quantiles, MatchedCount, Meetings, SpelledList)
@@ -160,8 +160,8 @@ def price_alarms(made: Recording) -> Iterator[str]:
     if [call.mechanism for call in made.calls] != made.expected:
         yield "the mechanisms that were used are not those of the plan"
     loss = made.plan.loss
-    if loss.epsilon > ASKED:
-        yield f"{loss} is quoted where ε = {ASKED} was asked for"
+    if loss.epsilon > QUERY_EPSILON:
+        yield f"{loss} is quoted where ε = {QUERY_EPSILON} was asked for"
     events: list[Event] = [call.mechanism.event for call in made.calls]
     events += [one.mechanism.event for group in made.plan.groups for one in group.chosen]
     if not events:
@@ -173,7 +173,7 @@ def price_alarms(made: Recording) -> Iterator[str]:
             yield f"what was drawn costs more than the quoted {loss}"
         elif made.plan.event is None or pure_epsilon(separate(made.plan.event)[0]) < pure_epsilon(core):
             yield "the event that is charged costs less than what was drawn"
-    elif len(events) <= _FEW and delta_bounds(composed, loss.epsilon)[0] > loss.delta:
+    elif len(events) <= _MAX_COMPOSED_EVENTS and delta_bounds(composed, loss.epsilon)[0] > loss.delta:
         yield f"what was drawn costs more than the quoted {loss}"
     if made.plan.event is None or separate(made.plan.event)[1] < delta:
         yield "the event that is charged leaves out a delta"
@@ -217,7 +217,7 @@ def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
         for chosen in group.chosen:
             if isinstance(chosen.mechanism, Meetings):
                 one_side, other_side = (_keys_met(group, held[chosen.name]) for held in (here_held, there_held))
-                yield from meetings_alarms(chosen.mechanism, one_side, other_side, distance)
+                yield from cross_unit_alarms(chosen.mechanism, one_side, other_side, distance)
                 continue
             moved = sum(_moves(here_held[chosen.name], there_held[chosen.name]))
             # under replace what leaves and what enters may each be a whole weight
@@ -235,7 +235,7 @@ def _keys_met(group: GroupPlan, held: Vector) -> Sequence[SharedKeys]:
     ]
 
 
-def meetings_alarms(
+def cross_unit_alarms(
     mechanism: Meetings, here: Sequence[SharedKeys], there: Sequence[SharedKeys], distance: int
 ) -> Iterator[str]:
     """Say where the crowd, or meetings that are cut at any crowd, moved further than was declared."""

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy import special
 
 from sfumato.accounting.event import Neighbours
-from sfumato.lab.audits.alarm import FAILURE, Finding
+from sfumato.lab.audits.alarm import FAILURE_PROBABILITY, Finding
 from sfumato.lab.audits.empirical import audit_draws
 from sfumato.lab.audits.enumeration import Weights, gaussian_weights, laplace_weights
 from sfumato.lab.generators.seeded import Seeded
@@ -25,13 +25,13 @@ from sfumato.mechanisms.randomized_response import Warner
 from sfumato.randomness.source import Source, system_source
 
 NAME = "samples"
-_SAMPLES = 40_000
-_FAR = 10**6
+_SAMPLE_COUNT = 40_000
+_DISTANT_VALUE = 10**6
 """A value far from 0: noise does not depend on what it is added to."""
 _ADD = Neighbours.ADD_REMOVE
 
 
-def unlikely(hits: int, samples: int, probability: float, failure: float = FAILURE) -> bool:
+def unlikely(hits: int, samples: int, probability: float, failure: float = FAILURE_PROBABILITY) -> bool:
     """Whether so many hits have a chance of `failure` at most, on one side or the other.
 
     >>> unlikely(50, 100, 0.5), unlikely(99, 100, 0.5)
@@ -60,8 +60,8 @@ def _noise(source: Source) -> Iterator[str]:
         for square in (Fraction(1), Fraction(25))
     ]
     for name, mechanism, law in cases:
-        for value in (0, _FAR):
-            noisy = np.asarray(mechanism.release(np.full(_SAMPLES, value, dtype=np.int64), source))
+        for value in (0, _DISTANT_VALUE):
+            noisy = np.asarray(mechanism.release(np.full(_SAMPLE_COUNT, value, dtype=np.int64), source))
             if noisy.dtype.kind != "i":
                 yield f"{name}: an answer is not on the grid of integers"
                 break
@@ -77,7 +77,7 @@ def _misplaced(noise: npt.NDArray[np.int64], law: Weights) -> tuple[int, float, 
     for cut in cuts:
         probability = float(sum(weight for z, weight in law.items() if z <= cut))
         hits = int((noise <= cut).sum())
-        if unlikely(hits, len(noise), probability, FAILURE / len(cuts)):
+        if unlikely(hits, len(noise), probability, FAILURE_PROBABILITY / len(cuts)):
             return cut, hits / len(noise), probability
     return None
 
@@ -88,10 +88,10 @@ def _selection(source: Source) -> Iterator[str]:
     selection = OptimalSelection(epsilon, delta, 1, _ADD)
     grown, kept = float(np.exp(1.0)), 0.0
     for units in range(12):
-        counts = np.full(_SAMPLES, units, dtype=np.int64)
+        counts = np.full(_SAMPLE_COUNT, units, dtype=np.int64)
         hits = len(selection.release(counts, source))
-        if unlikely(hits, _SAMPLES, kept):
-            yield f"a key of {units} people is shown in {hits / _SAMPLES:.4f} of the samples, not in {kept:.4f}"
+        if unlikely(hits, _SAMPLE_COUNT, kept):
+            yield f"a key of {units} people is shown in {hits / _SAMPLE_COUNT:.4f} of the samples, not in {kept:.4f}"
             return
         kept = min(grown * kept + float(delta), 1 - (1 - kept - float(delta)) / grown, 1.0)
 
@@ -111,17 +111,23 @@ def _losses(source: Source) -> list[Finding]:
     warner, chooser = Warner.by_epsilon(1), Exponential(1, Fraction(1), _ADD)
 
     def _noised(mechanism: Laplace | Gaussian, value: int) -> "npt.NDArray[np.int64]":
-        return np.asarray(mechanism.release(np.full(_SAMPLES, value, dtype=np.int64), source))
+        return np.asarray(mechanism.release(np.full(_SAMPLE_COUNT, value, dtype=np.int64), source))
 
     def _chosen(scores: list[int], count: int) -> "list[int]":
         return [chooser.release(scores, source) for _ in range(count)]
 
     alarms = audit_draws(
-        NAME, "Laplace noise", lambda _: _noised(laplace, 0), lambda _: _noised(laplace, 3), 1.0, 0.0, _SAMPLES
+        NAME, "Laplace noise", lambda _: _noised(laplace, 0), lambda _: _noised(laplace, 3), 1.0, 0.0, _SAMPLE_COUNT
     )
     # δ(1) of Gaussian noise with σ = Δ is 0.127 [BW18]; on integers it is a little less
     alarms += audit_draws(
-        NAME, "Gaussian noise", lambda _: _noised(gaussian, 0), lambda _: _noised(gaussian, 3), 1.0, 0.1270, _SAMPLES
+        NAME,
+        "Gaussian noise",
+        lambda _: _noised(gaussian, 0),
+        lambda _: _noised(gaussian, 3),
+        1.0,
+        0.1270,
+        _SAMPLE_COUNT,
     )
     alarms += audit_draws(
         NAME,
@@ -130,8 +136,8 @@ def _losses(source: Source) -> list[Finding]:
         lambda count: warner.release(np.ones(count, dtype=np.int64), source),
         1.0,
         0.0,
-        _SAMPLES,
+        _SAMPLE_COUNT,
     )
     return alarms + audit_draws(
-        NAME, "a choice", lambda n: _chosen([0, 1], n), lambda n: _chosen([1, 0], n), 1.0, 0.0, _SAMPLES // 20
+        NAME, "a choice", lambda n: _chosen([0, 1], n), lambda n: _chosen([1, 0], n), 1.0, 0.0, _SAMPLE_COUNT // 20
     )

@@ -8,11 +8,11 @@ import re
 from collections.abc import Callable, Iterator
 
 _TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|[A-Za-z_][A-Za-z_0-9.]*|\d+(?:\.\d+)?|<=|>=|<>|::|\|\||//|\S")
-_SHORT = 20
+_SMALL_QUERY_TOKENS = 20
 _TIGHT = re.compile(r"\s*([(),])\s*")
 
 
-def shrunk(text: str, fails: Callable[[str], bool], most: int = 400) -> str:
+def shrink(text: str, fails: Callable[[str], bool], most: int = 400) -> str:
     """Return a shortest text that still fails, found by leaving out tokens; at most `most` texts are tried.
 
     >>> shrunk("SELECT a, b FROM t WHERE a > 1 AND bad(b) ORDER BY a", lambda text: "bad" in text)
@@ -34,7 +34,7 @@ def shrunk(text: str, fails: Callable[[str], bool], most: int = 400) -> str:
 
 def _shorter(tokens: list[str]) -> Iterator[list[str]]:
     for size in _sizes(len(tokens)):
-        stride = max(1, size // 2) if len(tokens) > _SHORT else 1
+        stride = max(1, size // 2) if len(tokens) > _SMALL_QUERY_TOKENS else 1
         for start in range(0, len(tokens) - size + 1, stride):
             yield tokens[:start] + tokens[start + size :]
     for start, end in _parentheses(tokens):
@@ -46,7 +46,7 @@ def _shorter(tokens: list[str]) -> Iterator[list[str]]:
 
 def _sizes(length: int) -> list[int]:
     """Return how many tokens are left out at once: every number of them where there are few, else halves of halves."""
-    if length <= _SHORT:
+    if length <= _SMALL_QUERY_TOKENS:
         return list(range(length - 1, 0, -1))
     return [length >> halvings for halvings in range(1, length.bit_length())]
 

@@ -29,8 +29,8 @@ from sfumato.query.parse import parse
 from sfumato.query.relation import Query
 from sfumato.randomness.source import Source
 
-AMPLE = Fraction(10**6)
-_PART = 2048
+AUDIT_EPSILON = Fraction(10**6)
+_ROW_GROUP_ROWS = 2048
 """The fewest rows that an engine gives to one thread."""
 SALT = bytes(range(32))
 """Neighbours share it: which rows of a person are kept is not what is compared."""
@@ -87,7 +87,7 @@ def moved_to(policy: Policy, folder: Path, ample: bool = True, scheme: str = "pa
     (folder / "data").mkdir(parents=True, exist_ok=True)
     whole = policy.budget
     if ample:
-        whole = replace(whole, epsilon=AMPLE, delta=Fraction(999, 1000) if whole.delta else Fraction(0))
+        whole = replace(whole, epsilon=AUDIT_EPSILON, delta=Fraction(999, 1000) if whole.delta else Fraction(0))
     source = Location(scheme, str(folder / "data"), folder / "data")
     return replace(policy, source=source, ledger=file_ledger(folder / "audit.ledger"), budget=whole)
 
@@ -131,7 +131,7 @@ def engine_of(database: Database) -> DuckDB:
 
 
 @contextmanager
-def opened(policy: Policy, folder: Path, source: Source, account: str = "") -> Iterator[Database]:
+def open_subject(policy: Policy, folder: Path, source: Source, account: str = "") -> Iterator[Database]:
     """Open a whole database over what lies in a folder, with these coins."""
     ledger = open_ledger(policy)
     try:
@@ -151,7 +151,7 @@ def _reorder(path: Path, public: set[str], dice: SeededDice) -> None:
     other = path.with_name(f"{path.name}.reordered")
     with closing(closed_connection([path.parent], Limits(threads=1))) as connection:
         execute(connection, f"ATTACH {literal(str(path))} AS old (READ_ONLY)")
-        execute(connection, f"ATTACH {literal(str(other))} AS new (ROW_GROUP_SIZE {_PART})")
+        execute(connection, f"ATTACH {literal(str(other))} AS new (ROW_GROUP_SIZE {_ROW_GROUP_ROWS})")
         tables = execute(
             connection,
             "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'old' ORDER BY table_oid",

@@ -3,7 +3,7 @@
 from sqlglot import exp
 
 from sfumato.query.expression import Call, Expression, Literal
-from sfumato.query.functions import LARGEST_SCALE, Function
+from sfumato.query.functions import MAX_SCALE_DIGITS, Function
 from sfumato.query.parsing.reading import ParseContext
 from sfumato.query.position import SourceSpan
 from sfumato.query.resolve import cast
@@ -48,13 +48,13 @@ def cast_to(argument: Expression, to: exp.Expr, reading: ParseContext, place: So
         return result
     if kind is _KIND.DECIMAL and len(sizes) <= 2 and 1 <= sizes[0] <= 38:
         scale = sizes[1] if len(sizes) == 2 else 0
-        if 0 <= scale <= LARGEST_SCALE:
+        if 0 <= scale <= MAX_SCALE_DIGITS:
             return Call(Function.ROUND, (result, Literal(scale, Type.INTEGER)), Type.DECIMAL, place.at)
     if kind is _KIND.VARCHAR and len(sizes) == 1 and sizes[0] >= 1:
         return Call(Function.LEFT, (result, Literal(sizes[0], Type.INTEGER)), Type.TEXT, place.at)
     raise place.unsupported(
         "this size of a type is not supported.",
-        f"numeric(p, s) takes p up to 38 and s from 0 to {LARGEST_SCALE}, varchar(n) takes one n.",
+        f"numeric(p, s) takes p up to 38 and s from 0 to {MAX_SCALE_DIGITS}, varchar(n) takes one n.",
         "Leave the size out, or use ROUND or LEFT.",
     )
 

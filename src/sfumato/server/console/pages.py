@@ -26,7 +26,7 @@ from sfumato.server.console.session import current_session, forget, remember, re
 from sfumato.server.gate import Caller, Gateway
 from sfumato.server.grants import OWNER, Secrets
 from sfumato.server.reading import HOUSEHOLD, read_explained
-from sfumato.server.replies import MEDIA, counted, file_reply, json_reply
+from sfumato.server.replies import MEDIA, count_bytes, file_reply, json_reply
 from sfumato.server.requests import body_of, gate_of, require_json
 from sfumato.server.routes import file_name, reopened, wanted
 from sfumato.server.statuses import status_of
@@ -127,7 +127,7 @@ async def answer(request: Request) -> Response:
     caller, gate = require_session(request), gate_of(request)
     if "." in str(request.path_params["receipt"]):
         receipt, form = wanted(request)
-        render = counted(request, partial(encoded, form=form))
+        render = count_bytes(request, partial(encoded, form=form))
         content = await reopened(gate, caller, receipt, render)
         return file_reply(request, content, form, f"{file_name(gate.policy.name)}-{receipt[:12]}")
     receipt, _ = wanted(request)
@@ -164,7 +164,7 @@ async def download(request: Request) -> Response:
     kind = form.get("format", "csv")
     if kind not in MEDIA:
         raise BadParameter("There is no such format.", f"There are {', '.join(MEDIA)}.", "Choose one of them.")
-    encode = counted(request, partial(encoded, form=kind))
+    encode = count_bytes(request, partial(encoded, form=kind))
     receipt, content = await gate.ask(
         caller, form.get("sql", ""), lambda release: (release.receipt.id, encode(release))
     )

@@ -11,7 +11,7 @@ from hashlib import sha256
 from sfumato.errors import Refusal, Stopping
 from sfumato.policy.policy import Policy
 from sfumato.randomness.source import read_exactly, system_source
-from sfumato.server.addresses import bound
+from sfumato.server.addresses import bind_socket
 from sfumato.server.connections import Connections, ListeningSocket
 from sfumato.server.gate import Caller, Gateway
 from sfumato.server.grants import Grant, Grants
@@ -95,7 +95,7 @@ async def start(
     counted = connections or Connections()
     binding = None if certificate is None or ssl_context is None else sha256(certificate).digest()
     wire = Wire(gate, grants, policy, ssl_context, binding, counted, memory=SessionMemory(limits))
-    taken = listener or ListeningSocket.over(bound(host, port), counted)
+    taken = listener or ListeningSocket.over(bind_socket(host, port), counted)
     return WireServer(wire, await asyncio.start_server(wire.connected, sock=taken, backlog=512, limit=_BUFFERED))
 
 
