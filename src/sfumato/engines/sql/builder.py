@@ -1,0 +1,84 @@
+"""SQL statements from their clauses. Names and values in them are quoted by the dialect: nothing here quotes."""
+
+from collections.abc import Iterable, Mapping
+
+Listed = str | Iterable[str]
+"""One piece of SQL, or several: what a clause lists."""
+
+
+def select(
+    columns: Listed,
+    source: str,
+    *,
+    where: Listed = (),
+    group_by: Listed = (),
+    having: str = "",
+    order_by: Listed = (),
+    limit: int | None = None,
+    offset: int = 0,
+) -> str:
+    """Return a SELECT of columns from what stands after FROM; conditions are joined by AND, and empty clauses left out.
+
+    >>> select(["dept", "count(*) AS n"], "visits", where=["age > 3", "dept IS NOT NULL"], group_by="dept")
+    'SELECT dept, count(*) AS n FROM visits WHERE age > 3 AND dept IS NOT NULL GROUP BY dept'
+    """
+    clauses = {
+        "SELECT": _joined(columns, ", "),
+        "FROM": source,
+        "WHERE": _joined(where, " AND "),
+        "GROUP BY": _joined(group_by, ", "),
+        "HAVING": having,
+        "ORDER BY": _joined(order_by, ", "),
+        "LIMIT": "" if limit is None else str(limit),
+        "OFFSET": str(offset) if offset else "",
+    }
+    return " ".join(f"{keyword} {clause}" for keyword, clause in clauses.items() if clause)
+
+
+def subquery(query: str, alias: str = "") -> str:
+    """Return a query as it stands after FROM, under a name.
+
+    >>> select("count(*)", subquery(select("id", "visits"), "v"))
+    'SELECT count(*) FROM (SELECT id FROM visits) AS v'
+    """
+    return f"({query}) AS {alias}" if alias else f"({query})"
+
+
+def select_all(query: str, alias: str, *where: str) -> str:
+    """Return the rows of a query that meet conditions."""
+    return select("*", subquery(query, alias), where=where)
+
+
+def exists(source: str, *where: str) -> str:
+    """Return whether there is a row of `source` that meets conditions."""
+    return f"EXISTS ({select('1', source, where=where)})"
+
+
+def union_all(queries: Iterable[str]) -> str:
+    """Return the rows of all queries."""
+    return " UNION ALL ".join(queries)
+
+
+def aliased(columns: Mapping[str, str]) -> list[str]:
+    """Return columns under names: SQL by name."""
+    return [f"{sql} AS {name}" for name, sql in columns.items()]
+
+
+def create_table_as(relation: str, query: str) -> str:
+    """Return the statement that writes the rows of a query into a new table."""
+    return f"CREATE TABLE {relation} AS {query}"
+
+
+def insert(relation: str, values: Iterable[str], columns: Iterable[str] = ()) -> str:
+    """Return the statement that adds one row."""
+    named = f" ({', '.join(columns)})" if columns else ""
+    return f"INSERT INTO {relation}{named} VALUES ({', '.join(values)})"  # noqa: S608
+
+
+def delete(relation: str, where: str) -> str:
+    """Return the statement that removes the rows which meet a condition."""
+    return f"DELETE FROM {relation} WHERE {where}"  # noqa: S608
+
+
+def _joined(listed: Listed, by: str) -> str:
+    return listed if isinstance(listed, str) else by.join(listed)
