@@ -8,7 +8,7 @@ Listed = str | Iterable[str]
 
 def select(
     columns: Listed,
-    source: str,
+    source: str = "",
     *,
     where: Listed = (),
     group_by: Listed = (),
@@ -17,7 +17,7 @@ def select(
     limit: int | None = None,
     offset: int = 0,
 ) -> str:
-    """Return a SELECT of columns from what stands after FROM; conditions are joined by AND, and empty clauses left out.
+    """Return a SELECT of columns from what stands after FROM; conditions are joined by AND, empty clauses left out.
 
     >>> select(["dept", "count(*) AS n"], "visits", where=["age > 3", "dept IS NOT NULL"], group_by="dept")
     'SELECT dept, count(*) AS n FROM visits WHERE age > 3 AND dept IS NOT NULL GROUP BY dept'
@@ -44,9 +44,13 @@ def subquery(query: str, alias: str = "") -> str:
     return f"({query}) AS {alias}" if alias else f"({query})"
 
 
-def select_all(query: str, alias: str, *where: str) -> str:
-    """Return the rows of a query that meet conditions."""
-    return select("*", subquery(query, alias), where=where)
+def with_tables(tables: Mapping[str, str], query: str) -> str:
+    """Return a query over named ones, each of which may read those before it.
+
+    >>> with_tables({"few": select("id", "visits", limit=3)}, select("count(*)", "few"))
+    'WITH few AS (SELECT id FROM visits LIMIT 3) SELECT count(*) FROM few'
+    """
+    return f"WITH {', '.join(f'{name} AS ({table})' for name, table in tables.items())} {query}"
 
 
 def exists(source: str, *where: str) -> str:
