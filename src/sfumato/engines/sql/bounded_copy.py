@@ -29,6 +29,7 @@ from sfumato.engines.sql.bounding.row_ranks import in_order_of, kind_of, numbere
 from sfumato.engines.sql.bounding.selection import has_totals, total_columns, write_totals
 from sfumato.engines.sql.bounding.truncation import cut_columns, tracked, truncation_loss_sql
 from sfumato.engines.sql.build_protocol import Building
+from sfumato.engines.sql.builder import exists, select, subquery, union_all
 from sfumato.engines.sql.dialect import ByWindow, bounding_of
 from sfumato.engines.sql.names import LONE, NUMBER, PATH_UNIT, TOTALS
 from sfumato.engines.sql.sampling_order import rehash_duplicate, row_hash
@@ -149,44 +150,39 @@ def _bounded(build: Building, table: Table, columns: list[Column], parts: int) -
         here = "TRUE" if parts == 1 else f"r.part = {part}"
         build.create_table_as(build.stage("chosen"), _chosen(build, table, columns, part, here))
         found["bounded"] = _numbered(build, table, columns, here)
-        found["counts"] = f"SELECT id, count(*) AS n FROM {build.stage('chosen')} GROUP BY id"  # noqa: S608
+        found["counts"] = select("id, count(*) AS n", build.stage("chosen"), group_by="id")
         if lossy:
             found["cut"] = truncation_loss_sql(build, columns, unit, here)
         if parts > 1:
             for name, query in found.items():
                 build.create_table_as(build.stage(f"{name}{part}"), query)
     if parts > 1:
-        found = {name: _of_parts(build, name, parts) for name in found}
+        found = {name: union_all(select("*", build.stage(f"{name}{part}")) for part in range(parts)) for name in found}
     return _Sources(found["bounded"], found["counts"], found.get("cut"))
-
-
-def _of_parts(build: Building, name: str, parts: int) -> str:
-    return " UNION ALL ".join(f"SELECT * FROM {build.stage(f'{name}{part}')}" for part in range(parts))  # noqa: S608
 
 
 def _find_crowded(build: Building, table: Table, columns: list[Column], parts: int) -> None:
     """Write down who has too many rows; who has depends on their own rows alone."""
     unique = [f"c{at}" for at, column in enumerate(columns) if column.unique]
     most, rows, dialect = most_rows(table), build.stage("rows"), build.dialect
-    crowds = [f"SELECT id FROM {rows} GROUP BY id HAVING count(*) > {most}"]  # noqa: S608
+    crowds = [select("id", rows, group_by="id", having=f"count(*) > {most}")]
     if isinstance(table.unit, UnitColumn):  # their rows have been counted
-        crowds = [f"SELECT id FROM {build.stage('units')} WHERE u IS NOT NULL AND n > {most}"]  # noqa: S608
+        crowds = [select("id", build.stage("units"), where=f"u IS NOT NULL AND n > {most}")]
     if rows_in_sampling_order(table):  # each question keeps fewer, so the order of everybody's rows is drawn
-        crowds = [f"SELECT DISTINCT id FROM {rows}"]  # noqa: S608
+        crowds = [select("DISTINCT id", rows)]
     crowds += [
-        f"SELECT id FROM {rows} WHERE {key} IS NOT NULL GROUP BY id, {key} HAVING count(*) > 1"  # noqa: S608
-        for key in unique
+        select("id", rows, where=f"{key} IS NOT NULL", group_by=f"id, {key}", having="count(*) > 1") for key in unique
     ]
     # what a person's draws begin with is written once for all their rows
     parted = bounding_of(dialect, ByWindow).rank_partitions
     part = "0" if parts == 1 or parted is None else parted.part("id", parts)
-    own = [f"{dialect.id_text('id')} || '#' AS own", f"{part} AS part"]
-    build.create_table_as(build.stage("crowded"), f"SELECT id, {', '.join(own)} FROM ({' UNION '.join(crowds)}) AS c")  # noqa: S608
+    own = ["id", f"{dialect.id_text('id')} || '#' AS own", f"{part} AS part"]
+    build.create_table_as(build.stage("crowded"), select(own, subquery(" UNION ".join(crowds), "c")))
 
 
 def _crowded(build: Building) -> str:
     """Return whether a row `r` is of somebody who has too many."""
-    return f"EXISTS (SELECT 1 FROM {build.stage('crowded')} AS c WHERE c.id = r.id)"  # noqa: S608
+    return exists(f"{build.stage('crowded')} AS c", "c.id = r.id")
 
 
 def _chosen(build: Building, table: Table, columns: list[Column], part: int, here: str) -> str:
@@ -194,27 +190,27 @@ def _chosen(build: Building, table: Table, columns: list[Column], part: int, her
     unique = [f"c{at}" for at, column in enumerate(columns) if column.unique]
     dialect, most, place = build.dialect, most_rows(table), bounding_of(build.dialect, ByWindow).row_locator
     values = [(f"r.c{at}", kind_of(column)) for at, column in enumerate(columns)]
-    names = ", ".join(["place", "id", *unique])
+    names = ["place", "id", *unique]
     listed = [f"r.{place} AS place", "r.id AS id", *(f"r.{name} AS {name}" for name in unique)]
     # Equal rows are told apart by a number, so that each of n rows has the same chance; which of them has which number
     # does not matter, because they are equal. Where losses are kept, what bounds took from them may differ: it decides.
     lost = [f"o{at}" for at in tracked(build, columns)]
     listed += [f"r.{name} AS {name}" for name in lost]
-    draws = (
-        f"SELECT {', '.join(listed)}, {row_hash('c.own', values, dialect)} AS first "  # noqa: S608
-        f"FROM {build.stage('rows')} AS r JOIN {build.stage('crowded')} AS c ON c.id = r.id "
-        f"WHERE c.part = {part} AND {here}"
+    draws = select(
+        [*listed, f"{row_hash('c.own', values, dialect)} AS first"],
+        f"{build.stage('rows')} AS r JOIN {build.stage('crowded')} AS c ON c.id = r.id",
+        where=[f"c.part = {part}", here],
     )
     number = dialect.row_number(["id", "first"], [f"{name} NULLS LAST" for name in lost])
-    chosen = f"SELECT {names}, first, {number} AS nth FROM ({draws}) AS d"  # noqa: S608
-    chosen = f"SELECT {names}, {rehash_duplicate('first', 'nth', dialect)} AS draw FROM ({chosen}) AS d"  # noqa: S608
+    chosen = select([*names, "first", f"{number} AS nth"], subquery(draws, "d"))
+    chosen = select([*names, f"{rehash_duplicate('first', 'nth', dialect)} AS draw"], subquery(chosen, "d"))
     for key in unique:
         once = dialect.row_number(["id", key], ["draw"])
-        chosen = f"SELECT {names}, draw, {once} AS once FROM ({chosen}) AS d"  # noqa: S608
-        chosen = f"SELECT {names}, draw FROM ({chosen}) AS o WHERE {key} IS NULL OR once = 1"  # noqa: S608
+        chosen = select([*names, "draw", f"{once} AS once"], subquery(chosen, "d"))
+        chosen = select([*names, "draw"], subquery(chosen, "o"), where=f"{key} IS NULL OR once = 1")
     rank = dialect.row_number(["id"], ["draw"])
-    ranked = f"SELECT place, id, CAST({rank} AS {dialect.rank_type}) AS nth FROM ({chosen}) AS d"  # noqa: S608
-    return f"SELECT place, id, nth FROM ({ranked}) AS n WHERE nth <= {most}"  # noqa: S608
+    ranked = select(f"place, id, CAST({rank} AS {dialect.rank_type}) AS nth", subquery(chosen, "d"))
+    return select("place, id, nth", subquery(ranked, "n"), where=f"nth <= {most}")
 
 
 def _numbered(build: Building, table: Table, columns: list[Column], here: str) -> str:
@@ -231,8 +227,8 @@ def _numbered(build: Building, table: Table, columns: list[Column], here: str) -
     if are_read_again(build, table, columns):
         chosen = f"{build.stage('chosen')} AS r"
         few = "FALSE" if rows_in_sampling_order(table) else f"n <= {most_rows(table)}"  # everybody but the crowded
-        people = f"(SELECT u, id FROM {build.stage('units')} WHERE u IS NOT NULL AND {few})"  # noqa: S608
-        others = f"({rows_of(build, table, columns, people)}) AS r"
+        people = subquery(select("u, id", build.stage("units"), where=["u IS NOT NULL", few]))
+        others = subquery(rows_of(build, table, columns, people), "r")
         order = f" ORDER BY {', '.join(in_order_of(dialect, columns))}" if columns else ""
         over = f"PARTITION BY r.id{order} ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
         number = f"row_number() OVER ({over})"
@@ -248,8 +244,7 @@ def _numbered(build: Building, table: Table, columns: list[Column], here: str) -
 def _each_row(build: Building, columns: list[Column]) -> str:
     """Return the query for rows each of which is a person."""
     names = [f"c{at} AS {build.dialect.quote_identifier(column.name)}" for at, column in enumerate(columns)]
-    listed = ", ".join(names or [f"c0 AS {build.dialect.quote_identifier(LONE)}"])
-    return f"SELECT {listed} FROM {build.stage('rows')} AS r"  # noqa: S608
+    return select(names or f"c0 AS {build.dialect.quote_identifier(LONE)}", f"{build.stage('rows')} AS r")
 
 
 def _write(build: Building, table: Table, columns: list[Column], rows: str | None) -> None:
@@ -282,16 +277,12 @@ def _put_of_parts(
     number: str | None = None,
 ) -> None:
     """Write a table of the copy in order: what was computed now, and what the copy before has of everybody else."""
-    columns = ", ".join(names)
-    found = [] if rows is None else [f"SELECT {columns} FROM ({rows}) AS n"]  # noqa: S608
+    found = [] if rows is None else [select(names, subquery(rows, "n"))]
     if build.new_files(table.name) is not None:
-        found.append(f"SELECT {columns} FROM {_carried(build, table, name)}")  # noqa: S608
-    selected = columns if number is None else f"{columns}, {number}"
+        found.append(select(names, _carried(build, table, name)))
     by = f" {build.dialect.order_by_clause} {', '.join(order)}" if order else ""
-    build.create_table_as(
-        build.copy_relation(name),
-        f"SELECT {selected} FROM ({' UNION ALL '.join(found)}) AS kept{by}",  # noqa: S608
-    )
+    written = select(names if number is None else [*names, number], subquery(union_all(found), "kept") + by)
+    build.create_table_as(build.copy_relation(name), written)
 
 
 def _carried(build: Building, table: Table, name: str) -> str:
@@ -299,8 +290,8 @@ def _carried(build: Building, table: Table, name: str) -> str:
     unit, before = unit_column(table), f"{build.before(name)} AS b"
     if unit is None or not build.new_files(table.name):
         return before
-    again = f"SELECT 1 FROM {build.stage('units')} AS u WHERE u.id = b.{build.dialect.quote_identifier(unit)}"  # noqa: S608
-    return f"{before} WHERE NOT EXISTS ({again})"
+    again = exists(f"{build.stage('units')} AS u", f"u.id = b.{build.dialect.quote_identifier(unit)}")
+    return f"{before} WHERE NOT {again}"
 
 
 def _write_removed(build: Building, table: Table, unit: str, sources: _Sources) -> None:
@@ -310,18 +301,17 @@ def _write_removed(build: Building, table: Table, unit: str, sources: _Sources) 
     """
     rows, quoted, found = build.stage("rows"), build.dialect.quote_identifier, sources.lost
     if sources.counts is not None:
-        had = f"SELECT r.id AS id, count(*) AS n FROM {rows} AS r WHERE {_crowded(build)} GROUP BY r.id"  # noqa: S608
+        had = select("r.id AS id, count(*) AS n", f"{rows} AS r", where=_crowded(build), group_by="r.id")
         if isinstance(table.unit, UnitColumn):  # their rows have been counted
-            had = f"SELECT r.id AS id, r.n AS n FROM {build.stage('units')} AS r WHERE {_crowded(build)}"  # noqa: S608
-        both = f"({had}) AS h LEFT JOIN ({sources.counts}) AS k ON h.id = k.id"
-        build.create_table_as(build.stage("lost"), f"SELECT h.id AS id, h.n - coalesce(k.n, 0) AS n FROM {both}")  # noqa: S608
-        found = f"SELECT id, n FROM {build.stage('lost')}"  # noqa: S608
+            had = select("r.id AS id, r.n AS n", f"{build.stage('units')} AS r", where=_crowded(build))
+        both = f"{subquery(had, 'h')} LEFT JOIN {subquery(sources.counts, 'k')} ON h.id = k.id"
+        build.create_table_as(build.stage("lost"), select("h.id AS id, h.n - coalesce(k.n, 0) AS n", both))
+        found = select("id, n", build.stage("lost"))
     lost = None
     if found is not None:
-        lost = (
-            f"SELECT id AS {quoted(unit)}, CAST(least(n, {most_removed(table)}) AS {build.dialect.bigint}) "  # noqa: S608
-            f"AS {quoted(REMOVED_ROWS)} FROM ({found}) AS f WHERE n > 0"
-        )
+        count = f"CAST(least(n, {most_removed(table)}) AS {build.dialect.bigint})"
+        listed = [f"id AS {quoted(unit)}", f"{count} AS {quoted(REMOVED_ROWS)}"]
+        lost = select(listed, subquery(found, "f"), where="n > 0")
     names = [quoted(unit), quoted(REMOVED_ROWS)]
     _put_of_parts(build, table, table.name + REMOVED, lost, names, names[:1])
 
@@ -346,18 +336,18 @@ def _account_for_every_row(build: Building, table: Table) -> None:
         require_all(table, all_accounted_for(build, table, _kept_columns(table), unit, kept))
         return
     owned = staged = rows_with_owners(build, table)
-    lost = f"(SELECT * FROM {build.stage('lost')})"  # noqa: S608
+    lost = select("*", build.stage("lost"))
     if are_read_again(build, table, _kept_columns(table)):
-        lost = f"({removed_of_people(build, table)})"
+        lost = removed_of_people(build, table)
     else:
         staged = count_rows(build, build.stage("rows"))
-    ((removed,),) = build.rows(f"SELECT coalesce(sum(n), 0) FROM {lost} AS l")  # noqa: S608
+    ((removed,),) = build.rows(select("coalesce(sum(n), 0)", subquery(lost, "l")))
     require_all(table, read == rows_named(build, table) and owned == staged == kept + removed)
 
 
 def count_rows(build: Building, relation: str) -> int:
     """Return how many rows there are: for the invariant, and never shown to anybody."""
-    ((found,),) = build.rows(f"SELECT count(*) FROM {relation}")  # noqa: S608
+    ((found,),) = build.rows(select("count(*)", relation))
     return int(found)
 
 

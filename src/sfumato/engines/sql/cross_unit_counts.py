@@ -5,6 +5,7 @@ No pair of rows is made: the time is that of grouping each side, whatever meets.
 
 from collections.abc import Sequence
 
+from sfumato.engines.sql.builder import select, subquery, union_all
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables, projected
 from sfumato.language.rel_nodes import JoinNode, RelNode
@@ -26,14 +27,9 @@ def meetings_sql(plan: GroupPlan, one: PlannedSelection, tables: Tables, dialect
     for place, (flow, side, (owner, scalars)) in enumerate(zip(flows, sides, named, strict=True)):
         rows = projected(flow, tables, {"u": owner, **dict(zip(keys, scalars, strict=True))}, dialect)
         counts = [f"{f'least(count(*), {side.repeats})' if at == place else '0'} AS n{at}" for at in range(len(sides))]
-        present = " AND ".join(f"{key} IS NOT NULL" for key in keys)
-        listed = ", ".join(["u", *keys, *counts])
-        stacked.append(
-            f"SELECT {listed} FROM ({rows}) AS r WHERE {present} GROUP BY {', '.join(['u', *keys])}"  # noqa: S608
-        )
-    people = _grouped(
-        " UNION ALL ".join(stacked), ["u", *keys], [(f"sum(n{at})", f"n{at}") for at in range(len(sides))]
-    )
+        present = [f"{key} IS NOT NULL" for key in keys]
+        stacked.append(select(["u", *keys, *counts], subquery(rows, "r"), where=present, group_by=["u", *keys]))
+    people = _grouped(union_all(stacked), ["u", *keys], [(f"sum(n{at})", f"n{at}") for at in range(len(sides))])
     powers = [f"p{at}" for at in range(len(blocks(len(sides))))]
     products = ["sum(" + " * ".join(f"n{side}" for side in block) + ")" for block in blocks(len(sides))]
     shared = _grouped(people, keys, list(zip(products, powers, strict=True)))
@@ -44,8 +40,8 @@ def meetings_sql(plan: GroupPlan, one: PlannedSelection, tables: Tables, dialect
 def _grouped(
     rows: str, keys: Sequence[str], measures: Sequence[tuple[str, str]], shown: Sequence[str] | None = None
 ) -> str:
-    listed = ", ".join([*(keys if shown is None else shown), *(f"{sql} AS {name}" for sql, name in measures)])
-    return f"SELECT {listed} FROM ({rows}) AS s GROUP BY {', '.join(dict.fromkeys(keys))}"  # noqa: S608
+    listed = [*(keys if shown is None else shown), *(f"{sql} AS {name}" for sql, name in measures)]
+    return select(listed, subquery(rows, "s"), group_by=dict.fromkeys(keys))
 
 
 def _flows(flow: RelNode, sides: int) -> list[RelNode]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Protocol, runtime_checkable
 
+from sfumato.engines.sql.builder import aliased, exists, select, subquery, union_all
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.fold import finished, one_zero, parts
 from sfumato.engines.sql.names import PLACE, RANK, duplicate_rank_column
@@ -94,11 +95,14 @@ class Frame:
 
     def select(self, listed: Sequence[str]) -> str:
         """Return the whole statement."""
-        where = _where(self.conditions)
-        order = f" ORDER BY {self.ordered}" if self.order or self.ties else ""
-        limit = "" if self.count is None else f" LIMIT {self.count}"
-        offset = f" OFFSET {self.offset}" if self.offset else ""
-        return f"SELECT {', '.join(listed)} FROM {self.source}{where}{order}{limit}{offset}"  # noqa: S608
+        return select(
+            listed,
+            self.source,
+            where=self.conditions,
+            order_by=self.ordered,
+            limit=self.count,
+            offset=self.offset,
+        )
 
 
 def flow_sql(flow: RelNode, tables: Tables, dialect: Dialect) -> str:
@@ -176,12 +180,8 @@ def _read(read: ScanNode, writing: Writing, ordered: bool) -> Frame:
     # nothing fails, so that this costs nothing as long as the copy is what it should be.
     tests = [] if read.max_rows_per_unit is None else [f"{quoted(RANK)} <= {read.max_rows_per_unit}"]
     tests += [f"{quoted(duplicate_rank_column(name))} = 1" for name in read.unique]
-    source = f"(SELECT {', '.join(listed)} FROM {writing.tables[read.table]}{_where(tests)}) AS {alias}"  # noqa: S608
+    source = subquery(select(listed, writing.tables[read.table], where=tests), alias)
     return Frame(source, _addressed(read, alias), ties=_placed(alias, ordered))
-
-
-def _where(tests: Sequence[str]) -> str:
-    return f" WHERE {' AND '.join(tests)}" if tests else ""
 
 
 def _kept(kept: MaterializedNode, writing: Writing, ordered: bool) -> Frame:
@@ -192,8 +192,8 @@ def _kept(kept: MaterializedNode, writing: Writing, ordered: bool) -> Frame:
     if ordered or not listed:
         # a row of a person meets rows that agree in all keys, which are told apart by their numbers among those
         listed.append(f"{quoted(RANK) if ordered else 0} AS place")
-    cut = f"SELECT {', '.join(listed)} FROM {kept.rows.relation} WHERE {quoted(RANK)} <= {kept.most}"  # noqa: S608
-    return Frame(f"({cut}) AS {alias}", _addressed(kept, alias), ties=_placed(alias, ordered))
+    cut = select(listed, kept.rows.relation, where=f"{quoted(RANK)} <= {kept.most}")
+    return Frame(subquery(cut, alias), _addressed(kept, alias), ties=_placed(alias, ordered))
 
 
 def _decoded(stored: str, facts: Facts) -> str:
@@ -217,8 +217,7 @@ def _given(given: InputNode, writing: Writing, ordered: bool) -> Frame:
         source = f"(VALUES ({'), ('.join(rows)})) AS {alias}({', '.join(names)})"
     else:
         values = ["0", *(_constant(None, facts, writing) for facts in kinds)]
-        listed = ", ".join(f"{value} AS {name}" for value, name in zip(values, names, strict=True))
-        source = f"(SELECT {listed} WHERE false) AS {alias}"
+        source = subquery(select(aliased(dict(zip(names, values, strict=True))), where="false"), alias)
     return Frame(source, _addressed(given, alias), ties=_placed(alias, ordered))
 
 
@@ -253,16 +252,16 @@ def _fold(fold: AggregateNode, writing: Writing, ordered: bool) -> Frame:
     outer = [f"k{at}" for at in range(len(fold.keys))]
     for at, measure in enumerate(fold.measures):
         named = {f"p{at}_{nth}": part for nth, part in enumerate(parts(measure, frame.columns, writing.dialect))}
-        inner += [f"{part} AS {name}" for name, part in named.items()]
+        inner += aliased(named)
         outer.append(finished(measure, list(named), writing.dialect))
     outer = [f"{sql} AS c{at}" for at, sql in enumerate(outer)]
     if ordered or not outer:
         inner.append(f"{f'min({frame.ties[0]})' if ordered else 'count(*)'} AS place")
         outer.append("place AS place")
     # by position: a name could also be a column's
-    grouped = f" GROUP BY {', '.join(str(at) for at in range(1, len(fold.keys) + 1))}" if fold.keys else ""
-    folded = replace(frame, order=(), ties=()).select(inner) + grouped
-    source = f"(SELECT {', '.join(outer)} FROM ({folded}) AS folded) AS {alias}"  # noqa: S608
+    positions = [str(at) for at in range(1, len(fold.keys) + 1)]
+    folded = select(inner, frame.source, where=frame.conditions, group_by=positions)
+    source = subquery(select(outer, subquery(folded, "folded")), alias)
     apart = [f"{alias}.c{at}" for at in range(len(fold.keys))] if ordered else []
     return Frame(source, _addressed(fold, alias), ties=(*_placed(alias, ordered), *apart))
 
@@ -279,7 +278,7 @@ def _show(show: ProjectNode, writing: Writing, ordered: bool) -> Frame:
     if ordered or not listed:
         place = f"row_number() OVER (ORDER BY {frame.ordered})" if ordered else "0"
         listed.append(f"{place} AS place")
-    source = f"({frame.select(listed)}) AS {alias}"
+    source = subquery(frame.select(listed), alias)
     return Frame(source, _addressed(show, alias), ties=_placed(alias, ordered))
 
 
@@ -290,17 +289,16 @@ def _windowed(windowed: WindowNode, writing: Writing) -> Frame:
     inner, outer = [], []
     for at, value in enumerate(windowed.values):
         named = {f"p{at}_{nth}": part for nth, part in enumerate(window_parts(value, rows))}
-        inner += [f"{part} AS {name}" for name, part in named.items()]
+        inner += aliased(named)
         outer.append(window_finished(value, list(named), writing.dialect))
     looked, alias = writing.alias(), writing.alias()
-    source = f"(SELECT *, {', '.join(inner)} FROM {frame.source}) AS {looked}"  # noqa: S608
+    source = subquery(select(["*", *inner], frame.source), looked)
     names = {f"v{at}": sql for at, sql in enumerate(outer)}
-    listed = ", ".join(["*", *(f"{sql} AS {name}" for name, sql in names.items())])
     here = {old: f"{alias}.{old.partition('.')[2]}" for old in (*frame.columns.values(), *frame.ties)}
     columns = {key: here[old] for key, old in frame.columns.items()}
     values = {(windowed.label, one.name): f"{alias}.{name}" for one, name in zip(windowed.values, names, strict=True)}
     return Frame(
-        f"(SELECT {listed} FROM {source}) AS {alias}",  # noqa: S608
+        subquery(select(["*", *aliased(names)], source), alias),
         {**columns, **values},
         order=tuple((f"{alias}.{sql.partition('.')[2]}", way) for sql, way in frame.order),
         ties=tuple(here[tie] for tie in frame.ties),
@@ -316,10 +314,10 @@ def _stacked(stacked: UnionAllNode, writing: Writing, ordered: bool) -> Frame:
         listed += [f"row_number() OVER (ORDER BY {frame.ordered}) AS place"] if ordered else []
         texts.append(frame.select([*listed, f"{at} AS side"]))
     both, alias = writing.alias(), writing.alias()
-    union = " UNION ALL ".join(f"({text})" for text in texts)
+    union = union_all(map(subquery, texts))
     names = [f"c{nth}" for nth in range(len(stacked.left.items))]
     place = ["row_number() OVER (ORDER BY side, place) AS place"] if ordered else []
-    source = f"(SELECT {', '.join([*names, *place] or ['0 AS none'])} FROM ({union}) AS {both}) AS {alias}"  # noqa: S608
+    source = subquery(select([*names, *place] or "0 AS none", subquery(union, both)), alias)
     return Frame(source, _addressed(stacked, alias), ties=_placed(alias, ordered))
 
 
@@ -328,7 +326,7 @@ def _marked(marked: MarkJoinNode, writing: Writing, ordered: bool) -> Frame:
     frame = _nested(_frame(marked.left, writing, ordered=ordered), writing)
     other = _nested(_frame(marked.right, writing, ordered=False), writing)
     on = "true" if marked.condition is None else writing.sql(marked.condition, {**frame.columns, **other.columns})
-    found = f"EXISTS (SELECT 1 FROM {other.source} WHERE {on})"  # noqa: S608
+    found = exists(other.source, on)
     return _nested(replace(frame, columns={**frame.columns, (marked.label, FOUND): found}), writing)
 
 
@@ -344,9 +342,9 @@ def _nested(frame: Frame, writing: Writing) -> Frame:
     order = {f"o{at}": sql for at, (sql, _) in enumerate(frame.order)}
     ties = {f"p{at}": sql for at, sql in enumerate(frame.ties)}
     listed = [f"{frame.columns[key]} AS {name}" for key, name in columns.items()]
-    listed += [f"{sql} AS {name}" for name, sql in (*order.items(), *ties.items())]
+    listed += aliased(order | ties)
     return Frame(
-        f"({frame.select(listed or ['0 AS none'])}) AS {alias}",
+        subquery(frame.select(listed or ["0 AS none"]), alias),
         {key: f"{alias}.{name}" for key, name in columns.items()},
         order=tuple((f"{alias}.{name}", way) for name, (_, way) in zip(order, frame.order, strict=True)),
         ties=tuple(f"{alias}.{name}" for name in ties),

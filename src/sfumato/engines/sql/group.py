@@ -4,7 +4,7 @@ What a person adds depends on that person's rows alone: which of them, or which 
 the person's opaque id and the values themselves, so that nobody's rows push out another's.  Proof: proofs/lineage.md
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -23,6 +23,7 @@ from sfumato.engines.sql.bounding.candidates import (
     total_measure,
 )
 from sfumato.engines.sql.bounding.selection import totals_sql
+from sfumato.engines.sql.builder import select, subquery, union_all, with_tables
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables, projected
 from sfumato.engines.sql.fold import clipped
@@ -86,7 +87,7 @@ def group_sql(plan: GroupPlan, tables: Tables, dialect: Dialect) -> str | None:
     people = [] if plan.group.public_keys else [bounded.people.sql(dialect)]
     common = {where for _, where in pairs}
     if len(common) == 1 and None not in common and not people:  # cells without such rows are empty
-        rows = f"SELECT * FROM ({bounded.rows}) AS c WHERE {common.pop()}"  # noqa: S608
+        rows = select("*", subquery(bounded.rows, "c"), where=common.pop() or ())
         return _grouped(replace(bounded, rows=rows), bounded.used.keys, [sql for sql, _ in pairs])
     measures = [dialect.aggregate_if(sql, where) for sql, where in pairs]
     return _grouped(bounded, bounded.used.keys, [*measures, *people])
@@ -126,8 +127,7 @@ def buckets_sql(plan: GroupPlan, one: PlannedSelection, tables: Tables, dialect:
     keys = [*used.keys, bucket]
 
     def rows(own: str, *tests: str) -> str:
-        columns = ", ".join([*keys, f"{own} AS {_OWN}"])
-        return f"SELECT {columns} FROM ({bounded.rows}) AS b WHERE {' AND '.join([*present, *tests])}"  # noqa: S608
+        return select([*keys, f"{own} AS {_OWN}"], subquery(bounded.rows, "b"), where=[*present, *tests])
 
     if not several:
         return _grouped(replace(bounded, rows=rows("1")), keys, ["count(*)"])
@@ -137,7 +137,7 @@ def buckets_sql(plan: GroupPlan, one: PlannedSelection, tables: Tables, dialect:
     elif counted.whole:
         found = rows(_STORED)
     else:
-        found = f"{rows('1', f'{_STORED} <= 1')} UNION ALL {rows(by_counting, f'{_STORED} > 1')}"
+        found = union_all([rows("1", f"{_STORED} <= 1"), rows(by_counting, f"{_STORED} > 1")])
     bigint = dialect.bigint
     weight = dialect.floor_divide(f"CAST({one.weight} AS {bigint})", f"greatest(CAST({_OWN} AS {bigint}), 1)")
     return _grouped(replace(bounded, rows=found), keys, [f"CAST(sum({weight}) AS {bigint})"])
@@ -159,48 +159,48 @@ def matched_sql(plan: GroupPlan, one: PlannedSelection, tables: Tables, dialect:
     present += [] if one.quantity.where is None else [used.names[one.quantity.where]]
     if argument.facts.kind is Kind.INTEGER:
         value = clipped(value, argument.facts, dialect)  # what it was priced for, whatever is stored
-    keys, by = _listed(used.keys), f" GROUP BY {', '.join(used.keys)}" if used.keys else ""
-    by_counts = f" GROUP BY {', '.join(f'counts.{key}' for key in used.keys)}" if used.keys else ""
-    cell = f"PARTITION BY {', '.join(used.keys)} " if used.keys else ""
+    keys = used.keys
+    cell = f"PARTITION BY {', '.join(keys)} " if keys else ""
     number = dialect.row_number([], [])  # merely distinct, and shorter than what it stands for
-    pairs = f"SELECT DISTINCT {keys}{_OWNER}, {value} AS val FROM ({bounded.rows}) AS b WHERE {' AND '.join(present)}"  # noqa: S608
 
     def joined(left: str, right: str, *names: str) -> str:
-        same = " AND ".join(f"{left}.{name} = {right}.{name}" for name in (*used.keys, *names))
+        same = " AND ".join(f"{left}.{name} = {right}.{name}" for name in (*keys, *names))
         return f"{left} JOIN {right} ON {same or 'TRUE'}"
 
-    def of(table: str) -> str:
-        return _listed(f"{table}.{key}" for key in used.keys)
+    def of(table: str, *columns: str) -> list[str]:
+        return [*(f"{table}.{key}" for key in keys), *columns]
 
-    few = "max(CASE WHEN owners < upto THEN owners ELSE 0 END)"
-    own = "sum(CASE WHEN owners = 1 THEN 1 ELSE 0 END) AS own, max(owners) AS farthest"
-    return f"""WITH pairs AS ({pairs}),
-        owned AS (SELECT {keys}val, count(*) AS owners FROM pairs GROUP BY {keys}val),
-        counts AS (SELECT {keys}owners, count(*) AS times FROM owned GROUP BY {keys}owners),
-        placed AS (SELECT {keys}owners, sum(times) OVER ({cell}ORDER BY owners) AS upto FROM counts),
-        least AS (SELECT {keys}{few} AS few FROM placed{by}),
-        rare AS (
-            SELECT {of("owned")}owned.val, owned.owners, {number} AS number
-            FROM {joined("owned", "least")} WHERE owned.owners <= least.few
+    few = "max(CASE WHEN owners < upto THEN owners ELSE 0 END) AS few"
+    own = "sum(CASE WHEN owners = 1 THEN 1 ELSE 0 END) AS own"
+    distinct = ", ".join([*keys, _OWNER, f"{value} AS val"])
+    shared = of("scarce", "several.person", "scarce.number AS val", "several.own")
+    tables = {
+        "pairs": select(f"DISTINCT {distinct}", subquery(bounded.rows, "b"), where=present),
+        "owned": select([*keys, "val", "count(*) AS owners"], "pairs", group_by=[*keys, "val"]),
+        "counts": select([*keys, "owners", "count(*) AS times"], "owned", group_by=[*keys, "owners"]),
+        "placed": select([*keys, "owners", f"sum(times) OVER ({cell}ORDER BY owners) AS upto"], "counts"),
+        "least": select([*keys, few], "placed", group_by=keys),
+        "rare": select(
+            of("owned", "owned.val", "owned.owners", f"{number} AS number"),
+            joined("owned", "least"),
+            where="owned.owners <= least.few",
         ),
-        scarce AS (
-            SELECT {of("pairs")}pairs.{_OWNER}, rare.number, rare.owners FROM {joined("pairs", "rare", "val")}
+        "scarce": select(of("pairs", f"pairs.{_OWNER}", "rare.number", "rare.owners"), joined("pairs", "rare", "val")),
+        "people": select([*keys, _OWNER, own, "max(owners) AS farthest"], "scarce", group_by=[*keys, _OWNER]),
+        "several": select([*keys, _OWNER, "own", f"{number} AS person"], "people", where="farthest > 1"),
+        "shared": select(shared, joined("scarce", "several", _OWNER), where="scarce.owners > 1"),
+    }
+    counted = [
+        select([*keys, "person", "val", "own", "1 AS times"], "shared"),
+        select([*keys, "NULL", "NULL", "own", "count(*)"], "people", where="own > 0", group_by=[*keys, "own"]),
+        select(
+            of("counts", "NULL", "NULL", "0", "sum(counts.times)"),
+            joined("counts", "least"),
+            where="counts.owners > least.few",
+            group_by=of("counts"),
         ),
-        people AS (SELECT {keys}{_OWNER}, {own} FROM scarce GROUP BY {keys}{_OWNER}),
-        several AS (SELECT {keys}{_OWNER}, own, {number} AS person FROM people WHERE farthest > 1),
-        shared AS (
-            SELECT {of("scarce")}several.person, scarce.number AS val, several.own
-            FROM {joined("scarce", "several", _OWNER)} WHERE scarce.owners > 1
-        )
-        SELECT {keys}person, val, own, 1 AS times FROM shared
-        UNION ALL SELECT {keys}NULL, NULL, own, count(*) FROM people WHERE own > 0 GROUP BY {keys}own
-        UNION ALL SELECT {of("counts")}NULL, NULL, 0, sum(counts.times)
-        FROM {joined("counts", "least")} WHERE counts.owners > least.few{by_counts}"""  # noqa: S608
-
-
-def _listed(names: Iterable[str]) -> str:
-    """Return names as the beginning of a list."""
-    return "".join(f"{name}, " for name in names)
+    ]
+    return with_tables(tables, union_all(counted))
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +271,7 @@ def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect, beside: Mapping[
     if limit.bound_rows:
         rows = _first_rows(rows, names, group, used, dialect)
     if cells is not None and cells.whole:
-        rows = f"SELECT * FROM ({rows}) AS n WHERE {_CELL} <= {limit.groups}"  # noqa: S608
+        rows = select("*", subquery(rows, "n"), where=f"{_CELL} <= {limit.groups}")
     elif bound_groups:
         kept = None
         if cells is not None:
@@ -349,8 +349,7 @@ def _tells_people_apart(plan: GroupPlan, people: _People) -> bool:
 
 
 def _present(rows: str, keys: list[str]) -> str:
-    present = " AND ".join(f"{key} IS NOT NULL" for key in keys)
-    return f"SELECT * FROM ({rows}) AS p WHERE {present}" if keys else rows  # noqa: S608
+    return select("*", subquery(rows, "p"), where=[f"{key} IS NOT NULL" for key in keys]) if keys else rows
 
 
 def _first_rows(rows: str, columns: list[str], group: Group, used: _Used, dialect: Dialect) -> str:
@@ -371,9 +370,9 @@ def _first_cells(rows: str, columns: list[str], group: Group, used: _Used, numbe
     rank, most = f"dense_rank() OVER (PARTITION BY {_OWNER} ORDER BY {', '.join(order)})", group.contribution.groups
     if _ROWS not in columns or numbers:
         return _ranked(rows, columns, rank, most)
-    few = f"SELECT {', '.join(columns)} FROM ({rows}) AS f WHERE {_ROWS} <= {most}"  # noqa: S608
-    many = f"SELECT * FROM ({rows}) AS m WHERE {_ROWS} > {most}"  # noqa: S608
-    return f"{few} UNION ALL {_ranked(many, columns, rank, most)}"
+    few = select(columns, subquery(rows, "f"), where=f"{_ROWS} <= {most}")
+    many = select("*", subquery(rows, "m"), where=f"{_ROWS} > {most}")
+    return union_all([few, _ranked(many, columns, rank, most)])
 
 
 def _drawn(columns: list[str], group: Group, used: _Used, dialect: Dialect) -> list[str]:
@@ -382,13 +381,12 @@ def _drawn(columns: list[str], group: Group, used: _Used, dialect: Dialect) -> l
 
 
 def _ranked(rows: str, columns: list[str], rank: str, most: int) -> str:
-    numbered = f"SELECT {', '.join(columns)}, {rank} AS nth FROM ({rows}) AS r"  # noqa: S608
-    return f"SELECT {', '.join(columns)} FROM ({numbered}) AS n WHERE nth <= {most}"  # noqa: S608
+    numbered = select([*columns, f"{rank} AS nth"], subquery(rows, "r"))
+    return select(columns, subquery(numbered, "n"), where=f"nth <= {most}")
 
 
 def _grouped(bounded: _Bounded, keys: list[str], measures: list[str]) -> str:
-    by = f" GROUP BY {', '.join(keys)}" if keys else ""
-    return f"SELECT {', '.join([*keys, *measures])} FROM ({bounded.rows}) AS bounded{by}"  # noqa: S608
+    return select([*keys, *measures], subquery(bounded.rows, "bounded"), group_by=keys)
 
 
 def _measure(one: Quantity, group: Group, bounded: _Bounded, dialect: Dialect) -> str:

@@ -16,6 +16,7 @@ from weakref import finalize
 
 from sfumato.analysis.private_query import Cell
 from sfumato.caches import SizedCache
+from sfumato.engines.sql.builder import create_table_as, select, subquery
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables, projected
 from sfumato.engines.sql.names import RANK
@@ -140,9 +141,9 @@ class PublicTables:
         named = {f"c{at}": scalar for at, scalar in enumerate(columns)}
         compared = {f"k{at}": key for at, key in enumerate(keys)}
         found = f"({self._projected(flow, named | compared)} LIMIT {MOST_ROWS + 1}) AS found"
-        listed = ", ".join([*named, f"{self._rank(list(compared))} AS {self._dialect.quote_identifier(RANK)}"])
+        listed = [*named, f"{self._rank(list(compared))} AS {self._dialect.quote_identifier(RANK)}"]
         try:
-            self._ask(f"CREATE TABLE {relation} AS SELECT {listed} FROM {found}")  # noqa: S608
+            self._ask(create_table_as(relation, select(listed, found)))
             made = self._measured(relation, columns)
         except BaseException:
             self._unused.append(relation)  # not before: another thread drops what is in there
@@ -153,9 +154,8 @@ class PublicTables:
     def _measured(self, relation: str, columns: tuple[Scalar, ...]) -> MaterializedTable:
         texts = [f"c{at}" for at, scalar in enumerate(columns) if scalar.facts.kind is Kind.TEXT]
         characters = " + ".join(["0", *(f"coalesce(sum({self._dialect.utf8_length(text)}), 0)" for text in texts)])
-        ((rows, text, most),) = self._ask(
-            f"SELECT count(*), {characters}, max({self._dialect.quote_identifier(RANK)}) FROM {relation}"  # noqa: S608
-        )
+        measured = f"count(*), {characters}, max({self._dialect.quote_identifier(RANK)})"
+        ((rows, text, most),) = self._ask(select(measured, relation))
         size = int(text) + 16 * rows * (len(columns) + 1)
         if rows > MOST_ROWS or size > MOST_BYTES:
             raise FreeLimit(
@@ -197,7 +197,7 @@ class PublicTables:
                 return rows.rows if isinstance(rows, MaterializedTable) else 0
 
     def _count(self, table: str) -> int:
-        ((rows,),) = self._ask(f"SELECT count(*) FROM {self._tables[table]} AS t")  # noqa: S608
+        ((rows,),) = self._ask(select("count(*)", f"{self._tables[table]} AS t"))
         return int(rows)
 
     def check(self, flow: RelNode) -> None:
@@ -227,12 +227,12 @@ class PublicTables:
 
     def _reach(self, flow: RelNode, scalar: Scalar) -> tuple[int, int] | None:
         values = self._projected(flow, {"v": scalar})
-        ((low, high),) = self._ask(f"SELECT min(v), max(v) FROM ({values}) AS p")  # noqa: S608
+        ((low, high),) = self._ask(select("min(v), max(v)", subquery(values, "p")))
         return None if low is None else (low, high)
 
     def _distinct(self, flow: RelNode, scalar: Scalar, most: int) -> tuple[Cell, ...] | None:
         values = self._projected(flow, {"v": scalar})
-        found = self._ask(f"SELECT DISTINCT v FROM ({values}) AS p WHERE v IS NOT NULL LIMIT {most + 1}")  # noqa: S608
+        found = self._ask(select("DISTINCT v", subquery(values, "p"), where="v IS NOT NULL", limit=most + 1))
         return None if len(found) > most else tuple(sorted(value for (value,) in found))
 
     def _ask(self, statement: str) -> Rows:

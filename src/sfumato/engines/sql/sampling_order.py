@@ -6,6 +6,7 @@ statement. It is the same order in every engine, when a copy is built and when a
 
 from collections.abc import Sequence
 
+from sfumato.engines.sql.builder import select, subquery
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.language.facts import Kind
 
@@ -57,10 +58,8 @@ def drawn_last(drawn: str, person: str, names: str, most: int, dialect: Dialect,
     window, place = f"PARTITION BY {person} ORDER BY first", "row_number() OVER w"
     if among:
         number = f"row_number() OVER ({', '.join([window, *among])})"
-        drawn, place = f"SELECT {names}, first, {number} AS place FROM ({drawn}) AS e", "place"  # noqa: S608
-    placed = (
-        f"SELECT {names}, first, {place} - rank() OVER w + 1 AS nth, dense_rank() OVER w AS turn "  # noqa: S608
-        f"FROM ({drawn}) AS d WINDOW w AS ({window})"
-    )
+        drawn, place = select(f"{names}, first, {number} AS place", subquery(drawn, "e")), "place"
+    ranks = f"{place} - rank() OVER w + 1 AS nth, dense_rank() OVER w AS turn"
+    placed = select(f"{names}, first, {ranks}", f"{subquery(drawn, 'd')} WINDOW w AS ({window})")
     draw = rehash_duplicate("first", "nth", dialect)
-    return f"SELECT {names}, {draw} AS draw FROM ({placed}) AS p WHERE nth > 1 OR turn <= {most}"  # noqa: S608
+    return select(f"{names}, {draw} AS draw", subquery(placed, "p"), where=f"nth > 1 OR turn <= {most}")

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from sfumato.engines.sql.bounding.truncation import lost_of_all, sums_of, tracked
 from sfumato.engines.sql.build_protocol import Building
+from sfumato.engines.sql.builder import aliased, select, subquery, union_all
 from sfumato.engines.sql.column import Part, check_type, keyed
 from sfumato.engines.sql.dialect import ByTwoScans, ByWindow, bounding_of
 from sfumato.errors import BadSource
@@ -43,16 +44,14 @@ def stage_rows(build: Building, table: Table, columns: list[Column]) -> int:
         parts += rows_with_owners(build, table) // parted.rows
         if parts > 1:
             kept.append(f"{parted.part('id', parts)} AS part")
-            order = " ORDER BY part"
+            order = "part"
     read = build.parts(table.name)
     if arrived is not None and key is None:  # each row is a person, and those that were there stay as they are
         read = arrived
     among = _concerned(build, key) if arrived is not None and key is not None else None
     values = _read(build, table, columns, key)
-    build.create_table_as(
-        build.stage("rows"),
-        f"SELECT {', '.join(kept)} FROM ({_rows(read, values, among)}) AS p {joined}{order}",  # noqa: S608
-    )
+    source = f"{subquery(_rows(read, values, among), 'p')} {joined}"
+    build.create_table_as(build.stage("rows"), select(kept, source, order_by=order))
     return parts
 
 
@@ -114,18 +113,15 @@ def count_people(build: Building, table: Table, columns: list[Column]) -> None:
     _key_tables(build, columns)
     key, sums = _owner_column(build, table), lost_of_all(build, columns)
     read = _read(build, table, columns, key) if sums else None
-    counted = _counted(build, table, key, read, [f"{sql} AS {name}" for name, sql in sums.items()])
+    counted = _counted(build, table, key, read, aliased(sums))
     if not isinstance(table.unit, UnitPath):
         _opaque(build, counted)
         return
     build.create_table_as(build.stage("found"), counted)
     _owners(build, table, table.unit)
-    added = ", ".join(f"sum(f.{name}) AS {name}" for name in ["n", *sums])
-    build.create_table_as(
-        build.stage("people"),
-        f"SELECT o.id AS id, {added} FROM {build.stage('found')} AS f "  # noqa: S608
-        f"JOIN {build.stage('owners')} AS o ON f.u = o.k GROUP BY o.id",
-    )
+    added = ["o.id AS id", *(f"sum(f.{name}) AS {name}" for name in ["n", *sums])]
+    source = f"{build.stage('found')} AS f JOIN {build.stage('owners')} AS o ON f.u = o.k"
+    build.create_table_as(build.stage("people"), select(added, source, group_by="o.id"))
 
 
 def read_rows(build: Building, table: Table, columns: list[Column]) -> str:
@@ -143,7 +139,7 @@ def owned_rows(
 ) -> str:
     """Return the query for rows that were read on the grid: `people` is a relation of names u and of `along`."""
     kept = [*(f"units.{name} AS {name}" for name in along), *_values(build, columns), *([fence] if fence else [])]
-    return f"SELECT {', '.join(kept)} FROM ({read}) AS p JOIN {people} AS units ON p.u = units.u"  # noqa: S608
+    return select(kept, f"{subquery(read, 'p')} JOIN {people} AS units ON p.u = units.u")
 
 
 def rows_with_owners(build: Building, table: Table) -> int:
@@ -151,7 +147,7 @@ def rows_with_owners(build: Building, table: Table) -> int:
     own = f"{build.stage('units')} AS f WHERE u IS NOT NULL"
     if isinstance(table.unit, UnitPath):
         own = f"{build.stage('found')} AS f JOIN {build.stage('owners')} AS o ON f.u = o.k"
-    ((owned,),) = build.rows(f"SELECT coalesce(sum(f.n), 0) FROM {own}")  # noqa: S608
+    ((owned,),) = build.rows(select("coalesce(sum(f.n), 0)", own))
     return int(owned)
 
 
@@ -163,7 +159,7 @@ def rows_named(build: Building, table: Table) -> int:
         names = f"{build.stage('found')} AS f LEFT JOIN {build.stage('owners')} AS o ON f.u = o.k"
     else:
         names = f"{build.stage('units')} AS f"
-    ((named,),) = build.rows(f"SELECT coalesce(sum(f.n), 0) FROM {names}")  # noqa: S608
+    ((named,),) = build.rows(select("coalesce(sum(f.n), 0)", names))
     return int(named)
 
 
@@ -171,10 +167,7 @@ def _rows(
     parts: Sequence[Part], columns: Callable[[Part], list[str]], among: Callable[[Part], str] | None = None
 ) -> str:
     """Return the query for columns of every row of some parts, each read in the type in which it is stored."""
-    return " UNION ALL ".join(
-        f"SELECT {', '.join(columns(part))} FROM {part.relation}{'' if among is None else among(part)}"  # noqa: S608
-        for part in parts
-    )
+    return union_all(select(columns(part), part.relation, where=() if among is None else among(part)) for part in parts)
 
 
 def _owner_column(build: Building, table: Table) -> Column:
@@ -198,7 +191,7 @@ def _key_tables(build: Building, columns: list[Column]) -> None:
     for at, column in enumerate(columns):
         if isinstance(column.values, Reference):
             keys = _keys(build, column, column.values)
-            build.create_table_as(build.stage(f"keys{at}"), f"SELECT DISTINCT k FROM ({keys}) AS p")  # noqa: S608
+            build.create_table_as(build.stage(f"keys{at}"), select("DISTINCT k", subquery(keys, "p")))
 
 
 def _keys(build: Building, column: Column, values: Reference) -> str:
@@ -226,11 +219,11 @@ def _counted(
 
     arrived, among = build.new_files(table.name), None
     if arrived is not None:
-        found = f"SELECT u, count(*) AS n FROM ({_rows(arrived, name)}) AS p GROUP BY u"  # noqa: S608
+        found = select("u, count(*) AS n", subquery(_rows(arrived, name), "p"), group_by="u")
         build.create_table_as(build.stage("arrived"), found)
         among = _concerned(build, key)
     names = _rows(build.parts(table.name), read or name, among)
-    return f"SELECT {', '.join(['u', 'count(*) AS n', *sums])} FROM ({names}) AS p GROUP BY u"  # noqa: S608
+    return select(["u", "count(*) AS n", *sums], subquery(names, "p"), group_by="u")
 
 
 def _summed(build: Building, table: Table, columns: list[Column], key: Column) -> str:
@@ -252,21 +245,20 @@ def _summed(build: Building, table: Table, columns: list[Column], key: Column) -
             free_value = reading.column(replace(columns[at], bounds=None), before)
             on_bound = f"t.c{at} IN ({grid.least}, {grid.greatest})"
             named += [f"t.c{at} AS c{at}", f"CASE WHEN {on_bound} THEN {free_value} ELSE t.c{at} END AS o{at}"]
-        read = f"SELECT {', '.join([*listed, fence])} FROM {part.relation}"  # noqa: S608
-        found.append(f"SELECT {', '.join([*named, fence])} FROM ({read}) AS t")  # noqa: S608
-    sums = ", ".join(f"{sql} AS {name}" for name, sql in sums_of(build, columns, build.read[table.name]).items())
-    return f"SELECT u, {sums} FROM ({' UNION ALL '.join(found)}) AS p GROUP BY u"  # noqa: S608
+        found.append(select([*named, fence], subquery(select([*listed, fence], part.relation), "t")))
+    sums = aliased(sums_of(build, columns, build.read[table.name]))
+    return select(["u", *sums], subquery(union_all(found), "p"), group_by="u")
 
 
 def _concerned(build: Building, key: Column) -> Callable[[Part], str]:
     """Return which rows of the source belong to people who have rows that arrived."""
-    names = f"SELECT u FROM {build.stage('arrived')} WHERE u IS NOT NULL"  # noqa: S608
-    return lambda part: f" WHERE {build.reading.unit(key, part.column(key.name))} IN ({names})"
+    names = select("u", build.stage("arrived"), where="u IS NOT NULL")
+    return lambda part: f"{build.reading.unit(key, part.column(key.name))} IN ({names})"
 
 
 def _domain(build: Building, column: Column, at: int) -> str:
     if isinstance(column.values, Reference):
-        keys = f"SELECT k FROM {build.stage(f'keys{at}')} WHERE k IS NOT NULL"  # noqa: S608
+        keys = select("k", build.stage(f"keys{at}"), where="k IS NOT NULL")
         return f"CASE WHEN p.c{at} IN ({keys}) THEN p.c{at} END"
     return keyed(column, f"p.c{at}", build.dialect)
 
@@ -275,11 +267,8 @@ def _opaque(build: Building, people: str) -> None:
     """Give each person 128 bits of a keyed hash of their own name: nobody's id depends on who else is there."""
     name = f"CAST(u AS {build.dialect.text_type})"  # it is a text, or an integer
     named = f"CASE WHEN u IS NOT NULL THEN {_hash(build, 'unit', name)} END AS id"
-    build.create_table_as(
-        build.stage("units"),
-        f"SELECT p.*, {named} FROM ({people}) AS p{build.salt_join}",  # noqa: S608
-        salted=True,
-    )
+    opaque = select(f"p.*, {named}", subquery(people, "p") + build.salt_join)
+    build.create_table_as(build.stage("units"), opaque, salted=True)
 
 
 def _hash(build: Building, purpose: str, text: str) -> str:
@@ -303,20 +292,15 @@ def _owners(build: Building, table: Table, path: UnitPath) -> None:
             f"{reading.unit(owner, part.column(path.column))} AS u",
         ],
     )
-    build.create_table_as(
-        pairs,
-        f"SELECT k, min(u) AS u, max(u) AS other FROM ({found}) AS p "  # noqa: S608
-        "WHERE k IS NOT NULL AND u IS NOT NULL GROUP BY k",
-    )
-    ((shared,),) = build.rows(f"SELECT count(*) FROM {pairs} WHERE u <> other")  # noqa: S608
+    present = ["k IS NOT NULL", "u IS NOT NULL"]
+    owners = select("k, min(u) AS u, max(u) AS other", subquery(found, "p"), where=present, group_by="k")
+    build.create_table_as(pairs, owners)
+    ((shared,),) = build.rows(select("count(*)", pairs, where="u <> other"))
     if shared:
         raise shared_key(table, path)
-    _opaque(build, f"SELECT u, count(*) AS n FROM {pairs} GROUP BY u")  # noqa: S608
-    build.create_table_as(
-        build.stage("owners"),
-        f"SELECT p.k AS k, units.id AS id FROM {pairs} AS p "  # noqa: S608
-        f"JOIN {build.stage('units')} AS units ON p.u = units.u WHERE p.u = p.other",
-    )
+    _opaque(build, select("u, count(*) AS n", pairs, group_by="u"))
+    source = f"{pairs} AS p JOIN {build.stage('units')} AS units ON p.u = units.u"
+    build.create_table_as(build.stage("owners"), select("p.k AS k, units.id AS id", source, where="p.u = p.other"))
 
 
 def shared_key(table: Table, path: UnitPath) -> BadSource:

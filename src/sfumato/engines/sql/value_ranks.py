@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from sfumato.analysis.private_query import Group
 from sfumato.engines.sql.auxiliary_columns import Hidden, keeps_all_rows, rows_are_distinct, with_auxiliary_column
+from sfumato.engines.sql.builder import select, subquery, union_all, with_tables
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.names import OWN, value_multiplicity_column, value_rank_column
 from sfumato.language.rel_nodes import RelNode, ScanNode
@@ -96,19 +97,16 @@ def first_numbered(
     words = -(-highest // BITS)
     if words > MOST_WORDS:
         return None
-    number, source = f"CAST({at.number} AS {dialect.bigint})", "cut" if once else f"({rows})"
+    number, source = f"CAST({at.number} AS {dialect.bigint})", "cut" if once else subquery(rows)
     bits = [f"{dialect.bit_or(bit_of(number, word, words, dialect))} AS m{word}" for word in range(words)]
-    masks = (
-        f"SELECT {at.owner} AS o, {', '.join(bits)} FROM {source} AS g "  # noqa: S608
-        f"WHERE {at.own} > {most} AND {at.number} <= {words * BITS} GROUP BY {at.owner}"
-    )
+    held = f"{at.number} <= {words * BITS}"
+    masks = select([f"{at.owner} AS o", *bits], f"{source} AS g", where=[f"{at.own} > {most}", held], group_by=at.owner)
     rank = " + ".join(bits_up_to(number, word, f"m{word}", dialect) for word in range(words))
-    kept = (
-        f"SELECT {', '.join(names)} FROM {source} AS l WHERE {at.number} <= {most} UNION ALL "  # noqa: S608
-        f"SELECT {', '.join(names)} FROM {source} AS h JOIN ({masks}) AS m ON h.{at.owner} = m.o "
-        f"WHERE {at.number} > {most} AND {at.number} <= {words * BITS} AND {rank} <= {most}"
-    )
-    return f"WITH cut AS ({rows}) {kept}" if once else kept
+    low = select(names, f"{source} AS l", where=f"{at.number} <= {most}")
+    joined = f"{source} AS h JOIN {subquery(masks, 'm')} ON h.{at.owner} = m.o"
+    high = select(names, joined, where=[f"{at.number} > {most}", held, f"{rank} <= {most}"])
+    kept = union_all([low, high])
+    return with_tables({"cut": rows}, kept) if once else kept
 
 
 def bit_of(number: str, word: int, words: int, dialect: Dialect) -> str:

@@ -291,7 +291,12 @@ def _chunk(
     few = [number for number in numbers if number % _QUERY_CYCLE_COUNT > 9]
     for name, policy, some, size in (
         ("many", pharmacy(), many[::2], (8, 8, MAX_PHARMACY_ROWS, 10 * CPU_LIMIT_SECONDS)),
-        ("many replaced", pharmacy(neighbours="replace"), many[1::2], (8, 8, MAX_PHARMACY_ROWS, 10 * CPU_LIMIT_SECONDS)),
+        (
+            "many replaced",
+            pharmacy(neighbours="replace"),
+            many[1::2],
+            (8, 8, MAX_PHARMACY_ROWS, 10 * CPU_LIMIT_SECONDS),
+        ),
         ("archive", archive(), archived, (8, _READING_ROWS, MAX_ROWS, 10 * CPU_LIMIT_SECONDS)),
         ("few", hospital(), few, (8, _READING_ROWS)),
         ("replaced", hospital(neighbours="replace"), replaced, (8, _READING_ROWS)),

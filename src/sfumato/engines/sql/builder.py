@@ -1,0 +1,88 @@
+"""SQL statements from their clauses. Names and values in them are quoted by the dialect: nothing here quotes."""
+
+from collections.abc import Iterable, Mapping
+
+ColumnList = str | Iterable[str]
+"""One piece of SQL, or several: what a clause lists."""
+
+
+def select(
+    columns: ColumnList,
+    source: str = "",
+    *,
+    where: ColumnList = (),
+    group_by: ColumnList = (),
+    having: str = "",
+    order_by: ColumnList = (),
+    limit: int | None = None,
+    offset: int = 0,
+) -> str:
+    """Return a SELECT of columns from what stands after FROM; conditions are joined by AND, empty clauses left out.
+
+    >>> select(["dept", "count(*) AS n"], "visits", where=["age > 3", "dept IS NOT NULL"], group_by="dept")
+    'SELECT dept, count(*) AS n FROM visits WHERE age > 3 AND dept IS NOT NULL GROUP BY dept'
+    """
+    clauses = {
+        "SELECT": _joined(columns, ", "),
+        "FROM": source,
+        "WHERE": _joined(where, " AND "),
+        "GROUP BY": _joined(group_by, ", "),
+        "HAVING": having,
+        "ORDER BY": _joined(order_by, ", "),
+        "LIMIT": "" if limit is None else str(limit),
+        "OFFSET": str(offset) if offset else "",
+    }
+    return " ".join(f"{keyword} {clause}" for keyword, clause in clauses.items() if clause)
+
+
+def subquery(query: str, alias: str = "") -> str:
+    """Return a query as it stands after FROM, under a name.
+
+    >>> select("count(*)", subquery(select("id", "visits"), "v"))
+    'SELECT count(*) FROM (SELECT id FROM visits) AS v'
+    """
+    return f"({query}) AS {alias}" if alias else f"({query})"
+
+
+def with_tables(tables: Mapping[str, str], query: str) -> str:
+    """Return a query over named ones, each of which may read those before it.
+
+    >>> with_tables({"few": select("id", "visits", limit=3)}, select("count(*)", "few"))
+    'WITH few AS (SELECT id FROM visits LIMIT 3) SELECT count(*) FROM few'
+    """
+    return f"WITH {', '.join(f'{name} AS ({table})' for name, table in tables.items())} {query}"
+
+
+def exists(source: str, *where: str) -> str:
+    """Return whether there is a row of `source` that meets conditions."""
+    return f"EXISTS ({select('1', source, where=where)})"
+
+
+def union_all(queries: Iterable[str]) -> str:
+    """Return the rows of all queries."""
+    return " UNION ALL ".join(queries)
+
+
+def aliased(columns: Mapping[str, str]) -> list[str]:
+    """Return columns under names: SQL by name."""
+    return [f"{sql} AS {name}" for name, sql in columns.items()]
+
+
+def create_table_as(relation: str, query: str) -> str:
+    """Return the statement that writes the rows of a query into a new table."""
+    return f"CREATE TABLE {relation} AS {query}"
+
+
+def insert(relation: str, values: Iterable[str], columns: Iterable[str] = ()) -> str:
+    """Return the statement that adds one row."""
+    named = f" ({', '.join(columns)})" if columns else ""
+    return f"INSERT INTO {relation}{named} VALUES ({', '.join(values)})"  # noqa: S608
+
+
+def delete(relation: str, where: str) -> str:
+    """Return the statement that removes the rows which meet a condition."""
+    return f"DELETE FROM {relation} WHERE {where}"  # noqa: S608
+
+
+def _joined(listed: ColumnList, by: str) -> str:
+    return listed if isinstance(listed, str) else by.join(listed)
