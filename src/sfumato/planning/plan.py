@@ -18,7 +18,7 @@ from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.aggregates.families import OutputColumn
 from sfumato.planning.aggregates.recipe import Quantity
-from sfumato.planning.bounding.candidates import CandidateBounds, TotalBound
+from sfumato.planning.bounding.candidates import ContributionBound, candidates_in
 from sfumato.planning.shared_marginals import ContingencyTable
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.norms import Sensitivity
@@ -33,12 +33,20 @@ class PlannedMeasurement:
     quantity: Quantity
     sensitivity: Sensitivity
     mechanism: Laplace | Gaussian | MaxNormPart
-    levels: CandidateBounds | None = None
-    """The levels at which it can be taken; the noise above is that of the last one."""
-    level: int | None = None
-    """The place of the level that was chosen; then the noise above is that of this level."""
-    total: TotalBound | None = None
-    """Where what one person adds in all is cut off."""
+    bound: ContributionBound | None = None
+    """How what one person adds is bounded further; the noise above is that of its last threshold."""
+    selected: int | None = None
+    """The index of the threshold that was selected; then the noise above is that of this threshold."""
+
+    @property
+    def candidates(self) -> ContributionBound | None:
+        """Its bound, where the answer selects the threshold."""
+        return candidates_in(self.bound)
+
+    @property
+    def selection_label(self) -> str:
+        """The label of the group that selects its threshold; empty where none is selected."""
+        return "" if self.bound is None else self.bound.selection_label
 
     @property
     def buckets(self) -> range | None:
@@ -79,8 +87,8 @@ class GroupPlan:
 
     @property
     def is_bound_selection(self) -> bool:
-        """Whether this is how a level is found, for other groups; no column shows it."""
-        return any(one.levels is not None and one.levels.selection_label == self.group.label for one in self.measured)
+        """Whether a bound is selected here, for other groups; no column shows it."""
+        return any(one.selection_label == self.group.label for one in self.measured)
 
     @property
     def all_outputs(self) -> tuple[PlannedMeasurement | PlannedSelection, ...]:

@@ -195,7 +195,7 @@ def _margin(
 ) -> Margin:
     one = None if source is None else derived[source]
     plain = None if source is None or one is None or one.plain is None else measured[source[0], one.plain]
-    if one is None or not isinstance(plain, PlannedMeasurement) or plain.levels is not None:
+    if one is None or not isinstance(plain, PlannedMeasurement) or plain.candidates is not None:
         return None
     reach = plain.mechanism.margin(CONFIDENCE) * one.step
     return int(reach) if type is Type.INTEGER and reach.denominator == 1 else _float(reach)
@@ -231,8 +231,9 @@ def _words(used: list[PlannedMeasurement | PlannedSelection]) -> str:
     laws: dict[str, list[str]] = {}
     for one in used:
         name, parameter = _law(one.mechanism)
-        if isinstance(one, PlannedMeasurement) and one.levels is not None and isinstance(one.mechanism, Laplace):
-            parameter = f"{round_up(one.mechanism.scale / one.levels.thresholds[-1])} times the level that is chosen"
+        if isinstance(one, PlannedMeasurement) and one.candidates is not None and isinstance(one.mechanism, Laplace):
+            share = round_up(one.mechanism.scale / one.candidates.thresholds[-1])
+            parameter = f"{share} times the level that is chosen"
         laws.setdefault(name, []).append(parameter)
     words = [f"{name}{'s' * (len(numbers) > 1)} {', '.join(numbers)}" for name, numbers in laws.items()]
     return "; ".join(words) + (f" ({len(used)} measurements)" if len(used) > 1 else "")

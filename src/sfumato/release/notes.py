@@ -52,10 +52,7 @@ def restrict_to_outcome(plan: Plan, noisy: NoisyResult) -> tuple[Plan, NoisyResu
     released = []
     for group, found in zip(plan.groups, noisy.groups, strict=True):
         label = group.group.label
-        served = [one for other in groups for one in other.measured if one.levels is not None]
-        if group.is_bound_selection and any(
-            one.levels is not None and one.levels.selection_label == label for one in served
-        ):
+        if group.is_bound_selection and any(one.selection_label == label for other in groups for one in other.measured):
             groups.append(group)  # choices come last
             released.append(found)
         if label not in read:
@@ -102,8 +99,8 @@ def _chosen(plan: Plan, noisy: NoisyResult) -> Iterator[str]:
     choices = {group.group.label: (group, found) for group, found in pairs if group.is_bound_selection}
     for group in plan.groups:
         for one in group.measured:
-            if one.levels is not None and one.level is not None:
-                choice, found = choices[one.levels.selection_label]
+            if one.candidates is not None and one.selected is not None:
+                choice, found = choices[one.selection_label]
                 (above,) = found.numbers(ABOVE) if has_tail_correction(group, one, plan) else (None,)
                 yield chosen_note(one, price_of(choice), above)
 

@@ -91,7 +91,8 @@ def truncation_bias(plan: Plan, losses: TruncationBounds | None, tail: Fraction)
         for label, one in ((group.group.label, one) for one in group.measured)
     }
     # what people have beyond a total is measured by nobody
-    totals = {(group.group.label, one.name) for group in plan.groups for one in group.measured if one.total is not None}
+    bounded = ((group.group.label, one) for group in plan.groups for one in group.measured if one.bound is not None)
+    totals = {(label, one.name) for label, one in bounded if one.candidates is None}
     return {place: (down, None) if place in totals else (down, up) for place, (down, up) in found.items()}
 
 

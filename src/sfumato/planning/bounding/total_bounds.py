@@ -11,7 +11,7 @@ from fractions import Fraction
 from sfumato.accounting.event import Neighbours
 from sfumato.language.scalar import columns_read
 from sfumato.planning.aggregates.sum import SumColumn
-from sfumato.planning.bounding.candidates import TotalBound
+from sfumato.planning.bounding.candidates import ContributionBound
 from sfumato.planning.bounding.selectable import is_plain, total_of
 from sfumato.planning.bounding.selection import sensitivity_at_bound
 from sfumato.planning.measurements import Measurement, MeasurementSet
@@ -47,14 +47,16 @@ def _clipped(
     if moved.l1 >= now.l1 or moved.l2_squared >= now.l2_squared:
         return one
     reach = group.contribution.rows * one.quantity.arguments[0].facts.high
-    return replace(one, sensitivity=moved, side=None, total=TotalBound(most, one.quantity, reach))
+    return replace(one, sensitivity=moved, side=None, bound=ContributionBound((most,), one.quantity, reach))
 
 
 def _total(one: Measurement, need: MeasurementSet) -> int | None:
     """Return the total that bounds a sum; an average keeps its rows, and so does what cannot be cut at all."""
     quantity = one.quantity
     made = [made for made in need.derived if one.name in made.measured]
-    if quantity.function is not Aggregation.SUM or quantity.distinct or one.levels is not None or need.top is not None:
+    if quantity.function is not Aggregation.SUM or quantity.distinct:
+        return None
+    if one.candidates is not None or need.top is not None:
         return None
     if not is_plain(need.group) or not all(isinstance(made_of, SumColumn) for made_of in made):
         return None
@@ -74,7 +76,7 @@ def total_notes(plan: Plan) -> Iterator[str]:
             step, rows = argument.facts.step, group.group.contribution.rows
             ((_, name),) = columns_read(argument)
             total, each = _number(most * step), f"{rows:,} of up to {_number(argument.facts.high * step)} each"
-            if one.total is not None:
+            if one.bound is not None and not one.bound.is_selected:
                 yield (
                     f"In the sum of `{name}` one person adds at most {total} in all, which needs less noise than rows "
                     f"and values apart, {each}. What they have beyond is left out, and no margin includes that."

@@ -42,21 +42,21 @@ def _what(one: PlannedMeasurement) -> str:
 
 
 def _level(one: PlannedMeasurement) -> str:
-    amounts = () if one.levels is None else one.levels.thresholds
-    amount = amounts[one.level or 0] * _step(one)
+    amounts = () if one.candidates is None else one.candidates.thresholds
+    amount = amounts[one.selected or 0] * _step(one)
     if _by_rows(one):
         return f"counts with at most {_number(amount)} row{'s' * (amount != 1)}"
     return f"adds at most {_number(amount)} to a sum"
 
 
 def _listed(one: PlannedMeasurement) -> str:
-    amounts: Sequence[int] = () if one.levels is None else one.levels.thresholds
+    amounts: Sequence[int] = () if one.candidates is None else one.candidates.thresholds
     texts = [_number(amount * _step(one)) for amount in amounts]
     return ", ".join([*texts[:3], "…", texts[-1]] if len(texts) > 5 else texts)
 
 
 def _by_rows(one: PlannedMeasurement) -> bool:
-    return one.levels is None or one.levels.bounds_rows
+    return one.candidates is None or one.candidates.bounds_rows
 
 
 def _step(one: PlannedMeasurement) -> Fraction:

@@ -96,7 +96,7 @@ def _can_lack(form: Number, cut: Cut) -> bool:
     """Whether caps, bounds or a level that noise chose may have cut something off."""
     sums = [form] if isinstance(form, Affine) else [form.over, form.under] if isinstance(form, Ratio) else []
     return any(
-        one.cells.measured[kind].levels is not None
+        one.cells.measured[kind].candidates is not None
         or cut[one.cells.labels[kind], one.cells.measured[kind].name] != (0, 0)
         for one in sums
         for kind in np.unique(one.cells.kinds[one.places]).tolist()
