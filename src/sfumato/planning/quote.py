@@ -20,7 +20,7 @@ from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.accuracy_target import CONFIDENCE
 from sfumato.planning.aggregates.families import OutputColumn
-from sfumato.planning.bounding.bias import BIAS_FAILURE_SHARE, truncation_bias
+from sfumato.planning.bounding.bias import NO_BIAS, bias_tail, truncation_bias
 from sfumato.planning.bounding.total_bounds import total_notes
 from sfumato.planning.bounding.truncation import TruncationBounds
 from sfumato.planning.column_origins import GroupColumn, Origin, origins, shown_unchanged
@@ -131,12 +131,8 @@ def _cut(
     plan: Plan, derived: dict[GroupColumn, OutputColumn], losses: TruncationBounds | None, spent: Fraction | None
 ) -> Iterator[str]:
     """Say how much caps and bounds may have cut off of counts and sums, or when that will be known."""
-    unknown = [
-        bounds
-        for bounds in truncation_bias(plan, losses, BIAS_FAILURE_SHARE * (1 - CONFIDENCE)).values()
-        if bounds != (0, 0)
-    ]
-    if spent is None or not unknown:
+    found = truncation_bias(plan, losses, bias_tail(CONFIDENCE))
+    if spent is None or all(bounds == NO_BIAS for bounds in found.values()):
         return
     if losses is None:
         yield (
@@ -144,14 +140,14 @@ def _cut(
             f"ε = {round_up(spent)} of the dataset's budget."
         )
         return
-    found = truncation_bias(plan, losses, BIAS_FAILURE_SHARE * (1 - CONFIDENCE))
     cut = {}
     for name, origin in zip(plan.private.names, origins(plan.private), strict=True):
         source = shown_unchanged(origin, derived)
         one = None if source is None else derived[source]
         if source is not None and one is not None and one.plain is not None:
-            ends = found[source[0], one.plain]
-            cut[name] = tuple(None if end is None else _float(end * one.step) for end in ends)
+            bounds = found[source[0], one.plain]
+            ends = (bounds.excess, bounds.lack)
+            cut[name] = tuple(None if end == inf else _float(Fraction(end) * one.step) for end in ends)
     yield from cut_notes(cut)
 
 

@@ -1,7 +1,7 @@
 """What bounding leaves out of an answer, said once, with the questions that measure it; no margin covers it."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from fractions import Fraction
 
 from sfumato.accounting.event import Neighbours
@@ -13,7 +13,7 @@ from sfumato.language.rel_nodes import RANK, AggregateNode, JoinNode, MarkJoinNo
 from sfumato.language.scalar import Scalar, address, walk
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.accuracy_target import CONFIDENCE
-from sfumato.planning.bounding.bias import BiasBounds, truncation_bias
+from sfumato.planning.bounding.bias import can_be_biased, truncation_bias
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import NUMBERS
@@ -27,15 +27,15 @@ _SIMPLE = re.compile("[a-z_][a-z0-9_]*")
 def bounding_notes(plan: Plan) -> tuple[str, ...]:
     """Tell once what bounding may have left out, which no margin covers; and which values are moved to bounds."""
     whole = truncation_bias(plan, None, 1 - CONFIDENCE)
-    groups = [group for group in plan.groups if _can_lack(group, whole)]
+    groups = [
+        group
+        for group in plan.groups
+        if group.selection is not None
+        or bool(group.chosen)
+        or any(can_be_biased(one, whole[group.group.label, one.name]) for one in group.measured)
+    ]
     notes = [_left_out([group.group for group in groups]), *(note for group in groups for note in _clipped(group))]
     return tuple(dict.fromkeys(filter(None, notes)))
-
-
-def _can_lack(group: GroupPlan, whole: Mapping[tuple[str, str], BiasBounds]) -> bool:
-    """Whether anything that is measured can have been cut; that nobody is left out follows from the question alone."""
-    bounds = [whole[group.group.label, one.name] for one in group.measured]
-    return group.selection is not None or bool(group.chosen) or any(one != (0, 0) for one in bounds)
 
 
 def _clipped(plan: GroupPlan) -> Iterator[str]:

@@ -8,23 +8,21 @@ the same loss: so all of it together costs what the plan says.  Proof: proofs/ch
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from math import ceil, sqrt
+from math import sqrt
 
 import numpy as np
 
 from sfumato.engines.aggregates import GroupAggregates
 from sfumato.planning.aggregates.average import AverageColumn
-from sfumato.planning.bounding.bias import BiasBounds, Place, truncation_bias
-from sfumato.planning.bounding.selection import PEOPLE, at_bounds, histogram_of, laplace_noise_of, unit_of, widths_of
-from sfumato.planning.bounding.truncation import TruncationBounds
+from sfumato.planning.bounding.bias import Place
+from sfumato.planning.bounding.selection import at_bounds, histogram_of, laplace_noise_of, unit_of, widths_of
 from sfumato.planning.marginal_budget_split import mean_variance
 from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
 from sfumato.query.functions import Aggregation
 from sfumato.randomness.source import Source
 from sfumato.release.bounding.tail_counts import estimate_tail_counts
-from sfumato.release.intervals.noise_law import Floats, law_of, quantile_of_sum
-from sfumato.release.noisy import NoisyGroup, NoisyResult
+from sfumato.release.intervals.noise_law import Floats
+from sfumato.release.noisy import NoisyGroup
 
 LEVEL = "level"
 """The column of a choice that holds the place of the level."""
@@ -120,7 +118,12 @@ def has_tail_correction(group: GroupPlan, one: PlannedMeasurement, plan: Plan) -
 
     Margins of one table are made to agree as they were measured.
     """
-    if one.candidates is None or one.candidates.only_averages or _values(one) != (0, 1) or group.is_bound_selection:
+    if (
+        one.candidates is None
+        or one.candidates.only_averages
+        or added_values(one) != (0, 1)
+        or group.is_bound_selection
+    ):
         return False
     return all(
         (margin.label, margin.name) != (group.group.label, one.name) for each in plan.tables for margin in each.margins
@@ -177,52 +180,7 @@ def _per_unit(one: PlannedMeasurement) -> float:
     return float(laplace_noise_of(one).scale / one.sensitivity.linf)
 
 
-def truncation_bias_with_selection(
-    plan: Plan, noisy: NoisyResult, losses: TruncationBounds | None, tail: Fraction
-) -> dict[Place, BiasBounds]:
-    """Return what may be missing of every measurement, also for want of what lies above the level; `plan` is resolved.
-
-    Half of the tail is for what the policy's own caps cut off, the other half for all choices.
-    Proof: proofs/chosen_caps.md, 4
-    """
-    pairs = zip(plan.groups, noisy.groups, strict=True)
-    choices = {group.group.label: (group, found) for group, found in pairs if group.is_bound_selection}
-    found = truncation_bias(plan, losses, tail / 2 if choices else tail)
-    for group in plan.groups:
-        for one in group.measured:
-            if one.candidates is None or one.selected is None:
-                continue
-            place = group.group.label, one.name
-            down, up = found[place]
-            more = _beyond(one, *choices[one.selection_label], tail / 2 / len(choices))
-            low, high = _values(one)
-            found[place] = (
-                None if down is None else down + more * max(-low, 0),
-                None if up is None else up + more * max(high, 0),
-            )
-    return found
-
-
-def _beyond(one: PlannedMeasurement, group: GroupPlan, found: NoisyGroup, tail: Fraction) -> int:
-    """Return what lies above the level of a measurement at most, but for this tail."""
-    (choice,) = group.measured
-    amounts, level = () if one.candidates is None else one.candidates.thresholds, one.selected or 0
-    if level == len(amounts) - 1:
-        return 0
-    unit = unit_of(amounts)
-    weights = np.array([max(amount - amounts[level], 0) / unit for amount in amounts])
-    variance, fourth = law_of(laplace_noise_of(choice)).moments
-    reach = quantile_of_sum(
-        np.array([(weights**2).sum() * variance]),
-        np.array([(weights**4).sum() * fourth]),
-        np.array([weights.max()]),
-        min(float(2 * tail), 1.0),  # one side only
-    )
-    people = np.array([float(value) for value in found.numbers(PEOPLE)])
-    return max(0, ceil(float((weights * people).sum() + reach[0])))
-
-
-def _values(one: PlannedMeasurement) -> tuple[int, int]:
+def added_values(one: PlannedMeasurement) -> tuple[int, int]:
     """Return what each unit above the level can add."""
     if one.quantity.function is Aggregation.COUNT or (one.candidates is not None and not one.candidates.bounds_rows):
         return (0, 1)
