@@ -158,7 +158,7 @@ class Clinic:
 def _at(plan: Plan, share: float) -> SelectedBounds:
     """Return a choice of the candidate bound at a share of all of them: noise would choose any of them."""
     levels = {
-        group.group.label: len(one.levels.thresholds) if one.levels is not None else 1
+        group.group.label: len(one.candidates.thresholds) if one.candidates is not None else 1
         for group in plan.groups
         if group.is_bound_selection
         for one in group.measured

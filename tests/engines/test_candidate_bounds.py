@@ -106,7 +106,7 @@ def test_places_in_the_copy_count_as_a_persons_rows_in_their_order_do(
     engine: Engine, sql: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = _plan(engine, sql)
-    assert any(one.levels for group in plan.groups for one in group.measured)
+    assert any(one.candidates for group in plan.groups for one in group.measured)
     texts, by_copy = _ran(engine, plan)
     assert any(" OVER (" in text for text in texts) == (sql in IN_ORDER)
     assert any("bit_or(" in text for text in texts) == (sql in BY_BITS)
@@ -136,7 +136,7 @@ def test_at_the_level_that_is_chosen_the_same_is_measured_as_where_all_are(engin
         for group, mine, theirs in zip(plan.groups, found, every, strict=True):
             for one in group.measured:
                 expected = np.asarray(theirs.columns[one.name])
-                if one.levels is not None and not group.is_bound_selection:
+                if one.candidates is not None and not group.is_bound_selection:
                     expected = expected[:, level]
                 assert np.array_equal(np.asarray(mine.columns[one.name]), expected)
 
@@ -186,14 +186,14 @@ def test_margins_of_one_table_cut_off_the_same_rows_at_every_level(engine: Engin
 def test_where_what_is_read_decides_which_rows_are_cut_off_groups_are_no_margins_of_one_table(engine: Engine) -> None:
     pairs = "fixed AS a JOIN fixed AS b ON a.who = b.who"
     plan = _plan(engine, f"SELECT a.code, b.change, SUM(a.fee) FROM {pairs} GROUP BY ROLLUP (a.code, b.change)")  # noqa: S608
-    assert any(one.levels for group in plan.groups for one in group.measured)
+    assert any(one.candidates for group in plan.groups for one in group.measured)
     assert plan.tables == ()
 
 
 def _levels_of(plan: Plan, label: str) -> int:
     (one,) = next(group.measured for group in plan.groups if group.group.label == label)
-    assert one.levels is not None
-    return len(one.levels.thresholds)
+    assert one.candidates is not None
+    return len(one.candidates.thresholds)
 
 
 @pytest.mark.parametrize(("sql", "column"), [(KEPT[0], None), (KEPT[1], "cost"), (KEPT[6], "fee")])
@@ -206,8 +206,8 @@ def test_at_each_level_people_add_what_they_have_up_to_it(engine: Engine, sql: s
     _, groups = _ran(engine, plan)
     for group, found in zip(plan.groups, groups, strict=True):
         for one in group.measured:
-            if one.levels is not None and one.name in (PEOPLE, group.measured[0].name):
-                expected = [sum(min(amount, own) for own in has.values()) for amount in one.levels.thresholds]
+            if one.candidates is not None and one.name in (PEOPLE, group.measured[0].name):
+                expected = [sum(min(amount, own) for own in has.values()) for amount in one.candidates.thresholds]
                 assert found[one.name][0].tolist() == expected
 
 

@@ -152,8 +152,8 @@ def test_every_engine_reads_ranks_and_bounds_that_a_question_chooses(tmp_path: P
             )
             main, choice = engine.run(engine.prepare(plan)).groups
             (one,) = plan.groups[0].measured
-            assert one.levels is not None
-            levels = [sum(min(person, level) for person in people) for level in one.levels.thresholds]
+            assert one.candidates is not None
+            levels = [sum(min(person, level) for person in people) for level in one.candidates.thresholds]
             cells = [[int(value) for value in cell] for cell in main.columns[one.name]]
             assert [sum(values) for values in zip(*cells, strict=True)] == levels
             assert [int(value) for value in choice.columns[PEOPLE][0]] == levels

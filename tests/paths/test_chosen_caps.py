@@ -26,12 +26,12 @@ from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.bounding.candidates import candidate_thresholds
-from sfumato.planning.bounding.selection import histogram_of, unit_of
+from sfumato.planning.bounding.selection import at_bounds, histogram_of, unit_of
 from sfumato.planning.plan import Plan, PlannedMeasurement
 from sfumato.policy.canonical import canonical_text
 from sfumato.policy.reading import read_policy
 from sfumato.prepare import RequestedPrice
-from sfumato.release.bounding.selection import LEVEL, at_levels, select_bound
+from sfumato.release.bounding.selection import LEVEL, select_bound
 from sfumato.release.publish import publish
 from sfumato.release.release import make_release
 
@@ -147,13 +147,15 @@ def test_two_runs_with_the_noise_between_them_draw_and_release_what_one_run_at_a
 
 def _moves(one: PlannedMeasurement, mine: Any, theirs: Any, choice: bool) -> Iterator[tuple[int, Any, Any]]:
     """Give what one person moves, level by level; of a choice, the people."""
-    if one.levels is None:
+    if one.candidates is None:
         yield 0, one.sensitivity, np.abs(mine - theirs)
     elif choice:
-        here, there = (histogram_of([int(n) for n in totals[0]], one.levels.thresholds) for totals in (mine, theirs))
+        here, there = (
+            histogram_of([int(n) for n in totals[0]], one.candidates.thresholds) for totals in (mine, theirs)
+        )
         yield 0, one.sensitivity, np.abs(np.array(here) - np.array(there))
     else:
-        for place, moved in enumerate(one.levels.sensitivities):
+        for place, moved in enumerate(one.candidates.sensitivities):
             yield place, moved, np.abs(mine[:, place] - theirs[:, place])
 
 
@@ -181,11 +183,11 @@ def test_the_law_of_choice_and_measurement_together_stays_within_the_price(tmp_p
         plan = database.prepare("SELECT COUNT(*) AS x FROM visits", None, RequestedPrice("1")).plan
     main, choice = plan.groups
     (people,) = choice.measured
-    amounts = (people.levels or pytest.fail("no levels")).thresholds
+    amounts = (people.candidates or pytest.fail("no levels")).thresholds
     unit = unit_of(amounts)
     values = [part * unit for part in (-1, 0, 3, 90)]
     box = {noisy: select_bound(noisy, people, plan).index for noisy in product(values, repeat=len(amounts))}
-    taken_at = [at_levels(plan, {choice.group.label: level}).groups[0].measured[0].mechanism for level in range(4)]
+    taken_at = [at_bounds(plan, {choice.group.label: level}).groups[0].measured[0].mechanism for level in range(4)]
     laws = [law for law in taken_at if isinstance(law, Laplace)]
     assert set(box.values()) == set(range(4))  # all levels are met
     worst = Fraction(0)
@@ -204,7 +206,7 @@ def test_the_law_of_choice_and_measurement_together_stays_within_the_price(tmp_p
                     found = Fraction(int((sign * taken).max())) / people.mechanism.scale + abs(apart) / scale
                     worst = max(worst, found)
     assert worst == plan.loss.epsilon == 1
-    assert main.measured[0].levels is not None
+    assert main.measured[0].candidates is not None
 
 
 def test_an_engine_that_fails_after_the_level_was_chosen_says_one_sentence_and_the_charge_stays(
@@ -255,16 +257,16 @@ def test_levels_rise_to_what_the_policy_admits(tmp_path: Path, chosen: str) -> N
             plan, exact = _exact(database, sql)
             (one,) = plan.groups[0].measured
             if chosen == "bounds" and "COUNT" in sql:
-                assert one.levels is None
+                assert one.candidates is None
                 continue
-            assert one.levels is not None
-            assert one.levels.bounds_rows == ("COUNT" in sql)
-            assert one.levels.thresholds == candidate_thresholds(MOST if "COUNT" in sql else MOST * WITHIN)
+            assert one.candidates is not None
+            assert one.candidates.bounds_rows == ("COUNT" in sql)
+            assert one.candidates.thresholds == candidate_thresholds(MOST if "COUNT" in sql else MOST * WITHIN)
             levels = exact[0][one.name]
             assert (np.diff(levels, axis=1) >= 0).all()
             assert levels[:, -1].tolist() == truth
             if people is not None:  # each person counts up to the level, whatever the order of rows
-                assert levels[0].tolist() == [sum(min(x, level) for x in people) for level in one.levels.thresholds]
+                assert levels[0].tolist() == [sum(min(x, level) for x in people) for level in one.candidates.thresholds]
 
 
 def test_questions_asked_together_share_one_choice_and_their_totals_agree(tmp_path: Path) -> None:
@@ -376,10 +378,12 @@ def test_an_average_keeps_the_same_rows_in_its_sum_and_in_its_count(tmp_path: Pa
         plan, _ = _exact(database, "SELECT AVG(cost) AS x FROM visits")
         assert [group.is_bound_selection for group in plan.groups] == [False, True]
         count, total = plan.groups[0].measured
-        assert count.levels is not None
-        assert total.levels is not None
-        assert count.levels.weight == total.levels.weight
-        assert [one.l1 for one in total.levels.sensitivities] == [32 * level for level in count.levels.thresholds]
+        assert count.candidates is not None
+        assert total.candidates is not None
+        assert count.candidates.weight == total.candidates.weight
+        assert [one.l1 for one in total.candidates.sensitivities] == [
+            32 * level for level in count.candidates.thresholds
+        ]
 
 
 def test_the_policy_says_it_in_one_spelling_and_refuses_half_of_it(tmp_path: Path) -> None:
@@ -478,7 +482,10 @@ def test_an_average_takes_what_is_cut_for_harmless_only_where_sum_and_count_lose
     with sfumato.open(_policy(tmp_path, *CHOSEN[chosen])) as database:
         plan, _ = _exact(database, "SELECT AVG(cost) AS x FROM visits")
     levels = [
-        one.levels for group in plan.groups for one in group.measured if not group.is_bound_selection and one.levels
+        one.candidates
+        for group in plan.groups
+        for one in group.measured
+        if not group.is_bound_selection and one.candidates
     ]
     assert levels
     assert all(one.only_averages == (chosen == "rows") for one in levels)
@@ -493,8 +500,8 @@ def test_people_who_seem_to_be_far_above_add_at_most_sixteen_times_what_a_table_
             "SELECT cost, COUNT(*) AS x FROM visits GROUP BY cost", None, RequestedPrice("0.1")
         ).plan
     ((choice,),) = [group.measured for group in plan.groups if group.is_bound_selection]
-    assert choice.levels is not None
-    amounts = choice.levels.thresholds
+    assert choice.candidates is not None
+    amounts = choice.candidates.thresholds
     far = [[2000, *(0 for _ in amounts[2:]), number] for number in range(100, 1000, 100)]
     taken = [select_bound([unit_of(amounts) * number for number in people], choice, plan) for people in far]
     assert all(one.above <= 16 * one.below for one in taken)

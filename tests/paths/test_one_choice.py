@@ -63,7 +63,7 @@ def test_all_parts_of_a_number_are_cut_by_one_choice_or_each_is_completed(
     plan = clinic.prepare(f"SELECT k, {number} FROM v GROUP BY k", None, RequestedPrice("1")).plan  # noqa: S608
     made = 0
     for group in plan.groups:
-        levels = {one.name: one.levels for one in group.measured}
+        levels = {one.name: one.candidates for one in group.measured}
         for each in group.derived:
             found = [levels[name] for name in each.measured]
             made += len(found) > 1

@@ -81,8 +81,10 @@ def test_one_person_moves_a_sum_by_no_more_than_its_noise_was_made_for(tmp_path:
                     moved = np.abs(mine[one.name] - theirs[one.name])
                     assert moved.sum() <= one.sensitivity.l1, sql
                     assert (moved**2).sum() <= one.sensitivity.l2_squared, sql
-                    reached = reached or bool(one.total is not None and moved.sum() == one.sensitivity.l1)
-                assert any(one.total is not None and one.total.max_total == TOTAL for one in plan.groups[0].measured)
+                    reached = reached or bool(one.bound is not None and moved.sum() == one.sensitivity.l1)
+                assert any(
+                    one.bound is not None and one.bound.thresholds == (TOTAL,) for one in plan.groups[0].measured
+                )
     assert reached  # no more noise than needed
 
 
@@ -119,7 +121,7 @@ def test_the_planner_takes_what_errs_less_and_says_which(tmp_path: Path) -> None
         assert all(any("is not used" in note for note in one.notes) for one in together)
     loose = _policy(tmp_path, total=MOST * WITHIN) | {"ledger": f"sqlite:{tmp_path}/loose.ledger"}
     with sfumato.open(loose) as database:  # as much as rows and values admit
-        assert all(one.total is None for one in _exact(database, QUESTIONS[0])[0].groups[0].measured)
+        assert all(one.bound is None for one in _exact(database, QUESTIONS[0])[0].groups[0].measured)
 
 
 def test_a_stream_is_bounded_by_rows_and_values(tmp_path: Path) -> None:

@@ -328,8 +328,8 @@ FINDINGS: tuple[Bug, ...] = (
         "tests/engines/test_candidate_bounds.py",
         (
             "engines/sql/bounding/candidates.py",
-            "one.level == len(one.levels.thresholds) - 1",
-            "one.level >= len(one.levels.thresholds) - 2",
+            "one.selected == len(one.candidates.thresholds) - 1",
+            "one.selected >= len(one.candidates.thresholds) - 2",
         ),
     ),
     planned(

@@ -1,4 +1,4 @@
-"""How far off is a total whose level a question chooses? `python -m tests.statistical.levels 60` draws it so often.
+"""How far off is a total whose level a question chooses? `python -m tests.statistical.candidates 60` draws it so often.
 
 29 shapes of what people have, 21 of them counts and 8 sums, at epsilon 0.1 and 1; and 10 counts of few people, of
 whom noise may hide all. The noise is drawn by numpy, the level and what is added by `select_bound`, and the
@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 import sfumato
-from sfumato.planning.bounding.selection import histogram_of, unit_of
+from sfumato.planning.bounding.selection import histogram_of, laplace_noise_of, unit_of
 from sfumato.planning.plan import Plan
 from sfumato.prepare import RequestedPrice
-from sfumato.release.bounding.selection import _noise_of, select_bound
+from sfumato.release.bounding.selection import select_bound
 
 Totals = npt.NDArray[np.int64]
 EPSILONS = ("0.1", "1")
@@ -115,14 +115,14 @@ def errors(shape: Shape, epsilon: str, draws: int, seed: int) -> npt.NDArray[np.
     plan, rng = plan_for(shape.most, epsilon), np.random.default_rng(seed)
     (measured,) = [one for group in plan.groups if not group.is_bound_selection for one in group.measured]
     (choice,) = [one for group in plan.groups if group.is_bound_selection for one in group.measured]
-    assert choice.levels is not None
-    amounts = choice.levels.thresholds
+    assert choice.candidates is not None
+    amounts = choice.candidates.thresholds
     exact = [int(np.minimum(shape.totals, amount).sum()) for amount in amounts]
-    people, own = np.array(histogram_of(exact, amounts), dtype=np.float64), _noise_of(measured)
+    people, own = np.array(histogram_of(exact, amounts), dtype=np.float64), laplace_noise_of(measured)
     assert unit_of(amounts) < 2**53
     found = []
     for _ in range(draws):
-        noisy = people + rng.laplace(0, float(_noise_of(choice).scale), len(people))
+        noisy = people + rng.laplace(0, float(laplace_noise_of(choice).scale), len(people))
         taken = select_bound([round(float(value)) for value in noisy], choice, plan)
         noise = rng.laplace(0, float(own.scale) * amounts[taken.index] / own.sensitivity)
         found.append(abs(exact[taken.index] + taken.above + noise - shape.totals.sum()))

@@ -187,7 +187,7 @@ def least_rate(sides: tuple[int, ...], part: int, reach: int) -> Fraction:
 def _gaussian_within(needs: tuple[MeasurementSet, ...], least: dict[GroupColumn, int], delta: Fraction) -> Noise | None:
     """Return Gaussian noise: what no target names gets the mean of the losses that others have; None without delta."""
     used = delta / 2 if selections(needs) else Fraction(0)
-    if not delta or any(is_chosen(one) or one.levels is not None for one in measurements(needs)):
+    if not delta or any(is_chosen(one) or one.candidates is not None for one in measurements(needs)):
         return None
     squared = {(need.group.label, one.name): one.sensitivity.l2_squared for need in needs for one in need.measurements}
     wanted = {source: greatest_variance(reach) for source, reach in least.items()}
@@ -271,7 +271,7 @@ def _reach(
             "A margin is asked of a column of the answer.",
             f"It has {names}.",
         )
-    fixed = {(need.group.label, one.name) for need in needs for one in need.measurements if one.levels is None}
+    fixed = {(need.group.label, one.name) for need in needs for one in need.measurements if one.candidates is None}
     pairs = []
     widest = Fraction(0)
     for origin in found:

@@ -175,7 +175,7 @@ def _laplace_event(part: tuple[Measurement, ...], epsilon: Fraction) -> Event:
         return Pure(epsilon, moved.neighbours)
     if is_chosen(one):
         return choice_of(one, epsilon).event
-    return noise_event(Laplace(moved.l1, moved.l1 / epsilon, moved.neighbours), moved, one.levels is not None)
+    return noise_event(Laplace(moved.l1, moved.l1 / epsilon, moved.neighbours), moved, one.candidates is not None)
 
 
 def _charged_gaussian(
@@ -186,7 +186,7 @@ def _charged_gaussian(
     The price that is quoted for it holds at the query's delta, of which keys use at most half.
     """
     every = measurements(needs)
-    if not every or delta < _LEAST_DELTA or any(is_chosen(one) or one.levels is not None for one in every):
+    if not every or delta < _LEAST_DELTA or any(is_chosen(one) or one.candidates is not None for one in every):
         return None
     parts = shares(keys_weights(needs) + gaussian_weights(needs), GAUSSIAN_ROOT)
     selecting = len(keys_weights(needs))

@@ -64,10 +64,10 @@ def _reached(group: GroupPlan) -> Iterator[list[object]]:
     It follows from policy and text, and from public tables, which another snapshot may have others of.
     """
     for one in group.measured:
-        if one.levels is not None:
-            yield [one.name, one.levels.thresholds, [moved.l1 for moved in one.levels.sensitivities]]
-        elif one.total is not None:
-            yield [one.name, "total", one.total.max_total]
+        if one.candidates is not None:
+            yield [one.name, one.candidates.thresholds, [moved.l1 for moved in one.candidates.sensitivities]]
+        elif one.bound is not None:
+            yield [one.name, "total", *one.bound.thresholds]
         elif isinstance(one.mechanism, MaxNormPart):
             yield [one.name, one.mechanism.joint.sides[one.mechanism.place], one.mechanism.joint.sensitivity]
     for choice in group.chosen:

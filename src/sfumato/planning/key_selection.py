@@ -33,7 +33,7 @@ def select_keys_by_amount(need: MeasurementSet, ranking: str | None) -> Measurem
     """
     if need.keys is None or need.top is not None or need.selecting is not None:
         return need
-    known = [one for one in need.measurements if one.levels is None]
+    known = [one for one in need.measurements if one.candidates is None]
     rows = [one for one in known if counts_everybody(one.quantity)]
     sums = [one for one in known if one.name == ranking and _is_amount(one.quantity)]
     return replace(need, selecting_amount=(rows or sums)[0].name) if rows or sums else need

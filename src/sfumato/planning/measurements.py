@@ -12,7 +12,7 @@ from sfumato.language.facts import Kind
 from sfumato.planning.aggregates.families import OutputColumn, recipe_of
 from sfumato.planning.aggregates.others import Others
 from sfumato.planning.aggregates.recipe import Quantity
-from sfumato.planning.bounding.candidates import CandidateBounds, TotalBound
+from sfumato.planning.bounding.candidates import ContributionBound, candidates_in
 from sfumato.planning.sensitivities import moves_of, of_people, of_quantity, side_of
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.norms import Sensitivity
@@ -35,10 +35,13 @@ class Measurement:
     importance: Fraction
     side: int | None = None
     """How far one row moves it; None where it is not moved row by row, and its noise is its own."""
-    levels: CandidateBounds | None = None
-    """The levels at which it can be taken, where the answer chooses one; `sensitivity` is that at the last."""
-    total: TotalBound | None = None
-    """Where what one person adds in all is cut off; `sensitivity` is that of it."""
+    bound: ContributionBound | None = None
+    """How what one person adds is bounded further; `sensitivity` is that at its last threshold."""
+
+    @property
+    def candidates(self) -> ContributionBound | None:
+        """Its bound, where the answer selects the threshold."""
+        return candidates_in(self.bound)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +159,7 @@ def limit_to_top_k(need: MeasurementSet, top: TopK, neighbours: Neighbours) -> M
     return replace(
         need,
         measurements=tuple(
-            replace(one, sensitivity=of_quantity(one.quantity, fewer, top.chosen, neighbours), total=None)
+            replace(one, sensitivity=of_quantity(one.quantity, fewer, top.chosen, neighbours), bound=one.candidates)
             for one in need.measurements
         ),
         top=top,

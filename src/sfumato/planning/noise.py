@@ -165,7 +165,7 @@ def event_of(groups: tuple[GroupPlan, ...]) -> Event | None:
             events.append(group.selection.event)
         for one in group.measured_after_selection:
             if not isinstance(one.mechanism, MaxNormPart):
-                events.append(noise_event(one.mechanism, one.sensitivity, one.levels is not None))
+                events.append(noise_event(one.mechanism, one.sensitivity, one.candidates is not None))
             elif one.mechanism.place == 0:  # the others are released with it
                 events.append(one.mechanism.joint.event)
         events += [one.mechanism.event for one in group.chosen]
@@ -201,7 +201,7 @@ def _gaussian_noise(
     Where top lists are chosen, their choices and all noise share one zCDP loss.
     """
     every = measurements(needs)
-    if any(one.levels is not None for one in every):  # proofs/chosen_caps.md speaks of Laplace noise
+    if any(one.candidates is not None for one in every):  # proofs/chosen_caps.md speaks of Laplace noise
         return None
     if any(need.top is not None for need in needs):
         return _concentrated_noise(needs, epsilons, delta)
@@ -297,12 +297,10 @@ def assemble_group_plans(
         chosen: list[PlannedSelection] = []
         for one in need.measurements:
             mechanism = next(noise)
-            if one.levels is not None and not isinstance(mechanism, Laplace):
+            if one.candidates is not None and not isinstance(mechanism, Laplace):
                 raise AssertionError("a level that is chosen has Laplace noise, or nothing is planned")
             if isinstance(mechanism, Laplace | Gaussian | MaxNormPart):
-                measured.append(
-                    PlannedMeasurement(one.name, one.quantity, one.sensitivity, mechanism, one.levels, total=one.total)
-                )
+                measured.append(PlannedMeasurement(one.name, one.quantity, one.sensitivity, mechanism, one.bound))
             else:
                 chosen.append(PlannedSelection(one.name, one.quantity, one.sensitivity.l1, mechanism))
         selection: OptimalSelection | CountedKeys | TopList | SpelledList | None = None

@@ -20,7 +20,7 @@ from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.aggregates.families import OutputColumn
 from sfumato.planning.aggregates.recipe import Quantity
-from sfumato.planning.bounding.candidates import CandidateBounds, TotalBound
+from sfumato.planning.bounding.candidates import ContributionBound, candidates_in
 from sfumato.planning.notes.note import Note
 from sfumato.planning.shared_marginals import ContingencyTable
 from sfumato.query.functions import Aggregation
@@ -36,22 +36,30 @@ class PlannedMeasurement:
     quantity: Quantity
     sensitivity: Sensitivity
     mechanism: Laplace | Gaussian | MaxNormPart
-    levels: CandidateBounds | None = None
-    """The levels at which it can be taken; the noise above is that of the last one."""
-    level: int | None = None
-    """The place of the level that was chosen; then the noise above is that of this level."""
-    total: TotalBound | None = None
-    """Where what one person adds in all is cut off."""
+    bound: ContributionBound | None = None
+    """How what one person adds is bounded further; the noise above is that of its last threshold."""
+    selected: int | None = None
+    """The index of the threshold that was selected; then the noise above is that of this threshold."""
+
+    @property
+    def candidates(self) -> ContributionBound | None:
+        """Its bound, where the answer selects the threshold."""
+        return candidates_in(self.bound)
+
+    @property
+    def selection_label(self) -> str:
+        """The label of the group that selects its threshold; empty where none is selected."""
+        return "" if self.bound is None else self.bound.selection_label
 
     @property
     def bounds_rows(self) -> bool:
         """Whether its candidate bounds count rows, not amounts."""
-        return self.levels is None or self.levels.bounds_rows
+        return self.candidates is None or self.candidates.bounds_rows
 
     @property
     def candidate_bounds(self) -> tuple[Fraction, ...]:
         """The bounds among which one is selected privately: rows, or amounts in the column's own unit."""
-        return () if self.levels is None else tuple(bound * self.bound_step for bound in self.levels.thresholds)
+        return () if self.candidates is None else tuple(bound * self.bound_step for bound in self.candidates.thresholds)
 
     @property
     def bound_step(self) -> Fraction:
@@ -97,8 +105,8 @@ class GroupPlan:
 
     @property
     def is_bound_selection(self) -> bool:
-        """Whether this is how a level is found, for other groups; no column shows it."""
-        return any(one.levels is not None and one.levels.selection_label == self.group.label for one in self.measured)
+        """Whether a bound is selected here, for other groups; no column shows it."""
+        return any(one.selection_label == self.group.label for one in self.measured)
 
     @property
     def bound_selection_epsilon(self) -> Fraction:
@@ -151,8 +159,7 @@ class Plan:
         for table in noisy_tables(self.private.outcome):
             read.setdefault(table.table, set()).update(name for name, _ in table.columns)
         groups = [_restrict(group, read[group.group.label]) for group in self.groups if group.group.label in read]
-        levels = [one.levels for group in groups for one in group.measured if one.levels is not None]
-        used = {candidates.selection_label for candidates in levels}
+        used = {measurement.selection_label for group in groups for measurement in group.measured}
         selections = [group for group in self.groups if group.is_bound_selection and group.group.label in used]
         return replace(self, groups=(*groups, *selections))
 

@@ -168,7 +168,7 @@ def _noise(private: PrivateQuery, needs: tuple[MeasurementSet, ...], wish: Price
 def _or_margin(private: PrivateQuery, needs: tuple[MeasurementSet, ...]) -> tuple[str | Setting, ...]:
     """Return the other way to say it, by the first column that has a fixed margin."""
     derived = {(need.group.label, one.name): one for need in needs for one in need.derived}
-    fixed = {(need.group.label, one.name) for need in needs for one in need.measurements if one.levels is None}
+    fixed = {(need.group.label, one.name) for need in needs for one in need.measurements if one.candidates is None}
     for name, origin in zip(private.names, origins(private), strict=True):
         source = shown_unchanged(origin, derived)
         if source is not None and (source[0], derived[source].plain) in fixed:

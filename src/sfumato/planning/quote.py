@@ -20,7 +20,7 @@ from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.accuracy_target import CONFIDENCE
 from sfumato.planning.aggregates.families import OutputColumn
-from sfumato.planning.bounding.bias import BIAS_FAILURE_SHARE, truncation_bias
+from sfumato.planning.bounding.bias import NO_BIAS, bias_tail, truncation_bias
 from sfumato.planning.bounding.truncation import TruncationBounds
 from sfumato.planning.column_origins import GroupColumn, Origin, origins, shown_unchanged
 from sfumato.planning.key_selection import size_words
@@ -130,12 +130,8 @@ def _bias(
     plan: Plan, derived: dict[GroupColumn, OutputColumn], losses: TruncationBounds | None, spent: Fraction | None
 ) -> Iterator[Note]:
     """Say how far truncation may have moved counts and sums, or when that will be known."""
-    unknown = [
-        bounds
-        for bounds in truncation_bias(plan, losses, BIAS_FAILURE_SHARE * (1 - CONFIDENCE)).values()
-        if bounds != (0, 0)
-    ]
-    if spent is None or not unknown:
+    found = truncation_bias(plan, losses, bias_tail(CONFIDENCE))
+    if spent is None or all(bounds == NO_BIAS for bounds in found.values()):
         return
     if losses is None:
         text = (
@@ -144,14 +140,14 @@ def _bias(
         )
         yield Note(NoteRank.HINT, text)
         return
-    found = truncation_bias(plan, losses, BIAS_FAILURE_SHARE * (1 - CONFIDENCE))
     cut = {}
     for name, origin in zip(plan.private.names, origins(plan.private), strict=True):
         source = shown_unchanged(origin, derived)
         one = None if source is None else derived[source]
         if source is not None and one is not None and one.plain is not None:
-            ends = found[source[0], one.plain]
-            cut[name] = tuple(None if end is None else _float(end * one.step) for end in ends)
+            bounds = found[source[0], one.plain]
+            ends = (bounds.excess, bounds.lack)
+            cut[name] = tuple(None if end == inf else _float(Fraction(end) * one.step) for end in ends)
     yield from bias_notes(cut)
 
 
@@ -176,7 +172,7 @@ def _margin(
 ) -> Margin:
     one = None if source is None else derived[source]
     plain = None if source is None or one is None or one.plain is None else measured[source[0], one.plain]
-    if one is None or not isinstance(plain, PlannedMeasurement) or plain.levels is not None:
+    if one is None or not isinstance(plain, PlannedMeasurement) or plain.candidates is not None:
         return None
     reach = plain.mechanism.margin(CONFIDENCE) * one.step
     return int(reach) if type is Type.INTEGER and reach.denominator == 1 else _float(reach)
@@ -212,8 +208,8 @@ def _words(used: list[PlannedMeasurement | PlannedSelection]) -> str:
     laws: dict[str, list[str]] = {}
     for one in used:
         name, parameter = _law(one.mechanism)
-        if isinstance(one, PlannedMeasurement) and one.levels is not None and isinstance(one.mechanism, Laplace):
-            parameter = f"{round_up(one.mechanism.scale / one.levels.thresholds[-1])} times the selected bound"
+        if isinstance(one, PlannedMeasurement) and one.candidates is not None and isinstance(one.mechanism, Laplace):
+            parameter = f"{round_up(one.mechanism.scale / one.candidates.thresholds[-1])} times the selected bound"
         laws.setdefault(name, []).append(parameter)
     words = [f"{name}{'s' * (len(numbers) > 1)} {', '.join(numbers)}" for name, numbers in laws.items()]
     return "; ".join(words) + (f" ({len(used)} measurements)" if len(used) > 1 else "")

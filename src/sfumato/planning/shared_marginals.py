@@ -146,7 +146,7 @@ def _curved(need: MeasurementSet) -> set[str]:
 
 def _is_cut_alike(one: Measurement, need: MeasurementSet) -> bool:
     """Whether the same rows of a person are cut off by whatever keys: not where what is read decides their order."""
-    return one.levels is None or one.levels.rank is not None or need.group.contribution.rows == 1
+    return one.candidates is None or one.candidates.rank is not None or need.group.contribution.rows == 1
 
 
 def _adds_up(quantity: Quantity) -> bool:

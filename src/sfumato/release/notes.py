@@ -70,15 +70,15 @@ def _selected_bounds(plan: Plan, released: ReleasedGroups) -> Iterator[Note]:
     selections = {group.group.label: (group, found) for group, found in released if group.is_bound_selection}
     for group in plan.groups:
         for one in group.measured:
-            if one.levels is not None and one.level is not None:
-                selection, found = selections[one.levels.selection_label]
+            if one.candidates is not None and one.selected is not None:
+                selection, found = selections[one.selection_label]
                 (above,) = found.numbers(ABOVE) if has_tail_correction(group, one, plan) else (None,)
                 yield _selected_bound(one, selection, above)
 
 
 def _selected_bound(one: PlannedMeasurement, selection: GroupPlan, above: int | None) -> Note:
     """Say which bound was selected; `above` is the tail correction in grid steps."""
-    bound = one.candidate_bounds[one.level or 0]
+    bound = one.candidate_bounds[one.selected or 0]
     what = f"row{'s' * (bound != 1)} per person" if one.bounds_rows else "per person in a sum"
     price = f"(ε = {round_up(selection.bound_selection_epsilon)} of the price)"
     selected = f"{_SELECTED_BOUND} {_number(bound)} {what} {price}."

@@ -13,12 +13,13 @@ from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.max_norm import MaxNorm, MaxNormPart
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.spelled_list import SpelledList
+from sfumato.planning.bounding.selection import at_bounds
 from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
 from sfumato.randomness.discrete_gaussian import DiscreteGaussian
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.entropy import entropy_bits
 from sfumato.randomness.source import Metered, Source
-from sfumato.release.bounding.selection import at_levels, resolved, select_bounds, selected_indices
+from sfumato.release.bounding.selection import resolved, select_bounds, selected_indices
 from sfumato.release.cell_selections import cell_choice
 from sfumato.release.noisy import NoisyGroup, NoisyResult, NoisyValues
 
@@ -36,7 +37,7 @@ def publish(
     if not selected:
         exact_groups = {group.group.label: exact for group, exact in zip(plan.groups, aggregates.groups, strict=True)}
         selected = select_bounds(plan, exact_groups, source)
-    plan = at_levels(plan, selected_indices(selected))
+    plan = at_bounds(plan, selected_indices(selected))
     groups = tuple(
         selected[group.group.label] if group.is_bound_selection else _publish_group(group, exact, source)
         for group, exact in zip(plan.groups, aggregates.groups, strict=True)
@@ -64,8 +65,8 @@ def _publish_group(plan: GroupPlan, exact: GroupAggregates, source: Source) -> N
             continue
         values: Answers = np.asarray(exact.columns[measured.name])
         values = values if everywhere else values[places]
-        if measured.level is not None and values.ndim > 1:  # all levels were measured
-            values = values[:, measured.level]
+        if measured.selected is not None and values.ndim > 1:  # all levels were measured
+            values = values[:, measured.selected]
         noisy = mechanism.release(values, source)
         columns.append((measured.name, _values(noisy)))
     columns += [(one.name, cell_choice(one).release(exact.held[one.name], places, source)) for one in plan.chosen]

@@ -19,14 +19,19 @@ from sfumato.language.calendar import DAY_MICROSECONDS
 from sfumato.language.facts import Facts, Kind
 from sfumato.planning.aggregates.count import CountColumn
 from sfumato.planning.aggregates.sum import SumColumn
-from sfumato.planning.bounding.bias import BIAS_FAILURE_SHARE
+from sfumato.planning.bounding.bias import bias_tail
 from sfumato.planning.bounding.truncation import TruncationBounds
 from sfumato.planning.notes.note import printed_notes, texts_by_rank
 from sfumato.planning.notes.truncation import bias_notes
 from sfumato.planning.plan import Plan
 from sfumato.query.types import NUMBERS, Type
-from sfumato.release.bounding.bias import Cut, extensions, intervals_with_bias
-from sfumato.release.bounding.selection import resolved, truncation_bias_with_selection
+from sfumato.release.bounding.bias import (
+    MeasurementBias,
+    column_bias,
+    intervals_with_bias,
+    truncation_bias_with_selection,
+)
+from sfumato.release.bounding.selection import resolved
 from sfumato.release.decode import EngineValue, Value, decode, decode_column
 from sfumato.release.intervals.confidence import Bar, EvaluatedAnswer, answer, confidence_intervals
 from sfumato.release.intervals.row_forms import Evaluate
@@ -237,15 +242,15 @@ def make_release(
     ranges = partial(_decoded, partial(confidence_intervals, answered), bar_facts)
     lacking = partial(truncation_bias_with_selection, plan, noisy, losses)
     biased = partial(_decoded, partial(intervals_with_bias, answered, missing=lacking), bar_facts)
-    cut = () if losses is None else _cut(answered, lacking(BIAS_FAILURE_SHARE * (1 - LEVEL)), bar_facts)
+    cut = () if losses is None else _cut(answered, lacking(bias_tail(LEVEL)), bar_facts)
     found = [*answer_notes(plan, noisy, answered), *bias_notes(dict(zip(names, cut, strict=False)))]
     notes = texts_by_rank(found)
     return Release(names, facts, values, ranges, _possible(answered), receipt, plan.event, notes, biased, cut)
 
 
-def _cut(answered: EvaluatedAnswer, found: Cut, facts: Sequence[Facts]) -> tuple[Ends | None, ...]:
+def _cut(answered: EvaluatedAnswer, found: MeasurementBias, facts: Sequence[Facts]) -> tuple[Ends | None, ...]:
     """Return what each column may have too much and lack, as people see it; None where a bar depends on the row."""
-    pairs = [extensions(answered, place, found) for place in range(len(facts))]
+    pairs = [column_bias(answered, place, found) for place in range(len(facts))]
     return tuple(
         None if pair is None else (_amount(pair[0], known), _amount(pair[1], known))
         for pair, known in zip(pairs, facts, strict=True)

@@ -14,13 +14,12 @@ from sfumato.engines.sql.bounding.candidates import (
     FillingOrder,
     Levelled,
     bound_of,
+    bounded_measures,
     by_level_sql,
     filled_sql,
     is_additive,
     is_own_total,
-    level_measures,
     own_totals_sql,
-    total_measure,
 )
 from sfumato.engines.sql.bounding.selection import totals_sql
 from sfumato.engines.sql.builder import select, subquery, union_all, with_tables
@@ -75,11 +74,13 @@ def group_sql(plan: GroupPlan, tables: Tables, dialect: Dialect) -> str | None:
     if _has_own_totals(plan):
         cuts = [bound_of(one) or _measure(one.quantity, plan.group, bounded, dialect) for one in numbers]
         return own_totals_sql(cuts, bounded.rows, bounded.used.names, _OWNER, dialect)
-    open_levels = any(one.levels is not None and one.level is None for one in numbers)
+    open_levels = any(one.candidates is not None and one.selected is None for one in numbers)
     if open_levels and plan.group.public_keys and all(map(is_additive, numbers)):
         placed = places_of(plan)
         levelled: list[Levelled | str] = [
-            _measure_of(one, plan, bounded, dialect) if one.levels is None else (one, placed[one.levels.weight][1])
+            (one, placed[one.candidates.weight][1])
+            if one.candidates is not None
+            else dialect.aggregate_if(*_measures(one, plan, bounded, dialect)[0])
             for one in numbers
         ]
         return by_level_sql(levelled, bounded.rows, bounded.used.keys, bounded.used.names, dialect)
@@ -253,7 +254,7 @@ def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect, beside: Mapping[
     stored, filled = stored_of(plan)
     if ranked or filled or (plan.chosen and limit.rows > 1) or _tells_people_apart(plan, people):
         columns[_OWNER] = group.unit
-    rank = next((one.levels.rank for one in plan.measured if one.levels is not None), None)
+    rank = next((one.candidates.rank for one in plan.measured if one.candidates is not None), None)
     if rank is not None and filled:
         columns[_RANK] = rank
     flow = stored.rows
@@ -295,34 +296,25 @@ def _has_own_totals(plan: GroupPlan) -> bool:
 
 
 def _is_own(one: PlannedMeasurement) -> bool:
-    cut = one.levels or one.total
-    if cut is not None:
-        return is_own_total(one, cut)
+    if one.bound is not None:
+        return is_own_total(one, one.bound)
     return one.quantity.function is Aggregation.COUNT and not one.quantity.distinct
 
 
 def _measures(
     one: PlannedMeasurement, plan: GroupPlan, bounded: _Bounded, dialect: Dialect
 ) -> Sequence[tuple[str, str | None]]:
-    """Return a measurement as SQL: one integer, or one for each level; and which rows it counts, where not all."""
-    if one.levels is None:
-        return [(_measure_of(one, plan, bounded, dialect), None)]
-    placed = places_of(plan)[one.levels.weight][1]
-    return list(level_measures(one, one.levels, bounded.used.names, placed, dialect))
-
-
-def _measure_of(one: PlannedMeasurement, plan: GroupPlan, bounded: _Bounded, dialect: Dialect) -> str:
-    """Return a measurement without levels as SQL."""
-    if one.total is None:
-        return _measure(one.quantity, plan.group, bounded, dialect)
-    placed = places_of(plan)[one.total.weight][1]
-    return total_measure(one, one.total, bounded.used.names, placed, dialect)
+    """Return a measurement as SQL: one integer, or one for each candidate; and which rows it counts, where not all."""
+    if one.bound is None:
+        return [(_measure(one.quantity, plan.group, bounded, dialect), None)]
+    placed = places_of(plan)[one.bound.weight][1]
+    return list(bounded_measures(one, one.bound, bounded.used.names, placed, dialect))
 
 
 def _used(group: Group, measured: Sequence[PlannedMeasurement | PlannedSelection]) -> _Used:
     names: dict[Scalar, str] = {}
     for one in measured:
-        cut = (one.levels or one.total) if isinstance(one, PlannedMeasurement) else None
+        cut = one.bound if isinstance(one, PlannedMeasurement) else None
         for scalar in (*one.quantity.parts, *(() if cut is None else cut.weight.parts)):
             if not _is_owner(scalar, group):
                 names.setdefault(scalar, f"v{len(names)}")

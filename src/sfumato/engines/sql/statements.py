@@ -26,6 +26,7 @@ from sfumato.language.facts import STORED_LIMIT
 from sfumato.language.rel_nodes import InputNode, MaterializedNode, ProjectNode, ScanNode
 from sfumato.mechanisms.answers import Answers, integer_answers
 from sfumato.mechanisms.matched_count import MatchedCount
+from sfumato.planning.bounding.selection import at_bounds
 from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement, PlannedSelection
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.matching import matched_values, renumber
@@ -180,10 +181,9 @@ def _at_selected(
     job: Statements, selected: SelectedBounds | None, histograms: Histograms
 ) -> tuple[Sequence[GroupPlan], Sequence[str | None], Histograms]:
     """Return groups and statements at the selected bounds, and the groups that the histograms contain already."""
-    groups = job.plan.groups
     if not selected:
-        return groups, job.statements, {}
-    chosen = [group if group.is_bound_selection else _at_level(group, selected) for group in groups]
+        return job.plan.groups, job.statements, {}
+    chosen = at_bounds(job.plan, selected).groups
     known = {**histograms}
     known |= {one.group.label: found for one in chosen if (found := _of_people(one, histograms)) is not None}
     # none is longer than the one that measures all levels, which was not refused
@@ -242,15 +242,8 @@ def _counted_together(job: Statements) -> list[list[GroupPlan]]:
 def _parts(group: GroupPlan) -> int:
     """Return into how many parts the rows fall by their places among the levels of a choice, or by having none."""
     (one,) = group.measured
-    places = 1 if one.levels is None else len(one.levels.thresholds) + 1
-    return places + 1 if one.levels is None or one.levels.bounds_rows else places**2 + 1
-
-
-def _at_level(group: GroupPlan, levels: SelectedBounds) -> GroupPlan:
-    measured = (
-        one if one.levels is None else replace(one, level=levels[one.levels.selection_label]) for one in group.measured
-    )
-    return replace(group, measured=tuple(measured))
+    places = 1 if one.candidates is None else len(one.candidates.thresholds) + 1
+    return places + 1 if one.candidates is None or one.candidates.bounds_rows else places**2 + 1
 
 
 def _of_people(group: GroupPlan, people: Histograms) -> GroupAggregates | None:
@@ -259,12 +252,12 @@ def _of_people(group: GroupPlan, people: Histograms) -> GroupAggregates | None:
         return None
     columns: dict[str, Answers] = {}
     for one in group.measured:
-        if one.levels is None or one.level is None or one.quantity != one.levels.weight:
+        if one.candidates is None or one.selected is None or one.quantity != one.candidates.weight:
             return None
-        if (histogram := people.get(one.levels.selection_label)) is None:
+        if (histogram := people.get(one.selection_label)) is None:
             return None
         (totals,) = histogram.columns.values()
-        columns[one.name] = totals[:, one.level]
+        columns[one.name] = totals[:, one.selected]
     return GroupAggregates(group.group.all_cells(), columns, None)
 
 
@@ -443,7 +436,7 @@ def _columns(numbers: Sequence[PlannedMeasurement], rows: Sequence[tuple[Any, ..
     for one in numbers:
         size = _size(one)
         # the sum of no values is NULL in SQL; here nobody added anything
-        if one.levels is None or one.level is not None:
+        if one.candidates is None or one.selected is not None:
             found[one.name] = integer_answers([(row[at] or 0) if at < len(row) else 0 for row in rows])
         else:
             places = range(at, at + size)
@@ -455,7 +448,7 @@ def _columns(numbers: Sequence[PlannedMeasurement], rows: Sequence[tuple[Any, ..
 
 def _size(one: PlannedMeasurement) -> int:
     """Return how many integers of each cell a measurement has."""
-    return 1 if one.levels is None or one.level is not None else len(one.levels.thresholds)
+    return 1 if one.candidates is None or one.selected is not None else len(one.candidates.thresholds)
 
 
 def _levels(cells: list[list[int]], size: int) -> Answers:

@@ -5,8 +5,10 @@ of the losses are regular.  Proof: proofs/truncation.md
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import reduce
+from math import inf
 
 from sfumato.analysis.catalog import REMOVED
 from sfumato.analysis.private_query import Group
@@ -29,16 +31,12 @@ from sfumato.language.rel_nodes import (
 from sfumato.language.scalar import Operator, Scalar, columns_read, walk
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.bounding.truncation import BEYOND, MOVED, REMOVED_FROM, ROWS, TruncationBounds
-from sfumato.planning.plan import GroupPlan, Plan
+from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
 from sfumato.policy.policy import fold_name
 from sfumato.query.functions import Aggregation
 from sfumato.query.relation import JoinKind
 from sfumato.query.types import Type
 
-BiasBounds = tuple[int | None, int | None]
-"""What a measurement may have too much, and what it may lack; None is unbounded."""
-
-UNBOUNDED: BiasBounds = (None, None)
 BIAS_FAILURE_SHARE = Fraction(3, 4)
 """Of the probability that a bar misses, so much is for what was cut off, of which far less is known than of noise."""
 Place = tuple[str, str]
@@ -50,6 +48,44 @@ _PLAIN = frozenset(
 
 _ORDERING = frozenset({Operator.LESS, Operator.AT_MOST})
 _TELLING = _ORDERING | {Operator.EQUAL, Operator.DIFFERENT, Operator.DISTINCT_FROM, Operator.IN, Operator.IS_NULL}
+
+
+@dataclass(frozen=True, slots=True)
+class BiasBounds:
+    """What a measurement may have too much, and what it may lack; infinite where nothing is known.
+
+    What is cut off is added up by `plus` and `times` alone: of terms, of selected bounds, of columns.
+
+    >>> BiasBounds(1, 5).times(-2).plus(BiasBounds(0, 3))
+    BiasBounds(excess=10, lack=5)
+    """
+
+    excess: float
+    lack: float
+
+    def plus(self, other: "BiasBounds") -> "BiasBounds":
+        """Return the bounds of a sum."""
+        return BiasBounds(self.excess + other.excess, self.lack + other.lack)
+
+    def times(self, weight: int) -> "BiasBounds":
+        """Return the bounds of a multiple: a negative one lacks what was too much."""
+        if weight == 0:
+            return NO_BIAS
+        scaled = BiasBounds(self.excess * abs(weight), self.lack * abs(weight))
+        return scaled if weight > 0 else BiasBounds(scaled.lack, scaled.excess)
+
+
+NO_BIAS, UNBOUNDED = BiasBounds(0, 0), BiasBounds(inf, inf)
+
+
+def can_be_biased(one: PlannedMeasurement, bounds: BiasBounds) -> bool:
+    """Whether contribution bounds, or one that noise selects, may have cut something off of a measurement."""
+    return one.candidates is not None or bounds != NO_BIAS
+
+
+def bias_tail(level: Fraction) -> Fraction:
+    """Return the probability that what was cut off exceeds its bounds, for an interval of this level."""
+    return BIAS_FAILURE_SHARE * (1 - level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +122,14 @@ def truncation_bias(plan: Plan, losses: TruncationBounds | None, tail: Fraction)
     bounds = {} if losses is None else _bounds_of(plan, losses, tail)
     choices = {group.group.label for group in plan.groups if group.is_bound_selection}
     found = {
-        (label, one.name): (0, 0) if label in choices else _missing(group, one.quantity, losses, bounds)
+        (label, one.name): NO_BIAS if label in choices else _missing(group, one.quantity, losses, bounds)
         for group in plan.groups
         for label, one in ((group.group.label, one) for one in group.measured)
     }
     # what people have beyond a total is measured by nobody
-    totals = {(group.group.label, one.name) for group in plan.groups for one in group.measured if one.total is not None}
-    return {place: (down, None) if place in totals else (down, up) for place, (down, up) in found.items()}
+    bounded = ((group.group.label, one) for group in plan.groups for one in group.measured if one.bound is not None)
+    totals = {(label, one.name) for label, one in bounded if one.candidates is None}
+    return {place: replace(one, lack=inf) if place in totals else one for place, one in found.items()}
 
 
 _Bounds = Mapping[tuple[str, str], Mapping[str, int] | None]
@@ -127,7 +164,7 @@ def _missing(plan: GroupPlan, quantity: Quantity, losses: TruncationBounds | Non
     table = rows.read.table
     if table.endswith(REMOVED):  # it counts what is cut, and is cut at ten times what is kept itself
         whole = quantity.function is Aggregation.COUNT and not rows.conditions and not plan.group.keys
-        return (0, 0) if whole and quantity.where is None else UNBOUNDED
+        return NO_BIAS if whole and quantity.where is None else UNBOUNDED
     cut = plan.group.contribution
     limited = (cut.bound_rows or cut.bound_groups) and plan.group.identity
     terms = None if rows.people else _terms(quantity, rows)
@@ -135,7 +172,7 @@ def _missing(plan: GroupPlan, quantity: Quantity, losses: TruncationBounds | Non
     found = _bounded(plan.group, quantity, rows, terms, known, _can_be_cut(rows, losses))
     if limited:  # what a question cuts by itself is measured by nobody
         signed = terms is None or any(not _is_rising(term, rows) for term in terms)
-        return (None if signed else found[0], None)
+        return UNBOUNDED if signed else replace(found, lack=inf)
     return found
 
 
@@ -155,55 +192,47 @@ def _bounded(
     cuttable: bool,
 ) -> BiasBounds:
     if not cuttable:
-        return (0, 0)
+        return NO_BIAS
     conditions = [*rows.conditions, *(key.scalar for key in group.keys)]
     conditions += [] if quantity.where is None else [quantity.where]
     if _counts_people(quantity, group) and not conditions and not rows.people:
-        return (0, 0)  # everybody who has rows keeps some
+        return NO_BIAS  # everybody who has rows keeps some
     if not known or any(lost is None for lost in known.values()):
         return UNBOUNDED
     removed = (known.get(ROWS) or {}).get(REMOVED_FROM, 0)
     beyond = (known.get(MOVED) or {}).get(BEYOND, 0)
     if rows.people:
         plain = quantity.function is Aggregation.COUNT and (not quantity.arguments or _counts_people(quantity, group))
-        return (removed + beyond, removed + beyond) if plain else UNBOUNDED
+        return BiasBounds(removed + beyond, removed + beyond) if plain else UNBOUNDED
     removed, beyond = removed * rows.times, beyond * rows.times
     mistaken = beyond if any(_reads_bounds(one, rows) for one in conditions) else 0
     if quantity.function is Aggregation.COUNT:
         by_value = quantity.distinct or any(not _null_with_columns(one) for one in quantity.arguments)
         if by_value and any(_reads_bounds(one, rows) for one in quantity.arguments):
             mistaken = beyond
-        return (mistaken, removed + mistaken)
+        return BiasBounds(mistaken, removed + mistaken)
     if quantity.function is not Aggregation.SUM or quantity.distinct or terms is None:
         return UNBOUNDED
     if any(_reads_bounds(one, rows) for one in _inner_conditions(quantity.arguments[0])):
         mistaken = beyond
-    down = up = 0
-    for term in terms:
-        more = _of_term(term, rows, known, removed, mistaken)
-        if more is None:
-            return UNBOUNDED
-        down, up = down + more[0], up + more[1]
-    return (down, up)
+    return reduce(BiasBounds.plus, (_of_term(term, rows, known, removed, mistaken) for term in terms), NO_BIAS)
 
 
 def _of_term(
     term: _Term, rows: _Rows, known: Mapping[str, Mapping[str, int] | None], removed: int, mistaken: int
-) -> tuple[int, int] | None:
-    reach, above, below_it = 0, 0, 0
+) -> BiasBounds:
+    reach, moved = 0, NO_BIAS
     if term.place is not None:
         lost = known.get(_stored(rows, term.place))
         if lost is None:
-            return None
-        above, below_it = (amount * rows.times for amount in lost.values())
+            return UNBOUNDED
+        above, below_it = lost.values()
+        moved = BiasBounds(below_it, above).times(rows.times)
         facts = next(facts for name, _, facts in rows.read.columns if name == term.place[1])
         reach = abs(term.weight) * max(abs(facts.low), abs(facts.high))
-    weight = abs(term.weight)
-    if term.weight < 0:
-        above, below_it = below_it, above
     either = mistaken * (reach + abs(term.constant))
-    down = weight * below_it + removed * max(-term.constant, 0) + either
-    return down, weight * above + removed * max(term.constant, 0) + either
+    missing = BiasBounds(0, removed).times(term.constant)
+    return moved.times(term.weight).plus(missing).plus(BiasBounds(either, either))
 
 
 def _is_rising(term: _Term, rows: _Rows) -> bool:

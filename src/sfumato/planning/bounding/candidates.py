@@ -1,4 +1,4 @@
-"""Levels at which a measurement can be taken, one of which an answer chooses; and totals that the policy cuts off."""
+"""Contribution bounds of one measurement: the candidates among which an answer selects, or the policy's own total."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -27,36 +27,34 @@ def candidate_thresholds(most: int) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class TotalBound:
-    """How much one person adds at most, over all rows and cells, as the policy says.
-
-    The rows of a person come in an order that only this person's rows decide; each counts as far as it fits below.
-    """
-
-    max_total: int
-    weight: Aggregate[Scalar]
-    """The sum that is cut off."""
-    max_without_bound: int
-    """How much one person could have without being cut off."""
-
-
-@dataclass(frozen=True, slots=True)
-class CandidateBounds:
-    """How much one person may add, in steps that rise to all of it.
+class ContributionBound:
+    """How much one person adds at most, over all rows and cells: one threshold, or rising ones to select among.
 
     The rows of a person come in an order that only this person's rows decide. With `bounds_rows`, a row counts as long
-    as fewer rows than the level came before it; otherwise its value counts as far as it fits below the level.
+    as fewer rows than the threshold came before it; otherwise its value counts as far as it fits below the threshold.
     """
 
-    selection_label: str
-    """The label of the group that finds the level."""
     thresholds: tuple[int, ...]
-    bounds_rows: bool
     weight: Aggregate[Scalar]
-    """What fills a level: the count of the rows that count, or the sum of their values."""
-    rank: Scalar | None
+    """What is bounded: the count of the rows that count, or the sum of their values."""
+    max_contribution: int
+    """How much one person could add without this bound."""
+    bounds_rows: bool = False
+    selection_label: str = ""
+    """The label of the group that selects a threshold; empty where the policy sets the only one."""
+    rank: Scalar | None = None
     """The number of a row within its person, where every row has its own."""
-    sensitivities: tuple[Sensitivity, ...]
-    """How far one person moves the measurement at each level."""
+    sensitivities: tuple[Sensitivity, ...] = ()
+    """How far one person moves the measurement at each candidate."""
     only_averages: bool = False
     """Whether only averages are made of it whose sum and count lose the same rows: what is cut hardly changes them."""
+
+    @property
+    def is_selected(self) -> bool:
+        """Whether the answer selects the threshold."""
+        return bool(self.selection_label)
+
+
+def candidates_in(bound: ContributionBound | None) -> ContributionBound | None:
+    """Return a bound if the answer selects its threshold; None for one that the policy sets, or none at all."""
+    return bound if bound is not None and bound.is_selected else None

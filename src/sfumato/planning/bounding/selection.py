@@ -17,16 +17,18 @@ from sfumato.analysis.private_query import Contribution, Group
 from sfumato.language.facts import Kind
 from sfumato.language.lower_logic import all_true, present
 from sfumato.language.scalar import Operator, Scalar
+from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.aggregates.average import AverageColumn
 from sfumato.planning.aggregates.count import CountColumn
 from sfumato.planning.aggregates.families import OutputColumn
 from sfumato.planning.aggregates.others import PAIR
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.aggregates.sum import SumColumn
-from sfumato.planning.bounding.candidates import MIN_SELECTABLE_CONTRIBUTION, CandidateBounds, candidate_thresholds
+from sfumato.planning.bounding.candidates import MIN_SELECTABLE_CONTRIBUTION, ContributionBound, candidate_thresholds
 from sfumato.planning.bounding.selectable import chosen_rows, has_chosen_bounds, is_plain, rank_of
 from sfumato.planning.budget_split import LAPLACE_ROOT, laplace_weights
 from sfumato.planning.measurements import Measurement, MeasurementSet
+from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
 from sfumato.planning.sensitivities import of_quantity, of_sum
 from sfumato.planning.shared_marginals import unlabelled
 from sfumato.query.aggregate import Aggregate
@@ -91,13 +93,13 @@ def _chosen_for_tables(needs: Sequence[MeasurementSet]) -> frozenset[str]:
     """Return the labels of the choices by which a table is measured, and not single numbers alone."""
     tables = (need for need in needs if not need.group.public_keys or need.group.cells != 1)
     return frozenset(
-        one.levels.selection_label for need in tables for one in need.measurements if one.levels is not None
+        one.candidates.selection_label for need in tables for one in need.measurements if one.candidates is not None
     )
 
 
 def selects_a_bound(need: MeasurementSet) -> bool:
     """Whether anything of a group is measured at a level that is chosen."""
-    return any(one.levels is not None for one in need.measurements)
+    return any(one.candidates is not None for one in need.measurements)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +146,9 @@ def _levelled(
     moved = tuple(
         sensitivity_at_bound(quantity, group.contribution, cells, amount, by_rows, neighbours) for amount in amounts
     )
-    levels = CandidateBounds(label, amounts, by_rows, weight, rank_of(group), moved, _only_means(one, made))
-    return replace(one, levels=levels, side=None)  # its noise is its own
+    averages = _only_means(one, made)
+    bound = ContributionBound(amounts, weight, amounts[-1], by_rows, label, rank_of(group), moved, averages)
+    return replace(one, bound=bound, side=None)  # its noise is its own
 
 
 def _is_clipped(one: Measurement, group: Group, made: Sequence[OutputColumn]) -> bool:
@@ -237,9 +240,10 @@ def _choice(
 ) -> MeasurementSet:
     whole, sides = unit_of(amounts), 1 if neighbours is Neighbours.ADD_REMOVE else 2
     moved = Sensitivity(sides * whole, sides * whole**2, whole, neighbours)
-    levels = CandidateBounds(label, amounts, by_rows, weight, rank_of(group), (moved,) * len(amounts))
+    candidates = (moved,) * len(amounts)
+    bound = ContributionBound(amounts, weight, amounts[-1], by_rows, label, rank_of(group), candidates)
     own = replace(group, label=label, keys=(), asked=(), combinations=None)
-    return MeasurementSet(own, None, (Measurement(PEOPLE, weight, moved, Fraction(1), levels=levels),), ())
+    return MeasurementSet(own, None, (Measurement(PEOPLE, weight, moved, Fraction(1), bound=bound),), ())
 
 
 def sensitivity_at_bound(
@@ -255,6 +259,39 @@ def sensitivity_at_bound(
         fewer = replace(contribution, rows=amount, groups=min(amount, contribution.groups))
         return of_quantity(quantity, fewer, cells, neighbours)
     return of_sum(replace(contribution, rows=1, groups=1), cells, 0, amount, neighbours)
+
+
+def at_bounds(plan: Plan, selected: Mapping[str, int]) -> Plan:
+    """Return the plan at the selected bounds: every measurement has its sensitivity and its noise there.
+
+    `selected` gives the index of a threshold by the label of its selection.
+    """
+    if not selected:
+        return plan
+    return replace(plan, groups=tuple(_group_at_bounds(group, selected) for group in plan.groups))
+
+
+def _group_at_bounds(group: GroupPlan, selected: Mapping[str, int]) -> GroupPlan:
+    if group.is_bound_selection:
+        return group
+    return replace(group, measured=tuple(_measurement_at_bound(one, selected) for one in group.measured))
+
+
+def _measurement_at_bound(one: PlannedMeasurement, selected: Mapping[str, int]) -> PlannedMeasurement:
+    if one.candidates is None:
+        return one
+    index = selected[one.selection_label]
+    moved, noise = one.candidates.sensitivities[index], laplace_noise_of(one)
+    # the same loss at every candidate: the noise is as many times larger as one person moves it farther
+    scale = noise.scale * moved.l1 / noise.sensitivity
+    return replace(one, sensitivity=moved, mechanism=Laplace(moved.l1, scale, moved.neighbours), selected=index)
+
+
+def laplace_noise_of(one: PlannedMeasurement) -> Laplace:
+    """Return the noise of a measurement with candidate bounds: the planner gives it no other."""
+    if not isinstance(one.mechanism, Laplace):
+        raise AssertionError("a bound that is selected has Laplace noise")
+    return one.mechanism
 
 
 def widths_of(amounts: Sequence[int]) -> tuple[int, ...]:

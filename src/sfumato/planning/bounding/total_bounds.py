@@ -11,7 +11,7 @@ from fractions import Fraction
 from sfumato.accounting.event import Neighbours
 from sfumato.language.scalar import columns_read
 from sfumato.planning.aggregates.sum import SumColumn
-from sfumato.planning.bounding.candidates import TotalBound
+from sfumato.planning.bounding.candidates import ContributionBound
 from sfumato.planning.bounding.selectable import is_plain, total_of
 from sfumato.planning.bounding.selection import sensitivity_at_bound
 from sfumato.planning.measurements import Measurement, MeasurementSet
@@ -48,14 +48,16 @@ def _clipped(
     if moved.l1 >= now.l1 or moved.l2_squared >= now.l2_squared:
         return one
     reach = group.contribution.rows * one.quantity.arguments[0].facts.high
-    return replace(one, sensitivity=moved, side=None, total=TotalBound(most, one.quantity, reach))
+    return replace(one, sensitivity=moved, side=None, bound=ContributionBound((most,), one.quantity, reach))
 
 
 def _total(one: Measurement, need: MeasurementSet) -> int | None:
     """Return the total that bounds a sum; an average keeps its rows, and so does what cannot be cut at all."""
     quantity = one.quantity
     made = [made for made in need.derived if one.name in made.measured]
-    if quantity.function is not Aggregation.SUM or quantity.distinct or one.levels is not None or need.top is not None:
+    if quantity.function is not Aggregation.SUM or quantity.distinct:
+        return None
+    if one.candidates is not None or need.top is not None:
         return None
     if not is_plain(need.group) or not all(isinstance(made_of, SumColumn) for made_of in made):
         return None
@@ -76,7 +78,7 @@ def total_notes(plan: Plan) -> Iterator[Note]:
             ((_, name),) = columns_read(argument)
             total = _number(most * step)
             each = f"{rows:,} row{'s' * (rows != 1)} of up to {_number(argument.facts.high * step)} each"
-            if one.total is not None:
+            if one.bound is not None and not one.bound.is_selected:
                 text = (
                     f"Each person adds at most {total} to the sum of `{name}`, which needs less noise than {each}. "
                     "Amounts beyond it are dropped, and margins do not cover this."

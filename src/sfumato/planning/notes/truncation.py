@@ -13,7 +13,7 @@ from sfumato.language.rel_nodes import RANK, AggregateNode, JoinNode, MarkJoinNo
 from sfumato.language.scalar import Scalar, address, walk
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.accuracy_target import CONFIDENCE
-from sfumato.planning.bounding.bias import BiasBounds, truncation_bias
+from sfumato.planning.bounding.bias import BiasBounds, can_be_biased, truncation_bias
 from sfumato.planning.notes.note import Note, NoteRank, few_at_a_time
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.query.functions import Aggregation
@@ -55,9 +55,9 @@ def _either(bias: tuple[object, ...]) -> str:
 
 
 def _can_lack(group: GroupPlan, whole: Mapping[tuple[str, str], BiasBounds]) -> bool:
-    """Whether anything that is measured can have been cut; that nobody is left out follows from the question alone."""
-    bounds = [whole[group.group.label, one.name] for one in group.measured]
-    return group.selection is not None or bool(group.chosen) or any(one != (0, 0) for one in bounds)
+    """Whether truncation can have changed anything that is measured; the question alone decides that."""
+    biased = (can_be_biased(one, whole[group.group.label, one.name]) for one in group.measured)
+    return group.selection is not None or bool(group.chosen) or any(biased)
 
 
 def _clipped(plan: GroupPlan) -> Iterator[Note]:

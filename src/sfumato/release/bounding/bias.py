@@ -12,27 +12,80 @@ from math import ceil, floor, inf, isfinite
 import numpy as np
 
 from sfumato.language.facts import Kind
-from sfumato.planning.bounding.bias import BIAS_FAILURE_SHARE, BiasBounds
+from sfumato.planning.bounding.bias import (
+    BIAS_FAILURE_SHARE,
+    BiasBounds,
+    Place,
+    bias_tail,
+    can_be_biased,
+    truncation_bias,
+)
+from sfumato.planning.bounding.selection import PEOPLE, laplace_noise_of, unit_of
+from sfumato.planning.bounding.truncation import TruncationBounds
+from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
+from sfumato.release.bounding.selection import added_values
 from sfumato.release.decode import EngineValue
 from sfumato.release.intervals.confidence import Bar, EvaluatedAnswer, confidence_intervals
 from sfumato.release.intervals.form_algebra import quotient_ends
 from sfumato.release.intervals.forms import Affine, Ends, Exact, Number, Opaque, Ratio, Truth
-from sfumato.release.intervals.noise_law import Floats
+from sfumato.release.intervals.noise_law import Floats, law_of, quantile_of_sum
 from sfumato.release.intervals.unforeseen import or_open
+from sfumato.release.noisy import NoisyGroup, NoisyResult
 
-Cut = Mapping[tuple[str, str], BiasBounds]
+MeasurementBias = Mapping[Place, BiasBounds]
 """What may be missing of each measurement, by the label of its group and its name."""
 
 
+def truncation_bias_with_selection(
+    plan: Plan, noisy: NoisyResult, losses: TruncationBounds | None, tail: Fraction
+) -> dict[Place, BiasBounds]:
+    """Return what may be missing of every measurement, also for want of what lies above the level; `plan` is resolved.
+
+    Half of the tail is for what the policy's own caps cut off, the other half for all choices.
+    Proof: proofs/chosen_caps.md, 4
+    """
+    pairs = zip(plan.groups, noisy.groups, strict=True)
+    choices = {group.group.label: (group, found) for group, found in pairs if group.is_bound_selection}
+    found = truncation_bias(plan, losses, tail / 2 if choices else tail)
+    for group in plan.groups:
+        for one in group.measured:
+            if one.candidates is None or one.selected is None:
+                continue
+            place = group.group.label, one.name
+            above = BiasBounds(0, _above_selected(one, *choices[one.selection_label], tail / 2 / len(choices)))
+            low, high = added_values(one)
+            found[place] = found[place].plus(above.times(min(low, 0))).plus(above.times(max(high, 0)))
+    return found
+
+
+def _above_selected(one: PlannedMeasurement, group: GroupPlan, found: NoisyGroup, tail: Fraction) -> int:
+    """Return what lies above the level of a measurement at most, but for this tail."""
+    (choice,) = group.measured
+    amounts, level = () if one.candidates is None else one.candidates.thresholds, one.selected or 0
+    if level == len(amounts) - 1:
+        return 0
+    unit = unit_of(amounts)
+    weights = np.array([max(amount - amounts[level], 0) / unit for amount in amounts])
+    variance, fourth = law_of(laplace_noise_of(choice)).moments
+    reach = quantile_of_sum(
+        np.array([(weights**2).sum() * variance]),
+        np.array([(weights**4).sum() * fourth]),
+        np.array([weights.max()]),
+        min(float(2 * tail), 1.0),  # one side only
+    )
+    people = np.array([float(value) for value in found.numbers(PEOPLE)])
+    return max(0, ceil(float((weights * people).sum() + reach[0])))
+
+
 def intervals_with_bias(
-    answered: EvaluatedAnswer, level: Fraction, missing: Callable[[Fraction], Cut]
+    answered: EvaluatedAnswer, level: Fraction, missing: Callable[[Fraction], MeasurementBias]
 ) -> list[list[Bar | None] | None]:
     """Return the bars of every column as `confidence_intervals` does, each wider by what may be missing: none is inside
     the plain one.
 
     What was added for the sake of what lies above a level is inside both.
     """
-    cut = missing(BIAS_FAILURE_SHARE * (1 - level))
+    cut = missing(bias_tail(level))
     found: list[list[Bar | None] | None] = []
     for place, (form, plain) in enumerate(zip(answered.forms, confidence_intervals(answered, level), strict=True)):
         if form is None or plain is None or isinstance(form, Truth | Opaque):
@@ -44,7 +97,9 @@ def intervals_with_bias(
     return found
 
 
-def _wider(form: Number, plain: Sequence[Bar | None], tail: Fraction, cut: Cut, whole: bool) -> list[Bar | None]:
+def _wider(
+    form: Number, plain: Sequence[Bar | None], tail: Fraction, cut: MeasurementBias, whole: bool
+) -> list[Bar | None]:
     # where nothing can be cut off, which policy and question decide alone, the noise has the whole tail
     tail = tail * (1 - BIAS_FAILURE_SHARE) if _can_lack(form, cut) else tail
     low, high = _ends(form, tail, cut, len(plain))
@@ -70,7 +125,7 @@ def _outer(one: EngineValue, other: EngineValue, choose: Callable[[float, float]
     return choose(one, other) if isinstance(one, int | float) and isinstance(other, int | float) else None
 
 
-def extensions(answered: EvaluatedAnswer, place: int, cut: Cut) -> tuple[float, float] | None:
+def column_bias(answered: EvaluatedAnswer, place: int, cut: MeasurementBias) -> tuple[float, float] | None:
     """Return how much a weighted sum may have too much and lack at most, over all rows; None for anything else."""
     form = answered.forms[place]
     if not isinstance(form, Affine) or not len(form.constant):
@@ -79,7 +134,7 @@ def extensions(answered: EvaluatedAnswer, place: int, cut: Cut) -> tuple[float, 
     return float(np.maximum(down + addition, 0).max()), float(np.maximum(up - addition, 0).max())
 
 
-def _ends(form: Number, tail: Fraction, cut: Cut, rows: int) -> Ends:
+def _ends(form: Number, tail: Fraction, cut: MeasurementBias, rows: int) -> Ends:
     match form:
         case Exact(values):
             return values, values
@@ -92,23 +147,22 @@ def _ends(form: Number, tail: Fraction, cut: Cut, rows: int) -> Ends:
     return np.full(rows, -inf), np.full(rows, inf)
 
 
-def _can_lack(form: Number, cut: Cut) -> bool:
+def _can_lack(form: Number, cut: MeasurementBias) -> bool:
     """Whether caps, bounds or a level that noise chose may have cut something off."""
     sums = [form] if isinstance(form, Affine) else [form.over, form.under] if isinstance(form, Ratio) else []
     return any(
-        one.cells.measured[kind].levels is not None
-        or cut[one.cells.labels[kind], one.cells.measured[kind].name] != (0, 0)
+        can_be_biased(one.cells.measured[kind], cut[one.cells.labels[kind], one.cells.measured[kind].name])
         for one in sums
         for kind in np.unique(one.cells.kinds[one.places]).tolist()
     )
 
 
-def _sum_ends(form: Affine, tail: Fraction, cut: Cut) -> Ends:
+def _sum_ends(form: Affine, tail: Fraction, cut: MeasurementBias) -> Ends:
     (low, high), (down, up) = form.measured_bar(tail), _widths(form, cut)
     return low - down, high + up
 
 
-def _widths(form: Affine, cut: Cut) -> tuple[Floats, Floats]:
+def _widths(form: Affine, cut: MeasurementBias) -> tuple[Floats, Floats]:
     """Return what each sum may have too much, and what it may lack.
 
     What is missing of a measurement is missing in one cell or another, so that its largest weight bounds it.
@@ -120,9 +174,8 @@ def _widths(form: Affine, cut: Cut) -> tuple[Floats, Floats]:
         positive, negative = np.zeros(size), np.zeros(size)
         np.maximum.at(positive, form.rows[here], np.maximum(form.weights[here], 0))
         np.maximum.at(negative, form.rows[here], np.maximum(-form.weights[here], 0))
-        excess, lack = (
-            inf if amount is None else float(amount) for amount in cut[cells.labels[kind], cells.measured[kind].name]
-        )
+        bounds = cut[cells.labels[kind], cells.measured[kind].name]
+        excess, lack = float(bounds.excess), float(bounds.lack)
         with np.errstate(invalid="ignore", over="ignore"):
             down += np.nan_to_num(positive * excess, nan=0.0, posinf=inf)
             down += np.nan_to_num(negative * lack, nan=0.0, posinf=inf)

@@ -7,25 +7,22 @@ the same loss: so all of it together costs what the plan says.  Proof: proofs/ch
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from fractions import Fraction
-from math import ceil, sqrt
+from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 
 from sfumato.engines.aggregates import GroupAggregates
-from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.aggregates.average import AverageColumn
-from sfumato.planning.bounding.bias import BiasBounds, Place, truncation_bias
-from sfumato.planning.bounding.selection import PEOPLE, histogram_of, unit_of, widths_of
-from sfumato.planning.bounding.truncation import TruncationBounds
+from sfumato.planning.bounding.bias import Place
+from sfumato.planning.bounding.selection import at_bounds, histogram_of, laplace_noise_of, unit_of, widths_of
 from sfumato.planning.marginal_budget_split import mean_variance
 from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
 from sfumato.query.functions import Aggregation
 from sfumato.randomness.source import Source
 from sfumato.release.bounding.tail_counts import estimate_tail_counts
-from sfumato.release.intervals.noise_law import Floats, law_of, quantile_of_sum
-from sfumato.release.noisy import NoisyGroup, NoisyResult
+from sfumato.release.intervals.noise_law import Floats
+from sfumato.release.noisy import NoisyGroup
 
 LEVEL = "level"
 """The column of a choice that holds the place of the level."""
@@ -67,9 +64,9 @@ def selected_indices(selected: Mapping[str, NoisyGroup]) -> dict[str, int]:
 def _select_by_histogram(group: GroupPlan, exact: GroupAggregates, plan: Plan, source: Source) -> NoisyGroup:
     """Return the noisy people by what they have, the place of the level that they suggest, and what lies above it."""
     (one,) = group.measured
-    amounts = () if one.levels is None else one.levels.thresholds
+    amounts = () if one.candidates is None else one.candidates.thresholds
     totals = [int(total) for total in np.asarray(exact.columns[one.name])[0]]
-    people = _noise_of(one).release(histogram_of(totals, amounts), source)
+    people = laplace_noise_of(one).release(histogram_of(totals, amounts), source)
     noisy = tuple(int(value) for value in people)
     taken = select_bound(noisy, one, plan)
     found = ((LEVEL, (taken.index,)), (ABOVE, (taken.above,)), (BELOW, (taken.below,)))
@@ -80,31 +77,7 @@ def resolved(plan: Plan, groups: Sequence[NoisyGroup]) -> Plan:
     """Return the plan at the levels that were chosen: every measurement has the noise that it got."""
     pairs = zip(plan.groups, groups, strict=True)
     selected = {group.group.label: found for group, found in pairs if group.is_bound_selection}
-    return at_levels(plan, selected_indices(selected))
-
-
-def at_levels(plan: Plan, levels: Mapping[str, int]) -> Plan:
-    """Return the plan at these levels, by the labels of the choices."""
-    if not levels:
-        return plan
-    return replace(plan, groups=tuple(_at_levels(group, levels) for group in plan.groups))
-
-
-def _at_levels(group: GroupPlan, levels: Mapping[str, int]) -> GroupPlan:
-    if group.is_bound_selection:
-        return group
-    return replace(group, measured=tuple(_at_level(one, levels) for one in group.measured))
-
-
-def _at_level(one: PlannedMeasurement, levels: Mapping[str, int]) -> PlannedMeasurement:
-    if one.levels is None:
-        return one
-    level = levels[one.levels.selection_label]
-    moved = one.levels.sensitivities[level]
-    noise = _noise_of(one)
-    # the same loss at every level: the noise is as many times larger as one person moves it farther
-    scale = noise.scale * moved.l1 / noise.sensitivity
-    return replace(one, sensitivity=moved, mechanism=Laplace(moved.l1, scale, moved.neighbours), level=level)
+    return at_bounds(plan, selected_indices(selected))
 
 
 def select_bound(people: Sequence[int], one: PlannedMeasurement, plan: Plan) -> SelectedBound:
@@ -114,18 +87,18 @@ def select_bound(people: Sequence[int], one: PlannedMeasurement, plan: Plan) -> 
     cells. What they have above the level that is taken is a function of the same noisy people; in tables
     it is limited, because their level stays low whatever noise says of few people far above.
     """
-    amounts = () if one.levels is None else one.levels.thresholds
+    amounts = () if one.candidates is None else one.candidates.thresholds
     unit, widths = unit_of(amounts), np.array(widths_of(amounts), dtype=np.float64)
     noise, bias, tables = _noise(one, plan), 0.0, True
     for group in plan.groups:
         cells = group.group.cells if group.group.public_keys else _UNKNOWN
         for each in group.measured:
             if (group.group.label, each.name) in noise:
-                means = each.levels is not None and each.levels.only_averages
+                means = each.candidates is not None and each.candidates.only_averages
                 part = _STILL_WRONG if has_tail_correction(group, each, plan) else 1 / _OF_MEANS if means else 1.0
                 bias += part / max(cells, 1)
                 tables = tables and bool(group.group.keys)
-    levels, scale = np.array(amounts, dtype=np.float64), float(_noise_of(one).scale / unit)
+    levels, scale = np.array(amounts, dtype=np.float64), float(laplace_noise_of(one).scale / unit)
     counts = np.array([value / unit for value in people])
     found = estimate_tail_counts(counts, levels, scale)
     missing = _above(widths * (2 * found.mean + 3 * found.median) / 5)
@@ -145,7 +118,12 @@ def has_tail_correction(group: GroupPlan, one: PlannedMeasurement, plan: Plan) -
 
     Margins of one table are made to agree as they were measured.
     """
-    if one.levels is None or one.levels.only_averages or _values(one) != (0, 1) or group.is_bound_selection:
+    if (
+        one.candidates is None
+        or one.candidates.only_averages
+        or added_values(one) != (0, 1)
+        or group.is_bound_selection
+    ):
         return False
     return all(
         (margin.label, margin.name) != (group.group.label, one.name) for each in plan.tables for margin in each.margins
@@ -154,7 +132,9 @@ def has_tail_correction(group: GroupPlan, one: PlannedMeasurement, plan: Plan) -
 
 def is_completed_apart(made: AverageColumn, measured: Sequence[PlannedMeasurement]) -> bool:
     """Whether the sum of an average is clipped, so that sum and count lose other rows, and each is completed alone."""
-    return any(one.name == made.total and one.levels is not None and not one.levels.bounds_rows for one in measured)
+    return any(
+        one.name == made.total and one.candidates is not None and not one.candidates.bounds_rows for one in measured
+    )
 
 
 def tail_corrections(plan: Plan, groups: Sequence[NoisyGroup]) -> dict[Place, tuple[int, ...]]:
@@ -168,9 +148,9 @@ def tail_corrections(plan: Plan, groups: Sequence[NoisyGroup]) -> dict[Place, tu
     found: dict[Place, tuple[int, ...]] = {}
     for group, noisy in zip(plan.groups, groups, strict=True):
         for one in group.measured:
-            if one.levels is None or not has_tail_correction(group, one, plan):
+            if one.candidates is None or not has_tail_correction(group, one, plan):
                 continue
-            choice = choices[one.levels.selection_label]
+            choice = choices[one.selection_label]
             (above,), (below,) = choice.numbers(ABOVE), choice.numbers(BELOW)
             values = noisy.numbers(one.name)
             shares = [min(max(value, 0), below) for value in values] if group.group.keys else [below] * len(values)
@@ -184,7 +164,7 @@ def _noise(one: PlannedMeasurement, plan: Plan) -> dict[Place, float]:
         (group.group.label, each.name): _per_unit(each)
         for group in plan.groups
         for each in group.measured
-        if not group.is_bound_selection and _is_served(each, one)
+        if not group.is_bound_selection and each.selection_label == one.selection_label
     }
     for table in plan.tables:
         places = [(margin.label, margin.name) for margin in table.margins]
@@ -195,72 +175,14 @@ def _noise(one: PlannedMeasurement, plan: Plan) -> dict[Place, float]:
     return found
 
 
-def _is_served(each: PlannedMeasurement, one: PlannedMeasurement) -> bool:
-    return (
-        each.levels is not None and one.levels is not None and each.levels.selection_label == one.levels.selection_label
-    )
-
-
 def _per_unit(one: PlannedMeasurement) -> float:
     """Return the expected noise for each unit of the level, in units of what a row or a value adds."""
-    return float(_noise_of(one).scale / one.sensitivity.linf)
+    return float(laplace_noise_of(one).scale / one.sensitivity.linf)
 
 
-def _noise_of(one: PlannedMeasurement) -> Laplace:
-    """Return the noise of what has levels, which is of this kind: the planner takes no other there."""
-    if not isinstance(one.mechanism, Laplace):
-        raise AssertionError("a level that is chosen has Laplace noise")
-    return one.mechanism
-
-
-def truncation_bias_with_selection(
-    plan: Plan, noisy: NoisyResult, losses: TruncationBounds | None, tail: Fraction
-) -> dict[Place, BiasBounds]:
-    """Return what may be missing of every measurement, also for want of what lies above the level; `plan` is resolved.
-
-    Half of the tail is for what the policy's own caps cut off, the other half for all choices.
-    Proof: proofs/chosen_caps.md, 4
-    """
-    pairs = zip(plan.groups, noisy.groups, strict=True)
-    choices = {group.group.label: (group, found) for group, found in pairs if group.is_bound_selection}
-    found = truncation_bias(plan, losses, tail / 2 if choices else tail)
-    for group in plan.groups:
-        for one in group.measured:
-            if one.levels is None or one.level is None:
-                continue
-            place = group.group.label, one.name
-            down, up = found[place]
-            more = _beyond(one, *choices[one.levels.selection_label], tail / 2 / len(choices))
-            low, high = _values(one)
-            found[place] = (
-                None if down is None else down + more * max(-low, 0),
-                None if up is None else up + more * max(high, 0),
-            )
-    return found
-
-
-def _beyond(one: PlannedMeasurement, group: GroupPlan, found: NoisyGroup, tail: Fraction) -> int:
-    """Return what lies above the level of a measurement at most, but for this tail."""
-    (choice,) = group.measured
-    amounts, level = () if one.levels is None else one.levels.thresholds, one.level or 0
-    if level == len(amounts) - 1:
-        return 0
-    unit = unit_of(amounts)
-    weights = np.array([max(amount - amounts[level], 0) / unit for amount in amounts])
-    variance, fourth = law_of(_noise_of(choice)).moments
-    reach = quantile_of_sum(
-        np.array([(weights**2).sum() * variance]),
-        np.array([(weights**4).sum() * fourth]),
-        np.array([weights.max()]),
-        min(float(2 * tail), 1.0),  # one side only
-    )
-    people = np.array([float(value) for value in found.numbers(PEOPLE)])
-    return max(0, ceil(float((weights * people).sum() + reach[0])))
-
-
-def _values(one: PlannedMeasurement) -> tuple[int, int]:
+def added_values(one: PlannedMeasurement) -> tuple[int, int]:
     """Return what each unit above the level can add."""
-    if one.quantity.function is Aggregation.COUNT or (one.levels is not None and not one.levels.bounds_rows):
+    if one.quantity.function is Aggregation.COUNT or (one.candidates is not None and not one.candidates.bounds_rows):
         return (0, 1)
     facts = one.quantity.arguments[0].facts
     return facts.low, facts.high

@@ -225,13 +225,10 @@ def _floats(values: Answers) -> Floats:
 
 def _cut_alike(one: PlannedMeasurement, other: PlannedMeasurement) -> bool:
     """Whether the same rows count for both, with all that they add: a total, or a level of its own, cuts one alone."""
-    if one.total is not None or one.levels is None or other.levels is None:
-        return one.total is None and one.levels is None and other.levels is None
-    return (
-        one.levels.bounds_rows
-        and other.levels.bounds_rows
-        and one.levels.selection_label == other.levels.selection_label
-    )
+    if one.candidates is None or other.candidates is None:
+        return one.bound is None and other.candidates is None
+    by_rows = one.candidates.bounds_rows and other.candidates.bounds_rows
+    return by_rows and one.selection_label == other.selection_label
 
 
 def _span(quantity: Quantity) -> tuple[int, int]:

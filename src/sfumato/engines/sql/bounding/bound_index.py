@@ -13,15 +13,12 @@ from sfumato.language.scalar import Operator, Scalar, column
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.bounding.candidates import (
     MIN_SELECTABLE_CONTRIBUTION,
-    CandidateBounds,
-    TotalBound,
+    ContributionBound,
     candidate_thresholds,
 )
 from sfumato.planning.plan import GroupPlan
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
-
-Cut = CandidateBounds | TotalBound
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +41,16 @@ class WithPlaces:
     columns: Mapping[str, Scalar]
 
 
-def places_of(plan: GroupPlan) -> dict[Quantity, tuple[Cut, BoundIndexColumns]]:
+def places_of(plan: GroupPlan) -> dict[Quantity, tuple[ContributionBound, BoundIndexColumns]]:
     """Return what fills the levels and totals of a group, once for all that is filled alike, and its columns."""
-    every = [one.levels or one.total for one in plan.measured]
-    filled = {cut.weight: cut for cut in every if cut is not None}
+    filled = {one.bound.weight: one.bound for one in plan.measured if one.bound is not None}
     return {
         weight: (cut, BoundIndexColumns(f"first{at}", f"last{at}", f"before{at}"))
         for at, (weight, cut) in enumerate(filled.items())
     }
 
 
-def stored_of(plan: GroupPlan) -> tuple[WithPlaces, list[tuple[Cut, BoundIndexColumns]]]:
+def stored_of(plan: GroupPlan) -> tuple[WithPlaces, list[tuple[ContributionBound, BoundIndexColumns]]]:
     """Return the rows with the places that the copy has, and what has to be filled by the rows themselves."""
     found, filled = WithPlaces(plan.group.rows, {}), []
     for cut, placed in places_of(plan).values():
@@ -74,14 +70,14 @@ def stored_names(plan: GroupPlan) -> list[str] | None:
     found = []
     for one in plan.measured:
         placed = BoundIndexColumns("first", "last", "before")
-        here = None if one.levels is None else stored_bound_index(plan.group.rows, one.levels, placed)
+        here = None if one.candidates is None else stored_bound_index(plan.group.rows, one.candidates, placed)
         if here is None or not isinstance(name := here.columns[placed.first].constant, tuple):
             return None
         found.append(str(name[1]))
     return found
 
 
-def stored_bound_index(flow: RelNode, cut: Cut, placed: BoundIndexColumns) -> WithPlaces | None:
+def stored_bound_index(flow: RelNode, cut: ContributionBound, placed: BoundIndexColumns) -> WithPlaces | None:
     """Return rows with the places that the copy has for a cut; None where it has none, or rows were left out."""
     if not isinstance(flow, ScanNode) or flow.max_rows_per_unit is None or cut.weight.where is not None:
         return None
@@ -94,10 +90,12 @@ def stored_bound_index(flow: RelNode, cut: Cut, placed: BoundIndexColumns) -> Wi
     return WithPlaces(rows, {name: column(flow.label, stored, facts) for name, (stored, facts) in found.items()})
 
 
-def _hidden(read: ScanNode, cut: Cut, placed: BoundIndexColumns) -> Iterator[tuple[str, tuple[str, Facts]]]:
+def _hidden(
+    read: ScanNode, cut: ContributionBound, placed: BoundIndexColumns
+) -> Iterator[tuple[str, tuple[str, Facts]]]:
     """Give the hidden columns of a cut, as the copy calls them; nothing unless its levels are those of the copy."""
     most, arguments = read.max_rows_per_unit or 1, cut.weight.arguments
-    if isinstance(cut, CandidateBounds) and cut.bounds_rows:
+    if cut.bounds_rows:
         name = LEVEL if not arguments else _column(read, arguments[0], read.levelled, level_name)
         if (
             name is not None
@@ -112,10 +110,10 @@ def _hidden(read: ScanNode, cut: Cut, placed: BoundIndexColumns) -> Iterator[tup
     (argument,) = arguments
     before = _column(read, argument, read.summed, running_total_column)
     reach = most * argument.facts.high
-    if before is None or (isinstance(cut, CandidateBounds) and cut.thresholds != candidate_thresholds(reach)):
+    if before is None or (cut.is_selected and cut.thresholds != candidate_thresholds(reach)):
         return
     yield placed.before, (before, _whole(reach))
-    if isinstance(cut, CandidateBounds):
+    if cut.is_selected:
         for name, of in ((placed.first, first_bound_column), (placed.last, last_bound_column)):
             yield name, (str(_column(read, argument, read.summed, of)), _whole(len(cut.thresholds)))
 

@@ -7,7 +7,7 @@ person's rows alone.  Proof: proofs/chosen_caps.md
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sfumato.engines.sql.bounding.bound_index import BoundIndexColumns, Cut
+from sfumato.engines.sql.bounding.bound_index import BoundIndexColumns
 from sfumato.engines.sql.bounding.row_ranks import place_sql
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.fold import clipped
@@ -15,7 +15,7 @@ from sfumato.engines.sql.value_ranks import BITS, MOST_WORDS, bit_of, bits_up_to
 from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, Facts, Kind
 from sfumato.language.scalar import Scalar
 from sfumato.planning.aggregates.recipe import Quantity
-from sfumato.planning.bounding.candidates import CandidateBounds, TotalBound
+from sfumato.planning.bounding.candidates import ContributionBound
 from sfumato.planning.plan import GroupPlan, PlannedMeasurement
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
@@ -46,14 +46,14 @@ class FillingOrder:
 def filled_sql(
     rows: str,
     columns: Sequence[str],
-    filled: Sequence[tuple[Cut, BoundIndexColumns]],
+    filled: Sequence[tuple[ContributionBound, BoundIndexColumns]],
     names: Names,
     order: FillingOrder,
     dialect: Dialect,
 ) -> str:
     """Return rows with what their person has before them in an order, and so at which levels they count."""
     source, words = f"({rows}) AS w", -(-order.most // BITS)
-    if order.rank is not None and words <= MOST_WORDS and all(_by_rows(cut) for cut, _ in filled):
+    if order.rank is not None and words <= MOST_WORDS and all(cut.bounds_rows for cut, _ in filled):
         masks = _masks_sql(rows, filled, names, order, words, dialect)
         source = f"{source} JOIN ({masks}) AS m ON w.{order.owner} = m.owner"
         before = {
@@ -65,13 +65,13 @@ def filled_sql(
     rows = f"SELECT {_selected(columns, before)} FROM {source}"  # noqa: S608
     places: dict[str, str] = {}
     for cut, placed in filled:
-        places |= _places_sql(cut, names, placed, dialect) if isinstance(cut, CandidateBounds) else {}
+        places |= _places_sql(cut, names, placed, dialect) if cut.is_selected else {}
     return f"SELECT {_selected([*columns, *before], places)} FROM ({rows}) AS f" if places else rows  # noqa: S608
 
 
 def _masks_sql(
     rows: str,
-    filled: Sequence[tuple[Cut, BoundIndexColumns]],
+    filled: Sequence[tuple[ContributionBound, BoundIndexColumns]],
     names: Names,
     order: FillingOrder,
     words: int,
@@ -88,7 +88,9 @@ def _masks_sql(
     return f"SELECT {', '.join(listed)} FROM ({rows}) AS r GROUP BY {order.owner}"  # noqa: S608
 
 
-def _before_by_mask(cut: Cut, at: int, names: Names, order: FillingOrder, words: int, dialect: Dialect) -> str:
+def _before_by_mask(
+    cut: ContributionBound, at: int, names: Names, order: FillingOrder, words: int, dialect: Dialect
+) -> str:
     """Return how many rows of its person came before a row that counts, by their bits."""
     number = f"CAST({order.rank} AS {dialect.bigint})"
     upto = " + ".join(bits_up_to(number, word, f"m{at}_{word}", dialect) for word in range(words))
@@ -99,20 +101,20 @@ def _selected(names: Sequence[str], more: Mapping[str, str]) -> str:
     return ", ".join([*names, *(f"{sql} AS {name}" for name, sql in more.items())])
 
 
-def _before_sql(cut: Cut, names: Names, order: FillingOrder, dialect: Dialect) -> str:
+def _before_sql(cut: ContributionBound, names: Names, order: FillingOrder, dialect: Dialect) -> str:
     """Return how much of its person came before a row, in this order: rows, or what their values add up to."""
     frame = f"PARTITION BY {order.owner} ORDER BY {', '.join(order.by)}"
     frame = f"{frame} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
     return _if_it_counts(f"coalesce(sum({_weight_sql(cut, names, dialect)}) OVER ({frame}), 0)", cut, names, dialect)
 
 
-def _if_it_counts(before: str, cut: Cut, names: Names, dialect: Dialect) -> str:
+def _if_it_counts(before: str, cut: ContributionBound, names: Names, dialect: Dialect) -> str:
     """Return what came before a row that counts; NULL for any other."""
     counts = " AND ".join(_counts(cut.weight, names))
     return f"CAST({f'CASE WHEN {counts} THEN {before} END' if counts else before} AS {_wide(cut, dialect)})"
 
 
-def _places_sql(levels: CandidateBounds, names: Names, placed: BoundIndexColumns, dialect: Dialect) -> dict[str, str]:
+def _places_sql(levels: ContributionBound, names: Names, placed: BoundIndexColumns, dialect: Dialect) -> dict[str, str]:
     """Return the places of a row among the levels, by what came before it; where it does not count, it has none."""
     found = {placed.first: place_sql(placed.before, levels.thresholds, above=True)}
     if not levels.bounds_rows:
@@ -121,29 +123,29 @@ def _places_sql(levels: CandidateBounds, names: Names, placed: BoundIndexColumns
     return {name: f"CASE WHEN {placed.before} IS NOT NULL THEN {sql} END" for name, sql in found.items()}
 
 
-def _weight_sql(levels: Cut, names: Names, dialect: Dialect) -> str:
+def _weight_sql(levels: ContributionBound, names: Names, dialect: Dialect) -> str:
     """Return what a row weighs: 1, or its value; 0 where it does not count."""
     conditions, value = _counts(levels.weight, names), "1"
-    if not _by_rows(levels):
+    if not levels.bounds_rows:
         (argument,) = levels.weight.arguments
         value = clipped(names[argument], argument.facts, dialect)
     return f"CASE WHEN {' AND '.join(conditions)} THEN {value} ELSE 0 END" if conditions else value
 
 
-def is_own_total(one: PlannedMeasurement, levels: Cut) -> bool:
+def is_own_total(one: PlannedMeasurement, levels: ContributionBound) -> bool:
     """Whether a person adds what that person's rows weigh together, cut off at the level: then no order matters."""
-    if not _by_rows(levels):
+    if not levels.bounds_rows:
         return one.quantity == levels.weight
     counted = [[part for part in of.arguments if part.facts.nullable] for of in (one.quantity, levels.weight)]
     same = counted[0] == counted[1] and one.quantity.where == levels.weight.where
     return same and one.quantity.function is Aggregation.COUNT and not one.quantity.distinct
 
 
-def bound_of(one: PlannedMeasurement) -> Cut | None:
+def bound_of(one: PlannedMeasurement) -> ContributionBound | None:
     """Return where what a person adds is cut off: of levels, the one that was chosen, if one was."""
-    if one.levels is None or one.level is None:
-        return one.levels or one.total
-    return replace(one.levels, thresholds=(one.levels.thresholds[one.level],))
+    if one.bound is None or one.selected is None:
+        return one.bound
+    return replace(one.bound, thresholds=(one.bound.thresholds[one.selected],))
 
 
 def without_last_levels(plan: GroupPlan) -> GroupPlan:
@@ -152,15 +154,17 @@ def without_last_levels(plan: GroupPlan) -> GroupPlan:
     Proof: proofs/chosen_caps.md, 6
     """
     return replace(
-        plan, measured=tuple(replace(one, levels=None, level=None) if _whole(one) else one for one in plan.measured)
+        plan, measured=tuple(replace(one, bound=None, selected=None) if _whole(one) else one for one in plan.measured)
     )
 
 
 def _whole(one: PlannedMeasurement) -> bool:
-    return one.levels is not None and one.level == len(one.levels.thresholds) - 1
+    return one.candidates is not None and one.selected == len(one.candidates.thresholds) - 1
 
 
-def own_totals_sql(cuts: Sequence[Cut | str], rows: str, names: Names, owner: str, dialect: Dialect) -> str:
+def own_totals_sql(
+    cuts: Sequence[ContributionBound | str], rows: str, names: Names, owner: str, dialect: Dialect
+) -> str:
     """Return the statement of a group without keys, of measurements that are each an `is_own_total`, or counts as SQL.
 
     min(x, L) of each person's total x, summed over people.  Proof: proofs/chosen_caps.md, 1
@@ -172,21 +176,20 @@ def own_totals_sql(cuts: Sequence[Cut | str], rows: str, names: Names, owner: st
             measures.append(dialect.aggregate(Aggregation.SUM, f"x{place}", _ROWS, False))
             continue
         totals.append(f"CAST({_own_total(cut, names, dialect)} AS {_wide(cut, dialect)}) AS x{place}")
-        amounts = cut.thresholds if isinstance(cut, CandidateBounds) else (cut.max_total,)
-        measures += [_cut_total(f"x{place}", amount, cut, dialect) for amount in amounts]
+        measures += [_cut_total(f"x{place}", amount, cut, dialect) for amount in cut.thresholds]
     people = f"SELECT {', '.join(totals)} FROM ({rows}) AS w GROUP BY {owner}"  # noqa: S608
     return f"SELECT {', '.join(measures)} FROM ({people}) AS people"  # noqa: S608
 
 
-def _own_total(cut: Cut, names: Names, dialect: Dialect) -> str:
+def _own_total(cut: ContributionBound, names: Names, dialect: Dialect) -> str:
     """Return what the rows of a person weigh together."""
-    if not _by_rows(cut):
+    if not cut.bounds_rows:
         return f"coalesce(sum({_weight_sql(cut, names, dialect)}), 0)"
     conditions = _counts(cut.weight, names)
     return f"count(CASE WHEN {' AND '.join(conditions)} THEN 1 END)" if conditions else "count(*)"
 
 
-def _cut_total(total: str, amount: int, cut: Cut, dialect: Dialect) -> str:
+def _cut_total(total: str, amount: int, cut: ContributionBound, dialect: Dialect) -> str:
     level = dialect.integer(amount, _wide(cut, dialect))
     facts = Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=0, high=amount)
     return dialect.aggregate(
@@ -212,7 +215,7 @@ def by_level_sql(
             inner.append(f"{one} AS p{at}")
             outer.append(dialect.aggregate(Aggregation.SUM, f"p{at}", _SUMS, False))
             continue
-        levels, placed = one[0].levels, one[1]
+        levels, placed = one[0].candidates, one[1]
         if levels is None:
             raise AssertionError("it has levels")
         places |= dict.fromkeys([placed.first] if levels.bounds_rows else [placed.first, placed.last])
@@ -225,7 +228,12 @@ def by_level_sql(
 
 
 def _parts(
-    one: PlannedMeasurement, levels: CandidateBounds, at: int, placed: BoundIndexColumns, names: Names, dialect: Dialect
+    one: PlannedMeasurement,
+    levels: ContributionBound,
+    at: int,
+    placed: BoundIndexColumns,
+    names: Names,
+    dialect: Dialect,
 ) -> Iterator[str]:
     """Give what is added up of the rows of a cell that lie alike among the levels; what does not count lies nowhere."""
     if one.quantity.function is Aggregation.COUNT:
@@ -242,7 +250,7 @@ def _parts(
 
 
 def _of_parts(
-    one: PlannedMeasurement, levels: CandidateBounds, at: int, placed: BoundIndexColumns, dialect: Dialect
+    one: PlannedMeasurement, levels: ContributionBound, at: int, placed: BoundIndexColumns, dialect: Dialect
 ) -> Iterator[str]:
     """Give the measurement at every level: where a value is cut off, what is left of the level counts."""
     facts = _sums(one, levels)
@@ -254,7 +262,7 @@ def _of_parts(
         yield dialect.aggregate(Aggregation.SUM, f"CASE {' '.join(cases)} END", facts, False)
 
 
-def _sums(one: PlannedMeasurement, levels: CandidateBounds) -> Facts:
+def _sums(one: PlannedMeasurement, levels: ContributionBound) -> Facts:
     """Return how far what is added up can reach."""
     if one.quantity.function is Aggregation.COUNT:
         return _ROWS
@@ -264,46 +272,27 @@ def _sums(one: PlannedMeasurement, levels: CandidateBounds) -> Facts:
     )
 
 
-def level_measures(
-    one: PlannedMeasurement, levels: CandidateBounds, names: Names, placed: BoundIndexColumns, dialect: Dialect
+def bounded_measures(
+    one: PlannedMeasurement, bound: ContributionBound, names: Names, placed: BoundIndexColumns, dialect: Dialect
 ) -> Iterator[tuple[str, str]]:
-    """Give the measurement at the level that was chosen, or at every one: SQL over the rows that meet a condition."""
-    for level, amount in enumerate(levels.thresholds):
-        if one.level not in (None, level):
+    """Give the measurement at the selected threshold, or at every one: SQL over the rows that meet a condition."""
+    for index, threshold in enumerate(bound.thresholds):
+        if one.selected not in (None, index):
             continue
-        where = f"{placed.first} <= {level}"
+        limit = dialect.integer(threshold, _wide(bound, dialect))
+        # NULL where the row does not count
+        where = f"{placed.first} <= {index}" if bound.is_selected else f"{placed.before} < {limit}"
         if one.quantity.function is Aggregation.COUNT:
             yield "count(*)", where
             continue
-        argument = one.quantity.arguments[0]
+        (argument,) = one.quantity.arguments
         value = clipped(names[argument], argument.facts, dialect)
-        if not levels.bounds_rows:
-            value = _up_to(f"{placed.last} <= {level}", value, amount, argument, levels, placed, dialect)
+        if not bound.bounds_rows:
+            left = f"{limit} - {placed.before}"
+            fits = f"{placed.last} <= {index}" if bound.is_selected else f"{value} <= {left}"
+            part = f"CASE WHEN {fits} THEN {value} ELSE {left} END"
+            value = f"CAST({part} AS {dialect.integer_type(argument.facts)})"
         yield dialect.aggregate(Aggregation.SUM, value, argument.facts, False), where
-
-
-def total_measure(
-    one: PlannedMeasurement, cut: TotalBound, names: Names, placed: BoundIndexColumns, dialect: Dialect
-) -> str:
-    """Return a sum that cuts off what a person has beyond the total, as SQL over the rows of a cell."""
-    (argument,) = one.quantity.arguments
-    level = dialect.integer(cut.max_total, _wide(cut, dialect))
-    value = clipped(names[argument], argument.facts, dialect)
-    value = _up_to(f"{value} <= {level} - {placed.before}", value, cut.max_total, argument, cut, placed, dialect)
-    where = f"{placed.before} < {level}"  # NULL where the value is
-    return dialect.filtered(dialect.aggregate(Aggregation.SUM, value, argument.facts, False), where)
-
-
-def _up_to(
-    fits: str, value: str, most: int, argument: Scalar, cut: Cut, placed: BoundIndexColumns, dialect: Dialect
-) -> str:
-    """Return a value if it fits, and else what is left for it."""
-    left = f"{dialect.integer(most, _wide(cut, dialect))} - {placed.before}"
-    return f"CAST(CASE WHEN {fits} THEN {value} ELSE {left} END AS {dialect.integer_type(argument.facts)})"
-
-
-def _by_rows(levels: Cut) -> bool:
-    return isinstance(levels, CandidateBounds) and levels.bounds_rows
 
 
 def _counts(one: Quantity, names: Names) -> list[str]:
@@ -312,11 +301,10 @@ def _counts(one: Quantity, names: Names) -> list[str]:
     return [*where, *(f"{names[part]} IS NOT NULL" for part in one.arguments if part.facts.nullable)]
 
 
-def _before_facts(levels: Cut) -> Facts:
-    most = 2 * (levels.thresholds[-1] if isinstance(levels, CandidateBounds) else levels.max_without_bound)
-    return Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=0, high=max(most, 1 << 33))
+def _before_facts(levels: ContributionBound) -> Facts:
+    return Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=0, high=max(2 * levels.max_contribution, 1 << 33))
 
 
-def _wide(levels: Cut, dialect: Dialect) -> str:
+def _wide(levels: ContributionBound, dialect: Dialect) -> str:
     """Return a type for what one person has: it stays below 2^62."""
     return dialect.integer_type(_before_facts(levels))

@@ -71,7 +71,7 @@ def totals_sql(plan: GroupPlan, tables: Tables, dialect: Dialect) -> str | None:
         return None
     found, relations = list[str](), list[str]()
     for at, (one, name) in enumerate(zip(plan.measured, names, strict=True)):
-        amounts = () if one.levels is None else one.levels.thresholds
+        amounts = () if one.candidates is None else one.candidates.thresholds
         found += [f"t{at}.{_total(place)}" for place in range(len(amounts))]
         here = f"{_FILLED} = {dialect.text_literal(name)} AND {_MOST} = {amounts[-1]}"
         relations.append(f"(SELECT * FROM {table} WHERE {here}) AS t{at}")  # noqa: S608
