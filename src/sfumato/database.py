@@ -64,7 +64,7 @@ class Database:
     ) -> None:
         self.policy = policy
         self.account = account
-        self._shared = shared or SharedDataset(engine, ledger)
+        self._shared = shared or SharedDataset(policy, engine, ledger)
         self._shared.acquire_handle()
         self.payer = Payer(ledger, account, policy_hash(policy), source)
         """What charges this account: for extension packages."""
@@ -156,7 +156,6 @@ class Database:
         """Charge, read, add noise: the one place where questions look at private rows."""
 
         def release(charge: Charge, source: Source) -> str:
-            self._losses(asked, measure=True)  # once per snapshot, from the dataset's own budget
             tell("run", "")
             noisy = _noisy(asked, source, tell)
             return _stored(self._receipt(asked, charge.receipt, charge, noisy), noisy, asked)
@@ -186,7 +185,9 @@ class Database:
         With `household` it also says what so many people lose together.
         """
         asked = self.prepare(sql, parameters, RequestedPrice(epsilon, within, share, delta))
-        quote = make_quote(asked.plan, self._losses(asked, measure=False), self.policy.budget.truncation)
+        quote = make_quote(
+            asked.plan, self._shared.truncation_bounds(asked.engine.version), self.policy.budget.truncation
+        )
         quote = for_household(quote, household)
         if asked.wish.epsilon is not None or asked.plan.event is None:
             return quote
@@ -267,14 +268,23 @@ class Database:
 
         This handle answers from it at once, and those made by `as_analyst`; others, also of other processes, from
         their next question on. Until it is complete, and if it cannot be taken, answers come from the one before.
-        Questions that were answered about that one cost again.
+        Questions that were answered about that one cost again. With `budget.truncation` its truncation losses are
+        charged to the dataset.
         """
         self.require_owner("take a snapshot")
         with open_engine(self.policy, checked_progress(progress), again=True) as taken:
             engine = taken.commit(self.payer.ledger.identity())
-        self._shared.replace(engine)
+        try:
+            self._shared.measure_truncation(engine, self.payer)
+        finally:
+            self._shared.replace(engine)
         log_event("snapshot", dataset=self.policy.name, version=engine.version)
         return engine.version
+
+    def measure_truncation(self) -> None:
+        """Measure the truncation losses of this snapshot if the policy pays for it and they are unknown."""
+        self._check_open()
+        self._shared.measure_truncation(self._shared.engine, self.payer)
 
     def source_changed(self) -> bool:
         """Tell the owner whether the source has changed since the last snapshot: by names, sizes and times of files."""
@@ -375,21 +385,17 @@ class Database:
     def _kept(self, asked: Prepared, kept: str) -> list[Release]:
         stored = json.loads(kept)
         noisy, receipt = noisy_from_json(stored["noisy"]), receipt_from_json(stored["receipt"])
-        losses = self._losses_for(asked, receipt)
-        return [make_release(plan, noisy, receipt, evaluate, losses) for plan in asked.outcomes]
+        bounds = self._truncation_bounds(asked, receipt)
+        return [make_release(plan, noisy, receipt, evaluate, bounds) for plan in asked.outcomes]
 
-    def _losses(self, asked: Prepared, *, measure: bool) -> TruncationBounds | None:
-        """Return what was published of what caps and bounds cut off of the snapshot that answers."""
-        return self._shared.losses(asked.engine, self.policy, self.payer, measure=measure)
-
-    def _losses_for(self, asked: Prepared, receipt: Receipt) -> TruncationBounds | None:
-        """Return what was cut off of the snapshot that gave an answer: what another one lacks says nothing of it.
+    def _truncation_bounds(self, asked: Prepared, receipt: Receipt) -> TruncationBounds | None:
+        """Return the truncation losses of the snapshot that gave an answer: those of another say nothing of it.
 
         Under another policy the same noise may stand for other tables and columns.
         """
-        if receipt.version == asked.engine.version:
-            return self._losses(asked, measure=False)
-        return self._shared.known_losses(receipt.version, self.policy) if receipt.policy == self.payer.policy else None
+        if receipt.version != asked.engine.version and receipt.policy != self.payer.policy:
+            return None
+        return self._shared.truncation_bounds(receipt.version)
 
     def _free(self, asked: Prepared) -> Release:
         """Answer what touches no person: public tables, and the keys that a policy declares."""

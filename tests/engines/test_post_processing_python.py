@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.paths.shapes import SHAPES
 from tests.paths.worlds import a_world, policy, write
 
+import sfumato
 from sfumato import database
 from sfumato.engines.post_processing.duckdb import Values, evaluate, evaluate_by_engine
 from sfumato.engines.post_processing.python import MAX_PYTHON_ROWS, plain_outcome
@@ -150,7 +151,7 @@ def test_every_shape_of_question_has_the_same_outcome_both_ways(
 
     monkeypatch.setattr(database, "evaluate", both)
     write(tmp_path / "written", a_world(3, people=12))
-    with database.open(policy(tmp_path / "written")) as opened:
+    with sfumato.open(policy(tmp_path / "written")) as opened:
         for sql in SHAPES:
             opened.ask(sql, epsilon=1)
     assert plain.count(True) > len(SHAPES) / 2

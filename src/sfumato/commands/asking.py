@@ -172,7 +172,7 @@ def explain(
     from sfumato.release.rendering.documents import quote_document
     from sfumato.release.rendering.escaping import to_json
 
-    with opened(policy, analyst) as database:
+    with opened(policy, analyst, charge=False) as database:
         price: dict[str, object] = {"epsilon": epsilon, "within": read_margins(within), "share": share, "delta": delta}
         if statements:
             _print_statements(database.statements(_question(sql), **price), form)

@@ -12,11 +12,14 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def opened(policy: Path, analyst: str | None = None, confirm: str | None = None) -> "Iterator[Database]":
-    """Open a database; where somebody watches, show in which phase the bounded copy is."""
-    from sfumato.opening import open
+def opened(
+    policy: Path, analyst: str | None = None, confirm: str | None = None, *, charge: bool = True
+) -> "Iterator[Database]":
+    """Open a database, without any charge unless `charge`; on a terminal, show in which phase the bounded copy is."""
+    from sfumato.opening import open, open_without_charge
 
-    with watched(lambda progress: open(policy, analyst=analyst, progress=progress, confirm=confirm)) as database:
+    chosen = open if charge else open_without_charge
+    with watched(lambda progress: chosen(policy, analyst=analyst, progress=progress, confirm=confirm)) as database:
         yield database
 
 

@@ -140,8 +140,8 @@ def _cut(
         return
     if losses is None:
         yield (
-            "How much caps and bounds cut off is measured with the first answer from a snapshot, once, for "
-            f"ε = {round_up(spent)} of the dataset's budget."
+            "How much caps and bounds cut off of this snapshot is not known. It is measured when a snapshot is taken, "
+            f"once, for ε = {round_up(spent)} of the dataset's budget."
         )
         return
     found = truncation_bias(plan, losses, BIAS_FAILURE_SHARE * (1 - CONFIDENCE))

@@ -140,6 +140,7 @@ def opened(policy: Policy, folder: Path, source: Source, account: str = "") -> I
         ledger.close()
         raise
     with Database(policy, account, engine, ledger, source) as database:
+        database.measure_truncation()
         yield database
 
 
