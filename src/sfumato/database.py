@@ -31,7 +31,7 @@ from sfumato.planning.truncation_plan import TruncationBounds
 from sfumato.policy.accounts import account_of
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import Policy, Sharing
-from sfumato.prepare import Prepared, QueryPreparer, RequestedPrice, question_place
+from sfumato.prepare import Prepared, QueryPreparer, RequestedPrice, question_index
 from sfumato.query.describe import QueryDescription, describe_query
 from sfumato.query.types import Type
 from sfumato.randomness.identity import fresh_id
@@ -119,7 +119,7 @@ class Database:
         asked = self.prepare(sql, parameters, RequestedPrice(epsilon, within, share, delta), key)
         if asked.plan.event is None:
             return self._free(asked)
-        return self._answered(asked, key, tell)[0]
+        return self._answer(asked, key, tell)[0]
 
     def ask_all(
         self,
@@ -141,18 +141,20 @@ class Database:
         self._check_open()
         engine, price, free = self.engine, RequestedPrice(epsilon, None, share, delta), RequestedPrice()
         read = self._preparation.analyse_all(questions, engine)
-        paid = [place for place, one in enumerate(read) if one.private.groups]
+        paid = [place for place, query in enumerate(read) if query.private.groups]
         found: dict[int, Release] = {}
         if paid:
             asked = self._preparation.prepare_workload([read[place] for place in paid], price, key, engine)
             if asked.plan.event is not None:
-                found = dict(zip(paid, self._answered(asked, key, tell), strict=True))
+                found = dict(zip(paid, self._answer(asked, key, tell), strict=True))
         return [
-            found[place] if place in found else self._free(self._preparation.prepare_analysed(one, free, None, engine))
-            for place, one in enumerate(read)
+            found[place]
+            if place in found
+            else self._free(self._preparation.prepare_analysed(query, free, None, engine))
+            for place, query in enumerate(read)
         ]
 
-    def _answered(self, asked: Prepared, key: str | None, tell: Progress) -> list[Release]:
+    def _answer(self, asked: Prepared, key: str | None, tell: Progress) -> list[Release]:
         """Charge, read, add noise: the one place where questions look at private rows."""
 
         def release(charge: Charge, source: Source) -> str:
@@ -164,9 +166,9 @@ class Database:
         try:
             stored = self.payer.charge_and_publish(self._charged(asked), release, key)
         except BudgetExhausted as refusal:
-            failure = afforded(self.payer.ledger, self.account, asked.plan.private, asked.wish, refusal)
+            failure = afforded(self.payer.ledger, self.account, asked.plan.private, asked.price_target, refusal)
         else:
-            return self._kept(asked, stored)
+            return self._open_stored(asked, stored)
         raise failure  # with what the rest of the budget would buy
 
     def explain(
@@ -189,7 +191,7 @@ class Database:
             asked.plan, self._shared.truncation_bounds(asked.engine.version), self.policy.budget.truncation
         )
         quote = for_household(quote, household)
-        if asked.wish.epsilon is not None or asked.plan.event is None:
+        if asked.price_target.epsilon is not None or asked.plan.event is None:
             return quote
         return replace(
             quote, notes=(share_note(self.payer.ledger.account(self.account), asked.plan.event), *quote.notes)
@@ -243,25 +245,29 @@ class Database:
                 "Answers are kept for the account that paid for them.",
                 "Look for its id in the history.",
             )
-        kept = json.loads(found.release)
-        wish = kept.get("wish") or {"epsilon": str(found.loss.epsilon)}
-        place = question_place(question, kept)
-        event = StoredPlanKey(found.event, account_of_share(wish))
-        epsilon, within, share, delta = (wish.get(name) for name in _PRICES)
+        stored = json.loads(found.release)
+        target = stored.get("wish") or {"epsilon": str(found.loss.epsilon)}
+        place = question_index(question, stored)
+        event = StoredPlanKey(found.event, account_of_share(target))
+        epsilon, within, share, delta = (target.get(name) for name in _PRICES)
         price, engine = RequestedPrice(epsilon, within, share, delta, event), self.engine
-        if "texts" in kept:
-            read = self._preparation.analyse_all(kept["texts"], engine)
+        if "texts" in stored:
+            read = self._preparation.analyse_all(stored["texts"], engine)
             asked = self._preparation.prepare_workload(read, price, None, engine)
         else:
             asked = self.prepare(found.sql, None, price)
-        same = kept["question"] == asked.fingerprint_digest if "question" in kept else found.policy == self.payer.policy
+        same = (
+            stored["question"] == asked.fingerprint_digest
+            if "question" in stored
+            else found.policy == self.payer.policy
+        )
         if not same or asked.plan.event != found.event:
             raise PolicyChanged(
                 "This answer cannot be shown again.",
                 "The policy or a public table that it was made with has changed since.",
                 "Ask the question again; the answer may cost then.",
             )
-        return self._kept(asked, found.release)[place]
+        return self._open_stored(asked, found.release)[place]
 
     def refresh(self, progress: Progress | None = None) -> str:
         """Take a new snapshot of the source and return its id.
@@ -382,9 +388,9 @@ class Database:
             asked.units,
         )
 
-    def _kept(self, asked: Prepared, kept: str) -> list[Release]:
-        stored = json.loads(kept)
-        noisy, receipt = noisy_from_json(stored["noisy"]), receipt_from_json(stored["receipt"])
+    def _open_stored(self, asked: Prepared, stored: str) -> list[Release]:
+        content = json.loads(stored)
+        noisy, receipt = noisy_from_json(content["noisy"]), receipt_from_json(content["receipt"])
         bounds = self._truncation_bounds(asked, receipt)
         return [make_release(plan, noisy, receipt, evaluate, bounds) for plan in asked.outcomes]
 
@@ -431,9 +437,9 @@ def _noisy(asked: Prepared, source: Source, tell: Progress) -> NoisyResult:
 
 
 def _stored(receipt: Receipt, noisy: NoisyResult, asked: Prepared) -> str:
-    """Return what is kept of an answer; with its wish, the same plan can be made again."""
-    wish = price_target_to_json(asked.wish)
-    content = {"receipt": receipt_to_json(receipt), "noisy": noisy_to_json(noisy), "wish": wish}
+    """Return what is stored of an answer; with its price target, the same plan can be made again."""
+    target = price_target_to_json(asked.price_target)
+    content = {"receipt": receipt_to_json(receipt), "noisy": noisy_to_json(noisy), "wish": target}
     together = {"together": len(asked.texts), "texts": asked.texts} if len(asked.texts) > 1 else {}
     return json.dumps({**content, "question": asked.fingerprint_digest, **together})
 
