@@ -25,25 +25,24 @@ from sfumato.ledger.history import HISTORY_PAGE, page_of
 from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
 from sfumato.ledger.payer import ChargedRelease, Payer
 from sfumato.planning.budget_share import share_note
-from sfumato.planning.price_target import StoredPlanKey, account_of_share, price_target_to_json
 from sfumato.planning.quote import Quote, for_household, make_quote
 from sfumato.planning.truncation_plan import TruncationBounds
 from sfumato.policy.accounts import account_of
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import Policy, Sharing
-from sfumato.prepare import Prepared, QueryPreparer, RequestedPrice, question_index
+from sfumato.prepare import Prepared, QueryPreparer, RequestedPrice
 from sfumato.query.describe import QueryDescription, describe_query
 from sfumato.query.types import Type
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import Source, declared_gamma
 from sfumato.release.bound_selection.select import BoundSelector
-from sfumato.release.noisy import NoisyResult, noisy_from_json, noisy_to_json
+from sfumato.release.noisy import NoisyResult
 from sfumato.release.publish import needed_bits, publish
-from sfumato.release.receipt import TIMING, Receipt, receipt_from_json, receipt_to_json
+from sfumato.release.receipt import TIMING, Receipt
 from sfumato.release.release import Release, as_shown, exact_release, make_release
 from sfumato.release.rendering.pages import database_page
+from sfumato.stored_answer import StoredAnswer, answer_from_json, answer_to_json
 
-_PRICES = ("epsilon", "within", "share", "delta")
 _SOURCE_IS_THE_OWNERS = (
     "Whether and when the source changes may depend on the people in it, so it is for its owner to see."
 )
@@ -160,7 +159,7 @@ class Database:
         def release(charge: Charge, source: Source) -> str:
             tell("run", "")
             noisy = _noisy(asked, source, tell)
-            return _stored(self._receipt(asked, charge.receipt, charge, noisy), noisy, asked)
+            return answer_to_json(self._receipt(asked, charge.receipt, charge, noisy), noisy, asked)
 
         tell("charge", "")
         try:
@@ -245,23 +244,10 @@ class Database:
                 "Answers are kept for the account that paid for them.",
                 "Look for its id in the history.",
             )
-        stored = json.loads(found.release)
-        target = stored.get("wish") or {"epsilon": str(found.loss.epsilon)}
-        place = question_index(question, stored)
-        event = StoredPlanKey(found.event, account_of_share(target))
-        epsilon, within, share, delta = (target.get(name) for name in _PRICES)
-        price, engine = RequestedPrice(epsilon, within, share, delta, event), self.engine
-        if "texts" in stored:
-            read = self._preparation.analyse_all(stored["texts"], engine)
-            asked = self._preparation.prepare_workload(read, price, None, engine)
-        else:
-            asked = self.prepare(found.sql, None, price)
-        same = (
-            stored["question"] == asked.fingerprint_digest
-            if "question" in stored
-            else found.policy == self.payer.policy
-        )
-        if not same or asked.plan.event != found.event:
+        stored = StoredAnswer(found, json.loads(found.release))
+        place = stored.question_index(question)
+        asked = stored.prepare_again(self._preparation, self.engine)
+        if not stored.answers(asked, self.payer.policy):
             raise PolicyChanged(
                 "This answer cannot be shown again.",
                 "The policy or a public table that it was made with has changed since.",
@@ -389,8 +375,7 @@ class Database:
         )
 
     def _open_stored(self, asked: Prepared, stored: str) -> list[Release]:
-        content = json.loads(stored)
-        noisy, receipt = noisy_from_json(content["noisy"]), receipt_from_json(content["receipt"])
+        noisy, receipt = answer_from_json(stored)
         bounds = self._truncation_bounds(asked, receipt)
         return [make_release(plan, noisy, receipt, evaluate, bounds) for plan in asked.outcomes]
 
@@ -434,14 +419,6 @@ def _noisy(asked: Prepared, source: Source, tell: Progress) -> NoisyResult:
     aggregates = asked.engine.run(asked.job, levels)  # exact integers, clipped, secret
     tell("noise", "")
     return publish(asked.plan, aggregates, source, levels.noisy_histograms)  # noise and thresholds
-
-
-def _stored(receipt: Receipt, noisy: NoisyResult, asked: Prepared) -> str:
-    """Return what is stored of an answer; with its price target, the same plan can be made again."""
-    target = price_target_to_json(asked.price_target)
-    content = {"receipt": receipt_to_json(receipt), "noisy": noisy_to_json(noisy), "wish": target}
-    together = {"together": len(asked.texts), "texts": asked.texts} if len(asked.texts) > 1 else {}
-    return json.dumps({**content, "question": asked.fingerprint_digest, **together})
 
 
 if not TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from weakref import finalize
@@ -14,7 +14,6 @@ from sfumato.caches import SizedCache
 from sfumato.engines.engine import Engine, Job
 from sfumato.engines.time_limit import PlanningClock
 from sfumato.errors import BadParameter, Setting, quote_value
-from sfumato.exact import integer
 from sfumato.ledger.ledger import Ledger
 from sfumato.planning.budget_share import choose_plan
 from sfumato.planning.fingerprint import query_fingerprint, query_fingerprints, tables_read, uses_materialized_rows
@@ -272,28 +271,3 @@ def _questions(texts: object) -> Sequence[str]:
             'Write for example ["SELECT COUNT(*) FROM visits", "SELECT dept, COUNT(*) FROM visits GROUP BY dept"].',
         )
     return texts  # type: ignore[return-value]
-
-
-def question_index(question: object, stored: Mapping[str, object]) -> int:
-    """Return which of the questions that were asked together is meant; there is one, if none were."""
-    together = integer(stored.get("together", 1), "together", 1)
-    if together > 1 and "texts" not in stored:
-        raise BadParameter(
-            "This answer belongs to several questions that were asked together.",
-            "Each of them has its own table, under one receipt.",
-            "Ask the same list again: it is free.",
-        )
-    place = 1 if question is None and together == 1 else question
-    if together == 1 and place != 1:
-        raise BadParameter(
-            f"This answer belongs to one question, and not to question {quote_value(place)}.",
-            "Only questions that were asked together are numbered.",
-            "Leave `question` out.",
-        )
-    if place is None or integer(place, "question", 1) > together:
-        raise BadParameter(
-            f"This answer belongs to {together} questions that were asked together.",
-            "Each of them has its own table, under one receipt.",
-            f"Say which, for example question=1; the last is question={together}.",
-        )
-    return integer(place, "question", 1) - 1
