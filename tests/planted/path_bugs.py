@@ -44,7 +44,7 @@ PATH_BUGS: tuple[Bug, ...] = (
         _DIAGNOSTICS,
         (
             "diagnostics.py",
-            'label, type(error).__name__, extra={"sfumato": fields})',
+            'label, kind, extra={"sfumato": fields})',
             'label, error, extra={"sfumato": fields})',
         ),
     ),
