@@ -27,6 +27,7 @@ PATH = (
     "release",
     "dataset",
     "prepare",
+    "stored_answer",
     "database",
     "opening",
     "measure",

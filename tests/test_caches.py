@@ -80,7 +80,7 @@ def database(tmp_path: Path) -> Iterator[sfumato.Database]:
 
 def _held(database: sfumato.Database) -> int:
     facts = database.engine.public._known  # type: ignore[attr-defined]
-    return int(prepare._MAX_CACHED_QUERIES.bytes + facts.bytes)
+    return int(prepare._QUERY_CACHE.bytes + facts.bytes)
 
 
 def test_thousands_of_free_questions_stay_within_the_limits(
@@ -88,7 +88,7 @@ def test_thousands_of_free_questions_stay_within_the_limits(
 ) -> None:
     """The limits are smaller here, so that 2,000 questions are far more than they hold."""
     each, total = 150_000, 250_000
-    monkeypatch.setattr(prepare, "_MAX_CACHED_QUERIES", SizedCache(total, each))
+    monkeypatch.setattr(prepare, "_QUERY_CACHE", SizedCache(total, each))
     monkeypatch.setattr(public, "MAX_FACT_BYTES", total)
     monkeypatch.setattr(public, "MAX_ACCOUNT_FACT_BYTES", each)
     database.engine.public._forget()  # type: ignore[attr-defined]
@@ -99,7 +99,7 @@ def test_thousands_of_free_questions_stay_within_the_limits(
             handle = ada if at % 2 else database
             sql = f"SELECT COUNT(*) FROM visits WHERE {condition.format(at=at, day=at % 366)}"  # noqa: S608
             handle.explain(sql, epsilon="1")
-            assert prepare._MAX_CACHED_QUERIES.bytes <= total
+            assert prepare._QUERY_CACHE.bytes <= total
             assert max(handle._preparation.remembered_bytes for handle in (ada, database)) <= each
 
     number, day = "cost > {at} / 1000.0", "day >= DATE '2024-01-01' + {day}"

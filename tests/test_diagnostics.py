@@ -1,5 +1,6 @@
 """What the data owner sees of the path: statements before they run, log records without values, engine messages."""
 
+import ast
 import json
 import logging
 import os
@@ -199,3 +200,53 @@ def test_importing_and_asking_print_nothing_and_change_no_limit_at_import() -> N
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+SIMULATED = frozenset({"lab/audits/ledger.py"})
+"""Failures that an audit plays itself."""
+
+
+def unrecorded_failures(tree: ast.Module) -> list[int]:
+    """Return the lines that make an EngineFailed in a function that has not recorded its cause before."""
+    found = []
+    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
+        called: dict[str, list[int]] = {"EngineFailed": [], "record_engine_failure": []}
+        for node in ast.walk(function):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
+                name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
+                called.get(name, []).append(node.lineno)
+        recorded = min(called["record_engine_failure"], default=10**9)
+        found += [line for line in called["EngineFailed"] if line < recorded]
+    return found
+
+
+def test_every_failure_of_an_engine_is_recorded_where_it_is_raised() -> None:
+    package = Path(diagnostics.__file__).parent
+    raises, unrecorded = 0, []
+    for path in sorted(package.rglob("*.py")):
+        text, name = path.read_text(encoding="utf-8"), path.relative_to(package).as_posix()
+        raises += text.count("EngineFailed(")
+        if name not in SIMULATED:
+            unrecorded += [f"{name}:{line}" for line in unrecorded_failures(ast.parse(text))]
+    assert raises > 30
+    assert unrecorded == []
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("def f():\n    raise EngineFailed()\n", [2]),
+        ("def f():\n    raise errors.EngineFailed('a')\n", [2]),
+        ("def f():\n    raise EngineFailed()\n    record_engine_failure(error)\n", [2]),
+        ("def f():\n    record_engine_failure(error)\n    raise EngineFailed()\n", []),
+        ("def f():\n    def g():\n        record_engine_failure(error)\n    raise EngineFailed()\n", []),
+    ],
+)
+def test_a_planted_failure_without_a_record_is_found(text: str, lines: list[int]) -> None:
+    assert unrecorded_failures(ast.parse(text)) == lines
+
+
+def test_a_failure_without_an_exception_is_recorded_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(diagnostics.DEBUG_FILE_VARIABLE, str(tmp_path / "debug"))
+    diagnostics.record_engine_failure("The copy is gone.")
+    assert '"error": "", "message": "The copy is gone."' in (tmp_path / "debug").read_text(encoding="utf-8")

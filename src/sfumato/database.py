@@ -26,24 +26,23 @@ from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
 from sfumato.ledger.payer import ChargedRelease, Payer
 from sfumato.planning.bounding.truncation import TruncationBounds
 from sfumato.planning.budget_share import share_note
-from sfumato.planning.price_target import StoredPlanKey, account_of_share, price_target_to_json
 from sfumato.planning.quote import Quote, for_household, make_quote
 from sfumato.policy.accounts import account_of
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import Policy, Sharing
-from sfumato.prepare import Prepared, QueryPreparer, RequestedPrice, question_place
+from sfumato.prepare import Prepared, QueryPreparer, RequestedPrice
 from sfumato.query.describe import QueryDescription, describe_query
 from sfumato.query.types import Type
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import Source, declared_gamma
 from sfumato.release.bounding.selection import select_bounds, selected_indices
-from sfumato.release.noisy import NoisyResult, noisy_from_json, noisy_to_json
+from sfumato.release.noisy import NoisyResult
 from sfumato.release.publish import needed_bits, publish
-from sfumato.release.receipt import TIMING, Receipt, receipt_from_json, receipt_to_json
+from sfumato.release.receipt import TIMING, Receipt
 from sfumato.release.release import Release, as_shown, exact_release, make_release
 from sfumato.release.rendering.pages import database_page
+from sfumato.stored_answer import StoredAnswer, answer_from_json, answer_to_json
 
-_PRICES = ("epsilon", "within", "share", "delta")
 _SOURCE_IS_THE_OWNERS = (
     "Whether and when the source changes may depend on the people in it, so it is for its owner to see."
 )
@@ -64,7 +63,7 @@ class Database:
     ) -> None:
         self.policy = policy
         self.account = account
-        self._shared = shared or SharedDataset(engine, ledger)
+        self._shared = shared or SharedDataset(policy, engine, ledger)
         self._shared.acquire_handle()
         self.payer = Payer(ledger, account, policy_hash(policy), source)
         """What charges this account: for extension packages."""
@@ -119,7 +118,7 @@ class Database:
         asked = self.prepare(sql, parameters, RequestedPrice(epsilon, within, share, delta), key)
         if asked.plan.event is None:
             return self._free(asked)
-        return self._answered(asked, key, tell)[0]
+        return self._answer(asked, key, tell)[0]
 
     def ask_all(
         self,
@@ -141,33 +140,34 @@ class Database:
         self._check_open()
         engine, price, free = self.engine, RequestedPrice(epsilon, None, share, delta), RequestedPrice()
         read = self._preparation.analyse_all(questions, engine)
-        paid = [place for place, one in enumerate(read) if one.private.groups]
+        paid = [place for place, query in enumerate(read) if query.private.groups]
         found: dict[int, Release] = {}
         if paid:
             asked = self._preparation.prepare_workload([read[place] for place in paid], price, key, engine)
             if asked.plan.event is not None:
-                found = dict(zip(paid, self._answered(asked, key, tell), strict=True))
+                found = dict(zip(paid, self._answer(asked, key, tell), strict=True))
         return [
-            found[place] if place in found else self._free(self._preparation.prepare_analysed(one, free, None, engine))
-            for place, one in enumerate(read)
+            found[place]
+            if place in found
+            else self._free(self._preparation.prepare_analysed(query, free, None, engine))
+            for place, query in enumerate(read)
         ]
 
-    def _answered(self, asked: Prepared, key: str | None, tell: Progress) -> list[Release]:
+    def _answer(self, asked: Prepared, key: str | None, tell: Progress) -> list[Release]:
         """Charge, read, add noise: the one place where questions look at private rows."""
 
         def release(charge: Charge, source: Source) -> str:
-            self._losses(asked, measure=True)  # once per snapshot, from the dataset's own budget
             tell("run", "")
             noisy = _noisy(asked, source, tell)
-            return _stored(self._receipt(asked, charge.receipt, charge, noisy), noisy, asked)
+            return answer_to_json(self._receipt(asked, charge.receipt, charge, noisy), noisy, asked)
 
         tell("charge", "")
         try:
             stored = self.payer.charge_and_publish(self._charged(asked), release, key)
         except BudgetExhausted as refusal:
-            failure = afforded(self.payer.ledger, self.account, asked.plan.private, asked.wish, refusal)
+            failure = afforded(self.payer.ledger, self.account, asked.plan.private, asked.price_target, refusal)
         else:
-            return self._kept(asked, stored)
+            return self._open_stored(asked, stored)
         raise failure  # with what the rest of the budget would buy
 
     def explain(
@@ -186,9 +186,11 @@ class Database:
         With `household` it also says what so many people lose together.
         """
         asked = self.prepare(sql, parameters, RequestedPrice(epsilon, within, share, delta))
-        quote = make_quote(asked.plan, self._losses(asked, measure=False), self.policy.budget.truncation)
+        quote = make_quote(
+            asked.plan, self._shared.truncation_bounds(asked.engine.version), self.policy.budget.truncation
+        )
         quote = for_household(quote, household)
-        if asked.wish.epsilon is not None or asked.plan.event is None:
+        if asked.price_target.epsilon is not None or asked.plan.event is None:
             return quote
         return replace(
             quote, notes=(share_note(self.payer.ledger.account(self.account), asked.plan.event), *quote.notes)
@@ -242,39 +244,39 @@ class Database:
                 "Answers are kept for the account that paid for them.",
                 "Look for its id in the history.",
             )
-        kept = json.loads(found.release)
-        wish = kept.get("wish") or {"epsilon": str(found.loss.epsilon)}
-        place = question_place(question, kept)
-        event = StoredPlanKey(found.event, account_of_share(wish))
-        epsilon, within, share, delta = (wish.get(name) for name in _PRICES)
-        price, engine = RequestedPrice(epsilon, within, share, delta, event), self.engine
-        if "texts" in kept:
-            read = self._preparation.analyse_all(kept["texts"], engine)
-            asked = self._preparation.prepare_workload(read, price, None, engine)
-        else:
-            asked = self.prepare(found.sql, None, price)
-        same = kept["question"] == asked.fingerprint_digest if "question" in kept else found.policy == self.payer.policy
-        if not same or asked.plan.event != found.event:
+        stored = StoredAnswer(found, json.loads(found.release))
+        place = stored.question_index(question)
+        asked = stored.prepare_again(self._preparation, self.engine)
+        if not stored.answers(asked, self.payer.policy):
             raise PolicyChanged(
                 "This answer cannot be shown again.",
                 "The policy or a public table that it was made with has changed since.",
                 "Ask the question again; the answer may cost then.",
             )
-        return self._kept(asked, found.release)[place]
+        return self._open_stored(asked, found.release)[place]
 
     def refresh(self, progress: Progress | None = None) -> str:
         """Take a new snapshot of the source and return its id.
 
         This handle answers from it at once, and those made by `as_analyst`; others, also of other processes, from
         their next question on. Until it is complete, and if it cannot be taken, answers come from the one before.
-        Questions that were answered about that one cost again.
+        Questions that were answered about that one cost again. With `budget.truncation` its truncation losses are
+        charged to the dataset.
         """
         self.require_owner("take a snapshot")
         with open_engine(self.policy, checked_progress(progress), again=True) as taken:
             engine = taken.commit(self.payer.ledger.identity())
-        self._shared.replace(engine)
+        try:
+            self._shared.measure_truncation(engine, self.payer)
+        finally:
+            self._shared.replace(engine)
         log_event("snapshot", dataset=self.policy.name, version=engine.version)
         return engine.version
+
+    def measure_truncation(self) -> None:
+        """Measure the truncation losses of this snapshot if the policy pays for it and they are unknown."""
+        self._check_open()
+        self._shared.measure_truncation(self._shared.engine, self.payer)
 
     def source_changed(self) -> bool:
         """Tell the owner whether the source has changed since the last snapshot: by names, sizes and times of files."""
@@ -372,24 +374,19 @@ class Database:
             asked.units,
         )
 
-    def _kept(self, asked: Prepared, kept: str) -> list[Release]:
-        stored = json.loads(kept)
-        noisy, receipt = noisy_from_json(stored["noisy"]), receipt_from_json(stored["receipt"])
-        losses = self._losses_for(asked, receipt)
-        return [make_release(plan, noisy, receipt, evaluate, losses) for plan in asked.outcomes]
+    def _open_stored(self, asked: Prepared, stored: str) -> list[Release]:
+        noisy, receipt = answer_from_json(stored)
+        bounds = self._truncation_bounds(asked, receipt)
+        return [make_release(plan, noisy, receipt, evaluate, bounds) for plan in asked.outcomes]
 
-    def _losses(self, asked: Prepared, *, measure: bool) -> TruncationBounds | None:
-        """Return what was published of what caps and bounds cut off of the snapshot that answers."""
-        return self._shared.losses(asked.engine, self.policy, self.payer, measure=measure)
-
-    def _losses_for(self, asked: Prepared, receipt: Receipt) -> TruncationBounds | None:
-        """Return what was cut off of the snapshot that gave an answer: what another one lacks says nothing of it.
+    def _truncation_bounds(self, asked: Prepared, receipt: Receipt) -> TruncationBounds | None:
+        """Return the truncation losses of the snapshot that gave an answer: those of another say nothing of it.
 
         Under another policy the same noise may stand for other tables and columns.
         """
-        if receipt.version == asked.engine.version:
-            return self._losses(asked, measure=False)
-        return self._shared.known_losses(receipt.version, self.policy) if receipt.policy == self.payer.policy else None
+        if receipt.version != asked.engine.version and receipt.policy != self.payer.policy:
+            return None
+        return self._shared.truncation_bounds(receipt.version)
 
     def _free(self, asked: Prepared) -> Release:
         """Answer what touches no person: public tables, and the keys that a policy declares."""
@@ -423,14 +420,6 @@ def _noisy(asked: Prepared, source: Source, tell: Progress) -> NoisyResult:
     aggregates = asked.engine.run(asked.job, selected_indices(selected), histograms)  # exact integers, clipped, secret
     tell("noise", "")
     return publish(asked.plan, aggregates, source, selected)  # noise and thresholds
-
-
-def _stored(receipt: Receipt, noisy: NoisyResult, asked: Prepared) -> str:
-    """Return what is kept of an answer; with its wish, the same plan can be made again."""
-    wish = price_target_to_json(asked.wish)
-    content = {"receipt": receipt_to_json(receipt), "noisy": noisy_to_json(noisy), "wish": wish}
-    together = {"together": len(asked.texts), "texts": asked.texts} if len(asked.texts) > 1 else {}
-    return json.dumps({**content, "question": asked.fingerprint_digest, **together})
 
 
 if not TYPE_CHECKING:

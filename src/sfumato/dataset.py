@@ -1,4 +1,4 @@
-"""What the accounts of one open dataset have in common: its snapshot, its ledger, and what caps and bounds cut off."""
+"""What the accounts of one open dataset share: its snapshot, its ledger, and the truncation losses of the snapshot."""
 
 import json
 import os
@@ -7,6 +7,7 @@ from threading import Lock, RLock
 from weakref import WeakSet
 
 from sfumato.accounting.event import to_json
+from sfumato.diagnostics import log_event
 from sfumato.engines.engine import Engine, SnapshotWatch
 from sfumato.errors import Refusal
 from sfumato.ledger.charge import Charge
@@ -20,21 +21,22 @@ from sfumato.randomness.source import Source
 from sfumato.release.bounding.truncation import release_truncation, truncation_bounds_of
 from sfumato.release.noisy import noisy_from_json, noisy_to_json
 
-LOSSES = "What caps and bounds cut off (budget.truncation)"
-"""What `history` shows for it."""
+TRUNCATION_HISTORY_TEXT = "What caps and bounds cut off (budget.truncation)"
+"""What `history` shows for the measurement of truncation losses. It is stored: it never changes."""
 
 
 class SharedDataset:
     """What the accounts of one open dataset have in common. The last handle that is closed lets go of it."""
 
-    def __init__(self, engine: Engine, ledger: Ledger, watch: SnapshotWatch | None = None) -> None:
+    def __init__(self, policy: Policy, engine: Engine, ledger: Ledger, watch: SnapshotWatch | None = None) -> None:
+        self.policy = policy
         self.engine = engine
         self.ledger = ledger
         self._watch = watch
         self._handles = 0
-        self._losses: dict[str, TruncationBounds] = {}
-        self._tried: set[str] = set()
-        """The snapshots whose losses this process could not measure."""
+        self._truncation_plan = plan_truncation_release(policy)
+        self._truncation_bounds: dict[str, TruncationBounds] = {}
+        """What was published, by the id of the snapshot."""
         self._renew_locks()
         _OPEN.add(self)
 
@@ -71,36 +73,38 @@ class SharedDataset:
             before, self.engine = self.engine, engine
         before.retire()
 
-    def losses(self, engine: Engine, policy: Policy, payer: Payer, *, measure: bool) -> TruncationBounds | None:
-        """Return what was published of what caps and bounds cut off of a snapshot; None where nothing was.
+    def measure_truncation(self, engine: Engine, payer: Payer) -> None:
+        """Charge and publish the truncation losses of a snapshot: once for all accounts, at the dataset's expense.
 
-        If nobody has measured it, `measure` does, once for all accounts, at the dataset's expense: the charge is
-        durable before anything is read, and what is published is kept with it. An attempt that failed is repeated when
-        the dataset is opened again, at no further cost, and a budget that is too small leaves it unknown: neither is a
-        reason to refuse an answer.
+        Those who take a snapshot or open one call this before they return a handle; no question does. The charge is
+        durable before anything is read, and what is published is stored with it. Another call takes up an attempt that
+        ended early, at no further cost. What is refused, such as a budget that is too small, leaves the losses unknown.
+        Proof: proofs/truncation.md
         """
-        known = self.known_losses(engine.version, policy)
-        plan = plan_truncation_release(policy) if known is None else None
-        untried = measure and engine.stores_truncation_losses and engine.version not in self._tried
-        if plan is None or plan.event is None or not untried:
-            return known
+        plan = self._truncation_plan
+        if plan is None or plan.event is None or not engine.stores_truncation_losses:
+            return
+        if self.truncation_bounds(engine.version) is not None:
+            return
         try:
-            _publish_losses(engine, plan, policy, payer)
-        except Refusal:
-            self._tried.add(engine.version)
-        return self.known_losses(engine.version, policy)
+            _publish_truncation(engine, plan, self.policy, payer)
+        except Refusal as refusal:
+            log_event("truncation_unknown", dataset=self.policy.name, version=engine.version, code=refusal.code)
 
-    def known_losses(self, version: str, policy: Policy) -> TruncationBounds | None:
-        """Return what was published of a snapshot under this policy, whichever snapshot answers now; else None."""
-        known = self._losses.get(version)
-        plan = plan_truncation_release(policy) if known is None else None
-        if plan is None or plan.event is None:
+    def truncation_bounds(self, version: str) -> TruncationBounds | None:
+        """Return what was published of the truncation losses of a snapshot under this policy; None where nothing was.
+
+        It reads at most one entry of the ledger, whichever snapshot answers now and whichever process published it.
+        """
+        plan, known = self._truncation_plan, self._truncation_bounds.get(version)
+        if plan is None or known is not None:
             return known
-        stored = self.ledger.stored(DATASET, _question(plan), version)
+        stored = self.ledger.stored(DATASET, _truncation_fingerprint(plan), version)
         if stored is None:
             return None
-        self._losses[version] = truncation_bounds_of(policy, plan, noisy_from_json(json.loads(stored)["noisy"]))
-        return self._losses[version]
+        noisy = noisy_from_json(json.loads(stored)["noisy"])
+        self._truncation_bounds[version] = truncation_bounds_of(self.policy, plan, noisy)
+        return self._truncation_bounds[version]
 
     def release_handle(self) -> None:
         """Count one handle less."""
@@ -112,8 +116,8 @@ class SharedDataset:
             self.ledger.close()
 
 
-def _publish_losses(engine: Engine, plan: Plan, policy: Policy, payer: Payer) -> None:
-    """Charge the dataset's own account, read and publish; who asks at the same time gets the same."""
+def _publish_truncation(engine: Engine, plan: Plan, policy: Policy, payer: Payer) -> None:
+    """Charge the dataset's own account, read and publish; others who do so at the same time get the same."""
     if plan.event is None:
         raise AssertionError("what is free is not charged")
     job = engine.prepare(plan)
@@ -121,11 +125,13 @@ def _publish_losses(engine: Engine, plan: Plan, policy: Policy, payer: Payer) ->
     def release(_charge: Charge, source: Source) -> str:
         return json.dumps({"noisy": noisy_to_json(release_truncation(policy, plan, engine.run(job), source))})
 
-    charged = ChargedRelease(_question(plan), LOSSES, plan.event, plan.loss, engine.version)
+    charged = ChargedRelease(
+        _truncation_fingerprint(plan), TRUNCATION_HISTORY_TEXT, plan.event, plan.loss, engine.version
+    )
     replace(payer, account=DATASET).charge_and_publish(charged, release)
 
 
-def _question(plan: Plan) -> str:
+def _truncation_fingerprint(plan: Plan) -> str:
     return json.dumps(["truncation", None if plan.event is None else to_json(plan.event)])
 
 

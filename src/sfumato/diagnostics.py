@@ -37,21 +37,23 @@ def statement_label(statement: str) -> str:
     return sha256(statement.encode(errors="replace")).hexdigest()[:_LABEL_CHARS]
 
 
-def record_engine_failure(error: BaseException, statement: str = "") -> None:
+def record_engine_failure(error: BaseException | str, statement: str = "") -> None:
     """Log that an engine failed, and keep its message for the data owner, where there is a debug file.
 
-    The message may hold data values. It goes into the debug file alone, never into a log record.
+    `error` is what was raised, or a sentence where nothing was. The message may hold data values. It goes into the
+    debug file alone, never into a log record.
     """
+    kind = "" if isinstance(error, str) else type(error).__name__
     label = statement_label(statement) if statement else ""
     if logger.isEnabledFor(logging.WARNING):
-        fields = {"event": "engine_failed", "statement": label, "error": type(error).__name__}
-        logger.warning("engine_failed statement=%s error=%s", label, type(error).__name__, extra={"sfumato": fields})
+        fields = {"event": "engine_failed", "statement": label, "error": kind}
+        logger.warning("engine_failed statement=%s error=%s", label, kind, extra={"sfumato": fields})
     name = os.environ.get(DEBUG_FILE_VARIABLE)
     if name:
         line = {
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             "label": label,
-            "error": type(error).__name__,
+            "error": kind,
             "message": _shortened(str(error)),
             "statement": _shortened(statement),
         }

@@ -1,10 +1,10 @@
-"""One way for a workshop to measure through the database: declare, charge, read integers, add noise, keep the release.
+"""How an extension package measures through the database: declare, charge, read integers, add noise, store the release.
 
-A workshop (`learn`, `synthesis`) turns a question that shows rows into something public. It does so in three steps::
+An extension package (`learn`, `synthesis`) turns a question that shows rows into something public, in three steps::
 
-    asked = look_at(database, "SELECT age, bmi, cost FROM visits")      # from the text alone, or refused; free
-    declared = Declaration("learn.PCA", {"n_components": 2}, event, loss)  # from parameters and `asked.rows` alone
-    measured = measure(database, asked, declared, release)              # one charge, durable before `release` runs
+    asked = prepare_measurement(database, "SELECT age, bmi FROM visits")  # from the text alone, or refused; free
+    declared = MeasurementRequest("learn.PCA", parameters, event, loss)  # from parameters and `asked.rows` alone
+    measured = measure(database, asked, declared, release)  # one charge, durable before `release` runs
 
 `release(reading)` runs inside the charge. It reads `reading.totals(...)`, integers in public cells that the engine adds
 up, or `reading.columns(...)`, the integer columns of every row; gives `reading.noisy(...)` what one person moves by no
@@ -54,10 +54,10 @@ from sfumato.release.receipt import Receipt, receipt_from_json, receipt_to_json
 from sfumato.sensitivity.norms import Sensitivity
 
 _LABEL = "measured"
-_TRIED = 4096
-"""So many numbers are drawn once more, and thrown away, to tell how many bits such noise takes."""
+_TRIAL_DRAWS = 4096
+"""How many numbers are drawn once more, and thrown away, to estimate how many bits such noise takes."""
 
-_FARTHEST = 1 << 62
+_MAX_STEPS = 1 << 62
 
 Integers = npt.NDArray[np.int64]
 
@@ -105,7 +105,7 @@ class Measurable:
     sql: str
     rows: PrivateRows
     identity: str = field(repr=False)
-    """What the text means, with the policy's words about its tables."""
+    """What the text means, with the policy digest of its tables."""
     engine: Engine = field(repr=False, compare=False)
     """The snapshot that is measured, also if another one takes its place meanwhile."""
 
@@ -119,7 +119,7 @@ class Measurable:
         if isinstance(statement, SumStatement):
             unit = statement.unit or unit
             keys, source = statement.keys, statement.rows or rows.rows
-            measured = tuple(_measured(f"m{at}", one, rows) for at, one in enumerate(statement.sums))
+            measured = tuple(_measured(f"m{at}", argument, rows) for at, argument in enumerate(statement.sums))
         else:
             keys, source = (
                 (*(replace(key, cells=None) for key in statement.columns), Key("unit", rows.unit, None)),
@@ -162,7 +162,7 @@ class MeasurementRequest:
 
 @dataclass(frozen=True, slots=True)
 class PublicResult:
-    """What a workshop measured: JSON that is public, and its receipt."""
+    """What an extension package measured: JSON that is public, and its receipt."""
 
     released: Any
     receipt: Receipt
@@ -189,7 +189,7 @@ class Measurer:
         parts = list(zip(*found.keys, strict=True)) or [()] * (len(statement.columns) + 1)
         columns = [_integers(part, key) for part, key in zip(parts[:-1], statement.columns, strict=True)]
         people: dict[object, int] = {}
-        numbers = np.array([people.setdefault(one, len(people)) for one in parts[-1]], dtype=np.int64)
+        numbers = np.array([people.setdefault(person, len(people)) for person in parts[-1]], dtype=np.int64)
         for column, key in zip(columns, statement.columns, strict=True):
             if key.cells is not None:
                 times = np.where(column < 0, 0, times)  # in none of the cells: absent
@@ -208,7 +208,7 @@ class Measurer:
             laws[mechanism] = laws.get(mechanism, 0) + count
         read = needed = 0.0
         for mechanism, count in laws.items():
-            metered, tried = Metered(self.source), min(count, _TRIED)
+            metered, tried = Metered(self.source), min(count, _TRIAL_DRAWS)
             mechanism.release(np.zeros(tried, dtype=np.int64), metered)
             law = (
                 DiscreteLaplace(mechanism.scale)
@@ -250,16 +250,16 @@ def prepare_measurement(database: object, sql: str) -> Measurable:
                 if facts.kind is not Kind.INTEGER
                 else "Ask the owner to declare `bounds` for it, or narrow it with LEAST and GREATEST.",
             )
-        if facts.kind is Kind.INTEGER and max(-facts.low, facts.high) >= _FARTHEST:
+        if facts.kind is Kind.INTEGER and max(-facts.low, facts.high) >= _MAX_STEPS:
             raise QueryTooLarge(
                 f"`{key.name}` could reach 2^62 steps.",
                 "What is measured is computed in 64 bits.",
                 "Narrow it with LEAST and GREATEST.",
             )
-    # the names of the columns are the workshop's matter
+    # the names of the columns are the extension package's matter
     meaning = canonical(replace(query, names=tuple(f"c{at}" for at in range(len(query.names)))))
-    words = tables_digest(database.policy, tables_read(query.relation))
-    return Measurable(sql, rows, json.dumps([meaning, words], separators=(",", ":")), engine)
+    digest = tables_digest(database.policy, tables_read(query.relation))
+    return Measurable(sql, rows, json.dumps([meaning, digest], separators=(",", ":")), engine)
 
 
 def measure(

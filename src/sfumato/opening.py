@@ -15,38 +15,65 @@ from sfumato.policy.policy import Policy
 from sfumato.policy.reading import read_policy
 from sfumato.randomness.source import system_source
 
+PolicyFile = str | Path | dict[str, object]
+
 
 def open(
-    policy: str | Path | dict[str, object],
-    *,
-    analyst: str | None = None,
-    progress: Progress | None = None,
-    confirm: str | None = None,
+    policy: PolicyFile, *, analyst: str | None = None, progress: Progress | None = None, confirm: str | None = None
 ) -> Database:
     """Open the dataset of a policy: the path of a TOML file, or a dict. The first time, a snapshot of it is taken.
 
     `analyst` spends from that analyst's budget inside the dataset's. `confirm` is the hash of a policy that protects
     less than the one before it: only its owner can say that this is meant. What is refused has changed nothing.
+    With `budget.truncation` the truncation losses of a new snapshot are charged to the dataset.
     """
-    read, tell = read_policy(policy), checked_progress(progress)
-    if analyst is None:
-        return _opened(read, "", tell, confirm)
-    account = account_of(read, analyst)
-    try:
-        return _opened(read, account, tell, confirm)
-    except (BadSource, BudgetExhausted, EngineFailed):
-        pass  # whether the data can be read, and why not, is the owner's to see
-    raise NoSnapshot()
+    return _opened(policy, analyst, progress, confirm)
 
 
-def refreshed(
-    policy: str | Path | dict[str, object], *, progress: Progress | None = None, confirm: str | None = None
+def open_without_charge(
+    policy: PolicyFile, *, analyst: str | None = None, progress: Progress | None = None, confirm: str | None = None
 ) -> Database:
+    """Open the same, and charge nothing: truncation losses that nobody measured wait for the next `open`."""
+    return _opened(policy, analyst, progress, confirm, measure=False)
+
+
+def refreshed(policy: PolicyFile, *, progress: Progress | None = None, confirm: str | None = None) -> Database:
     """Take a new snapshot of a policy's source, whatever became of the one before it, and open the dataset."""
-    return _opened(read_policy(policy), "", checked_progress(progress), confirm, again=True)
+    return _opened(policy, None, progress, confirm, again=True)
 
 
-def _opened(policy: Policy, account: str, progress: Progress, confirm: str | None, again: bool = False) -> Database:
+def _opened(
+    policy: PolicyFile,
+    analyst: str | None,
+    progress: Progress | None,
+    confirm: str | None,
+    *,
+    again: bool = False,
+    measure: bool = True,
+) -> Database:
+    read, tell = read_policy(policy), checked_progress(progress)
+    account = "" if analyst is None else account_of(read, analyst)
+    try:
+        database = _open_account(read, account, tell, confirm, again)
+    except (BadSource, BudgetExhausted, EngineFailed):
+        if not account:
+            raise
+    else:
+        return _with_truncation(database) if measure else database
+    raise NoSnapshot()  # whether the data can be read, and why not, is the owner's to see
+
+
+def _with_truncation(database: Database) -> Database:
+    """Measure truncation losses that nobody measured: a process may have ended after it took the snapshot."""
+    try:
+        database.measure_truncation()
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _open_account(policy: Policy, account: str, progress: Progress, confirm: str | None, again: bool) -> Database:
     if policy.sealed is not None:
         raise BadPolicy(
             "This policy is of a sealed database.",
@@ -64,11 +91,11 @@ def _opened(policy: Policy, account: str, progress: Progress, confirm: str | Non
             ledger.close()
             raise
     log_event("opened", dataset=policy.name, account=account, version=engine.version)
-    shared = SharedDataset(engine, ledger, watch_engine(policy))
+    shared = SharedDataset(policy, engine, ledger, watch_engine(policy))
     return Database(policy, account, engine, ledger, system_source(), shared=shared)
 
 
-def accounts(policy: str | Path | dict[str, object]) -> Accounts:
+def accounts(policy: PolicyFile) -> Accounts:
     """Open the accounts of a policy, which lie in its ledger: the data may be away, and nothing is recorded."""
     read = read_policy(policy)
     if read.sealed is None:

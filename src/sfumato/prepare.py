@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from weakref import finalize
@@ -14,7 +14,6 @@ from sfumato.caches import SizedCache
 from sfumato.engines.engine import Engine, Job
 from sfumato.engines.time_limit import PlanningClock
 from sfumato.errors import BadParameter, Setting, quote_value
-from sfumato.exact import integer
 from sfumato.ledger.ledger import Ledger
 from sfumato.planning.budget_share import choose_plan
 from sfumato.planning.fingerprint import query_fingerprint, query_fingerprints, tables_read, uses_materialized_rows
@@ -31,14 +30,14 @@ from sfumato.query.parse import parse
 from sfumato.query.relation import Options, Query
 
 MAX_QUERIES_PER_WORKLOAD = 100
-"""So many questions may be asked as one."""
+"""Maximum number of queries in one `ask_all`."""
 MAX_QUESTION_BYTES = 1 << 28
 """Bytes of questions with their plans that are remembered in one process, for all accounts together."""
 MAX_ACCOUNT_QUESTION_BYTES = 1 << 25
 """Bytes of questions with their plans that are remembered for one account's handle."""
-_MAX_CACHED_QUERIES = SizedCache(MAX_QUESTION_BYTES, MAX_ACCOUNT_QUESTION_BYTES)
-os.register_at_fork(after_in_child=_MAX_CACHED_QUERIES.renew)
-_Asked = tuple[str, frozenset[tuple[str, Literal]] | None]
+_QUERY_CACHE = SizedCache(MAX_QUESTION_BYTES, MAX_ACCOUNT_QUESTION_BYTES)
+os.register_at_fork(after_in_child=_QUERY_CACHE.renew)
+_TextWithValues = tuple[str, frozenset[tuple[str, Literal]] | None]
 """A text with the values of its parameters."""
 
 
@@ -60,7 +59,7 @@ class Prepared:
     """A question that could be asked, or several: everything that is known before it is charged."""
 
     sql: str
-    wish: PriceTarget
+    price_target: PriceTarget
     plan: Plan
     job: Job
     """What the engine prepared, and runs after the charge."""
@@ -82,7 +81,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class AnalysedQuery:
-    """One question, read and judged."""
+    """One question, parsed and analysed."""
 
     sql: str
     query: Query
@@ -95,25 +94,25 @@ class QueryPreparer:
     """What questions of one account are prepared with.
 
     A question that was read is remembered as long as the snapshot answers: what becomes of a text depends on policy and
-    catalog alone, and neither changes under it. Its plans are functions of text, policy and wish, and are remembered,
-    too. Nothing of the ledger or of people's rows is, and nothing is shared with another account, so that how long
-    reading takes tells nobody what others asked. Bytes are limited for each account, and for all together.
+    catalog alone, and neither changes under it. Its plans are functions of text, policy and price target, and are
+    remembered, too. Nothing of the ledger or of people's rows is. Nothing is shared with another account, so that the
+    time of reading does not depend on what others asked. Bytes are limited for each account, and for all together.
     """
 
     def __init__(self, policy: Policy, account: str, ledger: Ledger) -> None:
         self._policy = policy
         self._account = account
         self._ledger = ledger
-        self._words: dict[frozenset[str], str] = {}
+        self._digests: dict[frozenset[str], str] = {}
         self._version = ""
         """The snapshot that questions are remembered for."""
         self._owner = object()
-        finalize(self, _MAX_CACHED_QUERIES.forget_later, self._owner).atexit = False
+        finalize(self, _QUERY_CACHE.forget_later, self._owner).atexit = False
 
     @property
     def remembered_bytes(self) -> int:
         """The accounted bytes of the questions that are remembered here."""
-        return _MAX_CACHED_QUERIES.bytes_of(self._owner)
+        return _QUERY_CACHE.bytes_of(self._owner)
 
     def prepare(self, sql: str, parameters: object, price: RequestedPrice, key: str | None, engine: Engine) -> Prepared:
         """Read one question and prepare it."""
@@ -130,26 +129,26 @@ class QueryPreparer:
     ) -> Prepared:
         """Prepare one question that was read."""
         clock = clock or PlanningClock()
-        wish = self._wish(price, read.query.options)
+        target = self._price_target(price, read.query.options)
         tables = tables_read(read.query.relation)
-        plans, names = self._priced(read, wish, tables)
+        plans, names = self._plans_of(read, target, tables)
         clock.check()
         place = (
-            self._place(plans, names, wish, key, engine)
+            self._plan_index(plans, names, target, key, engine)
             if price.stored_plan is None
             else price.stored_plan.index_in(plans)
         )
         job = engine.prepare(plans[place])
         clock.check()
         written, units = (read.sql,), self._units(tables)
-        return Prepared(read.sql, wish, plans[place], job, names[place], engine, (plans[place],), units, written)
+        return Prepared(read.sql, target, plans[place], job, names[place], engine, (plans[place],), units, written)
 
     def prepare_workload(
         self, read: Sequence[AnalysedQuery], price: RequestedPrice, key: str | None, engine: Engine
     ) -> Prepared:
         """Prepare several questions that are charged as one; what reads public tables alone is asked by itself."""
-        for at, one in enumerate(read, 1):
-            if one.query.options.epsilon is not None or one.query.options.delta is not None:
+        for at, analysed in enumerate(read, 1):
+            if analysed.query.options.epsilon is not None or analysed.query.options.delta is not None:
                 raise BadParameter(
                     f"Question {at} has a price of its own.",
                     "Questions that are asked together have one price.",
@@ -158,24 +157,24 @@ class QueryPreparer:
         if len(read) == 1:
             return self.prepare_analysed(read[0], price, key, engine)
         clock = PlanningClock()
-        workload = workload_of([one.private for one in read])
-        wish = self._wish(price, Options())
-        plans = make_plans(workload.combined_query, wish, tuple(one.outcome for one in workload.questions))
-        tables: set[str] = set().union(*(tables_read(one.query.relation) for one in read))
-        words = self._words_about(tables)
-        names = [json.dumps([query_fingerprint(one.query, plan, words) for one in read]) for plan in plans]
+        workload = workload_of([analysed.private for analysed in read])
+        target = self._price_target(price, Options())
+        plans = make_plans(workload.combined_query, target, tuple(question.outcome for question in workload.questions))
+        tables: set[str] = set().union(*(tables_read(analysed.query.relation) for analysed in read))
+        digest = self._tables_digest(tables)
+        names = [json.dumps([query_fingerprint(analysed.query, plan, digest) for analysed in read]) for plan in plans]
         place = (
-            self._place(plans, names, wish, key, engine)
+            self._plan_index(plans, names, target, key, engine)
             if price.stored_plan is None
             else price.stored_plan.index_in(plans)
         )
         outcomes = workload.plans(plans[place])
         clock.check()
-        jobs = [engine.prepare(one) for one in outcomes]  # each outcome has to be one that can be computed
+        jobs = [engine.prepare(outcome) for outcome in outcomes]  # each outcome has to be one that can be computed
         clock.check()
-        written, units = tuple(one.sql for one in read), self._units(tables)
+        written, units = tuple(analysed.sql for analysed in read), self._units(tables)
         return Prepared(
-            ";\n".join(written), wish, plans[place], jobs[0], names[place], engine, outcomes, units, written
+            ";\n".join(written), target, plans[place], jobs[0], names[place], engine, outcomes, units, written
         )
 
     def analyse_all(self, texts: object, engine: Engine) -> list[AnalysedQuery]:
@@ -183,53 +182,55 @@ class QueryPreparer:
         clock = PlanningClock()
         return [self._read(sql, None, engine, clock) for sql in _questions(texts)]
 
-    def _priced(self, read: AnalysedQuery, wish: PriceTarget, tables: set[str]) -> tuple[tuple[Plan, ...], list[str]]:
-        remembered = None if read.key is None or wish.share is not None else (read.key, wish)
-        found: tuple[tuple[Plan, ...], list[str]] | None = (
-            None if remembered is None else _MAX_CACHED_QUERIES.get(remembered)
-        )
+    def _plans_of(
+        self, read: AnalysedQuery, target: PriceTarget, tables: set[str]
+    ) -> tuple[tuple[Plan, ...], list[str]]:
+        remembered = None if read.key is None or target.share is not None else (read.key, target)
+        found: tuple[tuple[Plan, ...], list[str]] | None = None if remembered is None else _QUERY_CACHE.get(remembered)
         if found is None:
-            plans = make_plans(read.private, wish)  # price and error known; data untouched
-            words = self._words_about(tables)
-            found = plans, query_fingerprints(read.query, plans, words)
+            plans = make_plans(read.private, target)  # price and error known; data untouched
+            digest = self._tables_digest(tables)
+            found = plans, query_fingerprints(read.query, plans, digest)
             if remembered is not None:  # what a share buys depends on the account
-                _MAX_CACHED_QUERIES.put(remembered, found, self._owner)
+                _QUERY_CACHE.put(remembered, found, self._owner)
         return found
 
     def _read(self, sql: str, parameters: object, engine: Engine, clock: PlanningClock) -> AnalysedQuery:
         bindings = bind(parameters)
         if self._version != engine.version:
             self._version = engine.version
-            _MAX_CACHED_QUERIES.forget(self._owner)
-        asked: _Asked = str(sql), None if bindings is None else frozenset(bindings.items())
+            _QUERY_CACHE.forget(self._owner)
+        asked: _TextWithValues = str(sql), None if bindings is None else frozenset(bindings.items())
         key = self._owner, engine.version, asked
-        read: AnalysedQuery | None = _MAX_CACHED_QUERIES.get(key) if isinstance(sql, str) else None
+        read: AnalysedQuery | None = _QUERY_CACHE.get(key) if isinstance(sql, str) else None
         if read is None:
-            read = self._judged(sql, bindings, engine, clock)
+            read = self._analyse(sql, bindings, engine, clock)
             if not uses_materialized_rows(read.private):  # rows are let go of with their question
                 read = replace(read, key=key)
-                _MAX_CACHED_QUERIES.put(key, read, self._owner)
+                _QUERY_CACHE.put(key, read, self._owner)
         engine.check(read.private)
         clock.check()
         return read
 
-    def _judged(self, sql: str, bindings: Bindings | None, engine: Engine, clock: PlanningClock) -> AnalysedQuery:
+    def _analyse(self, sql: str, bindings: Bindings | None, engine: Engine, clock: PlanningClock) -> AnalysedQuery:
         query = parse(sql, engine.catalog, bindings)  # text -> our own algebra; nothing else goes further
         clock.check()
         with engine.public.one_question(self._account):  # what is free has limits
             private = analyse(query, engine.catalog, engine.public)  # who is protected, how far they reach
         return AnalysedQuery(inline_parameters(sql, bindings), query, private)
 
-    def _wish(self, price: RequestedPrice, options: Options) -> PriceTarget:
+    def _price_target(self, price: RequestedPrice, options: Options) -> PriceTarget:
         account = None if price.stored_plan is None else price.stored_plan.account
         if account is None and price.share is not None:
             account = self._ledger.account(self._account)
         typed = (price.epsilon, price.within, price.delta)
-        wish = parse_price_target(*typed, options, self._policy.budget, self._cap(), share=price.share, account=account)
-        return replace(wish, margins_before_data=price.fixed)
+        target = parse_price_target(
+            *typed, options, self._policy.budget, self._cap(), share=price.share, account=account
+        )
+        return replace(target, margins_before_data=price.fixed)
 
-    def _place(
-        self, plans: tuple[Plan, ...], names: list[str], wish: PriceTarget, key: str | None, engine: Engine
+    def _plan_index(
+        self, plans: tuple[Plan, ...], names: list[str], target: PriceTarget, key: str | None, engine: Engine
     ) -> int:
         """Return which plan to ask by: one that is paid for, or else what suits the account as it is now."""
         if len(plans) == 1:
@@ -237,21 +238,21 @@ class QueryPreparer:
         known = self._ledger.find_repeat(self._account, names, engine.version, key)
         if known is not None:
             return known
-        part = None if wish.share is None else wish.share.fraction
+        part = None if target.share is None else target.share.fraction
         account = self._ledger.account(self._account)
         dataset = self._ledger.account() if self._account else None  # else it is the account
-        return plans.index(choose_plan(plans, account, part, epsilon=wish.epsilon, dataset=dataset))
+        return plans.index(choose_plan(plans, account, part, epsilon=target.epsilon, dataset=dataset))
 
     def _units(self, tables: set[str]) -> str:
         """Name whom these tables protect."""
         return units_of(table for table in self._policy.tables if fold_name(table.name) in tables)
 
-    def _words_about(self, tables: Iterable[str]) -> str:
-        """Return the hash of what the policy says about these tables: it says the same as long as it is open."""
+    def _tables_digest(self, tables: Iterable[str]) -> str:
+        """Return the digest of the policy entries of these tables; it does not change while the database is open."""
         names = frozenset(tables)
-        if names not in self._words:
-            self._words[names] = tables_digest(self._policy, names)
-        return self._words[names]
+        if names not in self._digests:
+            self._digests[names] = tables_digest(self._policy, names)
+        return self._digests[names]
 
     def _cap(self) -> PrivacyLoss:
         analyst = self._policy.analyst(self._account) if self._account else None
@@ -270,28 +271,3 @@ def _questions(texts: object) -> Sequence[str]:
             'Write for example ["SELECT COUNT(*) FROM visits", "SELECT dept, COUNT(*) FROM visits GROUP BY dept"].',
         )
     return texts  # type: ignore[return-value]
-
-
-def question_place(question: object, kept: Mapping[str, object]) -> int:
-    """Return which of the questions that were asked together is meant; there is one, if none were."""
-    together = integer(kept.get("together", 1), "together", 1)
-    if together > 1 and "texts" not in kept:
-        raise BadParameter(
-            "This answer belongs to several questions that were asked together.",
-            "Each of them has its own table, under one receipt.",
-            "Ask the same list again: it is free.",
-        )
-    place = 1 if question is None and together == 1 else question
-    if together == 1 and place != 1:
-        raise BadParameter(
-            f"This answer belongs to one question, and not to question {quote_value(place)}.",
-            "Only questions that were asked together are numbered.",
-            "Leave `question` out.",
-        )
-    if place is None or integer(place, "question", 1) > together:
-        raise BadParameter(
-            f"This answer belongs to {together} questions that were asked together.",
-            "Each of them has its own table, under one receipt.",
-            f"Say which, for example question=1; the last is question={together}.",
-        )
-    return integer(place, "question", 1) - 1

@@ -43,8 +43,8 @@ def answer(ledger: Ledger, policy: Policy, questions: Sequence[str], leave: int,
 def answered(ledger: Ledger, policy: Policy, question: str) -> str:
     """Ask one question: its answer has fresh noise where there is none yet."""
     with ledger.charge(request_for(policy, question)) as charge:
-        if charge.kept is not None:
-            return charge.kept
+        if charge.stored_release is not None:
+            return charge.stored_release
         release = f"release of {question} with {charge.noise_from(system_source()).read(8).hex()}"
         charge.settle(release)
     return release

@@ -19,8 +19,8 @@ ANALYSTS = {"research": {"epsilon": "0.5"}, "press": {"epsilon": "0.1"}}
 
 def _ask(ledger: Ledger, policy: Policy, question: str, account: str, shared: bool) -> str:
     with ledger.charge(request_for(policy, question, account=account, shared=shared)) as charge:
-        if charge.kept is not None:
-            return charge.kept
+        if charge.stored_release is not None:
+            return charge.stored_release
         charge.settle(f"{question} for {account}")
         return f"{question} for {account}"
 

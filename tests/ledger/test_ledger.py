@@ -33,10 +33,10 @@ from sfumato.policy.policy import Policy
 def _ask(ledger: Ledger, policy: Policy, question: str, key: str | None = None, **more: Any) -> tuple[str, int]:
     """Ask as the database does; the release says which charge paid for it."""
     with ledger.charge(request_for(policy, question, **more), key) as charge:
-        if charge.kept is None:
+        if charge.stored_release is None:
             charge.settle(f"release {charge.sequence}")
             return f"release {charge.sequence}", charge.sequence
-        return charge.kept, charge.sequence
+        return charge.stored_release, charge.sequence
 
 
 @pytest.fixture

@@ -53,7 +53,7 @@ def test_two_servers_answer_exactly_as_many_questions_as_fit(url: str, policy: P
         pass
     answered = first.history()[0]
     with second.charge(request_for(policy, answered.sql.removeprefix("SELECT "))) as charge:
-        assert charge.kept == answered.release
+        assert charge.stored_release == answered.release
     assert first.settled(answered.receipt) == answered
     assert first.settled("receipt") is first.settled(answered.receipt, "somebody") is None
     assert [entry.state for entry in first.history()] == ["settled"] * FITS
@@ -96,8 +96,8 @@ def test_whenever_the_server_hangs_up_there_is_one_charge_and_one_noise(url: str
         if at == "before the charge":
             hang_up()
         with ledger.charge(request_for(policy, moment)) as charge:
-            if charge.kept is not None:
-                return charge.kept
+            if charge.stored_release is not None:
+                return charge.stored_release
             drawn.append(charge.noise_from(system_source()).read(8).hex())
             if at == "before the settlement":
                 hang_up()

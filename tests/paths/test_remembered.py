@@ -160,7 +160,7 @@ def test_what_is_remembered_goes_with_its_handle(database: sfumato.Database) -> 
     del ada
     gc.collect()
     database.explain("SELECT COUNT(*) FROM visits WHERE age < 7", epsilon=1)
-    assert prepare._MAX_CACHED_QUERIES.bytes_of(owner) == 0
+    assert prepare._QUERY_CACHE.bytes_of(owner) == 0
 
 
 def test_threads_that_ask_during_a_refresh_are_answered_from_one_snapshot(database: sfumato.Database) -> None:

@@ -193,7 +193,7 @@ FINDINGS: tuple[Bug, ...] = (
         "tests/paths/test_snapshots.py",
         (
             "prepare.py",
-            "found = plans, query_fingerprints(read.query, plans, words)",
+            "found = plans, query_fingerprints(read.query, plans, digest)",
             "found = plans, query_fingerprints(read.query, plans, repr(self._policy))",
         ),
     ),
@@ -201,7 +201,7 @@ FINDINGS: tuple[Bug, ...] = (
         "a question that was read outlives its snapshot",
         "tests/paths/test_remembered.py",
         ("prepare.py", "        key = self._owner, engine.version, asked\n", "        key = self._owner, asked\n"),
-        ("prepare.py", "            _MAX_CACHED_QUERIES.forget(self._owner)\n", "            pass\n"),
+        ("prepare.py", "            _QUERY_CACHE.forget(self._owner)\n", "            pass\n"),
     ),
     planned(
         "a unit may be called removed_rows",

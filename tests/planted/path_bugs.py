@@ -6,6 +6,20 @@ _DIAGNOSTICS = "tests/test_diagnostics.py"
 
 PATH_BUGS: tuple[Bug, ...] = (
     planned(
+        "a question measures truncation losses inside its own charge",
+        "tests/paths/test_truncation_charges.py",
+        (
+            "database.py",
+            '            tell("run", "")\n',
+            '            self._shared.measure_truncation(asked.engine, self.payer)\n            tell("run", "")\n',
+        ),
+    ),
+    planned(
+        "truncation losses that a killed process left stay unmeasured",
+        "tests/paths/test_truncation_charges.py",
+        ("opening.py", "        database.measure_truncation()\n", "        pass\n"),
+    ),
+    planned(
         "the padding of a sealed table is drawn before its charge",
         "tests/sealed/test_database.py",
         (
@@ -30,7 +44,7 @@ PATH_BUGS: tuple[Bug, ...] = (
         _DIAGNOSTICS,
         (
             "diagnostics.py",
-            'label, type(error).__name__, extra={"sfumato": fields})',
+            'label, kind, extra={"sfumato": fields})',
             'label, error, extra={"sfumato": fields})',
         ),
     ),

@@ -175,7 +175,7 @@ def explain(
     from sfumato.release.rendering.documents import quote_document
     from sfumato.release.rendering.escaping import to_json
 
-    with open_database(policy, analyst) as database:
+    with open_database(policy, analyst, charge=False) as database:
         price: dict[str, object] = {"epsilon": epsilon, "within": read_margins(within), "share": share, "delta": delta}
         if statements:
             _print_statements(database.statements(_question(sql), **price), form)

@@ -12,12 +12,15 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def open_database(policy: Path, analyst: str | None = None, confirm: str | None = None) -> "Iterator[Database]":
-    """Open a database; where somebody watches, show in which phase the bounded copy is."""
-    from sfumato.opening import open
+def open_database(
+    policy: Path, analyst: str | None = None, confirm: str | None = None, *, charge: bool = True
+) -> "Iterator[Database]":
+    """Open a database, without any charge unless `charge`; on a terminal, show in which phase the bounded copy is."""
+    from sfumato.opening import open, open_without_charge
 
+    chosen = open if charge else open_without_charge
     with open_with_progress(
-        lambda progress: open(policy, analyst=analyst, progress=progress, confirm=confirm)
+        lambda progress: chosen(policy, analyst=analyst, progress=progress, confirm=confirm)
     ) as database:
         yield database
 

@@ -18,7 +18,7 @@ def check(policy: Path, form: str, confirm: str | None) -> None:
     The data of POLICY is registered, which takes a while the first time; nobody is charged. What is said of the data
     itself is exact, and for its owner alone.
     """
-    with open_database(policy, confirm=confirm) as database:
+    with open_database(policy, confirm=confirm, charge=False) as database:
         from sfumato.terminal import checks
 
         checked = checks.check_policy(database)
@@ -47,7 +47,7 @@ def tune(policy: Path, questions: tuple[str, ...], file: Path | None, history: b
     asked = list(questions)
     if file is not None:
         asked += statements.read_questions(file)
-    with open_database(policy) as database:
+    with open_database(policy, charge=False) as database:
         if history:
             asked += tuning.queries_in_ledger(database)
         click.echo(tuning_text.tuned_text(tuning.tune(database, asked, epsilon)))

@@ -45,7 +45,7 @@ def warn_owner(refused: Refusal | None) -> None:
     """Warn the data owner that answers come from an old snapshot, and say why; analysts must not see this."""
     if refused is not None:
         what = "The source has changed, but no new snapshot could be taken; answers come from the one before."
-        warnings.warn(f"{what} {refused}", OldSnapshot, stacklevel=4)
+        warnings.warn(f"{what} {refused}", OldSnapshot, stacklevel=5)
 
 
 def was_paid_for(policy: Policy) -> bool:

@@ -138,8 +138,10 @@ class Snapshot:
 
     def instead_of(self, failure: Refusal | OSError) -> "Snapshot":
         """Return this snapshot with the reason why another one could not take its place."""
-        refused = failure if isinstance(failure, Refusal) else EngineFailed()  # the system's words hold paths
-        return Snapshot(self.ledger, self._keep, refused)
+        if isinstance(failure, Refusal):
+            return Snapshot(self.ledger, self._keep, failure)
+        record_engine_failure(failure)  # the system's words hold paths
+        return Snapshot(self.ledger, self._keep, EngineFailed())
 
     def keep(self, ledger: str) -> Registered:
         """Make it the current one; its answers are paid for by this ledger."""
@@ -361,6 +363,7 @@ class _Taken:
         tables, place = tables_hash(self._policy), source_digest(self._policy.source, self._salt)
         shape = self._copying.shape(path)
         if shape is None:
+            record_engine_failure("The bounded copy that was just written cannot be opened.")
             raise EngineFailed()
         registered = Registered(version, path, shape, use)
         write_manifest(places.manifest, Manifest(FORMAT, version, stamp, place, tables, path.name, ledger))

@@ -18,17 +18,17 @@ _SHARES = (Fraction(1), Fraction(4, 5), Fraction(1, 2), Fraction(1, 5), Fraction
 
 
 def afforded(
-    ledger: Ledger, account: str, private: PrivateQuery, wish: PriceTarget, refusal: BudgetExhausted
+    ledger: Ledger, account: str, private: PrivateQuery, target: PriceTarget, refusal: BudgetExhausted
 ) -> BudgetExhausted:
     """Say at which price the same question would still be answered, and how exactly; from plan and ledger alone."""
-    if wish.share is not None:
-        return _affordable_share(ledger, account, private, wish, refusal)
+    if target.share is not None:
+        return _affordable_share(ledger, account, private, target, refusal)
     for share in _SHARES:
         price = round_down(ledger.affords(account) * share, 2)
         if price == "0":
             break
         try:
-            plans = make_plans(private, replace(wish, epsilon=Fraction(price), within=()))
+            plans = make_plans(private, replace(target, epsilon=Fraction(price), within=()))
         except Refusal:  # more is left than this question can be given
             continue
         plan = choose_plan(plans, ledger.account(account), None, epsilon=Fraction(price), dataset=ledger.account())
@@ -40,15 +40,15 @@ def afforded(
 
 
 def _affordable_share(
-    ledger: Ledger, account: str, private: PrivateQuery, wish: PriceTarget, refusal: BudgetExhausted
+    ledger: Ledger, account: str, private: PrivateQuery, target: PriceTarget, refusal: BudgetExhausted
 ) -> BudgetExhausted:
     """Say which share would still be answered."""
     now = ledger.account(account)
     for part in _SHARES:
         left = floor((1 - now.used) * part * 1000)
-        if wish.share is None or left <= 0:
+        if target.share is None or left <= 0:
             break
-        smaller = replace(wish, share=replace(wish.share, fraction=Fraction(left, 1000)))
+        smaller = replace(target, share=replace(target.share, fraction=Fraction(left, 1000)))
         plan = choose_plan(make_plans(private, smaller), now, Fraction(left, 1000), dataset=ledger.account())
         if plan.event is not None and ledger.count_affordable(plan.event, account):
             share = Setting("share", f"{Decimal(left) / 10:f}%")

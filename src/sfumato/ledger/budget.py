@@ -6,7 +6,7 @@ from math import ceil
 
 from sfumato.accounting.loss import PrivacyLoss
 
-GAUGE = (
+FILTER_USAGE_NOTE = (
     "What is used may be less than the prices add up to: with a delta, several answers together reveal less than the "
     "sum of what each of them costs (docs/accounting.md)."
 )
@@ -32,5 +32,5 @@ class Budget:
     def __str__(self) -> str:
         used = f"{ceil(100 * self.share)} % of the budget is used."
         if self.total.delta and self.share:
-            used += f" {GAUGE}"
+            used += f" {FILTER_USAGE_NOTE}"
         return f"total      {self.total}\nspent      {self.spent}\nremaining  {self.remaining}\n{used}"

@@ -24,16 +24,16 @@ class Ending:
 
 
 class Charge:
-    """One charge that is durable, or the kept release of the same question."""
+    """One charge that is durable, or the stored release of the same question."""
 
-    __slots__ = ("_ending", "_open", "_row", "_sources", "kept")
+    __slots__ = ("_ending", "_open", "_row", "_sources", "stored_release")
 
-    def __init__(self, row: Row, kept: str | None, ending: Ending) -> None:
+    def __init__(self, row: Row, stored_release: str | None, ending: Ending) -> None:
         self._row = row
         self._ending = ending
-        self._open = kept is None
+        self._open = stored_release is None
         self._sources: list[Metered] = []
-        self.kept = kept
+        self.stored_release = stored_release
         """The release of the same question, where it was answered before: then nothing was charged."""
 
     @property
@@ -77,7 +77,7 @@ class Charge:
             return
         self._open = False
         if any(source.bits for source in self._sources):
-            with suppress(Refusal):  # kept in memory, and stored before the next charge
+            with suppress(Refusal):  # held in memory, and stored before the next charge
                 self._store(FAILED_AFTER_NOISE)
             return
         try:

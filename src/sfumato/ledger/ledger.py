@@ -20,7 +20,7 @@ from sfumato.accounting.calibrate import most_queries
 from sfumato.accounting.event import Event
 from sfumato.accounting.filter import Filter
 from sfumato.errors import AnswerLost, BadParameter, LedgerDamaged, LedgerUnavailable, Refusal
-from sfumato.ledger.budget import GAUGE, Budget
+from sfumato.ledger.budget import FILTER_USAGE_NOTE, Budget
 from sfumato.ledger.chain import STATE_EVERY, Row, RowKind, repeat_key, with_chain_hash
 from sfumato.ledger.charge import FAILED_AFTER_NOISE, Charge, Ending, require_storable
 from sfumato.ledger.damage import damaged, unavailable
@@ -34,12 +34,12 @@ from sfumato.ledger.transaction import InProgress, LedgerTransaction, Reserved, 
 from sfumato.ledger.verifying import Verified
 from sfumato.policy.policy import MAX_CHARGES_PER_ACCOUNT
 
-__all__ = ["GAUGE", "Budget", "Charge", "Entry", "Ledger", "StreamProgress", "Verified"]
+__all__ = ["FILTER_USAGE_NOTE", "Budget", "Charge", "Entry", "Ledger", "StreamProgress", "Verified"]
 
 _REPEAT_TIMEOUT_SECONDS = 600.0
-"""So many seconds a question waits for the same one that somebody else is answering."""
+"""How long a question waits for the same question that is being answered elsewhere."""
 _POLL_SECONDS = 0.01
-_LONGEST_KEY = 200
+_MAX_KEY_CHARS = 200
 _NO_LIMIT = 2**63 - 1
 
 
@@ -88,10 +88,10 @@ class Ledger:
     def charge(self, request: Request, key: str | None = None) -> Iterator[Charge]:
         """Charge a release before it happens; when the body begins, the charge is durable.
 
-        The same question under the same policy, version and account gives `kept`, at no cost; while it is being
-        answered elsewhere, this waits for that answer. Leaving without `settle` refunds nothing: the charge stays, and
-        whoever asks the same takes it up, with the same `key`, another one or none. An attempt that failed after it
-        drew noise is not taken up, but refused as `answer_lost`.
+        The same question under the same policy, version and account gives its stored release, at no cost; while it is
+        being answered elsewhere, this waits for that answer. Leaving without `settle` refunds nothing: the charge
+        stays, and asking the same takes it up, with the same `key`, another one or none. An attempt that failed after
+        it drew noise is not taken up, but refused as `answer_lost`.
         """
         _require_key(key)
         for text in (request.account, request.fingerprint, request.sql, request.version, request.receipt, key or ""):
@@ -243,7 +243,7 @@ class Ledger:
         """Note durably how far the stream has come that the charge at this place pays for. It never goes back."""
         if not is_digest(digest):
             raise BadParameter("This is not a digest.", "It is a SHA-256 in hexadecimal.", "Give 64 digits.")
-        self._done(lambda book: book.reach(place, StreamProgress(time, digest)))
+        self._done(lambda transaction: transaction.reach(place, StreamProgress(time, digest)))
 
     @_failing_closed()
     def reached(self, place: int) -> StreamProgress | None:
@@ -253,29 +253,29 @@ class Ledger:
             return self._state.reached.get(place)
 
     def _charged(self, request: Request, key: str) -> Charge:
-        patience = monotonic() + _REPEAT_TIMEOUT_SECONDS
+        deadline = monotonic() + _REPEAT_TIMEOUT_SECONDS
         ending = Ending(self._store_outcome, lambda row: self._forget(row.sequence))
         while True:
             self._store_pending()
-            match self._done(lambda book: book.reserve(request, key)):
+            match self._done(lambda transaction: transaction.reserve(request, key)):
                 case Reserved(row):
                     return Charge(row, None, ending)
                 case StoredRelease(row, release):
                     return Charge(row, release, ending)
                 case InProgress(sequence):
-                    self._wait_for(sequence, patience)
+                    self._wait_for(sequence, deadline)
                 case _:
                     raise AssertionError("a reservation has three outcomes")
 
-    def _wait_for(self, sequence: int, patience: float) -> None:
+    def _wait_for(self, sequence: int, deadline: float) -> None:
         """Wait until the charge is no longer being answered, here or in another process."""
         here = self._answering.get(sequence)
         if here is not None:
-            here.wait(patience - monotonic())
+            here.wait(deadline - monotonic())
         else:
-            while self._is_answered_elsewhere(sequence) and monotonic() < patience:
+            while self._is_answered_elsewhere(sequence) and monotonic() < deadline:
                 sleep(_POLL_SECONDS)
-        if monotonic() >= patience:
+        if monotonic() >= deadline:
             raise unavailable(
                 "The same question is still being answered by somebody else.", "Nothing was charged. Ask again later."
             )
@@ -296,7 +296,7 @@ class Ledger:
         if row.sequence not in self._answering:  # closed, or this is the child of the process that charged
             raise unavailable("This charge belongs to another process, or its ledger was closed.")
         try:
-            self._done(lambda book: book.settle(row, outcome))
+            self._done(lambda transaction: transaction.settle(row, outcome))
         except AnswerLost:
             self._forget(row.sequence)
             raise
@@ -351,9 +351,9 @@ class Ledger:
             with self._writing:
                 store = self._opened()
                 with store.writing():
-                    book = LedgerTransaction(store, self._state, self._is_answered, self._max_charges)
+                    transaction = LedgerTransaction(store, self._state, self._is_answered, self._max_charges)
                     for turn in turns:
-                        results.append(_result(book, turn.task))
+                        results.append(_result(transaction, turn.task))
                         if isinstance(reserved := results[-1], Reserved):
                             sequence = reserved.row.sequence
                             if store.claim(sequence):  # before the commit shows it to other processes
@@ -361,7 +361,7 @@ class Ledger:
                                 self._answering[sequence] = Signal()
                             else:
                                 results[-1] = InProgress(sequence)
-                self._state = book.state
+                self._state = transaction.state
                 whole = True
         except Refusal as refusal:
             failure = refusal
@@ -431,10 +431,10 @@ def _existing(accounts: Mapping[str, Filter], name: str) -> Filter:
     raise BadParameter("This account does not exist.", "The policy names no such analyst.", "Use one that it names.")
 
 
-def _result(book: LedgerTransaction, task: Task) -> object:
+def _result(transaction: LedgerTransaction, task: Task) -> object:
     """Do one task. What it refuses is its own affair; a ledger that does not work ends the turn for all."""
     try:
-        return task(book)
+        return task(transaction)
     except (LedgerDamaged, LedgerUnavailable):
         raise
     except Refusal as refusal:
@@ -443,10 +443,10 @@ def _result(book: LedgerTransaction, task: Task) -> object:
 
 def _require_key(key: object) -> None:
     """Refuse a key that is no short text."""
-    if key is not None and not (isinstance(key, str) and len(key) <= _LONGEST_KEY):
+    if key is not None and not (isinstance(key, str) and len(key) <= _MAX_KEY_CHARS):
         raise BadParameter(
             "The key is not a text, or too long.",
-            f"It names one attempt, in at most {_LONGEST_KEY} characters.",
+            f"It names one attempt, in at most {_MAX_KEY_CHARS} characters.",
             "Give a random text, such as a UUID.",
         )
 

@@ -30,7 +30,7 @@ def open_ledger(policy: Policy, confirm: str | None = None, expected: str = "") 
     ledger = Ledger(_store_of(policy.ledger, first), policy.budget.charges)
     try:
         _require_identity(ledger, expected)
-        ledger.record(lambda book: _record(book, policy, confirm))
+        ledger.record(lambda transaction: _record(transaction, policy, confirm))
     except BaseException:
         ledger.close()
         raise
@@ -49,9 +49,9 @@ def accept_clock(policy: Policy) -> timedelta:
     ledger = Ledger(partial(PostgresStore, place.target) if place.path is None else partial(SqliteStore, place.path))
     behind: list[int] = []
 
-    def accept(book: LedgerTransaction) -> None:
-        _require_same_dataset(book.name(), policy)
-        behind.append(book.accept_clock())
+    def accept(transaction: LedgerTransaction) -> None:
+        _require_same_dataset(transaction.name(), policy)
+        behind.append(transaction.accept_clock())
 
     try:
         ledger.record(accept)
@@ -74,7 +74,7 @@ def pending(ledger: Ledger, policy: Policy) -> RecordedPolicy | None:
     A policy that would be refused then is refused here.
     """
     found: list[RecordedPolicy | None] = []
-    ledger.record(lambda book: found.append(_check(book, policy, None)))
+    ledger.record(lambda transaction: found.append(_check(transaction, policy, None)))
     return found[0]
 
 
@@ -84,7 +84,7 @@ def check_ledger(policy: Policy, confirm: str | None = None) -> None:
     if place is not None and place.exists():
         ledger = Ledger(partial(SqliteStore, place))
         try:
-            ledger.record(lambda book: _check(book, policy, confirm))
+            ledger.record(lambda transaction: _check(transaction, policy, confirm))
         finally:
             ledger.close()
 
@@ -108,20 +108,20 @@ def _store_of(place: Location, first: Row) -> Callable[[], Store]:
     return partial(SqliteStore, place.path)
 
 
-def _record(book: LedgerTransaction, policy: Policy, confirm: str | None) -> None:
-    changed = _check(book, policy, confirm)
+def _record(transaction: LedgerTransaction, policy: Policy, confirm: str | None) -> None:
+    changed = _check(transaction, policy, confirm)
     if changed is not None:
-        book.add(_row(changed))
+        transaction.add(_row(changed))
 
 
-def _check(book: LedgerTransaction, policy: Policy, confirm: str | None) -> RecordedPolicy | None:
+def _check(transaction: LedgerTransaction, policy: Policy, confirm: str | None) -> RecordedPolicy | None:
     """Return what is to be recorded of this policy, or None if it is in force; refuse one that does not continue."""
-    state = book.state
+    state = transaction.state
     if state.policy == policy_hash(policy):
         return None
     confirmed = confirm == policy_hash(policy)
     if not confirmed:
-        _require_same_dataset(book.name(), policy)
+        _require_same_dataset(transaction.name(), policy)
     changed = recorded(policy, state.accounts, confirmed)
     if changed.neighbours != state.neighbours:
         raise MixedNeighbours(

@@ -61,9 +61,9 @@ class Payer:
             shared=charged.shared,
         )
         with self.ledger.charge(request, key) as charge:  # durable before data is read, or Refusal
-            if charge.kept is not None:
+            if charge.stored_release is not None:
                 log_event("repeated", account=self.account, receipt=charge.receipt)
-                return charge.kept
+                return charge.stored_release
             log_event("charged", account=self.account, receipt=charge.receipt, loss=str(charged.loss))
             stored = release(charge, charge.noise_from(self.source))
             charge.settle(stored)  # durable before anything of it is shown

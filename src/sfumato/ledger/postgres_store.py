@@ -22,7 +22,7 @@ from sfumato.ledger.verifying import Verified, verify_rows
 
 _NAME = "sfumato_entries"
 _COLUMNS = ", ".join(f'"{name}"' for name in Row._fields)
-_CREATING = 0x5FADA70 << 36
+_CREATION_LOCK_ID = 0x5FADA70 << 36
 """Whoever creates a ledger holds this advisory lock of the database."""
 _SETTINGS = (
     "synchronous_commit = on",
@@ -214,7 +214,7 @@ class PostgresStore:
 def create_table(url: str, first: Row) -> None:
     """Make a ledger of one row in one transaction; do nothing where there is one."""
     with _failing_closed(), _connected(url) as connection, connection.transaction():
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_CREATING,))
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_CREATION_LOCK_ID,))
         table = _table(connection)
         if _one(connection, "SELECT to_regclass(%s) IS NOT NULL", table.name):
             if not _one(connection, f"SELECT count(*) FROM {table.name}"):  # noqa: S608

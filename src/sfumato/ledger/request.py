@@ -13,7 +13,7 @@ class Request:
     account: str
     """The analyst, folded; the empty text is the dataset's own account."""
     fingerprint: str
-    """The canonical plan and the policy's words about its tables: with the version it says which question this is."""
+    """The canonical plan and the policy digest of its tables: with the version it identifies the question."""
     sql: str
     """The question as `history` shows it to people: the text that was asked."""
     event: Event

@@ -20,9 +20,9 @@ from sfumato.secure_files import FileLock
 
 SEALED_UP_TO = 1 << 28
 """A larger file is not hashed as a whole when it is opened and closed: 256 MiB take a fifth of a second."""
-APPLICATION = 0x5FADA70
-FORMAT = 1
-_PATIENCE = 5.0
+APPLICATION_ID = 0x5FADA70
+FORMAT_VERSION = 1
+_LOCK_TIMEOUT_SECONDS = 5.0
 """Seconds for programs that are not ours and lock the file; ours wait for each other by the lock beside it."""
 _BROKEN = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _COLUMNS = ", ".join(Row._fields)
@@ -68,7 +68,9 @@ class SqliteStore:
         if not self._path.stat().st_size:
             raise damaged("Its file is empty, and a ledger begins with an entry.")
         sealed = _seal_holds(self._path, anchor)
-        connection = sqlite3.connect(self._path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(
+            self._path, timeout=_LOCK_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False
+        )
         try:
             self._identity = _identity(self._path)
             _check_form(connection)
@@ -257,8 +259,8 @@ def _build(aside: Path, first: Row) -> None:
     os.close(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
     with closing(sqlite3.connect(aside, isolation_level=None)) as connection:
         connection.execute("PRAGMA synchronous = FULL")
-        connection.execute(f"PRAGMA application_id = {APPLICATION}")
-        connection.execute(f"PRAGMA user_version = {FORMAT}")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
         connection.execute("BEGIN")
         for statement in (*_SCHEMA, *_INDEXES):
             connection.execute(statement)
@@ -313,11 +315,11 @@ def _seal_holds(path: Path, anchor: Anchor | None) -> bool:
 def _check_form(connection: sqlite3.Connection) -> None:
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     form = connection.execute("PRAGMA user_version").fetchone()[0]
-    if application != APPLICATION:
+    if application != APPLICATION_ID:
         raise damaged("Its file is not a ledger of sfumato.")
-    if form != FORMAT:
+    if form != FORMAT_VERSION:
         raise unavailable(
-            f"It was written in format {form}, and this program knows format {FORMAT}.",
+            f"It was written in format {form}, and this program knows format {FORMAT_VERSION}.",
             "Use the version of sfumato that wrote it.",
         )
     found = {text for (text,) in connection.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")}

@@ -1,6 +1,6 @@
 """One turn of the writer: what becomes of each request, decided in order, on the state as of now.
 
-A book exists inside `Store.writing` only. What it adds counts when that has ended well.
+A transaction exists inside `Store.writing` only. What it adds counts when that has ended well.
 """
 
 from collections.abc import Callable
@@ -19,8 +19,8 @@ from sfumato.ledger.state import State, StreamProgress, after, folded, reached_c
 from sfumato.ledger.store import Store
 from sfumato.policy.policy import MAX_CHARGES_PER_ACCOUNT
 
-_TOLERATED = 300 * 10**6
-"""So many microseconds may the clocks of several servers differ; a clock that is further back is refused."""
+_CLOCK_TOLERANCE_MICROSECONDS = 300 * 10**6
+"""How much the clocks of several servers may differ; a clock that is further back is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class LedgerTransaction:
         return behind
 
     def _is_behind(self) -> bool:
-        return self._clock < self.state.time - _TOLERATED
+        return self._clock < self.state.time - _CLOCK_TOLERANCE_MICROSECONDS
 
     def _require_clock(self) -> None:
         if self._is_behind():
@@ -120,7 +120,7 @@ class LedgerTransaction:
         if key and (found := self._resumed(request, key, same)):
             return found
         if settled := self._store.answer(same):
-            return self._kept(settled)
+            return self._stored_release(settled)
         if request.shared and (found := self._of_others(request)):
             return found
         if place := self.state.unanswered.get(same):
@@ -136,7 +136,7 @@ class LedgerTransaction:
             if account == request.account:
                 continue
             if settled := self._store.answer(same):
-                return self._kept(settled)
+                return self._stored_release(settled)
             place = self.state.unanswered.get(same)
             if place is not None and (found := self._taken_up(place, request)):
                 return found
@@ -195,7 +195,7 @@ class LedgerTransaction:
             )
         settled = self._store.answer(same)
         if settled is not None:
-            return self._kept(settled)
+            return self._stored_release(settled)
         if self.state.unanswered.get(same) == charge.sequence and (found := self._taken_up(charge.sequence, request)):
             return found
         raise AnswerLost(
@@ -204,7 +204,7 @@ class LedgerTransaction:
             "It stays charged. Ask again with a new key: that is a new charge.",
         )
 
-    def _kept(self, settled: Row) -> StoredRelease:
+    def _stored_release(self, settled: Row) -> StoredRelease:
         charge, outcome = self._written(settled.about), self._written(settled.sequence)
         if charge.same != outcome.same:
             raise damaged(f"Entry {outcome.sequence} is not what was written.")

@@ -30,7 +30,7 @@ _COLUMNS = (
 )
 _FIRST = sha256(b"sfumato ledger, form 1").hexdigest()
 _STATE_PLACES = 1000
-_CHUNK = 1 << 20
+_CHUNK_BYTES = 1 << 20
 _RULE_OF_ANCHORS = r"([1-9][0-9]{0,17}) ([0-9a-f]{64}) ([0-9a-f]{64}|-)\n"
 
 
@@ -311,7 +311,7 @@ def _anchor(path: Path) -> tuple[int, str, str | None] | None:
 def _is_sealed(path: Path, seal: str) -> bool:
     digest = sha256()
     with path.open("rb") as stream:
-        while chunk := stream.read(_CHUNK):
+        while chunk := stream.read(_CHUNK_BYTES):
             digest.update(chunk)
     return digest.hexdigest() == seal
 

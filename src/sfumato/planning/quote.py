@@ -135,8 +135,8 @@ def _bias(
         return
     if losses is None:
         text = (
-            "How much bounds and clipping remove is measured once per snapshot, with its first answer, for "
-            f"ε = {round_up(spent)} of the dataset's budget."
+            "How much bounds and clipping remove from this snapshot is not known. It is measured once, when a snapshot "
+            f"is taken, for ε = {round_up(spent)} of the dataset's budget."
         )
         yield Note(NoteRank.HINT, text)
         return

@@ -7,6 +7,7 @@ from typing import Any
 
 import duckdb
 
+from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.duckdb.connection import closed_connection, execute
 from sfumato.engines.engine import Limits
 from sfumato.engines.time_limit import MAX_PUBLIC_RESULT_ROWS, MOST_CHARACTERS, TimeLimit, too_long_an_answer
@@ -52,6 +53,6 @@ class FreeReader:
         try:
             with self._lock:
                 return self._connection.cursor()
-        except duckdb.Error:
-            pass
+        except duckdb.Error as error:
+            record_engine_failure(error)
         raise EngineFailed()

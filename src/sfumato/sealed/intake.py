@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
+from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.duckdb.column import check_range, column_sql, unit_sql
 from sfumato.engines.duckdb.column import stored as as_stored
 from sfumato.engines.duckdb.connection import closed_connection, execute
@@ -151,8 +152,8 @@ def _stored(types: Mapping[str, Stored], table: str, column: Column) -> Stored:
 def _run(connection: duckdb.DuckDBPyConnection, statement: str) -> pa.Table:
     try:
         return connection.sql(statement).to_arrow_table()
-    except (duckdb.Error, pa.ArrowException, MemoryError, OverflowError, RuntimeError):
-        pass
+    except (duckdb.Error, pa.ArrowException, MemoryError, OverflowError, RuntimeError) as error:
+        record_engine_failure(error, statement)
     raise EngineFailed()
 
 

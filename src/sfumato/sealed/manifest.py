@@ -15,6 +15,7 @@ from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
 from hashlib import sha256
 from pathlib import Path
 
+from sfumato.diagnostics import record_engine_failure
 from sfumato.errors import EngineFailed, StoreTampered, WrongKey
 from sfumato.randomness.source import read_exactly, system_source
 from sfumato.sealed.keys import Key, read_key
@@ -243,12 +244,13 @@ def _write(path: Path, content: bytes) -> None:
     try:
         write_atomically(path, content)
         return
-    except OSError:
-        pass
-    raise _unusable()
+    except OSError as error:
+        failure = _unusable(error)
+    raise failure
 
 
-def _unusable() -> EngineFailed:
+def _unusable(error: OSError) -> EngineFailed:
+    record_engine_failure(error)
     return EngineFailed(
         "The files beside the key cannot be read or written.",
         "They say what lies in the store, and are written before it is.",
@@ -265,8 +267,8 @@ def _locked(path: Path, how: int) -> Iterator[bool]:
     """Hold a lock that ends with its process, however it ends."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    except OSError:
-        raise _unusable() from None
+    except OSError as error:
+        raise _unusable(error) from None
     try:
         try:
             flock(descriptor, how)

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.sql.names import quoted
 from sfumato.errors import BadParameter, EngineFailed
 
@@ -58,8 +59,8 @@ class PostgresCipherStore:
         try:
             with psycopg.connect(self._url) as connection, connection.cursor() as cursor:
                 return run(cursor)
-        except (psycopg.Error, OSError):
-            pass
+        except (psycopg.Error, OSError) as error:
+            record_engine_failure(error)
         raise EngineFailed()
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.duckdb.connection import closed_connection, execute
 from sfumato.engines.engine import Limits
 from sfumato.engines.sql.names import literal, quoted
@@ -92,8 +93,8 @@ class DuckDBCipherStore:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             return
-        except OSError:
-            pass
+        except OSError as error:
+            record_engine_failure(error)
         raise EngineFailed()
 
     def delete(self, table: str, batch: int) -> None:

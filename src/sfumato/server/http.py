@@ -11,6 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from sfumato.diagnostics import record_engine_failure
 from sfumato.errors import (
     BadRequest,
     Busy,
@@ -114,7 +115,7 @@ class RequestGuard:
             await self._refuse(scope, _unknown(failure), received, sent)
         except Exception as failure:
             scope["outcome"] = f"failed: {_where(failure)}"
-            await self._refuse(scope, _failed(), received, sent)
+            await self._refuse(scope, _failed(failure), received, sent)
         finally:
             if "held" in scope:
                 self._quota.give_back(*scope["held"])
@@ -307,7 +308,8 @@ def _allowed(failure: HTTPException) -> str:
     return ", ".join(sorted((failure.headers or {}).get("Allow", "").split(", ")))
 
 
-def _failed() -> Refusal:
+def _failed(failure: Exception) -> Refusal:
+    record_engine_failure(failure)
     return EngineFailed(
         "The server could not finish.",
         "What went wrong inside is not repeated: it may hold a value.",

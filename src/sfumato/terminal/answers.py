@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sfumato.accounting.loss import PrivacyLoss
-from sfumato.ledger.ledger import GAUGE, Budget
+from sfumato.ledger.ledger import FILTER_USAGE_NOTE, Budget
 from sfumato.planning.notes.note import printed_notes
 from sfumato.release.release import Release
 from sfumato.release.rendering.escaping import escape_unprintable
@@ -96,7 +96,7 @@ def explain_gauge(console: Console, budget: Budget) -> None:
     """Print what the gauge measures, where it is not the sum of the prices."""
     draw_gauge(console, budget)
     if budget.total.delta and budget.share:
-        say(console, GAUGE, "dim")
+        say(console, FILTER_USAGE_NOTE, "dim")
 
 
 def _budget_share(part: PrivacyLoss, whole: PrivacyLoss) -> Fraction:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.duckdb.connection import BEFORE, Connection
 from sfumato.engines.duckdb.file_digests import MarkedFiles, added_files, read_marks
 from sfumato.engines.duckdb.loading import load_table
@@ -55,7 +56,8 @@ def load_arrivals(
         if (new or name in wanted or not old.csv) and (  # the footers of Parquet say it at once
             load_table(connection, policy, table, source, progress) != before.rows[name]
         ):
-            raise EngineFailed()  # a file differs although its mark does not: everything is read again
+            record_engine_failure("A file differs although its mark does not: everything is read again.")
+            raise EngineFailed()
     return loaded
 
 

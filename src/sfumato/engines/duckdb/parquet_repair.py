@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.duckdb.arrow_values import converted, plain_type
 from sfumato.engines.duckdb.source import Files, files_of
 from sfumato.errors import BadSource, EngineFailed
@@ -56,6 +57,7 @@ def _file(path: Path, target: Path, wanted: Callable[[str], bool]) -> None:
     with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as source:
         flat = [field for field in source.schema_arrow if wanted(field.name) and not pa.types.is_nested(field.type)]
         if not flat:
+            record_engine_failure("A Parquet file has no column that can be read.")
             raise EngineFailed()
         kinds = [plain_type(field.type) or field.type for field in flat]
         schema = pa.schema([pa.field(field.name, kind) for field, kind in zip(flat, kinds, strict=True)])

@@ -12,6 +12,7 @@ from weakref import WeakSet
 
 import duckdb
 
+from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.duckdb.connection import execute, execute_in_columns, execute_in_parts, open_copy
 from sfumato.engines.engine import Limits
 from sfumato.engines.snapshots import Registered
@@ -102,8 +103,8 @@ class Reader:
         try:
             with self._lock:
                 return self._connection.cursor()
-        except duckdb.Error:
-            pass
+        except duckdb.Error as error:
+            record_engine_failure(error)
         raise EngineFailed()
 
 
@@ -119,8 +120,8 @@ def spill_folder(copy: Path) -> Path:
                 rmtree(folder, ignore_errors=True)
         made = copy.with_name(f"{copy.name}.spill-{os.getpid()}-{fresh_id(system_source())}")
         made.mkdir(mode=0o700)
-    except OSError:
-        pass  # the system's words hold the path
+    except OSError as error:
+        record_engine_failure(error)  # the system's words hold the path
     else:
         return made
     raise EngineFailed()

@@ -7,6 +7,7 @@ from threading import Lock
 from typing import Any
 from weakref import WeakSet, finalize
 
+from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.postgres.connection import close, connect, execute
 from sfumato.engines.postgres.registration import is_whole
 from sfumato.engines.sql.statements import Rows
@@ -92,6 +93,7 @@ class ServerReader:
         if connection is not None and not self._closed and is_whole(connection, self._identity):
             return connection
         close(connection)
+        record_engine_failure("The server cannot be reached, the reader is closed, or the bounded copy is gone.")
         raise EngineFailed()
 
     def _give_back(self, connection: Any) -> None:

@@ -91,7 +91,8 @@ def session(limits: Limits | None = None) -> Any:
     """Return a session with our settings: of the Spark that runs in this process, or of one that is started now."""
     with _LOCK:
         if _HELD and _HELD[0].process != os.getpid():
-            raise EngineFailed()  # the way to Java is the parent's: whoever used it would read the parent's answers
+            record_engine_failure("This process was forked: the connection to Java is that of its parent.")
+            raise EngineFailed()
         if _HELD and not _is_alive(_HELD[0].session):
             _let_go()
         if not _HELD:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from sfumato.analysis.catalog import REMOVED, Catalog
 from sfumato.analysis.private_query import PrivateQuery
+from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.aggregates import Aggregates
 from sfumato.engines.engine import Histograms, Job, Limits, PlannedStatement, SelectedBounds
 from sfumato.engines.public_store import PublicStore
@@ -149,8 +150,8 @@ class Spark:
                         )
                     )
             failed = False
-        except (OSError, pa.ArrowException):
-            pass
+        except (OSError, pa.ArrowException) as error:
+            record_engine_failure(error)
         if failed:
             raise EngineFailed()
         self._reader.show(name, self._shelf / name)

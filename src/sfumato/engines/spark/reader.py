@@ -7,6 +7,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.engine import Limits
 from sfumato.engines.spark.connection import execute, guarded, session
 from sfumato.engines.spark.registration import is_whole
@@ -54,10 +55,12 @@ class SparkReader:
         """See to it that the session of this process knows the tables of the copy."""
         with self._lock:
             if self._closed or not is_whole(self._folder):
+                record_engine_failure("The reader is closed, or files of the bounded copy are gone.")
                 raise EngineFailed()
             try:
                 found = session(self._limits)
-            except BadSource:  # it could be reached when it was opened: now that is a failure like any other
+            except BadSource as error:  # it could be reached when it was opened: now that is a failure like any other
+                record_engine_failure(error)
                 found = None
             if found is None:
                 raise EngineFailed()

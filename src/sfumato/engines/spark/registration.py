@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.duckdb.connection import COPY, open_copy
 from sfumato.engines.duckdb.file_digests import NOTHING, PreviousCopy, added_files, digest_files, read_marks
 from sfumato.engines.duckdb.shape import read_shape
@@ -140,7 +141,8 @@ class SparkCopying:
                 for name in read
                 if fold_name(name) in added
             ):
-                raise EngineFailed()  # a file differs although its mark does not: everything is read again
+                record_engine_failure("A file differs although its mark does not: everything is read again.")
+                raise EngineFailed()
             build.bring_salt(salt)
             copied: list[CopiedTable] = []
             for table in self.policy.tables:

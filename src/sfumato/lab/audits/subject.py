@@ -140,6 +140,7 @@ def open_subject(policy: Policy, folder: Path, source: Source, account: str = ""
         ledger.close()
         raise
     with Database(policy, account, engine, ledger, source) as database:
+        database.measure_truncation()
         yield database
 
 

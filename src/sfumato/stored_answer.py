@@ -1,0 +1,80 @@
+"""What the ledger stores of an answer, and how the same answer is made again from it. Nothing is charged or read."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sfumato.engines.engine import Engine
+from sfumato.errors import BadParameter, quote_value
+from sfumato.exact import integer
+from sfumato.ledger.history import Entry
+from sfumato.planning.price_target import StoredPlanKey, account_of_share, price_target_to_json
+from sfumato.prepare import Prepared, QueryPreparer, RequestedPrice
+from sfumato.release.noisy import NoisyResult, noisy_from_json, noisy_to_json
+from sfumato.release.receipt import Receipt, receipt_from_json, receipt_to_json
+
+_PRICES = ("epsilon", "within", "share", "delta")
+
+
+def answer_to_json(receipt: Receipt, noisy: NoisyResult, asked: Prepared) -> str:
+    """Return what is stored of an answer; with its price target, the same plan can be made again."""
+    target = price_target_to_json(asked.price_target)
+    content = {"receipt": receipt_to_json(receipt), "noisy": noisy_to_json(noisy), "wish": target}
+    together = {"together": len(asked.texts), "texts": asked.texts} if len(asked.texts) > 1 else {}
+    return json.dumps({**content, "question": asked.fingerprint_digest, **together})
+
+
+def answer_from_json(text: str) -> tuple[NoisyResult, Receipt]:
+    """Return the noisy numbers of a stored answer and its receipt."""
+    content = json.loads(text)
+    return noisy_from_json(content["noisy"]), receipt_from_json(content["receipt"])
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAnswer:
+    """An entry of the ledger that has an answer, with what was stored of it."""
+
+    entry: Entry
+    content: Mapping[str, Any]
+
+    def prepare_again(self, preparer: QueryPreparer, engine: Engine) -> Prepared:
+        """Return the question as it was asked, with the plan that it was charged for."""
+        target = self.content.get("wish") or {"epsilon": str(self.entry.loss.epsilon)}
+        plan = StoredPlanKey(self.entry.event, account_of_share(target))
+        epsilon, within, share, delta = (target.get(name) for name in _PRICES)
+        price = RequestedPrice(epsilon, within, share, delta, plan)
+        if "texts" not in self.content:
+            return preparer.prepare(self.entry.sql, None, price, None, engine)
+        return preparer.prepare_workload(preparer.analyse_all(self.content["texts"], engine), price, None, engine)
+
+    def answers(self, asked: Prepared, policy: str) -> bool:
+        """Tell whether it answers this question under the policy with this hash."""
+        if asked.plan.event != self.entry.event:
+            return False
+        digest = self.content.get("question")
+        return self.entry.policy == policy if digest is None else digest == asked.fingerprint_digest
+
+    def question_index(self, question: object) -> int:
+        """Return which of the questions that were asked together is meant; there is one, if none were."""
+        together = integer(self.content.get("together", 1), "together", 1)
+        if together > 1 and "texts" not in self.content:
+            raise BadParameter(
+                "This answer belongs to several questions that were asked together.",
+                "Each of them has its own table, under one receipt.",
+                "Ask the same list again: it is free.",
+            )
+        place = 1 if question is None and together == 1 else question
+        if together == 1 and place != 1:
+            raise BadParameter(
+                f"This answer belongs to one question, and not to question {quote_value(place)}.",
+                "Only questions that were asked together are numbered.",
+                "Leave `question` out.",
+            )
+        if place is None or integer(place, "question", 1) > together:
+            raise BadParameter(
+                f"This answer belongs to {together} questions that were asked together.",
+                "Each of them has its own table, under one receipt.",
+                f"Say which, for example question=1; the last is question={together}.",
+            )
+        return integer(place, "question", 1) - 1
