@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from markdown.extensions.toc import slugify
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parent
@@ -16,6 +17,9 @@ OUTSIDE_DOCS = {
     "README.md": "index.md",
 }
 """Files at the root of the repository and the page of the site that shows each."""
+
+SPLIT_PAGES = ("benchmarks", "policy", "refusals", "sql")
+"""Folders whose pages were once one page: old links such as `/sql/#joins` lead to the index of the folder."""
 
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
 
@@ -47,6 +51,9 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         here = posixpath.relpath(found, posixpath.dirname(page.file.src_uri) or ".")
         return f"{bang}[{text}]({here}{'#' + anchor if anchor else ''})"
 
+    folder, _, name = page.file.src_uri.partition("/")
+    if folder in SPLIT_PAGES and name == "index.md":
+        markdown += _section_index(folder, markdown)
     return _LINK.sub(rewrite, markdown)
 
 
@@ -66,6 +73,29 @@ def _site_path(path: str, files: Files) -> str | None:
         return "index.md"
     page = path.removeprefix("docs/")
     return page if page in files.src_uris else None
+
+
+def _section_index(folder: str, index: str) -> str:
+    """Return a list of the sections of a folder. Each link has the anchor of its section, so old addresses find it."""
+    taken = {anchor for _, anchor in _sections(index)}
+    lines = ["", "## All sections", ""]
+    for path in sorted((ROOT / "docs" / folder).glob("*.md")):
+        if path.name == "index.md":
+            continue
+        links = []
+        for text, anchor in _sections(path.read_text(encoding="utf-8")):
+            mark = "" if anchor in taken else f"{{ #{anchor} }}"
+            taken.add(anchor)
+            links.append(f"[{text}]({path.name}#{anchor}){mark}")
+        lines.append(f"- {links[0]}" + (f": {', '.join(links[1:])}" if links[1:] else ""))
+    return "\n".join(lines) + "\n"
+
+
+def _sections(markdown: str) -> list[tuple[str, str]]:
+    """Return the title and every heading of a page as plain text with its anchor; code blocks have none."""
+    prose = re.sub(r"(?ms)^```.*?^```", "", markdown)
+    texts = [re.sub(r"[`*]", "", heading) for heading in re.findall(r"(?m)^#+ (.+)$", prose)]
+    return [(text, slugify(text, "-")) for text in texts]
 
 
 def _proof_index(proofs: list[Path]) -> str:

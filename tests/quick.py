@@ -9,6 +9,10 @@ ALWAYS = ("tests/test_architecture.py", "tests/test_words.py", "tests/test_seeds
 """Laws of the whole tree that take a few seconds."""
 
 
+SPLIT_PACKAGES = ("server",)
+"""Packages whose subpackages have tests of their own, which are enough for a change there."""
+
+
 def changed_files() -> list[str]:
     """Return the files that differ from where this branch left main, committed or not."""
     start = _git("merge-base", "HEAD", "main") or _git("rev-parse", "HEAD")
@@ -23,14 +27,21 @@ def tests_for(files: list[str]) -> list[str]:
         parts = Path(name).parts
         if name.startswith("tests/") and Path(name).name.startswith("test_") and name.endswith(".py"):
             found.add(name)
-        elif name.startswith("src/sfumato/") and name.endswith(".py"):
-            found.add(name)  # its doctests
-            mirrors = (
-                f"tests/{parts[2]}" if len(parts) > 3 else f"tests/test_{Path(name).name}",
-                f"tests/{'/'.join(parts[2:-1])}/test_{parts[-1]}",
-            )
-            found.update(mirrors)
+        elif name.startswith("src/sfumato/"):
+            found.update(_mirrors(parts[2:]))
+            if name.endswith(".py"):
+                found.add(name)  # its doctests
     return sorted(name for name in found if (REPOSITORY / name).exists())
+
+
+def _mirrors(parts: tuple[str, ...]) -> list[str]:
+    """Return the tests that mirror a file of the package; some of them may not exist."""
+    package, *inner = (Path(part).stem for part in parts)
+    if not inner:
+        return [f"tests/test_{package}.py"]
+    if package in SPLIT_PACKAGES and len(inner) > 1:
+        return [f"tests/{package}/{inner[0]}", *(f"tests/{package}/test_{part}.py" for part in inner)]
+    return [f"tests/{package}"]
 
 
 def _git(*words: str) -> str:

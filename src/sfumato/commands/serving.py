@@ -76,7 +76,7 @@ def serve(
     The console's address, one for psql and a Python line are printed; analysts come in by what `sfumato grant` gave
     them. SIGTERM or Ctrl-C lets running questions settle and ends it; SIGHUP changes nothing.
     """
-    if find_spec("starlette") is None or find_spec("uvicorn") is None:
+    if not all(map(find_spec, ("starlette", "uvicorn", "jinja2"))):
         raise BadParameter(
             "The server is not installed.", "It comes as an extra.", "Run: pip install 'sfumato[server]'."
         )

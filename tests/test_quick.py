@@ -1,0 +1,22 @@
+"""`make quick` runs the tests that mirror a changed file."""
+
+import pytest
+from tests import quick
+
+
+@pytest.mark.parametrize(
+    ("changed", "tests"),
+    [
+        ("src/sfumato/errors.py", {"src/sfumato/errors.py", "tests/test_errors.py"}),
+        ("src/sfumato/planning/aggregates/sum.py", {"src/sfumato/planning/aggregates/sum.py", "tests/planning"}),
+        (
+            "src/sfumato/server/console/templates/page.html",
+            {"tests/server/test_console.py", "tests/server/test_templates.py"},
+        ),
+        ("src/sfumato/server/grants.py", {"src/sfumato/server/grants.py", "tests/server"}),
+        ("tests/paths/test_forks.py", {"tests/paths/test_forks.py"}),
+        ("docs/index.md", set()),
+    ],
+)
+def test_a_change_runs_the_tests_that_mirror_it(changed: str, tests: set[str]) -> None:
+    assert set(quick.tests_for([changed])) == {*quick.ALWAYS, *tests}
