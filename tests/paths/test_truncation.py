@@ -66,7 +66,7 @@ def _charged(database: Database) -> list[Entry]:
 def test_it_is_charged_once_per_snapshot_to_the_dataset_and_never_to_an_analyst(tmp_path: Path) -> None:
     with sfumato.open(_policy(tmp_path)) as database:
         assert not _charged(database)  # opening and explaining spend nothing
-        assert "measured with the first answer" in str(database.explain(COUNT, epsilon=1))
+        assert "measured once per snapshot" in str(database.explain(COUNT, epsilon=1))
         press = database.as_analyst("press")
         first = press.ask(COUNT, epsilon="0.5")
         database.ask("SELECT SUM(cost) AS s FROM visits", epsilon="0.5")

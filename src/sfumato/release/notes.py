@@ -27,7 +27,7 @@ _KEY_FREQUENCY = "By a private estimate, at most"
 _NOISE_DEPENDENT = (_SELECTED_BOUND, _DISTINCT_LIMIT, _KEY_FREQUENCY)
 """How notes begin whose numbers depend on noise."""
 
-Released = Sequence[tuple[GroupPlan, NoisyGroup]]
+ReleasedGroups = Sequence[tuple[GroupPlan, NoisyGroup]]
 """The groups that an outcome reads, each with its noisy result."""
 
 
@@ -50,7 +50,7 @@ def answer_notes(plan: Plan, noisy: NoisyResult, answered: EvaluatedAnswer) -> l
     return [*(note for note in plan.notes if note.if_empty in empty), *_result_notes(own, released, answered)]
 
 
-def _result_notes(plan: Plan, released: Released, answered: EvaluatedAnswer) -> Iterator[Note]:
+def _result_notes(plan: Plan, released: ReleasedGroups, answered: EvaluatedAnswer) -> Iterator[Note]:
     yield from _selected_bounds(plan, released)
     yield from _cross_unit_counts(released)
     yield from _distinct_counts(released)
@@ -65,7 +65,7 @@ def _result_notes(plan: Plan, released: Released, answered: EvaluatedAnswer) -> 
         yield Note(NoteRank.LACK, text)
 
 
-def _selected_bounds(plan: Plan, released: Released) -> Iterator[Note]:
+def _selected_bounds(plan: Plan, released: ReleasedGroups) -> Iterator[Note]:
     """Say which bounds were selected, what that cost, and what was added for people above them."""
     selections = {group.group.label: (group, found) for group, found in released if group.is_bound_selection}
     for group in plan.groups:
@@ -89,7 +89,7 @@ def _selected_bound(one: PlannedMeasurement, selection: GroupPlan, above: int | 
     return Note(NoteRank.LACK, f"{selected} {added}; only intervals(bias=True) covers that.")
 
 
-def _cross_unit_counts(released: Released) -> Iterator[Note]:
+def _cross_unit_counts(released: ReleasedGroups) -> Iterator[Note]:
     """Say which key frequency was found, and the scale of the noise."""
     for group, found in released:
         mechanisms = {one.name: one.mechanism for one in group.chosen}
@@ -102,7 +102,7 @@ def _cross_unit_counts(released: Released) -> Iterator[Note]:
                 yield Note(NoteRank.MEANING, text)
 
 
-def _distinct_counts(released: Released) -> Iterator[Note]:
+def _distinct_counts(released: ReleasedGroups) -> Iterator[Note]:
     """Say how many values of one person count, and what a higher limit might add."""
     for group, found in released:
         for one in group.derived:
