@@ -80,7 +80,7 @@ def _accounts(desk: OwnerPage) -> Html:
     heads = [tag("th", name, scope="col", class_="number" if name in right else None) for name in names]
     table = tag(
         "table",
-        tag("caption", "Everybody spends from the dataset's budget, too."),
+        tag("caption", "Every account also spends from the dataset's budget."),
         tag("thead", tag("tr", heads)),
         tag("tbody", rows),
     )
@@ -164,4 +164,4 @@ def _ledger(desk: OwnerPage) -> Html:
 
 def _bounds(desk: OwnerPage) -> Html:
     items = [tag("div", tag("dt", tag("code", name)), tag("dd", words)) for name, words in desk.bounds]
-    return tag("section", tag("h2", "What the bounds leave out"), tag("dl", items), class_="card")
+    return tag("section", tag("h2", "What the bounds remove"), tag("dl", items), class_="card")

@@ -98,7 +98,7 @@ def login_page(dataset: str, refused: bool = False) -> Html:
         "main",
         tag("p", "sfumato", class_="brand"),
         tag("h1", dataset),
-        tag("p", "Answers about many people that tell next to nothing about any one of them.", class_="lead"),
+        tag("p", "Statistics about many people that reveal almost nothing about any one of them.", class_="lead"),
         complaint if refused else None,
         form,
         tag("p", "The owner of the data gives it out: ", tag("code", "sfumato grant POLICY NAME"), class_="hint"),
@@ -319,7 +319,7 @@ def _price_fields(draft: EditorText) -> Html:
     )
     return tag(
         "fieldset",
-        tag("legend", "What may it cost, or how near must it be?"),
+        tag("legend", "What may it cost, or how exact must it be?"),
         tag("div", radio("epsilon", "at most ε"), epsilon, class_="pair"),
         tag("div", radio("margin", "within ±"), margin, tag("span", "for"), column, class_="pair"),
         tag("div", radio("share", "a share of the budget"), share, class_="pair"),
@@ -406,7 +406,7 @@ def answer_view(desk_url: str, dataset: str, sql: str, price: dict[str, object],
 
 def _said(release: Release) -> str:
     if release.receipt.sequence is None:
-        return "Exact and free: it is about public tables, and nobody is in them."
+        return "Exact and free: it uses public tables only."
     rows = f"{len(release):,} rows" if len(release) != 1 else "1 row"
     return f"{rows} for {loss_text(release.loss)}. The truth lies within ± in 95 % of cases. Opening it again is free."
 
