@@ -262,7 +262,7 @@ class UnboundedSums:
         last = integer(time, "time", 1)
         if last > MOST_STEPS:
             raise BadParameter(
-                f"time is above {MOST_STEPS}.", "So many steps do not fit into memory.", "Ask for fewer steps."
+                f"time is above {MOST_STEPS}.", "This many steps do not fit into memory.", "Ask for fewer steps."
             )
         found: list[Floats] = []
         done = 0
