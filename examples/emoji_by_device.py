@@ -32,4 +32,4 @@ for place in range(10):
 print(f"{(shares < 0).sum()} shares came out below 0: they are unbiased, and made consistent only when asked to be")
 print(f"consistent, by norm-sub: the ten above are {norm_sub(shares).shares[:10].sum():.1%} of all")
 shuffled = Shuffled(oracle.epsilon, people).epsilon_at("1e-6")
-print(f"if somebody trusted shuffles the reports: epsilon {shuffled:.3f} at delta 1e-6")
+print(f"if a trusted party shuffles the reports: epsilon {shuffled:.3f} at delta 1e-6")

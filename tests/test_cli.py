@@ -366,7 +366,7 @@ def test_check_says_what_can_be_learnt_and_what_not(policy: str) -> None:
     shown = _answered("check", policy)
     for line in (
         "visits +one patient_id: at most 20 rows count, in at most 3 groups of an answer",
-        "departments +public, about nobody: exact and free",
+        "departments +public, no personal data: exact and free",
         "visits.dept +text +the keys of departments.dept +–",
         "visits.age +integer +111 public keys +0 to 110",
         "visits.cost +decimal +in buckets of your choice +0 to 5,000 in steps of 0.01",
@@ -413,7 +413,7 @@ def test_an_audit_is_run_by_the_lab_for_so_many_seconds(policy: str, monkeypatch
     monkeypatch.setattr(import_module(LAB), "AUDIT", lambda path, seconds: f"{path} for {seconds:g} s")
     assert _answered("audit", policy, "--seconds", "5") == f"{policy} for 5 s\n"
     for never in ("nan", "inf"):
-        assert "An audit has an end." in _refused("audit", policy, "--seconds", never)
+        assert "An audit needs a time limit." in _refused("audit", policy, "--seconds", never)
 
 
 # --- init ---

@@ -44,7 +44,7 @@ from sfumato.release.rendering.pages import database_page
 from sfumato.stored_answer import StoredAnswer, answer_from_json, answer_to_json
 
 _SOURCE_IS_THE_OWNERS = (
-    "Whether and when the source changes may depend on the people in it, so it is for its owner to see."
+    "Whether and when the source changes may depend on the people in it, so only the data owner may see it."
 )
 
 
@@ -84,7 +84,7 @@ class Database:
         if self.account:
             raise BadParameter(
                 "An analyst cannot open another account.",
-                "An analyst spends from their own budget, and from no other's.",
+                "An analyst spends only from their own budget.",
                 "Open the database without `analyst`.",
             )
         account = account_of(self.policy, name)
@@ -210,7 +210,9 @@ class Database:
 
         Statements read the bounded copy. A question about public tables alone has none, and costs nothing to ask.
         """
-        self.require_owner("see statements", "They name the tables of the bounded copy, which is for its owner to see.")
+        self.require_owner(
+            "see statements", ("They name the tables of the bounded copy, which only the data owner may see.")
+        )
         asked = self.prepare(sql, parameters, RequestedPrice(epsilon, within, share, delta))
         return asked.engine.statements(asked.job)
 
@@ -251,7 +253,7 @@ class Database:
             raise PolicyChanged(
                 "This answer cannot be shown again.",
                 "The policy or a public table that it was made with has changed since.",
-                "Ask the question again; the answer may cost then.",
+                "Ask the question again; it may be charged.",
             )
         return self._open_stored(asked, found.release)[place]
 
@@ -409,7 +411,9 @@ class Database:
     def _check_open(self) -> None:
         if self._closed:
             raise BadParameter(
-                "This database is closed.", "Its copy and its ledger were let go.", "Open it again with sfumato.open."
+                "This database is closed.",
+                "Its copy and its ledger are no longer open.",
+                "Open it again with sfumato.open.",
             )
 
 

@@ -417,7 +417,7 @@ class NotGranted(Refusal):
 
     def __init__(
         self,
-        what: str = "This is not open to you.",
+        what: str = "Access was denied.",
         why: str = "The token or password is missing or wrong, or was revoked or replaced.",
         remedy: str = "Ask the owner for a new one: sfumato grant POLICY NAME.",
     ) -> None:
@@ -438,7 +438,7 @@ class Stopping(Refusal):
     def __init__(
         self,
         what: str = "The server is being stopped.",
-        why: str = "Questions that run are answered first, and no new one is begun.",
+        why: str = "Running questions are finished, and new ones are refused.",
         remedy: str = "Nothing was charged. Ask again when it has been started.",
     ) -> None:
         super().__init__(what, why, remedy)

@@ -151,7 +151,7 @@ def _check_bits(number: Fraction, name: str) -> Fraction:
         return number
     raise BadParameter(
         f"{name} is a number of more than {_MAX_INTEGER_BITS} bits.",
-        "No parameter needs so many digits, and work on them would take long.",
+        "The size of numbers is limited, which keeps exact arithmetic fast.",
         f"Give {name} with fewer digits.",
     )
 

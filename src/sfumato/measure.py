@@ -245,7 +245,7 @@ def prepare_measurement(database: object, sql: str) -> Measurable:
         if key.cells is None and not facts.bounded:
             raise UnsupportedSql(
                 f"The values of `{key.name}` are not declared.",
-                "What can be measured has public values or public bounds.",
+                "Only columns with public values or bounds can be measured.",
                 "Ask the owner to declare `values` or `bounds` (and `step`) for it, or leave it out."
                 if facts.kind is not Kind.INTEGER
                 else "Ask the owner to declare `bounds` for it, or narrow it with LEAST and GREATEST.",
@@ -253,7 +253,7 @@ def prepare_measurement(database: object, sql: str) -> Measurable:
         if facts.kind is Kind.INTEGER and max(-facts.low, facts.high) >= _MAX_STEPS:
             raise QueryTooLarge(
                 f"`{key.name}` could reach 2^62 steps.",
-                "What is measured is computed in 64 bits.",
+                "Measurements are computed in 64 bits.",
                 "Narrow it with LEAST and GREATEST.",
             )
     # the names of the columns are the extension package's matter

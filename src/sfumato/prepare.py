@@ -150,7 +150,7 @@ class QueryPreparer:
         for at, analysed in enumerate(read, 1):
             if analysed.query.options.epsilon is not None or analysed.query.options.delta is not None:
                 raise BadParameter(
-                    f"Question {at} has a price of its own.",
+                    f"Question {at} has its own price.",
                     "Questions that are asked together have one price.",
                     ("Leave OPTIONS(epsilon, delta) out, and say ", Setting("epsilon"), " for all of them."),
                 )

@@ -66,7 +66,7 @@ def _values(root: Path, values: Any, kind: str, **more: Any) -> list[Any]:
 
 
 def _clinic() -> pa.Table:
-    """40 people with hostile values; three rows each, of which two are kept, and three rows of nobody."""
+    """40 people with hostile values; three rows each, of which two are kept, and three rows without a person."""
     count = 123
     cycle: Callable[[list[Any]], list[Any]] = lambda values: [values[at % len(values)] for at in range(count)]  # noqa: E731
     nan, inf = float("nan"), float("inf")
@@ -330,7 +330,7 @@ def test_frames_need_a_ledger_in_a_file_and_cannot_tell_when_they_change(tmp_pat
     policy = _policy(tmp_path, {"visits": pd.DataFrame({"who": [1], "v": [1]})})
     with pytest.raises(BadPolicy, match=r'Add ledger = "sqlite:PATH"'):
         sfumato.open({key: value for key, value in policy.items() if key != "ledger"})
-    with pytest.raises(BadPolicy, match=r"A frame does not tell when it was changed"):
+    with pytest.raises(BadPolicy, match=r"Changes of a frame cannot be detected"):
         sfumato.open({**policy, "refresh": "on-change"})
     with pytest.raises(BadSource, match=r'Write ledger = "sqlite:PATH"'):
         sfumato.open({**policy, "ledger": "postgresql://nobody@localhost/nothing"})

@@ -180,7 +180,7 @@ def test_a_source_that_changes_while_it_is_read_is_never_half_copied(tmp_path: P
         if phase == "sort":
             _source(tmp_path, 100)
 
-    with pytest.raises(BadSource, match="changes while it is read"):
+    with pytest.raises(BadSource, match="changed while it was being read"):
         register(policy, change)
     assert not list(tmp_path.glob("*.copy-*")) + list(tmp_path.glob("*.build-*"))
 

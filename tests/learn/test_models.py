@@ -109,7 +109,7 @@ def test_replace_and_several_rows_cost_more_noise_at_the_same_price(name: str, m
     model = model_of(name, **more)
     groups = [at // 5 for at in range(200)]
     if name == "mlp" and "neighbours" in more:
-        with pytest.raises(BadParameter, match="come or go"):
+        with pytest.raises(BadParameter, match="under 'add-remove' only"):
             model.fit(ROWS, LABELS)
         return
     model.fit(ROWS, targets_of(name, LABELS, NUMBERS), groups=groups)

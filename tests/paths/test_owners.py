@@ -87,7 +87,7 @@ def test_budget_history_and_verify_work_when_the_data_is_away(tmp_path: Path) ->
     (tmp_path / "visits.csv").unlink()
     for left in tmp_path.glob("*.copy*"):
         left.unlink()
-    assert "The source is not where the policy says" in run("budget", policy)
+    assert "The source is not at the location that the policy names" in run("budget", policy)
     everybody = run("budget", policy, "--all")
     assert [line.split()[:3] for line in everybody.splitlines()[2:4]] == [
         ["(dataset)", "1", "0.25"],

@@ -85,7 +85,7 @@ def test_beyond_the_cap_the_nearest_margin_is_named_and_can_be_had() -> None:
 
 def test_where_no_margin_can_be_had_the_search_for_one_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sfumato.planning.accuracy_target._affordable", lambda *_: ([], Fraction(9)))
-    with pytest.raises(UnreachableMargin, match="Wider margins cannot be had either"):
+    with pytest.raises(UnreachableMargin, match="Wider margins do not fit either"):
         make_plan(private_of(group_of(asked("sum", AGE))), margins(a1=100, cap="0.5"))
 
 

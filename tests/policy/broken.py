@@ -258,7 +258,7 @@ BROKEN: tuple[tuple[str, Edit, tuple[str, ...]], ...] = (
     (
         "values with NUL",
         _dept('{ type = "text", values = ["\\u0000"] }'),
-        ("values[0] (line 19)", "no database stores"),
+        ("values[0] (line 19)", "databases cannot store"),
     ),
     # names
     ("columns alike", (_AGE, 'PATIENT_ID = { type = "text" }'), (_AT + "PATIENT_ID (line 18)", "whatever their case")),

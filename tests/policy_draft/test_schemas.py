@@ -89,15 +89,15 @@ def test_what_is_proposed_left_out_or_assumed_is_said_in_the_file_and_at_the_ter
     wishes = DraftOptions(units=("customer.c_custkey",), bounds={"l_price": ("0", "1")}, rows_per_unit={"": 9})
     draft = make_draft(SHOP, wishes)
     text, said = policy_text(draft, "shop", "data"), "\n".join(notices(draft))
-    assert 'unit = "o_custkey"    # whoever has the same value is one person; PROPOSED by names alone' in text
+    assert 'unit = "o_custkey"    # rows with the same value belong to one person; PROPOSED by names alone' in text
     assert "in lineitem the person is orders.o_custkey via l_orderkey = o_orderkey" in said
     assert "orders.o_orderkey is a key (unique = true)" in said
     assert 'o_orderkey = { type = "integer", unique = true }    # unique is PROPOSED by its name' in text
     assert '# c_name = { type = "text" }    # LEFT OUT: it looks like a name' in text
     assert "Left out of customer, because of what they look like: c_name (a name), c_comment (free text)" in said
-    assert "Nobody said the step of lineitem.l_price: it is 0.001." in said
+    assert "The default step of lineitem.l_price is 0.001." in said
     assert "bounds = [0, 1], step = 0.001 }" in text
-    assert "Not in the policy, because nobody said whom they protect: part, nation, supplier." in said
+    assert "Not in the policy, because their unit is not given: part, nation, supplier." in said
 
 
 def test_a_column_that_looks_like_a_name_is_kept_when_its_owner_says_so() -> None:
@@ -201,12 +201,12 @@ def test_an_option_of_a_column_that_has_no_effect_is_refused(options: dict[str, 
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        (DraftOptions(units=("customer.c_custkey",), rows_per_unit={"part": 2}, public=PUBLIC), "protects nobody"),
-        (DraftOptions(units=("rows",), rows_per_unit={"": 2}, public=PUBLIC), "each row is a person"),
-        (DraftOptions(units=("customer=rows",), rows_per_unit={"customer": 2}), "each row is a person"),
+        (DraftOptions(units=("customer.c_custkey",), rows_per_unit={"part": 2}, public=PUBLIC), "no limit per person"),
+        (DraftOptions(units=("rows",), rows_per_unit={"": 2}, public=PUBLIC), "each row is a separate person"),
+        (DraftOptions(units=("customer=rows",), rows_per_unit={"customer": 2}), "each row is a separate person"),
         (DraftOptions(units=("part.p_partkey",), public=PUBLIC), "also named by --public"),
         (DraftOptions(units=("p_partkey",), public=PUBLIC), "is public"),
-        (DraftOptions(units=("orders.o_custkey", "orders=rows")), "said twice"),
+        (DraftOptions(units=("orders.o_custkey", "orders=rows")), "given twice"),
         (DraftOptions(unique=("p_partkey",), public=PUBLIC), "part is public"),
     ],
 )
@@ -302,7 +302,7 @@ def test_an_interview_asks_who_is_protected_first_and_offers_what_names_propose(
     ]
     assert _units(draft)["notes"] == "visits.patient_id via visit_id = id"
     assert not any(table.proposed for table in draft.tables)  # whoever presses Enter has said it
-    assert any("leads to nobody" in line for line in said)
+    assert any("does not lead to a privacy unit" in line for line in said)
     assert any("Left out, because they look like names, addresses or free text: name" in line for line in said)
 
 

@@ -110,7 +110,7 @@ def test_with_too_few_shares_nothing_is_combined() -> None:
     attempt = begun(store, pads, asked, 2)
     one, other = store.answer(attempt, HashSource(3), helpers), pads.answer(attempt, HashSource(4))
     assert combine(one, other, asked, colluders=1) == (12, 4, 316, 0)
-    with pytest.raises(BadParameter, match="never made up"):
+    with pytest.raises(BadParameter, match="never replaced"):
         combine(one, other, asked, colluders=2)
     with pytest.raises(BadParameter, match="one number per group"):
         store.answer(begun(store, pads, asked, 3), HashSource(3), [[1]])

@@ -125,14 +125,14 @@ def test_check_says_it_at_the_terminal_and_nowhere_else(clinic: Callable[..., Pa
     policy = clinic(epsilon="20", delta="0.6")
     shown = CliRunner().invoke(main, ["check", str(policy)])
     assert shown.exit_code == 0, shown.output
-    assert "For you alone." in shown.output
+    assert "Only for the data owner." in shown.output
     assert 'visits.day: 2 of 5 values are not of type date; format = "%d/%m/%Y" reads 2.' in shown.output
-    assert "budget.epsilon is 20. Above 10 it promises next to nothing" in shown.output
+    assert "budget.epsilon is 20. Above 10 it promises almost nothing" in shown.output
     assert "budget.delta = 0.6 is above one in the number of people, which is 2" in shown.output
     assert "bills.bill_id looks like a key. With unique = true" not in shown.output  # one row of each person counts
     document = CliRunner().invoke(main, ["check", str(policy), "--format", "json"])
     assert not {"rows", "people_counted", "useful"} & set(json.loads(document.output))
-    assert "For you alone" not in document.output
+    assert "Only for the data owner" not in document.output
     left = {path.name.partition("copy-")[0] for path in policy.parent.iterdir()}
     assert not any("build" in name for name in left)
 

@@ -98,7 +98,7 @@ def test_tables_columns_budget_and_history_are_shown(talk: Talk) -> None:
         "wing    text",
         "% left",
         "question",
-        "may be less than the prices add up to",
+        "can be less than the sum of the prices",
         HELP[-20:],
     ):
         assert words_shown in shown
@@ -158,11 +158,11 @@ def test_a_table_is_described_with_bounds_keys_and_caps(talk: Talk) -> None:
         "values of departments.dept",
         "0 to 110",
         "0 to 5000, in steps of 0.01",
-        "no bounds: can be counted, and not summed",
-        "the person: can be counted and joined by, and not shown",
+        "no bounds: can be counted, not summed",
+        "the person: can be counted and joined on, not shown",
         "'female', 'male'",
         "no declared values: groups are chosen privately",
-        "public, exact and free",
+        "no personal data, exact and free",
     ):
         assert words_shown in " ".join(shown.split())
     assert refused == []

@@ -78,7 +78,7 @@ def integer_gaussian_sigma_squared(epsilon: object, delta: object, sensitivity_s
         haste *= 1.3  # whatever the curve does, this ends
     raise BadParameter(
         f"No variance below {float(start * 128):g} is certified at epsilon = {target}, delta = {allowed}.",
-        "The bounds of the integer law do not reach so small a delta here.",
+        "The bounds of the integer law do not reach a delta this small.",
         "Use Laplace noise, or a larger delta.",
     )
 

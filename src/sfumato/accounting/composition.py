@@ -183,6 +183,6 @@ def _too_small(target: Fraction, pairs: Losses) -> BadParameter:
     least = _overall_delta(pairs, Fraction(0))
     return BadParameter(
         f"delta = {target} does not fit.",
-        "The deltas of the parts already come to more, or it is no probability.",
+        "The deltas of the parts already come to more, or it is not a probability.",
         f"Give a delta between {ceil(least * 10**15) / 10**15:g} and 1.",
     )

@@ -297,10 +297,10 @@ def _budget_exhausted(budget: Filter, after: _Sums) -> BudgetExhausted:
     if after.approximate > budget.for_approximate:
         return BudgetExhausted(
             what,
-            f"Groups that are chosen privately may use δ = {round_up(budget.for_approximate)} in all, and with this "
+            f"Privately selected groups may use δ = {round_up(budget.for_approximate)} in total; with this "
             f"release they would use {round_up(after.approximate)}.",
-            "Ask with a smaller delta, or without groups that must be chosen privately, or ask the owner to raise the "
-            "budget.",
+            "Ask with a smaller delta, or without groups that must be selected privately, or ask the owner to "
+            "raise the budget.",
         )
     if budget.order is None and after.pure is None:
         return BudgetExhausted(
@@ -312,9 +312,9 @@ def _budget_exhausted(budget: Filter, after: _Sums) -> BudgetExhausted:
     bought = budget.affords
     return BudgetExhausted(
         what,
-        "It has no bound on what it tells."
+        "Its privacy loss is unbounded."
         if share is None
-        else f"It would use {_percent(share)} of the budget in all.",
+        else f"It would use {_percent(share)} of the budget in total.",
         "Ask the owner to raise the budget."
         if not bought
         else f"What is left pays for one more release at epsilon ≤ {round_down(bought)}. Ask for less, with more "

@@ -246,7 +246,7 @@ def _sampled_loss(event: Event, rate: Fraction, inner: Event, order: Fraction) -
             event,
             accountant="Rényi",
             why="A Poisson sample is bounded for pure events and for compositions of Gaussian noise alone.",
-            remedy="Sample each kind of release by itself, or use the PLD accountant.",
+            remedy="Sample each kind of release separately, or use the PLD accountant.",
         )
     return sampled_gaussian_loss(rate, gaussian[0], order, integer_noise=gaussian[1])
 

@@ -92,7 +92,7 @@ def analyse_rows(query: Query, catalog: Catalog, public: PublicData) -> PrivateR
     """Return the rows that the query shows, so that a workshop can measure them, or refuse it from the text alone."""
     if query.options != Options():
         raise UnsupportedSql(
-            "OPTIONS are not supported here.", "A fit has parameters of its own.", "Leave OPTIONS out, and give those."
+            "OPTIONS are not supported here.", "A fit has its own parameters.", "Leave OPTIONS out, and give those."
         )
     reading = _Question(catalog, public, query.options, find_used_columns(query.relation))
     shown = _analyse(query.relation, reading)
@@ -100,7 +100,7 @@ def analyse_rows(query: Query, catalog: Catalog, public: PublicData) -> PrivateR
     if not isinstance(owned, UnitLineage):
         raise UnsupportedSql(
             "This question shows no rows of people.",
-            "Aggregates and public tables have none that could be measured.",
+            "Aggregates and public tables have no rows of people to measure.",
             "Write SELECT with the columns themselves, from a private table.",
         )
     columns = []
@@ -109,7 +109,7 @@ def analyse_rows(query: Query, catalog: Catalog, public: PublicData) -> PrivateR
         if scalar.facts.kind is Kind.UNIT:
             raise UnitRevealed(
                 f"`{name}` names people.",
-                "What is measured of it would be about a single person.",
+                "Measuring it would reveal something about a single person.",
                 "Leave the column out; sfumato knows whose row it is without it.",
             )
         columns.append(Key(name, scalar, cells_of(scalar, shown.cells, shown.origins, public)))
@@ -392,7 +392,7 @@ def _limit(relation: Limit, source: Analysed, reading: _Question) -> Analysed:
         example = f"`SELECT COUNT(*) FROM {identifier(_private_table(relation, reading).name)}`"  # noqa: S608
         raise UnsupportedSql(
             "LIMIT or OFFSET over people's rows is not supported.",
-            "Which rows are left would depend on everybody's rows at once, and rows of people are not shown.",
+            "Which rows remain would depend on the rows of all people, and rows of people are not shown.",
             f"Choose rows with WHERE and aggregate them; LIMIT may then choose groups. For example: {example}.",
         )
     return source.with_flow(LimitNode(source.flow, relation.count, relation.offset), source.scope)

@@ -102,25 +102,27 @@ def analyse_cross_unit_join(
     rest = [part for part in conditions if part not in differing]
     sides = _join_sides(leaves, rest, relation, catalog)
     if len(sides) > MAX_JOIN_SIDES:
-        _refuse_join(relation.at, f"rows of {len(sides)} different people meet; {MAX_JOIN_SIDES} may.")
+        _refuse_join(
+            relation.at, (f"rows of {len(sides)} different people are joined; at most {MAX_JOIN_SIDES} are allowed.")
+        )
     _check_differing(differing, sides, relation)
     analysed = [analyse(side.whole) for side in sides]
     met = _sides_with_keys(analysed, _owners(analysed, differing, relation), sides, rest)
     if met is None:
-        _refuse_join(relation.at, "not all rows of different people meet by the same columns.")
+        _refuse_join(relation.at, "not all tables are joined on the same columns.")
     if prod(one.repeats for one in met) > MAX_OWN_COMBINATIONS:
-        _refuse_join(relation.at, "one person's rows with one key are too many.")
+        _refuse_join(relation.at, "one person can have too many rows with the same key.")
     for one in met:
         check_characters(one.analysed.flow, one.owned.rows, one.keys, relation.at)
     source = _source(met)
     keys = tuple(Item(key.name, lower(key.expression, source.scope)) for key in relation.keys)
     _check_keys(keys, met, relation)
     if options.max_rows_contributed is not None or options.max_groups_contributed is not None:
-        _refuse_join(relation.at, "OPTIONS do not tighten a join in which rows of different people meet.")
+        _refuse_join(relation.at, "OPTIONS cannot tighten a join of rows of different people.")
     owned = replace(met[0].owned, rows=max(one.owned.rows for one in met), groups=None)
     group, noisy = private_group_by(relation, keys, source, owned, RequestedBounds(None, None), public)
     if not group.public_keys:
-        _refuse_join(relation.at, "the groups of rows of different people are not declared.")
+        _refuse_join(relation.at, "this groups joined rows of different people by keys that are not declared.")
     if any(one.aggregate != Aggregate(Aggregation.COUNT) for one in group.asked):
         _refuse_join(relation.at, "rows of different people can only be counted.")
     counted = _count_aggregate(met, bool(keys), _equivalent_orders(differing, sides, met, relation))
@@ -191,7 +193,7 @@ def _join_sides(leaves: Sequence[Relation], rest: list[Expression], relation: Gr
                 waiting.remove(one)
                 break
         else:
-            _refuse_join(relation.at, "a public table is joined with none of the tables of people.")
+            _refuse_join(relation.at, "a public table is not joined with any private table.")
     for side in sides:
         side.conditions += [part for part in rest if side.reads(part)]
     rest[:] = [part for part in rest if not any(side.reads(part) for side in sides)]
@@ -241,10 +243,12 @@ def _check_differing(differing: Sequence[Expression], sides: Sequence[_Side], re
     """Refuse what does not say of every two sides that their people differ."""
     said = {frozenset(at for at, side in enumerate(sides) if sources(part) & side.labels) for part in differing}
     if any(len(pair) != 2 for pair in said):
-        _refuse_join(relation.at, "rows of one person are said to belong to different people.")
+        _refuse_join(relation.at, "this condition requires rows of one person to belong to different people.")
     said |= {frozenset(pair) for pair in _person_order(differing, sides)}
     if not {frozenset(pair) for pair in combinations(range(len(sides)), 2)} <= said:
-        _refuse_join(relation.at, "rows of different people meet, and not every two of them are said to differ.")
+        _refuse_join(
+            relation.at, ("this joins rows of different people, but not every two of them are compared by `<>`.")
+        )
 
 
 def _person_order(differing: Sequence[Expression], sides: Sequence[_Side]) -> set[tuple[int, int]]:
@@ -277,7 +281,7 @@ def _equivalent_orders(
         )
     )
     if not alike or len(order) != len(list(combinations(sides, 2))) or any(pair[::-1] in order for pair in order):
-        _refuse_join(relation.at, "names of people are put in order, and the rows that meet are not alike.")
+        _refuse_join(relation.at, "this puts names of people in order, but the joined rows are not alike.")
     return factorial(len(sides))
 
 
@@ -338,10 +342,10 @@ def _compared_sides(
                     yield place, scalar
                     break
             else:
-                _refuse_join(part.at, "rows of different people meet by more than equal columns.")
+                _refuse_join(part.at, "rows of different people can be joined only on equal columns.")
         if arguments:
             return
-    _refuse_join(part.at, "rows of different people meet by more than equal columns.")
+    _refuse_join(part.at, "rows of different people can be joined only on equal columns.")
 
 
 def _columns_of_side(analysed: Analysed) -> set[tuple[str, str]]:
@@ -379,7 +383,9 @@ def _source(met: Sequence[_Met]) -> Analysed:
 def _check_keys(keys: Sequence[Item], met: Sequence[_Met], relation: GroupBy) -> None:
     for key in keys:
         if not any(key.scalar in one.keys for one in met):
-            _refuse_join(relation.at, "rows of different people are grouped by something that they do not meet by.")
+            _refuse_join(
+                relation.at, ("this groups joined rows of different people by a column that is not a join key.")
+            )
 
 
 def _count_aggregate(met: Sequence[_Met], several: bool, times: int) -> Aggregate[Scalar]:
@@ -392,6 +398,6 @@ def _count_aggregate(met: Sequence[_Met], several: bool, times: int) -> Aggregat
 def _refuse_join(position: Position, what: str) -> NoReturn:
     raise UnsafeJoin(
         f"{position_prefix(position)}{what}",
-        "A row that several people made has no owner; only plain counts of such rows are known to be safe.",
+        ("A joined row of several people belongs to no single person; only plain counts of such rows are supported."),
         _REMEDY,
     )

@@ -84,7 +84,7 @@ def _group_keys(
             )
         if key.scalar.facts.kind is Kind.REAL:
             raise UnsupportedSql(
-                "The query groups by a number that is on no grid.",
+                "The query groups by a number that is not on a grid.",
                 "Groups are compared exactly, and floating-point numbers cannot be.",
                 "Declare a step for the column, or group by FLOOR or ROUND of a column that has one.",
             )

@@ -224,7 +224,7 @@ def _inexact(measure: AggregateItem, position: Position) -> UnsupportedSql:
     function = measure.aggregate.function.upper()
     return UnsupportedSql(
         f"{position_prefix(position)}this joins people's rows with an inexact {function} of public numbers.",
-        "Floating-point numbers are added in no fixed order, so that such a value may differ from run to run.",
+        "Floating-point numbers are added in no fixed order, so such a value may differ from run to run.",
         "Ask for it first and write the number into the text, or use COUNT, MIN, MAX, or SUM and AVG of a column that "
         "has a step.",
     )
@@ -264,8 +264,8 @@ def _of_one_person(
     if not (first.shared_ids and second.shared_ids):
         raise UnsafeJoin(
             f"{position_prefix(join.at)}these tables have no person in common.",
-            'Where the unit is "rows", each row is a person of its own, who is in no other table.',
-            "Ask about each table by itself, or declare the column that names the person as its unit.",
+            'With unit = "rows" each row is a separate person, who is in no other table.',
+            "Ask about each table separately, or declare the column that names the person as its unit.",
         )
     scope = _scope(join, left, right)
     same = Scalar(Operator.EQUAL, (first.unit, second.unit), Facts(Type.BOOLEAN, Kind.BOOLEAN, nullable=False))
@@ -369,7 +369,7 @@ def _note(first: UnitLineage, second: UnitLineage) -> str:
 
 def _rows_without_unit(position: Position) -> UnsafeJoin:
     return UnsafeJoin(
-        f"{position_prefix(position)}this outer join keeps public rows that nobody's row met.",
-        "Such a row has no owner: whether it is there depends on everybody at once.",
+        f"{position_prefix(position)}this outer join keeps public rows without a match.",
+        "Such a row belongs to no person: whether it appears depends on all people at once.",
         "Write JOIN, or put the private table first; groups with public keys appear even where they are empty.",
     )

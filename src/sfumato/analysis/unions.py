@@ -24,8 +24,8 @@ def analyse_union_all(relation: UnionAll, left: Analysed, right: Analysed, publi
     if len(owners) == 1 or not all(owned.shared_ids for owned in owners):
         raise UnsafeJoin(
             f"{position_prefix(relation.at)}these rows do not belong to the same people.",
-            "A UNION of people's rows has to know whose each row is.",
-            "Ask each part by itself, and put the answers together.",
+            "In a UNION of people's rows, each row must belong to a known person.",
+            "Ask each part separately, and combine the answers.",
         )
     sides = (left, right) if owners else join_public_sides(left, right, relation.at, public)
     projects = (relation.left, relation.right)
@@ -39,7 +39,7 @@ def analyse_union_all(relation: UnionAll, left: Analysed, right: Analysed, publi
         if any((one.facts.kind is Kind.UNIT) != (other.facts.kind is Kind.UNIT) for one, other in pairs):
             raise UnsafeJoin(
                 f"{position_prefix(relation.at)}a column names people on one side only.",
-                "Below a UNION it would name some rows by their people and others by something else.",
+                "After the UNION the column would name people in some rows and something else in others.",
                 "Select the column that names people at the same place on both sides, or on neither.",
             )
         pairs.append((owners[0].unit, owners[1].unit))

@@ -55,7 +55,7 @@ def _inside_people(relation: Window, source: Analysed, owned: UnitLineage) -> An
         if not any(is_unit_id(part) for part in value.around.partition):
             raise UnsupportedSql(
                 f"{position_prefix(over.at)}this window looks at the rows of several people.",
-                "What it says of a row would be used without noise.",
+                "Its result would be used without noise.",
                 f"Begin with PARTITION BY {owned.names[-1]}, or group the rows first.",
             )
     flow = WindowNode(source.flow, relation.label, values)
@@ -77,7 +77,7 @@ def _own_value(value: Over, scope: Scope, rows: int) -> WindowValue | WindowAggr
     if made.call.function in SHARES:
         raise UnsupportedSql(
             f"{position_prefix(value.at)}{made.call.function} of one person's rows is not supported.",
-            "It is on no grid, on which noise could be added.",
+            "Its result is not on a grid, so noise cannot be added.",
             "Use RANK and COUNT, which are whole numbers.",
         )
     if made.call.function in NUMBERING:
@@ -156,14 +156,14 @@ def _in_steps(value: Over, order: tuple[Scalar, ...]) -> WindowFrame:
     if key.kind is not Kind.INTEGER:
         raise UnsupportedSql(
             f"{position_prefix(value.at)}this RANGE is not supported.",
-            "Distances are exact, and its sort key is on no grid.",
+            "Distances must be exact, and the sort key is not on a grid.",
             "Sort by ROUND of the number, or use ROWS.",
         )
     ends = [None if end is None else _whole_steps(end, key) for end in (frame.start, frame.end)]
     if max(-key.low, key.high) + max(abs(end) for end in ends if end is not None) >= MAX_INTERMEDIATE_STEPS:
         raise UnsupportedSql(
             f"{position_prefix(value.at)}this RANGE is not supported.",
-            "Its sort key reaches so far that 128 bits do not hold what its distances lead to.",
+            "With these distances the sort key would exceed 128 bits.",
             "Narrow the key with LEAST and GREATEST, or use ROWS.",
         )
     return WindowFrame(False, ends[0], ends[1])

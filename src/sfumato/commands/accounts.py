@@ -57,7 +57,9 @@ def _account(policy: "Policy", analyst: str | None, every: bool) -> str:
 
     if every and analyst is not None:
         raise BadParameter(
-            "--all and --analyst exclude each other.", "One shows every account, the other one.", "Leave one out."
+            "--all and --analyst exclude each other.",
+            "--all shows every account, --analyst shows one.",
+            "Leave one out.",
         )
     return "" if analyst is None else account_of(policy, analyst)
 
@@ -102,8 +104,8 @@ def history(policy: Path, analyst: str | None, every: bool, form: str, limit: in
 @click.command()
 @policy_file
 @report_format
-@click.option("--accept-clock", is_flag=True, help="Go on although the clock is behind the last entry: on record.")
-@click.option("--receipt", multiple=True, metavar="SEQUENCE:HEAD", help="A receipt that the ledger must hold.")
+@click.option("--accept-clock", is_flag=True, help="Accept a clock that is behind the last entry; this is recorded.")
+@click.option("--receipt", multiple=True, metavar="SEQUENCE:HEAD", help="A receipt that the ledger must contain.")
 def verify(policy: Path, form: str, accept_clock: bool, receipt: tuple[str, ...]) -> None:
     """Check the ledger with a second reader.
 
@@ -119,7 +121,7 @@ def verify(policy: Path, form: str, accept_clock: bool, receipt: tuple[str, ...]
         from sfumato.policy.reading import read_policy
 
         behind = opening.accept_clock(read_policy(policy))
-        said = f"It is on record that the clock is right, {behind} behind the last entry." if behind else ""
+        said = f"Recorded: the clock is right, {behind} behind the last entry." if behind else ""
         click.echo(said or "The clock is not behind the last entry: nothing was recorded.", err=True)
     with accounts(policy) as opened:
         opened.require(receipt)

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 @click.argument("sql")
 @price_options
 @as_analyst
-@click.option("--format", "form", type=click.Choice(FORMATS), help="How it is written; by default a table.")
-@click.option("--output", "-o", type=File, help="Write the answer into this file; its ending says the format.")
+@click.option("--format", "form", type=click.Choice(FORMATS), help="The output format; a table by default.")
+@click.option("--output", "-o", type=File, help="Write the answer to this file; its extension sets the format.")
 @click.option("--plot", type=File, metavar="FILE", help="Draw the answer into this file: .svg, .png, .pdf, .html.")
 @click.option("--notes", "all_notes", is_flag=True, help="Print all notes with the answer, not only three.")
-@click.option("--together", is_flag=True, help="Charge several questions as one; what they share is measured once.")
+@click.option("--together", is_flag=True, help="Charge several questions as one; shared measurements are made once.")
 def ask(
     policy: Path,
     sql: str,
@@ -61,7 +61,9 @@ def ask(
     if plot is not None:
         exports.check_plot(plot)
     if kind == "arrow" and output is None and sys.stdout.isatty():
-        raise BadParameter("Arrow is not for a terminal.", "It is bytes.", "Add --output FILE, or a pipe.")
+        raise BadParameter(
+            "Arrow output cannot be shown on a terminal.", "It is binary.", "Add --output FILE, or a pipe."
+        )
     ended, rest = split_statements(_question(sql))
     questions = [*ended, *([rest] if rest or not ended else [])]
     if len(questions) > 1 and (output is not None or plot is not None or kind != "table"):
@@ -118,9 +120,9 @@ def _ask_together(
 
     if within:
         raise BadParameter(
-            "Questions that are asked together have no margins of their own.",
-            "One price is split between them so that all errors together are least.",
-            "Say what all may cost: --epsilon or --share.",
+            "Questions asked together cannot have separate margins.",
+            "One price is split between them to minimize the total error.",
+            "Set one price for all: --epsilon or --share.",
         )
     before = database.budget()
     with phases(screen(stderr=True), PROGRESS_DELAY_SECONDS) as progress:
@@ -153,7 +155,7 @@ def _print_table(database: "Database", release: "Release", before: "Budget", all
 @price_options
 @as_analyst
 @report_format
-@click.option("--household", type=int, metavar="N", help="Say also what N people lose together.")
+@click.option("--household", type=int, metavar="N", help="Also show the loss of N people together.")
 @click.option("--statements", is_flag=True, help="For the owner: print the engine's SQL statements instead.")
 def explain(
     policy: Path,
@@ -197,7 +199,7 @@ def _print_statements(statements: "Sequence[PlannedStatement]", form: str) -> No
 @click.command()
 @policy_file
 @as_analyst
-@click.option("--epsilon", help="What a question may cost, until changed at the prompt.")
+@click.option("--epsilon", help="Epsilon of each question, until changed at the prompt.")
 def sql(policy: Path, analyst: str | None, epsilon: str | None) -> None:
     r"""Ask at a prompt; the budget is in it.
 
@@ -214,7 +216,7 @@ def sql(policy: Path, analyst: str | None, epsilon: str | None) -> None:
         if not sys.stdin.isatty():
             session.run(_next_line)
             sys.exit(REFUSED_EXIT_CODE if session.refused else 0)
-        click.echo(r"A question ends with ; \epsilon 0.1 says what it may cost, help lists the rest, exit leaves.")
+        click.echo("End a question with ; set its price with \\epsilon 0.1, type help for more and exit to leave.")
         readline = with_readline(database)
         try:
             session.run(coloured_input(screen()))

@@ -21,8 +21,8 @@ def _attacks(_ctx: click.Context, _parameter: click.Parameter, start: str) -> li
 
 @click.command()
 @click.argument("name", required=False, shell_complete=_attacks)
-@click.option("--seed", type=int, default=1, show_default=True, help="Which made-up data.")
-@click.option("--plot", type=File, metavar="FILE", help="Draw what was found into this file.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the synthetic data.")
+@click.option("--plot", type=File, metavar="FILE", help="Draw the result into this file.")
 def attack(name: str | None, seed: int, plot: Path | None) -> None:
     """Watch an attack on answers without such noise.
 
@@ -38,14 +38,14 @@ def attack(name: str | None, seed: int, plot: Path | None) -> None:
     else:
         raise UnknownName(
             f"There is no attack {quote_value(name)}.",
-            "Each has its name.",
+            "Attacks are called by name.",
             f"{suggestion(name, attacks)}There are: {', '.join(attacks)}.",
         )
 
 
 @click.command()
 @policy_file
-@click.option("--seconds", type=click.FloatRange(min=1), default=60, show_default=True, help="How long to look.")
+@click.option("--seconds", type=click.FloatRange(min=1), default=60, show_default=True, help="How long to search.")
 def audit(policy: Path, seconds: float) -> None:
     """Search for a breach of a policy's promises.
 
@@ -53,15 +53,19 @@ def audit(policy: Path, seconds: float) -> None:
     data and its ledger are not touched.
     """
     if not isfinite(seconds):  # no range of click's leaves these out
-        raise BadParameter(f"seconds = {seconds} is no time.", "An audit has an end.", "Give a number, such as 60.")
+        raise BadParameter(
+            f"seconds = {seconds} is not a positive time.", "An audit needs a time limit.", "Give a number, such as 60."
+        )
     run: Callable[[Path, float], str] = import_module(LAB).AUDIT
     click.echo(run(policy, seconds))
 
 
 @click.command()
-@click.option("--days", type=int, default=365, show_default=True, help="How many days are counted up.")
-@click.option("--epsilon", default="1", show_default=True, help="What all days together may cost.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Which made-up visits; the noise has no seed.")
+@click.option("--days", type=int, default=365, show_default=True, help="Number of days to count.")
+@click.option("--epsilon", default="1", show_default=True, help="Epsilon of all days together.")
+@click.option(
+    "--seed", type=int, default=1, show_default=True, help="Seed of the synthetic visits; the noise has no seed."
+)
 @click.option("--plot", type=File, metavar="FILE", help="Draw it into this file.")
 def stream(days: int, epsilon: str, seed: int, plot: Path | None) -> None:
     """Watch counts that are released every day.
@@ -73,8 +77,8 @@ def stream(days: int, epsilon: str, seed: int, plot: Path | None) -> None:
 
 
 @click.command()
-@click.option("--people", type=int, default=100_000, show_default=True, help="How many are made up.")
-@click.option("--epsilon", default="1", show_default=True, help="What one report costs the person who gives it.")
+@click.option("--people", type=int, default=100_000, show_default=True, help="Number of synthetic people.")
+@click.option("--epsilon", default="1", show_default=True, help="Epsilon of one report, for the person who sends it.")
 @click.option("--plot", type=File, metavar="FILE", help="Draw shares and error bars into this file.")
 def survey(people: int, epsilon: str, plot: Path | None) -> None:
     """Ask made-up people whose own devices add the noise.
@@ -88,11 +92,11 @@ def survey(people: int, epsilon: str, plot: Path | None) -> None:
 @click.command()
 @policy_file
 @click.argument("table")
-@click.option("--columns", help="Which, separated by commas; by default all that have declared values or bounds.")
-@click.option("--epsilon", required=True, help="What the whole table may cost, once.")
-@click.option("--delta", help="The delta of its Gaussian noise; the policy has one.")
-@click.option("--rows", type=int, help="How many rows; by default as many as the noisy count says.")
-@click.option("--bins", type=int, default=16, show_default=True, help="Into how many cells a range is cut.")
+@click.option("--columns", help="Columns, separated by commas; by default all with declared values or bounds.")
+@click.option("--epsilon", required=True, help="Epsilon of the whole table, charged once.")
+@click.option("--delta", help="The delta of its Gaussian noise; by default the policy's.")
+@click.option("--rows", type=int, help="Number of rows; by default the noisy count.")
+@click.option("--bins", type=int, default=16, show_default=True, help="Number of cells per range.")
 @click.option("--output", "-o", type=File, required=True, help="The file of rows: .parquet, .csv or .arrow.")
 @click.option("--report", type=File, metavar="FILE", help="The page about it; by default beside the rows, .html.")
 @as_analyst

@@ -21,10 +21,12 @@ def policy_file(verb: Verb) -> Verb:
 def price_options(verb: Verb) -> Verb:
     """Take what a question may cost, the margins that are needed, or a share of the budget."""
     for option in (
-        click.option("--delta", help="The delta of Gaussian noise and of keys chosen privately; the policy has one."),
-        click.option("--share", help="The part of the budget to spend instead, such as 2%.", metavar="SHARE"),
-        click.option("--within", multiple=True, metavar="COLUMN=MARGIN", help="The 95 % margin that you need instead."),
-        click.option("--epsilon", help="The most that the whole question may cost."),
+        click.option("--delta", help="The delta of Gaussian noise and key selection; by default the policy's."),
+        click.option("--share", help="Instead: the share of the budget to spend, such as 2%.", metavar="SHARE"),
+        click.option(
+            "--within", multiple=True, metavar="COLUMN=MARGIN", help="Instead: the 95 % margin that you need."
+        ),
+        click.option("--epsilon", help="Maximum epsilon of the whole question."),
     ):
         verb = option(verb)
     return verb
@@ -59,5 +61,5 @@ def every_account(verb: Verb) -> Verb:
 
 def report_format(verb: Verb) -> Verb:
     """Take the format of a report."""
-    option = click.option("--format", "form", type=click.Choice(REPORTS), default="table", help="How it is printed.")
+    option = click.option("--format", "form", type=click.Choice(REPORTS), default="table", help="The output format.")
     return option(verb)

@@ -34,8 +34,8 @@ def check(policy: Path, form: str, confirm: str | None) -> None:
 @policy_file
 @click.argument("questions", nargs=-1, metavar="[SQL]")
 @click.option("--file", type=File, help="Questions that end with semicolons.")
-@click.option("--history", is_flag=True, help="The questions that were asked so far, whoever asked them.")
-@click.option("--epsilon", help="What a question may cost; a twentieth of the budget, if left out.")
+@click.option("--history", is_flag=True, help="The questions of all accounts so far.")
+@click.option("--epsilon", help="Epsilon of a question; by default a twentieth of the budget.")
 def tune(policy: Path, questions: tuple[str, ...], file: Path | None, history: bool, epsilon: str | None) -> None:
     """Find caps and bounds that err least.
 
@@ -65,4 +65,4 @@ def refresh(policy: Path, confirm: str | None) -> None:
     from sfumato.opening import refreshed
 
     with open_with_progress(lambda progress: refreshed(policy, progress=progress, confirm=confirm)):
-        click.echo("Took a new snapshot of the source. From now on answers come from it.")
+        click.echo("Took a new snapshot of the source. New answers come from it.")

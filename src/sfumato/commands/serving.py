@@ -9,7 +9,9 @@ from sfumato.commands.opening import open_database
 from sfumato.commands.options import File, policy_file
 from sfumato.errors import BadParameter
 
-_owner = click.option("--owner", is_flag=True, help="The owner's own, for the console's view of the whole dataset.")
+_owner = click.option(
+    "--owner", is_flag=True, help="Grant access to the owner, for the console's view of the whole dataset."
+)
 
 
 @click.command()
@@ -50,8 +52,8 @@ def revoke(policy: Path, name: str | None, owner: bool) -> None:
 @click.command()
 @policy_file
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address; any but a local one needs TLS.")
-@click.option("--http-port", type=int, default=0, help="For HTTP and the console; 0 takes any free one.")
-@click.option("--pg-port", type=int, default=0, help="For PostgreSQL's protocol; 0 takes any free one.")
+@click.option("--http-port", type=int, default=0, help="For HTTP and the console; 0 chooses a free port.")
+@click.option("--pg-port", type=int, default=0, help="For PostgreSQL's protocol; 0 chooses a free port.")
 @click.option("--tls-cert", type=File, metavar="FILE", help="The certificate chain, in PEM.")
 @click.option("--tls-key", type=File, metavar="FILE", help="Its private key, in PEM.")
 @click.option("--public-url", metavar="URL", help="The address under which a reverse proxy shows the console.")
@@ -59,7 +61,7 @@ def revoke(policy: Path, name: str | None, owner: bool) -> None:
     "--trusted-proxy",
     multiple=True,
     metavar="ADDRESS",
-    help="A reverse proxy, or a network of them, whose X-Forwarded-For is believed; may be repeated.",
+    help="A reverse proxy, or a network of them, whose X-Forwarded-For is trusted; may be repeated.",
 )
 def serve(
     policy: Path,
@@ -78,7 +80,7 @@ def serve(
     """
     if not all(map(find_spec, ("starlette", "uvicorn", "jinja2"))):
         raise BadParameter(
-            "The server is not installed.", "It comes as an extra.", "Run: pip install 'sfumato[server]'."
+            "The server is not installed.", "It is an optional extra.", "Run: pip install 'sfumato[server]'."
         )
     from sfumato.server import serving
 
@@ -89,5 +91,7 @@ def serve(
 
 def _account(name: str | None, owner: bool) -> str:
     if owner != (name is None):
-        raise BadParameter("Who is meant?", "Access is one analyst's, or the owner's.", "Give a NAME, or --owner.")
+        raise BadParameter(
+            "Who is meant?", "A token belongs to one analyst or to the owner.", "Give a NAME, or --owner."
+        )
     return name or ""

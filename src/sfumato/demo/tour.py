@@ -43,8 +43,9 @@ class Question:
 
 SEEN = Question(
     "How many patients did each department see?",
-    "With or without any one patient, no answer becomes more than e^0.2 = 1.23 times as likely. The light end of a bar"
-    " is its error bar: the truth lies there with 95 %. It is shown beside it because these patients are made up.",
+    "With or without any one patient, no answer becomes more than e^0.2 = 1.23 times as likely. The light end of "
+    "a bar is its error bar: the truth lies there with 95 %. It is shown beside it because these patients are "
+    "synthetic.",
     "SELECT dept, COUNT(DISTINCT patient_id) AS patients\nFROM visits GROUP BY dept",
     epsilon="0.2",
 )
@@ -65,8 +66,8 @@ QUESTIONS = (
     ),
     Question(
         "Where do patients live, to within 100?",
-        "Say how exact it must be, and the price is found: the smallest that keeps the promise. Nobody declared the"
-        " districts, so which of them appear is itself chosen privately.",
+        "Say how exact it must be, and the price is found: the smallest that keeps the promise. The policy does "
+        "not list the districts, so they are selected privately.",
         "SELECT district, COUNT(*) AS n\nFROM patients GROUP BY district",
         within="100",
     ),
@@ -78,7 +79,7 @@ QUESTIONS = (
     ),
     Question(
         "The first question again",
-        "An answer that was given is given again: the same numbers, at no cost. Nobody averages the noise away.",
+        ("An answer that was given is given again: the same numbers, at no cost. The noise cannot be averaged away."),
         SEEN.sql,
         SEEN.epsilon,
     ),
@@ -93,9 +94,15 @@ def tour(folder: Path, console: Console, errors: Console, patients: int = PATIEN
     fresh = prepare_demo(folder, errors, patients)
     place = shlex.quote(str(folder))
     if fresh:
-        say(console, f"{patients:,} patients, their visits and {len(DEPARTMENTS)} departments were made up in {place}.")
+        say(
+            console,
+            (f"{patients:,} patients, their visits and {len(DEPARTMENTS)} departments were generated in {place}."),
+        )
     else:
-        say(console, f"The clinic in {place} is there already: what was asked before is free. Delete it to begin anew.")
+        say(
+            console,
+            (f"The clinic in {place} is there already: questions asked before are free. Delete it to start again."),
+        )
     with phases(errors) as progress:
         database = open(folder / POLICY, progress=progress)
     with database:

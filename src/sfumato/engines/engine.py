@@ -35,9 +35,9 @@ def checked_progress(progress: Progress | None) -> Progress:
         return _silent
     if not callable(progress):
         raise BadParameter(
-            f"progress = {quote_value(progress)} cannot be told anything.",
+            f"progress = {quote_value(progress)} is not callable.",
             "It is called with the phase and the table.",
-            "Give a function of two texts, such as print, or leave it out.",
+            "Pass a function of two strings, for example `print`, or leave it out.",
         )
     try:
         signature(progress).bind("", "")
@@ -47,7 +47,7 @@ def checked_progress(progress: Progress | None) -> Progress:
         raise BadParameter(
             f"progress = {quote_value(progress)} does not take two arguments.",
             "It is called with the phase and the table.",
-            "Give a function of two texts, such as print, or leave it out.",
+            "Pass a function of two strings, for example `print`, or leave it out.",
         ) from None
     return progress
 

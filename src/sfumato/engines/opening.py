@@ -44,7 +44,7 @@ class OldSnapshot(UserWarning):
 def warn_owner(refused: Refusal | None) -> None:
     """Warn the data owner that answers come from an old snapshot, and say why; analysts must not see this."""
     if refused is not None:
-        what = "The source has changed, but no new snapshot could be taken; answers come from the one before."
+        what = "The source has changed, but no new snapshot could be taken. Answers still come from the previous one."
         warnings.warn(f"{what} {refused}", OldSnapshot, stacklevel=5)
 
 

@@ -24,7 +24,7 @@ def read_salt(path: Path) -> bytes:
     if stat.S_IMODE(status.st_mode) & 0o077:
         raise BadSource(
             "The salt beside the ledger can be read by others.",
-            "Whoever knows it can choose which rows of theirs are counted.",
+            "Anyone who knows the salt can influence which of their rows are kept.",
             "Let only its owner read it (chmod 600 on the file that ends in .salt), or remove it: a new one is drawn.",
         )
     salt = path.read_bytes()

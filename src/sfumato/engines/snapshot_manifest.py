@@ -76,9 +76,9 @@ def read_while_unchanged(look: Callable[[], tuple[object, str]], work: Callable[
         if look()[0] == watched:
             return stamp, done
     raise BadSource(
-        "source changes while it is read.",
-        "A copy of half of a change would be of data that never was.",
-        "Take the snapshot again when nobody writes to it.",
+        "The source changed while it was being read.",
+        "A snapshot must show the data at one point in time.",
+        "Take the snapshot again when no program is writing to the source.",
     )
 
 

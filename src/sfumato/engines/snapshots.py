@@ -214,7 +214,7 @@ def places_of(policy: Policy) -> SnapshotPaths:
         path = policy.source.path.with_name(f"{policy.source.path.name}.sfumato")
     if path is None:
         raise BadSource(
-            "ledger is on a server, and source is no file.",
+            "ledger is on a server, and source is not a file.",
             "The bounded copy and its salt are files, and lie beside one of the two.",
             'Write ledger = "sqlite:PATH".',
         )
@@ -240,7 +240,7 @@ def question_mark(what: str) -> BadSource:
     """Return the refusal of a path that DuckDB would not read as one."""
     return BadSource(
         f"The path of the {what} contains a question mark.",
-        "DuckDB takes what follows it for a parameter.",
+        "DuckDB reads the text after it as a parameter.",
         "Rename the folder or the file.",
     )
 

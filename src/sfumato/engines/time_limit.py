@@ -46,8 +46,8 @@ class TimeLimit:
 
     def _late(self) -> FreeLimit:
         return FreeLimit(
-            f"What this question computes from public rows takes longer than {self._seconds:g} seconds.",
-            "It costs nothing, so that there is a limit.",
+            f"Computing the public part of this question takes longer than {self._seconds:g} seconds.",
+            "It is free, so its time is limited.",
             "Choose fewer public rows with WHERE, join them by an equality, or use shorter lists and fewer tables.",
         )
 
@@ -63,7 +63,7 @@ class PlanningClock:
         if time.monotonic() > self._end:
             raise FreeLimit(
                 f"Preparing this question takes longer than {PLANNING_SECONDS:g} seconds.",
-                "Reading and planning cost nothing, so that there is a limit.",
+                "Reading and planning are free, so their time is limited.",
                 "Ask for fewer columns or conditions at once. Nothing was charged.",
             )
 
@@ -72,6 +72,6 @@ def too_long_an_answer() -> FreeLimit:
     """Return the refusal of an answer over public tables that nobody could hold."""
     return FreeLimit(
         f"The answer has more than {MAX_PUBLIC_RESULT_ROWS:,} rows or {MOST_CHARACTERS:,} characters.",
-        "Answers over public tables cost nothing, so that there is a limit.",
+        "Answers over public tables are free, so their size is limited.",
         "Choose rows with WHERE or LIMIT, or aggregate them.",
     )

@@ -19,6 +19,6 @@ def refuse_engine_dependent(scalars: Iterable[Scalar], position: Position = NOWH
     if any(part.operator in _OWN and part.facts.kind is Kind.REAL for scalar in scalars for part in walk(scalar)):
         raise UnsupportedSql(
             f"{position_prefix(position)}EXP, LN, LOG or POWER of these values is not supported.",
-            "What is measured has to be exact, so that it is computed of values with a `step`, and up to about 10^23.",
+            "Measurements must be exact, so these functions need values with a `step`, of at most about 10^23.",
             "Declare a step for the column; for EXP and POWER narrow the value, as in EXP(LEAST(x, 50)).",
         )

@@ -294,7 +294,7 @@ def _check_nesting(call: Call, argument: Scalar) -> None:
     if _nested_roots(argument) >= MAX_NESTED_ROOTS:
         raise SourceSpan(call.at).too_large(
             f"SQRT or POWER is nested more than {MAX_NESTED_ROOTS} deep.",
-            "An engine looks at the number below each root more than once, so that every level doubles the work.",
+            "An engine looks at the number below each root more than once, so every level doubles the work.",
             f"Nest {MAX_NESTED_ROOTS} at most.",
         )
 
@@ -340,7 +340,7 @@ def _lower_power(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
         if abs(exponent) > MAX_EXPONENT and base is None:
             raise SourceSpan(call.at).unsupported(
                 "the exponent of power is out of range.",
-                f"It lies between {-MAX_EXPONENT} and {MAX_EXPONENT}, so that no value can grow without end.",
+                f"It lies between {-MAX_EXPONENT} and {MAX_EXPONENT}, which keeps values bounded.",
                 f"Choose one between {-MAX_EXPONENT} and {MAX_EXPONENT}.",
             )
         if base is None or (exponent.denominator == 1 and abs(exponent) <= MAX_EXPONENT):
@@ -349,8 +349,8 @@ def _lower_power(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
     if base is not None and base > 0:
         return power_of_base(arguments[1], base, call.type)
     raise SourceSpan(call.at).unsupported(
-        "neither the exponent of power is spelled out, nor a base above 0.",
-        "Only then it is known how far the result can reach.",
+        "power needs a literal exponent, or a literal base above 0.",
+        "Otherwise the range of the result is unknown.",
         "Write one of them as a number, such as POWER(x, 1.5) or POWER(1.05, n); or EXP(n * LN(x)).",
     )
 

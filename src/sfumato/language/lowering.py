@@ -98,7 +98,7 @@ def _refuse_compared_units(call: Call) -> UnitRevealed:
     return UnitRevealed(
         f"{position_prefix(call.at)}this compares the names of people.",
         "Whether they are different people may only decide which rows of a join are counted.",
-        "Write `<>` between them, by itself, in the condition of a join of two tables by equal columns, and COUNT(*).",
+        "Write `<>` between them, alone, in the condition of a join of two tables by equal columns, and COUNT(*).",
     )
 
 
@@ -106,7 +106,7 @@ def _unit_revealed(expression: Expression) -> UnitRevealed:
     absent = isinstance(expression, Call) and expression.function is Function.IS_NULL
     return UnitRevealed(
         f"{position_prefix(expression.at)}this computes with the column that names people.",
-        "What is computed from a name can show whose row it is.",
+        "A value computed from a name could reveal whose row it is.",
         "To find rows without a partner, count the partner's rows in a subquery, SELECT …, COUNT(*) AS found FROM … "
         "GROUP BY …, and test found IS NULL."
         if absent

@@ -109,7 +109,7 @@ def bounded_rows(
     if groups is None and outline.rows_per_person > 1:
         raise BadParameter(
             f"rows_per_person = {outline.rows_per_person} is given without groups.",
-            "Without groups each row is a person of its own: rows of one person cannot be counted, nor drawn together.",
+            "Without groups each row is a separate person, who has one row.",
             "Pass groups, the person of each row, or leave rows_per_person out.",
         )
     present = np.ones(len(table), dtype=bool)

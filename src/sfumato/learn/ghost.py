@@ -65,7 +65,7 @@ def _layers(torch: Any, module: Any) -> dict[str, Any]:
         if isinstance(layer, torch.nn.modules.batchnorm._BatchNorm):
             raise BadParameter(
                 "The module has a BatchNorm.",
-                "It mixes rows: no row has a gradient of its own.",
+                "It mixes rows: a single row has no separate gradient.",
                 "Use GroupNorm without parameters.",
             )
         own = [parameter for parameter in layer.parameters(recurse=False) if parameter.requires_grad]

@@ -59,7 +59,7 @@ class KMeans(Model):
             return clusters
         raise BadParameter(
             f"n_clusters is more than {_MAX_CLUSTERS}.",
-            "A histogram of few cells cannot tell more apart.",
+            "The histogram has too few cells for more clusters.",
             "Give fewer.",
         )
 

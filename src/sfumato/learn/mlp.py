@@ -100,7 +100,7 @@ class MLPClassifier(Classifier):
         if outline.neighbours is not Neighbours.ADD_REMOVE:
             raise BadParameter(
                 "MLPClassifier cannot be fitted under 'replace'.",
-                "The theorem of random lots is about people who come or go.",
+                "The proof for random batches holds under 'add-remove' only.",
                 "Use 'add-remove', or another model.",
             )
         if outline.width + 1 > MAX_LAYER_WIDTH:
@@ -169,7 +169,9 @@ class MLPClassifier(Classifier):
         rate = decimal_rational(self.rate, "rate")
         if 0 < rate <= 1:
             return rate
-        raise BadParameter("rate is not a probability.", "Each person comes into a lot with it.", "Give rate='0.1'.")
+        raise BadParameter(
+            "rate is not a probability.", "It is the probability that a person is in a batch.", "Give rate='0.1'."
+        )
 
     def _steps(self) -> int:
         steps = integer(self.steps, "steps", 1)

@@ -143,8 +143,8 @@ class Model:
     def _fit_database(self, database: Database, sql: object, groups: object) -> Self:
         if not isinstance(sql, str) or groups is not None:
             raise BadParameter(
-                "A fit through the database takes a question, and nothing else.",
-                "Whose a row is, the policy knows.",
+                "A fit with a database takes only a question.",
+                "The policy says which person each row belongs to.",
                 "Write fit(db, 'SELECT … FROM …').",
             )
         asked = prepare_measurement(database, sql)
@@ -208,13 +208,13 @@ class Model:
             if getattr(self, name, None) is not None:
                 raise BadParameter(
                     f"{name} is given, and so is a database.",
-                    "Through the database bounds and classes are the policy's.",
+                    "With a database, bounds and classes come from the policy.",
                     f"Leave {name} out.",
                 )
         if read_neighbours(self.neighbours).value != "add-remove" or read_people(self.rows_per_person) != 1:
             raise BadParameter(
                 "neighbours or rows_per_person is given, and so is a database.",
-                "Through the database both are the policy's.",
+                "With a database, both come from the policy.",
                 "Leave them out.",
             )
         columns, target = list(asked.rows.columns), None
@@ -327,7 +327,7 @@ def _key_ends(key: Key) -> tuple[float, float]:
         return 0.0, 1.0
     if facts.kind is not Kind.INTEGER:
         raise UnsupportedSql(
-            f"`{key.name}` is no number.",
+            f"`{key.name}` is not a number.",
             "A model computes with numbers.",
             f"Write CASE WHEN {key.name} = '…' THEN 1 ELSE 0 END for each value that matters, or leave it out.",
         )

@@ -59,7 +59,7 @@ def read_bounds(bounds: object, width: int, name: str) -> tuple[tuple[float, ...
     if bounds is None:
         raise BadParameter(
             f"{name} is missing.",
-            "Bounds that are read from the data reveal its extremes, so they are given, from what is known in public.",
+            "Bounds read from the data would reveal its extremes, so they must come from public knowledge.",
             f"Give {name}=(low, high): two numbers, or two lists with one number per column.",
         )
     if not isinstance(bounds, Sequence | np.ndarray) or isinstance(bounds, str) or len(bounds) != 2:
@@ -103,7 +103,7 @@ def read_classes(classes: object) -> tuple[Any, ...]:
     if classes is None:
         raise BadParameter(
             "classes is missing.",
-            "Which classes occur in the data is not public, so all that can occur are given.",
+            "Which classes occur in the data is not public, so all possible classes must be listed.",
             "Give classes=[0, 1], say.",
         )
     if isinstance(classes, str) or not isinstance(classes, Sequence | np.ndarray) or np.ndim(np.asarray(classes)) != 1:

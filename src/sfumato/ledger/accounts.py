@@ -54,12 +54,12 @@ class Accounts:
             sequence, _, head = receipt.partition(":")
             if not (sequence.isascii() and sequence.isdigit() and len(sequence) < 18 and is_digest(head)):
                 raise BadParameter(
-                    f"{quote_value(receipt)} is no receipt.",
-                    "Of a receipt, the place in the ledger and its head are compared.",
+                    f"{quote_value(receipt)} is not a receipt.",
+                    "A receipt is checked by its sequence and its head.",
                     "Write SEQUENCE:HEAD, as the receipt has them: the head has 64 digits.",
                 )
             if self._ledger is None:
-                raise damaged("There is none, and a receipt says that there was one.")
+                raise damaged("The ledger is missing, but the receipt shows that there was one.")
             self._ledger.require(int(sequence), head)
 
     def close(self) -> None:

@@ -7,8 +7,8 @@ from math import ceil
 from sfumato.accounting.loss import PrivacyLoss
 
 FILTER_USAGE_NOTE = (
-    "What is used may be less than the prices add up to: with a delta, several answers together reveal less than the "
-    "sum of what each of them costs (docs/accounting.md)."
+    "The used share can be less than the sum of the prices: with a delta, several answers together reveal less "
+    "than the sum of their prices (docs/accounting.md)."
 )
 """What a budget with a delta says of itself: one answer at ε = 0.5 may take 0.4194 of it."""
 

@@ -44,7 +44,7 @@ _NO_LIMIT = 2**63 - 1
 
 
 def _uncomputed() -> LedgerUnavailable:
-    return unavailable("Something failed while it was read or written; what was said is not repeated.")
+    return unavailable("Reading or writing it failed. The error message is not shown.")
 
 
 @contextmanager
@@ -213,10 +213,10 @@ class Ledger:
         row = self._reading().row(sequence)
         if row is None or row.head != head:
             raise damaged(
-                f"It does not hold entry {sequence} with the head that a receipt says: an older copy was put back, "
+                f"It does not contain entry {sequence} with the head of the receipt: an older copy was restored "
                 "together with its anchor, or it is another ledger.",
-                "Answers were given that this ledger does not count. Restore a ledger that holds the receipt, with its "
-                "anchor; until then let nobody ask.",
+                "Answers were given that this ledger does not count. Restore a ledger that contains the receipt, "
+                "with its anchor. Do not answer questions until then.",
             )
 
     def close(self) -> None:
@@ -277,7 +277,7 @@ class Ledger:
                 sleep(_POLL_SECONDS)
         if monotonic() >= deadline:
             raise unavailable(
-                "The same question is still being answered by somebody else.", "Nothing was charged. Ask again later."
+                "The same question is still being answered in another session.", "Nothing was charged. Ask again later."
             )
 
     def _is_answered_elsewhere(self, sequence: int) -> bool:

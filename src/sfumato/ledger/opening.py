@@ -93,8 +93,8 @@ def _require_identity(ledger: Ledger, expected: str) -> None:
     if expected and ledger.identity() != expected:
         raise damaged(
             "It is not the one that paid for answers about this snapshot of the data.",
-            "Nothing was released. Restore the ledger and its anchor from a backup. An account that was spent does not "
-            "begin anew.",
+            "Nothing was released. Restore the ledger and its anchor from a backup. A spent budget cannot start "
+            "again at zero.",
         )
 
 
@@ -142,7 +142,10 @@ def _require_same_dataset(name: str, policy: Policy) -> None:
     if name != policy.name:
         raise OtherLedger(
             f"The ledger of this policy belongs to '{name}', not to '{policy.name}'.",
-            "Two datasets in one ledger would spend one budget, and one policy would replace the other's caps.",
+            (
+                "Two datasets in one ledger would spend one budget, and one policy would replace the limits of the "
+                "other."
+            ),
             "Nothing was changed. Name another file, database or schema in `ledger`. If the dataset was renamed, "
             f"{_confirming(policy_hash(policy))}.",
         )
@@ -167,6 +170,6 @@ def require_ledger(policy: Policy, was_paid_for: Callable[[Policy], bool]) -> No
     if place is not None and not place.exists() and was_paid_for(policy) and not place.exists():
         raise damaged(
             "Its file is gone, and the snapshot of the data that it paid for is still there.",
-            "Restore the ledger and its anchor from a backup. An account that was spent does not begin anew. If no "
-            "answer was ever given, remove the files beside it whose names go on with .copy, and open again.",
+            "Restore the ledger and its anchor from a backup. A spent budget cannot start again at zero. If no "
+            "answer was ever given, remove the files beside it whose names continue with .copy, and open again.",
         )

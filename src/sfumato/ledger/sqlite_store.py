@@ -243,7 +243,7 @@ def create_file(path: Path, first: Row) -> None:
                 if _beside(path, "anchor").exists():
                     raise damaged(
                         "Its file is gone, and its anchor is still there.",
-                        "Restore the ledger from a backup. An account that was spent does not begin anew.",
+                        "Restore the ledger from a backup. A spent budget cannot start again at zero.",
                     )
                 _build(_beside(path, "aside"), first)
                 _beside(path, "aside").rename(path)

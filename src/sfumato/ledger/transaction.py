@@ -86,8 +86,8 @@ class LedgerTransaction:
         if self._is_behind():
             raise unavailable(
                 "The clock of this machine is behind the last entry, so the order of entries could not be trusted.",
-                "Nothing was released. Set the clock, and ask again. If the clock is right and was wrong when the last "
-                "entry was made, its owner can say so: sfumato verify POLICY --accept-clock.",
+                "Nothing was released. Set the clock, and ask again. If the clock is right and was wrong when "
+                "the last entry was written, the owner can confirm it: sfumato verify POLICY --accept-clock.",
             )
 
     def _added(self, row: Row) -> Row:
@@ -165,7 +165,7 @@ class LedgerTransaction:
         if self.state.unanswered.get(charge.same) != charge.sequence:
             raise AnswerLost(
                 f"Charge {charge.sequence} has an outcome already.",
-                "Another process took it up when this one was taken to have ended.",
+                "Another process took over because this one seemed to have stopped.",
                 "Nothing of this attempt was released. Ask again: it is free.",
             )
         self.add(Row(0, RowKind.SETTLED.value, 0, same=charge.same, about=charge.sequence, content=release))
@@ -177,7 +177,7 @@ class LedgerTransaction:
             return
         charge = self._store.row(place)
         if charge is None or charge.kind != RowKind.CHARGED:
-            raise damaged(f"Entry {place} is no charge.")
+            raise damaged(f"Entry {place} is not a charge.")
         require_next(known, reached)
         content = reached_content(reached)
         self.add(Row(0, RowKind.REACHED.value, 0, same=charge.same, about=place, content=content))
@@ -211,7 +211,7 @@ class LedgerTransaction:
         if outcome.content == FAILED_AFTER_NOISE:
             raise AnswerLost(
                 f"This question was charged as entry {charge.sequence}, and its answer was lost.",
-                "The attempt failed after it had drawn noise. Another one would draw a second noise for one charge.",
+                "The attempt failed after drawing noise. Another attempt would draw noise twice for one charge.",
                 "It stays charged. Ask at another price, or ask the owner for a new snapshot: either is a new charge.",
             )
         return StoredRelease(charge, outcome.content)
@@ -228,7 +228,7 @@ class LedgerTransaction:
         if self.state.sequence >= most and self._store.count_charges(account, most) >= most:
             raise TooManyCharges(
                 f"This account has made {most:,} charges, which is its limit.",
-                "Each charge is kept for ever, however small its price, so that their number is limited.",
+                "Each charge is stored forever, so their number is limited.",
                 "Nothing was charged. Ask several questions as one with `ask_all`, or ask the owner to raise "
                 "`budget.charges`.",
             )

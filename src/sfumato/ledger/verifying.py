@@ -198,7 +198,7 @@ class _Replay:
             self._read_policy(row[8], json.loads(row[14]))
         elif kind == "clock":
             if same or row[8] or row[13] or row[14]:
-                raise ValueError("a clock says nothing but the time")
+                raise ValueError("a clock entry with other contents")
         elif kind != "state" or json.loads(row[14]) != self._sums():
             raise ValueError("other sums, or an unknown kind")
 
@@ -230,7 +230,7 @@ class _Replay:
         if found is None or time != self.reached.get(str(place), [-1])[0] + 1:
             raise ValueError("not the next step of a stream")
         if time == 0 and self.unanswered.get(same) != place:
-            raise ValueError("a stream that nobody paid for")
+            raise ValueError("a stream without a charge")
         self.reached[str(place)] = [time, found[1]]
 
     def _sums(self) -> dict[str, object]:

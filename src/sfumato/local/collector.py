@@ -60,7 +60,7 @@ class Collector:
         except (OSError, TypeError, ValueError):  # missing, no path at all, or one with a zero octet
             raise BadParameter(
                 f"The file {quote_value(str(path))} cannot be read.",
-                "It is missing, or not yours.",
+                "It is missing, or you may not read it.",
                 "Name a file of reports.",
             ) from None
         return self.take(message)

@@ -15,9 +15,9 @@ def survey(people: int, epsilon: str, plot: Path | None) -> str:
     count = integer(people, "people", 1)
     if not _MIN_PEOPLE <= count <= _MAX_PEOPLE:
         raise BadParameter(
-            f"people = {quote_value(count)} is out of reach.",
-            f"From fewer than {_MIN_PEOPLE:,} nothing can be learned, and more than {_MAX_PEOPLE:,} take long to "
-            "make up.",
+            f"people = {quote_value(count)} is out of range.",
+            f"From fewer than {_MIN_PEOPLE:,} nothing can be estimated, and more than {_MAX_PEOPLE:,} take too "
+            "long to generate.",
             f"Give {_MIN_PEOPLE} to {_MAX_PEOPLE} people.",
         )
     if plot is not None:

@@ -134,7 +134,7 @@ class Rappor:
         shares, size = self.set_bits(reports), len(self.checked(reports))
         if np.linalg.matrix_rank(design) < design.shape[1]:
             raise BadParameter(
-                "These candidates cannot be told apart.",
+                "These candidates cannot be distinguished.",
                 "Their Bloom filters are not linearly independent: there are too many of them, or some fall together.",
                 "Use fewer candidates or more bits.",
             )

@@ -31,7 +31,7 @@ def read_epsilon(mechanism: Any) -> None:
     epsilon = positive_rational(mechanism.epsilon, "epsilon")
     if not MIN_EPSILON <= epsilon <= MAX_LOCAL_EPSILON:
         raise BadParameter(
-            f"epsilon = {quote_value(epsilon)} is out of reach.",
+            f"epsilon = {quote_value(epsilon)} is out of range.",
             f"Local reports are built for epsilon from 1e-9 to {MAX_LOCAL_EPSILON}.",
             "Choose an epsilon in that range; 1 to 4 is usual.",
         )
@@ -133,7 +133,7 @@ def read_bits(bits: object) -> int:
     if digits <= _MAX_COMPARED_BITS:
         return digits
     raise BadParameter(
-        f"bits = {digits} is more than {_MAX_COMPARED_BITS}.", "No comparison needs so many.", "Give fewer."
+        f"bits = {digits} is more than {_MAX_COMPARED_BITS}.", "More bits are never needed.", "Give fewer."
     )
 
 

@@ -48,7 +48,7 @@ class InverseSensitivity:
         whole = len(first) == len(wide) == len(far) and len(first) > 0 and (wide > 0).all() and (far >= 0).all()
         if not whole or (first[:-1] + wide[:-1] != first[1:]).any():
             raise BadParameter(
-                "These stretches are no grid.",
+                "These stretches are not a grid.",
                 "Each begins where the one before ends, has at least one point and a distance of at least 0.",
                 "Cut the whole range at the values of the data.",
             )

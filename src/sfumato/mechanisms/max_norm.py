@@ -51,7 +51,7 @@ class MaxNorm:
         exact = integer_answers(values)
         if exact.ndim != 2 or exact.shape[1] != len(self.sides):
             raise BadParameter(
-                "The values are no table with a column for each side.",
+                "The values are not a table with a column for each side.",
                 "The numbers of a cell share their noise.",
                 "Give a row for each cell.",
             )

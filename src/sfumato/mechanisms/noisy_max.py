@@ -93,6 +93,6 @@ def _at_least(scores: object, least: int) -> Integers:
         return array
     raise BadParameter(
         f"{len(array)} scores are fewer than {least}.",
-        "So many candidates are to be chosen, each at most once.",
+        "This many candidates are to be chosen, each at most once.",
         "Give more candidates, or choose fewer.",
     )

@@ -123,7 +123,7 @@ def _checked_levels(levels: object) -> tuple[Fraction, ...]:
     if not isinstance(levels, tuple | list) or not levels:
         raise BadParameter(
             f"levels = {levels!r} is not a tuple of levels.",
-            "Each level is released by itself.",
+            "Each level is released separately.",
             "Write for example (Fraction(1, 2),) for the median.",
         )
     read = tuple(decimal_rational(level, "level") for level in levels)

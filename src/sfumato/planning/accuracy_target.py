@@ -63,7 +63,7 @@ def read_margins(pairs: Iterable[str]) -> dict[str, str] | None:
         if not equals or not name.strip() or not value.strip():
             raise BadParameter(
                 f"{quote_value(pair)} is not a margin.",
-                "A margin is asked for by column.",
+                "Each margin names a column.",
                 "Write COLUMN=MARGIN, such as n=25.",
             )
         found[name.strip()] = value.strip()
@@ -268,7 +268,7 @@ def _reach(
         names = ", ".join(f"`{other}`" for other in dict.fromkeys(private.names))
         raise UnknownName(
             f"The answer has no column {quote_value(name)}.",
-            "A margin is asked of a column of the answer.",
+            "A margin belongs to a column of the answer.",
             f"It has {names}.",
         )
     fixed = {(need.group.label, one.name) for need in needs for one in need.measurements if one.candidates is None}
@@ -286,7 +286,7 @@ def _reach(
         if 2 * margin < one.step:
             raise UnreachableMargin(
                 f"A margin of {quote_value(margin)} for `{name}` is less than half a step of its grid.",
-                "Only the exact value is so near, and it is never shown.",
+                "Only the exact value would be that close, and it is never shown.",
                 f"Ask for at least {quote_value(one.step / 2)}.",
             )
         reach = floor(margin / one.step)
@@ -313,13 +313,13 @@ def _nearest(
     low, high = Fraction(1), Fraction(2)
     while not _affordable(private, needs, wider(high), delta, cap)[0]:
         if high >= _WIDEST:
-            return "Wider margins cannot be had either: ask for fewer columns, or ask the owner to raise the budget."
+            return "Wider margins do not fit either: ask for fewer columns, or ask the owner to raise the budget."
         low, high = high, 2 * high
     for _ in range(_NEARER):
         middle = (low + high) / 2
         fits = _affordable(private, needs, wider(middle), delta, cap)[0]
         low, high = (low, middle) if fits else (middle, high)
-    return f"The nearest that can be had is {_listed(wider(high))}."
+    return f"The smallest possible margin is {_listed(wider(high))}."
 
 
 def _listed(targets: tuple[Target, ...]) -> str:

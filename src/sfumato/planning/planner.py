@@ -182,16 +182,14 @@ def _keys_need_delta(group: Group, private: PrivateQuery) -> KeysNeedDelta:
     names = [f"`{name}`" for name, item in shown_as if address(item.scalar) in unknown]
     spelled = ""
     if longest_spelled(group):
-        spelled = "or ask for the commonest alone, by people: ORDER BY COUNT(DISTINCT …) DESC LIMIT 1; "
+        spelled = "or ask for the most frequent one, by people: ORDER BY COUNT(DISTINCT …) DESC LIMIT 1; "
     return KeysNeedDelta(
         f"The groups of {', '.join(names) or 'this query'} are not declared.",
         "Choosing them privately needs delta > 0, and this query has none.",
         (
-            "Group by what has known values: a CASE, a bucket, or a column that WHERE … IN (…) narrows to a list. Or "
-            f"ask the owner to declare `values`, or bounds that allow at most {MAX_GROUP_CELLS:,} cells in all, or "
-            "a delta; "
-            f"{spelled}"
-            "if the policy has one, leave ",
+            "Group by an expression with known values: a CASE, a bucket, or a column that WHERE … IN (…) narrows "
+            f"to a list. Or ask the owner to declare `values`, or bounds that allow at most {MAX_GROUP_CELLS:,} "
+            f"cells in total, or a delta; {spelled}if the policy has one, leave ",
             Setting("delta"),
             " out.",
         ),

@@ -36,7 +36,7 @@ def read_column(name: str, entry: Entry) -> Column:
         raise refuse(
             keys["bounds"],
             f"is chosen by each question, for a column of type {kind}.",
-            "Only numbers are summed, and only what is summed is clipped at bounds that a question finds.",
+            "Only numbers that are summed are clipped at bounds that a question selects.",
             "Write bounds = [LOW, HIGH].",
         )
     bounds = _bounds(kind, ends) if ends else None
@@ -62,7 +62,7 @@ def _check_total(entry: Entry, total: Fraction, bounds: Bounds | None, step: Fra
         raise refuse(
             entry,
             "is written for a column that has no bounds from 0 on.",
-            "What one person adds in all is cut off where values are bounded and at least 0, by the policy alone.",
+            "A total per person needs bounds from 0 on that the policy fixes.",
             "Leave it out, or write bounds = [0, HIGH].",
         )
     if total < position(bounds.high):
@@ -143,7 +143,7 @@ def _bounds(kind: ColumnType, entry: Entry) -> Bounds:
         raise refuse(
             entry,
             f"is {quote_entry(entry.value)}.",
-            "Bounds are two values, the smallest and the largest that count; what lies beyond is clipped.",
+            "Bounds are two values, the smallest and the largest that count; values beyond them are clipped.",
             "Write bounds = [LOW, HIGH].",
         )
     low, high = (_READERS[kind](end) for end in ends)

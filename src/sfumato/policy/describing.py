@@ -24,7 +24,7 @@ def table_words(table: Table) -> str:
     """Say whom a table protects, and how much of one person counts in it."""
     match table.unit:
         case None:
-            return "nobody is protected: public, exact and free"
+            return "public: no personal data, exact and free"
         case RowUnit():
             return "each row is a person"
         case UnitColumn(column):
@@ -34,7 +34,7 @@ def table_words(table: Table) -> str:
     rows = table.rows_per_unit or 1
     alone = isinstance(table.unit, UnitColumn) and (own := table.column(table.unit.column)) is not None and own.unique
     counted = "1 row each" if alone or rows == 1 else f"at most {rows:,} rows each"
-    counted += ", of which each question chooses how many count" * (table.rows_chosen and counted != "1 row each")
+    counted += ", of which each question selects how many count" * (table.rows_chosen and counted != "1 row each")
     groups = table.groups_per_unit
     within = f", in at most {groups:,} group{'s' * (groups != 1)} of an answer" if groups is not None else ""
     return f"{person}; {counted}{within}"
@@ -62,7 +62,7 @@ def column_words(table: Table, column: Column) -> str:
     """Say what a column can hold and what can be asked of it."""
     parts = []
     if isinstance(table.unit, UnitColumn) and fold_name(table.unit.column) == fold_name(column.name):
-        parts.append("the person: can be counted and joined by, and not shown")
+        parts.append("the person: can be counted and joined on, not shown")
     elif isinstance(column.values, Reference):
         parts.append(f"values of {column.values.table}.{column.values.column}")
     elif column.values is not None:
@@ -71,7 +71,7 @@ def column_words(table: Table, column: Column) -> str:
     elif column.bounds is not None:
         parts.append(_bounds_words(column, column.bounds))
     elif column.type in _SUMMED and not table.public:
-        parts.append("no bounds: can be counted, and not summed")
+        parts.append("no bounds: can be counted, not summed")
     elif column.type is ColumnType.TEXT and not table.public:
         parts.append("no declared values: groups are chosen privately")
     if column.unique:
@@ -81,8 +81,8 @@ def column_words(table: Table, column: Column) -> str:
 
 def _bounds_words(column: Column, bounds: Bounds) -> str:
     step = f", in steps of {_written(column.step)}" if column.type is ColumnType.DECIMAL and column.step else ""
-    chosen = ", within which each question chooses" * column.bounds_chosen
-    total = "" if column.total_per_unit is None else f", at most {_written(column.total_per_unit)} of a person in a sum"
+    chosen = ", within which each question selects" * column.bounds_chosen
+    total = "" if column.total_per_unit is None else f", at most {_written(column.total_per_unit)} per person in a sum"
     return f"{_written(bounds.low)} to {_written(bounds.high)}{chosen}{step}{total}"
 
 

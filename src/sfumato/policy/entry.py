@@ -81,7 +81,7 @@ def named(entry: Entry, what: str, most: int) -> dict[str, Entry]:
             raise refuse(
                 child,
                 f"is the same name as {quote_entry(folded[fold_name(name)])}.",
-                "Names match whatever their case, as in PostgreSQL.",
+                "Names are not case-sensitive, as in PostgreSQL.",
                 f"Rename one {what}." if what == "analyst" else f"Rename one {what}, here and in the source.",
             )
         folded[fold_name(name)] = name
@@ -117,7 +117,7 @@ def text(entry: Entry, longest: int) -> str:
     if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
         raise refuse(
             entry,
-            "holds a character that no database stores.",
+            "contains a character that databases cannot store.",
             "Databases cannot store NUL or lone surrogates in a text.",
             "Remove the character.",
         )

@@ -27,7 +27,7 @@ def check_csv_form(entry: Entry, form: CsvFormat) -> None:
             entry.below("decimal", form.decimal),
             "is a comma, and so is the delimiter.",
             "A comma between two digits could mean either.",
-            'Write delimiter = ";", if that is what stands between the fields.',
+            'Write delimiter = ";", if the fields are separated by it.',
         )
 
 

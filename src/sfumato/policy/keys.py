@@ -51,7 +51,7 @@ _DELTA = ExactNumber(
     "number from 0 to below 1",
     _PROBABILITY,
     lambda delta: 0 <= delta < 1,
-    "Delta is a probability, at least 0 and below 1; with delta = 1 nobody is protected.",
+    "Delta is a probability, at least 0 and below 1; with delta = 1 there is no protection.",
     "Write a number far below one in the number of people, for example 1e-6.",
 )
 _ENCODINGS = {

@@ -228,7 +228,7 @@ class OrChosen:
         keys = section(entry, (self.limit, "choose"))
         for needed in (self.limit, "choose"):
             if needed not in keys:
-                why = "What each question chooses privately needs a limit and the word."
+                why = 'A bound that each question selects privately needs a maximum and choose = "private".'
                 raise missing(entry, needed, why, f"Write {self.example}.")
         choice(keys["choose"], ("private",), {"auto": "private", "data": "private", "r2t": "private"})
         return self.kind.read(keys[self.limit]), True

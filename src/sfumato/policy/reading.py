@@ -196,7 +196,7 @@ def _check_refresh(keys: SectionValues, source: Location) -> None:
         raise refuse(
             keys["refresh"],
             f"is {quote_entry(keys['refresh'].value)} for a source of frames.",
-            "A frame does not tell when it was changed, and its contents are never compared.",
+            "Changes of a frame cannot be detected, because contents are never compared.",
             "Leave it out, and call refresh() when the frames have changed.",
         )
 
@@ -216,7 +216,7 @@ def _budget(keys: SectionValues) -> Budget:
         raise refuse(
             keys["truncation"],
             f"is {quote_entry(keys['truncation'].value)}.",
-            "It is a part of budget.epsilon, spent once per snapshot to say how much caps and bounds cut off.",
+            "It is a part of budget.epsilon, spent once per snapshot to measure how much bounds and clipping remove.",
             "Write a small positive number, for example truncation = 0.05, or leave it out.",
         )
     return Budget(**budget)
@@ -230,7 +230,7 @@ def _check_nothing_chosen(keys: SectionValues, budget: Budget, tables: tuple[Tab
         raise refuse(
             keys["budget"] if budget.truncation is not None else keys["tables"],
             'says truncation, total_per_unit or choose = "private" beside [sealed].',
-            "A sealed store holds sums of cells: no rows that were left out, and no order of rows.",
+            "A sealed store has sums of cells: neither dropped rows nor an order of rows.",
             "Remove truncation and total_per_unit, and write rows_per_unit and bounds as numbers.",
         )
 

@@ -145,15 +145,15 @@ def _check_joins(table: Table, keys: SectionValues, unit: str | None, accepted: 
             raise refuse(
                 place,
                 "is written for a column that names no person.",
-                "Rows of different people never meet, so that sealed tables are joined by their unit alone.",
+                "Only rows of the same person are joined, so sealed tables are joined by their unit.",
                 "Write it for the column that unit names, or remove it.",
             )
         if not accepted:
             raise refuse(
                 place,
                 "shows the store which rows are of one person.",
-                "Who has how many rows, and in which cells, is then told apart by frequencies, and the padded sizes "
-                "protect nobody from the store.",
+                "The store could then identify people by how many rows they have in which cells; padded sizes do "
+                "not prevent this.",
                 "Join before sealing. If the store may know this, add accept_leak = true to [sealed].",
             )
         if "splayed" in keys:

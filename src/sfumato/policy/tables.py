@@ -79,9 +79,9 @@ def _check_totals(keys: SectionValues, unit: PrivacyUnit, columns: tuple[Column,
             raise refuse(
                 keys["columns"].below(column.name, None).below("total_per_unit", None),
                 "has no effect in this table.",
-                "Each question chooses what one person adds in all."
+                "Each question selects the total per person itself."
                 if rows_chosen
-                else "Each row is a person, so that a value is all that a person adds.",
+                else "Each row is a person, so one value is the person's total.",
                 "Leave it out.",
             )
 
@@ -96,7 +96,7 @@ def _check_public(columns: tuple[Column, ...], keys: SectionValues) -> None:
             raise refuse(
                 keys[key],
                 "is written for a public table.",
-                "A public table protects nobody, so it has no privacy unit.",
+                "A public table contains no personal data, so it has no privacy unit.",
                 f"Remove {key}, or remove public = true.",
             )
     for column in columns:
@@ -104,7 +104,7 @@ def _check_public(columns: tuple[Column, ...], keys: SectionValues) -> None:
             raise refuse(
                 keys["columns"].below(column.name, None).below("total_per_unit", None),
                 "is written in a public table.",
-                "A public table protects nobody.",
+                "A public table contains no personal data.",
                 "Leave it out.",
             )
         if isinstance(column.values, Reference):

@@ -70,7 +70,7 @@ def _ask_open_points(draft: Draft, seen: SourceSchema, terminal: Terminal) -> Dr
     if answers.stopped and not answers.given:
         raise InterviewAborted
     if answers.stopped:
-        terminal.say("Stopped. What was answered is kept; what was not is left open in the file.")
+        terminal.say("Stopped. Your answers are kept; open questions are marked in the file.")
     return draft
 
 

@@ -363,7 +363,7 @@ def public_keys(seen: SourceSchema, values: tuple[str, ...], public: Iterable[st
         raise BadParameter(
             f"--values {quote_value(values[0])} takes its keys from {table.name}, which is not public.",
             "Keys taken from a private table would name the people in it.",
-            f"List the keys, or add --public {table.name} if it is about nobody.",
+            f"List the keys, or add --public {table.name} if it contains no personal data.",
         )
     return f"{table.name}.{found.name}"
 

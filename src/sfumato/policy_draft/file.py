@@ -27,7 +27,7 @@ def check_output(data: Path, output: Path) -> None:
     if output.exists():
         raise BadParameter(
             f"{quote_value(str(output))} exists.",
-            "A policy is a promise that somebody wrote; it is never overwritten.",
+            "A policy file is never overwritten.",
             "Name another file with --output, or move that one away.",
         )
     folder = output.absolute().parent

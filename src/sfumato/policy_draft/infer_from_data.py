@@ -24,8 +24,9 @@ from sfumato.policy_draft.schema import open_source
 from sfumato.policy_draft.unit_options import ROWS, Unit
 
 WARNING = (
-    "Bounds, keys and rows per person are taken from the data. That is not private: a greatest value is one person's, "
-    "and no budget pays for what the policy then says. Each such line is marked; replace it by what you know."
+    "Bounds, keys and rows per person are taken from the data. That is not private: a maximum is one person's "
+    "value, and no budget pays for revealing it. Each such line is marked; replace it by what you know from "
+    "elsewhere."
 )
 MAX_DRAFT_KEYS = 50
 MIN_PEOPLE_PER_KEY = 20

@@ -52,7 +52,7 @@ def _units(tables: tuple[DraftTable, ...], seen: SourceSchema, ask: Ask, say: Sa
     """Ask first who is protected, then about each table what its names propose."""
     if not any(table.private for table in tables):
         say("Who is protected? Name the column in which a person has the same value in all their rows;")
-        say('or "rows", if each row is a person of its own.')
+        say('or "rows", if each row is a separate person.')
         hidden = [table.name for table in tables if table.public]
         question = f"Column ({', '.join(_offered_columns(seen))})"
         first = _ask_until_valid(question, ask, say, lambda typed: said_units(seen, [typed], hidden)) or {}
@@ -69,7 +69,7 @@ def _ask_open_tables(tables: tuple[DraftTable, ...], seen: SourceSchema, ask: As
         say(
             "Whom do the other tables protect? Answer with a column, with rows if each row is a person, or with a path:"
         )
-        say(f'TABLE.COLUMN via HERE = THERE. Type the whole word "{PUBLIC}" if a table is about nobody.')
+        say(f'TABLE.COLUMN via HERE = THERE. Type the whole word "{PUBLIC}" if a table contains no personal data.')
     while waiting:
         units = {name: Unit(table.unit) for name, table in decided.items() if table.unit is not None}
         choices = {table.name: proposals(seen, units, _schema_table(seen, table)) for table in waiting}
@@ -119,9 +119,12 @@ def _whom(table: DraftTable, known: SchemaTable, seen: SourceSchema, units: dict
         return replace(table, public=True)
     if fold_name(typed) in {"y", "yes", "n", "no", "p"}:
         raise BadParameter(
-            f"{quote_value(typed)} is no unit.",
-            "What is public is exact and free for everybody.",
-            f"Write the whole word {PUBLIC} if the table is about nobody; Enter alone takes what is in brackets.",
+            f"{quote_value(typed)} is not a unit.",
+            "Answers about a public table are exact and free.",
+            (
+                f"Write the whole word {PUBLIC} if the table contains no personal data; press Enter to accept the "
+                "value in brackets."
+            ),
         )
     unit = read_unit(known, typed)
     if unit.path:
@@ -139,9 +142,9 @@ def _check_path(words: str, known: SchemaTable, seen: SourceSchema, units: dict[
     unit = units.get(table.name) if table is not None else None
     if not whole or unit is None or fold_name(unit.words) != fold_name(column):
         raise BadParameter(
-            f"{quote_value(words)} leads to nobody.",
+            f"{quote_value(words)} does not lead to a privacy unit.",
             "A path is TABLE.COLUMN via HERE = THERE, where TABLE.COLUMN is the unit of another table.",
-            "Check the four names, or press Enter and come back to it in the file.",
+            "Check the four names, or press Enter to fill this in later.",
         )
 
 
@@ -152,7 +155,9 @@ def _private(table: DraftTable, seen: SourceSchema, public: list[str], ask: Ask,
     if left:
         say(f"  Left out, because they look like names, addresses or free text: {', '.join(left)}.")
     if table.needs_rows:
-        rows = _ask_until_valid("How many rows of one person may count? More rows, more noise", ask, say, _parse_count)
+        rows = _ask_until_valid(
+            "How many rows may each person contribute? More rows, more noise", ask, say, _parse_count
+        )
         table = replace(table, rows_per_unit=rows)
     linked = {table.unit, path_of(table.unit)[1] if table.unit and Unit(table.unit).path else None}
     columns = tuple(
@@ -195,7 +200,7 @@ def _budget(draft: Draft, ask: Ask, say: Say) -> Draft:
     if draft.epsilon is None:
         rows = max([table.rows_per_unit or 1 for table in draft.tables if table.private], default=1)
         say("")
-        say("How much may all answers together tell about one person? Epsilon, and what it buys:")
+        say("How much may all answers together reveal about one person? Epsilon, and what it allows:")
         for offer in _OFFERED_EPSILONS:
             bought = estimate_budget_use(Fraction(offer), Fraction(1, 10**6), rows, Neighbours.ADD_REMOVE)
             say(f"  {offer:>4}  about {bought.tables} tables of counts, each count ±{bought.margin:,} (95 %)")
@@ -224,7 +229,7 @@ def _parse_count(typed: str) -> int:
     if typed.isascii() and typed.isdigit() and 0 < int(typed[:12]) <= 10**9:
         return int(typed)
     raise BadParameter(
-        f"{quote_value(typed)} is no number of rows.", "It is a whole number from 1.", "Write for example 20."
+        f"{quote_value(typed)} is not a number of rows.", "It is a whole number from 1.", "Write for example 20."
     )
 
 

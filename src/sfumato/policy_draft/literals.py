@@ -75,7 +75,7 @@ def ends_text(typed: str) -> tuple[str, str]:
     if len(ends) == 2 and all(ends):
         return ends[0], ends[1]
     raise BadParameter(
-        f"{quote_value(typed)} is no range.",
+        f"{quote_value(typed)} is not a range.",
         "Bounds are two values.",
         "Write LOW:HIGH, for example 0:120; times as LOW..HIGH.",
     )

@@ -20,7 +20,7 @@ def parse_pairs(options: Iterable[str], name: str) -> dict[str, str]:
         if not (equals and key.strip() and value.strip()):
             raise BadParameter(
                 f"{name} {quote_value(option)} names no column and value.",
-                "What is said of a column is written COLUMN=VALUE.",
+                "An option of a column is written COLUMN=VALUE.",
                 f"Write for example {_EXAMPLES[name]}.",
             )
         found[key.strip()] = value.strip()
@@ -66,7 +66,7 @@ def csv_options(options: Iterable[str]) -> dict[str, object]:
         key, equals, value = option.partition("=")
         if not equals or key.strip() not in CSV.names or not value:
             raise BadParameter(
-                f"--csv {quote_value(option)} says nothing of a CSV file.",
+                f"--csv {quote_value(option)} is not an option of CSV files.",
                 f"It is KEY=VALUE, with one of the keys {', '.join(CSV.names)}.",
                 "Write for example --csv delimiter=; or --csv null=NA.",
             )

@@ -177,7 +177,9 @@ def _scheme(place: Path, typed: Path) -> str:
         found = [scheme for scheme in _KINDS if _stems(place, ENDINGS[scheme])]
     else:
         raise BadSource(
-            f"There is no file or folder {quote_value(str(typed))}.", "A policy is about data.", "Check the path."
+            f"There is no file or folder {quote_value(str(typed))}.",
+            "A policy describes existing data.",
+            "Check the path.",
         )
     if not found:
         raise _excel(typed) if place.suffix.lower() in _WORKBOOKS else _nothing(typed)

@@ -39,9 +39,9 @@ def said_units(seen: SourceSchema, options: Iterable[str], public: Iterable[str]
                 raise _without_effect(option, "Every table that has it is public.")
             everywhere = {**here, **everywhere}
         elif fold_name(table.name) in hidden:
-            raise _without_effect(option, f"The table {table.name} is also named by --public, and so protects nobody.")
+            raise _without_effect(option, f"The table {table.name} is also named by --public, so it has no unit.")
         elif table.name in named:
-            raise _without_effect(option, f"Whom {table.name} protects is said twice.")
+            raise _without_effect(option, f"Whom {table.name} protects is given twice.")
         else:
             named[table.name] = Unit(words)
     return {**everywhere, **named}
@@ -115,7 +115,7 @@ def _parse_unit_option(seen: SourceSchema, option: str) -> tuple[SchemaTable | N
         return table, read_unit(table, after).words
     if _is_path(words):
         raise BadParameter(
-            f"--unit {quote_value(option)} does not say whose unit it is.",
+            f"--unit {quote_value(option)} does not name the table of the unit.",
             "A path leads from one table to the one that names the person.",
             f'Write the table first: --unit "TABLE={words}".',
         )
@@ -172,5 +172,5 @@ def _unknown_table_or_column(name: str, known: Iterable[str], where: str = "") -
 
 def _without_effect(option: str, why: str) -> BadParameter:
     return BadParameter(
-        f"--unit {quote_value(option)} would have no effect.", why, "Remove it, or what stands against it."
+        f"--unit {quote_value(option)} would have no effect.", why, "Remove it, or the option that conflicts with it."
     )

@@ -65,15 +65,15 @@ def _check_rows(draft: Draft, name: str, said: DraftOptions) -> None:
     own = set(map(fold_name, said.rows_per_unit)) if not name else set()
     reasons = [_no_rows(table) for table in meant if fold_name(table.name) not in own]
     if None not in reasons:
-        why = next(filter(None, reasons), "Every table has a number of its own.")
+        why = next(filter(None, reasons), "Every table has its own number.")
         raise _without_effect(f"--rows-per-unit {f'{name}=' if name else ''}{said.rows_per_unit[name]}", why)
 
 
 def _no_rows(table: DraftTable) -> str | None:
     if table.public:
-        return f"The table {table.name} is public, and protects nobody."
+        return f"The table {table.name} is public, so it has no limit per person."
     if table.unit == ROWS:
-        return f"In {table.name} each row is a person of its own."
+        return f"In {table.name} each row is a separate person."
     if table.rows_per_unit is None:
         return f"In {table.name} one row of each person counts, because the column that names them is a key."
     return None
@@ -81,9 +81,7 @@ def _no_rows(table: DraftTable) -> str | None:
 
 def inference_without_effect() -> BadParameter:
     """Return the refusal of --look where everything is known."""
-    return _without_effect(
-        "--look", "Everything that could be taken from the data was said, or there is nothing to take."
-    )
+    return _without_effect("--look", "All entries are given already, or the data has none to take.")
 
 
 def _without_effect(option: str, why: str) -> BadParameter:

@@ -81,8 +81,8 @@ def _csv_form(form: CsvFormat) -> Iterator[str]:
     if form == CsvFormat():
         return
     yield from _comment(
-        "How the CSV files are written: what stands between fields was found in their first line, the encoding in their"
-        " bytes. When rows are read nothing is guessed."
+        "How the CSV files are written: the delimiter comes from their first line, the encoding from their "
+        "bytes. Nothing is guessed when rows are read."
     )
     yield "[csv]"
     for key in ("delimiter", "encoding", "decimal"):
@@ -101,16 +101,16 @@ def _has_inferred_values(draft: Draft) -> bool:
 
 def _budget(draft: Draft) -> Iterator[str]:
     yield from _comment(
-        "What all answers together may cost. Whatever is asked, nothing becomes more than e^epsilon times as likely"
-        " because one person is in the data; delta is the chance of more than that, and belongs far below one in the"
-        " number of people. With delta = 0 every group key must be declared."
+        "The price of all answers together. No outcome becomes more than e^epsilon times as likely because one "
+        "person is in the data. Delta is the chance of more than that, and should be far below one in the number "
+        "of people. With delta = 0 every group key must be declared."
     )
     yield from _comment(purchase_words(draft))
     yield "[budget]"
     yield f"epsilon = {draft.epsilon}" if draft.epsilon else f"# epsilon = 1      # {FILL_IN}"
     yield f"delta = {draft.delta}" if draft.delta else f"# delta = 1e-6     # {FILL_IN}"
     if any(table.private for table in draft.tables):
-        why = "once per snapshot: publishes how much rows_per_unit and bounds cut off"
+        why = "once per snapshot: publishes how much rows_per_unit and bounds remove"
         yield f"truncation = {_truncation(draft)}  # {why}"
 
 
@@ -147,7 +147,9 @@ def purchase_words(draft: Draft) -> str:
 def _table_lines(table: DraftTable) -> Iterator[str]:
     name = key_text(table.name)
     if table.public:
-        yield from _comment("About nobody, as the owner says: answers about it alone are exact and free.")
+        yield from _comment(
+            "Declared by the owner to contain no personal data: answers about it alone are exact and free."
+        )
         yield f"[tables.{name}]"
         yield "public = true"
         yield from _from(table)
@@ -155,10 +157,10 @@ def _table_lines(table: DraftTable) -> Iterator[str]:
         return
     if not table.private:
         yield from _comment(
-            f"{FILL_IN}: whom does {table.name} protect? Until that is said, it does not exist for queries. If it is"
-            " about nobody, write public = true. If the person is named in another table, write a path:"
-            ' unit = "TABLE.COLUMN via HERE = THERE". Otherwise name the column, or "rows" if each row is a person.'
-            + (f" By their names, these could be meant: {'; '.join(table.choices)}." if table.choices else "")
+            f"{FILL_IN}: whom does {table.name} protect? Until this is filled in, queries cannot use it. If it "
+            "contains no personal data, write public = true. If the person is named in another table, write a "
+            'path: unit = "TABLE.COLUMN via HERE = THERE". Otherwise name the column, or "rows" if each row is a '
+            "person." + (f" By their names, these could be meant: {'; '.join(table.choices)}." if table.choices else "")
         )
         yield from (f"# {line}".rstrip() for line in _private(replace(table, unit="COLUMN"), name))
         return
@@ -182,10 +184,14 @@ def _private(table: DraftTable, name: str) -> Iterator[str]:
             yield "rows_per_unit = 1    # the person's own key is unique: one row of each person counts"
         elif table.rows_per_unit is not None:
             risk = f"; {_RISK}" if table.inferred else ""
-            yield f"rows_per_unit = {table.rows_per_unit}    # of each person at most so many rows count{risk}"
+            yield (
+                f"rows_per_unit = {table.rows_per_unit}    # the maximum rows per person; extra rows are dropped{risk}"
+            )
         else:
-            yield f"# rows_per_unit = 20    # {FILL_IN}: of each person so many rows count; more rows, more noise"
-        yield "# groups_per_unit = 3    # optional: in so many groups of one answer; fewer groups, less noise"
+            yield f"# rows_per_unit = 20    # {FILL_IN}: the maximum rows per person; more rows, more noise"
+        yield (
+            "# groups_per_unit = 3    # optional: the maximum groups per person in one answer; fewer groups, less noise"
+        )
     yield ""
     yield f"[tables.{name}.columns]"
     for column in table.columns:
@@ -201,11 +207,11 @@ def _from(table: DraftTable) -> Iterator[str]:
 
 def _whom(table: DraftTable) -> str:
     if table.unit == ROWS:
-        whom = "each row is a person of its own"
+        whom = "each row is a separate person"
     elif Unit(table.unit or "").path:
         whom = "a row belongs to the person to whom this path leads"
     else:
-        whom = "whoever has the same value is one person"
+        whom = "rows with the same value belong to one person"
     return f"{whom}; PROPOSED by names alone: check it" if table.proposed else whom
 
 
@@ -221,7 +227,7 @@ def _column_lines(column: DraftColumn, names_people: bool) -> Iterator[str]:
 def _remark(column: DraftColumn, names_people: bool) -> str:
     remarks = ["names the person: never shown, never grouped by"] if names_people else []
     if column.proposed_key:
-        remarks.append("unique is PROPOSED by its name: of a person's rows with the same value one counts; check it")
+        remarks.append("unique is PROPOSED by its name: each person keeps one row per value; check it")
     if names_people:
         return "; ".join(remarks)
     if column.inferred:
@@ -229,7 +235,7 @@ def _remark(column: DraftColumn, names_people: bool) -> str:
     if column.untyped:
         remarks.append(f"the source says no type: one of {', '.join(ColumnType)}")
     if column.default_step:
-        remarks.append(f"nobody said a step, so it is {column.step}: the precision that matters")
+        remarks.append(f"the default step is {column.step}: the precision that matters")
     if column.bounds is None and not column.keyed and not column.unique and column.type in _EXAMPLES:
         example = "bounds = [LOW, HIGH]" if column.step is not None else _EXAMPLES[column.type]
         remarks.append(f"add {example}{_WITHOUT.get(column.type, '; without bounds: counted, and not summed')}")
@@ -245,8 +251,8 @@ def notices(draft: Draft) -> list[str]:
     waiting = [table.name for table in draft.tables if not table.private and not table.public]
     if waiting and len(waiting) < len(draft.tables):
         found.append(
-            f"Not in the policy, because nobody said whom they protect: {', '.join(waiting)}. Say it with --unit, or"
-            f" --public {waiting[0]} for a table about nobody."
+            f"Not in the policy, because their unit is not given: {', '.join(waiting)}. Give it with --unit, or "
+            f"use --public {waiting[0]} for a table without personal data."
         )
     return found
 
@@ -255,7 +261,7 @@ def _form_notice(form: CsvFormat) -> Iterator[str]:
     plain = CsvFormat()
     if form.delimiter != plain.delimiter:
         between = "a tab" if form.delimiter == "\t" else form.delimiter
-        yield f"Found in the first line of the CSV files: between fields stands {between} ([csv] delimiter)."
+        yield f"The first line of the CSV files uses the delimiter {between} ([csv] delimiter)."
     if form.encoding != plain.encoding:
         yield f"The CSV files are not UTF-8. Taken from their bytes: encoding = {quoted_text(form.encoding)} ([csv])."
     if form.delimiter == ";" and form.decimal == ".":
@@ -269,8 +275,8 @@ def _notice_lines(table: DraftTable) -> Iterator[str]:
     for column in table.columns:
         if column.proposed_key:
             yield (
-                f"Proposed by its name, check it: {table.name}.{column.name} is a key (unique = true); of a person's"
-                " rows with the same value one counts."
+                f"Proposed by its name, check it: {table.name}.{column.name} is a key (unique = true); each "
+                "person keeps one row per value."
             )
     left = [f"{column.name} ({column.personal})" for column in table.columns if column.personal is not None]
     if left:
@@ -280,7 +286,7 @@ def _notice_lines(table: DraftTable) -> Iterator[str]:
         )
     for column in table.columns:
         if column.default_step and column.name != table.unit:
-            yield f"Nobody said the step of {table.name}.{column.name}: it is {column.step}. Another: --step."
+            yield f"The default step of {table.name}.{column.name} is {column.step}. Set another with --step."
 
 
 def _comment(text: str) -> Iterator[str]:

@@ -24,7 +24,7 @@ class DeclaredValues:
         return value in self.values
 
     def __str__(self) -> str:
-        more = f", … ({len(self.values):,} in all)" if len(self.values) > _SHOWN_VALUES else ""
+        more = f", … ({len(self.values):,} in total)" if len(self.values) > _SHOWN_VALUES else ""
         return f"The policy declares its values: {', '.join(map(_value_sql, self.values[:_SHOWN_VALUES]))}{more}."
 
 
@@ -41,7 +41,7 @@ class DeclaredBounds:
 
     def __str__(self) -> str:
         ends = f"{_value_sql(self.low)} to {_value_sql(self.high)}"
-        return f"The policy declares its bounds, {ends}; values beyond are moved to the nearer of the two."
+        return f"The policy declares its bounds, {ends}; values beyond them are clipped."
 
 
 Admitted = DeclaredValues | DeclaredBounds

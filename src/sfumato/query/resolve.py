@@ -177,7 +177,7 @@ def _int(value: object) -> int:
 def _range(name: str, what: str, low: int, high: int, place: SourceSpan) -> None:
     raise place.unsupported(
         f"the {what} of {name} is out of range.",
-        f"It lies between {low} and {high}, so that no value can grow without end.",
+        f"It lies between {low} and {high}, which keeps values bounded.",
         f"Choose one between {low} and {high}.",
     )
 
@@ -188,7 +188,7 @@ def _check_part(part: str, argument: Expression, name: str, place: SourceSpan) -
     if of_date or of_interval:
         raise place.bad(
             f"{type_with_article(argument.type)} has no {part}.",
-            f"{name} takes a part that is there.",
+            f"{name} takes a part that the value has.",
             "Extract another part, or use a timestamp.",
         )
 

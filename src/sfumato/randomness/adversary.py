@@ -134,7 +134,7 @@ def biased(gamma: object) -> Fraction:
         return bias
     raise BadParameter(
         "gamma = 1 says nothing about a source.",
-        "Its bits may be whatever an opponent likes, so no answer is private.",
+        "An adversary may choose all of its bits, so no answer is private.",
         "Combine it with a source of gamma < 1 (sfumato.randomness.imperfect.Combined).",
     )
 
@@ -146,7 +146,7 @@ def _interval(ends: ProbabilityInterval, name: str) -> ProbabilityInterval:
         low, high = Fraction(1), Fraction(0)  # no numbers: no interval
     if not 0 <= low <= high <= 1 or any(_depth(end) > _MAX_COIN_BITS for end in (low, high)):
         raise BadParameter(
-            f"{name} = {quote_value(ends)} is no interval of coins.",
+            f"{name} = {quote_value(ends)} is not an interval of coins.",
             "Its ends are places that finitely many bits decide.",
             "Give low <= high in [0, 1], each a whole number divided by a power of 2.",
         )

@@ -56,7 +56,7 @@ class Consistent:
         power = self.half_life & (self.half_life - 1) == 0
         if not power or self.grid % 2 or max(self.half_life, self.grid, self.reach) > _MAX_PARAMETER:
             raise BadParameter(
-                f"{quote_value(self)} is no noise.",
+                f"{quote_value(self)} is not noise.",
                 "The ends of all intervals must be places that finitely many bits decide.",
                 f"Give a power of 2, an even grid and a reach, none above {_MAX_PARAMETER}; `calibrate` finds good "
                 "ones.",

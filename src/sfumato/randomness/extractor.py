@@ -50,7 +50,7 @@ class Toeplitz:
         if len(drawn) * 8 != self.inputs or len(secret) != self.seed_bytes:
             raise BadParameter(
                 "Data or seed are not of the length that this extractor takes.",
-                "The extractor takes exactly so many bits.",
+                "The extractor takes a fixed number of bits.",
                 f"Give {self.inputs // 8} bytes of data and {self.seed_bytes} bytes of seed.",
             )
         shifted = _shifted_seeds(np.frombuffer(secret, dtype=np.uint8))
@@ -73,7 +73,7 @@ def extractable(bits: int, gamma: object, security: int) -> int:
     count, secure = integer(bits, "bits", 0), integer(security, "security", 1)
     if count > _MAX_INPUT_BITS:
         raise BadParameter(
-            f"bits is more than {_MAX_INPUT_BITS}.", "One hash does not take so many.", "Extract in parts."
+            f"bits is more than {_MAX_INPUT_BITS}.", "One hash takes at most that many.", "Extract in parts."
         )
     likeliest = (1 + biased(gamma)) / 2  # of one bit; min-entropy is -log2 of it
     entropy = _floor_log2(likeliest.denominator**count, likeliest.numerator**count)

@@ -73,7 +73,7 @@ def sample_size(count: object) -> int:
         return size
     raise BadParameter(
         f"count = {quote_value(size)} is more than {_MAX_SAMPLES}.",
-        "So many samples do not fit into memory.",
+        "This many samples do not fit into memory.",
         "Draw them in parts.",
     )
 
@@ -84,7 +84,7 @@ def as_source(source: object) -> Source:
         return source  # type: ignore[return-value]
     raise BadParameter(
         f"A Python {type(source).__name__} is not a source of random bits.",
-        "A source has a name, and read(count) gives so many bytes.",
+        "A source has a name, and read(count) returns that number of bytes.",
         "Give sfumato.randomness.source.system_source().",
     )
 

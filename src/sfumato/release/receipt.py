@@ -51,8 +51,8 @@ class Receipt:
         if not self.gamma:
             return ""
         return (
-            f"The bits of {self.source} may be biased by {self.gamma}. This answer is private by itself; together with "
-            "any other answer from the same source it costs more than the sum of both."
+            f"The bits of {self.source} may be biased by {self.gamma}. This answer alone is private; together "
+            "with any other answer from the same source it costs more than the sum of both."
         )
 
 

@@ -198,7 +198,7 @@ class Release:
         if name not in self.columns:
             raise UnknownName(
                 f"There is no column {quote_value(name)}.",
-                "It is asked of a column.",
+                "The bias is known per column.",
                 f"There are: {', '.join(self.columns)}.",
             )
         return self.cut[self.columns.index(name)] if self.cut else None

@@ -48,7 +48,7 @@ class Ashe:
             raise BadParameter("The key is not 32 bytes.", "The cipher is AES-256.", "Derive one: Key.derive(…).")
         if self.prime not in PRIMES:
             raise BadParameter(
-                f"prime = {quote_value(self.prime)} is none of the four that are used.",
+                f"prime = {quote_value(self.prime)} is not one of the four supported primes.",
                 "Pads are reduced by folding, which needs a Mersenne prime.",
                 "Take 2^61-1, 2^89-1, 2^107-1 or 2^127-1.",
             )

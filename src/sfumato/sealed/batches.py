@@ -105,7 +105,7 @@ def _check_capacity(layout: Layout, epoch: SealedEpoch, sizes: Integers) -> None
         raise BadSource(
             f"A cell of {quote_value(layout.table.name)} would hold more rows than its capacity.",
             f"Sums are encrypted with room for {layout.capacity} rows of one cell, dummies included.",
-            "Raise capacity and seal everything anew with sfumato.sealed.database.rotate, or use finer cells.",
+            "Raise capacity and seal everything again with sfumato.sealed.database.rotate, or use finer cells.",
         )
 
 

@@ -204,7 +204,7 @@ def _require_all(before: SealedManifest, old: Vault, rows: Mapping[str, pa.Table
     if lost or len(given) != len(rows):
         raise BadParameter(
             f"The rows of {quote_value(lost[0])} are missing." if lost else "A table is named twice.",
-            "Nothing decrypts the rows of a store, and what is not sealed again is dropped.",
+            "The store cannot be decrypted, so rows that are not sealed again are lost.",
             "Give the rows of every table that was sealed, each once.",
         )
 

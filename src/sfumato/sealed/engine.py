@@ -114,8 +114,8 @@ class SealedEngine:
             if epoch is None or not epoch.committed:
                 raise BadSource(
                     f"Nothing was sealed into {quote_value(layout.table.name)} yet.",
-                    "A question is answered from what lies in the store.",
-                    "Its owner seals rows first: sfumato.sealed.database.seal.",
+                    "Questions are answered from the rows in the store.",
+                    "The owner must seal rows first: sfumato.sealed.database.seal.",
                 )
 
     def prepare(self, plan: Plan) -> SealedJob:

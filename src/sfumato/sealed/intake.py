@@ -125,7 +125,7 @@ def _converted(rows: pa.Table, layout: Layout, owner: Column | None, measures: t
         types = {fold_name(row[0]): as_stored(quoted(row[0]), row[1]) for row in execute(connection, "DESCRIBE given")}
         if len(types) != given.num_columns:
             raise BadSource(
-                "Two columns of the rows have the same name.", "Names match whatever their case.", "Rename one of them."
+                "Two columns of the rows have the same name.", "Names are not case-sensitive.", "Rename one of them."
             )
         table = layout.table.name
         items = [] if owner is None else [f"{unit_sql(owner, _stored(types, table, owner))} AS unit"]
@@ -181,8 +181,8 @@ def _numbers(
 
 def _absent(layout: Layout, column: Column, remedy: str) -> BadSource:
     return BadSource(
-        f"The measure {quote_value(column.name)} of tables.{layout.table.name} holds NULL, or a value that is no "
-        "number.",
-        "Every row of a measure counts, unless the policy says that some do not.",
+        f"The measure {quote_value(column.name)} of tables.{layout.table.name} holds NULL, or a value that is not "
+        "a number.",
+        "Every row of a measure counts, unless the policy lists the column in nulls.",
         remedy,
     )

@@ -33,7 +33,7 @@ class Key:
             texts = [str.encode(label) for label in labels]
         except (TypeError, UnicodeEncodeError):
             raise BadParameter(
-                "A label is not text.", "Keys are told apart by words.", "Give each label as a str."
+                "A label is not text.", "Keys are derived from text labels.", "Give each label as a str."
             ) from None
         encoded = b"".join(len(text).to_bytes(8, "big") + text for text in texts)
         return HKDF(hashes.SHA256(), BYTES, _SALT, len(labels).to_bytes(8, "big") + encoded).derive(self._secret)
@@ -44,7 +44,7 @@ class Key:
     def _no_copy(self, *_: object) -> NoReturn:
         raise BadParameter(
             "A key was asked for a copy of itself.",
-            "What is pickled or copied lies where nobody protects it.",
+            "A pickled or copied key is not protected.",
             "Read the key from its file where it is needed: sfumato.sealed.keys.read_key.",
         )
 
@@ -108,7 +108,7 @@ def read_key(path: str | os.PathLike[str], called: str = "") -> Key:
         )
     if len(content) != BYTES:
         raise WrongKey(
-            f"The file of the key {name} is no key.",
+            f"The file of the key {name} is not a key.",
             "A key is 32 bytes, as create_key writes them.",
             "Name the right file in [sealed].",
         )

@@ -202,7 +202,7 @@ class Keyring:
         except OSError:
             raise WrongKey(
                 "A file of units beside the key is missing.",
-                "Without it nobody knows how many rows each person has in the store.",
+                "Without it the number of rows per person in the store is unknown.",
                 "Restore it from a backup, or seal the rows again: sfumato.sealed.database.rotate.",
             ) from None
 
@@ -233,8 +233,8 @@ def tampered() -> StoreTampered:
     """Return the one refusal of a store that is not what was sealed."""
     return StoreTampered(
         "The sealed store is not what was sealed.",
-        "A row was dropped, repeated, moved or changed, or the store is an older one. What it answers is not believed.",
-        "Nothing was released, and nothing is asked of it again. Its owner seals the rows anew: "
+        "A row was dropped, repeated, moved or changed, or the store is an older one. Its answers are not used.",
+        "Nothing was released, and the store is no longer queried. The owner must seal the rows again: "
         "sfumato.sealed.database.rotate.",
     )
 

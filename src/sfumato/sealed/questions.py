@@ -113,7 +113,7 @@ def check_question(private: PrivateQuery, layouts: Mapping[str, Layout]) -> None
         if group.contribution.bound_rows or group.contribution.bound_groups:
             raise UnsupportedSql(
                 "This question asks for fewer rows or groups per person than the policy.",
-                "Rows of one person cannot be told apart once they are sealed.",
+                "Rows of one person cannot be distinguished once they are sealed.",
                 "Leave out that option, or seal with a smaller rows_per_unit.",
             )
         for condition in rows.conditions:
@@ -135,13 +135,13 @@ def _check_sides(sides: tuple[Layout, ...]) -> None:
         if not layout.joins:
             raise UnsupportedSql(
                 f"The table {quote_value(layout.table.name)} was not sealed to be joined.",
-                "Equal people have unrelated ciphertexts, unless the policy gives that away to the store.",
+                "The ciphertexts of one person are unrelated, unless the policy reveals this to the store.",
                 _JOIN,
             )
     if prod(len(layout.cells) for layout in sides) > MAX_CELLS:
         raise UnsupportedSql(
             f"The cells of these tables make more than {MAX_CELLS} pairs.",
-            "Every pair of cells is added up by itself.",
+            "Every pair of cells is added up separately.",
             _JOIN,
         )
 
@@ -153,18 +153,18 @@ def _check_asked(asked: RequestedAggregate, rows: SealedRows, sides: tuple[Layou
     if aggregate.distinct:
         raise UnsupportedSql(
             f"{name}(DISTINCT …) is not answered by a sealed store.",
-            "Equal values have unrelated ciphertexts, so that nothing can be told to be the same.",
+            "Equal values have unrelated ciphertexts, so they cannot be recognised.",
             "Seal a table with one row for each of what is to be counted.",
         )
     if aggregate.function in PAIRS or power_of(aggregate.function) > _SEALED_POWER:
         raise UnsupportedSql(
             f"{name} is not answered by a sealed store.",
-            "It needs sums of products or of higher powers, and a store adds up what it holds.",
+            "It needs sums of products or of higher powers, and a store can only add the values that it holds.",
             _BEFORE,
         )
     if aggregate.function not in SUMMING:
         raise UnsupportedSql(
-            f"{name} is not answered by a sealed store.", "No order of values is ever shown to it.", _BUCKETS
+            f"{name} is not answered by a sealed store.", "The store never learns the order of values.", _BUCKETS
         )
     if aggregate.argument is None or aggregate.argument.facts.kind is Kind.UNIT:  # nobody is NULL: rows are counted
         return
@@ -180,7 +180,7 @@ def _check_asked(asked: RequestedAggregate, rows: SealedRows, sides: tuple[Layou
     if power_of(aggregate.function) == _SEALED_POWER and sides[side].column(SQUARES, measure, 0) is None:
         raise UnsupportedSql(
             f"{name}({measure}) needs the sum of squares, which is not sealed.",
-            "A store adds up what it holds.",
+            "A store can only add the values that it holds.",
             f"Name the column in squares = [{quote_value(measure)}] and seal the rows again.",
         )
 

@@ -46,7 +46,7 @@ class SplitQuestion:
         listed = isinstance(self.groups, Sequence) and all(isinstance(group, Sequence) for group in self.groups)
         if not listed or not all(type(cell) is int for group in self.groups for cell in group):
             _refuse(
-                "groups are no lists of cells.", "Each group has the numbers of its cells.", "Write ((0, 1), (2,))."
+                "groups are not lists of cells.", "Each group has the numbers of its cells.", "Write ((0, 1), (2,))."
             )
         for group in self.groups:
             if len(set(group)) != len(group):
@@ -185,7 +185,7 @@ def combine(
         _refuse(
             f"There are {present} shares of noise, and {needed} are needed.",
             "With fewer, the noise is less than was charged for.",
-            "Ask again when more parties answer; a missing share is never made up.",
+            "Ask again when more parties answer; a missing share is never replaced.",
         )
     differences = ((one - other) % prime for one, other in zip(store.values, pads.values, strict=True))
     return tuple(value - prime if value > prime // 2 else value for value in differences)
@@ -200,7 +200,7 @@ class _Keeper:
                 "The key of the masks is not 32 bytes.", "It is known to both keepers.", "Derive one: Key.derive(…)."
             )
         if prime not in PRIMES:
-            _refuse("The prime is none of the four that are used.", "Both keepers use the same.", "Take 2^61-1.")
+            _refuse("The prime is not one of the four supported primes.", "Both keepers use the same.", "Take 2^61-1.")
         self._mask, self.prime = mask, prime
         self._begun: set[str] = set()
         self._lock = Lock()

@@ -62,7 +62,10 @@ class Vault:
         found = manifest.table(fold_name(layout.table.name))
         if found is not None and found.words != self.words(layout):
             raise PolicyWeakened(
-                f"The policy's words about {quote_value(layout.table.name)} are not those that it was sealed under.",
+                (
+                    f"The policy's entries of {quote_value(layout.table.name)} differ from those that it was sealed "
+                    "under."
+                ),
                 "Bounds, cells, rows per person and the price of sizes are part of what lies in the store.",
                 "Restore them, or seal the rows again under the new ones: sfumato.sealed.database.rotate.",
             )
@@ -104,7 +107,7 @@ class Vault:
         if manifest.ledger and place is not None and not place.exists():
             raise damaged(
                 "Its file is gone, and what it paid for is still sealed.",
-                "Restore the ledger and its anchor from a backup. An account that was spent does not begin anew.",
+                "Restore the ledger and its anchor from a backup. A spent budget cannot start again at zero.",
             )
         return open_ledger(self.policy, confirm, manifest.ledger)
 

@@ -122,7 +122,7 @@ def fixed_total(low: object, high: object, step: object, rows_per_unit: int, nei
     if move == 0:
         raise BadParameter(
             f"low = high = {low} makes the sum a constant.",
-            "A sum that nobody moves is public and needs no noise.",
+            "A sum that no unit can change is public and needs no noise.",
             "Give low < high, or compute it from the number of units.",
         )
     return Sensitivity(move, move**2, move, neighbours)
@@ -171,7 +171,7 @@ def _span(least: int, greatest: int, neighbours: Neighbours) -> int:
     if span == 0:
         raise BadParameter(
             "low = high = 0 makes the sum a constant.",
-            "A sum that nobody moves is public and needs no noise.",
+            "A sum that no unit can change is public and needs no noise.",
             "Give bounds that allow a value other than 0.",
         )
     return span

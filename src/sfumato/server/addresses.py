@@ -19,7 +19,7 @@ def bind_socket(host: str, port: int) -> socket.socket:
     """Return a socket that has its port and does not listen yet."""
     if not 0 <= port <= _MAX_PORT:
         raise BadParameter(
-            f"There is no port {quote_value(port)}.", f"Ports go from 1 to {_MAX_PORT}.", "0 takes any free one."
+            f"There is no port {quote_value(port)}.", f"Ports go from 1 to {_MAX_PORT}.", "0 chooses a free port."
         )
     address = _addresses(host)[0]
     made = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
@@ -37,7 +37,7 @@ def port_in_use(host: str, port: int) -> BadParameter:
     return BadParameter(
         f"Port {port} of {quote_value(host)} cannot be used.",
         "Another program listens there, this machine has no such address, or the port is reserved.",
-        "Name another port; 0 takes any free one.",
+        "Name another port; 0 chooses a free port.",
     )
 
 

@@ -70,7 +70,7 @@ class Audit:
         elif not self._evidence.append(_line(entry)):
             raise LedgerUnavailable(
                 "The audit log cannot be written.",
-                "Every request is recorded, and what cannot be recorded is not answered.",
+                "Every request must be recorded before it is answered.",
                 "Ask the owner to look at the disk; asking again is free if it was charged.",
             )
 

@@ -34,12 +34,12 @@ def connect(url: str, *, token: str, context: ssl.SSLContext | None = None) -> "
     parts = _parts(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/") or parts.username:
         raise BadParameter(
-            f"{quote_value(url)} is no address of a server.",
+            f"{quote_value(url)} is not the address of a server.",
             "It is https://HOST:PORT/.",
             "Copy the line of sfumato serve.",
         )
     if not isinstance(token, str) or not token.isascii() or not token.isprintable() or " " in token or not token:
-        raise BadParameter("This is no token.", "It is one word of ASCII letters.", "Ask the owner for one.")
+        raise BadParameter("This is not a token.", "It is one word of ASCII letters.", "Ask the owner for one.")
     if parts.scheme == "http" and not is_loopback(parts.hostname):
         raise BadParameter(
             f"{quote_value(url)} is on another machine and not encrypted.",
@@ -128,7 +128,9 @@ class RemoteDatabase:
     def reopen(self, receipt: str) -> Release:
         """Return an answer that this account was given before, by the id of its receipt; free."""
         if not (isinstance(receipt, str) and receipt.isascii() and receipt.isalnum()):
-            raise BadParameter("This is no receipt.", "Its id is made of letters and digits.", "Look into the history.")
+            raise BadParameter(
+                "This is not a receipt.", "Its id is made of letters and digits.", "Look into the history."
+            )
         return answer_of(self._fetch("GET", f"/releases/{receipt}"), lambda level: self._at_level(receipt, level))
 
     def budget(self) -> Budget:
@@ -173,7 +175,9 @@ class RemoteDatabase:
 
     def _fetch(self, method: str, path: str, body: object = None, more: Mapping[str, str] | None = None) -> Any:
         if self._closed:
-            raise BadParameter("This connection is closed.", "It was let go.", "Connect again with sfumato.connect.")
+            raise BadParameter(
+                "This connection is closed.", "close() was called.", "Connect again with sfumato.connect."
+            )
         content = None if body is None else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {self._token}", SPEAKER: Interface.PYTHON.value, **(more or {})}
         if content is not None:
@@ -253,7 +257,7 @@ def _questions(texts: object) -> list[str]:
 def _question(sql: object, epsilon: object, within: object, share: object, delta: object) -> dict[str, object]:
     """Return a question as it is sent; numbers travel as exact text."""
     if not isinstance(sql, str):
-        raise BadParameter("The question is no text.", "It is SQL.", "Give a text.")
+        raise BadParameter("The question is not text.", "It is SQL.", "Give a text.")
     question: dict[str, object] = {"sql": sql, **_price(epsilon, share, delta)}
     if within is not None:
         if not isinstance(within, Mapping):

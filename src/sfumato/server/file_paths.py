@@ -11,8 +11,8 @@ def sidecar_path(policy: Policy, ending: str, file: Path | None = None) -> Path:
     path = policy.ledger.path or (file and file.absolute())
     if path is None:
         raise BadParameter(
-            "There is no place for what a server keeps.",
-            "The ledger is on a server, and the policy is no file.",
+            "There is no place for the server's files.",
+            "The ledger is on a server, and the policy is not a file.",
             "Write the policy into a file.",
         )
     return path.with_name(f"{path.name}.{ending}")

@@ -432,7 +432,7 @@ class Gateway:
             raise _busy()
         raise StillAnswering(
             f"The answer takes longer than {self._limits.seconds:g} seconds.",
-            "Nobody is made to wait longer. The question goes on; what it has been charged stays charged.",
+            "Replies are limited to this time. The question continues, and its charge stays.",
             "Ask the same again later: if it was charged, its answer is kept and costs nothing then.",
         )
 
@@ -451,7 +451,7 @@ def _bounded(release: Release) -> Release:
     if release.event is None and len(release) > MAX_PUBLIC_ROWS:
         raise FreeLimit(
             f"The answer has more than {MAX_PUBLIC_ROWS:,} rows.",
-            "Answers over public tables cost nothing, so that a server has a limit.",
+            "Answers over public tables are free, so their size is limited.",
             "Choose rows with WHERE or LIMIT, or aggregate them.",
         )
     return release
@@ -459,8 +459,8 @@ def _bounded(release: Release) -> Release:
 
 def _busy() -> Busy:
     return Busy(
-        "Too much is asked at once.",
-        "One account gets a part of the server, and this part is full.",
+        "Too many concurrent requests.",
+        "This account has reached its limit.",
         "Nothing was charged. Ask again in a moment.",
     )
 

@@ -148,7 +148,7 @@ class RequestGuard:
             bucket.give_back()
             raise Busy(
                 "Too many requests without a valid token come from this address.",
-                "They are limited, so that nobody else has to wait.",
+                "They are limited, so that other clients do not have to wait.",
                 "Nothing was charged. Wait a moment, and check the token.",
             )
         if seconds:
@@ -164,7 +164,7 @@ class RequestGuard:
         ):
             sent.closes = True  # a proxy before this server may see another end of this request
             raise BadRequest(
-                "The length of the request is said in two ways.",
+                "The length of the request is given in two ways.",
                 "Content-Length beside Transfer-Encoding could hide a second request in its body.",
                 "Send one of them, in HTTP/1.1.",
             )
@@ -296,11 +296,13 @@ def _unknown(failure: HTTPException) -> Refusal:
     """Return what the router refuses, in our own words."""
     if failure.status_code == 405:
         return MethodNotAllowed(
-            "This page is not asked for so.", f"It takes {_allowed(failure)}.", "See /openapi.json."
+            "This page does not support the method of the request.",
+            f"It takes {_allowed(failure)}.",
+            "See /openapi.json.",
         )
     if failure.status_code == 404:
-        return NotFound("There is no such page.", "The server has a dozen.", "See /openapi.json.")
-    return BadRequest("This is no request.", "It cannot be read.", "See /openapi.json.")
+        return NotFound("There is no such page.", "The server has no page at this address.", "See /openapi.json.")
+    return BadRequest("This is not a valid request.", "It cannot be read.", "See /openapi.json.")
 
 
 def _allowed(failure: HTTPException) -> str:
@@ -312,7 +314,7 @@ def _failed(failure: Exception) -> Refusal:
     record_engine_failure(failure)
     return EngineFailed(
         "The server could not finish.",
-        "What went wrong inside is not repeated: it may hold a value.",
+        "The error is not shown, because it may contain a data value.",
         "Ask the owner to look into the audit log.",
     )
 

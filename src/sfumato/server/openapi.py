@@ -54,7 +54,7 @@ _HOUSEHOLD: Schema = {
     "type": "integer",
     "minimum": 1,
     "maximum": 1000,
-    "description": "How many people's loss together is told, too.",
+    "description": "Also state the loss of this many people together.",
 }
 _SCHEMAS: dict[str, Schema] = {
     "Question": {**_object(["sql"], **_QUESTION), "additionalProperties": False},
@@ -146,7 +146,7 @@ def description() -> Schema:
             "schema": {"type": "integer", "minimum": 1, **most},
         }
         for name, said, most in (
-            ("limit", "How many entries; 100 where none is said.", {"maximum": 1000}),
+            ("limit", "Number of entries; 100 by default.", {"maximum": 1000}),
             ("before", "The sequence of an entry: older ones are listed.", {}),
         )
     ]
@@ -160,7 +160,7 @@ def description() -> Schema:
         {"name": "receipt", "in": "path", "required": True, "schema": {"type": "string", "pattern": "^[0-9a-f]{32}$"}},
         {"name": "format", "in": "query", "schema": {"type": "string", "enum": list(MEDIA)}},
     ]
-    release = _operation("A kept answer again, free.", "Release", parameters=receipt)
+    release = _operation("Return a stored answer; free.", "Release", parameters=receipt)
     responses = release["responses"]
     if isinstance(responses, dict):
         files = {MEDIA[form].partition(";")[0]: {"schema": {"type": "string"}} for form in ("csv", "arrow")}
@@ -178,7 +178,7 @@ def description() -> Schema:
             "/ask": {"post": _operation("Answer and charge.", "Release", body="Question", parameters=[key])},
             "/ask_all": {"post": together},
             "/explain": {"post": _operation("The price and the margins; free.", "Quote", body="ExplainedQuestion")},
-            "/budget": {"get": _operation("What may be spent, was, and is left.", "Budget")},
+            "/budget": {"get": _operation("The total, spent and remaining budget.", "Budget")},
             "/history": {"get": _operation("What was charged, newest first.", "History", parameters=page)},
             "/tables": {"get": _operation("Tables and columns, bounds and keys.", "Tables")},
             "/releases/{receipt}": {"get": release},

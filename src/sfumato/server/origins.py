@@ -43,7 +43,7 @@ class Origins:
         if host is None or not self._is_ours(host) or (origin is not None and not self._is_page_of_ours(origin)):
             raise ForeignOrigin(
                 "This request is not for this server.",
-                "It names another host, or was sent by a page of somebody else.",
+                "It names another host, or was sent by a page of another site.",
                 "Use the address that `sfumato serve` printed.",
             )
 
@@ -76,7 +76,7 @@ def read_public_url(text: str) -> PublicUrl:
         found = None
     if found is None or parts.scheme not in _STANDARD or parts.path not in ("", "/") or parts.query or parts.fragment:
         raise BadParameter(
-            f"{quote_value(text)} is no public address.",
+            f"{quote_value(text)} is not a public address.",
             "It is the address that browsers use, without a path: the console lies at its root.",
             "Write for example https://db.example/.",
         )

@@ -13,7 +13,7 @@ from sfumato.server.connections import Connection, Connections
 from sfumato.server.replies import PIECE_BYTES
 from sfumato.server.statuses import refusal_document
 
-_REFUSED = BadRequest("This is no HTTP request.", "It cannot be read.", "Send HTTP/1.1.")
+_REFUSED = BadRequest("This is not an HTTP request.", "It cannot be read.", "Send HTTP/1.1.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ def read_proxies(texts: Iterable[str]) -> TrustedProxies:
         else:
             continue
         raise BadParameter(
-            f"{quote_value(text)} is no address of a proxy.",
+            f"{quote_value(text)} is not the address of a proxy.",
             "A trusted proxy is named by its IP address, or by a network without host bits.",
             "Write for example 10.0.0.1 or 10.0.0.0/8.",
         )

@@ -121,7 +121,7 @@ def read_object(body: bytes) -> dict[str, object]:
         data = None
     if isinstance(data, dict):
         return data
-    raise BadRequest("This is no JSON object.", "A request is one object in UTF-8.", 'Send {"sql": "SELECT …"}.')
+    raise BadRequest("This is not a JSON object.", "A request is one object in UTF-8.", 'Send {"sql": "SELECT …"}.')
 
 
 def _price(key: str, value: object) -> object:

@@ -105,7 +105,7 @@ async def body_of(request: Request) -> bytes:
 def too_large(most: int = MAX_BODY_BYTES) -> BodyTooLarge:
     """Return the refusal of a body that nobody needs."""
     return BodyTooLarge(
-        "The request is too long.", f"It has more than {most:,} bytes, and none needs them.", "Send a shorter one."
+        "The request is too long.", f"It has more than {most:,} bytes, which is the limit.", "Send a shorter one."
     )
 
 

@@ -102,7 +102,7 @@ def _positive(request: Request, name: str, default: int | None) -> int | None:
     if len(given) == 1 and given[0].isascii() and given[0].isdigit() and 0 < len(given[0]) < 18 and int(given[0]):
         return int(given[0])
     raise BadParameter(
-        f"`{name}` is not a positive integer.", "It says which page of the history is wanted.", f"Write {name}=100."
+        f"`{name}` is not a positive integer.", "It selects a page of the history.", f"Write {name}=100."
     )
 
 
@@ -159,7 +159,9 @@ def wanted(request: Request) -> tuple[str, str]:
     if form in MEDIA and name.isascii() and name.isalnum():
         return name, form
     raise NotFound(
-        "There is no such answer.", f"An answer is had by its receipt, as {', '.join(MEDIA)}.", "Look into /history."
+        "There is no such answer.",
+        f"Answers are fetched by their receipt, as {', '.join(MEDIA)}.",
+        "Look into /history.",
     )
 
 

@@ -110,7 +110,10 @@ def demo_report(demo: StreamDemo) -> str:
             _weekly_bars(demo),
             "",
             f"Cost: ε = {round_up(demo.epsilon)}, δ = {round_up(DELTA)}, charged once for all {days} days together.",
-            "  Each visit is protected: one person, one day, one department. Whoever comes often is protected less.",
+            (
+                "  Each visit is protected: one person, one day, one department. People who come often are protected "
+                "less."
+            ),
             f"± at 95 %, running total on day {days}: ± {margin:.1f}",
             *_other_margins(demo),
             f"Half way through, the stream was closed and opened again: day {days // 2 + 1} went on from its file.",

@@ -278,8 +278,8 @@ def _require_publishable(query: _StreamQuery) -> None:
         )
     if any(group.is_bound_selection for group in plan.groups):
         raise UnsupportedSql(
-            "The caps of this question are chosen by each answer.",
-            "A stream has the same caps and the same noise at every step.",
+            "This question selects its contribution bounds privately.",
+            "A stream has the same bounds and the same noise at every step.",
             "Ask the owner for a table with plain `rows_per_unit` and `bounds`.",
         )
     plain = (
@@ -292,9 +292,9 @@ def _require_publishable(query: _StreamQuery) -> None:
     )
     if not plain:
         raise UnsupportedSql(
-            "This question cannot go on as a stream.",
+            "This question cannot be published as a stream.",
             "A stream is one COUNT or SUM by its keys, each of them shown, without HAVING, ORDER BY or arithmetic.",
-            "Publish each number as a stream of its own; whatever is computed from them is free.",
+            "Publish each number as a separate stream; computing with them is free.",
         )
     if not plan.groups[0].group.public_keys:
         raise UnsupportedSql(
@@ -311,8 +311,8 @@ def _require_same(query: _StreamQuery, prepared: Prepared) -> None:
     fits = found.l1 <= paid.l1 and found.l2_squared <= paid.l2_squared and found.neighbours == paid.neighbours
     if not fits or before.group.all_cells() != now.group.all_cells() or before.derived[0].step != now.derived[0].step:
         raise BadParameter(
-            "The question no longer means the same.",
-            "Its cells, or how far one person moves them, are not those that the stream was made for.",
+            "This question no longer matches the stream.",
+            "Its groups or its sensitivity have changed.",
             "Publish another stream.",
         )
 
@@ -348,7 +348,7 @@ def _read_presence(query: _StreamQuery, horizon: int, wanted: object, apart: obj
         "Fewer participations cannot be enforced here.",
         "The number of different values is not the sum of what people add."
         if identity
-        else "Rows that are their own people cannot be recognised in the next snapshot.",
+        else 'With unit = "rows", people cannot be recognised in the next snapshot.',
         "Count rows or people instead."
         if identity
         else "Leave it out, or ask for `:from <= column AND column < :to`: then each row counts once.",

@@ -41,7 +41,7 @@ class Participations:
         if digest != sha256(text).hexdigest().encode() or data["time"] not in (time, time + 1):
             raise stream_damaged("The file of its participations is not the one that belongs to it.")
         if data["salt"] != self._salt:
-            raise stream_damaged("The salt beside the ledger is another one, so that people cannot be recognised.")
+            raise stream_damaged("The salt beside the ledger has changed, so people cannot be recognised.")
         self._time = data["time"]
         self._seen = {person: (participations, last) for person, (participations, last) in data["seen"].items()}
 

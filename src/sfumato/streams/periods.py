@@ -52,7 +52,7 @@ class Periods:
         start, end = self.start_of(time), self.start_of(time + 1)
         if start is None or end is None:
             raise BadParameter(
-                "The question asks for a period, and nobody said when the first begins.",
+                "The question uses a period, and the start of the first one is not given.",
                 "`:from` and `:to` stand for its ends.",
                 "Give start, for example start='2026-01-01'.",
             )

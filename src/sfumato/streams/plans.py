@@ -266,7 +266,7 @@ class UnboundedSums:
         last = integer(time, "time", 1)
         if last > MAX_STEPS:
             raise BadParameter(
-                f"time is above {MAX_STEPS}.", "So many steps do not fit into memory.", "Ask for fewer steps."
+                f"time is above {MAX_STEPS}.", "This many steps do not fit into memory.", "Ask for fewer steps."
             )
         variances: list[Floats] = []
         done = 0

@@ -122,7 +122,7 @@ class StreamFile:
         """Refuse a handle that was closed or forked, that failed, or whose file was replaced."""
         if not self.is_open or self._process != os.getpid():
             raise BadParameter(
-                "This stream is closed.", "Its file was let go, or belongs to another process.", "Open it again."
+                "This stream is closed.", "Its file is closed, or belongs to another process.", "Open it again."
             )
         if self._failed:
             raise stream_unavailable("An earlier step could not be completed.", "Close the stream and open it again.")

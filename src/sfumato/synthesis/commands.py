@@ -67,7 +67,7 @@ def measurable(database: Database, table: str) -> list[str]:
     if not found:
         raise BadParameter(
             f"No column of {quote_value(table)} has declared values or bounds.",
-            "What can be measured is said in the policy, and never read off the data.",
+            "The policy declares what can be measured; it is never read from the data.",
             "Declare `values` or `bounds` for some of them.",
         )
     return found

@@ -42,7 +42,7 @@ def select_declared_columns(database: object, table: object, columns: object) ->
         )
     if isinstance(columns, str) or not isinstance(columns, Sequence) or not columns or len(columns) > MAX_TABLE_COLUMNS:
         raise BadParameter(
-            "columns is no list of names.", "A synthetic table has one or more columns.", 'Write columns=["age", …].'
+            "columns is not a list of names.", "A synthetic table has one or more columns.", 'Write columns=["age", …].'
         )
     found = []
     for name in columns:

@@ -60,16 +60,16 @@ class Range:
         if low > high or (low == high and not (self.whole or all(dated))):
             raise _no_range(self, "Its low end is not below its high end.")
         if max(abs(low), abs(high)) > _MAX_EXACT_FLOAT:
-            raise _no_range(self, "Its ends are beyond 2^53, where floats no longer tell numbers apart.")
+            raise _no_range(self, "Its ends are beyond 2^53, where floats are no longer exact.")
         if (high - low + 1) * self.bins > _MAX_BINNED_STEPS:
-            raise _no_range(self, "It has too many values for so many cells.")
+            raise _no_range(self, "It has too many values for this number of cells.")
         if self.whole and (low.denominator, high.denominator) != (1, 1):
             raise _no_range(self, "The ends of a range of whole numbers are whole.")
 
 
 def _no_range(asked: Range, why: str) -> BadParameter:
     return BadParameter(
-        f"Range({quote_value(asked.low)}, {quote_value(asked.high)}, …) is no range.",
+        f"Range({quote_value(asked.low)}, {quote_value(asked.high)}, …) is not a range.",
         why,
         "Give a low end below the high one.",
     )
@@ -222,7 +222,7 @@ def read_domain(domain: object) -> tuple[Column, ...]:
     if not isinstance(domain, Mapping) or not domain or not all(isinstance(name, str) and name for name in domain):
         raise BadParameter(
             "The domain does not name columns.",
-            "What a column can hold is said beforehand and never read off the data.",
+            "The possible values of a column are declared in advance, never read from the data.",
             "Give a dict: for each column its list of values, or a Range.",
         )
     if len({name.lower() for name in domain}) < len(domain):
@@ -245,14 +245,14 @@ def _read_column(name: str, said: object) -> Column:
     finite = all(isfinite(value) for value in values if isinstance(value, float))
     if not values or not kinds <= set(_ARROW) or not alike or not finite or len(set(values)) < len(values):
         raise BadParameter(
-            f"The values of {quote_value(name)} cannot be told apart.",
+            f"The values of {quote_value(name)} cannot be distinguished.",
             "A list holds different values of one type: texts, numbers, truth values, dates; no NULL and no NaN.",
             "List each value once.",
         )
     if len(values) > MAX_COLUMN_VALUES:
         raise BadParameter(
             f"{quote_value(name)} has more than {MAX_COLUMN_VALUES} values.",
-            "No marginal holds so many.",
+            "A marginal cannot have that many.",
             "Declare fewer.",
         )
     return Choices(name, values)
@@ -276,7 +276,7 @@ def plain_values(values: Any) -> Sequence[object]:
             listed = getattr(values, way)()
             return listed if isinstance(listed, list) else [listed]
     if not isinstance(values, Iterable):
-        raise BadParameter("A column is no list of values.", "Each row has one in it.", "Give {name: values, …}.")
+        raise BadParameter("A column is not a list of values.", "Each row has one in it.", "Give {name: values, …}.")
     return values if isinstance(values, list | tuple) else list(values)
 
 

@@ -90,9 +90,9 @@ def _head(synthetic: Synthetic, title: str, count: int) -> list[str]:
         f"<h1>{_shown_text(title)}, synthetic</h1>",
         f'<p class="quiet">{count:,} rows of {len(synthetic.columns)} columns: '
         f"{_shown_text(', '.join(synthetic.columns))}. Charged once: {_shown_text(str(synthetic.loss))}.{paid}</p>",
-        "<p>These rows are not people. They follow a model of noisy counts, and the guarantee is the epsilon and delta "
-        "above, nothing else: there is no promise that a row resembles nobody. What lies in the pairs below is kept as "
-        "well as their margins say; what depends on three or more columns at once is the model's guess.</p>",
+        "<p>These rows are not people. They follow a model of noisy counts, and the guarantee is the epsilon and "
+        "delta above, nothing else: a row may resemble a real person. The pairs below are as accurate as their "
+        "margins say; relations of three or more columns are the model's guess.</p>",
     ]
 
 
@@ -152,7 +152,7 @@ def _pair_sections(pairs: list[_Pair], columns: dict[str, Column]) -> list[str]:
     if not pairs:
         return []
     found = ["<h2>Pairs</h2>", "<p>The pairs that tell most about each other, measured on the left, rows on the right."]
-    found.append(" Darker cells hold more people; a cell below its margin cannot be told from noise.</p>")
+    found.append(" Darker cells hold more people; a cell below its margin cannot be distinguished from noise.</p>")
     found.append('<div class="grid">')
     for pair in pairs[:MAX_DRAWN_PAIRS]:
         top = max(float(pair.measured.max()), float(pair.rows.max()), 1.0)
@@ -188,7 +188,7 @@ def _heat(counts: Floats, top: float) -> str:
 
 def _listing(synthetic: Synthetic, pairs: list[_Pair]) -> list[str]:
     drawn = {frozenset(pair.names): pair for pair in pairs}
-    how = "chosen with noise, so that margins are approximate" if synthetic.adaptive else "fixed in advance"
+    how = "chosen with noise, so margins are approximate" if synthetic.adaptive else "fixed in advance"
     found = [
         "<h2>What was measured</h2>",
         f"<p>{len(synthetic.marginals)} marginals, {how}. A margin holds for each cell of its marginal at 95 %.</p>",

@@ -54,7 +54,9 @@ def synthesize(
     wanted, limit = read_size_and_seconds(rows, seconds)
     cells = integer(bins, "bins", 1)
     if cells > MAX_BINS:
-        raise BadParameter(f"bins is above {MAX_BINS}.", "So many cells hold noise alone.", "Give fewer bins.")
+        raise BadParameter(
+            f"bins is above {MAX_BINS}.", "This many cells would contain only noise.", "Give fewer bins."
+        )
     names, sql = select_declared_columns(db, table, columns)
     asked = prepare_measurement(db, sql)
     held = tuple(column_of(db, table, key, cells) for key in asked.rows.columns)
@@ -173,7 +175,7 @@ def _synthesize_table(
     columns = read_domain(domain)
     data = dict(zip(data.column_names, data.columns, strict=True)) if isinstance(data, pa.Table) else data
     if not hasattr(data, "__contains__") or not hasattr(data, "__getitem__"):
-        raise BadParameter("data is no table.", "Its columns are found by their names.", "Give {name: values, …}.")
+        raise BadParameter("data is not a table.", "Its columns are found by their names.", "Give {name: values, …}.")
     for column in columns:
         if column.name not in data:
             raise UnknownName(
@@ -186,7 +188,7 @@ def _synthesize_table(
         if name not in declared:
             raise UnknownName(
                 f"The domain has no column {quote_value(name)}.",
-                "What a column can hold is declared in public, never read off the data.",
+                "The possible values of a column are declared in advance, never read from the data.",
                 "Add it to the domain, or leave the column out of the data.",
             )
     wanted, limit = read_size_and_seconds(rows, seconds)
@@ -215,7 +217,7 @@ def read_size_and_seconds(rows: object, seconds: object) -> tuple[int | None, fl
     """Read how many rows are wanted, and how long a fit may take."""
     wanted = None if rows is None else integer(rows, "rows", 0)
     if wanted is not None and wanted > MAX_DRAWN_ROWS:
-        raise BadParameter(f"rows is above {MAX_DRAWN_ROWS:,}.", "No memory holds so many.", "Ask for fewer.")
+        raise BadParameter(f"rows is above {MAX_DRAWN_ROWS:,}.", "This many do not fit into memory.", "Ask for fewer.")
     return wanted, float(positive(typed_rational(seconds, "seconds"), "seconds"))
 
 

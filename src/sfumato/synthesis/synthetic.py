@@ -96,7 +96,7 @@ class Synthetic:
         if cells_of(axes, self._measured.sizes) > MAX_MARGINAL_CELLS:
             raise QueryTooLarge(
                 f"These columns have more than {MAX_MARGINAL_CELLS:,} cells together.",
-                "A table of so many counts says nothing about any of them.",
+                "With this many counts, noise hides each of them.",
                 "Ask for fewer columns.",
             )
         fitted = self._fitted
@@ -110,7 +110,7 @@ class Synthetic:
         """Return any number of rows that follow the model. It is free, and the same number gives the same rows."""
         count = integer(rows, "rows", 0)
         if count > MAX_DRAWN_ROWS:
-            raise BadParameter(f"rows is above {MAX_DRAWN_ROWS:,}.", "No memory holds so many.", "Draw fewer.")
+            raise BadParameter(f"rows is above {MAX_DRAWN_ROWS:,}.", "This many do not fit into memory.", "Draw fewer.")
         chosen, seed = self._chosen(count), self._measured.seed
         drawn = {
             column.name: column.drawn(codes, uniforms(seed, f"within {count} {column.name}", count))

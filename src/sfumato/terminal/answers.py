@@ -68,7 +68,7 @@ def draw_release(console: Console, release: Release, indent: int = 0, truth: Map
         table.add_row(*map(Text, line), bar, *true[at : at + 1])
     show(console, table, indent)
     if len(release) > _MAX_SHOWN_ROWS:
-        console.print(Text(f"{' ' * indent}… {len(release):,} rows in all; other formats have every one", "dim"))
+        console.print(Text(f"{' ' * indent}… {len(release):,} rows in total; other formats contain all of them", "dim"))
     return True
 
 

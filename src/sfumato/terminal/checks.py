@@ -27,8 +27,8 @@ from sfumato.terminal.trial_runs import shorten_sql, try_typical_questions
 _SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
 _MAX_SUMS = 3
 FOR_THE_OWNER = (
-    "For you alone. What follows is computed from the data itself and is not private: no budget pays for it, and it is "
-    "written nowhere."
+    "Only for the data owner. The following is computed from the data itself and is not private: no budget pays "
+    "for it, and it is not stored."
 )
 MAX_UNWARNED_EPSILON = 10
 """A larger budget is warned about."""
@@ -90,8 +90,8 @@ def _hints(policy: Policy, private: list[Table]) -> Iterator[str]:
     if policy.budget.epsilon > MAX_UNWARNED_EPSILON:
         yield (
             f"budget.epsilon is {_shown_number(policy.budget.epsilon)}. Above {MAX_UNWARNED_EPSILON} it promises "
-            "next to nothing: "
-            "whoever knows all but one bit about a person can become practically certain of it."
+            "almost nothing: anyone who knows all but one bit about a person can become practically certain of "
+            "that bit."
         )
     for table in private:
         key = _likely_key(table, [other.name for other in policy.tables])
@@ -124,8 +124,8 @@ def _whom(table: Table) -> str:
         case UnitPath(other, column, _, _):
             return f"one {escape_unprintable(column)}, found in {escape_unprintable(other)}: {rows}{groups}"
         case RowUnit():
-            return "each row is a person of its own"
-    return "public, about nobody: exact and free"
+            return "each row is a separate person"
+    return "public, no personal data: exact and free"
 
 
 def _learnable(policy: Policy, table: Table, column: Column) -> Learnable:
@@ -158,7 +158,7 @@ def _sum_advice(column: Column) -> str:
         return "no: declare bounds"
     step = f" in steps of {_shown_number(column.step)}" if column.step not in (None, 1) else ""
     total = (
-        "" if column.total_per_unit is None else f"; of a person at most {_shown_number(column.total_per_unit)} in all"
+        "" if column.total_per_unit is None else f"; at most {_shown_number(column.total_per_unit)} per person in a sum"
     )
     return f"{_shown_number(column.bounds.low)} to {_shown_number(column.bounds.high)}{step}{total}"
 
@@ -180,9 +180,9 @@ def _never(policy: Policy, private: list[Table]) -> Iterator[str]:
     for table in private:
         if isinstance(table.unit, UnitColumn) and (table.rows_per_unit or 1) > 1:
             removed = escape_unprintable(f"{table.name}{REMOVED}")
-            yield f'rows beyond those that count for a person; "{removed}" counts, with noise, whom that concerns'
+            yield f'rows that rows_per_unit drops; "{removed}" counts, with noise, the people concerned'
     if not policy.budget.delta:
-        yield "keys that nobody declared: choosing them privately needs a delta"
+        yield "keys that are not declared: selecting them privately needs a delta"
 
 
 def _margins(database: Database, private: list[Table], each: str) -> Iterator[tuple[str, str]]:

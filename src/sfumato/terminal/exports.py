@@ -45,7 +45,7 @@ def check_plot(path: Path) -> None:
     """Refuse a picture that could not be drawn, before anything is charged."""
     if path.suffix.lower() not in PICTURES:
         raise BadParameter(
-            f"{quote_value(path.name)} names no kind of picture.",
+            f"{quote_value(path.name)} is not a picture format.",
             "The kind is read from the end of the name.",
             f"End it in one of {', '.join(PICTURES)}.",
         )
@@ -87,8 +87,8 @@ def write_file(content: bytes, path: Path) -> None:
 
 def _somebody_elses(path: Path) -> BadParameter:
     return BadParameter(
-        f"{quote_value(str(path))} is no place for an answer.",
-        "It is among the data, or a file that is no answer, and neither is written over.",
+        f"{quote_value(str(path))} cannot hold an answer.",
+        "It is a data file, or a file that is not an answer; neither is overwritten.",
         "Name another file.",
     )
 
@@ -104,6 +104,6 @@ def _not_written(path: Path) -> BadParameter:
 def _not_drawn(path: Path) -> BadParameter:
     return BadParameter(
         f"{quote_value(str(path))} could not be drawn.",
-        "The program that makes pictures gave up.",
+        "The library that draws pictures failed.",
         "The answer itself is kept: ask the same again at no cost, with --format or another kind of picture.",
     )

@@ -14,22 +14,22 @@ _NOTHING = "–"
 
 def inspection_text(inspected: SourceReport, policy: Policy) -> str:
     """Return the exact report: rows and people, lost values, what would read them, and a delta that is too large."""
-    parts = [_section("What becomes of the rows", _rows_text(inspected.tables))]
+    parts = [_section("Effect on rows", _rows_text(inspected.tables))]
     lossy = [column for column in inspected.columns if not column.whole]
     if any(not column.marked for column in lossy):
-        parts.append(_section("What becomes of values", _values_text([one for one in lossy if not one.marked])))
+        parts.append(_section("Effect on values", _values_text([one for one in lossy if not one.marked])))
     else:
         parts.append("Every value is of its type, within its bounds and among its keys.")
     sums = [column for column in inspected.columns if column.clipped or column.capped]
     if sums:
-        parts.append(_section("What becomes of sums", _sums_text(sums)))
+        parts.append(_section("Effect on sums", _sums_text(sums)))
     several = [one for one in inspected.tables if len(one.caps) > 1]
     parts += [
         _section(escape_unprintable(f"Which rows_per_unit for {one.table}"), _caps_text(one, policy)) for one in several
     ]
     remedies = [_remedy(one) for one in lossy if one.remedy]
     if remedies:
-        parts.append("What would read more of them\n" + "\n".join(remedies))
+        parts.append("How to read more of them\n" + "\n".join(remedies))
     parts += list(_warnings(inspected, policy))
     return "\n\n".join(parts)
 
@@ -38,12 +38,22 @@ def _remedy(one: InspectedColumn) -> str:
     where, lost = f"{one.table}.{one.column}", f"{one.unreadable:,} of {one.present:,}"
     if one.marked:
         marked = f"{one.marked:,} rows have a mark for a missing value there; {one.remedy}"
-        return escape_unprintable(f"  - {where}: {marked}. Otherwise all who have the same mark are one person.")
+        return escape_unprintable(
+            f"  - {where}: {marked}. Otherwise all people with the same mark count as one person."
+        )
     return escape_unprintable(f"  - {where}: {lost} values are not of type {one.type}; {one.remedy}.")
 
 
 def _rows_text(tables: Sequence[InspectedTable]) -> str:
-    names = ["table", "rows", "people", "rows of nobody", "people with too many", "rows cut", "rows that repeat a key"]
+    names = [
+        "table",
+        "rows",
+        "people",
+        "rows without a person",
+        "people with too many",
+        "rows cut",
+        "rows that repeat a key",
+    ]
     columns = [
         [escape_unprintable(one.table) for one in tables],
         [f"{one.rows:,}" for one in tables],
@@ -72,7 +82,7 @@ def _values_text(found: Sequence[InspectedColumn]) -> str:
 
 def _sums_text(found: Sequence[InspectedColumn]) -> str:
     """Return what is lost of each sum; signs are left out, so that losses on both sides add up."""
-    names = ["SUM", "lost to bounds", "lost to rows_per_unit", "lost in all"]
+    names = ["SUM", "lost to bounds", "lost to rows_per_unit", "lost in total"]
     columns = [
         [escape_unprintable(f"{one.table}.{one.column}") for one in found],
         [_percent(one.clipped, one.total) for one in found],
@@ -125,8 +135,9 @@ def _warnings(inspected: SourceReport, policy: Policy) -> Iterator[str]:
     people = inspected.people
     if people and policy.budget.delta * people > 1:
         yield (
-            f"budget.delta = {float(policy.budget.delta):g} is above one in the number of people, which is {people:,}: "
-            f"it allows that somebody is given away entirely. Write far less than {1 / people:.1g}."
+            f"budget.delta = {float(policy.budget.delta):g} is above one in the number of people, which is "
+            f"{people:,}: it allows one person's data to be revealed entirely. Choose a value far below "
+            f"{1 / people:.1g}."
         )
 
 

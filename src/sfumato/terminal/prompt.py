@@ -40,7 +40,7 @@ EXPLAIN SELECT …;   its price and its margins; free, and no data is read
 \within n=25        ask for margins instead, by column; \within alone ends it
 \share 2%           ask for a part of the budget instead; \share alone ends it
 \delta 1e-9         the delta of questions that need one; \delta alone ends it
-\d  \d TABLE        the tables; columns of one, with bounds, keys and caps
+\d  \d TABLE        the tables; columns of one, with bounds, keys and limits
 \budget  \history   what is left, and what was asked
 \notes              all notes of the last answer
 help  exit          this text, and the end; also \? and \q"""

@@ -99,7 +99,7 @@ def tune(database: Database, questions: Sequence[str], epsilon: object) -> Tuned
     if scheme is not None and not scheme.can_tune:
         raise BadParameter(
             "This source cannot be tuned.",
-            "Many drafts are tried on a copy without caps, which takes too long on this engine.",
+            "Tuning tries many drafts on an unbounded copy, which takes too long on this engine.",
             "Tune an extract of it, as files.",
         )
     with _trial(policy) as trial:
@@ -192,8 +192,8 @@ def _expected_values(chosen: PlannedSelection, exact: GroupAggregates) -> NoisyV
     held = exact.held[chosen.name]
     if not isinstance(chosen.mechanism, Meetings) or not isinstance(held, KeyFrequencies):
         raise UnsupportedSql(
-            "Caps are not tuned for quantiles, extremes and modes.",
-            "Their error is known with the answer, and not before.",
+            "Bounds are not tuned for quantiles, extremes and modes.",
+            "Their error is known only with the answer.",
             "Tune by counts, sums and averages, and leave this question out.",
         )
     return chosen.mechanism.expected([held.for_cell(place) for place in range(len(exact.keys))])

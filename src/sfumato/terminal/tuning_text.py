@@ -9,10 +9,10 @@ from sfumato.terminal.trial_runs import shorten_sql
 from sfumato.terminal.tuning import MAX_RELATIVE_ERROR, Tuned
 
 DISCLOSURE = (
-    "For you alone: what follows was found by looking at the data, and no budget pays for it. Whoever sees the new "
-    "policy learns something of how the data is spread; where one person stands out, that may be about them. Prefer "
-    "what you know from elsewhere, or let questions choose privately: "
-    'rows_per_unit = { most = N, choose = "private" }, bounds = { within = [LOW, HIGH], choose = "private" }.'
+    "Only for the data owner: these numbers come from the raw data, and no budget pays for them. A policy that "
+    "contains them reveals something about the data, and possibly about a person who stands out. Prefer what you "
+    'know from elsewhere, or let questions choose privately: rows_per_unit = { most = N, choose = "private" }, '
+    'bounds = { within = [LOW, HIGH], choose = "private" }.'
 )
 
 
@@ -25,7 +25,7 @@ def tuned_text(tuned: Tuned) -> str:
     head = f"Cut and noise together, at ε = {round_up(tuned.epsilon)} a question"
     advice = "\n".join(f"  {line}" for line in tuned.lines)
     found = (
-        f"Paste into the policy\n{advice}" if tuned.lines else "The caps and bounds of the policy are the best tried."
+        f"Paste into the policy\n{advice}" if tuned.lines else "The bounds of the policy are the best of those tried."
     )
     return "\n\n".join([DISCLOSURE, f"{head}\n" + "\n".join(f"  {line}" for line in table.splitlines()), found])
 

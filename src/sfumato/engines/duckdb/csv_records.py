@@ -173,7 +173,7 @@ def _header(buffer: bytes, written: CsvFormat) -> tuple[_Form, int, int]:
     separator = _SEPARATOR.match(buffer)
     if separator is not None:
         if separator[1] != written.delimiter.encode():
-            raise Malformed("its first line says another delimiter than [csv] does", 1)
+            raise Malformed("its first line uses another delimiter than [csv]", 1)
         form, start, line = _header(buffer[separator.end() :], written)
         return form, start + separator.end(), line + 1
     quoted = False
@@ -295,7 +295,7 @@ def _parsed(buffer: bytes, records: _Records, form: _Form, wanted: dict[str, int
     except pa.ArrowInvalid:  # a value is not UTF-8: then each is looked at by itself
         table = _table(whole, records, form, list(wanted), pa.binary())
     if table.num_rows != records.count:
-        raise Malformed("its records cannot be told apart", line)
+        raise Malformed("its records cannot be separated", line)
     columns = [_text(table.column(name), most) for name, most in wanted.items()]
     return pa.record_batch(columns, names=list(wanted))
 

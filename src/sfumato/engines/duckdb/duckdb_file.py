@@ -34,13 +34,13 @@ def _not_duckdb(place: Path, words: str) -> BadSource:
     if begins_as_sqlite(place):
         return BadSource(
             "The source is a SQLite database.",
-            "DuckDB does not read it as one of its own.",
+            "The scheme duckdb: reads DuckDB files only.",
             "Write sqlite: instead of duckdb: in source.",
         )
     if "lock on file" in words:
         return BadSource(
             "Another program has the DuckDB file open for writing.",
-            "DuckDB lets nobody read a file meanwhile.",
+            "DuckDB allows no other readers during that time.",
             "Close that program, or its connection, and try again; or let it write a copy: EXPORT DATABASE 'FOLDER' "
             "(FORMAT parquet), and name that folder.",
         )
@@ -53,7 +53,7 @@ def _not_duckdb(place: Path, words: str) -> BadSource:
         )
     return BadSource(
         "The source is not a DuckDB database.",
-        "It is empty, damaged, encrypted, or of another format under this name.",
+        "The file is empty, damaged, encrypted or in another format.",
         "Check that DuckDB opens the file, and correct source.",
     )
 
@@ -88,7 +88,7 @@ def found_table(table: Table, tables: list[tuple[str, str]]) -> tuple[str, str]:
     if found:
         raise BadSource(
             f"tables.{table.name} is in the source more than once, in different schemas.",
-            "A table is one table of the source; names match whatever their case.",
+            "A table is one table of the source; names are not case-sensitive.",
             f'Write from = "SCHEMA.TABLE" in [tables.{table.name}].',
         )
     raise BadSource(

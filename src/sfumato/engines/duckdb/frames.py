@@ -120,7 +120,7 @@ class FrameTable:
             pass  # what the libraries say may hold a value
         raise BadSource(
             f"tables.{self._table}.columns.{column.name} cannot be read from its frame.",
-            "The frame does not hold what the type of the column says, or was changed while it was read.",
+            "Its values do not match the type of the column, or it changed while it was read.",
             "Check the frame, or hand over a copy of it.",
         )
 
@@ -145,7 +145,7 @@ class Frames:
         if repeated(names):
             raise BadSource(
                 f"tables.{table.name} is a frame with two columns of the same name.",
-                "Names match whatever their case; which of the two is meant, nobody could tell.",
+                "Names are not case-sensitive, so the two cannot be distinguished.",
                 "Rename one of them, or leave it out.",
             )
         return FrameTable(frame, table)
@@ -169,8 +169,11 @@ class Frames:
         found = _frame(frames[0])
         if found is None:
             raise BadSource(
-                f"tables.{table.name} is no frame in source.",
-                "A frame is an Arrow table, or a DataFrame of pandas or polars; what can be read only once is none.",
+                f"tables.{table.name} is not a frame in source.",
+                (
+                    "A frame is an Arrow table, or a DataFrame of pandas or polars; objects that can be read only "
+                    "once are not supported."
+                ),
                 "Hand over such a frame; collect() a lazy one, read_all() a reader.",
             )
         return found

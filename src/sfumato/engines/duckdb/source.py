@@ -188,7 +188,7 @@ def no_column(table: Table, column: str) -> BadSource:
     """Return the refusal of a column that the source does not have."""
     return BadSource(
         f"tables.{table.name}.columns.{column} is not in the source.",
-        "A declared column must exist in every file of its table; the index of a pandas frame is no column.",
+        "A declared column must exist in every file of its table; the index of a pandas frame is not a column.",
         "Correct the name, or remove it from the policy; reset_index() makes columns of an index.",
     )
 
@@ -213,8 +213,8 @@ def _data_files(folder: Path, endings: tuple[str, ...]) -> Iterator[Path]:
                 path = Path(parent) / name
                 if not path.is_file():  # whoever opened a pipe would wait for ever
                     raise BadSource(
-                        "source holds something that is called like a file of data and is none.",
-                        "A link that leads nowhere, or a pipe, cannot be read like a file.",
+                        "source contains an entry that is named like a data file but is not a file.",
+                        "A broken link or a pipe cannot be read as a file.",
                         "Remove it, or put the file in its place.",
                     )
                 yield path
@@ -227,15 +227,15 @@ def _filed(
     if len(partitions) > 1:
         raise BadSource(
             f"tables.{table.name} has files with different partition columns.",
-            "Every file of a table lies equally deep, below folders of the same names.",
+            "All files of a table must lie at the same depth, in folders with the same names.",
             "Move the files that differ.",
         )
     keys = next(iter(partitions))
     if any(replace(files, paths=(path,)).csv != files.csv for path in files.paths):
         raise BadSource(
             f"tables.{table.name} has Parquet and CSV files.",
-            "A table is of one kind: in which type a value is stored would otherwise depend on its file.",
-            "Move one kind into a folder of its own.",
+            "A table must use one format; otherwise the type of a value would depend on its file.",
+            "Move one kind into a separate folder.",
         )
     if files.csv:
         return _csv(policy, table, files, keys, loaded)
@@ -265,7 +265,7 @@ def not_parquet(table: Table, files: Files, path: Path) -> BadSource | None:
         pass
     return BadSource(
         f"tables.{table.name}: the file {files.name(path)} is {'empty' if empty else 'not a Parquet file'}.",
-        "It was not written to its end, is damaged, or is of another format under this name.",
+        "The file is incomplete, damaged or in another format.",
         "Write the file again, or remove it.",
     )
 
@@ -311,7 +311,7 @@ def files_of(location: Location, table: Table) -> Files:
     if found:
         raise BadSource(
             f"tables.{table.name} is in the source more than once.",
-            "A table is one file or one folder of files; names match whatever their case.",
+            "A table is one file or one folder of files; names are not case-sensitive.",
             "Keep one of them.",
         )
     raise BadSource(
@@ -347,7 +347,7 @@ def _csv(policy: Policy, table: Table, files: Files, keys: tuple[str, ...], load
     if len({fold_name(name) for name in (*names, *keys)}) != len(names) + len(keys) or "" in names or not names:
         raise BadSource(
             f"tables.{table.name} has a header with an empty or a repeated name.",
-            "The first line names the columns; names match whatever their case.",
+            "The first line names the columns; names are not case-sensitive.",
             "Name every column once.",
         )
     relation = f"{STAGE}.{loaded}{policy.tables.index(table)}"
@@ -404,8 +404,7 @@ def _attached(connection: duckdb.DuckDBPyConnection, table: Table) -> SourceTabl
     if not can_be_read(connection, schema, name):
         raise BadSource(
             f"tables.{table.name} is a view that cannot be read.",
-            "A view of the source may read nothing but tables of the same file: no other files or databases, no "
-            "extensions.",
+            "A view of the source may read only tables of the same file: no other files or databases, no extensions.",
             "Make a table of it in the source, with CREATE TABLE … AS, and name that.",
         )
     columns = described(connection, relation, set())

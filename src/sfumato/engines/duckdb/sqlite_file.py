@@ -174,25 +174,25 @@ def _refusal(what: str, code: int) -> BadSource:
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return BadSource(
                 "Another program is writing to the SQLite file.",
-                f"It has been locked for {_PATIENCE:.0f} seconds, so there is no moment to read it in.",
+                f"It has been locked for {_PATIENCE:.0f} seconds, so it cannot be read.",
                 "Try again when that program has finished; a file in WAL mode (PRAGMA journal_mode = WAL) can be read "
                 "while others write.",
             )
         case sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_CORRUPT:
             return BadSource(
                 "The source is not a SQLite database, or is damaged.",
-                "It is encrypted, was not written to its end, or is of another format under this name.",
+                "The file is encrypted, incomplete or in another format.",
                 "Check it with: sqlite3 FILE 'PRAGMA integrity_check'",
             )
         case sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_IOERR:
             return BadSource(
                 "The SQLite file cannot be opened by this user.",
-                "It may not be read; or it is in WAL mode, or was left in the middle of a write, and its folder may "
-                "not be written to: SQLite then needs files beside it.",
+                "It is not readable; or it is in WAL mode or was interrupted during a write, and SQLite cannot "
+                "create the files that it needs in this folder.",
                 "Check the permissions; or copy it with: sqlite3 FILE '.backup COPY', and name the copy.",
             )
     return BadSource(
         f"{what} cannot be read by SQLite.",
-        "A view may name what is not there, or the table needs an extension that is not loaded here.",
+        "A view may name a missing table, or the table needs an extension that is not loaded.",
         "Check it with: sqlite3 FILE 'SELECT * FROM TABLE LIMIT 1'",
     )

@@ -85,7 +85,7 @@ class ServerBuild:
 
     def before(self, table: str) -> str:
         """Refuse: no table is carried over."""
-        raise AssertionError(f"{table} is written anew")
+        raise AssertionError(f"{table} is written again")
 
     def stage(self, name: str) -> str:
         """Return how an intermediate table is named; none of them outlives the transaction."""

@@ -47,15 +47,15 @@ def connect(url: str) -> tuple[Any, str | None]:
             raise
     if connection is None:
         raise BadSource(
-            "The server of source could not be reached, or did not let us in.",
-            "What it said is not repeated: it may hold an address or a name.",
+            "The server of source could not be reached, or refused the login.",
+            "Its message is not shown, because it may contain an address or a name.",
             "Check source, and what gives its password (PGPASSWORD, a password file, a service file).",
         )
     if encoding != "UTF8" or int(version) < OLDEST:
         _close(connection)
         raise BadSource(
             "The database of source is not in UTF-8, or its server is older than PostgreSQL 14.",
-            "People are named by the bytes of a text, and numbers may be infinite since then.",
+            "People are identified by the UTF-8 bytes of a text, and infinite numbers need PostgreSQL 14.",
             "Copy the tables into a database with encoding UTF8 on a newer server.",
         )
     return connection, schema
@@ -114,7 +114,7 @@ def _driver() -> Any:
         pass
     raise BadSource(
         "A source on PostgreSQL needs a driver that is not installed.",
-        "It is an extra, because not everybody needs it.",
+        "It is an optional extra.",
         f"Install it: pip install '{POSTGRESQL.install}'.",
     )
 

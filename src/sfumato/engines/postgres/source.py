@@ -64,7 +64,7 @@ def _table(connection: Any, path: str | None, table: Table) -> ServerTable:
     if len(named) != 1 and len(exact) != 1:
         raise BadSource(
             f"tables.{table.name} is {'more than once' if named else 'not'} in the source.",
-            f"It is looked for in the schema {schema}: what `from` says, or the first of the search path.",
+            f"It is looked for in the schema {schema}: the one that `from` names, or the first of the search path.",
             'Correct the name, write from = "SCHEMA.TABLE", or name another schema for all in source: '
             "postgresql://…?options=-csearch_path%3DSCHEMA",
         )
@@ -72,7 +72,7 @@ def _table(connection: Any, path: str | None, table: Table) -> ServerTable:
     if not readable:
         raise BadSource(
             f"tables.{table.name} may not be read.",
-            "The role that source names has no right to.",
+            "The role that source names lacks this right.",
             f"Its owner runs: GRANT SELECT ON {quoted(schema)}.{quoted(name)} TO ROLE; with the name of that role.",
         )
     columns = tuple(
@@ -90,13 +90,13 @@ def _usable(connection: Any, schema: str | None, table: Table) -> str:
                 return name
             raise BadSource(
                 f"tables.{table.name} lies in a schema that may not be used.",
-                "The role that source names has no right to.",
+                "The role that source names lacks this right.",
                 f"Its owner runs: GRANT USAGE ON SCHEMA {quoted(name)} TO ROLE; with the name of that role.",
             )
     raise BadSource(
         f"tables.{table.name} lies in a schema that is not there, or that may not be used.",
-        "It is looked for in the schema that `from` says, or in the first of the search path: public, unless source "
-        "says otherwise.",
+        "It is looked for in the schema that `from` names, or in the first of the search path: public, unless "
+        "source says otherwise.",
         "Correct `from` or source; or the owner of the schema runs: GRANT USAGE ON SCHEMA public TO ROLE; with its "
         "name and that of the role.",
     )
@@ -118,7 +118,7 @@ def check_own_schema(connection: Any) -> None:
         )
         raise BadSource(
             f"There is no schema {SCHEMA} in the database of source, or its role may not create tables in it.",
-            "The bounded copy of people's rows lies there, and nothing else is written anywhere.",
+            "The bounded copy is stored there, and sfumato writes nowhere else.",
             f"An administrator runs: {line} with the name of the role that source names.",
         )
 

@@ -160,7 +160,7 @@ def _begun(limits: Limits) -> _Held:
     if pinned is None:
         raise BadSource(
             "The settings of the Spark session could not be set.",
-            "What a statement means depends on them, so that nothing is read under others.",
+            "The meaning of a statement depends on them, so nothing is read with other settings.",
             "Use PySpark 4 or newer and a session whose spark.sql settings can be changed.",
         )
     return _Held(pinned, os.getpid(), gateway, folder)
@@ -188,7 +188,7 @@ def _refusing(work: Callable[[], Result]) -> Result:
         pass
     raise BadSource(
         "Spark could not be started or reached.",
-        "What it said is not repeated: it may hold an address or a path.",
+        "Its message is not shown, because it may contain an address or a path.",
         "Check that a Java 17 runtime is installed (JAVA_HOME, or java on the PATH); of a remote one the address, "
         "pip install 'pyspark[connect]', and that PySpark is 4.3 or newer on both sides.",
     )
@@ -314,7 +314,7 @@ def _driver() -> Any:
     if spark is None or int(version.split(".")[0]) < OLDEST:
         raise BadSource(
             "A source on Spark needs PySpark 4, which is not installed.",
-            "It is an extra, because not everybody needs it.",
+            "It is an optional extra.",
             f"Install it: pip install '{SPARK.install}'. It needs a Java 17 runtime.",
         )
     logger: Any = import_module("pyspark.logger").PySparkLogger

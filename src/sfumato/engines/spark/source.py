@@ -88,7 +88,7 @@ def read_files(session: Any, table: Table, files: Files, begins: str, views: set
     if len(files.partitions) > 1:
         raise BadSource(
             f"tables.{table.name} has files with different partition columns.",
-            "Every file of a table lies equally deep, below folders of the same names.",
+            "All files of a table must lie at the same depth, in folders with the same names.",
             "Move the files that differ.",
         )
     groups: dict[str, tuple[pa.Schema, list[Path]]] = {}
@@ -127,7 +127,7 @@ def _part(session: Any, table: Table, files: Files, schema: pa.Schema, paths: li
     if columns is None:
         raise BadSource(
             f"tables.{table.name} has a column that Spark cannot read.",
-            "A type that Spark does not know keeps it from reading the whole file.",
+            "Spark cannot read a file that contains a type it does not know.",
             'Write the files again without that column, or use source = "parquet:…".',
         )
     partitions = {fold_name(key) for key in keys}

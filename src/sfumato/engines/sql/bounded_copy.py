@@ -356,8 +356,11 @@ def require_all(table: Table, whole: bool) -> None:
     if not whole:
         raise BadSource(
             f"tables.{table.name}: not every row of the source was accounted for.",
-            "Each row that is read is kept, removed by rows_per_unit, or without an owner; here the sums differ.",
-            "Take the snapshot again when nobody writes to the source; if it stays so, report it: it is a defect.",
+            "Every row must be kept, removed by rows_per_unit, or without a person; here the sums differ.",
+            (
+                "Take the snapshot again when no program is writing to the source. If it happens again, report it as "
+                "a defect."
+            ),
         )
 
 

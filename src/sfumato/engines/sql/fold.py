@@ -128,7 +128,7 @@ def _average(argument: Scalar, folded: AggregateItem, total: str, count: str, di
     p, q = ratio.numerator, ratio.denominator
     if max(p, q) >= _FINEST or max(-argument.facts.low, argument.facts.high) * p >= MAX_INTERMEDIATE_STEPS:
         raise QueryTooLarge(
-            "An average on so fine a grid cannot be computed.",
+            "An average on such a fine grid cannot be computed.",
             "Averages are exact, in 128-bit integers.",
             "Average a column with a coarser step, or round it first.",
         )

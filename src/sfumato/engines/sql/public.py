@@ -159,7 +159,7 @@ class PublicTables:
         size = int(text) + 16 * rows * (len(columns) + 1)
         if rows > MOST_ROWS or size > MOST_BYTES:
             raise FreeLimit(
-                "The public rows that are joined with people's rows are too many.",
+                "Too many public rows are joined with people's rows.",
                 f"There may be {MOST_ROWS:,} of them, and {MOST_BYTES >> 20:,} MB.",
                 "Choose them with WHERE, use fewer of their columns, or join by an equality.",
             )

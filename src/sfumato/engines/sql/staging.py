@@ -310,6 +310,6 @@ def shared_key(table: Table, path: UnitPath) -> BadSource:
         f"A value of {column} leads to more than one person, and tables.{table.name}.unit finds people by it.",
         "Each row belongs to one person at most. A row of several people would count once for each of them, so one "
         "person could change an answer by more than its noise hides.",
-        f"Give each value of {column} one {path.table}.{path.column}, or set shared values to NULL: rows with a NULL "
-        "key belong to nobody.",
+        f"Give each value of {column} one {path.table}.{path.column}, or set shared values to NULL: rows with a "
+        "NULL key belong to no person.",
     )

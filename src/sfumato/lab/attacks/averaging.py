@@ -66,7 +66,7 @@ class Averaging:
         off = 1 / sqrt(self.targets)  # two standard deviations
         return "\n".join(
             [
-                f"Averaging: the bit of each of {self.targets} people, from so many pairs of counts about each",
+                f"Averaging: the bit of each of {self.targets} people, from pairs of counts about each",
                 "",
                 f"  {'pairs of counts':48}" + "".join(f"{repeats:7}" for repeats in self.repeats),
                 *(
@@ -74,9 +74,12 @@ class Averaging:
                     for line in self.lines
                 ),
                 "",
-                f"A coin would get 50 %; of so few people every share is off by up to {off:.0%}. sfumato gives each",
-                "person's attacker one budget for all of his questions: more of them means less of each, and no",
-                f"attack can expect more than {self.bound:.1%}. (And in the house the same question asked again is the",
+                (
+                    f"A coin would get 50 %; with this few people every share is off by up to {off:.0%}. sfumato "
+                    "gives each"
+                ),
+                "person's attacker one budget for all questions: more of them means less of each, and no",
+                f"attack can expect more than {self.bound:.1%}. (In sfumato, the same question asked again is the",
                 "same release: there is nothing to average.)",
             ]
         )

@@ -61,7 +61,7 @@ class Encrypted:
                 *(self._line(one) for one in self.sealed),
                 "",
                 f"Tokens are named too: {self.named:.0%} of the rows lie in a cell whose token got its right name.",
-                "That is a private histogram, which was paid for. No row leads to a name, so that what a person has is",
+                "That is a private histogram, which was paid for. No row leads to a name, so a person's value is",
                 "guessed as well as by the public mode, and no better.",
             ]
         )

@@ -75,7 +75,7 @@ class Auditor:
         count = _count_selected(self._secret, mask)
         left = self._possible[self._possible[:, mask].sum(axis=1) == count]
         if (left == left[0]).all(axis=0).any():
-            return Declined("the answer would give somebody away")
+            return Declined("the answer would reveal one person's value")
         self._possible = left
         return count
 

@@ -94,7 +94,7 @@ class Linkage:
                 "",
                 f"The same attacker in front of sfumato asks for the diagnosis by all attributes, at {self.loss}",
                 f"for the whole histogram: advantage {self.advantage:.3f} ± {self.margin:.3f}, bound {self.bound:.3f},",
-                "and certain of nobody.",
+                "and certain about no one.",
             ]
         )
 

@@ -92,7 +92,10 @@ class Reconstruction:
             "  noise at most   rows recovered",
             *(f"  {point.bound:13,}   {float(point.recovered):14.1%}{self._mark(point.bound)}" for point in self.curve),
             "",
-            f"At noise n/400 = {n / 400:g} the theorem alone promises 99 % to whoever can ask all subsets; above √n =",
+            (
+                f"At noise n/400 = {n / 400:g} the theorem alone promises 99 % to anyone who can ask all subsets; "
+                "above √n ="
+            ),
             f"{sqrt(n):.0f} the answers begin to hide the rows. A coin would get 50 %.",
             "",
             "The same attack on sfumato, as many questions, one budget for all of them",

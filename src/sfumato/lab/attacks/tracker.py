@@ -64,7 +64,10 @@ class Differencing:
         """Say what was recovered, line by line."""
         return "\n".join(
             [
-                "Differencing: everybody's bit, as the difference of two counts that differ in this one person",
+                (
+                    "Differencing: the bit of every person, as the difference of two counts that differ in this one "
+                    "person"
+                ),
                 "",
                 "  system                    rows   questions   declined   recovered   any attack, expected",
                 *(

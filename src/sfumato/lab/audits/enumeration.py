@@ -188,7 +188,7 @@ def _keys() -> Iterator[str]:
                 more > factor * less + chance + _ROUNDING_ERROR
                 or 1 - less > factor * (1 - more) + chance + _ROUNDING_ERROR
             ):
-                yield f"{name}: {units} and {units + 1} units are told apart"
+                yield f"{name}: {units} and {units + 1} units can be distinguished"
                 break
     for threshold in (Threshold.by_loss(1, "0.01", 1, 1, _ADD), Threshold.by_loss(2, "1e-6", 2, 3, _ADD, min_count=2)):
         law = laplace_weights(threshold.scale)

@@ -97,7 +97,7 @@ def seen(database: Database, sql: str) -> tuple[str, ...]:
         if CANARY in str(refusal):
             shown.append(f"{_FAULT}a message repeats a value")
     except Exception as error:  # whatever it is, no user may provoke it
-        shown.append(f"{_FAULT}{type(error).__name__} is no refusal")
+        shown.append(f"{_FAULT}{type(error).__name__} is not a refusal")
     return tuple(map(str, shown))
 
 

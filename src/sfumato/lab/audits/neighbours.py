@@ -180,7 +180,7 @@ def _tried(step: Callable[[], T]) -> T | Refused | str:
     except Refusal as refusal:
         return Refused(refusal.code, str(refusal))
     except Exception as error:  # whatever it is: no text may provoke it
-        return f"{type(error).__name__} is no refusal"
+        return f"{type(error).__name__} is not a refusal"
 
 
 def _words(planned: Plan | Refused) -> str:
@@ -321,10 +321,10 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--first", type=int, default=0, help="the number of the first question: go on from there")
     parser.add_argument("--seed", default="neighbours")
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--most", type=int, default=3, help="so many differences end a chunk of questions")
+    parser.add_argument("--most", type=int, default=3, help="the number of differences that end a chunk of questions")
     parser.add_argument("--seconds", type=float, default=None, help="the time after which no question is begun")
     parser.add_argument(
-        "--chunk", type=int, default=_QUERIES_PER_POPULATION, help="so many questions are asked of the same people"
+        "--chunk", type=int, default=_QUERIES_PER_POPULATION, help="the number of questions about the same people"
     )
     wanted = parser.parse_args(arguments)
     end, begun, whole = wanted.first + wanted.questions, monotonic(), Outcomes()

@@ -223,7 +223,7 @@ def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
             # under replace what leaves and what enters may each be a whole weight
             most = chosen.weight * distance * (1 if chosen.mechanism.neighbours is Neighbours.ADD_REMOVE else 2)
             if moved > most:
-                yield f"{chosen.name} moved by {moved} in all, and {most} is declared"
+                yield f"{chosen.name} moved by {moved} in total, and {most} is declared"
 
 
 def _keys_met(group: GroupPlan, held: Vector) -> Sequence[SharedKeys]:
@@ -241,12 +241,12 @@ def cross_unit_alarms(
     """Say where the crowd, or meetings that are cut at any crowd, moved further than was declared."""
     most = max(mechanism.max_key_frequency(here), mechanism.max_key_frequency(there))
     if abs(mechanism.max_key_frequency(here) - mechanism.max_key_frequency(there)) > distance:
-        yield "the largest crowd moved by more than one person can move it"
+        yield "the key frequency changed by more than one person can change it"
     for crowd in range(MIN_KEY_FREQUENCY, max(MIN_KEY_FREQUENCY, most) + 2):
         pairs = zip(mechanism.meetings(here, crowd), mechanism.meetings(there, crowd), strict=True)
         moved, declared = sum(abs(one - other) for one, other in pairs), mechanism.noise(crowd).sensitivity
         if moved > declared * distance:
-            yield f"meetings moved by {moved} at a crowd of {crowd}, and {declared} is declared"
+            yield f"cross-unit counts changed by {moved} at a key frequency of {crowd}, and {declared} is declared"
 
 
 def _used(group: GroupPlan) -> list[tuple[Mechanism, tuple[PlannedMeasurement, ...]]]:
@@ -293,7 +293,7 @@ def _measurement(measured: PlannedMeasurement, moves: list[int], distance: int) 
     total, squares, most = sum(moves), sum(move * move for move in moves), max(moves, default=0)
     declared, mechanism = measured.sensitivity, measured.mechanism
     if total > declared.l1 * distance:
-        yield f"{measured.name} moved by {total} in all, and {declared.l1 * distance} is declared"
+        yield f"{measured.name} moved by {total} in total, and {declared.l1 * distance} is declared"
     elif squares > declared.l2_squared * distance or most > declared.linf * distance:
         yield f"{measured.name} moved further than declared in one cell"
     elif isinstance(mechanism, Laplace) and total > mechanism.sensitivity * distance:

@@ -98,7 +98,7 @@ def sum_of_values(asked: RequestedAggregate, value: Scalar, group: Group) -> Qua
 
 def _unbounded(asked: RequestedAggregate, argument: Scalar, group: Group) -> UnboundedSum:
     what = f"{as_written(asked)} needs bounds."
-    why = "Nothing bounds its values, so one person could move it by any amount."
+    why = "Its values have no bounds, so one person could change it by any amount."
     grid = argument.facts.kind is Kind.INTEGER
     declared = "bounds = [LOW, HIGH]" if grid else "bounds = [LOW, HIGH], step = STEP"
     if (table := table_of(argument, group.rows)) is not None:

@@ -94,9 +94,9 @@ def commonest(asked: RequestedAggregate, group: Group, _others: Others) -> Recip
         name = own_name(argument, group)
         if argument.facts.kind in {Kind.TEXT, Kind.BOOLEAN} and not asked.aggregate.distinct:
             raise UnsupportedSql(
-                f"{as_written(asked)} is not answered beside this.",
-                "The commonest text is found by counting each, in a list of its own.",
-                "Ask for MODE with the keys of GROUP BY alone, and for the other columns by themselves.",
+                f"{as_written(asked)} cannot be combined with the other columns.",
+                "The most frequent text needs a separate count of all texts.",
+                "Ask for MODE with the GROUP BY keys only, and for the other columns in another query.",
             )
         raise UnsupportedSql(
             f"{as_written(asked)} is not answered.",

@@ -174,7 +174,7 @@ def refuse_function(name: str, node: exp.Expr, reading: ParseContext) -> NoRetur
     if name in _TRUTHS:
         raise place.unsupported(
             f"{name} is not answered.",
-            "One row decides it, and a truth value cannot be blurred.",
+            "One row decides it, and noise cannot be added to a truth value.",
             reading.with_example("Count the rows that decide it instead.", count_truths(node, _TRUTHS[name])),
         )
     if name in _SINGLE | _GATHERED:
@@ -188,8 +188,8 @@ def refuse_function(name: str, node: exp.Expr, reading: ParseContext) -> NoRetur
         )
     if name in COMBINED:
         raise place.bad(
-            f"{name} cannot stand here so.",
-            "It is written out as other calls, where its arguments are plain columns and it is not inside another one.",
+            f"{name} cannot be used like this.",
+            "It is rewritten as other calls, which needs plain columns as arguments and no call around it.",
             f"Give it the {COMBINED[name]} that it takes, without *, DISTINCT and OVER, or write it out yourself.",
         )
     if name in _UNSUPPORTED_AGGREGATES:
@@ -198,7 +198,7 @@ def refuse_function(name: str, node: exp.Expr, reading: ParseContext) -> NoRetur
         raise place.unsupported(f"{name} is not answered here.", *_LISTED[name])
     if name in _CLOCKS:
         raise place.unsupported(
-            f"{name} reads the clock.", "The same question has to mean the same tomorrow.", "Write the date itself."
+            f"{name} reads the clock.", "A question must mean the same whenever it is asked.", "Write the date itself."
         )
     if name in _RANDOM:
         raise place.unsupported(f"{name} is random.", "Noise is added by the system alone.", "Remove it.")

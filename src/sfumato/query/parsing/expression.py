@@ -370,7 +370,7 @@ def _function(node: exp.Expr, frame: ExpressionContext) -> Expression:
         return _read_aggregate(node, frame)
     if name in WINDOW_NAMES:
         raise _span_of(node, frame).bad(
-            f"{name} looks at other rows, and none are named.", "It needs OVER.", f"Write {name}(…) OVER (ORDER BY …)."
+            f"{name} reads other rows, but no window is given.", "It needs OVER.", f"Write {name}(…) OVER (ORDER BY …)."
         )
     form, written = FUNCTION_NAMES.get(name), WRITTEN_OUT.get(name) or TEXTS_WRITTEN_OUT.get(name)
     if form is None and written is None:

@@ -60,7 +60,7 @@ def refuse_subquery(node: exp.Expr, frame: ExpressionContext) -> NoReturn:
         )
     raise where.unsupported(
         f"a subquery cannot stand in {frame.clause}.",
-        "It would be looked at before there are rows.",
+        "It would be evaluated before there are rows.",
         reading.with_example(
             "Write the condition into WHERE, or ask for it first and write the answer here.", first_rows_query(node)
         ),

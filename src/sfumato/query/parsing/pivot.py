@@ -71,7 +71,7 @@ def _listed_values(field: exp.Expr, frame: ExpressionContext) -> exp.Expr:
     known = declared.values if isinstance(declared, DeclaredValues) else ()
     if not known or len(known) > _MAX_PIVOT_VALUES or not all(isinstance(value, str) for value in known):
         raise frame.reading.place(field).unsupported(
-            "which columns this PIVOT has is not known.",
+            "the columns of this PIVOT are not known.",
             f"Its values are not declared as at most {_MAX_PIVOT_VALUES} texts, and are not looked up in people's "
             "rows.",
             "List them: PIVOT … ON x IN ('a', 'b') USING …",

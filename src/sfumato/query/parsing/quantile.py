@@ -72,14 +72,14 @@ def _level(read: Expression, name: str, place: SourceSpan) -> Fraction:
     value = read.value if isinstance(read, Literal) else None
     if isinstance(value, bool) or not isinstance(value, int | Fraction) or not 0 <= value <= 1:
         raise place.bad(
-            f"the fraction of {name} is not a number from 0 to 1 that the text spells out.",
+            f"the fraction of {name} is not a literal number from 0 to 1.",
             "It is the share of values below the quantile, and it is public.",
             _example_call(name),
         )
     level = Fraction(value)
     if level.denominator > _MAX_LEVEL_DENOMINATOR:
         raise place.bad(
-            f"the fraction of {name} has more than six places.", "No answer is so fine.", "Write 0.999 or so."
+            f"the fraction of {name} has more than six places.", "Answers are not that fine.", "Write 0.999 or so."
         )
     return level
 

@@ -151,7 +151,7 @@ _ROWS = "A window looks at single rows, which no noise can protect."
 _WINDOW = ("window functions are not supported.", _ROWS, "Use GROUP BY, or compute it from the answer, which is free.")
 _CLOCK = (
     "the clock is read.",
-    "The same question has to mean the same tomorrow.",
+    "A question must mean the same whenever it is asked.",
     "Write the date: DATE '2024-12-31'.",
 )
 _SAMPLE = (
@@ -169,8 +169,8 @@ _REASONS: Mapping[str, tuple[str, str, str]] = {
     "windows": _WINDOW,
     "Union": (
         "UNION of people's rows with others is not supported.",
-        "Whose a row is has to be known on both sides.",
-        "Ask each part by itself, and put the answers together.",
+        "Each row must belong to a known person on both sides.",
+        "Ask each part separately, and combine the answers.",
     ),
     "Intersect": (
         "INTERSECT is not supported.",

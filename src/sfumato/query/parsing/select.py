@@ -273,7 +273,7 @@ def _read_group_keys(node: exp.Select, items: list[SelectItem], frame: Expressio
         item = _named_item(part, items, frame, where, aliases_first=False)
         value = item.value if item is not None else read_expression(part, inner)
         if item is None and isinstance(value, Literal):
-            raise where.bad("a constant is no group.", "Every row has it.", "Group by a column or its number.")
+            raise where.bad("a constant is not a group.", "Every row has it.", "Group by a column or its number.")
         if computed & sources(value):
             raise where.bad("a group cannot be an aggregate.", "Groups come first.", "Group by something else.")
         keys.append(value)

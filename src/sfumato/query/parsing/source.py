@@ -250,7 +250,7 @@ def _read_join(left: FromItem, node: exp.Expr, reader: FromReader) -> FromItem:
     if side == "FULL" and any(has_private_rows(one.relation, reading.catalog) for one in (left, right)):
         raise where.unsupported(
             "a full join of people's rows is not supported.",
-            "It keeps rows that met none: whether they are there depends on everybody at once.",
+            "It keeps rows without a match: whether they appear depends on all people at once.",
             "Use INNER JOIN or LEFT JOIN; groups may be joined by FULL JOIN.",
         )
     on, using = node.args.get("on"), [name_of(part) for part in node.args.get("using") or []]
@@ -295,7 +295,7 @@ def _merge_scopes(left: Scope, right: Scope, where: SourceSpan) -> Scope:
     if twice:
         raise where.bad(
             f"the name {excerpt(min(twice))} is used for two tables.",
-            "Their columns could not be told apart.",
+            "Their columns could not be distinguished.",
             "Give one of them an alias.",
         )
     return Scope(left.entries + right.entries, left.tables | right.tables)

@@ -194,7 +194,7 @@ def single(node: exp.Expr, block: Block, lookups: Lookups, reading: ParseContext
     where = reading.place(node)
     if len(block.outputs) != 1:
         raise where.bad(
-            f"the subquery has {len(block.outputs)} columns.", "One value stands here.", "Select one column."
+            f"the subquery has {len(block.outputs)} columns.", "A single value is needed here.", "Select one column."
         )
     reading.count_join(node)
     value = block.outputs[0].expression
@@ -204,7 +204,7 @@ def single(node: exp.Expr, block: Block, lookups: Lookups, reading: ParseContext
     if not _at_most_one(group):
         raise where.unsupported(
             "this subquery may have several rows.",
-            "One value stands here, and which of them is meant is not said.",
+            "A single value is needed here, and the text does not choose one.",
             "Aggregate it, for example with MAX or MIN, or write LIMIT 1.",
         )
     _check_inside(block.rows, (value,), where)
@@ -259,7 +259,7 @@ def _equality(part: Expression, inside: frozenset[str], where: SourceSpan) -> tu
             if sources(inner) and sources(inner) <= inside and not sources(outer) & inside:
                 return inner, outer
     raise where.unsupported(
-        "this subquery looks at the row around it in another way than by an equality.",
+        "this subquery refers to the outer row by something other than an equality.",
         "It would be run for each row.",
         "Compare a column of the subquery with one of the row by =, and the rest outside.",
     )
@@ -299,7 +299,7 @@ def _check_inside(relation: Relation, values: tuple[Expression, ...], where: Sou
         waiting.extend(inputs(node))
     if not used <= inside:
         raise where.unsupported(
-            "this subquery looks at the row around it too deep inside.",
+            "this subquery refers to the outer row too deep inside.",
             "That is supported in the conditions of its own WHERE.",
             "Move the condition there, or write a JOIN with the grouped subquery.",
         )

@@ -160,7 +160,9 @@ def foreign_tree(text: str) -> exp.Expr:
     _check_brackets(tokens, text)
     tree = _trees(tokens, text)
     if not isinstance(tree, exp.Query | exp.Values):
-        raise source_span(text, 0, 60).bad("this is no question.", "A question begins with SELECT.", "Write SELECT ….")
+        raise source_span(text, 0, 60).bad(
+            "this is not a question.", "A question begins with SELECT.", "Write SELECT …."
+        )
     _check_depth(tree, text)
     return tree
 
@@ -208,8 +210,8 @@ def _check_text(text: object) -> None:
     strange = _STRANGE.search(text)
     if strange:
         raise source_span(text, *strange.span()).bad(
-            f"there is a character that SQL has no use for (U+{ord(strange.group()):04X}).",
-            "Control characters, and halves of characters, hide what a text says.",
+            f"this character is not allowed in SQL (U+{ord(strange.group()):04X}).",
+            "Control characters and lone surrogates can hide text.",
             "Remove it.",
         )
 
@@ -285,8 +287,8 @@ def _check_tokens(tokens: list[Token], text: str, parameters: bool) -> list[Toke
             raise source_span(text, token.start, token.end + 1).unsupported(
                 "an array stands here.",
                 "A column holds single values, not lists.",
-                "Write each value by itself: several quantiles as QUANTILE_CONT(x, 0.25), QUANTILE_CONT(x, 0.75), "
-                "which are measured together; several values as x IN ('a', 'b').",
+                "Write each value separately: several quantiles as QUANTILE_CONT(x, 0.25), QUANTILE_CONT(x, "
+                "0.75), which are measured together; several values as x IN ('a', 'b').",
             )
         if token.token_type in _FOREIGN and not (parameters and token.token_type in _PARAMETERS):
             raise source_span(text, token.start, token.end + 1).unsupported(
@@ -389,8 +391,8 @@ def _syntax(error: ParseError, text: str) -> Exception:
     start = sum(len(row) + 1 for row in lines[: line - 1]) + max(column - len(word), 0)
     start = min(max(text.find(word, max(start - 2, 0)), 0), len(text))
     return source_span(text, start, start + max(len(word), 1)).bad(
-        "the text stops being SQL about here.",
-        "The words before do not go on like this.",
+        "the text cannot be read as SQL from about here.",
+        "This does not continue the text before it.",
         "Look for a missing comma, bracket, operator or quote.",
     )
 

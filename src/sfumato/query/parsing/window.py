@@ -105,7 +105,7 @@ class GatheredWindows:
         function = WINDOW_NAMES.get(_window_name(called))
         if function is None or not isinstance(called, exp.Anonymous):
             raise place.bad(
-                "this is no window function.",
+                "this is not a window function.",
                 "Before OVER stands an aggregate, or one of "
                 f"{', '.join(sorted(name.upper() for name in WINDOW_NAMES))}.",
                 "Use one of these, or leave OVER out.",
@@ -117,7 +117,7 @@ class GatheredWindows:
         elif not frame.rows and not _is_deterministic(frame, function):
             raise place.unsupported(
                 f"{function.upper()} is not supported inside this RANGE.",
-                "Which of several equal rows comes first there is not settled.",
+                "The order of equal rows is not defined there.",
                 "Use ROWS BETWEEN.",
             )
         called_with = WindowCall(function, arguments, count)
@@ -144,7 +144,7 @@ class GatheredWindows:
         if own.partition or (own.order and before.order):
             raise reading.place(node).bad(
                 f"the window {name_of(alias)} is changed here.",
-                "What a named window has cannot be said again.",
+                "A named window cannot be changed where it is used.",
                 "Write the whole window into OVER (…).",
             )
         return _Definition(before.partition, own.order or before.order, own.spec or before.spec)
@@ -222,9 +222,9 @@ def _frame(spec: exp.Expr, order: tuple[SortKey, ...], reading: ParseContext, re
     ]
     start, end = ends[0], ends[1] if spec.args.get("end") else (Fraction(0), "")
     if (start[1] == "FOLLOWING" and start[0] is None) or (end[1] == "PRECEDING" and end[0] is None):
-        raise place.bad("the frame is turned round.", "It ends before it begins.", "Exchange its ends.")
+        raise place.bad("the frame is reversed.", "It ends before it begins.", "Exchange its ends.")
     if start[0] is not None and end[0] is not None and start[0] > end[0]:
-        raise place.bad("the frame is turned round.", "It ends before it begins.", "Exchange its ends.")
+        raise place.bad("the frame is reversed.", "It ends before it begins.", "Exchange its ends.")
     frame = WindowFrame(rows, start[0], end[0])
     offsets = not rows and any(one not in (None, 0) for one in (frame.start, frame.end))
     if offsets and len(order) != 1:

@@ -29,7 +29,7 @@ def encoded(release: Release, form: str, level: object = LEVEL) -> bytes:
         pass
     raise BadParameter(
         f"The answer could not be written as {form}.",
-        "The program that writes this format gave up.",
+        "The library that writes this format failed.",
         "The answer itself is kept: ask the same again at no cost, in another format.",
     )
 

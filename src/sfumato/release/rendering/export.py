@@ -33,7 +33,7 @@ def optional(module: str, extra: str) -> Any:
     except ImportError:
         raise BadParameter(
             f"{module} is not installed.",
-            "It is needed for this and for nothing else, so it comes as an extra.",
+            "It is an optional extra.",
             f"Run: pip install 'sfumato[{extra}]'.",
         ) from None
 

@@ -12,10 +12,10 @@ CHANGED = (
     "still come from that snapshot. Take another one: sfumato refresh POLICY"
 )
 """What the owner is told, and nobody else."""
-AWAY = "The source is not where the policy says. Answers come from the snapshot that was taken of it."
+AWAY = "The source is not at the location that the policy names. Answers come from its last snapshot."
 WAITING = (
-    "This policy differs from the one that the ledger knows. It is recorded, and holds, when the database is opened "
-    "next: sfumato check POLICY"
+    "This policy differs from the one that the ledger knows. It takes effect when the database is next opened: "
+    "sfumato check POLICY"
 )
 DATASET = "(dataset)"
 """How the dataset's own account is called where accounts are listed."""
@@ -25,7 +25,7 @@ _LONGEST = 70
 def spending_text(release: Release, before: Budget, after: Budget) -> str:
     """Say what an answer took from the budget: nothing, if it was given before or nobody is in it."""
     if release.event is None:
-        return "exact and free: nobody is in it"
+        return "exact and free: uses public tables only"
     if _is_repeated(release, before, after):
         return f"asked before, so free now (then {release.loss})"
     return f"cost {release.loss}"

@@ -191,7 +191,9 @@ async def owner_grant(request: Request) -> Response:
     require_same_page(request)
     name = (await _form(request)).get("name", "")
     if name == OWNER:
-        raise BadParameter("Who is meant?", "The owner's own token is drawn on the machine.", "Choose an analyst.")
+        raise BadParameter(
+            "Who is meant?", "The owner's token can only be granted on the machine itself.", "Choose an analyst."
+        )
     given: Secrets = await gate.work(caller, lambda: gate.grants.grant(name))
     page = await _owner_page(gate, caller)
     return _html(views.owner_page(replace(page, granted=(name, given))))
@@ -337,7 +339,7 @@ async def _owner_page(gate: Gateway, caller: Caller) -> views.OwnerPage:
     for table in gate.policy.tables:
         if not table.public:
             quote = await gate.explain(caller, f'SELECT COUNT(*) AS n FROM "{table.name}"', epsilon="0.1")  # noqa: S608
-            bounds.append((table.name, " ".join(quote.notes) or "Nothing is left out."))
+            bounds.append((table.name, " ".join(quote.notes) or "No rows are dropped."))
     return views.OwnerPage(
         gate.policy.name, budget, accounts, snapshot[0], snapshot[1], policy_hash(gate.policy), bounds, gate.timing
     )

@@ -27,7 +27,7 @@ def require_same_page(request: Request) -> None:
     if "origin" not in request.headers and request.headers.get("sec-fetch-site") != "same-origin":
         raise ForeignOrigin(
             "This request was not sent by the console.",
-            "What changes something is taken from its own pages only.",
+            "Changes are accepted only from the console's own pages.",
             "Open the console and try there.",
         )
 

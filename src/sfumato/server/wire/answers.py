@@ -248,7 +248,7 @@ class Answering:
 
     async def _explained(self, prepared: ReadyStatement, sql: str, given: Mapping[str, object]) -> list[tuple[str]]:
         if prepared.is_catalogue:
-            return [("price: none; the catalogue says what the policy says",)]
+            return [("price: none; the catalogue contains only what the policy declares",)]
         used = {name: given[name] for name in (prepared.outline.parameters if prepared.outline else {})}
         price: dict[str, Any] = self._settings.price()
         try:

@@ -156,7 +156,7 @@ class _Connection:
         while True:
             (length,) = struct.unpack(">I", await self._reader.readexactly(4))
             if length < 8 or length > MAX_STARTUP_BYTES:
-                raise violation("The first packet is no start-up of protocol 3.0.")
+                raise violation("The first packet is not a start-up message of protocol 3.0.")
             packet = read_packet(await self._reader.readexactly(length - 4))
             match packet:
                 case SslRequest() if self._wire.tls is not None and not self._encrypted:
@@ -177,7 +177,7 @@ class _Connection:
         if self._wire.tls is not None and not self._encrypted:
             raise WireError(
                 "28000",
-                "This server is spoken to over TLS.",
+                "This server requires TLS.",
                 "The password would otherwise not be bound to it.",
                 "Connect with sslmode=require.",
                 fatal=True,

@@ -245,7 +245,7 @@ class WireSession:
             else:
                 prepared, values = await self._wait(self._answering.prepare(statement)), []
             if prepared.parameters and not values:
-                raise WireError("42P02", "there is no parameter $1", "A text of its own has no values.", "PREPARE it.")
+                raise WireError("42P02", "there is no parameter $1", "A simple query has no values.", "PREPARE it.")
             if prepared.columns is None:
                 await self._command(prepared.statement)
                 return
@@ -422,7 +422,7 @@ class WireSession:
             case EmptyStatement(tag):
                 self._send(command_complete(tag))
             case _:
-                raise AssertionError("a statement with rows is no command")
+                raise AssertionError("a statement with rows is not a command")
 
     async def _prepared(self, name: str, types: tuple[str, ...], sql: str) -> None:
         self._statements.check_new(name)

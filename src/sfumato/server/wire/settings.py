@@ -330,7 +330,7 @@ def _intervals(name: str, value: str) -> str:
     except (Refusal, ValueError):
         raise WireError(
             "22023",
-            f"sfumato.intervals = '{value[:60]}' is no level.",
+            f"sfumato.intervals = '{value[:60]}' is not a level.",
             "It is on (95 %), off, or a level between 0 and 1.",
             "SET sfumato.intervals = on;",
         ) from None

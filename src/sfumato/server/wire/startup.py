@@ -55,7 +55,7 @@ def read_packet(data: bytes) -> SslRequest | GssRequest | CancelRequest | StartU
     if code == CANCEL and len(data) == 12:
         return CancelRequest(*struct.unpack_from(">II", data, 4))
     if code >> 16 != 3:
-        raise WireError("0A000", "Only version 3 of the protocol is spoken.", hint="Use a newer client.", fatal=True)
+        raise WireError("0A000", "Only version 3 of the protocol is supported.", hint="Use a newer client.", fatal=True)
     return _start_up(_pairs(data[4:]), code & 0xFFFF)
 
 

@@ -43,7 +43,7 @@ class StatementWait:
         raise WireError(
             "57014",
             f"canceling statement due to {why}",
-            "What had begun goes on: it is charged, and its answer is kept.",
+            "The running question continues: it is charged, and its answer is stored.",
             "Asking the same again costs nothing then.",
         )
 
@@ -59,7 +59,7 @@ def _result(task: "asyncio.Future[T]") -> T:
         raise WireError(
             "XX000",
             "The server could not do this.",
-            "What went wrong is not repeated: it may hold a value.",
+            "The error is not shown, because it may contain a data value.",
             "Ask in another way, and tell the owner of the dataset.",
         ) from None
     finally:

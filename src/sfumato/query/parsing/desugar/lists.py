@@ -394,9 +394,9 @@ def _largest(node: exp.Select, reading: ParseContext, peek: Peek) -> exp.Select:
 
 def _not_alone(name: str, place: SourceSpan) -> Exception:
     return place.unsupported(
-        f"{name} is not answered beside this.",
+        f"{name} cannot be combined with the other columns.",
         "The row with the largest value is shown; other aggregates are of all rows.",
-        "Ask for the other columns by themselves.",
+        "Ask for the other columns in another query.",
     )
 
 
@@ -457,7 +457,7 @@ def _spelled_integer(node: exp.Expr, most: int, place: SourceSpan, example: str)
     if digits.isascii() and digits.isdigit() and 1 <= int(digits[:9]) <= most:
         return int(digits)
     raise place.bad(
-        "how many is not a whole number that the text spells out.", f"It is from 1 to {most:,}.", f"Write {example}."
+        "the number of items is not a literal whole number.", f"It is from 1 to {most:,}.", f"Write {example}."
     )
 
 
