@@ -94,7 +94,7 @@ def _store(path: Path, url: str | None) -> CipherStore:
 
 def _opened(store: CipherStore, url: str | None) -> Any:
     if isinstance(store, DuckDBCipherStore):
-        return store.opened(" (READ_ONLY)")
+        return store.open_connection(" (READ_ONLY)")
     return psycopg.connect(f"{url}{ONE_WORKER}", autocommit=True)
 
 
