@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from sfumato.engines.engine import Limits
 from sfumato.policy.reading import read_policy
-from sfumato.sealed.cells import cell_sums, decrypted
+from sfumato.sealed.cells import cell_sums, decrypt_cell_sums
 from sfumato.sealed.database import seal
 from sfumato.sealed.keys import create_key
 from sfumato.sealed.postgres_store import PostgresCipherStore
@@ -52,7 +52,9 @@ def measured(rows: int, cells: int, url: str | None, clock: Callable[[], float])
         statement = sums_statement(name, [limb for column in layout.columns for limb in column.limbs])
         with _opened(vault.store, url) as ciphertexts, _opened(plain, url) as plaintexts:
             tasks = (
-                lambda: decrypted(vault, manifest, layout, layout.columns, ciphertexts.execute(statement).fetchall()),
+                lambda: decrypt_cell_sums(
+                    vault, manifest, layout, layout.columns, ciphertexts.execute(statement).fetchall()
+                ),
                 lambda: plaintexts.execute(PLAIN).fetchall(),
             )
             sealed, open_text = _interleaved(tasks, clock)
@@ -92,7 +94,7 @@ def _store(path: Path, url: str | None) -> CipherStore:
 
 def _opened(store: CipherStore, url: str | None) -> Any:
     if isinstance(store, DuckDBCipherStore):
-        return store.opened(" (READ_ONLY)")
+        return store.open_connection(" (READ_ONLY)")
     return psycopg.connect(f"{url}{ONE_WORKER}", autocommit=True)
 
 

@@ -1,8 +1,8 @@
-"""Numbers from people become exact integers and fractions here, or are refused.
+"""Read numbers as exact integers and fractions, or refuse them.
 
-Three doors. `rational` is for numbers that decide privacy inside the house: a float is refused, because 0.1 is not one
+`rational` reads numbers that decide privacy inside the library: it refuses floats, because the float 0.1 is not one
 tenth. `decimal_rational` reads a float as its shortest decimal text, so 0.1 means one tenth. `typed_rational` does the
-same for the prices and margins of questions, and lets only numbers through that a person could mean.
+same for prices and margins of queries, and limits the number of digits.
 """
 
 import re
@@ -30,7 +30,7 @@ def rational(value: object, name: str) -> Fraction:
     (Fraction(1, 10), Fraction(3, 1))
     """
     if isinstance(value, Fraction):
-        return value  # sums of fractions are kept exact inside the house, however long they grow
+        return value  # internal sums of fractions stay exact, however long they grow
     if isinstance(value, Rational) and _is_count(value):
         return _check_bits(Fraction(int(value.numerator), int(value.denominator)), name)
     if isinstance(value, Decimal | str):
@@ -60,10 +60,10 @@ def decimal_rational(value: object, name: str) -> Fraction:
 
 
 def typed_rational(value: object, name: str) -> Fraction:
-    """Read an epsilon, a delta or a margin: at most 40 digits above and below the line, or it is refused at once.
+    """Read an epsilon, a delta or a margin with at most 40 digits in numerator and denominator.
 
-    Fewer would refuse numbers that somebody means; more make a price that takes long to compute and sums that grow
-    with every question.
+    A lower limit would refuse plausible numbers; a higher one would make prices slow to compute and sums grow with
+    every query.
 
     >>> typed_rational("1/3", "epsilon"), typed_rational(1e-9, "delta")
     (Fraction(1, 3), Fraction(1, 1000000000))

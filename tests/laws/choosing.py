@@ -157,7 +157,7 @@ def law_of(mechanism: Any) -> Callable[[Any], Law]:
         case NoisyMax():
             return lambda scores: noisy_max_law(scores, mechanism.rate)
         case NoisyTop():
-            return lambda scores: noisy_top_law(scores, mechanism.one.rate, mechanism.chosen)
+            return lambda scores: noisy_top_law(scores, mechanism.single_choice.rate, mechanism.chosen)
         case Quantile():
             return lambda values: quantile_law(values, mechanism)
         case SparseVector():

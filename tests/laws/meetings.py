@@ -28,7 +28,7 @@ def meetings(epsilon: Fraction, neighbours: Neighbours) -> Case:
 
     def law(cells: Cells) -> dict[Any, Any]:
         with mp.workdps(60):
-            shift = mechanism._finding.margin(1 - 2 * LIMIT_FAILURE)
+            shift = mechanism._frequency_search.margin(1 - 2 * LIMIT_FAILURE)
             x = exp(-first)
             found: dict[Any, Any] = {FAR: mpf(1)}
             for crowd in range(MIN_KEY_FREQUENCY, MIN_KEY_FREQUENCY + 12):

@@ -47,7 +47,7 @@ def test_each_value_gets_its_own_noise() -> None:
 @pytest.mark.parametrize("mechanism", ALL, ids=repr)
 def test_the_same_bits_move_neighbouring_answers_alike(mechanism: Any) -> None:
     """The noise does not look at the data: it is the same for other data, and so is the number of bits drawn."""
-    one, other = (mechanism.plain if mechanism is TRUNCATED else mechanism for _ in range(2))
+    one, other = (mechanism.unclamped if mechanism is TRUNCATED else mechanism for _ in range(2))
     left, right = ScriptedSource(b"", after=b"\x5a\x13\xc7"), ScriptedSource(b"", after=b"\x5a\x13\xc7")
     values = np.array([3, 10**15, -7, 0])
     shifted = values + np.array([1, -1, 2, 10**12])
@@ -160,7 +160,7 @@ def test_accuracy_theorem_holds_exactly_on_the_lattice(scale: Fraction, beta: Fr
 def test_clamping_stays_in_the_range_and_never_moves_away() -> None:
     values = np.concatenate([np.zeros(500, dtype=np.int64), np.full(500, 100), np.arange(101)])
     clamped = TRUNCATED.release(values, HashSource(6))
-    plain = TRUNCATED.plain.release(values, HashSource(6))
+    plain = TRUNCATED.unclamped.release(values, HashSource(6))
     assert clamped.min() == 0
     assert clamped.max() == 100
     assert (np.abs(clamped - values) <= np.abs(plain - values)).all()

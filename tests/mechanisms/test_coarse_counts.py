@@ -13,7 +13,7 @@ from sfumato.accounting.event import BoundedRange, Composed, LaplaceNoise, Neigh
 from sfumato.accounting.pure import PureLoss
 from sfumato.mechanisms.coarse_counts import CoarseCounts
 from sfumato.mechanisms.held_values import HeldValues, held_values
-from sfumato.mechanisms.quantiles import Quantiles, _Sought
+from sfumato.mechanisms.quantiles import Quantiles, _SearchTarget
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
 ONE, HALF = Fraction(1), Fraction(1, 2)
@@ -45,9 +45,11 @@ def law(mechanism: Quantiles, values: list[int]) -> dict[int, float]:
 
 def test_a_choice_is_drawn_as_it_is_weighed_with_error_rate_one_in_a_million() -> None:
     mechanism, values, source, draws = Quantiles(FIFTHS, 6, 1, Fraction(4), ADD), [0, 1, 5, 5], HashSource(3), 300
-    sought = _Sought(HALF, 0, mechanism._pieces, COUNTS, HALF)
+    sought = _SearchTarget(HALF, 0, mechanism._pieces, COUNTS, HALF)
     whole = (0, 6 * mechanism._scale)
-    found = Counter(mechanism._one(held(values), whole, sought, source) // mechanism._scale for _ in range(draws))
+    found = Counter(
+        mechanism._choose_place(held(values), whole, sought, source) // mechanism._scale for _ in range(draws)
+    )
     expected = law(mechanism, values)
     assert min(expected.values()) * draws > 5
     assert (
@@ -73,7 +75,7 @@ def test_nothing_becomes_impossible_and_every_step_weighs_what_its_part_does() -
     assert weights[0] == 1 << 20
     assert min(counts.weights(HALF)) == 1
     starts, ends, scores = np.array([4, 20, 25]), np.array([20, 25, 40]), np.array([-1, 0, -2])
-    found = counts.weighed(starts, ends, scores, HALF, 4)
+    found = counts.weigh_stretches(starts, ends, scores, HALF, 4)
     assert [part.tolist() for part in found[:3]] == [[4, 12, 20, 25, 28], [12, 20, 25, 28, 40], [-1, -1, 0, -2, -2]]
     steps = [8, 8, 5, 3, 12]
     parts = [0, 1, 1, 1, 2]

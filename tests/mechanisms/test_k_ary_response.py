@@ -27,7 +27,7 @@ def test_its_event_says_what_it_is() -> None:
 
 
 def test_the_keep_threshold_is_the_references() -> None:
-    assert ONE._keep.bounds(64)[0] == 8768971294881393556  # e / (e + 3)
+    assert ONE._keep_probability.bounds(64)[0] == 8768971294881393556  # e / (e + 3)
 
 
 @pytest.mark.parametrize("categories", [2, 3, 5, 9])

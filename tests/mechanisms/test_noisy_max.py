@@ -71,7 +71,7 @@ def test_one_candidate_has_no_margin() -> None:
 
 def test_the_margin_of_several_choices_is_that_of_one_at_a_shared_confidence() -> None:
     top = NoisyTop(4, 1, Fraction(1), ADD)
-    assert top.margin(Fraction(9, 10), 50) == top.one.margin(Fraction(975, 1000), 50)
+    assert top.margin(Fraction(9, 10), 50) == top.single_choice.margin(Fraction(975, 1000), 50)
 
 
 def test_top_lists_distinct_indices_the_noisy_best_first() -> None:

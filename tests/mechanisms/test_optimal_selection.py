@@ -15,7 +15,7 @@ from tests.sources import HashSource, ScriptedSource
 from sfumato.accounting.event import Approximate, Neighbours, Pure, Repeated
 from sfumato.certified.binary import exp_minus_bounds
 from sfumato.errors import BadParameter
-from sfumato.mechanisms.optimal_selection import KeepProbability, OptimalSelection, _thresholds, _turns
+from sfumato.mechanisms.optimal_selection import KeepProbability, OptimalSelection, _bends, _thresholds
 from sfumato.mechanisms.threshold import Threshold
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
@@ -33,7 +33,7 @@ LOSSES = [
 
 @pytest.mark.parametrize(("epsilon", "delta"), LOSSES)
 def test_closed_form_table_and_recurrence_agree(epsilon: Fraction, delta: Fraction) -> None:
-    turns, table = _turns(epsilon, delta), _thresholds(epsilon, delta)
+    turns, table = _bends(epsilon, delta), _thresholds(epsilon, delta)
     with mp.workdps(120):
         rates = [mpf(0)]
         grown, small = mp.exp(mpf(epsilon.numerator) / epsilon.denominator), mpf(delta.numerator) / delta.denominator
@@ -55,8 +55,8 @@ def test_the_papers_closed_form_gives_the_same_turning_points(epsilon: Fraction,
         top = d * (e**bend - 1) / (e - 1)
         last = bend + int(mp.floor(mp.log(1 + (e - 1) / d * (1 - top)) / real(epsilon)))
         if delta < Fraction(1, 2):  # above, the first step already decides
-            assert _turns(epsilon, delta).bend == bend
-            assert _turns(epsilon, delta).sure == last + 1
+            assert _bends(epsilon, delta).bend == bend
+            assert _bends(epsilon, delta).sure == last + 1
 
 
 def test_a_key_of_one_unit_appears_with_delta_exactly_and_an_absent_key_never() -> None:
@@ -86,7 +86,7 @@ def test_delta_is_attained_by_some_pair(place: int) -> None:
 
 @pytest.mark.parametrize(("epsilon", "delta"), LOSSES[:3])
 def test_no_probability_could_be_raised_without_breaking_the_loss(epsilon: Fraction, delta: Fraction) -> None:
-    rates = keep_probabilities(epsilon, real(delta), _turns(epsilon, delta).sure)
+    rates = keep_probabilities(epsilon, real(delta), _bends(epsilon, delta).sure)
     with mp.workdps(60):
         grown, more = mp.exp(real(epsilon)), mpf(10) ** -30
         for before, after in pairwise(rates):

@@ -42,7 +42,7 @@ def scores(values: list[int], level: Fraction, low: int, high: int) -> list[int]
 @settings(max_examples=200, deadline=None)
 def test_the_stretches_hold_every_point_once_with_its_score(values: list[int], level: Fraction) -> None:
     mechanism = Quantile((level,), 0, 10, 1, ONE, ADD)
-    array = mechanism._clipped(np.array(values, dtype=np.int64))
+    array = mechanism._clip_values(np.array(values, dtype=np.int64))
     starts, widths, before, upto = mechanism._stretches(*np.unique(array, return_counts=True))
     found = np.repeat(quantile._rank_scores(before, upto, level), widths).tolist()
     assert found == scores(values, level, 0, 10)

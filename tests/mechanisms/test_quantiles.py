@@ -19,7 +19,7 @@ from sfumato.accounting.pure import PureLoss
 from sfumato.errors import Refusal
 from sfumato.mechanisms import quantiles
 from sfumato.mechanisms.held_values import held_values
-from sfumato.mechanisms.quantile_ends import choose_together, farther
+from sfumato.mechanisms.quantile_ends import choose_distances, farther
 from sfumato.mechanisms.quantiles import Quantiles
 from sfumato.mechanisms.spacing import Spacing
 
@@ -186,12 +186,12 @@ def test_on_no_small_data_ends_miss_more_often_than_they_say(level: Fraction, ep
 def test_ends_that_are_chosen_later_miss_one_time_in_twenty_at_most_and_nearly_so_on_some_data(many: int) -> None:
     """Half of the people have 0, and one more than half another value, which the answer misses by some distance."""
     mechanism, shares = Quantiles((HALF,), 1 << 17, 1, ONE, ADD), []
-    (ends,), there = quantiles._ends_of(mechanism), 1 << 16
+    (ends,), there = quantiles._ends_by_level(mechanism), 1 << 16
     cell = held_values(np.array([0, there]), np.array([many, many + 1]), mechanism.buckets)
     for away in (1, 9, 97, 769, 24_577, 49_153, 60_000):
         table = np.array(ends.distances(there - away))
         misses = ends.misses(cell, np.array([there - away]), len(table))[0]
-        weights = np.exp(-float(mechanism._together_rate) * misses.astype(np.float64))
+        weights = np.exp(-float(mechanism._joint_rate) * misses.astype(np.float64))
         for further in range(4):
             far = np.array([farther(mechanism.buckets, int(one), further) for one in table])
             share = float(weights[far < away].sum() / weights.sum())
@@ -206,12 +206,12 @@ LEVELS = (Fraction(1, 3), Fraction(3, 4), ONE)
 def test_ends_of_several_levels_are_drawn_as_defined_with_error_rate_one_in_a_million() -> None:
     mechanism, source, draws = Quantiles(LEVELS, 9, 1, Fraction(6), ADD), HashSource("lists"), 400
     values, places = [0, 1, 1, 2, 4, 4, 5, 5, 6, 7, 7, 8] * 4, [2, 5, 7]
-    ends = quantiles._ends_of(mechanism)
-    cell, rate = held_values(*held(values), 9), mechanism._together_rate
+    ends = quantiles._ends_by_level(mechanism)
+    cell, rate = held_values(*held(values), 9), mechanism._joint_rate
     found = Counter(
         tuple(
             one.at(place, far)
-            for one, place, far in zip(ends, places, choose_together(cell, ends, places, rate, source), strict=True)
+            for one, place, far in zip(ends, places, choose_distances(cell, ends, places, rate, source), strict=True)
         )
         for _ in range(draws)
     )

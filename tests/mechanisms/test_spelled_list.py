@@ -46,7 +46,7 @@ def test_common_texts_are_shown_from_as_many_people_on_as_is_said() -> None:
 def test_choices_that_fall_on_nobody_spell_texts_nobody_has() -> None:
     mechanism, source = made(chosen=3, longest=1, epsilon=Fraction(1, 10**6)), HashSource("nobody")
     for _ in range(20):
-        found = mechanism._chosen({"a": 1, "b": 1}, source)
+        found = mechanism._choose_texts({"a": 1, "b": 1}, source)
         assert len(set(found)) == 3
         assert all(mechanism.spells(text) for text in found)
     assert not mechanism.spells("ab")

@@ -57,14 +57,14 @@ def test_the_price_does_not_grow_with_the_keys_of_one_person() -> None:
     few, many = (replace(made(3, 3, ADD, None)[0], groups_per_unit=groups) for groups in (3, 3000))
     assert few.event == many.event
     assert pure_epsilon(many.event) == Fraction(3, 2) + 3
-    assert rho(many.choices) == pytest.approx(3 * 0.5**2 / 8)
+    assert rho(many.choices_event) == pytest.approx(3 * 0.5**2 / 8)
 
 
 def test_samples_follow_the_exact_law_of_choices() -> None:
     """False alarms: below 1e-6 (two-sided, five standard deviations, four lists)."""
     mechanism, _ = made(2, 3, ADD, Fraction(1, 100))
     counts, rounds, source = (3, 9, 14), 500, HashSource("top lists")
-    found = [tuple(mechanism._chosen(np.array(counts), source)) for _ in range(rounds)]
+    found = [tuple(mechanism._choose_keys(np.array(counts), source)) for _ in range(rounds)]
     for picked, chance in sorted(chosen_law(mechanism, counts).items(), key=lambda pair: -pair[1])[:4]:
         share, wanted = found.count(picked) / rounds, float(chance)
         assert abs(share - wanted) < 5 * (wanted * (1 - wanted) / rounds) ** 0.5

@@ -34,7 +34,9 @@ def test_the_prime_is_the_smallest_that_notices_a_change_so_surely(integrity: in
 def test_as_many_totals_are_valid_as_the_theorem_counts(rows_of_cell: int, width: int) -> None:
     (column,) = layout_of(table(max(rows_of_cell, 1), width), 16).columns
     honest = {(0, 0)} | {(count, surplus) for count in range(rows_of_cell + 1) for surplus in range(count * width + 1)}
-    found = {pair for total in range((rows_of_cell + 3) << column.gap) if (pair := column.valid(total, rows_of_cell))}
+    found = {
+        pair for total in range((rows_of_cell + 3) << column.gap) if (pair := column.check_sum(total, rows_of_cell))
+    }
     assert found == honest
     assert 2 * len(found) == (rows_of_cell + 1) * (rows_of_cell * width + 2)
 
@@ -47,7 +49,7 @@ def test_limbs_are_the_residue() -> None:
         assert all(limb.dtype == np.int32 and limb.min() >= 0 for limb in limbs)
         again = sum((limb.astype(object) << (31 * at) for at, limb in enumerate(limbs)), np.zeros(4, dtype=object))
         assert list(again) == list(residues)
-        assert replace(column, gap=0).valid(5, 4) is None
+        assert replace(column, gap=0).check_sum(5, 4) is None
 
 
 @pytest.mark.parametrize("integrity", [40, 60])

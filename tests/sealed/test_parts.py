@@ -173,7 +173,7 @@ def test_shifts_are_the_printed_ones(epsilon: Fraction, delta: Fraction, rows: i
 
 def sizes(padding: Padding, true: int, most: int) -> npt.NDArray[np.float64]:
     """The law of a padded size, up to `most`; what is above goes into the last."""
-    x = math.exp(-float(padding.epsilon) / padding.moved)
+    x = math.exp(-float(padding.epsilon) / padding.moved_rows)
     law, shift = np.zeros(most + 1), padding.shift
     for noise in range(-most, most + 1):
         dummies = max(0, shift + noise)

@@ -1,7 +1,7 @@
-"""Real numbers between two decimals of any size: the arithmetic in which a bound of a privacy loss is a bound.
+"""Interval arithmetic on decimals of any size, in which a bound of a privacy loss is certain.
 
-Every operation rounds its lower end down and its upper end up, so an `Enclosure` contains the exact result whatever
-the digits; too few digits make it wide, never wrong. Exponents reach 10^18, so nothing that occurs here overflows.
+Every operation rounds its lower end down and its upper end up, so an `Enclosure` contains the exact result for any
+number of digits; too few digits make it wide, never wrong. Exponents reach 10^18, so nothing here overflows.
 """
 
 from collections.abc import Callable
@@ -123,7 +123,7 @@ def refine(compute: Callable[[int], Enclosure]) -> Enclosure:
 def upper(value: Enclosure) -> Fraction | float:
     """Return an exact number at or above the enclosed one, of at most 30 digits; infinity when there is none.
 
-    What is positive and below 10^-1000 becomes 10^-1000, so that no fraction grows to millions of digits.
+    Positive numbers below 10^-1000 become 10^-1000, so that no fraction grows to millions of digits.
     """
     high = value.high
     if not high.is_finite() or high.adjusted() > _MAX_DECIMAL_EXPONENT:

@@ -1,4 +1,4 @@
-"""True answers, read as integers of any shape, and noise added to them without ever wrapping round."""
+"""Read true answers as integers of any shape, and add noise without overflow."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import numpy.typing as npt
 from sfumato.errors import BadParameter
 
 Answers = npt.NDArray[Any]
-"""int64 where the numbers fit, else Python integers."""
+"""int64 where the numbers fit, otherwise Python integers."""
 
 
 def integer_answers(values: object) -> Answers:
@@ -34,7 +34,7 @@ def integer_answers(values: object) -> Answers:
 def add_noise(values: Answers, noise: Answers) -> Answers:
     """Return values + noise: int64 if every noisy value fits, else Python integers.
 
-    Which of the two comes out depends on the noisy values alone, so it reveals nothing more than they do.
+    The type depends on the noisy values only, so it reveals nothing beyond them.
     """
     shape, values, noise = values.shape, values.ravel(), noise.ravel()  # a single number is a column of one
     if values.dtype != object and noise.dtype != object:

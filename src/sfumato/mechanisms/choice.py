@@ -1,4 +1,4 @@
-"""What choosing mechanisms share: their parameters, and how far below the best a choice may land."""
+"""Parameters and margins shared by the mechanisms that choose a candidate by its score."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -45,39 +45,39 @@ def rate_of(epsilon: Fraction, sensitivity: int, monotone: bool) -> Fraction:
 def exponential_margin(rate: Fraction, candidates: int, confidence: Fraction) -> int:
     """Return the smallest t such that the exponential law lands within t of the best with that confidence.
 
-    For every vector of so many integer scores. Part (3) of proofs/exponential.md.
+    It holds for every vector of `candidates` integer scores. Part (3) of proofs/exponential.md.
     """
     others, confident = integer(candidates, "candidates", 1) - 1, probability(confidence, "confidence")
     if others == 0:
         return 0
-    return weightless_from(rate, (1 - confident) / (confident * others))
+    return negligible_reach(rate, (1 - confident) / (confident * others))
 
 
-def weightless_from(rate: Fraction, limit: Fraction) -> int:
-    """Return the smallest t such that e^(-rate * (t + 1)), what a score further below the best weighs, is in limit."""
+def negligible_reach(rate: Fraction, limit: Fraction) -> int:
+    """Return the smallest t with e^(-rate * (t + 1)) <= limit: the weight of scores more than t below the best."""
     return smallest_covering(lambda reach: _exp_minus_at_most(rate * (reach + 1), limit), guess=0)
 
 
 def permute_and_flip_margin(rate: Fraction, candidates: int, confidence: Fraction) -> int:
     """Return the smallest t such that permute-and-flip lands within t of the best with that confidence.
 
-    For every vector of so many integer scores. Part (3) of proofs/permute_and_flip.md.
+    It holds for every vector of `candidates` integer scores. Part (3) of proofs/permute_and_flip.md.
     """
     size, confident = integer(candidates, "candidates", 1), probability(confidence, "confidence")
     if size == 1:
         return 0
-    return smallest_covering(lambda reach: _best_wins(rate * (reach + 1), size, confident), guess=0)
+    return smallest_covering(lambda reach: _covers_best(rate * (reach + 1), size, confident), guess=0)
 
 
 def add_score_noise(values: Integers, noise: Integers) -> Integers:
     """Return values + noise, exactly: Python integers wherever 64 bits might not hold the sum."""
-    if all(part.dtype != object and _small(part) for part in (values, noise)):
+    if all(part.dtype != object and _fits_int64_sum(part) for part in (values, noise)):
         return values.astype(np.int64) + noise
     exact: Integers = values.astype(object) + noise.astype(object)
     return exact
 
 
-def _small(part: Integers) -> bool:
+def _fits_int64_sum(part: Integers) -> bool:
     return not len(part) or (int(part.min()) > -_MAX_INT64_TERM and int(part.max()) < _MAX_INT64_TERM)
 
 
@@ -93,7 +93,7 @@ def _exp_minus_at_most(exponent: Fraction, limit: Fraction) -> bool:
         bits *= 2  # ends: e^-exponent is irrational (Lindemann)
 
 
-def _best_wins(exponent: Fraction, size: int, confidence: Fraction) -> bool:
+def _covers_best(exponent: Fraction, size: int, confidence: Fraction) -> bool:
     """Decide (1 - (1 - p)^size) / (size * p) >= confidence, where p = e^-exponent."""
     bits = 128 + size.bit_length()
     while True:

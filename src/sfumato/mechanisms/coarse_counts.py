@@ -1,7 +1,7 @@
-"""Where values lie, roughly: noisy counts of sixteen parts of a range, measured before quantiles are chosen.
+"""Measure noisy counts of sixteen parts of a range before quantiles are chosen.
 
-A choice among many buckets goes astray where few people are: nearly everything that is possible scores nearly alike. Of
-many levels each has few people around it. So a bucket is the likelier, the nearer its level's rank seems to be.
+A choice among many buckets is unreliable where few units are: nearly all candidates have similar scores. With many
+levels each has few units around it. So a bucket gets more weight, the nearer its estimated rank is to the level's.
 """
 
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ from sfumato.randomness.source import Source
 
 _BUCKET_COUNT = 16
 _MAX_BUCKET_WEIGHT = 1 << 20
-"""No bucket weighs less than 1 beside it, so that nothing becomes impossible."""
+"""Largest weight of a bucket; the smallest is 1, so that every bucket stays possible."""
 _WEIGHT_DECAY_STEPS = 2
-"""How many standard steps of the noise, by exp(-that), a part's ranks lie from a level's."""
+"""Factor of the exponential decay of weights, per noise scale between a part's ranks and the level's."""
 _MAX_FAST_COUNT = 1 << 40
 
 
@@ -36,31 +36,37 @@ class CoarseCounts:
     """The scale of the noise of one count."""
 
     def weights(self, level: Fraction) -> list[int]:
-        """Return what the buckets of each part weigh in the choice of a level."""
-        wanted = float(level) * self.before[-1]
-        missed = [
-            max(0.0, low - wanted, wanted - high) for low, high in zip(self.before[:-1], self.before[1:], strict=True)
+        """Return the weight of the buckets of each part in the choice of a level."""
+        wanted_rank = float(level) * self.before[-1]
+        misses = [
+            max(0.0, low - wanted_rank, wanted_rank - high)
+            for low, high in zip(self.before[:-1], self.before[1:], strict=True)
         ]
-        return [max(1, round(_MAX_BUCKET_WEIGHT * exp(-_WEIGHT_DECAY_STEPS * miss / self.noise))) for miss in missed]
+        return [max(1, round(_MAX_BUCKET_WEIGHT * exp(-_WEIGHT_DECAY_STEPS * miss / self.noise))) for miss in misses]
 
-    def weighed(
+    def weigh_stretches(
         self, starts: Integers, ends: Integers, scores: Integers, level: Fraction, scale: int
     ) -> tuple[Integers, Integers, Integers, Integers]:
-        """Cut stretches where parts begin; return them with their scores and how much each weighs in all."""
+        """Cut stretches where parts begin; return them with their scores and total weights."""
         edges = self.edges * scale
         cuts = edges[(starts[0] < edges) & (edges < ends[-1])]
-        begin = np.union1d(starts, cuts)
-        end = np.append(begin[1:], ends[-1])
+        cut_starts = np.union1d(starts, cuts)
+        cut_ends = np.append(cut_starts[1:], ends[-1])
         weights = self.weights(level)
         large = int(ends[-1]) >= _MAX_FAST_COUNT
-        of_parts = np.array(weights, dtype=object if large else np.int64)
-        steps = (end - begin).astype(of_parts.dtype)
-        inside = np.searchsorted(edges, begin, side="right") - 1
-        return begin, end, scores[np.searchsorted(starts, begin, side="right") - 1], steps * of_parts[inside]
+        part_weights = np.array(weights, dtype=object if large else np.int64)
+        steps = (cut_ends - cut_starts).astype(part_weights.dtype)
+        part_index = np.searchsorted(edges, cut_starts, side="right") - 1
+        return (
+            cut_starts,
+            cut_ends,
+            scores[np.searchsorted(starts, cut_starts, side="right") - 1],
+            steps * part_weights[part_index],
+        )
 
 
 def coarse_counts(cell: HeldValues, mechanism: Laplace, source: Source) -> CoarseCounts:
-    """Measure the counts of one cell; a unit adds its weight to them at most, as to the cell."""
+    """Measure the counts of one cell; a unit adds at most its weight to all of them."""
     parts = min(_BUCKET_COUNT, cell.buckets)
     edges = np.arange(parts + 1) * cell.buckets // parts
     noisy = mechanism.release(np.diff(cell.below(edges)), source)

@@ -1,4 +1,4 @@
-"""A column of true integers, read or refused: a refusal says what was expected and repeats no value."""
+"""Read a column of true integers, or refuse it without repeating a value."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""One private number from biased bits: the answer that stays private on every source of a declared bias."""
+"""Release one number from biased bits, private on every source of a declared bias."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -38,12 +38,12 @@ class ConsistentAnswer:
 
     @property
     def event(self) -> Pure:
-        """What one release costs, from a source that serves no other."""
+        """Event of one release, from a source that serves no other."""
         return Pure(self.epsilon, self.neighbours)
 
     @property
     def noise(self) -> Consistent:
-        """The noise: the least that was found for this epsilon and bias."""
+        """The least noise found for this epsilon and bias."""
         return calibrate(self.epsilon, self.gamma)
 
     def release(self, value: int, source: Source) -> Fraction:

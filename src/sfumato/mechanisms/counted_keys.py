@@ -16,7 +16,7 @@ from sfumato.certified.binary import scaled_ceiling, scaled_floor
 from sfumato.errors import BadParameter
 from sfumato.exact import integer, probability
 from sfumato.mechanisms.answers import integer_answers
-from sfumato.mechanisms.choice import weightless_from
+from sfumato.mechanisms.choice import negligible_reach
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.keys import PRECISION, chance_of_any, touched_keys
 from sfumato.mechanisms.laplace import Laplace
@@ -45,9 +45,9 @@ class CountedKeys:
     groups_per_unit: int
     threshold: int
     most: int = 1
-    """What one unit adds to one key: 1 where people are counted."""
+    """Maximum contribution of one unit to one key: 1 for counts of units."""
     fewest: int = 1
-    """What a number is at least: 1, as keys are present; 0 where something else also chose keys that nobody has."""
+    """Lower bound of a true number: 1 for present keys; 0 if another step may choose absent keys."""
 
     def __post_init__(self) -> None:
         integer(self.groups_per_unit, "groups_per_unit", 1)
@@ -73,21 +73,21 @@ class CountedKeys:
                 f"A chance below 2^-{_MIN_CHANCE_BITS} per key is stated as that.",
                 "Give a delta such as 1e-9.",
             )
-        return cls(noise, core, groups, most + _least_reach(_noise_law(noise), groups, allowed), most)
+        return cls(noise, core, groups, most + _min_reach(_noise_law(noise), groups, allowed), most)
 
     @property
     def delta(self) -> Fraction:
-        """The chance that a key which only one unit has is shown, rounded up in its 64th bit."""
+        """Probability that a key of a single unit is released, rounded up in its 64th bit."""
         return _keys_delta(_noise_law(self.noise), self.threshold - self.most, self.groups_per_unit)
 
     @property
     def touched(self) -> int:
-        """How many keys differ between neighbours."""
+        """Number of keys that differ between neighbours."""
         return touched_keys(self.groups_per_unit, self.noise.neighbours)
 
     @property
     def event(self) -> Approximate:
-        """What a release costs."""
+        """Event of a release."""
         return Approximate(self.core, self.delta)
 
     def release(self, values: object, source: Source) -> Selected:
@@ -99,28 +99,28 @@ class CountedKeys:
         return Selected(places, noisy[places])
 
     def bar(self, noisy: int, confidence: Fraction) -> tuple[int, int]:
-        """Return where the true number lies, given that the key was released with this noisy one."""
+        """Return the confidence interval of the true number, given that the key was released with this noisy number."""
         reach = self.noise.margin(confidence)
         if noisy > self.threshold + self.overshoot(1 - confidence):
             return max(noisy - reach, self.threshold), noisy + reach
         return self.fewest, noisy + reach
 
     def overshoot(self, tail: Fraction) -> int:
-        """Return how far a key of fewer people than the threshold gets beyond it, but for this tail of those shown."""
+        """Return how far keys below the threshold exceed it after noise, except for this tail of the released ones."""
         return _overshoot(_noise_law(self.noise), tail)
 
     def margin(self, confidence: Fraction) -> int:
-        """Return how far the noise of a number reaches with this probability, before selection."""
+        """Return the margin of a number's noise at this confidence, before selection."""
         return self.noise.margin(confidence)
 
     def units_for(self, chance: object) -> int:
-        """Return the smallest number that is released with at least this probability, exactly: of people, or of rows.
+        """Return the smallest number of units or rows that is released with at least this probability, exactly.
 
-        So many people have so many rows, or more.
+        That many units have at least as many rows.
         """
         wanted, law = probability(chance, "probability"), _noise_law(self.noise)
-        fewest = smallest_covering(lambda surplus: _at_least(law, -surplus, wanted), guess=1, least=None)
-        return max(1, self.threshold + fewest)
+        min_surplus = smallest_covering(lambda surplus: _tail_reaches(law, -surplus, wanted), guess=1, least=None)
+        return max(1, self.threshold + min_surplus)
 
 
 CountNoise = DiscreteLaplace | DiscreteGaussian
@@ -131,7 +131,7 @@ def _noise_law(noise: Laplace | Gaussian) -> CountNoise:
 
 
 @lru_cache(maxsize=1024)
-def _least_reach(law: CountNoise, groups: int, allowed: Fraction) -> int:
+def _min_reach(law: CountNoise, groups: int, allowed: Fraction) -> int:
     return smallest_covering(lambda reach: _keys_delta(law, reach, groups) <= allowed, guess=1, least=1)
 
 
@@ -148,30 +148,30 @@ def _keys_delta(law: CountNoise, reach: int, groups: int) -> Fraction:
 
 @lru_cache(maxsize=1024)
 def _overshoot(law: CountNoise, tail: Fraction) -> int:
-    """Return the least k with P[Z > 1 + k] <= tail · P[Z >= 1]: nobody starts nearer than 1 below the threshold."""
+    """Return the least k with P[Z > 1 + k] <= tail · P[Z >= 1]: all start at least 1 below the threshold."""
     if isinstance(law, DiscreteLaplace):  # P[Z >= k + 2] / P[Z >= 1] = e^(-(k + 1) / scale), however small both are
-        return weightless_from(1 / law.scale, tail)
-    return smallest_covering(lambda further: _is_rare(law, further, tail), guess=1, least=0)
+        return negligible_reach(1 / law.scale, tail)
+    return smallest_covering(lambda further: _tail_is_rare(law, further, tail), guess=1, least=0)
 
 
-def _is_rare(law: CountNoise, further: int, tail: Fraction) -> bool:
+def _tail_is_rare(law: CountNoise, excess_count: int, tail: Fraction) -> bool:
     def _excess(bits: int) -> tuple[Fraction, Fraction]:
-        beyond, base = law.upper_tail(further + 2, bits), law.upper_tail(1, bits)
+        beyond, base = law.upper_tail(excess_count + 2, bits), law.upper_tail(1, bits)
         return beyond[0] - tail * base[1], beyond[1] - tail * base[0]
 
-    return not _above_zero(_excess)
+    return not _is_positive(_excess)
 
 
-def _at_least(law: CountNoise, reach: int, wanted: Fraction) -> bool:
+def _tail_reaches(law: CountNoise, reach: int, wanted: Fraction) -> bool:
     def _excess(bits: int) -> tuple[Fraction, Fraction]:
         low, high = law.upper_tail(reach, bits)
         return Fraction(low - scaled_ceiling(wanted, bits)), Fraction(high - scaled_floor(wanted, bits))
 
-    return _above_zero(_excess)
+    return _is_positive(_excess)
 
 
-def _above_zero(excess: Callable[[int], tuple[Fraction, Fraction]]) -> bool:
-    """Decide whether a real is above 0; what cannot be told from it in 4096 bits counts as above."""
+def _is_positive(excess: Callable[[int], tuple[Fraction, Fraction]]) -> bool:
+    """Decide whether a real is above 0; one that 4096 bits cannot separate from 0 counts as above."""
     bits = 2 * PRECISION
     while bits <= _MIN_CHANCE_BITS:
         low, high = excess(bits)

@@ -1,4 +1,4 @@
-"""Integer Gaussian noise: for many answers at once, where one person moves each of them a little."""
+"""Add integer Gaussian noise: for many answers, each of small sensitivity."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -36,7 +36,7 @@ class Gaussian:
 
     @property
     def event(self) -> GaussianNoise:
-        """What one release costs."""
+        """Event of one release."""
         return GaussianNoise(self.sensitivity_squared, self.sigma_squared, self.neighbours)
 
     def release(self, values: object, source: Source) -> Answers:

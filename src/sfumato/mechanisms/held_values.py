@@ -1,4 +1,4 @@
-"""The values of one cell, by the buckets that hold them: what lies before a bucket, and stretches of one rank."""
+"""The values of one cell by bucket: cumulative weights, and stretches of one rank."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from sfumato.randomness.selection import Integers
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class HeldValues:
-    """Which buckets hold something, what, and how much lies before each."""
+    """Nonempty buckets with their weights and cumulative weights."""
 
     places: npt.NDArray[np.int64]
     weights: npt.NDArray[np.int64]
@@ -22,19 +22,19 @@ class HeldValues:
         return int(self.before[-1])
 
     def below(self, places: Integers) -> Integers:
-        """Return how much lies before each of these buckets."""
-        found: Integers = self.before[np.searchsorted(self.places, places)]
-        return found
+        """Return the total weight before each of these buckets."""
+        weights_before: Integers = self.before[np.searchsorted(self.places, places)]
+        return weights_before
 
     def stretches(
         self, within: tuple[int, int], scale: int, pieces: int
     ) -> tuple[Integers, Integers, Integers, Integers]:
-        """Cut a part of the range at each bucket that holds something, such a bucket again into pieces.
+        """Cut a part of the range at each nonempty bucket, and each such bucket into pieces.
 
-        A bucket has `scale` steps, over which its weight is spread evenly. Return of each stretch where it starts and
-        ends, and how much of the part, in 1/scale of a weight, lies before its start and before its end.
+        A bucket has `scale` steps, over which its weight is spread evenly. Return start and end of each stretch, and
+        the weight of the part, in 1/scale of a weight, before its start and before its end.
         """
-        low, high = within[0], max(within[1], within[0] + 1)  # a part is never without a step
+        low, high = within[0], max(within[1], within[0] + 1)  # a part has at least one step
         first, last = np.searchsorted(self.places, (low // scale, (high - 1) // scale + 1))
         places, weights = self.places[first:last], self.weights[first:last]
         cuts = np.arange(0, scale + 1, scale // pieces)
@@ -43,15 +43,15 @@ class HeldValues:
         ends = np.append(edges, high)
         # between edges of one bucket its weight, between buckets nothing
         inside = np.column_stack((np.repeat(weights[:, None], pieces, axis=1), np.zeros(len(places), dtype=np.int64)))
-        held = np.concatenate(([0], inside.ravel())) * (ends - starts)
+        weight_inside = np.concatenate(([0], inside.ravel())) * (ends - starts)
         if within[1] <= within[0]:
-            held = np.zeros_like(held)
-        upto = np.cumsum(held)
-        kept = ends > starts
-        return starts[kept], ends[kept], (upto - held)[kept], upto[kept]
+            weight_inside = np.zeros_like(weight_inside)
+        weight_until = np.cumsum(weight_inside)
+        nonempty = ends > starts
+        return starts[nonempty], ends[nonempty], (weight_until - weight_inside)[nonempty], weight_until[nonempty]
 
 
 def held_values(places: Integers, weights: Integers, buckets: int) -> HeldValues:
-    """Return the values of a cell: rising buckets and what they hold."""
+    """Return the values of a cell from increasing buckets and their weights."""
     held, amounts = places.astype(np.int64), weights.astype(np.int64)
     return HeldValues(held, amounts, np.concatenate(([0], np.cumsum(amounts))), buckets)

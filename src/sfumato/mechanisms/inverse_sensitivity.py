@@ -1,4 +1,4 @@
-"""Inverse sensitivity: an answer is the likelier, the fewer people would have to change to make it the true one."""
+"""Inverse sensitivity: answers that need fewer changed units to become true are more likely."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,9 +17,9 @@ from sfumato.randomness.source import Source
 class InverseSensitivity:
     """Choose a point of a public grid with probability proportional to exp(-epsilon/2 · its distance).
 
-    The distance of a point is the least number of people who have to change for it to be the answer. The grid comes as
+    The distance of a point is the least number of units that must change for it to be the answer. The grid comes as
     stretches of equal distance: the first point of each, its width and its distance; together they are all points.
-    Theorem: `release` is epsilon-DP with bounded range epsilon, whatever the function is [AD20].
+    Theorem: `release` is epsilon-DP with bounded range epsilon, for every function [AD20].
     Proof: proofs/inverse_sensitivity.md
     """
 
@@ -31,29 +31,31 @@ class InverseSensitivity:
 
     @property
     def event(self) -> BoundedRange:
-        """What one release costs."""
+        """Event of one release."""
         return BoundedRange(self.epsilon, self.neighbours)
 
     @property
     def rate(self) -> Fraction:
-        """What a distance is multiplied by: it moves by at most 1 between neighbours."""
+        """Factor of a distance, which moves by at most 1 between neighbours."""
         return rate_of(self.epsilon, 1, monotone=False)
 
     def release(self, starts: object, widths: object, distances: object, source: Source) -> int:
         """Return the chosen point."""
-        first, wide, far = (
+        first, width, distance = (
             integer_array(numbers, name)
             for numbers, name in ((starts, "starts"), (widths, "widths"), (distances, "distances"))
         )
-        whole = len(first) == len(wide) == len(far) and len(first) > 0 and (wide > 0).all() and (far >= 0).all()
-        if not whole or (first[:-1] + wide[:-1] != first[1:]).any():
+        is_grid = (
+            len(first) == len(width) == len(distance) and len(first) > 0 and (width > 0).all() and (distance >= 0).all()
+        )
+        if not is_grid or (first[:-1] + width[:-1] != first[1:]).any():
             raise BadParameter(
                 "These stretches are not a grid.",
                 "Each begins where the one before ends, has at least one point and a distance of at least 0.",
                 "Cut the whole range at the values of the data.",
             )
-        stretch = exponential_weighted(-far, wide, self.rate, source)
-        return int(first[stretch]) + int(uniform_below(int(wide[stretch]), 2 * SELECTION_WORD_BITS, source))
+        stretch = exponential_weighted(-distance, width, self.rate, source)
+        return int(first[stretch]) + int(uniform_below(int(width[stretch]), 2 * SELECTION_WORD_BITS, source))
 
     def margin(self, confidence: Fraction, points: int) -> int:
         """Return the smallest t such that the chosen point is at most t changes away from an answer of the least."""
@@ -73,7 +75,7 @@ def rank_distances(values: object, rank: int, low: int, high: int) -> tuple[list
     starts = np.concatenate(([low], np.column_stack((points, points + 1)).ravel()))
     widths = np.diff(np.append(starts, high + 1))
     below = np.concatenate(([0], np.column_stack((total[:-1], total[1:])).ravel()))
-    upto = np.concatenate(([0], np.repeat(total[1:], 2)))
-    far = np.maximum(0, np.maximum(below - (rank - 1), rank - upto))
-    kept = widths > 0
-    return starts[kept].tolist(), widths[kept].tolist(), far[kept].tolist()
+    not_above = np.concatenate(([0], np.repeat(total[1:], 2)))
+    distances = np.maximum(0, np.maximum(below - (rank - 1), rank - not_above))
+    nonempty = widths > 0
+    return starts[nonempty].tolist(), widths[nonempty].tolist(), distances[nonempty].tolist()

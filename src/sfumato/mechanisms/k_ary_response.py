@@ -1,4 +1,4 @@
-"""Randomized response among k categories: a person keeps the true one with a known chance, else names another."""
+"""Randomized response among k categories: report the true one with a known probability, otherwise another."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -43,22 +43,22 @@ class KAryResponse:
 
     @property
     def event(self) -> RandomizedResponse:
-        """What one report costs the person who gives it."""
+        """Event of one report."""
         return RandomizedResponse(self.epsilon, self.categories, Neighbours.REPLACE)
 
     def release(self, values: object, source: Source) -> npt.NDArray[np.int64]:
-        """Return one report per true category 0 … k - 1. Both draws are made for everybody."""
+        """Return one report per true category 0 … k - 1. Both draws are made for every value."""
         true = integer_column(values, 0, self.categories - 1, "categories")
-        kept = Bernoulli(self._keep).draw(len(true), source)
+        kept = Bernoulli(self._keep_probability).draw(len(true), source)
         others = UniformInteger(self.categories - 1).draw(len(true), source)
         others = others + (others >= true)  # skip the true one
         return np.where(kept, true, others)
 
     def estimate(self, tally: object) -> npt.NDArray[np.float64]:
-        """Return the unbiased estimates of all true shares, given how many reports named each category."""
-        named = self._tally(tally)
+        """Return unbiased estimates of all true shares, given the number of reports of each category."""
+        counts = self._read_tally(tally)
         channel = self._channel
-        return np.asarray((named / named.sum() - channel.false) / (channel.hit - channel.false), dtype=np.float64)
+        return np.asarray((counts / counts.sum() - channel.false) / (channel.hit - channel.false), dtype=np.float64)
 
     def variance(self, tally: object) -> npt.NDArray[np.float64]:
         """Return unbiased estimates of the variances that the draws give to `estimate`.
@@ -66,34 +66,34 @@ class KAryResponse:
         With true share f it is (f·hit(1-hit) + (1-f)·false(1-false)) / (n (hit-false)²): linear in f, so the
         unbiased estimate of f may be put in its place.
         """
-        reports, share, channel = self._tally(tally).sum(), self.estimate(tally), self._channel
+        reports, share, channel = self._read_tally(tally).sum(), self.estimate(tally), self._channel
         spread = share * channel.hit * (1 - channel.hit) + (1 - share) * channel.false * (1 - channel.false)
         return np.asarray(spread / (reports * (channel.hit - channel.false) ** 2), dtype=np.float64)
 
     def intervals(self, tally: object, confidence: object) -> list[tuple[Fraction, Fraction]]:
         """Return, for each category, bounds on its true share that cover it at this level, each on its own."""
-        named = self._tally(tally)
-        return [self._channel.interval(int(count), int(named.sum()), confidence) for count in named]
+        counts = self._read_tally(tally)
+        return [self._channel.interval(int(count), int(counts.sum()), confidence) for count in counts]
 
     def margin(self, confidence: object, reports: int) -> float:
         """Return the half-width within which each share's estimate from n reports stays at this level."""
         return self._channel.margin(reports, confidence)
 
     @property
-    def _keep(self) -> ExpRatio:
+    def _keep_probability(self) -> ExpRatio:
         # e^ε / (e^ε + k - 1) = 1 / (1 + (k - 1) x)
         return ExpRatio(self.epsilon, a=1, b=0, c=1, d=self.categories - 1)
 
     @property
     def _channel(self) -> Channel:
         one = 1 << 128
-        hit = Fraction(self._keep.bounds(128)[0], one)
+        hit = Fraction(self._keep_probability.bounds(128)[0], one)
         return Channel(float(hit), float((1 - hit) / (self.categories - 1)))
 
-    def _tally(self, tally: object) -> npt.NDArray[np.int64]:
-        named = integer_column(tally, 0, 2**62, "numbers of reports")
-        if len(named) == self.categories and named.any():
-            return named
+    def _read_tally(self, tally: object) -> npt.NDArray[np.int64]:
+        counts = integer_column(tally, 0, 2**62, "numbers of reports")
+        if len(counts) == self.categories and counts.any():
+            return counts
         raise BadParameter(
             "tally is not one number of reports per category.",
             f"There are {self.categories} categories and at least one report.",

@@ -1,4 +1,4 @@
-"""What one unit does to a set of keys: how many it touches, and how chances per key add up to a delta.
+"""Count the keys that one unit can change, and combine probabilities per key into a delta.
 
 Proof: proofs/threshold.md, proofs/optimal_selection.md
 """
@@ -18,15 +18,15 @@ PRECISION = 64
 
 
 def touched_keys(groups_per_unit: int, neighbours: Neighbours) -> int:
-    """How many keys differ between neighbours: a replaced unit leaves up to g keys and enters up to g others."""
+    """Return how many keys differ between neighbours: a replaced unit leaves up to g keys and enters up to g others."""
     return 2 * groups_per_unit if neighbours is Neighbours.REPLACE else groups_per_unit
 
 
 def chance_of_any(high: int, bits: int, times: int) -> Fraction:
     """Return 1 - (1 - p)^times rounded up, where p <= high / 2**bits, to `PRECISION` significant bits."""
-    missed = (1 << bits) - _power_down((1 << bits) - high, times, bits)
-    surplus = max(0, missed.bit_length() - PRECISION)
-    return Fraction(-(-missed >> surplus) << surplus, 1 << bits)
+    any_chance = (1 << bits) - _power_down((1 << bits) - high, times, bits)
+    surplus = max(0, any_chance.bit_length() - PRECISION)
+    return Fraction(-(-any_chance >> surplus) << surplus, 1 << bits)
 
 
 @lru_cache(maxsize=512)
@@ -39,15 +39,15 @@ def share_of_delta(delta: Fraction, times: int) -> Fraction:
     if times == 1:
         return delta
     bits = PRECISION + 16 + 2 * times.bit_length() + (delta.denominator // delta.numerator).bit_length()
-    kept = scaled_ceiling(1 - delta, bits)
-    below, above = 0, 1 << bits  # `below` keeps at least 1 - delta, `above` does not
-    while above - below > 1:
-        middle = (below + above) // 2
-        if _power_down((1 << bits) - middle, times, bits) >= kept:
-            below = middle
+    kept_chance = scaled_ceiling(1 - delta, bits)
+    low, high = 0, 1 << bits  # `below` keeps at least 1 - delta, `above` does not
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _power_down((1 << bits) - middle, times, bits) >= kept_chance:
+            low = middle
         else:
-            above = middle
-    return Fraction(below, 1 << bits)
+            high = middle
+    return Fraction(low, 1 << bits)
 
 
 def key_counts(values: object) -> npt.NDArray[np.int64]:

@@ -30,7 +30,7 @@ class Laplace:
 
     @property
     def event(self) -> LaplaceNoise:
-        """What one release costs."""
+        """Event of one release."""
         return LaplaceNoise(self.sensitivity, self.scale, self.neighbours)
 
     def release(self, values: object, source: Source) -> Answers:

@@ -1,4 +1,4 @@
-"""How many different values people have, where each person serves as few of them as will do."""
+"""Count distinct values through a maximum matching, with few values per unit."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,10 +16,10 @@ from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
 from sfumato.randomness.source import Source
 
 LIMIT_EPSILON_SHARE = Fraction(1, 3)
-"""The part of epsilon that chooses the limit; the rest is for the number."""
+"""Share of epsilon for the choice of the limit; the rest is for the count."""
 _LIMIT_CONFIDENCE = Fraction(95, 100)
 _MAX_LIMIT_MARGIN = 1 << 40
-"""More than any limit adds; a price so small is for noise alone."""
+"""Upper limit of the margin, reached only at tiny prices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class MatchedCount:
 
     The limit is selected privately by what a higher one would add. The count within it is released with noise.
 
-    Theorem: if sizes[i] is the number of values that can be served where nobody serves more than limits[i], and one
+    Theorem: if sizes[i] is the number of values that can be served if each unit serves at most limits[i], and one
     privacy unit has values in at most `cells` cells, then releasing all cells is epsilon-DP. Without its noise no
     number is above the truth.  [KS23]  Proof: proofs/matching.md
 
@@ -38,7 +38,7 @@ class MatchedCount:
     """
 
     limits: tuple[int, ...]
-    """From 1 on, each twice the one before; the last, which is all that one unit can have, may be less."""
+    """Starting at 1, each twice the previous one; the last, the maximum of one unit, may be less."""
     cells: int
     epsilon: Fraction
     neighbours: Neighbours
@@ -46,19 +46,21 @@ class MatchedCount:
     def __post_init__(self) -> None:
         object.__setattr__(self, "cells", integer(self.cells, "cells", 1))
         read_parameters(self)
-        before = [1, *(2 * limit for limit in self.limits)]
-        if not self.limits or any(not 1 <= limit <= most for limit, most in zip(self.limits, before, strict=False)):
+        previous_limits = [1, *(2 * limit for limit in self.limits)]
+        if not self.limits or any(
+            not 1 <= limit <= max_limit for limit, max_limit in zip(self.limits, previous_limits, strict=False)
+        ):
             raise AssertionError("a limit is at most twice the one before")
 
     @property
     def event(self) -> Pure:
-        """What releasing all cells costs."""
+        """Event of releasing all cells."""
         return Pure(self.epsilon, self.neighbours)
 
     @property
     def wanted(self) -> int:
-        """What a limit has to add, per value of it, to be worth its noise: so that chance alone hardly raises it."""
-        return _limit_margin(self._chooser.rate, len(self.limits))
+        """Gain that a limit needs, per value of it, to be worth its noise; chance alone rarely reaches it."""
+        return _limit_margin(self._limit_chooser.rate, len(self.limits))
 
     @property
     def missed(self) -> int:
@@ -66,9 +68,9 @@ class MatchedCount:
         return 2 * self.wanted
 
     def unserved(self, place: int, confidence: Fraction) -> int:
-        """Return how many values at most are not served within the limit that was chosen, with this confidence.
+        """Return an upper bound, at this confidence, of the values that are not served within the chosen limit.
 
-        It is the choice that tells: a limit from which the next one adds much is seldom taken, and later ones add less.
+        The choice implies it: a limit whose successor adds much is rarely chosen, and later limits add less.
         Proof: proofs/matching.md, 6
 
         >>> made = MatchedCount((1, 2, 4, 5), 1, Fraction(1), Neighbours.ADD_REMOVE)
@@ -77,29 +79,29 @@ class MatchedCount:
         """
         if place == len(self.limits) - 1:
             return 0
-        limit, following, last = self.limits[place], self.limits[place + 1], self.limits[-1]
-        off = permute_and_flip_margin(self._chooser.rate, len(self.limits), confidence)
-        gain = (self.wanted + off + 1) * limit - 1
-        return gain + gain * (last - following) // (following - limit)
+        limit, next_limit, last = self.limits[place], self.limits[place + 1], self.limits[-1]
+        choice_margin = permute_and_flip_margin(self._limit_chooser.rate, len(self.limits), confidence)
+        gain = (self.wanted + choice_margin + 1) * limit - 1
+        return gain + gain * (last - next_limit) // (next_limit - limit)
 
     @property
-    def _chooser(self) -> PermuteAndFlip:
-        return _chooser(self.epsilon * LIMIT_EPSILON_SHARE / self.cells, self.neighbours)
+    def _limit_chooser(self) -> PermuteAndFlip:
+        return _limit_chooser(self.epsilon * LIMIT_EPSILON_SHARE / self.cells, self.neighbours)
 
     def noise(self, place: int) -> Laplace:
-        """Return the noise of a number within this limit."""
+        """Return the noise of the count at this limit."""
         limit = self.limits[place]
         return Laplace(limit, limit * self.cells / (self.epsilon * (1 - LIMIT_EPSILON_SHARE)), self.neighbours)
 
     def release(self, sizes: object, source: Source) -> tuple[int, int]:
-        """Return the place of the chosen limit and the noisy number of one cell."""
+        """Return the index of the chosen limit and the noisy count of one cell."""
         exact = [int(size) for size in integer_answers(sizes)]
-        place = self._chooser.release(np.array(self.scores(exact), dtype=np.int64), source)
+        place = self._limit_chooser.release(np.array(self.scores(exact), dtype=np.int64), source)
         (noisy,) = self.noise(place).release(np.array([exact[place]], dtype=np.int64), source)
         return place, int(noisy)
 
     def scores(self, sizes: list[int]) -> list[int]:
-        """Return 0 for a limit that was worth it where the next one is not, and less the farther away from that."""
+        """Score each limit: 0 if its gain is enough and the next one's is not, and less the farther from that."""
         pairs, wanted = zip(sizes[:-1], sizes[1:], self.limits[:-1], strict=True), self.wanted
         gains = [(after - before) // limit for before, after, limit in pairs]
         over, under = [gain - wanted for gain in gains] + [0], [0] + [wanted - gain for gain in gains]
@@ -107,7 +109,7 @@ class MatchedCount:
 
 
 @lru_cache(maxsize=256)
-def _chooser(epsilon: Fraction, neighbours: Neighbours) -> PermuteAndFlip:
+def _limit_chooser(epsilon: Fraction, neighbours: Neighbours) -> PermuteAndFlip:
     moved = 1 if neighbours is Neighbours.ADD_REMOVE else 2
     return PermuteAndFlip(moved, epsilon, neighbours)
 

@@ -1,4 +1,4 @@
-"""Integer noise for several counts and sums of the same rows, drawn together: pure privacy at one price for all."""
+"""Add joint integer noise to several counts and sums of the same rows: pure DP at one price for all."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -39,7 +39,7 @@ class MaxNorm:
 
     @property
     def event(self) -> Pure:
-        """What one release of all cells costs."""
+        """Event of one release of all cells."""
         return Pure(self.epsilon, self.neighbours)
 
     def part(self, place: int) -> "MaxNormPart":
@@ -60,7 +60,7 @@ class MaxNorm:
 
 @dataclass(frozen=True, slots=True)
 class MaxNormPart:
-    """One of the numbers that share their noise: it is drawn with the others, never alone."""
+    """One of the numbers with joint noise, which is never drawn alone."""
 
     joint: MaxNorm
     place: int

@@ -1,4 +1,4 @@
-"""How many rows of different people meet: noise as large as the fullest key needs, which is found privately first."""
+"""Count joined rows of different units, with noise for the largest key frequency, which is estimated privately."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ from sfumato.sensitivity.cross_unit_joins import (
 )
 
 LIMIT_FAILURE = Fraction(1, 200)
-"""How likely the limit is below the true crowd at most, so that something is cut: bars allow for it."""
+"""Maximum probability that the limit is below the true key frequency; error bars allow for it."""
 _FREQUENCY_EPSILON_SHARE = Fraction(1, 4)
-"""The part of epsilon that finds the crowd."""
+"""Share of epsilon that estimates the key frequency."""
 _MAX_KEY_FREQUENCY = 1 << 40
 """Maximum key frequency: no key has more people, and larger noise is useless."""
 _MAX_NOISY_COUNT = 1 << 61
@@ -42,7 +42,7 @@ class Meetings:
     epsilon: Fraction
     sides: tuple[CrossUnitSide, ...]
     several: bool
-    """Whether there are several cells, over which a person's meetings are spread."""
+    """Whether the joined rows of a unit may spread over several cells."""
     neighbours: Neighbours
 
     def __post_init__(self) -> None:
@@ -50,23 +50,23 @@ class Meetings:
 
     @property
     def event(self) -> Composed:
-        """What one release costs: the noise of the crowd, then noise of a fixed loss, whatever crowd was found."""
-        return Composed((self._finding.event, Pure(self._for_meetings, self.neighbours)))
+        """Event of one release: the noise of the key frequency, then noise of a fixed loss."""
+        return Composed((self._frequency_search.event, Pure(self._for_meetings, self.neighbours)))
 
     def release(self, cells: Sequence[SharedKeys], source: Source) -> tuple[tuple[int, int], ...]:
-        """Return for each cell the limit, which is one for all, and the noisy number of meetings."""
-        (found,) = DiscreteLaplace(self._finding.scale).draw(1, source).tolist()
+        """Return the common limit and the noisy number of joined rows, for each cell."""
+        (found,) = DiscreteLaplace(self._frequency_search.scale).draw(1, source).tolist()
         crowd = self._limit(cells, found)
         noise = DiscreteLaplace(self.noise(crowd).scale).draw(len(cells), source)
         noisy = (exact + added for exact, added in zip(self.meetings(cells, crowd), noise.tolist(), strict=True))
         return tuple((crowd, min(max(value, -_MAX_NOISY_COUNT), _MAX_NOISY_COUNT)) for value in noisy)
 
     def max_key_frequency(self, cells: Sequence[SharedKeys]) -> int:
-        """Return the largest crowd of any key, which is secret; one person moves it by at most 1."""
+        """Return the largest key frequency: secret, of sensitivity 1."""
         return max((key_frequency(powers, self.sides) for cell in cells for powers, _ in cell), default=0)
 
     def meetings(self, cells: Sequence[SharedKeys], crowd: int) -> list[int]:
-        """Return the meetings of each cell, cut at a crowd, which are secret."""
+        """Return the joined rows of each cell, bounded by a key frequency: secret."""
         return [sum(times * pairs_at_key(powers, self.sides, crowd) for powers, times in cell) for cell in cells]
 
     def expected(self, cells: Sequence[SharedKeys]) -> tuple[tuple[int, int], ...]:
@@ -80,7 +80,7 @@ class Meetings:
         return Laplace(distance, distance / self._for_meetings, self.neighbours)
 
     def _limit(self, cells: Sequence[SharedKeys], noise: int) -> int:
-        limit = self.max_key_frequency(cells) + noise + self._finding.margin(1 - 2 * LIMIT_FAILURE)
+        limit = self.max_key_frequency(cells) + noise + self._frequency_search.margin(1 - 2 * LIMIT_FAILURE)
         return min(max(limit, MIN_KEY_FREQUENCY), _MAX_KEY_FREQUENCY)
 
     @property
@@ -88,5 +88,5 @@ class Meetings:
         return (1 - _FREQUENCY_EPSILON_SHARE) * self.epsilon
 
     @property
-    def _finding(self) -> Laplace:
+    def _frequency_search(self) -> Laplace:
         return Laplace(1, 1 / (_FREQUENCY_EPSILON_SHARE * self.epsilon), self.neighbours)

@@ -1,4 +1,4 @@
-"""Report noisy max: the index of the largest noisy score, or of the k largest, and nothing about the scores."""
+"""Report noisy max: the index of the largest noisy score, or of the k largest, without the scores."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -32,7 +32,7 @@ class NoisyMax(ChoiceByScore):
 
     def release(self, scores: object, source: Source) -> int:
         """Return the index of the largest noisy score, the lowest such index."""
-        array = _at_least(scores, 1)
+        array = _read_scores(scores, 1)
         return int(np.argmax(add_score_noise(array, Geometric(1 / self.rate).draw(len(array), source))))
 
     def margin(self, confidence: Fraction, candidates: int) -> int:
@@ -63,31 +63,31 @@ class NoisyTop:
         read_parameters(self)
 
     @property
-    def one(self) -> NoisyMax:
+    def single_choice(self) -> NoisyMax:
         return NoisyMax(self.sensitivity, self.epsilon, self.neighbours, self.monotone)
 
     @property
     def event(self) -> Repeated:
-        return Repeated(self.one.event, self.chosen)
+        return Repeated(self.single_choice.event, self.chosen)
 
     def release(self, scores: object, source: Source) -> npt.NDArray[np.int64]:
         """Return the chosen indices in the order of choice: the first is the noisy best."""
-        array = _at_least(scores, self.chosen)
-        left = np.arange(len(array), dtype=np.int64)
-        picked = np.empty(self.chosen, dtype=np.int64)
-        for turn in range(self.chosen):
-            place = self.one.release(array[left], source)
-            picked[turn] = left[place]
-            left = np.delete(left, place)
-        return picked
+        array = _read_scores(scores, self.chosen)
+        remaining = np.arange(len(array), dtype=np.int64)
+        choices = np.empty(self.chosen, dtype=np.int64)
+        for number in range(self.chosen):
+            position = self.single_choice.release(array[remaining], source)
+            choices[number] = remaining[position]
+            remaining = np.delete(remaining, position)
+        return choices
 
     def margin(self, confidence: Fraction, candidates: int) -> int:
         """Return t such that, all at once with that confidence, choice number j is within t of the j-th best score."""
-        each = 1 - (1 - probability(confidence, "confidence")) / self.chosen
-        return self.one.margin(each, integer(candidates, "candidates", self.chosen))
+        single_confidence = 1 - (1 - probability(confidence, "confidence")) / self.chosen
+        return self.single_choice.margin(single_confidence, integer(candidates, "candidates", self.chosen))
 
 
-def _at_least(scores: object, least: int) -> Integers:
+def _read_scores(scores: object, least: int) -> Integers:
     array = integer_array(scores, "scores")
     if len(array) >= least:
         return array

@@ -56,7 +56,7 @@ class OptimalSelection:
                 f"Above {_MAX_EPSILON_PER_KEY} per key the keep probabilities are 0 or 1 to any precision.",
                 "Lower epsilon.",
             )
-        if _turns(self.epsilon_per_key, self.delta_per_key).sure > _MAX_UNITS_FOR_CERTAINTY:
+        if _bends(self.epsilon_per_key, self.delta_per_key).sure > _MAX_UNITS_FOR_CERTAINTY:
             raise BadParameter(
                 f"epsilon = {self.epsilon} over {self.touched} keys is too little to select keys.",
                 f"A key would need more than {_MAX_UNITS_FOR_CERTAINTY:,} units to be sure to appear.",
@@ -65,7 +65,7 @@ class OptimalSelection:
 
     @property
     def touched(self) -> int:
-        """How many keys differ between neighbours."""
+        """Number of keys that differ between neighbours."""
         return touched_keys(self.groups_per_unit, self.neighbours)
 
     @property
@@ -78,7 +78,7 @@ class OptimalSelection:
 
     @property
     def event(self) -> Approximate:
-        """What a release costs: one bounded decision for each key that a unit touches, except with `delta`."""
+        """Event of a release: one bounded decision for each key that a unit touches, except with `delta`."""
         decision = Pure(self.epsilon_per_key, self.neighbours)
         return Approximate(decision if self.touched == 1 else Repeated(decision, self.touched), self.delta)
 
@@ -88,12 +88,12 @@ class OptimalSelection:
         return KeepProbability(self.epsilon_per_key, self.delta_per_key, effective)
 
     def release(self, values: object, source: Source) -> npt.NDArray[np.int64]:
-        """Return the places of the keys that are kept, given each key's number of distinct units.
+        """Return the indices of the kept keys, given each key's number of distinct units.
 
-        Show the keys in an order of their own: how many places lie between two of them is secret.
+        Sort the keys before showing them: the gaps between their indices are secret.
         """
         units = np.maximum(key_counts(values) - (self.min_units - 1), 0)
-        words = np.frombuffer(read_exactly(source, 8 * len(units)), dtype="<u8")  # one word per key, whatever it has
+        words = np.frombuffer(read_exactly(source, 8 * len(units)), dtype="<u8")  # one word per key, for every count
         table = _thresholds(self.epsilon_per_key, self.delta_per_key)
         sure = units >= len(table)
         thresholds = table[np.where(sure, 0, units)]
@@ -108,11 +108,11 @@ class OptimalSelection:
         """Return the smallest number of units with which a key is released with at least this probability."""
         wanted = probability(chance, "probability")
         epsilon, delta = self.epsilon_per_key, self.delta_per_key
-        fewest = _first_holding(lambda units: _reaches(epsilon, delta, units, wanted))
+        fewest = _first_holding(lambda units: _keep_reaches(epsilon, delta, units, wanted))
         return fewest + self.min_units - 1
 
     def margin(self, confidence: object) -> int:
-        """Return the size from which on a key is there with this probability: smaller ones may be missing."""
+        """Return the size from which a key is released with this probability; smaller keys may be missing."""
         return self.units_for(confidence)
 
 
@@ -129,13 +129,13 @@ class KeepProbability:
         exact = self.rational()
         if exact is not None:
             return (scaled_floor(exact, bits), scaled_ceiling(exact, bits))
-        return _settle(lambda precision: _rising(self, precision), bits)
+        return _enclose_to_bits(lambda precision: _enclose_probability(self, precision), bits)
 
     def rational(self) -> Fraction | None:
         """Return π where it is rational (0, delta or 1); everywhere else it is transcendental."""
         if self.units <= 1:
             return self.delta * self.units
-        return Fraction(1) if self.units >= _turns(self.epsilon, self.delta).sure else None
+        return Fraction(1) if self.units >= _bends(self.epsilon, self.delta).sure else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +147,15 @@ class Bends:
 
 
 @lru_cache(maxsize=512)
-def _turns(epsilon: Fraction, delta: Fraction) -> Bends:
+def _bends(epsilon: Fraction, delta: Fraction) -> Bends:
     # the first form is the smaller one for step n -> n + 1 exactly when π(n) <= (1 - δ) / (1 + e^ε)
-    bend = _first_holding(lambda units: _compare(lambda bits: _excess_over_bend(epsilon, delta, units, bits)))
+    bend = _first_holding(lambda units: _is_positive(lambda bits: _excess_over_bend(epsilon, delta, units, bits)))
     if delta >= Fraction(1, 2):
         return Bends(bend, 2)  # π(1) = δ >= 1 - δ
     # π(n + 1) = 1 exactly when π(n) >= 1 - δ; equality is possible for n = 1 only, which the line above answers
-    last = _first_holding(lambda units: _compare(lambda bits: _excess_over_top(epsilon, delta, bend, units, bits)))
+    last = _first_holding(
+        lambda units: _is_positive(lambda bits: _excess_over_certain(epsilon, delta, bend, units, bits))
+    )
     return Bends(bend, last + 1)
 
 
@@ -163,13 +165,13 @@ def _excess_over_bend(epsilon: Fraction, delta: Fraction, units: int, bits: int)
     return first_low - (1 - delta) * high / (1 + high), first_high - (1 - delta) * low / (1 + low)
 
 
-def _excess_over_top(epsilon: Fraction, delta: Fraction, bend: int, units: int, bits: int) -> ProbabilityEnds:
+def _excess_over_certain(epsilon: Fraction, delta: Fraction, bend: int, units: int, bits: int) -> ProbabilityEnds:
     low, high = _closed_form(epsilon, delta, bend, units, bits)
     return low - (1 - delta), high - (1 - delta)
 
 
-def _rising(keep: KeepProbability, bits: int) -> ProbabilityEnds:
-    return _closed_form(keep.epsilon, keep.delta, _turns(keep.epsilon, keep.delta).bend, keep.units, bits)
+def _enclose_probability(keep: KeepProbability, bits: int) -> ProbabilityEnds:
+    return _closed_form(keep.epsilon, keep.delta, _bends(keep.epsilon, keep.delta).bend, keep.units, bits)
 
 
 def _closed_form(epsilon: Fraction, delta: Fraction, bend: int, units: int, bits: int) -> ProbabilityEnds:
@@ -184,14 +186,14 @@ def _first_form(epsilon: Fraction, delta: Fraction, units: int, bits: int) -> Pr
     all_low, all_high = _power_ends(epsilon, units, bits)
     but_low, but_high = _power_ends(epsilon, units - 1, bits)
     if but_low == 0 or one_high == 1:
-        return Fraction(0), Fraction(2**bits)  # too coarse to say anything
+        return Fraction(0), Fraction(2**bits)  # too coarse to bound anything
     return delta * (1 - all_high) / ((1 - one_low) * but_high), delta * (1 - all_low) / ((1 - one_high) * but_low)
 
 
-def _second_form(epsilon: Fraction, delta: Fraction, bend: int, beyond: int, bits: int) -> ProbabilityEnds:
+def _second_form(epsilon: Fraction, delta: Fraction, bend: int, units_beyond: int, bits: int) -> ProbabilityEnds:
     """Enclose 1 + D - X_m (1 - π(bend) + D) with D = δ / (e^ε - 1)."""
     one_low, one_high = _power_ends(epsilon, 1, bits)
-    low, high = _power_ends(epsilon, beyond, bits)
+    low, high = _power_ends(epsilon, units_beyond, bits)
     bend_low, bend_high = _first_form(epsilon, delta, bend, bits)
     if one_high == 1:
         return Fraction(0), Fraction(2**bits)
@@ -205,7 +207,7 @@ def _power_ends(epsilon: Fraction, times: int, bits: int) -> ProbabilityEnds:
     return Fraction(low, 1 << bits), Fraction(min(high, 1 << bits), 1 << bits)
 
 
-def _compare(excess: Callable[[int], ProbabilityEnds]) -> bool:
+def _is_positive(excess: Callable[[int], ProbabilityEnds]) -> bool:
     """Decide whether a real is above 0. It is never 0 here: a nonzero polynomial at e^ε (Lindemann)."""
     bits = 2 * _WORD_BITS
     while True:
@@ -215,7 +217,7 @@ def _compare(excess: Callable[[int], ProbabilityEnds]) -> bool:
         bits *= 2
 
 
-def _settle(real: Callable[[int], ProbabilityEnds], bits: int) -> tuple[int, int]:
+def _enclose_to_bits(real: Callable[[int], ProbabilityEnds], bits: int) -> tuple[int, int]:
     precision = bits + _WORD_BITS
     while True:
         ends = real(precision)
@@ -225,23 +227,25 @@ def _settle(real: Callable[[int], ProbabilityEnds], bits: int) -> tuple[int, int
         precision *= 2
 
 
-def _reaches(epsilon: Fraction, delta: Fraction, units: int, wanted: Fraction) -> bool:
+def _keep_reaches(epsilon: Fraction, delta: Fraction, units: int, wanted: Fraction) -> bool:
     keep = KeepProbability(epsilon, delta, units)
     exact = keep.rational()
     if exact is not None:
         return exact >= wanted
-    return _compare(lambda bits: (_rising(keep, bits)[0] - wanted, _rising(keep, bits)[1] - wanted))
+    return _is_positive(
+        lambda bits: (_enclose_probability(keep, bits)[0] - wanted, _enclose_probability(keep, bits)[1] - wanted)
+    )
 
 
 def _first_holding(holds: Callable[[int], bool]) -> int:
     """Return the smallest integer >= 1 from which on a monotone statement holds."""
-    below, above = 0, 1
-    while not holds(above):
-        below, above = above, 2 * above
-    while above - below > 1:
-        middle = (above + below) // 2
-        below, above = (below, middle) if holds(middle) else (middle, above)
-    return above
+    low, high = 0, 1
+    while not holds(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (high + low) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
 
 
 @lru_cache(maxsize=64)
@@ -258,7 +262,7 @@ def _thresholds(epsilon: Fraction, delta: Fraction) -> npt.NDArray[np.uint64]:
     d_low, d_high = scaled_floor(delta, bits), scaled_ceiling(delta, bits)
     low = high = widest = 0
     table = [0]
-    for _ in range(1, _turns(epsilon, delta).sure):
+    for _ in range(1, _bends(epsilon, delta).sure):
         grown = (low * e_low >> bits) + d_low, -(-high * e_high >> bits) + d_high
         shrunk = (
             one + (-x_high * max(0, one - low - d_low) >> bits),

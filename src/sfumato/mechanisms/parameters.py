@@ -1,4 +1,4 @@
-"""The parameters of every mechanism, read in one place: the same name means the same thing everywhere."""
+"""Read the parameters of every mechanism in one place: a name means the same everywhere."""
 
 from collections.abc import Callable
 from dataclasses import fields
@@ -9,11 +9,11 @@ from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import integer, positive_rational, probability
 
 
-def _at_least_one(value: object, name: str) -> int:
+def _positive_integer(value: object, name: str) -> int:
     return integer(value, name, 1)
 
 
-def _is_monotone(value: object, name: str) -> bool:
+def _read_monotone(value: object, name: str) -> bool:
     if isinstance(value, bool):
         return value
     raise BadParameter(
@@ -24,20 +24,20 @@ def _is_monotone(value: object, name: str) -> bool:
 
 
 _READERS: dict[str, Callable[[object, str], object]] = {
-    "aboves": _at_least_one,
+    "aboves": _positive_integer,
     "answers_epsilon": positive_rational,
-    "chosen": _at_least_one,
+    "chosen": _positive_integer,
     "delta": probability,
     "epsilon": positive_rational,
-    "groups_per_unit": _at_least_one,
-    "min_count": _at_least_one,
-    "min_units": _at_least_one,
-    "monotone": _is_monotone,
+    "groups_per_unit": _positive_integer,
+    "min_count": _positive_integer,
+    "min_units": _positive_integer,
+    "monotone": _read_monotone,
     "neighbours": as_neighbours,
-    "rows_per_unit": _at_least_one,
+    "rows_per_unit": _positive_integer,
     "scale": positive_rational,
-    "sensitivity": _at_least_one,
-    "sensitivity_squared": _at_least_one,
+    "sensitivity": _positive_integer,
+    "sensitivity_squared": _positive_integer,
     "sigma_squared": positive_rational,
     "threshold_epsilon": positive_rational,
 }

@@ -1,4 +1,4 @@
-"""Propose-test-release: a bound on local sensitivity is proposed, tested privately, and used if it holds widely."""
+"""Propose-test-release: propose a bound on local sensitivity, test it privately, and use it if the test passes."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,7 +18,7 @@ _TAIL_BITS = 256
 class ProposeTestRelease:
     """Answer with noise scaled to `sensitivity` if the data is far from any whose local sensitivity is larger.
 
-    `distance` is how many changes lead to such data (0 if this is such data; None if there is none).
+    `distance` is the number of changes that lead to such data (0 if this is such data; None if there is none).
     Theorem: `release` is (threshold_epsilon + epsilon, delta)-DP, if `sensitivity` is public and `distance` moves by at
     most 1 between neighbours [DL09].  Proof: proofs/propose_test_release.md
     """
@@ -34,7 +34,7 @@ class ProposeTestRelease:
 
     @property
     def event(self) -> Approximate:
-        """What one release costs, whether it answers or not."""
+        """Event of one release, with or without an answer."""
         test = LaplaceNoise(1, 1 / self.threshold_epsilon, self.neighbours)
         return Approximate(Composed((test, self._answer.event)), self.delta)
 
@@ -48,7 +48,7 @@ class ProposeTestRelease:
 
     def release(self, value: int, distance: int | None, source: Source) -> int | None:
         """Return the value with noise, or None: the proposed sensitivity did not pass the test."""
-        noisy = self._answer.release([integer(value, "value", None)], source)  # drawn either way: time tells nothing
+        noisy = self._answer.release([integer(value, "value", None)], source)  # drawn either way, for constant time
         noise = int(DiscreteLaplace(1 / self.threshold_epsilon).draw(1, source)[0])
         if distance is not None and integer(distance, "distance", 0) + noise < self.threshold:
             return None

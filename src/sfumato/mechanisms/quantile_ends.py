@@ -38,7 +38,7 @@ class EndsOf:
 
     def distances(self, place: int) -> tuple[int, ...]:
         """Return the distances among which the ends of an answer at this bucket are chosen."""
-        return distances_to(int(self._farthest(np.array(place))))
+        return distances_to(int(self._max_distance(np.array(place))))
 
     def at(self, place: int, far: int) -> tuple[int, int, int]:
         """Return the lower end, the answer and the upper end; an extreme's ends reach to the bound on its side."""
@@ -46,67 +46,72 @@ class EndsOf:
         return 0 if self.level == 0 else max(0, place - far), place, last if self.level == 1 else min(last, place + far)
 
     def misses(self, cell: HeldValues, places: Integers, most: int) -> Integers:
-        """Return how far each of the first `most` distances misses what is wanted: a row for each of the places.
+        """Return by how much each of the first `most` distances misses the wanted ranks: a row for each place.
 
-        What lies beyond the last distance of a place means nothing.
+        Entries beyond the last distance of a place have no meaning.
         """
         p, q, last = self.level.numerator, self.level.denominator, self.buckets - 1
         rank, largest = p * cell.total, q * (cell.total + 2 * self.weight) + max(self.wanted)
         kind = object if largest >= _MAX_INT64_TERM else np.int64
-        at, far = places[:, None], np.array(first_distances(most))
-        lower, upper = (cell.below(ends).astype(kind) for ends in (at - far, at + far + 1))
+        answers, far = places[:, None], np.array(first_distances(most))
+        lower, upper = (cell.below(ends).astype(kind) for ends in (answers - far, answers + far + 1))
         # an end that misses has a surplus below 0, and so far below it as it misses the level's rank itself
-        of_left, of_right = 2 * p * self.weight - 1, 2 * (q - p) * self.weight - 1
-        left, right = rank - q * lower - of_left, q * upper - rank - of_right
+        left_slack, right_slack = 2 * p * self.weight - 1, 2 * (q - p) * self.weight - 1
+        left, right = rank - q * lower - left_slack, q * upper - rank - right_slack
         # an end at the end of the range holds everything on its side, and so does an extreme's
-        on_left = (far < at) & (self.level > 0)
-        on_right = (at + far < last) & (self.level < 1)
+        on_left = (far < answers) & (self.level > 0)
+        on_right = (answers + far < last) & (self.level < 1)
         either = np.where(on_left & on_right, np.minimum(left, right), np.where(on_left, left, right))
         everything = np.full(either.shape, 2 * largest, dtype=kind)  # the last distance holds everything
-        surplus = np.where(far < self._farthest(at), either, everything)
+        surplus = np.where(far < self._max_distance(answers), either, everything)
         slack = surplus - self.wanted[0]
         for further in range(1, most):
             slack[:, :-further] = np.minimum(slack[:, :-further], surplus[:, further:] - self.wanted[further])
         before = np.column_stack((np.zeros_like(slack[:, :1]), slack[:, :-1]))
-        found: Integers = np.maximum(0, np.maximum(-slack, before))
-        return found
+        worst_misses: Integers = np.maximum(0, np.maximum(-slack, before))
+        return worst_misses
 
     def pairs(self) -> tuple[Integers, Integers]:
         """Return all answers and the numbers of their distances, each pair once."""
         places = np.arange(self.buckets)
-        counts = np.searchsorted(first_distances(_MAX_DISTANCES), self._farthest(places)) + 1
+        counts = np.searchsorted(first_distances(_MAX_DISTANCES), self._max_distance(places)) + 1
         numbers = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
         return np.repeat(places, counts), numbers
 
-    def _farthest(self, places: Integers) -> Integers:
-        found: Integers = np.maximum(places * (self.level > 0), (self.buckets - 1 - places) * (self.level < 1))
-        return found
+    def _max_distance(self, places: Integers) -> Integers:
+        distances: Integers = np.maximum(places * (self.level > 0), (self.buckets - 1 - places) * (self.level < 1))
+        return distances
 
 
-def choose_together(
+def choose_distances(
     cell: HeldValues, ends: Sequence[EndsOf], places: Sequence[int], rate: Fraction, source: Source
 ) -> list[int]:
     """Choose a distance for each answer, by the worst miss of all: P proportional to exp(-rate * that).
 
     How many lists of distances miss by t at most is a product; so t is drawn first, then one of its lists, uniformly.
     """
-    tables = [one.distances(place) for one, place in zip(ends, places, strict=True)]
+    tables = [end_pair.distances(place) for end_pair, place in zip(ends, places, strict=True)]
     missed = [
-        [int(miss) * scale for miss in one.misses(cell, np.array([place]), len(table))[0].tolist()]
-        for one, place, table, scale in zip(
-            ends, places, tables, common_scales([one.level for one in ends]), strict=True
+        [int(miss) * scale for miss in end_pair.misses(cell, np.array([place]), len(table))[0].tolist()]
+        for end_pair, place, table, scale in zip(
+            ends, places, tables, common_scales([end_pair.level for end_pair in ends]), strict=True
         )
     ]
     worst = sorted({miss for misses in missed for miss in misses})
-    within = [[sum(miss <= most for miss in misses) for misses in missed] for most in worst]
-    lists = [prod(counts) for counts in within]
-    exactly = [here - before for here, before in zip(lists, [0, *lists[:-1]], strict=True)]
-    possible = [at for at, count in enumerate(exactly) if count]
-    drawn = exponential_weighted([-worst[at] for at in possible], [exactly[at] for at in possible], rate, source)
-    at = possible[drawn]
-    bits = sum(len(distances_to(one.buckets - 1)).bit_length() for one in ends) + SELECTION_WORD_BITS
-    number = uniform_below(exactly[at], -(-bits // SELECTION_WORD_BITS) * SELECTION_WORD_BITS, source)
-    found = _list(number, within[at], within[at - 1] if at else [0] * len(ends))
+    within_miss = [[sum(miss <= most for miss in misses) for misses in missed] for most in worst]
+    lists = [prod(counts) for counts in within_miss]
+    exact_counts = [within_this - within_last for within_this, within_last in zip(lists, [0, *lists[:-1]], strict=True)]
+    possible_misses = [miss_index for miss_index, count in enumerate(exact_counts) if count]
+    draw = exponential_weighted(
+        [-worst[miss_index] for miss_index in possible_misses],
+        [exact_counts[miss_index] for miss_index in possible_misses],
+        rate,
+        source,
+    )
+    miss_index = possible_misses[draw]
+    bits = sum(len(distances_to(end_pair.buckets - 1)).bit_length() for end_pair in ends) + SELECTION_WORD_BITS
+    number = uniform_below(exact_counts[miss_index], -(-bits // SELECTION_WORD_BITS) * SELECTION_WORD_BITS, source)
+    found = _list(number, within_miss[miss_index], within_miss[miss_index - 1] if miss_index else [0] * len(ends))
     ranked = [sorted(range(len(misses)), key=misses.__getitem__) for misses in missed]  # those within t come first
     return [table[order[nth]] for table, order, nth in zip(tables, ranked, found, strict=True)]
 
@@ -117,15 +122,15 @@ def farther(buckets: int, distance: int, further: int) -> int:
     return every[min(every.index(distance) + further, len(every) - 1)]
 
 
-def moved_by_one(level: Fraction) -> int:
+def rank_sensitivity(level: Fraction) -> int:
     """Return how far a weight of 1 moves a score of this level at most, in steps of 1/q."""
     return max(level.numerator, level.denominator - level.numerator)
 
 
 def common_scales(levels: Sequence[Fraction]) -> list[int]:
     """Return what each level's misses are multiplied by, so that a unit moves all of them by equally much."""
-    common = lcm(*map(moved_by_one, levels))
-    return [common // moved_by_one(level) for level in levels]
+    common = lcm(*map(rank_sensitivity, levels))
+    return [common // rank_sensitivity(level) for level in levels]
 
 
 def _list(number: int, upto: Sequence[int], before: Sequence[int]) -> list[int]:

@@ -21,12 +21,12 @@ import numpy.typing as npt
 from sfumato.accounting.event import BoundedRange, Composed, Event, Neighbours, Pure, Repeated
 from sfumato.errors import BadParameter
 from sfumato.exact import integer
-from sfumato.mechanisms.choice import exponential_margin, rate_of, weightless_from
+from sfumato.mechanisms.choice import exponential_margin, negligible_reach, rate_of
 from sfumato.mechanisms.coarse_counts import CoarseCounts, coarse_counts
 from sfumato.mechanisms.held_values import HeldValues, held_values
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.mechanisms.parameters import read_parameters
-from sfumato.mechanisms.quantile_ends import EndsOf, choose_together, common_scales, distances_to, moved_by_one
+from sfumato.mechanisms.quantile_ends import EndsOf, choose_distances, common_scales, distances_to, rank_sensitivity
 from sfumato.randomness.selection import (
     SELECTION_WORD_BITS,
     Integers,
@@ -44,10 +44,10 @@ _FIRST_STAGE_SHARE = Fraction(3, 4)
 
 _ENDS_SHARE_OF_ONE, _ENDS_SHARE_OF_SEVERAL = Fraction(1, 4), Fraction(1, 5)
 """Share of epsilon for ends that are selected after the answers."""
-_FOR_COUNTS, _MIN_SEVERAL_LEVELS = Fraction(2, 5), 4
-"""From so many levels between the extremes on, this part of what the answers get is spent on where to look for them."""
+_COUNTS_SHARE, _MIN_SEVERAL_LEVELS = Fraction(2, 5), 4
+"""Share of the answers' epsilon for coarse counts, and the number of inner levels from which they are measured."""
 _EXTREME_CONFIDENCE = Fraction(19, 20)
-"""How surely an extreme lies among the values: so many units are passed over that a choice beyond them is rarer."""
+"""Confidence that an extreme lies among the values; it determines how many units are passed over."""
 _MAX_UNIT_PIECES = 1 << 10
 _MIN_PIECES, _MAX_TOTAL_PIECES = 1 << 4, 1 << 16
 _MAX_BUCKETS = 1 << 40
@@ -62,7 +62,7 @@ class Quantiles:
     """Choose a bucket for each level, and, if `ends` are asked for, two more that lie around it.
 
     Buckets are numbered from 0. A level p in (0, 1) asks for a bucket v with #{x < v} <= p * n <= #{x <= v}, where n
-    and # are weights; level 0 for one with `passed_over` units below it, level 1 for one with so many above it.
+    and # are weights; level 0 for one with `passed_over` units below it, level 1 for one with as many above it.
     Theorem: if one unit adds weights of at most `weight` in all, over all cells, then `release` on any number of cells
     is epsilon-DP, as the composition of choices that `event` names. For all data the ends of an answer hold the
     quantile of its level with probability at least 1 - 1/20, and the ends m distances further out with at least
@@ -98,52 +98,55 @@ class Quantiles:
 
     @property
     def event(self) -> Composed:
-        """What a release costs: one choice per round on a unit's weight, and one for ends that are chosen later."""
-        one = (Pure if self._by_flips else BoundedRange)(self._round_epsilon, self.neighbours)
-        events: tuple[Event, ...] = (Repeated(one, self._rounds),)
+        """Event of a release: one choice per round on a unit's weight, and one for ends that are chosen separately."""
+        choice = (Pure if self._uses_permute_and_flip else BoundedRange)(self._round_epsilon, self.neighbours)
+        events: tuple[Event, ...] = (Repeated(choice, self._rounds),)
         if self._counts is not None:
             events = (self._counts.event, *events)
-        if self._ends_later:
+        if self._has_separate_ends:
             events += (BoundedRange(self._ends_epsilon, self.neighbours),)
         return Composed(events)
 
     @property
     def passed_over(self) -> int:
-        """How many units lie beyond the bucket that is looked for at levels 0 and 1."""
+        """Number of units beyond the target bucket of levels 0 and 1."""
         steps = _rank_margin(self._rate(self._round_epsilon, Fraction(1)), self.buckets, _EXTREME_CONFIDENCE)
         return -(-steps // (self._scale * self.weight))
 
     def wanted(self, level: Fraction) -> tuple[int, ...]:
-        """How many ranks, in steps of 1/q of a weight, ends need beyond their level's rank p/q: see `EndsOf`.
+        """Return the ranks, in steps of 1/q of a weight, that ends need beyond their level's rank p/q: see `EndsOf`.
 
-        What all choices that miss weigh together is at most the sum of these limits, times what the others weigh.
+        The total weight of all choices that miss is at most the sum of these limits, times the weight of the others.
         """
-        many = len(distances_to(self.buckets - 1))
-        if self._together:
-            rate, scale, limit = self._rate(self._round_epsilon, level), 1, ENDS_FAILURE / max(1, many - 1)
+        distance_count = len(distances_to(self.buckets - 1))
+        if self._joint_choice:
+            rate, scale, limit = self._rate(self._round_epsilon, level), 1, ENDS_FAILURE / max(1, distance_count - 1)
         else:
             scale = dict(zip(self.levels, common_scales(self.levels), strict=True))[level]
-            rate, limit = self._together_rate, ENDS_FAILURE / many ** (len(self.levels) - 1)
-        parts = [_FIRST_STAGE_SHARE, *((1 - _FIRST_STAGE_SHARE) / (k * (k + 1)) for k in range(1, many))]
-        weightless = (_weightless_from(rate, limit * part) for part in parts)
+            rate, limit = self._joint_rate, ENDS_FAILURE / distance_count ** (len(self.levels) - 1)
+        parts = [_FIRST_STAGE_SHARE, *((1 - _FIRST_STAGE_SHARE) / (k * (k + 1)) for k in range(1, distance_count))]
+        weightless = (_negligible_reach(rate, limit * part) for part in parts)
         return tuple(-(-(reach + 1) // scale) - 1 for reach in weightless)
 
     def release(self, places: object, weights: object, source: Source) -> npt.NDArray[np.int64]:
         """Return for each level the lower end, the answer and the upper end, for the values of one cell.
 
-        `places` are buckets that hold something, rising; `weights` what they hold. No values at all are no refusal.
+        `places` are the nonempty buckets, increasing, and `weights` their weights. Empty data is not refused.
         """
         cell = held_values(integer_array(places, "places"), integer_array(weights, "weights"), self.buckets)
-        if self._together:
+        if self._joint_choice:
             return np.array([self._answer_with_ends(cell, source)], dtype=np.int64)
         chosen = self._choose(cell, source)
         answers = [chosen[level] for level in self.levels]
         if not self.ends:
             return np.array([(0, answer, self.buckets - 1) for answer in answers], dtype=np.int64)
-        ends = _ends_of(self)
-        distances = choose_together(cell, ends, answers, self._together_rate, source)
-        found = [one.at(answer, far) for one, answer, far in zip(ends, answers, distances, strict=True)]
-        return np.array(found, dtype=np.int64)
+        ends = _ends_by_level(self)
+        distances = choose_distances(cell, ends, answers, self._joint_rate, source)
+        results = [
+            level_ends.at(answer, distance)
+            for level_ends, answer, distance in zip(ends, answers, distances, strict=True)
+        ]
+        return np.array(results, dtype=np.int64)
 
     def release_cells(
         self, cells: Integers, places: Integers, weights: Integers, count: int, source: Source
@@ -169,35 +172,37 @@ class Quantiles:
         return len(self._inner).bit_length() + (min(extremes, 1) if self._inner else extremes)
 
     @property
-    def _for_ends(self) -> Fraction:
-        if not self._ends_later:
+    def _ends_share(self) -> Fraction:
+        if not self._has_separate_ends:
             return Fraction(0)
         return _ENDS_SHARE_OF_ONE if len(self.levels) == 1 else _ENDS_SHARE_OF_SEVERAL
 
     @property
     def _round_epsilon(self) -> Fraction:
-        spent = self._for_ends if self._counts is None else self._for_ends + (1 - self._for_ends) * _FOR_COUNTS
+        spent = self._ends_share if self._counts is None else self._ends_share + (1 - self._ends_share) * _COUNTS_SHARE
         return self.epsilon * (1 - spent) / self._rounds
 
     @property
     def _counts(self) -> Laplace | None:
-        """The noise of the counts that say where to look; None for a few levels."""
+        """The noise of the coarse counts; None for a few levels."""
         if len(self._inner) < _MIN_SEVERAL_LEVELS:
             return None
-        moved = self.weight * self._neighbouring
-        return Laplace(moved, moved / (self.epsilon * (1 - self._for_ends) * _FOR_COUNTS), self.neighbours)
+        sensitivity = self.weight * self._unit_changes
+        return Laplace(
+            sensitivity, sensitivity / (self.epsilon * (1 - self._ends_share) * _COUNTS_SHARE), self.neighbours
+        )
 
     @property
     def _ends_epsilon(self) -> Fraction:
-        return self.epsilon * self._for_ends
+        return self.epsilon * self._ends_share
 
     @property
-    def _ends_later(self) -> bool:
-        return self.ends and not self._together
+    def _has_separate_ends(self) -> bool:
+        return self.ends and not self._joint_choice
 
     @property
-    def _together(self) -> bool:
-        """Whether the answer and its ends are one choice. An extreme may have no bucket that scores 0, and is not."""
+    def _joint_choice(self) -> bool:
+        """Whether the answer and its ends are one choice; not for extremes, which may have no bucket of score 0."""
         alone = self.ends and len(self.levels) == 1 and bool(self._inner)
         return (
             alone
@@ -207,48 +212,48 @@ class Quantiles:
 
     @property
     def _candidates(self) -> int:
-        """Among how many candidates a single level is chosen: with its ends, pairs of a bucket and a distance."""
-        return _pairs_per_level(self.levels[0], self.buckets) if self._together else self.buckets
+        """Number of candidates for a single level: with its ends, pairs of a bucket and a distance."""
+        return _pairs_per_level(self.levels[0], self.buckets) if self._joint_choice else self.buckets
 
     @property
-    def _by_flips(self) -> bool:
+    def _uses_permute_and_flip(self) -> bool:
         return len(self.levels) == 1 and self._candidates <= _MAX_FLIPPED_CANDIDATES
 
     @property
-    def _together_rate(self) -> Fraction:
-        """What the worst miss of all levels is multiplied by, each scaled so that a unit moves it by equally much."""
-        moved = moved_by_one(self.levels[0]) * common_scales(self.levels)[0] * self.weight
-        return rate_of(self._ends_epsilon, moved * self._neighbouring, monotone=False)
+    def _joint_rate(self) -> Fraction:
+        """Factor of the worst miss of all levels, each scaled to the same sensitivity."""
+        sensitivity = rank_sensitivity(self.levels[0]) * common_scales(self.levels)[0] * self.weight
+        return rate_of(self._ends_epsilon, sensitivity * self._unit_changes, monotone=False)
 
     @property
-    def _neighbouring(self) -> int:
+    def _unit_changes(self) -> int:
         return 1 if self.neighbours is Neighbours.ADD_REMOVE else 2
 
     @property
     def _pieces(self) -> int:
-        """Into how many pieces a bucket is cut that may be split between two parts: more, where there are few."""
+        """Number of pieces of a bucket that may be split between two parts: more, if there are few buckets."""
         fitting = 1 << (max(1, _MAX_TOTAL_PIECES // self.buckets).bit_length() - 1)
         return 1 if self._scale == 1 else min(max(fitting, _MIN_PIECES), _MAX_UNIT_PIECES)
 
     @property
     def _scale(self) -> int:
-        """A weight is so many steps of the ranks that rounds compare: parts need fractions of a weight."""
+        """Rank steps per weight: parts need fractions of a weight."""
         return 1 if len(self.levels) == 1 else _MAX_UNIT_PIECES
 
     def _rate(self, epsilon: Fraction, level: Fraction) -> Fraction:
-        moved = moved_by_one(level) * self.weight * self._scale
-        return rate_of(epsilon, moved * self._neighbouring, monotone=False)
+        sensitivity = rank_sensitivity(level) * self.weight * self._scale
+        return rate_of(epsilon, sensitivity * self._unit_changes, monotone=False)
 
     def _answer_with_ends(self, cell: HeldValues, source: Source) -> tuple[int, int, int]:
-        """Choose a bucket and a distance by the worse of two misses: of the bucket's rank and of what ends want."""
-        (level,), (ends,) = self.levels, _ends_of(self)
-        starts, until, scores = self._scores(cell, (0, self.buckets), _Sought(level, 0, 1))
+        """Choose a bucket and a distance by the worse of two misses: of the bucket's rank and of its ends."""
+        (level,), (ends,) = self.levels, _ends_by_level(self)
+        starts, until, scores = self._scores(cell, (0, self.buckets), _SearchTarget(level, 0, 1))
         places, numbers = ends.pairs()
         misses = ends.misses(cell, np.arange(self.buckets), int(numbers.max()) + 1)
         of_ranks = np.repeat(scores, (until - starts).astype(np.int64))
         worse = np.minimum(of_ranks[places], -misses[places, numbers])
         rate = self._rate(self._round_epsilon, level)
-        if self._by_flips:
+        if self._uses_permute_and_flip:
             chosen = permute_and_flip(worse, rate, source)
         else:
             chosen = exponential_weighted(worse, np.ones(len(worse), dtype=np.int64), rate, source)
@@ -259,59 +264,61 @@ class Quantiles:
         """Choose a bucket for each level, from the middle outwards, the extremes last."""
         scale, inner, last = self._scale, self._inner, self.buckets * self._scale
         counts = None if self._counts is None else coarse_counts(cell, self._counts, source)
-        found: dict[Fraction, int] = {}
+        places: dict[Fraction, int] = {}
         parts = [(0, len(inner), 0, last)]
         while parts:
             start, end, low, high = parts.pop()
             if start == end:
                 continue
             middle = (start + end) // 2
-            before = inner[start - 1] if start else Fraction(0)
-            behind = inner[end] if end < len(inner) else Fraction(1)
-            level = (inner[middle] - before) / (behind - before)
-            found[inner[middle]] = place = self._one(
-                cell, (low, high), _Sought(level, 0, self._pieces, counts, inner[middle]), source
+            previous_level = inner[start - 1] if start else Fraction(0)
+            next_level = inner[end] if end < len(inner) else Fraction(1)
+            level = (inner[middle] - previous_level) / (next_level - previous_level)
+            places[inner[middle]] = place = self._choose_place(
+                cell, (low, high), _SearchTarget(level, 0, self._pieces, counts, inner[middle]), source
             )
             parts += [(start, middle, low, place), (middle + 1, end, place, high)]
-        lowest, highest = (found[inner[0]], found[inner[-1]]) if inner else (last, 0)
+        lowest, highest = (places[inner[0]], places[inner[-1]]) if inner else (last, 0)
         over = self.passed_over * self.weight * scale if len(inner) < len(self.levels) else 0
         if self.levels[0] == 0:
-            found[Fraction(0)] = self._one(cell, (0, lowest), _Sought(Fraction(0), over, 1), source)
+            places[Fraction(0)] = self._choose_place(cell, (0, lowest), _SearchTarget(Fraction(0), over, 1), source)
         if self.levels[-1] == 1:
-            found[Fraction(1)] = self._one(cell, (highest, last), _Sought(Fraction(1), -over, 1), source)
-        return {level: place // scale for level, place in found.items()}
+            places[Fraction(1)] = self._choose_place(
+                cell, (highest, last), _SearchTarget(Fraction(1), -over, 1), source
+            )
+        return {level: place // scale for level, place in places.items()}
 
-    def _one(self, cell: HeldValues, within: tuple[int, int], sought: "_Sought", source: Source) -> int:
+    def _choose_place(self, cell: HeldValues, within: tuple[int, int], sought: "_SearchTarget", source: Source) -> int:
         """Choose a place in steps of 1/scale of a bucket, by how far its ranks within the part miss the level's."""
         starts, ends, scores = self._scores(cell, within, sought)
         rate = self._rate(self._round_epsilon, sought.level)
-        if self._by_flips:  # each bucket is a candidate of its own
+        if self._uses_permute_and_flip:  # each bucket is a candidate of its own
             return permute_and_flip(np.repeat(scores, (ends - starts).astype(np.int64)), rate, source)
         weights = ends - starts
         if sought.counts is not None:
-            starts, ends, scores, weights = sought.counts.weighed(starts, ends, scores, sought.own, self._scale)
+            starts, ends, scores, weights = sought.counts.weigh_stretches(starts, ends, scores, sought.own, self._scale)
         stretch = exponential_weighted(scores, weights, rate, source)
         return int(starts[stretch]) + uniform_below(
             int(ends[stretch] - starts[stretch]), 2 * SELECTION_WORD_BITS, source
         )
 
     def _scores(
-        self, cell: HeldValues, within: tuple[int, int], sought: "_Sought"
+        self, cell: HeldValues, within: tuple[int, int], sought: "_SearchTarget"
     ) -> tuple[Integers, Integers, Integers]:
-        """Return the stretches of a part that share a score, and how far their ranks miss the level's, below 0."""
-        starts, ends, before, upto = cell.stretches(within, self._scale, sought.pieces)
-        p, q, size, offset = sought.level.numerator, sought.level.denominator, int(upto[-1]), sought.offset
+        """Return the stretches of equal score in a part, and their scores: minus the distance from the level's rank."""
+        starts, ends, before, not_above = cell.stretches(within, self._scale, sought.pieces)
+        p, q, size, offset = sought.level.numerator, sought.level.denominator, int(not_above[-1]), sought.offset
         if q * (size + abs(offset) + 1) >= 1 << 61:
-            before, upto = before.astype(object), upto.astype(object)
-        wanted = p * size + q * offset
-        return starts, ends, -np.maximum(0, np.maximum(q * before - wanted, wanted - q * upto))
+            before, not_above = before.astype(object), not_above.astype(object)
+        wanted_rank = p * size + q * offset
+        return starts, ends, -np.maximum(0, np.maximum(q * before - wanted_rank, wanted_rank - q * not_above))
 
 
 @dataclass(frozen=True, slots=True)
-class _Sought:
-    """What is looked for in a part of the values: a level of that part, an `offset` of ranks beside it.
+class _SearchTarget:
+    """The search target in a part of the values: a level of that part, shifted by `offset` ranks.
 
-    `counts` say where the level seems to lie that was asked for, its `own` one.
+    `counts` estimate the position of the requested level `own`.
     """
 
     level: Fraction
@@ -322,7 +329,7 @@ class _Sought:
 
 
 def distances_further(tail: Fraction) -> int:
-    """Return how many distances further out ends lie that miss with at most this probability, above 0."""
+    """Return how many distances further out the ends miss with at most this positive probability."""
     return 0 if tail >= ENDS_FAILURE else ceil((1 - _FIRST_STAGE_SHARE) * ENDS_FAILURE / tail)
 
 
@@ -332,12 +339,12 @@ def _rank_margin(rate: Fraction, candidates: int, confidence: Fraction) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _weightless_from(rate: Fraction, limit: Fraction) -> int:
-    return weightless_from(rate, limit)
+def _negligible_reach(rate: Fraction, limit: Fraction) -> int:
+    return negligible_reach(rate, limit)
 
 
 @lru_cache(maxsize=1024)
-def _ends_of(mechanism: Quantiles) -> tuple[EndsOf, ...]:
+def _ends_by_level(mechanism: Quantiles) -> tuple[EndsOf, ...]:
     return tuple(
         EndsOf(level, mechanism.buckets, mechanism.weight, mechanism.wanted(level)) for level in mechanism.levels
     )

@@ -1,4 +1,4 @@
-"""Warner's randomized response: a person answers yes or no, and can always say that it was the coin."""
+"""Warner's randomized response: each person reports a bit that may be a fair coin."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -51,14 +51,14 @@ class Warner:
         >>> Warner.by_epsilon("0.1").epsilon
         Fraction(1, 10)
         """
-        asked = positive_rational(epsilon, "epsilon")
-        if not Fraction(1, _EPSILON_UNITS) <= asked <= _MAX_EPSILON:
+        requested = positive_rational(epsilon, "epsilon")
+        if not Fraction(1, _EPSILON_UNITS) <= requested <= _MAX_EPSILON:
             raise BadParameter(
-                f"epsilon = {asked} is out of reach.",
+                f"epsilon = {requested} is out of reach.",
                 f"A response by epsilon is built for 1e-12 … {_MAX_EPSILON}.",
                 "Choose an epsilon in that range, or give `truth` itself.",
             )
-        loss = Fraction(asked * _EPSILON_UNITS // 1, _EPSILON_UNITS)
+        loss = Fraction(requested * _EPSILON_UNITS // 1, _EPSILON_UNITS)
         bits = 64 + ceil(3 * loss / 2)  # fine enough that the loss falls by less than 1e-12: proof §2
         low, _ = ExpRatio(loss, a=1, b=-1, c=1, d=1).bounds(bits)  # tanh(loss / 2), rounded down
         return cls(Fraction(low, 1 << bits))
@@ -70,11 +70,11 @@ class Warner:
 
     @property
     def event(self) -> RandomizedResponse:
-        """What one report costs the person who gives it."""
+        """Event of one report."""
         return RandomizedResponse(self.epsilon, 2, Neighbours.REPLACE)
 
     def release(self, values: object, source: Source) -> npt.NDArray[np.bool_]:
-        """Return one report per true bit. Both coins are tossed for everybody, whatever the first one says."""
+        """Return one report per true bit. Both coins are tossed for every person."""
         bits = integer_column(values, 0, 1, "bits").astype(np.bool_)
         truthful = Bernoulli(self.truth).draw(len(bits), source)
         coins = Bernoulli(Fraction(1, 2)).draw(len(bits), source)
@@ -86,15 +86,15 @@ class Warner:
         return (share - (1 - self.truth) / 2) / self.truth
 
     def variance(self, reports: int) -> Fraction:
-        """Return the estimate's variance, whatever the true share: what the coins do, (1 - truth²) / (4 n truth²)."""
+        """Return the estimate's variance for every true share: (1 - truth²) / (4 n truth²)."""
         return (1 - self.truth**2) / (4 * integer(reports, "reports", 1) * self.truth**2)
 
     def interval(self, yes: int, reports: int, confidence: object) -> tuple[Fraction, Fraction]:
-        """Return bounds on these people's true share of yes that cover it at this level, whatever it is."""
+        """Return bounds that cover the true share of yes at this level."""
         return self._channel.interval(yes, reports, confidence)
 
     def margin(self, confidence: object, reports: int) -> float:
-        """Return the half-width within which the estimate from n reports stays at this level, whatever the share."""
+        """Return the margin of the estimate from n reports at this level, for every share."""
         return self._channel.margin(reports, confidence)
 
     @property
@@ -106,16 +106,16 @@ class Warner:
 def log_rounded_up(ratio: Fraction) -> Fraction:
     """Return the smallest multiple k/10^12 with e^(k/10^12) >= ratio, for a ratio above 1."""
     odds = 1 / ratio
-    below, above = 0, 1
-    while not _is_below(above, odds):
-        below, above = above, 2 * above
-    while above - below > 1:
-        middle = (below + above) // 2
-        below, above = (below, middle) if _is_below(middle, odds) else (middle, above)
-    return Fraction(above, _EPSILON_UNITS)
+    low, high = 0, 1
+    while not _exp_is_at_most(high, odds):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _exp_is_at_most(middle, odds) else (middle, high)
+    return Fraction(high, _EPSILON_UNITS)
 
 
-def _is_below(units: int, odds: Fraction) -> bool:
+def _exp_is_at_most(units: int, odds: Fraction) -> bool:
     bits = 128
     while True:
         low, high = exp_minus_bounds(Fraction(units, _EPSILON_UNITS), bits)

@@ -1,7 +1,7 @@
-"""How many of n people hold an answer, judged by n noisy reports of which each says so with a known chance.
+"""Estimate how many of n people hold an answer from n noisy reports with known probabilities.
 
 A report says so with probability `hit` for a holder and `false` for anybody else, independently. With t holders the
-number of such reports is Y = Bin(t, hit) + Bin(n - t, false). Everything here is after the noise: it costs nothing,
+number of such reports is Y = Bin(t, hit) + Bin(n - t, false). This is post-processing: it is free,
 and floats may compute it. Proof: proofs/randomized_response.md §3–§5
 """
 
@@ -24,52 +24,54 @@ _BERRY_ESSEEN = 0.56  # for independent, not identically distributed summands [S
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """What a report tells: the chance that it says so, of a holder and of anybody else; hit > false."""
+    """Probability that a report says so, for holders and for others; hit > false."""
 
     hit: float
     false: float
 
     def interval(self, says: int, reports: int, confidence: object) -> tuple[Fraction, Fraction]:
-        """Return bounds on the true share of holders that cover it with at least this probability, whatever it is.
+        """Return bounds on the true share of holders that cover it with at least this probability.
 
         Theorem: with t holders, P[low <= t / n <= high] >= confidence for every t: the ends are the exact tests of
         each t at half the error, inverted (Clopper–Pearson's construction for the law of Y).
         Proof: proofs/randomized_response.md §4
         """
-        size = _reports(reports)
-        low, high = self._ends(_at_most(says, size), size, _checked_error(confidence), (size // 2, size // 2))
+        size = _read_reports(reports)
+        low, high = self._holder_bounds(_at_most(says, size), size, _read_error(confidence), (size // 2, size // 2))
         return Fraction(low, size), Fraction(high, size)
 
     def intervals(self, says: npt.NDArray[np.int64], reports: int, confidence: object) -> npt.NDArray[np.float64]:
         """Return `interval` for each of many counts, as rows (low, high); each different count is computed once."""
-        size, error = _reports(reports), _checked_error(confidence)
+        size, error = _read_reports(reports), _read_error(confidence)
         counts, places = np.unique(says, return_inverse=True)
-        found = np.empty((len(counts), 2))
+        bounds = np.empty((len(counts), 2))
         before = 0
         ends = (size // 2, size // 2)
-        for place, count in enumerate(counts.tolist()):
+        for position, count in enumerate(counts.tolist()):
             # both ends move with the count: the last ones, moved on, are near the next ones
-            near = round((count - before) / (self.hit - self.false)) if place else 0
-            guess = (min(size, ends[0] + near), min(size, ends[1] + near))
-            ends, before = self._ends(_at_most(count, size), size, error, guess), count
-            found[place] = ends
-        return found[places.reshape(-1)] / size
+            shift = round((count - before) / (self.hit - self.false)) if position else 0
+            guess = (min(size, ends[0] + shift), min(size, ends[1] + shift))
+            ends, before = self._holder_bounds(_at_most(count, size), size, error, guess), count
+            bounds[position] = ends
+        return bounds[places.reshape(-1)] / size
 
-    def _ends(self, seen: int, size: int, level: float, guess: tuple[int, int]) -> tuple[int, int]:
+    def _holder_bounds(self, count: int, size: int, level: float, guess: tuple[int, int]) -> tuple[int, int]:
         error = level / 2 * (1 - _TAIL_ERROR_SHARE)
-        least = _first_holding(size, lambda holders: self._at_least(seen, holders, size, error) > error, guess[0])
+        least = _first_holding(
+            size, lambda holders: self._upper_probability(count, holders, size, error) > error, guess[0]
+        )
         fewest = _first_holding(
-            size, lambda absent: self._at_most(seen, size - absent, size, error) > error, size - guess[1]
+            size, lambda absent: self._at_most(count, size - absent, size, error) > error, size - guess[1]
         )
         return min(least, size - fewest), max(least, size - fewest)
 
     def margin(self, reports: int, confidence: object) -> float:
-        """Return a half-width within which the share's estimate stays with this probability, for every true share.
+        """Return the margin of the share's estimate at this confidence, for every true share.
 
         The smaller of two bounds that hold for every n: Hoeffding's, and the normal one with Berry–Esseen's error.
         It is known before any report is in; `interval` is sharper once they are. Proof: proofs/randomized_response.md
         """
-        size, error = _reports(reports), _checked_error(confidence)
+        size, error = _read_reports(reports), _read_error(confidence)
         deviation = sqrt(size * log(2 / error) / 2)
         spread = [chance * (1 - chance) for chance in (self.hit, self.false)]
         unlike = 2 * _BERRY_ESSEEN * (1 - 2 * min(spread))
@@ -78,13 +80,13 @@ class Channel:
             deviation = min(deviation, -float(ndtri(rest / 2)) * sqrt(size * max(spread)))
         return deviation / (size * (self.hit - self.false)) * (1 + 1e-9)
 
-    def _at_least(self, seen: int, holders: int, reports: int, error: float) -> float:
-        """P[Y >= seen], up to error · 1e-9."""
+    def _upper_probability(self, seen: int, holders: int, reports: int, error: float) -> float:
+        """Return P[Y >= seen], up to error · 1e-9."""
         true, weights = _binomial(holders, self.hit, error * 1e-9)
         return float(weights @ _upper_tail(reports - holders, self.false, seen - true))
 
     def _at_most(self, seen: int, holders: int, reports: int, error: float) -> float:
-        """P[Y <= seen], up to error · 1e-9: the other reports are at least reports - seen."""
+        """Return P[Y <= seen], up to error · 1e-9: the other reports are at least reports - seen."""
         true, weights = _binomial(holders, self.hit, error * 1e-9)
         others = reports - holders
         return float(weights @ _upper_tail(others, 1 - self.false, others - (seen - true)))
@@ -103,7 +105,7 @@ def _binomial(size: int, chance: float, missing: float) -> tuple[npt.NDArray[np.
 
 
 def _upper_tail(size: int, chance: float, least: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """P[Bin(size, chance) >= least]."""
+    """Return P[Bin(size, chance) >= least]."""
     inside = np.clip(least, 1, max(size, 1))
     tail = betainc(inside, size - inside + 1, chance) if size else np.zeros_like(least)
     return np.where(least <= 0, 1.0, np.where(least > size, 0.0, tail))
@@ -114,37 +116,37 @@ def _first_holding(most: int, holds: Callable[[int], bool], guess: int) -> int:
 
     The search starts at a guess and widens from there, so that a good guess is found in a few steps.
     """
-    below, above, step = -1, most, 1
+    low, high, step = -1, most, 1
     if guess < most and not holds(guess):
-        below = guess
-        while below + step < most and not holds(below + step):
-            below, step = below + step, 2 * step
-        above = min(most, below + step)
+        low = guess
+        while low + step < most and not holds(low + step):
+            low, step = low + step, 2 * step
+        high = min(most, low + step)
     else:
-        above = min(guess, most)
-        while above - step >= 0 and holds(above - step):
-            above, step = above - step, 2 * step
-        below = max(-1, above - step)
-    while above - below > 1:
-        middle = (below + above) // 2
-        below, above = (below, middle) if holds(middle) else (middle, above)
-    return above
+        high = min(guess, most)
+        while high - step >= 0 and holds(high - step):
+            high, step = high - step, 2 * step
+        low = max(-1, high - step)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
 
 
 def share_of(says: int, reports: int) -> Fraction:
     """Return the observed share: at most all of the reports say so."""
-    size = _reports(reports)
+    size = _read_reports(reports)
     return Fraction(_at_most(says, size), size)
 
 
-def _reports(reports: int) -> int:
+def _read_reports(reports: int) -> int:
     size = integer(reports, "reports", 1)
     if size > 10**12:
         raise BadParameter(f"reports = {size} is too many.", "Intervals are computed up to 10^12.", "Split them.")
     return size
 
 
-def _checked_error(confidence: object) -> float:
+def _read_error(confidence: object) -> float:
     error = 1 - probability(confidence, "confidence")
     if error < Fraction(1, 10**12):
         raise BadParameter(

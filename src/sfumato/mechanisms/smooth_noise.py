@@ -1,4 +1,4 @@
-"""Noise scaled to smooth sensitivity: what the data at hand allows, without telling what that is."""
+"""Add noise scaled to smooth sensitivity, which adapts to the data and stays secret."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,7 +12,7 @@ from sfumato.randomness.power_tail import MIN_SCALE, PowerTail
 from sfumato.randomness.source import Source
 
 _MAX_LOG_SLOPE = {2: Fraction(1), 4: Fraction(22_796, 10_000)}
-"""How fast the logarithm of 1/(1 + |z|^power) falls at most: 1, and 3^(3/4) rounded up."""
+"""Largest slope of the logarithm of 1/(1 + |z|^power): 1, and 3^(3/4) rounded up."""
 _DIGITS = 32
 
 
@@ -42,12 +42,12 @@ class SmoothNoise:
 
     @property
     def event(self) -> Pure:
-        """What one release costs."""
+        """Event of one release."""
         return Pure(self.epsilon, self.neighbours)
 
     @property
     def decay(self) -> Fraction:
-        """What one change of one person has to weigh in `smooth`: half of epsilon pays for the change of scale."""
+        """Discount per changed unit in `smooth`: half of epsilon pays for the change of scale."""
         slowest = self.epsilon / 2 / (self.power - 1 + Fraction(1, 100))
         digits = _DIGITS
         while True:
@@ -61,7 +61,7 @@ class SmoothNoise:
         return integer(value, "value", None) + self._law(smooth).draw_one(source)
 
     def margin(self, smooth: Fraction, confidence: Fraction) -> int:
-        """Return how far the noise reaches at this confidence, for the data owner."""
+        """Return the margin of the noise at this confidence, for the data owner."""
         return self._law(smooth).margin(confidence)
 
     def _law(self, smooth: Fraction) -> PowerTail:

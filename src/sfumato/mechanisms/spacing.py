@@ -53,7 +53,7 @@ class Spacing:
         """The widths of buckets, from the lowest value to the highest."""
         found: list[Stretch] = []
         first = 0
-        for start, end, width in self._cuts():
+        for start, end, width in self._bucket_edges():
             found.append(Stretch(start, end, width, first))
             first += found[-1].buckets
         return tuple(found)
@@ -84,7 +84,7 @@ class Spacing:
         low, high = self.ends(number)
         return (low + high) / 2
 
-    def _cuts(self) -> Iterator[tuple[int, int, int]]:
+    def _bucket_edges(self) -> Iterator[tuple[int, int, int]]:
         """Give the stretches in order: below the origin the widest first."""
         widths = []
         reach, width = _SINGLE_STEP_REACH, 1

@@ -92,7 +92,7 @@ class SparseVector:
         return answers, Watch(watch.noisy_threshold, watch.left - int(answers.sum()), self)
 
     def release(self, queries: object, source: Source) -> npt.NDArray[np.bool_]:
-        """Answer a whole list of queries at once; the answers end with the last above that was paid for."""
+        """Answer a list of queries; the answers end with the last paid answer above the threshold."""
         return self.answer(self.start(source), queries, source)[0]
 
     def margin(self, confidence: Fraction, queries: int) -> int:

@@ -75,14 +75,14 @@ class SpelledList:
 
     @property
     def counted(self) -> CountedKeys:
-        """What is shown of the chosen: noisy numbers that nobody would have but for one list in twenty."""
+        """The threshold for chosen texts: absent texts pass it in at most one list of twenty."""
         tail = Fraction(1, 10 * self.chosen)  # of both sides
         return CountedKeys(self.noise, self.core, 1, 2 + self.noise.margin(1 - tail), fewest=0)
 
     def release(self, texts: Sequence[str], values: object, source: Source) -> list[tuple[str, int]]:
-        """Return the chosen texts that are shown, each with its noisy number, given those that somebody has."""
+        """Return the chosen texts that pass the threshold, each with its noisy number, given the present texts."""
         people = {text: int(n) for text, n in zip(texts, key_counts(values), strict=True) if n and self.spells(text)}
-        found = self._chosen(people, source)
+        found = self._choose_texts(people, source)
         noisy = self.noise.release(np.array([people.get(text, 0) for text in found], dtype=np.int64), source)
         least = self.counted.threshold  # what is below is left out: that is post-processing
         return sorted((text, int(number)) for text, number in zip(found, noisy, strict=True) if number >= least)
@@ -95,7 +95,7 @@ class SpelledList:
         """Return the chance that this text is spelled at random, times (letters + 1)^longest."""
         return int(_BRANCHES ** max(self.longest - len(text) - 1, 0))
 
-    def _chosen(self, people: dict[str, int], source: Source) -> list[str]:
+    def _choose_texts(self, people: dict[str, int], source: Source) -> list[str]:
         left, found = list(people), list[str]()
         rest = _BRANCHES**self.longest - sum(map(self.weight, left))
         while len(found) < self.chosen and (left or rest):
@@ -106,25 +106,25 @@ class SpelledList:
             if place < len(left):
                 found.append(left.pop(place))
                 continue
-            found.append(self._unheard(people, found, source))
+            found.append(self._unseen_text(people, found, source))
             rest -= self.weight(found[-1])
         return found
 
-    def _unheard(self, people: dict[str, int], found: Sequence[str], source: Source) -> str:
-        """Spell texts at random until one comes that nobody has, and that was not chosen."""
+    def _unseen_text(self, people: dict[str, int], found: Sequence[str], source: Source) -> str:
+        """Draw random texts until one is absent from the data and not yet chosen."""
         while True:
-            text = self._spelled(source)
+            text = self._draw_text(source)
             if text not in people and text not in found:
                 return text
 
-    def _spelled(self, source: Source) -> str:
+    def _draw_text(self, source: Source) -> str:
         text = ""
         while len(text) < self.longest and (turn := uniform_below(_BRANCHES, _UNIFORM_BITS, source)):
             text += ALPHABET[turn - 1]
         return text
 
     def units_for(self, chance: object, letters: int = 8) -> int:
-        """Return how many people show a text of so many letters with this probability, if no others displace it."""
+        """Return how many units make a text of `letters` letters appear with this probability, unless displaced."""
         each = 1 - (1 - probability(chance, "probability")) / 2
         candidates = 1 + _BRANCHES ** min(letters + 1, self.longest)
         return max(exponential_margin(self.rate, candidates, each) + 1, self.counted.units_for(each))

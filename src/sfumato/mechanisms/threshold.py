@@ -1,7 +1,7 @@
 """Private key selection: keys are released with their noisy counts when these reach a threshold.
 
-A key that only one unit has would betray that unit by appearing at all. So each present key's count gets integer
-Laplace noise, and only keys whose noisy count reaches the threshold are shown.
+A key of a single unit would reveal that unit. So each present key's count gets integer Laplace noise, and only keys
+whose noisy count reaches the threshold are released.
 """
 
 from dataclasses import dataclass, field
@@ -27,9 +27,9 @@ _MIN_CHANCE_BITS = 4096  # a chance below 2^-4096 is stated as that
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Selected:
-    """The keys that passed, by their places among those asked about, and their noisy counts.
+    """The released keys, by their indices in the input, and their noisy counts.
 
-    Show them in an order of their own (by key, by count): how many places lie between two of them is secret.
+    Sort them (by key, by count) before showing them: the gaps between their indices are secret.
     """
 
     places: npt.NDArray[np.int64] = field(repr=False)
@@ -48,13 +48,13 @@ class Threshold:
     """
 
     sensitivity: int
-    """The most that one unit adds to one key's count: 1 when distinct units are counted."""
+    """Maximum contribution of one unit to one key's count: 1 when distinct units are counted."""
     groups_per_unit: int
     scale: Fraction
     threshold: int
     neighbours: Neighbours
     min_count: int = 1
-    """Keys with a smaller true count are never released, whatever the noise says."""
+    """Keys with a smaller true count are never released."""
 
     def __post_init__(self) -> None:
         read_parameters(self)
@@ -98,13 +98,13 @@ class Threshold:
 
     @property
     def delta(self) -> Fraction:
-        """The chance that a key which only one unit has is shown, rounded up in its 64th bit."""
+        """Probability that a key of a single unit is released, rounded up in its 64th bit."""
         reach = self.threshold - self.min_count + 1 - self.sensitivity
         return _keys_delta(self.scale, reach, self.groups_per_unit)
 
     @property
     def event(self) -> Approximate:
-        """What a release costs: `groups_per_unit` noisy cells (twice that under replace), except with `delta`."""
+        """Event of a release: `groups_per_unit` noisy cells (twice that under replace), except with `delta`."""
         noise = LaplaceNoise(self.sensitivity, self.scale, self.neighbours)
         return Approximate(Repeated(noise, touched_keys(self.groups_per_unit, self.neighbours)), self.delta)
 
@@ -128,8 +128,10 @@ class Threshold:
     def units_for(self, chance: object) -> int:
         """Return the smallest true count that is released with at least this probability, exactly."""
         wanted = probability(chance, "probability")
-        fewest = smallest_covering(lambda surplus: _tail_is_at_least(self.scale, -surplus, wanted), guess=1, least=None)
-        return max(self.min_count, self.threshold + fewest)
+        min_surplus = smallest_covering(
+            lambda surplus: _tail_is_at_least(self.scale, -surplus, wanted), guess=1, least=None
+        )
+        return max(self.min_count, self.threshold + min_surplus)
 
 
 @lru_cache(maxsize=4096)

@@ -1,7 +1,7 @@
-"""The largest keys, chosen one after another and then counted: the price does not grow with the keys of one person.
+"""Choose the largest keys one after another, then count them: the price does not grow with the keys of one unit.
 
-Each choice is the exponential mechanism among the keys that are left. Where the keys are not public, choices may also
-fall on nothing, and a chosen key is shown only if its noisy number of people reaches a threshold.
+Each choice is the exponential mechanism among the remaining keys. If the keys are not public, a choice may also fall on
+an empty key, and a chosen key is released only if its noisy number of units reaches a threshold.
 """
 
 from dataclasses import dataclass, replace
@@ -57,19 +57,19 @@ class TopList:
 
     @property
     def counted(self) -> CountedKeys | None:
-        """What shows the chosen keys, where they are not public."""
+        """The selection of chosen keys that are not public."""
         if self.threshold is None:
             return None
         return CountedKeys(self.noise, self.core, min(self.groups_per_unit, self.chosen), self.threshold)
 
     @property
     def rate(self) -> Fraction:
-        """What a number of people is multiplied by; a person who comes moves all of them the same way."""
+        """Factor of a number of units; an added unit moves all of them the same way."""
         return rate_of(self.epsilon, 1, self.noise.neighbours is Neighbours.ADD_REMOVE)
 
     @property
     def empty(self) -> int:
-        """How many empty keys stand beside the present ones: W with W + g·e^rate <= W·e^rate."""
+        """Number of empty keys added to the candidates: W with W + g·e^rate <= W·e^rate."""
         if self.threshold is None:
             return 0
         needed = self.groups_per_unit * (1 + 1 / self.rate)  # >= g / (1 - e^-rate), as e^-r <= 1 / (1 + r)
@@ -77,23 +77,23 @@ class TopList:
 
     @property
     def delta(self) -> Fraction:
-        """The chance that a key which only one unit has is shown; 0 if the keys are public."""
+        """Probability that a key of a single unit is released; 0 if the keys are public."""
         return Fraction(0) if self.counted is None else self.counted.delta
 
     @property
     def touched(self) -> int:
-        """How many keys differ between neighbours."""
+        """Number of keys that differ between neighbours."""
         return touched_keys(self.groups_per_unit, self.noise.neighbours)
 
     @property
-    def choices(self) -> Repeated:
-        """What the choices cost."""
+    def choices_event(self) -> Repeated:
+        """Event of the choices."""
         return Repeated(BoundedRange(self.epsilon, self.noise.neighbours), self.chosen)
 
     @property
     def event(self) -> Composed:
-        """What a release costs."""
-        return Composed((self.choices, self.core if self.counted is None else self.counted.event))
+        """Event of a release."""
+        return Composed((self.choices_event, self.core if self.counted is None else self.counted.event))
 
     def release(self, values: object, source: Source) -> Selected:
         """Release the chosen keys with noisy numbers, given one true number per key.
@@ -101,36 +101,38 @@ class TopList:
         Where keys are not public, 0 means that the key is absent.
         """
         counts = key_counts(values)
-        places = self._chosen(counts, source)
+        places = self._choose_keys(counts, source)
         if self.counted is None:
             return Selected(places, self.noise.release(counts[places], source))
         shown = self.counted.release(counts[places], source)
         return Selected(places[shown.places], shown.counts)
 
-    def _chosen(self, counts: npt.NDArray[np.int64], source: Source) -> npt.NDArray[np.int64]:
-        """Choose keys, each at most once. This order is no secret, but nothing else about the choices is told."""
-        left = np.arange(len(counts)) if self.threshold is None else np.flatnonzero(counts >= 1)
-        if self.threshold is None and len(left) <= self.chosen:
-            return left  # all of them, whatever the data holds
-        found: list[int] = []
+    def _choose_keys(self, counts: npt.NDArray[np.int64], source: Source) -> npt.NDArray[np.int64]:
+        """Choose keys, each at most once. Their order may be released, but nothing else about the choices."""
+        remaining = np.arange(len(counts)) if self.threshold is None else np.flatnonzero(counts >= 1)
+        if self.threshold is None and len(remaining) <= self.chosen:
+            return remaining  # all of them, for any data
+        chosen_keys: list[int] = []
         for _ in range(self.chosen):
-            scores, weights = counts[left], np.ones(len(left), dtype=np.int64)
+            scores, weights = counts[remaining], np.ones(len(remaining), dtype=np.int64)
             if self.empty:
                 kind = np.int64 if self.empty < _MAX_INT64_TERM else object
                 scores, weights = np.append(scores, 0), np.append(weights.astype(kind), self.empty)
-            place = exponential_weighted(scores, weights, self.rate, source)
-            if place < len(left):
-                found.append(int(left[place]))
-                left = np.delete(left, place)
-        return np.array(found, dtype=np.int64)
+            position = exponential_weighted(scores, weights, self.rate, source)
+            if position < len(remaining):
+                chosen_keys.append(int(remaining[position]))
+                remaining = np.delete(remaining, position)
+        return np.array(chosen_keys, dtype=np.int64)
 
     def units_for(self, chance: object) -> int:
-        """Return from how many people on a key is shown with at least this probability, if no others displace it.
+        """Return the number of units from which a key is released with at least this probability, unless displaced.
 
         Others cannot where no more than `chosen` keys are present. Half of the rest may fail in choosing, half in
         counting.
         """
-        each = 1 - (1 - probability(chance, "probability")) / 2
+        half_confidence = 1 - (1 - probability(chance, "probability")) / 2
         if self.counted is None:
             return 0
-        return max(exponential_margin(self.rate, 1 + self.empty, each) + 1, self.counted.units_for(each))
+        return max(
+            exponential_margin(self.rate, 1 + self.empty, half_confidence) + 1, self.counted.units_for(half_confidence)
+        )

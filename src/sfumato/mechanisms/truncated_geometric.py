@@ -41,18 +41,18 @@ class TruncatedGeometric:
             )
 
     @property
-    def plain(self) -> Laplace:
+    def unclamped(self) -> Laplace:
         """The mechanism before clamping."""
         return Laplace(self.sensitivity, self.scale, self.neighbours)
 
     @property
     def event(self) -> LaplaceNoise:
-        """What one release costs: clamping is free."""
-        return self.plain.event
+        """Event of one release: clamping is free."""
+        return self.unclamped.event
 
     def release(self, values: object, source: Source) -> Answers:
         """Return the noisy values, each clamped to the range."""
-        noisy = self.plain.release(values, source)
+        noisy = self.unclamped.release(values, source)
         clamped: Answers = np.array(
             [min(max(number, self.low), self.high) for number in noisy.ravel().tolist()], dtype=object
         )
@@ -66,4 +66,4 @@ class TruncatedGeometric:
         It is the plain margin, or the width of the range where that is smaller; for a value in the middle of a wide
         range no smaller t would do.
         """
-        return min(self.plain.margin(confidence), self.high - self.low)
+        return min(self.unclamped.margin(confidence), self.high - self.low)

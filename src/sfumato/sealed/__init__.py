@@ -1,4 +1,4 @@
-"""A database whose store sees no plaintext: cells of padded size, sums of ciphertexts, noise at the gate."""
+"""Sealed databases: the store sees no plaintext, only cells of padded size, and adds up ciphertexts."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""A sealed database: `seal` rows into a store that sees no plaintext, `open_sealed` to ask, `rotate` to begin anew."""
+"""Sealed databases: `seal` rows into a store without plaintext, `open_sealed` to query, `rotate` to change keys."""
 
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -22,11 +22,11 @@ from sfumato.prepare import RequestedPrice
 from sfumato.randomness.source import system_source
 from sfumato.release.release import Release
 from sfumato.sealed.batches import Batch, seal_batch
-from sfumato.sealed.cells import check_all
+from sfumato.sealed.cells import check_all_cells
 from sfumato.sealed.engine import SealedEngine
 from sfumato.sealed.keys import create_key
 from sfumato.sealed.manifest import SealedManifest, fresh_hex
-from sfumato.sealed.vault import Vault, sealing_of
+from sfumato.sealed.vault import Vault, sealed_section
 
 __all__ = ["Batch", "SealedDatabase", "open_sealed", "rotate", "seal"]
 
@@ -34,7 +34,7 @@ PolicyFile = str | Path | dict[str, object]
 
 
 class SealedDatabase:
-    """A sealed dataset under its policy, for one account. It asks as `Database` does; only the engine differs."""
+    """A sealed dataset under its policy, for one account. It works as `Database`; only the engine differs."""
 
     def __init__(self, database: Database, engine: SealedEngine, vault: Vault) -> None:
         self._database = database
@@ -51,27 +51,27 @@ class SealedDatabase:
         delta: object = None,
         key: str | None = None,
     ) -> Release:
-        """Return a private answer and charge it, or refuse; a store that was changed is refused, and stays so."""
+        """Charge and return a private answer, or refuse. A store that was changed stays refused."""
         release = self._database.ask(sql, epsilon=epsilon, within=within, share=share, delta=delta, key=key)
-        return replace(release, notes=(*self._leaks(), *release.notes))
+        return replace(release, notes=(*self._leak_notes(), *release.notes))
 
     def explain(
         self, sql: str, *, epsilon: object = None, within: object = None, share: object = None, delta: object = None
     ) -> Quote:
-        """Return price, margins and mechanisms. The store is not asked, and it is free."""
+        """Return price, margins and mechanisms. This is free and does not contact the store."""
         quote = self._database.explain(sql, epsilon=epsilon, within=within, share=share, delta=delta)
-        return replace(quote, notes=(*self._leaks(), *quote.notes))
+        return replace(quote, notes=(*self._leak_notes(), *quote.notes))
 
-    def _leaks(self) -> tuple[str, ...]:
-        """What every answer says where the owner has accepted that the store learns more than padded sizes."""
+    def _leak_notes(self) -> tuple[str, ...]:
+        """Return the notes about what the store learns beyond padded sizes, as the data owner has accepted."""
         joined = sorted(layout.table.name for layout in self._vault.layouts.values() if layout.joins)
         if not joined:
             return ()
-        named = ", ".join(joined)
-        return (f"The store can see which rows of {named} are of one person, because they were sealed for joins.",)
+        tables = ", ".join(joined)
+        return (f"The store can see which rows of {tables} are of one person, because they were sealed for joins.",)
 
     def statements(self, sql: str, *, epsilon: object = None, within: object = None) -> tuple[str, ...]:
-        """Return what the store would be sent: names of its columns, and no word of the question."""
+        """Return the statements for the store: they contain column names of the store and no text of the query."""
         wish = epsilon if epsilon is not None or within is not None else self._database.policy.budget.epsilon
         job = self._database.prepare(sql, None, RequestedPrice(wish, within)).job
         return tuple(statement.sql for statement in self._engine.statements(job))
@@ -79,14 +79,14 @@ class SealedDatabase:
     def check(self) -> None:
         """Compare every cell of every table with the manifest, or refuse with `StoreTampered`."""
         self._database.budget()  # an open handle
-        check_all(self._vault)
+        check_all_cells(self._vault)
 
     def budget(self) -> Budget:
-        """Return what this account may spend in all, what it has spent and what is left."""
+        """Return the total, spent and remaining budget of this account."""
         return self._database.budget()
 
     def history(self, limit: object = HISTORY_PAGE, before: object = None) -> tuple[Entry, ...]:
-        """Return what was charged to this account, newest first; the padded sizes are among it."""
+        """Return the charges of this account, newest first, including those for padded sizes."""
         return self._database.history(limit, before)
 
     def verify(self) -> Verified:
@@ -94,7 +94,7 @@ class SealedDatabase:
         return self._database.verify()
 
     def close(self) -> None:
-        """Let go of the engine and the ledger. Closing twice is fine."""
+        """Close the engine and the ledger. Closing twice is fine."""
         self._database.close()
 
     def __enter__(self) -> Self:
@@ -110,10 +110,10 @@ class SealedDatabase:
 
 
 def seal(policy: PolicyFile, table: str, rows: pa.Table) -> Batch:
-    """Seal rows into a table of the policy's store, as one batch; whole or not at all.
+    """Seal rows into a table of the policy's store, as one atomic batch.
 
-    Of each person the first `rows_per_unit` rows are kept, over all batches. The first batch of a table is charged
-    with what its padded sizes cost; later ones are free. That a batch is sealed, and when, must not depend on a person.
+    The first `rows_per_unit` rows of each unit are kept, over all batches. The first batch of a table is charged for
+    the padded sizes; later ones are free. Whether and when a batch is sealed must not depend on a single unit.
     """
     vault = Vault(read_policy(policy))
     vault.layout(table)
@@ -126,11 +126,11 @@ def seal(policy: PolicyFile, table: str, rows: pa.Table) -> Batch:
 
 
 def open_sealed(policy: PolicyFile, *, analyst: str | None = None, confirm: str | None = None) -> SealedDatabase:
-    """Open a sealed dataset to ask questions; `analyst` spends from that analyst's budget inside the dataset's."""
-    read = read_policy(policy)
-    vault = Vault(read)
-    account = "" if analyst is None else account_of(read, analyst)
-    manifest = vault.ring.read(read.name)
+    """Open a sealed dataset for queries; `analyst` spends from that analyst's budget within the dataset's."""
+    policy_read = read_policy(policy)
+    vault = Vault(policy_read)
+    account = "" if analyst is None else account_of(policy_read, analyst)
+    manifest = vault.ring.read(policy_read.name)
     for layout in vault.layouts.values():
         vault.epoch_of(manifest, layout)
     if manifest.unfinished:
@@ -139,46 +139,48 @@ def open_sealed(policy: PolicyFile, *, analyst: str | None = None, confirm: str 
                 vault.recover()
     ledger = vault.open_ledger(manifest, confirm)
     engine = SealedEngine(vault)
-    return SealedDatabase(Database(read, account, engine, ledger, system_source()), engine, vault)
+    return SealedDatabase(Database(policy_read, account, engine, ledger, system_source()), engine, vault)
 
 
 def rotate(
     policy: PolicyFile, new_key: str | Path, rows: Mapping[str, pa.Table], *, confirm: str | None = None
 ) -> None:
-    """Seal all rows anew, with the key at `new_key` (made if there is none), in a new epoch that is charged again.
+    """Seal all rows again with the key at `new_key` (created if missing), in a new epoch that is charged again.
 
-    The tables of the old epoch are dropped when everything is in the new one. Afterwards the policy names the new key.
-    The policy may say something else about its tables by then: `confirm` is its hash, as for `sfumato.open`.
+    The tables of the old epoch are dropped at the end. Afterwards the policy must name the new key. The policy of the
+    tables may have changed: `confirm` is its hash, as for `sfumato.open`.
     """
-    read = read_policy(policy)
-    old = Vault(read)
+    policy_read = read_policy(policy)
+    old = Vault(policy_read)
     path = Path(new_key).absolute()
     if not path.exists():
         create_key(path)
-    new = Vault(_with_key(read, path))
+    new = Vault(_with_key(policy_read, path))
     same = path.samefile(old.ring.path)
     with old.ring.sealing():
-        before = _unfinished_or_old(old)
+        before = _old_manifest(old)
         _require_all(before, old, rows)
         new.open_ledger(before, confirm).close()
-        # whoever asks with the old key waits, and finds that it was rotated
+        # queries with the old key wait, and are then refused
         with nullcontext() if same else new.ring.sealing(), nullcontext() if same else old.ring.changing():
-            leaving = (*before.old, *_stored_names(old, before))
+            old_tables = (*before.old, *_stored_names(old, before))
             if not same and new.ring.exists():
-                leaving = (*leaving, *_taken_up(new))
-            new.ring.write(SealedManifest(read.name, fresh_hex(), fresh_hex(), old=leaving, ledger=before.ledger))
+                old_tables = (*old_tables, *_leftover_tables(new))
+            new.ring.write(
+                SealedManifest(policy_read.name, fresh_hex(), fresh_hex(), old=old_tables, ledger=before.ledger)
+            )
             for name, table in rows.items():
                 seal_batch(new, name, table)
             with new.ring.changing():
-                for stored in leaving:
+                for stored in old_tables:
                     new.store.drop(stored)
-                new.ring.write(replace(new.ring.read(read.name), old=()))
+                new.ring.write(replace(new.ring.read(policy_read.name), old=()))
             if not same:
-                old.ring.write(SealedManifest(read.name, fresh_hex(), fresh_hex(), rotated=True))
+                old.ring.write(SealedManifest(policy_read.name, fresh_hex(), fresh_hex(), rotated=True))
 
 
 def _with_key(policy: Policy, path: Path) -> Policy:
-    sealing = replace(sealing_of(policy), key=Location("file", str(path), path))
+    sealing = replace(sealed_section(policy), key=Location("file", str(path), path))
     if not are_apart(sealing.key, sealing.store):
         raise BadParameter(
             "The new key lies in the folder of the store, or below it.",
@@ -188,8 +190,8 @@ def _with_key(policy: Policy, path: Path) -> Policy:
     return replace(policy, sealed=sealing)
 
 
-def _unfinished_or_old(old: Vault) -> SealedManifest:
-    """Return what the old key sealed; nothing, where its manifest is damaged or gone: the rows are the owner's."""
+def _old_manifest(old: Vault) -> SealedManifest:
+    """Return the manifest of the old key; an empty one if it is damaged or missing, as the data owner has the rows."""
     try:
         return old.ring.read(old.policy.name)
     except WrongKey:
@@ -199,11 +201,11 @@ def _unfinished_or_old(old: Vault) -> SealedManifest:
 
 
 def _require_all(before: SealedManifest, old: Vault, rows: Mapping[str, pa.Table]) -> None:
-    given = {fold_name(old.layout(name).table.name) for name in rows}
-    lost = sorted(set(before.tables or {}) - given)
-    if lost or len(given) != len(rows):
+    table_names = {fold_name(old.layout(name).table.name) for name in rows}
+    missing = sorted(set(before.tables or {}) - table_names)
+    if missing or len(table_names) != len(rows):
         raise BadParameter(
-            f"The rows of {quote_value(lost[0])} are missing." if lost else "A table is named twice.",
+            f"The rows of {quote_value(missing[0])} are missing." if missing else "A table is named twice.",
             "The store cannot be decrypted, so rows that are not sealed again are lost.",
             "Give the rows of every table that was sealed, each once.",
         )
@@ -213,8 +215,8 @@ def _stored_names(vault: Vault, manifest: SealedManifest) -> tuple[str, ...]:
     return tuple(vault.stored_name(manifest.epoch, name) for name in manifest.tables or {})
 
 
-def _taken_up(new: Vault) -> tuple[str, ...]:
-    """Return what an unfinished rotation to this key left in the store; refuse a key that is in use."""
+def _leftover_tables(new: Vault) -> tuple[str, ...]:
+    """Return the tables that an unfinished rotation to this key left in the store; refuse a key in use."""
     manifest = new.ring.read(new.policy.name)
     if manifest.tables and not manifest.old:
         raise BadParameter(

@@ -1,4 +1,4 @@
-"""What costs nothing in a sealed database, constants and declared cells, in an engine that holds no data."""
+"""Evaluate free expressions of a sealed database (constants, declared cells) in an engine without data."""
 
 import os
 from contextlib import closing
@@ -14,11 +14,11 @@ from sfumato.engines.time_limit import MAX_PUBLIC_RESULT_ROWS, MOST_CHARACTERS, 
 from sfumato.errors import EngineFailed
 
 _INHERITED: list[duckdb.DuckDBPyConnection] = []
-"""Connections of a parent process: their threads do not exist here, so that even closing one could wait for ever."""
+"""Connections of a parent process: their threads do not exist here, so closing one could block forever."""
 
 
 class FreeReader:
-    """An empty database in memory; threads may share it, and a child opens its own."""
+    """An empty database in memory; threads may share it, and a child process opens its own."""
 
     def __init__(self) -> None:
         self._open()
@@ -29,15 +29,15 @@ class FreeReader:
             return execute(cursor, statement)
 
     def free_rows(self, statement: str) -> list[tuple[Any, ...]]:
-        """Run one statement and return its rows, which are not too many and not too long."""
-        found = self.rows(statement)
-        size = sum(len(value) for row in found for value in row if isinstance(value, str))
-        if len(found) > MAX_PUBLIC_RESULT_ROWS or size > MOST_CHARACTERS:
+        """Run one statement and return its rows, within the limits of public results."""
+        rows = self.rows(statement)
+        size = sum(len(value) for row in rows for value in row if isinstance(value, str))
+        if len(rows) > MAX_PUBLIC_RESULT_ROWS or size > MOST_CHARACTERS:
             raise too_long_an_answer()
-        return found
+        return rows
 
     def close(self) -> None:
-        """Let go of it; in a child, of nothing that is the parent's."""
+        """Close the connection, unless it belongs to a parent process."""
         if os.getpid() == self._process:
             self._connection.close()
 

@@ -11,24 +11,24 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from sfumato.errors import BadParameter, WrongKey, quote_value
 from sfumato.randomness.source import read_exactly, system_source
 
-BYTES = 32
+KEY_BYTES = 32
 _SALT = b"sfumato sealed 1"
 
 
 class Key:
-    """A secret of 32 bytes. It shows itself nowhere: not when printed, not when pickled or copied."""
+    """A secret of 32 bytes that cannot be printed, pickled or copied."""
 
     __slots__ = ("_secret",)
 
     def __init__(self, secret: bytes) -> None:
-        if not isinstance(secret, bytes | bytearray) or len(secret) != BYTES:
+        if not isinstance(secret, bytes | bytearray) or len(secret) != KEY_BYTES:
             raise WrongKey(
                 "The key is not 32 bytes long.", "Every other key is derived from 32 random bytes.", "Use create_key."
             )
         self._secret = bytes(secret)
 
     def derive(self, *labels: str) -> bytes:
-        """Return the 32 bytes that belong to these labels; different labels have unrelated keys."""
+        """Return the 32-byte key of these labels; different labels have unrelated keys."""
         try:
             texts = [str.encode(label) for label in labels]
         except (TypeError, UnicodeEncodeError):
@@ -36,7 +36,7 @@ class Key:
                 "A label is not text.", "Keys are derived from text labels.", "Give each label as a str."
             ) from None
         encoded = b"".join(len(text).to_bytes(8, "big") + text for text in texts)
-        return HKDF(hashes.SHA256(), BYTES, _SALT, len(labels).to_bytes(8, "big") + encoded).derive(self._secret)
+        return HKDF(hashes.SHA256(), KEY_BYTES, _SALT, len(labels).to_bytes(8, "big") + encoded).derive(self._secret)
 
     def __repr__(self) -> str:
         return "<key>"
@@ -52,14 +52,14 @@ class Key:
 
 
 def create_key(path: str | os.PathLike[str]) -> None:
-    """Write a new key, readable by its owner only, whole or not at all. A file that exists is left as it is."""
+    """Write a new key atomically, readable by its owner only; refuse an existing file."""
     try:
         target = Path(path)
         aside = target.with_name(f".{target.name}.{os.getpid()}.aside")
         descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as stream:
-                stream.write(read_exactly(system_source(), BYTES))
+                stream.write(read_exactly(system_source(), KEY_BYTES))
                 stream.flush()
                 os.fsync(stream.fileno())
             os.link(aside, target)  # fails if the name is taken, where a rename would replace a key in use
@@ -84,9 +84,9 @@ def create_key(path: str | os.PathLike[str]) -> None:
         ) from None
 
 
-def read_key(path: str | os.PathLike[str], called: str = "") -> Key:
-    """Read a key, or refuse: a file that others can read, or that is no key. Messages repeat the path, or `called`."""
-    name = called or f"at {quote_value(str(path))}"
+def read_key(path: str | os.PathLike[str], label: str = "") -> Key:
+    """Read a key; refuse a file that others can read, or that is no key. Messages repeat the path, or `label`."""
+    name = label or f"at {quote_value(str(path))}"
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except (OSError, TypeError, ValueError):
@@ -96,17 +96,17 @@ def read_key(path: str | os.PathLike[str], called: str = "") -> Key:
             "Name the key's file in [sealed], or make one with create_key.",
         ) from None
     try:
-        found = os.fstat(descriptor)
-        content = os.read(descriptor, BYTES + 1) if stat.S_ISREG(found.st_mode) else b""
+        status = os.fstat(descriptor)
+        content = os.read(descriptor, KEY_BYTES + 1) if stat.S_ISREG(status.st_mode) else b""
     finally:
         os.close(descriptor)
-    if stat.S_IMODE(found.st_mode) & 0o077 and stat.S_ISREG(found.st_mode):
+    if stat.S_IMODE(status.st_mode) & 0o077 and stat.S_ISREG(status.st_mode):
         raise WrongKey(
             f"The key {name} can be read by others.",
             "Anyone who can read both the key and the store can read the data.",
             "Make it readable by its owner only: chmod 600.",
         )
-    if len(content) != BYTES:
+    if len(content) != KEY_BYTES:
         raise WrongKey(
             f"The file of the key {name} is not a key.",
             "A key is 32 bytes, as create_key writes them.",

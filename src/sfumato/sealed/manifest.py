@@ -1,7 +1,7 @@
-"""The manifest beside the key: which batches were sealed, with which nonces and padded sizes; what is believed.
+"""The manifest beside the key: the sealed batches with their nonces and padded sizes.
 
-It is written whole and carries a code under a key of its own. A batch is in it before its rows are in the store, so
-that a crash leaves an intent: the next one removes its rows and keeps its sizes.
+It is written atomically and authenticated under its own key. A batch is recorded before its rows are in the store, so a
+crash leaves an intended batch: the next sealing removes its rows and keeps its sizes.
 """
 
 import hmac
@@ -26,13 +26,13 @@ _MAX_MANIFEST_BYTES = 1 << 30
 
 
 class BatchState(StrEnum):
-    """How far a batch has come."""
+    """State of a batch."""
 
     INTENDED = "intended"
-    """Its rows may be in the store, or on their way there."""
+    """Its rows may be in the store."""
     COMMITTED = "committed"
     ABORTED = "aborted"
-    """Its rows were removed; whoever keeps the store may have seen its sizes."""
+    """Its rows were removed; the store may have seen its sizes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class SealedBatch:
     nonce: str
     state: BatchState
     digest: str
-    """A keyed digest of the rows: the same rows get the same sizes again."""
+    """Keyed digest of the rows: the same rows get the same sizes again."""
     sizes: tuple[int, ...]
     """Rows per cell, dummies included."""
 
@@ -53,7 +53,7 @@ class SealedEpoch:
     """One table in one epoch."""
 
     words: str
-    """The hash of what the policy said about it: its bounds, cells and the price of its sizes."""
+    """Digest of the policy entries of the table: its bounds, cells and the price of its sizes."""
     batches: tuple[SealedBatch, ...] = ()
 
     @property
@@ -63,7 +63,7 @@ class SealedEpoch:
 
     @property
     def counted(self) -> tuple[SealedBatch, ...]:
-        """The batches whose rows count against the bounds of their people: also those of an aborted one."""
+        """The batches whose rows count against contribution bounds, including aborted ones."""
         return tuple(batch for batch in self.batches if batch.state is not BatchState.INTENDED)
 
 
@@ -74,22 +74,22 @@ class SealedManifest:
     dataset: str
     epoch: str
     version: str
-    """A random id, another one after each batch."""
+    """A random id that changes with each batch."""
     attempts: int = 0
     tables: Mapping[str, SealedEpoch] | None = None
     old: tuple[str, ...] = ()
-    """Tables of the store that belong to an epoch before this one."""
+    """Tables of earlier epochs in the store."""
     ledger: str = ""
-    """The identity of the ledger that paid for the sizes."""
+    """Identity of the ledger charged for the sizes."""
     rotated: bool = False
-    """Whether another key has taken the place of this one."""
+    """Whether another key has replaced this one."""
 
     def table(self, name: str) -> SealedEpoch | None:
-        """Return what is known of a table, by its folded name."""
+        """Return the epoch of a table, by its folded name."""
         return (self.tables or {}).get(name)
 
     def with_table(self, name: str, table: SealedEpoch) -> "SealedManifest":
-        """Return the manifest with one table as it is now."""
+        """Return the manifest with one table replaced."""
         return replace(self, tables={**(self.tables or {}), name: table})
 
     @property
@@ -101,27 +101,27 @@ class SealedManifest:
 
 
 def fresh_hex(count: int = 16) -> str:
-    """Return random bytes of the system as text. No argument sets them, so that no pad serves twice."""
+    """Return random bytes of the system as text. They cannot be set, so that no pad repeats."""
     return read_exactly(system_source(), count).hex()
 
 
 class Keyring:
-    """A key and the files beside it. Nobody but its owner reads them."""
+    """A key and the files beside it, readable by the data owner only."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.key: Key = read_key(path, "that [sealed] names")
-        self._manifest = _beside(path, "manifest")
-        self._mark = _beside(path, "tampered")
+        self._manifest = _sidecar(path, "manifest")
+        self._mark = _sidecar(path, "tampered")
         self._known: tuple[tuple[int, int, int], SealedManifest] | None = None
 
     def read(self, dataset: str) -> SealedManifest:
         """Return the manifest, or refuse: there is none, or another key wrote it."""
         try:
-            found = os.stat(self._manifest)
-            stamp = (found.st_ino, found.st_mtime_ns, found.st_size)
+            status = os.stat(self._manifest)
+            stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
             if self._known is None or self._known[0] != stamp:
-                self._known = (stamp, self._parsed(self._manifest.read_bytes()[:_MAX_MANIFEST_BYTES]))
+                self._known = (stamp, self._parse_manifest(self._manifest.read_bytes()[:_MAX_MANIFEST_BYTES]))
         except OSError:
             raise WrongKey(
                 "Nothing was sealed with the key that [sealed] names.",
@@ -144,22 +144,22 @@ class Keyring:
         return manifest
 
     def is_rotated(self) -> bool:
-        """Whether another key has taken the place of this one."""
+        """Tell whether another key has replaced this one."""
         return self._known is not None and self._known[1].rotated
 
     def exists(self) -> bool:
-        """Whether anything was sealed with this key."""
+        """Tell whether anything was sealed with this key."""
         return self._manifest.exists()
 
     def write(self, manifest: SealedManifest) -> None:
-        """Write the manifest, durably and whole."""
+        """Write the manifest durably and atomically."""
         text = json.dumps(_to_json(manifest), separators=(",", ":"))
         fingerprint = self.key.derive("fingerprint").hex()
         code = hmac.new(self.key.derive("manifest"), f"{fingerprint}\n{text}".encode(), sha256).hexdigest()
         _write(self._manifest, f"{fingerprint}\n{code}\n{text}".encode())
         self._known = None
 
-    def _parsed(self, content: bytes) -> SealedManifest:
+    def _parse_manifest(self, content: bytes) -> SealedManifest:
         fingerprint, _, rest = content.decode("utf-8", "replace").partition("\n")
         code, _, text = rest.partition("\n")
         if not hmac.compare_digest(fingerprint.encode(), self.key.derive("fingerprint").hex().encode()):
@@ -178,27 +178,27 @@ class Keyring:
         return _from_json(json.loads(text))
 
     def mark_tampered(self, epoch: str) -> None:
-        """Stop all asking of this epoch."""
+        """Block all queries of this epoch."""
         _write(self._mark, epoch.encode())
 
     def require_untampered(self, epoch: str) -> None:
-        """Refuse if the store of this epoch was ever found to be changed."""
+        """Refuse an epoch whose store was once found to be changed."""
         try:
             marked = self._mark.read_text(encoding="utf-8")
         except OSError:
             return
         if marked == epoch:
-            raise tampered()
+            raise store_tampered()
 
     def write_units(self, nonce: str, counts: Mapping[bytes, int]) -> None:
-        """Write how many rows each person has in a batch, by keyed hashes."""
+        """Write the number of rows of each unit in a batch, by keyed hashes."""
         content = b"".join(unit + count.to_bytes(8, "big") for unit, count in counts.items())
-        _write(_beside(self.path, f"{nonce[:16]}.units"), content)
+        _write(_sidecar(self.path, f"{nonce[:16]}.units"), content)
 
     def read_units(self, nonce: str) -> bytes:
-        """Return what `write_units` wrote."""
+        """Return the bytes of `write_units`."""
         try:
-            return _beside(self.path, f"{nonce[:16]}.units").read_bytes()
+            return _sidecar(self.path, f"{nonce[:16]}.units").read_bytes()
         except OSError:
             raise WrongKey(
                 "A file of units beside the key is missing.",
@@ -207,30 +207,30 @@ class Keyring:
             ) from None
 
     def forget_units(self, nonce: str) -> None:
-        """Remove the file of a batch that is in no manifest any more."""
-        _beside(self.path, f"{nonce[:16]}.units").unlink(missing_ok=True)
+        """Remove the file of a batch that is no longer in the manifest."""
+        _sidecar(self.path, f"{nonce[:16]}.units").unlink(missing_ok=True)
 
     @contextmanager
     def sealing(self, wait: bool = True) -> Iterator[bool]:
-        """Be the only one who seals; without waiting, give False while somebody else is."""
-        with _locked(_beside(self.path, "sealing"), LOCK_EX if wait else LOCK_EX | LOCK_NB) as held:
+        """Hold the exclusive sealing lock; without waiting, yield False while another process holds it."""
+        with _file_lock(_sidecar(self.path, "sealing"), LOCK_EX if wait else LOCK_EX | LOCK_NB) as held:
             yield held
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Keep everybody from the store while it and the manifest say different things."""
-        with _locked(_beside(self.path, "lock"), LOCK_EX):
+        """Hold the exclusive store lock while store and manifest differ."""
+        with _file_lock(_sidecar(self.path, "lock"), LOCK_EX):
             yield
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Read a store that is as the manifest says."""
-        with _locked(_beside(self.path, "lock"), LOCK_SH):
+        """Hold the shared store lock: store and manifest agree."""
+        with _file_lock(_sidecar(self.path, "lock"), LOCK_SH):
             yield
 
 
-def tampered() -> StoreTampered:
-    """Return the one refusal of a store that is not what was sealed."""
+def store_tampered() -> StoreTampered:
+    """Return the refusal of a store that differs from what was sealed."""
     return StoreTampered(
         "The sealed store is not what was sealed.",
         "A row was dropped, repeated, moved or changed, or the store is an older one. Its answers are not used.",
@@ -240,16 +240,16 @@ def tampered() -> StoreTampered:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file whole; what the system says of a failure may hold a path, and is not repeated."""
+    """Write a file atomically; errors of the system may contain a path and are not repeated."""
     try:
         write_atomically(path, content)
         return
     except OSError as error:
-        failure = _unusable(error)
+        failure = _files_unusable(error)
     raise failure
 
 
-def _unusable(error: OSError) -> EngineFailed:
+def _files_unusable(error: OSError) -> EngineFailed:
     record_engine_failure(error)
     return EngineFailed(
         "The files beside the key cannot be read or written.",
@@ -258,20 +258,20 @@ def _unusable(error: OSError) -> EngineFailed:
     )
 
 
-def _beside(key: Path, what: str) -> Path:
+def _sidecar(key: Path, what: str) -> Path:
     return key.with_name(f"{key.name}.{what}")
 
 
 @contextmanager
-def _locked(path: Path, how: int) -> Iterator[bool]:
-    """Hold a lock that ends with its process, however it ends."""
+def _file_lock(path: Path, operation: int) -> Iterator[bool]:
+    """Hold a file lock that the system releases when the process ends."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
-        raise _unusable(error) from None
+        raise _files_unusable(error) from None
     try:
         try:
-            flock(descriptor, how)
+            flock(descriptor, operation)
         except BlockingIOError:
             yield False
             return
@@ -297,11 +297,11 @@ def _to_json(manifest: SealedManifest) -> dict[str, object]:
     }
 
 
-def _from_json(found: dict[str, object]) -> SealedManifest:
-    tables = found["tables"]
+def _from_json(data: dict[str, object]) -> SealedManifest:
+    tables = data["tables"]
     if not isinstance(tables, dict):
         raise AssertionError("its code is right, so its form is")
-    read = {
+    tables_read = {
         name: SealedEpoch(
             words,
             tuple(
@@ -312,12 +312,12 @@ def _from_json(found: dict[str, object]) -> SealedManifest:
         for name, (words, batches) in tables.items()
     }
     return SealedManifest(
-        str(found["dataset"]),
-        str(found["epoch"]),
-        str(found["version"]),
-        int(str(found["attempts"])),
-        read,
-        tuple(str(name) for name in found["old"]),  # type: ignore[attr-defined]
-        str(found["ledger"]),
-        bool(found["rotated"]),
+        str(data["dataset"]),
+        str(data["epoch"]),
+        str(data["version"]),
+        int(str(data["attempts"])),
+        tables_read,
+        tuple(str(name) for name in data["old"]),  # type: ignore[attr-defined]
+        str(data["ledger"]),
+        bool(data["rotated"]),
     )

@@ -1,4 +1,4 @@
-"""Dummy rows in every cell, so that the sizes that a store sees are a private release.
+"""Add dummy rows to every cell, so that the sizes that a store sees are a private release.
 
 Theorem: cells of true size n_i, padded by max(0, shift + Z_i) dummies with integer Laplace noise of scale k / epsilon,
 are (epsilon, delta)-DP for a person with at most k rows in all.  Proof: proofs/sealed.md
@@ -20,7 +20,7 @@ from sfumato.randomness.uniform import Integers
 
 @dataclass(frozen=True, slots=True)
 class Padding:
-    """How many dummies each cell of a batch gets.
+    """Number of dummy rows for each cell of a batch.
 
     Under replace, k rows go and k others come: give twice `rows_per_unit`, here and in the event.
 
@@ -39,37 +39,37 @@ class Padding:
         object.__setattr__(self, "rows_per_unit", integer(self.rows_per_unit, "rows_per_unit", 1))
 
     @property
-    def moved(self) -> int:
-        """How many rows differ between neighbours: k, or 2k where one person is replaced by another."""
+    def moved_rows(self) -> int:
+        """Number of rows that differ between neighbours: k, or 2k under replace."""
         return self.rows_per_unit * (2 if self.neighbours is Neighbours.REPLACE else 1)
 
     @property
     def shift(self) -> int:
         """The least shift with x^(shift + 1) / (1 + x) · max(e^epsilon, k / x) <= delta, x = e^(-epsilon/k)."""
-        step = self.epsilon / self.moved
-        guess = self.moved  # decides how long it takes, never what comes out
-        return smallest_covering(lambda shift: self._hides(shift, step), guess)
+        step = self.epsilon / self.moved_rows
+        guess = self.moved_rows  # affects the time, never the result
+        return smallest_covering(lambda shift: self._hides_one_unit(shift, step), guess)
 
     @property
     def event(self) -> Approximate:
-        """What all sizes of a table and epoch cost together."""
+        """Event of all sizes of a table and epoch."""
         return Approximate(Pure(self.epsilon, self.neighbours), self.delta)
 
     def draw(self, cells: int, source: Source) -> Integers:
-        """Draw the number of dummies for each of so many cells."""
-        noise = DiscreteLaplace(self.moved / self.epsilon).draw(integer(cells, "cells", 0), source)
+        """Draw the number of dummies for each of `cells` cells."""
+        noise = DiscreteLaplace(self.moved_rows / self.epsilon).draw(integer(cells, "cells", 0), source)
         dummies: Integers = np.maximum(noise + self.shift, 0)
         return dummies
 
-    def _hides(self, shift: int, step: Fraction) -> bool:
+    def _hides_one_unit(self, shift: int, step: Fraction) -> bool:
         """Decide both bounds by enclosures: one cell that changes by k rows, and k cells that change by one."""
         return all(
-            _at_most(step * (shift + 1) - grown, step, factor, self.delta)
-            for factor, grown in ((1, self.epsilon), (self.moved, step))
+            _is_at_most(step * (shift + 1) - credit, step, factor, self.delta)
+            for factor, credit in ((1, self.epsilon), (self.moved_rows, step))
         )
 
 
-def _at_most(exponent: Fraction, step: Fraction, factor: int, delta: Fraction) -> bool:
+def _is_at_most(exponent: Fraction, step: Fraction, factor: int, delta: Fraction) -> bool:
     """Decide factor · e^-exponent / (1 + e^-step) <= delta."""
     if exponent < 0:
         return False  # e^-exponent / (1 + x) is above 1/2, and the cell would hide nothing

@@ -1,4 +1,4 @@
-"""Ciphertexts in PostgreSQL: one table of 32-bit integers, no index, sums on 64-bit accumulators."""
+"""Store ciphertexts in PostgreSQL: one table of 32-bit integers, no index, sums on 64-bit accumulators."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -24,16 +24,16 @@ class PostgresCipherStore:
 
     def insert(self, table: str, columns: Mapping[str, npt.NDArray[np.int32]]) -> None:
         """Add rows in one transaction; the table is made where there is none."""
-        listed = ", ".join(f"{name} integer NOT NULL" for name in columns)
+        column_list = ", ".join(f"{name} integer NOT NULL" for name in columns)
 
         def run(cursor: Any) -> None:
-            cursor.execute(f"CREATE TABLE IF NOT EXISTS {quoted(table)} ({listed})")
+            cursor.execute(f"CREATE TABLE IF NOT EXISTS {quoted(table)} ({column_list})")
             with cursor.copy(f"COPY {quoted(table)} ({', '.join(columns)}) FROM STDIN (FORMAT binary)") as copy:
                 copy.write(_HEADER)
-                copy.write(_packed(list(columns.values())))
+                copy.write(_pack_copy_rows(list(columns.values())))
                 copy.write(_TRAILER)
 
-        self._within(run)
+        self._in_transaction(run)
 
     def delete(self, table: str, batch: int) -> None:
         """Remove the rows of a batch."""
@@ -42,20 +42,20 @@ class PostgresCipherStore:
             if cursor.execute("SELECT to_regclass(%s)", (quoted(table),)).fetchone()[0] is not None:
                 cursor.execute(f"DELETE FROM {quoted(table)} WHERE b = {int(batch)}")  # noqa: S608
 
-        self._within(run)
+        self._in_transaction(run)
 
     def drop(self, table: str) -> None:
         """Remove a table."""
-        self._within(lambda cursor: cursor.execute(f"DROP TABLE IF EXISTS {quoted(table)}"))
+        self._in_transaction(lambda cursor: cursor.execute(f"DROP TABLE IF EXISTS {quoted(table)}"))
 
     def sums(self, statement: str) -> list[tuple[Any, ...]]:
         """Run a statement of `sums_statement`."""
-        rows: list[tuple[Any, ...]] = self._within(lambda cursor: cursor.execute(statement).fetchall())
+        rows: list[tuple[Any, ...]] = self._in_transaction(lambda cursor: cursor.execute(statement).fetchall())
         return rows
 
-    def _within(self, run: Callable[[Any], Answer]) -> Answer:
-        """Run in one transaction; a failure is one fixed sentence, for the server's words may hold a path."""
-        psycopg = _driver()
+    def _in_transaction(self, run: Callable[[Any], Answer]) -> Answer:
+        """Run in one transaction; a failure is one fixed sentence, as the server's message may contain a path."""
+        psycopg = _import_psycopg()
         try:
             with psycopg.connect(self._url) as connection, connection.cursor() as cursor:
                 return run(cursor)
@@ -64,19 +64,19 @@ class PostgresCipherStore:
         raise EngineFailed()
 
 
-def _packed(columns: list[npt.NDArray[np.int32]]) -> bytes:
-    """Return rows as COPY takes them: the number of fields, then length and value of each, big-endian."""
+def _pack_copy_rows(columns: list[npt.NDArray[np.int32]]) -> bytes:
+    """Encode rows for COPY: the number of fields, then length and value of each, big-endian."""
     fields: list[tuple[str, str]] = [("fields", ">i2")]
-    for at in range(len(columns)):
-        fields += [(f"length{at}", ">i4"), (f"value{at}", ">i4")]
+    for index in range(len(columns)):
+        fields += [(f"length{index}", ">i4"), (f"value{index}", ">i4")]
     rows = np.zeros(len(columns[0]), dtype=fields)
     rows["fields"] = len(columns)
-    for at, column in enumerate(columns):
-        rows[f"length{at}"], rows[f"value{at}"] = 4, column
+    for index, column in enumerate(columns):
+        rows[f"length{index}"], rows[f"value{index}"] = 4, column
     return rows.tobytes()
 
 
-def _driver() -> Any:
+def _import_psycopg() -> Any:
     try:
         return import_module("psycopg")
     except ImportError:

@@ -1,6 +1,6 @@
 """Additive encryption behind one protocol: `Ashe` by default; Paillier and BFV as references for small tables.
 
-The last two need no key that is used once per batch, and are thousands of times slower: see docs/sealed.md.
+The last two need no separate key per batch and are thousands of times slower: see docs/sealed.md.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,9 +12,9 @@ from sfumato.errors import BadParameter
 from sfumato.exact import integer
 from sfumato.sealed.ashe import Ashe
 
-BITS = 2048
-_DEGREE = 8192
-_PLAIN = 1099511922689
+MIN_KEY_BITS = 2048
+_POLYNOMIAL_DEGREE = 8192
+_PLAIN_MODULUS = 1099511922689
 """A prime below 2^41 that is 1 modulo twice the degree, as batches of BFV need."""
 
 
@@ -25,10 +25,10 @@ class Provider(Protocol):
         """Return the ciphertexts of the rows of a cell."""
 
     def add(self, ciphertexts: Sequence[Any]) -> Any:
-        """Return what a store that holds no key computes: the sum."""
+        """Return the ciphertext of the sum, as a store without the key computes it."""
 
     def decrypt_sum(self, total: Any, cell: int, rows: int) -> int:
-        """Return the sum of the plaintexts of a cell of so many rows."""
+        """Return the sum of the plaintexts of a cell with `rows` rows."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -53,9 +53,9 @@ class AsheProvider:
 class Paillier:
     """Paillier's scheme: a public key encrypts, products of ciphertexts are sums. It needs the extra `paillier`."""
 
-    def __init__(self, bits: int = BITS) -> None:
-        self._phe = _extra("phe.paillier", "Paillier", "paillier")
-        self._public, self._private = self._phe.generate_paillier_keypair(n_length=integer(bits, "bits", BITS))
+    def __init__(self, bits: int = MIN_KEY_BITS) -> None:
+        self._phe = _import_extra("phe.paillier", "Paillier", "paillier")
+        self._public, self._private = self._phe.generate_paillier_keypair(n_length=integer(bits, "bits", MIN_KEY_BITS))
 
     def encrypt(self, values: Iterable[int], cell: int) -> Sequence[Any]:
         """Return the ciphertexts of the rows of a cell; cells need not differ, as every ciphertext is fresh."""
@@ -80,15 +80,17 @@ class Bfv:
     """BFV on lattices, by TenSEAL: secure against quantum computers, sums below 2^40. It needs the extra `bfv`."""
 
     def __init__(self) -> None:
-        self._tenseal = _extra("tenseal", "BFV", "bfv")
+        self._tenseal = _import_extra("tenseal", "BFV", "bfv")
         scheme = self._tenseal.SCHEME_TYPE.BFV
-        self._context = self._tenseal.context(scheme, poly_modulus_degree=_DEGREE, plain_modulus=_PLAIN)
+        self._context = self._tenseal.context(
+            scheme, poly_modulus_degree=_POLYNOMIAL_DEGREE, plain_modulus=_PLAIN_MODULUS
+        )
 
     def encrypt(self, values: Iterable[int], cell: int) -> Sequence[Any]:
         """Return the ciphertexts of the rows of a cell."""
         integer(cell, "cell", 0)
         plain = [integer(value, "value", 0) for value in values]
-        if sum(plain) > _PLAIN // 2:
+        if sum(plain) > _PLAIN_MODULUS // 2:
             raise BadParameter(
                 "The sum of a cell is too large.", "BFV here has room for 2^39.", "Use Ashe or Paillier."
             )
@@ -105,7 +107,7 @@ class Bfv:
         return 0 if total is None else int(total.decrypt()[0])
 
 
-def _extra(module: str, scheme: str, extra: str) -> Any:
+def _import_extra(module: str, scheme: str, extra: str) -> Any:
     try:
         return import_module(module)
     except ImportError:

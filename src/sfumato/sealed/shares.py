@@ -1,4 +1,4 @@
-"""Noise in shares: any `threshold` of them sum to integer Laplace noise, and no fewer reveal it.
+"""Draw noise in shares: any `threshold` of them sum to integer Laplace noise, and fewer do not reveal it.
 
 Theorem: the sum of t independent differences of two negative binomials of size 1/t and ratio x = e^(-1/scale) is
 integer Laplace noise of that scale.  Proof: proofs/sealed.md
@@ -30,23 +30,23 @@ class PolyaShare:
     def draw(self, count: int, source: Source) -> Integers:
         """Draw `count` independent shares."""
         size = integer(count, "count", 0)
-        difference: Integers = self._polya(size, source) - self._polya(size, source)
+        difference: Integers = self._draw_negative_binomial(size, source) - self._draw_negative_binomial(size, source)
         return difference
 
-    def _polya(self, size: int, source: Source) -> Integers:
+    def _draw_negative_binomial(self, size: int, source: Source) -> Integers:
         """Draw negative binomials: keep a geometric K if coins of probability (i + 1/t) / (i + 1), i < K, all fall."""
         drawn = Geometric(self.scale).draw(0, source)
         while len(drawn) < size:
             candidates = Geometric(self.scale).draw(max(64, 2 * (size - len(drawn))), source)
-            drawn = np.concatenate([drawn, candidates[self._kept(candidates, source)]])
+            drawn = np.concatenate([drawn, candidates[self._accept(candidates, source)]])
         return drawn[:size]
 
-    def _kept(self, candidates: Integers, source: Source) -> Integers:
-        kept = np.ones(len(candidates), dtype=bool)
-        for below in range(int(candidates.max(initial=0))):
-            chance = (below + Fraction(1, self.threshold)) / (below + 1)
-            waiting = np.flatnonzero(kept & (candidates > below))
+    def _accept(self, candidates: Integers, source: Source) -> Integers:
+        accepted = np.ones(len(candidates), dtype=bool)
+        for count in range(int(candidates.max(initial=0))):
+            chance = (count + Fraction(1, self.threshold)) / (count + 1)
+            waiting = np.flatnonzero(accepted & (candidates > count))
             if not len(waiting):
                 break
-            kept[waiting] = Bernoulli(Rational(chance)).draw(len(waiting), source)
-        return kept
+            accepted[waiting] = Bernoulli(Rational(chance)).draw(len(waiting), source)
+        return accepted

@@ -1,6 +1,6 @@
-"""Split trust: one process keeps ciphertexts, another the key, and each adds its share of the noise.
+"""Split trust: one process holds ciphertexts, another the key, and each adds its share of the noise.
 
-Theorem: `combine` learns the sums plus integer Laplace noise, and nothing else, as long as `threshold` of the shares in
+Theorem: `combine` learns only the sums plus integer Laplace noise, as long as `threshold` of the shares in
 them are of parties that do not collude with it.  Proof: proofs/sealed.md
 """
 
@@ -31,8 +31,8 @@ _MASK_BYTES = 32
 class SplitQuestion:
     """Sums of cells, group by group, with noise of a scale in units of the values; both keepers see it.
 
-    `threshold` shares make the whole noise. What it costs is charged before it is sent: one person moves each sum by
-    at most the sensitivity over which the scale was calibrated.
+    `threshold` shares make the whole noise. The question is charged before it is sent: the scale must be calibrated to
+    the sensitivity of each sum.
     """
 
     column: str
@@ -43,8 +43,8 @@ class SplitQuestion:
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", positive_rational(self.scale, "scale"))
         object.__setattr__(self, "threshold", integer(self.threshold, "threshold", 1))
-        listed = isinstance(self.groups, Sequence) and all(isinstance(group, Sequence) for group in self.groups)
-        if not listed or not all(type(cell) is int for group in self.groups for cell in group):
+        are_lists = isinstance(self.groups, Sequence) and all(isinstance(group, Sequence) for group in self.groups)
+        if not are_lists or not all(type(cell) is int for group in self.groups for cell in group):
             _refuse(
                 "groups are not lists of cells.", "Each group has the numbers of its cells.", "Write ((0, 1), (2,))."
             )
@@ -55,7 +55,7 @@ class SplitQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt at a question, named by a nonce of each keeper: neither answers one that it has not begun."""
+    """One attempt at a question, named by a nonce of each keeper; a keeper answers only attempts that it began."""
 
     question: SplitQuestion
     store_nonce: str
@@ -63,15 +63,22 @@ class Attempt:
 
     @property
     def digest(self) -> str:
-        """What binds the masks to this attempt."""
-        asked = self.question
-        words = [asked.column, asked.groups, str(asked.scale), asked.threshold, self.store_nonce, self.pad_nonce]
-        return sha256(json.dumps(words).encode()).hexdigest()
+        """Digest that binds the masks to this attempt."""
+        question = self.question
+        identity = [
+            question.column,
+            question.groups,
+            str(question.scale),
+            question.threshold,
+            self.store_nonce,
+            self.pad_nonce,
+        ]
+        return sha256(json.dumps(identity).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one keeper sends: a residue per group, uniform by itself, and how many shares of noise are in it."""
+    """Answer of one keeper: a uniform residue per group, and the number of noise shares in it."""
 
     attempt: str
     values: tuple[int, ...]
@@ -79,14 +86,14 @@ class Answer:
 
 
 class Storekeeper:
-    """Keeps ciphertexts, and no key to them. `mask` is known to the two keepers alone."""
+    """Holder of the ciphertexts, without their key. Only the two keepers know `mask`."""
 
     def __init__(self, mask: bytes, prime: int = PRIMES[0]) -> None:
         self._keeper = _Keeper(mask, prime)
         self._sums: dict[tuple[str, int], int] = {}
 
     def store(self, column: str, batch: Sequence[Sequence[int]]) -> None:
-        """Keep a batch of `Padkeeper.seal`: the ciphertexts of each cell."""
+        """Store a batch of `Padkeeper.seal`: the ciphertexts of each cell."""
         for cell, ciphertexts in enumerate(batch):
             self._sums[column, cell] = (self._sums.get((column, cell), 0) + sum(ciphertexts)) % self._keeper.prime
 
@@ -95,7 +102,7 @@ class Storekeeper:
         return self._keeper.begin(source)
 
     def answer(self, attempt: Attempt, source: Source, others: Iterable[Sequence[int]] = ()) -> Answer:
-        """Return the masked sums of ciphertexts plus this party's share of the noise, and shares that others sent."""
+        """Return the masked sums of ciphertexts plus this keeper's share of the noise and the shares of others."""
         shares = [list(share) for share in others]
         self._keeper.use(attempt.store_nonce)
         question = attempt.question
@@ -104,9 +111,9 @@ class Storekeeper:
                 _refuse("A share is not of this question.", "It has one number per group.", "Leave it out.")
         noise = PolyaShare(question.scale, question.threshold).draw(len(question.groups), source)
         values = []
-        for at, group in enumerate(question.groups):
-            total = sum(self._sum(question.column, cell) for cell in group) + int(noise[at])
-            total += sum(int(share[at]) for share in shares) + self._keeper.mask(attempt, at)
+        for index, group in enumerate(question.groups):
+            total = sum(self._sum(question.column, cell) for cell in group) + int(noise[index])
+            total += sum(int(share[index]) for share in shares) + self._keeper.mask(attempt, index)
             values.append(total % self._keeper.prime)
         return Answer(attempt.digest, tuple(values), 1 + len(shares))
 
@@ -117,7 +124,7 @@ class Storekeeper:
 
 
 class Padkeeper:
-    """Keeps the key and the padded sizes, and no ciphertext."""
+    """Holder of the key and the padded sizes, without ciphertexts."""
 
     def __init__(self, key: Key, mask: bytes, prime: int = PRIMES[0]) -> None:
         self._key = key
@@ -127,12 +134,12 @@ class Padkeeper:
     def seal(
         self, column: str, cells: Sequence[Sequence[int]], padding: Padding, source: Source
     ) -> tuple[tuple[int, ...], ...]:
-        """Return the ciphertexts of a batch, padded with zeros, for the storekeeper; only the sizes are kept.
+        """Return the ciphertexts of a batch, padded with zeros, for the storekeeper; store only the sizes.
 
         Values are at least 0, `padding.event` was charged, and each person has at most `padding.rows_per_unit` rows
         over all batches.
         """
-        nonce = read_exactly(source, NONCE_BYTES).hex()  # no argument sets it: no pad serves twice
+        nonce = read_exactly(source, NONCE_BYTES).hex()  # it cannot be set: no pad repeats
         dummies = padding.draw(len(cells), source)
         ashe = self._ashe(column, nonce)
         sealed = tuple(
@@ -147,25 +154,25 @@ class Padkeeper:
         return self._keeper.begin(source)
 
     def answer(self, attempt: Attempt, source: Source) -> Answer:
-        """Return the masked sums of pads minus this party's share of the noise."""
+        """Return the masked sums of pads minus this keeper's share of the noise."""
         self._keeper.use(attempt.pad_nonce)
         question = attempt.question
         noise = PolyaShare(question.scale, question.threshold).draw(len(question.groups), source)
         values = []
-        for at, group in enumerate(question.groups):
-            total = sum(self._pads(question.column, group)) - int(noise[at]) + self._keeper.mask(attempt, at)
+        for index, group in enumerate(question.groups):
+            total = sum(self._pads(question.column, group)) - int(noise[index]) + self._keeper.mask(attempt, index)
             values.append(total % self._keeper.prime)
         return Answer(attempt.digest, tuple(values), 1)
 
     def _pads(self, column: str, group: tuple[int, ...]) -> list[int]:
-        found = []
+        pads = []
         for nonce, sizes in self._batches.get(column, []):
             if any(not 0 <= cell < len(sizes) for cell in group):
                 _refuse("A cell of the question does not exist.", "It was never sealed.", "Ask for cells that were.")
             ashe = self._ashe(column, nonce)
             rows = np.array([sizes[cell] for cell in group], dtype=np.uint64)
-            found += [int(pad) for pad in ashe.cell_pads(np.array(group, dtype=np.uint64), rows)]
-        return found
+            pads += [int(pad) for pad in ashe.cell_pads(np.array(group, dtype=np.uint64), rows)]
+        return pads
 
     def _ashe(self, column: str, nonce: str) -> Ashe:
         return Ashe(self._key.derive("split", column, nonce), self._keeper.prime)
@@ -174,9 +181,9 @@ class Padkeeper:
 def combine(
     store: Answer, pads: Answer, question: SplitQuestion, prime: int = PRIMES[0], colluders: int = 0
 ) -> tuple[int, ...]:
-    """Return the noisy sums of each group, negative ones as such; refused below `threshold` + `colluders` shares.
+    """Return the signed noisy sum of each group; refuse fewer than `threshold` + `colluders` shares.
 
-    A share that was sent here by itself is no share: who combines would subtract it. There is no way to fill one in.
+    Shares are counted only inside the two answers: the combiner could subtract one that was sent separately.
     """
     if store.attempt != pads.attempt or len(store.values) != len(pads.values):
         _refuse("The two answers are of different attempts.", "Their masks do not cancel.", "Ask both keepers again.")
@@ -187,12 +194,14 @@ def combine(
             "With fewer, the noise is less than was charged for.",
             "Ask again when more parties answer; a missing share is never replaced.",
         )
-    differences = ((one - other) % prime for one, other in zip(store.values, pads.values, strict=True))
+    differences = (
+        (store_value - pad_value) % prime for store_value, pad_value in zip(store.values, pads.values, strict=True)
+    )
     return tuple(value - prime if value > prime // 2 else value for value in differences)
 
 
 class _Keeper:
-    """What both keepers have: the mask's key, and the attempts that they have begun and not answered."""
+    """State of either keeper: the mask's key, and the attempts begun and not yet answered."""
 
     def __init__(self, mask: bytes, prime: int) -> None:
         if not isinstance(mask, bytes) or len(mask) != _MASK_BYTES:
@@ -212,7 +221,7 @@ class _Keeper:
         return nonce
 
     def use(self, nonce: str) -> None:
-        """Let an attempt be answered once: two answers under one mask would show the difference of their noise."""
+        """Allow one answer per attempt: two answers under one mask would reveal the difference of their noise."""
         with self._lock:
             if nonce not in self._begun:
                 _refuse(

@@ -1,4 +1,4 @@
-"""Where ciphertexts lie. A store inserts, removes and adds integers; it is given no key, no name and no condition."""
+"""Stores of ciphertexts. A store inserts, deletes and adds integers; it gets no key, name or condition."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,21 +17,21 @@ from sfumato.errors import EngineFailed
 from sfumato.policy.policy import Location
 from sfumato.sealed.postgres_store import PostgresCipherStore
 
-Stored = Mapping[str, npt.NDArray[np.int32]]
+StoredColumns = Mapping[str, npt.NDArray[np.int32]]
 """Columns by name: `t` the token of the cell, `b` the number of the batch, and limbs."""
-PLACE = "j"
+ROW_NUMBER = "j"
 """The number of a row within its cell and batch, in tables that are joined."""
-JOINED_BY = ("k0", "k1", "k2", "k3")
-"""128 bits that are equal for rows of one person, in tables that are joined."""
+JOIN_COLUMNS = ("k0", "k1", "k2", "k3")
+"""128 bits that are equal for rows of one unit, in tables that are joined."""
 BATCH_BITS = 32
-"""A place has fewer bits than this."""
+"""Row numbers have fewer bits than this."""
 _STORE = "store"
 
 
 class CipherStore(Protocol):
-    """A place for rows of integers."""
+    """A store for rows of integers."""
 
-    def insert(self, table: str, columns: Stored) -> None:
+    def insert(self, table: str, columns: StoredColumns) -> None:
         """Add rows in one transaction; the table is made where there is none."""
 
     def delete(self, table: str, batch: int) -> None:
@@ -45,7 +45,7 @@ class CipherStore(Protocol):
 
 
 def sums_statement(table: str, limbs: Sequence[str]) -> str:
-    """Return what a store is asked: every cell, whatever the question was.
+    """Return the statement for a store: every cell, for every query.
 
     >>> sums_statement("visits 01", ["c0", "c1"])
     'SELECT t, SUM(c0), SUM(c1) FROM "visits 01" GROUP BY t'
@@ -54,37 +54,38 @@ def sums_statement(table: str, limbs: Sequence[str]) -> str:
 
 
 def joined_statement(table: str, other: str, limbs: Sequence[str]) -> str:
-    """Return what a store is asked about rows of `table` that meet rows of another one: all of them, by both cells.
+    """Return the statement for all rows of `table` joined with rows of another table, by both cells.
 
-    Pads cancel over whole cells only, so it also says which rows it added up: batch and place, as often as they met.
+    Pads cancel over whole cells only, so it also returns the batch and number of each added row, once per match.
     """
-    listed = ["a.t", "o.t", f"array_agg(CAST(a.b AS BIGINT) * {1 << BATCH_BITS} + a.{PLACE})"]
-    listed += [f"SUM(a.{limb})" for limb in limbs]
-    met = " AND ".join(f"a.{part} = o.{part}" for part in JOINED_BY)
-    return f"SELECT {', '.join(listed)} FROM {quoted(table)} AS a JOIN {quoted(other)} AS o ON {met} GROUP BY a.t, o.t"  # noqa: S608
+    items = ["a.t", "o.t", f"array_agg(CAST(a.b AS BIGINT) * {1 << BATCH_BITS} + a.{ROW_NUMBER})"]
+    items += [f"SUM(a.{limb})" for limb in limbs]
+    equal = " AND ".join(f"a.{part} = o.{part}" for part in JOIN_COLUMNS)
+    joined = f"{quoted(table)} AS a JOIN {quoted(other)} AS o ON {equal}"
+    return f"SELECT {', '.join(items)} FROM {joined} GROUP BY a.t, o.t"  # noqa: S608
 
 
-def open_store(place: Location) -> CipherStore:
-    """Return the store that a policy names. It connects when it is used."""
-    return PostgresCipherStore(place.target) if place.path is None else DuckDBCipherStore(place.path)
+def open_store(location: Location) -> CipherStore:
+    """Return the store that a policy names; it connects when it is used."""
+    return PostgresCipherStore(location.target) if location.path is None else DuckDBCipherStore(location.path)
 
 
 class DuckDBCipherStore:
-    """A DuckDB file, opened for each statement: the locks beside the key order who uses it."""
+    """A DuckDB file, opened for each statement under the locks beside the key."""
 
     def __init__(self, path: Path, limits: Limits | None = None) -> None:
         self._path = path
         self._limits = limits or Limits()
 
-    def insert(self, table: str, columns: Stored) -> None:
+    def insert(self, table: str, columns: StoredColumns) -> None:
         """Add rows in one transaction; the table is made where there is none."""
         self._make_folder()
         rows = pa.table({name: pa.array(column) for name, column in columns.items()})
-        listed = ", ".join(f"{name} INTEGER" for name in columns)
-        with self.opened() as connection:
+        column_list = ", ".join(f"{name} INTEGER" for name in columns)
+        with self.open_connection() as connection:
             connection.register("given", rows)
             execute(connection, "BEGIN")
-            execute(connection, f"CREATE TABLE IF NOT EXISTS {quoted(table)} ({listed})")
+            execute(connection, f"CREATE TABLE IF NOT EXISTS {quoted(table)} ({column_list})")
             execute(connection, f"INSERT INTO {quoted(table)} SELECT {', '.join(columns)} FROM given")  # noqa: S608
             execute(connection, "COMMIT")
             execute(connection, "CHECKPOINT")
@@ -100,30 +101,30 @@ class DuckDBCipherStore:
     def delete(self, table: str, batch: int) -> None:
         """Remove the rows of a batch."""
         if self._path.exists():
-            with self.opened() as connection:
-                if self._has(connection, table):
+            with self.open_connection() as connection:
+                if self._has_table(connection, table):
                     execute(connection, f"DELETE FROM {quoted(table)} WHERE b = {int(batch)}")  # noqa: S608
                     execute(connection, "CHECKPOINT")
 
     def drop(self, table: str) -> None:
         """Remove a table."""
         if self._path.exists():
-            with self.opened() as connection:
+            with self.open_connection() as connection:
                 execute(connection, f"DROP TABLE IF EXISTS {quoted(table)}")
                 execute(connection, "CHECKPOINT")
 
     def sums(self, statement: str) -> list[tuple[Any, ...]]:
         """Run a statement of `sums_statement`."""
-        with self.opened(" (READ_ONLY)") as connection:
+        with self.open_connection(" (READ_ONLY)") as connection:
             return execute(connection, statement)
 
-    def _has(self, connection: duckdb.DuckDBPyConnection, table: str) -> bool:
-        found = execute(connection, f"SELECT 1 FROM duckdb_tables() WHERE table_name = {literal(table)}")  # noqa: S608
-        return bool(found)
+    def _has_table(self, connection: duckdb.DuckDBPyConnection, table: str) -> bool:
+        rows = execute(connection, f"SELECT 1 FROM duckdb_tables() WHERE table_name = {literal(table)}")  # noqa: S608
+        return bool(rows)
 
-    def opened(self, how: str = "") -> duckdb.DuckDBPyConnection:
-        """Return a connection to the file and to nothing else."""
-        # a log may have been left by a process that was killed: whoever opens the file next takes it up
+    def open_connection(self, how: str = "") -> duckdb.DuckDBPyConnection:
+        """Return a connection that can access this file only."""
+        # a killed process may have left a log, which the next connection replays
         logs = [Path(f"{self._path}{ending}") for ending in (".wal.checkpoint", ".wal.recovery")]
         connection = closed_connection([self._path, *logs], self._limits)
         try:

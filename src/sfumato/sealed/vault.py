@@ -1,4 +1,4 @@
-"""One sealed dataset: its key, its manifest and its store, and the keys that belong to each table and batch."""
+"""One sealed dataset: its key, manifest and store, and the derived keys of each table and batch."""
 
 import hmac
 from dataclasses import replace
@@ -19,17 +19,17 @@ from sfumato.sealed.layout import Layout, SealedColumn, layouts_of
 from sfumato.sealed.manifest import BatchState, Keyring, SealedEpoch, SealedManifest
 from sfumato.sealed.stores import CipherStore, open_store
 
-_SHORT = 12
-_LONGEST_TABLE = 40
+_EPOCH_HEX_DIGITS = 12
+_MAX_TABLE_NAME_BYTES = 40
 """PostgreSQL cuts names at 63 bytes; the rest is for the epoch."""
 
 
 class Vault:
-    """What the gate holds. Layouts are checked before anything else happens."""
+    """Key, manifest, store and layouts of a sealed dataset. Creating it checks the layouts."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
-        self.sealing = sealing_of(policy)
+        self.sealing = sealed_section(policy)
         if self.sealing.key.path is None:
             raise AssertionError("a key lies in a file")
         self.layouts = layouts_of(policy.tables, self.sealing.integrity)
@@ -54,13 +54,13 @@ class Vault:
         return found
 
     def words(self, layout: Layout) -> str:
-        """Return the hash of what the policy says about a table."""
+        """Return the digest of the policy entries of a table."""
         return tables_digest(self.policy, [layout.table.name])
 
     def epoch_of(self, manifest: SealedManifest, layout: Layout) -> SealedEpoch | None:
-        """Return what was sealed of a table, or refuse a policy that says something else about it by now."""
-        found = manifest.table(fold_name(layout.table.name))
-        if found is not None and found.words != self.words(layout):
+        """Return the sealed epoch of a table; refuse a policy whose entries for it changed."""
+        epoch = manifest.table(fold_name(layout.table.name))
+        if epoch is not None and epoch.words != self.words(layout):
             raise PolicyWeakened(
                 (
                     f"The policy's entries of {quote_value(layout.table.name)} differ from those that it was sealed "
@@ -69,7 +69,7 @@ class Vault:
                 "Bounds, cells, rows per person and the price of sizes are part of what lies in the store.",
                 "Restore them, or seal the rows again under the new ones: sfumato.sealed.database.rotate.",
             )
-        return found
+        return epoch
 
     def ashe(self, epoch: str, layout: Layout, column: SealedColumn, nonce: str) -> Ashe:
         """Return the encryption of one column in one batch."""
@@ -83,28 +83,28 @@ class Vault:
 
     def tokens(self, epoch: str, layout: Layout) -> npt.NDArray[np.int32]:
         """Return the token of each cell: a keyed permutation of the cells."""
-        place = (epoch, fold_name(layout.table.name))
-        if place not in self._tokens:
-            self._tokens[place] = self._permuted(*place, len(layout.cells))
-        return self._tokens[place]
+        cache_key = (epoch, fold_name(layout.table.name))
+        if cache_key not in self._tokens:
+            self._tokens[cache_key] = self._permute_cells(*cache_key, len(layout.cells))
+        return self._tokens[cache_key]
 
-    def _permuted(self, epoch: str, table: str, cells: int) -> npt.NDArray[np.int32]:
+    def _permute_cells(self, epoch: str, table: str, cells: int) -> npt.NDArray[np.int32]:
         key = self.key.derive(epoch, table, "tokens")
         codes = [hmac.new(key, cell.to_bytes(8, "big"), sha256).digest() for cell in range(cells)]
-        ranked = sorted(range(len(codes)), key=codes.__getitem__)
+        order = sorted(range(len(codes)), key=codes.__getitem__)
         tokens = np.empty(len(codes), dtype=np.int32)
-        tokens[ranked] = np.arange(len(codes), dtype=np.int32)
+        tokens[order] = np.arange(len(codes), dtype=np.int32)
         return tokens
 
     def stored_name(self, epoch: str, table: str) -> str:
-        """Return the name of a table in the store: its own, and the epoch's."""
-        short = table.encode()[:_LONGEST_TABLE].decode("utf-8", "ignore")
-        return f"{short} {self.key.derive(epoch, table, 'name').hex()[:_SHORT]}"
+        """Return the name of a table in the store: its own name and a code of the epoch."""
+        short = table.encode()[:_MAX_TABLE_NAME_BYTES].decode("utf-8", "ignore")
+        return f"{short} {self.key.derive(epoch, table, 'name').hex()[:_EPOCH_HEX_DIGITS]}"
 
     def open_ledger(self, manifest: SealedManifest, confirm: str | None = None) -> Ledger:
-        """Open the ledger that paid for what was sealed; an account that was spent does not begin anew."""
-        place = self.policy.ledger.path
-        if manifest.ledger and place is not None and not place.exists():
+        """Open the ledger that was charged for the sealed data; refuse if its file is missing."""
+        path = self.policy.ledger.path
+        if manifest.ledger and path is not None and not path.exists():
             raise damaged(
                 "Its file is gone, and what it paid for is still sealed.",
                 "Restore the ledger and its anchor from a backup. A spent budget cannot start again at zero.",
@@ -112,7 +112,7 @@ class Vault:
         return open_ledger(self.policy, confirm, manifest.ledger)
 
     def recover(self) -> None:
-        """Finish what a sealer that no longer lives left behind. Whoever calls this holds the sealing lock."""
+        """Remove batches that a dead process left unfinished. The caller holds the sealing lock."""
         manifest = self.ring.read(self.policy.name)
         if manifest.unfinished:
             with self.ring.changing():
@@ -120,26 +120,28 @@ class Vault:
                     for batch in table.batches:
                         if batch.state is BatchState.INTENDED:
                             self.store.delete(self.stored_name(manifest.epoch, name), batch.number)
-                self.ring.write(_aborted(manifest, self.ring))
+                self.ring.write(_abort_intended(manifest, self.ring))
 
 
-def _aborted(manifest: SealedManifest, ring: Keyring) -> SealedManifest:
-    """Return the manifest in which no batch is intended. The sizes of each stay, once for the same rows."""
+def _abort_intended(manifest: SealedManifest, ring: Keyring) -> SealedManifest:
+    """Return the manifest with intended batches aborted; their sizes stay, once for the same rows."""
     for name, table in (manifest.tables or {}).items():
-        kept = []
+        batches = []
         for batch in table.batches:
             if batch.state is not BatchState.INTENDED:
-                kept.append(batch)
-            elif any(other.state is BatchState.ABORTED and other.digest == batch.digest for other in table.batches):
+                batches.append(batch)
+            elif any(
+                earlier.state is BatchState.ABORTED and earlier.digest == batch.digest for earlier in table.batches
+            ):
                 ring.forget_units(batch.nonce)  # a second attempt at the same rows, with the same sizes
             else:
-                kept.append(replace(batch, state=BatchState.ABORTED))
-        manifest = manifest.with_table(name, SealedEpoch(table.words, tuple(kept)))
+                batches.append(replace(batch, state=BatchState.ABORTED))
+        manifest = manifest.with_table(name, SealedEpoch(table.words, tuple(batches)))
     return manifest
 
 
-def sealing_of(policy: Policy) -> Sealing:
-    """Return what the policy says about sealing, or refuse one that says nothing."""
+def sealed_section(policy: Policy) -> Sealing:
+    """Return the [sealed] section of a policy, or refuse a policy without one."""
     if policy.sealed is None:
         raise BadPolicy(
             "This policy has no [sealed].",

@@ -1,7 +1,7 @@
-"""Values become integers on a public grid, inside public bounds, before anything is added up.
+"""Clip values to public bounds and round them to integers on a public grid, before they are summed.
 
-Nothing here is decided by floating-point arithmetic: a float is the binary rational that it is, and is clipped,
-divided by the step and rounded half to even as such. NaN, infinities and None are absent: they are not clipped to a
+Floating-point rounding decides nothing here: a float is read as an exact binary rational, then clipped, divided by the
+step and rounded half to even. NaN, infinities and None are absent: they are not clipped to a
 bound, they do not count. Messages never repeat a value. Proof: proofs/sensitivity.md §8, §9.
 """
 
@@ -20,7 +20,7 @@ from sfumato.errors import BadParameter
 from sfumato.exact import integer, positive_rational, rational
 
 Integers = npt.NDArray[Any]
-"""int64 where the public bounds fit, else Python ints in an object array."""
+"""int64 where the public bounds fit, otherwise Python integers in an object array."""
 Mask = npt.NDArray[np.bool_]
 
 _MAX_INT64_TERM = 2**62  # twice this is still an int64

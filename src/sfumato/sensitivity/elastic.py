@@ -32,7 +32,7 @@ class JoinedTable:
 def elastic_at_distance(tables: tuple[JoinedTable, ...], distance: int) -> int:
     """Bound the local sensitivity of the number of joined rows, all tables by one key, at a distance.
 
-    One person changes rows of every table at once: what is gained is the product with them less the product without.
+    One unit changes rows of every table: the gain is the product with them minus the product without.
 
     >>> elastic_at_distance((JoinedTable(1, 3), JoinedTable(1, 5)), 0)
     9

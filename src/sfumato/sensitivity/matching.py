@@ -1,6 +1,6 @@
-"""How many values can be served if each person serves a few of those they have: a largest matching, exactly.
+"""Compute exact maximum matchings of values and units, with a limited number of values per unit.
 
-Theorem: one person more or less moves the number by at most the limit, whoever else has which values.
+Theorem: one unit more or less moves the number by at most the limit, for all data of the others.
 Proof: proofs/matching.md, whose numbering is used below.
 """
 
@@ -13,10 +13,10 @@ Numbers = npt.NDArray[np.int64]
 
 
 def matched_values(people: Numbers, values: Numbers, own: Numbers, limits: Sequence[int]) -> list[int]:
-    """Return for each limit, which rise, how many of these values can be served, where nobody serves more than that.
+    """Return for each of the increasing limits how many values can be served if no unit serves more than that.
 
     The pair at each place says that this person has this value, each pair once; both are numbered from 0 on. `own` is
-    how many values each person has besides, which nobody else has: they come first, and are not counted here (3).
+    the number of further values that only this unit has: they are served first, and not counted here (3).
 
     >>> pairs = np.array([0, 0, 0, 1]), np.array([0, 1, 2, 2])
     >>> matched_values(*pairs, np.array([0, 1]), [1, 2, 3])
@@ -67,7 +67,7 @@ def _first_owners(people: Numbers, values: Numbers) -> Numbers:
 
 
 def _matched_by_greedy(people: Numbers, values: Numbers, room: Numbers) -> int:
-    """Return how many values people serve within their room; whoever has room for all their values serves them all."""
+    """Return how many values are served greedily: a unit with enough capacity serves all its values."""
     served = 0
     while len(people):
         degrees = np.bincount(people, minlength=len(room))

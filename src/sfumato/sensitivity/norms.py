@@ -131,8 +131,8 @@ def fixed_total(low: object, high: object, step: object, rows_per_unit: int, nei
 def cells(low: object, high: object, step: object, groups_per_unit: int, neighbours: Neighbours) -> Sensitivity:
     """Sums of disjoint cells: a unit adds, in at most `groups_per_unit` cells, something in [low, high] (§6).
 
-    The bounds are those of one unit's whole contribution to one cell, after `clipping.clip_sums`. A cell it does not
-    touch moves by 0.
+    The bounds are those of one unit's total contribution to one cell, after clipping. A cell it does not touch moves
+    by 0.
 
     >>> cells(-1, 1, 1, 1, Neighbours.REPLACE)
     Sensitivity(l1=2, l2_squared=4, linf=2, neighbours=<Neighbours.REPLACE: 'replace'>)
@@ -165,7 +165,7 @@ def grid_bounds(low: object, high: object, step: object) -> tuple[int, int]:
 
 
 def _span(least: int, greatest: int, neighbours: Neighbours) -> int:
-    """How far one value can move a sum: against nothing (add-remove), or against any other value or nothing."""
+    """Return the largest change of a sum by one value, which is added, removed or, under replace, exchanged."""
     alone = max(abs(least), abs(greatest))
     span = alone if neighbours is Neighbours.ADD_REMOVE else max(greatest, 0) - min(least, 0)
     if span == 0:

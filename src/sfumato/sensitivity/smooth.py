@@ -1,6 +1,6 @@
-"""Smooth sensitivity: how far one person moves the answer on this data and on data near it, the nearer the more.
+"""Smooth sensitivity: local sensitivity at every distance from the data, discounted by the distance.
 
-The local sensitivity of the data at hand may tell about one person by itself. Its largest value at every distance,
+The local sensitivity of the data itself may reveal a unit. Its largest value at every distance,
 discounted by the distance, changes by a bounded factor between neighbours. Proof: proofs/smooth_sensitivity.md
 """
 

@@ -1,6 +1,6 @@
-"""The cost of a minimum spanning tree, and its local sensitivity at every distance: one edge's weight is protected.
+"""Compute the local sensitivity of the cost of a minimum spanning tree at every distance; edge weights are protected.
 
-Who is joined with whom is public, and the graph is connected; weights are integers from 0 to a public bound [NRS07].
+The edges are public, and the graph is connected; weights are integers from 0 to a public bound [NRS07].
 Proof: proofs/smooth_sensitivity.md, (10)
 """
 
@@ -27,8 +27,8 @@ class Network:
     def __post_init__(self) -> None:
         object.__setattr__(self, "highest", integer(self.highest, "highest", 1))
         vertices = {vertex for edge in self.edges for vertex in edge}
-        joined = len({self._root(vertex, self._tree(self.edges)) for vertex in vertices}) == 1
-        if not joined or any(one == other for one, other in self.edges):
+        joined = len({self._root(vertex, self._join_edges(self.edges)) for vertex in vertices}) == 1
+        if not joined or any(start == end for start, end in self.edges):
             raise BadParameter(
                 "This is not a connected network.",
                 "A spanning tree joins all vertices, and no edge leads back to its own beginning.",
@@ -37,42 +37,49 @@ class Network:
 
     def cost(self, weights: tuple[int, ...]) -> int:
         """Return the cost of a minimum spanning tree."""
-        order = sorted(range(len(self.edges)), key=lambda place: weights[place])
+        order = sorted(range(len(self.edges)), key=lambda edge_index: weights[edge_index])
         parents: dict[int, int] = {}
         total = 0
-        for place in order:
-            one, other = (self._root(vertex, parents) for vertex in self.edges[place])
-            if one != other:
-                parents[one] = other
-                total += weights[place]
+        for edge_index in order:
+            first_root, second_root = (self._root(vertex, parents) for vertex in self.edges[edge_index])
+            if first_root != second_root:
+                parents[first_root] = second_root
+                total += weights[edge_index]
         return total
 
     def at_distance(self, weights: tuple[int, ...], distance: int) -> int:
         """Return the largest local sensitivity of the cost after `distance` weights changed, exactly."""
-        found = 0
-        for place, weight in enumerate(weights):
-            kept = self._way_round(weights, place, distance)
-            found = max(found, min(weight, kept), kept - min(weight, kept))
+        largest = 0
+        for edge_index, weight in enumerate(weights):
+            bottleneck = self._detour_bottleneck(weights, edge_index, distance)
+            largest = max(largest, min(weight, bottleneck), bottleneck - min(weight, bottleneck))
             if distance:  # one of the changes takes this edge's own weight to an end
-                found = max(found, self._way_round(weights, place, distance - 1))
-        return found
+                largest = max(largest, self._detour_bottleneck(weights, edge_index, distance - 1))
+        return largest
 
-    def _way_round(self, weights: tuple[int, ...], place: int, raised: int) -> int:
-        """Return the heaviest edge that no way round an edge can avoid, after so many others were raised to the top."""
+    def _detour_bottleneck(self, weights: tuple[int, ...], edge_index: int, raised: int) -> int:
+        """Return the heaviest edge on every detour around an edge, after `raised` others got the largest weight."""
         others = [
-            (edge, weight) for at, (edge, weight) in enumerate(zip(self.edges, weights, strict=True)) if at != place
+            (edge, weight)
+            for index, (edge, weight) in enumerate(zip(self.edges, weights, strict=True))
+            if index != edge_index
         ]
         for bound in sorted({self.highest, *(weight for _, weight in others)}, reverse=True):
-            if _ways((edge for edge, weight in others if weight < bound), *self.edges[place], raised + 1) <= raised:
+            if (
+                _count_disjoint_paths(
+                    (edge for edge, weight in others if weight < bound), *self.edges[edge_index], raised + 1
+                )
+                <= raised
+            ):
                 return bound
         return 0
 
-    def _tree(self, edges: Iterable[Edge]) -> dict[int, int]:
+    def _join_edges(self, edges: Iterable[Edge]) -> dict[int, int]:
         parents: dict[int, int] = {}
         for edge in edges:
-            one, other = (self._root(vertex, parents) for vertex in edge)
-            if one != other:
-                parents[one] = other
+            first_root, second_root = (self._root(vertex, parents) for vertex in edge)
+            if first_root != second_root:
+                parents[first_root] = second_root
         return parents
 
     def _root(self, vertex: int, parents: dict[int, int]) -> int:
@@ -81,26 +88,26 @@ class Network:
         return vertex
 
 
-def _ways(edges: Iterable[Edge], start: int, end: int, enough: int) -> int:
-    """Return how many ways from start to end share no edge, up to `enough`: as many as it takes to cut them all."""
+def _count_disjoint_paths(edges: Iterable[Edge], start: int, end: int, enough: int) -> int:
+    """Return the number of edge-disjoint paths from start to end, up to `enough` (Menger)."""
     free: dict[Edge, int] = {}
-    for one, other in edges:
-        free[one, other] = free.get((one, other), 0) + 1
-        free[other, one] = free.get((other, one), 0) + 1
-    for found in range(enough):
-        came: dict[int, int] = {start: start}
+    for first, second in edges:
+        free[first, second] = free.get((first, second), 0) + 1
+        free[second, first] = free.get((second, first), 0) + 1
+    for paths in range(enough):
+        came_from: dict[int, int] = {start: start}
         waiting = [start]
-        while waiting and end not in came:
-            here = waiting.pop()
-            for (one, other), left in free.items():
-                if one == here and left and other not in came:
-                    came[other] = here
-                    waiting.append(other)
-        if end not in came:
-            return found
-        there = end
-        while there != start:
-            free[came[there], there] -= 1
-            free[there, came[there]] += 1
-            there = came[there]
+        while waiting and end not in came_from:
+            vertex = waiting.pop()
+            for (first, second), left in free.items():
+                if first == vertex and left and second not in came_from:
+                    came_from[second] = vertex
+                    waiting.append(second)
+        if end not in came_from:
+            return paths
+        step_end = end
+        while step_end != start:
+            free[came_from[step_end], step_end] -= 1
+            free[step_end, came_from[step_end]] += 1
+            step_end = came_from[step_end]
     return enough

@@ -26,7 +26,7 @@ class ScaledVariance:
         return len(values) * sum(value * value for value in values) - sum(values) ** 2
 
     def reach(self, size: int) -> int:
-        """Return the global sensitivity for so many values: (n - 1)·(high - low)², from all alike to one apart."""
+        """Return the global sensitivity for n values: (n - 1)·(high - low)², from all equal to one apart."""
         return max(0, size - 1) * (self.high - self.low) ** 2
 
     def at_distance(self, values: Sequence[int], distance: int) -> int:
@@ -35,24 +35,24 @@ class ScaledVariance:
             return 0
         ordered = sorted(values)
         mirrored = sorted(self.low + self.high - value for value in values)
-        return max(self._pulled_down(ordered, distance), self._pulled_down(mirrored, distance))
+        return max(self._largest_move(ordered, distance), self._largest_move(mirrored, distance))
 
-    def _pulled_down(self, ordered: list[int], distance: int) -> int:
-        """Return the largest move where the others' sum is as small as so many replacements make it."""
+    def _largest_move(self, ordered: list[int], distance: int) -> int:
+        """Return the largest move if the others' sum is as small as `distance` replacements can make it."""
         size, best = len(ordered), 0
         moved = min(distance, size - 1)
         # one who is kept moves from where they are, after the largest others went to the low end
         total, top = sum(ordered), sum(ordered[size - moved :])
-        for place, kept in enumerate(ordered):
+        for place, value in enumerate(ordered):
             # one among the largest stays, and the next largest goes instead
-            gone = top if place < size - moved else top - kept + ordered[size - moved - 1]
-            others = total - kept - gone + moved * self.low
-            best = max(best, *(abs(self._move(size, others, kept, to)) for to in self._targets(size, others)))
+            gone = top if place < size - moved else top - value + ordered[size - moved - 1]
+            others = total - value - gone + moved * self.low
+            best = max(best, *(abs(self._move(size, others, value, to)) for to in self._extreme_points(size, others)))
         if distance:  # one who was replaced stood at any place, and moves to any other
             away = min(distance, size)
             others = sum(ordered[: size - away]) + (away - 1) * self.low
-            places = list(self._targets(size, others))
-            best = max(best, *(abs(self._move(size, others, one, to)) for one in places for to in places))
+            places = list(self._extreme_points(size, others))
+            best = max(best, *(abs(self._move(size, others, origin, to)) for origin in places for to in places))
         return best
 
     @staticmethod
@@ -60,7 +60,7 @@ class ScaledVariance:
         """Return how much the value falls when one person goes from `start` to `end`."""
         return (start - end) * ((size - 1) * (start + end) - 2 * others)
 
-    def _targets(self, size: int, others: int) -> Iterator[int]:
+    def _extreme_points(self, size: int, others: int) -> Iterator[int]:
         """Give the places where a parabola over [low, high] is largest or smallest: its ends, and around its vertex."""
         yield from (self.low, self.high)
         vertex = others // (size - 1)

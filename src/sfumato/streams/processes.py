@@ -31,7 +31,7 @@ from sfumato.streams.plans import (
 from sfumato.streams.rows import GrowingRows, pack_integers, unpack_integers
 from sfumato.streams.toeplitz import Floats, Integers, square_root
 
-Values = npt.NDArray[np.int64]
+StepValues = npt.NDArray[np.int64]
 _LIMB_BITS = 20
 _LIMB_MASK = (1 << _LIMB_BITS) - 1
 _MAX_HIGH_LIMB = 1 << 42
@@ -43,7 +43,7 @@ class Step:
 
     noisy: Integers
     """The noisy measurement y_t, a row of `raw`."""
-    value: Values | None = field(default=None, repr=False)
+    value: StepValues | None = field(default=None, repr=False)
     """The exact integers, where later steps need them: secret."""
     move: Floats | None = None
     """Increment of the decoded sums."""
@@ -60,7 +60,7 @@ class Process(Protocol):
     decodes: bool
     """Whether steps have a `move`."""
 
-    def take(self, time: int, values: Values, source: Source) -> Step:
+    def take(self, time: int, values: StepValues, source: Source) -> Step:
         """Compute the step at this time without changing the process."""
 
     def accept(self, step: Step) -> Floats:
@@ -120,7 +120,7 @@ class _SquareRoot:
         self._low = GrowingRows(self._cells, np.int64)
         self._moves = GrowingRows(self._cells, np.float64)
 
-    def take(self, time: int, values: Values, source: Source) -> Step:
+    def take(self, time: int, values: StepValues, source: Source) -> Step:
         before, scale, sigma_squared = self._epoch(time)
         fresh = before != self._began
         count = 0 if fresh else time - 1 - before
@@ -150,13 +150,13 @@ class _SquareRoot:
         return self._estimate
 
 
-def _value_and_move(step: Step) -> tuple[Values, Floats]:
+def _value_and_move(step: Step) -> tuple[StepValues, Floats]:
     if step.value is None or step.move is None:
         raise ValueError("a step without what it needs")
     return step.value, step.move
 
 
-def _join_with_noise(high: Values, low: Values, noise: Integers) -> Integers:
+def _join_with_noise(high: StepValues, low: StepValues, noise: Integers) -> Integers:
     """Return high · 2^20 + low + noise: int64 if every noisy value fits, else Python integers.
 
     The noise is in the limbs before anything is compared, so that the choice depends on noisy values alone.
@@ -194,7 +194,7 @@ class _Buffered:
         self._value_and_move = np.zeros((len(nodes.shares), plan.cells))
         self._estimate = np.zeros(plan.cells)
 
-    def take(self, time: int, values: Values, source: Source) -> Step:
+    def take(self, time: int, values: StepValues, source: Source) -> Step:
         noise = self._noise.draw(self._cells, source)
         noisy = add_noise_to_limbs(sum_limbs(self._fill(values)), noise)
         move = (noisy.astype(np.float64) - _add_rows(self._decays * self._value_and_move)) / self._total
@@ -207,7 +207,7 @@ class _Buffered:
         self._estimate = self._estimate + move
         return self._estimate
 
-    def _fill(self, values: Values) -> Limbs:
+    def _fill(self, values: StepValues) -> Limbs:
         """Return the buffers one step later."""
         return add_products(decay(self._exact, self._shares), self._weights, values)
 
@@ -242,7 +242,7 @@ class _Tree:
     def state_size(self) -> int:
         return 0 if self.keeps_values else self._nodes.size * self._width
 
-    def take(self, time: int, values: Values, source: Source) -> Step:
+    def take(self, time: int, values: StepValues, source: Source) -> Step:
         nodes = self._nodes + values
         if self._plan.pan_private:
             opening = [level for level in range(len(nodes)) if (time - 1) % (1 << level) == 0]
@@ -294,7 +294,7 @@ class _Tables:
         self._cells = plan.cells
         self._law = DiscreteLaplace(plan.scale)
 
-    def take(self, time: int, values: Values, source: Source) -> Step:
+    def take(self, time: int, values: StepValues, source: Source) -> Step:
         return Step(add_noise(values, self._law.draw(self._cells, source)))
 
     def accept(self, step: Step) -> Floats:
@@ -314,7 +314,7 @@ class _Windowed:
         self._last: Integers = np.zeros(plan.cells, dtype=np.int64)
         self._next = NextShare(plan)
 
-    def take(self, time: int, values: Values, source: Source) -> Step:
+    def take(self, time: int, values: StepValues, source: Source) -> Step:
         share = self._next.share
         law = DiscreteLaplace(self._plan.publication(share).scale) if share else self._decision
         distance = int(np.abs(values.astype(object) - self._last.astype(object)).sum())

@@ -34,7 +34,7 @@ from sfumato.streams.plans import (
     UnboundedSums,
     WindowEvents,
 )
-from sfumato.streams.processes import Step, Values, process_of
+from sfumato.streams.processes import Step, StepValues, process_of
 from sfumato.streams.rows import GrowingRows
 from sfumato.streams.stored_plan import (
     StreamHeader,
@@ -231,7 +231,7 @@ class Stream:
     def __repr__(self) -> str:
         return f"<stream of {describe_plan(self.plan)}, {self.time} steps>"
 
-    def _read_values(self, values: object) -> Values:
+    def _read_values(self, values: object) -> StepValues:
         """Read one integer per cell; a refusal repeats no value."""
         truths = isinstance(values, list | tuple) and any(isinstance(value, bool | np.bool_) for value in values)
         try:
