@@ -163,11 +163,11 @@ def _shows_people(project: Project, outcome: ProjectNode, reading: _Question) ->
 
 def _private_table(relation: Relation, reading: _Question) -> Table:
     """Return the first private table that is read below."""
-    found = [relation]
-    for node in found:
+    relations = [relation]
+    for node in relations:
         if isinstance(node, Scan) and not reading.catalog.tables[node.table].public:
             return reading.catalog.tables[node.table]
-        found.extend(inputs(node))
+        relations.extend(inputs(node))
     raise AssertionError("rows of people come from a private table")
 
 
@@ -375,8 +375,8 @@ def _private_project(
     unique = {(relation.label, item.name) for item in items if address(item.scalar) in owned.unique}
     unit = column(relation.label, OWNER, owned.unit.facts)
     settled = frozenset((relation.label, item.name) for item in shown if owned.is_settled(item.scalar))
-    kept = replace(owned, unit=unit, unique=frozenset(unique), constant_per_unit=settled)
-    return Analysed(ProjectNode(source.flow, relation.label, shown), scope, kept, cells)
+    lineage = replace(owned, unit=unit, unique=frozenset(unique), constant_per_unit=settled)
+    return Analysed(ProjectNode(source.flow, relation.label, shown), scope, lineage, cells)
 
 
 def _sort(relation: Sort, source: Analysed) -> Analysed:

@@ -242,7 +242,7 @@ def public_sides(condition: Scalar, other: Analysed) -> list[Scalar]:
     """Return the public sides of equalities that every pair meets, as they are compared."""
     public = frozenset().union(*(columns_read(scalar) for scalar in other.scope.values()))
     parts = condition.arguments if condition.operator is Operator.AND else (condition,)
-    found = []
+    sides = []
     for part in parts:
         if part.operator is not Operator.EQUAL or any(
             side.facts.kind not in _COMPARABLE_KINDS for side in part.arguments
@@ -252,8 +252,8 @@ def public_sides(condition: Scalar, other: Analysed) -> list[Scalar]:
         for public_side, private_side in ((first, second), (second, first)):
             reads, tests = columns_read(public_side), columns_read(private_side)
             if reads and reads <= public and not tests & public:  # the rest is of the private row, whatever it met
-                found.append(public_side)
-    return found
+                sides.append(public_side)
+    return sides
 
 
 def _of_one_person(
@@ -345,7 +345,7 @@ def _equalities(condition: Expression | None, scope: Scope) -> list[tuple[Expres
         and part.function is Function.EQUAL
         and all(side.facts.kind in _COMPARABLE_KINDS | {Kind.UNIT} for side in lower(part, scope).arguments)
     ]
-    return [(one, other) for pair in pairs for one, other in (pair, pair[::-1])]
+    return [(first, second) for pair in pairs for first, second in (pair, pair[::-1])]
 
 
 def _is_unique(side: Expression, owned: UnitLineage) -> bool:
@@ -358,8 +358,8 @@ def _reads(side: Expression, analysed: Analysed) -> bool:
 
 def _says_so(condition: Expression | None, scope: Scope) -> bool:
     return any(
-        isinstance(one, Column) and scope[one.of, one.name].facts.kind is Kind.UNIT
-        for one, _ in _equalities(condition, scope)
+        isinstance(expression, Column) and scope[expression.of, expression.name].facts.kind is Kind.UNIT
+        for expression, _ in _equalities(condition, scope)
     )
 
 

@@ -34,18 +34,20 @@ def budget(policy: Path, analyst: str | None, every: bool, form: str) -> None:
     changed = _source_changed(read) if analyst is None else None
     with accounts(policy) as opened:
         if every:
-            found = opened.budgets()
-            documents = [{"account": name, **budget_document(one)} for name, one in found.items()]
-            click.echo(to_json(documents) if form == "json" else budgets_text(found))
+            budgets = opened.budgets()
+            documents = [
+                {"account": name, **budget_document(account_budget)} for name, account_budget in budgets.items()
+            ]
+            click.echo(to_json(documents) if form == "json" else budgets_text(budgets))
         else:
-            one = opened.budget(account)
-            document = budget_document(one, None if changed is None else bool(changed))
-            click.echo(to_json(document) if form == "json" else budget_text(one))
+            account_budget = opened.budget(account)
+            document = budget_document(account_budget, None if changed is None else bool(changed))
+            click.echo(to_json(document) if form == "json" else budget_text(account_budget))
             if form == "table" and sys.stdout.isatty():
                 from sfumato.terminal.answers import draw_gauge
                 from sfumato.terminal.screen import screen
 
-                draw_gauge(screen(), one)
+                draw_gauge(screen(), account_budget)
         if form == "table":
             for note in (changed, WAITING if opened.waiting is not None and analyst is None else None):
                 if note:
@@ -119,8 +121,8 @@ def verify(policy: Path, form: str, accept_clock: bool, receipt: tuple[str, ...]
         from sfumato.policy.reading import read_policy
 
         behind = opening.accept_clock(read_policy(policy))
-        said = f"It is on record that the clock is right, {behind} behind the last entry." if behind else ""
-        click.echo(said or "The clock is not behind the last entry: nothing was recorded.", err=True)
+        note = f"It is on record that the clock is right, {behind} behind the last entry." if behind else ""
+        click.echo(note or "The clock is not behind the last entry: nothing was recorded.", err=True)
     with accounts(policy) as opened:
         opened.require(receipt)
         verified = opened.verify()

@@ -35,8 +35,8 @@ def print_refusal(refusal: Refusal, speaker: Interface = Interface.COMMAND) -> N
 
     head = click.style(f"Refused ({refusal.code}):", fg="red", bold=True)
     click.echo(f"{head} {escape_unprintable(refusal.what)}", err=True)
-    for name, said in (("why", refusal.why), ("next", refusal.remedy_for(speaker))):
-        click.echo(_indented(f"  {name}:".ljust(8), escape_unprintable(said)), err=True)
+    for name, text in (("why", refusal.why), ("next", refusal.remedy_for(speaker))):
+        click.echo(_indented(f"  {name}:".ljust(8), escape_unprintable(text)), err=True)
 
 
 def _indented(head: str, text: str) -> str:

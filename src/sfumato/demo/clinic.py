@@ -91,8 +91,8 @@ def write_clinic(folder: Path, patients: int = PATIENTS) -> None:
 def patients_seen(folder: Path) -> dict[str, int]:
     """Count, truly, how many patients each department saw. Only made-up people may be counted so."""
     visits = parquet.read_table(folder / "visits.parquet", columns=["dept", "patient_id"])
-    seen = visits.group_by(["dept"]).aggregate([("patient_id", "count_distinct")])
-    return dict(zip(seen["dept"].to_pylist(), seen["patient_id_count_distinct"].to_pylist(), strict=True))
+    patients = visits.group_by(["dept"]).aggregate([("patient_id", "count_distinct")])
+    return dict(zip(patients["dept"].to_pylist(), patients["patient_id_count_distinct"].to_pylist(), strict=True))
 
 
 def _patients(count: int, source: Source) -> dict[str, npt.NDArray[np.generic]]:

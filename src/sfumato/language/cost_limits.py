@@ -100,8 +100,8 @@ def _rows_and_work(flow: RelNode, sizes: Sizes) -> tuple[int, int]:
         case JoinNode(kind, left, right, condition):
             (first, before), (second, behind) = _rows_and_work(left, sizes), _rows_and_work(right, sizes)
             met = max(first, second) if _by_equality(condition, left, right) else first * second
-            kept = {JoinKind.LEFT: first, JoinKind.FULL: first + second}.get(kind, 0)
-            return max(met, kept), before + behind + met
+            outer_rows = {JoinKind.LEFT: first, JoinKind.FULL: first + second}.get(kind, 0)
+            return max(met, outer_rows), before + behind + met
         case UnionAllNode(left, right):
             (first, before), (second, behind) = _rows_and_work(left, sizes), _rows_and_work(right, sizes)
             return first + second, before + behind

@@ -54,15 +54,15 @@ class Facts:
         return self.high - self.low + 1
 
 
-def hull(one: Facts, other: Facts) -> Facts:
+def hull(first: Facts, second: Facts) -> Facts:
     """Return what holds for every value of either."""
-    longest = None if None in (one.max_chars, other.max_chars) else max(one.max_chars or 0, other.max_chars or 0)
+    longest = None if None in (first.max_chars, second.max_chars) else max(first.max_chars or 0, second.max_chars or 0)
     return replace(
-        one,
-        nullable=one.nullable or other.nullable,
-        low=min(one.low, other.low),
-        high=max(one.high, other.high),
-        declared_low=one.declared_low and other.declared_low,
-        declared_high=one.declared_high and other.declared_high,
+        first,
+        nullable=first.nullable or second.nullable,
+        low=min(first.low, second.low),
+        high=max(first.high, second.high),
+        declared_low=first.declared_low and second.declared_low,
+        declared_high=first.declared_high and second.declared_high,
         max_chars=longest,
     )

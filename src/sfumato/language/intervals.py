@@ -172,7 +172,7 @@ def least_law(present: Sequence[bool]) -> RangeLaw:
 
     def law(*ranges: StepRange) -> StepRange:
         low, high = union(*ranges)
-        certain = [top for (_, top), there in zip(ranges, present, strict=True) if there]
+        certain = [top for (_, top), is_present in zip(ranges, present, strict=True) if is_present]
         return low, min(certain, default=high)
 
     return law

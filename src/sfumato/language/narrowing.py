@@ -59,10 +59,10 @@ def limits_if_not_true(condition: Scalar) -> Restrictions:
     """Return what holds in the rows for which the condition is false or NULL."""
     match condition.operator, condition.arguments:
         case (Operator.OR, parts):
-            found: Restrictions = {}
+            restrictions: Restrictions = {}
             for part in parts:
-                found = both(found, limits_if_not_true(part))
-            return found
+                restrictions = both(restrictions, limits_if_not_true(part))
+            return restrictions
         case (Operator.NOT, (part,)):
             return _unless_false(part)
         case (Operator.LESS, (first, second)):
@@ -79,10 +79,10 @@ def _unless_false(condition: Scalar) -> Restrictions:
     """Return what holds where the condition is true or NULL: x compared with a number is NULL only where x is."""
     match condition.operator, condition.arguments:
         case (Operator.AND, parts):
-            found: Restrictions = {}
+            restrictions: Restrictions = {}
             for part in parts:
-                found = both(found, _unless_false(part))
-            return found
+                restrictions = both(restrictions, _unless_false(part))
+            return restrictions
         case (Operator.NOT, (part,)):
             return limits_if_not_true(part)
         case (Operator.LESS, (first, second)):

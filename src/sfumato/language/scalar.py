@@ -282,4 +282,4 @@ def walk(scalar: Scalar) -> Iterator[Scalar]:
 
 def columns_read(scalar: Scalar) -> set[tuple[str, str]]:
     """Return the columns that are read."""
-    return {found for part in walk(scalar) if (found := address(part)) is not None}
+    return {ref for part in walk(scalar) if (ref := address(part)) is not None}

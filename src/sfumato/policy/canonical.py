@@ -71,16 +71,16 @@ def tables_digest(policy: Policy, names: Iterable[str]) -> str:
     A table leads to the one that names its person, and to those that its columns take their keys from; whom we
     protect, and under which relation, is said of every table.
     """
-    found: dict[str, Table] = {}
+    referenced: dict[str, Table] = {}
     waiting = [fold_name(name) for name in names]
     while waiting:
         name = waiting.pop()
         table = policy.table(name)
-        if table is not None and name not in found:
-            found[name] = table
+        if table is not None and name not in referenced:
+            referenced[name] = table
             waiting += [fold_name(other) for other in referenced_tables(table)]
     text = _lines([f"neighbours = {_quoted(policy.neighbours)}", *_sealing(policy), *_csv_form(policy.csv)])
-    text += _words(found.values())
+    text += _words(referenced.values())
     return sha256(text.encode()).hexdigest()
 
 

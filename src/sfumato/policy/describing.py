@@ -46,16 +46,16 @@ def units_of(tables: Iterable[Table]) -> str:
     >>> units_of([Table("visits", (), UnitColumn("who"), 3), Table("clicks", (), RowUnit(), 1)])
     'clicks: each row; visits: each who'
     """
-    found = []
+    units = []
     for table in sorted(tables, key=lambda table: fold_name(table.name)):
         match table.unit:
             case RowUnit():
-                found.append(f"{table.name}: each row")
+                units.append(f"{table.name}: each row")
             case UnitColumn(column):
-                found.append(f"{table.name}: each {column}")
+                units.append(f"{table.name}: each {column}")
             case UnitPath(other, column, _, _):
-                found.append(f"{table.name}: each {other}.{column}")
-    return "; ".join(found)
+                units.append(f"{table.name}: each {other}.{column}")
+    return "; ".join(units)
 
 
 def column_words(table: Table, column: Column) -> str:

@@ -366,8 +366,8 @@ class Duration:
     remedy: str
 
     def read(self, entry: Entry) -> Fraction:
-        found = _DURATION.fullmatch(entry.value) if isinstance(entry.value, str) else None
-        seconds = Fraction(found[1]) * _SECONDS[found[2]] if found else None
+        match_ = _DURATION.fullmatch(entry.value) if isinstance(entry.value, str) else None
+        seconds = Fraction(match_[1]) * _SECONDS[match_[2]] if match_ else None
         if seconds is not None and self.least <= seconds <= self.most:
             return seconds
         raise refuse(entry, f"is {quote_entry(entry.value)}.", self.why, self.remedy)
@@ -403,8 +403,8 @@ def key_schema(key: PolicyKey) -> Schema:
     schema = {"description": key.description, **key.kind.schema()}
     match key.default:
         case Default(_, words) if words:
-            said = words.capitalize() if words.startswith("required") else f"Default: {words}"
-            return {**schema, "description": f"{key.description} {said.replace('`', '')}."}
+            description = words.capitalize() if words.startswith("required") else f"Default: {words}"
+            return {**schema, "description": f"{key.description} {description.replace('`', '')}."}
         case Default(bool() | int() | str() as value):
             return {**schema, "default": value}
     return schema

@@ -60,8 +60,8 @@ class SourceScheme(Scheme):
 @cache
 def built_in_schemes() -> tuple[SourceScheme, ...]:
     """Return what the engines of this package declare."""
-    found: tuple[SourceScheme, ...] = import_module(_BUILT_IN).SCHEMES
-    return found
+    schemes: tuple[SourceScheme, ...] = import_module(_BUILT_IN).SCHEMES
+    return schemes
 
 
 def source_scheme(name: str) -> SourceScheme | None:
@@ -88,14 +88,14 @@ def source_example() -> str:
 
 def reads_csv(name: str) -> bool:
     """Tell whether sources of this scheme can hold CSV files."""
-    found = source_scheme(name)
-    return found is not None and found.reads_csv
+    scheme = source_scheme(name)
+    return scheme is not None and scheme.reads_csv
 
 
 def tells_changes(name: str) -> bool:
     """Tell whether sources of this scheme tell that they have changed."""
-    found = source_scheme(name)
-    return found is None or found.tells_changes
+    scheme = source_scheme(name)
+    return scheme is None or scheme.tells_changes
 
 
 def _outside() -> dict[str, list[EntryPoint]]:
@@ -118,13 +118,13 @@ def _loaded(name: str, points: Iterable[EntryPoint]) -> SourceScheme:
             "Uninstall all but one of them.",
         )
     try:
-        found = EntryPoint(name, values[0], GROUP).load()
+        scheme = EntryPoint(name, values[0], GROUP).load()
     except (ImportError, AttributeError):
-        found = None
-    if not isinstance(found, SourceScheme) or found.name != name:
+        scheme = None
+    if not isinstance(scheme, SourceScheme) or scheme.name != name:
         raise BadSource(
             f"The engine for {name}: cannot be loaded.",
             f"The entry point {values[0]} is not a SourceScheme of this name.",
             "Correct or reinstall the package that declares it.",
         )
-    return found
+    return scheme

@@ -181,12 +181,12 @@ def _path(words: str) -> UnitPath | None:
     return UnitPath(table, column, here, there)
 
 
-def _split(words: str, at: str) -> tuple[str, str, str]:
+def _split(words: str, separator: str) -> tuple[str, str, str]:
     """Return what stands before and after the first `at`, in any case, without blanks."""
-    place = fold_name(words).find(at)
+    place = fold_name(words).find(separator)
     if place < 0:
         return words.strip(), "", ""
-    return words[:place].strip(), at, words[place + len(at) :].strip()
+    return words[:place].strip(), separator, words[place + len(separator) :].strip()
 
 
 def _rows_per_unit(keys: SectionValues, unit: PrivacyUnit, columns: tuple[Column, ...]) -> tuple[int, bool]:
@@ -284,10 +284,11 @@ def _known_column(entry: Entry, name: str, table: Table) -> Column:
     )
 
 
-def _different_types(entry: Entry, one: Column, other: Column) -> Exception:
+def _different_types(entry: Entry, first: Column, second: Column) -> Exception:
     return refuse(
         entry,
-        f"compares {quote_entry(one.name)} of type {one.type} with {quote_entry(other.name)} of type {other.type}.",
+        f"compares {quote_entry(first.name)} of type {first.type} "
+        f"with {quote_entry(second.name)} of type {second.type}.",
         "Values of different types are never equal.",
         "Declare both columns with one type.",
     )

@@ -69,17 +69,17 @@ def own_key(table: Names, others: Iterable[str] = ()) -> str | None:
     return first if fold_name(first) in {"id", "key", "pk", "uuid"} or _owns(table, first, others) else None
 
 
-def links(here: Names, column: str, there: Names, key: str) -> bool:
+def links(first: Names, column: str, second: Names, key: str) -> bool:
     """Tell whether a column of one table looks like it holds the key of another.
 
     Both are called alike, without the short prefix that all columns of a table may share (`l_orderkey`, `o_orderkey`);
     or the key is called `id`, and the column after the other table (`patient_id`, `patients.id`).
     """
     if is_bare_key(key):
-        subject, word = _subject(_stem(here, column))
-        return bool(subject) and word == fold_name(key) and _is_called(there.table, subject)
-    stem = _stem(here, column)
-    return stem == _stem(there, key) and not is_bare_key(stem)
+        subject, word = _subject(_stem(first, column))
+        return bool(subject) and word == fold_name(key) and _is_called(second.table, subject)
+    stem = _stem(first, column)
+    return stem == _stem(second, key) and not is_bare_key(stem)
 
 
 def _owns(table: Names, column: str, others: Iterable[str]) -> bool:
@@ -112,12 +112,16 @@ def _stem(table: Names, column: str) -> str:
     """Return a column's name in lower case, without underscores and without the prefix that all of the table share."""
     name = fold_name(column)
     prefix = re.match(r"[a-z]{1,3}_", name)
-    if prefix and len(table.columns) > 1 and all(fold_name(one).startswith(prefix[0]) for one in table.columns):
+    if (
+        prefix
+        and len(table.columns) > 1
+        and all(fold_name(candidate).startswith(prefix[0]) for candidate in table.columns)
+    ):
         name = name.removeprefix(prefix[0])
     return name.replace("_", "")
 
 
 def _split_words(name: str) -> list[str]:
-    found = [word.lower() for word in _WORDS.findall(name)]
-    joined = ["".join(pair) for pair in pairwise(found)]
-    return [*found, *joined]
+    words = [word.lower() for word in _WORDS.findall(name)]
+    joined = ["".join(pair) for pair in pairwise(words)]
+    return [*words, *joined]

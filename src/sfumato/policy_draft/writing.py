@@ -89,7 +89,7 @@ def _csv_form(form: CsvFormat) -> Iterator[str]:
         if (value := getattr(form, key)) != getattr(CsvFormat(), key):
             yield f"{key} = {quoted_text(value)}"
     if form.null:
-        yield f"null = [{', '.join(quoted_text(one) for one in form.null)}]"
+        yield f"null = [{', '.join(quoted_text(text) for text in form.null)}]"
     yield ""
 
 
@@ -238,17 +238,17 @@ def _remark(column: DraftColumn, names_people: bool) -> str:
 
 def notices(draft: Draft) -> list[str]:
     """Return what was proposed, left out or assumed, for the terminal: nothing of it goes unsaid."""
-    found = list(_form_notice(draft.csv))
+    lines = list(_form_notice(draft.csv))
     for table in draft.tables:
         if table.private:
-            found += list(_notice_lines(table))
+            lines += list(_notice_lines(table))
     waiting = [table.name for table in draft.tables if not table.private and not table.public]
     if waiting and len(waiting) < len(draft.tables):
-        found.append(
+        lines.append(
             f"Not in the policy, because nobody said whom they protect: {', '.join(waiting)}. Say it with --unit, or"
             f" --public {waiting[0]} for a table about nobody."
         )
-    return found
+    return lines
 
 
 def _form_notice(form: CsvFormat) -> Iterator[str]:

@@ -41,7 +41,7 @@ def dimension_first(rows: Relation, measures: Sequence[Measure], catalog: Catalo
         or unit_columns(join.left, catalog) is not None
         or unit_columns(join.right, catalog) is None
         or not measures
-        or not all(any(_is_null(part, private) for part in one.aggregate.arguments) for one in measures)
+        or not all(any(_is_null(part, private) for part in measure.aggregate.arguments) for measure in measures)
         or not all(_rejects(part, private) for part in parts)
     ):
         return rows

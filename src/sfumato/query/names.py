@@ -59,16 +59,16 @@ class Scope:
         if table is not None and not table.chosen(self.tables):
             why = "It is neither a table of this FROM clause nor an alias in it."
             raise place.unknown("table", str(table), sorted(self.tables), why)
-        found = self.candidates(table, name)
-        if len(found) == 1:
-            return found[0].expression
-        if not found:
+        columns = self.candidates(table, name)
+        if len(columns) == 1:
+            return columns[0].expression
+        if not columns:
             known = [entry.name for entry in self.entries if table is None or entry.of in table.chosen(self.tables)]
             raise place.unknown("column", str(name), sorted(set(known)), "No table in FROM declares it.")
         raise place.bad(
             f"the column name {name} is ambiguous.",
             "More than one table in FROM has it.",
-            f"Write the table's name before it: {found[0].of or '…'}.{name}.",
+            f"Write the table's name before it: {columns[0].of or '…'}.{name}.",
         )
 
     def candidates(self, table: Name | None, name: Name) -> list[NamedColumn]:
@@ -91,22 +91,22 @@ def unique(names: Iterable[str]) -> list[str]:
     >>> unique(["count", "sum", "count"])
     ['count', 'sum', 'count#2']
     """
-    taken: set[str] = set()
+    used: set[str] = set()
     result = []
     for name in names:
-        result.append(free(name, taken))
-        taken.add(result[-1])
+        result.append(free(name, used))
+        used.add(result[-1])
     return result
 
 
-def free(name: str, taken: set[str]) -> str:
+def free(name: str, used: set[str]) -> str:
     """Return `name`, or the first of name#2, name#3, … that is not taken.
 
     >>> free("visits", {"visits", "visits#2"})
     'visits#3'
     """
     candidate, number = name, 1
-    while candidate in taken:
+    while candidate in used:
         number += 1
         candidate = f"{name}#{number}"
     return candidate

@@ -236,7 +236,7 @@ class Window:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        return (*self.source.columns, *(Column(self.label, one.name, one.type) for one in self.values))
+        return (*self.source.columns, *(Column(self.label, over.name, over.type) for over in self.values))
 
     def __str__(self) -> str:
         return f"{identifier(self.label)} {'; '.join(map(str, self.values))}{_child_text(self.source)}"

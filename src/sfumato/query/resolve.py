@@ -85,13 +85,13 @@ def call(form: Form, arguments: list[Expression], name: str, place: SourceSpan) 
     return Call(form.function, tuple(fitted), gives, place.at)
 
 
-def _check_count(form: Form, given: int, name: str, place: SourceSpan) -> None:
+def _check_count(form: Form, count: int, name: str, place: SourceSpan) -> None:
     most, least = len(form.takes), len(form.takes) - form.optional
-    if least <= given and (given <= most or form.repeats):
+    if least <= count and (count <= most or form.repeats):
         return
     expected = f"at least {least}" if form.repeats else str(least) if least == most else f"{least} to {most}"
     raise place.bad(
-        f"{name} was given {given} argument{'s' * (given != 1)}.",
+        f"{name} was given {count} argument{'s' * (count != 1)}.",
         f"It takes {expected}.",
         "Add or remove arguments.",
     )

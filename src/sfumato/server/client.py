@@ -142,12 +142,12 @@ class RemoteDatabase:
         """
         most, older = page_of(limit, before)
         path = f"/history?limit={most}" + ("" if older is None else f"&before={older}")
-        return tuple(charge_of(one) for one in self._fetch("GET", path))
+        return tuple(charge_of(charge) for charge in self._fetch("GET", path))
 
     def tables(self) -> dict[str, Any]:
         """Return tables and columns with bounds and keys."""
-        found: dict[str, Any] = self._fetch("GET", "/tables")
-        return found
+        document: dict[str, Any] = self._fetch("GET", "/tables")
+        return document
 
     def close(self) -> None:
         """Let go of the connection of this thread. Closing twice is fine."""
@@ -166,10 +166,10 @@ class RemoteDatabase:
         return f"RemoteDatabase({self._scheme}://{self._place}/)"
 
     def _at_level(self, receipt: str, level: Fraction) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self._fetch(
+        document: Mapping[str, Any] = self._fetch(
             "GET", f"/releases/{receipt}?level={level.numerator}/{level.denominator}"
         )
-        return found
+        return document
 
     def _fetch(self, method: str, path: str, body: object = None, more: Mapping[str, str] | None = None) -> Any:
         if self._closed:
@@ -204,19 +204,19 @@ class RemoteDatabase:
         raise _lost(self._place)
 
     def _connected(self) -> http.client.HTTPConnection:
-        found: http.client.HTTPConnection | None = getattr(self._connections, "one", None)
-        if found is None:
+        connection: http.client.HTTPConnection | None = getattr(self._connections, "one", None)
+        if connection is None:
             if self._context is None:
-                found = http.client.HTTPConnection(self._place, timeout=_TIMEOUT_SECONDS)
+                connection = http.client.HTTPConnection(self._place, timeout=_TIMEOUT_SECONDS)
             else:
-                found = http.client.HTTPSConnection(self._place, timeout=_TIMEOUT_SECONDS, context=self._context)
-            self._connections.one = found
-        return found
+                connection = http.client.HTTPSConnection(self._place, timeout=_TIMEOUT_SECONDS, context=self._context)
+            self._connections.one = connection
+        return connection
 
     def _disconnect(self) -> None:
-        found: http.client.HTTPConnection | None = getattr(self._connections, "one", None)
-        if found is not None:
-            found.close()
+        connection: http.client.HTTPConnection | None = getattr(self._connections, "one", None)
+        if connection is not None:
+            connection.close()
             self._connections.one = None
 
 
@@ -262,7 +262,7 @@ def _question(sql: object, epsilon: object, within: object, share: object, delta
                 "It gives columns of the answer the margin that each should have.",
                 "Write for example within={'n': 25}.",
             )
-        question["within"] = {str(name): str(typed_rational(one, "within")) for name, one in within.items()}
+        question["within"] = {str(name): str(typed_rational(margin, "within")) for name, margin in within.items()}
     return question
 
 

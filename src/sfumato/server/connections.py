@@ -30,14 +30,14 @@ def network_of(address: str) -> str:
     ('2001:db8::/64', '192.0.2.1')
     """
     try:
-        found = ip_address(address.partition("%")[0])
+        parsed = ip_address(address.partition("%")[0])
     except ValueError:
         return address[:64]
-    if not isinstance(found, IPv6Address):
-        return str(found)
-    if found.ipv4_mapped is not None:
-        return str(found.ipv4_mapped)
-    return f"{IPv6Address(int(found) >> 64 << 64)}/64"
+    if not isinstance(parsed, IPv6Address):
+        return str(parsed)
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return f"{IPv6Address(int(parsed) >> 64 << 64)}/64"
 
 
 class Connection:
@@ -110,8 +110,8 @@ class Connections:
 
     def of(self, transport: asyncio.BaseTransport) -> Connection | None:
         """Return the connection of a transport, whose protocol has begun; it is ended through the transport now."""
-        found = transport.get_extra_info("socket")
-        connection = self._open.get(found.fileno()) if found is not None else None
+        raw_socket = transport.get_extra_info("socket")
+        connection = self._open.get(raw_socket.fileno()) if raw_socket is not None else None
         if connection is not None:
             connection.started = True
             if isinstance(transport, asyncio.WriteTransport):
@@ -225,9 +225,9 @@ class ListeningSocket(socket.socket):
     @classmethod
     def over(cls, bound: socket.socket, connections: Connections) -> Self:
         """Take over a bound socket."""
-        made = cls(bound.family, bound.type, bound.proto, bound.detach())
-        made._connections = connections
-        return made
+        listener = cls(bound.family, bound.type, bound.proto, bound.detach())
+        listener._connections = connections
+        return listener
 
     def accept(self) -> tuple[socket.socket, object]:
         """Accept the next connection that is admitted; others are closed at once."""

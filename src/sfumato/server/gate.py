@@ -167,15 +167,15 @@ class Gateway:
         Who is cancelled while waiting has not undone the charge.
         """
         database = self.database(caller)
-        said = repr((sql, sorted(price.items()))).encode("utf-8", "surrogatepass")
-        asked = sha256(said).digest()
+        request_text = repr((sql, sorted(price.items()))).encode("utf-8", "surrogatepass")
+        request_digest = sha256(request_text).digest()
         version = database.known_version()  # where another snapshot was taken, it is opened in a thread
-        question = (caller.account, version or "", asked)
+        question = (caller.account, version or "", request_digest)
         remembered = version is not None and self._names_only(caller.account, key, question)
         ask = partial(database.ask, sql, key=key, progress=None, **price)
 
         def open_release() -> _Rendered[T]:
-            release = self._kept(_bounded(ask()), caller.account, asked)
+            release = self._kept(_bounded(ask()), caller.account, request_digest)
             return _Rendered(release, render)
 
         def repeat() -> _Rendered[T] | None:
@@ -185,11 +185,11 @@ class Gateway:
         known = repeat if remembered and question in self._answers else None
         return (await self._served(caller, "ask", open_release, True, known)).take()
 
-    def _kept(self, release: Release, account: str, asked: bytes) -> Release:
+    def _kept(self, release: Release, account: str, request_digest: bytes) -> Release:
         """Keep a short answer at hand: the ledger has it, so that the same question is the same release, at no cost."""
         if release.event is not None and len(release) <= _MAX_CACHED_ROWS:
             with self._answers_lock:
-                self._answers.setdefault((account, release.receipt.version, asked), release)
+                self._answers.setdefault((account, release.receipt.version, request_digest), release)
                 _shorten(self._answers, _MAX_CACHED_ANSWERS)
         return release
 
@@ -253,8 +253,8 @@ class Gateway:
 
     async def entry(self, caller: Caller, receipt: str) -> Entry | None:
         """Return the charge of the caller's account that a receipt belongs to; None where another account paid."""
-        found = await self._served(caller, "history", partial(self.database(caller).entry, receipt))
-        return None if found is None else replace(found, time=self._padding.round_time(found.time))
+        entry = await self._served(caller, "history", partial(self.database(caller).entry, receipt))
+        return None if entry is None else replace(entry, time=self._padding.round_time(entry.time))
 
     @overload
     async def release(self, caller: Caller, receipt: str) -> Release: ...
@@ -288,11 +288,13 @@ class Gateway:
         return await self._served(caller, "snapshot", lambda: (self._owner.version, self._owner.source_changed()))
 
     def _account_states(self) -> tuple["AccountState", ...]:
-        found = []
+        states = []
         for analyst in self.policy.analysts:
-            with self._owner.as_analyst(analyst.name) as seen:
-                found.append(AccountState(analyst.name, fold_name(analyst.name), seen.budget(), seen.charges()))
-        return tuple(found)
+            with self._owner.as_analyst(analyst.name) as database:
+                states.append(
+                    AccountState(analyst.name, fold_name(analyst.name), database.budget(), database.charges())
+                )
+        return tuple(states)
 
     async def work(self, caller: Caller, work: Callable[[], T]) -> T:
         """Do something for a caller in a thread: it asks nothing of the dataset, and is neither padded nor recorded."""
@@ -437,9 +439,9 @@ class Gateway:
         )
 
 
-def _shorten(kept: dict[K, V], most: int) -> None:
-    if len(kept) > most:
-        del kept[next(iter(kept))]
+def _shorten(cache: dict[K, V], most: int) -> None:
+    if len(cache) > most:
+        del cache[next(iter(cache))]
 
 
 def as_it_is(value: T) -> T:

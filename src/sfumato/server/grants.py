@@ -79,15 +79,15 @@ class Grants:
     def grant(self, name: str) -> Secrets:
         """Draw a token and a password for an account, in place of those before. `OWNER` is the owner's own."""
         account = self._account(name)
-        made = Secrets(self._drawn(_TOKEN_CHARS), self._drawn(_PASSWORD_CHARS))
+        secrets = Secrets(self._drawn(_TOKEN_CHARS), self._drawn(_PASSWORD_CHARS))
 
         def add(secret: bytes, grants: dict[str, Grant]) -> None:
-            verifier = make_verifier(made.password, salt_of(secret, account))
+            verifier = make_verifier(secrets.password, salt_of(secret, account))
             identity, now = read_exactly(self._source, 16).hex(), datetime.now(UTC).isoformat(timespec="seconds")
-            grants[account] = Grant(account, identity, _digest(secret, made.token), verifier, now)
+            grants[account] = Grant(account, identity, _digest(secret, secrets.token), verifier, now)
 
         self._change(add)
-        return made
+        return secrets
 
     def revoke(self, name: str) -> bool:
         """Take token and password back; say whether there were any."""
@@ -102,12 +102,12 @@ class Grants:
 
     def of_token(self, token: str) -> Grant | None:
         """Return the grant of a token, or None."""
-        kept = self._current()
-        digest = _digest(kept.secret, token)
-        found = kept.by_token.get(digest)
-        if found is None or not hmac.compare_digest(found.token, digest):
+        stored = self._current()
+        digest = _digest(stored.secret, token)
+        grant = stored.by_token.get(digest)
+        if grant is None or not hmac.compare_digest(grant.token, digest):
             return None
-        return found if self._is_named(found.account) else None
+        return grant if self._is_named(grant.account) else None
 
     def of_user(self, user: str) -> tuple[Verifier, Grant | None]:
         """Return what a password is checked against, and the grant if it fits; None for a user whom nobody admits.
@@ -116,16 +116,16 @@ class Grants:
         the folded name, as a grant's is: neither spelling, nor a grant, nor its end changes it. The owner's grant has
         no user name.
         """
-        kept = self._current()
+        stored = self._current()
         account = fold_name(user)
-        found = kept.grants.get(account) if account != OWNER and self._is_named(account) else None
-        nobody = no_verifier(kept.secret, account)
-        return (nobody, None) if found is None else (found.verifier, found)
+        grant = stored.grants.get(account) if account != OWNER and self._is_named(account) else None
+        nobody = no_verifier(stored.secret, account)
+        return (nobody, None) if grant is None else (grant.verifier, grant)
 
     def stands(self, grant: Grant) -> bool:
         """Tell whether a grant still counts: it was neither revoked nor replaced."""
-        found = self._current().grants.get(grant.account)
-        return found is not None and hmac.compare_digest(found.id, grant.id) and self._is_named(grant.account)
+        current = self._current().grants.get(grant.account)
+        return current is not None and hmac.compare_digest(current.id, grant.id) and self._is_named(grant.account)
 
     def all(self) -> tuple[Grant, ...]:
         """Return every grant, for the owner to see."""
@@ -158,8 +158,8 @@ class Grants:
         with self._held():
             secret, grants = read_exactly(self._source, 32), {}
             if self._path.exists():
-                kept = self._current()
-                secret, grants = kept.secret, dict(kept.grants)
+                stored = self._current()
+                secret, grants = stored.secret, dict(stored.grants)
             change(secret, grants)
             self._write(secret, grants)
 
@@ -195,11 +195,11 @@ class Grants:
         with self._reading:
             try:
                 status = os.stat(self._path)
-                seen = (status.st_ino, status.st_mtime_ns, status.st_size, status.st_ctime_ns)
-                if self._kept is None or seen != self._seen:
+                version = (status.st_ino, status.st_mtime_ns, status.st_size, status.st_ctime_ns)
+                if self._kept is None or version != self._seen:
                     self._kept = None  # nobody comes in by what was read before
                     self._kept = _read(self._path)
-                    self._seen = seen
+                    self._seen = version
                 return self._kept
             except (OSError, ValueError, KeyError, TypeError, RecursionError):
                 self._kept = None
@@ -217,11 +217,11 @@ def _read(path: Path) -> _Kept:
         data = json.loads(stream.read(_MAX_GRANTS_FILE_BYTES))
     if data["format"] != _FORMAT_VERSION:
         raise ValueError
-    grants = [_from_json(one) for one in data["grants"]]
+    grants = [_from_json(entry) for entry in data["grants"]]
     secret = bytes.fromhex(data["secret"])
     if len(secret) != 32:
         raise ValueError
-    return _Kept(secret, {one.account: one for one in grants}, {one.token: one for one in grants})
+    return _Kept(secret, {grant.account: grant for grant in grants}, {grant.token: grant for grant in grants})
 
 
 def _to_json(grant: Grant) -> dict[str, object]:

@@ -171,7 +171,7 @@ class RequestGuard:
         host = hosts[0] if len(hosts) == 1 else None
         self._origins.check(host, " ".join(origins) if origins else None)
         request.scope["scheme"] = self._origins.scheme_for(host or "")
-        if any(one.strip().lower() != "identity" for one in headers.getlist("content-encoding")):
+        if any(encoding.strip().lower() != "identity" for encoding in headers.getlist("content-encoding")):
             raise WrongMediaType(
                 "The request is compressed.", "Bodies are read as they are.", "Leave Content-Encoding out."
             )
@@ -220,15 +220,15 @@ class _Received:
 
     async def drain(self) -> None:
         """Read what the client still sends and throw it away, within bounds: else it never reads the refusal."""
-        seen = 0
+        received = 0
         known = self.account is not None
         most, seconds = (
             (_MAX_DRAINED_BYTES, _DRAIN_SECONDS) if known else (_MAX_ANONYMOUS_DRAINED_BYTES, _ANONYMOUS_DRAIN_SECONDS)
         )
         try:
             async with asyncio.timeout(seconds):
-                while not self._ended and seen < most:
-                    seen += len((await self()).get("body", b""))
+                while not self._ended and received < most:
+                    received += len((await self()).get("body", b""))
         except TimeoutError:
             return
 

@@ -143,10 +143,10 @@ def _kind(value: object) -> str:
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    document = dict(pairs)
+    if len(document) != len(pairs):
         raise ValueError
-    return found
+    return document
 
 
 def _constant(_word: str) -> object:

@@ -40,8 +40,8 @@ def cookie_name(request: Request) -> str:
 
 def authenticate(request: Request) -> str | None:
     """Note who sent a request, by its token and by its console session; return the account, None for a stranger."""
-    given = request.headers.getlist("authorization")
-    scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+    headers = request.headers.getlist("authorization")
+    scheme, _, token = headers[0].partition(" ") if len(headers) == 1 else ("", "", "")
     session = request.cookies.get(cookie_name(request))
     grants = {
         "http": gate_of(request).grants.of_token(token.strip()) if scheme.lower() == "bearer" and token else None,
@@ -66,7 +66,9 @@ def require_json(request: Request) -> None:
     """Refuse a body that is not declared to be JSON in UTF-8."""
     kinds = request.headers.getlist("content-type")
     kind, *parameters = [part.strip().lower() for part in kinds[0].split(";")] if len(kinds) == 1 else [""]
-    if kind != "application/json" or any(one not in ("charset=utf-8", 'charset="utf-8"', "") for one in parameters):
+    if kind != "application/json" or any(
+        parameter not in ("charset=utf-8", 'charset="utf-8"', "") for parameter in parameters
+    ):
         raise WrongMediaType(
             "The request is not declared as JSON.",
             "Questions are read as application/json, in UTF-8.",

@@ -40,15 +40,17 @@ async def ask_all(request: Request) -> Response:
     """Answer several questions as one charge. Header Idempotency-Key: repeats of one key are one charge."""
     caller = caller_of(request)
     require_json(request)
-    asked = read_questions(await body_of(request))
+    workload = read_questions(await body_of(request))
     gate = gate_of(request)
-    level = LEVEL if asked.level is None else asked.level
+    level = LEVEL if workload.level is None else workload.level
 
     def encode(releases: list[Release]) -> bytes:
         return json_bytes([answer_document(release, level) for release in releases])
 
     render = count_bytes(request, encode)
-    return counted_reply(request, await gate.ask_all(caller, asked.questions, render, key=_key(request), **asked.price))
+    return counted_reply(
+        request, await gate.ask_all(caller, workload.questions, render, key=_key(request), **workload.price)
+    )
 
 
 def _key(request: Request) -> str | None:
@@ -96,11 +98,11 @@ def history_page(request: Request) -> tuple[int, int | None]:
 
 
 def _positive(request: Request, name: str, default: int | None) -> int | None:
-    given = request.query_params.getlist(name)
-    if not given:
+    texts = request.query_params.getlist(name)
+    if not texts:
         return default
-    if len(given) == 1 and given[0].isascii() and given[0].isdigit() and 0 < len(given[0]) < 18 and int(given[0]):
-        return int(given[0])
+    if len(texts) == 1 and texts[0].isascii() and texts[0].isdigit() and 0 < len(texts[0]) < 18 and int(texts[0]):
+        return int(texts[0])
     raise BadParameter(
         f"`{name}` is not a positive integer.", "It says which page of the history is wanted.", f"Write {name}=100."
     )

@@ -45,7 +45,7 @@ def is_proof(verifier: Verifier, message: bytes, proof: bytes) -> bool:
     if len(proof) != len(verifier.stored_key):
         return False
     signature = hmac.digest(verifier.stored_key, message, "sha256")
-    client_key = bytes(one ^ other for one, other in zip(proof, signature, strict=True))
+    client_key = bytes(first ^ second for first, second in zip(proof, signature, strict=True))
     return hmac.compare_digest(sha256(client_key).digest(), verifier.stored_key)
 
 

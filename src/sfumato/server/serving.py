@@ -92,12 +92,14 @@ async def _run(
     policy, place, tls = database.policy, listener.place, listener.tls
     gate = Gateway(database, grants, Audit(audit_path(policy, path)), PolicyWatch(path, policy))
     stop = asyncio.Event()
-    for one in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(one, stop.set)
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
     ports = listener.http.getsockname()[1], listener.pg.getsockname()[1]
     origins = Origins("https" if tls else "http", _names(place, tls), ports[0], listener.public)
     app = make_app(gate, origins, PAGES, connections, listener.proxies)
-    http_socket, pg_socket = (ListeningSocket.over(one, connections) for one in (listener.http, listener.pg))
+    http_socket, pg_socket = (
+        ListeningSocket.over(bound_socket, connections) for bound_socket in (listener.http, listener.pg)
+    )
     http = _http(app, connections, tls)
     serving = asyncio.create_task(http.serve([http_socket]))
     context, certificate = (tls.context, tls.certificate) if tls else (None, None)

@@ -47,8 +47,8 @@ def position_of(refusal: Refusal) -> tuple[int, int] | None:
     >>> position_of(BadSql("At 1:8, `x`: no.", "Why.", "Next."))
     (1, 8)
     """
-    found = _PLACE.match(refusal.what)
-    return (int(found[1]), int(found[2])) if found else None
+    match_ = _PLACE.match(refusal.what)
+    return (int(match_[1]), int(match_[2])) if match_ else None
 
 
 SPEAKER = "Sfumato-Speaker"

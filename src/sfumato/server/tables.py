@@ -24,7 +24,7 @@ def tables_document(policy: Policy, catalog: Catalog) -> Document:
     return {
         "name": policy.name,
         "neighbours": str(policy.neighbours),
-        "tables": [_table(table, catalog) for table in sorted(policy.tables, key=lambda one: fold_name(one.name))],
+        "tables": [_table(table, catalog) for table in sorted(policy.tables, key=lambda table: fold_name(table.name))],
     }
 
 

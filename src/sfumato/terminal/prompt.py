@@ -170,8 +170,8 @@ class Session:
         tables = self.database.policy.tables
         if not typed:
             listing = grid(["table", "protects"])
-            for one in tables:
-                listing.add_row(Text(escape_unprintable(one.name)), Text(escape_unprintable(table_words(one))))
+            for other in tables:
+                listing.add_row(Text(escape_unprintable(other.name)), Text(escape_unprintable(table_words(other))))
             show(self.console, listing)
             return
         found = next((table for table in tables if fold_name(table.name) == fold_name(typed.strip('"'))), None)
@@ -229,7 +229,7 @@ def with_readline(database: Database) -> ModuleType | None:
     readline = import_module("readline")
     known = completion_words(database)
     readline.set_completer_delims(" \t\n,()=<>+-*/;")
-    readline.set_completer(lambda start, at: dict(enumerate(completions(known, start))).get(at))
+    readline.set_completer(lambda start, state: dict(enumerate(completions(known, start))).get(state))
     readline.parse_and_bind("tab: complete")
     with suppress(OSError):
         readline.read_history_file(history_file())

@@ -132,8 +132,8 @@ def ask_instead(people: People, loss: PrivacyLoss, source: Source) -> float:
     cells, group = np.unique(people.quasi_identifier(1, 1), return_inverse=True)
     ill = np.bincount(group, weights=people.diagnosis, minlength=len(cells)).astype(np.int64)
     noisy = Laplace(1, 1 / loss.epsilon, Neighbours.REPLACE).release(ill, source)
-    said = noisy[group] >= 1
-    return float(said[people.diagnosis].mean() - said[~people.diagnosis].mean())
+    guesses = noisy[group] >= 1
+    return float(guesses[people.diagnosis].mean() - guesses[~people.diagnosis].mean())
 
 
 def run(people: int, source: Source) -> Linkage:

@@ -54,11 +54,11 @@ class LocalNoise:
 def run(targets: int, source: Source) -> LocalNoise:
     """Attack one answer about each of `targets` made-up people, who earn nothing or the most there is."""
     secret = coins(targets, source)
-    found = {
+    shares = {
         kind: Fraction(sum(_guess(answer(_salaries(bool(rich)), source)) == rich for rich in secret), targets)
         for kind, answer in (("local", _local), ("smooth", _smooth))
     }
-    return LocalNoise(targets, found["local"], found["smooth"], recovered_share(PrivacyLoss(EPSILON)))
+    return LocalNoise(targets, shares["local"], shares["smooth"], recovered_share(PrivacyLoss(EPSILON)))
 
 
 def _salaries(rich: bool) -> list[int]:

@@ -56,8 +56,8 @@ class Timing:
                 "",
                 "  sampler                     amounts of work   draws with the usual one   guessed right",
                 *(
-                    f"  {seen.sampler:26}  {seen.works:15}   {seen.usual:24.1%}   {seen.right:13.1%}"
-                    for seen in (self.naive, self.ours)
+                    f"  {sampler.sampler:26}  {sampler.works:15}   {sampler.usual:24.1%}   {sampler.right:13.1%}"
+                    for sampler in (self.naive, self.ours)
                 ),
                 "",
                 f"From the answers alone no attack can expect more than {self.bound:.1%} ({self.trials:,} trials).",

@@ -104,9 +104,9 @@ def difference(system: CountingSystem, row: int, base: Mask) -> float | Declined
 
 def recover(system: CountingSystem, secret: Mask, base: Mask, bound: float | None) -> Recovery:
     """Take every row by itself out of the base or put it in: two questions for each."""
-    found = [difference(system, row, base) for row in range(len(secret))]
-    guess = np.array([not isinstance(one, Declined) and one > 0.5 for one in found])
-    declined = sum(isinstance(one, Declined) for one in found)
+    values = [difference(system, row, base) for row in range(len(secret))]
+    guess = np.array([not isinstance(value, Declined) and value > 0.5 for value in values])
+    declined = sum(isinstance(value, Declined) for value in values)
     return Recovery(system.name, len(secret), 2 * len(secret), declined, share_equal(guess, secret), bound)
 
 

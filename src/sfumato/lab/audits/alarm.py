@@ -22,7 +22,7 @@ FAILURE_PROBABILITY = 1e-9
 def list_findings(alarms: Sequence[Finding]) -> str:
     """Say them line by line.
 
-    >>> listed([Finding("exact", "the law is another one")])
+    >>> list_findings([Finding("exact", "the law is another one")])
     'exact: the law is another one'
     """
     return "\n".join(str(alarm) for alarm in alarms) or "no alarm"

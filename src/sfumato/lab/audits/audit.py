@@ -59,10 +59,11 @@ def audit_policy(path: Path, seconds: float) -> str:
         alarms += paths.audit(policy, folder / "paths", "paths")
         alarms += end_to_end.sample_policy(policy, folder / "sampled", "sampled", _SAMPLED_QUERIES)
         rest = max(1.0, seconds - (monotonic() - begun))
-        found, asked = fuzzing.audit(policy, folder / "fuzzed", f"fuzzed {monotonic()}", rest)
-    verdict = list_findings([*alarms, *found])
+        findings, question_count = fuzzing.audit(policy, folder / "fuzzed", f"fuzzed {monotonic()}", rest)
+    verdict = list_findings([*alarms, *findings])
     return (
-        f"{policy.name}: {asked:,} random questions on neighbours, every plain question replayed on the worst people, "
+        f"{policy.name}: {question_count:,} random questions on neighbours, "
+        "every plain question replayed on the worst people, "
         f"{_SAMPLED_QUERIES} counts sampled {end_to_end.SAMPLES_PER_QUERY:,} times each, "
         f"in {monotonic() - begun:.0f} s\n{verdict}"
     )

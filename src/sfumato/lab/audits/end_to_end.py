@@ -104,12 +104,14 @@ def compare_losses(one: Subject, other: Subject, sql: str, times: int) -> Iterat
         for first, second in zip(pair[0].groups, pair[1].groups, strict=True)
     ]
     epsilon, delta = float(plan.loss.epsilon), float(plan.loss.delta)
-    first, second = (sample_releases(plan, each, cells, times, source) for each in pair)
+    first, second = (sample_releases(plan, aggregates, cells, times, source) for aggregates in pair)
     bound = epsilon_lower_bound(first, second, delta)
     if bound.epsilon > epsilon:
         yield f"{sql} is quoted at {plan.loss}, and loses {bound}"
-    here, there = ([publish(plan, each, source).bits for _ in range(_SAMPLED_RECEIPTS)] for each in pair)
-    bound = epsilon_lower_bound(here, there, delta)
+    first_bits, second_bits = (
+        [publish(plan, aggregates, source).bits for _ in range(_SAMPLED_RECEIPTS)] for aggregates in pair
+    )
+    bound = epsilon_lower_bound(first_bits, second_bits, delta)
     if bound.epsilon > epsilon:
         yield f"{sql}: the bits of the receipt tell neighbours apart, {bound}"
 
@@ -145,7 +147,7 @@ def _exact_answers(plan: Plan, exact: Aggregates) -> dict[str, list[float]]:
     truths = {}
     for derived in group.derived:
         name = next(name for place, name in shown if place is not None and place.name == derived.name)
-        columns = [[int(value) for value in found.columns[one]] for one in derived.measured]
+        columns = [[int(value) for value in found.columns[measured_name]] for measured_name in derived.measured]
         if isinstance(derived, AverageColumn):
             grid, pairs = derived.grid, zip(*columns, strict=True)
             truths[name] = [float((grid.offset + Fraction(t, n)) * grid.step) for n, t in pairs]
@@ -154,7 +156,9 @@ def _exact_answers(plan: Plan, exact: Aggregates) -> dict[str, list[float]]:
     return truths
 
 
-def audit(policy: Policy, folder: Path, seed: object, asked: tuple[tuple[str, int], ...], times: int) -> list[Finding]:
+def audit(
+    policy: Policy, folder: Path, seed: object, queries: tuple[tuple[str, int], ...], times: int
+) -> list[Finding]:
     """Sample questions of a policy, each on two neighbours that differ in one person."""
     everybody = populate(policy, seed)
     with ExitStack() as stack:
@@ -163,18 +167,20 @@ def audit(policy: Policy, folder: Path, seed: object, asked: tuple[tuple[str, in
             person: stack.enter_context(
                 subject(policy, neighbour_of(everybody, policy, seed, person), folder / str(person))
             )
-            for person in dict.fromkeys(person for _, person in asked)
+            for person in dict.fromkeys(person for _, person in queries)
         }
         return [
-            Finding(NAME, what) for sql, person in asked for what in compare_losses(one, others[person], sql, times)
+            Finding(NAME, message)
+            for sql, person in queries
+            for message in compare_losses(one, others[person], sql, times)
         ]
 
 
 def sample_policy(policy: Policy, folder: Path, seed: object, most: int) -> list[Finding]:
     """Sample counts of any policy: the first plain questions of every kind."""
     with subject(policy, populate(policy, seed), folder / "shape") as house:
-        asked = questions(schema_of(house.engine.catalog))
-        counted = [sql for sql in asked if "SELECT COUNT(*)" in sql and house.answers(sql)]
+        queries = questions(schema_of(house.engine.catalog))
+        counted = [sql for sql in queries if "SELECT COUNT(*)" in sql and house.answers(sql)]
     return audit(policy, folder, seed, tuple((sql, HIGH_ID) for sql in counted[:most]), SAMPLES_PER_QUERY)
 
 
@@ -183,5 +189,5 @@ def run(seed: object, folder: Path, releases: tuple[int, int] = (24, 500)) -> li
     alarms = audit(clinic(), folder, seed, _ASKED, SAMPLES_PER_QUERY)
     with subject(clinic(), populate(clinic(), seed), folder / "bars") as house:
         for sql, times in zip(_COVERED, releases, strict=True):
-            alarms += [Finding(NAME, what) for what in compare_coverage(house, sql, times)]
+            alarms += [Finding(NAME, message) for message in compare_coverage(house, sql, times)]
     return alarms

@@ -80,26 +80,26 @@ def alarms_of(sheets: Sheets, owner: int, folder: Path, dice: Dice, writers: Map
         if most == UNBOUNDED_ROWS:
             yield from _truth(houses, variants)
         for name in ("without", "hostile"):
-            for sql, here, there in zip(ASKED, shown["all"], shown[name], strict=False):
-                if here != there or any(part.startswith("fault") for part in there):
+            for sql, first, second in zip(ASKED, shown["all"], shown[name], strict=False):
+                if first != second or any(part.startswith("fault") for part in second):
                     yield f"{sql} shows something else {name}"
         for number, sql in enumerate(ASKED):
             other = Other("without", houses["without"], 1)
             for name in ("all", "hostile"):
-                yield from (f"{sql}, {name}: {what}" for what in differences(houses[name], other, sql, number))
+                yield from (f"{sql}, {name}: {message}" for message in differences(houses[name], other, sql, number))
 
 
 def _others(houses: Mapping[str, Subject]) -> Iterator[str]:
     """Compare the copies: beyond the rows of everybody else there may be those of one more person, and no others."""
     rows = {name: _copy(house) for name, house in houses.items()}
-    kept = rows["without"]
+    remaining = rows["without"]
     for name in ("all", "hostile"):
-        if kept - rows[name]:
-            yield f"{name}: {(kept - rows[name]).total()} rows of others are missing or changed"
-    own = {row[0] for row in rows["all"] - kept}
+        if remaining - rows[name]:
+            yield f"{name}: {(remaining - rows[name]).total()} rows of others are missing or changed"
+    own = {row[0] for row in rows["all"] - remaining}
     if len(own) > 1:
         yield f"the rows of {len(own)} people appeared with one person"
-    if {row[0] for row in rows["hostile"] - kept} - own:
+    if {row[0] for row in rows["hostile"] - remaining} - own:
         yield "hostile rows of one person became another's"
 
 
@@ -141,8 +141,8 @@ def try_seed(
 def run(seed: object, folder: Path, number: int = 12) -> list[Finding]:
     """Try some sources."""
     for place in range(number):
-        if found := try_seed(place, seed, folder):
-            return [Finding(NAME, f"source {place}: {found[0]}")]
+        if messages := try_seed(place, seed, folder):
+            return [Finding(NAME, f"source {place}: {messages[0]}")]
     return []
 
 
@@ -156,11 +156,11 @@ def main(arguments: Sequence[str], writers: Mapping[str, Mapping[str, Writer]] =
     begun, wrong = monotonic(), 0
     for number in range(wanted.first, wanted.first + wanted.sources):
         with scratch() as folder:
-            found = try_seed(number, wanted.seed, folder, writers)
-        wrong += bool(found)
-        for what in found[:3]:
-            sys.stdout.write(f"source {number}: {what}\n")
-        if number % 50 == 49 or found:
+            messages = try_seed(number, wanted.seed, folder, writers)
+        wrong += bool(messages)
+        for message in messages[:3]:
+            sys.stdout.write(f"source {number}: {message}\n")
+        if number % 50 == 49 or messages:
             sys.stdout.write(f"{number + 1 - wanted.first:,} sources, {wrong} wrong, {monotonic() - begun:.0f} s\n")
             sys.stdout.flush()
     sys.stdout.write(f"{wanted.sources:,} sources, {wrong} wrong, in {monotonic() - begun:.0f} s\n")

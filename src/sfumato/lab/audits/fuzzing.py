@@ -101,27 +101,27 @@ def seen(database: Database, sql: str) -> tuple[str, ...]:
     return tuple(map(str, shown))
 
 
-def difference(one: Database, other: Database, sql: str) -> Difference | None:
+def difference(first: Database, second: Database, sql: str) -> Difference | None:
     """Ask both; return a fault, or a difference in what they show or in what it cost, shortened."""
-    if not _differs(one, other, sql) and one.budget().spent == other.budget().spent:
+    if not _differs(first, second, sql) and first.budget().spent == second.budget().spent:
         return None
-    short = shrink(sql, lambda text: _differs(one, other, text))
-    return Difference(sql, short, seen(one, short), seen(other, short))
+    short = shrink(sql, lambda text: _differs(first, second, text))
+    return Difference(sql, short, seen(first, short), seen(second, short))
 
 
 def _differs(one: Database, other: Database, sql: str) -> bool:
-    here, there = seen(one, sql), seen(other, sql)
-    return here != there or any(part.startswith(_FAULT) for part in (*here, *there))
+    first, second = seen(one, sql), seen(other, sql)
+    return first != second or any(part.startswith(_FAULT) for part in (*first, *second))
 
 
-def fuzz(one: Database, other: Database, asked: Iterable[str], seconds: float) -> tuple[Difference | None, int]:
+def fuzz(first: Database, second: Database, queries: Iterable[str], seconds: float) -> tuple[Difference | None, int]:
     """Ask question after question until two neighbours differ or time is up; return also how many were asked."""
     end, number = monotonic() + seconds, 0
-    for sql in asked:
+    for sql in queries:
         if monotonic() > end:
             break
         number += 1
-        if found := difference(one, other, sql):
+        if found := difference(first, second, sql):
             return found, number
     return None, number
 
@@ -160,10 +160,10 @@ def neighbours(
 
 def audit(policy: Policy, folder: Path, seed: object, seconds: float) -> tuple[list[Finding], int]:
     """Fuzz a policy on made-up neighbours for a time; return also how many questions were asked."""
-    with neighbours(policy, folder, seed) as (one, other):
-        schema = schema_of(one.catalog)
-        found, asked = fuzz(one, other, endless(schema, seed), seconds)
-    return [] if found is None else [Finding(NAME, str(found))], asked
+    with neighbours(policy, folder, seed) as (first, second):
+        schema = schema_of(first.catalog)
+        found, question_count = fuzz(first, second, endless(schema, seed), seconds)
+    return [] if found is None else [Finding(NAME, str(found))], question_count
 
 
 def run(seed: object, folder: Path, seconds: float = 12.0) -> list[Finding]:

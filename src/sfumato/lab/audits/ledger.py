@@ -70,14 +70,14 @@ def run(seed: object, folder: Path) -> list[Finding]:
     policy, people = clinic(), populate(clinic(), seed)
     write_population(people, folder / "one")
     here = moved_to(policy, folder / "one", ample=False)
-    found = list(_charges(here, folder, seed))
-    found += _accounts(here, folder, seed)
+    messages = list(_charges(here, folder, seed))
+    messages += _accounts(here, folder, seed)
     write_population(people.without(str(HIGH_ID)), folder / "one")  # the data changed
-    found += _versions(here, folder, seed)
+    messages += _versions(here, folder, seed)
     write_population(people, folder / "two")
-    found += _caps(moved_to(policy, folder / "two", ample=False), folder, seed)
-    found += _seeds()
-    return [Finding(NAME, what) for what in found]
+    messages += _caps(moved_to(policy, folder / "two", ample=False), folder, seed)
+    messages += _seeds()
+    return [Finding(NAME, message) for message in messages]
 
 
 def _charges(policy: Policy, folder: Path, seed: object) -> Iterator[str]:
@@ -158,10 +158,10 @@ def _versions(policy: Policy, folder: Path, seed: object) -> Iterator[str]:
 def _caps(policy: Policy, folder: Path, seed: object) -> Iterator[str]:
     whole = replace(policy, budget=Budget(Fraction(1), Fraction(0), Fraction(0)), analysts=())
     with open_subject(whole, folder, Seeded((seed, "caps"))) as database:
-        asked = [f"{ASKED} WHERE age > {age}" for age in range(5)]
+        queries = [f"{ASKED} WHERE age > {age}" for age in range(5)]
         answered = 0
         try:
-            for sql in asked:
+            for sql in queries:
                 database.ask(sql, epsilon="1/4")
                 answered += 1
         except BudgetExhausted:

@@ -158,16 +158,16 @@ def differences(one: Subject, other: Other, sql: str, seed: int) -> list[str]:
     if isinstance(first, str) or isinstance(second, str):
         return [f"fault: {first if isinstance(first, str) else second}"]
     if isinstance(first, Refused) or isinstance(second, Refused):
-        found = [] if first == second else [f"{_words(first)} / {_words(second)}"]
+        messages = [] if first == second else [f"{_words(first)} / {_words(second)}"]
         leaks = isinstance(first, Refused) and CANARY in first.words
-        return found + ["fault: a message repeats a value"] * leaks
+        return messages + ["fault: a message repeats a value"] * leaks
     try:
         pair = _recorded(one, first, seed), _recorded(other.house, second, seed)
     except Exception as error:  # whatever it is: the question was accepted
         return [f"fault: {type(error).__name__} after a quote"]
-    found = [] if None in pair else list(compare(*pair, other.distance))  # type: ignore[arg-type]
+    messages = [] if None in pair else list(compare(*pair, other.distance))  # type: ignore[arg-type]
     seconds = process_time() - begun
-    return found + [f"fault: {seconds:.0f}{_SLOW}"] * (seconds > other.patience)
+    return messages + [f"fault: {seconds:.0f}{_SLOW}"] * (seconds > other.patience)
 
 
 def _tried(step: Callable[[], T]) -> T | Refused | str:
@@ -191,10 +191,10 @@ def _recorded(house: Subject, plan: Plan, seed: int) -> Recording | None:
     if not plan.groups:
         house.engine.query_public(plan.private.outcome)
         return None
-    made = record(house, plan, seed)
+    recording = record(house, plan, seed)
     if seed % _PUBLISHED_INTERVAL_QUERIES == 0:
-        make_release(plan, made.noisy, Receipt("", "", "", PrivacyLoss(Fraction(0))), evaluate).rows()
-    return made
+        make_release(plan, recording.noisy, Receipt("", "", "", PrivacyLoss(Fraction(0))), evaluate).rows()
+    return recording
 
 
 def question(schema: Schema, seed: object, number: int) -> str:
@@ -222,18 +222,18 @@ def ask(
         if number % 10 == 0:  # a tenth is enough to know how many are answered
             planned = _tried(partial(place.house.plan, sql))
             tally.refused[planned.code if isinstance(planned, Refused) else "answered"] += 1
-        if said := _seen(place, other, sql, number):
+        if messages := _seen(place, other, sql, number):
             short = shrink(sql, lambda text, other=other, number=number: bool(_seen(place, other, text, number)))  # type: ignore[misc]
-            what = (_seen(place, other, short, number) or said)[0]
-            tally.found.append(f"{number}, {other.name}: {short}: {what} (found as: {sql})")
+            message = (_seen(place, other, short, number) or messages)[0]
+            tally.found.append(f"{number}, {other.name}: {short}: {message} (found as: {sql})")
             if len(tally.found) >= most:
                 return
 
 
 def _seen(place: NeighbourSet, other: Other, sql: str, number: int) -> list[str]:
     """Return the differences; what only took long is asked again, because the machine may have been busy."""
-    found = differences(place.house, other, sql, number)
-    return differences(place.house, other, sql, number) if found and found[0].endswith(_SLOW) else found
+    messages = differences(place.house, other, sql, number)
+    return differences(place.house, other, sql, number) if messages and messages[0].endswith(_SLOW) else messages
 
 
 def run(seed: object, folder: Path, number: int = 400) -> list[Finding]:
@@ -241,16 +241,16 @@ def run(seed: object, folder: Path, number: int = 400) -> list[Finding]:
     with world(archive(), seed, folder / "many", patience=10 * CPU_LIMIT_SECONDS) as place:
         for other in place.others:
             for sql in ONCE_FAILED:
-                if found := differences(place.house, other, sql, 0):
-                    return [Finding(NAME, f"{other.name}: {sql}: {found[0]}")]
+                if messages := differences(place.house, other, sql, 0):
+                    return [Finding(NAME, f"{other.name}: {sql}: {messages[0]}")]
     with world(hospital(), seed, folder / "once", _MANY_UNITS, 4 * _READING_ROWS) as place:
         for other in place.others[:2]:
             for sql in regression_queries():
-                if found := differences(place.house, other, sql, 0):
-                    return [Finding(NAME, f"{other.name}: {sql}: {found[0]}")]
+                if messages := differences(place.house, other, sql, 0):
+                    return [Finding(NAME, f"{other.name}: {sql}: {messages[0]}")]
     tally = Outcomes()
     _chunk(folder, seed, range(number), tally, 1)
-    return [Finding(NAME, found) for found in tally.found]
+    return [Finding(NAME, message) for message in tally.found]
 
 
 ONCE_FAILED = (
@@ -335,8 +335,8 @@ def main(arguments: Sequence[str]) -> int:
             whole.found += tally.found
             pace = whole.asked / (monotonic() - begun)
             _say(f"{numbers.stop:,} of {end:,}: {len(whole.found)} differences, {pace:.0f} questions a second")
-            for found in tally.found:
-                _say(f"  {found}")
+            for message in tally.found:
+                _say(f"  {message}")
     _say(", ".join(f"{shape} {count:,}" for shape, count in whole.shapes.most_common()))
     answered = whole.refused["answered"] / max(1, whole.refused.total())
     _say(

@@ -40,8 +40,8 @@ def _moved(policy: Policy, population: Population, tables: list[str], folder: Pa
 
 def _compared(house: Subject, neighbour: Subject, table: str, seed: object) -> list[Finding]:
     sql = f'SELECT COUNT(*) FROM "{table}"'  # noqa: S608
-    here, there = (record(one, one.plan(sql), seed) for one in (house, neighbour))
-    return [Finding(NAME, f"{sql}: {what}") for what in compare(here, there, 1)]
+    first, second = (record(one, one.plan(sql), seed) for one in (house, neighbour))
+    return [Finding(NAME, f"{sql}: {message}") for message in compare(first, second, 1)]
 
 
 def run(seed: object, folder: Path) -> list[Finding]:

@@ -48,7 +48,7 @@ class Subject:
         """The tables under the policy's own caps, also where questions choose: equal coins choose other levels."""
         tables = {
             name: replace(
-                table, rows_chosen=False, fields=tuple(replace(one, bounds_chosen=False) for one in table.fields)
+                table, rows_chosen=False, fields=tuple(replace(field, bounds_chosen=False) for field in table.fields)
             )
             for name, table in self.engine.catalog.tables.items()
         }
@@ -159,8 +159,8 @@ def _reorder(path: Path, public: set[str], dice: SeededDice) -> None:
         for schema, table in tables:
             execute(connection, f"CREATE SCHEMA IF NOT EXISTS new.{quoted(schema)}")
             name = f"{quoted(schema)}.{quoted(table)}"
-            kept = schema != "main" or fold_name(table) in public
-            order = "rowid" if kept else f"hash(rowid, {dice.randint(0, 1 << 30)}), rowid"
+            is_kept = schema != "main" or fold_name(table) in public
+            order = "rowid" if is_kept else f"hash(rowid, {dice.randint(0, 1 << 30)}), rowid"
             execute(connection, f"CREATE TABLE new.{name} AS SELECT * FROM old.{name} ORDER BY {order}")  # noqa: S608
     other.replace(path)
 

@@ -303,8 +303,8 @@ def expected_sums(sheets: Sheets) -> Meaning:
 
 def _meant_integer(scheme: str, name: str, value: Any) -> int | None:
     if scheme == "csv":
-        found: int | None = dict(PLAIN[name])[value]
-        return found
+        number: int | None = dict(PLAIN[name])[value]
+        return number
     if value is None or (isinstance(value, float) and not isfinite(value)):
         return None
     if name == "day":

@@ -72,9 +72,9 @@ def _read_column(node: exp.Expr, frame: ExpressionContext) -> Expression:
     if schema is not None and str(name_of(schema)) != "public":
         raise where.unknown("schema", str(name_of(schema)), ["public"], "Every table is in public.")
     named = name_of(table) if table is not None else None
-    found = _scope_of(named, name_of(node.this), frame).find(named, name_of(node.this), where)
-    frame.reading.settle(found, node)  # what a name stands for may be large, and may be named often
-    return replace(found, at=where.at)
+    expression = _scope_of(named, name_of(node.this), frame).find(named, name_of(node.this), where)
+    frame.reading.settle(expression, node)  # what a name stands for may be large, and may be named often
+    return replace(expression, at=where.at)
 
 
 def _scope_of(table: Name | None, name: Name, frame: ExpressionContext) -> Scope:
@@ -165,8 +165,8 @@ def _chain(function: Function, kind: type[exp.Expr], node: exp.Expr, frame: Expr
     flat = tuple(dict.fromkeys(operands)) if len(operands) < MAX_LIST_ITEMS else tuple(operands)
     if len(flat) == 1:
         return flat[0]
-    made = Call(function, flat, Type.BOOLEAN, frame.reading.at(node))
-    return factor_out_common(made) if function is Function.OR else made
+    result = Call(function, flat, Type.BOOLEAN, frame.reading.at(node))
+    return factor_out_common(result) if function is Function.OR else result
 
 
 def _read_concatenation(node: exp.Expr, frame: ExpressionContext) -> Expression:

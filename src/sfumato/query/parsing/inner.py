@@ -24,10 +24,10 @@ def inner(node: exp.Expr, query: exp.Expr, frame: ExpressionContext, *, own: boo
     return block, frame.lookups
 
 
-def of_one_person(found: Expression, node: exp.Expr, block: Block, frame: ExpressionContext) -> Expression:
+def of_one_person(expression: Expression, node: exp.Expr, block: Block, frame: ExpressionContext) -> Expression:
     """Refuse a look at people's rows that does not stay with the person of the row around it."""
     if shows_people(block, frame.reading) and not (
         frame.lookups is not None and stays_with_people(frame.lookups, block, frame.reading)
     ):
         refuse_subquery(node, frame)
-    return found
+    return expression

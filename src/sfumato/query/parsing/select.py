@@ -96,7 +96,7 @@ def _read_select(node: exp.Select, reading: ParseContext, known: _Known) -> Bloc
     reader = FromReader(reading, known, read_query)
     origin = node.args.get("from_")
     source = read_from(origin.this, node.args.get("joins") or [], reader) if origin else no_table(reading)
-    windows = GatheredWindows({str(name_of(one.this)): one for one in node.args.get("windows") or []})
+    windows = GatheredWindows({str(name_of(window.this)): window for window in node.args.get("windows") or []})
     people = unit_columns(source.relation, reading.catalog)
     below, above = Lookups(people), Lookups(None if _is_grouped(node) else people)
 
@@ -247,8 +247,8 @@ def _below_keys(keys: list[Expression], inner: Lookups, above: Lookups) -> tuple
     """Return the subqueries that rows need, and those that groups need: a key of SELECT is one of the rows."""
     used = {label for key in keys for label in sources(key)}
     rows, groups = Lookups(inner.people), Lookups(above.people)
-    rows.found = [*inner.found, *(one for one in above.found if one.labels & used)]
-    groups.found = [one for one in above.found if not one.labels & used]
+    rows.found = [*inner.found, *(lookup for lookup in above.found if lookup.labels & used)]
+    groups.found = [lookup for lookup in above.found if not lookup.labels & used]
     return rows, groups
 
 
@@ -317,11 +317,13 @@ class _Group:
     above: frozenset[str] = frozenset()
     """Labels of what is computed from groups."""
 
-    def window(self, one: Over, node: exp.Expr) -> Over:
+    def window(self, over: Over, node: exp.Expr) -> Over:
         """Return what a window function says of groups."""
-        order = tuple(replace(key, expression=self.over(key.expression, node)) for key in one.order)
-        partition = tuple(self.over(part, node) for part in one.partition)
-        return replace(one, call=one.call.mapped(lambda part: self.over(part, node)), partition=partition, order=order)
+        order = tuple(replace(key, expression=self.over(key.expression, node)) for key in over.order)
+        partition = tuple(self.over(part, node) for part in over.partition)
+        return replace(
+            over, call=over.call.mapped(lambda part: self.over(part, node)), partition=partition, order=order
+        )
 
     def over(self, value: Expression, node: exp.Expr) -> Expression:
         """Return an expression over the rows as one over the groups."""
@@ -390,7 +392,7 @@ def _is_all(part: exp.Expr, items: list[SelectItem], frame: ExpressionContext) -
     if not isinstance(column, exp.Column) or column.args.get("table") is not None or column.name.lower() != "all":
         return False
     name = name_of(column.this)
-    return not name.quoted and not frame.scope.candidates(None, name) and not name.chosen(one.name for one in items)
+    return not name.quoted and not frame.scope.candidates(None, name) and not name.chosen(item.name for item in items)
 
 
 def _distinct(

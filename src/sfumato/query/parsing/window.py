@@ -138,7 +138,7 @@ class GatheredWindows:
             raise reading.place(node).unknown("window", str(name_of(alias)), known, "WINDOW does not define it.")
         reading.only(named, "this", "partition_by", "order", "spec", "alias")
         self.used.add(str(name_of(alias)))
-        others = GatheredWindows({name: one for name, one in self.named.items() if one is not named})
+        others = GatheredWindows({name: window for name, window in self.named.items() if window is not named})
         before = others._definition(named, reading)
         self.used |= others.used
         if own.partition or (own.order and before.order):
@@ -226,7 +226,7 @@ def _frame(spec: exp.Expr, order: tuple[SortKey, ...], reading: ParseContext, re
     if start[0] is not None and end[0] is not None and start[0] > end[0]:
         raise place.bad("the frame is turned round.", "It ends before it begins.", "Exchange its ends.")
     frame = WindowFrame(rows, start[0], end[0])
-    offsets = not rows and any(one not in (None, 0) for one in (frame.start, frame.end))
+    offsets = not rows and any(distance not in (None, 0) for distance in (frame.start, frame.end))
     if offsets and len(order) != 1:
         raise place.bad(
             "RANGE with a distance needs one sort key.", "It is measured there.", "Give it one, or use ROWS."
