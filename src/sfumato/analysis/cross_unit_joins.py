@@ -367,7 +367,7 @@ def _scope(analysed: Sequence[Analysed]) -> Scope:
 
 
 def _source(met: Sequence[_Met]) -> Analysed:
-    """Return the rows that meet as one flow. Nobody owns them: it is never run, but says what is counted."""
+    """Return the joined rows as one node without an owner. It is never run, but describes what is counted."""
     flow: RelNode = met[0].analysed.flow
     for place, side in enumerate(met[1:], 1):
         equal = [_equal(*pair) for pair in zip(met[0].keys, side.keys, strict=True)]

@@ -31,7 +31,7 @@ _AVERAGE_STEPS_PER_STEP = 1000
 
 @dataclass(frozen=True, slots=True)
 class RequestedBounds:
-    """What OPTIONS of the query ask for; they may only tighten the policy."""
+    """Contribution bounds of the query's OPTIONS; they may only tighten the policy."""
 
     rows: int | None
     groups: int | None

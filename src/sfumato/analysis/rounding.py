@@ -19,7 +19,7 @@ _MAX_SUM_STEPS = 1 << 61
 _MIN_DISTINCT_STEPS = 1 << 20
 """Minimum number of distinct steps in the range of a rounded value; a coarser value is left unrounded."""
 _UNROUNDED_OPERATORS = frozenset({Operator.COLUMN, Operator.CONSTANT, Operator.CLIPPED})
-"""What the policy gave a step keeps it."""
+"""Operators whose declared step is kept."""
 _MAX_PLACES, _COARSEST_PLACES = 30, -60
 
 

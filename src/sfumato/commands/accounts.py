@@ -1,4 +1,4 @@
-"""What was spent: `budget`, `history` and `verify`."""
+"""Commands about spending: `budget`, `history` and `verify`."""
 
 import sys
 from pathlib import Path
@@ -65,7 +65,7 @@ def _account(policy: "Policy", analyst: str | None, every: bool) -> str:
 
 
 def _source_changed(policy: "Policy") -> str:
-    """Return what the owner is told about the source; nothing where it is as it was."""
+    """Return a note that the source changed; empty where it did not."""
     from sfumato.engines.opening import has_changed
     from sfumato.release.rendering.reports import AWAY, CHANGED
 

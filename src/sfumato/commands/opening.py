@@ -1,4 +1,4 @@
-"""Opening the database of a policy; where somebody watches, with the phase in which its copy is."""
+"""Open the database of a policy; on a terminal, show the phase of its copy."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_database(policy: Path, analyst: str | None = None, confirm: str | None = None) -> "Iterator[Database]":
-    """Open a database; where somebody watches, show in which phase the bounded copy is."""
+    """Open a database; on a terminal, show the phase of the bounded copy."""
     from sfumato.database import open
 
     with open_with_progress(
@@ -24,7 +24,7 @@ def open_database(policy: Path, analyst: str | None = None, confirm: str | None 
 
 @contextmanager
 def open_with_progress(opening: "Callable[[Progress | None], Database]") -> "Iterator[Database]":
-    """Run what opens a database, with its phases on the screen of whoever watches; close the database in the end."""
+    """Open a database with its phases on the terminal; close it in the end."""
     if sys.stderr.isatty():
         from sfumato.terminal.screen import phases, screen
 

@@ -1,4 +1,4 @@
-"""What the owner of a dataset does with its policy: `check`, `tune` and `refresh`."""
+"""Commands of the data owner: `check`, `tune` and `refresh`."""
 
 from pathlib import Path
 

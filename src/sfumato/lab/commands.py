@@ -33,7 +33,7 @@ def reconstruct(seed: int, plot: Path | None) -> str:
 
 
 def difference(seed: int, plot: Path | None) -> str:
-    """Recover everybody's bit as the difference of two permitted counts."""
+    """Recover every bit as the difference of two permitted counts."""
     draw = _drawing(plot)
     result = tracker.run(400, Seeded(seed))
     return result.report() + draw("differencing", result)
@@ -94,7 +94,7 @@ ATTACKS: dict[str, Command] = {
 }
 
 AUDIT: Callable[[Path, float], str] = audit_policy
-"""Audits a deployed policy for so many seconds, on made-up people, and returns what to print."""
+"""Audits a policy for a number of seconds, on synthetic people, and returns the text to print."""
 
 
 def _drawing(plot: Path | None) -> Callable[[str, object], str]:

@@ -1,12 +1,12 @@
-"""How many characters of one person's rows an engine has to look at: what decides how long an answer takes.
+"""Limit the characters of one person's rows that an engine reads, which decides the time of an answer.
 
-A table's own texts are read once, whoever they belong to. Where rows are joined, one person's few rows become many
-pairs, and each of them is looked at again: then characters are counted, from the text and the policy alone.
+A table's own texts are read once. Where rows are joined, one person's few rows become many
+pairs, and each of them is read again: then characters are counted, from the text and the policy alone.
 
 How much a flow makes an engine do, told from the text and from the sizes of public tables.
 
 It is an estimate in rows and pairs of rows: joins by an equality are taken to be cheap, all others to look at every
-pair. What is cheap by this measure and takes long all the same is stopped by the engine's clock.
+pair. The engine's time limit stops work that this estimate misses.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""What is known of a value before any data is read: its type, how it is kept, and how far it reaches."""
+"""Facts about a value before any data is read: type, representation and range."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -27,7 +27,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What holds for every value of an expression, whatever the data: from text and policy alone."""
+    """Facts that hold for every value of an expression, from text and policy alone."""
 
     type: Type
     kind: Kind

@@ -1,4 +1,4 @@
-"""What a condition says of the values in the rows where it holds: `x BETWEEN 0 AND 10` bounds x.
+"""Ranges of values in the rows where a condition holds: `x BETWEEN 0 AND 10` bounds x.
 
 A narrowed value is clipped, not trusted: an engine may compute it also for rows that the condition drops.
 """
@@ -15,7 +15,7 @@ ScalarShape = tuple[Operator, tuple[Scalar, ...], Constant]
 
 @dataclass(frozen=True, slots=True)
 class Restriction:
-    """What holds of a scalar: bounds of its integers where it is not NULL, and whether it never is (`present`)."""
+    """Restriction of a scalar: bounds of its integers where it is not NULL, and whether it never is (`present`)."""
 
     low: int | None = None
     high: int | None = None

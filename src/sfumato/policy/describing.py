@@ -1,4 +1,4 @@
-"""What a policy says of tables and columns, in words: bounds, keys and caps, as analysts need them."""
+"""Describe tables and columns of a policy in words: bounds, keys and contribution bounds."""
 
 from collections.abc import Iterable
 from datetime import date
@@ -21,7 +21,7 @@ _SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
 
 
 def table_words(table: Table) -> str:
-    """Say whom a table protects, and how much of one person counts in it."""
+    """Describe the privacy unit of a table and its contribution bounds."""
     match table.unit:
         case None:
             return "nobody is protected: public, exact and free"
@@ -41,7 +41,7 @@ def table_words(table: Table) -> str:
 
 
 def units_of(tables: Iterable[Table]) -> str:
-    """Name whom each private table protects, as receipts do: a person, or each row (an event) by itself.
+    """Name whom each private table protects, as receipts do: a person, or each row (an event).
 
     >>> units_of([Table("visits", (), UnitColumn("who"), 3), Table("clicks", (), RowUnit(), 1)])
     'clicks: each row; visits: each who'
@@ -59,7 +59,7 @@ def units_of(tables: Iterable[Table]) -> str:
 
 
 def column_words(table: Table, column: Column) -> str:
-    """Say what a column can hold and what can be asked of it."""
+    """Describe the values of a column and the aggregates it allows."""
     parts = []
     if isinstance(table.unit, UnitColumn) and fold_name(table.unit.column) == fold_name(column.name):
         parts.append("the person: can be counted and joined by, and not shown")

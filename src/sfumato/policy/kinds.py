@@ -38,7 +38,7 @@ _NUMBER_TEXT = r"^\s*[+-]?(\d+\s*/\s*\d+|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)\s*$"
 
 
 class ValueKind(Protocol):
-    """What a key may hold."""
+    """Kind of value that a policy key accepts."""
 
     @property
     def words(self) -> str:

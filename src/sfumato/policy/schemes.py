@@ -20,11 +20,11 @@ _BUILT_IN = "sfumato.engines.built_in"
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """What locations of one scheme look like."""
+    """Form of the locations of one scheme."""
 
     name: str
     example: str = "data"
-    """What may follow the colon, for messages."""
+    """Example of the text after the colon, for messages."""
     is_url: bool = False
     """Whether a location is a URL. Otherwise it is a path, which may be relative to the policy file."""
     names: str = ""
@@ -39,12 +39,12 @@ class Scheme:
 
 @dataclass(frozen=True, slots=True)
 class SourceScheme(Scheme):
-    """What an engine declares about one scheme of its sources. Loading it must import no driver."""
+    """Declaration of one source scheme by an engine. Loading it must import no driver."""
 
     backend: str = ""
     """MODULE:NAME of the Backend that opens such sources. It is imported when one is opened."""
     install: str = ""
-    """What pip installs so that the driver is there; empty where it always is."""
+    """Extra that pip installs for the driver; empty where none is needed."""
     is_written: bool = True
     """Whether a policy names such a source by text; frames are passed from Python."""
     reads_csv: bool = False

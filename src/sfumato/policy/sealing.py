@@ -1,4 +1,4 @@
-"""What a policy says about sealing: the key, the store and the price of sizes; of each table its cells and measures."""
+"""Read the sealing entries of a policy: key, store and price of sizes; cells and measures of each table."""
 
 import os
 from dataclasses import replace
@@ -41,7 +41,7 @@ def read_sealing(keys: SectionValues, folder: Path) -> Sealing:
 
 
 def are_apart(key: Location, store: Location) -> bool:
-    """Whether the key lies outside the folder of the store, links followed: else whoever reads one reads the other."""
+    """Whether the key lies outside the folder of the store, links followed: else a reader of one can read the other."""
     if key.path is None or store.path is None:
         return True
     place, around = (Path(os.path.realpath(path)).parent for path in (key.path, store.path))

@@ -182,7 +182,7 @@ def _path(words: str) -> UnitPath | None:
 
 
 def _split(words: str, separator: str) -> tuple[str, str, str]:
-    """Return what stands before and after the first `at`, in any case, without blanks."""
+    """Return the text before and after the first `separator`, in any case, without blanks."""
     place = fold_name(words).find(separator)
     if place < 0:
         return words.strip(), "", ""

@@ -1,4 +1,4 @@
-"""What a budget buys: about how many tables of counts, and how exact each of them is."""
+"""Estimate of a budget's use: the number of tables of counts and the margin of each."""
 
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""What `sfumato init` does: reads names and types, asks what is missing, writes the policy, says what it assumed."""
+"""Run `sfumato init`: read names and types, ask for the rest, write the policy and print its assumptions."""
 
 import shlex
 from collections.abc import Callable
@@ -75,7 +75,7 @@ def _ask_open_points(draft: Draft, schema: SourceSchema, terminal: Terminal) -> 
 
 
 class _Answers:
-    """What was typed so far; after the end every further question stays open, and is not even put."""
+    """Answers typed so far; after the end of the input no further question is put."""
 
     def __init__(self, ask: Callable[[str], str]) -> None:
         self._ask = ask

@@ -50,7 +50,7 @@ def _delimiter(start: bytes) -> str:
 
 
 def _encoding(start: bytes) -> str | None:
-    """Return the encoding of some text; None where it is plain ASCII, which is the same in all."""
+    """Return the encoding of some text; None where it is plain ASCII, which all encodings share."""
     if start.isascii():
         return None
     for encoding, codec in (("utf-8", "utf-8"), ("windows-1252", "cp1252")):

@@ -41,11 +41,11 @@ class DraftColumn:
     """The column of a public table that holds the public keys."""
     unique: bool = False
     proposed_key: bool = False
-    """Its name says that it is a key; nobody else did."""
+    """Proposed as a key from its name alone."""
     format: str | None = None
     """How its dates are written, as TOML writes that; None means as ISO 8601 does."""
     personal: str | None = None
-    """What its name looks like, if it is left out for that."""
+    """Kind of personal data that its name suggests, if it is left out for that."""
     inferred: bool = False
     """Something here was taken from the data."""
 
@@ -72,7 +72,7 @@ class DraftTable:
     rows_per_unit: int | None = None
     inferred: bool = False
     stored: str | None = None
-    """What the source calls it, where that is another name."""
+    """Name in the source, where it differs."""
 
     @property
     def private(self) -> bool:
@@ -86,7 +86,7 @@ class DraftTable:
 
     @property
     def needs_rows(self) -> bool:
-        """Whether the policy must say how many rows of a person count, and nobody said so yet."""
+        """Whether `rows_per_unit` is required and not given yet."""
         return self.private and self.unit != ROWS and self.rows_per_unit is None and not self.one_row
 
     def column(self, name: str) -> DraftColumn | None:
@@ -115,7 +115,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class DraftOptions:
-    """What the owner said beforehand. Columns are named as COLUMN or TABLE.COLUMN; texts are as they were typed."""
+    """Options given by the owner. Columns are named as COLUMN or TABLE.COLUMN; texts are as they were typed."""
 
     units: tuple[str, ...] = ()
     rows_per_unit: Mapping[str, int] = field(default_factory=dict)

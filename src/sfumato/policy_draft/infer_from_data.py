@@ -70,7 +70,7 @@ def infer_from_data(draft: Draft, path: Path) -> Draft:
 
 
 def with_public_types(draft: Draft, path: Path) -> Draft:
-    """Return the draft with the types of public CSV tables, which say none: their values are nobody's."""
+    """Return the draft with the types of public CSV tables, which declare none: their values are public."""
     if not reads_csv(draft.scheme) or not any(table.public for table in draft.tables):
         return draft
     with open_source(path, _said(draft)) as (_, connection, sources):

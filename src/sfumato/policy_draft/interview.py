@@ -1,6 +1,6 @@
-"""What names and types cannot say, asked of the owner: who, how many rows, how far, which keys, how much.
+"""Ask the owner for what names and types do not show: units, rows per unit, bounds, keys and budget.
 
-An answer is read when it is given: what cannot be meant is asked again, and no answer is lost to a later one.
+Each answer is checked at once: an invalid one is asked again, and earlier answers are kept.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
-"""What the names of tables and columns suggest: keys, links between tables, and what had better be left out.
+"""Guess keys, links between tables and personal data from the names of tables and columns.
 
-A name proves nothing. What is suggested here is written down as a proposal, said aloud, and checked by the owner.
+A name proves nothing. Guesses are written as proposals, printed, and checked by the owner.
 """
 
 import re
@@ -33,7 +33,7 @@ _ABBREVIATED = (3, 4)
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What a table and its columns are called, and which of them the source declares to be the primary key."""
+    """Names of a table and its columns, and the primary key that the source declares."""
 
     table: str
     columns: tuple[str, ...]

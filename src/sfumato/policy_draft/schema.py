@@ -1,4 +1,4 @@
-"""What data says about itself without a look at it: tables, columns and types, from names and headers."""
+"""Read tables, columns and types of a source from names and headers, without reading values."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -58,11 +58,11 @@ class SchemaTable:
     key: str | None = None
     """The column that the source declares to be the primary key, where it does."""
     stored: str | None = None
-    """What the source calls it, SCHEMA.TABLE, where its name alone could mean several."""
+    """Name in the source, SCHEMA.TABLE, where the table name alone is ambiguous."""
 
     @property
     def names(self) -> Names:
-        """What the table and its columns are called."""
+        """Names of the table and its columns."""
         return Names(self.name, tuple(column.name for column in self.columns), self.key)
 
     def column(self, name: str) -> SchemaColumn | None:

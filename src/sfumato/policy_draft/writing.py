@@ -124,7 +124,7 @@ def _truncation(draft: Draft) -> str:
 
 
 def purchase_words(draft: Draft) -> str:
-    """Say what the budget buys, where budget and rows are known."""
+    """Describe what the budget allows, where budget and rows are known."""
     rows = [
         1 if table.one_row else table.rows_per_unit or 1
         for table in draft.tables
@@ -166,7 +166,7 @@ def _table_lines(table: DraftTable) -> Iterator[str]:
 
 
 def _public_columns(table: DraftTable, name: str) -> Iterator[str]:
-    """CSV says no types: those of a public table are read from its values, which are nobody's."""
+    """Write the columns of a public CSV table, whose types are read from its public values."""
     if any(column.inferred for column in table.columns):
         yield ""
         yield f"[tables.{name}.columns]    # the types are read from the table, which is public"

@@ -1,4 +1,4 @@
-"""What is known of a question whose values are not: the columns of its answer, and the types of its parameters."""
+"""Describe a query without running it: the columns of its answer and the types of its parameters."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

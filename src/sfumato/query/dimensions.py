@@ -1,6 +1,6 @@
 """A public table first: FROM departments LEFT JOIN visits … GROUP BY departments.name.
 
-A department that nobody visited is one row with NULLs in the columns of visits. Where every aggregate passes over
+A department without visits is one row with NULLs in the columns of visits. Where every aggregate passes over
 such a row, it says the same as the inner join, in which all public keys appear as well, with a noisy 0.
 """
 

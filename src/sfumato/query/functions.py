@@ -77,7 +77,7 @@ INFIX = frozenset(
 
 
 class Takes(StrEnum):
-    """What an argument may be."""
+    """Kind of argument that a function takes."""
 
     ALIKE = auto()  # anything, but all such arguments of one call have one type
     NUMBER = auto()  # an integer or decimal; all such arguments of one call have one type
@@ -206,13 +206,13 @@ OPERATORS: tuple[tuple[str, Function], ...] = (
     ("date + INTERVAL", Function.SHIFT),
     ("date - date", Function.ELAPSED),
 )
-"""What has a syntax of its own."""
+"""Functions with a syntax of their own."""
 
 UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
-"""What DATE_TRUNC truncates to."""
+"""Units of DATE_TRUNC."""
 
 PARTS = ("year", "quarter", "month", "week", "day", "dow", "isodow", "doy", "hour", "minute", "second", "epoch")
-"""What EXTRACT extracts."""
+"""Parts of EXTRACT."""
 
 CLOCK_PARTS = frozenset({"hour", "minute", "second"})
 """Parts that a date does not have."""
@@ -267,7 +267,7 @@ CHOSEN = frozenset(
         Aggregation.MATCHED,
     }
 )
-"""What no fixed noise is added to: what is chosen among public buckets or limits, or finds its noise by itself."""
+"""Aggregates without fixed noise: chosen among public buckets or limits, or with noise found privately."""
 PAIRS = frozenset(
     {Aggregation.COVAR_POP, Aggregation.COVAR_SAMP, Aggregation.CORR, Aggregation.REGR_SLOPE}
     | {Aggregation.REGR_INTERCEPT, Aggregation.REGR_R2, Aggregation.REGR_SXX, Aggregation.REGR_SXY}
@@ -346,4 +346,4 @@ def plain_row_refusal(function: Aggregation) -> tuple[str, str] | None:
 SUMMING = frozenset(
     {Aggregation.COUNT} | {form.aggregation for form in AGGREGATES if form.power and form.aggregation not in PAIRS}
 )
-"""What is made of counts, and of sums of powers of one argument."""
+"""Aggregates computed from counts and from sums of powers of one argument."""

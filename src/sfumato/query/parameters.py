@@ -14,7 +14,7 @@ from sfumato.query.literal import MAX_EXPONENT, MAX_INTEGER, MAX_NUMBER_CHARS
 from sfumato.query.types import Type
 
 Bindings = Mapping[str, Literal]
-"""What each parameter stands for, by the name after its $ or colon."""
+"""Value of each parameter, by the name after its $ or colon."""
 
 MAX_PARAMETERS = 1000
 MAX_VALUE_CHARS = 20_000

@@ -12,7 +12,7 @@ _SPELLED = frozenset({Takes.WORD, Takes.COUNT, Takes.UNIT, Takes.PART})
 
 
 _SAME_PART = {"dayofweek": "dow", "weekday": "dow", "dayofyear": "doy", "weekofyear": "week"}
-"""What DuckDB calls parts of a date."""
+"""DuckDB's names of date parts."""
 
 
 def convert_implicitly(argument: Expression, type: Type, place: SourceSpan) -> Expression:

@@ -24,7 +24,7 @@ from sfumato.server.remote_json import answer_of, budget_of, charge_of, quote_of
 from sfumato.server.statuses import SPEAKER, refusal_of
 
 _TIMEOUT_SECONDS = 150.0
-"""A little longer than a server lets anybody wait."""
+"""A little longer than a server lets a request wait."""
 _MAX_REPLY_BYTES = 1 << 30
 _LOST = (OSError, http.client.HTTPException)
 
@@ -119,7 +119,7 @@ class RemoteDatabase:
         delta: object = None,
         household: object = None,
     ) -> Quote:
-        """Return price, margins and mechanisms; free. With `household` also what so many people lose together."""
+        """Return price, margins and mechanisms; free. With `household` also the loss of that many people together."""
         question = _question(sql, epsilon, within, share, delta)
         if household is not None:
             question["household"] = integer(household, "household", 1)
@@ -132,7 +132,7 @@ class RemoteDatabase:
         return answer_of(self._fetch("GET", f"/releases/{receipt}"), lambda level: self._at_level(receipt, level))
 
     def budget(self) -> Budget:
-        """Return what this account may spend in all, what it has spent and what is left."""
+        """Return the account's total, spent and remaining budget."""
         return budget_of(self._fetch("GET", "/budget"))
 
     def history(self, limit: object = HISTORY_PAGE, before: object = None) -> tuple[Entry, ...]:

@@ -18,7 +18,7 @@ _MAX_REFUSED_PER_ACCEPT = 64
 """Refused connections in a row before the event loop does something else."""
 _MAX_CLOSING = 8
 """Connections that were ended to make room and are not closed yet. The event loop closes them before more come, and
-reads what others have sent: in a flood, whoever sends at once is heard before its turn to be ended."""
+reads what others have sent: in a flood, a client that sends at once is read before it is evicted."""
 _KEEPALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4), ("TCP_USER_TIMEOUT", 120_000))
 """A peer that does not answer is gone after two minutes: seconds, seconds, probes, milliseconds."""
 
@@ -72,7 +72,7 @@ class Connections:
         self._per_network: dict[str, int] = {}
         self._per_account: dict[str, int] = {}
         self._waiting: dict[str, dict[Connection, None]] = {}
-        """Those on which nobody has logged in, by network, oldest first."""
+        """Connections before login, by network, oldest first."""
         self._waiting_count = 0
         self._closing = 0
 
@@ -134,7 +134,7 @@ class Connections:
         return True
 
     def log_out(self, connection: Connection) -> None:
-        """Note that the connection no longer belongs to anybody with a grant."""
+        """Note that the connection no longer belongs to an account."""
         if connection.account is not None and not connection.is_closed:
             _decrease(self._per_account, connection.account)
             connection.account = None
@@ -170,7 +170,7 @@ class Connections:
                 del self._waiting[connection.network]
 
     def _heaviest(self) -> str:
-        """Return a network that has the most connections on which nobody has logged in."""
+        """Return a network with the most connections before login."""
         return max(self._waiting, key=lambda name: len(self._waiting[name]))
 
     def _evict(self, network: str) -> None:
@@ -205,7 +205,7 @@ class CountedSocket(socket.socket):
         return False
 
     def end(self) -> None:
-        """End the connection; whoever reads from it sees its end."""
+        """End the connection; its reader sees the end."""
         with contextlib.suppress(OSError):
             self.shutdown(socket.SHUT_RDWR)
 

@@ -1,7 +1,7 @@
-"""The gate: what somebody who was let in may do, whichever protocol they speak.
+"""The gateway: operations of an authenticated caller, independent of the protocol.
 
-Questions run in worker threads that accounts share fairly, so that a slow one holds up nobody else. Whoever stops
-waiting for a question does not undo it: it is charged, its answer is kept, and asking again is free. With `padding` in
+Questions run in worker threads that accounts share fairly, so that a slow one delays no other account. A caller who
+stops waiting does not undo a query: it is charged, its answer is stored, and asking again is free. With `padding` in
 the policy everything that can be observed of a request moves at multiples of that time: see `padding`.
 
 An answer is opened and rendered by one task of one thread: no request holds one while it waits. Proof:
@@ -39,9 +39,9 @@ T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
 MAX_PUBLIC_ROWS = 100_000
-"""So many rows may an exact answer over public tables have here: it is free, and is held in memory while it leaves."""
+"""Maximum rows of an exact answer over public tables, which is free and held in memory while it is sent."""
 _MAX_CACHED_ANSWERS, _MAX_CACHED_ROWS = 256, 1000
-"""So many answers, of at most so many rows, are at hand without the ledger."""
+"""Number of cached answers, and the maximum rows of each."""
 _MAX_RETRY_KEY_CHARS = 200
 _POLL_SECONDS = 0.01
 """Seconds between two looks at what still runs while the server stops."""
@@ -51,14 +51,14 @@ _Question = tuple[str, str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Somebody who was let in, by which way, from where."""
+    """An authenticated caller, with interface and address."""
 
     grant: Grant
     channel: str
     """http, console or postgresql."""
     address: str
     recorded: set[str] = field(default_factory=set, compare=False)
-    """What the audit log says of them already."""
+    """Events already in the audit log."""
 
     @property
     def account(self) -> str:
@@ -80,9 +80,9 @@ class GateLimits:
     others: int = 8
     """Threads for what is free: prices, budgets, history, tables."""
     waiting: int = 512
-    """So many requests of one account may wait."""
+    """Maximum number of waiting requests of one account."""
     seconds: float = 120.0
-    """So long is anybody made to wait, for a thread and for the answer."""
+    """Maximum wait, for a thread and for the answer."""
     shutdown_seconds: float = 8.0
     """So long running questions may take to settle when the server is stopped."""
 
@@ -98,7 +98,7 @@ class AccountState:
 
 
 class _Rendered(Generic[T]):
-    """What became of an answer in the thread that opened it: what it was rendered as, or why it was not."""
+    """Outcome of rendering an answer in its thread: the reply, or the error."""
 
     __slots__ = ("_failure", "_value", "receipt")
 
@@ -468,6 +468,6 @@ def _busy() -> Busy:
 
 
 def _forget(waited: "asyncio.Future[T]") -> None:
-    """Look at what became of an answer that nobody waits for, so that nothing complains about it."""
+    """Retrieve the exception of an abandoned future, so that asyncio does not log it."""
     if not waited.cancelled():
         waited.exception()

@@ -1,11 +1,11 @@
-"""Who may come in: one token and one password per account, kept as digests in a file that only its owner can read.
+"""Grants: one token and one password per account, stored as digests in a file that only its owner can read.
 
 The file lies beside the ledger, or beside the policy where the ledger is on a server. Servers on several machines over
 one PostgreSQL ledger have a file each, and a grant counts where it was given.
 
-A token is looked up by a digest under a secret of this file, so that nobody outside can aim at a digest; what is found
-is compared in constant time. An unknown user gets a salt that never changes, and a proof that never fits: nobody learns
-which names there are.
+A token is looked up by a digest under a secret of this file, so that no client can choose a digest; the result
+is compared in constant time. An unknown user gets a salt that never changes, and a proof that never fits: account names
+stay hidden.
 """
 
 import hmac
@@ -37,7 +37,7 @@ _MAX_GRANTS_FILE_BYTES = 1 << 26
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """What is shown once."""
+    """Token and password, shown once."""
 
     token: str = field(repr=False)
     password: str = field(repr=False)
@@ -45,7 +45,7 @@ class Secrets:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What is kept of one account's token and password."""
+    """Stored digests of one account's token and password."""
 
     account: str
     id: str
@@ -79,15 +79,15 @@ class Grants:
     def grant(self, name: str) -> Secrets:
         """Draw a token and a password for an account, in place of those before. `OWNER` is the owner's own."""
         account = self._account(name)
-        secrets = Secrets(self._drawn(_TOKEN_CHARS), self._drawn(_PASSWORD_CHARS))
+        credentials = Secrets(self._drawn(_TOKEN_CHARS), self._drawn(_PASSWORD_CHARS))
 
         def add(secret: bytes, grants: dict[str, Grant]) -> None:
-            verifier = make_verifier(secrets.password, salt_of(secret, account))
+            verifier = make_verifier(credentials.password, salt_of(secret, account))
             identity, now = read_exactly(self._source, 16).hex(), datetime.now(UTC).isoformat(timespec="seconds")
-            grants[account] = Grant(account, identity, _digest(secret, secrets.token), verifier, now)
+            grants[account] = Grant(account, identity, _digest(secret, credentials.token), verifier, now)
 
         self._change(add)
-        return secrets
+        return credentials
 
     def revoke(self, name: str) -> bool:
         """Take token and password back; say whether there were any."""
@@ -110,7 +110,7 @@ class Grants:
         return grant if self._is_named(grant.account) else None
 
     def of_user(self, user: str) -> tuple[Verifier, Grant | None]:
-        """Return what a password is checked against, and the grant if it fits; None for a user whom nobody admits.
+        """Return what a password is checked against, and the grant if it fits; None for a user without access.
 
         A user who is unknown, was revoked or never granted gets a verifier that no password fits. Its salt is that of
         the folded name, as a grant's is: neither spelling, nor a grant, nor its end changes it. The owner's grant has

@@ -1,4 +1,4 @@
-"""The HTTP server: one door before all pages, which turns everything into a reply without a trace."""
+"""The HTTP server: one guard before all pages, which turns every error into a reply without a trace."""
 
 import asyncio
 from collections.abc import Sequence
@@ -50,10 +50,10 @@ _HEADERS = (
 )
 _MAX_DRAINED_BYTES = 256 << 20
 _DRAIN_SECONDS = 20.0
-"""So many bytes, for so many seconds, are read and thrown away after a refusal, so that the client reads it."""
+"""Bytes and seconds of a body that are read and discarded after a refusal, so that the client reads it."""
 _MAX_ANONYMOUS_DRAINED_BYTES = 2 << 20
 _ANONYMOUS_DRAIN_SECONDS = 5.0
-"""The same where nobody has logged in."""
+"""The same before login."""
 _MAX_WAIT_SECONDS = 2.0
 """Seconds that a request without a grant waits for its turn; after that it is refused."""
 
@@ -127,7 +127,7 @@ class RequestGuard:
         return self._proxies.client_address(peer, request.headers.getlist("x-forwarded-for"))
 
     def _note_login(self, connection: Connection | None, account: str | None) -> None:
-        """Count the connection for the account, or as one on which nobody has logged in."""
+        """Count the connection for the account, or as one before login."""
         if connection is None:
             return
         if account is None:
@@ -193,7 +193,7 @@ class RequestGuard:
         await sent({"type": "http.response.body", "body": b"", "more_body": False})
 
     def _record(self, scope: Scope, request: Request, status: int) -> None:
-        """Write down a request that the gate did not: a page, or somebody who was not let in."""
+        """Log a request that the gateway did not: a page, or a request without access."""
         caller: Caller | None = scope.get("caller")
         if caller is not None and caller.recorded:
             return
@@ -243,7 +243,7 @@ class _Sent:
         self._send = send
         self._scope = scope
         self._start: Message | None = None
-        """What begins the reply. It leaves with the first piece, until which the reply can be refused."""
+        """Start of the reply. It is sent with the first piece; until then the reply can be refused."""
         self.status = 0
         self.is_counted = True
         self.closes = False

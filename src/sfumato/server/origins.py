@@ -1,4 +1,4 @@
-"""Whom a request is meant for, and whose page sent it: foreign pages cannot use somebody's access.
+"""Check the host and origin of a request: foreign pages cannot use a session.
 
 A page elsewhere that gives this server a name of its own (DNS rebinding) is known by `Host`; one that sends a form or a
 script's request is known by `Origin`.

@@ -79,7 +79,7 @@ class Protocol(H11Protocol):
             self._since = None
 
     def _look(self) -> None:
-        """Close a connection whose request never became one, or whose reply nobody takes; else look again later."""
+        """Close a connection with an incomplete request or an unread reply; else check again later."""
         seconds = self.counted.limits.header_seconds
         now, waiting = self.loop.time(), self.transport.get_write_buffer_size()
         written = 0 if self._connection is None else self._connection.written

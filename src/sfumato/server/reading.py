@@ -9,12 +9,12 @@ from sfumato.errors import BadRequest, quote_value, suggestion
 MAX_BODY_BYTES = 1 << 20
 """The most bytes of a request."""
 PRICES = ("epsilon", "within", "share", "delta")
-"""What a question may be given besides its text: as `Database.ask` takes it."""
+"""Keys of a query besides its text: as `Database.ask` takes them."""
 KEYS = ("sql", *PRICES)
 HOUSEHOLD = "household"
-"""What may also be asked of a price: what so many people lose together."""
+"""Key of `explain` for the loss of several people together."""
 WORKLOAD_KEYS = ("questions", "epsilon", "share", "delta", "level")
-"""What a list of questions may be given."""
+"""Keys of a workload."""
 _DIGITS = 9
 """No household has more people than can be written so."""
 _SHAPES = {
@@ -32,7 +32,7 @@ class _Number(str):
 
 @dataclass(frozen=True, slots=True)
 class PricedQuestion:
-    """What was asked, and at which price."""
+    """A query and its price."""
 
     sql: str
     price: dict[str, object]
@@ -75,7 +75,7 @@ def _question(body: bytes, keys: tuple[str, ...]) -> PricedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class PricedQuestions:
-    """What was asked together, at which price, and the level of its intervals."""
+    """A workload, its price and the level of its intervals."""
 
     questions: list[str]
     price: dict[str, object]

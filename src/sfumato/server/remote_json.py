@@ -33,7 +33,7 @@ def answer_document(release: Release, level: object = LEVEL) -> Document:
 
 
 def answer_of(document: Mapping[str, Any], at_level: AtLevel) -> Release:
-    """Return the answer of a document; intervals of other levels are fetched when somebody wants them."""
+    """Return the answer of a document; intervals of other levels are fetched on demand."""
     columns, types = tuple(document["columns"]), [_type(name) for name in document["types"]]
     values = tuple(
         tuple(_value(row[name], type) for row in document["rows"]) for name, type in zip(columns, types, strict=True)

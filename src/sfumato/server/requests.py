@@ -1,4 +1,4 @@
-"""What a request carries: who sent it, and its body, read within bounds."""
+"""Read the caller and the body of a request, within limits."""
 
 import asyncio
 
@@ -54,7 +54,7 @@ def authenticate(request: Request) -> str | None:
 
 
 def caller_of(request: Request, channel: str = "http") -> Caller:
-    """Return whoever the bearer token (or the console's session) of a request lets in, or refuse."""
+    """Return the caller of a bearer token or a console session, or refuse."""
     caller: Caller | None = request.scope.get("callers", {}).get(channel)
     if caller is None:
         raise NotGranted()
@@ -77,7 +77,7 @@ def require_json(request: Request) -> None:
 
 
 async def body_of(request: Request) -> bytes:
-    """Read a body in bounded time: of LARGEST bytes, or of very few where nobody has logged in.
+    """Read a body in bounded time: at most MAX_BODY_BYTES, or very few before login.
 
     Its bytes are counted as they arrive, and held by the account until the request has ended.
     """
@@ -105,7 +105,7 @@ async def body_of(request: Request) -> bytes:
 
 
 def too_large(most: int = MAX_BODY_BYTES) -> BodyTooLarge:
-    """Return the refusal of a body that nobody needs."""
+    """Return the refusal of a body that is too large."""
     return BodyTooLarge(
         "The request is too long.", f"It has more than {most:,} bytes, and none needs them.", "Send a shorter one."
     )

@@ -135,7 +135,7 @@ def _json(release: Release, level: object = LEVEL) -> bytes:
 
 
 async def health(_request: Request) -> Response:
-    """Say that the server answers."""
+    """Tell that the server answers."""
     return json_reply({"status": "ok"})
 
 

@@ -1,4 +1,4 @@
-"""What is kept of a password: a SCRAM-SHA-256 verifier (RFC 5802, RFC 7677), as PostgreSQL keeps one."""
+"""Verifier of a password: SCRAM-SHA-256 (RFC 5802, RFC 7677), as PostgreSQL stores one."""
 
 import hmac
 from dataclasses import dataclass

@@ -75,7 +75,7 @@ def open_sockets(place: ListeningPlace) -> Iterator[Listener]:
 
 
 def serve(path: Path, database: Database, listener: Listener, say: Say, limits: ServerLimits | None = None) -> None:
-    """Open a dataset to those who were granted access, until the process is told to stop."""
+    """Serve a dataset to accounts with a grant, until the process is stopped."""
     grants = Grants(database.policy, path)
     grants.ready()
     within = (limits or ServerLimits()).within_files(raise_file_limit())
@@ -202,7 +202,7 @@ def _no_hangup() -> Iterator[None]:
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Print nothing that libraries log: it may hold what somebody sent. Handlers of the data owner still receive it."""
+    """Print nothing that libraries log: it may contain request data. Handlers of the data owner still receive it."""
     handler = logging.NullHandler()  # without any handler Python prints warnings to the standard error stream
     logging.getLogger().addHandler(handler)
     try:

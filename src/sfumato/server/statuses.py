@@ -28,7 +28,7 @@ _BY_STATUS: Mapping[int, tuple[str, ...]] = {
     ),
 }
 STATUS = {code: status for status, codes in _BY_STATUS.items() for code in codes}
-"""What a client sent is 4xx; 503 is for what only the owner can mend."""
+"""Status of each refusal code: 4xx for client errors, 503 for errors that only the owner can fix."""
 UNKNOWN = 422
 """A refusal that the table does not name: the question was understood and is not answered."""
 KINDS = {kind.code: kind for kind in REFUSALS}

@@ -1,4 +1,4 @@
-"""What a policy will let analysts learn, what not, and how exactly: for its owner, before anybody asks.
+"""Report to the owner what a policy lets analysts learn, and how exactly.
 
 What `check_policy` returns follows from the policy and from public tables; no private row is read for it. What the data
 itself says is `owners_text`: exact, for the owner's terminal, and in no file.
@@ -36,7 +36,7 @@ MAX_UNWARNED_EPSILON = 10
 
 @dataclass(frozen=True, slots=True)
 class Learnable:
-    """What one column is good for."""
+    """Aggregates that one column allows."""
 
     column: str
     type: str
@@ -60,7 +60,7 @@ class Checked:
     source_changed: bool
     """Whether the source has changed since its snapshot was taken."""
     hints: tuple[str, ...] = ()
-    """What the owner might want to change, from names and numbers of the policy alone."""
+    """Suggested changes, from names and numbers of the policy alone."""
 
 
 def check_policy(database: Database) -> Checked:

@@ -1,4 +1,4 @@
-"""What the data loses under its policy, in words and tables for its owner's terminal."""
+"""Show the owner what the policy removes from the data, in words and tables."""
 
 from collections.abc import Iterator, Sequence
 

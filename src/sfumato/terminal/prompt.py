@@ -65,7 +65,7 @@ class Session:
     refuse: Callable[[Refusal], None]
     """Shows a refusal."""
     asked: dict[str, object] = field(default_factory=dict)
-    """What each question is asked with: epsilon, within or share."""
+    """Price of each query: epsilon, within or share."""
     refused: bool = False
 
     def run(self, read: ReadLine) -> None:

@@ -26,7 +26,7 @@ _SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
 _TIMES = (ColumnType.DATE, ColumnType.TIMESTAMP)
 _MAX_KEYS = 100
 _TRIALS_PER_QUERY = 5
-"""So often noise is drawn for one question, so that no single draw decides."""
+"""Number of noise draws per query, so that no single draw decides."""
 _ZERO_ANSWER_RATIO = Fraction(10**6)
 """The share of an answer that is zero."""
 

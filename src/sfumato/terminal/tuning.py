@@ -83,7 +83,7 @@ class TriedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """What was tried at this price, and the caps and bounds with the least error."""
+    """Bounds that were tried at this price, and those with the least error."""
 
     epsilon: Fraction
     questions: tuple[TriedQuestion, ...]
@@ -188,7 +188,7 @@ def _noiseless(plan: Plan, exact: Aggregates) -> NoisyResult:
 
 
 def _expected_values(chosen: PlannedSelection, exact: GroupAggregates) -> NoisyValues:
-    """Return what meetings release on average; what is chosen among buckets has no such number."""
+    """Return the expected cross-unit counts; a choice among buckets has no such number."""
     held = exact.held[chosen.name]
     if not isinstance(chosen.mechanism, Meetings) or not isinstance(held, KeyFrequencies):
         raise UnsupportedSql(

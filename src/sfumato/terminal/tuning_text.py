@@ -1,4 +1,4 @@
-"""What was tried for caps and bounds, and the advice, for their owner's eyes alone."""
+"""Format the bounds that were tried and the advice, for the owner only."""
 
 from fractions import Fraction
 

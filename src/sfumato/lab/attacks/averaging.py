@@ -44,7 +44,7 @@ class SystemLine:
 
     @property
     def label(self) -> str:
-        """What a report calls it."""
+        """Name in a report."""
         return f"{self.system}, {'the same set' if self.same_set else 'another set'} each time"
 
 
@@ -62,7 +62,7 @@ class Averaging:
         return next(line for line in self.lines if (line.system, line.same_set) == (system, same_set))
 
     def report(self) -> str:
-        """Say what was recovered, line by line."""
+        """Return what was recovered, line by line."""
         off = 1 / sqrt(self.targets)  # two standard deviations
         return "\n".join(
             [

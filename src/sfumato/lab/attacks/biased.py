@@ -45,7 +45,7 @@ class Bent:
 
 @dataclass(frozen=True, slots=True)
 class Biased:
-    """What the opponent reached."""
+    """Result of the attack on biased coins."""
 
     trials: int
     bent: tuple[Bent, ...]
@@ -55,7 +55,7 @@ class Biased:
     """The true epsilon of added noise over all answers up to `_REACH_STEPS` steps from the truth, however rare."""
 
     def report(self) -> str:
-        """Say what happened, line by line."""
+        """Return the result, line by line."""
         return "\n".join(
             [
                 f"Biased coins: each bit falls as an opponent likes with probability {float((1 + GAMMA) / 2):g} "
@@ -94,7 +94,7 @@ def run(trials: int, source: Source) -> Biased:
 def _worst_laplace(rare: int | None) -> tuple[ProbabilityInterval, ProbabilityInterval]:
     """Return the coins of the answer that tells most, by the inverse distribution.
 
-    With `rare`, of those that fair coins give more often than once in so many draws; else of all.
+    With `rare`, consider only answers that fair coins give more often than once in `rare` draws.
     """
     law, whole = DiscreteLaplace(1 / EPSILON), 1 << MAX_TREE_BITS
     ends = np.array(

@@ -40,7 +40,7 @@ class EncryptedColumn:
 
 @dataclass(frozen=True, slots=True)
 class Encrypted:
-    """What frequencies gave away."""
+    """Result of the frequency attack."""
 
     patients: int
     columns: tuple[EncryptedColumn, ...]
@@ -49,7 +49,7 @@ class Encrypted:
     sealed: tuple[EncryptedColumn, ...]
 
     def report(self) -> str:
-        """Say what happened, line by line."""
+        """Return the result, line by line."""
         return "\n".join(
             [
                 f"Encrypted columns: {self.patients:,} patients with names, and the public frequencies of another year",

@@ -37,7 +37,7 @@ class Exhaustive:
         return min(self.rows, 4 * self.bound)
 
     def report(self) -> str:
-        """Say it in one line."""
+        """Return the result in one line."""
         return (
             f"{self.rows} rows, all {1 << self.rows:,} subsets answered within E = {self.bound}: of as many databases "
             f"{self.fitting:,} fit, with at most {self.most_wrong} rows wrong (theorem: 4E = {4 * self.bound})"

@@ -49,7 +49,7 @@ class Floating:
     """How much likelier, at most, any integer answer seen was under one secret than under the other."""
 
     def report(self) -> str:
-        """Say what was told, line by line."""
+        """Return the result, line by line."""
         return "\n".join(
             [
                 f"Floating point: is the true answer 0 or 1? Laplace noise at ε = {float(self.epsilon):g}, one answer",

@@ -27,7 +27,7 @@ def ask_all_masks(system: CountingSystem, questions: Mask) -> NoisyAnswers:
 
 
 class LeastSquares:
-    """The bits nearest to the answers in squared distance, each rounded by itself [Dwork, McSherry, Talwar 2007].
+    """The bits nearest to the answers in squared distance, each rounded separately [Dwork, McSherry, Talwar 2007].
 
     The questions are factored once, so that a whole curve of noise costs little more than one attack.
     """

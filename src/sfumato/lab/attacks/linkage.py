@@ -29,7 +29,7 @@ COARSENINGS = (
     ("district, year of birth, sex", 10, 365),
     ("district, decade of birth, sex", 10, 3650),
 )
-"""What is published: a name, postcodes per district, days per period of birth."""
+"""Published coarsenings: a name, postcodes per district, days per period of birth."""
 EPSILON = Fraction(1, 2)
 
 LinkageKeys = npt.NDArray[np.int64]
@@ -37,7 +37,7 @@ LinkageKeys = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class People:
-    """A made-up town: what a register knows of everybody, and what the clinic knows besides."""
+    """A synthetic town: the columns of a public register and those of the clinic."""
 
     postcode: LinkageKeys
     birthday: LinkageKeys
@@ -76,11 +76,11 @@ class Linkage:
 
     @property
     def bound(self) -> float:
-        """What the guarantee allows."""
+        """Upper bound from the guarantee."""
         return advantage(self.loss)
 
     def report(self) -> str:
-        """Say what was recovered, line by line."""
+        """Return what was recovered, line by line."""
         return "\n".join(
             [
                 f"Linkage: a table of {self.people:,} patients without names, joined with a register that has them",

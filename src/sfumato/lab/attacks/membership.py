@@ -29,11 +29,11 @@ class Membership:
 
     @property
     def bound(self) -> float:
-        """What the guarantee allows."""
+        """Upper bound from the guarantee."""
         return advantage(self.loss)
 
     def report(self) -> str:
-        """Say it in one line."""
+        """Return the result in one line."""
         return (
             f"one question, all of {self.loss} behind it, {self.trials:,} times: advantage {self.measured:.3f} "
             f"± {self.margin:.3f}, bound {self.bound:.3f}"

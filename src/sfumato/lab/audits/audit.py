@@ -1,4 +1,4 @@
-"""Every audit by name, on the clinic, and all that can be tried on somebody's own policy.
+"""Every audit by name, on the clinic, and the audits that run on any policy.
 
 Auditing is evidence, not proof: `tests/planted/` shows what these audits notice, and proofs/ holds the proofs.
 """
@@ -34,7 +34,7 @@ _SAMPLED_QUERIES = 3
 def run_audits(names: Sequence[str], seed: object, all_of_them: bool = True) -> list[Finding]:
     """Run audits in this order; unless `all_of_them`, stop after the first that raises an alarm.
 
-    A house that breaks down under an audit has failed it.
+    An exception inside an audit is a finding.
     """
     alarms: list[Finding] = []
     for name in names:

@@ -1,7 +1,7 @@
 """From samples on two neighbours a lower confidence bound on epsilon, for anything that can be sampled.
 
-For every event E, P[E] <= e^ε Q[E] + δ. So whoever shows an event that is too likely on one neighbour and too unlikely
-on the other has refuted ε. Events are chosen on one half of the samples and tested on the other half, where
+For every event E, P[E] <= e^ε Q[E] + δ. So an event that is too likely on one neighbour and too unlikely
+on the other refutes ε. Events are chosen on one half of the samples and tested on the other half, where
 Clopper-Pearson intervals hold exactly: the bound is above the true ε with probability `failure` at most.
 """
 
@@ -17,7 +17,7 @@ from sfumato.lab.audits.alarm import FAILURE_PROBABILITY, Finding
 
 Floats = npt.NDArray[np.float64]
 Draw = Callable[[int], npt.ArrayLike]
-"""Draws so many outcomes: one number each, or one row of numbers each."""
+"""Draws that number of outcomes: one number each, or one row of numbers each."""
 
 _BINS = 64
 _MIN_PROBABILITY = 1e-300
@@ -51,7 +51,7 @@ class _Events:
         return np.asarray(self.members.astype(np.int64) @ np.bincount(bins, minlength=len(self.edges) + 1))
 
     def only(self, place: int) -> "_Events":
-        """Return one of the sets by itself."""
+        """Return one of the sets alone."""
         return _Events(self.name, self.weights, self.edges, self.members[place : place + 1])
 
 

@@ -38,7 +38,7 @@ NAME = "database"
 SAMPLES_PER_QUERY = 20_000
 _SAMPLED_RECEIPTS = 240
 _MAX_COMPARED_NUMBERS = 60
-"""So many numbers of an outcome are looked at."""
+"""Maximum number of values of one outcome that are compared."""
 _LEVEL = 0.95
 _COVERAGE_EPSILON = "20"
 _COVERED = (
@@ -69,7 +69,7 @@ def repeat_results(aggregates: Aggregates, times: int) -> Aggregates:
 
 
 def _repeat_group(column: Answers, times: int) -> Answers:
-    """Return a column so many times; of histograms, all their rows."""
+    """Return a column repeated `times` times; of histograms, all their rows."""
     exact = np.asarray(column)
     return np.tile(exact, (times, *(1 for _ in exact.shape[1:])))
 
@@ -96,7 +96,7 @@ def sample_releases(
 
 
 def compare_losses(one: Subject, other: Subject, sql: str, times: int) -> Iterator[str]:
-    """Say where two neighbours can certainly be told apart better than the price of the question allows."""
+    """Report queries whose measured loss certainly exceeds the quoted one."""
     plan, source = one.plan(sql), system_source()
     pair = one.run(plan), other.run(other.plan(sql))
     cells = [
@@ -117,7 +117,7 @@ def compare_losses(one: Subject, other: Subject, sql: str, times: int) -> Iterat
 
 
 def compare_coverage(house: Subject, sql: str, times: int) -> Iterator[str]:
-    """Say where error bars certainly cover less often than they say. An average's own noise is small here."""
+    """Report columns whose intervals certainly cover less often than stated. An average's own noise is small here."""
     plan, source = house.plan(sql, _COVERAGE_EPSILON), system_source()
     exact = house.run(plan)
     truths = _exact_answers(plan, exact)
@@ -185,7 +185,7 @@ def sample_policy(policy: Policy, folder: Path, seed: object, most: int) -> list
 
 
 def run(seed: object, folder: Path, releases: tuple[int, int] = (24, 500)) -> list[Finding]:
-    """Audit the clinic: its answers on neighbours, and the error bars of so many releases of two questions."""
+    """Audit the clinic: answers on neighbours, and the error bars of `times` releases of two queries."""
     alarms = audit(clinic(), folder, seed, _ASKED, SAMPLES_PER_QUERY)
     with subject(clinic(), populate(clinic(), seed), folder / "bars") as house:
         for sql, times in zip(_COVERED, releases, strict=True):

@@ -1,7 +1,7 @@
 """The exact audit: laws by their definitions, outcome by outcome in 60 digits, against what the accountant claims.
 
-Nothing here uses the house's own formulas: a law is what its proof says it is, the privacy loss is enumerated over all
-outcomes that weigh anything, and what is left out is bounded by its own weight.
+Nothing here uses the formulas of the library: a law is what its proof says it is, the privacy loss is enumerated over
+all outcomes of positive weight, and what is left out is bounded by its own weight.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ _ADD = Neighbours.ADD_REMOVE
 Weights = dict[int, Decimal]
 """The probabilities of integers, as far as they weigh anything."""
 Pair = tuple[Decimal, Decimal]
-"""What an outcome weighs on one neighbour and on the other."""
+"""Weight of one outcome on each of two neighbours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,7 @@ def _keys() -> Iterator[str]:
 
 
 def _budgets() -> Iterator[str]:
-    """What a filter lets through, and what a planner makes of (ε, δ), is within them."""
+    """Check that filters and planned queries stay within their (ε, δ)."""
     epsilon, delta = Fraction(3), Fraction(1, 1000)
     response, event = _response(Fraction(1, 2)), Pure(Fraction(1, 2), _ADD)
     budget, times = Filter(epsilon, delta), 0

@@ -1,10 +1,10 @@
-"""Neighbours at the level of files: what one person writes into a source changes nobody else's rows, nor anything else.
+"""Neighbours at the level of files: one person's records change no row of any other person.
 
 Files are made up, written by several libraries in several manners, and registered three times: as they are, without one
 person, and with that person's records as hostile as the format allows. All three open; whatever else is in the copy is
 equal; what ordinary rows say is what plain Python counts; and questions differ by no more than is declared.
 
-`python -m sfumato.lab.audits.files 500` tries so many sources.
+`python -m sfumato.lab.audits.files 500` tries 500 sources.
 """
 
 import argparse
@@ -31,9 +31,9 @@ from sfumato.policy.reading import read_policy
 
 NAME = "files"
 UNBOUNDED_ROWS = 50
-"""More rows than anybody has."""
+"""More rows than any synthetic person has."""
 _QUERIES_THROUGH_LEDGER = 2
-"""So many questions are asked of the whole database, with a ledger; the others of its engine."""
+"""Number of queries asked through the ledger; the others go to the engine directly."""
 ASKED = (
     "SELECT COUNT(*), COUNT(n), SUM(n), COUNT(amount), SUM(amount), COUNT(day) FROM visits",
     "SELECT city, COUNT(*) FROM visits GROUP BY city",
@@ -58,7 +58,7 @@ def policy_of(scheme: str, most: int, declared: Mapping[str, Any] = COLUMNS) -> 
 
 
 def alarms_of(sheets: Sheets, owner: int, folder: Path, dice: Dice, writers: Mapping[str, Writer]) -> Iterator[str]:
-    """Say where one person's records change more than what that person may change."""
+    """Report where one person's records change more than their own rows."""
     most = dice.choice([UNBOUNDED_ROWS, 2])
     policy = policy_of(sheets.scheme, most)
     variants = {"all": sheets, "without": sheets.without(owner), "hostile": sheets.with_hard(owner, dice)}
@@ -90,7 +90,7 @@ def alarms_of(sheets: Sheets, owner: int, folder: Path, dice: Dice, writers: Map
 
 
 def _others(houses: Mapping[str, Subject]) -> Iterator[str]:
-    """Compare the copies: beyond the rows of everybody else there may be those of one more person, and no others."""
+    """Compare the copies: they may differ only in the rows of one person."""
     rows = {name: _copy(house) for name, house in houses.items()}
     remaining = rows["without"]
     for name in ("all", "hostile"):

@@ -47,7 +47,7 @@ os.wait()
 
 
 class _Watched:
-    """An engine that says when it is run, and fails when it is told to."""
+    """An engine that records its runs and fails on request."""
 
     def __init__(self, engine: Any) -> None:
         self._engine = engine

@@ -1,12 +1,12 @@
-"""Random questions on neighbours: nobody moves an exact aggregate further than declared, and nothing else differs.
+"""Random queries on neighbours: exact aggregates differ by at most the declared sensitivity, and nothing else differs.
 
 Every question is planned and run on two databases, by the engine itself: no ledger, no noise that hides. The second
 one lacks a person, or has them replaced; or it holds the same people in another order, under another number of
 threads, and then nothing may move at all. What was refused must be refused in the same words, what was planned must be
 the same plan, and no question may fail, or take long, once it was accepted.
 
-`python -m sfumato.lab.audits.neighbours 100000` asks so many, in two processes; `--first` goes on where a run ended,
-and `--seconds` ends it after a time. It counts questions by their shape.
+`python -m sfumato.lab.audits.neighbours 100000` asks 100,000 queries in two processes; `--first` continues after a
+run, and `--seconds` ends it after a time. It counts questions by their shape.
 """
 
 import argparse
@@ -55,22 +55,23 @@ T = TypeVar("T")
 
 NAME = "neighbours"
 CPU_LIMIT_SECONDS = 5.0
-"""So many seconds of the processor a question over some hundred rows may take.
+"""CPU seconds that one query over a few hundred rows may take.
 
-A crowd may need ten times as long, and so may an archive: how many rows its policy removes has 4,801 public cells."""
+Large populations and the archive may take ten times as long: its table of removed rows has 4,801 public cells.
+"""
 _SLOW = " s for a few rows"
 _QUERIES_PER_POPULATION = 2_000
-"""So many questions are asked of the same people."""
+"""Number of queries asked on one population."""
 _QUERY_CYCLE_COUNT = 20
-"""One in so many questions is asked of a crowd, whose rows several threads share."""
+"""One query in this many runs on a large population, whose rows several threads share."""
 _PUBLISHED_INTERVAL_QUERIES = 3
-"""One answer in so many is computed to its end, from equal coins."""
+"""One query in this many is also published, from equal coins."""
 _MANY_UNITS, _READING_ROWS = 3_000, 5_000
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """What an analyst sees of a question that is not answered."""
+    """A refusal as an analyst sees it."""
 
     code: str
     words: str
@@ -95,7 +96,7 @@ class NeighbourSet:
 
     @property
     def schema(self) -> Schema:
-        """What questions are made of."""
+        """Tables and columns that queries are generated from."""
         return schema_of(self.house.engine.catalog)
 
 
@@ -211,7 +212,7 @@ def _shaped(schema: Schema, seed: object, number: int) -> tuple[str, str]:
 def ask(
     place: NeighbourSet, numbers: Sequence[int], seed: object, tally: Outcomes, most: int, end: float | None = None
 ) -> None:
-    """Ask the questions of these numbers; end early after so many differences, which are shortened, or at a time."""
+    """Ask the questions of these numbers; end early after `most` differences, which are shortened, or at a time."""
     schema = place.schema
     for number in numbers:
         if end is not None and monotonic() > end:
@@ -237,7 +238,7 @@ def _seen(place: NeighbourSet, other: Other, sql: str, number: int) -> list[str]
 
 
 def run(seed: object, folder: Path, number: int = 400) -> list[Finding]:
-    """Ask a crowd what once told something, an archive what once failed, and then all of them some questions."""
+    """Ask the regression queries, the archive's, and then random queries on every population."""
     with world(archive(), seed, folder / "many", patience=10 * CPU_LIMIT_SECONDS) as place:
         for other in place.others:
             for sql in ONCE_FAILED:
@@ -264,7 +265,7 @@ ONCE_FAILED = (
 
 
 def regression_queries() -> Iterator[str]:
-    """Give questions by which one person's values, or how often they count, hung on the order of everybody's rows."""
+    """Give queries whose answers once depended on the order of all rows."""
     zeros = "CASE WHEN weight = 0 THEN weight * (age - 10) END"  # zeros of both signs
     powers = ("AVG(POWER(long, 3))", "SUM(DISTINCT POWER(long, 3))", "AVG(DISTINCT POWER(long, 3))")
     for fold in (*powers, f"MAX({zeros})", f"MIN({zeros})"):
@@ -282,7 +283,7 @@ def regression_queries() -> Iterator[str]:
 def _chunk(
     folder: Path, seed: object, numbers: Sequence[int], tally: Outcomes, most: int, end: float | None = None
 ) -> None:
-    """Ask questions: most of a few people, some where people are replaced, have many rows, or are a crowd."""
+    """Ask queries: most on few people, some with replaced people, many rows or a large population."""
     crowd = [number for number in numbers if number % _QUERY_CYCLE_COUNT == 0]
     replaced = [number for number in numbers if number % _QUERY_CYCLE_COUNT in (1, 2, 3)]
     many = [number for number in numbers if number % _QUERY_CYCLE_COUNT in (4, 5, 6, 7)]

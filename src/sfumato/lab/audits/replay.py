@@ -55,7 +55,7 @@ _MAX_COMPOSED_EVENTS = 2
 _RECORDED = (Laplace, Gaussian, MaxNorm, OptimalSelection, CountedKeys, TopList)
 _SELECTIONS = (OptimalSelection, CountedKeys, TopList)
 _WHOLE = (Quantiles, MatchedCount, Meetings, SpelledList)
-"""What draws noise of its own inside: it is one mechanism, and its parts are no calls."""
+"""Mechanisms recorded as one call; the noise they draw inside is not recorded."""
 
 Mechanism = Laplace | Gaussian | MaxNorm | OptimalSelection | CountedKeys | TopList
 Vector = dict[tuple[KeyValue, ...], int]
@@ -156,7 +156,7 @@ def recording() -> Iterator[list[MechanismCall]]:
 
 
 def price_alarms(recorded: Recording) -> Iterator[str]:
-    """Say where the calls that were made cost more than the plan quotes, or are not those of the plan.
+    """Report calls that cost more than the plan quotes or that are not in the plan.
 
     Gaussian noise is priced by the distribution of its loss where no more than two measurements are composed: there
     that takes a moment, and longer compositions are planned by the same lines.
@@ -188,7 +188,7 @@ def _is_gaussian(mechanism: Mechanism) -> bool:
 
 
 def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
-    """Say where neighbours (or, at distance 0, the same people) differ by more than was declared."""
+    """Report where neighbours (or, at distance 0, the same people) differ by more than was declared."""
     if one.plan != other.plan:
         yield "the plan depends on the data"
         return
@@ -242,7 +242,7 @@ def _keys_met(group: GroupPlan, held: Vector) -> Sequence[SharedKeys]:
 def cross_unit_alarms(
     mechanism: Meetings, first: Sequence[SharedKeys], second: Sequence[SharedKeys], distance: int
 ) -> Iterator[str]:
-    """Say where the crowd, or meetings that are cut at any crowd, moved further than was declared."""
+    """Report where the key frequency, or pairs limited to one, moved further than declared."""
     most = max(mechanism.max_key_frequency(first), mechanism.max_key_frequency(second))
     if abs(mechanism.max_key_frequency(first) - mechanism.max_key_frequency(second)) > distance:
         yield "the largest crowd moved by more than one person can move it"
@@ -270,7 +270,7 @@ def _part(vector: Vector, place: int, parts: int) -> Vector:
 
 
 def _shared(mechanism: MaxNorm, first: Vector, second: Vector, distance: int) -> Iterator[str]:
-    """Say where cells moved further, in sides and added up, than their shared noise is for."""
+    """Report where cells moved further, separately or in total, than their joint noise covers."""
     farthest: dict[tuple[KeyValue, ...], Fraction] = {}
     for key in {*first, *second}:
         *cell, place = key

@@ -32,7 +32,7 @@ _ADD = Neighbours.ADD_REMOVE
 
 
 def unlikely(hits: int, samples: int, probability: float, failure: float = FAILURE_PROBABILITY) -> bool:
-    """Whether so many hits have a chance of `failure` at most, on one side or the other.
+    """Tell whether this number of hits has probability at most `failure`, on either side.
 
     >>> unlikely(50, 100, 0.5), unlikely(99, 100, 0.5)
     (False, True)

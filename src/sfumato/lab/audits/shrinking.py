@@ -15,7 +15,7 @@ _TIGHT = re.compile(r"\s*([(),])\s*")
 def shrink(text: str, fails: Callable[[str], bool], most: int = 400) -> str:
     """Return a shortest text that still fails, found by leaving out tokens; at most `most` texts are tried.
 
-    >>> shrunk("SELECT a, b FROM t WHERE a > 1 AND bad(b) ORDER BY a", lambda text: "bad" in text)
+    >>> shrink("SELECT a, b FROM t WHERE a > 1 AND bad(b) ORDER BY a", lambda text: "bad" in text)
     'bad'
     """
     tokens, tried = _TOKEN.findall(text), 0

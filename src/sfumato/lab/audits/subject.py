@@ -1,4 +1,4 @@
-"""A house under audit: a policy over made-up people, in a folder that is thrown away."""
+"""A database under audit: a policy over synthetic people, in a temporary folder."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -109,7 +109,7 @@ def write_salt(folder: Path) -> None:
 def subject(
     policy: Policy, population: Population, folder: Path, threads: int = 1, order: object = None
 ) -> Iterator[Subject]:
-    """Open the engine of a house over a population; `order` is the seed of another order of the copy's rows."""
+    """Open an engine over a population; `order` is the seed of another order of the copy's rows."""
     write_population(population, folder)
     moved = moved_to(policy, folder)
     registered = register(moved, _silent, Limits(threads=1))
@@ -123,7 +123,7 @@ def subject(
 
 
 def engine_of(database: Database) -> DuckDB:
-    """Return the engine behind the protocol: the audits look at what nobody else does."""
+    """Return the concrete engine behind the protocol."""
     engine = database.engine
     if not isinstance(engine, DuckDB):
         raise AssertionError("the audits know one engine")
@@ -180,4 +180,4 @@ def _spelled(name: str) -> str:
 
 
 def _silent(_phase: str, _table: str) -> None:
-    """Say nothing."""
+    """Do nothing."""

@@ -1,4 +1,4 @@
-"""The house that audits itself: one policy that uses everything a policy can say, under both neighbour relations."""
+"""The audited clinic: one policy that uses every policy key, under both neighbour relations."""
 
 from datetime import date, datetime
 from typing import Any
@@ -18,7 +18,7 @@ VISITS: dict[str, Any] = {
     "weight": {"type": "decimal"},
     "score": {"type": "integer"},
 }
-"""What is declared of visits: every type, bounded and not, with public keys and without."""
+"""Columns of visits: every type, bounded and not, with public keys and without."""
 
 
 PATIENTS: dict[str, Any] = {

@@ -16,7 +16,7 @@ _MEASURES = (
 )
 _INSIDE = (*("COUNT(*)", "COUNT", "SUM", "AVG", "AVG", "MIN", "MAX", "MAX"), "SUM(DISTINCT", "AVG(DISTINCT", "VAR_SAMP")
 LOW_BITS = ("1e2", "1e3", "1e5", "1e7", "1e9", "1e12")
-"""What brings the last digits of a double before the point: where its value hangs on an order, these show it."""
+"""Factors that move the last digits of a double before the point, so that an order dependence shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Grammar:
     def __init__(self, schema: Schema, random: Dice) -> None:
         self.schema, self.random = schema, random
         self.shape = ""
-        """What kind of question the last one was."""
+        """Shape of the last generated query."""
 
     def query(self) -> str:
         """Return one question; about one in eight holds something that has to be refused or made harmless."""

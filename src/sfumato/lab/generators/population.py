@@ -98,8 +98,8 @@ def populate(
     """Return made-up rows for the tables of a policy.
 
     `likeness` says who has values like those of another one, `public` how many rows a public table has, and the worst
-    people have 2 · `most_rows` + 1 rows where a policy lets so many count. `shared_keys` says whether the keys of paths
-    lead to everybody, and not to one person each.
+    people have 2 · `most_rows` + 1 rows where the policy allows it. `shared_keys` says whether the keys of paths
+    lead to all people, and not to one person each.
     """
     making = _Making(policy, SeededDice(seed), people, likeness or {}, public or {}, most_rows, shared_keys)
     return making.population()

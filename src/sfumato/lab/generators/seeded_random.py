@@ -11,7 +11,7 @@ _WORD_BYTES = 8
 
 
 class SeededDice:
-    """A stream of choices that anybody can repeat.
+    """A reproducible stream of choices.
 
     >>> SeededDice(1).randint(1, 6) == SeededDice(1).randint(1, 6)
     True

@@ -1,4 +1,4 @@
-"""Random questions of the rest of SQL: quantiles, pairs, roll-ups, lists, meetings, and what stays inside a person."""
+"""Random queries: quantiles, pairs, roll-ups, lists, cross-unit joins and per-person computations."""
 
 # ruff: noqa: S608  (texts for a fuzzer; the parser is what is tested)
 
@@ -15,7 +15,7 @@ _ROLLED = ("ROLLUP (1, 2)", "CUBE (1, 2)", "GROUPING SETS ((1, 2), (1), ())", "G
 
 
 class Phrases(Protocol):
-    """What questions are put together from; a grammar is one."""
+    """Building blocks of random queries; a grammar provides them."""
 
     def one(self, choices: Sequence[T]) -> T:
         """Return one of several."""

@@ -20,7 +20,7 @@ _MAX_SHOWN_SETS = 1_000_000
 
 GroupingKeys = tuple[exp.Expr, ...]
 Meanings = dict[str, str]
-"""What stands for an item of SELECT, its number or alias, and the text of that item."""
+"""Number or alias of an item of SELECT, and the text of that item."""
 
 
 def expand_grouping_sets(node: exp.Select, reading: ParseContext) -> exp.Expr | None:

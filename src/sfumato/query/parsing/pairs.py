@@ -38,7 +38,7 @@ PAIRED: Mapping[str, Callable[[PairSides, Expression | None], Aggregate[Expressi
     "regr_avgx": _of_one(Aggregation.AVG, 1),
     "regr_avgy": _of_one(Aggregation.AVG, 0),
 }
-"""What each name becomes, from y and x and a FILTER."""
+"""Builder for each name, from y and x and a FILTER."""
 
 
 def read_pair_measure(

@@ -108,7 +108,7 @@ class ParseContext:
             )
 
     def settle(self, expression: Expression, node: exp.Expr) -> Expression:
-        """Count an expression as it is after inlining; one that grew too large is refused before anybody walks it."""
+        """Count an expression as it is after inlining; one that grew too large is refused before it is walked."""
         for _, depth in walk(expression):
             self._nodes += 1
             if self._nodes > MAX_SYNTAX_NODES or depth > MAX_NESTING:

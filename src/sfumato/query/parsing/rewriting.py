@@ -1,4 +1,4 @@
-"""What is refused and can be asked in another way: the other question is written, for the remedy to show.
+"""Write the query to ask instead of a refused one, for the remedy to show.
 
 Each function returns the text of a question, or None where it knows none. They work on copies of the tree.
 """
@@ -102,7 +102,7 @@ def group_query(node: exp.Expr, catalog: Catalog) -> str | None:
 
 
 def first_union_part(node: exp.Expr, _: Catalog) -> str | None:
-    """Return the first part of a UNION, to be asked by itself."""
+    """Return the first part of a UNION, to be asked alone."""
     first = node.this
     while isinstance(first, exp.Union | exp.Subquery):
         first = first.this

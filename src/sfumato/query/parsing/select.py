@@ -61,7 +61,7 @@ def read_query(node: exp.Expr, reading: ParseContext, known: _Known) -> Block:
 
 
 def _peek(reading: ParseContext, known: _Known) -> Peek:
-    """Return what reads a SELECT by itself, without a trace."""
+    """Return a reader of a single SELECT that leaves no state behind."""
 
     def peek(node: exp.Select) -> tuple[Block, ParseContext]:
         own = reading.apart()
@@ -309,7 +309,7 @@ def _named_item(
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """What is left of a row after grouping: its keys and measures."""
+    """Columns of a row after grouping: its keys and measures."""
 
     label: str
     keys: list[Expression]

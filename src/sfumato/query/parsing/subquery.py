@@ -52,7 +52,7 @@ CONJUNCT = "conjunct"
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """What a subquery adds to each row: a mark, or without a label the columns of the only row that it meets."""
+    """Columns that a subquery adds to each row: a mark, or without a label those of the single matching row."""
 
     right: Relation
     label: str | None
@@ -76,7 +76,7 @@ class Lookup:
 class Lookups:
     """The subqueries of some clauses, in the order in which they are needed.
 
-    `people` are the columns that name the people whose rows are around; None where these are nobody's.
+    `people` are the unit columns of the surrounding rows; None where these are public.
     """
 
     def __init__(self, people: UnitNames | None) -> None:

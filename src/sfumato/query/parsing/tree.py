@@ -56,7 +56,7 @@ _FOREIGN = {
 
 _PARAMETERS = frozenset({TokenType.PARAMETER, TokenType.COLON})
 _STANDING = _PARAMETERS | {TokenType.PLACEHOLDER}
-"""What other systems write where a value comes beside the text."""
+"""Parameter markers of other systems."""
 _GIVEN = "; or give values beside the text, by `parameters`: a list for $1, $2, …, or a dict for :name."
 _PLAIN = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER})
 

@@ -1,4 +1,4 @@
-"""What gives a list in other systems is written out as the rows it stands for: top lists, histograms, largest groups.
+"""Desugar aggregates that return lists into rows: top lists, histograms, largest groups.
 
 APPROX_TOP_K(x, k) and MODE of texts are the values that most people have; HISTOGRAM(x) counts each value, or ranges
 between declared bounds; ARG_MAX(x, y) is an order of results that is cut after its first row.
@@ -39,7 +39,7 @@ _MAX_SINGLE_VALUES = 50
 """Maximum number of integers that are counted one by one."""
 
 Peek = Callable[[exp.Select], tuple[Block, ParseContext]]
-"""Reads a SELECT by itself, and returns what it is and what was learnt on the way."""
+"""Reads a SELECT alone; returns its block and the inferred types."""
 
 
 def as_rows(node: exp.Select, reading: ParseContext, peek: Peek) -> exp.Expr | None:
