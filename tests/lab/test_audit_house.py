@@ -15,7 +15,7 @@ from sfumato.lab.audits.audit import AUDITS, audit_policy, run_audits
 from sfumato.lab.audits.shrinking import shrink
 from sfumato.lab.audits.subject import schema_of, subject
 from sfumato.lab.commands import AUDIT
-from sfumato.lab.generators.clinic import VISITS, clinic, made_up_policy
+from sfumato.lab.generators.clinic import VISITS, clinic, generate_policy
 from sfumato.lab.generators.population import CANARY, HIGH_ID, WANDERER_ID, populate
 from sfumato.lab.generators.questions import questions
 from sfumato.lab.generators.seeded_random import SeededDice
@@ -135,7 +135,7 @@ def test_error_bars_cover_and_an_audit_would_notice(tmp_path: Path, monkeypatch:
 
 def test_neighbours_show_the_same_of_plain_hostile_and_made_up_questions(tmp_path: Path) -> None:
     with fuzzing.neighbours(clinic(), tmp_path, 1) as (one, other):
-        asked = fuzzing.endless(schema_of(one.engine.catalog), 1)
+        asked = fuzzing.generate_queries(schema_of(one.engine.catalog), 1)
         found, number = fuzzing.fuzz(one, other, islice(asked, 90), seconds=30)
     assert found is None, str(found)
     assert number > 10
@@ -144,7 +144,7 @@ def test_neighbours_show_the_same_of_plain_hostile_and_made_up_questions(tmp_pat
 def test_what_noise_decides_is_no_difference(tmp_path: Path) -> None:
     columns = {name: VISITS[name] for name in ("patient_id", "age", "dept")}
     table = {"unit": "patient_id", "rows_per_unit": 3, "columns": columns}
-    truncating = made_up_policy("small", {"visits": table}, budget={"epsilon": 99, "delta": 0.1, "truncation": 0.05})
+    truncating = generate_policy("small", {"visits": table}, budget={"epsilon": 99, "delta": 0.1, "truncation": 0.05})
     above = (
         "SELECT dept, m FROM (SELECT dept, SUM(age) AS m FROM visits GROUP BY dept) AS t "
         "WHERE m > (SELECT AVG(m) FROM (SELECT dept, SUM(age) AS m FROM visits GROUP BY dept) AS u)"

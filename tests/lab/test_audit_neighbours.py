@@ -11,7 +11,15 @@ from sfumato.engines.duckdb.engine import DuckDB
 from sfumato.engines.engine import Job
 from sfumato.errors import EngineFailed
 from sfumato.lab.audits import neighbours
-from sfumato.lab.audits.neighbours import NeighbourSet, Outcomes, ask, differences, question, regression_queries, world
+from sfumato.lab.audits.neighbours import (
+    NeighbourSet,
+    Outcomes,
+    ask,
+    differences,
+    open_neighbour_set,
+    question,
+    regression_queries,
+)
 from sfumato.lab.generators.hospital import hospital
 from sfumato.lab.generators.pharmacy import MAX_PHARMACY_ROWS, pharmacy
 from sfumato.lab.generators.population import WANDERER_ID, populate
@@ -27,7 +35,7 @@ KNOWN = (
 
 @pytest.fixture(scope="module")
 def place() -> Iterator[NeighbourSet]:
-    with scratch() as folder, world(hospital(), 1, folder, readings=2_500) as made:
+    with scratch() as folder, open_neighbour_set(hospital(), 1, folder, readings=2_500) as made:
         yield made
 
 
@@ -40,7 +48,7 @@ def test_neighbours_differ_by_no_more_than_declared(place: NeighbourSet) -> None
 
 def test_what_once_told_something_is_the_same_in_another_order() -> None:
     """A crowd whose rows several threads share; the doubles of its public table add up differently in each order."""
-    with scratch() as folder, world(hospital(), 2, folder, 600, 5_000) as crowd:
+    with scratch() as folder, open_neighbour_set(hospital(), 2, folder, 600, 5_000) as crowd:
         found = [what for sql in regression_queries() for what in differences(crowd.house, crowd.others[0], sql, 0)]
     assert found == []
 

@@ -31,7 +31,7 @@ def with_averages(project: Project, catalog: Catalog) -> Project:
         group = group.source
     if not isinstance(group, GroupBy) or not _reads_people(group, catalog):
         return project
-    finder = _Found(group)
+    finder = _AverageFinder(group)
     items = tuple(Named(item.name, finder.replaced(item.expression)) for item in project.items)
     changed = [_rewrite_node(node, finder) for node in above]
     if not finder.averages:
@@ -45,7 +45,7 @@ def with_averages(project: Project, catalog: Catalog) -> Project:
     return replace(project, source=below, items=items)
 
 
-class _Found:
+class _AverageFinder:
     """The quotients that were found, each as one measure of the group."""
 
     def __init__(self, group: GroupBy) -> None:
@@ -91,7 +91,7 @@ def _without_identities(expression: Expression) -> Expression:
             return expression
 
 
-def _rewrite_node(node: Filter | Sort | Limit, finder: _Found) -> Filter | Sort | Limit:
+def _rewrite_node(node: Filter | Sort | Limit, finder: _AverageFinder) -> Filter | Sort | Limit:
     match node:
         case Filter():
             return replace(node, condition=finder.replaced(node.condition))

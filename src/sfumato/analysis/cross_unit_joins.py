@@ -78,7 +78,7 @@ class _Side:
 
 
 @dataclass(frozen=True, slots=True)
-class _Met:
+class _JoinedSide:
     """A side that was analysed: its owner, and by which of its values it meets the others."""
 
     analysed: Analysed
@@ -263,7 +263,7 @@ def _person_order(differing: Sequence[Expression], sides: Sequence[_Side]) -> se
 
 
 def _equivalent_orders(
-    differing: Sequence[Expression], sides: Sequence[_Side], met: Sequence[_Met], relation: GroupBy
+    differing: Sequence[Expression], sides: Sequence[_Side], met: Sequence[_JoinedSide], relation: GroupBy
 ) -> int:
     """Return in how many orders the same people meet, of which the text counts one by `<`; without it, all count.
 
@@ -308,7 +308,7 @@ def _owners(analysed: Sequence[Analysed], differing: Sequence[Expression], relat
 
 def _sides_with_keys(
     analysed: Sequence[Analysed], owners: Sequence[UnitLineage], sides: Sequence[_Side], across: Sequence[Expression]
-) -> tuple[_Met, ...] | None:
+) -> tuple[_JoinedSide, ...] | None:
     """Return the sides with their keys: values that are equal in all rows that meet, one of each side.
 
     None where not all of them meet by the same columns.
@@ -328,7 +328,7 @@ def _sides_with_keys(
             keys.append(first)
             for other in others:
                 flow = FilterNode(flow, _equal(first, other))
-        joined_sides.append(_Met(replace(operand, flow=flow), owned, tuple(keys)))
+        joined_sides.append(_JoinedSide(replace(operand, flow=flow), owned, tuple(keys)))
     return tuple(joined_sides)
 
 
@@ -366,7 +366,7 @@ def _scope(analysed: Sequence[Analysed]) -> Scope:
     return {name: scalar for operand in analysed for name, scalar in operand.scope.items()}
 
 
-def _source(met: Sequence[_Met]) -> Analysed:
+def _source(met: Sequence[_JoinedSide]) -> Analysed:
     """Return the joined rows as one node without an owner. It is never run, but describes what is counted."""
     flow: RelNode = met[0].analysed.flow
     for place, side in enumerate(met[1:], 1):
@@ -385,13 +385,13 @@ def _source(met: Sequence[_Met]) -> Analysed:
     )
 
 
-def _check_keys(keys: Sequence[Item], met: Sequence[_Met], relation: GroupBy) -> None:
+def _check_keys(keys: Sequence[Item], met: Sequence[_JoinedSide], relation: GroupBy) -> None:
     for key in keys:
         if not any(key.scalar in side.keys for side in met):
             _refuse_join(relation.at, "rows of different people are grouped by something that they do not meet by.")
 
 
-def _count_aggregate(met: Sequence[_Met], several: bool, times: int) -> Aggregate[Scalar]:
+def _count_aggregate(met: Sequence[_JoinedSide], several: bool, times: int) -> Aggregate[Scalar]:
     """Return the count of what meets: of each side its owner and its keys, and how many rows a person has of it."""
     arguments = tuple(scalar for side in met for scalar in (side.owned.unit, *side.keys))
     bounds = tuple(Fraction(number) for side in met for number in (side.owned.rows, side.repeats))

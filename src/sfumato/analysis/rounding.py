@@ -20,7 +20,7 @@ _MIN_DISTINCT_STEPS = 1 << 20
 """Minimum number of distinct steps in the range of a rounded value; a coarser value is left unrounded."""
 _UNROUNDED_OPERATORS = frozenset({Operator.COLUMN, Operator.CONSTANT, Operator.CLIPPED})
 """Operators whose declared step is kept."""
-_MAX_PLACES, _COARSEST_PLACES = 30, -60
+_MAX_PLACES, _MIN_PLACES = 30, -60
 
 
 def round_until_summable(aggregates: tuple[RequestedAggregate, ...], rows: int) -> tuple[RequestedAggregate, ...]:
@@ -58,7 +58,7 @@ def _rounded_arguments(powers: Mapping[Scalar, int], rows: int) -> Iterable[tupl
         if max_magnitude(facts) < most or most < _MIN_DISTINCT_STEPS:
             continue
         farthest = max_magnitude(facts) * facts.step
-        places = next((n for n in range(_MAX_PLACES, _COARSEST_PLACES, -1) if farthest * _ten_to(n) < most - 1), None)
+        places = next((n for n in range(_MAX_PLACES, _MIN_PLACES, -1) if farthest * _ten_to(n) < most - 1), None)
         if places is not None:
             yield argument, round_to_places(Operator.ROUNDED, argument, places, facts.type)
 

@@ -36,10 +36,10 @@ def print_refusal(refusal: Refusal, speaker: Interface = Interface.COMMAND) -> N
     head = click.style(f"Refused ({refusal.code}):", fg="red", bold=True)
     click.echo(f"{head} {escape_unprintable(refusal.what)}", err=True)
     for name, text in (("why", refusal.why), ("next", refusal.remedy_for(speaker))):
-        click.echo(_indented(f"  {name}:".ljust(8), escape_unprintable(text)), err=True)
+        click.echo(_indent(f"  {name}:".ljust(8), escape_unprintable(text)), err=True)
 
 
-def _indented(head: str, text: str) -> str:
+def _indent(head: str, text: str) -> str:
     """Return a paragraph after its head: on a terminal in lines that break between words, elsewhere on one line."""
     if not sys.stderr.isatty():
         return f"{head}{text}"

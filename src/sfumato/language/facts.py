@@ -9,7 +9,7 @@ from sfumato.query.types import Type
 MAX_INTERMEDIATE_STEPS = 1 << 126
 """No integer that a query computes reaches so far: 128 bits hold it, and the sum of two."""
 STORED_LIMIT = 1 << 63
-"""Integers of the copy lie in [-STORED, STORED)."""
+"""Integers of the copy lie in [-STORED_LIMIT, STORED_LIMIT)."""
 
 
 class Kind(StrEnum):

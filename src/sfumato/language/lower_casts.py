@@ -42,7 +42,7 @@ def lower_cast(cast: Cast, argument: Scalar) -> Scalar:
         case Type.TIMESTAMP, Type.DATE:
             return date_of(argument)
         case _, Type.TEXT if source_type is not Type.INTERVAL:
-            return _shown_as_text(argument)
+            return _format_as_text(argument)
     raise SourceSpan(cast.at).unsupported(
         f"a value of type {source_type} cannot be cast to {cast.type}.",
         "There is no form of it that is the same on every engine.",
@@ -57,7 +57,7 @@ def _read_text(text: Scalar, type: Type) -> Scalar:
     return Scalar(operator, (text,), facts)
 
 
-def _shown_as_text(argument: Scalar) -> Scalar:
+def _format_as_text(argument: Scalar) -> Scalar:
     match argument.facts.kind, argument.facts.type:
         case Kind.BOOLEAN, _:
             return _text_scalar(Operator.BOOLEAN_TEXT, argument, 5)
@@ -68,10 +68,10 @@ def _shown_as_text(argument: Scalar) -> Scalar:
         case _, Type.TIMESTAMP:
             return _text_scalar(Operator.MOMENT_TEXT, in_calendar(argument), 26)
         case _:
-            return _number_shown(argument)
+            return _format_number(argument)
 
 
-def _number_shown(argument: Scalar) -> Scalar:
+def _format_number(argument: Scalar) -> Scalar:
     places = _decimal_places(argument.facts.step)
     number = round_to_places(Operator.ROUNDED, argument, _SHOWN_PLACES, Type.DECIMAL) if places is None else argument
     if number.facts.kind is Kind.INTEGER:

@@ -59,7 +59,7 @@ def _list_results(
 ) -> ListedResults:
     """Return all results: of LOG to a base, of EXP of a base, of POWER with an exponent. None is below one that is."""
     quick = _quick(kind, of, grain)
-    results = [(m, _rounded_result(kind, of, step * m, grain, quick)) for m in range(low, high + 1)]
+    results = [(m, _round_result(kind, of, step * m, grain, quick)) for m in range(low, high + 1)]
     known = [(m, result) for m, result in results if result is not None]
     return ListedResults(known[0][0] if known else high + 1, tuple(result for _, result in known))
 
@@ -96,7 +96,7 @@ def _certain(value: Decimal) -> int | None:
     return int(near)
 
 
-def _rounded_result(
+def _round_result(
     kind: Operator, of: Fraction | None, value: Fraction, grain: Fraction, quick: Callable[[Fraction], Decimal]
 ) -> int | None:
     if (kind is Operator.EXP or value > 0) and (certain := _certain(quick(value))) is not None:
@@ -258,30 +258,30 @@ def raise_to_power(argument: Scalar, exponent: Fraction, type: Type) -> Scalar:
             return square_root(product, type)
     facts = argument.facts
     if facts.kind is not Kind.INTEGER or not _mild(facts.step) or not facts.bounded or facts.high <= 0:
-        return _raised_on_doubles(argument, exponent, type)
+        return _raise_on_doubles(argument, exponent, type)
     ends = [_power_enclosed(facts.step * side, exponent, 30).high for side in (max(facts.low, 1), facts.high)]
     if max(ends) > MAX_INTERMEDIATE_STEPS:
-        return _raised_on_doubles(argument, exponent, type)
+        return _raise_on_doubles(argument, exponent, type)
     far = int(max(ends)) + 1
     listed = _looked_up(Operator.POWER, exponent, argument, type, far)
     if listed is not None:
         return listed
     places = next((n for n in range(_PLACES, _MIN_PLACES, -1) if far * 10**n < _MAX_EXACT_POWER_STEPS), _MIN_PLACES)
     if far * 10**places >= MAX_POWER_STEPS >> 1:
-        return _raised_on_doubles(argument, exponent, type)
+        return _raise_on_doubles(argument, exponent, type)
     vanishing = int(Fraction((natural(Fraction(1, 10**places) / 4, 30) / (_INNER_LOGARITHM_STEP * exponent)).low)) - 1
     if vanishing < -STORED_LIMIT:  # what stands for the logarithm of 0 is an integer of 64 bits
-        return _raised_on_doubles(argument, exponent, type)
+        return _raise_on_doubles(argument, exponent, type)
     inner = LogarithmCurve(None, facts.step, _INNER_LOGARITHM_STEP, vanishing if exponent > 0 else None)
     scalar = _logarithm_of_integer(argument, inner, Type.DECIMAL)
     if scalar is None:
-        return _raised_on_doubles(argument, exponent, type)
+        return _raise_on_doubles(argument, exponent, type)
     tail = multiplied(scalar, constant(exponent, Type.DECIMAL), Type.DECIMAL)
     exact = _power_of_integer(tail, PowerCurve(None, tail.facts.step, Fraction(1, 10**places)), type)
-    return _raised_on_doubles(argument, exponent, type) if exact is None else exact
+    return _raise_on_doubles(argument, exponent, type) if exact is None else exact
 
 
-def _raised_on_doubles(argument: Scalar, exponent: Fraction, type: Type) -> Scalar:
+def _raise_on_doubles(argument: Scalar, exponent: Fraction, type: Type) -> Scalar:
     tail = on_doubles(Operator.LOG, (argument,), Type.DECIMAL, 0)
     scalar = on_doubles(Operator.EXP, (multiplied(tail, constant(exponent, Type.DECIMAL), Type.DECIMAL),), type)
     if exponent < 0:

@@ -316,13 +316,13 @@ def divide_scalars(first: Scalar, second: Scalar, type: Type) -> Scalar:
     if value is not None and first.facts.kind is Kind.INTEGER:
         return _scale_by_factor(first, 1 / value, type)
     if first.facts.kind is second.facts.kind is Kind.INTEGER:
-        exact = _divided_exactly(first, second, type)
+        exact = _divide_exactly(first, second, type)
         if exact is not None:
             return exact
     return on_doubles(Operator.DIVIDE, (first, second), type)
 
 
-def _divided_exactly(first: Scalar, second: Scalar, type: Type) -> Scalar | None:
+def _divide_exactly(first: Scalar, second: Scalar, type: Type) -> Scalar | None:
     for places in range(_PLACES, -1, -1):
         ratio = first.facts.step / second.facts.step * 10**places
         times, over = ratio.numerator, ratio.denominator

@@ -67,7 +67,7 @@ def column_words(table: Table, column: Column) -> str:
         parts.append(f"values of {column.values.table}.{column.values.column}")
     elif column.values is not None:
         more = ", …" if len(column.values) > _MAX_LISTED_VALUES else ""
-        parts.append(f"{', '.join(map(_written, column.values[:_MAX_LISTED_VALUES]))}{more}")
+        parts.append(f"{', '.join(map(_format_value, column.values[:_MAX_LISTED_VALUES]))}{more}")
     elif column.bounds is not None:
         parts.append(_bounds_words(column, column.bounds))
     elif column.type in _SUMMED and not table.public:
@@ -80,13 +80,17 @@ def column_words(table: Table, column: Column) -> str:
 
 
 def _bounds_words(column: Column, bounds: Bounds) -> str:
-    step = f", in steps of {_written(column.step)}" if column.type is ColumnType.DECIMAL and column.step else ""
+    step = f", in steps of {_format_value(column.step)}" if column.type is ColumnType.DECIMAL and column.step else ""
     chosen = ", within which each question chooses" * column.bounds_chosen
-    total = "" if column.total_per_unit is None else f", at most {_written(column.total_per_unit)} of a person in a sum"
-    return f"{_written(bounds.low)} to {_written(bounds.high)}{chosen}{step}{total}"
+    total = (
+        ""
+        if column.total_per_unit is None
+        else f", at most {_format_value(column.total_per_unit)} of a person in a sum"
+    )
+    return f"{_format_value(bounds.low)} to {_format_value(bounds.high)}{chosen}{step}{total}"
 
 
-def _written(value: Value) -> str:
+def _format_value(value: Value) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):

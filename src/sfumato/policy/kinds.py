@@ -292,7 +292,7 @@ class OneOf:
 
     @property
     def words(self) -> str:
-        return self.described or _listed([f'`"{option}"`' for option in self.options])
+        return self.described or _list_words([f'`"{option}"`' for option in self.options])
 
     def read(self, entry: Entry) -> Any:
         return self.into(choice(entry, self.options, self.synonyms))
@@ -426,7 +426,7 @@ def default_words(key: PolicyKey) -> str:
     return "none"
 
 
-def _listed(options: Iterable[str]) -> str:
+def _list_words(options: Iterable[str]) -> str:
     *first, last = options
     return f"{', '.join(first)} or {last}" if first else last
 

@@ -67,7 +67,7 @@ def built_in_schemes() -> tuple[SourceScheme, ...]:
 def source_scheme(name: str) -> SourceScheme | None:
     """Return what an engine declares about a scheme; None where no engine reads it."""
     built_in = next((scheme for scheme in built_in_schemes() if scheme.name == name), None)
-    return built_in or next((_loaded(name, points) for known, points in _outside().items() if known == name), None)
+    return built_in or next((_load_scheme(name, points) for known, points in _outside().items() if known == name), None)
 
 
 def source_schemes(name: str) -> tuple[Scheme, ...]:
@@ -76,7 +76,7 @@ def source_schemes(name: str) -> tuple[Scheme, ...]:
     if any(name in (scheme.name, *scheme.aliases) for scheme in written):
         return written
     return *written, *(
-        _loaded(known, points) if known == name else Scheme(known) for known, points in _outside().items()
+        _load_scheme(known, points) if known == name else Scheme(known) for known, points in _outside().items()
     )
 
 
@@ -108,7 +108,7 @@ def _outside() -> dict[str, list[EntryPoint]]:
     return found
 
 
-def _loaded(name: str, points: Iterable[EntryPoint]) -> SourceScheme:
+def _load_scheme(name: str, points: Iterable[EntryPoint]) -> SourceScheme:
     """Import the declaration of one scheme, or refuse the package that declares it wrongly."""
     values = sorted({point.value for point in points})
     if len(values) > 1:

@@ -14,7 +14,7 @@ from sfumato.policy.policy import PLAIN, ColumnType, CsvFormat, fold_name
 from sfumato.policy_draft.literals import decimal_text, number_text, quoted_text, value_text
 from sfumato.policy_draft.naming import own_key, personal
 from sfumato.policy_draft.schema import SchemaColumn, SchemaTable, SourceSchema
-from sfumato.policy_draft.unit_options import ROWS, Unit, path_of, proposals, said_units, with_proposals
+from sfumato.policy_draft.unit_options import ROWS, Unit, declared_units, path_of, proposals, with_proposals
 
 Wish = TypeVar("Wish")
 DraftBounds = tuple[str, str]
@@ -136,7 +136,7 @@ class DraftOptions:
 def make_draft(schema: SourceSchema, wishes: DraftOptions) -> Draft:
     """Return what follows from names and types alone, and from what the owner said."""
     _check_names(schema, wishes)
-    units = with_proposals(schema, said_units(schema, wishes.units, wishes.public), wishes.public)
+    units = with_proposals(schema, declared_units(schema, wishes.units, wishes.public), wishes.public)
     return Draft(
         schema.scheme,
         with_one_type(

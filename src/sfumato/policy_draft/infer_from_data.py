@@ -42,7 +42,7 @@ _READ_AS = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _SourceReader:
     connection: Connection
     source: SourceTable
     unit: str | None
@@ -61,7 +61,7 @@ class _Look:
 
 def infer_from_data(draft: Draft, path: Path) -> Draft:
     """Return the draft with everything that is still unknown taken from the data."""
-    with open_source(path, _said(draft)) as (_, connection, sources):
+    with open_source(path, _csv_options(draft)) as (_, connection, sources):
         execute(connection, f"ATTACH ':memory:' AS {STAGE}")
         for name, source in sources.items():
             _load(connection, name, source, draft.csv)
@@ -73,13 +73,13 @@ def with_public_types(draft: Draft, path: Path) -> Draft:
     """Return the draft with the types of public CSV tables, which declare none: their values are public."""
     if not reads_csv(draft.scheme) or not any(table.public for table in draft.tables):
         return draft
-    with open_source(path, _said(draft)) as (_, connection, sources):
+    with open_source(path, _csv_options(draft)) as (_, connection, sources):
         execute(connection, f"ATTACH ':memory:' AS {STAGE}")
         tables = tuple(_infer_types(table, connection, sources[table.name], draft.csv) for table in draft.tables)
         return replace(draft, tables=tables)
 
 
-def _said(draft: Draft) -> dict[str, object]:
+def _csv_options(draft: Draft) -> dict[str, object]:
     return asdict(draft.csv) if reads_csv(draft.scheme) else {}
 
 
@@ -87,7 +87,7 @@ def _infer_types(table: DraftTable, connection: Connection, source: SourceTable,
     if not table.public or source.files is None or not source.files.csv:
         return table
     _load(connection, table.name, source, form)
-    reader = _Look(connection, source, None, form.decimal)
+    reader = _SourceReader(connection, source, None, form.decimal)
     columns = []
     for column in table.columns:
         stored = source.column(column.name)
@@ -101,7 +101,7 @@ def _infer_table(table: DraftTable, connection: Connection, source: SourceTable,
         return table
     whole = table.unit == ROWS or Unit(table.unit or "").path  # whose row it is, another table says
     unit = None if whole else quoted(table.unit or "")
-    reader = _Look(connection, source, unit, form.decimal)
+    reader = _SourceReader(connection, source, unit, form.decimal)
     columns = tuple(
         column
         if column.name == table.unit or column.personal
@@ -113,7 +113,7 @@ def _infer_table(table: DraftTable, connection: Connection, source: SourceTable,
     return replace(table, rows_per_unit=_infer_rows_per_unit(reader), inferred=True) if counted else table
 
 
-def _infer_rows_per_unit(reader: _Look) -> int:
+def _infer_rows_per_unit(reader: _SourceReader) -> int:
     """Return a round number of rows that all but about one in a hundred people keep whole."""
     counts = (
         f"SELECT COUNT(*) AS n FROM {reader.source.relation} WHERE {reader.unit} IS NOT NULL GROUP BY {reader.unit}"  # noqa: S608
@@ -131,7 +131,7 @@ def _load(connection: Connection, name: str, source: SourceTable, form: CsvForma
         load_csv(connection, source.relation, Loading(name, source.files, wanted, form))
 
 
-def _infer_column(column: DraftColumn, stored: Stored | None, reader: _Look) -> DraftColumn:
+def _infer_column(column: DraftColumn, stored: Stored | None, reader: _SourceReader) -> DraftColumn:
     if stored is None or column.bounds is not None or column.keyed:
         return column
     if column.untyped:
@@ -153,21 +153,21 @@ def _infer_column(column: DraftColumn, stored: Stored | None, reader: _Look) -> 
     return replace(column, bounds=ends, inferred=True)
 
 
-def _infer_type(stored: Stored, reader: _Look) -> ColumnType:
+def _infer_type(stored: Stored, reader: _SourceReader) -> ColumnType:
     """Return the first type as which every value reads."""
     tried = ", ".join(f"COUNT_IF({_reads_as(stored, kind, reader)})" for kind in _READ_AS)
     present, *read = reader.one(f"COUNT({stored.sql}), {tried}")
     return next((kind for kind, count in zip(_READ_AS, read, strict=True) if count == present), ColumnType.TEXT)
 
 
-def _reads_as(stored: Stored, kind: ColumnType, reader: _Look) -> str:
+def _reads_as(stored: Stored, kind: ColumnType, reader: _SourceReader) -> str:
     """Return the condition that nothing is lost: the engine would round 2.5 to an integer, and a time to its day."""
     read = reader.value(stored, kind)
     whole = {ColumnType.INTEGER: ColumnType.DECIMAL, ColumnType.DATE: ColumnType.TIMESTAMP}.get(kind)
     return f"{read} = {reader.value(stored, whole)}" if whole else f"{read} IS NOT NULL"
 
 
-def _infer_keys(stored: Stored, reader: _Look) -> tuple[str, ...] | None:
+def _infer_keys(stored: Stored, reader: _SourceReader) -> tuple[str, ...] | None:
     people = "COUNT(*)" if reader.unit is None else f"COUNT(DISTINCT {reader.unit})"
     rows = execute(
         reader.connection,

@@ -27,7 +27,7 @@ from sfumato.policy_draft.draft import (
 )
 from sfumato.policy_draft.literals import ends_text, number_text
 from sfumato.policy_draft.schema import SchemaTable, SourceSchema
-from sfumato.policy_draft.unit_options import Unit, path_of, proposals, read_unit, said_units, with_proposals
+from sfumato.policy_draft.unit_options import Unit, declared_units, path_of, proposals, read_unit, with_proposals
 
 Answer = TypeVar("Answer")
 Ask = Callable[[str], str]
@@ -55,7 +55,7 @@ def _units(tables: tuple[DraftTable, ...], schema: SourceSchema, ask: Ask, say: 
         say('or "rows", if each row is a person of its own.')
         hidden = [table.name for table in tables if table.public]
         question = f"Column ({', '.join(_offered_columns(schema))})"
-        first = _ask_until_valid(question, ask, say, lambda typed: said_units(schema, [typed], hidden)) or {}
+        first = _ask_until_valid(question, ask, say, lambda typed: declared_units(schema, [typed], hidden)) or {}
         tables = _with(tables, schema, with_proposals(schema, first, hidden) if first else {})
     return _ask_open_tables(tables, schema, ask, say)
 

@@ -26,7 +26,7 @@ class Unit:
         return _is_path(self.words)
 
 
-def said_units(schema: SourceSchema, options: Iterable[str], public: Iterable[str]) -> dict[str, Unit]:
+def declared_units(schema: SourceSchema, options: Iterable[str], public: Iterable[str]) -> dict[str, Unit]:
     """Return the units that the owner wrote, by table: COLUMN, rows, TABLE.COLUMN, TABLE=COLUMN or TABLE=PATH."""
     named: dict[str, Unit] = {}
     everywhere: dict[str, Unit] = {}

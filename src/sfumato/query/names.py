@@ -85,7 +85,7 @@ class Scope:
         return [entry for entry in self.entries if entry.of in tables]
 
 
-def unique(names: Iterable[str]) -> list[str]:
+def number_duplicates(names: Iterable[str]) -> list[str]:
     """Return the names, a repeated one with the number of its occurrence.
 
     >>> unique(["count", "sum", "count"])
@@ -94,12 +94,12 @@ def unique(names: Iterable[str]) -> list[str]:
     used: set[str] = set()
     result = []
     for name in names:
-        result.append(free(name, used))
+        result.append(unused_name(name, used))
         used.add(result[-1])
     return result
 
 
-def free(name: str, used: set[str]) -> str:
+def unused_name(name: str, used: set[str]) -> str:
     """Return `name`, or the first of name#2, name#3, … that is not taken.
 
     >>> free("visits", {"visits", "visits#2"})

@@ -14,9 +14,9 @@ from typing import Self
 from sfumato.server.limits import ServerLimits
 from sfumato.server.proxies import TrustedProxies
 
-_MAX_REFUSED_PER_ACCEPT = 64
+_MAX_REFUSALS_PER_ACCEPT = 64
 """Refused connections in a row before the event loop does something else."""
-_MAX_CLOSING = 8
+_MAX_CLOSING_CONNECTIONS = 8
 """Connections that were ended to make room and are not closed yet. The event loop closes them before more come, and
 reads what others have sent: in a flood, a client that sends at once is read before it is evicted."""
 _KEEPALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4), ("TCP_USER_TIMEOUT", 120_000))
@@ -88,7 +88,7 @@ class Connections:
 
     def has_room(self) -> bool:
         """Tell whether another socket may be accepted now."""
-        return self._closing < _MAX_CLOSING and len(self._open) - self._closing <= self.limits.connections
+        return self._closing < _MAX_CLOSING_CONNECTIONS and len(self._open) - self._closing <= self.limits.connections
 
     def admit(self, descriptor: int, address: str, abort: Callable[[], None]) -> bool:
         """Count a connection that was accepted, or say that it must be closed."""
@@ -231,7 +231,7 @@ class ListeningSocket(socket.socket):
 
     def accept(self) -> tuple[socket.socket, object]:
         """Accept the next connection that is admitted; others are closed at once."""
-        for _ in range(_MAX_REFUSED_PER_ACCEPT):
+        for _ in range(_MAX_REFUSALS_PER_ACCEPT):
             if not self._connections.has_room():
                 break  # evicted ones close first; others wait in the backlog
             descriptor, address = self._accept()  # type: ignore[attr-defined]

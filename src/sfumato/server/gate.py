@@ -175,7 +175,7 @@ class Gateway:
         ask = partial(database.ask, sql, key=key, progress=None, **price)
 
         def open_release() -> _Rendered[T]:
-            release = self._kept(_bounded(ask()), caller.account, request_digest)
+            release = self._kept(_check_public_rows(ask()), caller.account, request_digest)
             return _Rendered(release, render)
 
         def repeat() -> _Rendered[T] | None:
@@ -205,7 +205,7 @@ class Gateway:
         """Answer several questions as one charge, or refuse all of them: as `Database.ask_all` does."""
         ask = partial(self.database(caller).ask_all, questions, key=key, progress=None, **price)
         answers = await self._served(
-            caller, "ask_all", lambda: _Rendered([_bounded(release) for release in ask()], render), True
+            caller, "ask_all", lambda: _Rendered([_check_public_rows(release) for release in ask()], render), True
         )
         return answers.take()
 
@@ -247,7 +247,7 @@ class Gateway:
         def page() -> _Rendered[T | tuple[Entry, ...]]:
             entries = self.database(caller).history(limit, before)
             rounded = tuple(replace(entry, time=self._padding.round_time(entry.time)) for entry in entries)
-            return _Rendered(rounded, render or as_it_is)
+            return _Rendered(rounded, render or render_unchanged)
 
         return (await self._served(caller, "history", page)).take()
 
@@ -265,7 +265,7 @@ class Gateway:
         database = self.database(caller)
 
         def reopen() -> _Rendered[T | Release]:
-            return _Rendered(database.reopen(receipt), render or as_it_is)
+            return _Rendered(database.reopen(receipt), render or render_unchanged)
 
         return (await self._served(caller, "release", reopen)).take()
 
@@ -414,7 +414,7 @@ class Gateway:
             raise Stopping()
         future = (self._questions if charged else self._others).submit(account, action)
         if future is None:
-            raise Stopping() if self._stopping else _busy()
+            raise Stopping() if self._stopping else _too_many_requests()
         waiting = self._result(future, charged)
         del future  # an error holds this frame, and must not hold itself
         return await waiting
@@ -431,7 +431,7 @@ class Gateway:
             del future, waited  # an error holds this frame, and must not hold itself
             return done.pop().result()
         if future.cancel() or not charged:
-            raise _busy()
+            raise _too_many_requests()
         raise StillAnswering(
             f"The answer takes longer than {self._limits.seconds:g} seconds.",
             "Nobody is made to wait longer. The question goes on; what it has been charged stays charged.",
@@ -444,12 +444,12 @@ def _shorten(cache: dict[K, V], most: int) -> None:
         del cache[next(iter(cache))]
 
 
-def as_it_is(value: T) -> T:
+def render_unchanged(value: T) -> T:
     """Render nothing: return the answer itself."""
     return value
 
 
-def _bounded(release: Release) -> Release:
+def _check_public_rows(release: Release) -> Release:
     if release.event is None and len(release) > MAX_PUBLIC_ROWS:
         raise FreeLimit(
             f"The answer has more than {MAX_PUBLIC_ROWS:,} rows.",
@@ -459,7 +459,7 @@ def _bounded(release: Release) -> Release:
     return release
 
 
-def _busy() -> Busy:
+def _too_many_requests() -> Busy:
     return Busy(
         "Too much is asked at once.",
         "One account gets a part of the server, and this part is full.",

@@ -57,7 +57,7 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _StoredGrants:
     """The file as it was last read."""
 
     secret: bytes = field(repr=False)
@@ -74,7 +74,7 @@ class Grants:
         self._path, self._lock_path = sidecar_path(policy, "grants", file), sidecar_path(policy, "grants.lock", file)
         self._reading = Lock()
         self._seen: tuple[int, ...] | None = None
-        self._kept: _Kept | None = None
+        self._kept: _StoredGrants | None = None
 
     def grant(self, name: str) -> Secrets:
         """Draw a token and a password for an account, in place of those before. `OWNER` is the owner's own."""
@@ -190,7 +190,7 @@ class Grants:
             pass  # the system's words hold the path
         raise _damaged("They cannot be written.")
 
-    def _current(self) -> _Kept:
+    def _current(self) -> _StoredGrants:
         """Return the file's content; it is read again when it has changed, and a change counts at once."""
         with self._reading:
             try:
@@ -210,7 +210,7 @@ def _digest(secret: bytes, token: str) -> str:
     return hmac.new(secret, b"token " + token.encode("utf-8", "surrogatepass"), "sha256").hexdigest()
 
 
-def _read(path: Path) -> _Kept:
+def _read(path: Path) -> _StoredGrants:
     with path.open("rb") as stream:
         if stat.S_IMODE(os.fstat(stream.fileno()).st_mode) & 0o077:
             raise _damaged("Their file can be read by others.", "Let only its owner read it (chmod 600), then go on.")
@@ -221,7 +221,7 @@ def _read(path: Path) -> _Kept:
     secret = bytes.fromhex(data["secret"])
     if len(secret) != 32:
         raise ValueError
-    return _Kept(secret, {grant.account: grant for grant in grants}, {grant.token: grant for grant in grants})
+    return _StoredGrants(secret, {grant.account: grant for grant in grants}, {grant.token: grant for grant in grants})
 
 
 def _to_json(grant: Grant) -> dict[str, object]:

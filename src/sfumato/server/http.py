@@ -110,11 +110,11 @@ class RequestGuard:
         except ClientDisconnect:
             scope["outcome"] = "disconnected"
         except HTTPException as failure:
-            sent.allowed = _allowed(failure)
-            await self._refuse(scope, _unknown(failure), received, sent)
+            sent.allowed = _allowed_methods(failure)
+            await self._refuse(scope, _routing_refusal(failure), received, sent)
         except Exception as failure:
             scope["outcome"] = f"failed: {_where(failure)}"
-            await self._refuse(scope, _failed(), received, sent)
+            await self._refuse(scope, _server_error(), received, sent)
         finally:
             if "held" in scope:
                 self._quota.give_back(*scope["held"])
@@ -291,23 +291,23 @@ class _Sent:
             connection.written += len(piece)
 
 
-def _unknown(failure: HTTPException) -> Refusal:
+def _routing_refusal(failure: HTTPException) -> Refusal:
     """Return what the router refuses, in our own words."""
     if failure.status_code == 405:
         return MethodNotAllowed(
-            "This page is not asked for so.", f"It takes {_allowed(failure)}.", "See /openapi.json."
+            "This page is not asked for so.", f"It takes {_allowed_methods(failure)}.", "See /openapi.json."
         )
     if failure.status_code == 404:
         return NotFound("There is no such page.", "The server has a dozen.", "See /openapi.json.")
     return BadRequest("This is no request.", "It cannot be read.", "See /openapi.json.")
 
 
-def _allowed(failure: HTTPException) -> str:
+def _allowed_methods(failure: HTTPException) -> str:
     """Return the methods that would be taken, always in the same order."""
     return ", ".join(sorted((failure.headers or {}).get("Allow", "").split(", ")))
 
 
-def _failed() -> Refusal:
+def _server_error() -> Refusal:
     return EngineFailed(
         "The server could not finish.",
         "What went wrong inside is not repeated: it may hold a value.",

@@ -22,7 +22,7 @@ from sfumato.server.requests import body_of, caller_of, gate_of, require_json
 from sfumato.server.tables import tables_document
 
 T = TypeVar("T")
-MAX_HISTORY_PAGE = 1000
+MAX_HISTORY_ENTRIES = 1000
 """Maximum number of entries in one reply of /history."""
 
 
@@ -88,9 +88,9 @@ async def history(request: Request) -> Response:
 def history_page(request: Request) -> tuple[int, int | None]:
     """Return which page of the history a request names."""
     limit = _positive(request, "limit", HISTORY_PAGE) or HISTORY_PAGE
-    if limit > MAX_HISTORY_PAGE:
+    if limit > MAX_HISTORY_ENTRIES:
         raise BadParameter(
-            f"limit = {limit} is more than {MAX_HISTORY_PAGE:,}.",
+            f"limit = {limit} is more than {MAX_HISTORY_ENTRIES:,}.",
             "A page of the history has a limit.",
             "Ask for the next page with before = SEQUENCE of the last entry.",
         )
@@ -118,13 +118,13 @@ async def tables(request: Request) -> Response:
 async def release(request: Request) -> Response:
     """Give a kept answer again, as JSON, CSV or Arrow; free."""
     caller, gate = caller_of(request), gate_of(request)
-    receipt, form = wanted(request)
+    receipt, form = requested_file(request)
     level = request.query_params.get("level", LEVEL)
 
     def encode(release: Release) -> bytes:
         return _json(release, level) if form == "json" else encoded(release, form, level)
 
-    content = await reopened(gate, caller, receipt, count_bytes(request, encode))
+    content = await reopen_release(gate, caller, receipt, count_bytes(request, encode))
     if form == "json":
         return counted_reply(request, content)
     return file_reply(request, content, form, f"{file_name(gate.policy.name)}-{receipt[:12]}")
@@ -145,7 +145,7 @@ async def openapi(request: Request) -> Response:
     return json_reply(description())
 
 
-async def reopened(gate: Gateway, caller: Caller, receipt: str, render: Callable[[Release], T]) -> T:
+async def reopen_release(gate: Gateway, caller: Caller, receipt: str, render: Callable[[Release], T]) -> T:
     """Return a kept answer as it is rendered, or refuse with what a browser understands as a page that is not there."""
     try:
         return await gate.release(caller, receipt, render)
@@ -154,7 +154,7 @@ async def reopened(gate: Gateway, caller: Caller, receipt: str, render: Callable
     raise missing
 
 
-def wanted(request: Request) -> tuple[str, str]:
+def requested_file(request: Request) -> tuple[str, str]:
     """Return the receipt and the format that a request names: by the ending of the path, or by `format`."""
     name, dot, ending = str(request.path_params["receipt"]).partition(".")
     form = ending if dot else request.query_params.get("format", "json")

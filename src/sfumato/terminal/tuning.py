@@ -31,7 +31,7 @@ from sfumato.exact import typed_rational
 from sfumato.mechanisms.meetings import Meetings
 from sfumato.planning.plan import Plan, PlannedSelection
 from sfumato.planning.planner import make_plan, parse_price_target
-from sfumato.policy.columns import written
+from sfumato.policy.columns import format_value
 from sfumato.policy.policy import Column, ColumnType, Location, Policy, RowUnit, Table, UnitColumn, fold_name, position
 from sfumato.policy.schemes import source_scheme
 from sfumato.policy.table_keys import MAX_ROWS_PER_UNIT
@@ -104,12 +104,12 @@ def tune(database: Database, questions: Sequence[str], epsilon: object) -> Tuned
         )
     with _trial(policy) as trial:
         trial.epsilon = str(policy.budget.epsilon / SHARE) if epsilon is None else epsilon
-        if _chooses(policy):
+        if _selects_bounds(policy):
             trial.choosing = lambda sql: trial_run(database, sql, trial.epsilon, _DRAW_COUNT)
         return _tune_bounds(trial, questions)
 
 
-def _chooses(policy: Policy) -> bool:
+def _selects_bounds(policy: Policy) -> bool:
     """Whether questions choose caps or bounds privately."""
     return any(table.rows_chosen or any(_is_chosen(column) for column in table.columns) for table in policy.tables)
 
@@ -173,10 +173,10 @@ class _Trial:
         )
         exact = self.engine.run(self.engine.prepare(plan))
         receipt = Receipt("trial", "", self.engine.version, plan.loss, None, None, 0)
-        return make_release(plan, _noiseless(plan, exact), receipt, evaluate)
+        return make_release(plan, _noiseless_result(plan, exact), receipt, evaluate)
 
 
-def _noiseless(plan: Plan, exact: Aggregates) -> NoisyResult:
+def _noiseless_result(plan: Plan, exact: Aggregates) -> NoisyResult:
     groups = []
     for group, aggregates in zip(plan.groups, exact.groups, strict=True):
         columns: list[tuple[str, NoisyValues]] = [
@@ -207,7 +207,7 @@ def _trial(policy: Policy) -> Iterator[_Trial]:
     loose = replace(
         policy,
         ledger=Location("sqlite", str(folder / "trial"), folder / "trial"),
-        tables=tuple(_uncut(table) for table in policy.tables),
+        tables=tuple(_without_bounds(table) for table in policy.tables),
     )
     try:
         with open_engine(loose, lambda _phase, _table: None) as pending:
@@ -221,7 +221,7 @@ def _trial(policy: Policy) -> Iterator[_Trial]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _uncut(table: Table) -> Table:
+def _without_bounds(table: Table) -> Table:
     if not _has_cap(table):
         return table
     columns = tuple(
@@ -263,7 +263,7 @@ def _tune_bounds(trial: _Trial, queries: Sequence[str]) -> Tuned:
     whole = replace(now, caps={name: cap[-1] for name, cap in caps.items()}, totals={})
     ends = {place: _tried_ends(trial, place, column, whole) for place, column in columns.items()}
     truth = replace(whole, bounds={place: (lows[0], highs[-1]) for place, (lows, highs) in ends.items()})
-    questions = _answerable(trial, queries, (now, truth))
+    questions = _find_answerable(trial, queries, (now, truth))
     best = now
     for _ in range(_TUNING_ROUNDS):
         for name, tried in caps.items():
@@ -362,8 +362,8 @@ def _tried_ends(trial: _Trial, place: TableColumn, column: Column, whole: Bounds
     rounds = [int(end / step) for end in _ENDS if (end / step).denominator == 1 and end / step < _MAX_TOTAL_STEPS]
     value = quoted(name)
     counts = [f"COUNT({value}) AS x"]
-    counts += [f"COUNT({value}) FILTER (WHERE {value} > {written(bound * step)}) AS a{bound}" for bound in rounds]
-    counts += [f"COUNT({value}) FILTER (WHERE {value} < -{written(bound * step)}) AS b{bound}" for bound in rounds]
+    counts += [f"COUNT({value}) FILTER (WHERE {value} > {format_value(bound * step)}) AS a{bound}" for bound in rounds]
+    counts += [f"COUNT({value}) FILTER (WHERE {value} < -{format_value(bound * step)}) AS b{bound}" for bound in rounds]
     counts += [f"COUNT({value}) FILTER (WHERE {value} < 0) AS n"]
     sql = f"SELECT {', '.join(counts)} FROM {quoted(table)}"  # noqa: S608
     [found] = trial.answers(sql, BoundsDraft(whole.caps, {})).rows()
@@ -378,7 +378,7 @@ def _tried_ends(trial: _Trial, place: TableColumn, column: Column, whole: Bounds
     return lows, highs
 
 
-def _answerable(trial: _Trial, queries: Sequence[str], drafts: Sequence[BoundsDraft]) -> list[str]:
+def _find_answerable(trial: _Trial, queries: Sequence[str], drafts: Sequence[BoundsDraft]) -> list[str]:
     """Return the questions that can be tried; one that was asked for and cannot is refused."""
     answerable = []
     for sql in dict.fromkeys(queries) or islice(typical_questions(trial.policy), 4 * MAX_QUESTIONS):
@@ -459,27 +459,27 @@ def _changed_lines(policy: Policy, now: BoundsDraft, best: BoundsDraft) -> Itera
             yield f"[tables.{_toml_key(table.name)}.columns]"
         for place, column in changed.items():
             parts = _policy_parts(column, *best.bounds[place], best.totals.get(place))
-            yield f"{_toml_key(column.name)} = {{ {', '.join(parts)} }}{_before(column)}"
+            yield f"{_toml_key(column.name)} = {{ {', '.join(parts)} }}{_current_text(column)}"
 
 
 def _policy_parts(column: Column, low: int, high: int, total: int | None) -> Iterator[str]:
     step = column.step or Fraction(1)
     yield f'type = "{column.type}"'
-    yield f"bounds = [{written(low * step)}, {written(high * step)}]"
+    yield f"bounds = [{format_value(low * step)}, {format_value(high * step)}]"
     if column.type is ColumnType.DECIMAL:
-        yield f"step = {written(step)}"
+        yield f"step = {format_value(step)}"
     if total is not None:
-        yield f"total_per_unit = {written(total * step)}"
+        yield f"total_per_unit = {format_value(total * step)}"
     if column.unique:
         yield "unique = true"
 
 
-def _before(column: Column) -> str:
+def _current_text(column: Column) -> str:
     if column.bounds is None:
         return ""
     low, high = (Fraction(position(end)) for end in (column.bounds.low, column.bounds.high))
-    total = "" if column.total_per_unit is None else f", of a person at most {written(column.total_per_unit)}"
-    return f"  # now {'chosen within ' if _is_chosen(column) else ''}[{written(low)}, {written(high)}]{total}"
+    total = "" if column.total_per_unit is None else f", of a person at most {format_value(column.total_per_unit)}"
+    return f"  # now {'chosen within ' if _is_chosen(column) else ''}[{format_value(low)}, {format_value(high)}]{total}"
 
 
 def _toml_key(name: str) -> str:

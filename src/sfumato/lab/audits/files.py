@@ -18,9 +18,9 @@ from typing import Any
 
 from sfumato.errors import Refusal
 from sfumato.lab.audits.alarm import Finding
-from sfumato.lab.audits.fuzzing import seen
+from sfumato.lab.audits.fuzzing import observe
 from sfumato.lab.audits.neighbours import Other, differences
-from sfumato.lab.audits.subject import Subject, engine_of, moved_to, open_subject, write_salt
+from sfumato.lab.audits.subject import Subject, engine_of, move_policy, open_subject, write_salt
 from sfumato.lab.generators.scalars import Dice
 from sfumato.lab.generators.scratch import scratch
 from sfumato.lab.generators.seeded import Seeded
@@ -68,14 +68,14 @@ def alarms_of(sheets: Sheets, owner: int, folder: Path, dice: Dice, writers: Map
         for name, variant in variants.items():
             variant.write(folder / name / "data" / "visits", writers)
             write_salt(folder / name)
-            moved = moved_to(policy, folder / name, scheme=sheets.scheme)
+            moved = move_policy(policy, folder / name, scheme=sheets.scheme)
             try:
                 database = stack.enter_context(open_subject(moved, folder / name, Seeded("coins")))
             except Refusal as refusal:
                 yield f"{name} is refused: {refusal.code}"
                 return
             houses[name] = Subject(moved, engine_of(database))
-            shown[name] = tuple(seen(database, sql) for sql in ASKED[:_QUERIES_THROUGH_LEDGER])
+            shown[name] = tuple(observe(database, sql) for sql in ASKED[:_QUERIES_THROUGH_LEDGER])
         yield from _others(houses)
         if most == UNBOUNDED_ROWS:
             yield from _truth(houses, variants)

@@ -12,7 +12,7 @@ from sfumato.database import Database
 from sfumato.engines.engine import Job, SelectBounds
 from sfumato.errors import BudgetExhausted, EngineFailed, Refusal
 from sfumato.lab.audits.alarm import Finding
-from sfumato.lab.audits.subject import moved_to, open_subject, write_population
+from sfumato.lab.audits.subject import move_policy, open_subject, write_population
 from sfumato.lab.generators.clinic import clinic
 from sfumato.lab.generators.population import HIGH_ID, populate
 from sfumato.lab.generators.seeded import Seeded
@@ -69,13 +69,13 @@ def run(seed: object, folder: Path) -> list[Finding]:
     """Audit the books of the clinic."""
     policy, people = clinic(), populate(clinic(), seed)
     write_population(people, folder / "one")
-    here = moved_to(policy, folder / "one", ample=False)
+    here = move_policy(policy, folder / "one", ample=False)
     messages = list(_charges(here, folder, seed))
     messages += _accounts(here, folder, seed)
     write_population(people.without(str(HIGH_ID)), folder / "one")  # the data changed
     messages += _versions(here, folder, seed)
     write_population(people, folder / "two")
-    messages += _caps(moved_to(policy, folder / "two", ample=False), folder, seed)
+    messages += _caps(move_policy(policy, folder / "two", ample=False), folder, seed)
     messages += _seeds()
     return [Finding(NAME, message) for message in messages]
 

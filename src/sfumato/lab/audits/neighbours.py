@@ -111,7 +111,7 @@ class Outcomes:
 
 
 @contextmanager
-def world(
+def open_neighbour_set(
     policy: Policy,
     seed: object,
     folder: Path,
@@ -150,12 +150,12 @@ def _other(policy: Policy, population: Population, folder: Path, place: int) -> 
 def differences(one: Subject, other: Other, sql: str, seed: int) -> list[str]:
     """Ask both; say what differs by more than is declared, and what fails."""
     begun = process_time()
-    read = _tried(lambda: parse(sql, one.engine.catalog))  # the catalogs are equal: `world` has compared them
+    read = _run_step(lambda: parse(sql, one.engine.catalog))  # the catalogs are equal: `world` has compared them
     if isinstance(read, Refused | str):
         first: Plan | Refused | str = read
         second: Plan | Refused | str = read
     else:
-        first, second = _tried(lambda: one.plan_of(read)), _tried(lambda: other.house.plan_of(read))
+        first, second = _run_step(lambda: one.plan_of(read)), _run_step(lambda: other.house.plan_of(read))
     if isinstance(first, str) or isinstance(second, str):
         return [f"fault: {first if isinstance(first, str) else second}"]
     if isinstance(first, Refused) or isinstance(second, Refused):
@@ -163,7 +163,7 @@ def differences(one: Subject, other: Other, sql: str, seed: int) -> list[str]:
         leaks = isinstance(first, Refused) and CANARY in first.words
         return messages + ["fault: a message repeats a value"] * leaks
     try:
-        pair = _recorded(one, first, seed), _recorded(other.house, second, seed)
+        pair = _record_published(one, first, seed), _record_published(other.house, second, seed)
     except Exception as error:  # whatever it is: the question was accepted
         return [f"fault: {type(error).__name__} after a quote"]
     messages = [] if None in pair else list(compare(*pair, other.distance))  # type: ignore[arg-type]
@@ -171,7 +171,7 @@ def differences(one: Subject, other: Other, sql: str, seed: int) -> list[str]:
     return messages + [f"fault: {seconds:.0f}{_SLOW}"] * (seconds > other.patience)
 
 
-def _tried(step: Callable[[], T]) -> T | Refused | str:
+def _run_step(step: Callable[[], T]) -> T | Refused | str:
     """Return what a step gives, how it refuses, or how it fails."""
     try:
         return step()
@@ -187,7 +187,7 @@ def _words(planned: Plan | Refused) -> str:
     return f"{planned.code}: {planned.words}" if isinstance(planned, Refused) else "answered"
 
 
-def _recorded(house: Subject, plan: Plan, seed: int) -> Recording | None:
+def _record_published(house: Subject, plan: Plan, seed: int) -> Recording | None:
     """Run a plan as far as people see it, and return what its mechanisms were given; None where it is free."""
     if not plan.groups:
         house.engine.query_public(plan.private.outcome)
@@ -200,10 +200,10 @@ def _recorded(house: Subject, plan: Plan, seed: int) -> Recording | None:
 
 def question(schema: Schema, seed: object, number: int) -> str:
     """Return the question of this number: a run can go on where another one ended."""
-    return _shaped(schema, seed, number)[1]
+    return _shape_and_query(schema, seed, number)[1]
 
 
-def _shaped(schema: Schema, seed: object, number: int) -> tuple[str, str]:
+def _shape_and_query(schema: Schema, seed: object, number: int) -> tuple[str, str]:
     grammar = Grammar(schema, SeededDice((seed, number)))
     text = grammar.query()
     return grammar.shape, text
@@ -217,21 +217,22 @@ def ask(
     for number in numbers:
         if end is not None and monotonic() > end:
             return
-        (shape, sql), other = _shaped(schema, seed, number), place.others[number % len(place.others)]
+        (shape, sql), other = _shape_and_query(schema, seed, number), place.others[number % len(place.others)]
         tally.asked += 1
         tally.shapes[shape] += 1
         if number % 10 == 0:  # a tenth is enough to know how many are answered
-            planned = _tried(partial(place.house.plan, sql))
+            planned = _run_step(partial(place.house.plan, sql))
             tally.refused[planned.code if isinstance(planned, Refused) else "answered"] += 1
-        if messages := _seen(place, other, sql, number):
-            short = shrink(sql, lambda text, other=other, number=number: bool(_seen(place, other, text, number)))  # type: ignore[misc]
-            message = (_seen(place, other, short, number) or messages)[0]
+        if messages := _find_differences(place, other, sql, number):
+            again = partial(_find_differences, place, other, number=number)
+            short = shrink(sql, lambda text, again=again: bool(again(text)))  # type: ignore[misc]
+            message = (again(short) or messages)[0]
             tally.found.append(f"{number}, {other.name}: {short}: {message} (found as: {sql})")
             if len(tally.found) >= most:
                 return
 
 
-def _seen(place: NeighbourSet, other: Other, sql: str, number: int) -> list[str]:
+def _find_differences(place: NeighbourSet, other: Other, sql: str, number: int) -> list[str]:
     """Return the differences; what only took long is asked again, because the machine may have been busy."""
     messages = differences(place.house, other, sql, number)
     return differences(place.house, other, sql, number) if messages and messages[0].endswith(_SLOW) else messages
@@ -239,12 +240,12 @@ def _seen(place: NeighbourSet, other: Other, sql: str, number: int) -> list[str]
 
 def run(seed: object, folder: Path, number: int = 400) -> list[Finding]:
     """Ask the regression queries, the archive's, and then random queries on every population."""
-    with world(archive(), seed, folder / "many", patience=10 * CPU_LIMIT_SECONDS) as place:
+    with open_neighbour_set(archive(), seed, folder / "many", patience=10 * CPU_LIMIT_SECONDS) as place:
         for other in place.others:
             for sql in ONCE_FAILED:
                 if messages := differences(place.house, other, sql, 0):
                     return [Finding(NAME, f"{other.name}: {sql}: {messages[0]}")]
-    with world(hospital(), seed, folder / "once", _MANY_UNITS, 4 * _READING_ROWS) as place:
+    with open_neighbour_set(hospital(), seed, folder / "once", _MANY_UNITS, 4 * _READING_ROWS) as place:
         for other in place.others[:2]:
             for sql in regression_queries():
                 if messages := differences(place.house, other, sql, 0):
@@ -298,7 +299,7 @@ def _chunk(
         ("crowd", hospital(), crowd, (_MANY_UNITS, 4 * _READING_ROWS, 50, 10 * CPU_LIMIT_SECONDS)),
     ):
         if some and len(tally.found) < most and (end is None or monotonic() < end):
-            with world(policy, (seed, numbers[0]), folder / name, *size) as place:
+            with open_neighbour_set(policy, (seed, numbers[0]), folder / name, *size) as place:
                 ask(place, some, seed, tally, most, end)
 
 
@@ -335,19 +336,19 @@ def main(arguments: Sequence[str]) -> int:
             whole.refused += tally.refused
             whole.found += tally.found
             pace = whole.asked / (monotonic() - begun)
-            _say(f"{numbers.stop:,} of {end:,}: {len(whole.found)} differences, {pace:.0f} questions a second")
+            _print_line(f"{numbers.stop:,} of {end:,}: {len(whole.found)} differences, {pace:.0f} questions a second")
             for message in tally.found:
-                _say(f"  {message}")
-    _say(", ".join(f"{shape} {count:,}" for shape, count in whole.shapes.most_common()))
+                _print_line(f"  {message}")
+    _print_line(", ".join(f"{shape} {count:,}" for shape, count in whole.shapes.most_common()))
     answered = whole.refused["answered"] / max(1, whole.refused.total())
-    _say(
+    _print_line(
         f"{whole.asked:,} questions, {answered:.0%} of them answered, {len(whole.found)} differences, "
         f"in {monotonic() - begun:.0f} s"
     )
     return 1 if whole.found else 0
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

@@ -23,22 +23,24 @@ def audit(policy: Policy, folder: Path, seed: object) -> list[Finding]:
     if not tables:
         return []
     own, shared = (populate(policy, seed, shared_keys=shares) for shares in (False, True))
-    alarms = _moved(policy, own, tables, folder / "own", seed)
+    alarms = _audit_tables(policy, own, tables, folder / "own", seed)
     try:
-        alarms += _moved(policy, shared, tables, folder / "shared", seed)
+        alarms += _audit_tables(policy, shared, tables, folder / "shared", seed)
     except BadSource:
         return alarms
     return [*alarms, Finding(NAME, f"{tables[0]}: a snapshot whose keys lead to several people was accepted")]
 
 
-def _moved(policy: Policy, population: Population, tables: list[str], folder: Path, seed: object) -> list[Finding]:
+def _audit_tables(
+    policy: Policy, population: Population, tables: list[str], folder: Path, seed: object
+) -> list[Finding]:
     """Count the rows of paths in a population and in its neighbour."""
     other = neighbour_of(population, policy, seed, WANDERER_ID)
     with subject(policy, population, folder / "all") as house, subject(policy, other, folder / "other") as neighbour:
-        return [alarm for table in tables for alarm in _compared(house, neighbour, table, seed)]
+        return [alarm for table in tables for alarm in _compare_counts(house, neighbour, table, seed)]
 
 
-def _compared(house: Subject, neighbour: Subject, table: str, seed: object) -> list[Finding]:
+def _compare_counts(house: Subject, neighbour: Subject, table: str, seed: object) -> list[Finding]:
     sql = f'SELECT COUNT(*) FROM "{table}"'  # noqa: S608
     first, second = (record(one, one.plan(sql), seed) for one in (house, neighbour))
     return [Finding(NAME, f"{sql}: {message}") for message in compare(first, second, 1)]

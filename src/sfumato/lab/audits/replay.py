@@ -90,7 +90,7 @@ class Recording:
             mechanisms += (
                 [] if group.selection is None or isinstance(group.selection, SpelledList) else [group.selection]
             )
-            mechanisms += [mechanism for mechanism, _ in _used(group)]
+            mechanisms += [mechanism for mechanism, _ in _mechanisms_in_order(group)]
         return mechanisms
 
 
@@ -103,12 +103,13 @@ def record(house: Subject, plan: Plan, seed: object) -> Recording:
     with recording() as calls:
         noisy = publish(plan, aggregates, Seeded(seed))
     held = tuple(
-        {name: _held(group, held_value) for name, held_value in group.held.items()} for group in aggregates.groups
+        {name: _held_vector(group, held_value) for name, held_value in group.held.items()}
+        for group in aggregates.groups
     )
     return Recording(plan, tuple(group.keys for group in noisy.groups), tuple(calls), noisy, held)
 
 
-def _held(group: GroupAggregates, held: Held) -> Vector:
+def _held_vector(group: GroupAggregates, held: Held) -> Vector:
     if isinstance(held, KeyFrequencies):
         powers = ((cell, key, times) for cell in held.cells for key, times in held.for_cell(cell))
         return {(*group.keys[cell], *key): times for cell, key, times in powers}
@@ -204,17 +205,17 @@ def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
             continue
         if group.selection is not None and not isinstance(group.selection, SpelledList):
             yield from _selection(group.selection, next(mine), next(theirs), distance)
-        for mechanism, several in _used(group):
+        for mechanism, several in _mechanisms_in_order(group):
             first, second = next(mine), next(theirs)
             vectors = _vector(first_keys, first), _vector(second_keys, second)
             for place, measured in enumerate(several):
-                one_of_them, other_one = (_part(vector, place, len(several)) for vector in vectors)
-                moves = _moves(one_of_them, other_one)
+                one_of_them, other_one = (_slice_vector(vector, place, len(several)) for vector in vectors)
+                moves = _differences_by_key(one_of_them, other_one)
                 if isinstance(group.selection, TopList):  # here all cells pass, and only so many are released
                     moves = sorted(moves, reverse=True)[: group.selection.chosen * _width(first_keys, first)]
                 yield from _measurement(measured, moves, distance)
             if isinstance(mechanism, MaxNorm):
-                yield from _shared(mechanism, *vectors, distance)
+                yield from _joint_noise_alarms(mechanism, *vectors, distance)
             if aligned and first.noise != second.noise:
                 yield f"{several[0].name}: the noise of equal coins depends on the data"
     for group, here_held, there_held in zip(one.plan.groups, one.held, other.held, strict=True):
@@ -223,7 +224,7 @@ def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
                 one_side, other_side = (_keys_met(group, held[chosen.name]) for held in (here_held, there_held))
                 yield from cross_unit_alarms(chosen.mechanism, one_side, other_side, distance)
                 continue
-            moved = sum(_moves(here_held[chosen.name], there_held[chosen.name]))
+            moved = sum(_differences_by_key(here_held[chosen.name], there_held[chosen.name]))
             # under replace what leaves and what enters may each be a whole weight
             most = chosen.weight * distance * (1 if chosen.mechanism.neighbours is Neighbours.ADD_REMOVE else 2)
             if moved > most:
@@ -253,7 +254,7 @@ def cross_unit_alarms(
             yield f"meetings moved by {moved} at a crowd of {crowd}, and {declared} is declared"
 
 
-def _used(group: GroupPlan) -> list[tuple[Mechanism, tuple[PlannedMeasurement, ...]]]:
+def _mechanisms_in_order(group: GroupPlan) -> list[tuple[Mechanism, tuple[PlannedMeasurement, ...]]]:
     """Return the mechanisms of a group in the order in which they are used, each with what it is used for."""
     used: list[tuple[Mechanism, tuple[PlannedMeasurement, ...]]] = []
     for measurement in group.measured_after_selection:
@@ -264,12 +265,12 @@ def _used(group: GroupPlan) -> list[tuple[Mechanism, tuple[PlannedMeasurement, .
     return used
 
 
-def _part(vector: Vector, place: int, parts: int) -> Vector:
+def _slice_vector(vector: Vector, place: int, parts: int) -> Vector:
     """Return what one of several measurements holds of a vector that holds all of them, cell after cell."""
     return vector if parts == 1 else {key: value for key, value in vector.items() if key[-1] == place}
 
 
-def _shared(mechanism: MaxNorm, first: Vector, second: Vector, distance: int) -> Iterator[str]:
+def _joint_noise_alarms(mechanism: MaxNorm, first: Vector, second: Vector, distance: int) -> Iterator[str]:
     """Report where cells moved further, separately or in total, than their joint noise covers."""
     farthest: dict[tuple[KeyValue, ...], Fraction] = {}
     for key in {*first, *second}:
@@ -289,7 +290,9 @@ def _width(keys: Sequence[tuple[KeyValue, ...]], call: MechanismCall) -> int:
     return len(call.values) // max(len(keys), 1)  # of a histogram, all buckets of a cell
 
 
-def _moves(first: Mapping[tuple[KeyValue, ...], int], second: Mapping[tuple[KeyValue, ...], int]) -> list[int]:
+def _differences_by_key(
+    first: Mapping[tuple[KeyValue, ...], int], second: Mapping[tuple[KeyValue, ...], int]
+) -> list[int]:
     return [abs(first.get(key, 0) - second.get(key, 0)) for key in {*first, *second}]
 
 
@@ -351,7 +354,7 @@ def audit(policy: Policy, folder: Path, seed: object, pattern: str = "", only: i
     population = populate(policy, seed)
     with subject(policy, population, folder / "all") as house:
         queries = [sql for sql in questions(schema_of(house.engine.catalog)) if re.search(pattern, sql)]
-        recorded = {sql: made for sql in queries if (made := _recorded(house, sql, seed)) is not None}
+        recorded = {sql: made for sql in queries if (made := _record_query(house, sql, seed)) is not None}
         alarms = [
             Finding(NAME, f"{sql}: {message}") for sql, made in recorded.items() for message in price_alarms(made)
         ]
@@ -368,7 +371,7 @@ def audit(policy: Policy, folder: Path, seed: object, pattern: str = "", only: i
     return alarms
 
 
-def _recorded(house: Subject, sql: str, seed: object) -> Recording | None:
+def _record_query(house: Subject, sql: str, seed: object) -> Recording | None:
     """Record a question that is answered; one that is refused has nothing to replay, nor have spelled texts."""
     try:
         plan = house.plan(sql)

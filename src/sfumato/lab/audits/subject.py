@@ -82,7 +82,7 @@ class Subject:
         return self.engine.run(self.engine.prepare(plan))
 
 
-def moved_to(policy: Policy, folder: Path, ample: bool = True, scheme: str = "parquet") -> Policy:
+def move_policy(policy: Policy, folder: Path, ample: bool = True, scheme: str = "parquet") -> Policy:
     """Return the policy over the data in `folder`, with a ledger there; `ample`: with more budget than is needed."""
     (folder / "data").mkdir(parents=True, exist_ok=True)
     whole = policy.budget
@@ -111,7 +111,7 @@ def subject(
 ) -> Iterator[Subject]:
     """Open an engine over a population; `order` is the seed of another order of the copy's rows."""
     write_population(population, folder)
-    moved = moved_to(policy, folder)
+    moved = move_policy(policy, folder)
     registered = register(moved, _silent, Limits(threads=1))
     if order is not None:
         _reorder(registered.path, {fold_name(table.name) for table in moved.tables if table.public}, SeededDice(order))

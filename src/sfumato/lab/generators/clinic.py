@@ -49,10 +49,10 @@ def clinic(**changes: Any) -> Policy:
         "survey": SURVEY,
         "staff": STAFF,
     }
-    return made_up_policy("clinic", tables, analysts={"ada": {"epsilon": 500}, "bob": {"epsilon": 500}}, **changes)
+    return generate_policy("clinic", tables, analysts={"ada": {"epsilon": 500}, "bob": {"epsilon": 500}}, **changes)
 
 
-def made_up_policy(name: str, tables: dict[str, Any], **more: Any) -> Policy:
+def generate_policy(name: str, tables: dict[str, Any], **more: Any) -> Policy:
     """Return the policy of these tables; its delta is large, so that what hides behind delta can be seen."""
     declared: dict[str, Any] = {
         "name": name,

@@ -10,7 +10,7 @@ from sqlglot import exp
 from sfumato.query.catalog import Catalog
 from sfumato.query.declared import Admitted
 from sfumato.query.expression import Column, Expression, Literal, Position, walk
-from sfumato.query.names import Name, Scope, free
+from sfumato.query.names import Name, Scope, unused_name
 from sfumato.query.parameters import Bindings
 from sfumato.query.parsing.rewriting import first_union_part, group_query
 from sfumato.query.parsing.tree import MAX_NESTING, span
@@ -84,7 +84,7 @@ class ParseContext:
 
     def label(self, name: str) -> str:
         """Return a label that no other relation of this query has."""
-        label = free(name, self._labels)
+        label = unused_name(name, self._labels)
         self._labels.add(label)
         return label
 

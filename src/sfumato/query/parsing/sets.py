@@ -13,7 +13,7 @@ from sfumato.query.parsing.reading import ParseContext
 from sfumato.query.position import SourceSpan
 from sfumato.query.private_rows import has_private_rows, is_unit_column, unit_columns
 from sfumato.query.relation import GroupBy, MarkJoin, Named, Over, Relation, UnionAll, Window
-from sfumato.query.resolve import alike, compare
+from sfumato.query.resolve import compare, to_common_type
 from sfumato.query.types import Type
 from sfumato.query.windows import WHOLE_PARTITION, WindowCall, WindowFunction
 
@@ -32,7 +32,7 @@ def combine_blocks(node: exp.SetOperation, left: Block, right: Block, reading: P
             "Select as many on both sides.",
         )
     pairs = [
-        alike([first.expression, second.expression], where)
+        to_common_type([first.expression, second.expression], where)
         for first, second in zip(left.outputs, right.outputs, strict=True)
     ]
     first, second = (

@@ -19,7 +19,7 @@ from sfumato.query.parsing.series import SERIES, series
 from sfumato.query.position import SourceSpan, source_span
 from sfumato.query.private_rows import has_private_rows
 from sfumato.query.relation import Join, JoinKind, Named, Project, Relation, Scan, Sort, Values
-from sfumato.query.resolve import alike, call, compare
+from sfumato.query.resolve import call, compare, to_common_type
 from sfumato.query.types import Type
 
 
@@ -218,7 +218,7 @@ def _read_values(node: exp.Expr, reader: FromReader) -> FromItem:
         )
     if not width or any(len(row) != width for row in rows):
         raise where.bad("the rows have different lengths.", "A table is a rectangle.", "Give each row every column.")
-    columns = [_literals(alike(list(column), where), where) for column in zip(*rows, strict=True)]
+    columns = [_literals(to_common_type(list(column), where), where) for column in zip(*rows, strict=True)]
     cells = tuple(zip(*columns, strict=True))
     values = Values(reading.label("values"), tuple(cell.type for cell in cells[0]), cells, where.at)
     alias, names = _alias(node, reading)

@@ -13,7 +13,7 @@ from sfumato.query.parsing.aggregate import is_aggregate, read_measure
 from sfumato.query.parsing.pairs import ReadExpression
 from sfumato.query.parsing.reading import ParseContext, name_of
 from sfumato.query.relation import Over, SortKey
-from sfumato.query.resolve import alike, convert_implicitly
+from sfumato.query.resolve import convert_implicitly, to_common_type
 from sfumato.query.types import Interval, Type
 from sfumato.query.windows import (
     NUMBERING,
@@ -185,7 +185,7 @@ def _arguments(
     values = [reader.argument(node) for node in (*nodes[:1], *nodes[2:])]
     fitted = [convert_implicitly(value, Type.TEXT, place) if value.type is Type.NULL else value for value in values[:1]]
     if len(values) > 1:
-        fitted = alike(values, place)
+        fitted = to_common_type(values, place)
         if isinstance(fitted[1], Literal) and fitted[1].value is None:
             fitted = fitted[:1]
     count = _frame_distance(nodes[1], 0 if function in SHIFTS else 1, reading, reader) if len(nodes) > 1 else 1
