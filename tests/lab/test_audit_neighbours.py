@@ -49,7 +49,7 @@ def test_neighbours_differ_by_no_more_than_declared(place: NeighbourSet) -> None
 def test_what_once_told_something_is_the_same_in_another_order() -> None:
     """A crowd whose rows several threads share; the doubles of its public table add up differently in each order."""
     with scratch() as folder, open_neighbour_set(hospital(), 2, folder, 600, 5_000) as crowd:
-        found = [what for sql in regression_queries() for what in differences(crowd.house, crowd.others[0], sql, 0)]
+        found = [what for sql in regression_queries() for what in differences(crowd.subject, crowd.others[0], sql, 0)]
     assert found == []
 
 
@@ -80,7 +80,7 @@ def test_the_same_number_is_the_same_question(place: NeighbourSet) -> None:
 
 
 def test_what_moves_too_far_is_found_and_shortened(place: NeighbourSet, monkeypatch: pytest.MonkeyPatch) -> None:
-    run, other = DuckDB.run, place.others[0].house.engine
+    run, other = DuckDB.run, place.others[0].subject.engine
 
     def moving(engine: DuckDB, job: Job) -> Aggregates:
         exact = run(engine, job)
@@ -92,8 +92,8 @@ def test_what_moves_too_far_is_found_and_shortened(place: NeighbourSet, monkeypa
         return Aggregates(tuple(groups))
 
     monkeypatch.setattr(DuckDB, "run", moving)
-    assert "and 0 is declared" in differences(place.house, place.others[0], COUNT, 1)[0]
-    assert differences(place.house, place.others[1], COUNT, 1) == []
+    assert "and 0 is declared" in differences(place.subject, place.others[0], COUNT, 1)[0]
+    assert differences(place.subject, place.others[1], COUNT, 1) == []
     tally = Outcomes()
     ask(replace(place, others=place.others[:1]), range(200), "moved", tally, 2)
     assert len(tally.found) == 2
@@ -104,12 +104,12 @@ def test_a_failure_after_a_quote_is_a_fault(place: NeighbourSet, monkeypatch: py
         raise EngineFailed()
 
     monkeypatch.setattr(DuckDB, "run", failing)
-    assert differences(place.house, place.others[0], COUNT, 1) == ["fault: EngineFailed after a quote"]
+    assert differences(place.subject, place.others[0], COUNT, 1) == ["fault: EngineFailed after a quote"]
 
 
 def test_a_refusal_is_compared_word_by_word(place: NeighbourSet) -> None:
     for sql in ("SELECT SUM(score) FROM visits", "SELECT nothing", "SELECT city FROM visits"):
-        assert [differences(place.house, other, sql, 1) for other in place.others] == [[]] * len(place.others)
+        assert [differences(place.subject, other, sql, 1) for other in place.others] == [[]] * len(place.others)
 
 
 def test_a_run_says_how_it_goes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -58,21 +58,6 @@ def test_the_margin_is_the_smallest_that_covers_the_worst_scores(candidates: int
         assert margin == 0 or covered(margin - 1) < real(confidence)
 
 
-def test_the_margin_covers_other_scores_too() -> None:
-    mechanism = Exponential(1, Fraction(1), REPLACE)
-    for scores in ((0, -1, -2, -3), (5, 5, 5, -9), (0, -4, -4, -4), (0, -100, -7, -8)):
-        law = exponential_law(scores, mechanism.rate)
-        for confidence in CONFIDENCES:
-            reach = mechanism.margin(confidence, len(scores))
-            with workdps(60):
-                within = sum(law[place] for place, score in enumerate(scores) if max(scores) - score <= reach)
-                assert within >= real(confidence)
-
-
-def test_one_candidate_has_no_margin() -> None:
-    assert Exponential(1, Fraction(1, 100), ADD).margin(Fraction(99, 100), 1) == 0
-
-
 def test_the_event_carries_epsilon_also_in_the_monotone_case() -> None:
     for monotone in (False, True):
         assert Exponential(4, Fraction(1, 3), ADD, monotone).event == BoundedRange(Fraction(1, 3), ADD)

@@ -1,5 +1,6 @@
 """Permute-and-flip: its price, its accuracy, and why it is never worse than the exponential mechanism."""
 
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import product
 from time import process_time
@@ -13,6 +14,7 @@ from tests.sources import HashSource
 
 from sfumato.accounting.event import Neighbours, Pure
 from sfumato.errors import Refusal
+from sfumato.mechanisms.exponential import Exponential
 from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
@@ -83,10 +85,13 @@ def test_the_margin_is_the_smallest_that_covers_the_worst_scores(candidates: int
         assert margin == 0 or covered(margin - 1) < real(confidence)
 
 
-def test_the_margin_covers_other_scores_too() -> None:
-    mechanism = PermuteAndFlip(1, Fraction(1), REPLACE)
+@pytest.mark.parametrize(("kind", "law_of"), [(Exponential, exponential_law), (PermuteAndFlip, permute_and_flip_law)])
+def test_the_margin_covers_other_scores_too(
+    kind: type[Exponential | PermuteAndFlip], law_of: Callable[..., dict[int, Any]]
+) -> None:
+    mechanism = kind(1, Fraction(1), REPLACE)
     for scores in ((0, -1, -2, -3), (5, 5, 5, -9), (0, -4, -4, -4), (0, -100, -7, -8)):
-        law = permute_and_flip_law(scores, mechanism.rate)
+        law = law_of(scores, mechanism.rate)
         for confidence in CONFIDENCES:
             reach = mechanism.margin(confidence, len(scores))
             with workdps(60):
@@ -94,8 +99,9 @@ def test_the_margin_covers_other_scores_too() -> None:
                 assert within >= real(confidence)
 
 
-def test_one_candidate_has_no_margin() -> None:
-    assert PermuteAndFlip(1, Fraction(1, 100), ADD).margin(Fraction(99, 100), 1) == 0
+@pytest.mark.parametrize("kind", [Exponential, PermuteAndFlip])
+def test_one_candidate_has_no_margin(kind: type[Exponential | PermuteAndFlip]) -> None:
+    assert kind(1, Fraction(1, 100), ADD).margin(Fraction(99, 100), 1) == 0
 
 
 def test_a_margin_is_found_at_once_however_large_epsilon_is() -> None:

@@ -28,9 +28,9 @@ from sfumato.policy.kinds import (
     Flag,
     NamedTables,
     PolicyKey,
+    Required,
     Section,
     WholeNumber,
-    default_words,
     is_complete,
     key_schema,
 )
@@ -38,6 +38,22 @@ from sfumato.policy.policy import Analyst, Budget, Column, CsvFormat, Policy, Se
 from sfumato.policy.reading import read_policy
 from sfumato.policy.schema import policy_schema
 from sfumato.policy.table_keys import COLUMN, TABLE
+
+
+def _default_words(key: PolicyKey) -> str:
+    """Return the default in words, for the documentation."""
+    match key.default:
+        case Required():
+            return "required"
+        case Default(_, words) if words:
+            return words
+        case Default(bool() as value):
+            return str(value).lower()
+        case Default(int() as value):
+            return f"{value:,}"
+        case Default(str() as value):
+            return f'`"{value}"`'
+    return "none"
 
 
 class Text(ast.Constant):
@@ -187,7 +203,7 @@ def _line(path: str, key: PolicyKey) -> str:
     section = path.rpartition(".")[0]
     file = "columns" if "COLUMN" in section else section.partition(".")[0] or "dataset"
     anchor = path.replace(".", "").lower()
-    return f"| [`{path}`]({file}.md#{anchor}) | {key.kind.words} | {default_words(key)} |"
+    return f"| [`{path}`]({file}.md#{anchor}) | {key.kind.words} | {_default_words(key)} |"
 
 
 @pytest.mark.parametrize("path", KEYS)

@@ -76,7 +76,7 @@ class _Question:
 
 
 def analyse(query: Query, catalog: Catalog, public: PublicData) -> PrivateQuery:
-    """Return what the query asks of private rows, or refuse it with the declaration that would allow it."""
+    """Analyse a query over private rows, or refuse it with the declaration that would allow it."""
     relation = with_averages(query.relation, catalog)
     reading = _Question(catalog, public, query.options, find_used_columns(relation))
     below = _analyse(relation.source, reading)
@@ -89,7 +89,7 @@ def analyse(query: Query, catalog: Catalog, public: PublicData) -> PrivateQuery:
 
 
 def analyse_rows(query: Query, catalog: Catalog, public: PublicData) -> PrivateRows:
-    """Return the rows that the query shows, so that a workshop can measure them, or refuse it from the text alone."""
+    """Return the rows that the query shows, so that an extension can measure them, or refuse it from the text alone."""
     if query.options != Options():
         raise UnsupportedSql(
             "OPTIONS are not supported here.", "A fit has parameters of its own.", "Leave OPTIONS out, and give those."

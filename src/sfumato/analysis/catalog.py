@@ -76,7 +76,7 @@ class Table:
         return {field.name: str(field.facts.type) for field in self.fields}
 
     def declared(self, column: str) -> Admitted | None:
-        """Return what the policy says a private column can hold."""
+        """Return the declared values of a private column."""
         field = self.field(column)
         facts, cells = field.facts, field.cells
         if self.public or facts.kind in {Kind.UNIT, Kind.REAL}:

@@ -130,7 +130,7 @@ def analyse_cross_unit_join(
 
 
 def _flatten_joins(relation: Relation) -> tuple[list[Relation], list[Expression]]:
-    """Return what is joined, and all conditions on it."""
+    """Return the joined relations and all their conditions."""
     match relation:
         case Filter(source, condition):
             leaves, conditions = _flatten_joins(source)
@@ -149,7 +149,7 @@ def _is_differing(part: Expression, relation: Relation, catalog: Catalog) -> boo
 
 
 def _differing_parts(part: Expression) -> tuple[Expression, ...]:
-    """Return what a condition says is different; nothing where it says something else."""
+    """Return the inequalities of a condition; empty where it says something else."""
     match part:
         case Call(Function.DIFFERENT | Function.DISTINCT_FROM | Function.LESS, arguments):
             return arguments

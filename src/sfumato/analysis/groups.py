@@ -126,7 +126,7 @@ def _with_values(aggregate: RequestedAggregate, source: Analysed) -> RequestedAg
 
 
 def noisy_facts(aggregate: Aggregate[Scalar], type: Type) -> Facts:
-    """Return what is known of an aggregate after noise: nothing bounds it, and counts and sums are never NULL."""
+    """Return the facts of an aggregate after noise: it is unbounded, and counts and sums are never NULL."""
     argument = aggregate.argument
     step = None
     extreme = aggregate.function in {Aggregation.MIN, Aggregation.MAX, Aggregation.MODE}
@@ -213,7 +213,7 @@ def own_measure(measure: Measure, scope: Scope, rows: int) -> AggregateItem:
 
 
 def _own_facts(measure: Measure, aggregate: Aggregate[Scalar], rows: int) -> Facts:
-    """Return what is known of one person's aggregate of at most `rows` rows."""
+    """Return the facts of one person's aggregate of at most `rows` rows."""
     function, argument = aggregate.function, aggregate.argument
     if function is Aggregation.COUNT:
         least = 1 if not aggregate.parts else 0

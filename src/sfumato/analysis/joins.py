@@ -128,7 +128,7 @@ def _nullable(name: tuple[str, str], scalar: Scalar, real: frozenset[tuple[str, 
 
 
 def _scope_after_join(join: Join, scope: Scope) -> Scope:
-    """Return what is known after an inner join: its condition held."""
+    """Return the scope after an inner join, whose condition held."""
     return scope if join.condition is None or join.kind is not JoinKind.INNER else narrow_scope(scope, join.condition)
 
 
@@ -301,7 +301,7 @@ def _of_one_person(
 
 
 def _tests(kind: JoinKind, condition: Scalar | None, left: Analysed, right: Analysed) -> tuple[Scalar, ...]:
-    """Return what is looked at for each pair; what equalities compare is looked up, if each side has one table."""
+    """Return the conditions that are tested for each pair; equalities are looked up, if each side has one table."""
     if condition is None:
         return ()
     refuse_engine_dependent((condition,))

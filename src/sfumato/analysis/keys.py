@@ -31,7 +31,7 @@ _CHOOSE = frozenset({Operator.COALESCE, Operator.LEAST, Operator.GREATEST})
 
 
 def computation(scalar: Scalar) -> Computation:
-    """Return what a scalar computes, without what is known of it."""
+    """Return the computation of a scalar, without its facts."""
     return (scalar.operator, scalar.constant, *(computation(argument) for argument in scalar.arguments))
 
 
@@ -174,7 +174,7 @@ def left_cells(
 
 
 def _compared_constants(condition: Scalar) -> tuple[Computation, tuple[Cell, ...]] | None:
-    """Return what is compared with which constants, if the condition is `x = c`, `x IN (…)` or an OR of such."""
+    """Return scalars with the constants they are compared with, for `x = c`, `x IN (…)` or an OR of such."""
     if condition.operator is Operator.OR:
         parts = [_compared_constants(part) for part in condition.arguments]
         constants = [part for part in parts if part is not None]

@@ -18,7 +18,7 @@ from sfumato.language.scalar import Scalar, columns_read
 
 
 class Visibility(Enum):
-    """What rows without a unit may show."""
+    """Visibility of rows without a unit."""
 
     PUBLIC = auto()
     """It reads public tables and the text alone."""

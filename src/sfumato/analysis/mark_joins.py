@@ -107,7 +107,7 @@ def _of_people(
 def _among(
     condition: Scalar | None, right: Analysed, public: PublicData
 ) -> tuple[Computation, tuple[Cell, ...]] | None:
-    """Return what is compared with public values, and which these are, where an equality is all that is asked."""
+    """Return the scalar that is compared with public values, and these values, for a single equality."""
     if condition is None or condition.operator is not Operator.EQUAL:
         return None
     for side in public_sides(condition, right):

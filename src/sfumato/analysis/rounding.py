@@ -24,7 +24,7 @@ _MAX_PLACES, _MIN_PLACES = 30, -60
 
 
 def round_until_summable(aggregates: tuple[RequestedAggregate, ...], rows: int) -> tuple[RequestedAggregate, ...]:
-    """Return what is asked, with arguments that one person's `rows` rows can be summed of, where rounding does that."""
+    """Return the aggregates with arguments rounded so that one person's `rows` rows can be summed."""
     powers: dict[Scalar, int] = {}
     for requested in aggregates:
         for part in requested.aggregate.arguments if power_of(requested.aggregate.function) else ():

@@ -14,10 +14,10 @@ REFUSED_EXIT_CODE = 2
 
 
 class Refusing(click.Group):
-    """A group of verbs that prints their refusals."""
+    """A group of commands that prints their refusals."""
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run a verb."""
+        """Run a command."""
         try:
             return super().invoke(ctx)
         except Refusal as refusal:
@@ -25,7 +25,7 @@ class Refusing(click.Group):
             ctx.exit(REFUSED_EXIT_CODE)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the verbs in the order in which they were added."""
+        """Return the commands in the order in which they were added."""
         return list(self.commands)
 
 

@@ -98,7 +98,7 @@ AUDIT: Callable[[Path, float], str] = audit_policy
 
 
 def _drawing(plot: Path | None) -> Callable[[str, object], str]:
-    """Return what draws a result, and refuse before the attack runs what could not be drawn after it."""
+    """Return a function that draws a result; refuse an impossible drawing before the attack runs."""
     if plot is None:
         return lambda picture, result: ""
     if plot.suffix not in FORMATS:

@@ -35,7 +35,7 @@ from sfumato.query.relation import JoinKind
 MAX_CHARS_PER_UNIT = 10_000_000
 """Maximum number of characters of one unit that one step may read: below half a second for the slowest operator."""
 _UNDECLARED_TEXT_CHARS = 1_000
-"""A text of a public table, of which nothing is declared, is taken to be so long."""
+"""Assumed length of an undeclared text of a public table."""
 _FREE_OPERATORS = frozenset({Operator.COLUMN, Operator.CONSTANT})
 
 

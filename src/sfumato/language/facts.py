@@ -55,7 +55,7 @@ class Facts:
 
 
 def hull(first: Facts, second: Facts) -> Facts:
-    """Return what holds for every value of either."""
+    """Return the facts that hold for every value of either."""
     longest = None if None in (first.max_chars, second.max_chars) else max(first.max_chars or 0, second.max_chars or 0)
     return replace(
         first,

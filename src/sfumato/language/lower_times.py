@@ -87,7 +87,7 @@ def _floor(scalar: Scalar, unit: int, type: Type) -> Scalar:
 
 
 def _since(scalar: Scalar, unit: int) -> Scalar:
-    """Return what rounding down to units leaves, from 0 to unit - 1."""
+    """Return the remainder of rounding down to units, from 0 to unit - 1."""
     low, high = scalar.facts.low, scalar.facts.high
     start = low // unit * unit
     rest = modulo(shifted(scalar, start), constant(unit, Type.INTEGER), Type.INTEGER)

@@ -350,7 +350,7 @@ def quotient(first: Scalar, second: Scalar, type: Type) -> Scalar:
 
 
 def modulo(first: Scalar, second: Scalar, type: Type) -> Scalar:
-    """Return what the quotient leaves, with the sign of a; NULL where b is 0."""
+    """Return the remainder of the quotient, with the sign of a; NULL where b is 0."""
     if value_of(second) == 0:
         return constant(None, type)
     return _leaving(Operator.MODULO, intervals.modulo, first, second, type, None)

@@ -137,7 +137,7 @@ def _padding(policy: Policy) -> list[str]:
 
 
 def _sealing(policy: Policy) -> list[str]:
-    """Return what is promised of a sealed store; where it and its key lie is not part of it."""
+    """Return the promises about a sealed store, without the paths of store and key."""
     return [] if policy.sealed is None else ["[sealed]", *hashed_lines(SEALED, policy.sealed)]
 
 

@@ -410,22 +410,6 @@ def key_schema(key: PolicyKey) -> Schema:
     return schema
 
 
-def default_words(key: PolicyKey) -> str:
-    """Return the default in words, for the documentation."""
-    match key.default:
-        case Required():
-            return "required"
-        case Default(_, words) if words:
-            return words
-        case Default(bool() as value):
-            return str(value).lower()
-        case Default(int() as value):
-            return f"{value:,}"
-        case Default(str() as value):
-            return f'`"{value}"`'
-    return "none"
-
-
 def _list_words(options: Iterable[str]) -> str:
     *first, last = options
     return f"{', '.join(first)} or {last}" if first else last

@@ -59,13 +59,13 @@ class SourceScheme(Scheme):
 
 @cache
 def built_in_schemes() -> tuple[SourceScheme, ...]:
-    """Return what the engines of this package declare."""
+    """Return the schemes of the built-in engines."""
     schemes: tuple[SourceScheme, ...] = import_module(_BUILT_IN).SCHEMES
     return schemes
 
 
 def source_scheme(name: str) -> SourceScheme | None:
-    """Return what an engine declares about a scheme; None where no engine reads it."""
+    """Return the declaration of a scheme; None where no engine reads it."""
     built_in = next((scheme for scheme in built_in_schemes() if scheme.name == name), None)
     return built_in or next((_load_scheme(name, points) for known, points in _outside().items() if known == name), None)
 

@@ -40,7 +40,7 @@ def infer_csv_form(paths: Iterable[Path], options: Mapping[str, object]) -> CsvF
 
 
 def _delimiter(start: bytes) -> str:
-    """Return what stands most often in the first line, outside quotation marks."""
+    """Return the most frequent delimiter of the first line, outside quotation marks."""
     line = start.replace(b"\r", b"\n").split(b"\n", 1)[0]
     if line.startswith(b"sep=") and line[4:5].decode("ascii", "replace") in DELIMITERS:
         return line[4:5].decode()

@@ -105,7 +105,7 @@ class Draft:
     csv: CsvFormat = PLAIN
 
     def unknown(self) -> list[str]:
-        """Return what must still be written before this is a policy."""
+        """Return the entries that are still missing in the draft."""
         missing = [f"tables.{table.name}.rows_per_unit" for table in self.tables if table.needs_rows]
         missing += [f"budget.{key}" for key in ("epsilon", "delta") if getattr(self, key) is None]
         if not any(table.private or table.public for table in self.tables):
@@ -134,7 +134,7 @@ class DraftOptions:
 
 
 def make_draft(schema: SourceSchema, wishes: DraftOptions) -> Draft:
-    """Return what follows from names and types alone, and from what the owner said."""
+    """Return the draft that follows from names, types and options alone."""
     _check_names(schema, wishes)
     units = with_proposals(schema, declared_units(schema, wishes.units, wishes.public), wishes.public)
     return Draft(
@@ -251,7 +251,7 @@ def _check_column(column: DraftColumn) -> DraftColumn:
 
 
 def column_text(column: DraftColumn, names_people: bool = False) -> str:
-    """Return what a policy says of a column, as TOML."""
+    """Return the policy entry of a column, as TOML."""
     parts = [f'type = "{column.type}"']
     grid = column.type is not ColumnType.DECIMAL or column.step is not None
     if not names_people and column.bounds is not None and grid:
@@ -391,7 +391,7 @@ def _parse_type(word: str) -> ColumnType:
 
 
 def option_for(wishes: Mapping[str, Wish], table: SchemaTable, column: SchemaColumn) -> Wish | None:
-    """Return what was said of a column, as TABLE.COLUMN or else as COLUMN."""
+    """Return the option for a column, given as TABLE.COLUMN or as COLUMN."""
     named = {fold_name(name): wish for name, wish in wishes.items()}
     return named.get(fold_name(f"{table.name}.{column.name}"), named.get(fold_name(column.name)))
 

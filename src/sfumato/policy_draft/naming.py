@@ -41,7 +41,7 @@ class Names:
 
 
 def personal(name: str) -> str | None:
-    """Return what a column of text looks like that had better be left out, or None.
+    """Return the kind of personal data that a column name suggests, or None.
 
     >>> personal("c_name"), personal("HomeAddress"), personal("o_comment"), personal("dept")
     ('a name', 'an address', 'free text', None)
@@ -103,7 +103,7 @@ def _is_called(table: str, subject: str) -> bool:
 
 
 def _subject(stem: str) -> tuple[str, str]:
-    """Return what a key is of, and the word that says that it is a key: order and key of orderkey."""
+    """Split a key name into its subject and the word for a key: order and key of orderkey."""
     word = next((word for word in _KEY_WORDS if stem.endswith(word) and stem != word), "")
     return (stem.removesuffix(word), word) if word else ("", "")
 

@@ -237,7 +237,7 @@ def _remark(column: DraftColumn, names_people: bool) -> str:
 
 
 def notices(draft: Draft) -> list[str]:
-    """Return what was proposed, left out or assumed, for the terminal: nothing of it goes unsaid."""
+    """Return every proposal, omission and assumption, for the terminal."""
     lines = list(_form_notice(draft.csv))
     for table in draft.tables:
         if table.private:

@@ -173,41 +173,6 @@ FORMS: tuple[Form, ...] = (
 )
 """Every function that is called by name. EXTRACT, POSITION, SUBSTRING and TRIM have SQL's own syntax besides."""
 
-OPERATORS: tuple[tuple[str, Function], ...] = (
-    ("+", Function.ADD),
-    ("-", Function.SUBTRACT),
-    ("*", Function.MULTIPLY),
-    ("/", Function.DIVIDE),
-    ("//", Function.QUOTIENT),
-    ("%", Function.MODULO),
-    ("- x", Function.NEGATE),
-    ("^", Function.POWER),
-    ("**", Function.POWER),
-    ("||", Function.JOINED),
-    ("=", Function.EQUAL),
-    ("<>", Function.DIFFERENT),
-    ("!=", Function.DIFFERENT),
-    ("<", Function.LESS),
-    (">", Function.LESS),
-    ("<=", Function.AT_MOST),
-    (">=", Function.AT_MOST),
-    ("BETWEEN", Function.AT_MOST),
-    ("IN", Function.IN),
-    ("LIKE", Function.LIKE),
-    ("ILIKE", Function.ILIKE),
-    ("IS NULL", Function.IS_NULL),
-    ("IS DISTINCT FROM", Function.DISTINCT_FROM),
-    ("AND", Function.AND),
-    ("OR", Function.OR),
-    ("NOT", Function.NOT),
-    ("EXTRACT", Function.EXTRACT),
-    ("POSITION", Function.POSITION),
-    ("date + integer", Function.SHIFT),
-    ("date + INTERVAL", Function.SHIFT),
-    ("date - date", Function.ELAPSED),
-)
-"""Functions with a syntax of their own."""
-
 UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 """Units of DATE_TRUNC."""
 

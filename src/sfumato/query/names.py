@@ -32,7 +32,7 @@ class Name:
 
 
 def lookup(name: Name, known: Mapping[str, T]) -> T | None:
-    """Return what a name means: itself if it is there, else the only one that differs in case alone."""
+    """Look up a name: an exact match, else the only one that differs in case alone."""
     meant = name.chosen(known)
     return known[min(meant)] if len(meant) == 1 else None
 
@@ -55,7 +55,7 @@ class Scope:
     tables: frozenset[str] = field(default=frozenset())
 
     def find(self, table: Name | None, name: Name, place: SourceSpan) -> Expression:
-        """Return what a column name stands for; unknown or ambiguous names are refused."""
+        """Return the column of a name; refuse unknown and ambiguous names."""
         if table is not None and not table.chosen(self.tables):
             why = "It is neither a table of this FROM clause nor an alias in it."
             raise place.unknown("table", str(table), sorted(self.tables), why)
@@ -78,7 +78,7 @@ class Scope:
         return [entry for entry in offered if entry.name in meant]
 
     def star(self, table: Name | None) -> list[NamedColumn]:
-        """Return what `*` or `table.*` stands for."""
+        """Return the columns of `*` or `table.*`."""
         if table is None:
             return [entry for entry in self.entries if entry.bare]
         tables = table.chosen(self.tables)

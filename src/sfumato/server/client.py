@@ -136,7 +136,7 @@ class RemoteDatabase:
         return budget_of(self._fetch("GET", "/budget"))
 
     def history(self, limit: object = HISTORY_PAGE, before: object = None) -> tuple[Entry, ...]:
-        """Return what was charged to this account, newest first; `reopen` has the answers.
+        """Return the charges of this account, newest first; `reopen` has the answers.
 
         At most `limit` entries; `before` is the sequence of an entry, and only older ones are returned.
         """
@@ -228,7 +228,7 @@ def _price(epsilon: object, share: object, delta: object) -> dict[str, object]:
 
 
 def _attempt(key: object) -> str:
-    """Return what names an attempt, as a header can carry it: given, or drawn."""
+    """Return the key of an attempt as a header value: given, or drawn."""
     if key is None:
         return fresh_id(system_source())
     if isinstance(key, str) and key.isascii() and key.isprintable() and key.strip() == key:

@@ -24,7 +24,7 @@ _KEEPALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4), (
 
 
 def network_of(address: str) -> str:
-    """Return what counts as one address: an IPv4 address, or the /64 of an IPv6 address.
+    """Return the network of an address: an IPv4 address, or the /64 of an IPv6 address.
 
     >>> network_of("2001:db8::1:2"), network_of("::ffff:192.0.2.1")
     ('2001:db8::/64', '192.0.2.1')

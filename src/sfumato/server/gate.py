@@ -84,7 +84,7 @@ class GateLimits:
     seconds: float = 120.0
     """Maximum wait, for a thread and for the answer."""
     shutdown_seconds: float = 8.0
-    """So long running questions may take to settle when the server is stopped."""
+    """Time that running queries have to settle when the server is stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +224,7 @@ class Gateway:
         return await self._served(caller, "explain", partial(self.database(caller).explain, sql, **price))
 
     async def budget(self, caller: Caller) -> Budget:
-        """Return what the caller's account may spend, has spent and has left."""
+        """Return the total, spent and remaining budget of the caller's account."""
         return await self._served(caller, "budget", self.database(caller).budget)
 
     @overload
@@ -242,7 +242,7 @@ class Gateway:
         before: object = None,
         render: Callable[[tuple[Entry, ...]], T] | None = None,
     ) -> T | tuple[Entry, ...]:
-        """Return what was charged to the caller's account, newest first; with padding, at rounded times."""
+        """Return the charges of the caller's account, newest first; with padding, at rounded times."""
 
         def page() -> _Rendered[T | tuple[Entry, ...]]:
             entries = self.database(caller).history(limit, before)

@@ -110,7 +110,7 @@ class Grants:
         return grant if self._is_named(grant.account) else None
 
     def of_user(self, user: str) -> tuple[Verifier, Grant | None]:
-        """Return what a password is checked against, and the grant if it fits; None for a user without access.
+        """Return the verifier of a user's password, and the grant if it fits; None for a user without access.
 
         A user who is unknown, was revoked or never granted gets a verifier that no password fits. Its salt is that of
         the folded name, as a grant's is: neither spelling, nor a grant, nor its end changes it. The owner's grant has

@@ -292,7 +292,7 @@ class _Sent:
 
 
 def _routing_refusal(failure: HTTPException) -> Refusal:
-    """Return what the router refuses, in our own words."""
+    """Return the refusal of a routing error."""
     if failure.status_code == 405:
         return MethodNotAllowed(
             "This page is not asked for so.", f"It takes {_allowed_methods(failure)}.", "See /openapi.json."

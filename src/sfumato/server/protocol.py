@@ -26,7 +26,7 @@ class _Unread:
 
     @classmethod
     def seen(cls, before: "_Unread | None", written: int, size: int, now: float) -> "_Unread":
-        """Return what is known now: a client that took something begins anew."""
+        """Return the current state; reading by the client resets the time."""
         is_same = before is not None and (before.written, before.size) == (written, size)
         return before if before is not None and size and is_same else cls(written, size, now)
 

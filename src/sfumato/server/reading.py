@@ -57,14 +57,7 @@ def read_explained(body: bytes) -> PricedQuestion:
 
 
 def _question(body: bytes, keys: tuple[str, ...]) -> PricedQuestion:
-    data = read_object(body)
-    for key in data:
-        if key not in keys:
-            raise BadRequest(
-                f"The request has the key {quote_value(key)}.",
-                "Unknown keys are refused so that a typo cannot silently change a price.",
-                f"{suggestion(key, keys)}The keys are: {', '.join(keys)}.",
-            )
+    data = _read_keys(body, keys)
     sql = data.get("sql")
     if type(sql) is not str:
         raise BadRequest(
@@ -88,14 +81,7 @@ def read_questions(body: bytes) -> PricedQuestions:
     >>> read_questions(b'{"questions": ["SELECT 1"], "share": "1%"}').price
     {'share': '1%'}
     """
-    data = read_object(body)
-    for key in data:
-        if key not in WORKLOAD_KEYS:
-            raise BadRequest(
-                f"The request has the key {quote_value(key)}.",
-                "Unknown keys are refused so that a typo cannot silently change a price.",
-                f"{suggestion(key, WORKLOAD_KEYS)}The keys are: {', '.join(WORKLOAD_KEYS)}.",
-            )
+    data = _read_keys(body, WORKLOAD_KEYS)
     texts = data.get("questions")
     if not isinstance(texts, list) or not all(type(text) is str for text in texts):
         raise BadRequest(
@@ -105,6 +91,19 @@ def read_questions(body: bytes) -> PricedQuestions:
         )
     price: dict[str, object] = {key: _price(key, data[key]) for key in ("epsilon", "share", "delta") if key in data}
     return PricedQuestions(texts, price, _price("level", data["level"]) if "level" in data else None)
+
+
+def _read_keys(body: bytes, keys: tuple[str, ...]) -> dict[str, object]:
+    """Read a JSON object and refuse unknown keys."""
+    data = read_object(body)
+    for key in data:
+        if key not in keys:
+            raise BadRequest(
+                f"The request has the key {quote_value(key)}.",
+                "Unknown keys are refused so that a typo cannot silently change a price.",
+                f"{suggestion(key, keys)}The keys are: {', '.join(keys)}.",
+            )
+    return data
 
 
 def read_object(body: bytes) -> dict[str, object]:

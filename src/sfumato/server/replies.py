@@ -59,7 +59,7 @@ class EncodedReply:
 
 
 def count_bytes(request: Request, encode: Callable[[T], bytes]) -> Callable[[T], EncodedReply]:
-    """Return what encodes a reply to a caller, in any thread, and counts it from then on; it refuses one too many."""
+    """Return an encoder of replies to a caller that counts their bytes and refuses replies above the limit."""
     quota: ReplyQuota = request.scope["replies"]
     account: str = request.scope["caller"].account
 

@@ -35,7 +35,7 @@ def salt_of(secret: bytes, account: str) -> bytes:
 
 
 def no_verifier(secret: bytes, account: str) -> Verifier:
-    """Return what the password of an account without a grant is checked against; no password fits."""
+    """Return the verifier of an account without a grant; no password fits."""
     drawn = hmac.digest(secret, b"user " + account.encode("utf-8", "surrogatepass"), "sha512")
     return Verifier(salt_of(secret, account), ITERATIONS, drawn[32:], drawn[:32])
 
@@ -50,5 +50,5 @@ def is_proof(verifier: Verifier, message: bytes, proof: bytes) -> bool:
 
 
 def server_signature(verifier: Verifier, message: bytes) -> bytes:
-    """Return what the server proves in return."""
+    """Return the server's proof."""
     return hmac.digest(verifier.server_key, message, "sha256")

@@ -174,7 +174,7 @@ def _names(place: ListeningPlace, tls: Tls | None) -> tuple[str, ...]:
 
 
 def lines(policy: Policy, place: ListeningPlace, ports: tuple[int, int], tls: Tls | None) -> list[str]:
-    """Return what is printed: addresses, and lines to paste."""
+    """Return the lines to print: addresses, and lines to paste."""
     host = place.host
     if host in ("0.0.0.0", "::") and tls and tls.names:  # noqa: S104 - it was asked for, with a certificate
         host = tls.names[0]

@@ -20,7 +20,7 @@ Document = dict[str, object]
 
 
 def tables_document(policy: Policy, catalog: Catalog) -> Document:
-    """Return what an analyst may know of the tables before asking."""
+    """Return the public description of the tables for analysts."""
     return {
         "name": policy.name,
         "neighbours": str(policy.neighbours),

@@ -64,7 +64,7 @@ class Checked:
 
 
 def check_policy(database: Database) -> Checked:
-    """Return what the policy of an open database lets through."""
+    """Return what the policy of an open database lets analysts learn."""
     policy = database.policy
     private = [table for table in policy.tables if not table.public]
     query_epsilon = policy.budget.epsilon / SHARE
@@ -244,7 +244,7 @@ def checked_text(checked: Checked) -> str:
 
 
 def owners_text(database: Database) -> str:
-    """Return what only the owner may see: what the data loses, and how exact typical questions would be on it."""
+    """Return the report for the owner only: truncation losses, and the error of typical queries."""
     parts = [FOR_THE_OWNER, _inspection_advice(database.policy), _useful(database)]
     return "\n\n".join(filter(None, parts))
 

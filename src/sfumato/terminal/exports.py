@@ -55,7 +55,7 @@ def check_plot(path: Path) -> None:
 
 
 class Drawable(Protocol):
-    """Whatever can be drawn: a release, or what a workshop found."""
+    """Anything that can be drawn: a release, or the result of an extension."""
 
     def plot(self) -> Any:
         """Return a chart."""

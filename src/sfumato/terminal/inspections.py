@@ -74,7 +74,7 @@ def _values_text(inspected: Sequence[InspectedColumn]) -> str:
 
 
 def _sums_text(inspected: Sequence[InspectedColumn]) -> str:
-    """Return what is lost of each sum; signs are left out, so that losses on both sides add up."""
+    """Return the truncation loss of each sum; signs are dropped, so that losses on both sides add up."""
     names = ["SUM", "lost to bounds", "lost to rows_per_unit", "lost in all"]
     columns = [
         [escape_unprintable(f"{column.table}.{column.column}") for column in inspected],
@@ -86,7 +86,7 @@ def _sums_text(inspected: Sequence[InspectedColumn]) -> str:
 
 
 def _caps_text(table: InspectedTable, policy: Policy) -> str:
-    """Return what each cap would leave out, and how much noise a count would have under it."""
+    """Return the rows that each bound would drop, and the noise of a count under it."""
     declared = policy.table(table.table)
     most = None if declared is None else declared.rows_per_unit
     query_epsilon = policy.budget.epsilon / SHARE

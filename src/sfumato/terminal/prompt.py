@@ -205,7 +205,7 @@ def _column_types(database: Database, table: Table) -> Mapping[str, str]:
 
 
 def completion_words(database: Database) -> list[str]:
-    """Return what can be completed: tables, columns, functions, keywords and commands."""
+    """Return the words to complete: tables, columns, functions, keywords and commands."""
     named = columns_by_table(database)
     fields = {name for table in named.values() for name in table}
     functions = {f"{name.upper()}(" for name in (*FUNCTION_NAMES, *AGGREGATE_NAMES)}
@@ -255,7 +255,7 @@ def history_file() -> Path:
 
 
 def coloured_input(console: Console) -> ReadLine:
-    """Return what reads a line at a terminal, and shows it again in colours once it is complete."""
+    """Return an input function that reads a line at a terminal and repeats it in colour."""
 
     def read(prompt: str) -> str:
         line = input(prompt)

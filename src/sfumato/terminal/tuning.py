@@ -119,7 +119,7 @@ def _is_chosen(column: Column) -> bool:
 
 
 def queries_in_ledger(database: Database) -> list[str]:
-    """Return the questions of the ledger, each once; what workshops measured is no question."""
+    """Return the queries of the ledger, each once, without measurements of extensions."""
     database.require_owner("see what others asked")
     queries: dict[str, None] = {}
     for entry in reversed(database.payer.ledger.history()):

@@ -41,7 +41,7 @@ def run_audits(names: Sequence[str], seed: object, all_of_them: bool = True) -> 
         with scratch() as folder:
             try:
                 alarms += AUDITS[name](seed, folder)
-            except Exception as error:  # whatever it is: the house broke down
+            except Exception as error:  # any failure of an audit is a finding
                 alarms.append(Finding(name, f"{type(error).__name__} under the audit"))
         if alarms and not all_of_them:
             break

@@ -19,7 +19,7 @@ from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.lab.audits.alarm import FAILURE_PROBABILITY, Finding
 from sfumato.lab.audits.empirical import at_most, epsilon_lower_bound
-from sfumato.lab.audits.subject import Subject, schema_of, subject
+from sfumato.lab.audits.subject import Subject, open_subject, schema_of
 from sfumato.lab.generators.clinic import clinic
 from sfumato.lab.generators.population import HIGH_ID, WANDERER_ID, neighbour_of, populate
 from sfumato.lab.generators.questions import questions
@@ -116,10 +116,10 @@ def compare_losses(one: Subject, other: Subject, sql: str, times: int) -> Iterat
         yield f"{sql}: the bits of the receipt tell neighbours apart, {bound}"
 
 
-def compare_coverage(house: Subject, sql: str, times: int) -> Iterator[str]:
+def compare_coverage(subject: Subject, sql: str, times: int) -> Iterator[str]:
     """Report columns whose intervals certainly cover less often than stated. An average's own noise is small here."""
-    plan, source = house.plan(sql, _COVERAGE_EPSILON), system_source()
-    exact = house.run(plan)
+    plan, source = subject.plan(sql, _COVERAGE_EPSILON), system_source()
+    exact = subject.run(plan)
     truths = _exact_answers(plan, exact)
     hits, all_cells = dict.fromkeys(truths, 0), dict.fromkeys(truths, 0)
     for copy in range(times):
@@ -162,10 +162,10 @@ def audit(
     """Sample questions of a policy, each on two neighbours that differ in one person."""
     everybody = populate(policy, seed)
     with ExitStack() as stack:
-        one = stack.enter_context(subject(policy, everybody, folder / "all"))
+        one = stack.enter_context(open_subject(policy, everybody, folder / "all"))
         others = {
             person: stack.enter_context(
-                subject(policy, neighbour_of(everybody, policy, seed, person), folder / str(person))
+                open_subject(policy, neighbour_of(everybody, policy, seed, person), folder / str(person))
             )
             for person in dict.fromkeys(person for _, person in queries)
         }
@@ -178,16 +178,16 @@ def audit(
 
 def sample_policy(policy: Policy, folder: Path, seed: object, most: int) -> list[Finding]:
     """Sample counts of any policy: the first plain questions of every kind."""
-    with subject(policy, populate(policy, seed), folder / "shape") as house:
-        queries = questions(schema_of(house.engine.catalog))
-        counted = [sql for sql in queries if "SELECT COUNT(*)" in sql and house.answers(sql)]
+    with open_subject(policy, populate(policy, seed), folder / "shape") as subject:
+        queries = questions(schema_of(subject.engine.catalog))
+        counted = [sql for sql in queries if "SELECT COUNT(*)" in sql and subject.answers(sql)]
     return audit(policy, folder, seed, tuple((sql, HIGH_ID) for sql in counted[:most]), SAMPLES_PER_QUERY)
 
 
 def run(seed: object, folder: Path, releases: tuple[int, int] = (24, 500)) -> list[Finding]:
     """Audit the clinic: answers on neighbours, and the error bars of `times` releases of two queries."""
     alarms = audit(clinic(), folder, seed, _ASKED, SAMPLES_PER_QUERY)
-    with subject(clinic(), populate(clinic(), seed), folder / "bars") as house:
+    with open_subject(clinic(), populate(clinic(), seed), folder / "bars") as subject:
         for sql, times in zip(_COVERED, releases, strict=True):
-            alarms += [Finding(NAME, message) for message in compare_coverage(house, sql, times)]
+            alarms += [Finding(NAME, message) for message in compare_coverage(subject, sql, times)]
     return alarms

@@ -20,7 +20,7 @@ from sfumato.errors import Refusal
 from sfumato.lab.audits.alarm import Finding
 from sfumato.lab.audits.fuzzing import observe
 from sfumato.lab.audits.neighbours import Other, differences
-from sfumato.lab.audits.subject import Subject, engine_of, move_policy, open_subject, write_salt
+from sfumato.lab.audits.subject import Subject, engine_of, move_policy, open_database, write_salt
 from sfumato.lab.generators.scalars import Dice
 from sfumato.lab.generators.scratch import scratch
 from sfumato.lab.generators.seeded import Seeded
@@ -63,35 +63,35 @@ def alarms_of(sheets: Sheets, owner: int, folder: Path, dice: Dice, writers: Map
     policy = policy_of(sheets.scheme, most)
     variants = {"all": sheets, "without": sheets.without(owner), "hostile": sheets.with_hard(owner, dice)}
     with ExitStack() as stack:
-        houses: dict[str, Subject] = {}
+        subjects: dict[str, Subject] = {}
         shown: dict[str, tuple[tuple[str, ...], ...]] = {}
         for name, variant in variants.items():
             variant.write(folder / name / "data" / "visits", writers)
             write_salt(folder / name)
             moved = move_policy(policy, folder / name, scheme=sheets.scheme)
             try:
-                database = stack.enter_context(open_subject(moved, folder / name, Seeded("coins")))
+                database = stack.enter_context(open_database(moved, folder / name, Seeded("coins")))
             except Refusal as refusal:
                 yield f"{name} is refused: {refusal.code}"
                 return
-            houses[name] = Subject(moved, engine_of(database))
+            subjects[name] = Subject(moved, engine_of(database))
             shown[name] = tuple(observe(database, sql) for sql in ASKED[:_QUERIES_THROUGH_LEDGER])
-        yield from _others(houses)
+        yield from _others(subjects)
         if most == UNBOUNDED_ROWS:
-            yield from _truth(houses, variants)
+            yield from _truth(subjects, variants)
         for name in ("without", "hostile"):
             for sql, first, second in zip(ASKED, shown["all"], shown[name], strict=False):
                 if first != second or any(part.startswith("fault") for part in second):
                     yield f"{sql} shows something else {name}"
         for number, sql in enumerate(ASKED):
-            other = Other("without", houses["without"], 1)
+            other = Other("without", subjects["without"], 1)
             for name in ("all", "hostile"):
-                yield from (f"{sql}, {name}: {message}" for message in differences(houses[name], other, sql, number))
+                yield from (f"{sql}, {name}: {message}" for message in differences(subjects[name], other, sql, number))
 
 
-def _others(houses: Mapping[str, Subject]) -> Iterator[str]:
+def _others(subjects: Mapping[str, Subject]) -> Iterator[str]:
     """Compare the copies: they may differ only in the rows of one person."""
-    rows = {name: _copy(house) for name, house in houses.items()}
+    rows = {name: _copy(subject) for name, subject in subjects.items()}
     remaining = rows["without"]
     for name in ("all", "hostile"):
         if remaining - rows[name]:
@@ -103,17 +103,17 @@ def _others(houses: Mapping[str, Subject]) -> Iterator[str]:
         yield "hostile rows of one person became another's"
 
 
-def _copy(house: Subject) -> Counter[tuple[Any, ...]]:
+def _copy(subject: Subject) -> Counter[tuple[Any, ...]]:
     """Return the rows of the bounded copy, the opaque id first."""
     columns = ", ".join(f'"{name}"' for name in COLUMNS)
-    return Counter(house.engine._reader.rows(f"SELECT {columns} FROM {house.engine._tables['visits']}"))  # noqa: S608
+    return Counter(subject.engine._reader.rows(f"SELECT {columns} FROM {subject.engine._tables['visits']}"))  # noqa: S608
 
 
-def _truth(houses: Mapping[str, Subject], variants: Mapping[str, Sheets]) -> Iterator[str]:
+def _truth(subjects: Mapping[str, Subject], variants: Mapping[str, Sheets]) -> Iterator[str]:
     """Compare exact aggregates with what the files say."""
     for name in ("all", "without"):
         meant = expected_sums(variants[name])
-        rows = _copy(houses[name])
+        rows = _copy(subjects[name])
         places = {column: place for place, column in enumerate(COLUMNS)}
         if rows.total() != meant.rows:
             yield f"{name}: {rows.total()} of {meant.rows} rows are in the copy"

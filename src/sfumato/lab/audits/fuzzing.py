@@ -15,7 +15,7 @@ from sfumato.database import Database
 from sfumato.errors import BudgetExhausted, EngineFailed, Refusal
 from sfumato.lab.audits.alarm import Finding
 from sfumato.lab.audits.shrinking import shrink
-from sfumato.lab.audits.subject import move_policy, open_subject, schema_of, write_population
+from sfumato.lab.audits.subject import move_policy, open_database, schema_of, write_population
 from sfumato.lab.generators.clinic import clinic
 from sfumato.lab.generators.grammar import Grammar, Schema
 from sfumato.lab.generators.population import CANARY, WANDERER_ID, neighbour_of, populate
@@ -155,7 +155,7 @@ def neighbours(
         for name, population in (("all", everybody), ("other", neighbour_of(everybody, policy, seed, person))):
             write_population(population, folder / name)
             pair.append(
-                stack.enter_context(open_subject(move_policy(policy, folder / name), folder / name, Seeded(seed)))
+                stack.enter_context(open_database(move_policy(policy, folder / name), folder / name, Seeded(seed)))
             )
         yield pair[0], pair[1]
 

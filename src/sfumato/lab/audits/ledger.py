@@ -12,7 +12,7 @@ from sfumato.database import Database
 from sfumato.engines.engine import Job, SelectBounds
 from sfumato.errors import BudgetExhausted, EngineFailed, Refusal
 from sfumato.lab.audits.alarm import Finding
-from sfumato.lab.audits.subject import move_policy, open_subject, write_population
+from sfumato.lab.audits.subject import move_policy, open_database, write_population
 from sfumato.lab.generators.clinic import clinic
 from sfumato.lab.generators.population import HIGH_ID, populate
 from sfumato.lab.generators.seeded import Seeded
@@ -81,7 +81,7 @@ def run(seed: object, folder: Path) -> list[Finding]:
 
 
 def _charges(policy: Policy, folder: Path, seed: object) -> Iterator[str]:
-    with open_subject(policy, folder, Seeded(seed)) as database:
+    with open_database(policy, folder, Seeded(seed)) as database:
         engine = _Watched(database.engine)
         engine.listener = lambda: [entry.state for entry in database.history()]
         watched = Database(database.policy, "", engine, database.payer.ledger, Seeded(seed))
@@ -132,7 +132,7 @@ def _code(database: Database, sql: str) -> str:
 def _accounts(policy: Policy, folder: Path, seed: object) -> Iterator[str]:
     receipts = []
     for account in ("ada", "bob"):
-        with open_subject(policy, folder, Seeded((seed, account)), account) as database:
+        with open_database(policy, folder, Seeded((seed, account)), account) as database:
             whole = database.payer.ledger.budget().spent
             receipts.append(database.ask(ASKED, epsilon="1/2").receipt.id)
             if not database.budget().spent.epsilon:
@@ -144,7 +144,7 @@ def _accounts(policy: Policy, folder: Path, seed: object) -> Iterator[str]:
 
 
 def _versions(policy: Policy, folder: Path, seed: object) -> Iterator[str]:
-    with open_subject(policy, folder, Seeded((seed, "later"))) as database:
+    with open_database(policy, folder, Seeded((seed, "later"))) as database:
         before = {entry.version: entry.receipt for entry in database.history()}
         spent = database.budget().spent
         database.refresh()
@@ -157,7 +157,7 @@ def _versions(policy: Policy, folder: Path, seed: object) -> Iterator[str]:
 
 def _caps(policy: Policy, folder: Path, seed: object) -> Iterator[str]:
     whole = replace(policy, budget=Budget(Fraction(1), Fraction(0), Fraction(0)), analysts=())
-    with open_subject(whole, folder, Seeded((seed, "caps"))) as database:
+    with open_database(whole, folder, Seeded((seed, "caps"))) as database:
         queries = [f"{ASKED} WHERE age > {age}" for age in range(5)]
         answered = 0
         try:
@@ -169,7 +169,7 @@ def _caps(policy: Policy, folder: Path, seed: object) -> Iterator[str]:
         if answered != 4 or database.budget().spent.epsilon != 1:
             yield f"a budget of 1 paid for {answered} questions of 1/4"
         versions = {entry.version for entry in database.history()}
-    with open_subject(
+    with open_database(
         replace(policy, ledger=replace(policy.ledger, path=folder / "two" / "other.ledger")), folder, Seeded(1)
     ) as other:
         if other.version in versions:

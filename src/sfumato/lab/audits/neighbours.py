@@ -29,7 +29,7 @@ from sfumato.errors import EngineFailed, Refusal
 from sfumato.lab.audits.alarm import Finding
 from sfumato.lab.audits.replay import Recording, compare, record
 from sfumato.lab.audits.shrinking import shrink
-from sfumato.lab.audits.subject import Subject, schema_of, subject
+from sfumato.lab.audits.subject import Subject, open_subject, schema_of
 from sfumato.lab.generators.grammar import LOW_BITS, Grammar, Schema
 from sfumato.lab.generators.hospital import archive, hospital
 from sfumato.lab.generators.pharmacy import MAX_PHARMACY_ROWS, pharmacy
@@ -82,7 +82,7 @@ class Other:
     """Another database: what was done to it, and how many people it is away."""
 
     name: str
-    house: Subject
+    subject: Subject
     distance: int
     patience: float = CPU_LIMIT_SECONDS
 
@@ -91,13 +91,13 @@ class Other:
 class NeighbourSet:
     """One database and others that are near it."""
 
-    house: Subject
+    subject: Subject
     others: tuple[Other, ...]
 
     @property
     def schema(self) -> Schema:
         """Tables and columns that queries are generated from."""
-        return schema_of(self.house.engine.catalog)
+        return schema_of(self.subject.engine.catalog)
 
 
 @dataclass(slots=True)
@@ -131,20 +131,20 @@ def open_neighbour_set(
     rows = [] if replaced else [owner for owner in everybody.owners if "/" in owner][:1]
     populations += [(f"without {owner}", everybody.without(owner), 1) for owner in rows]
     with ExitStack() as stack:
-        house = stack.enter_context(subject(policy, everybody, folder / "all"))
+        subject = stack.enter_context(open_subject(policy, everybody, folder / "all"))
         others = [
             Other(name, stack.enter_context(_other(policy, population, folder / str(place), place)), distance, patience)
             for place, (name, population, distance) in enumerate(populations)
         ]
-        if any(other.house.engine.catalog != house.engine.catalog for other in others):
+        if any(other.subject.engine.catalog != subject.engine.catalog for other in others):
             raise ValueError("the catalog depends on the data")
-        yield NeighbourSet(house, tuple(others))
+        yield NeighbourSet(subject, tuple(others))
 
 
 @contextmanager
 def _other(policy: Policy, population: Population, folder: Path, place: int) -> Iterator[Subject]:
-    with subject(policy, population, folder, threads=1 + place % 2 * 3 if place else 4, order=place) as house:
-        yield house
+    with open_subject(policy, population, folder, threads=1 + place % 2 * 3 if place else 4, order=place) as subject:
+        yield subject
 
 
 def differences(one: Subject, other: Other, sql: str, seed: int) -> list[str]:
@@ -155,7 +155,7 @@ def differences(one: Subject, other: Other, sql: str, seed: int) -> list[str]:
         first: Plan | Refused | str = read
         second: Plan | Refused | str = read
     else:
-        first, second = _run_step(lambda: one.plan_of(read)), _run_step(lambda: other.house.plan_of(read))
+        first, second = _run_step(lambda: one.plan_of(read)), _run_step(lambda: other.subject.plan_of(read))
     if isinstance(first, str) or isinstance(second, str):
         return [f"fault: {first if isinstance(first, str) else second}"]
     if isinstance(first, Refused) or isinstance(second, Refused):
@@ -163,7 +163,7 @@ def differences(one: Subject, other: Other, sql: str, seed: int) -> list[str]:
         leaks = isinstance(first, Refused) and CANARY in first.words
         return messages + ["fault: a message repeats a value"] * leaks
     try:
-        pair = _record_published(one, first, seed), _record_published(other.house, second, seed)
+        pair = _record_published(one, first, seed), _record_published(other.subject, second, seed)
     except Exception as error:  # whatever it is: the question was accepted
         return [f"fault: {type(error).__name__} after a quote"]
     messages = [] if None in pair else list(compare(*pair, other.distance))  # type: ignore[arg-type]
@@ -172,7 +172,7 @@ def differences(one: Subject, other: Other, sql: str, seed: int) -> list[str]:
 
 
 def _run_step(step: Callable[[], T]) -> T | Refused | str:
-    """Return what a step gives, how it refuses, or how it fails."""
+    """Return the result of a step, its refusal or its failure."""
     try:
         return step()
     except EngineFailed:
@@ -187,12 +187,12 @@ def _words(planned: Plan | Refused) -> str:
     return f"{planned.code}: {planned.words}" if isinstance(planned, Refused) else "answered"
 
 
-def _record_published(house: Subject, plan: Plan, seed: int) -> Recording | None:
+def _record_published(subject: Subject, plan: Plan, seed: int) -> Recording | None:
     """Run a plan as far as people see it, and return what its mechanisms were given; None where it is free."""
     if not plan.groups:
-        house.engine.query_public(plan.private.outcome)
+        subject.engine.query_public(plan.private.outcome)
         return None
-    recording = record(house, plan, seed)
+    recording = record(subject, plan, seed)
     if seed % _PUBLISHED_INTERVAL_QUERIES == 0:
         make_release(plan, recording.noisy, Receipt("", "", "", PrivacyLoss(Fraction(0))), evaluate).rows()
     return recording
@@ -221,7 +221,7 @@ def ask(
         tally.asked += 1
         tally.shapes[shape] += 1
         if number % 10 == 0:  # a tenth is enough to know how many are answered
-            planned = _run_step(partial(place.house.plan, sql))
+            planned = _run_step(partial(place.subject.plan, sql))
             tally.refused[planned.code if isinstance(planned, Refused) else "answered"] += 1
         if messages := _find_differences(place, other, sql, number):
             again = partial(_find_differences, place, other, number=number)
@@ -234,8 +234,8 @@ def ask(
 
 def _find_differences(place: NeighbourSet, other: Other, sql: str, number: int) -> list[str]:
     """Return the differences; what only took long is asked again, because the machine may have been busy."""
-    messages = differences(place.house, other, sql, number)
-    return differences(place.house, other, sql, number) if messages and messages[0].endswith(_SLOW) else messages
+    messages = differences(place.subject, other, sql, number)
+    return differences(place.subject, other, sql, number) if messages and messages[0].endswith(_SLOW) else messages
 
 
 def run(seed: object, folder: Path, number: int = 400) -> list[Finding]:
@@ -243,12 +243,12 @@ def run(seed: object, folder: Path, number: int = 400) -> list[Finding]:
     with open_neighbour_set(archive(), seed, folder / "many", patience=10 * CPU_LIMIT_SECONDS) as place:
         for other in place.others:
             for sql in ONCE_FAILED:
-                if messages := differences(place.house, other, sql, 0):
+                if messages := differences(place.subject, other, sql, 0):
                     return [Finding(NAME, f"{other.name}: {sql}: {messages[0]}")]
     with open_neighbour_set(hospital(), seed, folder / "once", _MANY_UNITS, 4 * _READING_ROWS) as place:
         for other in place.others[:2]:
             for sql in regression_queries():
-                if messages := differences(place.house, other, sql, 0):
+                if messages := differences(place.subject, other, sql, 0):
                     return [Finding(NAME, f"{other.name}: {sql}: {messages[0]}")]
     tally = Outcomes()
     _chunk(folder, seed, range(number), tally, 1)

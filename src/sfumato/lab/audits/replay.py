@@ -24,7 +24,7 @@ from sfumato.analysis.private_query import KeyValue
 from sfumato.engines.aggregates import GroupAggregates, Held, KeyFrequencies
 from sfumato.errors import EngineFailed, Refusal
 from sfumato.lab.audits.alarm import Finding
-from sfumato.lab.audits.subject import Subject, schema_of, subject
+from sfumato.lab.audits.subject import Subject, open_subject, schema_of
 from sfumato.lab.generators.clinic import clinic
 from sfumato.lab.generators.population import HIGH_ID, LOW_ID, WANDERER_ID, Population, populate
 from sfumato.lab.generators.questions import questions
@@ -94,12 +94,12 @@ class Recording:
         return mechanisms
 
 
-def record(house: Subject, plan: Plan, seed: object) -> Recording:
+def record(subject: Subject, plan: Plan, seed: object) -> Recording:
     """Answer a planned question with these coins and write down what each mechanism was given.
 
     A selection of keys lets every key pass, so that all cells can be compared; what it was given is recorded.
     """
-    aggregates = house.run(plan)
+    aggregates = subject.run(plan)
     with recording() as calls:
         noisy = publish(plan, aggregates, Seeded(seed))
     held = tuple(
@@ -266,7 +266,7 @@ def _mechanisms_in_order(group: GroupPlan) -> list[tuple[Mechanism, tuple[Planne
 
 
 def _slice_vector(vector: Vector, place: int, parts: int) -> Vector:
-    """Return what one of several measurements holds of a vector that holds all of them, cell after cell."""
+    """Return the part of one measurement from a vector of several, cell after cell."""
     return vector if parts == 1 else {key: value for key, value in vector.items() if key[-1] == place}
 
 
@@ -352,9 +352,9 @@ def audit(policy: Policy, folder: Path, seed: object, pattern: str = "", only: i
     `only` says which one of the neighbours, counted on for ever.
     """
     population = populate(policy, seed)
-    with subject(policy, population, folder / "all") as house:
-        queries = [sql for sql in questions(schema_of(house.engine.catalog)) if re.search(pattern, sql)]
-        recorded = {sql: made for sql in queries if (made := _record_query(house, sql, seed)) is not None}
+    with open_subject(policy, population, folder / "all") as subject:
+        queries = [sql for sql in questions(schema_of(subject.engine.catalog)) if re.search(pattern, sql)]
+        recorded = {sql: made for sql in queries if (made := _record_query(subject, sql, seed)) is not None}
         alarms = [
             Finding(NAME, f"{sql}: {message}") for sql, made in recorded.items() for message in price_alarms(made)
         ]
@@ -364,24 +364,24 @@ def audit(policy: Policy, folder: Path, seed: object, pattern: str = "", only: i
         ):
             if alarms:
                 break
-            with subject(policy, other, folder / str(place)) as neighbour:
+            with open_subject(policy, other, folder / str(place)) as neighbour:
                 for sql, made in recorded.items():
                     again = record(neighbour, neighbour.plan(sql), seed)
                     alarms += [Finding(NAME, f"{sql}, {name}: {message}") for message in compare(made, again, distance)]
     return alarms
 
 
-def _record_query(house: Subject, sql: str, seed: object) -> Recording | None:
+def _record_query(subject: Subject, sql: str, seed: object) -> Recording | None:
     """Record a question that is answered; one that is refused has nothing to replay, nor have spelled texts."""
     try:
-        plan = house.plan(sql)
+        plan = subject.plan(sql)
     except EngineFailed:
         raise
     except Refusal:
         return None
     if any(isinstance(group.selection, SpelledList) for group in plan.groups):
         return None
-    return record(house, plan, seed)
+    return record(subject, plan, seed)
 
 
 def run(seed: object, folder: Path) -> list[Finding]:

@@ -106,7 +106,7 @@ def write_salt(folder: Path) -> None:
 
 
 @contextmanager
-def subject(
+def open_subject(
     policy: Policy, population: Population, folder: Path, threads: int = 1, order: object = None
 ) -> Iterator[Subject]:
     """Open an engine over a population; `order` is the seed of another order of the copy's rows."""
@@ -131,7 +131,7 @@ def engine_of(database: Database) -> DuckDB:
 
 
 @contextmanager
-def open_subject(policy: Policy, folder: Path, source: Source, account: str = "") -> Iterator[Database]:
+def open_database(policy: Policy, folder: Path, source: Source, account: str = "") -> Iterator[Database]:
     """Open a whole database over what lies in a folder, with these coins."""
     ledger = open_ledger(policy)
     try:
@@ -166,7 +166,7 @@ def _reorder(path: Path, public: set[str], dice: SeededDice) -> None:
 
 
 def schema_of(catalog: Catalog) -> Schema:
-    """Return what a grammar needs to know of a catalog: tables by the names that a text calls them."""
+    """Return the schema for a grammar: tables by their names in SQL."""
     named = {_spelled(name): table for name, table in catalog.tables.items()}
     return Schema(
         {name: dict(table.columns) for name, table in named.items()},

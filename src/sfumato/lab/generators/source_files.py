@@ -291,7 +291,7 @@ class Meaning:
 
 
 def expected_sums(sheets: Sheets) -> Meaning:
-    """Return what the rows mean by the words of the policy, where none of them is hostile and nothing is cut."""
+    """Return the expected counts and sums of ordinary rows under the policy, where nothing is truncated."""
     columns = ("n", "amount", "day", "flag")
     values = {name: [_meant_integer(sheets.scheme, name, row.values[name]) for row in sheets.rows] for name in columns}
     return Meaning(

@@ -52,7 +52,7 @@ def expand_grouping_sets(node: exp.Select, reading: ParseContext) -> exp.Expr | 
 
 
 def _meanings(node: exp.Select) -> Meanings:
-    """Return what numbers and aliases stand for: of constants nothing, and a column of the rows comes first."""
+    """Return the items that numbers and aliases refer to; columns come first, constants are left out."""
     meanings: Meanings = {}
     for number, item in enumerate(node.expressions, 1):
         shown = item.unalias()

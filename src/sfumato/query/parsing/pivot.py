@@ -80,7 +80,7 @@ def _listed_values(field: exp.Expr, frame: ExpressionContext) -> exp.Expr:
 
 
 def _pivot_column_name(value: exp.Expr, aggregate: exp.Expr, several: bool) -> str:
-    """Return what a column is called: as its value, with the aggregate's name behind it where there are several."""
+    """Return the name of a column: its value, followed by the aggregate's name where there are several."""
     own = value.args["alias"] if isinstance(value, exp.PivotAlias) else None
     name = str(name_of(own)) if own is not None else Name(value.name, quoted=True).text
     if isinstance(aggregate, exp.Alias):

@@ -94,7 +94,7 @@ class ParseContext:
             self._declared[label, name] = declared
 
     def declared(self, expression: Expression) -> Admitted | None:
-        """Return what the policy says an expression can hold; None where it is no column, or nothing is said."""
+        """Return the declared values of a column; None for other expressions and undeclared columns."""
         return self._declared.get((expression.of, expression.name)) if isinstance(expression, Column) else None
 
     def count_join(self, node: exp.Expr) -> None:

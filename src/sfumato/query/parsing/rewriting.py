@@ -77,7 +77,7 @@ def first_rows_by_key_query(node: exp.Expr, catalog: Catalog) -> str | None:
 
 
 def group_query(node: exp.Expr, catalog: Catalog) -> str | None:
-    """Return what comes nearest to a window: the same aggregate by GROUP BY, or the groups without the window."""
+    """Return the closest query to a window: the same aggregate by GROUP BY, or the groups without the window."""
     root, copy = _copy_tree(node)
     scope = copy.find_ancestor(exp.Select)
     if scope is not None and isinstance(copy.this, exp.Identifier):  # WINDOW w AS (…): what uses it is meant
@@ -221,7 +221,7 @@ def _subquery(node: exp.Expr) -> exp.Expr | None:
 def _membership(
     node: exp.Expr, scope: exp.Select, catalog: Catalog
 ) -> tuple[exp.Column, exp.Select, exp.Column] | None:
-    """Return what is looked for outside, the subquery, and the column of it that it is looked for in."""
+    """Return the outer expression, the subquery and the column of it that are compared."""
     inner = _subquery(node)
     if not isinstance(inner, exp.Select) or any(inner.args.get(part) for part in ("limit", "offset", "with_")):
         return None

@@ -318,7 +318,7 @@ class _Group:
     """Labels of what is computed from groups."""
 
     def window(self, over: Over, node: exp.Expr) -> Over:
-        """Return what a window function says of groups."""
+        """Return a window function over groups."""
         order = tuple(replace(key, expression=self.over(key.expression, node)) for key in over.order)
         partition = tuple(self.over(part, node) for part in over.partition)
         return replace(

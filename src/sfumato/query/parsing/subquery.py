@@ -252,7 +252,7 @@ def _zero_where_empty(value: Expression, label: str, counts: set[str], where: So
 
 
 def _equality(part: Expression, inside: frozenset[str], where: SourceSpan) -> tuple[Expression, Expression]:
-    """Return what is compared inside and outside of a subquery."""
+    """Return the inner and the outer side of an equality."""
     if isinstance(part, Call) and part.function is Function.EQUAL:
         first, second = part.arguments
         for inner, outer in ((first, second), (second, first)):

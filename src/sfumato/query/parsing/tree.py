@@ -100,7 +100,7 @@ class _Parser(PostgresParser):
         return self._placed(self._curr, super()._parse_cube_or_rollup(*args, **kwargs))
 
     def _placed(self, opening: Token | None, node: Any) -> Any:
-        """Return what was made between this token and the one that was read last, with its place."""
+        """Return a node with its span, from this token to the last one read."""
         if isinstance(node, exp.Expr) and opening is not None and self._prev is not None:
             node.meta["first"] = opening.start
             node.meta["last"] = self._prev.end

@@ -124,7 +124,7 @@ class GatheredWindows:
         return Over("", called_with, partition, order, frame, _result_type(function, arguments), place.at)
 
     def _definition(self, node: exp.Expr, reading: ParseContext) -> "_Definition":
-        """Return what stands in OVER, together with the named window that it continues."""
+        """Return the definition in OVER, merged with the named window that it continues."""
         order, spec, alias = node.args.get("order"), node.args.get("spec"), node.args.get("alias")
         partition = list(node.args.get("partition_by") or [])
         if order is not None:

@@ -73,7 +73,7 @@ def as_rows(node: exp.Select, reading: ParseContext, peek: Peek) -> exp.Expr | N
 def _inspect_column(
     node: exp.Select, value: exp.Expr, condition: exp.Expr | None, reading: ParseContext, peek: Peek
 ) -> tuple[Expression, ParseContext]:
-    """Return what a column is, of which values are listed; that of the people themselves is refused."""
+    """Return the column whose values are listed; refuse a unit column."""
     block, known = peek(_select_columns(node, [value], condition))
     expression = block.outputs[0].expression
     if is_unit_column(expression, unit_columns(block.relation, reading.catalog)):
@@ -143,7 +143,7 @@ def _modes(node: exp.Select, reading: ParseContext, peek: Peek) -> exp.Select | 
 
 
 def _people_to_count(node: exp.Select, reading: ParseContext, peek: Peek) -> exp.Expr:
-    """Return what COUNT takes to count people: the unit of the first table that has one, else every row."""
+    """Return the argument of COUNT that counts people: the unit of the first table that has one, else every row."""
     origin = node.args.get("from_")
     joined = [join.this for join in node.args.get("joins") or []]
     for table in [origin.this, *joined] if origin is not None else []:
@@ -428,7 +428,7 @@ def _select_columns(node: exp.Select, items: list[exp.Expr], condition: exp.Expr
 
 
 def _call(part: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
-    """Return what a column of SELECT calls, and the condition of its FILTER."""
+    """Return the call in a column of SELECT, and the condition of its FILTER."""
     inner = _unnamed(part)
     if isinstance(inner, exp.Filter):
         return inner.this, inner.expression.this

@@ -1,4 +1,4 @@
-"""The audits of the whole path: the house passes them, and whatever contradicts a promise is said."""
+"""The audits of the whole path: the clinic passes them, and what contradicts a promise is a finding."""
 
 from dataclasses import replace
 from datetime import date
@@ -13,7 +13,7 @@ from sfumato.lab.audits import end_to_end, fuzzing, ledger, replay
 from sfumato.lab.audits.alarm import Finding
 from sfumato.lab.audits.audit import AUDITS, audit_policy, run_audits
 from sfumato.lab.audits.shrinking import shrink
-from sfumato.lab.audits.subject import schema_of, subject
+from sfumato.lab.audits.subject import open_subject, schema_of
 from sfumato.lab.commands import AUDIT
 from sfumato.lab.generators.clinic import VISITS, clinic, generate_policy
 from sfumato.lab.generators.population import CANARY, HIGH_ID, WANDERER_ID, populate
@@ -60,9 +60,9 @@ def test_made_up_people_have_the_shape_of_the_policy(tmp_path: Path) -> None:
     assert len(heavy) > 4, "somebody has more rows than count"
     assert str(HIGH_ID) not in people.without(str(HIGH_ID)).owners
     assert sorted(map(str, people.shuffled(SeededDice(1)).lines["lines"])) == sorted(map(str, people.lines["lines"]))
-    with subject(policy, people, tmp_path) as house:
-        asked = questions(schema_of(house.engine.catalog))
-        answered = sum(house.answers(sql) for sql in asked)
+    with open_subject(policy, people, tmp_path) as subject:
+        asked = questions(schema_of(subject.engine.catalog))
+        answered = sum(subject.answers(sql) for sql in asked)
     assert answered > len(asked) // 3
 
 
@@ -93,8 +93,8 @@ def test_the_clinic_replays(tmp_path: Path) -> None:
 def test_what_moves_too_far_is_said(tmp_path: Path) -> None:
     people = populate(clinic(), 1)
     with (
-        subject(clinic(), people, tmp_path / "a") as one,
-        subject(clinic(), people.without(str(HIGH_ID)), tmp_path / "b") as other,
+        open_subject(clinic(), people, tmp_path / "a") as one,
+        open_subject(clinic(), people.without(str(HIGH_ID)), tmp_path / "b") as other,
     ):
         plan = one.plan("SELECT dept, SUM(cost) FROM visits GROUP BY dept")
         made, again = replay.record(one, plan, 1), replay.record(other, plan, 1)
@@ -125,11 +125,11 @@ def test_answers_on_neighbours_are_as_close_as_they_cost(tmp_path: Path) -> None
 
 def test_error_bars_cover_and_an_audit_would_notice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sql = "SELECT age, COUNT(*) AS n, SUM(cost) AS s FROM visits GROUP BY age"
-    with subject(clinic(), populate(clinic(), 1), tmp_path) as house:
-        assert list(end_to_end.compare_coverage(house, sql, 12)) == []  # two bounds at 1e-9
+    with open_subject(clinic(), populate(clinic(), 1), tmp_path) as subject:
+        assert list(end_to_end.compare_coverage(subject, sql, 12)) == []  # two bounds at 1e-9
         monkeypatch.setattr(end_to_end, "_LEVEL", 0.9999)
         assert list(
-            end_to_end.compare_coverage(house, sql, 24)
+            end_to_end.compare_coverage(subject, sql, 24)
         )  # 504 sums at 95 %: not noticed with a chance below 1e-6
 
 
