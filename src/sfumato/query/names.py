@@ -88,7 +88,7 @@ class Scope:
 def number_duplicates(names: Iterable[str]) -> list[str]:
     """Return the names, a repeated one with the number of its occurrence.
 
-    >>> unique(["count", "sum", "count"])
+    >>> number_duplicates(["count", "sum", "count"])
     ['count', 'sum', 'count#2']
     """
     used: set[str] = set()
@@ -100,9 +100,9 @@ def number_duplicates(names: Iterable[str]) -> list[str]:
 
 
 def unused_name(name: str, used: set[str]) -> str:
-    """Return `name`, or the first of name#2, name#3, … that is not taken.
+    """Return `name`, or the first of name#2, name#3, … that is not used.
 
-    >>> free("visits", {"visits", "visits#2"})
+    >>> unused_name("visits", {"visits", "visits#2"})
     'visits#3'
     """
     candidate, number = name, 1
