@@ -26,12 +26,12 @@ def test_equal_coins_show_that_pairs_are_measured_as_they_are_priced(tmp_path: P
     others = list(neighbours_of(population, policy, 5).items())[:3]
     with open_subject(policy, population, tmp_path / "all") as subject:
         recorded = {sql: record(subject, subject.plan(sql), 5) for sql in QUESTIONS}
-    assert not [what for made in recorded.values() for what in price_alarms(made)]
+    assert not [message for recording in recorded.values() for message in price_alarms(recording)]
     moved = 0
     for place, (_, (other, distance)) in enumerate(others):
         with open_subject(policy, other, tmp_path / str(place)) as neighbour:
-            for sql, made in recorded.items():
+            for sql, recording in recorded.items():
                 again = record(neighbour, neighbour.plan(sql), 5)
-                assert list(compare(made, again, distance)) == []
-                moved += made.calls != again.calls
+                assert list(compare(recording, again, distance)) == []
+                moved += recording.calls != again.calls
     assert moved
