@@ -18,6 +18,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 REACHED_THE_END = 0
 
 Work = Callable[[Path, bool], None]
@@ -111,3 +113,24 @@ def _idle(call: str, times: int) -> None:
                 case _:
                     raise AssertionError(call)
     os.close(scratch)
+
+
+def left_by_sweeps(
+    folder: Path, sweeps: Sequence[Sequence[Fault]], sweep_one: Callable[[Path, Sequence[Fault]], None]
+) -> Path:
+    """Run every sweep in a folder of its own; skip the tests where strace is missing, in CI fail them."""
+    if shutil.which("strace") is None:
+        assert not os.environ.get("CI"), "strace is needed to inject faults"
+        pytest.skip("NO FAULT WAS INJECTED: strace is not installed")
+    for index, faults in enumerate(sweeps):
+        sweep_one(folder / str(index), faults)
+    return folder
+
+
+def every_fault(sweeps: Sequence[Sequence[Fault]]) -> pytest.MarkDecorator:
+    """Run a test with `place`, the folder of a sweep, and each `fault` of it that is no planted bug."""
+    return pytest.mark.parametrize(
+        ("place", "fault"),
+        [(str(index), fault) for index, faults in enumerate(sweeps) for fault in faults if not fault.planted],
+        ids=lambda value: value if isinstance(value, str) else value.what,
+    )

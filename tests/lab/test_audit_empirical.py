@@ -35,22 +35,22 @@ def test_too_little_noise_is_an_alarm_and_enough_is_none() -> None:
 
 
 def _audit(scale: Fraction) -> list[Finding]:
-    one, other = partial(_laplace, 0, scale), partial(_laplace, 1, scale)
-    return audit_draws("test", "noise", one, other, 1.0, 0.0, 40_000)
+    first, second = partial(_laplace, 0, scale), partial(_laplace, 1, scale)
+    return audit_draws("test", "noise", first, second, 1.0, 0.0, 40_000)
 
 
 def test_a_delta_forgives_what_happens_that_rarely() -> None:
-    one, other = np.zeros(4000), np.r_[np.ones(400), np.zeros(3600)]
-    shuffled = other[np.argsort(_laplace(0, Fraction(10**6), 4000), kind="stable")]
-    assert epsilon_lower_bound(one, shuffled).epsilon > 1
-    assert epsilon_lower_bound(one, shuffled, delta=0.2).epsilon == 0
+    first, second = np.zeros(4000), np.r_[np.ones(400), np.zeros(3600)]
+    shuffled = second[np.argsort(_laplace(0, Fraction(10**6), 4000), kind="stable")]
+    assert epsilon_lower_bound(first, shuffled).epsilon > 1
+    assert epsilon_lower_bound(first, shuffled, delta=0.2).epsilon == 0
 
 
 def test_a_classifier_sees_what_no_single_number_shows() -> None:
     """Ten numbers move by a little each: together they lose ten times as much as one alone."""
-    one, other = (np.stack([_laplace(value, Fraction(5), 20_000) for _ in range(10)], axis=1) for value in (0, 1))
-    alone = epsilon_lower_bound(one[:, :1], other[:, :1])
-    together = epsilon_lower_bound(one, other)
+    first, second = (np.stack([_laplace(value, Fraction(5), 20_000) for _ in range(10)], axis=1) for value in (0, 1))
+    alone = epsilon_lower_bound(first[:, :1], second[:, :1])
+    together = epsilon_lower_bound(first, second)
     assert alone.epsilon < 0.2 < together.epsilon <= 2
     assert together.event == "a linear classifier"
 
@@ -60,8 +60,8 @@ def test_so_many_samples_are_enough_and_half_of_them_are_not() -> None:
     needed = samples_needed(likely, unlikely, 1.0)
 
     def bound(samples: int) -> float:
-        one, other = (np.arange(samples) % 1000 < 1000 * share for share in (likely, unlikely))
-        return epsilon_lower_bound(one, other).epsilon
+        first, second = (np.arange(samples) % 1000 < 1000 * share for share in (likely, unlikely))
+        return epsilon_lower_bound(first, second).epsilon
 
     assert bound(needed + 2000 - needed % 2000) > 1.0 > bound(needed // 4000 * 2000)
     with pytest.raises(ValueError, match="refutes nothing"):
@@ -77,9 +77,9 @@ def test_a_wrong_claim_is_an_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
         enumeration, "delta_bounds", lambda event, epsilon: tuple(0.99 * end for end in delta_bounds(event, epsilon))
     )
     monkeypatch.setattr(enumeration, "pure_epsilon", lambda event: Fraction(1, 3))
-    said = " ".join(alarm.what for alarm in enumeration.run())
-    assert "more than the claimed" in said
-    assert "the event says" in said
+    text = " ".join(alarm.what for alarm in enumeration.run())
+    assert "more than the claimed" in text
+    assert "the event says" in text
 
 
 def test_the_noise_of_the_house_has_its_law() -> None:

@@ -11,7 +11,15 @@ from sfumato.engines.duckdb.engine import DuckDB
 from sfumato.engines.engine import Job
 from sfumato.errors import EngineFailed
 from sfumato.lab.audits import neighbours
-from sfumato.lab.audits.neighbours import NeighbourSet, Outcomes, ask, differences, question, regression_queries, world
+from sfumato.lab.audits.neighbours import (
+    NeighbourSet,
+    Outcomes,
+    ask,
+    differences,
+    open_neighbour_set,
+    question,
+    regression_queries,
+)
 from sfumato.lab.generators.hospital import hospital
 from sfumato.lab.generators.pharmacy import MAX_PHARMACY_ROWS, pharmacy
 from sfumato.lab.generators.population import WANDERER_ID, populate
@@ -27,7 +35,7 @@ KNOWN = (
 
 @pytest.fixture(scope="module")
 def place() -> Iterator[NeighbourSet]:
-    with scratch() as folder, world(hospital(), 1, folder, readings=2_500) as made:
+    with scratch() as folder, open_neighbour_set(hospital(), 1, folder, readings=2_500) as made:
         yield made
 
 
@@ -40,23 +48,28 @@ def test_neighbours_differ_by_no_more_than_declared(place: NeighbourSet) -> None
 
 def test_what_once_told_something_is_the_same_in_another_order() -> None:
     """A crowd whose rows several threads share; the doubles of its public table add up differently in each order."""
-    with scratch() as folder, world(hospital(), 2, folder, 600, 5_000) as crowd:
-        found = [what for sql in regression_queries() for what in differences(crowd.house, crowd.others[0], sql, 0)]
-    assert found == []
+    with scratch() as folder, open_neighbour_set(hospital(), 2, folder, 600, 5_000) as crowd:
+        messages = [
+            message for sql in regression_queries() for message in differences(crowd.subject, crowd.others[0], sql, 0)
+        ]
+    assert messages == []
 
 
 def test_the_grammar_knows_what_made_trouble(place: NeighbourSet) -> None:
-    asked = " ".join(question(place.schema, "grammar", number) for number in range(2000))
-    assert [word for word in KNOWN if word not in asked] == []
+    text = " ".join(question(place.schema, "grammar", number) for number in range(2000))
+    assert [word for word in KNOWN if word not in text] == []
     assert any("readings" in sql for sql in regression_queries())
 
 
 def test_people_with_many_rows_are_in_as_many_groups() -> None:
     """One person has a row with each of 160 keys or more, and 321 rows where 160 count."""
-    made = populate(pharmacy(), 1, most_rows=MAX_PHARMACY_ROWS)
-    slots = {line.values["slot"] for line in made.lines["orders"] if line.owner == str(WANDERER_ID)}
+    population = populate(pharmacy(), 1, most_rows=MAX_PHARMACY_ROWS)
+    slots = {line.values["slot"] for line in population.lines["orders"] if line.owner == str(WANDERER_ID)}
     assert len(slots) >= MAX_PHARMACY_ROWS
-    assert len([line for line in made.lines["orders"] if line.owner == str(WANDERER_ID)]) == 2 * MAX_PHARMACY_ROWS + 1
+    assert (
+        len([line for line in population.lines["orders"] if line.owner == str(WANDERER_ID)])
+        == 2 * MAX_PHARMACY_ROWS + 1
+    )
 
 
 def test_a_run_ends_at_its_time_and_counts_shapes(place: NeighbourSet) -> None:
@@ -72,20 +85,21 @@ def test_the_same_number_is_the_same_question(place: NeighbourSet) -> None:
 
 
 def test_what_moves_too_far_is_found_and_shortened(place: NeighbourSet, monkeypatch: pytest.MonkeyPatch) -> None:
-    run, other = DuckDB.run, place.others[0].house.engine
+    run, other = DuckDB.run, place.others[0].subject.engine
 
     def moving(engine: DuckDB, job: Job) -> Aggregates:
         exact = run(engine, job)
         if engine is not other:
             return exact
         groups = [
-            GroupAggregates(one.keys, {k: v + 1 for k, v in one.columns.items()}, one.units) for one in exact.groups
+            GroupAggregates(group.keys, {k: v + 1 for k, v in group.columns.items()}, group.units)
+            for group in exact.groups
         ]
         return Aggregates(tuple(groups))
 
     monkeypatch.setattr(DuckDB, "run", moving)
-    assert "and 0 is declared" in differences(place.house, place.others[0], COUNT, 1)[0]
-    assert differences(place.house, place.others[1], COUNT, 1) == []
+    assert "and 0 is declared" in differences(place.subject, place.others[0], COUNT, 1)[0]
+    assert differences(place.subject, place.others[1], COUNT, 1) == []
     tally = Outcomes()
     ask(replace(place, others=place.others[:1]), range(200), "moved", tally, 2)
     assert len(tally.found) == 2
@@ -96,12 +110,12 @@ def test_a_failure_after_a_quote_is_a_fault(place: NeighbourSet, monkeypatch: py
         raise EngineFailed()
 
     monkeypatch.setattr(DuckDB, "run", failing)
-    assert differences(place.house, place.others[0], COUNT, 1) == ["fault: EngineFailed after a quote"]
+    assert differences(place.subject, place.others[0], COUNT, 1) == ["fault: EngineFailed after a quote"]
 
 
 def test_a_refusal_is_compared_word_by_word(place: NeighbourSet) -> None:
     for sql in ("SELECT SUM(score) FROM visits", "SELECT nothing", "SELECT city FROM visits"):
-        assert [differences(place.house, other, sql, 1) for other in place.others] == [[]] * len(place.others)
+        assert [differences(place.subject, other, sql, 1) for other in place.others] == [[]] * len(place.others)
 
 
 def test_a_run_says_how_it_goes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,7 +135,7 @@ def test_a_run_says_how_it_goes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     monkeypatch.setattr(neighbours, "ProcessPoolExecutor", Here)
     assert neighbours.main(["3000", "--first", "1000", "--seed", "s"]) == 0
     assert neighbours.main(["3000", "--first", "2000", "--seed", "s"]) == 1
-    said = capsys.readouterr().out
-    assert "4,000 of 4,000: 0 differences" in said
-    assert "4000 of s" in said
+    output = capsys.readouterr().out
+    assert "4,000 of 4,000: 0 differences" in output
+    assert "4000 of s" in output
     assert list(islice(regression_queries(), 1))

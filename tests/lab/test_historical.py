@@ -39,8 +39,8 @@ def test_the_answers_of_the_auditor_alone_never_determine_a_bit(seed: int) -> No
     rows = 8
     secret = coins(rows, Seeded(seed))
     auditor = Auditor(secret)
-    asked = subsets(60, rows, Seeded(("sets", seed)))
-    answered = [(mask, answer) for mask in asked if not isinstance(answer := auditor.answer(mask), Declined)]
+    masks = subsets(60, rows, Seeded(("sets", seed)))
+    answered = [(mask, answer) for mask in masks if not isinstance(answer := auditor.answer(mask), Declined)]
     everything = (np.arange(1 << rows)[:, np.newaxis] >> np.arange(rows) & 1).astype(np.bool_)
     fits = np.array([all((one & mask).sum() == answer for mask, answer in answered) for one in everything])
     left = everything[fits]
@@ -70,8 +70,8 @@ def test_sticky_noise_is_the_same_for_the_same_set_only() -> None:
 
 def test_rounding_goes_to_the_nearest_multiple() -> None:
     system = RoundedOutput(np.ones(ROWS, dtype=np.bool_), 5)
-    found = [system.answer(np.arange(ROWS) < size) for size in range(11)]
-    assert found == [0, 0, 0, 5, 5, 5, 5, 5, 10, 10, 10]
+    answers = [system.answer(np.arange(ROWS) < size) for size in range(11)]
+    assert answers == [0, 0, 0, 5, 5, 5, 5, 5, 10, 10, 10]
 
 
 def test_a_subset_release_counts_the_sampled_only() -> None:

@@ -34,15 +34,15 @@ def test_no_answer_about_one_is_finer_than_its_grid() -> None:
 
 
 def test_doubles_tell_the_secret_and_integers_never_do() -> None:
-    found = floating.run(1000, Seeded(1))
+    result = floating.run(1000, Seeded(1))
     # four answers in five are told apart; Hoeffding: fewer than 65 % with probability exp(-2 · 1000 · 0.15²) < 3e-20
-    assert found.reachable.share > 0.65
+    assert result.reachable.share > 0.65
     # one in eight is too fine for 1; Hoeffding: fewer than 4 % with probability exp(-2 · 1000 · 0.085²) < 6e-7
-    assert found.precision.share > 0.04
-    assert found.reachable.wrong == found.precision.wrong == 0
-    assert found.integers.certain == 0
-    assert found.largest_ratio == pytest.approx(exp(1), rel=1e-9)
-    assert f"{found.reachable.share:.1%}" in found.report()
+    assert result.precision.share > 0.04
+    assert result.reachable.wrong == result.precision.wrong == 0
+    assert result.integers.certain == 0
+    assert result.largest_ratio == pytest.approx(exp(1), rel=1e-9)
+    assert f"{result.reachable.share:.1%}" in result.report()
 
 
 def test_counted_work_is_the_noise_of_the_textbook_sampler_and_not_of_ours() -> None:

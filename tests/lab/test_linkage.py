@@ -36,12 +36,12 @@ def test_coarser_attributes_merge_people_and_never_part_them() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_town_is_found_by_three_attributes_and_hidden_from_the_same_attacker_by_noise(seed: int) -> None:
-    found = linkage.run(20_000, Seeded(seed))
+    result = linkage.run(20_000, Seeded(seed))
     # 17 of the 200 million pairs are expected in one of 11,680,000 cells; for 400 people to share theirs there must be
     # 134, whose probability is below (17e/134)^134 < e^-100
-    assert found.links[0].unique > Fraction(98, 100)
-    assert [one.unique for one in found.links] == sorted((one.unique for one in found.links), reverse=True)
+    assert result.links[0].unique > Fraction(98, 100)
+    assert [one.unique for one in result.links] == sorted((one.unique for one in result.links), reverse=True)
     # Hoeffding, 3,700 ill and 15,000 well at least: 0.045 for the one and 0.023 for the other fail with < 7e-7
-    assert found.advantage < found.bound + 0.068
-    assert found.advantage > 0
-    assert found.links[0].published in found.report()
+    assert result.advantage < result.bound + 0.068
+    assert result.advantage > 0
+    assert result.links[0].published in result.report()

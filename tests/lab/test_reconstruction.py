@@ -74,13 +74,13 @@ def test_rounded_answers_are_bounded_noise_for_the_theorem() -> None:
 def test_4e_is_tight(bound: int) -> None:
     """Answers half-way between two databases 4E apart are within E of both: no attack can tell which was true."""
     rows = 10
-    one = np.arange(rows) < 2 * bound
-    other = (np.arange(rows) >= 2 * bound) & (np.arange(rows) < 4 * bound)
+    first = np.arange(rows) < 2 * bound
+    second = (np.arange(rows) >= 2 * bound) & (np.arange(rows) < 4 * bound)
     everything = every_subset(rows)
-    half_way = (everything @ one.astype(float) + everything @ other.astype(float)) / 2
-    found = {candidate.tobytes() for candidate in databases_that_fit(half_way, rows, bound)}
-    assert {one.tobytes(), other.tobytes()} <= found
-    assert int((one != other).sum()) == 4 * bound
+    half_way = (everything @ first.astype(float) + everything @ second.astype(float)) / 2
+    candidates = {candidate.tobytes() for candidate in databases_that_fit(half_way, rows, bound)}
+    assert {first.tobytes(), second.tobytes()} <= candidates
+    assert int((first != second).sum()) == 4 * bound
 
 
 def test_too_many_rows_for_all_subsets_are_refused() -> None:

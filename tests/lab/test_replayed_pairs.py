@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from sfumato.lab.audits.replay import compare, neighbours_of, price_alarms, record
-from sfumato.lab.audits.subject import subject
+from sfumato.lab.audits.subject import open_subject
 from sfumato.lab.generators.clinic import clinic
 from sfumato.lab.generators.population import populate
 
@@ -24,14 +24,14 @@ def test_equal_coins_show_that_pairs_are_measured_as_they_are_priced(tmp_path: P
     policy = clinic()
     population = populate(policy, 5)
     others = list(neighbours_of(population, policy, 5).items())[:3]
-    with subject(policy, population, tmp_path / "all") as house:
-        recorded = {sql: record(house, house.plan(sql), 5) for sql in QUESTIONS}
-    assert not [what for made in recorded.values() for what in price_alarms(made)]
+    with open_subject(policy, population, tmp_path / "all") as subject:
+        recorded = {sql: record(subject, subject.plan(sql), 5) for sql in QUESTIONS}
+    assert not [message for recording in recorded.values() for message in price_alarms(recording)]
     moved = 0
     for place, (_, (other, distance)) in enumerate(others):
-        with subject(policy, other, tmp_path / str(place)) as neighbour:
-            for sql, made in recorded.items():
+        with open_subject(policy, other, tmp_path / str(place)) as neighbour:
+            for sql, recording in recorded.items():
                 again = record(neighbour, neighbour.plan(sql), 5)
-                assert list(compare(made, again, distance)) == []
-                moved += made.calls != again.calls
+                assert list(compare(recording, again, distance)) == []
+                moved += recording.calls != again.calls
     assert moved

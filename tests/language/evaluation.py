@@ -37,9 +37,9 @@ def scope(**columns: Facts) -> Scope:
     return {("t", name): column("t", name, facts) for name, facts in columns.items()}
 
 
-def named(seen: Scope, name: str) -> Column:
+def named(columns: Scope, name: str) -> Column:
     """Return a reference to one of them."""
-    return Column("t", name, seen["t", name].facts.type)
+    return Column("t", name, columns["t", name].facts.type)
 
 
 def number(value: int | Fraction | None, type: Type = Type.DECIMAL) -> Literal:
@@ -63,11 +63,11 @@ def evaluate(scalars: Sequence[Scalar], seen: Scope, rows: Sequence[Sequence[Any
     engine, named = engine_under_law(), {key: f"t.{key[1]}" for key in seen}
     written = [scalar_sql(scalar, named, engine.dialect) for scalar in scalars]
     selected = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(written))
-    given = pa.table({"n": pa.array(range(len(rows)), pa.int64()), **columns})
+    table = pa.table({"n": pa.array(range(len(rows)), pa.int64()), **columns})
     integers = [sql for sql, scalar in zip(written, scalars, strict=True) if scalar.facts.kind is Kind.INTEGER]
-    assert not narrow_types(engine, integers, {"t": given}, "(SELECT * FROM t ORDER BY n LIMIT 1) AS t")
-    found = engine.rows(f"SELECT {selected} FROM t ORDER BY n", {"t": given})  # noqa: S608
-    return [[row[i] for row in found] for i in range(len(scalars))]
+    assert not narrow_types(engine, integers, {"t": table}, "(SELECT * FROM t ORDER BY n LIMIT 1) AS t")
+    results = engine.rows(f"SELECT {selected} FROM t ORDER BY n", {"t": table})  # noqa: S608
+    return [[row[i] for row in results] for i in range(len(scalars))]
 
 
 def keeps_facts(value: Any, facts: Facts) -> bool:
@@ -81,6 +81,6 @@ def keeps_facts(value: Any, facts: Facts) -> bool:
     return isinstance(value, bool)
 
 
-def lowered(expressions: Sequence[Expression], seen: Scope) -> list[Scalar]:
+def lowered(expressions: Sequence[Expression], columns: Scope) -> list[Scalar]:
     """Return the scalars of expressions."""
-    return [lower(expression, seen) for expression in expressions]
+    return [lower(expression, columns) for expression in expressions]

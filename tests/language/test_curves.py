@@ -89,9 +89,9 @@ def test_few_arguments_have_the_results_nearest_to_the_true_ones() -> None:
         assert scalar.operator is Operator.LOOKUP
         assert isinstance(scalar.constant, ListedResults)
         sign = -1 if scalar.arguments[0].operator is Operator.NEGATE else 1
-        for m, found in enumerate(scalar.constant.values, scalar.constant.first):
+        for m, value in enumerate(scalar.constant.values, scalar.constant.first):
             expected = Fraction(true(sign * m * facts.step)) / scalar.facts.step if m or sign < 0 else None
-            assert expected is None or abs(found - expected) <= HALF
+            assert expected is None or abs(value - expected) <= HALF
 
 
 @pytest.mark.parametrize("exponent", [Fraction(1, 3), Fraction(7, 4), Fraction(-1, 3), Fraction(31, 10)])
@@ -139,9 +139,9 @@ def test_the_ends_of_a_logarithm_never_cross() -> None:
     tables = logarithm(LogarithmCurve(None, step, Fraction(1, 10**10)), middle - 300, middle + 300)
     assert tables is not None
     assert tables(middle - 300) > tables(middle + 300)
-    found = logarithm_of(column("t", "x", _facts(step, middle - 300, middle + 300)), None, Type.DECIMAL)
-    assert isinstance(found.constant, LogarithmCurve)
-    assert found.facts.low <= found.facts.high
+    scalar = logarithm_of(column("t", "x", _facts(step, middle - 300, middle + 300)), None, Type.DECIMAL)
+    assert isinstance(scalar.constant, LogarithmCurve)
+    assert scalar.facts.low <= scalar.facts.high
 
 
 @pytest.mark.parametrize("high", [0, 3, -(2**40)])
@@ -150,23 +150,23 @@ def test_a_steep_power_has_few_results_and_they_are_listed(high: int) -> None:
     for step in (Fraction(3), Fraction(10**6), Fraction(10**20)):
         if step * high > 50:
             continue
-        found = power_of_base(column("t", "x", _facts(step, -(2**63), high)), None, Type.DECIMAL)
-        assert (found.facts.low, found.facts.step) == (
+        scalar = power_of_base(column("t", "x", _facts(step, -(2**63), high)), None, Type.DECIMAL)
+        assert (scalar.facts.low, scalar.facts.step) == (
             0,
             Fraction(1, 10**10),
-        ) or found.facts.low == found.facts.high == 0
-        if found.operator is Operator.LOOKUP:
-            assert isinstance(found.constant, ListedResults)
-            assert len(found.constant.values) < 64
-            assert found.facts.high == found.constant.values[-1] == round(_true_power(step * high, None) * 10**10)
-            assert found.constant.first == found.arguments[0].facts.low
+        ) or scalar.facts.low == scalar.facts.high == 0
+        if scalar.operator is Operator.LOOKUP:
+            assert isinstance(scalar.constant, ListedResults)
+            assert len(scalar.constant.values) < 64
+            assert scalar.facts.high == scalar.constant.values[-1] == round(_true_power(step * high, None) * 10**10)
+            assert scalar.constant.first == scalar.arguments[0].facts.low
 
 
 def test_a_power_with_a_tiny_exponent_is_no_integer() -> None:
     """What stands for the logarithm of 0 would not fit into 64 bits, and the engine would fail after the charge."""
     facts = _facts(Fraction(1, 100), 0, 10**8)
     for exponent in ("0.3", "0.00001", "0.000001", "0.00000001"):
-        found = raise_to_power(column("t", "x", facts), Fraction(exponent), Type.DECIMAL)
-        inner = [part.constant for part in walk(found) if isinstance(part.constant, LogarithmCurve)]
-        assert (found.facts.kind is Kind.INTEGER) == (Fraction(exponent) > Fraction(1, 10**6))
-        assert all(one.zero is not None and -(2**63) <= one.zero < 0 for one in inner)
+        scalar = raise_to_power(column("t", "x", facts), Fraction(exponent), Type.DECIMAL)
+        inner = [part.constant for part in walk(scalar) if isinstance(part.constant, LogarithmCurve)]
+        assert (scalar.facts.kind is Kind.INTEGER) == (Fraction(exponent) > Fraction(1, 10**6))
+        assert all(part.zero is not None and -(2**63) <= part.zero < 0 for part in inner)

@@ -38,14 +38,14 @@ def _expected(expression: Expression, facts: Facts, row: dict[str, Any]) -> int 
     return None if value is None else half_away(Fraction(value) / facts.step)
 
 
-def _agrees(expressions: Sequence[Expression], seen: Scope, rows: Sequence[Sequence[int | None]]) -> None:
-    scalars = lowered(expressions, seen)
-    for expression, scalar, found in zip(expressions, scalars, evaluate(scalars, seen, rows), strict=True):
+def _agrees(expressions: Sequence[Expression], columns: Scope, rows: Sequence[Sequence[int | None]]) -> None:
+    scalars = lowered(expressions, columns)
+    for expression, scalar, found in zip(expressions, scalars, evaluate(scalars, columns, rows), strict=True):
         assert scalar.facts.kind is Kind.INTEGER
         for row, value in zip(rows, found, strict=True):
             values = {
                 name: None if integer is None else integer * column.facts.step
-                for ((_, name), column), integer in zip(seen.items(), row, strict=True)
+                for ((_, name), column), integer in zip(columns.items(), row, strict=True)
             }
             assert value == _expected(expression, scalar.facts, values), (str(expression), row)
             assert keeps_facts(value, scalar.facts), (str(expression), row, scalar.facts)
@@ -53,19 +53,19 @@ def _agrees(expressions: Sequence[Expression], seen: Scope, rows: Sequence[Seque
 
 @pytest.mark.parametrize(("first", "second"), GRIDS, ids=str)
 def test_operators_on_two_grids_are_exact(first: Fraction, second: Fraction) -> None:
-    seen = scope(a=grid(first, -7, 7), b=grid(second, -7, 7))
-    pair = (named(seen, "a"), named(seen, "b"))
+    columns = scope(a=grid(first, -7, 7), b=grid(second, -7, 7))
+    pair = (named(columns, "a"), named(columns, "b"))
     expressions = [call(function, *pair) for function in BINARY]
     if first == second == 1:
         expressions.append(call(Function.QUOTIENT, *pair, type=Type.INTEGER))
-    _agrees(expressions, seen, list(product(SMALL, SMALL)))
+    _agrees(expressions, columns, list(product(SMALL, SMALL)))
 
 
 @pytest.mark.parametrize("step", [Fraction(1), Fraction(1, 100), Fraction(3, 2), Fraction(1, 3), Fraction(25)], ids=str)
 @pytest.mark.parametrize(("low", "high"), [(-300, 300), (0, 300), (-300, 0), (3, 290)])
 def test_operators_on_one_grid_are_exact(step: Fraction, low: int, high: int) -> None:
-    seen = scope(a=grid(step, low, high))
-    a = named(seen, "a")
+    columns = scope(a=grid(step, low, high))
+    a = named(columns, "a")
     expressions: list[Expression] = [call(function, a) for function in UNARY]
     expressions += [
         call(function, a, number(places, Type.INTEGER))
@@ -85,15 +85,15 @@ def test_operators_on_one_grid_are_exact(step: Fraction, low: int, high: int) ->
         expressions += [
             call(Function.QUOTIENT, a, number(value, Type.INTEGER), type=Type.INTEGER) for value in (-7, -1, 0, 3)
         ]
-    _agrees(expressions, seen, [(None,), *((integer,) for integer in range(low, high + 1, 5))])
+    _agrees(expressions, columns, [(None,), *((integer,) for integer in range(low, high + 1, 5))])
 
 
 @pytest.mark.parametrize("step", [Fraction(1), Fraction(1, 100), Fraction(7)], ids=str)
 def test_a_root_is_nearer_than_two_steps_of_its_grid(step: Fraction) -> None:
-    seen = scope(a=grid(step, -5, 2000))
-    scalar = lower(call(Function.SQRT, named(seen, "a")), seen)
-    (found,) = evaluate([scalar], seen, [(integer,) for integer in range(-5, 2001)])
-    for integer, value in enumerate(found, start=-5):
+    columns = scope(a=grid(step, -5, 2000))
+    scalar = lower(call(Function.SQRT, named(columns, "a")), columns)
+    (values,) = evaluate([scalar], columns, [(integer,) for integer in range(-5, 2001)])
+    for integer, value in enumerate(values, start=-5):
         assert keeps_facts(value, scalar.facts)
         if integer < 0:
             assert value is None
@@ -104,33 +104,33 @@ def test_a_root_is_nearer_than_two_steps_of_its_grid(step: Fraction) -> None:
 
 @pytest.mark.parametrize("function", [Function.ADD, Function.SUBTRACT, Function.MULTIPLY, Function.DIVIDE], ids=str)
 def test_the_interval_of_a_monotone_operator_is_met_at_both_ends(function: Function) -> None:
-    seen = scope(a=grid(1, -4, 9), b=grid(1, 2, 5))
-    scalar = lower(call(function, named(seen, "a"), named(seen, "b")), seen)
-    (found,) = evaluate([scalar], seen, list(product(range(-4, 10), range(2, 6))))
-    assert (min(found), max(found)) == (scalar.facts.low, scalar.facts.high)
+    columns = scope(a=grid(1, -4, 9), b=grid(1, 2, 5))
+    scalar = lower(call(function, named(columns, "a"), named(columns, "b")), columns)
+    (values,) = evaluate([scalar], columns, list(product(range(-4, 10), range(2, 6))))
+    assert (min(values), max(values)) == (scalar.facts.low, scalar.facts.high)
 
 
 def test_a_literal_factor_or_divisor_only_changes_the_step() -> None:
-    seen = scope(a=grid(1, 0, 100))
-    a = named(seen, "a")
+    columns = scope(a=grid(1, 0, 100))
+    a = named(columns, "a")
     for function, value, step in [
         (Function.MULTIPLY, Fraction(10), Fraction(10)),
         (Function.DIVIDE, Fraction(3), Fraction(1, 3)),
         (Function.MULTIPLY, Fraction(1, 4), Fraction(1, 4)),
     ]:
-        facts = lower(call(function, a, number(value)), seen).facts
+        facts = lower(call(function, a, number(value)), columns).facts
         assert (facts.step, facts.low, facts.high) == (step, 0, 100)
-    negative = lower(call(Function.MULTIPLY, a, number(-10)), seen).facts
+    negative = lower(call(Function.MULTIPLY, a, number(-10)), columns).facts
     assert (negative.step, negative.low, negative.high) == (Fraction(10), -100, 0)
 
 
 def test_a_side_is_declared_only_if_all_that_it_depends_on_is() -> None:
     half = Facts(Type.INTEGER, Kind.INTEGER, low=0, high=2**63 - 1, declared_high=False)
-    seen = scope(h=half, b=grid(1, 2, 5), u=UNBOUNDED)
-    h, b, u = (named(seen, name) for name in "hbu")
+    columns = scope(h=half, b=grid(1, 2, 5), u=UNBOUNDED)
+    h, b, u = (named(columns, name) for name in "hbu")
 
     def declared(expression: Expression) -> tuple[bool, bool]:
-        facts = lower(expression, seen).facts
+        facts = lower(expression, columns).facts
         return facts.declared_low, facts.declared_high
 
     assert declared(call(Function.ADD, h, b)) == (True, False)
@@ -147,18 +147,18 @@ def test_a_side_is_declared_only_if_all_that_it_depends_on_is() -> None:
 
 
 def test_what_leaves_128_bits_is_computed_in_doubles() -> None:
-    seen = scope(u=UNBOUNDED)
-    u = named(seen, "u")
+    columns = scope(u=UNBOUNDED)
+    u = named(columns, "u")
     cube = call(Function.POWER, u, number(3, Type.INTEGER))
-    scalar = lower(cube, seen)
+    scalar = lower(cube, columns)
     assert scalar.facts.kind is Kind.REAL
-    (found,) = evaluate([scalar], seen, [(-(2**63),), (3,), (None,)])
-    assert found == [float(-(2**189)), 27.0, None]
+    (values,) = evaluate([scalar], columns, [(-(2**63),), (3,), (None,)])
+    assert values == [float(-(2**189)), 27.0, None]
 
 
 def test_builders_of_the_plan_are_exact() -> None:
-    seen = scope(a=grid(Fraction(1, 2), -20, 20))
-    a = seen["t", "a"]
+    columns = scope(a=grid(Fraction(1, 2), -20, 20))
+    a = columns["t", "a"]
     built = [
         to_finer_grid(a, Fraction(1, 10)),
         shifted(a, 3),
@@ -169,7 +169,7 @@ def test_builders_of_the_plan_are_exact() -> None:
     rows = [(None,), *((integer,) for integer in range(-20, 21))]
     steps = [Fraction(1, 10), Fraction(1, 2), Fraction(1, 4), Fraction(1, 2), Fraction(1, 2)]
     assert [scalar.facts.step for scalar in built] == steps
-    for (integer,), *found in zip(rows, *evaluate(built, seen, rows), strict=True):
+    for (integer,), *found in zip(rows, *evaluate(built, columns, rows), strict=True):
         if integer is None:
             assert found == [None] * 5
         else:
@@ -186,8 +186,8 @@ def test_a_number_that_128_bits_cannot_hold_is_still_a_constant() -> None:
 
 
 def test_buckets_need_bounds_that_are_spelled_out() -> None:
-    seen = scope(a=grid(1, 0, 10))
-    a, ten = named(seen, "a"), number(10)
+    columns = scope(a=grid(1, 0, 10))
+    a, ten = named(columns, "a"), number(10)
     bounds: list[tuple[Expression, Expression]] = [
         (a, ten),
         (ten, ten),
@@ -197,13 +197,13 @@ def test_buckets_need_bounds_that_are_spelled_out() -> None:
     for low, high in bounds:
         bucket = Call(Function.WIDTH_BUCKET, (a, low, high, number(3, Type.INTEGER)), Type.INTEGER, Position(3, 7))
         with pytest.raises(UnsupportedSql, match="At 3:7"):
-            lower(bucket, seen)
+            lower(bucket, columns)
 
 
 def test_a_person_can_only_be_equal_to_a_person() -> None:
-    seen = scope(p=Facts(Type.INTEGER, Kind.UNIT), q=Facts(Type.INTEGER, Kind.UNIT), a=grid(1, 0, 9))
-    p, q, a = (named(seen, name) for name in "pqa")
-    assert lower(call(Function.EQUAL, p, q), seen).facts.kind is Kind.BOOLEAN
+    columns = scope(p=Facts(Type.INTEGER, Kind.UNIT), q=Facts(Type.INTEGER, Kind.UNIT), a=grid(1, 0, 9))
+    p, q, a = (named(columns, name) for name in "pqa")
+    assert lower(call(Function.EQUAL, p, q), columns).facts.kind is Kind.BOOLEAN
     yes = Literal(True, Type.BOOLEAN)
     refused: list[Expression] = [
         call(Function.EQUAL, p, a),
@@ -218,7 +218,7 @@ def test_a_person_can_only_be_equal_to_a_person() -> None:
     ]
     for expression in refused:
         with pytest.raises(UnitRevealed):
-            lower(expression, seen)
+            lower(expression, columns)
 
 
 NESTED = scope(a=grid(1, -9, 9), b=grid(Fraction(1, 10), -50, 80), c=grid(Fraction(3), 0, 4, nullable=False))
@@ -275,10 +275,10 @@ def test_nested_expressions_mean_in_the_engine_what_they_mean(
 
 
 def test_roots_of_roots_are_refused_before_they_take_seconds() -> None:
-    seen = scope(a=grid(1, 0, 110))
-    root: Expression = named(seen, "a")
+    columns = scope(a=grid(1, 0, 110))
+    root: Expression = named(columns, "a")
     for _ in range(MAX_NESTED_ROOTS):
         root = call(Function.SQRT, root)
-    assert lower(root, seen).facts.type is Type.DECIMAL
+    assert lower(root, columns).facts.type is Type.DECIMAL
     with pytest.raises(QueryTooLarge, match="nested more than 6 deep"):
-        lower(call(Function.SQRT, call(Function.ADD, root, root)), seen)
+        lower(call(Function.SQRT, call(Function.ADD, root, root)), columns)

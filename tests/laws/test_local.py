@@ -10,7 +10,7 @@ import pytest
 from mpmath import mp, mpf
 from scipy.stats import chi2
 from tests.laws.case import Case
-from tests.laws.workshop import CASES
+from tests.laws.local_mechanisms import CASES
 from tests.sources import HashSource, ScriptedSource, SourceDied
 
 from sfumato.certified.binary import exp_minus_bounds

@@ -16,12 +16,12 @@ from tests.laws import (
     data_dependent,
     keys,
     local,
+    local_mechanisms,
     many_quantiles,
     matched,
     meetings,
     robust,
     top_lists,
-    workshop,
 )
 from tests.laws.case import Case
 from tests.laws.divergence import ROUNDING, laws_of, real, worst
@@ -33,7 +33,7 @@ from sfumato.errors import UnsupportedEvent
 
 CASES: tuple[Case, ...] = (
     *(additive.CASES + choosing.CASES + local.CASES + keys.CASES),
-    *(robust.CASES + workshop.CASES + data_dependent.CASES + many_quantiles.CASES),
+    *(robust.CASES + local_mechanisms.CASES + data_dependent.CASES + many_quantiles.CASES),
     *(meetings.CASES + matched.CASES + top_lists.CASES),
 )
 PACKAGE = Path(__file__).parents[2] / "src" / "sfumato"

@@ -5,7 +5,7 @@ from time import perf_counter
 
 import pytest
 
-from sfumato.lab.audits.subject import Subject, subject
+from sfumato.lab.audits.subject import Subject, open_subject
 from sfumato.lab.generators.clinic import clinic
 from sfumato.lab.generators.population import populate
 from sfumato.lab.generators.scratch import scratch
@@ -28,23 +28,23 @@ NESTED = {
 
 
 @pytest.fixture(scope="module")
-def house() -> Iterator[Subject]:
-    with scratch() as folder, subject(clinic(), populate(clinic(), 1), folder) as opened:
+def subject() -> Iterator[Subject]:
+    with scratch() as folder, open_subject(clinic(), populate(clinic(), 1), folder) as opened:
         yield opened
 
 
 @pytest.mark.parametrize("name", NESTED)
-def test_a_nested_expression_takes_no_longer_than_its_text(house: Subject, name: str) -> None:
+def test_a_nested_expression_takes_no_longer_than_its_text(subject: Subject, name: str) -> None:
     """Eighteen steps: where each doubles what it holds, this takes minutes."""
     text, step = NESTED[name]
     for _ in range(18):
         text = step.format(text)
     begun = perf_counter()
-    house.run(house.plan(f"SELECT COUNT(*) FROM visits WHERE {text} IS NOT NULL"))  # noqa: S608
+    subject.run(subject.plan(f"SELECT COUNT(*) FROM visits WHERE {text} IS NOT NULL"))  # noqa: S608
     assert perf_counter() - begun < SECONDS
 
 
-def test_a_bucket_of_a_computed_number_takes_no_longer_than_its_text(house: Subject) -> None:
+def test_a_bucket_of_a_computed_number_takes_no_longer_than_its_text(subject: Subject) -> None:
     begun = perf_counter()
-    house.run(house.plan("SELECT COUNT(DISTINCT width_bucket(weight / age, 0, 10, 5)) FROM visits"))
+    subject.run(subject.plan("SELECT COUNT(DISTINCT width_bucket(weight / age, 0, 10, 5)) FROM visits"))
     assert perf_counter() - begun < SECONDS

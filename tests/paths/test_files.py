@@ -10,7 +10,7 @@ from tests.paths.files import EVERYBODY
 from tests.refusals import refusing
 
 from sfumato.lab.audits.files import UNBOUNDED_ROWS, alarms_of, policy_of, try_seed
-from sfumato.lab.audits.subject import Subject, engine_of, moved_to, open_subject, write_salt
+from sfumato.lab.audits.subject import Subject, engine_of, move_policy, open_database, write_salt
 from sfumato.lab.generators.scratch import scratch
 from sfumato.lab.generators.seeded import Seeded
 from sfumato.lab.generators.seeded_random import SeededDice
@@ -61,8 +61,8 @@ def test_every_text_survives_a_csv_file(text: str, tmp_path: Path) -> None:
     sheets = Sheets("csv", (Sheet("part0", rows, {}),), (("csv", 0),))
     sheets.write(tmp_path / "data" / "visits", WRITERS["csv"])
     write_salt(tmp_path)
-    moved = moved_to(policy_of("csv", UNBOUNDED_ROWS), tmp_path, scheme="csv")
-    with open_subject(moved, tmp_path, Seeded(1)) as database:
+    moved = move_policy(policy_of("csv", UNBOUNDED_ROWS), tmp_path, scheme="csv")
+    with open_database(moved, tmp_path, Seeded(1)) as database:
         engine = engine_of(database)
         found = engine._reader.rows(f"SELECT city FROM {engine._tables['visits']}")  # noqa: S608
     kept = {city for (city,) in found}
@@ -77,8 +77,8 @@ def test_a_malformed_file_is_refused_and_not_guessed(text: str, tmp_path: Path) 
     (tmp_path / "data" / "visits.csv").write_text(text, newline="")
     write_salt(tmp_path)
     declared = {"person": {"type": "integer"}, "n": {"type": "integer", "bounds": [0, 100]}}
-    moved = moved_to(policy_of("csv", UNBOUNDED_ROWS, declared), tmp_path, scheme="csv")
-    with refusing() as refused, open_subject(moved, tmp_path, Seeded(1)):
+    moved = move_policy(policy_of("csv", UNBOUNDED_ROWS, declared), tmp_path, scheme="csv")
+    with refusing() as refused, open_database(moved, tmp_path, Seeded(1)):
         pass
     assert refused.value.code == "bad_source"
 
@@ -89,15 +89,15 @@ def test_a_text_that_is_nearly_a_number_is_nobody(tmp_path: Path) -> None:
     (tmp_path / "data" / "visits.csv").write_text("person,n\n1,5\n1.4,90\n0.6,90\n2,7\n")
     write_salt(tmp_path)
     declared = {"person": {"type": "integer"}, "n": {"type": "integer", "bounds": [0, 100]}}
-    moved = moved_to(policy_of("csv", UNBOUNDED_ROWS, declared), tmp_path, scheme="csv")
-    with open_subject(moved, tmp_path, Seeded(1)) as database:
-        house = Subject(moved, engine_of(database))
-        plan = house.plan("SELECT COUNT(*) AS n, SUM(n) AS s FROM visits")
-        (group,) = house.run(plan).groups
+    moved = move_policy(policy_of("csv", UNBOUNDED_ROWS, declared), tmp_path, scheme="csv")
+    with open_database(moved, tmp_path, Seeded(1)) as database:
+        subject = Subject(moved, engine_of(database))
+        plan = subject.plan("SELECT COUNT(*) AS n, SUM(n) AS s FROM visits")
+        (group,) = subject.run(plan).groups
         assert sorted(int(column[0]) for column in group.columns.values()) == [2, 12]
 
 
-def test_the_meaning_of_files_is_computed_without_the_house() -> None:
+def test_the_meaning_of_files_is_computed_without_the_library() -> None:
     row = {**dict.fromkeys(NAMES, ""), "person": "1", "n": "250", "amount": "0.015", "day": "05/01/2024"}
     meant = expected_sums(Sheets("csv", (Sheet("a", (SheetRow(1, row), SheetRow(1, row)), {}),), (("csv", 0),)))
     assert (meant.rows, meant.sums["n"], meant.sums["amount"], meant.counts["day"]) == (2, 200, 4, 0)

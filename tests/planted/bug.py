@@ -1,4 +1,4 @@
-"""What a planted bug is: a small change of the house, and who should notice."""
+"""A planted bug: a small change of the source, and the audit or law that should notice it."""
 
 from dataclasses import dataclass
 

@@ -431,7 +431,7 @@ BUGS: tuple[Bug, ...] = (
         "replay",
         (
             "analysis/joins.py",
-            "condition = same if written is None else _both(same, written)",
+            "condition = same if written is None else _join_conditions(same, written)",
             "condition = same if written is None else written",
         ),
     ),

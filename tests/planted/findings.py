@@ -1,4 +1,4 @@
-"""Bugs to plant again: what was once wrong with the house, each as the change that would bring it back."""
+"""Bugs to plant again: past faults, each as the change that would bring it back."""
 
 from tests.planted.bug import Bug, planned
 

@@ -1,7 +1,7 @@
-"""Prove the auditor: bugs are planted one by one in a copy of the house, and the audits have to notice each of them.
+"""Prove the auditor: bugs are planted one by one in a copy of the source, and the audits have to notice each of them.
 
-`python -m tests.planted` prints the table of docs/audits.md; `python -m tests.planted clean 100` audits the house as it
-is a hundred times, with other people and other questions each time.
+`python -m tests.planted` prints the table of docs/audits.md; `python -m tests.planted clean 100` audits the source
+without bugs a hundred times, with other people and other queries each time.
 """
 
 import json
@@ -40,11 +40,11 @@ class Outcome:
 
 
 def planted(bug: Bug, folder: Path) -> None:
-    """Copy the house into a folder and plant a bug there; a text that is not there exactly once is a broken plan."""
-    house = folder / "sfumato"
-    shutil.copytree(_PACKAGE, house, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+    """Copy the package into a folder and plant a bug there; a text that is not there exactly once is a broken plan."""
+    package = folder / "sfumato"
+    shutil.copytree(_PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
     for edit in bug.edits:
-        path = house / edit.file
+        path = package / edit.file
         text = path.read_text(encoding="utf-8")
         if text.count(edit.old) != 1:
             raise ValueError(f"{bug.name}: {edit.file} holds the text to change {text.count(edit.old)} times")
@@ -52,7 +52,7 @@ def planted(bug: Bug, folder: Path) -> None:
 
 
 def outcome(bug: Bug, seed: object = "bugs") -> Outcome:
-    """Run the audits against the house with the bug, the one that should notice first, until one does; or its law."""
+    """Run the audits against the package with the bug, the one that should notice first, until one does; or its law."""
     begun = monotonic()
     with scratch() as folder:
         planted(bug, folder)
@@ -70,7 +70,7 @@ def outcome(bug: Bug, seed: object = "bugs") -> Outcome:
 
 
 def _broken_law(bug: Bug, folder: Path) -> str:
-    """Return the first law that fails in a house with the bug, or nothing. It needs the tests of the repository."""
+    """Return the first law that fails in a package with the bug, or nothing. It needs the tests of the repository."""
     options = ["-q", "-x", "-p", "no:cacheprovider", "--no-header", "--tb=no"]
     done = _run(folder, _REPOSITORY, ["-m", "pytest", *options, *bug.first.split()])
     if done.returncode not in (0, 1):
@@ -79,11 +79,11 @@ def _broken_law(bug: Bug, folder: Path) -> str:
     return failed[0].partition(" - ")[0].partition("::")[2].replace("_", " ") if failed else ""
 
 
-def _run(house: Path, where: Path, arguments: list[str]) -> subprocess.CompletedProcess[str]:
+def _run(package: Path, where: Path, arguments: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=where,
-        env={**os.environ, "PYTHONPATH": f"{house}{os.pathsep}{where}", "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, "PYTHONPATH": f"{package}{os.pathsep}{where}", "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
         timeout=_PATIENCE,
@@ -102,7 +102,7 @@ def table(outcomes: Iterable[Outcome]) -> str:
 
 
 def clean(times: int, first: int = 0) -> int:
-    """Audit the house as it is, with other people and questions each time; return how many runs raised an alarm.
+    """Audit the package as it is, with other people and questions each time; return how many runs raised an alarm.
 
     The exact audit says the same every time, so it is run once; replays take their questions and neighbours by turns.
     """
@@ -125,7 +125,7 @@ def _alarmed(name: str, alarms: list[Finding]) -> bool:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print the table of all planted bugs, of those whose name holds a text, or audit the house as it is."""
+    """Print the table of all planted bugs, of those whose name holds a text, or audit the package as it is."""
     if arguments[:1] == ["clean"]:
         times, first = int(arguments[1]), int(arguments[2]) if len(arguments) > 2 else 0
         sys.stdout.write(f"{clean(times, first)} of {times} clean runs raised an alarm\n")

@@ -68,7 +68,7 @@ SERVER_BUGS: tuple[Bug, ...] = (
             "server/gate.py",
             '        return (await self._served(caller, "release", reopen)).take()\n',
             '        opened = await self._served(caller, "release", lambda: database.reopen(receipt))\n'
-            "        return await self.work(caller, lambda: (render or as_it_is)(opened))\n",
+            "        return await self.work(caller, lambda: (render or render_unchanged)(opened))\n",
         ),
     ),
     planned(

@@ -1,4 +1,4 @@
-"""The auditor is proved: every planted bug fits the house as it is, and the table says which audit noticed it."""
+"""The auditor is proved: every planted bug fits the source, and the table names the audit that noticed it."""
 
 from pathlib import Path
 
@@ -23,8 +23,8 @@ def test_there_are_bugs_for_every_audit() -> None:
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
-def test_a_bug_fits_the_house_as_it_is(bug: Bug) -> None:
-    """Whoever changes a line that a bug is planted in changes the bug with it."""
+def test_a_bug_fits_the_source_as_it_is(bug: Bug) -> None:
+    """A change of a line that a bug is planted in also changes the bug."""
     for edit in bug.edits:
         text = (REPOSITORY / "src" / "sfumato" / edit.file).read_text(encoding="utf-8")
         assert text.count(edit.old) == 1

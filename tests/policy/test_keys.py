@@ -28,9 +28,9 @@ from sfumato.policy.kinds import (
     Flag,
     NamedTables,
     PolicyKey,
+    Required,
     Section,
     WholeNumber,
-    default_words,
     is_complete,
     key_schema,
 )
@@ -38,6 +38,22 @@ from sfumato.policy.policy import Analyst, Budget, Column, CsvFormat, Policy, Se
 from sfumato.policy.reading import read_policy
 from sfumato.policy.schema import policy_schema
 from sfumato.policy.table_keys import COLUMN, TABLE
+
+
+def _default_words(key: PolicyKey) -> str:
+    """Return the default in words, for the documentation."""
+    match key.default:
+        case Required():
+            return "required"
+        case Default(_, words) if words:
+            return words
+        case Default(bool() as value):
+            return str(value).lower()
+        case Default(int() as value):
+            return f"{value:,}"
+        case Default(str() as value):
+            return f'`"{value}"`'
+    return "none"
 
 
 class Text(ast.Constant):
@@ -187,20 +203,20 @@ def _line(path: str, key: PolicyKey) -> str:
     section = path.rpartition(".")[0]
     file = "columns" if "COLUMN" in section else section.partition(".")[0] or "dataset"
     anchor = path.replace(".", "").lower()
-    return f"| [`{path}`]({file}.md#{anchor}) | {key.kind.words} | {default_words(key)} |"
+    return f"| [`{path}`]({file}.md#{anchor}) | {key.kind.words} | {_default_words(key)} |"
 
 
 @pytest.mark.parametrize("path", KEYS)
 def test_the_documented_examples_of_a_key_are_read_and_match_its_schema(path: str) -> None:
     pages = "\n".join(page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs" / "policy").glob("*.md")))
     text = pages.split(f"\n## `{path}`\n", 1)[1].split("\n## ", 1)[0]
-    key, found = KEYS[path], 0
+    key, count = KEYS[path], 0
     for block in re.findall(r"```toml\n(.*?)```", text, re.DOTALL):
         for value in _at(tomllib.loads(block), path.split(".")):
             key.kind.read(Entry(value))
             assert list(Draft202012Validator(key_schema(key)).iter_errors(_json(value))) == []
-            found += 1
-    assert found
+            count += 1
+    assert count
 
 
 def _at(table: Any, path: list[str]) -> Iterator[Any]:
@@ -276,8 +292,8 @@ def test_a_key_is_a_field_of_its_data_class_with_the_same_default(section: Secti
 
 
 def test_every_section_is_reached_and_described() -> None:
-    found = {path.rpartition(".")[0] for path in KEYS}
-    assert found == set(SECTIONS)
+    sections = {path.rpartition(".")[0] for path in KEYS}
+    assert sections == set(SECTIONS)
     for path, (section, _) in SECTIONS.items():
         assert [f"{path}.{name}".lstrip(".") for name in section.names] == [
             key for key in KEYS if key.rpartition(".")[0] == path

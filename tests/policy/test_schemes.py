@@ -30,8 +30,8 @@ def _policy(source: str) -> Policy:
 
 
 def _install(monkeypatch: pytest.MonkeyPatch, *points: tuple[str, str]) -> None:
-    found = [EntryPoint(name, value, GROUP) for name, value in points]
-    monkeypatch.setattr(schemes, "entry_points", lambda group: found if group == GROUP else [])
+    entry_points = [EntryPoint(name, value, GROUP) for name, value in points]
+    monkeypatch.setattr(schemes, "entry_points", lambda group: entry_points if group == GROUP else [])
 
 
 def test_entry_points_and_the_built_in_table_declare_the_same_schemes() -> None:
@@ -53,7 +53,7 @@ def test_no_file_outside_of_an_engine_decides_by_a_scheme() -> None:
     own = ("engines/duckdb/", "engines/postgres/", "engines/spark/", "lab/generators/")  # the last writes such files
     files = {path.relative_to(PACKAGE).as_posix(): path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py")}
     broken = {
-        name: found for name, text in files.items() if not name.startswith(own) and (found := _asked(text, names))
+        name: lines for name, text in files.items() if not name.startswith(own) and (lines := _asked(text, names))
     }
     assert len(files) > 400
     assert broken == {}
@@ -73,7 +73,7 @@ def _asked(text: str, names: set[str]) -> list[int]:
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Compare)
         and any(getattr(side, "attr", getattr(side, "id", "")) == "scheme" for side in (node.left, *node.comparators))
-        and any(isinstance(one, ast.Constant) and one.value in names for one in ast.walk(node))
+        and any(isinstance(child, ast.Constant) and child.value in names for child in ast.walk(node))
     ]
 
 

@@ -184,9 +184,9 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_written(
 def test_no_name_or_key_breaks_out_of_its_place_in_the_file(name: str, keys: list[str]) -> None:
     column = SchemaColumn(name, ColumnType.TEXT, Kind.TEXT)
     known = SchemaColumn("patient_id", ColumnType.INTEGER, Kind.INTEGER)
-    seen = SourceSchema("parquet", Path("visits.parquet"), (SchemaTable("visits", (known, column)),))
+    schema = SourceSchema("parquet", Path("visits.parquet"), (SchemaTable("visits", (known, column)),))
     with suppress(BadPolicy):  # a name or key that no policy may have
-        draft = make_draft(seen, merge_options(DraftOptions(values={f"visits.{name}": tuple(keys)}), WHOLE))
+        draft = make_draft(schema, merge_options(DraftOptions(values={f"visits.{name}": tuple(keys)}), WHOLE))
         check_draft(draft, "clinic", "visits.parquet")  # reads the text back as a policy
 
 
@@ -233,8 +233,8 @@ def test_csv_says_no_types_and_a_draft_takes_them_from_its_owner(tmp_path: Path)
 def test_a_duckdb_file_and_a_folder_of_parts_are_read_too(tmp_path: Path) -> None:
     with duckdb.connect(str(tmp_path / "it's.duckdb")) as connection:
         connection.execute("CREATE TABLE visits (patient_id INTEGER, cost DECIMAL(8, 3))")
-    seen = read_source_schema(tmp_path / "it's.duckdb")
-    assert (seen.scheme, [table.name for table in seen.tables]) == ("duckdb", ["visits"])
+    schema = read_source_schema(tmp_path / "it's.duckdb")
+    assert (schema.scheme, [table.name for table in schema.tables]) == ("duckdb", ["visits"])
     for year in (2023, 2024):
         (tmp_path / "visits" / f"year={year}").mkdir(parents=True)
         _write(tmp_path / "visits" / f"year={year}" / "part-0.parquet")
@@ -266,26 +266,26 @@ def test_a_policy_never_lies_among_the_data_or_over_another_file(visits: Path, t
 
 
 def _interview(data: Path, wishes: DraftOptions, answers: Sequence[str]) -> tuple[str, list[str], list[str]]:
-    left, asked, said = list(answers), list[str](), list[str]()
+    left, prompts, lines = list(answers), list[str](), list[str]()
 
     def ask(question: str) -> str:
-        asked.append(question)
+        prompts.append(question)
         return left.pop(0)
 
-    draft = interview(make_draft(read_source_schema(data), wishes), read_source_schema(data), ask, said.append)
+    draft = interview(make_draft(read_source_schema(data), wishes), read_source_schema(data), ask, lines.append)
     assert left == []
-    return policy_text(draft, "clinic", str(data)), asked, said
+    return policy_text(draft, "clinic", str(data)), prompts, lines
 
 
 def test_an_interview_asks_for_what_is_unknown_until_it_can_be_read(visits: Path, tmp_path: Path) -> None:
     answers = ["nobody", "patient_id", "0", "20", "0:120", "er,icu", "0:5000", "0.01", "0:9", "", "", "-3", "3", "1e-6"]
-    text, asked, said = _interview(visits, DraftOptions(), answers)
+    text, prompts, lines = _interview(visits, DraftOptions(), answers)
     (tmp_path / "policy.toml").write_text(text, encoding="utf-8")
     table = read_policy(tmp_path / "policy.toml").tables[0]
     assert (table.unit, table.rows_per_unit) == (UnitColumn("patient_id"), 20)
     assert {column.name for column in table.columns if column.bounds} == {"age", "cost", "fee"}
-    assert [question.split(" ")[0] for question in asked[4:9]] == ["age", "dept", "cost", "cost:", "fee"]
-    assert any("about 20 tables of counts, each count ±399" in line for line in said)
+    assert [question.split(" ")[0] for question in prompts[4:9]] == ["age", "dept", "cost", "cost:", "fee"]
+    assert any("about 20 tables of counts, each count ±399" in line for line in lines)
 
 
 def test_an_interview_asks_nothing_that_was_said(visits: Path) -> None:
@@ -295,8 +295,8 @@ def test_an_interview_asks_nothing_that_was_said(visits: Path) -> None:
         steps=["cost=1"],
         values=["dept=a"],
     )
-    _, asked, _ = _interview(visits, merge_options(columns, WHOLE), [])
-    assert asked == []
+    _, prompts, _ = _interview(visits, merge_options(columns, WHOLE), [])
+    assert prompts == []
 
 
 def test_a_table_that_names_nobody_is_asked_about(visits: Path, tmp_path: Path) -> None:
@@ -304,9 +304,9 @@ def test_a_table_that_names_nobody_is_asked_about(visits: Path, tmp_path: Path) 
     data.mkdir()
     visits.rename(data / "visits.parquet")
     parquet.write_table(pa.table({"wing": ["north"]}), data / "wings.parquet")
-    text, asked, said = _interview(data, WHOLE, ["maybe", "y", "yes", "p", "public", *[""] * 6])
-    assert asked[:5] == ["Unit of wings (Enter leaves the table out)"] * 5
-    assert "wings (wing)" in said
+    text, prompts, lines = _interview(data, WHOLE, ["maybe", "y", "yes", "p", "public", *[""] * 6])
+    assert prompts[:5] == ["Unit of wings (Enter leaves the table out)"] * 5
+    assert "wings (wing)" in lines
     assert "public = true" in text
 
 

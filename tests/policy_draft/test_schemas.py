@@ -34,7 +34,7 @@ def _seen(scheme: str = "parquet", **tables: str) -> SourceSchema:
     made = []
     for name, columns in tables.items():
         pairs = [column.partition(":") for column in columns.split()]
-        made.append(SchemaTable(name, tuple(SchemaColumn(one, *_KINDS[kind or "i"]) for one, _, kind in pairs)))
+        made.append(SchemaTable(name, tuple(SchemaColumn(column, *_KINDS[kind or "i"]) for column, _, kind in pairs)))
     return SourceSchema(scheme, Path("data"), tuple(made))
 
 
@@ -80,9 +80,9 @@ def test_units_are_said_of_each_table_and_paths_are_written_as_a_policy_reads_th
     assert not any(table.proposed for table in draft.tables)
     (tmp_path / "shop.toml").write_text(policy_text(draft, "shop", "data"), encoding="utf-8")
     policy = read_policy(tmp_path / "shop.toml")
-    found = {table.name: table for table in policy.tables}
-    assert found["lineitem"].unit == UnitPath("orders", "o_custkey", "l_orderkey", "o_orderkey")
-    assert [found[name].rows_per_unit for name in ("customer", "orders", "lineitem")] == [1, 20, 80]
+    tables = {table.name: table for table in policy.tables}
+    assert tables["lineitem"].unit == UnitPath("orders", "o_custkey", "l_orderkey", "o_orderkey")
+    assert [tables[name].rows_per_unit for name in ("customer", "orders", "lineitem")] == [1, 20, 80]
 
 
 def test_what_is_proposed_left_out_or_assumed_is_said_in_the_file_and_at_the_terminal() -> None:
@@ -150,26 +150,26 @@ def test_a_name_that_every_table_has_names_nobody_by_itself() -> None:
 
 
 def test_where_names_propose_several_people_nobody_is_chosen() -> None:
-    seen = _seen(patients="id born", transfers="id patient_id patientid bed")
-    draft = make_draft(seen, DraftOptions(units=("patients.id",)))
+    schema = _seen(patients="id born", transfers="id patient_id patientid bed")
+    draft = make_draft(schema, DraftOptions(units=("patients.id",)))
     assert (draft.tables[1].unit, draft.tables[1].choices) == (None, ("patient_id", "patientid"))
     assert "these could be meant: patient_id; patientid" in policy_text(draft, "x", "data").replace("\n# ", " ")
 
 
 def test_keys_are_those_of_a_public_table() -> None:
-    seen = _seen(flights="tailnum carrier:t", airlines="carrier:t name:t")
+    schema = _seen(flights="tailnum carrier:t", airlines="carrier:t name:t")
     wishes = DraftOptions(units=("tailnum",), values={"flights.carrier": ("airlines.carrier",)}, rows_per_unit={"": 2})
-    draft = make_draft(seen, replace(wishes, public=("airlines",), epsilon="1", delta="0"))
+    draft = make_draft(schema, replace(wishes, public=("airlines",), epsilon="1", delta="0"))
     assert 'carrier = { type = "text", values = "airlines.carrier" }' in policy_text(draft, "x", "data")
     check_draft(draft, "x", "data")
     with pytest.raises(BadParameter, match="add --public airlines"):
-        make_draft(seen, wishes)
+        make_draft(schema, wishes)
 
 
 def test_csv_gives_one_person_one_type_in_all_tables() -> None:
-    seen = _seen("csv", patients="id:? born:?", visits="id:? patient_id:?", notes="visit_id:? body:?")
+    schema = _seen("csv", patients="id:? born:?", visits="id:? patient_id:?", notes="visit_id:? body:?")
     draft = make_draft(
-        seen, DraftOptions(units=("patients.id",), types={"visits.id": "integer", "patients.id": "integer"})
+        schema, DraftOptions(units=("patients.id",), types={"visits.id": "integer", "patients.id": "integer"})
     )
     types = {
         f"{table.name}.{column.name}": column.type
@@ -236,9 +236,9 @@ def test_how_many_rows_count_is_the_owners_word_against_a_proposed_key() -> None
     assert (customer.one_row, customer.rows_per_unit) == (True, None)
     alone = _seen(people="id age")
     for rows, one_row in ((1, True), (3, False)):
-        said = DraftOptions(units=("id",), rows_per_unit={"": rows})
-        draft = make_draft(alone, said)
-        refuse_unused_options(draft, said)  # nobody else would take it, so it is meant
+        options = DraftOptions(units=("id",), rows_per_unit={"": rows})
+        draft = make_draft(alone, options)
+        refuse_unused_options(draft, options)  # nobody else would take it, so it is meant
         assert (draft.tables[0].one_row, draft.tables[0].rows_per_unit) == (one_row, rows)
 
 
@@ -251,16 +251,16 @@ def test_a_default_step_fits_the_bounds() -> None:
 
 
 def test_the_form_of_dates_is_said_and_checked_at_once() -> None:
-    seen = _seen("csv", visits="patient_id:? day:? note_day:?")
-    said = column_options(["day=date"], [], [], [], ["day=%d/%m/%Y"])
-    draft = make_draft(seen, replace(said, units=("patient_id",)))
+    schema = _seen("csv", visits="patient_id:? day:? note_day:?")
+    options = column_options(["day=date"], [], [], [], ["day=%d/%m/%Y"])
+    draft = make_draft(schema, replace(options, units=("patient_id",)))
     assert 'day = { type = "date", format = "%d/%m/%Y" }' in policy_text(draft, "x", "data")
     with pytest.raises(BadPolicy, match="year, month and day"):
-        make_draft(seen, column_options(["day=date"], [], [], [], ["day=%d/%m"]))
+        make_draft(schema, column_options(["day=date"], [], [], [], ["day=%d/%m"]))
     with pytest.raises(BadParameter, match="--type note_day=date"):
-        make_draft(seen, column_options([], [], [], [], ["note_day=%d/%m/%Y"]))
+        make_draft(schema, column_options([], [], [], [], ["note_day=%d/%m/%Y"]))
     budget = DraftOptions(units=("patient_id",), rows_per_unit={"": 1}, epsilon="1", delta="0")
-    asked, _, _ = _interview(seen, budget, ["date", "%d/%m", "%d.%m.%Y", ""])
+    asked, _, _ = _interview(schema, budget, ["date", "%d/%m", "%d.%m.%Y", ""])
     assert asked.tables[0].columns[1].format == '"%d.%m.%Y"'
 
 
@@ -268,47 +268,49 @@ def test_a_workbook_among_the_files_is_said_to_be_left_out(tmp_path: Path) -> No
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "visits.csv").write_text("patient_id\n1\n", encoding="utf-8")
     (tmp_path / "data" / "more.xlsx").write_bytes(b"PK")
-    said: list[str] = []
+    lines: list[str] = []
     draft_policy(
-        tmp_path / "data", DraftOptions(), None, False, tmp_path / "a.toml", Terminal(None, said.append, said.append)
+        tmp_path / "data", DraftOptions(), None, False, tmp_path / "a.toml", Terminal(None, lines.append, lines.append)
     )
-    assert any("Not read: more.xlsx" in line for line in said)
+    assert any("Not read: more.xlsx" in line for line in lines)
 
 
 # --- at a terminal ---
 
 
-def _interview(seen: SourceSchema, wishes: DraftOptions, answers: Sequence[str]) -> tuple[Draft, list[str], list[str]]:
-    left, asked, said = list(answers), list[str](), list[str]()
+def _interview(
+    schema: SourceSchema, wishes: DraftOptions, answers: Sequence[str]
+) -> tuple[Draft, list[str], list[str]]:
+    left, prompts, lines = list(answers), list[str](), list[str]()
 
     def ask(question: str) -> str:
-        asked.append(question)
+        prompts.append(question)
         return left.pop(0)
 
-    draft = interview(make_draft(seen, wishes), seen, ask, said.append)
+    draft = interview(make_draft(schema, wishes), schema, ask, lines.append)
     assert left == []
-    return draft, asked, said
+    return draft, prompts, lines
 
 
 def test_an_interview_asks_who_is_protected_first_and_offers_what_names_propose() -> None:
     budget = DraftOptions(epsilon="1", delta="0")
     who = ["customers.id", "id", "patients.id", "", "visits.nobody via visit_id = id", ""]
-    draft, asked, said = _interview(CLINIC, budget, [*who, *[""] * 5])
-    assert asked[0].startswith("Column (")
-    assert asked[3:6] == [
+    draft, prompts, lines = _interview(CLINIC, budget, [*who, *[""] * 5])
+    assert prompts[0].startswith("Column (")
+    assert prompts[3:6] == [
         "Unit of visits (Enter: patient_id)",
         "Unit of notes (Enter: visits.patient_id via visit_id = id)",
         "Unit of notes (Enter: visits.patient_id via visit_id = id)",
     ]
     assert _units(draft)["notes"] == "visits.patient_id via visit_id = id"
     assert not any(table.proposed for table in draft.tables)  # whoever presses Enter has said it
-    assert any("does not lead to a privacy unit" in line for line in said)
-    assert any("Left out, because they look like names, addresses or free text: name" in line for line in said)
+    assert any("does not lead to a privacy unit" in line for line in lines)
+    assert any("Left out, because they look like names, addresses or free text: name" in line for line in lines)
 
 
 def test_a_table_that_others_lead_to_is_asked_about_before_them() -> None:
-    draft, asked, _ = _interview(SHOP, DraftOptions(epsilon="1", delta="0"), ["c_custkey", "public", *[""] * 5])
-    assert [question.split()[2] for question in asked[1:6]] == ["orders", "lineitem", "part", "nation", "supplier"]
+    draft, prompts, _ = _interview(SHOP, DraftOptions(epsilon="1", delta="0"), ["c_custkey", "public", *[""] * 5])
+    assert [question.split()[2] for question in prompts[1:6]] == ["orders", "lineitem", "part", "nation", "supplier"]
     assert _units(draft)["lineitem"] is None  # nobody is named in a public table
 
 
@@ -318,9 +320,9 @@ def test_a_wrong_answer_is_asked_again_at_once() -> None:
     rows = ["0", "5"]
     cost = ["0:0.5", "0.3", "0.1"]  # a step that does not divide the bounds
     keys = ["er,er", "er,icu"]
-    draft, _, said = _interview(CLINIC, wishes, [*wrong, *rows, *cost, *keys, "", "", "-1", "1", "2", "1e-6"])
+    draft, _, lines = _interview(CLINIC, wishes, [*wrong, *rows, *cost, *keys, "", "", "-1", "1", "2", "1e-6"])
     check_draft(draft, "x", "data")
-    refused = [line for line in said if line.startswith("  ") and "Left out" not in line and "tables of" not in line]
+    refused = [line for line in lines if line.startswith("  ") and "Left out" not in line and "tables of" not in line]
     assert len(refused) == 7
     assert (draft.epsilon, draft.delta) == ("1", "1e-6")
 
@@ -328,7 +330,7 @@ def test_a_wrong_answer_is_asked_again_at_once() -> None:
 def test_whoever_leaves_keeps_what_they_answered(tmp_path: Path) -> None:
     data = tmp_path / "visits.csv"
     data.write_text("patient_id,age\n1,30\n", encoding="utf-8")
-    answers, said = ["patient_id", "20"], list[str]()
+    answers, lines = ["patient_id", "20"], list[str]()
 
     def ask(_question: str) -> str:
         if not answers:
@@ -336,28 +338,28 @@ def test_whoever_leaves_keeps_what_they_answered(tmp_path: Path) -> None:
         return answers.pop(0)
 
     output = tmp_path / "visits.toml"
-    draft_policy(data, DraftOptions(), None, False, output, Terminal(ask, said.append, said.append))
+    draft_policy(data, DraftOptions(), None, False, output, Terminal(ask, lines.append, lines.append))
     assert "rows_per_unit = 20" in output.read_text(encoding="utf-8")
-    assert any("Stopped" in line for line in said)
+    assert any("Stopped" in line for line in lines)
     with pytest.raises(InterviewAborted):
-        draft_policy(data, DraftOptions(), None, False, tmp_path / "b.toml", Terminal(ask, said.append, said.append))
+        draft_policy(data, DraftOptions(), None, False, tmp_path / "b.toml", Terminal(ask, lines.append, lines.append))
     assert not (tmp_path / "b.toml").exists()
 
 
 def test_looking_where_everything_is_known_is_refused(tmp_path: Path) -> None:
     data = tmp_path / "visits.csv"
     data.write_text("patient_id,age\n1,30\n", encoding="utf-8")
-    said = replace(column_options([], ["age=0:120"], [], []), units=("patient_id",), rows_per_unit={"": 1})
+    options = replace(column_options([], ["age=0:120"], [], []), units=("patient_id",), rows_per_unit={"": 1})
     with pytest.raises(Refusal, match="--look has no effect"):
-        draft_policy(data, said, None, True, tmp_path / "a.toml", Terminal(None, print, print))
+        draft_policy(data, options, None, True, tmp_path / "a.toml", Terminal(None, print, print))
 
 
 def test_the_types_of_a_public_csv_are_read_from_it_and_written_down(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "visits.csv").write_text("patient_id,dept\n1,7\n", encoding="utf-8")
     (tmp_path / "data" / "depts.csv").write_text("dept,opened,beds\n7,2020-01-01,2.5\n", encoding="utf-8")
-    said = DraftOptions(units=("patient_id",), rows_per_unit={"": 1}, public=("depts",), epsilon="1", delta="0")
-    draft_policy(tmp_path / "data", said, None, False, tmp_path / "a.toml", Terminal(None, print, print))
+    options = DraftOptions(units=("patient_id",), rows_per_unit={"": 1}, public=("depts",), epsilon="1", delta="0")
+    draft_policy(tmp_path / "data", options, None, False, tmp_path / "a.toml", Terminal(None, print, print))
     table = read_policy(tmp_path / "a.toml").table("depts")
     assert table is not None
     assert [column.type for column in table.columns] == [ColumnType.INTEGER, ColumnType.DATE, ColumnType.DECIMAL]

@@ -69,9 +69,9 @@ def test_every_node_knows_where_it_was_written() -> None:
     ],
 )
 def test_a_literal_is_exact(text: str, value: Value, type: Type) -> None:
-    found = read(text)
-    assert isinstance(found, Literal)
-    assert (found.value, found.type) == (value, type)
+    expression = read(text)
+    assert isinstance(expression, Literal)
+    assert (expression.value, expression.type) == (value, type)
 
 
 @pytest.mark.parametrize(

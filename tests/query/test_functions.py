@@ -15,7 +15,6 @@ from sfumato.query.functions import (
     FORMS,
     FUNCTION_NAMES,
     LEVELLED,
-    OPERATORS,
     PAIRS,
     PARTS,
     UNITS,
@@ -27,6 +26,41 @@ from sfumato.query.functions import (
 )
 from sfumato.query.parse import parse
 from sfumato.query.relation import GroupBy
+
+OPERATORS: tuple[tuple[str, Function], ...] = (
+    ("+", Function.ADD),
+    ("-", Function.SUBTRACT),
+    ("*", Function.MULTIPLY),
+    ("/", Function.DIVIDE),
+    ("//", Function.QUOTIENT),
+    ("%", Function.MODULO),
+    ("- x", Function.NEGATE),
+    ("^", Function.POWER),
+    ("**", Function.POWER),
+    ("||", Function.JOINED),
+    ("=", Function.EQUAL),
+    ("<>", Function.DIFFERENT),
+    ("!=", Function.DIFFERENT),
+    ("<", Function.LESS),
+    (">", Function.LESS),
+    ("<=", Function.AT_MOST),
+    (">=", Function.AT_MOST),
+    ("BETWEEN", Function.AT_MOST),
+    ("IN", Function.IN),
+    ("LIKE", Function.LIKE),
+    ("ILIKE", Function.ILIKE),
+    ("IS NULL", Function.IS_NULL),
+    ("IS DISTINCT FROM", Function.DISTINCT_FROM),
+    ("AND", Function.AND),
+    ("OR", Function.OR),
+    ("NOT", Function.NOT),
+    ("EXTRACT", Function.EXTRACT),
+    ("POSITION", Function.POSITION),
+    ("date + integer", Function.SHIFT),
+    ("date + INTERVAL", Function.SHIFT),
+    ("date - date", Function.ELAPSED),
+)
+"""Functions with a syntax of their own."""
 
 PAGES = sorted((Path(__file__).resolve().parents[2] / "docs" / "sql").glob("*.md"))
 DOCUMENT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)

@@ -7,7 +7,7 @@ from tests.query.clinic import CLINIC, Clinic, ClinicTable
 
 from sfumato.errors import BadSql, UnknownName
 from sfumato.query.canonical import canonical
-from sfumato.query.names import Name, free, lookup, unique
+from sfumato.query.names import Name, lookup, number_duplicates, unused_name
 from sfumato.query.parse import parse
 
 
@@ -122,8 +122,8 @@ def test_lookup_and_numbering() -> None:
     assert lookup(Name("A", quoted=True), {"a": 1}) == 1
     assert lookup(Name("A", quoted=True), {"a": 1, "A": 2}) == 2
     assert lookup(Name("bA", quoted=True), {"ba": 1, "BA": 2}) is None
-    assert unique(["a", "a", "a#2"]) == ["a", "a#2", "a#2#2"]
-    assert free("a", set()) == "a"
+    assert number_duplicates(["a", "a", "a#2"]) == ["a", "a#2", "a#2#2"]
+    assert unused_name("a", set()) == "a"
 
 
 KELVIN = "\N{KELVIN SIGN}"

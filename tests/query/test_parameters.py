@@ -116,14 +116,14 @@ OUTLINES = [
 def test_columns_and_parameters_have_types_before_any_value_is_known(
     sql: str, columns: list[str], parameters: list[str]
 ) -> None:
-    found = describe_query(sql, CLINIC, {})
-    assert [type for _, type in found.columns] == columns
-    assert [found.parameters[str(number)] for number in range(1, len(parameters) + 1)] == parameters
+    description = describe_query(sql, CLINIC, {})
+    assert [type for _, type in description.columns] == columns
+    assert [description.parameters[str(number)] for number in range(1, len(parameters) + 1)] == parameters
 
 
 def test_a_declared_type_is_kept_and_a_contradiction_refused() -> None:
-    found = describe_query("SELECT COUNT(*) FROM visits WHERE cost > $1", CLINIC, {"1": Type.INTEGER})
-    assert found.parameters == {"1": Type.INTEGER}
+    description = describe_query("SELECT COUNT(*) FROM visits WHERE cost > $1", CLINIC, {"1": Type.INTEGER})
+    assert description.parameters == {"1": Type.INTEGER}
     with pytest.raises(Refusal):
         describe_query("SELECT COUNT(*) FROM visits WHERE dept = $1", CLINIC, {"1": Type.DATE})
     with pytest.raises(Refusal):
@@ -131,8 +131,8 @@ def test_a_declared_type_is_kept_and_a_contradiction_refused() -> None:
 
 
 def test_columns_that_carry_noise_are_known_before_any_price() -> None:
-    asked = "SELECT dept, COUNT(*) AS n, 2 * SUM(age) + 1 AS s, 7 AS seven FROM visits GROUP BY dept"
-    assert describe_query(asked, CLINIC, {}).noisy == (False, True, True, False)
+    sql = "SELECT dept, COUNT(*) AS n, 2 * SUM(age) + 1 AS s, 7 AS seven FROM visits GROUP BY dept"
+    assert describe_query(sql, CLINIC, {}).noisy == (False, True, True, False)
     assert describe_query("SELECT dept, COUNT(*) FROM staff GROUP BY dept", CLINIC, {}).noisy == (False, False)
     joined = (
         "SELECT a.dept, n, m FROM (SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept) a "
@@ -171,9 +171,9 @@ SAME = [
 
 @pytest.mark.parametrize(("value", "plain"), SAME, ids=repr)
 def test_values_of_numpy_and_pandas_are_the_values_they_show(value: object, plain: object) -> None:
-    found = literal_of(value, "$1")
-    assert found == literal_of(plain, "$1")
-    assert type(found.value) is type(literal_of(plain, "$1").value)
+    literal = literal_of(value, "$1")
+    assert literal == literal_of(plain, "$1")
+    assert type(literal.value) is type(literal_of(plain, "$1").value)
 
 
 @pytest.mark.parametrize(

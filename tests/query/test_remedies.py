@@ -28,9 +28,9 @@ def refused(sql: str, catalog: Clinic = CLINIC) -> Refusal:
 
 def example(refusal: Refusal) -> str:
     """Return the question that a remedy spells out."""
-    found = re.search(r": `(.*)`\.$", refusal.remedy)
-    assert found is not None, refusal.remedy
-    return found[1]
+    match_ = re.search(r": `(.*)`\.$", refusal.remedy)
+    assert match_ is not None, refusal.remedy
+    return match_[1]
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from sfumato.errors import (
     UnknownName,
 )
 from sfumato.server.audit import Audit, audit_path
-from sfumato.server.gate import Caller, GateLimits, Gateway, as_it_is
+from sfumato.server.gate import Caller, GateLimits, Gateway, render_unchanged
 from sfumato.server.grants import Grants
 from sfumato.server.watch import PolicyWatch
 
@@ -83,7 +83,7 @@ def test_it_asks_explains_and_reopens_for_each_account_alone(house: House) -> No
     research, press = house.caller("research"), house.caller("press")
 
     async def course() -> None:
-        release = await house.gate.ask(research, BY_DEPT, as_it_is, epsilon="1")
+        release = await house.gate.ask(research, BY_DEPT, render_unchanged, epsilon="1")
         quote = await house.gate.explain(research, BY_DEPT, epsilon="1")
         assert quote.loss == release.loss
         assert (await house.gate.budget(research)).spent.epsilon == 1
@@ -109,7 +109,7 @@ def test_answers_by_margins_and_shares_are_reopened_too(house: House) -> None:
 
     async def course() -> None:
         for price in ({"within": {"n": "30"}}, {"share": "2%"}):
-            release = await house.gate.ask(research, COUNT, as_it_is, **price)
+            release = await house.gate.ask(research, COUNT, render_unchanged, **price)
             again = await house.gate.release(research, release.receipt.id)
             assert again.intervals() == release.intervals()
 
@@ -122,14 +122,14 @@ def test_a_cancelled_question_stays_charged_and_is_free_afterwards(
     research, held = house.caller("research"), Held(monkeypatch)
 
     async def course() -> None:
-        asking = asyncio.create_task(house.gate.ask(research, COUNT, as_it_is, epsilon="1"))
+        asking = asyncio.create_task(house.gate.ask(research, COUNT, render_unchanged, epsilon="1"))
         await asyncio.to_thread(held.begun.wait, 10)
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
         assert [(line["verb"], line["outcome"]) for line in house.log()] == [("ask", "cancelled")]
         held.let_go.set()
-        release = await house.gate.ask(research, COUNT, as_it_is, epsilon="1")
+        release = await house.gate.ask(research, COUNT, render_unchanged, epsilon="1")
         assert (await house.gate.budget(research)).spent.epsilon == 1
         assert len(await house.gate.history(research)) == 1
         assert release.loss.epsilon == 1
@@ -144,12 +144,15 @@ def test_a_slow_question_holds_up_neither_others_nor_what_is_free(
     research, press, held = house.caller("research"), house.caller("press"), Held(monkeypatch)
 
     async def course() -> None:
-        asked = [asyncio.create_task(house.gate.ask(research, COUNT, as_it_is, epsilon=f"0.{n}")) for n in range(1, 8)]
+        asked = [
+            asyncio.create_task(house.gate.ask(research, COUNT, render_unchanged, epsilon=f"0.{n}"))
+            for n in range(1, 8)
+        ]
         await asyncio.to_thread(held.begun.wait, 10)
         await asyncio.wait_for(house.gate.explain(research, COUNT, epsilon="1"), 5)
         await asyncio.wait_for(house.gate.budget(press), 5)
         other = asyncio.create_task(
-            house.gate.ask(press, COUNT, as_it_is, epsilon="1")
+            house.gate.ask(press, COUNT, render_unchanged, epsilon="1")
         )  # two of four threads are left to them
         await asyncio.to_thread(until, lambda: held.count == 3)
         held.let_go.set()
@@ -170,7 +173,7 @@ def test_who_waits_too_long_is_told_that_the_answer_will_be_kept(
 
     async def course() -> None:
         with pytest.raises(StillAnswering):
-            await house.gate.ask(research, COUNT, as_it_is, epsilon="1")
+            await house.gate.ask(research, COUNT, render_unchanged, epsilon="1")
         held.let_go.set()
         await house.gate.stop()
 
@@ -185,12 +188,12 @@ def test_stopping_lets_running_questions_settle_and_begins_no_other(
     research, held = house.caller("research"), Held(monkeypatch)
 
     async def course() -> None:
-        asking = asyncio.create_task(house.gate.ask(research, COUNT, as_it_is, epsilon="1"))
+        asking = asyncio.create_task(house.gate.ask(research, COUNT, render_unchanged, epsilon="1"))
         await asyncio.to_thread(held.begun.wait, 10)
         stopping = asyncio.create_task(house.gate.stop())
         await asyncio.to_thread(until, lambda: house.gate.stopping)
         with pytest.raises(Stopping):
-            await house.gate.ask(research, COUNT, as_it_is, epsilon="2")
+            await house.gate.ask(research, COUNT, render_unchanged, epsilon="2")
         held.let_go.set()
         assert await stopping
         assert (await asking).loss.epsilon == 1
@@ -205,7 +208,7 @@ def test_revoking_and_granting_again_end_what_came_in_before(house: House) -> No
         await house.gate.budget(research)
         house.grants.revoke("research")
         with pytest.raises(NotGranted):
-            await house.gate.ask(research, COUNT, as_it_is, epsilon="1")
+            await house.gate.ask(research, COUNT, render_unchanged, epsilon="1")
         house.caller("research")
         with pytest.raises(NotGranted):
             await house.gate.budget(research)
@@ -222,7 +225,7 @@ def test_a_policy_that_changed_on_the_disk_is_a_clear_refusal(house: House) -> N
         for changed in (text.replace("rows_per_unit = 4", "rows_per_unit = 5"), "not a policy"):
             house.path.write_text(changed)
             with pytest.raises(PolicyChanged, match="start the server again"):
-                await house.gate.ask(research, COUNT, as_it_is, epsilon="1")
+                await house.gate.ask(research, COUNT, render_unchanged, epsilon="1")
         house.path.write_text(text)
         assert (await house.gate.budget(research)).spent.epsilon == 0
 
@@ -236,7 +239,7 @@ def test_replies_and_refusals_leave_at_multiples_of_the_padding(tmp_path: Path) 
     async def took(sql: str, **price: object) -> float:
         begun = time.monotonic()
         try:
-            release = await house.gate.ask(research, sql, as_it_is, **price)  # type: ignore[arg-type]
+            release = await house.gate.ask(research, sql, render_unchanged, **price)  # type: ignore[arg-type]
             assert release.receipt.timing == "padded to multiples of 1/5 s"
         except EngineFailed:
             raise
@@ -261,7 +264,7 @@ def test_long_texts_under_many_keys_fill_no_memory(house: House) -> None:
         for number in range(20):
             with pytest.raises(QueryTooLarge):
                 await house.gate.ask(
-                    research, "SELECT " + "x" * 1_000_000 + str(number), as_it_is, key=f"k{number}", epsilon="1"
+                    research, "SELECT " + "x" * 1_000_000 + str(number), render_unchanged, key=f"k{number}", epsilon="1"
                 )
 
     tracemalloc.start()

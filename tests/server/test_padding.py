@@ -25,7 +25,7 @@ from sfumato.engines.engine import Engine
 from sfumato.errors import EngineFailed, LedgerUnavailable, Refusal
 from sfumato.ledger.outcome_time import outcomes_after
 from sfumato.server.audit import Audit, audit_path
-from sfumato.server.gate import Caller, GateLimits, Gateway, as_it_is
+from sfumato.server.gate import Caller, GateLimits, Gateway, render_unchanged
 from sfumato.server.grants import Grants, Secrets
 from sfumato.server.http import make_app
 from sfumato.server.origins import Origins
@@ -201,8 +201,8 @@ def test_a_reply_is_padded_also_where_its_line_cannot_be_written_or_nobody_fores
         if verb == "unforeseen":
             monkeypatch.setattr(type(world.database), "budget", lambda _: 1 / 0)
         requests: dict[str, Callable[[], Coroutine[Any, Any, object]]] = {
-            "ask": lambda: gate.ask(caller, COUNT, as_it_is, epsilon="1"),
-            "refused": lambda: gate.ask(caller, "SELECT", as_it_is, epsilon="1"),
+            "ask": lambda: gate.ask(caller, COUNT, render_unchanged, epsilon="1"),
+            "refused": lambda: gate.ask(caller, "SELECT", render_unchanged, epsilon="1"),
             "budget": lambda: gate.budget(caller),
             "history": lambda: gate.history(caller),
             "explain": lambda: gate.explain(caller, COUNT, epsilon="1"),

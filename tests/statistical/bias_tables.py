@@ -2,8 +2,7 @@
 
 `tests.statistical.bias` asks often about few tables; here every table is drawn anew and asked once, because what is
 lost of a heavy tail depends on its largest person. The rows are drawn by numpy and what people lost is added up there,
-as an engine would (`test_bias_tables.py` compares the two); plans, noise, bounds and intervals are those of the
-house.
+as an engine would (`test_bias_tables.py` compares the two); plans, noise, bounds and intervals are those of sfumato.
 """
 
 import sys

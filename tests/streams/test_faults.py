@@ -3,12 +3,11 @@
 Faults are injected into the system calls by strace. Where there is none the tests are skipped, in CI they fail.
 """
 
-import os
 import shutil
 from pathlib import Path
 
 import pytest
-from tests.faults import Fault
+from tests.faults import Fault, every_fault, left_by_sweeps
 from tests.ledger.accounts import policy_in
 from tests.streams.injected import STEPS, STREAM, feed, shown_in, sweep
 
@@ -32,21 +31,10 @@ SWEEPS = (
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return where every sweep has left what it left."""
-    if shutil.which("strace") is None:
-        assert not os.environ.get("CI"), "strace is needed to inject faults"
-        pytest.skip("NO FAULT WAS INJECTED: strace is not installed")
-    folder = tmp_path_factory.mktemp("faults")
-    for place, faults in enumerate(SWEEPS):
-        sweep(folder / str(place), faults)
-    return folder
+    return left_by_sweeps(tmp_path_factory.mktemp("faults"), SWEEPS, sweep)
 
 
-@pytest.mark.parametrize(
-    ("place", "fault"),
-    [(str(place), fault) for place, faults in enumerate(SWEEPS) for fault in faults if not fault.planted],
-    ids=lambda value: value if isinstance(value, str) else value.what,
-)
+@every_fault(SWEEPS)
 def test_after_a_fault_at_any_call_the_stream_goes_on_from_what_was_shown(
     folder: Path, place: str, fault: Fault
 ) -> None:

@@ -69,14 +69,14 @@ def clinic(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
-def _of(found: SourceReport, name: str) -> InspectedColumn:
-    return next(column for column in found.columns if column.column == name)
+def _of(report: SourceReport, name: str) -> InspectedColumn:
+    return next(column for column in report.columns if column.column == name)
 
 
 def test_everything_that_is_lost_is_counted_exactly(clinic: Callable[..., Path]) -> None:
-    found = inspected(read_policy(clinic()))
-    assert found is not None
-    visits, bills = found.tables
+    report = inspected(read_policy(clinic()))
+    assert report is not None
+    visits, bills = report.tables
     assert (visits.rows, visits.people, visits.rows_without_unit, visits.units_over_bound, visits.removed) == (
         6,
         2,
@@ -86,20 +86,20 @@ def test_everything_that_is_lost_is_counted_exactly(clinic: Callable[..., Path])
     )
     assert visits.repeated == 1  # visit 11 of patient 1
     assert (bills.rows, bills.people, bills.rows_without_unit, bills.units_over_bound, bills.removed) == (4, 2, 1, 1, 1)
-    age, cost, day = _of(found, "age"), _of(found, "cost"), _of(found, "day")
+    age, cost, day = _of(report, "age"), _of(report, "cost"), _of(report, "day")
     assert (age.present, age.unreadable, age.below, age.above) == (6, 1, 1, 1)
     assert (cost.unreadable, cost.above) == (1, 1)
     assert (day.present, day.unreadable) == (5, 2)
-    assert (_of(found, "dept").undeclared, _of(found, "ward").undeclared, _of(found, "note").cut) == (1, 1, 1)
-    assert _of(found, "patient_id").unreadable == 2
+    assert (_of(report, "dept").undeclared, _of(report, "ward").undeclared, _of(report, "note").cut) == (1, 1, 1)
+    assert _of(report, "patient_id").unreadable == 2
 
 
 def test_the_form_that_would_read_more_is_named(clinic: Callable[..., Path]) -> None:
-    found = inspected(read_policy(clinic()))
-    assert found is not None
-    assert _of(found, "day").remedy == 'format = "%d/%m/%Y" reads 2'
-    assert _of(found, "cost").remedy == '[csv] decimal = "," reads 1'
-    assert _of(found, "age").remedy == '[csv] null = ["NA"] reads 1'
+    report = inspected(read_policy(clinic()))
+    assert report is not None
+    assert _of(report, "day").remedy == 'format = "%d/%m/%Y" reads 2'
+    assert _of(report, "cost").remedy == '[csv] decimal = "," reads 1'
+    assert _of(report, "age").remedy == '[csv] null = ["NA"] reads 1'
 
 
 def test_a_mark_for_a_missing_value_names_nobody(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_rehearsal_is_the_owners_and_charges_nothing(clinic: Callable[..., Pat
     policy = clinic()
     question = "SELECT COUNT(*) AS n FROM visits"
     with sfumato.open(policy) as database:
-        assert [one.columns for one in trial_run(database, question, "0.5", 2)] == [("n",), ("n",)]
+        assert [release.columns for release in trial_run(database, question, "0.5", 2)] == [("n",), ("n",)]
         assert database.budget().spent.epsilon == 0
         assert database.history() == ()
     with (
@@ -173,9 +173,9 @@ def test_a_rehearsal_is_the_owners_and_charges_nothing(clinic: Callable[..., Pat
 
 
 def test_typical_questions_cover_counts_averages_sums_groups_and_joins(clinic: Callable[..., Path]) -> None:
-    asked = [shorten_sql(sql) for sql in typical_questions(read_policy(clinic()))]
-    assert "COUNT(*) FROM visits JOIN bills ON visits.visit = bills.visit" in asked
-    assert {"AVG(age) FROM visits", "SUM(age) FROM visits", "COUNT(DISTINCT patient_id) FROM visits"} <= set(asked)
-    assert "dept, AVG(age) FROM visits GROUP BY dept" in asked
-    assert len(set(asked)) == len(asked)
-    assert len(asked) >= MAX_QUESTIONS
+    queries = [shorten_sql(sql) for sql in typical_questions(read_policy(clinic()))]
+    assert "COUNT(*) FROM visits JOIN bills ON visits.visit = bills.visit" in queries
+    assert {"AVG(age) FROM visits", "SUM(age) FROM visits", "COUNT(DISTINCT patient_id) FROM visits"} <= set(queries)
+    assert "dept, AVG(age) FROM visits GROUP BY dept" in queries
+    assert len(set(queries)) == len(queries)
+    assert len(queries) >= MAX_QUESTIONS

@@ -48,9 +48,9 @@ def _policy(folder: Path, rows: int, most: int) -> Path:
 
 
 def test_check_counts_the_share_of_each_sum_that_is_lost_and_what_other_caps_would_lose(folder: Path) -> None:
-    found = inspected(read_policy(_policy(folder, 2, 50)))
-    assert found is not None
-    [table], [_, cost] = found.tables, found.columns
+    report = inspected(read_policy(_policy(folder, 2, 50)))
+    assert report is not None
+    [table], [_, cost] = report.tables, report.columns
     assert table.caps == (
         InspectedCap(1, 100, 900),
         InspectedCap(2, 100, 800),
@@ -60,7 +60,7 @@ def test_check_counts_the_share_of_each_sum_that_is_lost_and_what_other_caps_wou
     people = [(10 if person % 20 == 0 else 1, person) for person in range(2000)]
     costs = [[80 if (person + visit) % 10 == 0 else 50 for visit in range(rows)] for rows, person in people]
     assert cost.total == sum(map(sum, costs))
-    assert cost.clipped == sum(max(0, one - 50) for each in costs for one in each)
+    assert cost.clipped == sum(max(0, value - 50) for row in costs for value in row)
     assert cost.capped == 100 * 8 * 50  # of ten visits of 50 each, eight on average
     shown = CliRunner().invoke(main, ["check", str(_policy(folder, 2, 50))]).output
     assert f"visits.cost{cost.clipped / cost.total:>16.1%}{cost.capped / cost.total:>23.1%}" in shown
@@ -78,7 +78,7 @@ def test_tune_finds_the_cap_and_the_bounds_under_which_cut_and_noise_are_least(f
         "[tables.visits.columns]",
         'cost = { type = "integer", bounds = [0, 100] }  # now [0, 5000]',
     )
-    assert all(one.advised < one.now for one in tuned.questions)
+    assert all(question.advised < question.now for question in tuned.questions)
     shown = tuned_text(tuned)
     assert shown.startswith(DISCLOSURE)
     assert "rows_per_unit = 10" in shown

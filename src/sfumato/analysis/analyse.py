@@ -76,7 +76,7 @@ class _Question:
 
 
 def analyse(query: Query, catalog: Catalog, public: PublicData) -> PrivateQuery:
-    """Return what the query asks of private rows, or refuse it with the declaration that would allow it."""
+    """Analyse a query over private rows, or refuse it with the declaration that would allow it."""
     relation = with_averages(query.relation, catalog)
     reading = _Question(catalog, public, query.options, find_used_columns(relation))
     below = _analyse(relation.source, reading)
@@ -89,7 +89,7 @@ def analyse(query: Query, catalog: Catalog, public: PublicData) -> PrivateQuery:
 
 
 def analyse_rows(query: Query, catalog: Catalog, public: PublicData) -> PrivateRows:
-    """Return the rows that the query shows, so that a workshop can measure them, or refuse it from the text alone."""
+    """Return the rows that the query shows, so that an extension can measure them, or refuse it from the text alone."""
     if query.options != Options():
         raise UnsupportedSql(
             "OPTIONS are not supported here.", "A fit has its own parameters.", "Leave OPTIONS out, and give those."
@@ -163,11 +163,11 @@ def _shows_people(project: Project, outcome: ProjectNode, reading: _Question) ->
 
 def _private_table(relation: Relation, reading: _Question) -> Table:
     """Return the first private table that is read below."""
-    found = [relation]
-    for node in found:
+    relations = [relation]
+    for node in relations:
         if isinstance(node, Scan) and not reading.catalog.tables[node.table].public:
             return reading.catalog.tables[node.table]
-        found.extend(inputs(node))
+        relations.extend(inputs(node))
     raise AssertionError("rows of people come from a private table")
 
 
@@ -375,8 +375,8 @@ def _private_project(
     unique = {(relation.label, item.name) for item in items if address(item.scalar) in owned.unique}
     unit = column(relation.label, OWNER, owned.unit.facts)
     settled = frozenset((relation.label, item.name) for item in shown if owned.is_settled(item.scalar))
-    kept = replace(owned, unit=unit, unique=frozenset(unique), constant_per_unit=settled)
-    return Analysed(ProjectNode(source.flow, relation.label, shown), scope, kept, cells)
+    lineage = replace(owned, unit=unit, unique=frozenset(unique), constant_per_unit=settled)
+    return Analysed(ProjectNode(source.flow, relation.label, shown), scope, lineage, cells)
 
 
 def _sort(relation: Sort, source: Analysed) -> Analysed:

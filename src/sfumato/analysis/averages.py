@@ -31,21 +31,21 @@ def with_averages(project: Project, catalog: Catalog) -> Project:
         group = group.source
     if not isinstance(group, GroupBy) or not _reads_people(group, catalog):
         return project
-    found = _Found(group)
-    items = tuple(Named(item.name, found.replaced(item.expression)) for item in project.items)
-    changed = [_rewrite_node(node, found) for node in above]
-    if not found.averages:
+    finder = _AverageFinder(group)
+    items = tuple(Named(item.name, finder.replaced(item.expression)) for item in project.items)
+    changed = [_rewrite_node(node, finder) for node in above]
+    if not finder.averages:
         return project
     read = {name for item in items for name in _column_names(item.expression)}
     read |= {name for node in changed for expression in _expressions(node) for name in _column_names(expression)}
-    measures = tuple(one for one in (*group.measures, *found.averages.values()) if one.name in read)
+    measures = tuple(measure for measure in (*group.measures, *finder.averages.values()) if measure.name in read)
     below: Relation = replace(group, measures=measures)
     for node in reversed(changed):
         below = replace(node, source=below)
     return replace(project, source=below, items=items)
 
 
-class _Found:
+class _AverageFinder:
     """The quotients that were found, each as one measure of the group."""
 
     def __init__(self, group: GroupBy) -> None:
@@ -59,8 +59,8 @@ class _Found:
             return rebuild(expression, tuple(self.replaced(part) for part in children(expression)))
         if average not in self.averages:
             known = next((one for one in self.group.measures if one.aggregate == average), None)
-            made = Measure(f"m{len(self.group.measures) + len(self.averages) + 1}", average, Type.DECIMAL)
-            self.averages[average] = known or replace(made, at=expression.at)
+            measure = Measure(f"m{len(self.group.measures) + len(self.averages) + 1}", average, Type.DECIMAL)
+            self.averages[average] = known or replace(measure, at=expression.at)
         return Column(self.group.label, self.averages[average].name, Type.DECIMAL, expression.at)
 
     def _average(self, expression: Expression) -> Aggregate[Expression] | None:
@@ -75,7 +75,7 @@ class _Found:
     def _measure(self, expression: Expression) -> Aggregate[Expression] | None:
         if not isinstance(expression, Column) or expression.of != self.group.label:
             return None
-        return next((one.aggregate for one in self.group.measures if one.name == expression.name), None)
+        return next((measure.aggregate for measure in self.group.measures if measure.name == expression.name), None)
 
 
 def _without_identities(expression: Expression) -> Expression:
@@ -91,12 +91,12 @@ def _without_identities(expression: Expression) -> Expression:
             return expression
 
 
-def _rewrite_node(node: Filter | Sort | Limit, found: _Found) -> Filter | Sort | Limit:
+def _rewrite_node(node: Filter | Sort | Limit, finder: _AverageFinder) -> Filter | Sort | Limit:
     match node:
         case Filter():
-            return replace(node, condition=found.replaced(node.condition))
+            return replace(node, condition=finder.replaced(node.condition))
         case Sort():
-            keys = tuple(SortKey(found.replaced(key.expression), key.descending, key.nulls_first) for key in node.keys)
+            keys = tuple(SortKey(finder.replaced(key.expression), key.descending, key.nulls_first) for key in node.keys)
             return replace(node, keys=keys)
         case Limit():
             return node

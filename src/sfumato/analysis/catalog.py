@@ -1,4 +1,4 @@
-"""What queries may know of the tables: columns with their facts, owners and bounds. Made from policy and copy."""
+"""Tables as analysis sees them: columns with their facts, units and bounds. Built from policy and copy."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -66,7 +66,7 @@ class Table:
     rows_chosen: bool = False
     """Each question chooses how many rows of a person count, up to `rows_per_unit`."""
     in_sampling_order: bool = False
-    """The rows of everybody have ranks that were drawn: the order in which they fill what one person may add."""
+    """Rows have ranks in sampling order, in which they count towards a unit's total."""
     keys_to_unit: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """The columns that lead to the owner by a `via` of the policy, here or from another table, each with its key."""
 
@@ -76,7 +76,7 @@ class Table:
         return {field.name: str(field.facts.type) for field in self.fields}
 
     def declared(self, column: str) -> Admitted | None:
-        """Return what the policy says a private column can hold."""
+        """Return the declared values of a private column."""
         field = self.field(column)
         facts, cells = field.facts, field.cells
         if self.public or facts.kind in {Kind.UNIT, Kind.REAL}:
@@ -127,7 +127,7 @@ class PublicRows(Protocol):
 
 
 class PublicData(Protocol):
-    """What an engine can compute before any private row is read: from public tables and from the text alone."""
+    """Computations of an engine before any private row is read: from public tables and the text alone."""
 
     def materialize(self, flow: RelNode, columns: tuple[Item, ...], keys: tuple[Scalar, ...]) -> PublicRows:
         """Return the rows of a public flow, computed once, with these columns."""

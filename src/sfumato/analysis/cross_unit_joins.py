@@ -78,7 +78,7 @@ class _Side:
 
 
 @dataclass(frozen=True, slots=True)
-class _Met:
+class _JoinedSide:
     """A side that was analysed: its owner, and by which of its values it meets the others."""
 
     analysed: Analysed
@@ -110,7 +110,7 @@ def analyse_cross_unit_join(
     met = _sides_with_keys(analysed, _owners(analysed, differing, relation), sides, rest)
     if met is None:
         _refuse_join(relation.at, "not all tables are joined on the same columns.")
-    if prod(one.repeats for one in met) > MAX_OWN_COMBINATIONS:
+    if prod(side.repeats for side in met) > MAX_OWN_COMBINATIONS:
         _refuse_join(relation.at, "one person can have too many rows with the same key.")
     for one in met:
         check_characters(one.analysed.flow, one.owned.rows, one.keys, relation.at)
@@ -119,20 +119,20 @@ def analyse_cross_unit_join(
     _check_keys(keys, met, relation)
     if options.max_rows_contributed is not None or options.max_groups_contributed is not None:
         _refuse_join(relation.at, "OPTIONS cannot tighten a join of rows of different people.")
-    owned = replace(met[0].owned, rows=max(one.owned.rows for one in met), groups=None)
+    owned = replace(met[0].owned, rows=max(side.owned.rows for side in met), groups=None)
     group, noisy = private_group_by(relation, keys, source, owned, RequestedBounds(None, None), public)
     if not group.public_keys:
         _refuse_join(relation.at, "this groups joined rows of different people by keys that are not declared.")
-    if any(one.aggregate != Aggregate(Aggregation.COUNT) for one in group.asked):
+    if any(aggregate.aggregate != Aggregate(Aggregation.COUNT) for aggregate in group.asked):
         _refuse_join(relation.at, "rows of different people can only be counted.")
     counted = _count_aggregate(met, bool(keys), _equivalent_orders(differing, sides, met, relation))
     fewer = replace(group.contribution, bound_groups=False)
-    asked = tuple(replace(one, aggregate=counted) for one in group.asked)
-    return replace(group, asked=asked, contribution=fewer), noisy
+    aggregates = tuple(replace(aggregate, aggregate=counted) for aggregate in group.asked)
+    return replace(group, asked=aggregates, contribution=fewer), noisy
 
 
 def _flatten_joins(relation: Relation) -> tuple[list[Relation], list[Expression]]:
-    """Return what is joined, and all conditions on it."""
+    """Return the joined relations and all their conditions."""
     match relation:
         case Filter(source, condition):
             leaves, conditions = _flatten_joins(source)
@@ -151,7 +151,7 @@ def _is_differing(part: Expression, relation: Relation, catalog: Catalog) -> boo
 
 
 def _differing_parts(part: Expression) -> tuple[Expression, ...]:
-    """Return what a condition says is different; nothing where it says something else."""
+    """Return the inequalities of a condition; empty where it says something else."""
     match part:
         case Call(Function.DIFFERENT | Function.DISTINCT_FROM | Function.LESS, arguments):
             return arguments
@@ -169,7 +169,7 @@ def _names_people(expression: Expression, relation: Relation, catalog: Catalog) 
             return catalog.tables[table].field(expression.name).facts.kind is Kind.UNIT
         case Project(source, label, named) | GroupBy(source, label, named) if label == expression.of:
             shown = [item.expression for item in named if item.name == expression.name]
-            return any(_names_people(one, source, catalog) for one in shown)
+            return any(_names_people(argument, source, catalog) for argument in shown)
     return any(_names_people(expression, source, catalog) for source in inputs(relation))
 
 
@@ -186,11 +186,11 @@ def _join_sides(leaves: Sequence[Relation], rest: list[Expression], relation: Gr
             _merge_sides(first, other, rest, relation)
             sides.remove(other)
     while waiting:
-        for one in waiting:
-            touched = [side for side in sides if any(_links(part, one, side) for part in rest)]
+        for candidate in waiting:
+            touched = [side for side in sides if any(_links(part, candidate, side) for part in rest)]
             if touched:
-                _merge_sides(touched[0], one, rest, relation)
-                waiting.remove(one)
+                _merge_sides(touched[0], candidate, rest, relation)
+                waiting.remove(candidate)
                 break
         else:
             _refuse_join(relation.at, "a public table is not joined with any private table.")
@@ -207,8 +207,8 @@ def _is_same_person(part: Expression, relation: Relation, catalog: Catalog) -> b
     return False
 
 
-def _links(part: Expression, one: _Side, other: _Side) -> bool:
-    return bool(sources(part) & one.labels) and bool(sources(part) & other.labels)
+def _links(part: Expression, first: _Side, second: _Side) -> bool:
+    return bool(sources(part) & first.labels) and bool(sources(part) & second.labels)
 
 
 def _merge_sides(side: _Side, other: _Side, rest: list[Expression], relation: GroupBy) -> None:
@@ -241,11 +241,13 @@ def _is_private(relation: Relation, catalog: Catalog) -> bool:
 
 def _check_differing(differing: Sequence[Expression], sides: Sequence[_Side], relation: GroupBy) -> None:
     """Refuse what does not say of every two sides that their people differ."""
-    said = {frozenset(at for at, side in enumerate(sides) if sources(part) & side.labels) for part in differing}
-    if any(len(pair) != 2 for pair in said):
+    compared = {
+        frozenset(index for index, side in enumerate(sides) if sources(part) & side.labels) for part in differing
+    }
+    if any(len(pair) != 2 for pair in compared):
         _refuse_join(relation.at, "this condition requires rows of one person to belong to different people.")
-    said |= {frozenset(pair) for pair in _person_order(differing, sides)}
-    if not {frozenset(pair) for pair in combinations(range(len(sides)), 2)} <= said:
+    compared |= {frozenset(pair) for pair in _person_order(differing, sides)}
+    if not {frozenset(pair) for pair in combinations(range(len(sides)), 2)} <= compared:
         _refuse_join(
             relation.at, ("this joins rows of different people, but not every two of them are compared by `<>`.")
         )
@@ -253,16 +255,19 @@ def _check_differing(differing: Sequence[Expression], sides: Sequence[_Side], re
 
 def _person_order(differing: Sequence[Expression], sides: Sequence[_Side]) -> set[tuple[int, int]]:
     """Return which side's person comes before which other's, by what the text says and what follows from it."""
-    found = set()
+    order = set()
     for part in differing:
         if isinstance(part, Call) and part.function is Function.LESS:
-            first, second = (next(at for at, side in enumerate(sides) if side.reads(one)) for one in part.arguments)
-            found.add((first, second))
-    return found | {(first, last) for first, one in found for other, last in found if one == other}
+            first, second = (
+                next(index for index, side in enumerate(sides) if side.reads(expression))
+                for expression in part.arguments
+            )
+            order.add((first, second))
+    return order | {(first, last) for first, one in order for other, last in order if one == other}
 
 
 def _equivalent_orders(
-    differing: Sequence[Expression], sides: Sequence[_Side], met: Sequence[_Met], relation: GroupBy
+    differing: Sequence[Expression], sides: Sequence[_Side], met: Sequence[_JoinedSide], relation: GroupBy
 ) -> int:
     """Return in how many orders the same people meet, of which the text counts one by `<`; without it, all count.
 
@@ -276,8 +281,8 @@ def _equivalent_orders(
         all(len(side.labels) == 1 for side in sides)
         and len({number_labels(side.whole) for side in sides}) == 1
         and all(
-            tuple(_relabel(key, names[0]) for key in one.keys) == tuple(_relabel(key, names[0]) for key in met[0].keys)
-            for one in met
+            tuple(_relabel(key, names[0]) for key in side.keys) == tuple(_relabel(key, names[0]) for key in met[0].keys)
+            for side in met
         )
     )
     if not alike or len(order) != len(list(combinations(sides, 2))) or any(pair[::-1] in order for pair in order):
@@ -286,8 +291,8 @@ def _equivalent_orders(
 
 
 def _relabel(scalar: Scalar, label: str) -> Scalar:
-    if (found := address(scalar)) is not None:
-        return column(label, found.name, scalar.facts)
+    if (ref := address(scalar)) is not None:
+        return column(label, ref.name, scalar.facts)
     return replace(scalar, arguments=tuple(_relabel(part, label) for part in scalar.arguments))
 
 
@@ -295,9 +300,11 @@ def _owners(analysed: Sequence[Analysed], differing: Sequence[Expression], relat
     """Return whom the sides belong to: those are the people who are said to differ."""
     scope = _scope(analysed)
     for part in differing:
-        if not all(is_unit_id(lower(one, scope)) for one in _differing_parts(part)):
+        if not all(is_unit_id(lower(expression, scope)) for expression in _differing_parts(part)):
             _refuse_join(part.at, "this compares people who may be absent.")
-    owners = [one.state for one in analysed if isinstance(one.state, UnitLineage) and one.state.shared_ids]
+    owners = [
+        operand.state for operand in analysed if isinstance(operand.state, UnitLineage) and operand.state.shared_ids
+    ]
     if len(owners) < len(analysed):
         _refuse_join(relation.at, "these tables have no person in common.")
     return owners
@@ -305,7 +312,7 @@ def _owners(analysed: Sequence[Analysed], differing: Sequence[Expression], relat
 
 def _sides_with_keys(
     analysed: Sequence[Analysed], owners: Sequence[UnitLineage], sides: Sequence[_Side], across: Sequence[Expression]
-) -> tuple[_Met, ...] | None:
+) -> tuple[_JoinedSide, ...] | None:
     """Return the sides with their keys: values that are equal in all rows that meet, one of each side.
 
     None where not all of them meet by the same columns.
@@ -317,16 +324,16 @@ def _sides_with_keys(
         classes = [known for known in classes if not known & named] + [named.union(*touched)]
     if not classes or any({place for place, _ in known} != set(range(len(sides))) for known in classes):
         return None
-    found = []
-    for place, (one, owned) in enumerate(zip(analysed, owners, strict=True)):
-        flow, keys = one.flow, []
+    joined_sides = []
+    for place, (operand, owned) in enumerate(zip(analysed, owners, strict=True)):
+        flow, keys = operand.flow, []
         for known in classes:
             first, *others = sorted((scalar for side, scalar in known if side == place), key=repr)
             keys.append(first)
             for other in others:
                 flow = FilterNode(flow, _equal(first, other))
-        found.append(_Met(replace(one, flow=flow), owned, tuple(keys)))
-    return tuple(found)
+        joined_sides.append(_JoinedSide(replace(operand, flow=flow), owned, tuple(keys)))
+    return tuple(joined_sides)
 
 
 def _compared_sides(
@@ -335,7 +342,9 @@ def _compared_sides(
     """Give the two sides of an equality with what each compares, or refuse the condition."""
     arguments = part.arguments if isinstance(part, Call) and part.function is Function.EQUAL else ()
     equal = lower(part, _scope(analysed))
-    if equal.operator is Operator.EQUAL and all(one.facts.kind in _COMPARABLE_KINDS for one in equal.arguments):
+    if equal.operator is Operator.EQUAL and all(
+        argument.facts.kind in _COMPARABLE_KINDS for argument in equal.arguments
+    ):
         for argument, scalar in zip(arguments, equal.arguments, strict=False):
             for place, side in enumerate(sides):
                 if side.reads(argument) and columns_read(scalar) <= _columns_of_side(analysed[place]):
@@ -353,45 +362,45 @@ def _columns_of_side(analysed: Analysed) -> set[tuple[str, str]]:
     return {(label, name) for label, name, _ in outputs(analysed.flow)}
 
 
-def _equal(one: Scalar, other: Scalar) -> Scalar:
-    return Scalar(Operator.EQUAL, (one, other), replace(_TRUTH, nullable=True))
+def _equal(first: Scalar, second: Scalar) -> Scalar:
+    return Scalar(Operator.EQUAL, (first, second), replace(_TRUTH, nullable=True))
 
 
 def _scope(analysed: Sequence[Analysed]) -> Scope:
-    return {name: scalar for one in analysed for name, scalar in one.scope.items()}
+    return {name: scalar for operand in analysed for name, scalar in operand.scope.items()}
 
 
-def _source(met: Sequence[_Met]) -> Analysed:
-    """Return the rows that meet as one flow. Nobody owns them: it is never run, but says what is counted."""
+def _source(met: Sequence[_JoinedSide]) -> Analysed:
+    """Return the joined rows as one node without an owner. It is never run, but describes what is counted."""
     flow: RelNode = met[0].analysed.flow
-    for place, one in enumerate(met[1:], 1):
-        equal = [_equal(*pair) for pair in zip(met[0].keys, one.keys, strict=True)]
+    for place, side in enumerate(met[1:], 1):
+        equal = [_equal(*pair) for pair in zip(met[0].keys, side.keys, strict=True)]
         apart = [
-            Scalar(Operator.NOT, (Scalar(Operator.EQUAL, (other.owned.unit, one.owned.unit), _TRUTH),), _TRUTH)
+            Scalar(Operator.NOT, (Scalar(Operator.EQUAL, (other.owned.unit, side.owned.unit), _TRUTH),), _TRUTH)
             for other in met[:place]
         ]
-        flow = JoinNode(JoinKind.INNER, flow, one.analysed.flow, all_true((*equal, *apart)))
+        flow = JoinNode(JoinKind.INNER, flow, side.analysed.flow, all_true((*equal, *apart)))
     return Analysed(
         flow,
-        _scope([one.analysed for one in met]),
+        _scope([side.analysed for side in met]),
         met[0].owned,
-        {name: cells for one in met for name, cells in one.analysed.cells.items()},
-        {name: origin for one in met for name, origin in one.analysed.origins.items()},
+        {name: cells for side in met for name, cells in side.analysed.cells.items()},
+        {name: origin for side in met for name, origin in side.analysed.origins.items()},
     )
 
 
-def _check_keys(keys: Sequence[Item], met: Sequence[_Met], relation: GroupBy) -> None:
+def _check_keys(keys: Sequence[Item], met: Sequence[_JoinedSide], relation: GroupBy) -> None:
     for key in keys:
-        if not any(key.scalar in one.keys for one in met):
+        if not any(key.scalar in side.keys for side in met):
             _refuse_join(
                 relation.at, ("this groups joined rows of different people by a column that is not a join key.")
             )
 
 
-def _count_aggregate(met: Sequence[_Met], several: bool, times: int) -> Aggregate[Scalar]:
+def _count_aggregate(met: Sequence[_JoinedSide], several: bool, times: int) -> Aggregate[Scalar]:
     """Return the count of what meets: of each side its owner and its keys, and how many rows a person has of it."""
-    arguments = tuple(scalar for one in met for scalar in (one.owned.unit, *one.keys))
-    bounds = tuple(Fraction(number) for one in met for number in (one.owned.rows, one.repeats))
+    arguments = tuple(scalar for side in met for scalar in (side.owned.unit, *side.keys))
+    bounds = tuple(Fraction(number) for side in met for number in (side.owned.rows, side.repeats))
     return Aggregate(Aggregation.CROSS_UNIT_COUNT, arguments, parameters=(Fraction(several), Fraction(times), *bounds))
 
 

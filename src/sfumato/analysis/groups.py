@@ -31,7 +31,7 @@ _AVERAGE_STEPS_PER_STEP = 1000
 
 @dataclass(frozen=True, slots=True)
 class RequestedBounds:
-    """What OPTIONS of the query ask for; they may only tighten the policy."""
+    """Contribution bounds of the query's OPTIONS; they may only tighten the policy."""
 
     rows: int | None
     groups: int | None
@@ -55,19 +55,24 @@ def private_group_by(
     """Return the group whose cells get noise, and what the rest of the query may do with them."""
     cells = [cells_of(key.scalar, source.cells, source.origins, public) for key in keys]
     named = _group_keys(keys, cells, source, public)
-    asked = tuple(_with_values(_requested_aggregate(measure, source.scope), source) for measure in relation.measures)
+    aggregates = tuple(
+        _with_values(_requested_aggregate(measure, source.scope), source) for measure in relation.measures
+    )
     together = cells_together(keys, source.origins, public) if all(key.cells is not None for key in named) else None
     # plain counts and sums of public cells move as far, however a person's rows are spread: cutting would gain nothing
-    pays = any(key.cells is None for key in named) or any(one.aggregate.distinct for one in asked)
+    pays = any(key.cells is None for key in named) or any(aggregate.aggregate.distinct for aggregate in aggregates)
     contribution = _contribution(owned, limits, _cells_of_a_person(keys, cells, owned) if pays else None)
-    asked = round_until_summable(asked, contribution.rows)
-    group = Group(relation.label, source.flow, owned.unit, owned.shared_ids, named, asked, contribution, together)
+    aggregates = round_until_summable(aggregates, contribution.rows)
+    group = Group(relation.label, source.flow, owned.unit, owned.shared_ids, named, aggregates, contribution, together)
     if group.public_keys and group.cells <= group.contribution.groups:  # nobody can be in more cells than there are
         fewer = replace(group.contribution, groups=max(1, group.cells), bound_groups=False)
         group = replace(group, contribution=fewer)
     columns = [(key.name, replace(key.scalar.facts, nullable=False)) for key in named]
     types = (measure.type for measure in relation.measures)
-    columns += [(one.name, noisy_facts(one.aggregate, type)) for one, type in zip(asked, types, strict=True)]
+    columns += [
+        (aggregate.name, noisy_facts(aggregate.aggregate, type))
+        for aggregate, type in zip(aggregates, types, strict=True)
+    ]
     scope = {(relation.label, name): column(relation.label, name, facts) for name, facts in columns}
     return group, Analysed(InputNode(relation.label, tuple(columns), None), scope, Visibility.RELEASED)
 
@@ -108,20 +113,20 @@ def _requested_aggregate(measure: Measure, scope: Scope) -> RequestedAggregate:
     return RequestedAggregate(measure.name, aggregate, measure.at)
 
 
-def _with_values(asked: RequestedAggregate, source: Analysed) -> RequestedAggregate:
+def _with_values(aggregate: RequestedAggregate, source: Analysed) -> RequestedAggregate:
     """Return a DISTINCT aggregate with the number of public keys of its column: its rows hold no other values.
 
     No engine is asked for them, and no noise depends on them. Proof: proofs/lineage.md §5
     """
-    argument = asked.aggregate.argument
-    if not asked.aggregate.distinct or argument is None or argument.facts.kind is Kind.UNIT:
-        return asked
+    argument = aggregate.aggregate.argument
+    if not aggregate.aggregate.distinct or argument is None or argument.facts.kind is Kind.UNIT:
+        return aggregate
     known = source.cells.get(computation(argument))
-    return asked if known is None else replace(asked, values=len(known))
+    return aggregate if known is None else replace(aggregate, values=len(known))
 
 
 def noisy_facts(aggregate: Aggregate[Scalar], type: Type) -> Facts:
-    """Return what is known of an aggregate after noise: nothing bounds it, and counts and sums are never NULL."""
+    """Return the facts of an aggregate after noise: it is unbounded, and counts and sums are never NULL."""
     argument = aggregate.argument
     step = None
     extreme = aggregate.function in {Aggregation.MIN, Aggregation.MAX, Aggregation.MODE}
@@ -181,7 +186,7 @@ def group_by_unit(
 ) -> Analysed:
     """Group by the person (and perhaps more): every row of the result belongs to that person alone."""
     measures = tuple(own_measure(measure, source.scope, owned.rows) for measure in relation.measures)
-    facts = [(key.name, key.scalar.facts) for key in keys] + [(one.name, one.facts) for one in measures]
+    facts = [(key.name, key.scalar.facts) for key in keys] + [(item.name, item.facts) for item in measures]
     scope = {(relation.label, name): column(relation.label, name, known) for name, known in facts}
     person = next(key for key in keys if is_unit_id(key.scalar))
     others = [key for key in keys if not is_unit_id(key.scalar)]  # the id of an outer-joined table may also be NULL
@@ -191,14 +196,14 @@ def group_by_unit(
         for key in others
         if (known := cells_of(key.scalar, source.cells, source.origins, public)) is not None
     }
-    kept = replace(
+    lineage = replace(
         owned,
         unit=scope[relation.label, person.name],
         rows=owned.rows if others else 1,
         unique=frozenset(unique),
         constant_per_unit=frozenset((relation.label, key.name) for key in keys if owned.is_settled(key.scalar)),
     )
-    return Analysed(AggregateNode(source.flow, relation.label, keys, measures), scope, kept, cells)
+    return Analysed(AggregateNode(source.flow, relation.label, keys, measures), scope, lineage, cells)
 
 
 def own_measure(measure: Measure, scope: Scope, rows: int) -> AggregateItem:
@@ -208,7 +213,7 @@ def own_measure(measure: Measure, scope: Scope, rows: int) -> AggregateItem:
 
 
 def _own_facts(measure: Measure, aggregate: Aggregate[Scalar], rows: int) -> Facts:
-    """Return what is known of one person's aggregate of at most `rows` rows."""
+    """Return the facts of one person's aggregate of at most `rows` rows."""
     function, argument = aggregate.function, aggregate.argument
     if function is Aggregation.COUNT:
         least = 1 if not aggregate.parts else 0

@@ -72,7 +72,7 @@ def join_analysed(
     state = Visibility.RELEASED if released else Visibility.PUBLIC
     flow = JoinNode(join.kind, left.flow, right.flow, condition)
     origins = {} if released else {**left.origins, **right.origins}
-    return Analysed(flow, scope if released else _after(join, scope), state, origins=origins), None
+    return Analysed(flow, scope if released else _scope_after_join(join, scope), state, origins=origins), None
 
 
 def join_public_sides(
@@ -81,10 +81,10 @@ def join_public_sides(
     """Return two sides that are public or noisy as one statement can have them."""
     if left.state is right.state:
         return left, right
-    return _spelled_out(left, position, public), _spelled_out(right, position, public)
+    return _as_literal_rows(left, position, public), _as_literal_rows(right, position, public)
 
 
-def _spelled_out(side: Analysed, position: Position, public: PublicData) -> Analysed:
+def _as_literal_rows(side: Analysed, position: Position, public: PublicData) -> Analysed:
     """Return a public relation as rows that come with the statement: noisy tables meet nothing but such rows."""
     if side.state is not Visibility.PUBLIC:
         return side
@@ -127,8 +127,8 @@ def _nullable(name: tuple[str, str], scalar: Scalar, real: frozenset[tuple[str, 
     return column(*name, facts)
 
 
-def _after(join: Join, scope: Scope) -> Scope:
-    """Return what is known after an inner join: its condition held."""
+def _scope_after_join(join: Join, scope: Scope) -> Scope:
+    """Return the scope after an inner join, whose condition held."""
     return scope if join.condition is None or join.kind is not JoinKind.INNER else narrow_scope(scope, join.condition)
 
 
@@ -149,7 +149,7 @@ def _with_public(
     return replace(
         private,
         flow=flow,
-        scope=_after(join, scope),
+        scope=_scope_after_join(join, scope),
         state=replace(
             owned,
             rows=owned.rows * most,
@@ -242,7 +242,7 @@ def public_sides(condition: Scalar, other: Analysed) -> list[Scalar]:
     """Return the public sides of equalities that every pair meets, as they are compared."""
     public = frozenset().union(*(columns_read(scalar) for scalar in other.scope.values()))
     parts = condition.arguments if condition.operator is Operator.AND else (condition,)
-    found = []
+    sides = []
     for part in parts:
         if part.operator is not Operator.EQUAL or any(
             side.facts.kind not in _COMPARABLE_KINDS for side in part.arguments
@@ -252,8 +252,8 @@ def public_sides(condition: Scalar, other: Analysed) -> list[Scalar]:
         for public_side, private_side in ((first, second), (second, first)):
             reads, tests = columns_read(public_side), columns_read(private_side)
             if reads and reads <= public and not tests & public:  # the rest is of the private row, whatever it met
-                found.append(public_side)
-    return found
+                sides.append(public_side)
+    return sides
 
 
 def _of_one_person(
@@ -270,7 +270,7 @@ def _of_one_person(
     scope = _scope(join, left, right)
     same = Scalar(Operator.EQUAL, (first.unit, second.unit), Facts(Type.BOOLEAN, Kind.BOOLEAN, nullable=False))
     written = None if join.condition is None else lower(join.condition, scope)
-    condition = same if written is None else _both(same, written)
+    condition = same if written is None else _join_conditions(same, written)
     equalities = _equalities(join.condition, scope)
     once = any(_is_unique(side, second) and _reads(compared, left) for side, compared in equalities) or second.rows == 1
     reverse = any(_is_unique(side, first) and _reads(compared, right) for side, compared in equalities)
@@ -292,16 +292,16 @@ def _of_one_person(
     check_characters(flow, rows, _tests(join.kind, condition, left, right), join.at)
     analysed = Analysed(
         flow,
-        _after(join, scope),
+        _scope_after_join(join, scope),
         owned,
         {**left.cells, **right.cells},
         {**left.origins, **right.origins},
     )
-    return analysed, None if _says_so(join.condition, scope) else _note(first, second)
+    return analysed, None if _equates_units(join.condition, scope) else _note(first, second)
 
 
 def _tests(kind: JoinKind, condition: Scalar | None, left: Analysed, right: Analysed) -> tuple[Scalar, ...]:
-    """Return what is looked at for each pair; what equalities compare is looked up, if each side has one table."""
+    """Return the conditions that are tested for each pair; equalities are looked up, if each side has one table."""
     if condition is None:
         return ()
     refuse_engine_dependent((condition,))
@@ -330,7 +330,7 @@ def check_pairs(rows: int, before: int, position: Position) -> None:
         )
 
 
-def _both(same: Scalar, written: Scalar) -> Scalar:
+def _join_conditions(same: Scalar, written: Scalar) -> Scalar:
     parts = written.arguments if written.operator is Operator.AND else (written,)
     return Scalar(Operator.AND, (same, *(part for part in parts if part != same)), replace(written.facts))
 
@@ -345,7 +345,7 @@ def _equalities(condition: Expression | None, scope: Scope) -> list[tuple[Expres
         and part.function is Function.EQUAL
         and all(side.facts.kind in _COMPARABLE_KINDS | {Kind.UNIT} for side in lower(part, scope).arguments)
     ]
-    return [(one, other) for pair in pairs for one, other in (pair, pair[::-1])]
+    return [(first, second) for pair in pairs for first, second in (pair, pair[::-1])]
 
 
 def _is_unique(side: Expression, owned: UnitLineage) -> bool:
@@ -356,10 +356,10 @@ def _reads(side: Expression, analysed: Analysed) -> bool:
     return isinstance(side, Column) and (side.of, side.name) in analysed.scope
 
 
-def _says_so(condition: Expression | None, scope: Scope) -> bool:
+def _equates_units(condition: Expression | None, scope: Scope) -> bool:
     return any(
-        isinstance(one, Column) and scope[one.of, one.name].facts.kind is Kind.UNIT
-        for one, _ in _equalities(condition, scope)
+        isinstance(expression, Column) and scope[expression.of, expression.name].facts.kind is Kind.UNIT
+        for expression, _ in _equalities(condition, scope)
     )
 
 

@@ -31,7 +31,7 @@ _CHOOSE = frozenset({Operator.COALESCE, Operator.LEAST, Operator.GREATEST})
 
 
 def computation(scalar: Scalar) -> Computation:
-    """Return what a scalar computes, without what is known of it."""
+    """Return the computation of a scalar, without its facts."""
     return (scalar.operator, scalar.constant, *(computation(argument) for argument in scalar.arguments))
 
 
@@ -39,9 +39,9 @@ def cells_of(
     scalar: Scalar, cells: PossibleCells, origins: Mapping[str, RelNode], public: PublicData
 ) -> tuple[Cell, ...] | None:
     """Return every value that the scalar can have, sorted, or None where they are not public or too many."""
-    found = cells.get(computation(scalar))
-    if found is not None:
-        return found
+    listed = cells.get(computation(scalar))
+    if listed is not None:
+        return listed
     if scalar.facts.kind in {Kind.REAL, Kind.UNIT}:
         return None
     spelled = _possible_cells(scalar, cells, origins, public)
@@ -105,7 +105,7 @@ def _step_by_step(
     scalar: Scalar, cells: PossibleCells, origins: Mapping[str, RelNode], public: PublicData
 ) -> tuple[Cell, ...] | None:
     """Return the values over all combinations of its arguments' public values, such as the days of a timestamp."""
-    inner = {f"a{at}": part for at, part in enumerate(scalar.arguments) if part.operator is not Operator.CONSTANT}
+    inner = {f"a{index}": part for index, part in enumerate(scalar.arguments) if part.operator is not Operator.CONSTANT}
     if not inner or scalar.operator in _CHOOSE | {Operator.CASE, Operator.NULLIF}:
         return None  # `_possible_cells` has asked the arguments; asking again would double the work at each level
     if sum(1 for _ in walk(scalar)) > _MAX_EXPRESSION_NODES:
@@ -115,12 +115,12 @@ def _step_by_step(
     if len(values) < len(known) or prod(map(len, values.values())) > MAX_GROUP_CELLS:
         return None
     columns = tuple((name, inner[name].facts) for name in values)
-    given = InputNode("arguments", columns, tuple(product(*((*part, None) for part in values.values()))))
+    node = InputNode("arguments", columns, tuple(product(*((*part, None) for part in values.values()))))
     arguments = tuple(
-        column("arguments", f"a{at}", part.facts) if f"a{at}" in inner else part
-        for at, part in enumerate(scalar.arguments)
+        column("arguments", f"a{index}", part.facts) if f"a{index}" in inner else part
+        for index, part in enumerate(scalar.arguments)
     )
-    return public.distinct(given, replace(scalar, arguments=arguments), MAX_GROUP_CELLS)
+    return public.distinct(node, replace(scalar, arguments=arguments), MAX_GROUP_CELLS)
 
 
 def cells_together(
@@ -159,9 +159,9 @@ def chosen_cells(condition: Scalar, cells: PossibleCells, public: PublicData) ->
     used = {computation(part): part for part in walk(condition) if part.operator is Operator.COLUMN}
     if len(used) == 1 and (tested := next(iter(used))) in left:
         part, values = used[tested], left[tested]
-        given = InputNode(_label(part), ((_column_name(part), part.facts),), tuple((value,) for value in values))
-        kept = public.distinct(FilterNode(given, condition), part, MAX_GROUP_CELLS)
-        left[tested] = values if kept is None else kept
+        node = InputNode(_label(part), ((_column_name(part), part.facts),), tuple((value,) for value in values))
+        remaining = public.distinct(FilterNode(node, condition), part, MAX_GROUP_CELLS)
+        left[tested] = values if remaining is None else remaining
     return left
 
 
@@ -174,13 +174,13 @@ def left_cells(
 
 
 def _compared_constants(condition: Scalar) -> tuple[Computation, tuple[Cell, ...]] | None:
-    """Return what is compared with which constants, if the condition is `x = c`, `x IN (…)` or an OR of such."""
+    """Return scalars with the constants they are compared with, for `x = c`, `x IN (…)` or an OR of such."""
     if condition.operator is Operator.OR:
         parts = [_compared_constants(part) for part in condition.arguments]
-        found = [part for part in parts if part is not None]
-        if len(found) < len(parts) or len({tested for tested, _ in found}) > 1:
+        constants = [part for part in parts if part is not None]
+        if len(constants) < len(parts) or len({tested for tested, _ in constants}) > 1:
             return None
-        return found[0][0], tuple(sorted({value for _, values in found for value in values}, key=_cell_order))
+        return constants[0][0], tuple(sorted({value for _, values in constants for value in values}, key=_cell_order))
     if condition.operator not in {Operator.EQUAL, Operator.IN} or len(condition.arguments) < 2:
         return None
     first, *others = condition.arguments
@@ -202,8 +202,8 @@ def _cell_order(value: Cell) -> tuple[str, Cell]:
 
 
 def _label(scalar: Scalar) -> str:
-    return found.label if (found := address(scalar)) is not None else ""
+    return ref.label if (ref := address(scalar)) is not None else ""
 
 
 def _column_name(scalar: Scalar) -> str:
-    return found.name if (found := address(scalar)) is not None else ""
+    return ref.name if (ref := address(scalar)) is not None else ""

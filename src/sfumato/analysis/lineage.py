@@ -18,7 +18,7 @@ from sfumato.language.scalar import Scalar, columns_read
 
 
 class Visibility(Enum):
-    """What a flow may show whose rows are nobody's."""
+    """Visibility of rows without a unit."""
 
     PUBLIC = auto()
     """It reads public tables and the text alone."""
@@ -40,7 +40,7 @@ class UnitLineage:
     unique: frozenset[tuple[str, str]]
     """Columns in which two rows of one person never hold the same value."""
     names: tuple[str, ...]
-    """What the tables call the owner."""
+    """Names of the unit column in the tables."""
     constant_per_unit: frozenset[tuple[str, str]] = frozenset()
     """Columns that hold one value in all rows of a person: those of a table with one row per person, after a join."""
 

@@ -1,4 +1,4 @@
-"""What is exact because it is public or already noisy: literal rows of the text, and plain aggregates."""
+"""Exact rows of the text, and plain aggregates over public or already noisy rows."""
 
 from dataclasses import replace
 from fractions import Fraction

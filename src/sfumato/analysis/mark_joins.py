@@ -25,7 +25,7 @@ from sfumato.query.types import Type
 
 def analyse_mark_join(relation: MarkJoin, left: Analysed, right: Analysed, used: Used, public: PublicData) -> Analysed:
     """Return the left rows with one more column: whether they meet a right one."""
-    found = {(relation.label, FOUND): column(relation.label, FOUND, FOUND_FACTS)}
+    columns = {(relation.label, FOUND): column(relation.label, FOUND, FOUND_FACTS)}
     if isinstance(left.state, UnitLineage) and isinstance(right.state, UnitLineage):
         return _by_own_rows(relation, (left, left.state), (right, right.state))
     if isinstance(right.state, UnitLineage):
@@ -48,34 +48,34 @@ def analyse_mark_join(relation: MarkJoin, left: Analysed, right: Analysed, used:
     left = under_label(left, relation.label, used)
     flow = MarkJoinNode(left.flow, right.flow, relation.label, _condition(relation, left, right))
     origins = {relation.label: flow} if state is Visibility.PUBLIC else {}
-    return Analysed(flow, {**left.scope, **found}, state, origins=origins)
+    return Analysed(flow, {**left.scope, **columns}, state, origins=origins)
 
 
 def _by_own_rows(
-    relation: MarkJoin, one: tuple[Analysed, UnitLineage], other: tuple[Analysed, UnitLineage]
+    relation: MarkJoin, first: tuple[Analysed, UnitLineage], second: tuple[Analysed, UnitLineage]
 ) -> Analysed:
     """Mark a person's rows by others of the same person: that the owners are equal is implied, and cannot be left out.
 
     The text says so by their names, or by a key that leads to the person: the parser refuses anything else.
     """
-    (left, owned), (right, theirs) = one, other
+    (left, owned), (right, theirs) = first, second
     same = Scalar(Operator.EQUAL, (owned.unit, theirs.unit), Facts(Type.BOOLEAN, Kind.BOOLEAN, nullable=False))
     written = conjuncts_of(_condition(relation, left, right))
     turned = replace(same, arguments=(theirs.unit, owned.unit))
-    said = bool({same, turned} & {replace(part, facts=same.facts) for part in written})
+    is_stated = bool({same, turned} & {replace(part, facts=same.facts) for part in written})
     if not (owned.shared_ids and theirs.shared_ids):
         raise UnsafeJoin(
             f"{position_prefix(relation.at)}this looks for a row among the rows of other people.",
             "Whether there is one depends on single people, and would be used without noise.",
             f"Compare the person too: {owned.names[-1]} = {theirs.names[0]}.",
         )
-    parts = written if said else (same, *written)
+    parts = written if is_stated else (same, *written)
     condition = parts[0] if len(parts) == 1 else all_true(parts)
     check_pairs(owned.rows * theirs.rows, max(owned.rows, theirs.rows), relation.at)
     flow = MarkJoinNode(left.flow, right.flow, relation.label, condition)
     check_characters(flow, owned.rows * theirs.rows, parts, relation.at)
-    found = column(relation.label, FOUND, FOUND_FACTS)
-    return replace(left, flow=flow, scope={**left.scope, (relation.label, FOUND): found})
+    mark = column(relation.label, FOUND, FOUND_FACTS)
+    return replace(left, flow=flow, scope={**left.scope, (relation.label, FOUND): mark})
 
 
 def conjuncts_of(condition: Scalar) -> tuple[Scalar, ...]:
@@ -98,20 +98,20 @@ def _of_people(
     flow = MarkJoinNode(left.flow, right.flow, relation.label, condition)
     tests = () if condition is None else (condition,)
     check_characters(flow, owned.rows * most, tests, relation.at)
-    found = column(relation.label, FOUND, FOUND_FACTS)
+    mark = column(relation.label, FOUND, FOUND_FACTS)
     known = _among(condition, right, public)
     marks = left.marks if known is None else {**left.marks, (relation.label, FOUND): known}
-    return replace(left, flow=flow, scope={**left.scope, (relation.label, FOUND): found}, marks=marks)
+    return replace(left, flow=flow, scope={**left.scope, (relation.label, FOUND): mark}, marks=marks)
 
 
 def _among(
     condition: Scalar | None, right: Analysed, public: PublicData
 ) -> tuple[Computation, tuple[Cell, ...]] | None:
-    """Return what is compared with public values, and which these are, where an equality is all that is asked."""
+    """Return the scalar that is compared with public values, and these values, for a single equality."""
     if condition is None or condition.operator is not Operator.EQUAL:
         return None
     for side in public_sides(condition, right):
-        other = next(one for one in condition.arguments if one is not side)
+        other = next(argument for argument in condition.arguments if argument is not side)
         values = public.distinct(right.flow, side, MAX_GROUP_CELLS)
         return None if values is None else (computation(other), values)
     return None

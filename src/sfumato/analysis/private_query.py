@@ -1,4 +1,4 @@
-"""What a query asks of private rows, before any price: cells, what is measured in them, and what follows for free."""
+"""A query over private rows before pricing: its cells, its measurements and its post-processing."""
 
 from dataclasses import dataclass, field
 from itertools import product
@@ -91,7 +91,7 @@ class Group:
         )
 
     def all_cells(self) -> tuple[tuple[KeyValue, ...], ...]:
-        """Return every cell of public keys, in the one order that everybody uses."""
+        """Return every cell of public keys, in canonical order."""
         return (
             tuple(product(*(key.measured_values for key in self.keys)))
             if self.combinations is None
@@ -113,7 +113,7 @@ class PrivateQuery:
     """The names of the columns of the answer; they may repeat."""
     neighbours: Neighbours
     notes: tuple[str, ...] = ()
-    """What the analysis did that the text does not say, such as an implied equality of units."""
+    """Notes on steps that the text does not show, such as an implied equality of units."""
     days: frozenset[int] = frozenset()
     """The places of columns that are dates for people, though they are computed as timestamps: DATE_TRUNC of a date."""
 

@@ -19,31 +19,33 @@ _MAX_SUM_STEPS = 1 << 61
 _MIN_DISTINCT_STEPS = 1 << 20
 """Minimum number of distinct steps in the range of a rounded value; a coarser value is left unrounded."""
 _UNROUNDED_OPERATORS = frozenset({Operator.COLUMN, Operator.CONSTANT, Operator.CLIPPED})
-"""What the policy gave a step keeps it."""
-_MAX_PLACES, _COARSEST_PLACES = 30, -60
+"""Operators whose declared step is kept."""
+_MAX_PLACES, _MIN_PLACES = 30, -60
 
 
-def round_until_summable(asked: tuple[RequestedAggregate, ...], rows: int) -> tuple[RequestedAggregate, ...]:
-    """Return what is asked, with arguments that one person's `rows` rows can be summed of, where rounding does that."""
+def round_until_summable(aggregates: tuple[RequestedAggregate, ...], rows: int) -> tuple[RequestedAggregate, ...]:
+    """Return the aggregates with arguments rounded so that one person's `rows` rows can be summed."""
     powers: dict[Scalar, int] = {}
-    for requested in asked:
+    for requested in aggregates:
         for part in requested.aggregate.arguments if power_of(requested.aggregate.function) else ():
             powers[part] = max(powers.get(part, 1), power_of(requested.aggregate.function))
     rounded = dict(_rounded_arguments(powers, rows))
     if not rounded:
-        return asked
+        return aggregates
     return tuple(
-        replace(one, aggregate=replace(one.aggregate, arguments=_map_arguments(one, rounded))) if _is_sum(one) else one
-        for one in asked
+        replace(aggregate, aggregate=replace(aggregate.aggregate, arguments=_map_arguments(aggregate, rounded)))
+        if _is_sum(aggregate)
+        else aggregate
+        for aggregate in aggregates
     )
 
 
-def _is_sum(one: RequestedAggregate) -> bool:
-    return power_of(one.aggregate.function) > 0 and not one.aggregate.distinct
+def _is_sum(aggregate: RequestedAggregate) -> bool:
+    return power_of(aggregate.aggregate.function) > 0 and not aggregate.aggregate.distinct
 
 
-def _map_arguments(one: RequestedAggregate, rounded: dict[Scalar, Scalar]) -> tuple[Scalar, ...]:
-    return tuple(rounded.get(argument, argument) for argument in one.aggregate.arguments)
+def _map_arguments(aggregate: RequestedAggregate, rounded: dict[Scalar, Scalar]) -> tuple[Scalar, ...]:
+    return tuple(rounded.get(argument, argument) for argument in aggregate.aggregate.arguments)
 
 
 def _rounded_arguments(powers: Mapping[Scalar, int], rows: int) -> Iterable[tuple[Scalar, Scalar]]:
@@ -56,7 +58,7 @@ def _rounded_arguments(powers: Mapping[Scalar, int], rows: int) -> Iterable[tupl
         if max_magnitude(facts) < most or most < _MIN_DISTINCT_STEPS:
             continue
         farthest = max_magnitude(facts) * facts.step
-        places = next((n for n in range(_MAX_PLACES, _COARSEST_PLACES, -1) if farthest * _ten_to(n) < most - 1), None)
+        places = next((n for n in range(_MAX_PLACES, _MIN_PLACES, -1) if farthest * _ten_to(n) < most - 1), None)
         if places is not None:
             yield argument, round_to_places(Operator.ROUNDED, argument, places, facts.type)
 

@@ -33,10 +33,10 @@ def analyse_union_all(relation: UnionAll, left: Analysed, right: Analysed, publi
         [side.scope[project.label, item.name] for item in project.items]
         for side, project in zip(sides, projects, strict=True)
     ]
-    pairs = [_alike(one, other) for one, other in zip(*columns, strict=True)]
-    names = [one.name for one in relation.columns]
+    pairs = [_alike(first, second) for first, second in zip(*columns, strict=True)]
+    names = [output.name for output in relation.columns]
     if owners:
-        if any((one.facts.kind is Kind.UNIT) != (other.facts.kind is Kind.UNIT) for one, other in pairs):
+        if any((first.facts.kind is Kind.UNIT) != (second.facts.kind is Kind.UNIT) for first, second in pairs):
             raise UnsafeJoin(
                 f"{position_prefix(relation.at)}a column names people on one side only.",
                 "After the UNION the column would name people in some rows and something else in others.",
@@ -46,12 +46,12 @@ def analyse_union_all(relation: UnionAll, left: Analysed, right: Analysed, publi
         names.append(OWNER)
     shows = [
         ProjectNode(
-            side.flow, relation.label, tuple(Item(name, pair[at]) for name, pair in zip(names, pairs, strict=True))
+            side.flow, relation.label, tuple(Item(name, pair[index]) for name, pair in zip(names, pairs, strict=True))
         )
-        for at, side in enumerate(sides)
+        for index, side in enumerate(sides)
     ]
     flow = UnionAllNode(shows[0], shows[1], relation.label)
-    facts = [hull(one.facts, other.facts) for one, other in pairs]
+    facts = [hull(first.facts, second.facts) for first, second in pairs]
     scope = {
         (relation.label, name): column(relation.label, name, known) for name, known in zip(names, facts, strict=True)
     }

@@ -9,11 +9,11 @@ Used = frozenset[tuple[str, str]]
 
 def find_used_columns(relation: Relation) -> Used:
     """Return every column that an expression of the relation, or of one below it, mentions."""
-    found: set[tuple[str, str]] = set()
+    used: set[tuple[str, str]] = set()
     waiting = [relation]
     while waiting:
         node = waiting.pop()
         for expression in expressions(node):
-            found.update((part.of, part.name) for part, _ in walk(expression) if isinstance(part, Column))
+            used.update((part.of, part.name) for part, _ in walk(expression) if isinstance(part, Column))
         waiting.extend(inputs(node))
-    return frozenset(found)
+    return frozenset(used)

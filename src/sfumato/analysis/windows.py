@@ -67,22 +67,22 @@ def _inside_people(relation: Window, source: Analysed, owned: UnitLineage) -> An
 
 def _own_value(value: Over, scope: Scope, rows: int) -> WindowValue | WindowAggregate:
     """Return a window value over one person's rows, given their maximum number."""
-    made = _lower_window_value(
+    node = _lower_window_value(
         value, scope, own_measure(_over_measure(value), scope, rows) if _is_folded(value) else None
     )
-    if isinstance(made, WindowAggregate):
-        known = made.folded.facts
+    if isinstance(node, WindowAggregate):
+        known = node.folded.facts
         least = min(0, known.low) if known.kind is Kind.INTEGER else known.low  # a frame may hold no row
-        return replace(made, folded=replace(made.folded, facts=replace(known, low=least)))
-    if made.call.function in SHARES:
+        return replace(node, folded=replace(node.folded, facts=replace(known, low=least)))
+    if node.call.function in SHARES:
         raise UnsupportedSql(
-            f"{position_prefix(value.at)}{made.call.function} of one person's rows is not supported.",
+            f"{position_prefix(value.at)}{node.call.function} of one person's rows is not supported.",
             "Its result is not on a grid, so noise cannot be added.",
             "Use RANK and COUNT, which are whole numbers.",
         )
-    if made.call.function in NUMBERING:
-        return replace(made, facts=replace(made.facts, high=rows, declared_high=True))
-    return made
+    if node.call.function in NUMBERING:
+        return replace(node, facts=replace(node.facts, high=rows, declared_high=True))
+    return node
 
 
 def _is_folded(value: Over) -> bool:

@@ -1,1 +1,1 @@
-"""The verbs of the command line; each imports what it runs when it runs, so that help comes at once."""
+"""The commands of the command line; each imports its code when it runs, so that help is fast."""

@@ -1,4 +1,4 @@
-"""What was spent: `budget`, `history` and `verify`."""
+"""Commands about spending: `budget`, `history` and `verify`."""
 
 import sys
 from pathlib import Path
@@ -34,18 +34,20 @@ def budget(policy: Path, analyst: str | None, every: bool, form: str) -> None:
     changed = _source_changed(read) if analyst is None else None
     with accounts(policy) as opened:
         if every:
-            found = opened.budgets()
-            documents = [{"account": name, **budget_document(one)} for name, one in found.items()]
-            click.echo(to_json(documents) if form == "json" else budgets_text(found))
+            budgets = opened.budgets()
+            documents = [
+                {"account": name, **budget_document(account_budget)} for name, account_budget in budgets.items()
+            ]
+            click.echo(to_json(documents) if form == "json" else budgets_text(budgets))
         else:
-            one = opened.budget(account)
-            document = budget_document(one, None if changed is None else bool(changed))
-            click.echo(to_json(document) if form == "json" else budget_text(one))
+            account_budget = opened.budget(account)
+            document = budget_document(account_budget, None if changed is None else bool(changed))
+            click.echo(to_json(document) if form == "json" else budget_text(account_budget))
             if form == "table" and sys.stdout.isatty():
                 from sfumato.terminal.answers import draw_gauge
                 from sfumato.terminal.screen import screen
 
-                draw_gauge(screen(), one)
+                draw_gauge(screen(), account_budget)
         if form == "table":
             for note in (changed, WAITING if opened.waiting is not None and analyst is None else None):
                 if note:
@@ -65,7 +67,7 @@ def _account(policy: "Policy", analyst: str | None, every: bool) -> str:
 
 
 def _source_changed(policy: "Policy") -> str:
-    """Return what the owner is told about the source; nothing where it is as it was."""
+    """Return a note that the source changed; empty where it did not."""
     from sfumato.engines.opening import has_changed
     from sfumato.release.rendering.reports import AWAY, CHANGED
 
@@ -121,8 +123,8 @@ def verify(policy: Path, form: str, accept_clock: bool, receipt: tuple[str, ...]
         from sfumato.policy.reading import read_policy
 
         behind = opening.accept_clock(read_policy(policy))
-        said = f"Recorded: the clock is right, {behind} behind the last entry." if behind else ""
-        click.echo(said or "The clock is not behind the last entry: nothing was recorded.", err=True)
+        note = f"Recorded: the clock is right, {behind} behind the last entry." if behind else ""
+        click.echo(note or "The clock is not behind the last entry: nothing was recorded.", err=True)
     with accounts(policy) as opened:
         opened.require(receipt)
         verified = opened.verify()

@@ -190,10 +190,14 @@ def _print_statements(statements: "Sequence[PlannedStatement]", form: str) -> No
     from sfumato.release.rendering.escaping import to_json
 
     if form == "json":
-        found = [{"label": one.label, "purpose": one.purpose, "sql": one.sql} for one in statements]
-        click.echo(to_json({"statements": found}))
+        documents = [
+            {"label": statement.label, "purpose": statement.purpose, "sql": statement.sql} for statement in statements
+        ]
+        click.echo(to_json({"statements": documents}))
         return
-    click.echo("\n\n".join(str(one) for one in statements) or "No statement: this question reads no private table.")
+    click.echo(
+        "\n\n".join(str(statement) for statement in statements) or "No statement: this question reads no private table."
+    )
 
 
 @click.command()
@@ -209,9 +213,9 @@ def sql(policy: Path, analyst: str | None, epsilon: str | None) -> None:
     from sfumato.terminal.screen import screen
 
     with open_database(policy, analyst) as database:
-        asked: dict[str, object] = {} if epsilon is None else {"epsilon": epsilon}
+        price: dict[str, object] = {} if epsilon is None else {"epsilon": epsilon}
         session = Session(
-            database, screen(), screen(stderr=True), lambda refusal: print_refusal(refusal, Interface.PROMPT), asked
+            database, screen(), screen(stderr=True), lambda refusal: print_refusal(refusal, Interface.PROMPT), price
         )
         if not sys.stdin.isatty():
             session.run(_next_line)

@@ -1,4 +1,4 @@
-"""Verbs of the workshops, which the house does not depend on: each is found by name when somebody wants it."""
+"""Commands of the extension packages, imported by name when they are run."""
 
 from collections.abc import Callable
 from importlib import import_module

@@ -58,7 +58,7 @@ def init(
     from sfumato.policy_draft import options
     from sfumato.policy_draft.command import InterviewAborted, Terminal, draft_policy
 
-    said = replace(
+    draft_options = replace(
         options.column_options(types, bounds, step, values, formats),
         units=unit,
         rows_per_unit=options.rows_per_unit(rows_per_unit),
@@ -81,6 +81,8 @@ def init(
 
     watched = sys.stdin.isatty() and sys.stdout.isatty()
     try:
-        draft_policy(data, said, smartnoise, look, output, Terminal(ask if watched else None, click.echo, warn))
+        draft_policy(
+            data, draft_options, smartnoise, look, output, Terminal(ask if watched else None, click.echo, warn)
+        )
     except InterviewAborted:
         raise click.Abort from None

@@ -1,4 +1,4 @@
-"""Opening the database of a policy; where somebody watches, with the phase in which its copy is."""
+"""Open the database of a policy; on a terminal, show the phase of its copy."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ def open_database(
 
 @contextmanager
 def open_with_progress(opening: "Callable[[Progress | None], Database]") -> "Iterator[Database]":
-    """Run what opens a database, with its phases on the screen of whoever watches; close the database in the end."""
+    """Open a database with its phases on the terminal; close it in the end."""
     if sys.stderr.isatty():
         from sfumato.terminal.screen import phases, screen
 

@@ -1,4 +1,4 @@
-"""What several verbs take: the policy, what a question may cost, whose question it is, and how it is printed."""
+"""Options that several commands share: policy, price, analyst and output format."""
 
 from collections.abc import Callable
 from pathlib import Path

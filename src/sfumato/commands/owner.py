@@ -1,4 +1,4 @@
-"""What the owner of a dataset does with its policy: `check`, `tune` and `refresh`."""
+"""Commands of the data owner: `check`, `tune` and `refresh`."""
 
 from pathlib import Path
 
@@ -44,13 +44,13 @@ def tune(policy: Path, questions: tuple[str, ...], file: Path | None, history: b
     """
     from sfumato.terminal import statements, tuning, tuning_text
 
-    asked = list(questions)
+    queries = list(questions)
     if file is not None:
-        asked += statements.read_questions(file)
+        queries += statements.read_questions(file)
     with open_database(policy, charge=False) as database:
         if history:
-            asked += tuning.queries_in_ledger(database)
-        click.echo(tuning_text.tuned_text(tuning.tune(database, asked, epsilon)))
+            queries += tuning.queries_in_ledger(database)
+        click.echo(tuning_text.tuned_text(tuning.tune(database, queries, epsilon)))
 
 
 @click.command()

@@ -14,10 +14,10 @@ REFUSED_EXIT_CODE = 2
 
 
 class Refusing(click.Group):
-    """A group of verbs that prints their refusals."""
+    """A group of commands that prints their refusals."""
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run a verb."""
+        """Run a command."""
         try:
             return super().invoke(ctx)
         except Refusal as refusal:
@@ -25,7 +25,7 @@ class Refusing(click.Group):
             ctx.exit(REFUSED_EXIT_CODE)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the verbs in the order in which they were added."""
+        """Return the commands in the order in which they were added."""
         return list(self.commands)
 
 
@@ -35,11 +35,11 @@ def print_refusal(refusal: Refusal, speaker: Interface = Interface.COMMAND) -> N
 
     head = click.style(f"Refused ({refusal.code}):", fg="red", bold=True)
     click.echo(f"{head} {escape_unprintable(refusal.what)}", err=True)
-    for name, said in (("why", refusal.why), ("next", refusal.remedy_for(speaker))):
-        click.echo(_indented(f"  {name}:".ljust(8), escape_unprintable(said)), err=True)
+    for name, text in (("why", refusal.why), ("next", refusal.remedy_for(speaker))):
+        click.echo(_indent(f"  {name}:".ljust(8), escape_unprintable(text)), err=True)
 
 
-def _indented(head: str, text: str) -> str:
+def _indent(head: str, text: str) -> str:
     """Return a paragraph after its head: on a terminal in lines that break between words, elsewhere on one line."""
     if not sys.stderr.isatty():
         return f"{head}{text}"

@@ -27,10 +27,10 @@ def grant(policy: Path, name: str | None, owner: bool) -> None:
     from sfumato.server.grants import Grants
 
     account = _account(name, owner)
-    given = Grants(read_policy(policy), policy).grant(account)
-    click.echo(f"token: {given.token}")
+    credentials = Grants(read_policy(policy), policy).grant(account)
+    click.echo(f"token: {credentials.token}")
     if account:
-        click.echo(f"password: {given.password}")
+        click.echo(f"password: {credentials.password}")
     click.echo("Shown once: keep them now. The token is for HTTP and the browser, the password for psql.", err=True)
 
 

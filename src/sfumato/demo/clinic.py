@@ -1,7 +1,6 @@
 """A clinic that does not exist: patients, their visits and its departments, the same from every run.
 
-The house has no seeds: noise that can be repeated is noise that can be subtracted. These bits make up data; they never
-become noise.
+Production noise has no seeds: repeatable noise can be subtracted. These bits generate data and never become noise.
 """
 
 import hashlib
@@ -36,7 +35,7 @@ class Department:
     wing: str
     floor: int
     cost: int
-    """What every second visit costs less than."""
+    """Median cost of a visit."""
     spread: float
     weights: tuple[int, int, int]
     """How often children, adults and the old come here."""
@@ -91,8 +90,8 @@ def write_clinic(folder: Path, patients: int = PATIENTS) -> None:
 def patients_seen(folder: Path) -> dict[str, int]:
     """Count, truly, how many patients each department saw. Only made-up people may be counted so."""
     visits = parquet.read_table(folder / "visits.parquet", columns=["dept", "patient_id"])
-    seen = visits.group_by(["dept"]).aggregate([("patient_id", "count_distinct")])
-    return dict(zip(seen["dept"].to_pylist(), seen["patient_id_count_distinct"].to_pylist(), strict=True))
+    patients = visits.group_by(["dept"]).aggregate([("patient_id", "count_distinct")])
+    return dict(zip(patients["dept"].to_pylist(), patients["patient_id_count_distinct"].to_pylist(), strict=True))
 
 
 def _patients(count: int, source: Source) -> dict[str, npt.NDArray[np.generic]]:
@@ -133,7 +132,7 @@ def _visits(people: dict[str, npt.NDArray[np.generic]], source: Source) -> dict[
 
 
 def _homes(age: Integers, source: Source) -> Integers:
-    """Give everybody three departments, one of them their usual one."""
+    """Give each patient three departments, one of them the usual one."""
     homes = np.empty((len(age), 3), dtype=np.int64)
     class_of = np.digitize(age, [16, 65])
     for group in range(3):

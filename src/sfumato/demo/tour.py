@@ -106,10 +106,10 @@ def tour(folder: Path, console: Console, errors: Console, patients: int = PATIEN
     with phases(errors) as progress:
         database = open(folder / POLICY, progress=progress)
     with database:
-        told: set[str] = set()
+        explained: set[str] = set()
         for number, question in enumerate(QUESTIONS, 1):
             truth = patients_seen(folder / "data") if question is SEEN else None
-            _stop(console, database, number, question, truth, told)
+            _stop(console, database, number, question, truth, explained)
     _go_on(console, place)
 
 
@@ -148,8 +148,8 @@ def prepare_demo(folder: Path, errors: Console, patients: int = PATIENTS) -> boo
 def _is_ours(folder: Path) -> bool:
     """Tell whether an earlier tour left this folder: its policy may have been changed since, below its first line."""
     try:
-        with (folder / POLICY).open(encoding="utf-8") as found, _TEMPLATE.open(encoding="utf-8") as template:
-            return found.readline() == template.readline() and (folder / "data").is_dir()
+        with (folder / POLICY).open(encoding="utf-8") as existing, _TEMPLATE.open(encoding="utf-8") as template:
+            return existing.readline() == template.readline() and (folder / "data").is_dir()
     except (OSError, UnicodeDecodeError):
         return False
 
@@ -160,7 +160,7 @@ def _stop(
     number: int,
     question: Question,
     truth: Mapping[str, int] | None,
-    told: set[str],
+    explained: set[str],
 ) -> None:
     """Ask one question; notes that were told before are not told again."""
     _title(console, number, question.title)
@@ -186,9 +186,9 @@ def _stop(
         say(console, f"{held} of {len(release)} error bars hold the truth.", indent=" " * _INDENT_COLUMNS)
     after = database.budget()
     say(console, f"{spending_text(release, before, after)} · error bars at 95 %", "dim", " " * _INDENT_COLUMNS)
-    for line in printed_notes([note for note in release.notes if note not in told], "sfumato ask --notes"):
+    for line in printed_notes([note for note in release.notes if note not in explained], "sfumato ask --notes"):
         say(console, line, "dim", " " * _INDENT_COLUMNS)
-    told.update(release.notes)
+    explained.update(release.notes)
     draw_gauge(console, after, _INDENT_COLUMNS)
 
 

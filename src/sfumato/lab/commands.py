@@ -28,58 +28,58 @@ FORMATS = frozenset({".svg", ".png", ".pdf", ".html", ".json"})
 def reconstruct(seed: int, plot: Path | None) -> str:
     """Recover a thousand secret bits from noisy counts of random subsets."""
     draw = _drawing(plot)
-    found = reconstruction.run(1000, Seeded(seed))
-    return found.report() + draw("reconstruction", found)
+    result = reconstruction.run(1000, Seeded(seed))
+    return result.report() + draw("reconstruction", result)
 
 
 def difference(seed: int, plot: Path | None) -> str:
-    """Recover everybody's bit as the difference of two permitted counts."""
+    """Recover every bit as the difference of two permitted counts."""
     draw = _drawing(plot)
-    found = tracker.run(400, Seeded(seed))
-    return found.report() + draw("differencing", found)
+    result = tracker.run(400, Seeded(seed))
+    return result.report() + draw("differencing", result)
 
 
 def average(seed: int, plot: Path | None) -> str:
     """Wear down bounded, rounded and sticky noise by asking often."""
     draw = _drawing(plot)
-    found = averaging.run(200, 64, Seeded(seed))
-    return found.report() + draw("averaging", found)
+    result = averaging.run(200, 64, Seeded(seed))
+    return result.report() + draw("averaging", result)
 
 
 def link(seed: int, plot: Path | None) -> str:
     """Give the rows of a table without names their names back."""
     draw = _drawing(plot)
-    found = linkage.run(20_000, Seeded(seed))
-    return found.report() + draw("linkage", found)
+    result = linkage.run(20_000, Seeded(seed))
+    return result.report() + draw("linkage", result)
 
 
 def read_doubles(seed: int, plot: Path | None) -> str:
     """Read the secret from the low bits of textbook noise, and from the time it takes to draw."""
     draw = _drawing(plot)
     source = Seeded(seed)
-    found, watched = floating.run(4_000, source), timing.run(4_000, source)
-    return f"{found.report()}\n\n{watched.report()}" + draw("floating", found)
+    result, watched = floating.run(4_000, source), timing.run(4_000, source)
+    return f"{result.report()}\n\n{watched.report()}" + draw("floating", result)
 
 
 def bend_coins(seed: int, plot: Path | None) -> str:
     """Bend the coins behind added noise a little, and see what is left of its privacy."""
     draw = _drawing(plot)
-    found = biased.run(100_000, Seeded(seed))
-    return found.report() + draw("biased", found)
+    result = biased.run(100_000, Seeded(seed))
+    return result.report() + draw("biased", result)
 
 
 def match_frequencies(seed: int, plot: Path | None) -> str:
     """Read encrypted columns by the frequencies of another year, and try the same on a sealed store."""
     draw = _drawing(plot)
-    found = encrypted.run(5_000, Seeded(seed))
-    return found.report() + draw("encrypted", found)
+    result = encrypted.run(5_000, Seeded(seed))
+    return result.report() + draw("encrypted", result)
 
 
 def watch_the_noise(seed: int, plot: Path | None) -> str:
     """Tell who is in the data by how much noise a median has, where it is scaled to local sensitivity."""
     draw = _drawing(plot)
-    found = local_noise.run(400, Seeded(seed))
-    return found.report() + draw("local_noise", found)
+    result = local_noise.run(400, Seeded(seed))
+    return result.report() + draw("local_noise", result)
 
 
 ATTACKS: dict[str, Command] = {
@@ -94,13 +94,13 @@ ATTACKS: dict[str, Command] = {
 }
 
 AUDIT: Callable[[Path, float], str] = audit_policy
-"""Audits a deployed policy for so many seconds, on made-up people, and returns what to print."""
+"""Audits a policy for a number of seconds, on synthetic people, and returns the text to print."""
 
 
 def _drawing(plot: Path | None) -> Callable[[str, object], str]:
-    """Return what draws a result, and refuse before the attack runs what could not be drawn after it."""
+    """Return a function that draws a result; refuse an impossible drawing before the attack runs."""
     if plot is None:
-        return lambda picture, found: ""
+        return lambda picture, result: ""
     if plot.suffix not in FORMATS:
         raise BadParameter(
             f"{quote_value(plot.name)} names no kind of picture.",
@@ -112,10 +112,10 @@ def _drawing(plot: Path | None) -> Callable[[str, object], str]:
             "No plot can be drawn.", "Altair is not installed.", "Install it: pip install 'sfumato[plot]'."
         )
 
-    def _draw(picture: str, found: object) -> str:
+    def _draw(picture: str, result: object) -> str:
         charts = import_module("sfumato.lab.attacks.plots")  # an extra: whoever draws nothing does not need Altair
         try:
-            getattr(charts, picture)(found).save(plot)
+            getattr(charts, picture)(result).save(plot)
         except OSError:
             raise BadParameter(
                 f"The plot could not be written to {quote_value(str(plot))}.",

@@ -24,8 +24,8 @@ def civil(day: int) -> tuple[int, int, int]:
     >>> civil(0), civil(FIRST_DAY - 1)
     ((1970, 1, 1), (0, 12, 31))
     """
-    cycles, found = _in_first_cycle(day)
-    return found.year + cycles * _CYCLE_YEARS, found.month, found.day
+    cycles, date_in_cycle = _in_first_cycle(day)
+    return date_in_cycle.year + cycles * _CYCLE_YEARS, date_in_cycle.month, date_in_cycle.day
 
 
 def day_of(year: int, month: int, day: int) -> int:
@@ -54,11 +54,11 @@ def period_start(day: int, unit: str) -> int:
 
 
 PARTS: dict[str, tuple[Callable[[date], int], Callable[[date], object], int]] = {
-    "quarter": (lambda at: (at.month + 2) // 3, lambda at: at.year, 4),
-    "month": (lambda at: at.month, lambda at: at.year, 12),
-    "week": (lambda at: at.isocalendar().week, lambda at: at.isocalendar().year, 53),
-    "day": (lambda at: at.day, lambda at: (at.year, at.month), 31),
-    "doy": (lambda at: at.timetuple().tm_yday, lambda at: at.year, 366),
+    "quarter": (lambda day: (day.month + 2) // 3, lambda day: day.year, 4),
+    "month": (lambda day: day.month, lambda day: day.year, 12),
+    "week": (lambda day: day.isocalendar().week, lambda day: day.isocalendar().year, 53),
+    "day": (lambda day: day.day, lambda day: (day.year, day.month), 31),
+    "doy": (lambda day: day.timetuple().tm_yday, lambda day: day.year, 366),
 }
 """Parts of a date that come again: the part, the period in which it only grows, the most it can be. All begin at 1."""
 

@@ -1,12 +1,12 @@
-"""How many characters of one person's rows an engine has to look at: what decides how long an answer takes.
+"""Limit the characters of one person's rows that an engine reads, which decides the time of an answer.
 
-A table's own texts are read once, whoever they belong to. Where rows are joined, one person's few rows become many
-pairs, and each of them is looked at again: then characters are counted, from the text and the policy alone.
+A table's own texts are read once. Where rows are joined, one person's few rows become many
+pairs, and each of them is read again: then characters are counted, from the text and the policy alone.
 
 How much a flow makes an engine do, told from the text and from the sizes of public tables.
 
 It is an estimate in rows and pairs of rows: joins by an equality are taken to be cheap, all others to look at every
-pair. What is cheap by this measure and takes long all the same is stopped by the engine's clock.
+pair. The engine's time limit stops work that this estimate misses.
 """
 
 from collections.abc import Callable, Iterable
@@ -35,7 +35,7 @@ from sfumato.query.relation import JoinKind
 MAX_CHARS_PER_UNIT = 10_000_000
 """Maximum number of characters of one unit that one step may read: below half a second for the slowest operator."""
 _UNDECLARED_TEXT_CHARS = 1_000
-"""A text of a public table, of which nothing is declared, is taken to be so long."""
+"""Assumed length of an undeclared text of a public table."""
 _FREE_OPERATORS = frozenset({Operator.COLUMN, Operator.CONSTANT})
 
 
@@ -100,8 +100,8 @@ def _rows_and_work(flow: RelNode, sizes: Sizes) -> tuple[int, int]:
         case JoinNode(kind, left, right, condition):
             (first, before), (second, behind) = _rows_and_work(left, sizes), _rows_and_work(right, sizes)
             met = max(first, second) if _by_equality(condition, left, right) else first * second
-            kept = {JoinKind.LEFT: first, JoinKind.FULL: first + second}.get(kind, 0)
-            return max(met, kept), before + behind + met
+            outer_rows = {JoinKind.LEFT: first, JoinKind.FULL: first + second}.get(kind, 0)
+            return max(met, outer_rows), before + behind + met
         case UnionAllNode(left, right):
             (first, before), (second, behind) = _rows_and_work(left, sizes), _rows_and_work(right, sizes)
             return first + second, before + behind

@@ -36,8 +36,8 @@ def round_enclosed(compute: Callable[[int], Enclosure]) -> int:
     What cannot be told from a tie with the most digits is taken for one: the result is that of one certain number.
     """
     for digits in _DIGITS:
-        found = compute(digits)
-        ends = {int(end.to_integral_value(ROUND_HALF_UP)) for end in (found.low, found.high)}
+        enclosure = compute(digits)
+        ends = {int(end.to_integral_value(ROUND_HALF_UP)) for end in (enclosure.low, enclosure.high)}
         if len(ends) == 1:
             break
     return max(ends)
@@ -74,9 +74,9 @@ class LogarithmTables:
         spare = BITS + PART_BITS - doubling
         value = argument << spare if spare >= 0 else argument >> -spare
         part, rest = value >> BITS, value & ((1 << BITS) - 1)
-        found = self.doublings[doubling - self.least] + self.parts[part - PARTS]
-        found += (_logarithm_of_rest(rest // part) * self.factor) >> self.shift
-        return (found + (1 << SPARE_BITS >> 1)) >> SPARE_BITS
+        total = self.doublings[doubling - self.least] + self.parts[part - PARTS]
+        total += (_logarithm_of_rest(rest // part) * self.factor) >> self.shift
+        return (total + (1 << SPARE_BITS >> 1)) >> SPARE_BITS
 
 
 def _logarithm_of_rest(z: int) -> int:

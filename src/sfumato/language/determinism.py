@@ -1,4 +1,4 @@
-"""What every engine computes alike, to the last digit: only that is computed from people's values.
+"""Refuse expressions over private values that engines compute differently.
 
 Powers and logarithms of doubles are the engine's own, and may differ between engines, and between two versions of one;
 those of integers on a grid are ours (`curves`).

@@ -1,4 +1,4 @@
-"""What is known of a value before any data is read: its type, how it is kept, and how far it reaches."""
+"""Facts about a value before any data is read: type, representation and range."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -9,7 +9,7 @@ from sfumato.query.types import Type
 MAX_INTERMEDIATE_STEPS = 1 << 126
 """No integer that a query computes reaches so far: 128 bits hold it, and the sum of two."""
 STORED_LIMIT = 1 << 63
-"""Integers of the copy lie in [-STORED, STORED)."""
+"""Integers of the copy lie in [-STORED_LIMIT, STORED_LIMIT)."""
 
 
 class Kind(StrEnum):
@@ -27,7 +27,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What holds for every value of an expression, whatever the data: from text and policy alone."""
+    """Facts that hold for every value of an expression, from text and policy alone."""
 
     type: Type
     kind: Kind
@@ -54,15 +54,15 @@ class Facts:
         return self.high - self.low + 1
 
 
-def hull(one: Facts, other: Facts) -> Facts:
-    """Return what holds for every value of either."""
-    longest = None if None in (one.max_chars, other.max_chars) else max(one.max_chars or 0, other.max_chars or 0)
+def hull(first: Facts, second: Facts) -> Facts:
+    """Return the facts that hold for every value of either."""
+    longest = None if None in (first.max_chars, second.max_chars) else max(first.max_chars or 0, second.max_chars or 0)
     return replace(
-        one,
-        nullable=one.nullable or other.nullable,
-        low=min(one.low, other.low),
-        high=max(one.high, other.high),
-        declared_low=one.declared_low and other.declared_low,
-        declared_high=one.declared_high and other.declared_high,
+        first,
+        nullable=first.nullable or second.nullable,
+        low=min(first.low, second.low),
+        high=max(first.high, second.high),
+        declared_low=first.declared_low and second.declared_low,
+        declared_high=first.declared_high and second.declared_high,
         max_chars=longest,
     )

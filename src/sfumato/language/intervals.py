@@ -17,7 +17,7 @@ RangeLaw = Callable[..., StepRange]
 INFINITY_STEPS = 1 << 8192
 """Stands for infinity: no law brings it back near by what it divides by, nor by a root."""
 _MAX_FINITE_STEPS = 1 << 2048
-"""What comes of declared sides alone stays nearer than this."""
+"""Bound of the magnitude of any range derived from declared bounds, in steps."""
 
 
 def follow(result: Facts, law: RangeLaw, arguments: Sequence[Facts]) -> Facts | None:
@@ -172,7 +172,7 @@ def least_law(present: Sequence[bool]) -> RangeLaw:
 
     def law(*ranges: StepRange) -> StepRange:
         low, high = union(*ranges)
-        certain = [top for (_, top), there in zip(ranges, present, strict=True) if there]
+        certain = [top for (_, top), is_present in zip(ranges, present, strict=True) if is_present]
         return low, min(certain, default=high)
 
     return law

@@ -29,22 +29,22 @@ _READ = {
 
 def lower_cast(cast: Cast, argument: Scalar) -> Scalar:
     """Return the argument as another type, where one of the two is a text, a date or a timestamp."""
-    given = argument.facts.type
-    if given is cast.type:
+    source_type = argument.facts.type
+    if source_type is cast.type:
         return argument
     if is_null(argument):
         return constant(None, cast.type)
-    match given, cast.type:
+    match source_type, cast.type:
         case Type.TEXT, _ if cast.type in _READ:
             return _read_text(argument, cast.type)
         case Type.DATE, Type.TIMESTAMP:
             return moment_of(argument)
         case Type.TIMESTAMP, Type.DATE:
             return date_of(argument)
-        case _, Type.TEXT if given is not Type.INTERVAL:
-            return _shown_as_text(argument)
+        case _, Type.TEXT if source_type is not Type.INTERVAL:
+            return _format_as_text(argument)
     raise SourceSpan(cast.at).unsupported(
-        f"a value of type {given} cannot be cast to {cast.type}.",
+        f"a value of type {source_type} cannot be cast to {cast.type}.",
         "There is no form of it that is the same on every engine.",
         "Use EXTRACT(epoch FROM …) to get the seconds of an interval as a number.",
     )
@@ -57,7 +57,7 @@ def _read_text(text: Scalar, type: Type) -> Scalar:
     return Scalar(operator, (text,), facts)
 
 
-def _shown_as_text(argument: Scalar) -> Scalar:
+def _format_as_text(argument: Scalar) -> Scalar:
     match argument.facts.kind, argument.facts.type:
         case Kind.BOOLEAN, _:
             return _text_scalar(Operator.BOOLEAN_TEXT, argument, 5)
@@ -68,10 +68,10 @@ def _shown_as_text(argument: Scalar) -> Scalar:
         case _, Type.TIMESTAMP:
             return _text_scalar(Operator.MOMENT_TEXT, in_calendar(argument), 26)
         case _:
-            return _number_shown(argument)
+            return _format_number(argument)
 
 
-def _number_shown(argument: Scalar) -> Scalar:
+def _format_number(argument: Scalar) -> Scalar:
     places = _decimal_places(argument.facts.step)
     number = round_to_places(Operator.ROUNDED, argument, _SHOWN_PLACES, Type.DECIMAL) if places is None else argument
     if number.facts.kind is Kind.INTEGER:

@@ -59,7 +59,7 @@ def _list_results(
 ) -> ListedResults:
     """Return all results: of LOG to a base, of EXP of a base, of POWER with an exponent. None is below one that is."""
     quick = _quick(kind, of, grain)
-    results = [(m, _rounded_result(kind, of, step * m, grain, quick)) for m in range(low, high + 1)]
+    results = [(m, _round_result(kind, of, step * m, grain, quick)) for m in range(low, high + 1)]
     known = [(m, result) for m, result in results if result is not None]
     return ListedResults(known[0][0] if known else high + 1, tuple(result for _, result in known))
 
@@ -69,7 +69,7 @@ def _quick(kind: Operator, of: Fraction | None, grain: Fraction) -> Callable[[Fr
     if of is not None and kind is not Operator.POWER and of < _CLEAR_BASE:
         return lambda value: _UNDECIDED_VALUE  # its logarithm has too few digits
     divide, multiply, power_of = _FORTY_DIGITS.divide, _FORTY_DIGITS.multiply, _FORTY_DIGITS.exp
-    given = Decimal(1) if of is None else divide(Decimal(of.numerator), Decimal(of.denominator))
+    factor = Decimal(1) if of is None else divide(Decimal(of.numerator), Decimal(of.denominator))
     steps = divide(Decimal(grain.denominator), Decimal(grain.numerator))
     per = Decimal(1) if of is None or kind is Operator.POWER else _quick_natural(of)
 
@@ -77,7 +77,7 @@ def _quick(kind: Operator, of: Fraction | None, grain: Fraction) -> Callable[[Fr
         if kind is Operator.LOG:
             return multiply(divide(_quick_natural(value), per), steps)
         exact = divide(Decimal(value.numerator), Decimal(value.denominator))
-        exponent = multiply(exact, per) if kind is Operator.EXP else multiply(_quick_natural(value), given)
+        exponent = multiply(exact, per) if kind is Operator.EXP else multiply(_quick_natural(value), factor)
         return multiply(power_of(exponent), steps)
 
     return compute
@@ -88,15 +88,15 @@ def _quick_natural(value: Fraction) -> Decimal:
     return _FORTY_DIGITS.ln(_FORTY_DIGITS.divide(Decimal(value.numerator), Decimal(value.denominator)))
 
 
-def _certain(found: Decimal) -> int | None:
+def _certain(value: Decimal) -> int | None:
     """Return the integer that a number within 10^-15 of this one is nearest to; None where that is not certain."""
-    near = found.to_integral_value(ROUND_HALF_UP)
-    if abs(found) >= _MAX_DECIDED_VALUE or abs(abs(_FORTY_DIGITS.subtract(found, near)) - _TIE_FRACTION) < _TIE_WIDTH:
+    near = value.to_integral_value(ROUND_HALF_UP)
+    if abs(value) >= _MAX_DECIDED_VALUE or abs(abs(_FORTY_DIGITS.subtract(value, near)) - _TIE_FRACTION) < _TIE_WIDTH:
         return None
     return int(near)
 
 
-def _rounded_result(
+def _round_result(
     kind: Operator, of: Fraction | None, value: Fraction, grain: Fraction, quick: Callable[[Fraction], Decimal]
 ) -> int | None:
     if (kind is Operator.EXP or value > 0) and (certain := _certain(quick(value))) is not None:
@@ -137,10 +137,10 @@ def _looked_up(kind: Operator, of: Fraction | None, argument: Scalar, type: Type
     if not listed.values:
         return constant(None, type)
     nullable = facts.nullable or facts.low < listed.first
-    found = Facts(type, Kind.INTEGER, nullable, grain, min(listed.values), max(listed.values))
-    if found.low == found.high and not found.nullable:
-        return literal(found.low, found)
-    return Scalar(Operator.LOOKUP, (argument,), found, listed)
+    result_facts = Facts(type, Kind.INTEGER, nullable, grain, min(listed.values), max(listed.values))
+    if result_facts.low == result_facts.high and not result_facts.nullable:
+        return literal(result_facts.low, result_facts)
+    return Scalar(Operator.LOOKUP, (argument,), result_facts, listed)
 
 
 def _mild(value: Fraction) -> bool:
@@ -175,7 +175,7 @@ def _logarithm_of_integer(argument: Scalar, of: LogarithmCurve, type: Type) -> S
     if tables is None:
         return None
     least, greatest = sorted((tables(low), tables(high)))  # where they are next to each other, the first may be larger
-    found = Facts(
+    result_facts = Facts(
         type,
         Kind.INTEGER,
         nullable=facts.nullable or facts.low < (1 if of.zero is None else 0),
@@ -184,7 +184,7 @@ def _logarithm_of_integer(argument: Scalar, of: LogarithmCurve, type: Type) -> S
         high=greatest,
         declared_high=facts.declared_high,
     )
-    return Scalar(Operator.LOG, (argument,), found, of)
+    return Scalar(Operator.LOG, (argument,), result_facts, of)
 
 
 def _logarithm_of_double(argument: Scalar, base: Fraction | None, type: Type) -> Scalar:
@@ -233,8 +233,8 @@ def _power_of_integer(argument: Scalar, of: PowerCurve, type: Type) -> Scalar | 
     if tables is None:
         return None
     low, high = sorted((tables(facts.low) if facts.declared_low else 0, tables(facts.high)))
-    found = Facts(type, Kind.INTEGER, nullable=facts.nullable, step=of.grain, low=low, high=high)
-    return Scalar(Operator.EXP, (argument,), found, of)
+    result_facts = Facts(type, Kind.INTEGER, nullable=facts.nullable, step=of.grain, low=low, high=high)
+    return Scalar(Operator.EXP, (argument,), result_facts, of)
 
 
 def _power_of_base_of_double(argument: Scalar, base: Fraction | None, type: Type) -> Scalar:
@@ -258,36 +258,36 @@ def raise_to_power(argument: Scalar, exponent: Fraction, type: Type) -> Scalar:
             return square_root(product, type)
     facts = argument.facts
     if facts.kind is not Kind.INTEGER or not _mild(facts.step) or not facts.bounded or facts.high <= 0:
-        return _raised_on_doubles(argument, exponent, type)
+        return _raise_on_doubles(argument, exponent, type)
     ends = [_power_enclosed(facts.step * side, exponent, 30).high for side in (max(facts.low, 1), facts.high)]
     if max(ends) > MAX_INTERMEDIATE_STEPS:
-        return _raised_on_doubles(argument, exponent, type)
+        return _raise_on_doubles(argument, exponent, type)
     far = int(max(ends)) + 1
     listed = _looked_up(Operator.POWER, exponent, argument, type, far)
     if listed is not None:
         return listed
     places = next((n for n in range(_PLACES, _MIN_PLACES, -1) if far * 10**n < _MAX_EXACT_POWER_STEPS), _MIN_PLACES)
     if far * 10**places >= MAX_POWER_STEPS >> 1:
-        return _raised_on_doubles(argument, exponent, type)
+        return _raise_on_doubles(argument, exponent, type)
     vanishing = int(Fraction((natural(Fraction(1, 10**places) / 4, 30) / (_INNER_LOGARITHM_STEP * exponent)).low)) - 1
     if vanishing < -STORED_LIMIT:  # what stands for the logarithm of 0 is an integer of 64 bits
-        return _raised_on_doubles(argument, exponent, type)
+        return _raise_on_doubles(argument, exponent, type)
     inner = LogarithmCurve(None, facts.step, _INNER_LOGARITHM_STEP, vanishing if exponent > 0 else None)
-    found = _logarithm_of_integer(argument, inner, Type.DECIMAL)
-    if found is None:
-        return _raised_on_doubles(argument, exponent, type)
-    tail = multiplied(found, constant(exponent, Type.DECIMAL), Type.DECIMAL)
+    scalar = _logarithm_of_integer(argument, inner, Type.DECIMAL)
+    if scalar is None:
+        return _raise_on_doubles(argument, exponent, type)
+    tail = multiplied(scalar, constant(exponent, Type.DECIMAL), Type.DECIMAL)
     exact = _power_of_integer(tail, PowerCurve(None, tail.facts.step, Fraction(1, 10**places)), type)
-    return _raised_on_doubles(argument, exponent, type) if exact is None else exact
+    return _raise_on_doubles(argument, exponent, type) if exact is None else exact
 
 
-def _raised_on_doubles(argument: Scalar, exponent: Fraction, type: Type) -> Scalar:
+def _raise_on_doubles(argument: Scalar, exponent: Fraction, type: Type) -> Scalar:
     tail = on_doubles(Operator.LOG, (argument,), Type.DECIMAL, 0)
-    found = on_doubles(Operator.EXP, (multiplied(tail, constant(exponent, Type.DECIMAL), Type.DECIMAL),), type)
+    scalar = on_doubles(Operator.EXP, (multiplied(tail, constant(exponent, Type.DECIMAL), Type.DECIMAL),), type)
     if exponent < 0:
-        return found
+        return scalar
     zero = constant(0, Type.DECIMAL)
-    return case_scalar([(compare_scalars(Operator.EQUAL, argument, zero), zero)], found, type)
+    return case_scalar([(compare_scalars(Operator.EQUAL, argument, zero), zero)], scalar, type)
 
 
 def _check_nesting(call: Call, argument: Scalar) -> None:

@@ -127,8 +127,10 @@ def _extreme(
         if len(present) <= 1:
             return with_type(present[0], call.type) if present else constant(None, call.type)
         values = on_one_grid(present)
-        there = [not value.facts.nullable for value in values]
-        return as_constant(Scalar(operator, values, _one_of(values, call.type, law(there), nullable=not any(there))))
+        is_present = [not value.facts.nullable for value in values]
+        return as_constant(
+            Scalar(operator, values, _one_of(values, call.type, law(is_present), nullable=not any(is_present)))
+        )
 
     return lower
 

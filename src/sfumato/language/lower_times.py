@@ -87,7 +87,7 @@ def _floor(scalar: Scalar, unit: int, type: Type) -> Scalar:
 
 
 def _since(scalar: Scalar, unit: int) -> Scalar:
-    """Return what rounding down to units leaves, from 0 to unit - 1."""
+    """Return the remainder of rounding down to units, from 0 to unit - 1."""
     low, high = scalar.facts.low, scalar.facts.high
     start = low // unit * unit
     rest = modulo(shifted(scalar, start), constant(unit, Type.INTEGER), Type.INTEGER)
@@ -102,10 +102,10 @@ def _on_step(scalar: Scalar, step: Fraction, type: Type) -> Scalar:
 
 
 def _on_days(operator: Operator, day: Scalar, law: RangeLaw, type: Type, extra: str | int) -> Scalar:
-    found = on_integers(operator, (day,), type, law, Fraction(1), extra=extra)
-    if found is None:
+    scalar = on_integers(operator, (day,), type, law, Fraction(1), extra=extra)
+    if scalar is None:
         raise ValueError("a day of the calendar led beyond 128 bits")
-    return found
+    return scalar
 
 
 def _monotone_law(function: Callable[[int], int]) -> RangeLaw:
@@ -126,7 +126,7 @@ def _lower_date_trunc(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
         weeks = _floor(shifted(day, -_MONDAY_OFFSET_DAYS), 7, Type.DATE)
         start = shifted(_multiply(weeks, 7, Type.DATE), _MONDAY_OFFSET_DAYS)
     else:
-        law = _monotone_law(lambda at: calendar.period_start(at, unit))
+        law = _monotone_law(lambda day: calendar.period_start(day, unit))
         start = _on_days(Operator.PERIOD_START, day, law, Type.DATE, unit)
     return moment_of(start)
 
@@ -155,7 +155,7 @@ def _of_time(part: str, time: Scalar) -> Scalar:
         case "isodow":
             return shifted(_since(shifted(day, -_MONDAY_OFFSET_DAYS), 7), -1)
         case "year":
-            law = _monotone_law(lambda at: calendar.civil(at)[0])
+            law = _monotone_law(lambda day: calendar.civil(day)[0])
         case _:
             law = _recurring_law(part)
     return _on_days(Operator.DAY_PART, day, law, Type.INTEGER, part)
@@ -208,7 +208,7 @@ def _by_interval(time: Scalar, span: Interval) -> Scalar:
     if dated:
         day = time
         if span.months:
-            law = _monotone_law(lambda at: calendar.months_later(at, span.months))
+            law = _monotone_law(lambda day: calendar.months_later(day, span.months))
             day = _on_days(Operator.DAY_LATER, time, law, Type.DATE, span.months)
         moment = _multiply(day, DAY_MICROSECONDS, Type.TIMESTAMP)
     elif span.months:

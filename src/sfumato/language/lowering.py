@@ -22,7 +22,7 @@ from sfumato.query.functions import Function
 from sfumato.query.types import Type
 
 Scope = Mapping[tuple[str, str], Scalar]
-"""What each column that an expression can see is: (Column.of, Column.name) -> scalar."""
+"""Scalar of each visible column: (Column.of, Column.name) -> scalar."""
 
 _ON_GRIDS = {**ARITHMETIC, **LOGIC}
 _ON_UNITS: dict[Function, Callable[[Call, tuple[Scalar, ...]], Scalar]] = {**TIMES, **TEXTS}

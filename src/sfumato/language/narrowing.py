@@ -1,4 +1,4 @@
-"""What a condition says of the values in the rows where it holds: `x BETWEEN 0 AND 10` bounds x.
+"""Ranges of values in the rows where a condition holds: `x BETWEEN 0 AND 10` bounds x.
 
 A narrowed value is clipped, not trusted: an engine may compute it also for rows that the condition drops.
 """
@@ -15,7 +15,7 @@ ScalarShape = tuple[Operator, tuple[Scalar, ...], Constant]
 
 @dataclass(frozen=True, slots=True)
 class Restriction:
-    """What holds of a scalar: bounds of its integers where it is not NULL, and whether it never is (`present`)."""
+    """Restriction of a scalar: bounds of its integers where it is not NULL, and whether it never is (`present`)."""
 
     low: int | None = None
     high: int | None = None
@@ -35,12 +35,12 @@ _MISSING = {
 
 
 def shape_of(scalar: Scalar) -> ScalarShape:
-    """Return what is computed, whatever it is taken for: two scalars of one shape have the same integers."""
+    """Return the computation without its type: two scalars of one shape have the same integers."""
     return scalar.operator, scalar.arguments, scalar.constant
 
 
 def both(first: Restrictions, second: Restrictions) -> Restrictions:
-    """Return what holds where the first and the second hold."""
+    """Return the restrictions where both hold."""
     merged = dict(first)
     for key, limit in second.items():
         known = merged.get(key, Restriction())
@@ -51,18 +51,18 @@ def both(first: Restrictions, second: Restrictions) -> Restrictions:
 
 
 def limits_if_true(condition: Scalar) -> Restrictions:
-    """Return what holds in the rows for which the condition is true."""
+    """Return the restrictions in rows for which the condition is true."""
     return both(_unless_false(condition), _required_not_null(condition))
 
 
 def limits_if_not_true(condition: Scalar) -> Restrictions:
-    """Return what holds in the rows for which the condition is false or NULL."""
+    """Return the restrictions in rows for which the condition is false or NULL."""
     match condition.operator, condition.arguments:
         case (Operator.OR, parts):
-            found: Restrictions = {}
+            restrictions: Restrictions = {}
             for part in parts:
-                found = both(found, limits_if_not_true(part))
-            return found
+                restrictions = both(restrictions, limits_if_not_true(part))
+            return restrictions
         case (Operator.NOT, (part,)):
             return _unless_false(part)
         case (Operator.LESS, (first, second)):
@@ -76,13 +76,13 @@ def limits_if_not_true(condition: Scalar) -> Restrictions:
 
 
 def _unless_false(condition: Scalar) -> Restrictions:
-    """Return what holds where the condition is true or NULL: x compared with a number is NULL only where x is."""
+    """Return the restrictions where the condition is true or NULL: x compared with a number is NULL only where x is."""
     match condition.operator, condition.arguments:
         case (Operator.AND, parts):
-            found: Restrictions = {}
+            restrictions: Restrictions = {}
             for part in parts:
-                found = both(found, _unless_false(part))
-            return found
+                restrictions = both(restrictions, _unless_false(part))
+            return restrictions
         case (Operator.NOT, (part,)):
             return limits_if_not_true(part)
         case (Operator.LESS, (first, second)):
@@ -96,7 +96,7 @@ def _unless_false(condition: Scalar) -> Restrictions:
 
 
 def _order_restrictions(first: Scalar, second: Scalar, *, apart: int) -> Restrictions:
-    """Return what `first + apart <= second` says; they lie on one grid."""
+    """Return the restrictions of `first + apart <= second`, on one grid."""
     bottom, top = _integer_constant(first), _integer_constant(second)
     if top is not None and bottom is None:
         return {shape_of(first): Restriction(high=top - apart)}
@@ -121,7 +121,7 @@ def _integer_constant(scalar: Scalar) -> int | None:
 
 
 def _required_not_null(condition: Scalar) -> Restrictions:
-    """Return what cannot be NULL where the condition is true."""
+    """Return the scalars that are not NULL where the condition is true."""
     match condition.operator, condition.arguments:
         case (Operator.AND, parts):
             return {key: limit for part in parts for key, limit in _required_not_null(part).items()}

@@ -316,13 +316,13 @@ def divide_scalars(first: Scalar, second: Scalar, type: Type) -> Scalar:
     if value is not None and first.facts.kind is Kind.INTEGER:
         return _scale_by_factor(first, 1 / value, type)
     if first.facts.kind is second.facts.kind is Kind.INTEGER:
-        exact = _divided_exactly(first, second, type)
+        exact = _divide_exactly(first, second, type)
         if exact is not None:
             return exact
     return on_doubles(Operator.DIVIDE, (first, second), type)
 
 
-def _divided_exactly(first: Scalar, second: Scalar, type: Type) -> Scalar | None:
+def _divide_exactly(first: Scalar, second: Scalar, type: Type) -> Scalar | None:
     for places in range(_PLACES, -1, -1):
         ratio = first.facts.step / second.facts.step * 10**places
         times, over = ratio.numerator, ratio.denominator
@@ -350,7 +350,7 @@ def quotient(first: Scalar, second: Scalar, type: Type) -> Scalar:
 
 
 def modulo(first: Scalar, second: Scalar, type: Type) -> Scalar:
-    """Return what the quotient leaves, with the sign of a; NULL where b is 0."""
+    """Return the remainder of the quotient, with the sign of a; NULL where b is 0."""
     if value_of(second) == 0:
         return constant(None, type)
     return _leaving(Operator.MODULO, intervals.modulo, first, second, type, None)

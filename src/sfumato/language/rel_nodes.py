@@ -42,7 +42,7 @@ class ScanNode:
     order they are kept. `counted` names those (in the copy) of which each row says in how many rows of the same person
     they have a value. `levelled` and `summed` name those (in the copy) of which each row says at which levels it
     counts, by rows and by sums. `chosen` names the columns (above) whose bounds each question chooses, `rows_chosen`
-    says that it chooses how many rows count; where ranks are drawn for everybody, the columns hold RANK. `totals` names
+    says that it chooses how many rows count; where ranks are drawn for all units, the columns hold RANK. `totals` names
     columns (above) with the most that one person adds to a sum of each, in steps. `has_no_removed_table` says that no
     other table tells who lost rows.
     """
@@ -88,7 +88,7 @@ class MaterializedNode:
 
     `columns` are scalars over the source, by the names that they have above. `most` is how many rows were taken to
     agree in all `keys`; the statement keeps to it. `rows` is the engine's hold on the rows, which live as long as
-    somebody has it; another engine computes them for itself. Two are equal if the same was asked for.
+    this handle; another engine computes them for itself. Two are equal if the same was asked for.
     """
 
     source: "RelNode"
@@ -176,7 +176,7 @@ class WindowSpec:
 
 @dataclass(frozen=True, slots=True)
 class WindowValue:
-    """What follows from the position of a row, or the value of a row at another position."""
+    """Value computed from the position of a row, or taken from a row at another position."""
 
     name: str
     call: WindowCall[Scalar]

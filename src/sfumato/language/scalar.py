@@ -25,7 +25,7 @@ class ColumnRef(NamedTuple):
 
 
 class Factor(NamedTuple):
-    """What an integer in steps is multiplied by."""
+    """Rational factor of an integer in steps."""
 
     numerator: int
     denominator: int
@@ -39,14 +39,14 @@ class Sides(NamedTuple):
 
 
 class Substitution(NamedTuple):
-    """What is replaced in a text, and by what."""
+    """Text to replace and its replacement."""
 
     old: str
     new: str
 
 
 class LogarithmCurve(NamedTuple):
-    """What the logarithm of an integer is made of; the definition is `curves.logarithm`."""
+    """Parameters of the logarithm of an integer, defined in `curves.logarithm`."""
 
     base: Fraction | None
     """Above 1; None for e."""
@@ -55,11 +55,11 @@ class LogarithmCurve(NamedTuple):
     grain: Fraction
     """The step of the result."""
     zero: int | None = None
-    """What 0 gives; None for NULL."""
+    """Result for 0; None for NULL."""
 
 
 class PowerCurve(NamedTuple):
-    """What a power of a constant to an integer is made of; the definition is `curves.exponential`."""
+    """Parameters of a constant raised to an integer, defined in `curves.exponential`."""
 
     base: Fraction | None
     """Above 1; None for e."""
@@ -107,7 +107,7 @@ class Operator(StrEnum):
     QUOTIENT = auto()
     """Towards zero; NULL where the divisor is 0."""
     MODULO = auto()
-    """What QUOTIENT leaves, with the sign of the dividend; NULL where the divisor is 0."""
+    """Remainder of QUOTIENT, with the sign of the dividend; NULL where the divisor is 0."""
     DIVIDE = auto()
     """Of integers a, b and the Factor n / d: a · n / (b · d) rounded half away from zero. NULL where b is 0."""
     FLOORED = auto()
@@ -123,7 +123,7 @@ class Operator(StrEnum):
     LOG = auto()
     """Of a double to the base `constant`: 2, 10, or 0 for e; of an integer, what LogarithmCurve says. NULL below 0."""
     LOOKUP = auto()
-    """What is listed for an integer."""
+    """Result listed for an integer."""
     CLIPPED = auto()
     """An integer brought between the Sides `constant`."""
     LEAST = auto()
@@ -228,7 +228,7 @@ _TAKES: dict[Operator, tuple[type, ...]] = {
     Operator.LIKE: (str,),
     Operator.NUMBER_TEXT: (int,),
 }
-"""What each operator needs that is spelled out; all others need nothing."""
+"""Constant argument types of each operator; others take none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,4 +282,4 @@ def walk(scalar: Scalar) -> Iterator[Scalar]:
 
 def columns_read(scalar: Scalar) -> set[tuple[str, str]]:
     """Return the columns that are read."""
-    return {found for part in walk(scalar) if (found := address(part)) is not None}
+    return {ref for part in walk(scalar) if (ref := address(part)) is not None}

@@ -1,1 +1,1 @@
-"""What the data owner promises about whom, within which bounds and for how much, read from TOML and frozen."""
+"""The data owner's policy: privacy units, bounds, public keys and budgets, read from TOML and frozen."""

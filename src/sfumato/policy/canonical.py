@@ -49,8 +49,8 @@ def canonical_text(policy: Policy) -> str:
             *_padding(policy),
             *_sealing(policy),
             *_sections(policy),
-            *(line for table in sorted(policy.tables, key=_folded) for line in _table(table)),
-            *(line for analyst in sorted(policy.analysts, key=_folded) for line in _analyst(analyst)),
+            *(line for table in sorted(policy.tables, key=_folded_name) for line in _table(table)),
+            *(line for analyst in sorted(policy.analysts, key=_folded_name) for line in _analyst(analyst)),
         ]
     )
 
@@ -71,16 +71,16 @@ def tables_digest(policy: Policy, names: Iterable[str]) -> str:
     A table leads to the one that names its person, and to those that its columns take their keys from; whom we
     protect, and under which relation, is said of every table.
     """
-    found: dict[str, Table] = {}
+    referenced: dict[str, Table] = {}
     waiting = [fold_name(name) for name in names]
     while waiting:
         name = waiting.pop()
         table = policy.table(name)
-        if table is not None and name not in found:
-            found[name] = table
+        if table is not None and name not in referenced:
+            referenced[name] = table
             waiting += [fold_name(other) for other in referenced_tables(table)]
-    text = _lines([f"neighbours = {_quoted(policy.neighbours)}", *_sealing(policy), *_csv_form(policy.csv)])
-    text += _words(found.values())
+    text = _lines([f"neighbours = {_quote_toml(policy.neighbours)}", *_sealing(policy), *_csv_form(policy.csv)])
+    text += _words(referenced.values())
     return sha256(text.encode()).hexdigest()
 
 
@@ -91,7 +91,7 @@ def referenced_tables(table: Table) -> list[str]:
 
 
 def _words(tables: Iterable[Table]) -> str:
-    lines = [line for table in sorted(tables, key=_folded) for line in _table(table)]
+    lines = [line for table in sorted(tables, key=_folded_name) for line in _table(table)]
     return _lines([f"{_FORM}, tables", *lines])
 
 
@@ -99,12 +99,12 @@ def _lines(lines: Iterable[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _folded(named: Table | Column | Analyst) -> str:
+def _folded_name(named: Table | Column | Analyst) -> str:
     return fold_name(named.name)
 
 
 def _name(name: str) -> str:
-    return _quoted(fold_name(name))
+    return _quote_toml(fold_name(name))
 
 
 def hashed_lines(section: Section, holder: object) -> list[str]:
@@ -119,11 +119,11 @@ def hashed_lines(section: Section, holder: object) -> list[str]:
         value = getattr(holder, key.target)
         default = key.default.value if isinstance(key.default, Default) else None
         if key.hashed is Hashed.ALWAYS or value != default:
-            lines.append(f"{key.name} = {_listed(value) if isinstance(value, tuple) else _value(value)}")
+            lines.append(f"{key.name} = {_list_text(value) if isinstance(value, tuple) else _value(value)}")
     return lines
 
 
-def _listed(values: Iterable[Value]) -> str:
+def _list_text(values: Iterable[Value]) -> str:
     return f"[{', '.join(map(_value, values))}]"
 
 
@@ -137,7 +137,7 @@ def _padding(policy: Policy) -> list[str]:
 
 
 def _sealing(policy: Policy) -> list[str]:
-    """Return what is promised of a sealed store; where it and its key lie is not part of it."""
+    """Return the promises about a sealed store, without the paths of store and key."""
     return [] if policy.sealed is None else ["[sealed]", *hashed_lines(SEALED, policy.sealed)]
 
 
@@ -169,9 +169,9 @@ def _table(table: Table) -> list[str]:
         lines.append("public = true")
     else:
         rows = f'{{ most = {table.rows_per_unit}, choose = "private" }}' if table.rows_chosen else table.rows_per_unit
-        lines += [f"unit = {_quoted(_unit(table.unit))}", f"rows_per_unit = {rows}"]
+        lines += [f"unit = {_quote_toml(_unit(table.unit))}", f"rows_per_unit = {rows}"]
     if table.stored is not None:
-        lines.append(f"from = {_quoted(fold_name(table.stored))}")
+        lines.append(f"from = {_quote_toml(fold_name(table.stored))}")
     if table.groups_per_unit is not None:
         lines.append(f"groups_per_unit = {table.groups_per_unit}")
     if table.sealed is not None:
@@ -179,7 +179,7 @@ def _table(table: Table) -> list[str]:
     lines += hashed_lines(TABLE, table)
     if table.columns:
         lines.append(f"[tables.{_name(table.name)}.columns]")
-    return lines + [_column(column) for column in sorted(table.columns, key=_folded)]
+    return lines + [_column(column) for column in sorted(table.columns, key=_folded_name)]
 
 
 def _unit(unit: PrivacyUnit) -> str:
@@ -193,7 +193,7 @@ def _unit(unit: PrivacyUnit) -> str:
 
 
 def _column(column: Column) -> str:
-    parts = [f"type = {_quoted(column.type)}"]
+    parts = [f"type = {_quote_toml(column.type)}"]
     match column.bounds:
         case Bounds(low, high):
             ends = f"[{_value(low)}, {_value(high)}]"
@@ -203,9 +203,9 @@ def _column(column: Column) -> str:
         parts.append(f"step = {_value(column.step)}")
     match column.values:
         case Reference(table, name):
-            parts.append(f"values = {_quoted(fold_name(f'{table}.{name}'))}")
+            parts.append(f"values = {_quote_toml(fold_name(f'{table}.{name}'))}")
         case tuple(values):
-            parts.append(f"values = {_listed(_sorted(values))}")
+            parts.append(f"values = {_list_text(_sort_values(values))}")
     if column.total_per_unit is not None:
         parts.append(f"total_per_unit = {_value(column.total_per_unit)}")
     if column.unique:
@@ -218,12 +218,12 @@ def _column(column: Column) -> str:
     if column.joins:
         parts.append('join = "deterministic"')
     if column.format is not None:
-        parts.append(f"format = {_quoted(column.format)}")
+        parts.append(f"format = {_quote_toml(column.format)}")
     parts += hashed_lines(COLUMN, column)
     return f"{_name(column.name)} = {{ {', '.join(parts)} }}"
 
 
-def _sorted(values: tuple[Value, ...]) -> list[Value]:
+def _sort_values(values: tuple[Value, ...]) -> list[Value]:
     """Sort values of one type: which one decides only the order, and any fixed one will do."""
     return sorted(values, key=_value)
 
@@ -235,21 +235,21 @@ def _value(value: Value) -> str:
         case int():
             return str(value)
         case Fraction():
-            return _quoted(str(value))
+            return _quote_toml(str(value))
         case datetime():
             return value.isoformat(timespec="microseconds")
         case date():
             return value.isoformat()
         case str():
-            return _quoted(value)
+            return _quote_toml(value)
 
 
-def _quoted(words: str) -> str:
+def _quote_toml(words: str) -> str:
     """Return a TOML string: quotes, backslashes and control characters escaped, everything else as it is."""
-    return '"' + "".join(_escaped(character) for character in words) + '"'
+    return '"' + "".join(_escape_character(character) for character in words) + '"'
 
 
-def _escaped(character: str) -> str:
+def _escape_character(character: str) -> str:
     if character in '"\\':
         return f"\\{character}"
     return f"\\u{ord(character):04x}" if character < " " or character == "\x7f" else character

@@ -25,7 +25,7 @@ def read_column(name: str, entry: Entry) -> Column:
             entry,
             f"is {quote_entry(entry.value)}.",
             "A column is declared in braces, with at least a type.",
-            f'Write {{ type = "{_meant(entry.value)}" }}.',
+            f'Write {{ type = "{_suggest_type(entry.value)}" }}.',
         )
     keys = COLUMN.read_keys(entry)
     fields = keys.fields
@@ -70,19 +70,19 @@ def _check_total(entry: Entry, total: Fraction, bounds: Bounds | None, step: Fra
             entry,
             f"is {quote_entry(entry.value)}, less than the upper bound.",
             "One row alone may have as much as that.",
-            f"Write at least {written(bounds.high)}, or lower the bound.",
+            f"Write at least {format_value(bounds.high)}, or lower the bound.",
         )
     if (total / step).denominator != 1:
         raise refuse(
             entry,
-            f"is {quote_entry(entry.value)}, not a whole number of steps of {written(step)}.",
+            f"is {quote_entry(entry.value)}, not a whole number of steps of {format_value(step)}.",
             "Values are summed as whole steps.",
-            f"Write {written(floor(total / step) * step)}.",
+            f"Write {format_value(floor(total / step) * step)}.",
         )
     _check_width(entry, total / step)
 
 
-def _meant(word: str) -> str:
+def _suggest_type(word: str) -> str:
     return TYPE_SYNONYMS.get(word, word if word in set(ColumnType) else "integer")
 
 
@@ -165,9 +165,10 @@ def _check_grid(entry: Entry, bounds: Bounds, step: Fraction | None) -> None:
         if steps.denominator != 1:
             raise refuse(
                 entry,
-                f"is {quote_entry(entry.value)}: {written(end)} is not a whole number of steps of {written(unit)}.",
+                f"is {quote_entry(entry.value)}: {format_value(end)} is not a whole number of steps "
+                f"of {format_value(unit)}.",
                 "Values are rounded to whole steps, and the bounds must hold after rounding.",
-                f"Write {written(outwards(steps) * unit)} instead of {written(end)}, or change step.",
+                f"Write {format_value(outwards(steps) * unit)} instead of {format_value(end)}, or change step.",
             )
         _check_width(entry, steps)
 
@@ -220,7 +221,7 @@ def _check_key(entry: Entry, value: Value, bounds: Bounds | None, step: Fraction
     if steps.denominator != 1:
         raise refuse(
             entry,
-            f"is {quote_entry(entry.value)}, not a whole number of steps of {written(step)}.",
+            f"is {quote_entry(entry.value)}, not a whole number of steps of {format_value(step)}.",
             "Values are rounded to whole steps, so no row could ever have this key.",
             "Change the value or step.",
         )
@@ -239,7 +240,7 @@ def _reference(entry: Entry) -> Reference:
     return Reference(table, column)
 
 
-def written(value: Value) -> str:
+def format_value(value: Value) -> str:
     """Return a number as a decimal if it has one, else as a fraction in quotes; a date as it is."""
     if not isinstance(value, Fraction):
         return quote_entry(value)
@@ -256,7 +257,7 @@ def _integer(entry: Entry) -> Value:
         exact = number(entry)
         if exact.denominator == 1:
             return int(exact)
-    raise _wrong(entry, ColumnType.INTEGER, "a whole number, for example 120")
+    raise _refuse_value(entry, ColumnType.INTEGER, "a whole number, for example 120")
 
 
 def _decimal(entry: Entry) -> Value:
@@ -270,12 +271,14 @@ def _boolean(entry: Entry) -> Value:
 def _date(entry: Entry) -> Value:
     if type(entry.value) is date:
         return entry.value
-    raise _wrong(entry, ColumnType.DATE, "a TOML date without quotes, for example 2024-02-29")
+    raise _refuse_value(entry, ColumnType.DATE, "a TOML date without quotes, for example 2024-02-29")
 
 
 def _timestamp(entry: Entry) -> Value:
     if type(entry.value) is not datetime:
-        raise _wrong(entry, ColumnType.TIMESTAMP, "a TOML date and time without quotes, such as 2024-02-29T12:00:00")
+        raise _refuse_value(
+            entry, ColumnType.TIMESTAMP, "a TOML date and time without quotes, such as 2024-02-29T12:00:00"
+        )
     if entry.value.tzinfo is not None:
         raise refuse(
             entry,
@@ -290,7 +293,7 @@ def _text(entry: Entry) -> Value:
     return text(entry, MAX_VALUE_CHARS)
 
 
-def _wrong(entry: Entry, kind: ColumnType, form: str) -> Exception:
+def _refuse_value(entry: Entry, kind: ColumnType, form: str) -> Exception:
     return refuse(
         entry,
         f"is {quote_entry(entry.value)}, in a column of type {kind}.",

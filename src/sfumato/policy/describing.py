@@ -1,4 +1,4 @@
-"""What a policy says of tables and columns, in words: bounds, keys and caps, as analysts need them."""
+"""Describe tables and columns of a policy in words: bounds, keys and contribution bounds."""
 
 from collections.abc import Iterable
 from datetime import date
@@ -21,7 +21,7 @@ _SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
 
 
 def table_words(table: Table) -> str:
-    """Say whom a table protects, and how much of one person counts in it."""
+    """Describe the privacy unit of a table and its contribution bounds."""
     match table.unit:
         case None:
             return "public: no personal data, exact and free"
@@ -41,25 +41,25 @@ def table_words(table: Table) -> str:
 
 
 def units_of(tables: Iterable[Table]) -> str:
-    """Name whom each private table protects, as receipts do: a person, or each row (an event) by itself.
+    """Name whom each private table protects, as receipts do: a person, or each row (an event).
 
     >>> units_of([Table("visits", (), UnitColumn("who"), 3), Table("clicks", (), RowUnit(), 1)])
     'clicks: each row; visits: each who'
     """
-    found = []
+    units = []
     for table in sorted(tables, key=lambda table: fold_name(table.name)):
         match table.unit:
             case RowUnit():
-                found.append(f"{table.name}: each row")
+                units.append(f"{table.name}: each row")
             case UnitColumn(column):
-                found.append(f"{table.name}: each {column}")
+                units.append(f"{table.name}: each {column}")
             case UnitPath(other, column, _, _):
-                found.append(f"{table.name}: each {other}.{column}")
-    return "; ".join(found)
+                units.append(f"{table.name}: each {other}.{column}")
+    return "; ".join(units)
 
 
 def column_words(table: Table, column: Column) -> str:
-    """Say what a column can hold and what can be asked of it."""
+    """Describe the values of a column and the aggregates it allows."""
     parts = []
     if isinstance(table.unit, UnitColumn) and fold_name(table.unit.column) == fold_name(column.name):
         parts.append("the person: can be counted and joined on, not shown")
@@ -67,7 +67,7 @@ def column_words(table: Table, column: Column) -> str:
         parts.append(f"values of {column.values.table}.{column.values.column}")
     elif column.values is not None:
         more = ", …" if len(column.values) > _MAX_LISTED_VALUES else ""
-        parts.append(f"{', '.join(map(_written, column.values[:_MAX_LISTED_VALUES]))}{more}")
+        parts.append(f"{', '.join(map(_format_value, column.values[:_MAX_LISTED_VALUES]))}{more}")
     elif column.bounds is not None:
         parts.append(_bounds_words(column, column.bounds))
     elif column.type in _SUMMED and not table.public:
@@ -80,13 +80,15 @@ def column_words(table: Table, column: Column) -> str:
 
 
 def _bounds_words(column: Column, bounds: Bounds) -> str:
-    step = f", in steps of {_written(column.step)}" if column.type is ColumnType.DECIMAL and column.step else ""
+    step = f", in steps of {_format_value(column.step)}" if column.type is ColumnType.DECIMAL and column.step else ""
     chosen = ", within which each question selects" * column.bounds_chosen
-    total = "" if column.total_per_unit is None else f", at most {_written(column.total_per_unit)} per person in a sum"
-    return f"{_written(bounds.low)} to {_written(bounds.high)}{chosen}{step}{total}"
+    total = (
+        "" if column.total_per_unit is None else f", at most {_format_value(column.total_per_unit)} per person in a sum"
+    )
+    return f"{_format_value(bounds.low)} to {_format_value(bounds.high)}{chosen}{step}{total}"
 
 
-def _written(value: Value) -> str:
+def _format_value(value: Value) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):

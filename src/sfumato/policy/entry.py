@@ -51,9 +51,9 @@ def missing(entry: Entry, key: str, why: str, remedy: str) -> BadPolicy:
 
 def section(entry: Entry, known: Iterable[str], advice: str = "") -> dict[str, Entry]:
     """Read a table of settings, none of them unknown."""
-    found = _table(entry)
+    entries = _table(entry)
     keys = tuple(known)
-    for key, child in found.items():
+    for key, child in entries.items():
         if key not in keys:
             raise refuse(
                 child,
@@ -61,21 +61,21 @@ def section(entry: Entry, known: Iterable[str], advice: str = "") -> dict[str, E
                 "Unknown keys are refused so that a typo cannot silently drop a protection.",
                 suggestion(key, keys) + (advice or f"The keys here are: {', '.join(keys)}."),
             )
-    return found
+    return entries
 
 
 def named(entry: Entry, what: str, most: int) -> dict[str, Entry]:
     """Read a table whose keys are names that the owner chose; two that differ only in case are refused."""
-    found = _table(entry)
-    if len(found) > most:
+    entries = _table(entry)
+    if len(entries) > most:
         raise refuse(
             entry,
-            f"names {len(found)} {what}s.",
+            f"names {len(entries)} {what}s.",
             f"A policy holds at most {most} {what}s here.",
             "Split the dataset, or leave out what no query needs.",
         )
     folded: dict[str, str] = {}
-    for name, child in found.items():
+    for name, child in entries.items():
         check_name(child, name, what)
         if fold_name(name) in folded:
             raise refuse(
@@ -85,7 +85,7 @@ def named(entry: Entry, what: str, most: int) -> dict[str, Entry]:
                 f"Rename one {what}." if what == "analyst" else f"Rename one {what}, here and in the source.",
             )
         folded[fold_name(name)] = name
-    return found
+    return entries
 
 
 def check_name(entry: Entry, name: str, what: str) -> None:
@@ -257,9 +257,9 @@ def _table(entry: Entry) -> dict[str, Entry]:
             "It is a table of keys and values.",
             "Write it as a TOML table: [name] above its lines, or { key = value } on one line.",
         )
-    found: dict[str, Entry] = {}
+    entries: dict[str, Entry] = {}
     for key, value in entry.value.items():
         if not isinstance(key, str) or any("\ud800" <= character <= "\udfff" for character in key):
             raise refuse(entry, f"has the key {quote_entry(key)}.", "A key is text.", "Write the key as text.")
-        found[key] = entry.below(key, value)
-    return found
+        entries[key] = entry.below(key, value)
+    return entries

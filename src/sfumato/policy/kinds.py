@@ -38,7 +38,7 @@ _NUMBER_TEXT = r"^\s*[+-]?(\d+\s*/\s*\d+|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)\s*$"
 
 
 class ValueKind(Protocol):
-    """What a key may hold."""
+    """Kind of value that a policy key accepts."""
 
     @property
     def words(self) -> str:
@@ -292,7 +292,7 @@ class OneOf:
 
     @property
     def words(self) -> str:
-        return self.described or _listed([f'`"{option}"`' for option in self.options])
+        return self.described or _list_words([f'`"{option}"`' for option in self.options])
 
     def read(self, entry: Entry) -> Any:
         return self.into(choice(entry, self.options, self.synonyms))
@@ -366,8 +366,8 @@ class Duration:
     remedy: str
 
     def read(self, entry: Entry) -> Fraction:
-        found = _DURATION.fullmatch(entry.value) if isinstance(entry.value, str) else None
-        seconds = Fraction(found[1]) * _SECONDS[found[2]] if found else None
+        match_ = _DURATION.fullmatch(entry.value) if isinstance(entry.value, str) else None
+        seconds = Fraction(match_[1]) * _SECONDS[match_[2]] if match_ else None
         if seconds is not None and self.least <= seconds <= self.most:
             return seconds
         raise refuse(entry, f"is {quote_entry(entry.value)}.", self.why, self.remedy)
@@ -403,30 +403,14 @@ def key_schema(key: PolicyKey) -> Schema:
     schema = {"description": key.description, **key.kind.schema()}
     match key.default:
         case Default(_, words) if words:
-            said = words.capitalize() if words.startswith("required") else f"Default: {words}"
-            return {**schema, "description": f"{key.description} {said.replace('`', '')}."}
+            description = words.capitalize() if words.startswith("required") else f"Default: {words}"
+            return {**schema, "description": f"{key.description} {description.replace('`', '')}."}
         case Default(bool() | int() | str() as value):
             return {**schema, "default": value}
     return schema
 
 
-def default_words(key: PolicyKey) -> str:
-    """Return the default in words, for the documentation."""
-    match key.default:
-        case Required():
-            return "required"
-        case Default(_, words) if words:
-            return words
-        case Default(bool() as value):
-            return str(value).lower()
-        case Default(int() as value):
-            return f"{value:,}"
-        case Default(str() as value):
-            return f'`"{value}"`'
-    return "none"
-
-
-def _listed(options: Iterable[str]) -> str:
+def _list_words(options: Iterable[str]) -> str:
     *first, last = options
     return f"{', '.join(first)} or {last}" if first else last
 

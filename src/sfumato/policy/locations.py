@@ -18,7 +18,7 @@ SEALED_STORES = (Scheme("duckdb", "store/clinic.duckdb", suffixes=(".duckdb",)),
 KEY_FILES = (Scheme("file", "../keys/clinic.key"),)
 MAX_LOCATION_CHARS = 4096
 _FRAMES = ("__arrow_c_stream__", "__dataframe__")
-"""What frames of any library can be asked for."""
+"""Methods by which a data frame of any library is recognised."""
 
 
 def read_source(entry: Entry, folder: Path) -> Location:

@@ -1,6 +1,6 @@
 """A policy as frozen data: whom we protect, how far values reach, which keys are public, and how much may be spent.
 
-`reading.read_policy` is the only door: it refuses whatever is missing or contradicts itself, so that nothing here
+`reading.read_policy` is the only constructor: it refuses missing and contradictory entries, so that nothing here
 checks again. Names match whatever their case, as unquoted names do in PostgreSQL: see `fold_name`.
 """
 
@@ -35,7 +35,7 @@ def fold_name(name: str) -> str:
 
 
 class ColumnType(StrEnum):
-    """What a column holds, however the source stores it."""
+    """Type of a column, independent of its storage in the source."""
 
     INTEGER = "integer"
     DECIMAL = "decimal"
@@ -94,7 +94,7 @@ class Column:
     unique: bool = False
     """Within one privacy unit each value is kept once."""
     length: int | None = None
-    """The most characters of a text that count; None for other types, and for text that nobody declared."""
+    """Maximum number of characters of a text; None for other types and for undeclared text."""
     joins: bool = False
     """A sealed store is shown which rows have equal values of it, so that tables can be joined by it."""
     format: str | None = None
@@ -150,7 +150,7 @@ PrivacyUnit = UnitColumn | UnitPath | RowUnit
 
 @dataclass(frozen=True, slots=True)
 class SealedTable:
-    """What a store of ciphertexts holds of a table, by the names of its columns."""
+    """Columns of a table that the store of ciphertexts holds."""
 
     cells: tuple[str, ...]
     measures: tuple[str, ...]
@@ -169,7 +169,7 @@ class Table:
 
     name: str
     columns: tuple[Column, ...]
-    """What a query may name. A public table may leave them out: then the source's own columns count."""
+    """Columns a query may name. A public table may omit them: then the columns of the source count."""
     unit: PrivacyUnit | None
     """Whom we protect; None for a public table."""
     rows_per_unit: int | None
@@ -177,15 +177,15 @@ class Table:
     groups_per_unit: int | None = None
     """The most groups that one unit may touch in one answer; None where only the rows bound them."""
     sealed: SealedTable | None = None
-    """What is sealed of it, in a policy with [sealed]."""
+    """Sealed columns, in a policy with [sealed]."""
     stored: str | None = None
-    """What the source calls it, SCHEMA.TABLE or TABLE, where that is another name."""
+    """Name in the source, SCHEMA.TABLE or TABLE, where it differs."""
     rows_chosen: bool = False
     """Each question finds how many rows of a person count privately, up to `rows_per_unit`."""
 
     @property
     def public(self) -> bool:
-        """Whether nobody in this table needs protection."""
+        """Whether the table contains no personal data."""
         return self.unit is None
 
     def column(self, name: str) -> Column | None:
@@ -201,7 +201,7 @@ class Budget:
     delta: Fraction
     query_delta: Fraction
     truncation: Fraction | None = None
-    """What is spent once per snapshot to say how much caps and bounds cut off; None where it is not said."""
+    """Epsilon spent once per snapshot to measure truncation losses; None to measure none."""
     charges: int = MAX_CHARGES_PER_ACCOUNT
     """Maximum number of charges of each account."""
 
@@ -221,7 +221,7 @@ class Location:
 
     scheme: str
     target: str = field(repr=False)
-    """What the owner wrote after the scheme, or the whole URL."""
+    """Text after the scheme, or the whole URL."""
     path: Path | None = field(repr=False)
     """The absolute path of a file or folder; None where the target is not one."""
     frames: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)
@@ -249,13 +249,13 @@ class CsvFormat:
     delimiter: str = ","
     encoding: str = "utf-8"
     decimal: str = "."
-    """What stands before the fraction of a number."""
+    """Decimal separator."""
     null: tuple[str, ...] = ()
     """Texts that mean that there is no value, unquoted; an empty field always does."""
 
 
 PLAIN = CsvFormat()
-"""What silence means: commas, UTF-8, a decimal point."""
+"""Default format: commas, UTF-8, a decimal point."""
 
 
 class Refresh(StrEnum):
@@ -289,7 +289,7 @@ class Policy:
     sealed: Sealing | None = None
     """The sealed store, which then is the source, too."""
     padding: Fraction | None = None
-    """A server's answers leave after multiples of so many seconds; None where they leave when they are ready."""
+    """Answers of a server leave at multiples of this number of seconds; None: when they are ready."""
     answers: Sharing = Sharing.SEPARATE
     csv: CsvFormat = PLAIN
 

@@ -20,11 +20,11 @@ _BUILT_IN = "sfumato.engines.built_in"
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """What locations of one scheme look like."""
+    """Form of the locations of one scheme."""
 
     name: str
     example: str = "data"
-    """What may follow the colon, for messages."""
+    """Example of the text after the colon, for messages."""
     is_url: bool = False
     """Whether a location is a URL. Otherwise it is a path, which may be relative to the policy file."""
     names: str = ""
@@ -39,12 +39,12 @@ class Scheme:
 
 @dataclass(frozen=True, slots=True)
 class SourceScheme(Scheme):
-    """What an engine declares about one scheme of its sources. Loading it must import no driver."""
+    """Declaration of one source scheme by an engine. Loading it must import no driver."""
 
     backend: str = ""
     """MODULE:NAME of the Backend that opens such sources. It is imported when one is opened."""
     install: str = ""
-    """What pip installs so that the driver is there; empty where it always is."""
+    """Extra that pip installs for the driver; empty where none is needed."""
     is_written: bool = True
     """Whether a policy names such a source by text; frames are passed from Python."""
     reads_csv: bool = False
@@ -59,15 +59,15 @@ class SourceScheme(Scheme):
 
 @cache
 def built_in_schemes() -> tuple[SourceScheme, ...]:
-    """Return what the engines of this package declare."""
-    found: tuple[SourceScheme, ...] = import_module(_BUILT_IN).SCHEMES
-    return found
+    """Return the schemes of the built-in engines."""
+    schemes: tuple[SourceScheme, ...] = import_module(_BUILT_IN).SCHEMES
+    return schemes
 
 
 def source_scheme(name: str) -> SourceScheme | None:
-    """Return what an engine declares about a scheme; None where no engine reads it."""
+    """Return the declaration of a scheme; None where no engine reads it."""
     built_in = next((scheme for scheme in built_in_schemes() if scheme.name == name), None)
-    return built_in or next((_loaded(name, points) for known, points in _outside().items() if known == name), None)
+    return built_in or next((_load_scheme(name, points) for known, points in _outside().items() if known == name), None)
 
 
 def source_schemes(name: str) -> tuple[Scheme, ...]:
@@ -76,7 +76,7 @@ def source_schemes(name: str) -> tuple[Scheme, ...]:
     if any(name in (scheme.name, *scheme.aliases) for scheme in written):
         return written
     return *written, *(
-        _loaded(known, points) if known == name else Scheme(known) for known, points in _outside().items()
+        _load_scheme(known, points) if known == name else Scheme(known) for known, points in _outside().items()
     )
 
 
@@ -88,14 +88,14 @@ def source_example() -> str:
 
 def reads_csv(name: str) -> bool:
     """Tell whether sources of this scheme can hold CSV files."""
-    found = source_scheme(name)
-    return found is not None and found.reads_csv
+    scheme = source_scheme(name)
+    return scheme is not None and scheme.reads_csv
 
 
 def tells_changes(name: str) -> bool:
     """Tell whether sources of this scheme tell that they have changed."""
-    found = source_scheme(name)
-    return found is None or found.tells_changes
+    scheme = source_scheme(name)
+    return scheme is None or scheme.tells_changes
 
 
 def _outside() -> dict[str, list[EntryPoint]]:
@@ -108,7 +108,7 @@ def _outside() -> dict[str, list[EntryPoint]]:
     return found
 
 
-def _loaded(name: str, points: Iterable[EntryPoint]) -> SourceScheme:
+def _load_scheme(name: str, points: Iterable[EntryPoint]) -> SourceScheme:
     """Import the declaration of one scheme, or refuse the package that declares it wrongly."""
     values = sorted({point.value for point in points})
     if len(values) > 1:
@@ -118,13 +118,13 @@ def _loaded(name: str, points: Iterable[EntryPoint]) -> SourceScheme:
             "Uninstall all but one of them.",
         )
     try:
-        found = EntryPoint(name, values[0], GROUP).load()
+        scheme = EntryPoint(name, values[0], GROUP).load()
     except (ImportError, AttributeError):
-        found = None
-    if not isinstance(found, SourceScheme) or found.name != name:
+        scheme = None
+    if not isinstance(scheme, SourceScheme) or scheme.name != name:
         raise BadSource(
             f"The engine for {name}: cannot be loaded.",
             f"The entry point {values[0]} is not a SourceScheme of this name.",
             "Correct or reinstall the package that declares it.",
         )
-    return found
+    return scheme

@@ -1,4 +1,4 @@
-"""What a policy says about sealing: the key, the store and the price of sizes; of each table its cells and measures."""
+"""Read the sealing entries of a policy: key, store and price of sizes; cells and measures of each table."""
 
 import os
 from dataclasses import replace
@@ -41,7 +41,7 @@ def read_sealing(keys: SectionValues, folder: Path) -> Sealing:
 
 
 def are_apart(key: Location, store: Location) -> bool:
-    """Whether the key lies outside the folder of the store, links followed: else whoever reads one reads the other."""
+    """Whether the key lies outside the folder of the store, links followed: else a reader of one can read the other."""
     if key.path is None or store.path is None:
         return True
     place, around = (Path(os.path.realpath(path)).parent for path in (key.path, store.path))
@@ -104,8 +104,8 @@ def values_of(column: Column) -> tuple[bool | int | str, ...]:
     if column.type is ColumnType.BOOLEAN and column.values is None:
         return (False, True)
     listed = column.values if isinstance(column.values, tuple) else ()
-    kept = [value if isinstance(value, str | bool) else column.steps(value) for value in listed]
-    return tuple(sorted(kept, key=lambda value: (str(type(value)), value)))
+    encoded = [value if isinstance(value, str | bool) else column.steps(value) for value in listed]
+    return tuple(sorted(encoded, key=lambda value: (str(type(value)), value)))
 
 
 def _names(columns: tuple[Column, ...]) -> tuple[str, ...]:
@@ -166,7 +166,7 @@ def _check_joins(table: Table, keys: SectionValues, unit: str | None, accepted: 
 
 
 def _named(table: Table, entry: Entry | None, unit: str | None) -> tuple[Column, ...]:
-    found: list[Column] = []
+    columns: list[Column] = []
     for element in items(entry, MAX_COLUMNS) if entry is not None else ():
         name = text(element, 100)
         column = table.column(name)
@@ -177,7 +177,7 @@ def _named(table: Table, entry: Entry | None, unit: str | None) -> tuple[Column,
                 "Cells and measures are declared columns other than the unit.",
                 f"{suggestion(name, [known.name for known in table.columns])}Declare the column, or correct the name.",
             )
-        if column in found:
+        if column in columns:
             raise refuse(element, f"repeats {quote_entry(name)}.", "A column is named once.", "Remove it here.")
         if column.unique:
             raise refuse(
@@ -186,8 +186,8 @@ def _named(table: Table, entry: Entry | None, unit: str | None) -> tuple[Column,
                 "A sealed store cannot enforce it, because it cannot compare encrypted values.",
                 "Remove unique, and leave out the repeated rows before sealing.",
             )
-        found.append(column)
-    return tuple(found)
+        columns.append(column)
+    return tuple(columns)
 
 
 def _check_once(keys: SectionValues, *groups: tuple[Column, ...]) -> None:
@@ -226,11 +226,11 @@ def _check_measure(entry: Entry, column: Column) -> None:
 
 
 def _check_number(entry: Entry | None, columns: tuple[Column, ...], most: int) -> None:
-    found = prod(len(values_of(column)) for column in columns)
-    if entry is not None and found > most:
+    cells = prod(len(values_of(column)) for column in columns)
+    if entry is not None and cells > most:
         raise refuse(
             entry,
-            f"makes {found} combinations.",
+            f"makes {cells} combinations.",
             f"There are at most {most} combinations, because each takes space in the store.",
             "Name fewer columns, or columns with fewer values.",
         )

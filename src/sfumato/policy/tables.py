@@ -34,7 +34,7 @@ def read_tables(entry: Entry, sealed: Sealing | None = None) -> tuple[Table, ...
     if not entries:
         raise refuse(entry, "is empty.", "A policy must declare at least one table.", "Add [tables.NAME].")
     tables = {fold_name(name): _table(name, below, sealed) for name, below in entries.items()}
-    return tuple(_resolved(tables[fold_name(name)], below, tables) for name, below in entries.items())
+    return tuple(_resolve_references(tables[fold_name(name)], below, tables) for name, below in entries.items())
 
 
 def _table(name: str, entry: Entry, sealed: Sealing | None) -> Table:
@@ -136,7 +136,7 @@ def _unit(entry: Entry, columns: tuple[Column, ...]) -> PrivacyUnit:
                 f"The table of removed rows has the unit and a column {REMOVED_ROWS}, so the names would collide.",
                 "Rename the column of the person, here and in the source.",
             )
-        return UnitColumn(_naming(entry, declared).name)
+        return UnitColumn(_check_unit_column(entry, declared).name)
     path = _path(words)
     if path is not None:
         _check_no_column_reads_as_path(entry, columns)
@@ -161,7 +161,7 @@ def _check_no_column_reads_as_path(entry: Entry, columns: tuple[Column, ...]) ->
             )
 
 
-def _naming(entry: Entry, column: Column) -> Column:
+def _check_unit_column(entry: Entry, column: Column) -> Column:
     if column.type in _NAMES_NOBODY:
         raise refuse(
             entry,
@@ -181,12 +181,12 @@ def _path(words: str) -> UnitPath | None:
     return UnitPath(table, column, here, there)
 
 
-def _split(words: str, at: str) -> tuple[str, str, str]:
-    """Return what stands before and after the first `at`, in any case, without blanks."""
-    place = fold_name(words).find(at)
+def _split(words: str, separator: str) -> tuple[str, str, str]:
+    """Return the text before and after the first `separator`, in any case, without blanks."""
+    place = fold_name(words).find(separator)
     if place < 0:
         return words.strip(), "", ""
-    return words[:place].strip(), at, words[place + len(at) :].strip()
+    return words[:place].strip(), separator, words[place + len(separator) :].strip()
 
 
 def _rows_per_unit(keys: SectionValues, unit: PrivacyUnit, columns: tuple[Column, ...]) -> tuple[int, bool]:
@@ -212,19 +212,19 @@ def _rows_per_unit(keys: SectionValues, unit: PrivacyUnit, columns: tuple[Column
     )
 
 
-def _resolved(table: Table, entry: Entry, tables: dict[str, Table]) -> Table:
+def _resolve_references(table: Table, entry: Entry, tables: dict[str, Table]) -> Table:
     """Return the table with the names of other tables spelt as they are declared, or refuse what they miss."""
     columns = tuple(_with_keys(column, entry, tables) for column in table.columns)
     unit = table.unit
     if isinstance(unit, UnitPath):
-        unit = _found_path(unit, _inside(entry, "unit"), table, tables)
+        unit = _find_path(unit, _entry_at(entry, "unit"), table, tables)
     return replace(table, columns=columns, unit=unit)
 
 
 def _with_keys(column: Column, entry: Entry, tables: dict[str, Table]) -> Column:
     if not isinstance(column.values, Reference):
         return column
-    place = _inside(entry, "columns", column.name, "values")
+    place = _entry_at(entry, "columns", column.name, "values")
     table = _known_table(place, column.values.table, tables)
     if not table.public:
         raise refuse(
@@ -241,7 +241,7 @@ def _with_keys(column: Column, entry: Entry, tables: dict[str, Table]) -> Column
     return replace(column, values=Reference(table.name, target.name))
 
 
-def _found_path(path: UnitPath, entry: Entry, table: Table, tables: dict[str, Table]) -> UnitPath:
+def _find_path(path: UnitPath, entry: Entry, table: Table, tables: dict[str, Table]) -> UnitPath:
     here = _known_column(entry, path.here, table)
     target = _known_table(entry, path.table, tables)
     column = _known_column(entry, path.column, target)
@@ -284,10 +284,11 @@ def _known_column(entry: Entry, name: str, table: Table) -> Column:
     )
 
 
-def _different_types(entry: Entry, one: Column, other: Column) -> Exception:
+def _different_types(entry: Entry, first: Column, second: Column) -> Exception:
     return refuse(
         entry,
-        f"compares {quote_entry(one.name)} of type {one.type} with {quote_entry(other.name)} of type {other.type}.",
+        f"compares {quote_entry(first.name)} of type {first.type} "
+        f"with {quote_entry(second.name)} of type {second.type}.",
         "Values of different types are never equal.",
         "Declare both columns with one type.",
     )
@@ -297,7 +298,7 @@ def _find(columns: tuple[Column, ...], name: str) -> Column | None:
     return next((column for column in columns if fold_name(column.name) == fold_name(name)), None)
 
 
-def _inside(entry: Entry, *keys: str) -> Entry:
+def _entry_at(entry: Entry, *keys: str) -> Entry:
     for key in keys:
         value = entry.value[key] if isinstance(entry.value, dict) else None
         entry = entry.below(key, value)

@@ -1,4 +1,4 @@
-"""What a budget buys: about how many tables of counts, and how exact each of them is."""
+"""Estimate of a budget's use: the number of tables of counts and the margin of each."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -29,9 +29,9 @@ def estimate_budget_use(epsilon: Fraction, delta: Fraction, rows: int, neighbour
     >>> estimate_budget_use(Fraction(2), Fraction(0), 10, Neighbours.ADD_REMOVE)
     BudgetEstimate(tables=20, epsilon=Fraction(1, 10), margin=300)
     """
-    each = epsilon / SHARE
-    tables = most_queries(Filter(epsilon, delta), Pure(each, neighbours))
-    return BudgetEstimate(tables, each, _table_margin(each, rows, neighbours))
+    query_epsilon = epsilon / SHARE
+    tables = most_queries(Filter(epsilon, delta), Pure(query_epsilon, neighbours))
+    return BudgetEstimate(tables, query_epsilon, _table_margin(query_epsilon, rows, neighbours))
 
 
 def count_margin(epsilon: Fraction, rows: int, neighbours: Neighbours) -> int:
@@ -44,6 +44,6 @@ def count_margin(epsilon: Fraction, rows: int, neighbours: Neighbours) -> int:
     return Laplace(moved, moved / epsilon, neighbours).margin(LEVEL)
 
 
-def _table_margin(each: Fraction, rows: int, neighbours: Neighbours) -> int:
+def _table_margin(query_epsilon: Fraction, rows: int, neighbours: Neighbours) -> int:
     moved = rows if neighbours is Neighbours.ADD_REMOVE else 2 * rows
-    return Laplace(moved, moved / each, neighbours).margin(LEVEL)
+    return Laplace(moved, moved / query_epsilon, neighbours).margin(LEVEL)

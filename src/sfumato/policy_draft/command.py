@@ -1,4 +1,4 @@
-"""What `sfumato init` does: reads names and types, asks what is missing, writes the policy, says what it assumed."""
+"""Run `sfumato init`: read names and types, ask for the rest, write the policy and print its assumptions."""
 
 import shlex
 from collections.abc import Callable
@@ -29,29 +29,29 @@ class Terminal:
 
 
 def draft_policy(
-    data: Path, said: DraftOptions, smartnoise: Path | None, look: bool, output: Path | None, terminal: Terminal
+    data: Path, options: DraftOptions, smartnoise: Path | None, look: bool, output: Path | None, terminal: Terminal
 ) -> None:
     """Draft a policy of the data and write it; everything that was proposed, left out or assumed is said."""
     data = file.without_scheme(data)
     place = output or file.default_output(data)
-    wishes = said if smartnoise is None else merge_options(said, read_smartnoise(smartnoise))
-    seen = read_source_schema(data, said.csv)
+    wishes = options if smartnoise is None else merge_options(options, read_smartnoise(smartnoise))
+    schema = read_source_schema(data, options.csv)
     file.check_output(data, place)
-    draft = make_draft(seen, wishes)
-    refuse_unused_options(draft, said)
+    draft = make_draft(schema, wishes)
+    refuse_unused_options(draft, options)
     if look:
         terminal.warn(infer_from_data.WARNING)
         before, draft = draft, infer_from_data.infer_from_data(draft, data)
         if draft == before and terminal.ask is None:
             raise inference_without_effect()
-    draft = _ask_open_points(draft, seen, terminal)
+    draft = _ask_open_points(draft, schema, terminal)
     draft = infer_from_data.with_public_types(draft, data)
     file.write_policy(draft, data, place, keep=terminal.ask is not None)
     terminal.say(f"Wrote {place}.")
-    if seen.ignored:
-        terminal.say(f'  Not read: {", ".join(seen.ignored)}. Save each sheet of a workbook as "CSV UTF-8".')
-    if seen.unreadable:
-        terminal.say(f"  Not in the policy, because they cannot be read: {', '.join(seen.unreadable)}.")
+    if schema.ignored:
+        terminal.say(f'  Not read: {", ".join(schema.ignored)}. Save each sheet of a workbook as "CSV UTF-8".')
+    if schema.unreadable:
+        terminal.say(f"  Not in the policy, because they cannot be read: {', '.join(schema.unreadable)}.")
     for line in notices(draft):
         terminal.say(f"  {line}")
     if bought := purchase_words(draft):
@@ -61,12 +61,12 @@ def draft_policy(
     terminal.say(f"Next: read it, then run: sfumato check {shlex.quote(str(place))}")
 
 
-def _ask_open_points(draft: Draft, seen: SourceSchema, terminal: Terminal) -> Draft:
+def _ask_open_points(draft: Draft, schema: SourceSchema, terminal: Terminal) -> Draft:
     """Ask for missing entries. An owner who stops early keeps the answers so far; the rest stays open."""
     if terminal.ask is None:
         return draft
     answers = _Answers(terminal.ask)
-    draft = interview(draft, seen, answers.ask, answers.quiet(terminal.say))
+    draft = interview(draft, schema, answers.ask, answers.quiet(terminal.say))
     if answers.stopped and not answers.given:
         raise InterviewAborted
     if answers.stopped:
@@ -75,7 +75,7 @@ def _ask_open_points(draft: Draft, seen: SourceSchema, terminal: Terminal) -> Dr
 
 
 class _Answers:
-    """What was typed so far; after the end every further question stays open, and is not even put."""
+    """Answers typed so far; after the end of the input no further question is put."""
 
     def __init__(self, ask: Callable[[str], str]) -> None:
         self._ask = ask

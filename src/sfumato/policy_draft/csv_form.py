@@ -17,7 +17,7 @@ from sfumato.policy.policy import CsvFormat
 _MARK = b"\xef\xbb\xbf"
 
 
-def infer_csv_form(paths: Iterable[Path], said: Mapping[str, object]) -> CsvFormat:
+def infer_csv_form(paths: Iterable[Path], options: Mapping[str, object]) -> CsvFormat:
     """Return how these files are written; what the owner said of it counts first."""
     delimiters: dict[str, Path] = {}
     encodings: dict[str, Path] = {}
@@ -30,27 +30,27 @@ def infer_csv_form(paths: Iterable[Path], said: Mapping[str, object]) -> CsvForm
         if (encoding := _encoding(start)) is not None:
             encodings.setdefault(encoding, path)
     keys: dict[str, object] = {}
-    for key, found in (("delimiter", delimiters), ("encoding", encodings)):
-        if key in said:
+    for key, sources in (("delimiter", delimiters), ("encoding", encodings)):
+        if key in options:
             continue
-        if len(found) > 1:
-            raise _differ(key, found)
-        keys |= dict.fromkeys([key] if found else [], next(iter(found), ""))
-    return read_csv_form(Entry({**keys, **said}, ("csv",)))
+        if len(sources) > 1:
+            raise _differ(key, sources)
+        keys |= dict.fromkeys([key] if sources else [], next(iter(sources), ""))
+    return read_csv_form(Entry({**keys, **options}, ("csv",)))
 
 
 def _delimiter(start: bytes) -> str:
-    """Return what stands most often in the first line, outside quotation marks."""
+    """Return the most frequent delimiter of the first line, outside quotation marks."""
     line = start.replace(b"\r", b"\n").split(b"\n", 1)[0]
     if line.startswith(b"sep=") and line[4:5].decode("ascii", "replace") in DELIMITERS:
         return line[4:5].decode()
     outside = b"".join(line.split(b'"')[::2]).decode("latin-1")
     counts = {delimiter: outside.count(delimiter) for delimiter in DELIMITERS if delimiter != ":"}
-    return max(counts, key=lambda one: counts[one]) if any(counts.values()) else ","
+    return max(counts, key=lambda delimiter: counts[delimiter]) if any(counts.values()) else ","
 
 
 def _encoding(start: bytes) -> str | None:
-    """Return the encoding of some text; None where it is plain ASCII, which is the same in all."""
+    """Return the encoding of some text; None where it is plain ASCII, which all encodings share."""
     if start.isascii():
         return None
     for encoding, codec in (("utf-8", "utf-8"), ("windows-1252", "cp1252")):

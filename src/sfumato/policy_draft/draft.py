@@ -14,7 +14,7 @@ from sfumato.policy.policy import PLAIN, ColumnType, CsvFormat, fold_name
 from sfumato.policy_draft.literals import decimal_text, number_text, quoted_text, value_text
 from sfumato.policy_draft.naming import own_key, personal
 from sfumato.policy_draft.schema import SchemaColumn, SchemaTable, SourceSchema
-from sfumato.policy_draft.unit_options import ROWS, Unit, path_of, proposals, said_units, with_proposals
+from sfumato.policy_draft.unit_options import ROWS, Unit, declared_units, path_of, proposals, with_proposals
 
 Wish = TypeVar("Wish")
 DraftBounds = tuple[str, str]
@@ -41,11 +41,11 @@ class DraftColumn:
     """The column of a public table that holds the public keys."""
     unique: bool = False
     proposed_key: bool = False
-    """Its name says that it is a key; nobody else did."""
+    """Proposed as a key from its name alone."""
     format: str | None = None
     """How its dates are written, as TOML writes that; None means as ISO 8601 does."""
     personal: str | None = None
-    """What its name looks like, if it is left out for that."""
+    """Kind of personal data that its name suggests, if it is left out for that."""
     inferred: bool = False
     """Something here was taken from the data."""
 
@@ -72,7 +72,7 @@ class DraftTable:
     rows_per_unit: int | None = None
     inferred: bool = False
     stored: str | None = None
-    """What the source calls it, where that is another name."""
+    """Name in the source, where it differs."""
 
     @property
     def private(self) -> bool:
@@ -86,7 +86,7 @@ class DraftTable:
 
     @property
     def needs_rows(self) -> bool:
-        """Whether the policy must say how many rows of a person count, and nobody said so yet."""
+        """Whether `rows_per_unit` is required and not given yet."""
         return self.private and self.unit != ROWS and self.rows_per_unit is None and not self.one_row
 
     def column(self, name: str) -> DraftColumn | None:
@@ -105,7 +105,7 @@ class Draft:
     csv: CsvFormat = PLAIN
 
     def unknown(self) -> list[str]:
-        """Return what must still be written before this is a policy."""
+        """Return the entries that are still missing in the draft."""
         missing = [f"tables.{table.name}.rows_per_unit" for table in self.tables if table.needs_rows]
         missing += [f"budget.{key}" for key in ("epsilon", "delta") if getattr(self, key) is None]
         if not any(table.private or table.public for table in self.tables):
@@ -115,7 +115,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class DraftOptions:
-    """What the owner said beforehand. Columns are named as COLUMN or TABLE.COLUMN; texts are as they were typed."""
+    """Options given by the owner. Columns are named as COLUMN or TABLE.COLUMN; texts are as they were typed."""
 
     units: tuple[str, ...] = ()
     rows_per_unit: Mapping[str, int] = field(default_factory=dict)
@@ -133,18 +133,18 @@ class DraftOptions:
     delta: str | None = None
 
 
-def make_draft(seen: SourceSchema, wishes: DraftOptions) -> Draft:
-    """Return what follows from names and types alone, and from what the owner said."""
-    _check_names(seen, wishes)
-    units = with_proposals(seen, said_units(seen, wishes.units, wishes.public), wishes.public)
+def make_draft(schema: SourceSchema, wishes: DraftOptions) -> Draft:
+    """Return the draft that follows from names, types and options alone."""
+    _check_names(schema, wishes)
+    units = with_proposals(schema, declared_units(schema, wishes.units, wishes.public), wishes.public)
     return Draft(
-        seen.scheme,
+        schema.scheme,
         with_one_type(
-            _with_rows_of_all(tuple(_draft_table(seen, table, units, wishes) for table in seen.tables), wishes)
+            _with_rows_of_all(tuple(_draft_table(schema, table, units, wishes) for table in schema.tables), wishes)
         ),
         None if wishes.epsilon is None else number_text(wishes.epsilon, "epsilon"),
         None if wishes.delta is None else number_text(wishes.delta, "delta"),
-        seen.csv,
+        schema.csv,
     )
 
 
@@ -170,12 +170,12 @@ def _with_rows(table: DraftTable, rows: int) -> DraftTable:
     return replace(table, columns=columns, rows_per_unit=table.rows_per_unit or rows)
 
 
-def with_unit(table: DraftTable, seen: SourceSchema, unit: Unit | None) -> DraftTable:
+def with_unit(table: DraftTable, schema: SourceSchema, unit: Unit | None) -> DraftTable:
     """Return the table under this unit, with what its names propose: its key, and columns that are left out."""
     if unit is None:
         return table
-    known = next(one for one in seen.tables if one.name == table.name)
-    own = own_key(known.names, seen.names)
+    known = next(candidate for candidate in schema.tables if candidate.name == table.name)
+    own = own_key(known.names, schema.names)
     columns = tuple(_propose_column(column, own, unit, table.rows_per_unit) for column in table.columns)
     return replace(table, unit=unit.words, proposed=unit.proposed, choices=(), columns=columns)
 
@@ -251,7 +251,7 @@ def _check_column(column: DraftColumn) -> DraftColumn:
 
 
 def column_text(column: DraftColumn, names_people: bool = False) -> str:
-    """Return what a policy says of a column, as TOML."""
+    """Return the policy entry of a column, as TOML."""
     parts = [f'type = "{column.type}"']
     grid = column.type is not ColumnType.DECIMAL or column.step is not None
     if not names_people and column.bounds is not None and grid:
@@ -271,19 +271,19 @@ def column_text(column: DraftColumn, names_people: bool = False) -> str:
 
 def with_one_type(tables: tuple[DraftTable, ...]) -> tuple[DraftTable, ...]:
     """Return the tables in which a person has one type: where CSV says none, the one that was said elsewhere."""
-    found = {table.name: table for table in tables}
+    by_name = {table.name: table for table in tables}
     for table in tables:
         if table.unit is None or table.unit == ROWS:
             continue
         for mine, (other_name, theirs) in _joined_columns(table, tables):
-            other = found.get(other_name)
-            one, two = found[table.name].column(mine), other.column(theirs) if other else None
-            if other is None or one is None or two is None or one.untyped == two.untyped:
+            second = by_name.get(other_name)
+            first, two = by_name[table.name].column(mine), second.column(theirs) if second else None
+            if second is None or first is None or two is None or first.untyped == two.untyped:
                 continue
-            typed = two if one.untyped else one
-            found[table.name] = _with_column_type(found[table.name], mine, typed.type)
-            found[other_name] = _with_column_type(found[other_name], theirs, typed.type)
-    return tuple(found.values())
+            typed = two if first.untyped else first
+            by_name[table.name] = _with_column_type(by_name[table.name], mine, typed.type)
+            by_name[other_name] = _with_column_type(by_name[other_name], theirs, typed.type)
+    return tuple(by_name.values())
 
 
 def _joined_columns(table: DraftTable, tables: tuple[DraftTable, ...]) -> list[tuple[str, tuple[str, str]]]:
@@ -305,8 +305,10 @@ def _with_column_type(table: DraftTable, name: str, kind: ColumnType) -> DraftTa
     return replace(table, columns=columns)
 
 
-def _draft_table(seen: SourceSchema, table: SchemaTable, units: Mapping[str, Unit], wishes: DraftOptions) -> DraftTable:
-    columns = tuple(_draft_column(seen, table, column, wishes) for column in table.columns if column.type is not None)
+def _draft_table(
+    schema: SourceSchema, table: SchemaTable, units: Mapping[str, Unit], wishes: DraftOptions
+) -> DraftTable:
+    columns = tuple(_draft_column(schema, table, column, wishes) for column in table.columns if column.type is not None)
     unusable = tuple(column.name for column in table.columns if column.type is None)
     draft = DraftTable(table.name, columns, unusable, stored=table.stored)
     if fold_name(table.name) in map(fold_name, wishes.public):
@@ -316,14 +318,14 @@ def _draft_table(seen: SourceSchema, table: SchemaTable, units: Mapping[str, Uni
         rows = {fold_name(name): rows for name, rows in wishes.rows_per_unit.items()}
         draft = replace(draft, rows_per_unit=rows.get(fold_name(table.name)))
     if unit is None:
-        draft = replace(draft, choices=tuple(proposals(seen, units, table)))
-    draft = with_unit(draft, seen, unit)
+        draft = replace(draft, choices=tuple(proposals(schema, units, table)))
+    draft = with_unit(draft, schema, unit)
     if draft.rows_per_unit is None and not draft.one_row and (unit is None or unit.words != ROWS):
         draft = replace(draft, rows_per_unit=wishes.rows_per_unit.get(""))
     return draft
 
 
-def _draft_column(seen: SourceSchema, table: SchemaTable, column: SchemaColumn, wishes: DraftOptions) -> DraftColumn:
+def _draft_column(schema: SourceSchema, table: SchemaTable, column: SchemaColumn, wishes: DraftOptions) -> DraftColumn:
     typed = option_for(wishes.types, table, column)
     bounds, values = option_for(wishes.bounds, table, column), option_for(wishes.values, table, column)
     step = option_for(wishes.steps, table, column)
@@ -345,19 +347,19 @@ def _draft_column(seen: SourceSchema, table: SchemaTable, column: SchemaColumn, 
         draft = with_bounds(draft, bounds)
     if values is None:
         return draft
-    if (reference := public_keys(seen, values, wishes.public)) is not None:
+    if (reference := public_keys(schema, values, wishes.public)) is not None:
         return replace(draft, values_of=reference)
     return with_values(draft, values)
 
 
-def public_keys(seen: SourceSchema, values: tuple[str, ...], public: Iterable[str]) -> str | None:
+def public_keys(schema: SourceSchema, values: tuple[str, ...], public: Iterable[str]) -> str | None:
     """Return the column of a public table that was typed instead of keys, TABLE.COLUMN, or None."""
     if len(values) != 1:
         return None
     name, _, column = values[0].strip().partition(".")
-    table = next((table for table in seen.tables if fold_name(table.name) == fold_name(name)), None)
-    found = table.column(column) if table is not None and column else None
-    if table is None or found is None:
+    table = next((table for table in schema.tables if fold_name(table.name) == fold_name(name)), None)
+    key_column = table.column(column) if table is not None and column else None
+    if table is None or key_column is None:
         return None
     if fold_name(table.name) not in map(fold_name, public):
         raise BadParameter(
@@ -365,7 +367,7 @@ def public_keys(seen: SourceSchema, values: tuple[str, ...], public: Iterable[st
             "Keys taken from a private table would name the people in it.",
             f"List the keys, or add --public {table.name} if it contains no personal data.",
         )
-    return f"{table.name}.{found.name}"
+    return f"{table.name}.{key_column.name}"
 
 
 def _guess_type(ends: Iterable[str], step: str | None) -> ColumnType:
@@ -389,16 +391,16 @@ def _parse_type(word: str) -> ColumnType:
 
 
 def option_for(wishes: Mapping[str, Wish], table: SchemaTable, column: SchemaColumn) -> Wish | None:
-    """Return what was said of a column, as TABLE.COLUMN or else as COLUMN."""
+    """Return the option for a column, given as TABLE.COLUMN or as COLUMN."""
     named = {fold_name(name): wish for name, wish in wishes.items()}
     return named.get(fold_name(f"{table.name}.{column.name}"), named.get(fold_name(column.name)))
 
 
-def _check_names(seen: SourceSchema, wishes: DraftOptions) -> None:
+def _check_names(schema: SourceSchema, wishes: DraftOptions) -> None:
     """Refuse a wish about something that is not there: a slip of the keyboard would leave a column unprotected."""
-    tables = [table.name for table in seen.tables]
-    columns = [column.name for table in seen.tables for column in table.columns]
-    paths = [f"{table.name}.{column.name}" for table in seen.tables for column in table.columns]
+    tables = [table.name for table in schema.tables]
+    columns = [column.name for table in schema.tables for column in table.columns]
+    paths = [f"{table.name}.{column.name}" for table in schema.tables for column in table.columns]
     known = {fold_name(name) for name in (*columns, *paths)}
     for name in (*wishes.types, *wishes.bounds, *wishes.steps, *wishes.values, *wishes.formats, *wishes.unique):
         if fold_name(name) not in known:

@@ -48,7 +48,7 @@ def check_output(data: Path, output: Path) -> None:
 def write_policy(draft: Draft, data: Path, output: Path, *, keep: bool = False) -> None:
     """Write the draft as a policy file, if some completion of it is a policy; `keep` writes it in any case.
 
-    Whoever answered questions keeps the answers: what is wrong with them is then said after the file is there.
+    Answers of an interview are never lost: what is wrong with them is then reported after writing the file.
     """
     name = output.stem
     source = os.path.relpath(data.absolute(), output.absolute().parent)

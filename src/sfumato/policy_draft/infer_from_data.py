@@ -43,7 +43,7 @@ _READ_AS = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _SourceReader:
     connection: Connection
     source: SourceTable
     unit: str | None
@@ -62,7 +62,7 @@ class _Look:
 
 def infer_from_data(draft: Draft, path: Path) -> Draft:
     """Return the draft with everything that is still unknown taken from the data."""
-    with open_source(path, _said(draft)) as (_, connection, sources):
+    with open_source(path, _csv_options(draft)) as (_, connection, sources):
         execute(connection, f"ATTACH ':memory:' AS {STAGE}")
         for name, source in sources.items():
             _load(connection, name, source, draft.csv)
@@ -71,16 +71,16 @@ def infer_from_data(draft: Draft, path: Path) -> Draft:
 
 
 def with_public_types(draft: Draft, path: Path) -> Draft:
-    """Return the draft with the types of public CSV tables, which say none: their values are nobody's."""
+    """Return the draft with the types of public CSV tables, which declare none: their values are public."""
     if not reads_csv(draft.scheme) or not any(table.public for table in draft.tables):
         return draft
-    with open_source(path, _said(draft)) as (_, connection, sources):
+    with open_source(path, _csv_options(draft)) as (_, connection, sources):
         execute(connection, f"ATTACH ':memory:' AS {STAGE}")
         tables = tuple(_infer_types(table, connection, sources[table.name], draft.csv) for table in draft.tables)
         return replace(draft, tables=tables)
 
 
-def _said(draft: Draft) -> dict[str, object]:
+def _csv_options(draft: Draft) -> dict[str, object]:
     return asdict(draft.csv) if reads_csv(draft.scheme) else {}
 
 
@@ -88,11 +88,11 @@ def _infer_types(table: DraftTable, connection: Connection, source: SourceTable,
     if not table.public or source.files is None or not source.files.csv:
         return table
     _load(connection, table.name, source, form)
-    seen = _Look(connection, source, None, form.decimal)
+    reader = _SourceReader(connection, source, None, form.decimal)
     columns = []
     for column in table.columns:
         stored = source.column(column.name)
-        kind = column.type if stored is None else _infer_type(stored, seen)
+        kind = column.type if stored is None else _infer_type(stored, reader)
         columns.append(replace(column, type=kind, untyped=False, inferred=True))
     return replace(table, columns=tuple(columns))
 
@@ -102,22 +102,24 @@ def _infer_table(table: DraftTable, connection: Connection, source: SourceTable,
         return table
     whole = table.unit == ROWS or Unit(table.unit or "").path  # whose row it is, another table says
     unit = None if whole else quoted(table.unit or "")
-    seen = _Look(connection, source, unit, form.decimal)
+    reader = _SourceReader(connection, source, unit, form.decimal)
     columns = tuple(
         column
         if column.name == table.unit or column.personal
-        else _infer_column(column, source.column(column.name), seen)
+        else _infer_column(column, source.column(column.name), reader)
         for column in table.columns
     )
     table = replace(table, columns=columns)
     counted = table.needs_rows and unit is not None
-    return replace(table, rows_per_unit=_infer_rows_per_unit(seen), inferred=True) if counted else table
+    return replace(table, rows_per_unit=_infer_rows_per_unit(reader), inferred=True) if counted else table
 
 
-def _infer_rows_per_unit(seen: _Look) -> int:
+def _infer_rows_per_unit(reader: _SourceReader) -> int:
     """Return a round number of rows that all but about one in a hundred people keep whole."""
-    counts = f"SELECT COUNT(*) AS n FROM {seen.source.relation} WHERE {seen.unit} IS NOT NULL GROUP BY {seen.unit}"  # noqa: S608
-    [[most]] = execute(seen.connection, f"SELECT quantile_disc(n, 0.99) FROM ({counts})")  # noqa: S608
+    counts = (
+        f"SELECT COUNT(*) AS n FROM {reader.source.relation} WHERE {reader.unit} IS NOT NULL GROUP BY {reader.unit}"  # noqa: S608
+    )
+    [[most]] = execute(reader.connection, f"SELECT quantile_disc(n, 0.99) FROM ({counts})")  # noqa: S608
     unit = _magnitude(Fraction(most or 1))
     return int(unit * ceil((most or 1) / unit))
 
@@ -130,18 +132,18 @@ def _load(connection: Connection, name: str, source: SourceTable, form: CsvForma
         load_csv(connection, source.relation, Loading(name, source.files, wanted, form))
 
 
-def _infer_column(column: DraftColumn, stored: Stored | None, seen: _Look) -> DraftColumn:
+def _infer_column(column: DraftColumn, stored: Stored | None, reader: _SourceReader) -> DraftColumn:
     if stored is None or column.bounds is not None or column.keyed:
         return column
     if column.untyped:
-        column = replace(column, type=_infer_type(stored, seen), untyped=False, inferred=True)
+        column = replace(column, type=_infer_type(stored, reader), untyped=False, inferred=True)
     if column.type is ColumnType.TEXT:
-        keys = _infer_keys(stored, seen)
+        keys = _infer_keys(stored, reader)
         return replace(column, values=keys, inferred=True) if keys else column
     if column.type is ColumnType.BOOLEAN:
         return column
-    value = seen.value(stored, column.type)
-    low, high = seen.one(
+    value = reader.value(stored, column.type)
+    low, high = reader.one(
         f"MIN({value}), MAX({value})", "TRUE" if column.type is ColumnType.INTEGER else f"isfinite({value})"
     )
     if low is None or high is None:
@@ -152,25 +154,25 @@ def _infer_column(column: DraftColumn, stored: Stored | None, seen: _Look) -> Dr
     return replace(column, bounds=ends, inferred=True)
 
 
-def _infer_type(stored: Stored, seen: _Look) -> ColumnType:
+def _infer_type(stored: Stored, reader: _SourceReader) -> ColumnType:
     """Return the first type as which every value reads."""
-    tried = ", ".join(f"COUNT_IF({_reads_as(stored, kind, seen)})" for kind in _READ_AS)
-    present, *read = seen.one(f"COUNT({stored.sql}), {tried}")
+    tried = ", ".join(f"COUNT_IF({_reads_as(stored, kind, reader)})" for kind in _READ_AS)
+    present, *read = reader.one(f"COUNT({stored.sql}), {tried}")
     return next((kind for kind, count in zip(_READ_AS, read, strict=True) if count == present), ColumnType.TEXT)
 
 
-def _reads_as(stored: Stored, kind: ColumnType, seen: _Look) -> str:
+def _reads_as(stored: Stored, kind: ColumnType, reader: _SourceReader) -> str:
     """Return the condition that nothing is lost: the engine would round 2.5 to an integer, and a time to its day."""
-    read = seen.value(stored, kind)
+    read = reader.value(stored, kind)
     whole = {ColumnType.INTEGER: ColumnType.DECIMAL, ColumnType.DATE: ColumnType.TIMESTAMP}.get(kind)
-    return f"{read} = {seen.value(stored, whole)}" if whole else f"{read} IS NOT NULL"
+    return f"{read} = {reader.value(stored, whole)}" if whole else f"{read} IS NOT NULL"
 
 
-def _infer_keys(stored: Stored, seen: _Look) -> tuple[str, ...] | None:
-    people = "COUNT(*)" if seen.unit is None else f"COUNT(DISTINCT {seen.unit})"
+def _infer_keys(stored: Stored, reader: _SourceReader) -> tuple[str, ...] | None:
+    people = "COUNT(*)" if reader.unit is None else f"COUNT(DISTINCT {reader.unit})"
     rows = execute(
-        seen.connection,
-        f"SELECT CAST({stored.sql} AS VARCHAR) AS k FROM {seen.source.relation} WHERE k IS NOT NULL "  # noqa: S608
+        reader.connection,
+        f"SELECT CAST({stored.sql} AS VARCHAR) AS k FROM {reader.source.relation} WHERE k IS NOT NULL "  # noqa: S608
         f"GROUP BY k HAVING {people} >= {MIN_PEOPLE_PER_KEY} ORDER BY k LIMIT {MAX_DRAFT_KEYS + 1}",
     )
     return tuple(quoted_text(key) for (key,) in rows) if 0 < len(rows) <= MAX_DRAFT_KEYS else None

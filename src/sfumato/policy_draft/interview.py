@@ -1,6 +1,6 @@
-"""What names and types cannot say, asked of the owner: who, how many rows, how far, which keys, how much.
+"""Ask the owner for what names and types do not show: units, rows per unit, bounds, keys and budget.
 
-An answer is read when it is given: what cannot be meant is asked again, and no answer is lost to a later one.
+Each answer is checked at once: an invalid one is asked again, and earlier answers are kept.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ from sfumato.policy_draft.draft import (
 )
 from sfumato.policy_draft.literals import ends_text, number_text
 from sfumato.policy_draft.schema import SchemaTable, SourceSchema
-from sfumato.policy_draft.unit_options import Unit, path_of, proposals, read_unit, said_units, with_proposals
+from sfumato.policy_draft.unit_options import Unit, declared_units, path_of, proposals, read_unit, with_proposals
 
 Answer = TypeVar("Answer")
 Ask = Callable[[str], str]
@@ -40,27 +40,29 @@ _OFFERED_EPSILONS = ("0.5", "1", "3", "10")
 _MAX_OFFERED_NAMES = 12
 
 
-def interview(draft: Draft, seen: SourceSchema, ask: Ask, say: Say) -> Draft:
+def interview(draft: Draft, schema: SourceSchema, ask: Ask, say: Say) -> Draft:
     """Ask for everything that is still unknown. An empty answer leaves it to be filled in later."""
-    tables = with_one_type(_units(draft.tables, seen, ask, say))
+    tables = with_one_type(_units(draft.tables, schema, ask, say))
     public = [table.name for table in tables if table.public]
-    asked = [_private(table, seen, public, ask, say) if table.private else table for table in tables]
-    return _budget(replace(draft, tables=tuple(asked)), ask, say)
+    answered = [_private(table, schema, public, ask, say) if table.private else table for table in tables]
+    return _budget(replace(draft, tables=tuple(answered)), ask, say)
 
 
-def _units(tables: tuple[DraftTable, ...], seen: SourceSchema, ask: Ask, say: Say) -> tuple[DraftTable, ...]:
+def _units(tables: tuple[DraftTable, ...], schema: SourceSchema, ask: Ask, say: Say) -> tuple[DraftTable, ...]:
     """Ask first who is protected, then about each table what its names propose."""
     if not any(table.private for table in tables):
         say("Who is protected? Name the column in which a person has the same value in all their rows;")
         say('or "rows", if each row is a separate person.')
         hidden = [table.name for table in tables if table.public]
-        question = f"Column ({', '.join(_offered_columns(seen))})"
-        first = _ask_until_valid(question, ask, say, lambda typed: said_units(seen, [typed], hidden)) or {}
-        tables = _with(tables, seen, with_proposals(seen, first, hidden) if first else {})
-    return _ask_open_tables(tables, seen, ask, say)
+        question = f"Column ({', '.join(_offered_columns(schema))})"
+        first = _ask_until_valid(question, ask, say, lambda typed: declared_units(schema, [typed], hidden)) or {}
+        tables = _with(tables, schema, with_proposals(schema, first, hidden) if first else {})
+    return _ask_open_tables(tables, schema, ask, say)
 
 
-def _ask_open_tables(tables: tuple[DraftTable, ...], seen: SourceSchema, ask: Ask, say: Say) -> tuple[DraftTable, ...]:
+def _ask_open_tables(
+    tables: tuple[DraftTable, ...], schema: SourceSchema, ask: Ask, say: Say
+) -> tuple[DraftTable, ...]:
     """Ask for the unit of each table without one; tables that others reference come first."""
     decided = {table.name: table for table in tables if table.public or (table.private and not table.proposed)}
     waiting = [table for table in tables if table.name not in decided]
@@ -72,10 +74,10 @@ def _ask_open_tables(tables: tuple[DraftTable, ...], seen: SourceSchema, ask: As
         say(f'TABLE.COLUMN via HERE = THERE. Type the whole word "{PUBLIC}" if a table contains no personal data.')
     while waiting:
         units = {name: Unit(table.unit) for name, table in decided.items() if table.unit is not None}
-        choices = {table.name: proposals(seen, units, _schema_table(seen, table)) for table in waiting}
-        table = min(waiting, key=lambda one: _turn(choices[one.name]))
+        choices = {table.name: proposals(schema, units, _schema_table(schema, table)) for table in waiting}
+        table = min(waiting, key=lambda candidate: _turn(choices[candidate.name]))
         waiting.remove(table)
-        decided[table.name] = _ask_unit(table, choices[table.name], units, seen, ask, say)
+        decided[table.name] = _ask_unit(table, choices[table.name], units, schema, ask, say)
     return tuple(decided[table.name] for table in tables)
 
 
@@ -84,22 +86,22 @@ def _turn(choices: list[str]) -> int:
     return 2 if not choices else int(any(Unit(choice).path for choice in choices))
 
 
-def _offered_columns(seen: SourceSchema) -> list[str]:
+def _offered_columns(schema: SourceSchema) -> list[str]:
     """Return the columns to choose from, likely ones first."""
-    found = dict.fromkeys(column.name for table in seen.tables for column in table.columns)
+    found = dict.fromkeys(column.name for table in schema.tables for column in table.columns)
     names = sorted(found, key=lambda name: not fold_name(name).endswith(("id", "key", "number")))
     return [*names[:_MAX_OFFERED_NAMES], "…"] if len(names) > _MAX_OFFERED_NAMES else names
 
 
-def _with(tables: tuple[DraftTable, ...], seen: SourceSchema, units: dict[str, Unit]) -> tuple[DraftTable, ...]:
-    return tuple(table if table.public else with_unit(table, seen, units.get(table.name)) for table in tables)
+def _with(tables: tuple[DraftTable, ...], schema: SourceSchema, units: dict[str, Unit]) -> tuple[DraftTable, ...]:
+    return tuple(table if table.public else with_unit(table, schema, units.get(table.name)) for table in tables)
 
 
 def _ask_unit(
-    table: DraftTable, choices: list[str], units: dict[str, Unit], seen: SourceSchema, ask: Ask, say: Say
+    table: DraftTable, choices: list[str], units: dict[str, Unit], schema: SourceSchema, ask: Ask, say: Say
 ) -> DraftTable:
     """Ask whom a table protects; what names propose is taken by Enter, and `public` is typed."""
-    known = _schema_table(seen, table)
+    known = _schema_table(schema, table)
     names = ", ".join(column.name for column in table.columns[:8])
     say("")
     say(f"{table.name} ({names}{', …' if len(table.columns) > 8 else ''})")
@@ -108,13 +110,15 @@ def _ask_unit(
         say(f"  By their names these could be meant: {'; '.join(choices)}.")
     question = f"Unit of {table.name} ({f'Enter: {proposed}' if proposed else 'Enter leaves the table out'})"
     undecided = replace(table, unit=None, proposed=False)
-    answer = _ask_until_valid(question, ask, say, lambda typed: _whom(undecided, known, seen, units, typed))
+    answer = _ask_until_valid(question, ask, say, lambda typed: _whom(undecided, known, schema, units, typed))
     if answer is not None:
         return answer
-    return with_unit(undecided, seen, Unit(proposed)) if proposed else undecided
+    return with_unit(undecided, schema, Unit(proposed)) if proposed else undecided
 
 
-def _whom(table: DraftTable, known: SchemaTable, seen: SourceSchema, units: dict[str, Unit], typed: str) -> DraftTable:
+def _whom(
+    table: DraftTable, known: SchemaTable, schema: SourceSchema, units: dict[str, Unit], typed: str
+) -> DraftTable:
     if typed == PUBLIC:
         return replace(table, public=True)
     if fold_name(typed) in {"y", "yes", "n", "no", "p"}:
@@ -128,13 +132,13 @@ def _whom(table: DraftTable, known: SchemaTable, seen: SourceSchema, units: dict
         )
     unit = read_unit(known, typed)
     if unit.path:
-        _check_path(unit.words, known, seen, units)
-    return with_unit(table, seen, unit)
+        _check_path(unit.words, known, schema, units)
+    return with_unit(table, schema, unit)
 
 
-def _check_path(words: str, known: SchemaTable, seen: SourceSchema, units: dict[str, Unit]) -> None:
+def _check_path(words: str, known: SchemaTable, schema: SourceSchema, units: dict[str, Unit]) -> None:
     """Refuse a path that leads nowhere now, and not after the last question."""
-    tables = {fold_name(table.name): table for table in seen.tables}
+    tables = {fold_name(table.name): table for table in schema.tables}
     target, here, there = path_of(words)
     column = words.partition(".")[2].strip().split(" ")[0]
     table = tables.get(fold_name(target))
@@ -148,7 +152,7 @@ def _check_path(words: str, known: SchemaTable, seen: SourceSchema, units: dict[
         )
 
 
-def _private(table: DraftTable, seen: SourceSchema, public: list[str], ask: Ask, say: Say) -> DraftTable:
+def _private(table: DraftTable, schema: SourceSchema, public: list[str], ask: Ask, say: Say) -> DraftTable:
     say("")
     say(f"{table.name}: write what you know without looking at the data. Enter leaves a question open.")
     left = [column.name for column in table.columns if column.personal is not None]
@@ -161,13 +165,13 @@ def _private(table: DraftTable, seen: SourceSchema, public: list[str], ask: Ask,
         table = replace(table, rows_per_unit=rows)
     linked = {table.unit, path_of(table.unit)[1] if table.unit and Unit(table.unit).path else None}
     columns = tuple(
-        column if column.name in linked or column.personal else _ask_column(column, seen, public, ask, say)
+        column if column.name in linked or column.personal else _ask_column(column, schema, public, ask, say)
         for column in table.columns
     )
     return replace(table, columns=columns)
 
 
-def _ask_column(column: DraftColumn, seen: SourceSchema, public: list[str], ask: Ask, say: Say) -> DraftColumn:
+def _ask_column(column: DraftColumn, schema: SourceSchema, public: list[str], ask: Ask, say: Say) -> DraftColumn:
     if column.untyped:
         kind = _ask_until_valid(f"{column.name}: its type ({', '.join(ColumnType)})", ask, say, _parse_type)
         column = replace(column, type=kind or column.type, untyped=kind is None)
@@ -179,7 +183,7 @@ def _ask_column(column: DraftColumn, seen: SourceSchema, public: list[str], ask:
     if column.type is ColumnType.TEXT:
         from_table = ", or TABLE.COLUMN of a public table" if public else ""
         question = f"{column.name} (text): its public keys, as A, B, C{from_table}; Enter: groups are chosen privately"
-        return _ask_until_valid(question, ask, say, lambda typed: _parse_keys(column, seen, public, typed)) or column
+        return _ask_until_valid(question, ask, say, lambda typed: _parse_keys(column, schema, public, typed)) or column
     without = "never summed" if column.type in (ColumnType.INTEGER, ColumnType.DECIMAL) else "keys are chosen privately"
     form = "LOW..HIGH" if column.type is ColumnType.TIMESTAMP else "LOW:HIGH"
     question = f"{column.name} ({column.type}): the least and greatest value that count, as {form}; Enter: {without}"
@@ -190,9 +194,9 @@ def _ask_column(column: DraftColumn, seen: SourceSchema, public: list[str], ask:
     return _ask_until_valid(question, ask, say, lambda typed: with_step(bounded, typed)) or bounded
 
 
-def _parse_keys(column: DraftColumn, seen: SourceSchema, public: list[str], typed: str) -> DraftColumn:
+def _parse_keys(column: DraftColumn, schema: SourceSchema, public: list[str], typed: str) -> DraftColumn:
     values = tuple(typed.split(","))
-    reference = public_keys(seen, values, public)
+    reference = public_keys(schema, values, public)
     return with_values(column, values) if reference is None else replace(column, values_of=reference)
 
 
@@ -221,8 +225,8 @@ def _ask_until_valid(question: str, ask: Ask, say: Say, read: Callable[[str], An
     return None
 
 
-def _schema_table(seen: SourceSchema, table: DraftTable) -> SchemaTable:
-    return next(one for one in seen.tables if one.name == table.name)
+def _schema_table(schema: SourceSchema, table: DraftTable) -> SchemaTable:
+    return next(candidate for candidate in schema.tables if candidate.name == table.name)
 
 
 def _parse_count(typed: str) -> int:

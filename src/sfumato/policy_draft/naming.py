@@ -1,6 +1,6 @@
-"""What the names of tables and columns suggest: keys, links between tables, and what had better be left out.
+"""Guess keys, links between tables and personal data from the names of tables and columns.
 
-A name proves nothing. What is suggested here is written down as a proposal, said aloud, and checked by the owner.
+A name proves nothing. Guesses are written as proposals, printed, and checked by the owner.
 """
 
 import re
@@ -33,7 +33,7 @@ _ABBREVIATED = (3, 4)
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What a table and its columns are called, and which of them the source declares to be the primary key."""
+    """Names of a table and its columns, and the primary key that the source declares."""
 
     table: str
     columns: tuple[str, ...]
@@ -41,7 +41,7 @@ class Names:
 
 
 def personal(name: str) -> str | None:
-    """Return what a column of text looks like that had better be left out, or None.
+    """Return the kind of personal data that a column name suggests, or None.
 
     >>> personal("c_name"), personal("HomeAddress"), personal("o_comment"), personal("dept")
     ('a name', 'an address', 'free text', None)
@@ -69,17 +69,17 @@ def own_key(table: Names, others: Iterable[str] = ()) -> str | None:
     return first if fold_name(first) in {"id", "key", "pk", "uuid"} or _owns(table, first, others) else None
 
 
-def links(here: Names, column: str, there: Names, key: str) -> bool:
+def links(first: Names, column: str, second: Names, key: str) -> bool:
     """Tell whether a column of one table looks like it holds the key of another.
 
     Both are called alike, without the short prefix that all columns of a table may share (`l_orderkey`, `o_orderkey`);
     or the key is called `id`, and the column after the other table (`patient_id`, `patients.id`).
     """
     if is_bare_key(key):
-        subject, word = _subject(_stem(here, column))
-        return bool(subject) and word == fold_name(key) and _is_called(there.table, subject)
-    stem = _stem(here, column)
-    return stem == _stem(there, key) and not is_bare_key(stem)
+        subject, word = _subject(_stem(first, column))
+        return bool(subject) and word == fold_name(key) and _is_called(second.table, subject)
+    stem = _stem(first, column)
+    return stem == _stem(second, key) and not is_bare_key(stem)
 
 
 def _owns(table: Names, column: str, others: Iterable[str]) -> bool:
@@ -103,7 +103,7 @@ def _is_called(table: str, subject: str) -> bool:
 
 
 def _subject(stem: str) -> tuple[str, str]:
-    """Return what a key is of, and the word that says that it is a key: order and key of orderkey."""
+    """Split a key name into its subject and the word for a key: order and key of orderkey."""
     word = next((word for word in _KEY_WORDS if stem.endswith(word) and stem != word), "")
     return (stem.removesuffix(word), word) if word else ("", "")
 
@@ -112,12 +112,16 @@ def _stem(table: Names, column: str) -> str:
     """Return a column's name in lower case, without underscores and without the prefix that all of the table share."""
     name = fold_name(column)
     prefix = re.match(r"[a-z]{1,3}_", name)
-    if prefix and len(table.columns) > 1 and all(fold_name(one).startswith(prefix[0]) for one in table.columns):
+    if (
+        prefix
+        and len(table.columns) > 1
+        and all(fold_name(candidate).startswith(prefix[0]) for candidate in table.columns)
+    ):
         name = name.removeprefix(prefix[0])
     return name.replace("_", "")
 
 
 def _split_words(name: str) -> list[str]:
-    found = [word.lower() for word in _WORDS.findall(name)]
-    joined = ["".join(pair) for pair in pairwise(found)]
-    return [*found, *joined]
+    words = [word.lower() for word in _WORDS.findall(name)]
+    joined = ["".join(pair) for pair in pairwise(words)]
+    return [*words, *joined]

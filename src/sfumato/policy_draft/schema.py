@@ -1,4 +1,4 @@
-"""What data says about itself without a look at it: tables, columns and types, from names and headers."""
+"""Read tables, columns and types of a source from names and headers, without reading values."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -58,11 +58,11 @@ class SchemaTable:
     key: str | None = None
     """The column that the source declares to be the primary key, where it does."""
     stored: str | None = None
-    """What the source calls it, SCHEMA.TABLE, where its name alone could mean several."""
+    """Name in the source, SCHEMA.TABLE, where the table name alone is ambiguous."""
 
     @property
     def names(self) -> Names:
-        """What the table and its columns are called."""
+        """Names of the table and its columns."""
         return Names(self.name, tuple(column.name for column in self.columns), self.key)
 
     def column(self, name: str) -> SchemaColumn | None:
@@ -95,8 +95,8 @@ def read_source_schema(path: Path, csv: Mapping[str, object] | None = None) -> S
 
     `csv` is what the owner says about the form of CSV files; the rest of it is found.
     """
-    with open_source(path, csv) as (seen, _, _):
-        return seen
+    with open_source(path, csv) as (schema, _, _):
+        return schema
 
 
 @contextmanager
@@ -135,15 +135,15 @@ def open_source(
         yield SourceSchema(scheme, place, tables, policy.csv, _workbooks(place), unreadable), connection, found
 
 
-def _csv_form(location: Location, said: Mapping[str, object]) -> CsvFormat:
+def _csv_form(location: Location, options: Mapping[str, object]) -> CsvFormat:
     """Return how the CSV files of a source are written; where there are none, nothing can be said of them."""
     files = [] if location.scheme in LOGS else source_files(location)
     written = [path for path in files if path.name.lower().endswith(ENDINGS[CSV.name])]
-    if said and not written:
+    if options and not written:
         raise BadParameter(
-            f"--csv {next(iter(said))}=… has no effect.", "There is no CSV file in the data.", "Remove the option."
+            f"--csv {next(iter(options))}=… has no effect.", "There is no CSV file in the data.", "Remove the option."
         )
-    return infer_csv_form(written, said) if written else PLAIN
+    return infer_csv_form(written, options) if written else PLAIN
 
 
 def _schema_column(column: tuple[str, Stored]) -> SchemaColumn:
@@ -172,18 +172,18 @@ def _scheme(place: Path, typed: Path) -> str:
             return SQLITE.name
         if lowered.endswith(_DATABASES):
             return DUCKDB.name
-        found = [scheme for scheme in _KINDS if lowered.endswith(ENDINGS[scheme])]
+        schemes = [scheme for scheme in _KINDS if lowered.endswith(ENDINGS[scheme])]
     elif place.is_dir():
-        found = [scheme for scheme in _KINDS if _stems(place, ENDINGS[scheme])]
+        schemes = [scheme for scheme in _KINDS if _stems(place, ENDINGS[scheme])]
     else:
         raise BadSource(
             f"There is no file or folder {quote_value(str(typed))}.",
             "A policy describes existing data.",
             "Check the path.",
         )
-    if not found:
+    if not schemes:
         raise _excel(typed) if place.suffix.lower() in _WORKBOOKS else _nothing(typed)
-    return FILES.name if len(found) > 1 else found[0]
+    return FILES.name if len(schemes) > 1 else schemes[0]
 
 
 def _source_tables(
@@ -199,8 +199,8 @@ def _unreadable(connection: Connection, scheme: str, streams: StreamedSource | N
     """Return the views of a database that name what is not there."""
     if isinstance(streams, SqliteFile):
         return tuple(name for name in streams.names() if not streams.can_be_read(name))
-    found = database_tables(connection) if scheme == DUCKDB.name else []
-    return tuple(name for schema, name in found if not can_be_read(connection, schema, name))
+    tables = database_tables(connection) if scheme == DUCKDB.name else []
+    return tuple(name for schema, name in tables if not can_be_read(connection, schema, name))
 
 
 def _file_tables(place: Path, endings: tuple[str, ...]) -> dict[str, str | None]:
@@ -230,13 +230,13 @@ def _stem(path: Path, endings: tuple[str, ...]) -> str:
 
 def _database_tables(connection: Connection) -> dict[str, str | None]:
     """Return the tables of all schemas; where two have one name, each is called after its schema, too."""
-    found = [one for one in database_tables(connection) if can_be_read(connection, *one)]
-    names = [fold_name(name) for _, name in found]
+    readable = [table for table in database_tables(connection) if can_be_read(connection, *table)]
+    names = [fold_name(name) for _, name in readable]
     return {
         name if names.count(fold_name(name)) == 1 or schema == "main" else f"{schema}_{name}": None
         if names.count(fold_name(name)) == 1 or schema == "main"
         else f"{schema}.{name}"
-        for schema, name in found
+        for schema, name in readable
     }
 
 

@@ -13,7 +13,7 @@ _SETTINGS = frozenset(
     {"row_privacy", "rows", "max_ids", "max_contributions", "censor_dims", "clamp_counts", "clamp_columns"}
     | {"sample_max_ids", "use_dpsu", "synthesizer"}
 )
-"""What stands beside the columns of a table there."""
+"""Table settings beside its columns."""
 _TYPES = {"int": "integer", "float": "decimal", "string": "text", "boolean": "boolean", "datetime": "timestamp"}
 
 Tree = Mapping[object, object]

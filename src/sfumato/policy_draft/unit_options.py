@@ -26,18 +26,20 @@ class Unit:
         return _is_path(self.words)
 
 
-def said_units(seen: SourceSchema, options: Iterable[str], public: Iterable[str]) -> dict[str, Unit]:
+def declared_units(schema: SourceSchema, options: Iterable[str], public: Iterable[str]) -> dict[str, Unit]:
     """Return the units that the owner wrote, by table: COLUMN, rows, TABLE.COLUMN, TABLE=COLUMN or TABLE=PATH."""
     named: dict[str, Unit] = {}
     everywhere: dict[str, Unit] = {}
     hidden = set(map(fold_name, public))
     for option in options:
-        table, words = _parse_unit_option(seen, option)
+        table, words = _parse_unit_option(schema, option)
         if table is None:
-            here = {name: unit for name, unit in _everywhere(seen, words).items() if fold_name(name) not in hidden}
-            if not here:
+            table_units = {
+                name: unit for name, unit in _everywhere(schema, words).items() if fold_name(name) not in hidden
+            }
+            if not table_units:
                 raise _without_effect(option, "Every table that has it is public.")
-            everywhere = {**here, **everywhere}
+            everywhere = {**table_units, **everywhere}
         elif fold_name(table.name) in hidden:
             raise _without_effect(option, f"The table {table.name} is also named by --public, so it has no unit.")
         elif table.name in named:
@@ -55,20 +57,26 @@ def read_unit(table: SchemaTable, typed: str) -> Unit:
     return Unit(_find_column(table, words))
 
 
-def with_proposals(seen: SourceSchema, said: Mapping[str, Unit], public: Iterable[str]) -> dict[str, Unit]:
+def with_proposals(schema: SourceSchema, declared: Mapping[str, Unit], public: Iterable[str]) -> dict[str, Unit]:
     """Return the units together with those that follow from them by names: a person's rows in other tables."""
-    units, hidden = dict(said), set(map(fold_name, public))
+    units, hidden = dict(declared), set(map(fold_name, public))
     while True:
-        open_tables = [one for one in seen.tables if one.name not in units and fold_name(one.name) not in hidden]
-        found = {table.name: choices[0] for table in open_tables if len(choices := proposals(seen, units, table)) == 1}
-        if not found:
+        open_tables = [
+            candidate
+            for candidate in schema.tables
+            if candidate.name not in units and fold_name(candidate.name) not in hidden
+        ]
+        proposed = {
+            table.name: choices[0] for table in open_tables if len(choices := proposals(schema, units, table)) == 1
+        }
+        if not proposed:
             return units
-        units |= {name: Unit(words, proposed=True) for name, words in found.items()}
+        units |= {name: Unit(words, proposed=True) for name, words in proposed.items()}
 
 
-def proposals(seen: SourceSchema, units: Mapping[str, Unit], table: SchemaTable) -> list[str]:
+def proposals(schema: SourceSchema, units: Mapping[str, Unit], table: SchemaTable) -> list[str]:
     """Return the units that names propose for a table: a column that names the same person, else a path to one."""
-    named = [(other, units[other.name].words) for other in seen.tables if _names_people(units.get(other.name))]
+    named = [(other, units[other.name].words) for other in schema.tables if _names_people(units.get(other.name))]
     direct = [
         column.name
         for column in table.columns
@@ -79,7 +87,7 @@ def proposals(seen: SourceSchema, units: Mapping[str, Unit], table: SchemaTable)
     return [
         f"{other.name}.{unit} via {column.name} = {key}"
         for other, unit in named
-        for key in filter(None, [own_key(other.names, seen.names)])
+        for key in filter(None, [own_key(other.names, schema.names)])
         if key != unit
         for column in table.columns
         if links(table.names, column.name, other.names, key)
@@ -106,12 +114,12 @@ def _is_path(words: str) -> bool:
     return " via " in fold_name(words)
 
 
-def _parse_unit_option(seen: SourceSchema, option: str) -> tuple[SchemaTable | None, str]:
+def _parse_unit_option(schema: SourceSchema, option: str) -> tuple[SchemaTable | None, str]:
     """Return the table that an option is about, None for all that have the column, and the unit."""
     words = option.strip()
     before, equals, after = words.partition("=")
     if equals and " via " not in fold_name(before):
-        table = _find_table(seen, before.strip(), option)
+        table = _find_table(schema, before.strip(), option)
         return table, read_unit(table, after).words
     if _is_path(words):
         raise BadParameter(
@@ -119,19 +127,19 @@ def _parse_unit_option(seen: SourceSchema, option: str) -> tuple[SchemaTable | N
             "A path leads from one table to the one that names the person.",
             f'Write the table first: --unit "TABLE={words}".',
         )
-    if fold_name(words) == ROWS or any(table.column(words) for table in seen.tables):
+    if fold_name(words) == ROWS or any(table.column(words) for table in schema.tables):
         return None, words
     name, dot, column = words.partition(".")
-    if dot and any(fold_name(table.name) == fold_name(name) for table in seen.tables):
-        table = _find_table(seen, name, option)
+    if dot and any(fold_name(table.name) == fold_name(name) for table in schema.tables):
+        table = _find_table(schema, name, option)
         return table, _find_column(table, column)
-    raise _unknown_table_or_column(words, [column.name for table in seen.tables for column in table.columns])
+    raise _unknown_table_or_column(words, [column.name for table in schema.tables for column in table.columns])
 
 
-def _everywhere(seen: SourceSchema, words: str) -> dict[str, Unit]:
+def _everywhere(schema: SourceSchema, words: str) -> dict[str, Unit]:
     if fold_name(words) == ROWS:
-        return {table.name: Unit(ROWS) for table in seen.tables}
-    having = [table for table in seen.tables if table.column(words)]
+        return {table.name: Unit(ROWS) for table in schema.tables}
+    having = [table for table in schema.tables if table.column(words)]
     if len(having) > 1 and is_bare_key(words):
         names = ", ".join(table.name for table in having)
         raise BadParameter(
@@ -142,11 +150,11 @@ def _everywhere(seen: SourceSchema, words: str) -> dict[str, Unit]:
     return {table.name: Unit(_find_column(table, words)) for table in having}
 
 
-def _find_table(seen: SourceSchema, name: str, option: str) -> SchemaTable:
-    found = next((table for table in seen.tables if fold_name(table.name) == fold_name(name)), None)
+def _find_table(schema: SourceSchema, name: str, option: str) -> SchemaTable:
+    found = next((table for table in schema.tables if fold_name(table.name) == fold_name(name)), None)
     if found is not None:
         return found
-    known = [table.name for table in seen.tables]
+    known = [table.name for table in schema.tables]
     raise UnknownName(
         f"--unit {quote_value(option)}: there is no table {quote_value(name)} in the data.",
         f"A unit is written {_FORMS}.",

@@ -11,23 +11,23 @@ Effect = Callable[[DraftTable, DraftColumn], str | None]
 """Says why an option has no effect on a column, or None where it has."""
 
 
-def refuse_unused_options(draft: Draft, said: DraftOptions) -> None:
+def refuse_unused_options(draft: Draft, options: DraftOptions) -> None:
     """Refuse what was said on the command line and stands nowhere in the draft."""
     for option, names, effect in (
-        ("--type", said.types, _any),
-        ("--bounds", said.bounds, _grid),
-        ("--step", said.steps, _why_step_is_unused),
-        ("--values", said.values, _grid),
-        ("--format", said.formats, _any),
-        ("--unique", said.unique, _any),
+        ("--type", options.types, _any),
+        ("--bounds", options.bounds, _grid),
+        ("--step", options.steps, _why_step_is_unused),
+        ("--values", options.values, _grid),
+        ("--format", options.formats, _any),
+        ("--unique", options.unique, _any),
     ):
         for name in names:
-            _check_column(draft, option, name, said, effect)
-    for name in said.rows_per_unit:
-        _check_rows(draft, name, said)
+            _check_column(draft, option, name, options, effect)
+    for name in options.rows_per_unit:
+        _check_rows(draft, name, options)
 
 
-def _check_column(draft: Draft, option: str, name: str, said: DraftOptions, effect: Effect) -> None:
+def _check_column(draft: Draft, option: str, name: str, options: DraftOptions, effect: Effect) -> None:
     reasons = [effect(table, column) for table, column in _columns_named(draft, name)]
     if reasons and None not in reasons:
         raise _without_effect(f"{option} {name}=…" if option != "--unique" else f"{option} {name}", reasons[0] or "")
@@ -60,13 +60,13 @@ def _why_step_is_unused(table: DraftTable, column: DraftColumn) -> str | None:
     return _grid(table, column)
 
 
-def _check_rows(draft: Draft, name: str, said: DraftOptions) -> None:
+def _check_rows(draft: Draft, name: str, options: DraftOptions) -> None:
     meant = [table for table in draft.tables if not name or fold_name(table.name) == fold_name(name)]
-    own = set(map(fold_name, said.rows_per_unit)) if not name else set()
+    own = set(map(fold_name, options.rows_per_unit)) if not name else set()
     reasons = [_no_rows(table) for table in meant if fold_name(table.name) not in own]
     if None not in reasons:
         why = next(filter(None, reasons), "Every table has its own number.")
-        raise _without_effect(f"--rows-per-unit {f'{name}=' if name else ''}{said.rows_per_unit[name]}", why)
+        raise _without_effect(f"--rows-per-unit {f'{name}=' if name else ''}{options.rows_per_unit[name]}", why)
 
 
 def _no_rows(table: DraftTable) -> str | None:

@@ -89,7 +89,7 @@ def _csv_form(form: CsvFormat) -> Iterator[str]:
         if (value := getattr(form, key)) != getattr(CsvFormat(), key):
             yield f"{key} = {quoted_text(value)}"
     if form.null:
-        yield f"null = [{', '.join(quoted_text(one) for one in form.null)}]"
+        yield f"null = [{', '.join(quoted_text(text) for text in form.null)}]"
     yield ""
 
 
@@ -124,7 +124,7 @@ def _truncation(draft: Draft) -> str:
 
 
 def purchase_words(draft: Draft) -> str:
-    """Say what the budget buys, where budget and rows are known."""
+    """Describe what the budget allows, where budget and rows are known."""
     rows = [
         1 if table.one_row else table.rows_per_unit or 1
         for table in draft.tables
@@ -168,7 +168,7 @@ def _table_lines(table: DraftTable) -> Iterator[str]:
 
 
 def _public_columns(table: DraftTable, name: str) -> Iterator[str]:
-    """CSV says no types: those of a public table are read from its values, which are nobody's."""
+    """Write the columns of a public CSV table, whose types are read from its public values."""
     if any(column.inferred for column in table.columns):
         yield ""
         yield f"[tables.{name}.columns]    # the types are read from the table, which is public"
@@ -243,18 +243,18 @@ def _remark(column: DraftColumn, names_people: bool) -> str:
 
 
 def notices(draft: Draft) -> list[str]:
-    """Return what was proposed, left out or assumed, for the terminal: nothing of it goes unsaid."""
-    found = list(_form_notice(draft.csv))
+    """Return every proposal, omission and assumption, for the terminal."""
+    lines = list(_form_notice(draft.csv))
     for table in draft.tables:
         if table.private:
-            found += list(_notice_lines(table))
+            lines += list(_notice_lines(table))
     waiting = [table.name for table in draft.tables if not table.private and not table.public]
     if waiting and len(waiting) < len(draft.tables):
-        found.append(
+        lines.append(
             f"Not in the policy, because their unit is not given: {', '.join(waiting)}. Give it with --unit, or "
             f"use --public {waiting[0]} for a table without personal data."
         )
-    return found
+    return lines
 
 
 def _form_notice(form: CsvFormat) -> Iterator[str]:

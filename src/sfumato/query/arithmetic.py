@@ -3,7 +3,7 @@
 from sfumato.query.expression import Call, Expression, Literal
 from sfumato.query.functions import Function
 from sfumato.query.position import SourceSpan
-from sfumato.query.resolve import alike, convert_implicitly, type_with_article
+from sfumato.query.resolve import convert_implicitly, to_common_type, type_with_article
 from sfumato.query.types import NUMBERS, TIMES, Interval, Type
 
 
@@ -32,7 +32,7 @@ def _as_numbers(function: Function, left: Expression, right: Expression, place: 
             pair[i] = convert_implicitly(part, other.type if other.type in NUMBERS else Type.DECIMAL, place)
     if not {part.type for part in pair} <= NUMBERS:
         raise _no_meaning(function, left, right, place)
-    return alike(pair, place)
+    return to_common_type(pair, place)
 
 
 def negate(argument: Expression, place: SourceSpan) -> Expression:
@@ -56,7 +56,7 @@ def _on_times(function: Function, left: Expression, right: Expression, place: So
     if function not in {Function.ADD, Function.SUBTRACT} or left.type not in TIMES | {Type.TEXT}:
         return None
     if function is Function.SUBTRACT and (right.type in TIMES or (_is_literal_text(right) and right.type is Type.TEXT)):
-        first, second = alike([left, right], place)
+        first, second = to_common_type([left, right], place)
         gives = Type.INTEGER if first.type is Type.DATE else Type.INTERVAL
         return Call(Function.ELAPSED, (first, second), gives, place.at)
     amount = right if function is Function.ADD else None

@@ -41,8 +41,10 @@ def canonical(query: Query) -> str:
 
 
 def _options(options: Options) -> str:
-    given = [f"{name}={value}" for name in sorted(Options.__slots__) if (value := getattr(options, name)) is not None]
-    return f" options({', '.join(given)})" if given else ""
+    settings = [
+        f"{name}={value}" for name in sorted(Options.__slots__) if (value := getattr(options, name)) is not None
+    ]
+    return f" options({', '.join(settings)})" if settings else ""
 
 
 def expression_text(expression: Expression) -> str:

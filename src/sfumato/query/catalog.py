@@ -1,4 +1,4 @@
-"""What the parser has to know about the tables; the policy provides it."""
+"""Tables as the parser sees them; the policy provides them."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -26,7 +26,7 @@ class Table(Protocol):
         """The columns that lead to the person by a path of the policy, each with the key that it leads by."""
 
     def declared(self, column: str) -> Admitted | None:
-        """What the policy says a column of people can hold; None where it says nothing, or nobody is protected."""
+        """Return the declared values of a private column; None for public tables and where none are declared."""
 
 
 class Catalog(Protocol):

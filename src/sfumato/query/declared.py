@@ -1,4 +1,4 @@
-"""What the policy says a column can hold. Comparing with anything else is never true: it is refused, not charged."""
+"""Declared values and bounds of columns. A comparison with any other literal is refused, not charged."""
 
 from dataclasses import dataclass
 from datetime import date, datetime

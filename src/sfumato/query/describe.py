@@ -1,4 +1,4 @@
-"""What is known of a question whose values are not: the columns of its answer, and the types of its parameters."""
+"""Describe a query without running it: the columns of its answer and the types of its parameters."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -45,8 +45,8 @@ def _sketch(catalog: Catalog) -> Catalog:
     """Return the catalog without the values that its columns can hold: those of the samples mean nothing."""
     return _Sketch(
         {
-            name: _SketchTable(one.columns, one.public, one.unit, one.keys_to_unit)
-            for name, one in catalog.tables.items()
+            name: _SketchTable(table.columns, table.public, table.unit, table.keys_to_unit)
+            for name, table in catalog.tables.items()
         }
     )
 

@@ -1,6 +1,6 @@
 """A public table first: FROM departments LEFT JOIN visits … GROUP BY departments.name.
 
-A department that nobody visited is one row with NULLs in the columns of visits. Where every aggregate passes over
+A department without visits is one row with NULLs in the columns of visits. Where every aggregate passes over
 such a row, it says the same as the inner join, in which all public keys appear as well, with a noisy 0.
 """
 
@@ -41,7 +41,7 @@ def dimension_first(rows: Relation, measures: Sequence[Measure], catalog: Catalo
         or unit_columns(join.left, catalog) is not None
         or unit_columns(join.right, catalog) is None
         or not measures
-        or not all(any(_is_null(part, private) for part in one.aggregate.arguments) for one in measures)
+        or not all(any(_is_null(part, private) for part in measure.aggregate.arguments) for measure in measures)
         or not all(_rejects(part, private) for part in parts)
     ):
         return rows

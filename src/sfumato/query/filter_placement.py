@@ -74,7 +74,7 @@ def _has_join(relation: Relation) -> bool:
 
 def visible_labels(relation: Relation) -> frozenset[str]:
     """Return the labels whose columns the relation offers."""
-    found: set[str] = set()
+    labels: set[str] = set()
     waiting = [relation]
     while waiting:
         node = waiting.pop()
@@ -84,8 +84,8 @@ def visible_labels(relation: Relation) -> frozenset[str]:
             case Filter(source) | Sort(source) | Limit(source):
                 waiting.append(source)
             case Window(source, label) | MarkJoin(source, _, label):
-                found.add(label)
+                labels.add(label)
                 waiting.append(source)
             case Scan() | Values() | GroupBy() | Project() | UnionAll():
-                found.add(node.label)
-    return frozenset(found)
+                labels.add(node.label)
+    return frozenset(labels)

@@ -77,7 +77,7 @@ INFIX = frozenset(
 
 
 class Takes(StrEnum):
-    """What an argument may be."""
+    """Kind of argument that a function takes."""
 
     ALIKE = auto()  # anything, but all such arguments of one call have one type
     NUMBER = auto()  # an integer or decimal; all such arguments of one call have one type
@@ -173,46 +173,11 @@ FORMS: tuple[Form, ...] = (
 )
 """Every function that is called by name. EXTRACT, POSITION, SUBSTRING and TRIM have SQL's own syntax besides."""
 
-OPERATORS: tuple[tuple[str, Function], ...] = (
-    ("+", Function.ADD),
-    ("-", Function.SUBTRACT),
-    ("*", Function.MULTIPLY),
-    ("/", Function.DIVIDE),
-    ("//", Function.QUOTIENT),
-    ("%", Function.MODULO),
-    ("- x", Function.NEGATE),
-    ("^", Function.POWER),
-    ("**", Function.POWER),
-    ("||", Function.JOINED),
-    ("=", Function.EQUAL),
-    ("<>", Function.DIFFERENT),
-    ("!=", Function.DIFFERENT),
-    ("<", Function.LESS),
-    (">", Function.LESS),
-    ("<=", Function.AT_MOST),
-    (">=", Function.AT_MOST),
-    ("BETWEEN", Function.AT_MOST),
-    ("IN", Function.IN),
-    ("LIKE", Function.LIKE),
-    ("ILIKE", Function.ILIKE),
-    ("IS NULL", Function.IS_NULL),
-    ("IS DISTINCT FROM", Function.DISTINCT_FROM),
-    ("AND", Function.AND),
-    ("OR", Function.OR),
-    ("NOT", Function.NOT),
-    ("EXTRACT", Function.EXTRACT),
-    ("POSITION", Function.POSITION),
-    ("date + integer", Function.SHIFT),
-    ("date + INTERVAL", Function.SHIFT),
-    ("date - date", Function.ELAPSED),
-)
-"""What has a syntax of its own."""
-
 UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
-"""What DATE_TRUNC truncates to."""
+"""Units of DATE_TRUNC."""
 
 PARTS = ("year", "quarter", "month", "week", "day", "dow", "isodow", "doy", "hour", "minute", "second", "epoch")
-"""What EXTRACT extracts."""
+"""Parts of EXTRACT."""
 
 CLOCK_PARTS = frozenset({"hour", "minute", "second"})
 """Parts that a date does not have."""
@@ -267,7 +232,7 @@ CHOSEN = frozenset(
         Aggregation.MATCHED,
     }
 )
-"""What no fixed noise is added to: what is chosen among public buckets or limits, or finds its noise by itself."""
+"""Aggregates without fixed noise: chosen among public buckets or limits, or with noise found privately."""
 PAIRS = frozenset(
     {Aggregation.COVAR_POP, Aggregation.COVAR_SAMP, Aggregation.CORR, Aggregation.REGR_SLOPE}
     | {Aggregation.REGR_INTERCEPT, Aggregation.REGR_R2, Aggregation.REGR_SXX, Aggregation.REGR_SXY}
@@ -346,4 +311,4 @@ def plain_row_refusal(function: Aggregation) -> tuple[str, str] | None:
 SUMMING = frozenset(
     {Aggregation.COUNT} | {form.aggregation for form in AGGREGATES if form.power and form.aggregation not in PAIRS}
 )
-"""What is made of counts, and of sums of powers of one argument."""
+"""Aggregates computed from counts and from sums of powers of one argument."""

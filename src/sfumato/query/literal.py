@@ -55,9 +55,9 @@ class Unbound(str):
     learned: dict[str, Type]
 
     def __new__(cls, name: str, learned: dict[str, Type]) -> "Unbound":
-        made = super().__new__(cls, "day")
-        made.name, made.learned = name, learned
-        return made
+        unbound = super().__new__(cls, "day")
+        unbound.name, unbound.learned = name, learned
+        return unbound
 
 
 MAX_NUMBER_CHARS = 60
@@ -173,20 +173,20 @@ def parse_interval(text: str, place: SourceSpan) -> Interval:
         days += count * unit.days
         microseconds += count * unit.microseconds
         position = match.end() + len(word[match.end() :]) - len(word[match.end() :].lstrip())
-    found = Interval(months, days, microseconds)
-    if not word or position < len(word) or _too_long(found):
+    interval = Interval(months, days, microseconds)
+    if not word or position < len(word) or _too_long(interval):
         raise place.bad(
             "this interval cannot be read.",
             "An interval is whole numbers of years, months, weeks, days, hours, minutes or seconds, "
             "ten thousand years at most.",
             "Write for example INTERVAL '3 days'.",
         )
-    return found
+    return interval
 
 
-def _too_long(found: Interval) -> bool:
+def _too_long(interval: Interval) -> bool:
     return (
-        abs(found.months) > MAX_INTERVAL.months
-        or abs(found.days) > MAX_INTERVAL.days
-        or abs(found.microseconds) > MAX_INTERVAL.microseconds
+        abs(interval.months) > MAX_INTERVAL.months
+        or abs(interval.days) > MAX_INTERVAL.days
+        or abs(interval.microseconds) > MAX_INTERVAL.microseconds
     )

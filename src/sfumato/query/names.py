@@ -32,7 +32,7 @@ class Name:
 
 
 def lookup(name: Name, known: Mapping[str, T]) -> T | None:
-    """Return what a name means: itself if it is there, else the only one that differs in case alone."""
+    """Look up a name: an exact match, else the only one that differs in case alone."""
     meant = name.chosen(known)
     return known[min(meant)] if len(meant) == 1 else None
 
@@ -55,20 +55,20 @@ class Scope:
     tables: frozenset[str] = field(default=frozenset())
 
     def find(self, table: Name | None, name: Name, place: SourceSpan) -> Expression:
-        """Return what a column name stands for; unknown or ambiguous names are refused."""
+        """Return the column of a name; refuse unknown and ambiguous names."""
         if table is not None and not table.chosen(self.tables):
             why = "It is neither a table of this FROM clause nor an alias in it."
             raise place.unknown("table", str(table), sorted(self.tables), why)
-        found = self.candidates(table, name)
-        if len(found) == 1:
-            return found[0].expression
-        if not found:
+        columns = self.candidates(table, name)
+        if len(columns) == 1:
+            return columns[0].expression
+        if not columns:
             known = [entry.name for entry in self.entries if table is None or entry.of in table.chosen(self.tables)]
             raise place.unknown("column", str(name), sorted(set(known)), "No table in FROM declares it.")
         raise place.bad(
             f"the column name {name} is ambiguous.",
             "More than one table in FROM has it.",
-            f"Write the table's name before it: {found[0].of or '…'}.{name}.",
+            f"Write the table's name before it: {columns[0].of or '…'}.{name}.",
         )
 
     def candidates(self, table: Name | None, name: Name) -> list[NamedColumn]:
@@ -78,35 +78,35 @@ class Scope:
         return [entry for entry in offered if entry.name in meant]
 
     def star(self, table: Name | None) -> list[NamedColumn]:
-        """Return what `*` or `table.*` stands for."""
+        """Return the columns of `*` or `table.*`."""
         if table is None:
             return [entry for entry in self.entries if entry.bare]
         tables = table.chosen(self.tables)
         return [entry for entry in self.entries if entry.of in tables]
 
 
-def unique(names: Iterable[str]) -> list[str]:
+def number_duplicates(names: Iterable[str]) -> list[str]:
     """Return the names, a repeated one with the number of its occurrence.
 
-    >>> unique(["count", "sum", "count"])
+    >>> number_duplicates(["count", "sum", "count"])
     ['count', 'sum', 'count#2']
     """
-    taken: set[str] = set()
+    used: set[str] = set()
     result = []
     for name in names:
-        result.append(free(name, taken))
-        taken.add(result[-1])
+        result.append(unused_name(name, used))
+        used.add(result[-1])
     return result
 
 
-def free(name: str, taken: set[str]) -> str:
-    """Return `name`, or the first of name#2, name#3, … that is not taken.
+def unused_name(name: str, used: set[str]) -> str:
+    """Return `name`, or the first of name#2, name#3, … that is not used.
 
-    >>> free("visits", {"visits", "visits#2"})
+    >>> unused_name("visits", {"visits", "visits#2"})
     'visits#3'
     """
     candidate, number = name, 1
-    while candidate in taken:
+    while candidate in used:
         number += 1
         candidate = f"{name}#{number}"
     return candidate

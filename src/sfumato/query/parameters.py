@@ -14,7 +14,7 @@ from sfumato.query.literal import MAX_EXPONENT, MAX_INTEGER, MAX_NUMBER_CHARS
 from sfumato.query.types import Type
 
 Bindings = Mapping[str, Literal]
-"""What each parameter stands for, by the name after its $ or colon."""
+"""Value of each parameter, by the name after its $ or colon."""
 
 MAX_PARAMETERS = 1000
 MAX_VALUE_CHARS = 20_000
@@ -27,17 +27,17 @@ def bind(parameters: object) -> Bindings | None:
     if parameters is None:
         return None
     if isinstance(parameters, Mapping):
-        given = {str(name) if isinstance(name, int) else name: value for name, value in parameters.items()}
+        values = {str(name) if isinstance(name, int) else name: value for name, value in parameters.items()}
     elif isinstance(parameters, Sequence) and not isinstance(parameters, str | bytes):
-        given = {str(number): value for number, value in enumerate(parameters, 1)}
+        values = {str(number): value for number, value in enumerate(parameters, 1)}
     else:
         raise _bad_value("parameters", parameters, "They are a list for $1, $2, …, or a dict by name.")
-    if len(given) > MAX_PARAMETERS:
+    if len(values) > MAX_PARAMETERS:
         raise _bad_value("parameters", "…", f"A question has at most {MAX_PARAMETERS}.")
-    for name in given:
+    for name in values:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise _bad_value("The name of a parameter", name, "It is a number, or letters, digits and underscores.")
-    return {name: literal_of(value, f"${name}" if name.isdigit() else f":{name}") for name, value in given.items()}
+    return {name: literal_of(value, f"${name}" if name.isdigit() else f":{name}") for name, value in values.items()}
 
 
 def literal_of(value: object, name: str) -> Literal:
@@ -85,8 +85,8 @@ def _python_value(value: object, name: str) -> object:
     if given != given:
         return None
     unit = str(given.dtype).removeprefix("datetime64[").removesuffix("]")
-    found = given.astype("datetime64[D]" if unit in {"Y", "M", "W", "D"} else "datetime64[us]")
-    if found != given or not isinstance(plain := found.item(), date):
+    converted = given.astype("datetime64[D]" if unit in {"Y", "M", "W", "D"} else "datetime64[us]")
+    if converted != given or not isinstance(plain := converted.item(), date):
         raise _bad_value(name, value, "A timestamp has microseconds and no finer part, in the years 1 to 9999.")
     return plain
 

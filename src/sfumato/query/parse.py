@@ -5,7 +5,7 @@ from collections.abc import Callable
 from sfumato.errors import BadSql, Refusal, UnknownName, UnsupportedSql
 from sfumato.query.catalog import Catalog
 from sfumato.query.filter_placement import filter_relation
-from sfumato.query.names import unique
+from sfumato.query.names import number_duplicates
 from sfumato.query.parameters import Bindings
 from sfumato.query.parsing.reading import ParseContext
 from sfumato.query.parsing.select import read_query
@@ -44,6 +44,8 @@ def _parse(sql: str, catalog: Catalog, bindings: Bindings | None, accepts: Calla
     reading = ParseContext(sql, catalog, accepts, bindings)
     block = read_query(tree, reading, {})
     names = tuple(output.name for output in block.outputs)
-    items = (Named(name, output.expression) for name, output in zip(unique(names), block.outputs, strict=True))
+    items = (
+        Named(name, output.expression) for name, output in zip(number_duplicates(names), block.outputs, strict=True)
+    )
     relation = Project(filter_relation(block.relation, block.pending), reading.label("select"), tuple(items))
     return Query(relation, names, options)

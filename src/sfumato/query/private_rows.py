@@ -26,10 +26,10 @@ def is_unit_column(expression: Expression, names: UnitNames | None) -> bool:
     return names is not None and _told_by(expression, names) == _OWN
 
 
-def is_same_unit(one: Expression, other: Expression, names: UnitNames | None, others: UnitNames | None) -> bool:
+def is_same_unit(first: Expression, second: Expression, names: UnitNames | None, others: UnitNames | None) -> bool:
     """Whether two rows are of one person where these are equal: both name the person, or lead there by one key."""
-    known = None if names is None else _told_by(one, names)
-    return known is not None and others is not None and _told_by(other, others) == known
+    known = None if names is None else _told_by(first, names)
+    return known is not None and others is not None and _told_by(second, others) == known
 
 
 def has_private_rows(relation: Relation, catalog: Catalog) -> bool:
@@ -58,14 +58,14 @@ def _unit_names(relation: Relation, catalog: Catalog) -> UnitNames | None:
                 return None
             return _renamed_units(below, label, items)
         case _:
-            found = [_unit_names(below, catalog) for below in inputs(relation)]
-            known_ones = [one for one in found if one is not None]
-            return {name: key for one in known_ones for name, key in one.items()} if known_ones else None
+            names = [_unit_names(below, catalog) for below in inputs(relation)]
+            known_ones = [mapping for mapping in names if mapping is not None]
+            return {name: key for mapping in known_ones for name, key in mapping.items()} if known_ones else None
 
 
 def _renamed_units(names: UnitNames, label: str, items: tuple[Named, ...]) -> UnitNames:
-    told = {(label, item.name): _told_by(item.expression, names) for item in items}
-    return {name: key for name, key in told.items() if key is not None}
+    unit_names = {(label, item.name): _told_by(item.expression, names) for item in items}
+    return {name: key for name, key in unit_names.items() if key is not None}
 
 
 def _told_by(expression: Expression, names: UnitNames) -> str | None:

@@ -15,8 +15,8 @@ def rebuild_fields(thing: Any, change: Change) -> Any:
     What records are not compared by stays as it is: the place in a text.
     """
     if type(thing) is tuple:
-        found = tuple([change("", part) for part in thing])
-        return found if any(new is not old for new, old in zip(found, thing, strict=True)) else thing
+        parts = tuple([change("", part) for part in thing])
+        return parts if any(new is not old for new, old in zip(parts, thing, strict=True)) else thing
     changed = {}
     for name in _compared_fields(type(thing)):  # type: ignore[arg-type]  # a type can be hashed
         part = getattr(thing, name)

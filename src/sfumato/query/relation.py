@@ -66,7 +66,7 @@ class SortKey:
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """What a window function says of a row: from the rows of its partition, in their order, inside its frame."""
+    """Value of a window function for a row: from the rows of its partition, in their order, inside its frame."""
 
     name: str
     call: Aggregate[Expression] | WindowCall[Expression]
@@ -236,7 +236,7 @@ class Window:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        return (*self.source.columns, *(Column(self.label, one.name, one.type) for one in self.values))
+        return (*self.source.columns, *(Column(self.label, over.name, over.type) for over in self.values))
 
     def __str__(self) -> str:
         return f"{identifier(self.label)} {'; '.join(map(str, self.values))}{_child_text(self.source)}"
@@ -288,7 +288,7 @@ Relation = Scan | Values | Join | Filter | GroupBy | Project | Sort | Limit | Wi
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What GoogleSQL's OPTIONS(…) asked for, exact; they may only tighten the policy."""
+    """Options of GoogleSQL's OPTIONS(…), exact; they may only tighten the policy."""
 
     epsilon: Fraction | None = None
     delta: Fraction | None = None

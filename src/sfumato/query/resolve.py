@@ -12,7 +12,7 @@ _SPELLED = frozenset({Takes.WORD, Takes.COUNT, Takes.UNIT, Takes.PART})
 
 
 _SAME_PART = {"dayofweek": "dow", "weekday": "dow", "dayofyear": "doy", "weekofyear": "week"}
-"""What DuckDB calls parts of a date."""
+"""DuckDB's names of date parts."""
 
 
 def convert_implicitly(argument: Expression, type: Type, place: SourceSpan) -> Expression:
@@ -28,19 +28,19 @@ def convert_implicitly(argument: Expression, type: Type, place: SourceSpan) -> E
     raise place.bad(
         f"{type_with_article(type)} is needed where this has {type_with_article(argument.type)}.",
         "SQL does not convert one into the other without being asked.",
-        f"Use CAST(… AS {type}) if that is what is meant." if castable(argument.type, type) else _OTHER,
+        f"Use CAST(… AS {type}) if that is what is meant." if is_castable(argument.type, type) else _OTHER,
     )
 
 
 _OTHER = "Use another column or expression."
 
 
-def castable(source: Type, target: Type) -> bool:
+def is_castable(source: Type, target: Type) -> bool:
     """Whether CAST may be asked for."""
     return (source, target) in CASTS
 
 
-def alike(arguments: list[Expression], place: SourceSpan) -> list[Expression]:
+def to_common_type(arguments: list[Expression], place: SourceSpan) -> list[Expression]:
     """Return the arguments as their common type."""
     common = _common(arguments, place)
     return [convert_implicitly(argument, common, place) for argument in arguments]
@@ -77,7 +77,7 @@ def call(form: Form, arguments: list[Expression], name: str, place: SourceSpan) 
     fitted = list(arguments)
     for kind in (Takes.ALIKE, Takes.NUMBER):
         spots = [i for i, take in enumerate(takes[: len(arguments)]) if take is kind]
-        for i, argument in zip(spots, alike([fitted[i] for i in spots], place) if spots else [], strict=True):
+        for i, argument in zip(spots, to_common_type([fitted[i] for i in spots], place) if spots else [], strict=True):
             fitted[i] = argument
     fitted = [_accept(take, argument, name, place) for take, argument in zip(takes, fitted, strict=False)]
     _refuse_unsuitable(form.function, fitted, name, place)
@@ -85,13 +85,13 @@ def call(form: Form, arguments: list[Expression], name: str, place: SourceSpan) 
     return Call(form.function, tuple(fitted), gives, place.at)
 
 
-def _check_count(form: Form, given: int, name: str, place: SourceSpan) -> None:
+def _check_count(form: Form, count: int, name: str, place: SourceSpan) -> None:
     most, least = len(form.takes), len(form.takes) - form.optional
-    if least <= given and (given <= most or form.repeats):
+    if least <= count and (count <= most or form.repeats):
         return
     expected = f"at least {least}" if form.repeats else str(least) if least == most else f"{least} to {most}"
     raise place.bad(
-        f"{name} was given {given} argument{'s' * (given != 1)}.",
+        f"{name} was given {count} argument{'s' * (count != 1)}.",
         f"It takes {expected}.",
         "Add or remove arguments.",
     )
@@ -121,7 +121,7 @@ def _accept(take: Takes, argument: Expression, name: str, place: SourceSpan) -> 
         f"{name} takes {kinds}, and {subject}.",
         "Types are checked before any data is read.",
         f"Use CAST(… AS {_default(take)}) if that is what is meant."
-        if castable(argument.type, _default(take))
+        if is_castable(argument.type, _default(take))
         else _OTHER,
     )
 
@@ -195,7 +195,7 @@ def _check_part(part: str, argument: Expression, name: str, place: SourceSpan) -
 
 def compare(function: Function, left: Expression, right: Expression, place: SourceSpan) -> Call:
     """Return a comparison of two values of one type."""
-    first, second = alike([left, right], place)
+    first, second = to_common_type([left, right], place)
     return Call(function, (first, second), Type.BOOLEAN, place.at)
 
 
@@ -218,7 +218,7 @@ def cast(argument: Expression, type: Type, place: SourceSpan) -> Expression:
         literal = convert(argument, type, place)
         if literal is not None:
             return literal
-    if not castable(argument.type, type):
+    if not is_castable(argument.type, type):
         raise place.bad(
             f"{type_with_article(argument.type)} cannot be cast to {type_with_article(type)}.",
             "One has no meaning as the other.",
@@ -229,7 +229,7 @@ def cast(argument: Expression, type: Type, place: SourceSpan) -> Expression:
 
 def case(branches: list[tuple[Expression, Expression]], otherwise: Expression, place: SourceSpan) -> Case:
     """Return a CASE whose results have one type."""
-    results = alike([*(then for _, then in branches), otherwise], place)
+    results = to_common_type([*(then for _, then in branches), otherwise], place)
     whens = [truth(when, place) for when, _ in branches]
     return Case(tuple(zip(whens, results[:-1], strict=True)), results[-1], results[-1].type, place.at)
 

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class Type(StrEnum):
-    """What a value can be; the first six are the words of the policy."""
+    """Type of a value; the first six are those of the policy."""
 
     INTEGER = "integer"
     DECIMAL = "decimal"

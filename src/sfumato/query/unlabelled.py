@@ -20,5 +20,5 @@ def number_labels(relation: Relation) -> Relation:
             return numbers.setdefault(part, str(len(numbers)))
         return rebuild_fields(part, renamed)
 
-    found: Relation = rebuild_fields(relation, renamed)
-    return found
+    numbered: Relation = rebuild_fields(relation, renamed)
+    return numbered

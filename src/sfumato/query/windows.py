@@ -11,7 +11,7 @@ Other = TypeVar("Other")
 
 
 class WindowFunction(StrEnum):
-    """What only a window can compute; every aggregate may stand there, too."""
+    """Functions that only a window computes; every aggregate may stand there, too."""
 
     ROW_NUMBER = auto()
     RANK = auto()
@@ -85,4 +85,4 @@ class WindowFrame:
 
 WHOLE_PARTITION = WindowFrame()
 UP_TO_CURRENT_ROW = WindowFrame(end=Fraction(0))
-"""What an ORDER BY means without a frame: all rows before, and those that are equal."""
+"""Frame of an ORDER BY without one: all rows before, and those that are equal."""

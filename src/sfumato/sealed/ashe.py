@@ -20,7 +20,7 @@ PRIMES = tuple((1 << bits) - 1 for bits in (61, 89, 107, 127))
 """Mersenne primes, smallest first."""
 _NARROW = PRIMES[0]
 _NARROW_BITS = np.uint64(61)
-_SECOND_BLOCK_BIT = 1 << 63
+_SECOND_BLOCK_MASK = 1 << 63
 """Marks the second cipher block of a pad, so that no input of the cipher repeats."""
 
 Cells = npt.NDArray[np.uint64]
@@ -102,7 +102,7 @@ class Ashe:
         first = self._cipher_blocks(cells, row_numbers)
         if self.prime == _NARROW:
             return _fold_mod_prime(first[:, 0], first[:, 1])
-        second = self._cipher_blocks(cells | np.uint64(_SECOND_BLOCK_BIT), row_numbers)
+        second = self._cipher_blocks(cells | np.uint64(_SECOND_BLOCK_MASK), row_numbers)
         blocks = np.concatenate([first, second], axis=1).astype(">u8").tobytes()
         pads = np.empty(len(cells), dtype=object)
         pads[:] = [
@@ -129,6 +129,6 @@ def _fold_mod_prime(high: Cells, low: Cells) -> Residues:
 
 def _read_cell(cell: object) -> int:
     number = integer(cell, "cell", 0)
-    if number < _SECOND_BLOCK_BIT:
+    if number < _SECOND_BLOCK_MASK:
         return number
     raise BadParameter("cell is not below 2^63.", "Its top bit marks second blocks.", "Number the cells from 0.")

@@ -22,13 +22,13 @@ def bind_socket(host: str, port: int) -> socket.socket:
             f"There is no port {quote_value(port)}.", f"Ports go from 1 to {_MAX_PORT}.", "0 chooses a free port."
         )
     address = _addresses(host)[0]
-    made = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a server that was killed starts again at once
+    bound_socket = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+    bound_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a server that was killed starts again at once
     try:
-        made.bind((address, port))
-        return made
+        bound_socket.bind((address, port))
+        return bound_socket
     except OSError:
-        made.close()
+        bound_socket.close()
     raise port_in_use(host, port)
 
 
@@ -53,13 +53,13 @@ def url(scheme: str, host: str, port: int, user: str = "", path: str = "") -> st
 
 def _addresses(host: str) -> list[str]:
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        infos = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        found = []
-    if not found:
+        infos = []
+    if not infos:
         raise BadParameter(
             f"There is no host {quote_value(host)}.",
             "Its name has no address here.",
             "Give an address of this machine.",
         )
-    return [str(one[4][0]).partition("%")[0] for one in found]
+    return [str(info[4][0]).partition("%")[0] for info in infos]

@@ -5,7 +5,7 @@ question is not in it: the ledger has it for those that were charged.
 
 Requests of accounts with a grant are evidence: a log that has grown is set aside under the next number, and none is
 ever removed or written over. Requests without a grant go to a log of their own, which is bounded in size and rate.
-Nobody without a grant can erase a line of evidence, or fill the disk.
+Requests without a grant cannot erase a line of evidence or fill the disk.
 """
 
 import json
@@ -23,9 +23,9 @@ from sfumato.server.file_paths import sidecar_path
 from sfumato.server.rate_limit import AddressBuckets, TokenBucket
 
 MAX_LOG_BYTES = 64 << 20
-"""A log of so many bytes is set aside as .1, .2, and so on."""
+"""Size at which a log is set aside as .1, .2, and so on."""
 MAX_ANONYMOUS_BYTES = 4 << 20
-"""The anonymous log of so many bytes is set aside as .1, in place of the one before it."""
+"""Size at which the anonymous log is set aside as .1, in place of the one before it."""
 ANONYMOUS_LINES_PER_SECOND, ANONYMOUS_BURST = 2.0, 60.0
 """Lines about one address without a grant; more are counted, not written."""
 ALL_ANONYMOUS_LINES_PER_SECOND, ALL_ANONYMOUS_BURST = 50.0, 1000.0
@@ -54,7 +54,7 @@ class Audit:
     def write(
         self, channel: str, address: str, account: str | None, verb: str, outcome: str, receipt: str | None = None
     ) -> None:
-        """Add one line. An account of None is somebody who was not let in; "" is the owner."""
+        """Add one line. An account of None was not authenticated; "" is the owner."""
         entry: dict[str, object] = {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "channel": channel,
@@ -80,7 +80,7 @@ class Audit:
         self._anonymous.close()
 
     def _write_anonymous(self, address: str, entry: dict[str, object]) -> None:
-        """Add a line about somebody without a grant, if the rate allows it. Nobody depends on it."""
+        """Add a line about a request without a grant, if the rate allows it."""
         allowed, unwritten = self._rate.take(address)
         if allowed:
             self._anonymous.append(_line(entry | {"unwritten": unwritten} if unwritten else entry))

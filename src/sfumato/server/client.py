@@ -24,7 +24,7 @@ from sfumato.server.remote_json import answer_of, budget_of, charge_of, quote_of
 from sfumato.server.statuses import SPEAKER, refusal_of
 
 _TIMEOUT_SECONDS = 150.0
-"""A little longer than a server lets anybody wait."""
+"""A little longer than a server lets a request wait."""
 _MAX_REPLY_BYTES = 1 << 30
 _LOST = (OSError, http.client.HTTPException)
 
@@ -119,7 +119,7 @@ class RemoteDatabase:
         delta: object = None,
         household: object = None,
     ) -> Quote:
-        """Return price, margins and mechanisms; free. With `household` also what so many people lose together."""
+        """Return price, margins and mechanisms; free. With `household` also the loss of that many people together."""
         question = _question(sql, epsilon, within, share, delta)
         if household is not None:
             question["household"] = integer(household, "household", 1)
@@ -134,22 +134,22 @@ class RemoteDatabase:
         return answer_of(self._fetch("GET", f"/releases/{receipt}"), lambda level: self._at_level(receipt, level))
 
     def budget(self) -> Budget:
-        """Return what this account may spend in all, what it has spent and what is left."""
+        """Return the account's total, spent and remaining budget."""
         return budget_of(self._fetch("GET", "/budget"))
 
     def history(self, limit: object = HISTORY_PAGE, before: object = None) -> tuple[Entry, ...]:
-        """Return what was charged to this account, newest first; `reopen` has the answers.
+        """Return the charges of this account, newest first; `reopen` has the answers.
 
         At most `limit` entries; `before` is the sequence of an entry, and only older ones are returned.
         """
         most, older = page_of(limit, before)
         path = f"/history?limit={most}" + ("" if older is None else f"&before={older}")
-        return tuple(charge_of(one) for one in self._fetch("GET", path))
+        return tuple(charge_of(charge) for charge in self._fetch("GET", path))
 
     def tables(self) -> dict[str, Any]:
         """Return tables and columns with bounds and keys."""
-        found: dict[str, Any] = self._fetch("GET", "/tables")
-        return found
+        document: dict[str, Any] = self._fetch("GET", "/tables")
+        return document
 
     def close(self) -> None:
         """Let go of the connection of this thread. Closing twice is fine."""
@@ -168,10 +168,10 @@ class RemoteDatabase:
         return f"RemoteDatabase({self._scheme}://{self._place}/)"
 
     def _at_level(self, receipt: str, level: Fraction) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self._fetch(
+        document: Mapping[str, Any] = self._fetch(
             "GET", f"/releases/{receipt}?level={level.numerator}/{level.denominator}"
         )
-        return found
+        return document
 
     def _fetch(self, method: str, path: str, body: object = None, more: Mapping[str, str] | None = None) -> Any:
         if self._closed:
@@ -208,19 +208,19 @@ class RemoteDatabase:
         raise _lost(self._place)
 
     def _connected(self) -> http.client.HTTPConnection:
-        found: http.client.HTTPConnection | None = getattr(self._connections, "one", None)
-        if found is None:
+        connection: http.client.HTTPConnection | None = getattr(self._connections, "one", None)
+        if connection is None:
             if self._context is None:
-                found = http.client.HTTPConnection(self._place, timeout=_TIMEOUT_SECONDS)
+                connection = http.client.HTTPConnection(self._place, timeout=_TIMEOUT_SECONDS)
             else:
-                found = http.client.HTTPSConnection(self._place, timeout=_TIMEOUT_SECONDS, context=self._context)
-            self._connections.one = found
-        return found
+                connection = http.client.HTTPSConnection(self._place, timeout=_TIMEOUT_SECONDS, context=self._context)
+            self._connections.one = connection
+        return connection
 
     def _disconnect(self) -> None:
-        found: http.client.HTTPConnection | None = getattr(self._connections, "one", None)
-        if found is not None:
-            found.close()
+        connection: http.client.HTTPConnection | None = getattr(self._connections, "one", None)
+        if connection is not None:
+            connection.close()
             self._connections.one = None
 
 
@@ -232,7 +232,7 @@ def _price(epsilon: object, share: object, delta: object) -> dict[str, object]:
 
 
 def _attempt(key: object) -> str:
-    """Return what names an attempt, as a header can carry it: given, or drawn."""
+    """Return the key of an attempt as a header value: given, or drawn."""
     if key is None:
         return fresh_id(system_source())
     if isinstance(key, str) and key.isascii() and key.isprintable() and key.strip() == key:
@@ -266,7 +266,7 @@ def _question(sql: object, epsilon: object, within: object, share: object, delta
                 "It gives columns of the answer the margin that each should have.",
                 "Write for example within={'n': 25}.",
             )
-        question["within"] = {str(name): str(typed_rational(one, "within")) for name, one in within.items()}
+        question["within"] = {str(name): str(typed_rational(margin, "within")) for name, margin in within.items()}
     return question
 
 

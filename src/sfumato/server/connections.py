@@ -14,30 +14,30 @@ from typing import Self
 from sfumato.server.limits import ServerLimits
 from sfumato.server.proxies import TrustedProxies
 
-_MAX_REFUSED_PER_ACCEPT = 64
+_MAX_REFUSALS_PER_ACCEPT = 64
 """Refused connections in a row before the event loop does something else."""
-_MAX_CLOSING = 8
+_MAX_CLOSING_CONNECTIONS = 8
 """Connections that were ended to make room and are not closed yet. The event loop closes them before more come, and
-reads what others have sent: in a flood, whoever sends at once is heard before its turn to be ended."""
+reads what others have sent: in a flood, a client that sends at once is read before it is evicted."""
 _KEEPALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4), ("TCP_USER_TIMEOUT", 120_000))
 """A peer that does not answer is gone after two minutes: seconds, seconds, probes, milliseconds."""
 
 
 def network_of(address: str) -> str:
-    """Return what counts as one address: an IPv4 address, or the /64 of an IPv6 address.
+    """Return the network of an address: an IPv4 address, or the /64 of an IPv6 address.
 
     >>> network_of("2001:db8::1:2"), network_of("::ffff:192.0.2.1")
     ('2001:db8::/64', '192.0.2.1')
     """
     try:
-        found = ip_address(address.partition("%")[0])
+        parsed = ip_address(address.partition("%")[0])
     except ValueError:
         return address[:64]
-    if not isinstance(found, IPv6Address):
-        return str(found)
-    if found.ipv4_mapped is not None:
-        return str(found.ipv4_mapped)
-    return f"{IPv6Address(int(found) >> 64 << 64)}/64"
+    if not isinstance(parsed, IPv6Address):
+        return str(parsed)
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return f"{IPv6Address(int(parsed) >> 64 << 64)}/64"
 
 
 class Connection:
@@ -72,7 +72,7 @@ class Connections:
         self._per_network: dict[str, int] = {}
         self._per_account: dict[str, int] = {}
         self._waiting: dict[str, dict[Connection, None]] = {}
-        """Those on which nobody has logged in, by network, oldest first."""
+        """Connections before login, by network, oldest first."""
         self._waiting_count = 0
         self._closing = 0
 
@@ -88,7 +88,7 @@ class Connections:
 
     def has_room(self) -> bool:
         """Tell whether another socket may be accepted now."""
-        return self._closing < _MAX_CLOSING and len(self._open) - self._closing <= self.limits.connections
+        return self._closing < _MAX_CLOSING_CONNECTIONS and len(self._open) - self._closing <= self.limits.connections
 
     def admit(self, descriptor: int, address: str, abort: Callable[[], None]) -> bool:
         """Count a connection that was accepted, or say that it must be closed."""
@@ -110,8 +110,8 @@ class Connections:
 
     def of(self, transport: asyncio.BaseTransport) -> Connection | None:
         """Return the connection of a transport, whose protocol has begun; it is ended through the transport now."""
-        found = transport.get_extra_info("socket")
-        connection = self._open.get(found.fileno()) if found is not None else None
+        raw_socket = transport.get_extra_info("socket")
+        connection = self._open.get(raw_socket.fileno()) if raw_socket is not None else None
         if connection is not None:
             connection.started = True
             if isinstance(transport, asyncio.WriteTransport):
@@ -134,7 +134,7 @@ class Connections:
         return True
 
     def log_out(self, connection: Connection) -> None:
-        """Note that the connection no longer belongs to anybody with a grant."""
+        """Note that the connection no longer belongs to an account."""
         if connection.account is not None and not connection.is_closed:
             _decrease(self._per_account, connection.account)
             connection.account = None
@@ -170,7 +170,7 @@ class Connections:
                 del self._waiting[connection.network]
 
     def _heaviest(self) -> str:
-        """Return a network that has the most connections on which nobody has logged in."""
+        """Return a network with the most connections before login."""
         return max(self._waiting, key=lambda name: len(self._waiting[name]))
 
     def _evict(self, network: str) -> None:
@@ -205,7 +205,7 @@ class CountedSocket(socket.socket):
         return False
 
     def end(self) -> None:
-        """End the connection; whoever reads from it sees its end."""
+        """End the connection; its reader sees the end."""
         with contextlib.suppress(OSError):
             self.shutdown(socket.SHUT_RDWR)
 
@@ -225,13 +225,13 @@ class ListeningSocket(socket.socket):
     @classmethod
     def over(cls, bound: socket.socket, connections: Connections) -> Self:
         """Take over a bound socket."""
-        made = cls(bound.family, bound.type, bound.proto, bound.detach())
-        made._connections = connections
-        return made
+        listener = cls(bound.family, bound.type, bound.proto, bound.detach())
+        listener._connections = connections
+        return listener
 
     def accept(self) -> tuple[socket.socket, object]:
         """Accept the next connection that is admitted; others are closed at once."""
-        for _ in range(_MAX_REFUSED_PER_ACCEPT):
+        for _ in range(_MAX_REFUSALS_PER_ACCEPT):
             if not self._connections.has_room():
                 break  # evicted ones close first; others wait in the backlog
             descriptor, address = self._accept()  # type: ignore[attr-defined]

@@ -1,7 +1,7 @@
-"""The gate: what somebody who was let in may do, whichever protocol they speak.
+"""The gateway: operations of an authenticated caller, independent of the protocol.
 
-Questions run in worker threads that accounts share fairly, so that a slow one holds up nobody else. Whoever stops
-waiting for a question does not undo it: it is charged, its answer is kept, and asking again is free. With `padding` in
+Questions run in worker threads that accounts share fairly, so that a slow one delays no other account. A caller who
+stops waiting does not undo a query: it is charged, its answer is stored, and asking again is free. With `padding` in
 the policy everything that can be observed of a request moves at multiples of that time: see `padding`.
 
 An answer is opened and rendered by one task of one thread: no request holds one while it waits. Proof:
@@ -39,9 +39,9 @@ T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
 MAX_PUBLIC_ROWS = 100_000
-"""So many rows may an exact answer over public tables have here: it is free, and is held in memory while it leaves."""
+"""Maximum rows of an exact answer over public tables, which is free and held in memory while it is sent."""
 _MAX_CACHED_ANSWERS, _MAX_CACHED_ROWS = 256, 1000
-"""So many answers, of at most so many rows, are at hand without the ledger."""
+"""Number of cached answers, and the maximum rows of each."""
 _MAX_RETRY_KEY_CHARS = 200
 _POLL_SECONDS = 0.01
 """Seconds between two looks at what still runs while the server stops."""
@@ -51,14 +51,14 @@ _Question = tuple[str, str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Somebody who was let in, by which way, from where."""
+    """An authenticated caller, with interface and address."""
 
     grant: Grant
     channel: str
     """http, console or postgresql."""
     address: str
     recorded: set[str] = field(default_factory=set, compare=False)
-    """What the audit log says of them already."""
+    """Events already in the audit log."""
 
     @property
     def account(self) -> str:
@@ -80,11 +80,11 @@ class GateLimits:
     others: int = 8
     """Threads for what is free: prices, budgets, history, tables."""
     waiting: int = 512
-    """So many requests of one account may wait."""
+    """Maximum number of waiting requests of one account."""
     seconds: float = 120.0
-    """So long is anybody made to wait, for a thread and for the answer."""
+    """Maximum wait, for a thread and for the answer."""
     shutdown_seconds: float = 8.0
-    """So long running questions may take to settle when the server is stopped."""
+    """Time that running queries have to settle when the server is stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class AccountState:
 
 
 class _Rendered(Generic[T]):
-    """What became of an answer in the thread that opened it: what it was rendered as, or why it was not."""
+    """Outcome of rendering an answer in its thread: the reply, or the error."""
 
     __slots__ = ("_failure", "_value", "receipt")
 
@@ -167,15 +167,15 @@ class Gateway:
         Who is cancelled while waiting has not undone the charge.
         """
         database = self.database(caller)
-        said = repr((sql, sorted(price.items()))).encode("utf-8", "surrogatepass")
-        asked = sha256(said).digest()
+        request_text = repr((sql, sorted(price.items()))).encode("utf-8", "surrogatepass")
+        request_digest = sha256(request_text).digest()
         version = database.known_version()  # where another snapshot was taken, it is opened in a thread
-        question = (caller.account, version or "", asked)
+        question = (caller.account, version or "", request_digest)
         remembered = version is not None and self._names_only(caller.account, key, question)
         ask = partial(database.ask, sql, key=key, progress=None, **price)
 
         def open_release() -> _Rendered[T]:
-            release = self._kept(_bounded(ask()), caller.account, asked)
+            release = self._kept(_check_public_rows(ask()), caller.account, request_digest)
             return _Rendered(release, render)
 
         def repeat() -> _Rendered[T] | None:
@@ -185,11 +185,11 @@ class Gateway:
         known = repeat if remembered and question in self._answers else None
         return (await self._served(caller, "ask", open_release, True, known)).take()
 
-    def _kept(self, release: Release, account: str, asked: bytes) -> Release:
+    def _kept(self, release: Release, account: str, request_digest: bytes) -> Release:
         """Keep a short answer at hand: the ledger has it, so that the same question is the same release, at no cost."""
         if release.event is not None and len(release) <= _MAX_CACHED_ROWS:
             with self._answers_lock:
-                self._answers.setdefault((account, release.receipt.version, asked), release)
+                self._answers.setdefault((account, release.receipt.version, request_digest), release)
                 _shorten(self._answers, _MAX_CACHED_ANSWERS)
         return release
 
@@ -205,7 +205,7 @@ class Gateway:
         """Answer several questions as one charge, or refuse all of them: as `Database.ask_all` does."""
         ask = partial(self.database(caller).ask_all, questions, key=key, progress=None, **price)
         answers = await self._served(
-            caller, "ask_all", lambda: _Rendered([_bounded(release) for release in ask()], render), True
+            caller, "ask_all", lambda: _Rendered([_check_public_rows(release) for release in ask()], render), True
         )
         return answers.take()
 
@@ -224,7 +224,7 @@ class Gateway:
         return await self._served(caller, "explain", partial(self.database(caller).explain, sql, **price))
 
     async def budget(self, caller: Caller) -> Budget:
-        """Return what the caller's account may spend, has spent and has left."""
+        """Return the total, spent and remaining budget of the caller's account."""
         return await self._served(caller, "budget", self.database(caller).budget)
 
     @overload
@@ -242,19 +242,19 @@ class Gateway:
         before: object = None,
         render: Callable[[tuple[Entry, ...]], T] | None = None,
     ) -> T | tuple[Entry, ...]:
-        """Return what was charged to the caller's account, newest first; with padding, at rounded times."""
+        """Return the charges of the caller's account, newest first; with padding, at rounded times."""
 
         def page() -> _Rendered[T | tuple[Entry, ...]]:
             entries = self.database(caller).history(limit, before)
             rounded = tuple(replace(entry, time=self._padding.round_time(entry.time)) for entry in entries)
-            return _Rendered(rounded, render or as_it_is)
+            return _Rendered(rounded, render or render_unchanged)
 
         return (await self._served(caller, "history", page)).take()
 
     async def entry(self, caller: Caller, receipt: str) -> Entry | None:
         """Return the charge of the caller's account that a receipt belongs to; None where another account paid."""
-        found = await self._served(caller, "history", partial(self.database(caller).entry, receipt))
-        return None if found is None else replace(found, time=self._padding.round_time(found.time))
+        entry = await self._served(caller, "history", partial(self.database(caller).entry, receipt))
+        return None if entry is None else replace(entry, time=self._padding.round_time(entry.time))
 
     @overload
     async def release(self, caller: Caller, receipt: str) -> Release: ...
@@ -265,7 +265,7 @@ class Gateway:
         database = self.database(caller)
 
         def reopen() -> _Rendered[T | Release]:
-            return _Rendered(database.reopen(receipt), render or as_it_is)
+            return _Rendered(database.reopen(receipt), render or render_unchanged)
 
         return (await self._served(caller, "release", reopen)).take()
 
@@ -288,11 +288,13 @@ class Gateway:
         return await self._served(caller, "snapshot", lambda: (self._owner.version, self._owner.source_changed()))
 
     def _account_states(self) -> tuple["AccountState", ...]:
-        found = []
+        states = []
         for analyst in self.policy.analysts:
-            with self._owner.as_analyst(analyst.name) as seen:
-                found.append(AccountState(analyst.name, fold_name(analyst.name), seen.budget(), seen.charges()))
-        return tuple(found)
+            with self._owner.as_analyst(analyst.name) as database:
+                states.append(
+                    AccountState(analyst.name, fold_name(analyst.name), database.budget(), database.charges())
+                )
+        return tuple(states)
 
     async def work(self, caller: Caller, work: Callable[[], T]) -> T:
         """Do something for a caller in a thread: it asks nothing of the dataset, and is neither padded nor recorded."""
@@ -412,7 +414,7 @@ class Gateway:
             raise Stopping()
         future = (self._questions if charged else self._others).submit(account, action)
         if future is None:
-            raise Stopping() if self._stopping else _busy()
+            raise Stopping() if self._stopping else _too_many_requests()
         waiting = self._result(future, charged)
         del future  # an error holds this frame, and must not hold itself
         return await waiting
@@ -429,7 +431,7 @@ class Gateway:
             del future, waited  # an error holds this frame, and must not hold itself
             return done.pop().result()
         if future.cancel() or not charged:
-            raise _busy()
+            raise _too_many_requests()
         raise StillAnswering(
             f"The answer takes longer than {self._limits.seconds:g} seconds.",
             "Replies are limited to this time. The question continues, and its charge stays.",
@@ -437,17 +439,17 @@ class Gateway:
         )
 
 
-def _shorten(kept: dict[K, V], most: int) -> None:
-    if len(kept) > most:
-        del kept[next(iter(kept))]
+def _shorten(cache: dict[K, V], most: int) -> None:
+    if len(cache) > most:
+        del cache[next(iter(cache))]
 
 
-def as_it_is(value: T) -> T:
+def render_unchanged(value: T) -> T:
     """Render nothing: return the answer itself."""
     return value
 
 
-def _bounded(release: Release) -> Release:
+def _check_public_rows(release: Release) -> Release:
     if release.event is None and len(release) > MAX_PUBLIC_ROWS:
         raise FreeLimit(
             f"The answer has more than {MAX_PUBLIC_ROWS:,} rows.",
@@ -457,7 +459,7 @@ def _bounded(release: Release) -> Release:
     return release
 
 
-def _busy() -> Busy:
+def _too_many_requests() -> Busy:
     return Busy(
         "Too many concurrent requests.",
         "This account has reached its limit.",
@@ -466,6 +468,6 @@ def _busy() -> Busy:
 
 
 def _forget(waited: "asyncio.Future[T]") -> None:
-    """Look at what became of an answer that nobody waits for, so that nothing complains about it."""
+    """Retrieve the exception of an abandoned future, so that asyncio does not log it."""
     if not waited.cancelled():
         waited.exception()

@@ -1,11 +1,11 @@
-"""Who may come in: one token and one password per account, kept as digests in a file that only its owner can read.
+"""Grants: one token and one password per account, stored as digests in a file that only its owner can read.
 
 The file lies beside the ledger, or beside the policy where the ledger is on a server. Servers on several machines over
 one PostgreSQL ledger have a file each, and a grant counts where it was given.
 
-A token is looked up by a digest under a secret of this file, so that nobody outside can aim at a digest; what is found
-is compared in constant time. An unknown user gets a salt that never changes, and a proof that never fits: nobody learns
-which names there are.
+A token is looked up by a digest under a secret of this file, so that no client can choose a digest; the result
+is compared in constant time. An unknown user gets a salt that never changes, and a proof that never fits: account names
+stay hidden.
 """
 
 import hmac
@@ -37,7 +37,7 @@ _MAX_GRANTS_FILE_BYTES = 1 << 26
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """What is shown once."""
+    """Token and password, shown once."""
 
     token: str = field(repr=False)
     password: str = field(repr=False)
@@ -45,7 +45,7 @@ class Secrets:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What is kept of one account's token and password."""
+    """Stored digests of one account's token and password."""
 
     account: str
     id: str
@@ -57,7 +57,7 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _StoredGrants:
     """The file as it was last read."""
 
     secret: bytes = field(repr=False)
@@ -74,20 +74,20 @@ class Grants:
         self._path, self._lock_path = sidecar_path(policy, "grants", file), sidecar_path(policy, "grants.lock", file)
         self._reading = Lock()
         self._seen: tuple[int, ...] | None = None
-        self._kept: _Kept | None = None
+        self._kept: _StoredGrants | None = None
 
     def grant(self, name: str) -> Secrets:
         """Draw a token and a password for an account, in place of those before. `OWNER` is the owner's own."""
         account = self._account(name)
-        made = Secrets(self._drawn(_TOKEN_CHARS), self._drawn(_PASSWORD_CHARS))
+        credentials = Secrets(self._drawn(_TOKEN_CHARS), self._drawn(_PASSWORD_CHARS))
 
         def add(secret: bytes, grants: dict[str, Grant]) -> None:
-            verifier = make_verifier(made.password, salt_of(secret, account))
+            verifier = make_verifier(credentials.password, salt_of(secret, account))
             identity, now = read_exactly(self._source, 16).hex(), datetime.now(UTC).isoformat(timespec="seconds")
-            grants[account] = Grant(account, identity, _digest(secret, made.token), verifier, now)
+            grants[account] = Grant(account, identity, _digest(secret, credentials.token), verifier, now)
 
         self._change(add)
-        return made
+        return credentials
 
     def revoke(self, name: str) -> bool:
         """Take token and password back; say whether there were any."""
@@ -102,30 +102,30 @@ class Grants:
 
     def of_token(self, token: str) -> Grant | None:
         """Return the grant of a token, or None."""
-        kept = self._current()
-        digest = _digest(kept.secret, token)
-        found = kept.by_token.get(digest)
-        if found is None or not hmac.compare_digest(found.token, digest):
+        stored = self._current()
+        digest = _digest(stored.secret, token)
+        grant = stored.by_token.get(digest)
+        if grant is None or not hmac.compare_digest(grant.token, digest):
             return None
-        return found if self._is_named(found.account) else None
+        return grant if self._is_named(grant.account) else None
 
     def of_user(self, user: str) -> tuple[Verifier, Grant | None]:
-        """Return what a password is checked against, and the grant if it fits; None for a user whom nobody admits.
+        """Return the verifier of a user's password, and the grant if it fits; None for a user without access.
 
         A user who is unknown, was revoked or never granted gets a verifier that no password fits. Its salt is that of
         the folded name, as a grant's is: neither spelling, nor a grant, nor its end changes it. The owner's grant has
         no user name.
         """
-        kept = self._current()
+        stored = self._current()
         account = fold_name(user)
-        found = kept.grants.get(account) if account != OWNER and self._is_named(account) else None
-        nobody = no_verifier(kept.secret, account)
-        return (nobody, None) if found is None else (found.verifier, found)
+        grant = stored.grants.get(account) if account != OWNER and self._is_named(account) else None
+        nobody = no_verifier(stored.secret, account)
+        return (nobody, None) if grant is None else (grant.verifier, grant)
 
     def stands(self, grant: Grant) -> bool:
         """Tell whether a grant still counts: it was neither revoked nor replaced."""
-        found = self._current().grants.get(grant.account)
-        return found is not None and hmac.compare_digest(found.id, grant.id) and self._is_named(grant.account)
+        current = self._current().grants.get(grant.account)
+        return current is not None and hmac.compare_digest(current.id, grant.id) and self._is_named(grant.account)
 
     def all(self) -> tuple[Grant, ...]:
         """Return every grant, for the owner to see."""
@@ -158,8 +158,8 @@ class Grants:
         with self._held():
             secret, grants = read_exactly(self._source, 32), {}
             if self._path.exists():
-                kept = self._current()
-                secret, grants = kept.secret, dict(kept.grants)
+                stored = self._current()
+                secret, grants = stored.secret, dict(stored.grants)
             change(secret, grants)
             self._write(secret, grants)
 
@@ -190,16 +190,16 @@ class Grants:
             pass  # the system's words hold the path
         raise _damaged("They cannot be written.")
 
-    def _current(self) -> _Kept:
+    def _current(self) -> _StoredGrants:
         """Return the file's content; it is read again when it has changed, and a change counts at once."""
         with self._reading:
             try:
                 status = os.stat(self._path)
-                seen = (status.st_ino, status.st_mtime_ns, status.st_size, status.st_ctime_ns)
-                if self._kept is None or seen != self._seen:
+                version = (status.st_ino, status.st_mtime_ns, status.st_size, status.st_ctime_ns)
+                if self._kept is None or version != self._seen:
                     self._kept = None  # nobody comes in by what was read before
                     self._kept = _read(self._path)
-                    self._seen = seen
+                    self._seen = version
                 return self._kept
             except (OSError, ValueError, KeyError, TypeError, RecursionError):
                 self._kept = None
@@ -210,18 +210,18 @@ def _digest(secret: bytes, token: str) -> str:
     return hmac.new(secret, b"token " + token.encode("utf-8", "surrogatepass"), "sha256").hexdigest()
 
 
-def _read(path: Path) -> _Kept:
+def _read(path: Path) -> _StoredGrants:
     with path.open("rb") as stream:
         if stat.S_IMODE(os.fstat(stream.fileno()).st_mode) & 0o077:
             raise _damaged("Their file can be read by others.", "Let only its owner read it (chmod 600), then go on.")
         data = json.loads(stream.read(_MAX_GRANTS_FILE_BYTES))
     if data["format"] != _FORMAT_VERSION:
         raise ValueError
-    grants = [_from_json(one) for one in data["grants"]]
+    grants = [_from_json(entry) for entry in data["grants"]]
     secret = bytes.fromhex(data["secret"])
     if len(secret) != 32:
         raise ValueError
-    return _Kept(secret, {one.account: one for one in grants}, {one.token: one for one in grants})
+    return _StoredGrants(secret, {grant.account: grant for grant in grants}, {grant.token: grant for grant in grants})
 
 
 def _to_json(grant: Grant) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The HTTP server: one door before all pages, which turns everything into a reply without a trace."""
+"""The HTTP server: one guard before all pages, which turns every error into a reply without a trace."""
 
 import asyncio
 from collections.abc import Sequence
@@ -51,10 +51,10 @@ _HEADERS = (
 )
 _MAX_DRAINED_BYTES = 256 << 20
 _DRAIN_SECONDS = 20.0
-"""So many bytes, for so many seconds, are read and thrown away after a refusal, so that the client reads it."""
+"""Bytes and seconds of a body that are read and discarded after a refusal, so that the client reads it."""
 _MAX_ANONYMOUS_DRAINED_BYTES = 2 << 20
 _ANONYMOUS_DRAIN_SECONDS = 5.0
-"""The same where nobody has logged in."""
+"""The same before login."""
 _MAX_WAIT_SECONDS = 2.0
 """Seconds that a request without a grant waits for its turn; after that it is refused."""
 
@@ -111,11 +111,11 @@ class RequestGuard:
         except ClientDisconnect:
             scope["outcome"] = "disconnected"
         except HTTPException as failure:
-            sent.allowed = _allowed(failure)
-            await self._refuse(scope, _unknown(failure), received, sent)
+            sent.allowed = _allowed_methods(failure)
+            await self._refuse(scope, _routing_refusal(failure), received, sent)
         except Exception as failure:
             scope["outcome"] = f"failed: {_where(failure)}"
-            await self._refuse(scope, _failed(failure), received, sent)
+            await self._refuse(scope, _server_error(failure), received, sent)
         finally:
             if "held" in scope:
                 self._quota.give_back(*scope["held"])
@@ -128,7 +128,7 @@ class RequestGuard:
         return self._proxies.client_address(peer, request.headers.getlist("x-forwarded-for"))
 
     def _note_login(self, connection: Connection | None, account: str | None) -> None:
-        """Count the connection for the account, or as one on which nobody has logged in."""
+        """Count the connection for the account, or as one before login."""
         if connection is None:
             return
         if account is None:
@@ -172,7 +172,7 @@ class RequestGuard:
         host = hosts[0] if len(hosts) == 1 else None
         self._origins.check(host, " ".join(origins) if origins else None)
         request.scope["scheme"] = self._origins.scheme_for(host or "")
-        if any(one.strip().lower() != "identity" for one in headers.getlist("content-encoding")):
+        if any(encoding.strip().lower() != "identity" for encoding in headers.getlist("content-encoding")):
             raise WrongMediaType(
                 "The request is compressed.", "Bodies are read as they are.", "Leave Content-Encoding out."
             )
@@ -194,7 +194,7 @@ class RequestGuard:
         await sent({"type": "http.response.body", "body": b"", "more_body": False})
 
     def _record(self, scope: Scope, request: Request, status: int) -> None:
-        """Write down a request that the gate did not: a page, or somebody who was not let in."""
+        """Log a request that the gateway did not: a page, or a request without access."""
         caller: Caller | None = scope.get("caller")
         if caller is not None and caller.recorded:
             return
@@ -221,15 +221,15 @@ class _Received:
 
     async def drain(self) -> None:
         """Read what the client still sends and throw it away, within bounds: else it never reads the refusal."""
-        seen = 0
+        received = 0
         known = self.account is not None
         most, seconds = (
             (_MAX_DRAINED_BYTES, _DRAIN_SECONDS) if known else (_MAX_ANONYMOUS_DRAINED_BYTES, _ANONYMOUS_DRAIN_SECONDS)
         )
         try:
             async with asyncio.timeout(seconds):
-                while not self._ended and seen < most:
-                    seen += len((await self()).get("body", b""))
+                while not self._ended and received < most:
+                    received += len((await self()).get("body", b""))
         except TimeoutError:
             return
 
@@ -244,7 +244,7 @@ class _Sent:
         self._send = send
         self._scope = scope
         self._start: Message | None = None
-        """What begins the reply. It leaves with the first piece, until which the reply can be refused."""
+        """Start of the reply. It is sent with the first piece; until then the reply can be refused."""
         self.status = 0
         self.is_counted = True
         self.closes = False
@@ -292,12 +292,12 @@ class _Sent:
             connection.written += len(piece)
 
 
-def _unknown(failure: HTTPException) -> Refusal:
-    """Return what the router refuses, in our own words."""
+def _routing_refusal(failure: HTTPException) -> Refusal:
+    """Return the refusal of a routing error."""
     if failure.status_code == 405:
         return MethodNotAllowed(
             "This page does not support the method of the request.",
-            f"It takes {_allowed(failure)}.",
+            f"It takes {_allowed_methods(failure)}.",
             "See /openapi.json.",
         )
     if failure.status_code == 404:
@@ -305,12 +305,12 @@ def _unknown(failure: HTTPException) -> Refusal:
     return BadRequest("This is not a valid request.", "It cannot be read.", "See /openapi.json.")
 
 
-def _allowed(failure: HTTPException) -> str:
+def _allowed_methods(failure: HTTPException) -> str:
     """Return the methods that would be taken, always in the same order."""
     return ", ".join(sorted((failure.headers or {}).get("Allow", "").split(", ")))
 
 
-def _failed(failure: Exception) -> Refusal:
+def _server_error(failure: Exception) -> Refusal:
     record_engine_failure(failure)
     return EngineFailed(
         "The server could not finish.",

@@ -8,7 +8,7 @@ _MAX_FILES = 65_536
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """What clients may use of a server. Both protocols share one count of connections."""
+    """Resource limits of clients. Both protocols share one count of connections."""
 
     connections: int = 2048
     """Open connections of both ports."""
@@ -17,7 +17,7 @@ class ServerLimits:
     connections_per_account: int = 256
     """HTTP connections on which one account has logged in."""
     connections_before_login: int = 256
-    """Connections on which nobody has logged in yet. They are reserved: logged-in clients cannot use them up."""
+    """Connections before login. They are reserved: logged-in clients cannot use them up."""
     connections_before_login_per_address: int = 64
     handshake_seconds: float = 10.0
     """Until the TLS handshake of an HTTP connection is complete."""

@@ -142,10 +142,10 @@ def description() -> Schema:
         {
             "name": name,
             "in": "query",
-            "description": said,
+            "description": text,
             "schema": {"type": "integer", "minimum": 1, **most},
         }
-        for name, said, most in (
+        for name, text, most in (
             ("limit", "Number of entries; 100 by default.", {"maximum": 1000}),
             ("before", "The sequence of an entry: older ones are listed.", {}),
         )

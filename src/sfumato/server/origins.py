@@ -1,4 +1,4 @@
-"""Whom a request is meant for, and whose page sent it: foreign pages cannot use somebody's access.
+"""Check the host and origin of a request: foreign pages cannot use a session.
 
 A page elsewhere that gives this server a name of its own (DNS rebinding) is known by `Host`; one that sends a form or a
 script's request is known by `Origin`.
@@ -49,10 +49,10 @@ class Origins:
 
     def _is_page_of_ours(self, origin: str) -> bool:
         scheme, separator, authority = origin.partition("://")
-        found = _AUTHORITY.fullmatch(authority)
-        if not separator or scheme not in _STANDARD or found is None:
+        match_ = _AUTHORITY.fullmatch(authority)
+        if not separator or scheme not in _STANDARD or match_ is None:
             return False
-        name, port = _name(authority), int(found[2] or _STANDARD[scheme])
+        name, port = _name(authority), int(match_[2] or _STANDARD[scheme])
         if self.public == PublicUrl(scheme, name, port):
             return True
         return (scheme, port) == (self.scheme, self.port) and any(_fits(name, known) for known in self.names)
@@ -71,21 +71,21 @@ def read_public_url(text: str) -> PublicUrl:
     """
     try:
         parts = urlsplit(text)
-        found = _AUTHORITY.fullmatch(parts.netloc)
+        match_ = _AUTHORITY.fullmatch(parts.netloc)
     except ValueError:
-        found = None
-    if found is None or parts.scheme not in _STANDARD or parts.path not in ("", "/") or parts.query or parts.fragment:
+        match_ = None
+    if match_ is None or parts.scheme not in _STANDARD or parts.path not in ("", "/") or parts.query or parts.fragment:
         raise BadParameter(
             f"{quote_value(text)} is not a public address.",
             "It is the address that browsers use, without a path: the console lies at its root.",
             "Write for example https://db.example/.",
         )
-    return PublicUrl(parts.scheme, _name(parts.netloc), int(found[2] or _STANDARD[parts.scheme]))
+    return PublicUrl(parts.scheme, _name(parts.netloc), int(match_[2] or _STANDARD[parts.scheme]))
 
 
 def _name(authority: str) -> str:
-    found = _AUTHORITY.fullmatch(authority)
-    return found[1].strip("[]").lower() if found else ""
+    match_ = _AUTHORITY.fullmatch(authority)
+    return match_[1].strip("[]").lower() if match_ else ""
 
 
 def _fits(name: str, known: str) -> bool:

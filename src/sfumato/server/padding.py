@@ -19,7 +19,7 @@ from sfumato.ledger.outcome_time import outcomes_after
 
 T = TypeVar("T")
 _EXACT_SECONDS = 0.005
-"""For so long before a padded reply leaves, a thread waits instead of the loop, which counts in milliseconds."""
+"""Time before a padded reply in which a thread waits instead of the loop, which counts in milliseconds."""
 _FIRST_INSTANT = datetime(1970, 1, 1, tzinfo=UTC)
 
 

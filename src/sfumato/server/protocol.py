@@ -26,7 +26,7 @@ class _Unread:
 
     @classmethod
     def seen(cls, before: "_Unread | None", written: int, size: int, now: float) -> "_Unread":
-        """Return what is known now: a client that took something begins anew."""
+        """Return the current state; reading by the client resets the time."""
         is_same = before is not None and (before.written, before.size) == (written, size)
         return before if before is not None and size and is_same else cls(written, size, now)
 
@@ -79,7 +79,7 @@ class Protocol(H11Protocol):
             self._since = None
 
     def _look(self) -> None:
-        """Close a connection whose request never became one, or whose reply nobody takes; else look again later."""
+        """Close a connection with an incomplete request or an unread reply; else check again later."""
         seconds = self.counted.limits.header_seconds
         now, waiting = self.loop.time(), self.transport.get_write_buffer_size()
         written = 0 if self._connection is None else self._connection.written

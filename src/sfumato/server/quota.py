@@ -1,4 +1,4 @@
-"""Bytes that the server holds for clients, counted per account and in all."""
+"""Bytes that the server holds for clients, counted per account and in total."""
 
 from collections import deque
 from threading import Lock
@@ -14,7 +14,7 @@ class ByteQuota:
         self._sum = 0
         self._held: dict[str | None, int] = {}
         self._returned: deque[tuple[str | None, int]] = deque()
-        """What was given back and is not yet counted. The garbage collector gives back too, in any thread at any time,
+        """Bytes given back and not yet counted. The garbage collector gives back too, in any thread at any time,
         so that nothing is locked for it."""
         self._lock = Lock()
 
@@ -41,7 +41,7 @@ class ByteQuota:
             return True
 
     def give_back(self, account: str | None, count: int) -> None:
-        """Hold so many bytes less."""
+        """Give back a number of bytes."""
         self._returned.append((account, count))
 
     def _settle(self) -> None:

@@ -9,12 +9,12 @@ from sfumato.errors import BadRequest, quote_value, suggestion
 MAX_BODY_BYTES = 1 << 20
 """The most bytes of a request."""
 PRICES = ("epsilon", "within", "share", "delta")
-"""What a question may be given besides its text: as `Database.ask` takes it."""
+"""Keys of a query besides its text: as `Database.ask` takes them."""
 KEYS = ("sql", *PRICES)
 HOUSEHOLD = "household"
-"""What may also be asked of a price: what so many people lose together."""
+"""Key of `explain` for the loss of several people together."""
 WORKLOAD_KEYS = ("questions", "epsilon", "share", "delta", "level")
-"""What a list of questions may be given."""
+"""Keys of a workload."""
 _DIGITS = 9
 """No household has more people than can be written so."""
 _SHAPES = {
@@ -32,7 +32,7 @@ class _Number(str):
 
 @dataclass(frozen=True, slots=True)
 class PricedQuestion:
-    """What was asked, and at which price."""
+    """A query and its price."""
 
     sql: str
     price: dict[str, object]
@@ -57,14 +57,7 @@ def read_explained(body: bytes) -> PricedQuestion:
 
 
 def _question(body: bytes, keys: tuple[str, ...]) -> PricedQuestion:
-    data = read_object(body)
-    for key in data:
-        if key not in keys:
-            raise BadRequest(
-                f"The request has the key {quote_value(key)}.",
-                "Unknown keys are refused so that a typo cannot silently change a price.",
-                f"{suggestion(key, keys)}The keys are: {', '.join(keys)}.",
-            )
+    data = _read_keys(body, keys)
     sql = data.get("sql")
     if type(sql) is not str:
         raise BadRequest(
@@ -75,7 +68,7 @@ def _question(body: bytes, keys: tuple[str, ...]) -> PricedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class PricedQuestions:
-    """What was asked together, at which price, and the level of its intervals."""
+    """A workload, its price and the level of its intervals."""
 
     questions: list[str]
     price: dict[str, object]
@@ -88,14 +81,7 @@ def read_questions(body: bytes) -> PricedQuestions:
     >>> read_questions(b'{"questions": ["SELECT 1"], "share": "1%"}').price
     {'share': '1%'}
     """
-    data = read_object(body)
-    for key in data:
-        if key not in WORKLOAD_KEYS:
-            raise BadRequest(
-                f"The request has the key {quote_value(key)}.",
-                "Unknown keys are refused so that a typo cannot silently change a price.",
-                f"{suggestion(key, WORKLOAD_KEYS)}The keys are: {', '.join(WORKLOAD_KEYS)}.",
-            )
+    data = _read_keys(body, WORKLOAD_KEYS)
     texts = data.get("questions")
     if not isinstance(texts, list) or not all(type(text) is str for text in texts):
         raise BadRequest(
@@ -105,6 +91,19 @@ def read_questions(body: bytes) -> PricedQuestions:
         )
     price: dict[str, object] = {key: _price(key, data[key]) for key in ("epsilon", "share", "delta") if key in data}
     return PricedQuestions(texts, price, _price("level", data["level"]) if "level" in data else None)
+
+
+def _read_keys(body: bytes, keys: tuple[str, ...]) -> dict[str, object]:
+    """Read a JSON object and refuse unknown keys."""
+    data = read_object(body)
+    for key in data:
+        if key not in keys:
+            raise BadRequest(
+                f"The request has the key {quote_value(key)}.",
+                "Unknown keys are refused so that a typo cannot silently change a price.",
+                f"{suggestion(key, keys)}The keys are: {', '.join(keys)}.",
+            )
+    return data
 
 
 def read_object(body: bytes) -> dict[str, object]:
@@ -143,10 +142,10 @@ def _kind(value: object) -> str:
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    document = dict(pairs)
+    if len(document) != len(pairs):
         raise ValueError
-    return found
+    return document
 
 
 def _constant(_word: str) -> object:

@@ -33,7 +33,7 @@ def answer_document(release: Release, level: object = LEVEL) -> Document:
 
 
 def answer_of(document: Mapping[str, Any], at_level: AtLevel) -> Release:
-    """Return the answer of a document; intervals of other levels are fetched when somebody wants them."""
+    """Return the answer of a document; intervals of other levels are fetched on demand."""
     columns, types = tuple(document["columns"]), [_type(name) for name in document["types"]]
     values = tuple(
         tuple(_value(row[name], type) for row in document["rows"]) for name, type in zip(columns, types, strict=True)
@@ -109,8 +109,8 @@ def _canonical(data: object) -> str:
 
 
 def _type(name: str) -> Type:
-    found = Type(name)
-    return Type.TEXT if found is Type.INTERVAL else found
+    type_ = Type(name)
+    return Type.TEXT if type_ is Type.INTERVAL else type_
 
 
 def _value(value: Any, type: Type) -> Value:
@@ -120,13 +120,13 @@ def _value(value: Any, type: Type) -> Value:
         return datetime.fromisoformat(value)
     if type is Type.DECIMAL and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    found: Value = value
-    return found
+    parsed: Value = value
+    return parsed
 
 
 def _ends(name: str, type: Type, rows: Sequence[Mapping[str, Any]], noisy: bool) -> Any:
     """Return the ends of one column; None for a key, and for what is exact."""
-    found = [row[name] for row in rows]
-    if not noisy or not any(isinstance(one, list) for one in found):
+    values = [row[name] for row in rows]
+    if not noisy or not any(isinstance(value, list) for value in values):
         return None
-    return [tuple(_value(end, type) for end in one) if isinstance(one, list) else None for one in found]
+    return [tuple(_value(end, type) for end in value) if isinstance(value, list) else None for value in values]

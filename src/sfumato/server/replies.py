@@ -1,4 +1,4 @@
-"""Replies: JSON documents, refusals, and answers in three formats; and the bytes of those that nobody has read yet."""
+"""Replies: JSON documents, refusals, and answers in three formats; and the bytes of unread ones."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -59,7 +59,7 @@ class EncodedReply:
 
 
 def count_bytes(request: Request, encode: Callable[[T], bytes]) -> Callable[[T], EncodedReply]:
-    """Return what encodes a reply to a caller, in any thread, and counts it from then on; it refuses one too many."""
+    """Return an encoder of replies to a caller that counts their bytes and refuses replies above the limit."""
     quota: ReplyQuota = request.scope["replies"]
     account: str = request.scope["caller"].account
 
@@ -87,7 +87,7 @@ def json_reply(document: object, status: int = 200) -> Response:
 
 
 def refusal_reply(refusal: Refusal, speaker: Interface = Interface.HTTP) -> Response:
-    """Return a refusal as JSON, its remedy in the words of whoever asked."""
+    """Return a refusal as JSON, its remedy in the words of the interface."""
     reply = json_reply(refusal_document(refusal, speaker), status_of(refusal))
     if refusal.code == "not_granted":
         reply.headers["www-authenticate"] = "Bearer"

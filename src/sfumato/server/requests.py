@@ -1,4 +1,4 @@
-"""What a request carries: who sent it, and its body, read within bounds."""
+"""Read the caller and the body of a request, within limits."""
 
 import asyncio
 
@@ -40,8 +40,8 @@ def cookie_name(request: Request) -> str:
 
 def authenticate(request: Request) -> str | None:
     """Note who sent a request, by its token and by its console session; return the account, None for a stranger."""
-    given = request.headers.getlist("authorization")
-    scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+    headers = request.headers.getlist("authorization")
+    scheme, _, token = headers[0].partition(" ") if len(headers) == 1 else ("", "", "")
     session = request.cookies.get(cookie_name(request))
     grants = {
         "http": gate_of(request).grants.of_token(token.strip()) if scheme.lower() == "bearer" and token else None,
@@ -54,7 +54,7 @@ def authenticate(request: Request) -> str | None:
 
 
 def caller_of(request: Request, channel: str = "http") -> Caller:
-    """Return whoever the bearer token (or the console's session) of a request lets in, or refuse."""
+    """Return the caller of a bearer token or a console session, or refuse."""
     caller: Caller | None = request.scope.get("callers", {}).get(channel)
     if caller is None:
         raise NotGranted()
@@ -66,7 +66,9 @@ def require_json(request: Request) -> None:
     """Refuse a body that is not declared to be JSON in UTF-8."""
     kinds = request.headers.getlist("content-type")
     kind, *parameters = [part.strip().lower() for part in kinds[0].split(";")] if len(kinds) == 1 else [""]
-    if kind != "application/json" or any(one not in ("charset=utf-8", 'charset="utf-8"', "") for one in parameters):
+    if kind != "application/json" or any(
+        parameter not in ("charset=utf-8", 'charset="utf-8"', "") for parameter in parameters
+    ):
         raise WrongMediaType(
             "The request is not declared as JSON.",
             "Questions are read as application/json, in UTF-8.",
@@ -75,7 +77,7 @@ def require_json(request: Request) -> None:
 
 
 async def body_of(request: Request) -> bytes:
-    """Read a body in bounded time: of LARGEST bytes, or of very few where nobody has logged in.
+    """Read a body in bounded time: at most MAX_BODY_BYTES, or very few before login.
 
     Its bytes are counted as they arrive, and held by the account until the request has ended.
     """
@@ -103,7 +105,7 @@ async def body_of(request: Request) -> bytes:
 
 
 def too_large(most: int = MAX_BODY_BYTES) -> BodyTooLarge:
-    """Return the refusal of a body that nobody needs."""
+    """Return the refusal of a body that is too large."""
     return BodyTooLarge(
         "The request is too long.", f"It has more than {most:,} bytes, which is the limit.", "Send a shorter one."
     )

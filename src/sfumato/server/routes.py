@@ -22,7 +22,7 @@ from sfumato.server.requests import body_of, caller_of, gate_of, require_json
 from sfumato.server.tables import tables_document
 
 T = TypeVar("T")
-MAX_HISTORY_PAGE = 1000
+MAX_HISTORY_ENTRIES = 1000
 """Maximum number of entries in one reply of /history."""
 
 
@@ -40,15 +40,17 @@ async def ask_all(request: Request) -> Response:
     """Answer several questions as one charge. Header Idempotency-Key: repeats of one key are one charge."""
     caller = caller_of(request)
     require_json(request)
-    asked = read_questions(await body_of(request))
+    workload = read_questions(await body_of(request))
     gate = gate_of(request)
-    level = LEVEL if asked.level is None else asked.level
+    level = LEVEL if workload.level is None else workload.level
 
     def encode(releases: list[Release]) -> bytes:
         return json_bytes([answer_document(release, level) for release in releases])
 
     render = count_bytes(request, encode)
-    return counted_reply(request, await gate.ask_all(caller, asked.questions, render, key=_key(request), **asked.price))
+    return counted_reply(
+        request, await gate.ask_all(caller, workload.questions, render, key=_key(request), **workload.price)
+    )
 
 
 def _key(request: Request) -> str | None:
@@ -86,9 +88,9 @@ async def history(request: Request) -> Response:
 def history_page(request: Request) -> tuple[int, int | None]:
     """Return which page of the history a request names."""
     limit = _positive(request, "limit", HISTORY_PAGE) or HISTORY_PAGE
-    if limit > MAX_HISTORY_PAGE:
+    if limit > MAX_HISTORY_ENTRIES:
         raise BadParameter(
-            f"limit = {limit} is more than {MAX_HISTORY_PAGE:,}.",
+            f"limit = {limit} is more than {MAX_HISTORY_ENTRIES:,}.",
             "A page of the history has a limit.",
             "Ask for the next page with before = SEQUENCE of the last entry.",
         )
@@ -96,11 +98,11 @@ def history_page(request: Request) -> tuple[int, int | None]:
 
 
 def _positive(request: Request, name: str, default: int | None) -> int | None:
-    given = request.query_params.getlist(name)
-    if not given:
+    texts = request.query_params.getlist(name)
+    if not texts:
         return default
-    if len(given) == 1 and given[0].isascii() and given[0].isdigit() and 0 < len(given[0]) < 18 and int(given[0]):
-        return int(given[0])
+    if len(texts) == 1 and texts[0].isascii() and texts[0].isdigit() and 0 < len(texts[0]) < 18 and int(texts[0]):
+        return int(texts[0])
     raise BadParameter(
         f"`{name}` is not a positive integer.", "It selects a page of the history.", f"Write {name}=100."
     )
@@ -116,13 +118,13 @@ async def tables(request: Request) -> Response:
 async def release(request: Request) -> Response:
     """Give a kept answer again, as JSON, CSV or Arrow; free."""
     caller, gate = caller_of(request), gate_of(request)
-    receipt, form = wanted(request)
+    receipt, form = requested_file(request)
     level = request.query_params.get("level", LEVEL)
 
     def encode(release: Release) -> bytes:
         return _json(release, level) if form == "json" else encoded(release, form, level)
 
-    content = await reopened(gate, caller, receipt, count_bytes(request, encode))
+    content = await reopen_release(gate, caller, receipt, count_bytes(request, encode))
     if form == "json":
         return counted_reply(request, content)
     return file_reply(request, content, form, f"{file_name(gate.policy.name)}-{receipt[:12]}")
@@ -133,7 +135,7 @@ def _json(release: Release, level: object = LEVEL) -> bytes:
 
 
 async def health(_request: Request) -> Response:
-    """Say that the server answers."""
+    """Tell that the server answers."""
     return json_reply({"status": "ok"})
 
 
@@ -143,7 +145,7 @@ async def openapi(request: Request) -> Response:
     return json_reply(description())
 
 
-async def reopened(gate: Gateway, caller: Caller, receipt: str, render: Callable[[Release], T]) -> T:
+async def reopen_release(gate: Gateway, caller: Caller, receipt: str, render: Callable[[Release], T]) -> T:
     """Return a kept answer as it is rendered, or refuse with what a browser understands as a page that is not there."""
     try:
         return await gate.release(caller, receipt, render)
@@ -152,7 +154,7 @@ async def reopened(gate: Gateway, caller: Caller, receipt: str, render: Callable
     raise missing
 
 
-def wanted(request: Request) -> tuple[str, str]:
+def requested_file(request: Request) -> tuple[str, str]:
     """Return the receipt and the format that a request names: by the ending of the path, or by `format`."""
     name, dot, ending = str(request.path_params["receipt"]).partition(".")
     form = ending if dot else request.query_params.get("format", "json")

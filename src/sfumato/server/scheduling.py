@@ -70,7 +70,7 @@ class FairPool:
 
     def _remove(self, account: str, future: Future[Any]) -> None:
         queue = self._waiting.get(account, deque())
-        task = next((one for one in queue if one[1] is future), None)
+        task = next((entry for entry in queue if entry[1] is future), None)
         if task is not None:
             queue.remove(task)
             if not queue:

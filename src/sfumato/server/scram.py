@@ -1,4 +1,4 @@
-"""What is kept of a password: a SCRAM-SHA-256 verifier (RFC 5802, RFC 7677), as PostgreSQL keeps one."""
+"""Verifier of a password: SCRAM-SHA-256 (RFC 5802, RFC 7677), as PostgreSQL stores one."""
 
 import hmac
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ def salt_of(secret: bytes, account: str) -> bytes:
 
 
 def no_verifier(secret: bytes, account: str) -> Verifier:
-    """Return what the password of an account without a grant is checked against; no password fits."""
+    """Return the verifier of an account without a grant; no password fits."""
     drawn = hmac.digest(secret, b"user " + account.encode("utf-8", "surrogatepass"), "sha512")
     return Verifier(salt_of(secret, account), ITERATIONS, drawn[32:], drawn[:32])
 
@@ -45,10 +45,10 @@ def is_proof(verifier: Verifier, message: bytes, proof: bytes) -> bool:
     if len(proof) != len(verifier.stored_key):
         return False
     signature = hmac.digest(verifier.stored_key, message, "sha256")
-    client_key = bytes(one ^ other for one, other in zip(proof, signature, strict=True))
+    client_key = bytes(first ^ second for first, second in zip(proof, signature, strict=True))
     return hmac.compare_digest(sha256(client_key).digest(), verifier.stored_key)
 
 
 def server_signature(verifier: Verifier, message: bytes) -> bytes:
-    """Return what the server proves in return."""
+    """Return the server's proof."""
     return hmac.digest(verifier.server_key, message, "sha256")

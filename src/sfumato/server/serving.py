@@ -75,7 +75,7 @@ def open_sockets(place: ListeningPlace) -> Iterator[Listener]:
 
 
 def serve(path: Path, database: Database, listener: Listener, say: Say, limits: ServerLimits | None = None) -> None:
-    """Open a dataset to those who were granted access, until the process is told to stop."""
+    """Serve a dataset to accounts with a grant, until the process is stopped."""
     grants = Grants(database.policy, path)
     grants.ready()
     within = (limits or ServerLimits()).within_files(raise_file_limit())
@@ -92,12 +92,14 @@ async def _run(
     policy, place, tls = database.policy, listener.place, listener.tls
     gate = Gateway(database, grants, Audit(audit_path(policy, path)), PolicyWatch(path, policy))
     stop = asyncio.Event()
-    for one in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(one, stop.set)
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
     ports = listener.http.getsockname()[1], listener.pg.getsockname()[1]
     origins = Origins("https" if tls else "http", _names(place, tls), ports[0], listener.public)
     app = make_app(gate, origins, PAGES, connections, listener.proxies)
-    http_socket, pg_socket = (ListeningSocket.over(one, connections) for one in (listener.http, listener.pg))
+    http_socket, pg_socket = (
+        ListeningSocket.over(bound_socket, connections) for bound_socket in (listener.http, listener.pg)
+    )
     http = _http(app, connections, tls)
     serving = asyncio.create_task(http.serve([http_socket]))
     context, certificate = (tls.context, tls.certificate) if tls else (None, None)
@@ -172,7 +174,7 @@ def _names(place: ListeningPlace, tls: Tls | None) -> tuple[str, ...]:
 
 
 def lines(policy: Policy, place: ListeningPlace, ports: tuple[int, int], tls: Tls | None) -> list[str]:
-    """Return what is printed: addresses, and lines to paste."""
+    """Return the lines to print: addresses, and lines to paste."""
     host = place.host
     if host in ("0.0.0.0", "::") and tls and tls.names:  # noqa: S104 - it was asked for, with a certificate
         host = tls.names[0]
@@ -200,7 +202,7 @@ def _no_hangup() -> Iterator[None]:
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Print nothing that libraries log: it may hold what somebody sent. Handlers of the data owner still receive it."""
+    """Print nothing that libraries log: it may contain request data. Handlers of the data owner still receive it."""
     handler = logging.NullHandler()  # without any handler Python prints warnings to the standard error stream
     logging.getLogger().addHandler(handler)
     try:

@@ -38,7 +38,7 @@ class Sessions:
 
     @property
     def count(self) -> int:
-        """How many there are, over ones among them that nobody has used since."""
+        """Number of sessions, including expired ones that are not yet removed."""
         return len(self._sessions)
 
     def begin(self, grant: Grant) -> str:

@@ -28,7 +28,7 @@ _BY_STATUS: Mapping[int, tuple[str, ...]] = {
     ),
 }
 STATUS = {code: status for status, codes in _BY_STATUS.items() for code in codes}
-"""What a client sent is 4xx; 503 is for what only the owner can mend."""
+"""Status of each refusal code: 4xx for client errors, 503 for errors that only the owner can fix."""
 UNKNOWN = 422
 """A refusal that the table does not name: the question was understood and is not answered."""
 KINDS = {kind.code: kind for kind in REFUSALS}
@@ -47,8 +47,8 @@ def position_of(refusal: Refusal) -> tuple[int, int] | None:
     >>> position_of(BadSql("At 1:8, `x`: no.", "Why.", "Next."))
     (1, 8)
     """
-    found = _PLACE.match(refusal.what)
-    return (int(found[1]), int(found[2])) if found else None
+    match_ = _PLACE.match(refusal.what)
+    return (int(match_[1]), int(match_[2])) if match_ else None
 
 
 SPEAKER = "Sfumato-Speaker"

@@ -20,11 +20,11 @@ Document = dict[str, object]
 
 
 def tables_document(policy: Policy, catalog: Catalog) -> Document:
-    """Return what an analyst may know of the tables before asking."""
+    """Return the public description of the tables for analysts."""
     return {
         "name": policy.name,
         "neighbours": str(policy.neighbours),
-        "tables": [_table(table, catalog) for table in sorted(policy.tables, key=lambda one: fold_name(one.name))],
+        "tables": [_table(table, catalog) for table in sorted(policy.tables, key=lambda table: fold_name(table.name))],
     }
 
 

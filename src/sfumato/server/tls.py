@@ -24,12 +24,12 @@ class Tls:
 
 def read_tls(certificate: Path, key: Path) -> Tls:
     """Read a certificate chain and its private key, in PEM."""
-    found = _valid(certificate)
+    parsed = _valid(certificate)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
         context.load_cert_chain(certificate, key, password=_no_password)
-        return Tls(context, _hosts(found), found.public_bytes(Encoding.DER))
+        return Tls(context, _hosts(parsed), parsed.public_bytes(Encoding.DER))
     except (OSError, ValueError):  # ssl.SSLError is an OSError
         pass
     raise BadParameter(
@@ -72,6 +72,6 @@ def _hosts(certificate: x509.Certificate) -> tuple[str, ...]:
         named = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         common = certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
-        return tuple(str(one.value).lower() for one in common)
+        return tuple(str(attribute.value).lower() for attribute in common)
     hosts = [name.lower() for name in named.get_values_for_type(x509.DNSName)]
-    return (*hosts, *(str(one) for one in named.get_values_for_type(x509.IPAddress)))
+    return (*hosts, *(str(address) for address in named.get_values_for_type(x509.IPAddress)))

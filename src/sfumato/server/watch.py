@@ -24,9 +24,9 @@ class PolicyWatch:
     def check(self) -> None:
         """Refuse if the file no longer says what this server was started with."""
         with self._reading:
-            seen = _seen(self._path)
-            if seen != self._seen:
-                self._seen, self._changed = seen, not self._is_same()
+            version = _seen(self._path)
+            if version != self._seen:
+                self._seen, self._changed = version, not self._is_same()
             changed = self._changed
         if changed:
             raise PolicyChanged(

@@ -34,7 +34,7 @@ from sfumato.streams.toeplitz import Floats, Integers, square_root
 StepValues = npt.NDArray[np.int64]
 _LIMB_BITS = 20
 _LIMB_MASK = (1 << _LIMB_BITS) - 1
-_MAX_HIGH_LIMB = 1 << 42
+_HIGH_LIMB_LIMIT_STEPS = 1 << 42
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def _join_with_noise(high: StepValues, low: StepValues, noise: Integers) -> Inte
     low = low + (noise & _LIMB_MASK)
     high = high + (noise >> _LIMB_BITS) + (low >> _LIMB_BITS)
     low = low & _LIMB_MASK
-    if np.abs(high).max() < _MAX_HIGH_LIMB:
+    if np.abs(high).max() < _HIGH_LIMB_LIMIT_STEPS:
         small: Integers = (high << _LIMB_BITS) + low
         return small
     wide: Integers = (high.astype(object) << _LIMB_BITS) + low.astype(object)

@@ -1,1 +1,1 @@
-"""What the command line shows: answers with their error bars, prices, budgets, and a prompt to ask at."""
+"""Output of the command line: answers with error bars, prices, budgets and an interactive prompt."""

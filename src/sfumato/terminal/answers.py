@@ -63,9 +63,9 @@ def draw_release(console: Console, release: Release, indent: int = 0, truth: Map
     drawn = next((cells for name in names if (cells := _column_cells(release, name)) is not None), None)
     bars = drawn if drawn and len(texts) > 1 and width >= _MIN_BAR_COLUMNS else None
     table = grid([*heads, "", *([">true"] if true else [])])
-    for at, line in enumerate(texts):
-        bar = Text("") if bars is None else _bar(console, bars, at, width)
-        table.add_row(*map(Text, line), bar, *true[at : at + 1])
+    for index, line in enumerate(texts):
+        bar = Text("") if bars is None else _bar(console, bars, index, width)
+        table.add_row(*map(Text, line), bar, *true[index : index + 1])
     show(console, table, indent)
     if len(release) > _MAX_SHOWN_ROWS:
         console.print(Text(f"{' ' * indent}… {len(release):,} rows in total; other formats contain all of them", "dim"))
@@ -129,9 +129,9 @@ def _room(console: Console, texts: list[list[str]], true: list[str], indent: int
     return min(BAR_COLUMNS, console.width - indent - sum(widths) - extra - 2)
 
 
-def _bar(console: Console, cells: ColumnIntervals, at: int, width: int) -> Text:
+def _bar(console: Console, cells: ColumnIntervals, index: int, width: int) -> Text:
     """Draw a number up to the low end of its error bar, then the error bar itself."""
-    cell = cells[at]
+    cell = cells[index]
     widest = max((high for _, _, high in filter(None, cells)), default=0.0)
     if cell is None or widest <= 0:
         return Text("")

@@ -1,4 +1,4 @@
-"""What a policy will let analysts learn, what not, and how exactly: for its owner, before anybody asks.
+"""Report to the owner what a policy lets analysts learn, and how exactly.
 
 What `check_policy` returns follows from the policy and from public tables; no private row is read for it. What the data
 itself says is `owners_text`: exact, for the owner's terminal, and in no file.
@@ -36,7 +36,7 @@ MAX_UNWARNED_EPSILON = 10
 
 @dataclass(frozen=True, slots=True)
 class Learnable:
-    """What one column is good for."""
+    """Aggregates that one column allows."""
 
     column: str
     type: str
@@ -60,14 +60,14 @@ class Checked:
     source_changed: bool
     """Whether the source has changed since its snapshot was taken."""
     hints: tuple[str, ...] = ()
-    """What the owner might want to change, from names and numbers of the policy alone."""
+    """Suggested changes, from names and numbers of the policy alone."""
 
 
 def check_policy(database: Database) -> Checked:
-    """Return what the policy of an open database lets through."""
+    """Return what the policy of an open database lets analysts learn."""
     policy = database.policy
     private = [table for table in policy.tables if not table.public]
-    each = policy.budget.epsilon / SHARE
+    query_epsilon = policy.budget.epsilon / SHARE
     bought = estimate_budget_use(policy.budget.epsilon, policy.budget.delta, 1, policy.neighbours)
     return Checked(
         tuple((escape_unprintable(table.name), _whom(table)) for table in policy.tables),
@@ -79,8 +79,8 @@ def check_policy(database: Database) -> Checked:
         ),
         tuple(_never(policy, private)),
         bought.tables,
-        round_up(each),
-        tuple(_margins(database, private, str(each))),
+        round_up(query_epsilon),
+        tuple(_margins(database, private, str(query_epsilon))),
         database.source_changed(),
         tuple(_hints(policy, private)),
     )
@@ -185,25 +185,29 @@ def _never(policy: Policy, private: list[Table]) -> Iterator[str]:
         yield "keys that are not declared: selecting them privately needs a delta"
 
 
-def _margins(database: Database, private: list[Table], each: str) -> Iterator[tuple[str, str]]:
+def _margins(database: Database, private: list[Table], query_epsilon: str) -> Iterator[tuple[str, str]]:
     """Quote typical questions: they read no data and cost nothing."""
     for table in private:
         source = quoted(table.name)
-        yield from _quote_margins(database, "COUNT(*)", source, table, each)
+        yield from _quote_margins(database, "COUNT(*)", source, table, query_epsilon)
         if isinstance(table.unit, UnitColumn) and (table.rows_per_unit or 1) > 1:
-            yield from _quote_margins(database, f"COUNT(DISTINCT {quoted(table.unit.column)})", source, table, each)
+            yield from _quote_margins(
+                database, f"COUNT(DISTINCT {quoted(table.unit.column)})", source, table, query_epsilon
+            )
         sums = [
             column
             for column in table.columns
             if column.bounds and column.type in _SUMMED and _is_unbounded(table, column)
         ]
         for column in sums[:_MAX_SUMS]:
-            yield from _quote_margins(database, f"SUM({quoted(column.name)})", source, table, each)
+            yield from _quote_margins(database, f"SUM({quoted(column.name)})", source, table, query_epsilon)
 
 
-def _quote_margins(database: Database, number: str, source: str, table: Table, each: str) -> Iterator[tuple[str, str]]:
+def _quote_margins(
+    database: Database, number: str, source: str, table: Table, query_epsilon: str
+) -> Iterator[tuple[str, str]]:
     try:
-        quote = database.explain(f"SELECT {number} AS x FROM {source}", epsilon=each)  # noqa: S608
+        quote = database.explain(f"SELECT {number} AS x FROM {source}", epsilon=query_epsilon)  # noqa: S608
     except Refusal:  # what cannot be asked is no example
         return
     margin = quote.margins.get("x")
@@ -214,7 +218,7 @@ def _quote_margins(database: Database, number: str, source: str, table: Table, e
 def checked_text(checked: Checked) -> str:
     """Return the report for people."""
     people = text_table(["table", "protects"], _align_columns(checked.people), [False, False])
-    rows = [(one.column, one.type, one.groups, one.sums) for one in checked.columns]
+    rows = [(column.column, column.type, column.groups, column.sums) for column in checked.columns]
     learn = (
         text_table(["column", "type", "group by", "sum, average"], _align_columns(rows), [False] * 4)
         if rows
@@ -240,27 +244,30 @@ def checked_text(checked: Checked) -> str:
 
 
 def owners_text(database: Database) -> str:
-    """Return what only the owner may see: what the data loses, and how exact typical questions would be on it."""
+    """Return the report for the owner only: truncation losses, and the error of typical queries."""
     parts = [FOR_THE_OWNER, _inspection_advice(database.policy), _useful(database)]
     return "\n\n".join(filter(None, parts))
 
 
 def _inspection_advice(policy: Policy) -> str:
     try:
-        found = inspected(policy)
+        report = inspected(policy)
     except Refusal as refusal:  # the snapshot is there, and the files have gone or changed since
         return f"The source cannot be read now: {escape_unprintable(refusal.what)}"
-    return "" if found is None else inspection_text(found, policy)
+    return "" if report is None else inspection_text(report, policy)
 
 
 def _useful(database: Database) -> str:
     budget = database.policy.budget
-    each = budget.epsilon / SHARE
-    found = [(shorten_sql(one.sql), *one.words(budget.epsilon)) for one in try_typical_questions(database, each)]
-    if not found:
+    query_epsilon = budget.epsilon / SHARE
+    rows = [
+        (shorten_sql(trial.sql), *trial.words(budget.epsilon))
+        for trial in try_typical_questions(database, query_epsilon)
+    ]
+    if not rows:
         return ""
-    names = ["question", f"at ε = {round_up(each)}", "useful", "price of ± 10 %"]
-    table = text_table(names, _align_columns(found), [False, True, False, False])
+    names = ["question", f"at ε = {round_up(query_epsilon)}", "useful", "price of ± 10 %"]
+    table = text_table(names, _align_columns(rows), [False, True, False, False])
     return f"Which questions will be useful (of groups: the typical one)\n{_indent(table)}"
 
 

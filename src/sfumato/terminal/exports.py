@@ -31,14 +31,14 @@ def check_writable(path: Path) -> None:
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise _not_written(path)
     if path.exists() and path.suffix.lower() not in (*ENDINGS, *PICTURES):
-        raise _somebody_elses(path)
+        raise _not_our_file(path)
 
 
 def check_apart(path: Path, policy: Policy) -> None:
     """Refuse to write among the data, where an answer could take the place of a table or become one."""
     source = policy.source.path
     if source is not None and path.resolve().is_relative_to(source.resolve()):
-        raise _somebody_elses(path)
+        raise _not_our_file(path)
 
 
 def check_plot(path: Path) -> None:
@@ -55,7 +55,7 @@ def check_plot(path: Path) -> None:
 
 
 class Drawable(Protocol):
-    """Whatever can be drawn: a release, or what a workshop found."""
+    """Anything that can be drawn: a release, or the result of an extension."""
 
     def plot(self) -> Any:
         """Return a chart."""
@@ -85,7 +85,7 @@ def write_file(content: bytes, path: Path) -> None:
         raise _not_written(path) from None
 
 
-def _somebody_elses(path: Path) -> BadParameter:
+def _not_our_file(path: Path) -> BadParameter:
     return BadParameter(
         f"{quote_value(str(path))} cannot hold an answer.",
         "It is a data file, or a file that is not an answer; neither is overwritten.",

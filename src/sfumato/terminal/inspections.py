@@ -1,4 +1,4 @@
-"""What the data loses under its policy, in words and tables for its owner's terminal."""
+"""Show the owner what the policy removes from the data, in words and tables."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,31 +17,32 @@ def inspection_text(inspected: SourceReport, policy: Policy) -> str:
     parts = [_section("Effect on rows", _rows_text(inspected.tables))]
     lossy = [column for column in inspected.columns if not column.whole]
     if any(not column.marked for column in lossy):
-        parts.append(_section("Effect on values", _values_text([one for one in lossy if not one.marked])))
+        parts.append(_section("Effect on values", _values_text([column for column in lossy if not column.marked])))
     else:
         parts.append("Every value is of its type, within its bounds and among its keys.")
     sums = [column for column in inspected.columns if column.clipped or column.capped]
     if sums:
         parts.append(_section("Effect on sums", _sums_text(sums)))
-    several = [one for one in inspected.tables if len(one.caps) > 1]
+    several = [table for table in inspected.tables if len(table.caps) > 1]
     parts += [
-        _section(escape_unprintable(f"Which rows_per_unit for {one.table}"), _caps_text(one, policy)) for one in several
+        _section(escape_unprintable(f"Which rows_per_unit for {table.table}"), _caps_text(table, policy))
+        for table in several
     ]
-    remedies = [_remedy(one) for one in lossy if one.remedy]
+    remedies = [_remedy(column) for column in lossy if column.remedy]
     if remedies:
         parts.append("How to read more of them\n" + "\n".join(remedies))
     parts += list(_warnings(inspected, policy))
     return "\n\n".join(parts)
 
 
-def _remedy(one: InspectedColumn) -> str:
-    where, lost = f"{one.table}.{one.column}", f"{one.unreadable:,} of {one.present:,}"
-    if one.marked:
-        marked = f"{one.marked:,} rows have a mark for a missing value there; {one.remedy}"
+def _remedy(column: InspectedColumn) -> str:
+    where, lost = f"{column.table}.{column.column}", f"{column.unreadable:,} of {column.present:,}"
+    if column.marked:
+        marked = f"{column.marked:,} rows have a mark for a missing value there; {column.remedy}"
         return escape_unprintable(
             f"  - {where}: {marked}. Otherwise all people with the same mark count as one person."
         )
-    return escape_unprintable(f"  - {where}: {lost} values are not of type {one.type}; {one.remedy}.")
+    return escape_unprintable(f"  - {where}: {lost} values are not of type {column.type}; {column.remedy}.")
 
 
 def _rows_text(tables: Sequence[InspectedTable]) -> str:
@@ -55,55 +56,55 @@ def _rows_text(tables: Sequence[InspectedTable]) -> str:
         "rows that repeat a key",
     ]
     columns = [
-        [escape_unprintable(one.table) for one in tables],
-        [f"{one.rows:,}" for one in tables],
-        [f"{one.people:,}" for one in tables],
-        [_share_text(one.rows_without_unit, one.rows) for one in tables],
-        [_share_text(one.units_over_bound, one.people) for one in tables],
-        [_share_text(one.removed, one.rows) for one in tables],
-        [_share_text(one.repeated, one.rows) for one in tables],
+        [escape_unprintable(table.table) for table in tables],
+        [f"{table.rows:,}" for table in tables],
+        [f"{table.people:,}" for table in tables],
+        [_share_text(table.rows_without_unit, table.rows) for table in tables],
+        [_share_text(table.units_over_bound, table.people) for table in tables],
+        [_share_text(table.removed, table.rows) for table in tables],
+        [_share_text(table.repeated, table.rows) for table in tables],
     ]
     return _without_nothing(names, columns, 3)
 
 
-def _values_text(found: Sequence[InspectedColumn]) -> str:
+def _values_text(inspected: Sequence[InspectedColumn]) -> str:
     names = ["column", "values", "not of its type", "below its bounds", "above", "no declared key", "too long"]
     columns = [
-        [escape_unprintable(f"{one.table}.{one.column}") for one in found],
-        [f"{one.present:,}" for one in found],
-        [_share_text(one.unreadable, one.present) for one in found],
-        [_share_text(one.below, one.present) for one in found],
-        [_share_text(one.above, one.present) for one in found],
-        [_share_text(one.undeclared, one.present) for one in found],
-        [_share_text(one.cut, one.present) for one in found],
+        [escape_unprintable(f"{column.table}.{column.column}") for column in inspected],
+        [f"{column.present:,}" for column in inspected],
+        [_share_text(column.unreadable, column.present) for column in inspected],
+        [_share_text(column.below, column.present) for column in inspected],
+        [_share_text(column.above, column.present) for column in inspected],
+        [_share_text(column.undeclared, column.present) for column in inspected],
+        [_share_text(column.cut, column.present) for column in inspected],
     ]
     return _without_nothing(names, columns, 2)
 
 
-def _sums_text(found: Sequence[InspectedColumn]) -> str:
+def _sums_text(inspected: Sequence[InspectedColumn]) -> str:
     """Return what is lost of each sum; signs are left out, so that losses on both sides add up."""
     names = ["SUM", "lost to bounds", "lost to rows_per_unit", "lost in total"]
     columns = [
-        [escape_unprintable(f"{one.table}.{one.column}") for one in found],
-        [_percent(one.clipped, one.total) for one in found],
-        [_percent(one.capped, one.total) for one in found],
-        [_percent(one.clipped + one.capped, one.total) for one in found],
+        [escape_unprintable(f"{column.table}.{column.column}") for column in inspected],
+        [_percent(column.clipped, column.total) for column in inspected],
+        [_percent(column.capped, column.total) for column in inspected],
+        [_percent(column.clipped + column.capped, column.total) for column in inspected],
     ]
     return text_table(names, columns, [False, True, True, True])
 
 
 def _caps_text(table: InspectedTable, policy: Policy) -> str:
-    """Return what each cap would leave out, and how much noise a count would have under it."""
+    """Return the rows that each bound would drop, and the noise of a count under it."""
     declared = policy.table(table.table)
     most = None if declared is None else declared.rows_per_unit
-    each = policy.budget.epsilon / SHARE
+    query_epsilon = policy.budget.epsilon / SHARE
     owned = table.rows - table.rows_without_unit
-    names = ["rows_per_unit", "people cut", "rows lost", f"noise of a count at ε = {round_up(each)}"]
+    names = ["rows_per_unit", "people cut", "rows lost", f"noise of a count at ε = {round_up(query_epsilon)}"]
     columns = [
         [f"{cap.rows:,}{' (now)' if cap.rows == most else ''}" for cap in table.caps],
         [_percent(cap.units_over_bound, table.people) for cap in table.caps],
         [_share_text(cap.removed, owned) for cap in table.caps],
-        [f"± {count_margin(each, cap.rows, policy.neighbours):,}" for cap in table.caps],
+        [f"± {count_margin(query_epsilon, cap.rows, policy.neighbours):,}" for cap in table.caps],
     ]
     return text_table(names, columns, [True] * 4)
 
@@ -114,8 +115,12 @@ def _percent(part: int, whole: int) -> str:
 
 def _without_nothing(names: list[str], columns: list[list[str]], first: int) -> str:
     """Return a table without the columns that say nothing, of those from the first on."""
-    kept = [at for at in range(len(names)) if at < first or any(cell != _NOTHING for cell in columns[at])]
-    return text_table([names[at] for at in kept], [columns[at] for at in kept], [at > 0 for at in kept])
+    indices = [
+        index for index in range(len(names)) if index < first or any(cell != _NOTHING for cell in columns[index])
+    ]
+    return text_table(
+        [names[index] for index in indices], [columns[index] for index in indices], [index > 0 for index in indices]
+    )
 
 
 def _share_text(count: int, whole: int) -> str:

@@ -66,7 +66,7 @@ class Session:
     refuse: Callable[[Refusal], None]
     """Shows a refusal."""
     asked: dict[str, object] = field(default_factory=dict)
-    """What each question is asked with: epsilon, within or share."""
+    """Price of each query: epsilon, within or share."""
     refused: bool = False
     notes: tuple[str, ...] = ()
     """The notes of the last answer."""
@@ -179,8 +179,8 @@ class Session:
         tables = self.database.policy.tables
         if not typed:
             listing = grid(["table", "protects"])
-            for one in tables:
-                listing.add_row(Text(escape_unprintable(one.name)), Text(escape_unprintable(table_words(one))))
+            for other in tables:
+                listing.add_row(Text(escape_unprintable(other.name)), Text(escape_unprintable(table_words(other))))
             show(self.console, listing)
             return
         found = next((table for table in tables if fold_name(table.name) == fold_name(typed.strip('"'))), None)
@@ -214,7 +214,7 @@ def _column_types(database: Database, table: Table) -> Mapping[str, str]:
 
 
 def completion_words(database: Database) -> list[str]:
-    """Return what can be completed: tables, columns, functions, keywords and commands."""
+    """Return the words to complete: tables, columns, functions, keywords and commands."""
     named = columns_by_table(database)
     fields = {name for table in named.values() for name in table}
     functions = {f"{name.upper()}(" for name in (*FUNCTION_NAMES, *AGGREGATE_NAMES)}
@@ -238,7 +238,7 @@ def with_readline(database: Database) -> ModuleType | None:
     readline = import_module("readline")
     known = completion_words(database)
     readline.set_completer_delims(" \t\n,()=<>+-*/;")
-    readline.set_completer(lambda start, at: dict(enumerate(completions(known, start))).get(at))
+    readline.set_completer(lambda start, state: dict(enumerate(completions(known, start))).get(state))
     readline.parse_and_bind("tab: complete")
     with suppress(OSError):
         readline.read_history_file(history_file())
@@ -264,7 +264,7 @@ def history_file() -> Path:
 
 
 def coloured_input(console: Console) -> ReadLine:
-    """Return what reads a line at a terminal, and shows it again in colours once it is complete."""
+    """Return an input function that reads a line at a terminal and repeats it in colour."""
 
     def read(prompt: str) -> str:
         line = input(prompt)

@@ -65,9 +65,9 @@ def show(console: Console, table: Table, indent: int = 0) -> None:
 
 @contextmanager
 def phases(console: Console, patience: float = 0) -> Iterator[Progress]:
-    """Show in which phase long work is, where somebody watches; never how many rows there are.
+    """Show the phase of long work on a terminal; never how many rows there are.
 
-    What is done within `patience` seconds is not shown: a line that comes and goes only disturbs.
+    Work that ends within `patience` seconds is not shown.
     """
     if not console.is_terminal:
         yield _say_nothing
@@ -92,4 +92,4 @@ def phases(console: Console, patience: float = 0) -> Iterator[Progress]:
 
 
 def _say_nothing(_phase: str, _table: str) -> None:
-    """Say nothing."""
+    """Do nothing."""

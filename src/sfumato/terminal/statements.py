@@ -40,23 +40,23 @@ def split_statements(text: str) -> tuple[list[str], str]:
     >>> split_statements("SELECT 1; SELECT ';' ; SELECT")
     (['SELECT 1', "SELECT ';'"], 'SELECT')
     """
-    found, start = [], 0
+    statements, start = [], 0
     for match in _SKIPPED.finditer(text):
         if match.group() == ";":
-            found.append(text[start : match.start()].strip())
+            statements.append(text[start : match.start()].strip())
             start = match.end()
-    return [question for question in found if question], text[start:].strip()
+    return [question for question in statements if question], text[start:].strip()
 
 
 def read_questions(file: Path) -> list[str]:
     """Return the questions of a file; the last one needs no semicolon."""
     try:
-        found, rest = split_statements(file.read_text(encoding="utf-8"))
+        statements, rest = split_statements(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         raise BadParameter(
             "The file of questions cannot be read.", "It is a text in UTF-8.", "Check the path after --file."
         ) from None
-    return [*found, rest] if rest else found
+    return [*statements, rest] if rest else statements
 
 
 def colour_sql(line: str) -> Text:

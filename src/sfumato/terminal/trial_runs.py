@@ -26,7 +26,7 @@ _SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
 _TIMES = (ColumnType.DATE, ColumnType.TIMESTAMP)
 _MAX_KEYS = 100
 _TRIALS_PER_QUERY = 5
-"""So often noise is drawn for one question, so that no single draw decides."""
+"""Number of noise draws per query, so that no single draw decides."""
 _ZERO_ANSWER_RATIO = Fraction(10**6)
 """The share of an answer that is zero."""
 
@@ -56,31 +56,33 @@ def trial_run(database: Database, sql: str, epsilon: object, times: int) -> list
     `sfumato check` judges typical questions by them. No way in for analysts calls it, and their handles are refused.
     """
     database.require_owner("rehearse an answer")
-    asked = database.prepare(sql, None, RequestedPrice(epsilon))
-    if asked.plan.event is None:
+    prepared = database.prepare(sql, None, RequestedPrice(epsilon))
+    if prepared.plan.event is None:
         return [database.ask(sql, epsilon=epsilon)]  # free
-    aggregates, source = asked.engine.run(asked.job), database.payer.source
-    receipt = Receipt("rehearsal", database.payer.policy, asked.engine.version, asked.plan.loss, units=asked.units)
-    noisy = [publish(asked.plan, aggregates, source) for _ in range(times)]
-    return [make_release(asked.plan, one, receipt, evaluate) for one in noisy]
+    aggregates, source = prepared.engine.run(prepared.job), database.payer.source
+    receipt = Receipt(
+        "rehearsal", database.payer.policy, prepared.engine.version, prepared.plan.loss, units=prepared.units
+    )
+    noisy = [publish(prepared.plan, aggregates, source) for _ in range(times)]
+    return [make_release(prepared.plan, result, receipt, evaluate) for result in noisy]
 
 
 def try_typical_questions(database: Database, epsilon: Fraction) -> list[TrialResult]:
     """Try typical questions at this price. Nothing is charged, and nothing of the answers is kept."""
-    found = []
+    results = []
     for sql in islice(typical_questions(database.policy), 4 * MAX_QUESTIONS):
         try:
-            found.append(_judge(sql, trial_run(database, sql, str(epsilon), _TRIALS_PER_QUERY), epsilon))
+            results.append(_judge(sql, trial_run(database, sql, str(epsilon), _TRIALS_PER_QUERY), epsilon))
         except Refusal:  # what cannot be asked is no example
             continue
-        if len(found) == MAX_QUESTIONS:
+        if len(results) == MAX_QUESTIONS:
             break
-    return found
+    return results
 
 
 def _judge(sql: str, releases: list[Release], epsilon: Fraction) -> TrialResult:
     """Return the share in the middle: over the cells of an answer, and over the noise of several."""
-    shares = [median(found) for release in releases if (found := _shares(release))]
+    shares = [median(ratios) for release in releases if (ratios := _shares(release))]
     if not shares:
         return TrialResult(sql, None, None)
     share = Fraction(median(shares))
@@ -88,19 +90,19 @@ def _judge(sql: str, releases: list[Release], epsilon: Fraction) -> TrialResult:
 
 
 def _shares(release: Release) -> list[Fraction]:
-    found = []
+    ratios = []
     for row, ends in zip(release.rows(), release.intervals(), strict=True):
         value, interval = row["x"], ends["x"]
         if isinstance(value, int | float) and interval is not None and None not in interval:
             low, high = interval
-            found.append(Fraction(high - low) / 2 / Fraction(abs(value)) if value else _ZERO_ANSWER_RATIO)
-    return found
+            ratios.append(Fraction(high - low) / 2 / Fraction(abs(value)) if value else _ZERO_ANSWER_RATIO)
+    return ratios
 
 
 def typical_questions(policy: Policy) -> Iterator[str]:
     """Give questions that people ask, of each private table in turn: counts, averages, groups, sums, months, joins."""
     private = [table for table in policy.tables if not table.public]
-    joins = [join for one in private for other in private if (join := _joined(one, other))]
+    joins = [join for candidate in private for other in private if (join := _joined(candidate, other))]
     turns = zip_longest(*(_of_table(table) for table in private), joins)
     return (sql for sql in chain.from_iterable(turns) if sql is not None)
 
@@ -151,18 +153,18 @@ def _is_key(column: Column) -> bool:
     return grid is not None and column.type is ColumnType.INTEGER and grid.greatest - grid.least < _MAX_KEYS
 
 
-def _joined(one: Table, other: Table) -> str | None:
+def _joined(first: Table, second: Table) -> str | None:
     """Return the count over two tables of the same people: by the path of one, or by the names that both have."""
-    match other.unit:
-        case UnitPath(target, _, here, there) if fold_name(target) == fold_name(one.name):
-            return _join(one, there, other, here)
-        case UnitColumn(column) if isinstance(one.unit, UnitColumn) and (one.rows_per_unit or 1) == 1:
-            return None if one.name == other.name else _join(one, one.unit.column, other, column)
+    match second.unit:
+        case UnitPath(target, _, here, there) if fold_name(target) == fold_name(first.name):
+            return _join(first, there, second, here)
+        case UnitColumn(column) if isinstance(first.unit, UnitColumn) and (first.rows_per_unit or 1) == 1:
+            return None if first.name == second.name else _join(first, first.unit.column, second, column)
     return None
 
 
-def _join(one: Table, there: str, other: Table, here: str) -> str:
-    left, right = quoted(one.name), quoted(other.name)
+def _join(first: Table, there: str, second: Table, here: str) -> str:
+    left, right = quoted(first.name), quoted(second.name)
     return _select("COUNT(*)", f"{left} JOIN {right} ON {left}.{quoted(there)} = {right}.{quoted(here)}")
 
 

@@ -31,7 +31,7 @@ from sfumato.exact import typed_rational
 from sfumato.mechanisms.meetings import Meetings
 from sfumato.planning.plan import Plan, PlannedSelection
 from sfumato.planning.planner import make_plan, parse_price_target
-from sfumato.policy.columns import written
+from sfumato.policy.columns import format_value
 from sfumato.policy.policy import Column, ColumnType, Location, Policy, RowUnit, Table, UnitColumn, fold_name, position
 from sfumato.policy.schemes import source_scheme
 from sfumato.policy.table_keys import MAX_ROWS_PER_UNIT
@@ -83,7 +83,7 @@ class TriedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """What was tried at this price, and the caps and bounds with the least error."""
+    """Bounds that were tried at this price, and those with the least error."""
 
     epsilon: Fraction
     questions: tuple[TriedQuestion, ...]
@@ -104,12 +104,12 @@ def tune(database: Database, questions: Sequence[str], epsilon: object) -> Tuned
         )
     with _trial(policy) as trial:
         trial.epsilon = str(policy.budget.epsilon / SHARE) if epsilon is None else epsilon
-        if _chooses(policy):
+        if _selects_bounds(policy):
             trial.choosing = lambda sql: trial_run(database, sql, trial.epsilon, _DRAW_COUNT)
         return _tune_bounds(trial, questions)
 
 
-def _chooses(policy: Policy) -> bool:
+def _selects_bounds(policy: Policy) -> bool:
     """Whether questions choose caps or bounds privately."""
     return any(table.rows_chosen or any(_is_chosen(column) for column in table.columns) for table in policy.tables)
 
@@ -119,16 +119,16 @@ def _is_chosen(column: Column) -> bool:
 
 
 def queries_in_ledger(database: Database) -> list[str]:
-    """Return the questions of the ledger, each once; what workshops measured is no question."""
+    """Return the queries of the ledger, each once, without measurements of extensions."""
     database.require_owner("see what others asked")
-    found: dict[str, None] = {}
+    queries: dict[str, None] = {}
     for entry in reversed(database.payer.ledger.history()):
         try:
             parse(entry.sql, database.catalog)
         except Refusal:
             continue
-        found[entry.sql] = None
-    return list(found)
+        queries[entry.sql] = None
+    return list(queries)
 
 
 @dataclass(slots=True)
@@ -173,22 +173,22 @@ class _Trial:
         )
         exact = self.engine.run(self.engine.prepare(plan))
         receipt = Receipt("trial", "", self.engine.version, plan.loss, None, None, 0)
-        return make_release(plan, _noiseless(plan, exact), receipt, evaluate)
+        return make_release(plan, _noiseless_result(plan, exact), receipt, evaluate)
 
 
-def _noiseless(plan: Plan, exact: Aggregates) -> NoisyResult:
+def _noiseless_result(plan: Plan, exact: Aggregates) -> NoisyResult:
     groups = []
-    for group, one in zip(plan.groups, exact.groups, strict=True):
+    for group, aggregates in zip(plan.groups, exact.groups, strict=True):
         columns: list[tuple[str, NoisyValues]] = [
-            (name, tuple(int(value) for value in found)) for name, found in one.columns.items()
+            (name, tuple(int(value) for value in values)) for name, values in aggregates.columns.items()
         ]
-        columns += [(chosen.name, _expected_values(chosen, one)) for chosen in group.chosen]
-        groups.append(NoisyGroup(one.keys, tuple(columns)))
+        columns += [(chosen.name, _expected_values(chosen, aggregates)) for chosen in group.chosen]
+        groups.append(NoisyGroup(aggregates.keys, tuple(columns)))
     return NoisyResult(tuple(groups), 0)
 
 
 def _expected_values(chosen: PlannedSelection, exact: GroupAggregates) -> NoisyValues:
-    """Return what meetings release on average; what is chosen among buckets has no such number."""
+    """Return the expected cross-unit counts; a choice among buckets has no such number."""
     held = exact.held[chosen.name]
     if not isinstance(chosen.mechanism, Meetings) or not isinstance(held, KeyFrequencies):
         raise UnsupportedSql(
@@ -207,11 +207,11 @@ def _trial(policy: Policy) -> Iterator[_Trial]:
     loose = replace(
         policy,
         ledger=Location("sqlite", str(folder / "trial"), folder / "trial"),
-        tables=tuple(_uncut(table) for table in policy.tables),
+        tables=tuple(_without_bounds(table) for table in policy.tables),
     )
     try:
-        with open_engine(loose, lambda _phase, _table: None) as taken:
-            engine = taken.commit("")
+        with open_engine(loose, lambda _phase, _table: None) as pending:
+            engine = pending.commit("")
         try:
             yield _Trial(policy, engine)
         finally:
@@ -221,11 +221,12 @@ def _trial(policy: Policy) -> Iterator[_Trial]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _uncut(table: Table) -> Table:
+def _without_bounds(table: Table) -> Table:
     if not _has_cap(table):
         return table
     columns = tuple(
-        replace(one, bounds=None, total_per_unit=None) if _is_tuned(table, one) else one for one in table.columns
+        replace(column, bounds=None, total_per_unit=None) if _is_tuned(table, column) else column
+        for column in table.columns
     )
     return replace(table, rows_per_unit=MAX_ROWS_PER_UNIT, rows_chosen=True, columns=columns)
 
@@ -240,7 +241,7 @@ def _is_tuned(table: Table, column: Column) -> bool:
     return not own and column.type in _SUMMED and column.bounds is not None and column.values is None
 
 
-def _tune_bounds(trial: _Trial, asked: Sequence[str]) -> Tuned:
+def _tune_bounds(trial: _Trial, queries: Sequence[str]) -> Tuned:
     policy = trial.policy
     tables = {fold_name(table.name): table for table in policy.tables if _has_cap(table)}
     columns = {
@@ -259,10 +260,10 @@ def _tune_bounds(trial: _Trial, asked: Sequence[str]) -> Tuned:
         },
     )
     caps = {name: _tried_caps(trial, name, now) for name in tables}
-    whole = replace(now, caps={name: found[-1] for name, found in caps.items()}, totals={})
+    whole = replace(now, caps={name: cap[-1] for name, cap in caps.items()}, totals={})
     ends = {place: _tried_ends(trial, place, column, whole) for place, column in columns.items()}
     truth = replace(whole, bounds={place: (lows[0], highs[-1]) for place, (lows, highs) in ends.items()})
-    questions = _answerable(trial, asked, (now, truth))
+    questions = _find_answerable(trial, queries, (now, truth))
     best = now
     for _ in range(_TUNING_ROUNDS):
         for name, tried in caps.items():
@@ -272,13 +273,19 @@ def _tune_bounds(trial: _Trial, asked: Sequence[str]) -> Tuned:
             low, high = best.bounds[place]
             fits = best.totals.get(place, _MAX_TOTAL_STEPS)
             drafts = [best]
-            drafts += [replace(best, bounds={**best.bounds, place: (low, one)}) for one in highs if low < one <= fits]
+            drafts += [
+                replace(best, bounds={**best.bounds, place: (low, candidate)})
+                for candidate in highs
+                if low < candidate <= fits
+            ]
             best = min(drafts, key=lambda draft: _total_error(trial, questions, draft, truth))
             low, high = best.bounds[place]
             signs = _MAX_TOTAL_STEPS if place not in best.totals else 0
             drafts = [best]
             drafts += [
-                replace(best, bounds={**best.bounds, place: (one, high)}) for one in lows if -signs <= one < high
+                replace(best, bounds={**best.bounds, place: (candidate, high)})
+                for candidate in lows
+                if -signs <= candidate < high
             ]
             best = min(drafts, key=lambda draft: _total_error(trial, questions, draft, truth))
         for place, column in columns.items():
@@ -291,7 +298,7 @@ def _tune_bounds(trial: _Trial, asked: Sequence[str]) -> Tuned:
         advised
     ):  # what questions choose is better than any draft
         advised, lines = errors, ()
-    compared = tuple(TriedQuestion(*each) for each in zip(questions, errors, advised, strict=True))
+    compared = tuple(TriedQuestion(*fields) for fields in zip(questions, errors, advised, strict=True))
     return Tuned(typed_rational(trial.epsilon, "epsilon"), compared, lines)
 
 
@@ -305,8 +312,8 @@ def _error_now(trial: _Trial, sql: str, now: BoundsDraft, truth: BoundsDraft) ->
     draws = [dict(_release_numbers(release)) for release in trial.choosing(sql)]
     shares = []
     for key, (true, _) in (_answer_cells(trial, sql, truth) or {}).items():
-        found = [one[key] for one in draws if key in one] or [(Fraction(0), Fraction(0))]
-        value, margin = (Fraction(median(part)) for part in zip(*found, strict=True))
+        errors = [draw[key] for draw in draws if key in draw] or [(Fraction(0), Fraction(0))]
+        value, margin = (Fraction(median(part)) for part in zip(*errors, strict=True))
         shares.append((abs(value - true) + margin) / max(abs(true), Fraction(1, 10**6)))
     return Fraction(median(shares)) if shares else Fraction(0)
 
@@ -332,15 +339,15 @@ def _declared_steps(column: Column) -> Steps:
 
 def _tried_caps(trial: _Trial, table: str, now: BoundsDraft) -> list[int]:
     """Return the caps to try: round ones, up to the first that removes no rows."""
-    found, before = [], -1
+    caps, before = [], -1
     for cap in _CAPS:
         sql = f"SELECT COUNT(*) AS x FROM {quoted(table)}"  # noqa: S608
         [row] = trial.answers(sql, _with_cap(now, table, cap)).rows()
         if row["x"] == before:
             break
-        found.append(cap)
+        caps.append(cap)
         before = row["x"]
-    return found
+    return caps
 
 
 def _with_cap(draft: BoundsDraft, table: str, cap: int) -> BoundsDraft:
@@ -355,35 +362,37 @@ def _tried_ends(trial: _Trial, place: TableColumn, column: Column, whole: Bounds
     rounds = [int(end / step) for end in _ENDS if (end / step).denominator == 1 and end / step < _MAX_TOTAL_STEPS]
     value = quoted(name)
     counts = [f"COUNT({value}) AS x"]
-    counts += [f"COUNT({value}) FILTER (WHERE {value} > {written(at * step)}) AS a{at}" for at in rounds]
-    counts += [f"COUNT({value}) FILTER (WHERE {value} < -{written(at * step)}) AS b{at}" for at in rounds]
+    counts += [f"COUNT({value}) FILTER (WHERE {value} > {format_value(bound * step)}) AS a{bound}" for bound in rounds]
+    counts += [f"COUNT({value}) FILTER (WHERE {value} < -{format_value(bound * step)}) AS b{bound}" for bound in rounds]
     counts += [f"COUNT({value}) FILTER (WHERE {value} < 0) AS n"]
     sql = f"SELECT {', '.join(counts)} FROM {quoted(table)}"  # noqa: S608
     [found] = trial.answers(sql, BoundsDraft(whole.caps, {})).rows()
-    above = [at for at in rounds if found[f"a{at}"] <= found["x"] / 2]  # at least half of the values are not cut
-    widest = next((at for at in above if not found[f"a{at}"]), high)
+    above = [
+        bound for bound in rounds if found[f"a{bound}"] <= found["x"] / 2
+    ]  # at least half of the values are not cut
+    widest = next((bound for bound in above if not found[f"a{bound}"]), high)
     highs = sorted({one for one in above if one <= widest} | {high, widest})
-    below = [-at for at in rounds if found[f"b{at}"] <= found["x"] / 2]
-    lowest = next((-at for at in rounds if not found[f"b{at}"]), low) if found["n"] else min(0, low)
+    below = [-bound for bound in rounds if found[f"b{bound}"] <= found["x"] / 2]
+    lowest = next((-bound for bound in rounds if not found[f"b{bound}"]), low) if found["n"] else min(0, low)
     lows = sorted({one for one in below if one >= lowest and found["n"]} | {low, lowest})
     return lows, highs
 
 
-def _answerable(trial: _Trial, asked: Sequence[str], drafts: Sequence[BoundsDraft]) -> list[str]:
+def _find_answerable(trial: _Trial, queries: Sequence[str], drafts: Sequence[BoundsDraft]) -> list[str]:
     """Return the questions that can be tried; one that was asked for and cannot is refused."""
-    found = []
-    for sql in dict.fromkeys(asked) or islice(typical_questions(trial.policy), 4 * MAX_QUESTIONS):
+    answerable = []
+    for sql in dict.fromkeys(queries) or islice(typical_questions(trial.policy), 4 * MAX_QUESTIONS):
         try:
             for draft in drafts:
                 trial.answers(sql, draft)
         except Refusal:
-            if asked:
+            if queries:
                 raise
             continue  # what cannot be asked is no example
-        found.append(sql)
-        if not asked and len(found) == MAX_QUESTIONS:
+        answerable.append(sql)
+        if not queries and len(answerable) == MAX_QUESTIONS:
             break
-    return found
+    return answerable
 
 
 def _total_error(trial: _Trial, questions: Sequence[str], draft: BoundsDraft, truth: BoundsDraft) -> float:
@@ -450,27 +459,27 @@ def _changed_lines(policy: Policy, now: BoundsDraft, best: BoundsDraft) -> Itera
             yield f"[tables.{_toml_key(table.name)}.columns]"
         for place, column in changed.items():
             parts = _policy_parts(column, *best.bounds[place], best.totals.get(place))
-            yield f"{_toml_key(column.name)} = {{ {', '.join(parts)} }}{_before(column)}"
+            yield f"{_toml_key(column.name)} = {{ {', '.join(parts)} }}{_current_text(column)}"
 
 
 def _policy_parts(column: Column, low: int, high: int, total: int | None) -> Iterator[str]:
     step = column.step or Fraction(1)
     yield f'type = "{column.type}"'
-    yield f"bounds = [{written(low * step)}, {written(high * step)}]"
+    yield f"bounds = [{format_value(low * step)}, {format_value(high * step)}]"
     if column.type is ColumnType.DECIMAL:
-        yield f"step = {written(step)}"
+        yield f"step = {format_value(step)}"
     if total is not None:
-        yield f"total_per_unit = {written(total * step)}"
+        yield f"total_per_unit = {format_value(total * step)}"
     if column.unique:
         yield "unique = true"
 
 
-def _before(column: Column) -> str:
+def _current_text(column: Column) -> str:
     if column.bounds is None:
         return ""
     low, high = (Fraction(position(end)) for end in (column.bounds.low, column.bounds.high))
-    total = "" if column.total_per_unit is None else f", of a person at most {written(column.total_per_unit)}"
-    return f"  # now {'chosen within ' if _is_chosen(column) else ''}[{written(low)}, {written(high)}]{total}"
+    total = "" if column.total_per_unit is None else f", of a person at most {format_value(column.total_per_unit)}"
+    return f"  # now {'chosen within ' if _is_chosen(column) else ''}[{format_value(low)}, {format_value(high)}]{total}"
 
 
 def _toml_key(name: str) -> str:

@@ -1,4 +1,4 @@
-"""What was tried for caps and bounds, and the advice, for their owner's eyes alone."""
+"""Format the bounds that were tried and the advice, for the owner only."""
 
 from fractions import Fraction
 
@@ -18,16 +18,16 @@ DISCLOSURE = (
 
 def tuned_text(tuned: Tuned) -> str:
     """Return the advice for people."""
-    rows = [[escape_unprintable(shorten_sql(one.sql)) for one in tuned.questions]]
+    rows = [[escape_unprintable(shorten_sql(question.sql)) for question in tuned.questions]]
     rows += [[_percent(share) for share in shares] for shares in zip(*_shares(tuned), strict=True)]
     names = ["question (of groups: the typical one)", "now off by", "advised"]
     table = text_table(names, rows, [False, True, True])
     head = f"Cut and noise together, at ε = {round_up(tuned.epsilon)} a question"
     advice = "\n".join(f"  {line}" for line in tuned.lines)
-    found = (
+    ending = (
         f"Paste into the policy\n{advice}" if tuned.lines else "The bounds of the policy are the best of those tried."
     )
-    return "\n\n".join([DISCLOSURE, f"{head}\n" + "\n".join(f"  {line}" for line in table.splitlines()), found])
+    return "\n\n".join([DISCLOSURE, f"{head}\n" + "\n".join(f"  {line}" for line in table.splitlines()), ending])
 
 
 def _percent(share: Fraction) -> str:
@@ -35,4 +35,4 @@ def _percent(share: Fraction) -> str:
 
 
 def _shares(tuned: Tuned) -> list[tuple[Fraction, Fraction]]:
-    return [(one.now, one.advised) for one in tuned.questions]
+    return [(question.now, question.advised) for question in tuned.questions]

@@ -16,7 +16,7 @@ from sfumato.lab.generators.seeded import Mask, single
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadRefusals:
-    """What answers and refusals say together; the answers alone determine nobody's bit."""
+    """Result of reading answers and refusals together; the answers alone determine no bit."""
 
     guess: Mask
     declined: int

@@ -44,7 +44,7 @@ class SystemLine:
 
     @property
     def label(self) -> str:
-        """What a report calls it."""
+        """Name in a report."""
         return f"{self.system}, {'the same set' if self.same_set else 'another set'} each time"
 
 
@@ -62,7 +62,7 @@ class Averaging:
         return next(line for line in self.lines if (line.system, line.same_set) == (system, same_set))
 
     def report(self) -> str:
-        """Say what was recovered, line by line."""
+        """Return what was recovered, line by line."""
         off = 1 / sqrt(self.targets)  # two standard deviations
         return "\n".join(
             [
@@ -87,8 +87,8 @@ class Averaging:
 
 def differences(system: CountingSystem, row: int, bases: Mask) -> npt.NDArray[np.float64]:
     """Return one difference for each base; each is the person's bit plus what noise did."""
-    found = [difference(system, row, base) for base in bases]
-    return np.array([0.5 if isinstance(one, Declined) else one for one in found], dtype=np.float64)
+    values = [difference(system, row, base) for base in bases]
+    return np.array([0.5 if isinstance(value, Declined) else value for value in values], dtype=np.float64)
 
 
 def run(rows: int, targets: int, source: Source) -> Averaging:
@@ -111,8 +111,8 @@ def run(rows: int, targets: int, source: Source) -> Averaging:
 
 def _system_line(system: CountingSystem, secret: Mask, targets: int, same_set: bool, source: Source) -> SystemLine:
     def _means(row: int) -> npt.NDArray[np.float64]:
-        found = differences(system, row, _bases(REPEATS[-1], len(secret), same_set, source))
-        return np.array([found[:repeats].mean() for repeats in REPEATS])
+        values = differences(system, row, _bases(REPEATS[-1], len(secret), same_set, source))
+        return np.array([values[:repeats].mean() for repeats in REPEATS])
 
     guesses = _over_targets(targets, _means) > 0.5
     return SystemLine(system.name, same_set, tuple(share_equal(column, secret[:targets]) for column in guesses.T))

@@ -45,7 +45,7 @@ class Bent:
 
 @dataclass(frozen=True, slots=True)
 class Biased:
-    """What the opponent reached."""
+    """Result of the attack on biased coins."""
 
     trials: int
     bent: tuple[Bent, ...]
@@ -55,7 +55,7 @@ class Biased:
     """The true epsilon of added noise over all answers up to `_REACH_STEPS` steps from the truth, however rare."""
 
     def report(self) -> str:
-        """Say what happened, line by line."""
+        """Return the result, line by line."""
         return "\n".join(
             [
                 f"Biased coins: each bit falls as an opponent likes with probability {float((1 + GAMMA) / 2):g} "
@@ -63,16 +63,16 @@ class Biased:
                 "",
                 "  noise                 promised ε   true ε   seen ε   the worst answer, from both neighbours",
                 *(
-                    f"  {one.noise:20}  {one.promised:10.4f}  {one.exact:7.4f}  {one.seen:7.4f}   "
-                    f"{one.first:,} / {one.second:,}"
-                    for one in self.bent
+                    f"  {bent.noise:20}  {bent.promised:10.4f}  {bent.exact:7.4f}  {bent.seen:7.4f}   "
+                    f"{bent.first:,} / {bent.second:,}"
+                    for bent in self.bent
                 ),
                 "",
                 f"Added noise over all answers within {_REACH_STEPS} steps of the truth, however rare: "
                 f"true ε {self.worst_added:.4f}",
                 "",
                 "Two answers from one such source, the second about something else (consistent sampling):",
-                *(f"  {what:44}  {loss:.4f}" for what, loss in self.together),
+                *(f"  {label:44}  {loss:.4f}" for label, loss in self.together),
                 "",
                 f"Health tests on the same coins: {', '.join(self.health.alarms) or 'silent'}. They notice a source "
                 "that broke, not an opponent who stays within gamma.",
@@ -94,7 +94,7 @@ def run(trials: int, source: Source) -> Biased:
 def _worst_laplace(rare: int | None) -> tuple[ProbabilityInterval, ProbabilityInterval]:
     """Return the coins of the answer that tells most, by the inverse distribution.
 
-    With `rare`, of those that fair coins give more often than once in so many draws; else of all.
+    With `rare`, consider only answers that fair coins give more often than once in `rare` draws.
     """
     law, whole = DiscreteLaplace(1 / EPSILON), 1 << MAX_TREE_BITS
     ends = np.array(
@@ -153,8 +153,8 @@ def _opponent(first: ProbabilityInterval, second: ProbabilityInterval) -> _Oppon
 
 def _bend(noise: str, promised: Fraction, opponent: _Opponent, trials: int, source: Source) -> Bent:
     first, second = _hits(opponent.root, trials, source)
-    seen = log(first / second) if min(first, second) else inf
-    return Bent(noise, float(promised), log(opponent.ratio), seen, first, second)
+    log_ratio = log(first / second) if min(first, second) else inf
+    return Bent(noise, float(promised), log(opponent.ratio), log_ratio, first, second)
 
 
 def _hits(node: _Node | _Leaf, trials: int, source: Source) -> tuple[int, int]:
@@ -163,8 +163,8 @@ def _hits(node: _Node | _Leaf, trials: int, source: Source) -> tuple[int, int]:
         return node.first * trials, node.second * trials
     favoured = int(_falls(trials, source).sum())
     lefts = favoured if node.favours_left else trials - favoured
-    one, two = _hits(node.left, lefts, source), _hits(node.right, trials - lefts, source)
-    return one[0] + two[0], one[1] + two[1]
+    first, second = _hits(node.left, lefts, source), _hits(node.right, trials - lefts, source)
+    return first[0] + second[0], first[1] + second[1]
 
 
 def _falls(count: int, source: Source) -> npt.NDArray[np.bool_]:

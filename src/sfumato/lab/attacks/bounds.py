@@ -1,4 +1,4 @@
-"""What differential privacy leaves to any attacker, whatever he computes and whatever else he knows."""
+"""Upper bounds that differential privacy sets for any attacker with any side information."""
 
 from fractions import Fraction
 from math import exp, sqrt, tanh

@@ -40,7 +40,7 @@ class EncryptedColumn:
 
 @dataclass(frozen=True, slots=True)
 class Encrypted:
-    """What frequencies gave away."""
+    """Result of the frequency attack."""
 
     patients: int
     columns: tuple[EncryptedColumn, ...]
@@ -49,16 +49,16 @@ class Encrypted:
     sealed: tuple[EncryptedColumn, ...]
 
     def report(self) -> str:
-        """Say what happened, line by line."""
+        """Return the result, line by line."""
         return "\n".join(
             [
                 f"Encrypted columns: {self.patients:,} patients with names, and the public frequencies of another year",
                 "",
                 "  column      scheme                recovered   by the public mode alone",
-                *(self._line(one) for one in self.columns),
+                *(self._line(column) for column in self.columns),
                 "",
                 "The same hospital, sealed: the store sees a token per cell (department and sex) and padded sizes",
-                *(self._line(one) for one in self.sealed),
+                *(self._line(column) for column in self.sealed),
                 "",
                 f"Tokens are named too: {self.named:.0%} of the rows lie in a cell whose token got its right name.",
                 "That is a private histogram, which was paid for. No row leads to a name, so a person's value is",
@@ -67,8 +67,8 @@ class Encrypted:
         )
 
     @staticmethod
-    def _line(one: EncryptedColumn) -> str:
-        return f"  {one.name:10}  {one.scheme:20}  {one.recovered:9.1%}   {one.guessed:9.1%}"
+    def _line(column: EncryptedColumn) -> str:
+        return f"  {column.name:10}  {column.scheme:20}  {column.recovered:9.1%}   {column.guessed:9.1%}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +84,18 @@ class _Hospital:
 
 def run(patients: int, source: Source) -> Encrypted:
     """Attack the columns of a hospital, first as databases of the past encrypted them, then sealed."""
-    here = _hospital(patients, DEPARTMENTS, source)
-    there = _hospital(
+    target = _hospital(patients, DEPARTMENTS, source)
+    reference = _hospital(
         PUBLIC_YEAR_FACTOR * patients,
-        [weight + (-1) ** at * weight // 10 for at, weight in enumerate(DEPARTMENTS)],
+        [weight + (-1) ** index * weight // 10 for index, weight in enumerate(DEPARTMENTS)],
         source,
     )
     columns = (
-        _by_rank("department", here.departments, there.departments, len(DEPARTMENTS)),
-        _by_rank("sex", here.sexes, there.sexes, len(SEXES)),
-        _by_order(here.ages, there.ages),
+        _by_rank("department", target.departments, reference.departments, len(DEPARTMENTS)),
+        _by_rank("sex", target.sexes, reference.sexes, len(SEXES)),
+        _by_order(target.ages, reference.ages),
     )
-    named, sealed = _attack_sealed(here, there, source)
+    named, sealed = _attack_sealed(target, reference, source)
     return Encrypted(patients, columns, named, sealed)
 
 
@@ -114,47 +114,53 @@ def _draw_by_weight(count: int, weights: Sequence[int], source: Source) -> Numbe
     return places
 
 
-def _by_rank(name: str, here: Numbers, there: Numbers, values: int) -> EncryptedColumn:
+def _by_rank(name: str, target: Numbers, reference: Numbers, values: int) -> EncryptedColumn:
     """Give the most frequent ciphertext the most frequent value, and so on: the ciphertexts themselves say nothing."""
-    meaning = _match_frequencies(np.bincount(here, minlength=values), np.bincount(there, minlength=values))
-    return EncryptedColumn(name, "deterministic", float(np.mean(meaning[here] == here)), _mode(here, there))
+    meaning = _match_frequencies(np.bincount(target, minlength=values), np.bincount(reference, minlength=values))
+    return EncryptedColumn(name, "deterministic", float(np.mean(meaning[target] == target)), _mode(target, reference))
 
 
-def _match_frequencies(seen: Numbers, public: Numbers) -> Numbers:
+def _match_frequencies(target: Numbers, public: Numbers) -> Numbers:
     """Return which value each ciphertext is taken for."""
-    meaning = np.empty(len(seen), dtype=np.int64)
-    meaning[np.argsort(-seen, kind="stable")] = np.argsort(-public, kind="stable")
+    meaning = np.empty(len(target), dtype=np.int64)
+    meaning[np.argsort(-target, kind="stable")] = np.argsort(-public, kind="stable")
     return meaning
 
 
-def _mode(here: Numbers, there: Numbers, near: int = 0) -> float:
+def _mode(target: Numbers, reference: Numbers, near: int = 0) -> float:
     """Return how often the best single guess from public frequencies is right, or so near."""
-    values = np.arange(int(there.max()) + 1)
-    hits = [int(np.sum(np.abs(there - value) <= near)) for value in values]
-    return float(np.mean(np.abs(here - values[int(np.argmax(hits))]) <= near))
+    values = np.arange(int(reference.max()) + 1)
+    hits = [int(np.sum(np.abs(reference - value) <= near)) for value in values]
+    return float(np.mean(np.abs(target - values[int(np.argmax(hits))]) <= near))
 
 
-def _by_order(here: Numbers, there: Numbers) -> EncryptedColumn:
+def _by_order(target: Numbers, reference: Numbers) -> EncryptedColumn:
     """Give each ciphertext the value at its own cumulative share; as much is right as lies within three years."""
-    known = np.sort(there)
-    below = np.searchsorted(np.sort(here), here, side="left") + np.searchsorted(np.sort(here), here, side="right")
-    guess = known[np.minimum(below * len(known) // (2 * len(here)), len(known) - 1)]
-    right = float(np.mean(np.abs(guess - here) <= TOLERANCE_YEARS))
-    return EncryptedColumn(f"age ± {TOLERANCE_YEARS}", "order-preserving", right, _mode(here, there, TOLERANCE_YEARS))
+    known = np.sort(reference)
+    below = np.searchsorted(np.sort(target), target, side="left") + np.searchsorted(
+        np.sort(target), target, side="right"
+    )
+    guess = known[np.minimum(below * len(known) // (2 * len(target)), len(known) - 1)]
+    right = float(np.mean(np.abs(guess - target) <= TOLERANCE_YEARS))
+    return EncryptedColumn(
+        f"age ± {TOLERANCE_YEARS}", "order-preserving", right, _mode(target, reference, TOLERANCE_YEARS)
+    )
 
 
-def _attack_sealed(here: _Hospital, there: _Hospital, source: Source) -> tuple[float, tuple[EncryptedColumn, ...]]:
+def _attack_sealed(
+    target: _Hospital, reference: _Hospital, source: Source
+) -> tuple[float, tuple[EncryptedColumn, ...]]:
     """Return how many rows lie in rightly named cells, and what can be guessed of a person with all of it known."""
     cells = len(DEPARTMENTS) * len(SEXES)
     dummies = np.maximum(0, DUMMY_SHIFT + DiscreteLaplace(1 / EPSILON).draw(cells, source))
-    sizes = np.bincount(here.cells, minlength=cells) + dummies
-    meaning = _match_frequencies(sizes, np.bincount(there.cells, minlength=cells))
-    named = float(np.mean(meaning[here.cells] == here.cells))
+    sizes = np.bincount(target.cells, minlength=cells) + dummies
+    meaning = _match_frequencies(sizes, np.bincount(reference.cells, minlength=cells))
+    named = float(np.mean(meaning[target.cells] == target.cells))
     # rows have no names, and dummies look like rows: of a person the best guess is the largest cell
     largest = int(meaning[int(np.argmax(sizes))])
-    guess = float(np.mean(here.cells == largest))
-    prior = _mode(here.ages, there.ages, TOLERANCE_YEARS)
+    guess = float(np.mean(target.cells == largest))
+    prior = _mode(target.ages, reference.ages, TOLERANCE_YEARS)
     return named, (
-        EncryptedColumn("cell", "token of a cell", guess, _mode(here.cells, there.cells)),
+        EncryptedColumn("cell", "token of a cell", guess, _mode(target.cells, reference.cells)),
         EncryptedColumn(f"age ± {TOLERANCE_YEARS}", "sums of residues", prior, prior),
     )

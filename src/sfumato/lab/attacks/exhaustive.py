@@ -37,7 +37,7 @@ class Exhaustive:
         return min(self.rows, 4 * self.bound)
 
     def report(self) -> str:
-        """Say it in one line."""
+        """Return the result in one line."""
         return (
             f"{self.rows} rows, all {1 << self.rows:,} subsets answered within E = {self.bound}: of as many databases "
             f"{self.fitting:,} fit, with at most {self.most_wrong} rows wrong (theorem: 4E = {4 * self.bound})"
@@ -59,17 +59,17 @@ def every_subset(rows: int) -> Mask:
 def databases_that_fit(answers: npt.NDArray[np.float64], rows: int, bound: float) -> Mask:
     """Return every database that is within `bound` of all the answers, in the order of `every_subset`."""
     everything = every_subset(rows).astype(np.float32)  # counts up to 14 are exact
-    kept = [
+    blocks = [
         block[(np.abs(block @ everything.T - answers) <= bound).all(axis=1)]
         for block in np.split(everything, range(_CANDIDATES_PER_BLOCK, len(everything), _CANDIDATES_PER_BLOCK))
     ]
-    return np.concatenate(kept).astype(np.bool_)
+    return np.concatenate(blocks).astype(np.bool_)
 
 
 def exhaust(system: CountingSystem, secret: Mask, bound: int) -> Exhaustive:
     """Ask every subset, keep all databases that fit, and compare each of them with the truth."""
-    found = databases_that_fit(ask_all_masks(system, every_subset(len(secret))), len(secret), bound)
-    return Exhaustive(len(secret), bound, len(found), int((found != secret).sum(axis=1).max()))
+    candidates = databases_that_fit(ask_all_masks(system, every_subset(len(secret))), len(secret), bound)
+    return Exhaustive(len(secret), bound, len(candidates), int((candidates != secret).sum(axis=1).max()))
 
 
 def run(rows: int, bound: int, source: Source) -> Exhaustive:

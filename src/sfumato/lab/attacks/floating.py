@@ -49,15 +49,15 @@ class Floating:
     """How much likelier, at most, any integer answer seen was under one secret than under the other."""
 
     def report(self) -> str:
-        """Say what was told, line by line."""
+        """Return the result, line by line."""
         return "\n".join(
             [
                 f"Floating point: is the true answer 0 or 1? Laplace noise at ε = {float(self.epsilon):g}, one answer",
                 "",
                 "  noise                      attack               answers   told for certain   wrongly",
                 *(
-                    f"  {noise:25}  {attack:18}  {found.trials:8,}   {found.share:16.1%}   {found.wrong:7}"
-                    for noise, attack, found in (
+                    f"  {noise:25}  {attack:18}  {verdicts.trials:8,}   {verdicts.share:16.1%}   {verdicts.wrong:7}"
+                    for noise, attack, verdicts in (
                         ("doubles, inverse CDF", "reachable doubles", self.reachable),
                         ("doubles, any sampler", "low bits", self.precision),
                         ("integers, ours", "reachable integers", self.integers),
@@ -118,8 +118,8 @@ def run(trials: int, source: Source) -> Floating:
 
 def _judge(truths: list[int], possible: Sequence[tuple[bool, ...]]) -> Verdicts:
     """Count the answers that only one of the two values can give, and how often that one was not the true one."""
-    told = [(truth, can) for truth, can in zip(truths, possible, strict=True) if can[0] != can[1]]
-    return Verdicts(len(truths), len(told), sum(not can[truth] for truth, can in told))
+    distinguished = [(truth, can) for truth, can in zip(truths, possible, strict=True) if can[0] != can[1]]
+    return Verdicts(len(truths), len(distinguished), sum(not can[truth] for truth, can in distinguished))
 
 
 def _enclose_probabilities(answer: int, scale: Fraction) -> tuple[tuple[int, int], ...]:

@@ -30,10 +30,10 @@ class CountingSystem(Protocol):
 
     @property
     def name(self) -> str:
-        """What a report calls it."""
+        """Name in a report."""
 
     def answer(self, mask: Mask) -> float | Declined:
-        """Say how many rows of the set hold a one, or decline."""
+        """Return how many rows of the set hold a one, or decline."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +51,7 @@ class SizeControl:
 
 
 class Auditor:
-    """Exact counts, unless this one and those before it would together determine somebody's bit.
+    """Exact counts, declined where the answers so far would determine a bit.
 
     It keeps every database that fits the answers given so far. It is careful about answers; what a refusal says, it
     does not ask [Kenthapadi, Mishra, Nissim 2005].

@@ -27,7 +27,7 @@ def ask_all_masks(system: CountingSystem, questions: Mask) -> NoisyAnswers:
 
 
 class LeastSquares:
-    """The bits nearest to the answers in squared distance, each rounded by itself [Dwork, McSherry, Talwar 2007].
+    """The bits nearest to the answers in squared distance, each rounded separately [Dwork, McSherry, Talwar 2007].
 
     The questions are factored once, so that a whole curve of noise costs little more than one attack.
     """
@@ -38,8 +38,8 @@ class LeastSquares:
 
     def decode(self, answers: NoisyAnswers) -> Mask:
         """Return a guess of every bit."""
-        found = linalg.cho_solve(self._factor, self._questions.T @ answers)
-        guess: Mask = found > 0.5
+        solution = linalg.cho_solve(self._factor, self._questions.T @ answers)
+        guess: Mask = solution > 0.5
         return guess
 
 
@@ -48,14 +48,14 @@ def linear_programme(questions: Mask, answers: NoisyAnswers) -> Mask:
 
     Slower than least squares, and it survives a share of wild answers, however wild [Dwork, McSherry, Talwar 2007].
     """
-    asked, rows = questions.shape
-    counts, slack = questions.astype(np.float64), np.eye(asked)
-    found = optimize.linprog(
-        np.concatenate([np.zeros(rows), np.ones(asked)]),  # minimise the slack
+    queries, rows = questions.shape
+    counts, slack = questions.astype(np.float64), np.eye(queries)
+    solution = optimize.linprog(
+        np.concatenate([np.zeros(rows), np.ones(queries)]),  # minimise the slack
         A_ub=np.block([[counts, -slack], [-counts, -slack]]),  # |counts · x - answers| <= slack
         b_ub=np.concatenate([answers, -answers]),
-        bounds=[(0, 1)] * rows + [(0, None)] * asked,
+        bounds=[(0, 1)] * rows + [(0, None)] * queries,
         method="highs",
     )
-    guess: Mask = found.x[:rows] > 0.5
+    guess: Mask = solution.x[:rows] > 0.5
     return guess

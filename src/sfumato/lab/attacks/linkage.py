@@ -29,7 +29,7 @@ COARSENINGS = (
     ("district, year of birth, sex", 10, 365),
     ("district, decade of birth, sex", 10, 3650),
 )
-"""What is published: a name, postcodes per district, days per period of birth."""
+"""Published coarsenings: a name, postcodes per district, days per period of birth."""
 EPSILON = Fraction(1, 2)
 
 LinkageKeys = npt.NDArray[np.int64]
@@ -37,7 +37,7 @@ LinkageKeys = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class People:
-    """A made-up town: what a register knows of everybody, and what the clinic knows besides."""
+    """A synthetic town: the columns of a public register and those of the clinic."""
 
     postcode: LinkageKeys
     birthday: LinkageKeys
@@ -76,11 +76,11 @@ class Linkage:
 
     @property
     def bound(self) -> float:
-        """What the guarantee allows."""
+        """Upper bound from the guarantee."""
         return advantage(self.loss)
 
     def report(self) -> str:
-        """Say what was recovered, line by line."""
+        """Return what was recovered, line by line."""
         return "\n".join(
             [
                 f"Linkage: a table of {self.people:,} patients without names, joined with a register that has them",
@@ -132,8 +132,8 @@ def ask_instead(people: People, loss: PrivacyLoss, source: Source) -> float:
     cells, group = np.unique(people.quasi_identifier(1, 1), return_inverse=True)
     ill = np.bincount(group, weights=people.diagnosis, minlength=len(cells)).astype(np.int64)
     noisy = Laplace(1, 1 / loss.epsilon, Neighbours.REPLACE).release(ill, source)
-    said = noisy[group] >= 1
-    return float(said[people.diagnosis].mean() - said[~people.diagnosis].mean())
+    guesses = noisy[group] >= 1
+    return float(guesses[people.diagnosis].mean() - guesses[~people.diagnosis].mean())
 
 
 def run(people: int, source: Source) -> Linkage:

@@ -1,7 +1,7 @@
 """Noise scaled to local sensitivity: how much noise there is tells who is in the data.
 
 A median with equal values on both sides does not move, so its local sensitivity is 0, and noise of that scale is none.
-One person more makes it move by the whole range. Whoever sees an exact answer knows which of the two it was; smooth
+One person more makes it move by the whole range. An exact answer shows which of the two it was; smooth
 sensitivity hides it (proofs/smooth_sensitivity.md).
 """
 
@@ -34,7 +34,7 @@ class LocalNoise:
     bound: float
 
     def report(self) -> str:
-        """Say what was recovered."""
+        """Return what was recovered."""
         return "\n".join(
             [
                 f"Local sensitivity: the salary of each of {self.targets} people, from a noisy median of "
@@ -54,11 +54,11 @@ class LocalNoise:
 def run(targets: int, source: Source) -> LocalNoise:
     """Attack one answer about each of `targets` made-up people, who earn nothing or the most there is."""
     secret = coins(targets, source)
-    found = {
+    shares = {
         kind: Fraction(sum(_guess(answer(_salaries(bool(rich)), source)) == rich for rich in secret), targets)
         for kind, answer in (("local", _local), ("smooth", _smooth))
     }
-    return LocalNoise(targets, found["local"], found["smooth"], recovered_share(PrivacyLoss(EPSILON)))
+    return LocalNoise(targets, shares["local"], shares["smooth"], recovered_share(PrivacyLoss(EPSILON)))
 
 
 def _salaries(rich: bool) -> list[int]:

@@ -29,11 +29,11 @@ class Membership:
 
     @property
     def bound(self) -> float:
-        """What the guarantee allows."""
+        """Upper bound from the guarantee."""
         return advantage(self.loss)
 
     def report(self) -> str:
-        """Say it in one line."""
+        """Return the result in one line."""
         return (
             f"one question, all of {self.loss} behind it, {self.trials:,} times: advantage {self.measured:.3f} "
             f"± {self.margin:.3f}, bound {self.bound:.3f}"
@@ -44,7 +44,7 @@ def run(epsilon: Fraction, trials: int, source: Source) -> Membership:
     """Ask about one person at a time, each time with a fresh budget."""
     secret = coins(trials, source)
     noise = Laplace(1, 1 / epsilon, Neighbours.REPLACE)
-    said = noise.release(secret.astype(np.int64), source) >= 1
-    measured = float(said[secret].mean() - said[~secret].mean())
+    guesses = noise.release(secret.astype(np.int64), source) >= 1
+    measured = float(guesses[secret].mean() - guesses[~secret].mean())
     ones = int(secret.sum())
     return Membership(PrivacyLoss(epsilon), trials, measured, sampling_margin(ones, trials - ones))

@@ -18,15 +18,15 @@ PlotRow = dict[str, Any]
 _WIDTH_PX, _HEIGHT_PX = 520, 300
 
 
-def reconstruction(found: Reconstruction) -> alt.TopLevelMixin:
+def reconstruction(result: Reconstruction) -> alt.TopLevelMixin:
     """Rows recovered over the noise, with the theorem's line, n/400, √n/10, √n, and the bounds of sfumato beside it."""
-    n = found.rows
-    curve = [_point("least squares", point.bound, float(point.recovered)) for point in found.curve]
+    n = result.rows
+    curve = [_point("least squares", point.bound, float(point.recovered)) for point in result.curve]
     curve += [
-        _point("promised by the theorem", point.bound, max(0.0, 1 - 4 * point.bound / n)) for point in found.curve
+        _point("promised by the theorem", point.bound, max(0.0, 1 - 4 * point.bound / n)) for point in result.curve
     ]
     places = ((n / 400, 0.12, "n/400"), (sqrt(n) / 10, 0.06, "√n/10"), (sqrt(n), 0.06, "√n"))
-    lines = [{"at": at, "height": height, "name": name} for at, height, name in places]
+    lines = [{"at": x, "height": height, "name": name} for x, height, name in places]
     noise = alt.X("noise:Q", scale=alt.Scale(type="log"), title="noise at most")
     over_noise = alt.layer(
         _chart(curve)
@@ -40,11 +40,12 @@ def reconstruction(found: Reconstruction) -> alt.TopLevelMixin:
         _chart(lines).mark_text(align="left", dx=3).encode(x="at:Q", y="height:Q", text="name:N"),
     )
     guarded = [
-        {"loss": str(one.loss), "recovered": float(one.recovered), "bound": one.expected} for one in found.guarded
+        {"loss": str(attack.loss), "recovered": float(attack.recovered), "bound": attack.expected}
+        for attack in result.guarded
     ]
     return alt.hconcat(
         over_noise.properties(
-            width=_WIDTH_PX, height=_HEIGHT_PX, title=f"{n:,} rows, {found.questions:,} noisy counts"
+            width=_WIDTH_PX, height=_HEIGHT_PX, title=f"{n:,} rows, {result.questions:,} noisy counts"
         ),
         _bars_and_bounds(guarded, "loss", "recovered").properties(
             height=_HEIGHT_PX, title="the same attack on sfumato"
@@ -52,18 +53,18 @@ def reconstruction(found: Reconstruction) -> alt.TopLevelMixin:
     )
 
 
-def differencing(found: Differencing) -> alt.TopLevelMixin:
+def differencing(result: Differencing) -> alt.TopLevelMixin:
     """Rows recovered by system, with a tick where a guarantee sets a bound."""
-    rows = [{"system": line.system, "recovered": float(line.recovered), "bound": line.bound} for line in found.lines]
+    rows = [{"system": line.system, "recovered": float(line.recovered), "bound": line.bound} for line in result.lines]
     return _bars_and_bounds(rows, "system", "recovered").properties(height=_HEIGHT_PX, title="differencing")
 
 
-def averaging(found: Averaging) -> alt.TopLevelMixin:
+def averaging(result: Averaging) -> alt.TopLevelMixin:
     """Targets recovered over the number of repeats, one line per system."""
     rows = [
         {"repeats": repeats, "recovered": float(share), "system": line.label}
-        for line in found.lines
-        for repeats, share in zip(found.repeats, line.recovered, strict=True)
+        for line in result.lines
+        for repeats, share in zip(result.repeats, line.recovered, strict=True)
     ]
     chart: alt.Chart = _chart(rows).mark_line(point=True)
     chart = chart.encode(
@@ -74,23 +75,23 @@ def averaging(found: Averaging) -> alt.TopLevelMixin:
     return _titled(chart, "averaging")
 
 
-def local_noise(found: LocalNoise) -> alt.TopLevelMixin:
+def local_noise(result: LocalNoise) -> alt.TopLevelMixin:
     """Targets recovered behind each kind of noise, with a tick where a guarantee sets a bound."""
     rows: list[PlotRow] = [
-        {"noise": "local sensitivity", "recovered": float(found.local), "bound": None},
-        {"noise": "smooth sensitivity", "recovered": float(found.smooth), "bound": found.bound},
+        {"noise": "local sensitivity", "recovered": float(result.local), "bound": None},
+        {"noise": "smooth sensitivity", "recovered": float(result.smooth), "bound": result.bound},
     ]
     return _bars_and_bounds(rows, "noise", "recovered").properties(
         height=_HEIGHT_PX, title="noise at local sensitivity"
     )
 
 
-def linkage(found: Linkage) -> alt.TopLevelMixin:
+def linkage(result: Linkage) -> alt.TopLevelMixin:
     """People re-identified and diagnoses told, by what was published."""
     rows = [
-        {"published": link.published, "share": float(share), "what": what}
-        for link in found.links
-        for what, share in (("re-identified", link.unique), ("diagnosis certain", link.told))
+        {"published": link.published, "share": float(share), "what": label}
+        for link in result.links
+        for label, share in (("re-identified", link.unique), ("diagnosis certain", link.told))
     ]
     chart: alt.Chart = _chart(rows).mark_bar()
     chart = chart.encode(
@@ -102,12 +103,12 @@ def linkage(found: Linkage) -> alt.TopLevelMixin:
     return _titled(chart, "linkage")
 
 
-def floating(found: Floating) -> alt.TopLevelMixin:
+def floating(result: Floating) -> alt.TopLevelMixin:
     """Answers that told the secret for certain, by attack."""
     verdicts = (
-        ("doubles, reachable", found.reachable),
-        ("doubles, low bits", found.precision),
-        ("integers (sfumato)", found.integers),
+        ("doubles, reachable", result.reachable),
+        ("doubles, low bits", result.precision),
+        ("integers (sfumato)", result.integers),
     )
     rows = [{"attack": attack, "told": verdict.share} for attack, verdict in verdicts]
     chart: alt.Chart = _chart(rows).mark_bar()
@@ -118,15 +119,15 @@ def floating(found: Floating) -> alt.TopLevelMixin:
     return _titled(chart, "floating point")
 
 
-def biased(found: Biased) -> alt.TopLevelMixin:
+def biased(result: Biased) -> alt.TopLevelMixin:
     """The loss that was promised and the loss on biased coins, by noise."""
     rows: list[PlotRow] = []
-    for one in found.bent:
+    for bent in result.bent:
         rows += [
-            {"noise": one.noise, "loss": loss, "what": what}
-            for what, loss in (("promised", one.promised), ("true", one.exact), ("seen", one.seen))
+            {"noise": bent.noise, "loss": loss, "what": label}
+            for label, loss in (("promised", bent.promised), ("true", bent.exact), ("seen", bent.seen))
         ]
-    rows += [{"noise": what, "loss": loss, "what": "true"} for what, loss in found.together]
+    rows += [{"noise": label, "loss": loss, "what": "true"} for label, loss in result.together]
     chart: alt.Chart = _chart(rows).mark_bar()
     chart = chart.encode(
         x=alt.X("loss:Q", title="privacy loss ε"),
@@ -138,15 +139,15 @@ def biased(found: Biased) -> alt.TopLevelMixin:
     return titled
 
 
-def encrypted(found: Encrypted) -> alt.TopLevelMixin:
+def encrypted(result: Encrypted) -> alt.TopLevelMixin:
     """Rows recovered from each column, beside what the public mode alone guesses."""
     rows: list[PlotRow] = []
-    for scheme, columns in (("", found.columns), ("sealed: ", found.sealed)):
-        for one in columns:
-            name = f"{scheme}{one.name}, {one.scheme}"
+    for scheme, columns in (("", result.columns), ("sealed: ", result.sealed)):
+        for column in columns:
+            name = f"{scheme}{column.name}, {column.scheme}"
             rows += [
-                {"column": name, "recovered": one.recovered, "what": "attack"},
-                {"column": name, "recovered": one.guessed, "what": "public mode"},
+                {"column": name, "recovered": column.recovered, "what": "attack"},
+                {"column": name, "recovered": column.guessed, "what": "public mode"},
             ]
     chart: alt.Chart = _chart(rows).mark_bar()
     chart = chart.encode(

@@ -84,7 +84,7 @@ class Reconstruction:
         return next(point.recovered for point in self.curve if point.bound == bound)
 
     def report(self) -> str:
-        """Say what was recovered, line by line."""
+        """Return what was recovered, line by line."""
         n = self.rows
         lines = [
             f"Reconstruction: {n:,} secret bits from {self.questions:,} noisy counts of random subsets (least squares)",

@@ -1,7 +1,7 @@
 """The timing attack on naive sampling: how long a sampler waits is the noise [Jin et al. 2022].
 
-The textbook's sampler tosses coins until one succeeds. Whoever counts the work knows how large the noise is, and an
-answer with its noise is the secret. Work is counted in random bits drawn, not in seconds: the same on every machine.
+The textbook's sampler tosses coins until one succeeds. Counting the work shows how large the noise is, and an
+answer without its noise is the secret. Work is counted in random bits drawn, not in seconds: the same on every machine.
 The attacker first learns on noise of his own how much work goes with which noise, so he needs no theory.
 """
 
@@ -23,7 +23,7 @@ DrawOnce = Callable[[Source], int]
 
 @dataclass(frozen=True, slots=True)
 class WatchedSampler:
-    """One sampler under the eyes of somebody who counts its work."""
+    """One sampler whose work the attacker counts."""
 
     sampler: str
     works: int
@@ -49,15 +49,15 @@ class Timing:
         return recovered_share(PrivacyLoss(1 / self.scale))
 
     def report(self) -> str:
-        """Say what was told, line by line."""
+        """Return the result, line by line."""
         return "\n".join(
             [
                 f"Timing: is the true answer 0 or 1? Laplace noise at ε = {float(1 / self.scale):g}, bits drawn known",
                 "",
                 "  sampler                     amounts of work   draws with the usual one   guessed right",
                 *(
-                    f"  {seen.sampler:26}  {seen.works:15}   {seen.usual:24.1%}   {seen.right:13.1%}"
-                    for seen in (self.naive, self.ours)
+                    f"  {sampler.sampler:26}  {sampler.works:15}   {sampler.usual:24.1%}   {sampler.right:13.1%}"
+                    for sampler in (self.naive, self.ours)
                 ),
                 "",
                 f"From the answers alone no attack can expect more than {self.bound:.1%} ({self.trials:,} trials).",
@@ -78,7 +78,7 @@ def naive_sampler(scale: Fraction) -> DrawOnce:
 
 
 def our_sampler(scale: Fraction) -> DrawOnce:
-    """Return the sampler of the house, asked for one draw at a time."""
+    """Return the production sampler, one draw at a time."""
     return lambda source: int(DiscreteLaplace(scale).draw(1, source)[0])
 
 

@@ -36,7 +36,7 @@ EPSILON = Fraction(1)
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What one attack got out of one system."""
+    """Result of one attack on one system."""
 
     system: str
     rows: int
@@ -61,7 +61,7 @@ class Differencing:
         return next(line for line in self.lines if line.system == system)
 
     def report(self) -> str:
-        """Say what was recovered, line by line."""
+        """Return what was recovered, line by line."""
         return "\n".join(
             [
                 (
@@ -106,10 +106,10 @@ def difference(system: CountingSystem, row: int, base: Mask) -> float | Declined
 
 
 def recover(system: CountingSystem, secret: Mask, base: Mask, bound: float | None) -> Recovery:
-    """Take every row by itself out of the base or put it in: two questions for each."""
-    found = [difference(system, row, base) for row in range(len(secret))]
-    guess = np.array([not isinstance(one, Declined) and one > 0.5 for one in found])
-    declined = sum(isinstance(one, Declined) for one in found)
+    """Recover each row from two queries: with it in the base set, and without."""
+    values = [difference(system, row, base) for row in range(len(secret))]
+    guess = np.array([not isinstance(value, Declined) and value > 0.5 for value in values])
+    declined = sum(isinstance(value, Declined) for value in values)
     return Recovery(system.name, len(secret), 2 * len(secret), declined, share_equal(guess, secret), bound)
 
 

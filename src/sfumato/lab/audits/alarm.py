@@ -16,13 +16,13 @@ class Finding:
 
 
 FAILURE_PROBABILITY = 1e-9
-"""The chance that one statistical check of an audit is wrong about a house that is right."""
+"""Probability that one statistical check raises a false alarm."""
 
 
 def list_findings(alarms: Sequence[Finding]) -> str:
-    """Say them line by line.
+    """Return findings as text, one per line.
 
-    >>> listed([Finding("exact", "the law is another one")])
+    >>> list_findings([Finding("exact", "the law is another one")])
     'exact: the law is another one'
     """
     return "\n".join(str(alarm) for alarm in alarms) or "no alarm"

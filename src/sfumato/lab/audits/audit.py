@@ -1,4 +1,4 @@
-"""Every audit by name, on the clinic, and all that can be tried on somebody's own policy.
+"""Every audit by name, on the clinic, and the audits that run on any policy.
 
 Auditing is evidence, not proof: `tests/planted/` shows what these audits notice, and proofs/ holds the proofs.
 """
@@ -34,14 +34,14 @@ _SAMPLED_QUERIES = 3
 def run_audits(names: Sequence[str], seed: object, all_of_them: bool = True) -> list[Finding]:
     """Run audits in this order; unless `all_of_them`, stop after the first that raises an alarm.
 
-    A house that breaks down under an audit has failed it.
+    An exception inside an audit is a finding.
     """
     alarms: list[Finding] = []
     for name in names:
         with scratch() as folder:
             try:
                 alarms += AUDITS[name](seed, folder)
-            except Exception as error:  # whatever it is: the house broke down
+            except Exception as error:  # any failure of an audit is a finding
                 alarms.append(Finding(name, f"{type(error).__name__} under the audit"))
         if alarms and not all_of_them:
             break
@@ -59,10 +59,11 @@ def audit_policy(path: Path, seconds: float) -> str:
         alarms += paths.audit(policy, folder / "paths", "paths")
         alarms += end_to_end.sample_policy(policy, folder / "sampled", "sampled", _SAMPLED_QUERIES)
         rest = max(1.0, seconds - (monotonic() - begun))
-        found, asked = fuzzing.audit(policy, folder / "fuzzed", f"fuzzed {monotonic()}", rest)
-    verdict = list_findings([*alarms, *found])
+        findings, question_count = fuzzing.audit(policy, folder / "fuzzed", f"fuzzed {monotonic()}", rest)
+    verdict = list_findings([*alarms, *findings])
     return (
-        f"{policy.name}: {asked:,} random questions on neighbours, every plain question replayed on the worst people, "
+        f"{policy.name}: {question_count:,} random questions on neighbours, "
+        "every plain question replayed on the worst people, "
         f"{_SAMPLED_QUERIES} counts sampled {end_to_end.SAMPLES_PER_QUERY:,} times each, "
         f"in {monotonic() - begun:.0f} s\n{verdict}"
     )

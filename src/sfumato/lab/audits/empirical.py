@@ -1,7 +1,7 @@
 """From samples on two neighbours a lower confidence bound on epsilon, for anything that can be sampled.
 
-For every event E, P[E] <= e^ε Q[E] + δ. So whoever shows an event that is too likely on one neighbour and too unlikely
-on the other has refuted ε. Events are chosen on one half of the samples and tested on the other half, where
+For every event E, P[E] <= e^ε Q[E] + δ. So an event that is too likely on one neighbour and too unlikely
+on the other refutes ε. Events are chosen on one half of the samples and tested on the other half, where
 Clopper-Pearson intervals hold exactly: the bound is above the true ε with probability `failure` at most.
 """
 
@@ -17,7 +17,7 @@ from sfumato.lab.audits.alarm import FAILURE_PROBABILITY, Finding
 
 Floats = npt.NDArray[np.float64]
 Draw = Callable[[int], npt.ArrayLike]
-"""Draws so many outcomes: one number each, or one row of numbers each."""
+"""Draws that number of outcomes: one number each, or one row of numbers each."""
 
 _BINS = 64
 _MIN_PROBABILITY = 1e-300
@@ -51,7 +51,7 @@ class _Events:
         return np.asarray(self.members.astype(np.int64) @ np.bincount(bins, minlength=len(self.edges) + 1))
 
     def only(self, place: int) -> "_Events":
-        """Return one of the sets by itself."""
+        """Return one of the sets alone."""
         return _Events(self.name, self.weights, self.edges, self.members[place : place + 1])
 
 
@@ -74,7 +74,7 @@ def epsilon_lower_bound(
     found = LowerBound(0.0, "nothing", 2 * half)
     for left, right in ((0, 1), (1, 0)):
         bounds = [_bounds(family, choice[left], choice[right], delta, failure / 4) for family in families]
-        best = max(range(len(families)), key=lambda at: float(bounds[at].max()))
+        best = max(range(len(families)), key=lambda index: float(bounds[index].max()))
         event = families[best].only(int(bounds[best].argmax()))
         bound = float(_bounds(event, test[left], test[right], delta, failure / 4)[0])
         if bound > found.epsilon:
@@ -83,10 +83,10 @@ def epsilon_lower_bound(
 
 
 def audit_draws(
-    audit: str, name: str, one: Draw, other: Draw, epsilon: float, delta: float, samples: int
+    audit: str, name: str, first: Draw, second: Draw, epsilon: float, delta: float, samples: int
 ) -> list[Finding]:
     """Sample any mechanism on two neighbours; alarm if it certainly loses more than it says."""
-    bound = epsilon_lower_bound(one(samples), other(samples), delta)
+    bound = epsilon_lower_bound(first(samples), second(samples), delta)
     if bound.epsilon <= epsilon:
         return []
     return [Finding(audit, f"{name} claims ε = {epsilon:.4g}, δ = {delta:.3g}, and loses {bound}")]
@@ -143,18 +143,18 @@ def _table(outcomes: npt.ArrayLike) -> Floats:
     return table.reshape(len(table), -1)
 
 
-def _families(one: Floats, other: Floats) -> list[_Events]:
+def _families(first: Floats, second: Floats) -> list[_Events]:
     """Return events by every number alone, and by the linear classifier of least squares."""
-    width = one.shape[1]
-    named = [("a linear classifier", _classifier(one, other))] if width > 1 else []
+    width = first.shape[1]
+    named = [("a linear classifier", _classifier(first, second))] if width > 1 else []
     named += [(f"number {place + 1}", np.eye(width)[place]) for place in range(width)]
-    return [_family(name, weights, one @ weights, other @ weights) for name, weights in named]
+    return [_family(name, weights, first @ weights, second @ weights) for name, weights in named]
 
 
-def _family(name: str, weights: Floats, one: Floats, other: Floats) -> _Events:
+def _family(name: str, weights: Floats, first: Floats, second: Floats) -> _Events:
     """Return thresholds, and unions of the bins that one neighbour prefers."""
-    edges = np.unique(np.quantile(np.concatenate([one, other]), np.linspace(0, 1, _BINS), method="nearest"))
-    counts = [np.bincount(np.searchsorted(edges, part, "right"), minlength=len(edges) + 1) for part in (one, other)]
+    edges = np.unique(np.quantile(np.concatenate([first, second]), np.linspace(0, 1, _BINS), method="nearest"))
+    counts = [np.bincount(np.searchsorted(edges, part, "right"), minlength=len(edges) + 1) for part in (first, second)]
     bins = len(edges) + 1
     preferred = np.argsort(np.argsort((counts[0] + 1) / (counts[1] + 1), kind="stable"))
     ranks = np.arange(bins)
@@ -162,11 +162,11 @@ def _family(name: str, weights: Floats, one: Floats, other: Floats) -> _Events:
     return _Events(name, weights, edges, np.concatenate([*members, *(~part for part in members)]))
 
 
-def _classifier(one: Floats, other: Floats) -> Floats:
+def _classifier(first: Floats, second: Floats) -> Floats:
     """Return the direction of least squares between the two, on numbers of one size."""
-    both = np.concatenate([one, other])
+    both = np.concatenate([first, second])
     spread = both.std(axis=0)
     scale = np.where(spread > 0, spread, 1)
-    labels = np.concatenate([np.ones(len(one)), -np.ones(len(other))])
+    labels = np.concatenate([np.ones(len(first)), -np.ones(len(second))])
     weights: Floats = np.linalg.lstsq((both - both.mean(axis=0)) / scale, labels, rcond=None)[0] / scale
     return weights

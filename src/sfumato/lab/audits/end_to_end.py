@@ -19,7 +19,7 @@ from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.lab.audits.alarm import FAILURE_PROBABILITY, Finding
 from sfumato.lab.audits.empirical import at_most, epsilon_lower_bound
-from sfumato.lab.audits.subject import Subject, schema_of, subject
+from sfumato.lab.audits.subject import Subject, open_subject, schema_of
 from sfumato.lab.generators.clinic import clinic
 from sfumato.lab.generators.population import HIGH_ID, WANDERER_ID, neighbour_of, populate
 from sfumato.lab.generators.questions import questions
@@ -38,7 +38,7 @@ NAME = "database"
 SAMPLES_PER_QUERY = 20_000
 _SAMPLED_RECEIPTS = 240
 _MAX_COMPARED_NUMBERS = 60
-"""So many numbers of an outcome are looked at."""
+"""Maximum number of values of one outcome that are compared."""
 _LEVEL = 0.95
 _COVERAGE_EPSILON = "20"
 _COVERED = (
@@ -69,7 +69,7 @@ def repeat_results(aggregates: Aggregates, times: int) -> Aggregates:
 
 
 def _repeat_group(column: Answers, times: int) -> Answers:
-    """Return a column so many times; of histograms, all their rows."""
+    """Return a column repeated `times` times; of histograms, all their rows."""
     exact = np.asarray(column)
     return np.tile(exact, (times, *(1 for _ in exact.shape[1:])))
 
@@ -96,7 +96,7 @@ def sample_releases(
 
 
 def compare_losses(one: Subject, other: Subject, sql: str, times: int) -> Iterator[str]:
-    """Say where two neighbours can certainly be told apart better than the price of the question allows."""
+    """Report queries whose measured loss certainly exceeds the quoted one."""
     plan, source = one.plan(sql), system_source()
     pair = one.run(plan), other.run(other.plan(sql))
     cells = [
@@ -104,20 +104,22 @@ def compare_losses(one: Subject, other: Subject, sql: str, times: int) -> Iterat
         for first, second in zip(pair[0].groups, pair[1].groups, strict=True)
     ]
     epsilon, delta = float(plan.loss.epsilon), float(plan.loss.delta)
-    first, second = (sample_releases(plan, each, cells, times, source) for each in pair)
+    first, second = (sample_releases(plan, aggregates, cells, times, source) for aggregates in pair)
     bound = epsilon_lower_bound(first, second, delta)
     if bound.epsilon > epsilon:
         yield f"{sql} is quoted at {plan.loss}, and loses {bound}"
-    here, there = ([publish(plan, each, source).bits for _ in range(_SAMPLED_RECEIPTS)] for each in pair)
-    bound = epsilon_lower_bound(here, there, delta)
+    first_bits, second_bits = (
+        [publish(plan, aggregates, source).bits for _ in range(_SAMPLED_RECEIPTS)] for aggregates in pair
+    )
+    bound = epsilon_lower_bound(first_bits, second_bits, delta)
     if bound.epsilon > epsilon:
         yield f"{sql}: the bits of the receipt tell neighbours apart, {bound}"
 
 
-def compare_coverage(house: Subject, sql: str, times: int) -> Iterator[str]:
-    """Say where error bars certainly cover less often than they say. An average's own noise is small here."""
-    plan, source = house.plan(sql, _COVERAGE_EPSILON), system_source()
-    exact = house.run(plan)
+def compare_coverage(subject: Subject, sql: str, times: int) -> Iterator[str]:
+    """Report columns whose intervals certainly cover less often than stated. An average's own noise is small here."""
+    plan, source = subject.plan(sql, _COVERAGE_EPSILON), system_source()
+    exact = subject.run(plan)
     truths = _exact_answers(plan, exact)
     hits, all_cells = dict.fromkeys(truths, 0), dict.fromkeys(truths, 0)
     for copy in range(times):
@@ -145,7 +147,7 @@ def _exact_answers(plan: Plan, exact: Aggregates) -> dict[str, list[float]]:
     truths = {}
     for derived in group.derived:
         name = next(name for place, name in shown if place is not None and place.name == derived.name)
-        columns = [[int(value) for value in found.columns[one]] for one in derived.measured]
+        columns = [[int(value) for value in found.columns[measured_name]] for measured_name in derived.measured]
         if isinstance(derived, AverageColumn):
             grid, pairs = derived.grid, zip(*columns, strict=True)
             truths[name] = [float((grid.offset + Fraction(t, n)) * grid.step) for n, t in pairs]
@@ -154,34 +156,38 @@ def _exact_answers(plan: Plan, exact: Aggregates) -> dict[str, list[float]]:
     return truths
 
 
-def audit(policy: Policy, folder: Path, seed: object, asked: tuple[tuple[str, int], ...], times: int) -> list[Finding]:
+def audit(
+    policy: Policy, folder: Path, seed: object, queries: tuple[tuple[str, int], ...], times: int
+) -> list[Finding]:
     """Sample questions of a policy, each on two neighbours that differ in one person."""
     everybody = populate(policy, seed)
     with ExitStack() as stack:
-        one = stack.enter_context(subject(policy, everybody, folder / "all"))
+        one = stack.enter_context(open_subject(policy, everybody, folder / "all"))
         others = {
             person: stack.enter_context(
-                subject(policy, neighbour_of(everybody, policy, seed, person), folder / str(person))
+                open_subject(policy, neighbour_of(everybody, policy, seed, person), folder / str(person))
             )
-            for person in dict.fromkeys(person for _, person in asked)
+            for person in dict.fromkeys(person for _, person in queries)
         }
         return [
-            Finding(NAME, what) for sql, person in asked for what in compare_losses(one, others[person], sql, times)
+            Finding(NAME, message)
+            for sql, person in queries
+            for message in compare_losses(one, others[person], sql, times)
         ]
 
 
 def sample_policy(policy: Policy, folder: Path, seed: object, most: int) -> list[Finding]:
     """Sample counts of any policy: the first plain questions of every kind."""
-    with subject(policy, populate(policy, seed), folder / "shape") as house:
-        asked = questions(schema_of(house.engine.catalog))
-        counted = [sql for sql in asked if "SELECT COUNT(*)" in sql and house.answers(sql)]
+    with open_subject(policy, populate(policy, seed), folder / "shape") as subject:
+        queries = questions(schema_of(subject.engine.catalog))
+        counted = [sql for sql in queries if "SELECT COUNT(*)" in sql and subject.answers(sql)]
     return audit(policy, folder, seed, tuple((sql, HIGH_ID) for sql in counted[:most]), SAMPLES_PER_QUERY)
 
 
 def run(seed: object, folder: Path, releases: tuple[int, int] = (24, 500)) -> list[Finding]:
-    """Audit the clinic: its answers on neighbours, and the error bars of so many releases of two questions."""
+    """Audit the clinic: answers on neighbours, and the error bars of `times` releases of two queries."""
     alarms = audit(clinic(), folder, seed, _ASKED, SAMPLES_PER_QUERY)
-    with subject(clinic(), populate(clinic(), seed), folder / "bars") as house:
+    with open_subject(clinic(), populate(clinic(), seed), folder / "bars") as subject:
         for sql, times in zip(_COVERED, releases, strict=True):
-            alarms += [Finding(NAME, what) for what in compare_coverage(house, sql, times)]
+            alarms += [Finding(NAME, message) for message in compare_coverage(subject, sql, times)]
     return alarms

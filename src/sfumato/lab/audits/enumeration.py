@@ -1,7 +1,7 @@
 """The exact audit: laws by their definitions, outcome by outcome in 60 digits, against what the accountant claims.
 
-Nothing here uses the house's own formulas: a law is what its proof says it is, the privacy loss is enumerated over all
-outcomes that weigh anything, and what is left out is bounded by its own weight.
+Nothing here uses the formulas of the library: a law is what its proof says it is, the privacy loss is enumerated over
+all outcomes of positive weight, and what is left out is bounded by its own weight.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ _ADD = Neighbours.ADD_REMOVE
 Weights = dict[int, Decimal]
 """The probabilities of integers, as far as they weigh anything."""
 Pair = tuple[Decimal, Decimal]
-"""What an outcome weighs on one neighbour and on the other."""
+"""Weight of one outcome on each of two neighbours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +77,12 @@ def pairs_of(law: Weights, moved: int) -> Iterator[Pair]:
 def least_delta(pairs: list[Pair], epsilon: Fraction) -> Decimal:
     """Return Σ max(0, P - e^ε Q): the least delta at which the two are close, in this direction."""
     factor = decimal(epsilon).exp()
-    return sum((max(Decimal(0), one - factor * other) for one, other in pairs), Decimal(0))
+    return sum((max(Decimal(0), first - factor * second) for first, second in pairs), Decimal(0))
 
 
-def together(one: list[Pair], other: list[Pair]) -> list[Pair]:
+def together(first: list[Pair], second: list[Pair]) -> list[Pair]:
     """Return the pairs of two independent releases."""
-    return [(a * c, b * d) for a, b in one for c, d in other]
+    return [(a * c, b * d) for a, b in first for c, d in second]
 
 
 def run(_seed: object = 0) -> list[Finding]:
@@ -90,7 +90,7 @@ def run(_seed: object = 0) -> list[Finding]:
     with localcontext() as context:
         context.prec = DIGITS
         checks: tuple[Callable[[], Iterator[str]], ...] = (_laws, _losses, _pure, _compositions, _keys, _budgets)
-        return [Finding(NAME, what) for check in checks for what in check()]
+        return [Finding(NAME, message) for check in checks for message in check()]
 
 
 def _releases() -> Iterator[NoisyNumber]:
@@ -141,7 +141,7 @@ def _pure() -> Iterator[str]:
         if release.name.startswith("Laplace"):
             claimed = decimal(Fraction(pure_epsilon(release.event)))
             law = {z: weight for z, weight in release.law.items() if abs(z) <= 20}
-            worst = max((one / other).ln() for one, other in pairs_of(law, release.moved) if one and other)
+            worst = max((first / second).ln() for first, second in pairs_of(law, release.moved) if first and second)
             if abs(worst - claimed) > Decimal(10) ** -30:
                 yield f"{release.name}: the largest loss is {float(worst):.6g}, and the event says {float(claimed):.6g}"
 
@@ -175,15 +175,15 @@ def _keys() -> Iterator[str]:
     ):
         selection = OptimalSelection(epsilon, delta, groups, relation)
         touched = 2 * groups if relation is Neighbours.REPLACE else groups
-        each, chance = decimal(epsilon / touched), decimal(selection.delta_per_key)
+        epsilon_per_key, chance = decimal(epsilon / touched), decimal(selection.delta_per_key)
         name = f"selection of keys at {epsilon}, {delta} by {groups}"
         if 1 - (1 - chance) ** touched > decimal(delta) + _ROUNDING_ERROR:
             yield f"{name}: the chances of {touched} keys exceed δ"
         if not separate(selection.event)[1] >= delta:
             yield f"{name}: its event says δ = {separate(selection.event)[1]}"
-        kept = [Decimal(selection.keep(units).bounds(_BITS)[1]) / 2**_BITS for units in range(40)]
-        factor = each.exp()
-        for units, (less, more) in enumerate(pairwise(kept)):
+        keep_probabilities = [Decimal(selection.keep(units).bounds(_BITS)[1]) / 2**_BITS for units in range(40)]
+        factor = epsilon_per_key.exp()
+        for units, (less, more) in enumerate(pairwise(keep_probabilities)):
             if (
                 more > factor * less + chance + _ROUNDING_ERROR
                 or 1 - less > factor * (1 - more) + chance + _ROUNDING_ERROR
@@ -200,7 +200,7 @@ def _keys() -> Iterator[str]:
 
 
 def _budgets() -> Iterator[str]:
-    """What a filter lets through, and what a planner makes of (ε, δ), is within them."""
+    """Check that filters and planned queries stay within their (ε, δ)."""
     epsilon, delta = Fraction(3), Fraction(1, 1000)
     response, event = _response(Fraction(1, 2)), Pure(Fraction(1, 2), _ADD)
     budget, times = Filter(epsilon, delta), 0

@@ -1,10 +1,10 @@
-"""Neighbours at the level of files: what one person writes into a source changes nobody else's rows, nor anything else.
+"""Neighbours at the level of files: one person's records change no row of any other person.
 
 Files are made up, written by several libraries in several manners, and registered three times: as they are, without one
 person, and with that person's records as hostile as the format allows. All three open; whatever else is in the copy is
 equal; what ordinary rows say is what plain Python counts; and questions differ by no more than is declared.
 
-`python -m sfumato.lab.audits.files 500` tries so many sources.
+`python -m sfumato.lab.audits.files 500` tries 500 sources.
 """
 
 import argparse
@@ -18,9 +18,9 @@ from typing import Any
 
 from sfumato.errors import Refusal
 from sfumato.lab.audits.alarm import Finding
-from sfumato.lab.audits.fuzzing import seen
+from sfumato.lab.audits.fuzzing import observe
 from sfumato.lab.audits.neighbours import Other, differences
-from sfumato.lab.audits.subject import Subject, engine_of, moved_to, open_subject, write_salt
+from sfumato.lab.audits.subject import Subject, engine_of, move_policy, open_database, write_salt
 from sfumato.lab.generators.scalars import Dice
 from sfumato.lab.generators.scratch import scratch
 from sfumato.lab.generators.seeded import Seeded
@@ -31,9 +31,9 @@ from sfumato.policy.reading import read_policy
 
 NAME = "files"
 UNBOUNDED_ROWS = 50
-"""More rows than anybody has."""
+"""More rows than any synthetic person has."""
 _QUERIES_THROUGH_LEDGER = 2
-"""So many questions are asked of the whole database, with a ledger; the others of its engine."""
+"""Number of queries asked through the ledger; the others go to the engine directly."""
 ASKED = (
     "SELECT COUNT(*), COUNT(n), SUM(n), COUNT(amount), SUM(amount), COUNT(day) FROM visits",
     "SELECT city, COUNT(*) FROM visits GROUP BY city",
@@ -58,62 +58,62 @@ def policy_of(scheme: str, most: int, declared: Mapping[str, Any] = COLUMNS) -> 
 
 
 def alarms_of(sheets: Sheets, owner: int, folder: Path, dice: Dice, writers: Mapping[str, Writer]) -> Iterator[str]:
-    """Say where one person's records change more than what that person may change."""
+    """Report where one person's records change more than their own rows."""
     most = dice.choice([UNBOUNDED_ROWS, 2])
     policy = policy_of(sheets.scheme, most)
     variants = {"all": sheets, "without": sheets.without(owner), "hostile": sheets.with_hard(owner, dice)}
     with ExitStack() as stack:
-        houses: dict[str, Subject] = {}
+        subjects: dict[str, Subject] = {}
         shown: dict[str, tuple[tuple[str, ...], ...]] = {}
         for name, variant in variants.items():
             variant.write(folder / name / "data" / "visits", writers)
             write_salt(folder / name)
-            moved = moved_to(policy, folder / name, scheme=sheets.scheme)
+            moved = move_policy(policy, folder / name, scheme=sheets.scheme)
             try:
-                database = stack.enter_context(open_subject(moved, folder / name, Seeded("coins")))
+                database = stack.enter_context(open_database(moved, folder / name, Seeded("coins")))
             except Refusal as refusal:
                 yield f"{name} is refused: {refusal.code}"
                 return
-            houses[name] = Subject(moved, engine_of(database))
-            shown[name] = tuple(seen(database, sql) for sql in ASKED[:_QUERIES_THROUGH_LEDGER])
-        yield from _others(houses)
+            subjects[name] = Subject(moved, engine_of(database))
+            shown[name] = tuple(observe(database, sql) for sql in ASKED[:_QUERIES_THROUGH_LEDGER])
+        yield from _others(subjects)
         if most == UNBOUNDED_ROWS:
-            yield from _truth(houses, variants)
+            yield from _truth(subjects, variants)
         for name in ("without", "hostile"):
-            for sql, here, there in zip(ASKED, shown["all"], shown[name], strict=False):
-                if here != there or any(part.startswith("fault") for part in there):
+            for sql, first, second in zip(ASKED, shown["all"], shown[name], strict=False):
+                if first != second or any(part.startswith("fault") for part in second):
                     yield f"{sql} shows something else {name}"
         for number, sql in enumerate(ASKED):
-            other = Other("without", houses["without"], 1)
+            other = Other("without", subjects["without"], 1)
             for name in ("all", "hostile"):
-                yield from (f"{sql}, {name}: {what}" for what in differences(houses[name], other, sql, number))
+                yield from (f"{sql}, {name}: {message}" for message in differences(subjects[name], other, sql, number))
 
 
-def _others(houses: Mapping[str, Subject]) -> Iterator[str]:
-    """Compare the copies: beyond the rows of everybody else there may be those of one more person, and no others."""
-    rows = {name: _copy(house) for name, house in houses.items()}
-    kept = rows["without"]
+def _others(subjects: Mapping[str, Subject]) -> Iterator[str]:
+    """Compare the copies: they may differ only in the rows of one person."""
+    rows = {name: _copy(subject) for name, subject in subjects.items()}
+    remaining = rows["without"]
     for name in ("all", "hostile"):
-        if kept - rows[name]:
-            yield f"{name}: {(kept - rows[name]).total()} rows of others are missing or changed"
-    own = {row[0] for row in rows["all"] - kept}
+        if remaining - rows[name]:
+            yield f"{name}: {(remaining - rows[name]).total()} rows of others are missing or changed"
+    own = {row[0] for row in rows["all"] - remaining}
     if len(own) > 1:
         yield f"the rows of {len(own)} people appeared with one person"
-    if {row[0] for row in rows["hostile"] - kept} - own:
+    if {row[0] for row in rows["hostile"] - remaining} - own:
         yield "hostile rows of one person became another's"
 
 
-def _copy(house: Subject) -> Counter[tuple[Any, ...]]:
+def _copy(subject: Subject) -> Counter[tuple[Any, ...]]:
     """Return the rows of the bounded copy, the opaque id first."""
     columns = ", ".join(f'"{name}"' for name in COLUMNS)
-    return Counter(house.engine._reader.rows(f"SELECT {columns} FROM {house.engine._tables['visits']}"))  # noqa: S608
+    return Counter(subject.engine._reader.rows(f"SELECT {columns} FROM {subject.engine._tables['visits']}"))  # noqa: S608
 
 
-def _truth(houses: Mapping[str, Subject], variants: Mapping[str, Sheets]) -> Iterator[str]:
+def _truth(subjects: Mapping[str, Subject], variants: Mapping[str, Sheets]) -> Iterator[str]:
     """Compare exact aggregates with what the files say."""
     for name in ("all", "without"):
         meant = expected_sums(variants[name])
-        rows = _copy(houses[name])
+        rows = _copy(subjects[name])
         places = {column: place for place, column in enumerate(COLUMNS)}
         if rows.total() != meant.rows:
             yield f"{name}: {rows.total()} of {meant.rows} rows are in the copy"
@@ -141,8 +141,8 @@ def try_seed(
 def run(seed: object, folder: Path, number: int = 12) -> list[Finding]:
     """Try some sources."""
     for place in range(number):
-        if found := try_seed(place, seed, folder):
-            return [Finding(NAME, f"source {place}: {found[0]}")]
+        if messages := try_seed(place, seed, folder):
+            return [Finding(NAME, f"source {place}: {messages[0]}")]
     return []
 
 
@@ -156,11 +156,11 @@ def main(arguments: Sequence[str], writers: Mapping[str, Mapping[str, Writer]] =
     begun, wrong = monotonic(), 0
     for number in range(wanted.first, wanted.first + wanted.sources):
         with scratch() as folder:
-            found = try_seed(number, wanted.seed, folder, writers)
-        wrong += bool(found)
-        for what in found[:3]:
-            sys.stdout.write(f"source {number}: {what}\n")
-        if number % 50 == 49 or found:
+            messages = try_seed(number, wanted.seed, folder, writers)
+        wrong += bool(messages)
+        for message in messages[:3]:
+            sys.stdout.write(f"source {number}: {message}\n")
+        if number % 50 == 49 or messages:
             sys.stdout.write(f"{number + 1 - wanted.first:,} sources, {wrong} wrong, {monotonic() - begun:.0f} s\n")
             sys.stdout.flush()
     sys.stdout.write(f"{wanted.sources:,} sources, {wrong} wrong, in {monotonic() - begun:.0f} s\n")

@@ -15,7 +15,7 @@ from sfumato.database import Database
 from sfumato.errors import BudgetExhausted, EngineFailed, Refusal
 from sfumato.lab.audits.alarm import Finding
 from sfumato.lab.audits.shrinking import shrink
-from sfumato.lab.audits.subject import moved_to, open_subject, schema_of, write_population
+from sfumato.lab.audits.subject import move_policy, open_database, schema_of, write_population
 from sfumato.lab.generators.clinic import clinic
 from sfumato.lab.generators.grammar import Grammar, Schema
 from sfumato.lab.generators.population import CANARY, WANDERER_ID, neighbour_of, populate
@@ -60,7 +60,7 @@ class Difference:
         return f"{self.short} shows {(faults or shown or ['another price'])[0]}{found}"
 
 
-def seen(database: Database, sql: str) -> tuple[str, ...]:
+def observe(database: Database, sql: str) -> tuple[str, ...]:
     """Return all that an analyst sees of a question, except what noise decides.
 
     A failure of the engine, a failure that is no refusal, a refusal of what was quoted, and a message that repeats a
@@ -101,32 +101,32 @@ def seen(database: Database, sql: str) -> tuple[str, ...]:
     return tuple(map(str, shown))
 
 
-def difference(one: Database, other: Database, sql: str) -> Difference | None:
+def difference(first: Database, second: Database, sql: str) -> Difference | None:
     """Ask both; return a fault, or a difference in what they show or in what it cost, shortened."""
-    if not _differs(one, other, sql) and one.budget().spent == other.budget().spent:
+    if not _differs(first, second, sql) and first.budget().spent == second.budget().spent:
         return None
-    short = shrink(sql, lambda text: _differs(one, other, text))
-    return Difference(sql, short, seen(one, short), seen(other, short))
+    short = shrink(sql, lambda text: _differs(first, second, text))
+    return Difference(sql, short, observe(first, short), observe(second, short))
 
 
 def _differs(one: Database, other: Database, sql: str) -> bool:
-    here, there = seen(one, sql), seen(other, sql)
-    return here != there or any(part.startswith(_FAULT) for part in (*here, *there))
+    first, second = observe(one, sql), observe(other, sql)
+    return first != second or any(part.startswith(_FAULT) for part in (*first, *second))
 
 
-def fuzz(one: Database, other: Database, asked: Iterable[str], seconds: float) -> tuple[Difference | None, int]:
+def fuzz(first: Database, second: Database, queries: Iterable[str], seconds: float) -> tuple[Difference | None, int]:
     """Ask question after question until two neighbours differ or time is up; return also how many were asked."""
     end, number = monotonic() + seconds, 0
-    for sql in asked:
+    for sql in queries:
         if monotonic() > end:
             break
         number += 1
-        if found := difference(one, other, sql):
+        if found := difference(first, second, sql):
             return found, number
     return None, number
 
 
-def endless(schema: Schema, seed: object) -> Iterator[str]:
+def generate_queries(schema: Schema, seed: object) -> Iterator[str]:
     """Give questions for ever: plain ones, hostile conditions over every column and made-up ones by turns."""
     dice = SeededDice(f"{seed}/order")
     plain, hostile = dice.shuffled(questions(schema)), dice.shuffled(list(_hostile(schema)))
@@ -154,16 +154,18 @@ def neighbours(
         pair = []
         for name, population in (("all", everybody), ("other", neighbour_of(everybody, policy, seed, person))):
             write_population(population, folder / name)
-            pair.append(stack.enter_context(open_subject(moved_to(policy, folder / name), folder / name, Seeded(seed))))
+            pair.append(
+                stack.enter_context(open_database(move_policy(policy, folder / name), folder / name, Seeded(seed)))
+            )
         yield pair[0], pair[1]
 
 
 def audit(policy: Policy, folder: Path, seed: object, seconds: float) -> tuple[list[Finding], int]:
     """Fuzz a policy on made-up neighbours for a time; return also how many questions were asked."""
-    with neighbours(policy, folder, seed) as (one, other):
-        schema = schema_of(one.catalog)
-        found, asked = fuzz(one, other, endless(schema, seed), seconds)
-    return [] if found is None else [Finding(NAME, str(found))], asked
+    with neighbours(policy, folder, seed) as (first, second):
+        schema = schema_of(first.catalog)
+        found, question_count = fuzz(first, second, generate_queries(schema, seed), seconds)
+    return [] if found is None else [Finding(NAME, str(found))], question_count
 
 
 def run(seed: object, folder: Path, seconds: float = 12.0) -> list[Finding]:

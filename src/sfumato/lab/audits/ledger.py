@@ -12,7 +12,7 @@ from sfumato.database import Database
 from sfumato.engines.engine import Histograms, Job, SelectedBounds
 from sfumato.errors import BudgetExhausted, EngineFailed, Refusal
 from sfumato.lab.audits.alarm import Finding
-from sfumato.lab.audits.subject import moved_to, open_subject, write_population
+from sfumato.lab.audits.subject import move_policy, open_database, write_population
 from sfumato.lab.generators.clinic import clinic
 from sfumato.lab.generators.population import HIGH_ID, populate
 from sfumato.lab.generators.seeded import Seeded
@@ -47,7 +47,7 @@ os.wait()
 
 
 class _Watched:
-    """An engine that says when it is run, and fails when it is told to."""
+    """An engine that records its runs and fails on request."""
 
     def __init__(self, engine: Any) -> None:
         self._engine = engine
@@ -77,19 +77,19 @@ def run(seed: object, folder: Path) -> list[Finding]:
     """Audit the books of the clinic."""
     policy, people = clinic(), populate(clinic(), seed)
     write_population(people, folder / "one")
-    here = moved_to(policy, folder / "one", ample=False)
-    found = list(_charges(here, folder, seed))
-    found += _accounts(here, folder, seed)
+    here = move_policy(policy, folder / "one", ample=False)
+    messages = list(_charges(here, folder, seed))
+    messages += _accounts(here, folder, seed)
     write_population(people.without(str(HIGH_ID)), folder / "one")  # the data changed
-    found += _versions(here, folder, seed)
+    messages += _versions(here, folder, seed)
     write_population(people, folder / "two")
-    found += _caps(moved_to(policy, folder / "two", ample=False), folder, seed)
-    found += _seeds()
-    return [Finding(NAME, what) for what in found]
+    messages += _caps(move_policy(policy, folder / "two", ample=False), folder, seed)
+    messages += _seeds()
+    return [Finding(NAME, message) for message in messages]
 
 
 def _charges(policy: Policy, folder: Path, seed: object) -> Iterator[str]:
-    with open_subject(policy, folder, Seeded(seed)) as database:
+    with open_database(policy, folder, Seeded(seed)) as database:
         engine = _Watched(database.engine)
         engine.listener = lambda: [entry.state for entry in database.history()]
         watched = Database(database.policy, "", engine, database.payer.ledger, Seeded(seed))
@@ -140,7 +140,7 @@ def _code(database: Database, sql: str) -> str:
 def _accounts(policy: Policy, folder: Path, seed: object) -> Iterator[str]:
     receipts = []
     for account in ("ada", "bob"):
-        with open_subject(policy, folder, Seeded((seed, account)), account) as database:
+        with open_database(policy, folder, Seeded((seed, account)), account) as database:
             whole = database.payer.ledger.budget().spent
             receipts.append(database.ask(ASKED, epsilon="1/2").receipt.id)
             if not database.budget().spent.epsilon:
@@ -152,7 +152,7 @@ def _accounts(policy: Policy, folder: Path, seed: object) -> Iterator[str]:
 
 
 def _versions(policy: Policy, folder: Path, seed: object) -> Iterator[str]:
-    with open_subject(policy, folder, Seeded((seed, "later"))) as database:
+    with open_database(policy, folder, Seeded((seed, "later"))) as database:
         before = {entry.version: entry.receipt for entry in database.history()}
         spent = database.budget().spent
         database.refresh()
@@ -165,11 +165,11 @@ def _versions(policy: Policy, folder: Path, seed: object) -> Iterator[str]:
 
 def _caps(policy: Policy, folder: Path, seed: object) -> Iterator[str]:
     whole = replace(policy, budget=Budget(Fraction(1), Fraction(0), Fraction(0)), analysts=())
-    with open_subject(whole, folder, Seeded((seed, "caps"))) as database:
-        asked = [f"{ASKED} WHERE age > {age}" for age in range(5)]
+    with open_database(whole, folder, Seeded((seed, "caps"))) as database:
+        queries = [f"{ASKED} WHERE age > {age}" for age in range(5)]
         answered = 0
         try:
-            for sql in asked:
+            for sql in queries:
                 database.ask(sql, epsilon="1/4")
                 answered += 1
         except BudgetExhausted:
@@ -177,7 +177,7 @@ def _caps(policy: Policy, folder: Path, seed: object) -> Iterator[str]:
         if answered != 4 or database.budget().spent.epsilon != 1:
             yield f"a budget of 1 paid for {answered} questions of 1/4"
         versions = {entry.version for entry in database.history()}
-    with open_subject(
+    with open_database(
         replace(policy, ledger=replace(policy.ledger, path=folder / "two" / "other.ledger")), folder, Seeded(1)
     ) as other:
         if other.version in versions:

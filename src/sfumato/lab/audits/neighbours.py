@@ -1,12 +1,12 @@
-"""Random questions on neighbours: nobody moves an exact aggregate further than declared, and nothing else differs.
+"""Random queries on neighbours: exact aggregates differ by at most the declared sensitivity, and nothing else differs.
 
 Every question is planned and run on two databases, by the engine itself: no ledger, no noise that hides. The second
 one lacks a person, or has them replaced; or it holds the same people in another order, under another number of
 threads, and then nothing may move at all. What was refused must be refused in the same words, what was planned must be
 the same plan, and no question may fail, or take long, once it was accepted.
 
-`python -m sfumato.lab.audits.neighbours 100000` asks so many, in two processes; `--first` goes on where a run ended,
-and `--seconds` ends it after a time. It counts questions by their shape.
+`python -m sfumato.lab.audits.neighbours 100000` asks 100,000 queries in two processes; `--first` continues after a
+run, and `--seconds` ends it after a time. It counts questions by their shape.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from sfumato.errors import EngineFailed, Refusal
 from sfumato.lab.audits.alarm import Finding
 from sfumato.lab.audits.replay import Recording, compare, record
 from sfumato.lab.audits.shrinking import shrink
-from sfumato.lab.audits.subject import Subject, schema_of, subject
+from sfumato.lab.audits.subject import Subject, open_subject, schema_of
 from sfumato.lab.generators.grammar import LOW_BITS, Grammar, Schema
 from sfumato.lab.generators.hospital import archive, hospital
 from sfumato.lab.generators.pharmacy import MAX_PHARMACY_ROWS, pharmacy
@@ -55,23 +55,24 @@ T = TypeVar("T")
 
 NAME = "neighbours"
 CPU_LIMIT_SECONDS = 5.0
-"""So many seconds of the processor a question over some hundred rows may take.
+"""CPU seconds that one query over a few hundred rows may take.
 
-A crowd may need ten times as long, and so may an archive and a pharmacy: how many rows their policies remove has 4,801
-and 1,601 public cells, and each can have a MIN with as many candidates."""
+Large populations, the archive and the pharmacies may take ten times as long: their tables of removed rows have 4,801
+and 1,601 public cells, and each can have a MIN with as many candidates.
+"""
 _SLOW = " s for a few rows"
 _QUERIES_PER_POPULATION = 2_000
-"""So many questions are asked of the same people."""
+"""Number of queries asked on one population."""
 _QUERY_CYCLE_COUNT = 20
-"""One in so many questions is asked of a crowd, whose rows several threads share."""
+"""One query in this many runs on a large population, whose rows several threads share."""
 _PUBLISHED_INTERVAL_QUERIES = 3
-"""One answer in so many is computed to its end, from equal coins."""
+"""One query in this many is also published, from equal coins."""
 _MANY_UNITS, _READING_ROWS = 3_000, 5_000
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """What an analyst sees of a question that is not answered."""
+    """A refusal as an analyst sees it."""
 
     code: str
     words: str
@@ -82,7 +83,7 @@ class Other:
     """Another database: what was done to it, and how many people it is away."""
 
     name: str
-    house: Subject
+    subject: Subject
     distance: int
     patience: float = CPU_LIMIT_SECONDS
 
@@ -91,13 +92,13 @@ class Other:
 class NeighbourSet:
     """One database and others that are near it."""
 
-    house: Subject
+    subject: Subject
     others: tuple[Other, ...]
 
     @property
     def schema(self) -> Schema:
-        """What questions are made of."""
-        return schema_of(self.house.engine.catalog)
+        """Tables and columns that queries are generated from."""
+        return schema_of(self.subject.engine.catalog)
 
 
 @dataclass(slots=True)
@@ -111,7 +112,7 @@ class Outcomes:
 
 
 @contextmanager
-def world(
+def open_neighbour_set(
     policy: Policy,
     seed: object,
     folder: Path,
@@ -131,48 +132,48 @@ def world(
     rows = [] if replaced else [owner for owner in everybody.owners if "/" in owner][:1]
     populations += [(f"without {owner}", everybody.without(owner), 1) for owner in rows]
     with ExitStack() as stack:
-        house = stack.enter_context(subject(policy, everybody, folder / "all"))
+        subject = stack.enter_context(open_subject(policy, everybody, folder / "all"))
         others = [
             Other(name, stack.enter_context(_other(policy, population, folder / str(place), place)), distance, patience)
             for place, (name, population, distance) in enumerate(populations)
         ]
-        if any(other.house.engine.catalog != house.engine.catalog for other in others):
+        if any(other.subject.engine.catalog != subject.engine.catalog for other in others):
             raise ValueError("the catalog depends on the data")
-        yield NeighbourSet(house, tuple(others))
+        yield NeighbourSet(subject, tuple(others))
 
 
 @contextmanager
 def _other(policy: Policy, population: Population, folder: Path, place: int) -> Iterator[Subject]:
-    with subject(policy, population, folder, threads=1 + place % 2 * 3 if place else 4, order=place) as house:
-        yield house
+    with open_subject(policy, population, folder, threads=1 + place % 2 * 3 if place else 4, order=place) as subject:
+        yield subject
 
 
 def differences(one: Subject, other: Other, sql: str, seed: int) -> list[str]:
     """Ask both; say what differs by more than is declared, and what fails."""
     begun = process_time()
-    read = _tried(lambda: parse(sql, one.engine.catalog))  # the catalogs are equal: `world` has compared them
+    read = _run_step(lambda: parse(sql, one.engine.catalog))  # the catalogs are equal: `world` has compared them
     if isinstance(read, Refused | str):
         first: Plan | Refused | str = read
         second: Plan | Refused | str = read
     else:
-        first, second = _tried(lambda: one.plan_of(read)), _tried(lambda: other.house.plan_of(read))
+        first, second = _run_step(lambda: one.plan_of(read)), _run_step(lambda: other.subject.plan_of(read))
     if isinstance(first, str) or isinstance(second, str):
         return [f"fault: {first if isinstance(first, str) else second}"]
     if isinstance(first, Refused) or isinstance(second, Refused):
-        found = [] if first == second else [f"{_words(first)} / {_words(second)}"]
+        messages = [] if first == second else [f"{_words(first)} / {_words(second)}"]
         leaks = isinstance(first, Refused) and CANARY in first.words
-        return found + ["fault: a message repeats a value"] * leaks
+        return messages + ["fault: a message repeats a value"] * leaks
     try:
-        pair = _recorded(one, first, seed), _recorded(other.house, second, seed)
+        pair = _record_published(one, first, seed), _record_published(other.subject, second, seed)
     except Exception as error:  # whatever it is: the question was accepted
         return [f"fault: {type(error).__name__} after a quote"]
-    found = [] if None in pair else list(compare(*pair, other.distance))  # type: ignore[arg-type]
+    messages = [] if None in pair else list(compare(*pair, other.distance))  # type: ignore[arg-type]
     seconds = process_time() - begun
-    return found + [f"fault: {seconds:.0f}{_SLOW}"] * (seconds > other.patience)
+    return messages + [f"fault: {seconds:.0f}{_SLOW}"] * (seconds > other.patience)
 
 
-def _tried(step: Callable[[], T]) -> T | Refused | str:
-    """Return what a step gives, how it refuses, or how it fails."""
+def _run_step(step: Callable[[], T]) -> T | Refused | str:
+    """Return the result of a step, its refusal or its failure."""
     try:
         return step()
     except EngineFailed:
@@ -187,23 +188,23 @@ def _words(planned: Plan | Refused) -> str:
     return f"{planned.code}: {planned.words}" if isinstance(planned, Refused) else "answered"
 
 
-def _recorded(house: Subject, plan: Plan, seed: int) -> Recording | None:
+def _record_published(subject: Subject, plan: Plan, seed: int) -> Recording | None:
     """Run a plan as far as people see it, and return what its mechanisms were given; None where it is free."""
     if not plan.groups:
-        house.engine.query_public(plan.private.outcome)
+        subject.engine.query_public(plan.private.outcome)
         return None
-    made = record(house, plan, seed)
+    recording = record(subject, plan, seed)
     if seed % _PUBLISHED_INTERVAL_QUERIES == 0:
-        make_release(plan, made.noisy, Receipt("", "", "", PrivacyLoss(Fraction(0))), evaluate).rows()
-    return made
+        make_release(plan, recording.noisy, Receipt("", "", "", PrivacyLoss(Fraction(0))), evaluate).rows()
+    return recording
 
 
 def question(schema: Schema, seed: object, number: int) -> str:
     """Return the question of this number: a run can go on where another one ended."""
-    return _shaped(schema, seed, number)[1]
+    return _shape_and_query(schema, seed, number)[1]
 
 
-def _shaped(schema: Schema, seed: object, number: int) -> tuple[str, str]:
+def _shape_and_query(schema: Schema, seed: object, number: int) -> tuple[str, str]:
     grammar = Grammar(schema, SeededDice((seed, number)))
     text = grammar.query()
     return grammar.shape, text
@@ -212,46 +213,47 @@ def _shaped(schema: Schema, seed: object, number: int) -> tuple[str, str]:
 def ask(
     place: NeighbourSet, numbers: Sequence[int], seed: object, tally: Outcomes, most: int, end: float | None = None
 ) -> None:
-    """Ask the questions of these numbers; end early after so many differences, which are shortened, or at a time."""
+    """Ask the questions of these numbers; end early after `most` differences, which are shortened, or at a time."""
     schema = place.schema
     for number in numbers:
         if end is not None and monotonic() > end:
             return
-        (shape, sql), other = _shaped(schema, seed, number), place.others[number % len(place.others)]
+        (shape, sql), other = _shape_and_query(schema, seed, number), place.others[number % len(place.others)]
         tally.asked += 1
         tally.shapes[shape] += 1
         if number % 10 == 0:  # a tenth is enough to know how many are answered
-            planned = _tried(partial(place.house.plan, sql))
+            planned = _run_step(partial(place.subject.plan, sql))
             tally.refused[planned.code if isinstance(planned, Refused) else "answered"] += 1
-        if said := _seen(place, other, sql, number):
-            short = shrink(sql, lambda text, other=other, number=number: bool(_seen(place, other, text, number)))  # type: ignore[misc]
-            what = (_seen(place, other, short, number) or said)[0]
-            tally.found.append(f"{number}, {other.name}: {short}: {what} (found as: {sql})")
+        if messages := _find_differences(place, other, sql, number):
+            again = partial(_find_differences, place, other, number=number)
+            short = shrink(sql, lambda text, again=again: bool(again(text)))  # type: ignore[misc]
+            message = (again(short) or messages)[0]
+            tally.found.append(f"{number}, {other.name}: {short}: {message} (found as: {sql})")
             if len(tally.found) >= most:
                 return
 
 
-def _seen(place: NeighbourSet, other: Other, sql: str, number: int) -> list[str]:
+def _find_differences(place: NeighbourSet, other: Other, sql: str, number: int) -> list[str]:
     """Return the differences; what only took long is asked again, because the machine may have been busy."""
-    found = differences(place.house, other, sql, number)
-    return differences(place.house, other, sql, number) if found and found[0].endswith(_SLOW) else found
+    messages = differences(place.subject, other, sql, number)
+    return differences(place.subject, other, sql, number) if messages and messages[0].endswith(_SLOW) else messages
 
 
 def run(seed: object, folder: Path, number: int = 400) -> list[Finding]:
-    """Ask a crowd what once told something, an archive what once failed, and then all of them some questions."""
-    with world(archive(), seed, folder / "many", patience=10 * CPU_LIMIT_SECONDS) as place:
+    """Ask the regression queries, the archive's, and then random queries on every population."""
+    with open_neighbour_set(archive(), seed, folder / "many", patience=10 * CPU_LIMIT_SECONDS) as place:
         for other in place.others:
             for sql in ONCE_FAILED:
-                if found := differences(place.house, other, sql, 0):
-                    return [Finding(NAME, f"{other.name}: {sql}: {found[0]}")]
-    with world(hospital(), seed, folder / "once", _MANY_UNITS, 4 * _READING_ROWS) as place:
+                if messages := differences(place.subject, other, sql, 0):
+                    return [Finding(NAME, f"{other.name}: {sql}: {messages[0]}")]
+    with open_neighbour_set(hospital(), seed, folder / "once", _MANY_UNITS, 4 * _READING_ROWS) as place:
         for other in place.others[:2]:
             for sql in regression_queries():
-                if found := differences(place.house, other, sql, 0):
-                    return [Finding(NAME, f"{other.name}: {sql}: {found[0]}")]
+                if messages := differences(place.subject, other, sql, 0):
+                    return [Finding(NAME, f"{other.name}: {sql}: {messages[0]}")]
     tally = Outcomes()
     _chunk(folder, seed, range(number), tally, 1)
-    return [Finding(NAME, found) for found in tally.found]
+    return [Finding(NAME, message) for message in tally.found]
 
 
 ONCE_FAILED = (
@@ -265,7 +267,7 @@ ONCE_FAILED = (
 
 
 def regression_queries() -> Iterator[str]:
-    """Give questions by which one person's values, or how often they count, hung on the order of everybody's rows."""
+    """Give queries whose answers once depended on the order of all rows."""
     zeros = "CASE WHEN weight = 0 THEN weight * (age - 10) END"  # zeros of both signs
     powers = ("AVG(POWER(long, 3))", "SUM(DISTINCT POWER(long, 3))", "AVG(DISTINCT POWER(long, 3))")
     for fold in (*powers, f"MAX({zeros})", f"MIN({zeros})"):
@@ -283,7 +285,7 @@ def regression_queries() -> Iterator[str]:
 def _chunk(
     folder: Path, seed: object, numbers: Sequence[int], tally: Outcomes, most: int, end: float | None = None
 ) -> None:
-    """Ask questions: most of a few people, some where people are replaced, have many rows, or are a crowd."""
+    """Ask queries: most on few people, some with replaced people, many rows or a large population."""
     crowd = [number for number in numbers if number % _QUERY_CYCLE_COUNT == 0]
     replaced = [number for number in numbers if number % _QUERY_CYCLE_COUNT in (1, 2, 3)]
     many = [number for number in numbers if number % _QUERY_CYCLE_COUNT in (4, 5, 6, 7)]
@@ -303,7 +305,7 @@ def _chunk(
         ("crowd", hospital(), crowd, (_MANY_UNITS, 4 * _READING_ROWS, 50, 10 * CPU_LIMIT_SECONDS)),
     ):
         if some and len(tally.found) < most and (end is None or monotonic() < end):
-            with world(policy, (seed, numbers[0]), folder / name, *size) as place:
+            with open_neighbour_set(policy, (seed, numbers[0]), folder / name, *size) as place:
                 ask(place, some, seed, tally, most, end)
 
 
@@ -340,19 +342,19 @@ def main(arguments: Sequence[str]) -> int:
             whole.refused += tally.refused
             whole.found += tally.found
             pace = whole.asked / (monotonic() - begun)
-            _say(f"{numbers.stop:,} of {end:,}: {len(whole.found)} differences, {pace:.0f} questions a second")
-            for found in tally.found:
-                _say(f"  {found}")
-    _say(", ".join(f"{shape} {count:,}" for shape, count in whole.shapes.most_common()))
+            _print_line(f"{numbers.stop:,} of {end:,}: {len(whole.found)} differences, {pace:.0f} questions a second")
+            for message in tally.found:
+                _print_line(f"  {message}")
+    _print_line(", ".join(f"{shape} {count:,}" for shape, count in whole.shapes.most_common()))
     answered = whole.refused["answered"] / max(1, whole.refused.total())
-    _say(
+    _print_line(
         f"{whole.asked:,} questions, {answered:.0%} of them answered, {len(whole.found)} differences, "
         f"in {monotonic() - begun:.0f} s"
     )
     return 1 if whole.found else 0
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

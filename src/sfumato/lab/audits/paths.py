@@ -9,7 +9,7 @@ from pathlib import Path
 from sfumato.errors import BadSource
 from sfumato.lab.audits.alarm import Finding
 from sfumato.lab.audits.replay import compare, record
-from sfumato.lab.audits.subject import Subject, subject
+from sfumato.lab.audits.subject import Subject, open_subject
 from sfumato.lab.generators.hospital import archive
 from sfumato.lab.generators.population import WANDERER_ID, Population, neighbour_of, populate
 from sfumato.policy.policy import Policy, UnitPath
@@ -23,25 +23,30 @@ def audit(policy: Policy, folder: Path, seed: object) -> list[Finding]:
     if not tables:
         return []
     own, shared = (populate(policy, seed, shared_keys=shares) for shares in (False, True))
-    alarms = _moved(policy, own, tables, folder / "own", seed)
+    alarms = _audit_tables(policy, own, tables, folder / "own", seed)
     try:
-        alarms += _moved(policy, shared, tables, folder / "shared", seed)
+        alarms += _audit_tables(policy, shared, tables, folder / "shared", seed)
     except BadSource:
         return alarms
     return [*alarms, Finding(NAME, f"{tables[0]}: a snapshot whose keys lead to several people was accepted")]
 
 
-def _moved(policy: Policy, population: Population, tables: list[str], folder: Path, seed: object) -> list[Finding]:
+def _audit_tables(
+    policy: Policy, population: Population, tables: list[str], folder: Path, seed: object
+) -> list[Finding]:
     """Count the rows of paths in a population and in its neighbour."""
     other = neighbour_of(population, policy, seed, WANDERER_ID)
-    with subject(policy, population, folder / "all") as house, subject(policy, other, folder / "other") as neighbour:
-        return [alarm for table in tables for alarm in _compared(house, neighbour, table, seed)]
+    with (
+        open_subject(policy, population, folder / "all") as subject,
+        open_subject(policy, other, folder / "other") as neighbour,
+    ):
+        return [alarm for table in tables for alarm in _compare_counts(subject, neighbour, table, seed)]
 
 
-def _compared(house: Subject, neighbour: Subject, table: str, seed: object) -> list[Finding]:
+def _compare_counts(subject: Subject, neighbour: Subject, table: str, seed: object) -> list[Finding]:
     sql = f'SELECT COUNT(*) FROM "{table}"'  # noqa: S608
-    here, there = (record(one, one.plan(sql), seed) for one in (house, neighbour))
-    return [Finding(NAME, f"{sql}: {what}") for what in compare(here, there, 1)]
+    first, second = (record(one, one.plan(sql), seed) for one in (subject, neighbour))
+    return [Finding(NAME, f"{sql}: {message}") for message in compare(first, second, 1)]
 
 
 def run(seed: object, folder: Path) -> list[Finding]:

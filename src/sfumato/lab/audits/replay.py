@@ -24,7 +24,7 @@ from sfumato.analysis.private_query import KeyValue
 from sfumato.engines.aggregates import GroupAggregates, Held, KeyFrequencies
 from sfumato.errors import EngineFailed, Refusal
 from sfumato.lab.audits.alarm import Finding
-from sfumato.lab.audits.subject import Subject, schema_of, subject
+from sfumato.lab.audits.subject import Subject, open_subject, schema_of
 from sfumato.lab.generators.clinic import clinic
 from sfumato.lab.generators.population import HIGH_ID, LOW_ID, WANDERER_ID, Population, populate
 from sfumato.lab.generators.questions import questions
@@ -55,7 +55,7 @@ _MAX_COMPOSED_EVENTS = 2
 _RECORDED = (Laplace, Gaussian, MaxNorm, OptimalSelection, CountedKeys, TopList)
 _SELECTIONS = (OptimalSelection, CountedKeys, TopList)
 _WHOLE = (Quantiles, MatchedCount, Meetings, SpelledList)
-"""What draws noise of its own inside: it is one mechanism, and its parts are no calls."""
+"""Mechanisms recorded as one call; the noise they draw inside is not recorded."""
 
 Mechanism = Laplace | Gaussian | MaxNorm | OptimalSelection | CountedKeys | TopList
 Vector = dict[tuple[KeyValue, ...], int]
@@ -85,26 +85,31 @@ class Recording:
     @property
     def expected(self) -> list[Mechanism]:
         """The mechanisms that the plan names, in the order in which they are used."""
-        found: list[Mechanism] = []
+        mechanisms: list[Mechanism] = []
         for group in self.plan.groups:
-            found += [] if group.selection is None or isinstance(group.selection, SpelledList) else [group.selection]
-            found += [mechanism for mechanism, _ in _used(group)]
-        return found
+            mechanisms += (
+                [] if group.selection is None or isinstance(group.selection, SpelledList) else [group.selection]
+            )
+            mechanisms += [mechanism for mechanism, _ in _mechanisms_in_order(group)]
+        return mechanisms
 
 
-def record(house: Subject, plan: Plan, seed: object) -> Recording:
+def record(subject: Subject, plan: Plan, seed: object) -> Recording:
     """Answer a planned question with these coins and write down what each mechanism was given.
 
     A selection of keys lets every key pass, so that all cells can be compared; what it was given is recorded.
     """
-    aggregates = house.run(plan)
+    aggregates = subject.run(plan)
     with recording() as calls:
         noisy = publish(plan, aggregates, Seeded(seed))
-    held = tuple({name: _held(group, one) for name, one in group.held.items()} for group in aggregates.groups)
+    held = tuple(
+        {name: _held_vector(group, held_value) for name, held_value in group.held.items()}
+        for group in aggregates.groups
+    )
     return Recording(plan, tuple(group.keys for group in noisy.groups), tuple(calls), noisy, held)
 
 
-def _held(group: GroupAggregates, held: Held) -> Vector:
+def _held_vector(group: GroupAggregates, held: Held) -> Vector:
     if isinstance(held, KeyFrequencies):
         powers = ((cell, key, times) for cell in held.cells for key, times in held.for_cell(cell))
         return {(*group.keys[cell], *key): times for cell, key, times in powers}
@@ -120,17 +125,17 @@ def recording() -> Iterator[list[MechanismCall]]:
     inside: list[object] = []
 
     def _selected(self: OptimalSelection | CountedKeys | TopList, values: object, source: Source) -> Any:
-        given = np.asarray(values)
-        calls.append(MechanismCall(self, tuple(given.tolist()), ()))
-        places = np.arange(len(given))
-        return places if isinstance(self, OptimalSelection) else Selected(places, given)
+        inputs = np.asarray(values)
+        calls.append(MechanismCall(self, tuple(inputs.tolist()), ()))
+        places = np.arange(len(inputs))
+        return places if isinstance(self, OptimalSelection) else Selected(places, inputs)
 
     def _noised(self: Any, values: object, source: Source) -> Any:
         answers = originals[type(self)](self, values, source)
         if not inside and not isinstance(source, Metered):  # that is the second draw, which nobody sees
-            given = np.asarray(values).ravel()  # of histograms, cell after cell
-            noise = np.asarray(answers).astype(object).ravel() - given.astype(object)
-            calls.append(MechanismCall(self, tuple(given.tolist()), tuple(noise.tolist())))
+            inputs = np.asarray(values).ravel()  # of histograms, cell after cell
+            noise = np.asarray(answers).astype(object).ravel() - inputs.astype(object)
+            calls.append(MechanismCall(self, tuple(inputs.tolist()), tuple(noise.tolist())))
         return answers
 
     def _whole(self: Any, *values: object) -> Any:
@@ -151,31 +156,31 @@ def recording() -> Iterator[list[MechanismCall]]:
             setattr(changed, "release", original)  # noqa: B010
 
 
-def price_alarms(made: Recording) -> Iterator[str]:
-    """Say where the calls that were made cost more than the plan quotes, or are not those of the plan.
+def price_alarms(recorded: Recording) -> Iterator[str]:
+    """Report calls that cost more than the plan quotes or that are not in the plan.
 
     Gaussian noise is priced by the distribution of its loss where no more than two measurements are composed: there
     that takes a moment, and longer compositions are planned by the same lines.
     """
-    if [call.mechanism for call in made.calls] != made.expected:
+    if [call.mechanism for call in recorded.calls] != recorded.expected:
         yield "the mechanisms that were used are not those of the plan"
-    loss = made.plan.loss
+    loss = recorded.plan.loss
     if loss.epsilon > QUERY_EPSILON:
         yield f"{loss} is quoted where ε = {QUERY_EPSILON} was asked for"
-    events: list[Event] = [call.mechanism.event for call in made.calls]
-    events += [one.mechanism.event for group in made.plan.groups for one in group.chosen]
+    events: list[Event] = [call.mechanism.event for call in recorded.calls]
+    events += [selection.mechanism.event for group in recorded.plan.groups for selection in group.chosen]
     if not events:
         return
     composed = Composed(tuple(events))
     core, delta = separate(composed)
-    if not any(_is_gaussian(call.mechanism) for call in made.calls):
+    if not any(_is_gaussian(call.mechanism) for call in recorded.calls):
         if Fraction(pure_epsilon(core)) > loss.epsilon or delta > loss.delta:
             yield f"what was drawn costs more than the quoted {loss}"
-        elif made.plan.event is None or pure_epsilon(separate(made.plan.event)[0]) < pure_epsilon(core):
+        elif recorded.plan.event is None or pure_epsilon(separate(recorded.plan.event)[0]) < pure_epsilon(core):
             yield "the event that is charged costs less than what was drawn"
     elif len(events) <= _MAX_COMPOSED_EVENTS and delta_bounds(composed, loss.epsilon)[0] > loss.delta:
         yield f"what was drawn costs more than the quoted {loss}"
-    if made.plan.event is None or separate(made.plan.event)[1] < delta:
+    if recorded.plan.event is None or separate(recorded.plan.event)[1] < delta:
         yield "the event that is charged leaves out a delta"
 
 
@@ -184,7 +189,7 @@ def _is_gaussian(mechanism: Mechanism) -> bool:
 
 
 def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
-    """Say where neighbours (or, at distance 0, the same people) differ by more than was declared."""
+    """Report where neighbours (or, at distance 0, the same people) differ by more than was declared."""
     if one.plan != other.plan:
         yield "the plan depends on the data"
         return
@@ -193,24 +198,24 @@ def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
         return
     mine, theirs = iter(one.calls), iter(other.calls)
     aligned = True  # until a group whose cells are not public: it draws as many coins as it has cells
-    for group, here, there in zip(one.plan.groups, one.keys, other.keys, strict=True):
+    for group, first_keys, second_keys in zip(one.plan.groups, one.keys, other.keys, strict=True):
         aligned = aligned and group.group.public_keys
-        if group.group.public_keys and here != there:
+        if group.group.public_keys and first_keys != second_keys:
             yield "the keys that are shown as public depend on the data"
             continue
         if group.selection is not None and not isinstance(group.selection, SpelledList):
             yield from _selection(group.selection, next(mine), next(theirs), distance)
-        for mechanism, several in _used(group):
+        for mechanism, several in _mechanisms_in_order(group):
             first, second = next(mine), next(theirs)
-            vectors = _vector(here, first), _vector(there, second)
+            vectors = _vector(first_keys, first), _vector(second_keys, second)
             for place, measured in enumerate(several):
-                one_of_them, other_one = (_part(vector, place, len(several)) for vector in vectors)
-                moves = _moves(one_of_them, other_one)
+                one_of_them, other_one = (_slice_vector(vector, place, len(several)) for vector in vectors)
+                moves = _differences_by_key(one_of_them, other_one)
                 if isinstance(group.selection, TopList):  # here all cells pass, and only so many are released
-                    moves = sorted(moves, reverse=True)[: group.selection.chosen * _width(here, first)]
+                    moves = sorted(moves, reverse=True)[: group.selection.chosen * _width(first_keys, first)]
                 yield from _measurement(measured, moves, distance)
             if isinstance(mechanism, MaxNorm):
-                yield from _shared(mechanism, *vectors, distance)
+                yield from _joint_noise_alarms(mechanism, *vectors, distance)
             if aligned and first.noise != second.noise:
                 yield f"{several[0].name}: the noise of equal coins depends on the data"
     for group, here_held, there_held in zip(one.plan.groups, one.held, other.held, strict=True):
@@ -219,7 +224,7 @@ def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
                 one_side, other_side = (_keys_met(group, held[chosen.name]) for held in (here_held, there_held))
                 yield from cross_unit_alarms(chosen.mechanism, one_side, other_side, distance)
                 continue
-            moved = sum(_moves(here_held[chosen.name], there_held[chosen.name]))
+            moved = sum(_differences_by_key(here_held[chosen.name], there_held[chosen.name]))
             # under replace what leaves and what enters may each be a whole weight
             most = chosen.weight * distance * (1 if chosen.mechanism.neighbours is Neighbours.ADD_REMOVE else 2)
             if moved > most:
@@ -236,41 +241,41 @@ def _keys_met(group: GroupPlan, held: Vector) -> Sequence[SharedKeys]:
 
 
 def cross_unit_alarms(
-    mechanism: Meetings, here: Sequence[SharedKeys], there: Sequence[SharedKeys], distance: int
+    mechanism: Meetings, first: Sequence[SharedKeys], second: Sequence[SharedKeys], distance: int
 ) -> Iterator[str]:
-    """Say where the crowd, or meetings that are cut at any crowd, moved further than was declared."""
-    most = max(mechanism.max_key_frequency(here), mechanism.max_key_frequency(there))
-    if abs(mechanism.max_key_frequency(here) - mechanism.max_key_frequency(there)) > distance:
+    """Report where the key frequency, or pairs limited to one, moved further than declared."""
+    most = max(mechanism.max_key_frequency(first), mechanism.max_key_frequency(second))
+    if abs(mechanism.max_key_frequency(first) - mechanism.max_key_frequency(second)) > distance:
         yield "the key frequency changed by more than one person can change it"
     for crowd in range(MIN_KEY_FREQUENCY, max(MIN_KEY_FREQUENCY, most) + 2):
-        pairs = zip(mechanism.meetings(here, crowd), mechanism.meetings(there, crowd), strict=True)
+        pairs = zip(mechanism.meetings(first, crowd), mechanism.meetings(second, crowd), strict=True)
         moved, declared = sum(abs(one - other) for one, other in pairs), mechanism.noise(crowd).sensitivity
         if moved > declared * distance:
             yield f"cross-unit counts changed by {moved} at a key frequency of {crowd}, and {declared} is declared"
 
 
-def _used(group: GroupPlan) -> list[tuple[Mechanism, tuple[PlannedMeasurement, ...]]]:
+def _mechanisms_in_order(group: GroupPlan) -> list[tuple[Mechanism, tuple[PlannedMeasurement, ...]]]:
     """Return the mechanisms of a group in the order in which they are used, each with what it is used for."""
-    found: list[tuple[Mechanism, tuple[PlannedMeasurement, ...]]] = []
-    for one in group.measured_after_selection:
-        if not isinstance(one.mechanism, MaxNormPart):
-            found.append((one.mechanism, (one,)))
-        elif one.mechanism.place == 0:
-            found.append((one.mechanism.joint, group.joint_noise_measurements))
-    return found
+    used: list[tuple[Mechanism, tuple[PlannedMeasurement, ...]]] = []
+    for measurement in group.measured_after_selection:
+        if not isinstance(measurement.mechanism, MaxNormPart):
+            used.append((measurement.mechanism, (measurement,)))
+        elif measurement.mechanism.place == 0:
+            used.append((measurement.mechanism.joint, group.joint_noise_measurements))
+    return used
 
 
-def _part(vector: Vector, place: int, parts: int) -> Vector:
-    """Return what one of several measurements holds of a vector that holds all of them, cell after cell."""
+def _slice_vector(vector: Vector, place: int, parts: int) -> Vector:
+    """Return the part of one measurement from a vector of several, cell after cell."""
     return vector if parts == 1 else {key: value for key, value in vector.items() if key[-1] == place}
 
 
-def _shared(mechanism: MaxNorm, one: Vector, other: Vector, distance: int) -> Iterator[str]:
-    """Say where cells moved further, in sides and added up, than their shared noise is for."""
+def _joint_noise_alarms(mechanism: MaxNorm, first: Vector, second: Vector, distance: int) -> Iterator[str]:
+    """Report where cells moved further, separately or in total, than their joint noise covers."""
     farthest: dict[tuple[KeyValue, ...], Fraction] = {}
-    for key in {*one, *other}:
+    for key in {*first, *second}:
         *cell, place = key
-        moved = Fraction(abs(one.get(key, 0) - other.get(key, 0)), mechanism.sides[int(place or 0)])
+        moved = Fraction(abs(first.get(key, 0) - second.get(key, 0)), mechanism.sides[int(place or 0)])
         farthest[tuple(cell)] = max(moved, farthest.get(tuple(cell), Fraction(0)))
     if sum(farthest.values()) > mechanism.sensitivity * distance:
         yield f"cells moved by {sum(farthest.values())} sides, and {mechanism.sensitivity * distance} are declared"
@@ -285,8 +290,10 @@ def _width(keys: Sequence[tuple[KeyValue, ...]], call: MechanismCall) -> int:
     return len(call.values) // max(len(keys), 1)  # of a histogram, all buckets of a cell
 
 
-def _moves(one: Mapping[tuple[KeyValue, ...], int], other: Mapping[tuple[KeyValue, ...], int]) -> list[int]:
-    return [abs(one.get(key, 0) - other.get(key, 0)) for key in {*one, *other}]
+def _differences_by_key(
+    first: Mapping[tuple[KeyValue, ...], int], second: Mapping[tuple[KeyValue, ...], int]
+) -> list[int]:
+    return [abs(first.get(key, 0) - second.get(key, 0)) for key in {*first, *second}]
 
 
 def _measurement(measured: PlannedMeasurement, moves: list[int], distance: int) -> Iterator[str]:
@@ -303,13 +310,13 @@ def _measurement(measured: PlannedMeasurement, moves: list[int], distance: int) 
 
 
 def _selection(
-    selection: OptimalSelection | CountedKeys | TopList, one: MechanismCall, other: MechanismCall, distance: int
+    selection: OptimalSelection | CountedKeys | TopList, first: MechanismCall, second: MechanismCall, distance: int
 ) -> Iterator[str]:
     """The cells come in the engine's order: compare the largest with the largest, and so on; no cell holds nothing.
 
     One person moves none of these by more than a cell, and all of them together by no more than all cells.
     """
-    ordered = (sorted(call.values, reverse=True) for call in (one, other))
+    ordered = (sorted(call.values, reverse=True) for call in (first, second))
     moves = [abs(here - there) for here, there in zip_longest(*ordered, fillvalue=0)]
     changed, most = sum(moves), selection.most if isinstance(selection, CountedKeys) else 1
     declared = selection.touched * distance * most
@@ -326,17 +333,17 @@ def _selection(
 
 def neighbours_of(population: Population, policy: Policy, seed: object) -> dict[str, tuple[Population, int]]:
     """Return neighbours by what was done to them, with the distance: the worst people removed, or replaced."""
-    found: dict[str, tuple[Population, int]] = {}
+    neighbours: dict[str, tuple[Population, int]] = {}
     if policy.neighbours is Neighbours.REPLACE:
         for like in (LOW_ID, WANDERER_ID):
             other = populate(policy, seed, likeness={HIGH_ID: like})
-            found[f"{HIGH_ID} became like {like}"] = (population.with_rows_of(str(HIGH_ID), other), 1)
-        return found
-    found["rows shuffled"] = (population.shuffled(SeededDice(seed)), 0)
+            neighbours[f"{HIGH_ID} became like {like}"] = (population.with_rows_of(str(HIGH_ID), other), 1)
+        return neighbours
+    neighbours["rows shuffled"] = (population.shuffled(SeededDice(seed)), 0)
     rows = [owner for owner in population.owners if "/" in owner][:1]
     for owner in (str(HIGH_ID), str(LOW_ID), str(WANDERER_ID), *rows):
-        found[f"without {owner}"] = (population.without(owner), 1)
-    return found
+        neighbours[f"without {owner}"] = (population.without(owner), 1)
+    return neighbours
 
 
 def audit(policy: Policy, folder: Path, seed: object, pattern: str = "", only: int | None = None) -> list[Finding]:
@@ -345,32 +352,36 @@ def audit(policy: Policy, folder: Path, seed: object, pattern: str = "", only: i
     `only` says which one of the neighbours, counted on for ever.
     """
     population = populate(policy, seed)
-    with subject(policy, population, folder / "all") as house:
-        asked = [sql for sql in questions(schema_of(house.engine.catalog)) if re.search(pattern, sql)]
-        recorded = {sql: made for sql in asked if (made := _recorded(house, sql, seed)) is not None}
-        alarms = [Finding(NAME, f"{sql}: {what}") for sql, made in recorded.items() for what in price_alarms(made)]
-        found = list(neighbours_of(population, policy, seed).items())
-        for place, (name, (other, distance)) in enumerate(found if only is None else [found[only % len(found)]]):
+    with open_subject(policy, population, folder / "all") as subject:
+        queries = [sql for sql in questions(schema_of(subject.engine.catalog)) if re.search(pattern, sql)]
+        recorded = {sql: made for sql in queries if (made := _record_query(subject, sql, seed)) is not None}
+        alarms = [
+            Finding(NAME, f"{sql}: {message}") for sql, made in recorded.items() for message in price_alarms(made)
+        ]
+        neighbours = list(neighbours_of(population, policy, seed).items())
+        for place, (name, (other, distance)) in enumerate(
+            neighbours if only is None else [neighbours[only % len(neighbours)]]
+        ):
             if alarms:
                 break
-            with subject(policy, other, folder / str(place)) as neighbour:
+            with open_subject(policy, other, folder / str(place)) as neighbour:
                 for sql, made in recorded.items():
                     again = record(neighbour, neighbour.plan(sql), seed)
-                    alarms += [Finding(NAME, f"{sql}, {name}: {what}") for what in compare(made, again, distance)]
+                    alarms += [Finding(NAME, f"{sql}, {name}: {message}") for message in compare(made, again, distance)]
     return alarms
 
 
-def _recorded(house: Subject, sql: str, seed: object) -> Recording | None:
+def _record_query(subject: Subject, sql: str, seed: object) -> Recording | None:
     """Record a question that is answered; one that is refused has nothing to replay, nor have spelled texts."""
     try:
-        plan = house.plan(sql)
+        plan = subject.plan(sql)
     except EngineFailed:
         raise
     except Refusal:
         return None
     if any(isinstance(group.selection, SpelledList) for group in plan.groups):
         return None
-    return record(house, plan, seed)
+    return record(subject, plan, seed)
 
 
 def run(seed: object, folder: Path) -> list[Finding]:

@@ -32,7 +32,7 @@ _ADD = Neighbours.ADD_REMOVE
 
 
 def unlikely(hits: int, samples: int, probability: float, failure: float = FAILURE_PROBABILITY) -> bool:
-    """Whether so many hits have a chance of `failure` at most, on one side or the other.
+    """Tell whether this number of hits has probability at most `failure`, on either side.
 
     >>> unlikely(50, 100, 0.5), unlikely(99, 100, 0.5)
     (False, True)
@@ -46,7 +46,7 @@ def unlikely(hits: int, samples: int, probability: float, failure: float = FAILU
 def run(_seed: object = 0) -> list[Finding]:
     """Sample every kind of noise that the path uses, from the system's own coins."""
     source = system_source()
-    alarms = [Finding(NAME, what) for what in (*_noise(source), *_selection(source), *_coins())]
+    alarms = [Finding(NAME, message) for message in (*_noise(source), *_selection(source), *_coins())]
     return alarms + _losses(source)
 
 
@@ -86,14 +86,17 @@ def _selection(source: Source) -> Iterator[str]:
     """Keys are kept as often as the recurrence says: δ for one unit, then as fast as privacy allows."""
     epsilon, delta = Fraction(1), Fraction(1, 50)
     selection = OptimalSelection(epsilon, delta, 1, _ADD)
-    grown, kept = float(np.exp(1.0)), 0.0
+    grown, keep_probability = float(np.exp(1.0)), 0.0
     for units in range(12):
         counts = np.full(_SAMPLE_COUNT, units, dtype=np.int64)
         hits = len(selection.release(counts, source))
-        if unlikely(hits, _SAMPLE_COUNT, kept):
-            yield f"a key of {units} people is shown in {hits / _SAMPLE_COUNT:.4f} of the samples, not in {kept:.4f}"
+        if unlikely(hits, _SAMPLE_COUNT, keep_probability):
+            share = hits / _SAMPLE_COUNT
+            yield f"a key of {units} people is shown in {share:.4f} of the samples, not in {keep_probability:.4f}"
             return
-        kept = min(grown * kept + float(delta), 1 - (1 - kept - float(delta)) / grown, 1.0)
+        keep_probability = min(
+            grown * keep_probability + float(delta), 1 - (1 - keep_probability - float(delta)) / grown, 1.0
+        )
 
 
 def _coins() -> Iterator[str]:

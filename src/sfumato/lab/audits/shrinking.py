@@ -15,24 +15,24 @@ _TIGHT = re.compile(r"\s*([(),])\s*")
 def shrink(text: str, fails: Callable[[str], bool], most: int = 400) -> str:
     """Return a shortest text that still fails, found by leaving out tokens; at most `most` texts are tried.
 
-    >>> shrunk("SELECT a, b FROM t WHERE a > 1 AND bad(b) ORDER BY a", lambda text: "bad" in text)
+    >>> shrink("SELECT a, b FROM t WHERE a > 1 AND bad(b) ORDER BY a", lambda text: "bad" in text)
     'bad'
     """
     tokens, tried = _TOKEN.findall(text), 0
     progress = True
     while progress and tried < most:
         progress = False
-        for shorter in filter(_is_balanced, _shorter(tokens)):
+        for shorter in filter(_is_balanced, _shorter_queries(tokens)):
             tried += 1
-            if fails(_written(shorter)):
+            if fails(_join_tokens(shorter)):
                 tokens, progress = shorter, True
                 break
             if tried >= most:
                 break
-    return _written(tokens) if len(tokens) < len(_TOKEN.findall(text)) else text
+    return _join_tokens(tokens) if len(tokens) < len(_TOKEN.findall(text)) else text
 
 
-def _shorter(tokens: list[str]) -> Iterator[list[str]]:
+def _shorter_queries(tokens: list[str]) -> Iterator[list[str]]:
     for size in _sizes(len(tokens)):
         stride = max(1, size // 2) if len(tokens) > _SMALL_QUERY_TOKENS else 1
         for start in range(0, len(tokens) - size + 1, stride):
@@ -70,5 +70,5 @@ def _is_balanced(tokens: list[str]) -> bool:
     return depth == 0
 
 
-def _written(tokens: list[str]) -> str:
+def _join_tokens(tokens: list[str]) -> str:
     return _TIGHT.sub(r"\1", " ".join(tokens)).replace(",", ", ")

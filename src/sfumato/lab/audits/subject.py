@@ -1,4 +1,4 @@
-"""A house under audit: a policy over made-up people, in a folder that is thrown away."""
+"""A database under audit: a policy over synthetic people, in a temporary folder."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -48,7 +48,7 @@ class Subject:
         """The tables under the policy's own caps, also where questions choose: equal coins choose other levels."""
         tables = {
             name: replace(
-                table, rows_chosen=False, fields=tuple(replace(one, bounds_chosen=False) for one in table.fields)
+                table, rows_chosen=False, fields=tuple(replace(field, bounds_chosen=False) for field in table.fields)
             )
             for name, table in self.engine.catalog.tables.items()
         }
@@ -82,7 +82,7 @@ class Subject:
         return self.engine.run(self.engine.prepare(plan))
 
 
-def moved_to(policy: Policy, folder: Path, ample: bool = True, scheme: str = "parquet") -> Policy:
+def move_policy(policy: Policy, folder: Path, ample: bool = True, scheme: str = "parquet") -> Policy:
     """Return the policy over the data in `folder`, with a ledger there; `ample`: with more budget than is needed."""
     (folder / "data").mkdir(parents=True, exist_ok=True)
     whole = policy.budget
@@ -106,12 +106,12 @@ def write_salt(folder: Path) -> None:
 
 
 @contextmanager
-def subject(
+def open_subject(
     policy: Policy, population: Population, folder: Path, threads: int = 1, order: object = None
 ) -> Iterator[Subject]:
-    """Open the engine of a house over a population; `order` is the seed of another order of the copy's rows."""
+    """Open an engine over a population; `order` is the seed of another order of the copy's rows."""
     write_population(population, folder)
-    moved = moved_to(policy, folder)
+    moved = move_policy(policy, folder)
     registered = register(moved, _silent, Limits(threads=1))
     if order is not None:
         _reorder(registered.path, {fold_name(table.name) for table in moved.tables if table.public}, SeededDice(order))
@@ -123,7 +123,7 @@ def subject(
 
 
 def engine_of(database: Database) -> DuckDB:
-    """Return the engine behind the protocol: the audits look at what nobody else does."""
+    """Return the concrete engine behind the protocol."""
     engine = database.engine
     if not isinstance(engine, DuckDB):
         raise AssertionError("the audits know one engine")
@@ -131,7 +131,7 @@ def engine_of(database: Database) -> DuckDB:
 
 
 @contextmanager
-def open_subject(policy: Policy, folder: Path, source: Source, account: str = "") -> Iterator[Database]:
+def open_database(policy: Policy, folder: Path, source: Source, account: str = "") -> Iterator[Database]:
     """Open a whole database over what lies in a folder, with these coins."""
     ledger = open_ledger(policy)
     try:
@@ -160,14 +160,14 @@ def _reorder(path: Path, public: set[str], dice: SeededDice) -> None:
         for schema, table in tables:
             execute(connection, f"CREATE SCHEMA IF NOT EXISTS new.{quoted(schema)}")
             name = f"{quoted(schema)}.{quoted(table)}"
-            kept = schema != "main" or fold_name(table) in public
-            order = "rowid" if kept else f"hash(rowid, {dice.randint(0, 1 << 30)}), rowid"
+            is_kept = schema != "main" or fold_name(table) in public
+            order = "rowid" if is_kept else f"hash(rowid, {dice.randint(0, 1 << 30)}), rowid"
             execute(connection, f"CREATE TABLE new.{name} AS SELECT * FROM old.{name} ORDER BY {order}")  # noqa: S608
     other.replace(path)
 
 
 def schema_of(catalog: Catalog) -> Schema:
-    """Return what a grammar needs to know of a catalog: tables by the names that a text calls them."""
+    """Return the schema for a grammar: tables by their names in SQL."""
     named = {_spelled(name): table for name, table in catalog.tables.items()}
     return Schema(
         {name: dict(table.columns) for name, table in named.items()},
@@ -181,4 +181,4 @@ def _spelled(name: str) -> str:
 
 
 def _silent(_phase: str, _table: str) -> None:
-    """Say nothing."""
+    """Do nothing."""

@@ -1,4 +1,4 @@
-"""The house that audits itself: one policy that uses everything a policy can say, under both neighbour relations."""
+"""The audited clinic: one policy that uses every policy key, under both neighbour relations."""
 
 from datetime import date, datetime
 from typing import Any
@@ -18,7 +18,7 @@ VISITS: dict[str, Any] = {
     "weight": {"type": "decimal"},
     "score": {"type": "integer"},
 }
-"""What is declared of visits: every type, bounded and not, with public keys and without."""
+"""Columns of visits: every type, bounded and not, with public keys and without."""
 
 
 PATIENTS: dict[str, Any] = {
@@ -49,10 +49,10 @@ def clinic(**changes: Any) -> Policy:
         "survey": SURVEY,
         "staff": STAFF,
     }
-    return made_up_policy("clinic", tables, analysts={"ada": {"epsilon": 500}, "bob": {"epsilon": 500}}, **changes)
+    return generate_policy("clinic", tables, analysts={"ada": {"epsilon": 500}, "bob": {"epsilon": 500}}, **changes)
 
 
-def made_up_policy(name: str, tables: dict[str, Any], **more: Any) -> Policy:
+def generate_policy(name: str, tables: dict[str, Any], **more: Any) -> Policy:
     """Return the policy of these tables; its delta is large, so that what hides behind delta can be seen."""
     declared: dict[str, Any] = {
         "name": name,

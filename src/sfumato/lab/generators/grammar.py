@@ -16,7 +16,7 @@ _MEASURES = (
 )
 _INSIDE = (*("COUNT(*)", "COUNT", "SUM", "AVG", "AVG", "MIN", "MAX", "MAX"), "SUM(DISTINCT", "AVG(DISTINCT", "VAR_SAMP")
 LOW_BITS = ("1e2", "1e3", "1e5", "1e7", "1e9", "1e12")
-"""What brings the last digits of a double before the point: where its value hangs on an order, these show it."""
+"""Factors that move the last digits of a double before the point, so that an order dependence shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Grammar:
     def __init__(self, schema: Schema, random: Dice) -> None:
         self.schema, self.random = schema, random
         self.shape = ""
-        """What kind of question the last one was."""
+        """Shape of the last generated query."""
 
     def query(self) -> str:
         """Return one question; about one in eight holds something that has to be refused or made harmless."""
@@ -114,9 +114,9 @@ class Grammar:
         public, scalars = self.one(sorted(self.schema.public)), self.scalars(table)
         kind = self.one(["text", "integer"])
         inside = Scalars(self.columns(public), self.random)
-        one, other = scalars.of(kind, 1), inside.of(kind, 1)
-        listed = f"SELECT {other} FROM {public}{self.where(inside)}"  # noqa: S608
-        test = self.one([f"{one} IN ({listed})", f"{one} NOT IN ({listed})", f"EXISTS ({listed})"])
+        first, second = scalars.of(kind, 1), inside.of(kind, 1)
+        listed = f"SELECT {second} FROM {public}{self.where(inside)}"  # noqa: S608
+        test = self.one([f"{first} IN ({listed})", f"{first} NOT IN ({listed})", f"EXISTS ({listed})"])
         measures = self.measures(scalars, 2)
         if self.random.random() < 0.3:
             return self.keyed([f"CASE WHEN {test} THEN 1 ELSE 0 END"], measures, table)
@@ -193,9 +193,9 @@ class Grammar:
         """Join a private table by a computed key with something that is computed from public rows, doubles too."""
         public = self.one(sorted(self.schema.public)) if self.schema.public else None
         mine = Scalars(self.columns(table, "v."), self.random)
-        given = self._values() if public is None or self.random.random() < 0.2 else None
-        if given is not None:
-            rows, scalars = f"{given} AS r (x, y, d)", Scalars({"x": "integer", "y": "decimal"}, self.random)
+        values = self._values() if public is None or self.random.random() < 0.2 else None
+        if values is not None:
+            rows, scalars = f"{values} AS r (x, y, d)", Scalars({"x": "integer", "y": "decimal"}, self.random)
         else:
             rows, scalars = f"{public}", Scalars(dict(self.schema.tables[public or ""]), self.random)
         if self.random.random() < 0.25:

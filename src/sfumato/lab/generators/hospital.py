@@ -6,7 +6,7 @@ The clinic is small, so that every audit can look at all of it; the hospital is 
 from datetime import date
 from typing import Any
 
-from sfumato.lab.generators.clinic import PATIENTS, STAFF, SURVEY, VISITS, made_up_policy
+from sfumato.lab.generators.clinic import PATIENTS, STAFF, SURVEY, VISITS, generate_policy
 from sfumato.policy.policy import Policy
 
 _WIDE_BOUND = 1 << 60
@@ -43,7 +43,7 @@ def hospital(**changes: Any) -> Policy:
         "staff": STAFF,
         "readings": {"public": True, "columns": _READINGS},
     }
-    return made_up_policy("hospital", tables, **changes)
+    return generate_policy("hospital", tables, **changes)
 
 
 _STAYS: dict[str, Any] = {
@@ -75,4 +75,4 @@ def archive(**changes: Any) -> Policy:
         "doses": {**doses, "groups_per_unit": MANY_ROWS // 3, "columns": _DOSES},
         "staff": STAFF,
     }
-    return made_up_policy("archive", tables, **changes)
+    return generate_policy("archive", tables, **changes)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sfumato.lab.generators.clinic import made_up_policy
+from sfumato.lab.generators.clinic import generate_policy
 from sfumato.policy.policy import Policy
 
 MAX_PHARMACY_ROWS = 160
@@ -36,4 +36,4 @@ def pharmacy(**changes: Any) -> Policy:
         },
         "stock": {"public": True, "columns": {"slot": {"type": "integer"}, "drug": {"type": "text"}}},
     }
-    return made_up_policy("pharmacy", tables, **changes)
+    return generate_policy("pharmacy", tables, **changes)

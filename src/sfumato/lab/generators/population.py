@@ -64,14 +64,14 @@ class Population:
 
     def without(self, owner: str) -> "Population":
         """Return the neighbour in which this person is not."""
-        kept = {name: tuple(line for line in lines if line.owner != owner) for name, lines in self.lines.items()}
-        return replace(self, lines=kept)
+        remaining = {name: tuple(line for line in lines if line.owner != owner) for name, lines in self.lines.items()}
+        return replace(self, lines=remaining)
 
     def with_rows_of(self, owner: str, other: "Population") -> "Population":
         """Return the neighbour in which this person has the rows that they have in another population."""
-        kept = self.without(owner).lines
+        remaining = self.without(owner).lines
         theirs = {name: tuple(line for line in lines if line.owner == owner) for name, lines in other.lines.items()}
-        return replace(self, lines={name: lines + theirs[name] for name, lines in kept.items()})
+        return replace(self, lines={name: lines + theirs[name] for name, lines in remaining.items()})
 
     def shuffled(self, dice: SeededDice) -> "Population":
         """Return the same people with their rows in another order: nothing may move at all."""
@@ -98,8 +98,8 @@ def populate(
     """Return made-up rows for the tables of a policy.
 
     `likeness` says who has values like those of another one, `public` how many rows a public table has, and the worst
-    people have 2 · `most_rows` + 1 rows where a policy lets so many count. `shared_keys` says whether the keys of paths
-    lead to everybody, and not to one person each.
+    people have 2 · `most_rows` + 1 rows where the policy allows it. `shared_keys` says whether the keys of paths
+    lead to all people, and not to one person each.
     """
     making = _Making(policy, SeededDice(seed), people, likeness or {}, public or {}, most_rows, shared_keys)
     return making.population()
@@ -216,8 +216,8 @@ def _many_keys(column: Column) -> range | None:
     if column.type is not ColumnType.INTEGER or column.bounds is None:
         return None
     low, high = column.bounds.low, column.bounds.high
-    found = range(low, high + 1) if isinstance(low, int) and isinstance(high, int) else range(0)
-    return found if _MANY_KEYS <= len(found) <= _MAX_DECLARED_KEYS else None
+    keys = range(low, high + 1) if isinstance(low, int) and isinstance(high, int) else range(0)
+    return keys if _MANY_KEYS <= len(keys) <= _MAX_DECLARED_KEYS else None
 
 
 def _person_name(column: Column, person: int) -> Any:

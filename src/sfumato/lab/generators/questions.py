@@ -16,9 +16,9 @@ def questions(schema: Schema) -> list[str]:
     True
     """
     private = [table for table in schema.tables if table not in schema.public]
-    found = [sql for table in private for sql in (*_of_one(schema, table), *_of_people(schema, table))]
-    found += [sql for table in private for other in schema.tables for sql in _join_queries(schema, table, other)]
-    return list(dict.fromkeys(found))
+    queries = [sql for table in private for sql in (*_of_one(schema, table), *_of_people(schema, table))]
+    queries += [sql for table in private for other in schema.tables for sql in _join_queries(schema, table, other)]
+    return list(dict.fromkeys(queries))
 
 
 def _columns_of_types(schema: Schema, table: str, *types: str) -> list[str]:

@@ -1,6 +1,6 @@
-"""Made-up data from a seed: anybody can repeat an attack and get the same numbers.
+"""Synthetic data from a seed, so that attacks are reproducible.
 
-The house has no seeds, and imports nothing from here: noise that can be repeated is noise that can be subtracted.
+Production code imports nothing from here: repeatable noise can be subtracted.
 """
 
 import hashlib

@@ -11,7 +11,7 @@ _WORD_BYTES = 8
 
 
 class SeededDice:
-    """A stream of choices that anybody can repeat.
+    """A reproducible stream of choices.
 
     >>> SeededDice(1).randint(1, 6) == SeededDice(1).randint(1, 6)
     True
@@ -36,7 +36,7 @@ class SeededDice:
 
     def shuffled(self, seq: Sequence[T]) -> list[T]:
         """Return all of them in another order."""
-        return [one for _, _, one in sorted((self._word(), place, one) for place, one in enumerate(seq))]
+        return [item for _, _, item in sorted((self._word(), place, item) for place, item in enumerate(seq))]
 
     def _word(self) -> int:
         return int.from_bytes(self._source.read(_WORD_BYTES), "little")

@@ -1,4 +1,4 @@
-"""Random questions of the rest of SQL: quantiles, pairs, roll-ups, lists, meetings, and what stays inside a person."""
+"""Random queries: quantiles, pairs, roll-ups, lists, cross-unit joins and per-person computations."""
 
 # ruff: noqa: S608  (texts for a fuzzer; the parser is what is tested)
 
@@ -15,7 +15,7 @@ _ROLLED = ("ROLLUP (1, 2)", "CUBE (1, 2)", "GROUPING SETS ((1, 2), (1), ())", "G
 
 
 class Phrases(Protocol):
-    """What questions are put together from; a grammar is one."""
+    """Building blocks of random queries; a grammar provides them."""
 
     def one(self, choices: Sequence[T]) -> T:
         """Return one of several."""
@@ -167,16 +167,16 @@ def variance_query(say: Phrases, table: str) -> str:
     numbers = scalars.named("integer", "decimal") or ["1"]
     measures = []
     for place in range(say.few(3)):
-        one, other = say.one(numbers), say.one(numbers)
+        first, second = say.one(numbers), say.one(numbers)
         measure = say.one(
             [
-                f"VAR_POP({one})",
-                f"VAR_SAMP({one})",
-                f"STDDEV({one})",
-                f"CORR({one}, {other})",
-                f"COVAR_POP({one}, {other})",
-                f"AVG({one})",
-                f"SUM({one})",
+                f"VAR_POP({first})",
+                f"VAR_SAMP({first})",
+                f"STDDEV({first})",
+                f"CORR({first}, {second})",
+                f"COVAR_POP({first}, {second})",
+                f"AVG({first})",
+                f"SUM({first})",
             ]
         )
         condition = f" FILTER (WHERE {scalars.condition(1)})" if say.few(2) == 1 else ""

@@ -46,7 +46,7 @@ HARD: dict[str, tuple[str, ...]] = {
     "weight": ("NaN", "-inf", "1e400", "-0.0", "0x10", "1e-400"),
     "note": _HARD_TEXTS,
 }
-"""Texts where something else was expected in a CSV file; one byte is not UTF-8. None of them concerns anybody else."""
+"""Texts of the wrong type in a CSV file; one byte is not UTF-8. None affects the rows of other people."""
 PLAIN: dict[str, tuple[tuple[str, Any], ...]] = {
     "n": (("5", 5), ("100", 100), ("250", 100), ("-3", 0), ("007", 7), ("", None), ("abc", None)),
     "amount": (("12.34", 1234), ("0.005", 0), ("0.015", 2), ("-1e2", -10000), ("5000", 100000), ("", None)),
@@ -62,7 +62,7 @@ PLAIN: dict[str, tuple[tuple[str, Any], ...]] = {
     "weight": (("1.5", True), ("-0.0", True), ("", None)),
     "note": (("x", None), ("a,b", None), ("", None)),
 }
-"""What ordinary people write, and what it means: an integer in steps, whether there is a date, or nothing."""
+"""Ordinary texts and their meaning: an integer in steps, whether there is a date, or NULL."""
 
 TYPED: dict[str, tuple[tuple[Any, tuple[Any, ...]], ...]] = {
     "person": ((pa.int64(), (None,)), (pa.float64(), (1.4, nan, inf, 2.0**60)), (pa.int32(), (None,))),
@@ -250,7 +250,7 @@ def write_arrow_csv(path: Path, sheet: Sheet, manner: int) -> None:
 
 
 def arrow_table(sheet: Sheet) -> pa.Table:
-    """Return a sheet as Arrow has it; bytes that are not UTF-8 are text all the same."""
+    """Return a sheet as Arrow has it; bytes that are not UTF-8 count as text too."""
     return pa.table({name: _arrow_array(sheet.column(name), sheet.types[name]) for name in NAMES})
 
 
@@ -283,7 +283,7 @@ WRITERS: dict[str, dict[str, Writer]] = {
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What ordinary rows say, counted in plain Python; `sums` are in steps."""
+    """Expected counts and sums of ordinary rows, computed in plain Python; `sums` are in grid steps."""
 
     rows: int
     counts: Mapping[str, int]
@@ -291,7 +291,7 @@ class Meaning:
 
 
 def expected_sums(sheets: Sheets) -> Meaning:
-    """Return what the rows mean by the words of the policy, where none of them is hostile and nothing is cut."""
+    """Return the expected counts and sums of ordinary rows under the policy, where nothing is truncated."""
     columns = ("n", "amount", "day", "flag")
     values = {name: [_meant_integer(sheets.scheme, name, row.values[name]) for row in sheets.rows] for name in columns}
     return Meaning(
@@ -303,8 +303,8 @@ def expected_sums(sheets: Sheets) -> Meaning:
 
 def _meant_integer(scheme: str, name: str, value: Any) -> int | None:
     if scheme == "csv":
-        found: int | None = dict(PLAIN[name])[value]
-        return found
+        number: int | None = dict(PLAIN[name])[value]
+        return number
     if value is None or (isinstance(value, float) and not isfinite(value)):
         return None
     if name == "day":

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 MAX_PRINTED_NOTES = 3
 """Maximum number of notes that are printed with an answer unless all are requested."""
-_MAX_LISTED = 3
+_ITEMS_PER_NOTE = 3
 
 
 class NoteRank(IntEnum):
@@ -53,5 +53,5 @@ def more_notes(count: int) -> str:
 
 def few_at_a_time(items: Sequence[str]) -> Iterator[str]:
     """Yield lists of at most three items each, so that a note about many columns stays short."""
-    for start in range(0, len(items), _MAX_LISTED):
-        yield ", ".join(items[start : start + _MAX_LISTED])
+    for start in range(0, len(items), _ITEMS_PER_NOTE):
+        yield ", ".join(items[start : start + _ITEMS_PER_NOTE])

@@ -1,1 +1,1 @@
-"""What sqlglot read becomes our own algebra, one file for each part of a question."""
+"""Translate sqlglot trees into our own algebra, one file for each part of a query."""

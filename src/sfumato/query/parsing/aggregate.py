@@ -31,11 +31,11 @@ _LISTED = {
     "histogram": (_ROWS_REMEDY, _COUNT_ALL),
     **dict.fromkeys(("arg_max", "arg_min", "argmax", "argmin", "max_by", "min_by"), (_SINGLE_ROW, _ORDER_THEM)),
 }
-"""What gives a list, or another column of a single row, with the question that says the same of many people."""
+"""Aggregates that return a list or another column of one row, with the query to ask instead."""
 _TRUTHS = {"bool_and": True, "every": True, "logical_and": True, "bool_or": False, "logical_or": False}
 """Whether it is the false rows that are counted instead."""
 _OF_TRUTHS = {name: "min" if negated else "max" for name, negated in _TRUTHS.items()}
-"""What they are inside one person: the largest truth value is whether one is true."""
+"""Equivalents inside one person: the largest truth value tells whether one is true."""
 _SINGLE = frozenset({"any_value", "arbitrary", "first", "last"})
 _GATHERED = frozenset(
     {"string_agg", "group_concat", "listagg", "array_agg", "list", "json_agg", "json_group_array"}
@@ -77,7 +77,7 @@ class Measures:
         self.lookups = lookups  # where the subqueries of arguments are gathered: below the group
         self.found: list[Measure] = []
         self._names: dict[Measure, Measure] = {}
-        """Each measure by itself without its name: a SELECT of many is read in linear time."""
+        """Measures keyed without their names, so that a SELECT of many is read in linear time."""
 
     def name_group(self, reading: ParseContext) -> str:
         """Return the label of the group; it is taken when the first measure or key needs it."""

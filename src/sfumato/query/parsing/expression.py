@@ -17,14 +17,14 @@ from sfumato.query.parsing.desugar.dates import WRITTEN_OUT
 from sfumato.query.parsing.desugar.row_values import by_columns
 from sfumato.query.parsing.desugar.texts import TEXTS_WRITTEN_OUT, like, written_pattern
 from sfumato.query.parsing.frame import ExpressionContext
-from sfumato.query.parsing.inner import inner, of_one_person
+from sfumato.query.parsing.inner import read_subquery, refuse_other_people
 from sfumato.query.parsing.reading import MAX_LIST_ITEMS, name_of
 from sfumato.query.parsing.subquery import among, exists, note_conjuncts, single
 from sfumato.query.parsing.types import cast_to
 from sfumato.query.parsing.window import WINDOW_NAMES, WindowReader
 from sfumato.query.position import SourceSpan
 from sfumato.query.relation import SortKey
-from sfumato.query.resolve import alike, call, case, compare, convert_implicitly, truth
+from sfumato.query.resolve import call, case, compare, convert_implicitly, to_common_type, truth
 from sfumato.query.types import Type
 
 _EQUALITIES = frozenset({Function.EQUAL, Function.DIFFERENT, Function.DISTINCT_FROM})
@@ -72,9 +72,9 @@ def _read_column(node: exp.Expr, frame: ExpressionContext) -> Expression:
     if schema is not None and str(name_of(schema)) != "public":
         raise where.unknown("schema", str(name_of(schema)), ["public"], "Every table is in public.")
     named = name_of(table) if table is not None else None
-    found = _scope_of(named, name_of(node.this), frame).find(named, name_of(node.this), where)
-    frame.reading.settle(found, node)  # what a name stands for may be large, and may be named often
-    return replace(found, at=where.at)
+    expression = _scope_of(named, name_of(node.this), frame).find(named, name_of(node.this), where)
+    frame.reading.settle(expression, node)  # what a name stands for may be large, and may be named often
+    return replace(expression, at=where.at)
 
 
 def _scope_of(table: Name | None, name: Name, frame: ExpressionContext) -> Scope:
@@ -165,8 +165,8 @@ def _chain(function: Function, kind: type[exp.Expr], node: exp.Expr, frame: Expr
     flat = tuple(dict.fromkeys(operands)) if len(operands) < MAX_LIST_ITEMS else tuple(operands)
     if len(flat) == 1:
         return flat[0]
-    made = Call(function, flat, Type.BOOLEAN, frame.reading.at(node))
-    return factor_out_common(made) if function is Function.OR else made
+    result = Call(function, flat, Type.BOOLEAN, frame.reading.at(node))
+    return factor_out_common(result) if function is Function.OR else result
 
 
 def _read_concatenation(node: exp.Expr, frame: ExpressionContext) -> Expression:
@@ -235,8 +235,8 @@ def _read_in(node: exp.Expr, frame: ExpressionContext) -> Expression:
         tested = [
             _read_expression(part, frame) for part in (left.expressions if isinstance(left, exp.Tuple) else [left])
         ]
-        block, lookups = inner(node, node.args["query"], frame, own=True)
-        return of_one_person(among(node, tested, block, lookups, frame.reading), node, block, frame)
+        block, lookups = read_subquery(node, node.args["query"], frame, own=True)
+        return refuse_other_people(among(node, tested, block, lookups, frame.reading), node, block, frame)
     frame.reading.only(node, "this", "expressions")
     items = node.expressions
     if isinstance(node.this.unnest(), exp.Tuple):
@@ -250,7 +250,7 @@ def _read_in(node: exp.Expr, frame: ExpressionContext) -> Expression:
     value, members = _read_expression(node.this, frame), [_read_expression(item, frame) for item in items]
     for item, part in zip(members, items, strict=True):
         check_compared(value, item, frame.reading.declared(value), _span_of(part, frame))
-    arguments = alike([value, *members], where)
+    arguments = to_common_type([value, *members], where)
     return Call(Function.IN, tuple(arguments), Type.BOOLEAN, where.at)
 
 
@@ -429,12 +429,12 @@ def _read_filter(frame: ExpressionContext, node: exp.Expr) -> Expression:
 
 def _exists(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this")
-    block, lookups = inner(node, node.this, frame, own=True)
-    return of_one_person(exists(node, block, lookups, frame.reading), node, block, frame)
+    block, lookups = read_subquery(node, node.this, frame, own=True)
+    return refuse_other_people(exists(node, block, lookups, frame.reading), node, block, frame)
 
 
 def _single(node: exp.Expr, frame: ExpressionContext) -> Expression:
-    block, lookups = inner(node, node, frame)
+    block, lookups = read_subquery(node, node, frame)
     return single(node, block, lookups, frame.reading)
 
 

@@ -1,4 +1,4 @@
-"""What an expression can see while it is read, and how a subquery that it may not hold is refused."""
+"""Context of an expression while it is read, and refusals of subqueries."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from sfumato.query.parsing.window import GatheredWindows
 
 @dataclass(frozen=True, slots=True)
 class ExpressionContext:
-    """What an expression can see: the columns in scope, and where aggregates are gathered (None: not allowed)."""
+    """Context of an expression: the columns in scope, and where aggregates are gathered (None: not allowed)."""
 
     reading: ParseContext
     scope: Scope
@@ -29,7 +29,7 @@ class ExpressionContext:
     lookups: Lookups | None = None
     """Where subqueries are gathered (None: not allowed)."""
     read_inner: Callable[[exp.Expr], Block] | None = None
-    """What reads the query of a subquery."""
+    """Reader of the query of a subquery."""
 
 
 def refuse_subquery(node: exp.Expr, frame: ExpressionContext) -> NoReturn:

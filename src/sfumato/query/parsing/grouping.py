@@ -20,7 +20,7 @@ _MAX_SHOWN_SETS = 1_000_000
 
 GroupingKeys = tuple[exp.Expr, ...]
 Meanings = dict[str, str]
-"""What stands for an item of SELECT, its number or alias, and the text of that item."""
+"""Number or alias of an item of SELECT, and the text of that item."""
 
 
 def expand_grouping_sets(node: exp.Select, reading: ParseContext) -> exp.Expr | None:
@@ -52,15 +52,15 @@ def expand_grouping_sets(node: exp.Select, reading: ParseContext) -> exp.Expr | 
 
 
 def _meanings(node: exp.Select) -> Meanings:
-    """Return what numbers and aliases stand for: of constants nothing, and a column of the rows comes first."""
-    found: Meanings = {}
+    """Return the items that numbers and aliases refer to; columns come first, constants are left out."""
+    meanings: Meanings = {}
     for number, item in enumerate(node.expressions, 1):
         shown = item.unalias()
-        found[str(number)] = "" if isinstance(shown, exp.Literal) else _key_text(shown)
+        meanings[str(number)] = "" if isinstance(shown, exp.Literal) else _key_text(shown)
         alias = item.alias.lower() if isinstance(item, exp.Alias) else ""
-        if alias and not any(one.name.lower() == alias for one in shown.find_all(exp.Column)):
-            found.setdefault(alias, found[str(number)])
-    return found
+        if alias and not any(column.name.lower() == alias for column in shown.find_all(exp.Column)):
+            meanings.setdefault(alias, meanings[str(number)])
+    return meanings
 
 
 def _meant_key(key: exp.Expr, meanings: Meanings) -> str:
@@ -75,7 +75,7 @@ def _count_sets(part: exp.Expr) -> int:
     """Return how many sets `_sets` returns, without writing them out."""
     match part:
         case exp.GroupingSets():
-            return sum(_count_sets(one) for one in part.expressions)
+            return sum(_count_sets(element) for element in part.expressions)
         case exp.Rollup():
             return len(part.expressions) + 1
         case exp.Cube():
@@ -87,12 +87,12 @@ def _sets(part: exp.Expr) -> list[GroupingKeys]:
     """Return the sets of keys that one part of GROUP BY stands for."""
     match part:
         case exp.GroupingSets():
-            return [some for one in part.expressions for some in _sets(one)]
+            return [some for element in part.expressions for some in _sets(element)]
         case exp.Rollup():
-            steps = [_set_keys(one) for one in part.expressions]
+            steps = [_set_keys(element) for element in part.expressions]
             return [tuple(chain.from_iterable(steps[:size])) for size in range(len(steps), -1, -1)]
         case exp.Cube():
-            steps = [_set_keys(one) for one in part.expressions]
+            steps = [_set_keys(element) for element in part.expressions]
             sizes = range(len(steps), -1, -1)
             return [tuple(chain.from_iterable(some)) for size in sizes for some in combinations(steps, size)]
     return [_set_keys(part)]
@@ -129,7 +129,7 @@ _KEPT = ("from_", "joins", "where", "windows")
 def _copy_value(value: object) -> object:
     if isinstance(value, exp.Expr):
         return value.copy()
-    return [_copy_value(one) for one in value] if isinstance(value, list) else value
+    return [_copy_value(item) for item in value] if isinstance(value, list) else value
 
 
 def _without(node: exp.Expr, lacking: set[str], meanings: Meanings, *, named: bool = False) -> exp.Expr:
@@ -169,9 +169,9 @@ def _order_of_answer(node: exp.Select) -> exp.Expr:
         shown = item.this if isinstance(item, exp.Alias) else item
         places.setdefault(_key_text(shown), place)
     for ordered in order.expressions:
-        at = places.get(_key_text(ordered.this))
-        if at is not None and not isinstance(ordered.this, exp.Literal):
-            number = exp.Literal.number(at)
+        index = places.get(_key_text(ordered.this))
+        if index is not None and not isinstance(ordered.this, exp.Literal):
+            number = exp.Literal.number(index)
             number.meta.update(ordered.this.meta)
             ordered.set("this", number)
     return order

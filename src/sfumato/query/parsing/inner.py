@@ -8,7 +8,9 @@ from sfumato.query.parsing.frame import ExpressionContext, refuse_subquery
 from sfumato.query.parsing.subquery import Lookups, reads_people, shows_people, stays_with_people
 
 
-def inner(node: exp.Expr, query: exp.Expr, frame: ExpressionContext, *, own: bool = False) -> tuple[Block, Lookups]:
+def read_subquery(
+    node: exp.Expr, query: exp.Expr, frame: ExpressionContext, *, own: bool = False
+) -> tuple[Block, Lookups]:
     """Return a subquery that has been read, and where it is gathered; what would need people's rows is refused.
 
     Where a person's rows are marked (`own`), it may read that person's other rows.
@@ -24,10 +26,10 @@ def inner(node: exp.Expr, query: exp.Expr, frame: ExpressionContext, *, own: boo
     return block, frame.lookups
 
 
-def of_one_person(found: Expression, node: exp.Expr, block: Block, frame: ExpressionContext) -> Expression:
+def refuse_other_people(expression: Expression, node: exp.Expr, block: Block, frame: ExpressionContext) -> Expression:
     """Refuse a look at people's rows that does not stay with the person of the row around it."""
     if shows_people(block, frame.reading) and not (
         frame.lookups is not None and stays_with_people(frame.lookups, block, frame.reading)
     ):
         refuse_subquery(node, frame)
-    return found
+    return expression

@@ -1,4 +1,4 @@
-"""What an output column without an alias is called, as in PostgreSQL."""
+"""Name output columns without an alias, as PostgreSQL does."""
 
 from sqlglot import exp
 

@@ -63,7 +63,7 @@ def _token_span(token: Token, text: str) -> SourceSpan:
 
 
 def _read_options(tokens: list[Token], text: str) -> Options:
-    found: dict[str, Fraction | int | str] = {}
+    options: dict[str, Fraction | int | str] = {}
     while tokens:
         where = _token_span(tokens[0], text)
         if len(tokens) < 3 or tokens[1].token_type is not TokenType.EQ:
@@ -71,9 +71,9 @@ def _read_options(tokens: list[Token], text: str) -> Options:
         name = tokens[0].text.lower()
         if name not in _NAMES:
             raise where.unknown("option", tokens[0].text, _NAMES, "OPTIONS takes others.")
-        if name in found:
+        if name in options:
             raise where.bad(f"{name} is given twice.", "One of them would be ignored.", "Remove one.")
-        found[name] = _option_value(name, tokens[2], text)
+        options[name] = _option_value(name, tokens[2], text)
         if len(tokens) > 3 and (tokens[3].token_type is not TokenType.COMMA or len(tokens) == 4):
             raise _token_span(tokens[3], text).bad(
                 "a comma and another option are needed here.",
@@ -81,7 +81,7 @@ def _read_options(tokens: list[Token], text: str) -> Options:
                 "Write OPTIONS(epsilon = 0.5, delta = 1e-9).",
             )
         tokens = tokens[4:]
-    return Options(**found)  # type: ignore[arg-type]
+    return Options(**options)  # type: ignore[arg-type]
 
 
 def _option_value(name: str, token: Token, text: str) -> Fraction | int | str:

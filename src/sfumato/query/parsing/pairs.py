@@ -25,8 +25,8 @@ def _of_one(function: Aggregation, place: int) -> Callable[[PairSides, Expressio
 
     def made(sides: PairSides, where: Expression | None) -> Aggregate[Expression]:
         missing = Call(Function.IS_NULL, (sides[1 - place],), Type.BOOLEAN)
-        there = Call(Function.NOT, (missing,), Type.BOOLEAN)
-        return Aggregate(function, (sides[place],), where=there if where is None else conjunction((where, there)))
+        presence = Call(Function.NOT, (missing,), Type.BOOLEAN)
+        return Aggregate(function, (sides[place],), where=presence if where is None else conjunction((where, presence)))
 
     return made
 
@@ -38,7 +38,7 @@ PAIRED: Mapping[str, Callable[[PairSides, Expression | None], Aggregate[Expressi
     "regr_avgx": _of_one(Aggregation.AVG, 1),
     "regr_avgy": _of_one(Aggregation.AVG, 0),
 }
-"""What each name becomes, from y and x and a FILTER."""
+"""Builder for each name, from y and x and a FILTER."""
 
 
 def read_pair_measure(

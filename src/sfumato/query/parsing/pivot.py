@@ -33,12 +33,12 @@ def read_pivot(node: exp.Expr, block: Block, frame: ExpressionContext) -> tuple[
     measures = Measures()
     inner = ExpressionContext(reading, scope, measures, "PIVOT", frame.private_tables)
     used = [name_of(part.this) for part in (*aggregates, chosen.this) for part in part.find_all(exp.Column)]
-    kept = [entry for entry in scope.star(None) if not any(name.matches(entry.name) for name in used)]
+    remaining = [entry for entry in scope.star(None) if not any(name.matches(entry.name) for name in used)]
     if group_by:
         reading.only(group_by, "expressions")
         by = [name_of(part.this) for part in group_by.expressions if isinstance(part, exp.Column)]
-        kept = [entry for entry in scope.star(None) if any(name.matches(entry.name) for name in by)]
-        if len(kept) != len(group_by.expressions):
+        remaining = [entry for entry in scope.star(None) if any(name.matches(entry.name) for name in by)]
+        if len(remaining) != len(group_by.expressions):
             raise where.unsupported(
                 "this PIVOT is not supported.",
                 "It is grouped by columns of its table.",
@@ -52,13 +52,13 @@ def read_pivot(node: exp.Expr, block: Block, frame: ExpressionContext) -> tuple[
             measure = read_expression(exp.Filter(this=aggregate.copy(), expression=filter), inner)
             columns.append((_pivot_column_name(value, part, several=len(aggregates) > 1), measure))
     label = measures.name_group(reading)
-    keys = tuple(Named(f"k{i}", entry.expression) for i, entry in enumerate(kept, 1))
+    keys = tuple(Named(f"k{i}", entry.expression) for i, entry in enumerate(remaining, 1))
     for key in keys:
         reading.declare(label, key.name, reading.declared(key.expression))
     group = GroupBy(block.rows, label, keys, tuple(measures.found), where.at)
     alias = node.args.get("alias")
     table = str(name_of(alias.this)) if alias is not None and alias.this is not None else None
-    named = [(entry.name, column) for entry, column in zip(kept, group.columns, strict=False)]
+    named = [(entry.name, column) for entry, column in zip(remaining, group.columns, strict=False)]
     entries = tuple(NamedColumn(table, name, value) for name, value in (*named, *columns))
     return group, Scope(entries, frozenset({table} if table else ()))
 
@@ -80,7 +80,7 @@ def _listed_values(field: exp.Expr, frame: ExpressionContext) -> exp.Expr:
 
 
 def _pivot_column_name(value: exp.Expr, aggregate: exp.Expr, several: bool) -> str:
-    """Return what a column is called: as its value, with the aggregate's name behind it where there are several."""
+    """Return the name of a column: its value, followed by the aggregate's name where there are several."""
     own = value.args["alias"] if isinstance(value, exp.PivotAlias) else None
     name = str(name_of(own)) if own is not None else Name(value.name, quoted=True).text
     if isinstance(aggregate, exp.Alias):

@@ -10,7 +10,7 @@ from sqlglot import exp
 from sfumato.query.catalog import Catalog
 from sfumato.query.declared import Admitted
 from sfumato.query.expression import Column, Expression, Literal, Position, walk
-from sfumato.query.names import Name, Scope, free
+from sfumato.query.names import Name, Scope, unused_name
 from sfumato.query.parameters import Bindings
 from sfumato.query.parsing.rewriting import first_union_part, group_query
 from sfumato.query.parsing.tree import MAX_NESTING, span
@@ -84,7 +84,7 @@ class ParseContext:
 
     def label(self, name: str) -> str:
         """Return a label that no other relation of this query has."""
-        label = free(name, self._labels)
+        label = unused_name(name, self._labels)
         self._labels.add(label)
         return label
 
@@ -94,7 +94,7 @@ class ParseContext:
             self._declared[label, name] = declared
 
     def declared(self, expression: Expression) -> Admitted | None:
-        """Return what the policy says an expression can hold; None where it is no column, or nothing is said."""
+        """Return the declared values of a column; None for other expressions and undeclared columns."""
         return self._declared.get((expression.of, expression.name)) if isinstance(expression, Column) else None
 
     def count_join(self, node: exp.Expr) -> None:
@@ -108,7 +108,7 @@ class ParseContext:
             )
 
     def settle(self, expression: Expression, node: exp.Expr) -> Expression:
-        """Count an expression as it is after inlining; one that grew too large is refused before anybody walks it."""
+        """Count an expression as it is after inlining; one that grew too large is refused before it is walked."""
         for _, depth in walk(expression):
             self._nodes += 1
             if self._nodes > MAX_SYNTAX_NODES or depth > MAX_NESTING:

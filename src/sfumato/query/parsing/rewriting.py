@@ -1,4 +1,4 @@
-"""What is refused and can be asked in another way: the other question is written, for the remedy to show.
+"""Write the query to ask instead of a refused one, for the remedy to show.
 
 Each function returns the text of a question, or None where it knows none. They work on copies of the tree.
 """
@@ -17,9 +17,9 @@ _MARK = "rewritten"
 
 def join_query(node: exp.Expr, catalog: Catalog) -> str | None:
     """Return `x IN (SELECT …)` or EXISTS as a join with its distinct values; after NOT, what has no partner is kept."""
-    root, here = _copy_tree(node)
-    scope, condition, negated = _conjunct(here)
-    parts = _membership(here, scope, catalog) if scope is not None else None
+    root, copy = _copy_tree(node)
+    scope, condition, negated = _conjunct(copy)
+    parts = _membership(copy, scope, catalog) if scope is not None else None
     if scope is None or parts is None or any(join.meta.get("comma") for join in scope.args.get("joins") or []):
         return None
     outer, inner, member = parts
@@ -33,7 +33,7 @@ def join_query(node: exp.Expr, catalog: Catalog) -> str | None:
     on = exp.EQ(this=outer, expression=exp.column(_MEMBER, _CHOSEN))
     absent = exp.Is(this=exp.column(_FOUND, _CHOSEN), expression=exp.Null()) if negated else None
     conditions = [absent if part is condition else part for part in _conjuncts(scope.args["where"].this)]
-    if negated and isinstance(here, exp.In) and not _is_unit(outer, _tables_of_from(scope, catalog)):
+    if negated and isinstance(copy, exp.In) and not _is_unit(outer, _tables_of_from(scope, catalog)):
         present = exp.Is(this=outer.copy(), expression=exp.Not(this=exp.Null()))
         conditions.append(present)  # NULL is not outside of a list either
     scope.set("where", _where_clause(conditions))
@@ -77,23 +77,23 @@ def first_rows_by_key_query(node: exp.Expr, catalog: Catalog) -> str | None:
 
 
 def group_query(node: exp.Expr, catalog: Catalog) -> str | None:
-    """Return what comes nearest to a window: the same aggregate by GROUP BY, or the groups without the window."""
-    root, here = _copy_tree(node)
-    scope = here.find_ancestor(exp.Select)
-    if scope is not None and isinstance(here.this, exp.Identifier):  # WINDOW w AS (…): what uses it is meant
-        here = next((one for one in scope.find_all(exp.Window) if one.args.get("alias") == here.this), here)
-    if scope is None or isinstance(here.this, exp.Identifier):
+    """Return the closest query to a window: the same aggregate by GROUP BY, or the groups without the window."""
+    root, copy = _copy_tree(node)
+    scope = copy.find_ancestor(exp.Select)
+    if scope is not None and isinstance(copy.this, exp.Identifier):  # WINDOW w AS (…): what uses it is meant
+        copy = next((window for window in scope.find_all(exp.Window) if window.args.get("alias") == copy.this), copy)
+    if scope is None or isinstance(copy.this, exp.Identifier):
         return None
-    named = [one for one in scope.args.get("windows") or [] if one.this == here.args.get("alias")]
-    keys = [key.copy() for window in (here, *named) for key in window.args.get("partition_by") or []]
+    named = [window for window in scope.args.get("windows") or [] if window.this == copy.args.get("alias")]
+    keys = [key.copy() for window in (copy, *named) for key in window.args.get("partition_by") or []]
     if scope.args.get("group") is not None:
-        return _without(here, scope, root)
+        return _without(copy, scope, root)
     people = [column for column in map(_unit_of, _tables_of_from(scope, catalog).values()) if column is not None]
     if any(isinstance(key, exp.Column) and _same(key, unit) for key in keys for unit in people):
-        return _per_person(here, scope, keys)
-    if _function(here) not in AGGREGATE_NAMES:
-        return _per_person(here, scope, [exp.column(people[0])]) if len(people) == 1 else None
-    plain = exp.Select(expressions=[*keys, here.this.copy()])
+        return _per_person(copy, scope, keys)
+    if _function(copy) not in AGGREGATE_NAMES:
+        return _per_person(copy, scope, [exp.column(people[0])]) if len(people) == 1 else None
+    plain = exp.Select(expressions=[*keys, copy.this.copy()])
     for part in ("from_", "joins", "where"):
         plain.set(part, scope.args.get(part))
     if keys:
@@ -102,7 +102,7 @@ def group_query(node: exp.Expr, catalog: Catalog) -> str | None:
 
 
 def first_union_part(node: exp.Expr, _: Catalog) -> str | None:
-    """Return the first part of a UNION, to be asked by itself."""
+    """Return the first part of a UNION, to be asked alone."""
     first = node.this
     while isinstance(first, exp.Union | exp.Subquery):
         first = first.this
@@ -111,14 +111,14 @@ def first_union_part(node: exp.Expr, _: Catalog) -> str | None:
 
 def count_truths(node: exp.Expr, negated: bool) -> str | None:
     """Return BOOL_OR(p) as the number of rows where p is true, and BOOL_AND(p) as that of rows where it is false."""
-    root, here = _copy_tree(node)
-    if len(here.expressions) != 1:
+    root, copy = _copy_tree(node)
+    if len(copy.expressions) != 1:
         return None
-    condition: exp.Expr = here.expressions[0].copy()
+    condition: exp.Expr = copy.expressions[0].copy()
     if negated:
         condition = exp.Not(this=exp.Paren(this=condition))
-    whole = here.parent if isinstance(here.parent, exp.Filter) else here
-    if whole is not here and whole.expression is not None:
+    whole = copy.parent if isinstance(copy.parent, exp.Filter) else copy
+    if whole is not copy and whole.expression is not None:
         condition = exp.And(this=whole.expression.this.copy(), expression=exp.Paren(this=condition))
     replaced = whole.replace(exp.Filter(this=_count_rows(), expression=exp.Where(this=condition)))
     return _sql_text(replaced if whole is root else root)
@@ -126,14 +126,14 @@ def count_truths(node: exp.Expr, negated: bool) -> str | None:
 
 def key_query(node: exp.Expr) -> str | None:
     """Return ANY_VALUE(x) or STRING_AGG(x, …) as one more key, with the number of rows of each group."""
-    root, here = _copy_tree(node)
-    scope = here.find_ancestor(exp.Select)
-    if scope is None or not here.expressions or isinstance(here.parent, exp.Filter):
+    root, copy = _copy_tree(node)
+    scope = copy.find_ancestor(exp.Select)
+    if scope is None or not copy.expressions or isinstance(copy.parent, exp.Filter):
         return None
-    key = here.expressions[0].copy()
+    key = copy.expressions[0].copy()
     if isinstance(key, exp.Distinct):
         key = key.expressions[0]
-    here.replace(key.copy())
+    copy.replace(key.copy())
     group = scope.args.get("group")
     scope.set("group", exp.Group(expressions=[*(group.expressions if group is not None else []), key]))
     if not any(str(call.this).lower() in AGGREGATE_NAMES for call in scope.find_all(exp.Anonymous)):
@@ -204,11 +204,11 @@ def _conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _where_clause(conditions: list[exp.Expr | None]) -> exp.Where | None:
-    kept = [condition for condition in conditions if condition is not None]
-    if not kept:
+    present = [condition for condition in conditions if condition is not None]
+    if not present:
         return None
-    whole = kept[0]
-    for part in kept[1:]:
+    whole = present[0]
+    for part in present[1:]:
         whole = exp.And(this=whole, expression=part)
     return exp.Where(this=whole)
 
@@ -221,7 +221,7 @@ def _subquery(node: exp.Expr) -> exp.Expr | None:
 def _membership(
     node: exp.Expr, scope: exp.Select, catalog: Catalog
 ) -> tuple[exp.Column, exp.Select, exp.Column] | None:
-    """Return what is looked for outside, the subquery, and the column of it that it is looked for in."""
+    """Return the outer expression, the subquery and the column of it that are compared."""
     inner = _subquery(node)
     if not isinstance(inner, exp.Select) or any(inner.args.get(part) for part in ("limit", "offset", "with_")):
         return None
@@ -275,11 +275,11 @@ def _tables_of_from(select: exp.Select, catalog: Catalog) -> dict[str, Table | N
     origin = select.args.get("from_")
     sources = [origin.this] if origin is not None else []
     sources += [join.this for join in select.args.get("joins") or []]
-    found: dict[str, Table | None] = {}
+    tables: dict[str, Table | None] = {}
     for source in sources:
         name = Name(source.name, quoted=True) if isinstance(source, exp.Table) else None
-        found[source.alias_or_name.lower()] = lookup(name, catalog.tables) if name is not None else None
-    return found
+        tables[source.alias_or_name.lower()] = lookup(name, catalog.tables) if name is not None else None
+    return tables
 
 
 def _is_private_column(column: exp.Column, tables: dict[str, Table | None]) -> bool:
@@ -307,29 +307,29 @@ def _function(window: exp.Expr) -> str:
     return str(called.this).lower() if isinstance(called, exp.Anonymous) else ""
 
 
-def _without(here: exp.Expr, scope: exp.Select, root: exp.Expr) -> str | None:
+def _without(node: exp.Expr, scope: exp.Select, root: exp.Expr) -> str | None:
     """Return a grouped question without the column of the window, in the order that the window has."""
-    kept = [item for item in scope.expressions if all(part is not here for part in item.walk())]
-    order = here.args.get("order")
-    if not kept or len(kept) == len(scope.expressions):
+    remaining = [item for item in scope.expressions if all(part is not node for part in item.walk())]
+    order = node.args.get("order")
+    if not remaining or len(remaining) == len(scope.expressions):
         return None
-    scope.set("expressions", kept)
+    scope.set("expressions", remaining)
     if order is not None and scope.args.get("order") is None:
         scope.set("order", order.copy())
     return _sql_text(root)
 
 
-def _per_person(here: exp.Expr, scope: exp.Select, keys: list[exp.Expr]) -> str:
+def _per_person(node: exp.Expr, scope: exp.Select, keys: list[exp.Expr]) -> str:
     """Return a question about one number of each person: an aggregate of theirs, or how many rows they have."""
-    counts = _function(here) == "count" or _function(here) not in AGGREGATE_NAMES
-    inner = exp.Select(expressions=[*keys, exp.alias_(_count_rows() if counts else here.this.copy(), "n")])
+    counts = _function(node) == "count" or _function(node) not in AGGREGATE_NAMES
+    inner = exp.Select(expressions=[*keys, exp.alias_(_count_rows() if counts else node.this.copy(), "n")])
     for part in ("from_", "joins", "where"):
         inner.set(part, scope.args.get(part))
     inner.set("group", exp.Group(expressions=[key.copy() for key in keys]))
     source = exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier(_PERSON)))
     number = exp.column("n")
-    asked = [number, _count_rows()] if counts else [exp.Anonymous(this="AVG", expressions=[number])]
-    outer = exp.Select(expressions=asked, from_=exp.From(this=source))
+    items = [number, _count_rows()] if counts else [exp.Anonymous(this="AVG", expressions=[number])]
+    outer = exp.Select(expressions=items, from_=exp.From(this=source))
     if counts:
         outer.set("group", exp.Group(expressions=[number.copy()]))
     return _sql_text(outer)

@@ -61,7 +61,7 @@ def read_query(node: exp.Expr, reading: ParseContext, known: _Known) -> Block:
 
 
 def _peek(reading: ParseContext, known: _Known) -> Peek:
-    """Return what reads a SELECT by itself, without a trace."""
+    """Return a reader of a single SELECT that leaves no state behind."""
 
     def peek(node: exp.Select) -> tuple[Block, ParseContext]:
         own = reading.apart()
@@ -96,7 +96,7 @@ def _read_select(node: exp.Select, reading: ParseContext, known: _Known) -> Bloc
     reader = FromReader(reading, known, read_query)
     origin = node.args.get("from_")
     source = read_from(origin.this, node.args.get("joins") or [], reader) if origin else no_table(reading)
-    windows = GatheredWindows({str(name_of(one.this)): one for one in node.args.get("windows") or []})
+    windows = GatheredWindows({str(name_of(window.this)): window for window in node.args.get("windows") or []})
     people = unit_columns(source.relation, reading.catalog)
     below, above = Lookups(people), Lookups(None if _is_grouped(node) else people)
 
@@ -314,7 +314,7 @@ def _named_item(
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """What is left of a row after grouping: its keys and measures."""
+    """Columns of a row after grouping: its keys and measures."""
 
     label: str
     keys: list[Expression]
@@ -322,11 +322,13 @@ class _Group:
     above: frozenset[str] = frozenset()
     """Labels of what is computed from groups."""
 
-    def window(self, one: Over, node: exp.Expr) -> Over:
-        """Return what a window function says of groups."""
-        order = tuple(replace(key, expression=self.over(key.expression, node)) for key in one.order)
-        partition = tuple(self.over(part, node) for part in one.partition)
-        return replace(one, call=one.call.mapped(lambda part: self.over(part, node)), partition=partition, order=order)
+    def window(self, over: Over, node: exp.Expr) -> Over:
+        """Return a window function over groups."""
+        order = tuple(replace(key, expression=self.over(key.expression, node)) for key in over.order)
+        partition = tuple(self.over(part, node) for part in over.partition)
+        return replace(
+            over, call=over.call.mapped(lambda part: self.over(part, node)), partition=partition, order=order
+        )
 
     def over(self, value: Expression, node: exp.Expr) -> Expression:
         """Return an expression over the rows as one over the groups."""
@@ -395,7 +397,7 @@ def _is_all(part: exp.Expr, items: list[SelectItem], frame: ExpressionContext) -
     if not isinstance(column, exp.Column) or column.args.get("table") is not None or column.name.lower() != "all":
         return False
     name = name_of(column.this)
-    return not name.quoted and not frame.scope.candidates(None, name) and not name.chosen(one.name for one in items)
+    return not name.quoted and not frame.scope.candidates(None, name) and not name.chosen(item.name for item in items)
 
 
 def _distinct(

@@ -17,7 +17,7 @@ _EXAMPLE = (
 
 def series(name: str, arguments: list[Expression], place: SourceSpan) -> list[Literal]:
     """Return the values of a series; one end alone begins with 0."""
-    values = [one.value if isinstance(one, Literal) else None for one in arguments]
+    values = [expression.value if isinstance(expression, Literal) else None for expression in arguments]
     if len(values) == 1:
         values = [0, *values]
     if not 2 <= len(values) <= 3 or None in values:
@@ -29,10 +29,10 @@ def series(name: str, arguments: list[Expression], place: SourceSpan) -> list[Li
             raise place.unsupported(f"{name} of dates takes whole days here.", "Months differ.", _EXAMPLE)
         days = step.days + step.microseconds // 86_400_000_000
         numbers = _number_series(0, (end - start).days, days, name, place)
-        return [Literal(start + timedelta(days=one), Type.DATE, place.at) for one in numbers]
-    if not all(isinstance(one, int) and not isinstance(one, bool) for one in (start, end, step)):
+        return [Literal(start + timedelta(days=number), Type.DATE, place.at) for number in numbers]
+    if not all(isinstance(value, int) and not isinstance(value, bool) for value in (start, end, step)):
         raise place.unsupported(f"{name} takes whole numbers, or dates and days.", "Others have no steps.", _EXAMPLE)
-    return [Literal(one, Type.INTEGER, place.at) for one in _number_series(start, end, step, name, place)]
+    return [Literal(number, Type.INTEGER, place.at) for number in _number_series(start, end, step, name, place)]
 
 
 def _number_series(start: object, end: object, step: object, name: str, place: SourceSpan) -> range:
@@ -40,13 +40,13 @@ def _number_series(start: object, end: object, step: object, name: str, place: S
         raise place.bad(f"{name} has a step of 0.", "It would never end.", _EXAMPLE)
     if SERIES[name]:
         end += 1 if step > 0 else -1
-    found = range(start, end, step)
-    if found[MAX_LIST_ITEMS:]:  # Python cannot tell the length of the longest ones
+    numbers = range(start, end, step)
+    if numbers[MAX_LIST_ITEMS:]:  # Python cannot tell the length of the longest ones
         raise place.too_large(
             f"{name} has more than {MAX_LIST_ITEMS} rows.",
             "They are part of the text.",
             "Declare a public table instead.",
         )
-    if not found:
+    if not numbers:
         raise place.bad(f"{name} has no rows.", "Its end comes before its beginning.", _EXAMPLE)
-    return found
+    return numbers

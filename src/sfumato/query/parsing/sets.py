@@ -13,7 +13,7 @@ from sfumato.query.parsing.reading import ParseContext
 from sfumato.query.position import SourceSpan
 from sfumato.query.private_rows import has_private_rows, is_unit_column, unit_columns
 from sfumato.query.relation import GroupBy, MarkJoin, Named, Over, Relation, UnionAll, Window
-from sfumato.query.resolve import alike, compare
+from sfumato.query.resolve import compare, to_common_type
 from sfumato.query.types import Type
 from sfumato.query.windows import WHOLE_PARTITION, WindowCall, WindowFunction
 
@@ -32,10 +32,11 @@ def combine_blocks(node: exp.SetOperation, left: Block, right: Block, reading: P
             "Select as many on both sides.",
         )
     pairs = [
-        alike([one.expression, other.expression], where) for one, other in zip(left.outputs, right.outputs, strict=True)
+        to_common_type([first.expression, second.expression], where)
+        for first, second in zip(left.outputs, right.outputs, strict=True)
     ]
     first, second = (
-        project_block(side, tuple(pair[at] for pair in pairs), reading) for at, side in enumerate((left, right))
+        project_block(side, tuple(pair[index] for pair in pairs), reading) for index, side in enumerate((left, right))
     )
     names = tuple(output.name for output in left.outputs)
     if isinstance(node, exp.Union):
@@ -59,13 +60,15 @@ def combine_blocks(node: exp.SetOperation, left: Block, right: Block, reading: P
         compared = [*zip(columns, others, strict=True), (number, same)]
     equal = conjunction(
         tuple(
-            compare(Function.EQUAL, one, two, where) if place in named else _same(one, two, where)
-            for place, (one, two) in enumerate(compared)  # nobody's name is NULL
+            compare(Function.EQUAL, first, two, where) if place in named else _same(first, two, where)
+            for place, (first, two) in enumerate(compared)  # nobody's name is NULL
         )
     )
     mark = MarkJoin(*sides, reading.label("mark"), equal, where.at)
-    found: Expression = mark.mark_column
-    condition = found if isinstance(node, exp.Intersect) else Call(Function.NOT, (found,), Type.BOOLEAN, where.at)
+    expression: Expression = mark.mark_column
+    condition = (
+        expression if isinstance(node, exp.Intersect) else Call(Function.NOT, (expression,), Type.BOOLEAN, where.at)
+    )
     return Block(mark, (condition,), _name_columns(names, columns))
 
 
@@ -79,8 +82,8 @@ def _naming_people(left: Block, right: Block, reading: ParseContext) -> frozense
     pairs = enumerate(zip(left.outputs, right.outputs, strict=False))
     return frozenset(
         place
-        for place, (one, other) in pairs
-        if is_unit_column(one.expression, names[0]) and is_unit_column(other.expression, names[1])
+        for place, (first, second) in pairs
+        if is_unit_column(first.expression, names[0]) and is_unit_column(second.expression, names[1])
     )
 
 
@@ -103,5 +106,5 @@ def _number_equal_rows(
     return window, window.columns[-1]
 
 
-def _same(one: Expression, other: Expression, where: SourceSpan) -> Expression:
-    return Call(Function.NOT, (compare(Function.DISTINCT_FROM, one, other, where),), Type.BOOLEAN, where.at)
+def _same(first: Expression, second: Expression, where: SourceSpan) -> Expression:
+    return Call(Function.NOT, (compare(Function.DISTINCT_FROM, first, second, where),), Type.BOOLEAN, where.at)

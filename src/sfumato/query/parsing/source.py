@@ -19,7 +19,7 @@ from sfumato.query.parsing.series import SERIES, series
 from sfumato.query.position import SourceSpan, source_span
 from sfumato.query.private_rows import has_private_rows
 from sfumato.query.relation import Join, JoinKind, Named, Project, Relation, Scan, Sort, Values
-from sfumato.query.resolve import alike, call, compare
+from sfumato.query.resolve import call, compare, to_common_type
 from sfumato.query.types import Type
 
 
@@ -48,8 +48,8 @@ class FromReader:
         """Whether a subquery reads a private table; a name that is unknown counts as one."""
         tables = self.reading.catalog.tables
         for table in node.find_all(exp.Table):
-            found = lookup(name_of(table.this), tables) if isinstance(table.this, exp.Identifier) else None
-            if found is None or not found.public:
+            declared = lookup(name_of(table.this), tables) if isinstance(table.this, exp.Identifier) else None
+            if declared is None or not declared.public:
                 return True
         return False
 
@@ -195,7 +195,7 @@ def _series(node: exp.Expr, reader: FromReader) -> FromItem:
     reading, where, name = reader.reading, reader.reading.place(node.this), str(node.this.this).lower()
     reading.only(node, "this", "alias", "joins")
     frame = ExpressionContext(reading, Scope(), None, name, reader.private_tables)
-    rows = series(name, [read_expression(one, frame) for one in node.this.expressions], where)
+    rows = series(name, [read_expression(expression, frame) for expression in node.this.expressions], where)
     values = Values(reading.label("values"), (rows[0].type,), tuple((row,) for row in rows), where.at)
     alias, names = _alias(node, reading)
     return _name_columns(Block(values, (), (Named(alias or name, values.columns[0]),)), alias or name, names, where)
@@ -218,7 +218,7 @@ def _read_values(node: exp.Expr, reader: FromReader) -> FromItem:
         )
     if not width or any(len(row) != width for row in rows):
         raise where.bad("the rows have different lengths.", "A table is a rectangle.", "Give each row every column.")
-    columns = [_literals(alike(list(column), where), where) for column in zip(*rows, strict=True)]
+    columns = [_literals(to_common_type(list(column), where), where) for column in zip(*rows, strict=True)]
     cells = tuple(zip(*columns, strict=True))
     values = Values(reading.label("values"), tuple(cell.type for cell in cells[0]), cells, where.at)
     alias, names = _alias(node, reading)
@@ -247,7 +247,7 @@ def _read_join(left: FromItem, node: exp.Expr, reader: FromReader) -> FromItem:
     right = _item(node.this, reader)
     left = _materialize_conditions(left, reading) if side in {"RIGHT", "FULL"} else left
     right = _materialize_conditions(right, reading) if side in {"LEFT", "FULL"} else right
-    if side == "FULL" and any(has_private_rows(one.relation, reading.catalog) for one in (left, right)):
+    if side == "FULL" and any(has_private_rows(item.relation, reading.catalog) for item in (left, right)):
         raise where.unsupported(
             "a full join of people's rows is not supported.",
             "It keeps rows without a match: whether they appear depends on all people at once.",
@@ -315,8 +315,8 @@ def _read_using(
     merged: list[NamedColumn] = []
     halves: list[NamedColumn] = []
     for name in names:
-        pair = [one.scope.find(None, name, where) for one in (left, right)]
-        halves += [entry for one in (left, right) for entry in one.scope.candidates(None, name)]
+        pair = [item.scope.find(None, name, where) for item in (left, right)]
+        halves += [entry for item in (left, right) for entry in item.scope.candidates(None, name)]
         conditions.append(compare(Function.EQUAL, pair[0], pair[1], where))
         value = pair[1] if side == "RIGHT" else pair[0]
         value = call(FUNCTION_NAMES["coalesce"], pair, "coalesce", where) if side == "FULL" else value

@@ -52,7 +52,7 @@ CONJUNCT = "conjunct"
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """What a subquery adds to each row: a mark, or without a label the columns of the only row that it meets."""
+    """Columns that a subquery adds to each row: a mark, or without a label those of the single matching row."""
 
     right: Relation
     label: str | None
@@ -76,7 +76,7 @@ class Lookup:
 class Lookups:
     """The subqueries of some clauses, in the order in which they are needed.
 
-    `people` are the columns that name the people whose rows are around; None where these are nobody's.
+    `people` are the unit columns of the surrounding rows; None where these are public.
     """
 
     def __init__(self, people: UnitNames | None) -> None:
@@ -98,8 +98,8 @@ class Lookups:
         """Return the same of other rows: each condition is changed."""
         other = Lookups(self.people)
         other.found = [
-            replace(one, condition=None if one.condition is None else change(one.condition, one.node))
-            for one in self.found
+            replace(lookup, condition=None if lookup.condition is None else change(lookup.condition, lookup.node))
+            for lookup in self.found
         ]
         return other
 
@@ -129,13 +129,13 @@ def stays_with_people(lookups: Lookups, block: Block, reading: ParseContext) -> 
 def _same_person(part: Expression, outer: UnitNames | None, inner: UnitNames | None) -> bool:
     if not isinstance(part, Call) or part.function is not Function.EQUAL:
         return False
-    one, other = part.arguments
-    return is_same_unit(one, other, outer, inner) or is_same_unit(other, one, outer, inner)
+    first, second = part.arguments
+    return is_same_unit(first, second, outer, inner) or is_same_unit(second, first, outer, inner)
 
 
 def _names_the_person(part: Expression, outer: UnitNames | None, inner: UnitNames | None) -> bool:
     return _same_person(part, outer, inner) and all(
-        is_unit_column(one, outer) or is_unit_column(one, inner) for one in children(part)
+        is_unit_column(expression, outer) or is_unit_column(expression, inner) for expression in children(part)
     )
 
 
@@ -159,7 +159,7 @@ def among(
         )
     rest, outside = _split_conditions(block, where)
     pairs = zip(tested, (output.expression for output in block.outputs), strict=True)
-    equal = conjunction(tuple(compare(Function.EQUAL, one, other, where) for one, other in pairs))
+    equal = conjunction(tuple(compare(Function.EQUAL, first, second, where) for first, second in pairs))
     no = Literal(False, Type.BOOLEAN, where.at)
     possible: Expression = Call(Function.DISTINCT_FROM, (equal, no), Type.BOOLEAN, where.at)
     if _names_the_person(equal, lookups.people, unit_columns(block.relation, reading.catalog)):
@@ -237,7 +237,7 @@ def _aggregate_subquery(
         compare(Function.EQUAL, outer, column, where) for (_, outer), column in zip(pairs, columns, strict=True)
     )
     lookups.found.append(Lookup(keyed, None, conjunction(equal), node))
-    counts = {one.name for one in group.measures if one.aggregate.function is Aggregation.COUNT}
+    counts = {measure.name for measure in group.measures if measure.aggregate.function is Aggregation.COUNT}
     return _zero_where_empty(value, group.label, counts, where)
 
 
@@ -252,10 +252,10 @@ def _zero_where_empty(value: Expression, label: str, counts: set[str], where: So
 
 
 def _equality(part: Expression, inside: frozenset[str], where: SourceSpan) -> tuple[Expression, Expression]:
-    """Return what is compared inside and outside of a subquery."""
+    """Return the inner and the outer side of an equality."""
     if isinstance(part, Call) and part.function is Function.EQUAL:
-        one, other = part.arguments
-        for inner, outer in ((one, other), (other, one)):
+        first, second = part.arguments
+        for inner, outer in ((first, second), (second, first)):
             if sources(inner) and sources(inner) <= inside and not sources(outer) & inside:
                 return inner, outer
     raise where.unsupported(
@@ -306,12 +306,12 @@ def _check_inside(relation: Relation, values: tuple[Expression, ...], where: Sou
 
 
 def _all_labels(relation: Relation) -> frozenset[str]:
-    found, waiting = set[str](), [relation]
+    labels, waiting = set[str](), [relation]
     while waiting:
         node = waiting.pop()
-        found |= visible_labels(node)
+        labels |= visible_labels(node)
         waiting.extend(inputs(node))
-    return frozenset(found)
+    return frozenset(labels)
 
 
 def note_conjuncts(condition: exp.Expr) -> None:

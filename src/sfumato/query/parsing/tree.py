@@ -56,7 +56,7 @@ _FOREIGN = {
 
 _PARAMETERS = frozenset({TokenType.PARAMETER, TokenType.COLON})
 _STANDING = _PARAMETERS | {TokenType.PLACEHOLDER}
-"""What other systems write where a value comes beside the text."""
+"""Parameter markers of other systems."""
 _GIVEN = "; or give values beside the text, by `parameters`: a list for $1, $2, …, or a dict for :name."
 _PLAIN = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER})
 
@@ -79,13 +79,13 @@ class _Parser(PostgresParser):
     _joining = 0
 
     def expression(self, instance, token=None, comments=None):  # type: ignore[no-untyped-def]
-        made = super().expression(instance, token, comments)
+        node = super().expression(instance, token, comments)
         here = token or self._prev
         if here is not None:
-            made.meta.setdefault("last", here.end)
-            if isinstance(made, exp.Condition) and not any(made.iter_expressions()):
-                made.meta.setdefault("first", here.start)
-        return made
+            node.meta.setdefault("last", here.end)
+            if isinstance(node, exp.Condition) and not any(node.iter_expressions()):
+                node.meta.setdefault("first", here.start)
+        return node
 
     def _parse_function_call(self, *args, **kwargs):  # type: ignore[no-untyped-def]
         return self._placed(self._curr, super()._parse_function_call(*args, **kwargs))
@@ -99,12 +99,12 @@ class _Parser(PostgresParser):
     def _parse_cube_or_rollup(self, *args, **kwargs):  # type: ignore[no-untyped-def]
         return self._placed(self._curr, super()._parse_cube_or_rollup(*args, **kwargs))
 
-    def _placed(self, opening: Token | None, made: Any) -> Any:
-        """Return what was made between this token and the one that was read last, with its place."""
-        if isinstance(made, exp.Expr) and opening is not None and self._prev is not None:
-            made.meta["first"] = opening.start
-            made.meta["last"] = self._prev.end
-        return made
+    def _placed(self, opening: Token | None, node: Any) -> Any:
+        """Return a node with its span, from this token to the last one read."""
+        if isinstance(node, exp.Expr) and opening is not None and self._prev is not None:
+            node.meta["first"] = opening.start
+            node.meta["last"] = self._prev.end
+        return node
 
     def _parse_join(self, *args, **kwargs):  # type: ignore[no-untyped-def]
         opening = self._curr
@@ -113,12 +113,12 @@ class _Parser(PostgresParser):
             return self.raise_error("JOIN needs ON")
         self._joining += 1
         try:
-            made = super()._parse_join(*args, **kwargs)
+            join = super()._parse_join(*args, **kwargs)
         finally:
             self._joining -= 1
-        if made is not None and opening is not None:
-            made.meta["comma"] = opening.token_type is TokenType.COMMA
-        return made
+        if join is not None and opening is not None:
+            join.meta["comma"] = opening.token_type is TokenType.COMMA
+        return join
 
 
 def read_tree(text: str, parameters: bool = False) -> tuple[exp.Query, Options]:
@@ -223,13 +223,13 @@ _BRACKET = re.compile(r"/\*|\*/")
 def _without_comments(text: str) -> str:
     """Return the text with its comments blank, every place kept: GROUP /* … */ BY is two words for sqlglot."""
     pieces, position = [], 0
-    while (found := _SKIPPED.search(text, position)) is not None:
-        end = found.end()
-        if found.group() == "/*":
-            end = _comment_end(text, found.start())
-        pieces.append(text[position : found.start()])
-        comment = found.group().startswith(("--", "/*"))
-        pieces.append(re.sub(r"[^\n]", " ", text[found.start() : end]) if comment else found.group())
+    while (match_ := _SKIPPED.search(text, position)) is not None:
+        end = match_.end()
+        if match_.group() == "/*":
+            end = _comment_end(text, match_.start())
+        pieces.append(text[position : match_.start()])
+        comment = match_.group().startswith(("--", "/*"))
+        pieces.append(re.sub(r"[^\n]", " ", text[match_.start() : end]) if comment else match_.group())
         position = end
     return "".join(pieces) + text[position:]
 

@@ -28,7 +28,7 @@ TYPES = {
     _KIND.VARCHAR: (Type.TEXT, "varchar"),
     _KIND.INTERVAL: (Type.INTERVAL, "interval"),
 }
-"""What each type name means, and what PostgreSQL calls it."""
+"""Type of each type name, and PostgreSQL's name for it."""
 
 
 def cast_to(argument: Expression, to: exp.Expr, reading: ParseContext, place: SourceSpan) -> Expression:

@@ -13,7 +13,7 @@ from sfumato.query.parsing.aggregate import is_aggregate, read_measure
 from sfumato.query.parsing.pairs import ReadExpression
 from sfumato.query.parsing.reading import ParseContext, name_of
 from sfumato.query.relation import Over, SortKey
-from sfumato.query.resolve import alike, convert_implicitly
+from sfumato.query.resolve import convert_implicitly, to_common_type
 from sfumato.query.types import Interval, Type
 from sfumato.query.windows import (
     NUMBERING,
@@ -124,7 +124,7 @@ class GatheredWindows:
         return Over("", called_with, partition, order, frame, _result_type(function, arguments), place.at)
 
     def _definition(self, node: exp.Expr, reading: ParseContext) -> "_Definition":
-        """Return what stands in OVER, together with the named window that it continues."""
+        """Return the definition in OVER, merged with the named window that it continues."""
         order, spec, alias = node.args.get("order"), node.args.get("spec"), node.args.get("alias")
         partition = list(node.args.get("partition_by") or [])
         if order is not None:
@@ -138,7 +138,7 @@ class GatheredWindows:
             raise reading.place(node).unknown("window", str(name_of(alias)), known, "WINDOW does not define it.")
         reading.only(named, "this", "partition_by", "order", "spec", "alias")
         self.used.add(str(name_of(alias)))
-        others = GatheredWindows({name: one for name, one in self.named.items() if one is not named})
+        others = GatheredWindows({name: window for name, window in self.named.items() if window is not named})
         before = others._definition(named, reading)
         self.used |= others.used
         if own.partition or (own.order and before.order):
@@ -185,7 +185,7 @@ def _arguments(
     values = [reader.argument(node) for node in (*nodes[:1], *nodes[2:])]
     fitted = [convert_implicitly(value, Type.TEXT, place) if value.type is Type.NULL else value for value in values[:1]]
     if len(values) > 1:
-        fitted = alike(values, place)
+        fitted = to_common_type(values, place)
         if isinstance(fitted[1], Literal) and fitted[1].value is None:
             fitted = fitted[:1]
     count = _frame_distance(nodes[1], 0 if function in SHIFTS else 1, reading, reader) if len(nodes) > 1 else 1
@@ -226,7 +226,7 @@ def _frame(spec: exp.Expr, order: tuple[SortKey, ...], reading: ParseContext, re
     if start[0] is not None and end[0] is not None and start[0] > end[0]:
         raise place.bad("the frame is reversed.", "It ends before it begins.", "Exchange its ends.")
     frame = WindowFrame(rows, start[0], end[0])
-    offsets = not rows and any(one not in (None, 0) for one in (frame.start, frame.end))
+    offsets = not rows and any(distance not in (None, 0) for distance in (frame.start, frame.end))
     if offsets and len(order) != 1:
         raise place.bad(
             "RANGE with a distance needs one sort key.", "It is measured there.", "Give it one, or use ROWS."

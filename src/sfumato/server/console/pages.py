@@ -28,7 +28,7 @@ from sfumato.server.grants import OWNER, Secrets
 from sfumato.server.reading import HOUSEHOLD, read_explained
 from sfumato.server.replies import MEDIA, count_bytes, file_reply, json_reply
 from sfumato.server.requests import body_of, gate_of, require_json
-from sfumato.server.routes import file_name, reopened, wanted
+from sfumato.server.routes import file_name, reopen_release, requested_file
 from sfumato.server.statuses import status_of
 from sfumato.server.tables import tables_document
 
@@ -126,29 +126,29 @@ async def answer(request: Request) -> Response:
     """Show a stored answer, or send it as a file."""
     caller, gate = require_session(request), gate_of(request)
     if "." in str(request.path_params["receipt"]):
-        receipt, form = wanted(request)
+        receipt, form = requested_file(request)
         render = count_bytes(request, partial(encoded, form=form))
-        content = await reopened(gate, caller, receipt, render)
+        content = await reopen_release(gate, caller, receipt, render)
         return file_reply(request, content, form, f"{file_name(gate.policy.name)}-{receipt[:12]}")
-    receipt, _ = wanted(request)
+    receipt, _ = requested_file(request)
     entry, page = await asyncio.gather(gate.entry(caller, receipt), _console_page(request, caller))
     if entry is None:
-        await reopened(gate, caller, receipt, lambda _: None)  # refuses a receipt without an answer
+        await reopen_release(gate, caller, receipt, lambda _: None)  # refuses a receipt without an answer
         raise NotFound(
             "This answer is not in your history.", "Another account has paid for it.", "Ask its question: it is free."
         )
     draft = _draft_of(entry)
     section = _answer_section(request, draft, await _price(gate, caller, draft), entry.time)
-    shown = await reopened(gate, caller, receipt, section)
+    shown = await reopen_release(gate, caller, receipt, section)
     return _html(views.console_page(replace(page, draft=draft, answer=shown)))
 
 
 async def picture(request: Request) -> Response:
     """Send a chart of an answer."""
     caller, gate = require_session(request), gate_of(request)
-    receipt, _ = wanted(request)
+    receipt, _ = requested_file(request)
     theme, column = request.query_params.get("theme", "light"), request.query_params.get("column")
-    drawn = await reopened(gate, caller, receipt, lambda release: chart(release, column, theme))
+    drawn = await reopen_release(gate, caller, receipt, lambda release: chart(release, column, theme))
     if drawn is None:
         raise NotFound("There is no such picture.", "The answer has no number of this name.", "See the table.")
     reply = Response(drawn, media_type=_STATIC["icon.svg"])

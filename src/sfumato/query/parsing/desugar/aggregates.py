@@ -17,17 +17,17 @@ def write_out(tree: exp.Expr) -> None:
     while waiting:
         node = waiting.pop()
         for part in list(node.iter_expressions()):
-            made = _write_out(part)
-            if made is None:
+            rewritten = _write_out(part)
+            if rewritten is None:
                 waiting.append(part)
                 continue
-            _move_place(part, made)
+            _move_place(part, rewritten)
             if isinstance(node, exp.Select) and part.arg_key == "expressions":
                 name = str(_call_and_filter(part)[0].this).lower()
-                made = _at_place_of(part, exp.Alias(this=made, alias=exp.to_identifier(name)))
-            part.replace(made)
-            if isinstance(made, exp.If):
-                waiting.append(made)
+                rewritten = _at_place_of(part, exp.Alias(this=rewritten, alias=exp.to_identifier(name)))
+            part.replace(rewritten)
+            if isinstance(rewritten, exp.If):
+                waiting.append(rewritten)
 
 
 def _write_out(node: exp.Expr) -> exp.Expr | None:
@@ -35,7 +35,7 @@ def _write_out(node: exp.Expr) -> exp.Expr | None:
     if not isinstance(call, exp.Anonymous) or isinstance(call.this, exp.Expr) or isinstance(node.parent, exp.Window):
         return None
     name, arguments = str(call.this).lower(), call.expressions
-    if name not in _WRITTEN or any(isinstance(one, exp.Star | exp.Distinct) for one in arguments):
+    if name not in _WRITTEN or any(isinstance(argument, exp.Star | exp.Distinct) for argument in arguments):
         return None
     count, written = _WRITTEN[name]
     return written(arguments, condition) if len(arguments) == count else None
@@ -45,16 +45,16 @@ def _call_and_filter(node: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
     return (node.this, node.expression) if isinstance(node, exp.Filter) else (node, None)
 
 
-def _move_place(node: exp.Expr, made: exp.Expr) -> None:
+def _move_place(node: exp.Expr, rewritten: exp.Expr) -> None:
     """Give what was written out the place of what it stands for; its arguments keep theirs."""
-    for part in made.walk(prune=lambda one: "last" in one.meta):
+    for part in rewritten.walk(prune=lambda part: "last" in part.meta):
         if "last" not in part.meta:
             _at_place_of(node, part)
 
 
-def _at_place_of(node: exp.Expr, made: exp.Expr) -> exp.Expr:
-    made.meta.update(node.meta)
-    return made
+def _at_place_of(node: exp.Expr, rewritten: exp.Expr) -> exp.Expr:
+    rewritten.meta.update(node.meta)
+    return rewritten
 
 
 def _aggregate_call(name: str, argument: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
@@ -77,8 +77,8 @@ def _weighted(arguments: list[exp.Expr], condition: exp.Expr | None) -> exp.Expr
     """WEIGHTED_AVG(x, w): SUM(x * w) over the sum of the weights of rows that have an x."""
     value, weight = arguments
     product = exp.Mul(this=exp.Paren(this=value.copy()), expression=exp.Paren(this=weight.copy()))
-    there = exp.Not(this=exp.Paren(this=exp.Is(this=exp.Paren(this=value.copy()), expression=exp.Null())))
-    counted = exp.Case(ifs=[exp.If(this=there, true=weight.copy())])
+    is_present = exp.Not(this=exp.Paren(this=exp.Is(this=exp.Paren(this=value.copy()), expression=exp.Null())))
+    counted = exp.Case(ifs=[exp.If(this=is_present, true=weight.copy())])
     total = _aggregate_call("sum", counted, condition)
     over = exp.Mul(this=exp.Literal.number("1.0"), expression=_aggregate_call("sum", product, condition))
     return exp.Paren(this=exp.Div(this=over, expression=total))  # a decimal also where both are integers

@@ -1,4 +1,4 @@
-"""What functions that are written out as others are made of: calls by name, constants, texts that are joined."""
+"""Builders for desugared functions: calls by name, constants and joined texts."""
 
 from sfumato.query.expression import Expression, Literal
 from sfumato.query.functions import FUNCTION_NAMES, Form, Function, Takes

@@ -21,9 +21,9 @@ _PER_YEAR = {"year": 1, "quarter": 4, "month": 12}
 ReadDatePart = Callable[[Expression, SourceSpan], Expression]
 
 
-def _call_function(function: Function, one: Expression, other: Expression, place: SourceSpan) -> Expression:
+def _call_function(function: Function, first: Expression, second: Expression, place: SourceSpan) -> Expression:
     form = Form(function, (Takes.INTEGER, Takes.INTEGER), Type.INTEGER, ())
-    return call(form, [one, other], str(function), place)
+    return call(form, [first, second], str(function), place)
 
 
 def _date_part(part: str, time: Expression, place: SourceSpan) -> Expression:
@@ -125,8 +125,8 @@ def _pad_number(number: Expression, width: int, place: SourceSpan) -> Expression
 def _pick_word(number: Expression, words: list[str], place: SourceSpan) -> Expression:
     """Return the word of a number, the first being that of 1."""
     branches = tuple(
-        (compare(Function.EQUAL, number, a_number(at, place), place), a_text(word, place))
-        for at, word in enumerate(words, 1)
+        (compare(Function.EQUAL, number, a_number(index, place), place), a_text(word, place))
+        for index, word in enumerate(words, 1)
     )
     return Case(branches, Literal(None, Type.TEXT, place.at), Type.TEXT, place.at)
 
@@ -205,30 +205,30 @@ def _to_char(name: str, arguments: list[Expression], place: SourceSpan) -> Expre
 def _patterns(pattern: str, name: str, place: SourceSpan) -> Iterator[tuple[str, str]]:
     """Give the pieces of a pattern: (what it is, or nothing for plain text; the text)."""
     known = sorted({*_NUMBERS, *_WORDS}, key=len, reverse=True)
-    at = 0
-    while at < len(pattern):
-        if pattern[at] == '"':
-            end = pattern.find('"', at + 1)
+    position = 0
+    while position < len(pattern):
+        if pattern[position] == '"':
+            end = pattern.find('"', position + 1)
             end = len(pattern) if end < 0 else end
-            yield "", pattern[at + 1 : end]
-            at = end + 1
+            yield "", pattern[position + 1 : end]
+            position = end + 1
             continue
-        mark = "FM" if pattern.startswith("FM", at) else ""
-        rest = pattern[at + len(mark) :]
-        piece = next((one for one in known if rest.startswith(one)), None)
-        piece = piece or next((one for one in _NUMBERS if rest.upper().startswith(one)), None)
+        mark = "FM" if pattern.startswith("FM", position) else ""
+        rest = pattern[position + len(mark) :]
+        piece = next((pattern for pattern in known if rest.startswith(pattern)), None)
+        piece = piece or next((pattern for pattern in _NUMBERS if rest.upper().startswith(pattern)), None)
         if piece is not None:
             yield f"{mark}{piece}", ""
-            at += len(mark) + len(piece)
-        elif pattern[at].isalnum() or mark:
+            position += len(mark) + len(piece)
+        elif pattern[position].isalnum() or mark:
             raise place.unsupported(
-                f"{name} does not know what `{pattern[at : at + 6]}` is.",
+                f"{name} does not know what `{pattern[position : position + 6]}` is.",
                 f"It knows {', '.join([*_NUMBERS, 'Month', 'Mon', 'Day', 'Dy', 'AM'])}, and FM before them.",
                 'Use these, and put other words into double quotes: YYYY"w"IW.',
             )
         else:
-            yield "", pattern[at]
-            at += 1
+            yield "", pattern[position]
+            position += 1
 
 
 def _strftime(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
@@ -262,7 +262,7 @@ def _strftime(name: str, arguments: list[Expression], place: SourceSpan) -> Expr
 
 def _format_pieces(pieces: list[tuple[str, str]], time: Expression, place: SourceSpan) -> Expression:
     """Return a date as text, piece by piece."""
-    clock = {"FM" * fm + one for one, (_, _, of_clock) in _NUMBERS.items() if of_clock for fm in (0, 1)}
+    clock = {"FM" * fm + pattern for pattern, (_, _, of_clock) in _NUMBERS.items() if of_clock for fm in (0, 1)}
     clock |= {"AM", "PM", "am", "pm"}
     if any(piece in clock for piece, _ in pieces):
         time = _timestamp(time, place)
@@ -305,16 +305,18 @@ def _make_date(name: str, arguments: list[Expression], place: SourceSpan) -> Exp
     digits = [_pad_number(value, width, place) for value, width in zip(numbers, (4, 2, 2), strict=True)]
     dash = a_text("-", place)
     written = joined_texts([digits[0], dash, digits[1], dash, digits[2]], place)
-    there = [_has_digits(value, most, place) for value, most in zip(numbers, (9999, 12, 31), strict=True)]
-    given = call(Form(Function.AND, (Takes.BOOLEAN,), Type.BOOLEAN, (), repeats=True), there, "and", place)
-    return Case(((given, cast(written, Type.DATE, place)),), Literal(None, Type.DATE, place.at), Type.DATE, place.at)
+    present = [_has_digits(value, most, place) for value, most in zip(numbers, (9999, 12, 31), strict=True)]
+    expression = call(Form(Function.AND, (Takes.BOOLEAN,), Type.BOOLEAN, (), repeats=True), present, "and", place)
+    return Case(
+        ((expression, cast(written, Type.DATE, place)),), Literal(None, Type.DATE, place.at), Type.DATE, place.at
+    )
 
 
 def _has_digits(number: Expression, most: int, place: SourceSpan) -> Expression:
     """Whether a number has the digits that stand for it."""
-    one = compare(Function.AT_MOST, a_number(1, place), number, place)
+    part = compare(Function.AT_MOST, a_number(1, place), number, place)
     other = compare(Function.AT_MOST, number, a_number(most, place), place)
-    return call(Form(Function.AND, (Takes.BOOLEAN,), Type.BOOLEAN, (), repeats=True), [one, other], "and", place)
+    return call(Form(Function.AND, (Takes.BOOLEAN,), Type.BOOLEAN, (), repeats=True), [part, other], "and", place)
 
 
 def _day(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:

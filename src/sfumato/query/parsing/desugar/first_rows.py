@@ -11,18 +11,18 @@ def first_of_each(node: exp.Select) -> exp.Select | None:
         return None
     keys = on.expressions if isinstance(on, exp.Tuple) else [on.unnest()]
     first, rest = order.expressions[: len(keys)], order.expressions[len(keys) :]
-    if {one.this.sql() for one in first} != {key.sql() for key in keys}:
+    if {ordered.this.sql() for ordered in first} != {key.sql() for key in keys}:
         return None
     window = exp.Window(
         this=exp.Anonymous(this="row_number", expressions=[]),
         partition_by=[key.copy() for key in keys],
-        order=exp.Order(expressions=[one.copy() for one in rest or first]),
+        order=exp.Order(expressions=[ordered.copy() for ordered in rest or first]),
         over="OVER",
     )
-    made = node.copy()
-    made.set("distinct", None)
+    select = node.copy()
+    select.set("distinct", None)
     condition = exp.EQ(this=window, expression=exp.Literal.number(1))
     for part in (window, window.this, condition, condition.expression):
         part.meta.update(first=on.meta.get("first", 0), last=on.meta.get("last", 0))
-    made.set("qualify", exp.Qualify(this=condition))
-    return made
+    select.set("qualify", exp.Qualify(this=condition))
+    return select

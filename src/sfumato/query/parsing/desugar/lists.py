@@ -1,4 +1,4 @@
-"""What gives a list in other systems is written out as the rows it stands for: top lists, histograms, largest groups.
+"""Desugar aggregates that return lists into rows: top lists, histograms, largest groups.
 
 APPROX_TOP_K(x, k) and MODE of texts are the values that most people have; HISTOGRAM(x) counts each value, or ranges
 between declared bounds; ARG_MAX(x, y) is an order of results that is cut after its first row.
@@ -39,7 +39,7 @@ _MAX_SINGLE_VALUES = 50
 """Maximum number of integers that are counted one by one."""
 
 Peek = Callable[[exp.Select], tuple[Block, ParseContext]]
-"""Reads a SELECT by itself, and returns what it is and what was learnt on the way."""
+"""Reads a SELECT alone; returns its block and the inferred types."""
 
 
 def as_rows(node: exp.Select, reading: ParseContext, peek: Peek) -> exp.Expr | None:
@@ -73,7 +73,7 @@ def as_rows(node: exp.Select, reading: ParseContext, peek: Peek) -> exp.Expr | N
 def _inspect_column(
     node: exp.Select, value: exp.Expr, condition: exp.Expr | None, reading: ParseContext, peek: Peek
 ) -> tuple[Expression, ParseContext]:
-    """Return what a column is, of which values are listed; that of the people themselves is refused."""
+    """Return the column whose values are listed; refuse a unit column."""
     block, known = peek(_select_columns(node, [value], condition))
     expression = block.outputs[0].expression
     if is_unit_column(expression, unit_columns(block.relation, reading.catalog)):
@@ -96,13 +96,13 @@ def _top(
 ) -> exp.Select:
     """SELECT x, COUNT(DISTINCT person) GROUP BY x ORDER BY 2 DESC LIMIT k: each person counts once."""
     people = _at_place_of(node, exp.Anonymous(this="count", expressions=[whom]))
-    found = _select_columns(node, [exp.alias_(value.copy(), alias, quoted=True)], condition)
+    select = _select_columns(node, [exp.alias_(value.copy(), alias, quoted=True)], condition)
     if counted:
-        found.append("expressions", exp.alias_(people.copy(), "count", quoted=True))
-    found.set("group", exp.Group(expressions=[exp.Literal.number(1)]))
-    found.set("order", exp.Order(expressions=[_order_by(people), _order_by(exp.Literal.number(1), largest=False)]))
-    found.set("limit", exp.Limit(expression=exp.Literal.number(rows)))
-    return found
+        select.append("expressions", exp.alias_(people.copy(), "count", quoted=True))
+    select.set("group", exp.Group(expressions=[exp.Literal.number(1)]))
+    select.set("order", exp.Order(expressions=[_order_by(people), _order_by(exp.Literal.number(1), largest=False)]))
+    select.set("limit", exp.Limit(expression=exp.Literal.number(rows)))
+    return select
 
 
 def _modes(node: exp.Select, reading: ParseContext, peek: Peek) -> exp.Select | None:
@@ -111,8 +111,8 @@ def _modes(node: exp.Select, reading: ParseContext, peek: Peek) -> exp.Select | 
     modes = [(part, call, condition) for part, call, condition in calls if _call_name(call) == "mode"]
     others = [call for _, call, _ in calls if _call_name(call) != "mode"]
     plain = not any(value for name, value in group.args.items() if name != "expressions")
-    kept = ("having", "qualify", "distinct", "windows")
-    if len(modes) != 1 or not plain or any(node.args.get(clause) is not None for clause in kept):
+    clauses = ("having", "qualify", "distinct", "windows")
+    if len(modes) != 1 or not plain or any(node.args.get(clause) is not None for clause in clauses):
         return None
     part, call, condition = modes[0]
     if len(call.expressions) != 1 or isinstance(call.expressions[0], exp.Distinct):
@@ -124,24 +124,26 @@ def _modes(node: exp.Select, reading: ParseContext, peek: Peek) -> exp.Select | 
     if expression.type not in {Type.TEXT, Type.BOOLEAN}:
         return None
     alias = _alias(part, "mode")
-    items = [exp.alias_(value.copy(), alias, quoted=True) if one is part else one.copy() for one in node.expressions]
-    found = _select_columns(node, items, condition)
-    found.set("group", exp.Group(expressions=[*(key.copy() for key in group.expressions), value.copy()]))
+    items = [
+        exp.alias_(value.copy(), alias, quoted=True) if column is part else column.copy() for column in node.expressions
+    ]
+    select = _select_columns(node, items, condition)
+    select.set("group", exp.Group(expressions=[*(key.copy() for key in group.expressions), value.copy()]))
     people = _at_place_of(node, exp.Anonymous(this="count", expressions=[_people_to_count(node, reading, peek)]))
     number = exp.Window(
         this=_at_place_of(node, exp.Anonymous(this="row_number", expressions=[])),
         partition_by=[_key_expression(key, node).copy() for key in group.expressions],
         order=exp.Order(expressions=[_order_by(people), _order_by(value, largest=False)]),
     )
-    found.set("qualify", exp.Qualify(this=exp.EQ(this=_at_place_of(node, number), expression=exp.Literal.number(1))))
+    select.set("qualify", exp.Qualify(this=exp.EQ(this=_at_place_of(node, number), expression=exp.Literal.number(1))))
     for clause in ("order", "limit", "offset"):
         if node.args.get(clause) is not None:
-            found.set(clause, node.args[clause].copy())
-    return found
+            select.set(clause, node.args[clause].copy())
+    return select
 
 
 def _people_to_count(node: exp.Select, reading: ParseContext, peek: Peek) -> exp.Expr:
-    """Return what COUNT takes to count people: the unit of the first table that has one, else every row."""
+    """Return the argument of COUNT that counts people: the unit of the first table that has one, else every row."""
     origin = node.args.get("from_")
     joined = [join.this for join in node.args.get("joins") or []]
     for table in [origin.this, *joined] if origin is not None else []:
@@ -264,7 +266,9 @@ def _case_when(condition: exp.Expr, then: exp.Expr, otherwise: exp.Expr) -> exp.
     """One more branch in front: CASE WHEN condition THEN then … END."""
     branch = exp.If(this=condition, true=then)
     if isinstance(otherwise, exp.Case):
-        return exp.Case(ifs=[branch, *(one.copy() for one in otherwise.args["ifs"])], default=otherwise.args["default"])
+        return exp.Case(
+            ifs=[branch, *(clause.copy() for clause in otherwise.args["ifs"])], default=otherwise.args["default"]
+        )
     return exp.Case(ifs=[branch], default=otherwise)
 
 
@@ -306,8 +310,8 @@ def _first_and_last_day(declared: DeclaredBounds) -> tuple[date, date] | None:
 
 
 def _spelled_ends(ends: list[exp.Expr], place: SourceSpan) -> tuple[Fraction, Fraction]:
-    found = [_spelled_number(end) for end in ends]
-    low, high = found
+    numbers = [_spelled_number(end) for end in ends]
+    low, high = numbers
     if low is None or high is None or low >= high:
         raise place.bad("the ends of histogram are not two numbers.", "The smaller is first.", f"Write {_EXAMPLE}.")
     return low, high
@@ -329,11 +333,11 @@ def _count_by(
     node: exp.Select, columns: list[exp.Expr], condition: exp.Expr | None, key: exp.Expr | None = None
 ) -> exp.Select:
     rows = _at_place_of(node, exp.Anonymous(this="count", expressions=[exp.Star()]))
-    found = _select_columns(node, [*columns, exp.alias_(rows, "count", quoted=True)], condition)
+    select = _select_columns(node, [*columns, exp.alias_(rows, "count", quoted=True)], condition)
     by = exp.Literal.number(1) if key is None else key
-    found.set("group", exp.Group(expressions=[by.copy()]))
-    found.set("order", exp.Order(expressions=[_order_by(by, largest=False)]))
-    return found
+    select.set("group", exp.Group(expressions=[by.copy()]))
+    select.set("order", exp.Order(expressions=[_order_by(by, largest=False)]))
+    return select
 
 
 def _bucket(node: exp.Select, value: exp.Expr, low: Fraction, high: Fraction, bins: int) -> exp.Expr:
@@ -372,24 +376,24 @@ def _largest(node: exp.Select, reading: ParseContext, peek: Peek) -> exp.Select:
         else:
             raise _not_alone(name, place)
     ordered = exp.Order(expressions=[_order_by(by, largest=largest)])
-    kept = ("having", "qualify", "distinct", "windows", *(("order", "limit", "offset") if group is None else ()))
-    if any(node.args.get(clause) is not None for clause in kept):
+    clauses = ("having", "qualify", "distinct", "windows", *(("order", "limit", "offset") if group is None else ()))
+    if any(node.args.get(clause) is not None for clause in clauses):
         raise _not_alone(name, place)
-    found = _select_columns(node, items, None)
+    select = _select_columns(node, items, None)
     if group is None:
-        found.set("order", ordered)
-        found.set("limit", exp.Limit(expression=exp.Literal.number(1)))
-        return found
+        select.set("order", ordered)
+        select.set("limit", exp.Limit(expression=exp.Literal.number(1)))
+        return select
     number = exp.Window(
         this=_at_place_of(node, exp.Anonymous(this="row_number", expressions=[])),
         partition_by=[_key_expression(key, node).copy() for key in group.expressions],
         order=ordered,
     )
-    found.set("qualify", exp.Qualify(this=exp.EQ(this=_at_place_of(node, number), expression=exp.Literal.number(1))))
+    select.set("qualify", exp.Qualify(this=exp.EQ(this=_at_place_of(node, number), expression=exp.Literal.number(1))))
     for clause in ("order", "limit", "offset"):
         if node.args.get(clause) is not None:
-            found.set(clause, node.args[clause].copy())
-    return found
+            select.set(clause, node.args[clause].copy())
+    return select
 
 
 def _not_alone(name: str, place: SourceSpan) -> Exception:
@@ -409,22 +413,22 @@ def _key_expression(key: exp.Expr, node: exp.Select) -> exp.Expr:
 
 def _select_columns(node: exp.Select, items: list[exp.Expr], condition: exp.Expr | None) -> exp.Select:
     """Return a SELECT of these columns from the same rows, those alone for which a condition holds."""
-    found = exp.Select(expressions=[item.copy() for item in items])
-    found.meta.update(node.meta)
+    select = exp.Select(expressions=[item.copy() for item in items])
+    select.meta.update(node.meta)
     for part in ("from_", "where", "with_"):
         if node.args.get(part) is not None:
-            found.set(part, node.args[part].copy())
+            select.set(part, node.args[part].copy())
     if node.args.get("joins"):
-        found.set("joins", [join.copy() for join in node.args["joins"]])
+        select.set("joins", [join.copy() for join in node.args["joins"]])
     if condition is not None:
-        where = found.args.get("where")
+        where = select.args.get("where")
         both = condition.copy() if where is None else exp.And(this=where.this, expression=condition.copy())
-        found.set("where", _at_place_of(node, exp.Where(this=both)))
-    return found
+        select.set("where", _at_place_of(node, exp.Where(this=both)))
+    return select
 
 
 def _call(part: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
-    """Return what a column of SELECT calls, and the condition of its FILTER."""
+    """Return the call in a column of SELECT, and the condition of its FILTER."""
     inner = _unnamed(part)
     if isinstance(inner, exp.Filter):
         return inner.this, inner.expression.this
@@ -479,7 +483,7 @@ def _order_by(node: exp.Expr, *, largest: bool = True) -> exp.Expr:
     return exp.Ordered(this=node.copy(), desc=largest, nulls_first=False)
 
 
-def _at_place_of(node: exp.Expr, made: exp.Expr) -> exp.Expr:
+def _at_place_of(node: exp.Expr, rewritten: exp.Expr) -> exp.Expr:
     """Give what was written out the place of what it stands for."""
-    made.meta.update(node.meta)
-    return made
+    rewritten.meta.update(node.meta)
+    return rewritten

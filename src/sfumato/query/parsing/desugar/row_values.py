@@ -12,22 +12,22 @@ def by_columns(node: exp.Expr, place: SourceSpan) -> exp.Expr:
     left, rows = node.this.unnest().expressions, [row.unnest() for row in node.expressions]
     if any(not isinstance(row, exp.Tuple) or len(row.expressions) != len(left) for row in rows):
         raise place.bad("the rows have different lengths.", "Each has a value for each column.", "Complete them.")
-    found = [
-        reduce(_both, [_equal(one, other, node) for one, other in zip(left, row.expressions, strict=True)])
+    nodes = [
+        reduce(_both, [_equal(first, second, node) for first, second in zip(left, row.expressions, strict=True)])
         for row in rows
     ]
-    return reduce(_either_holds, found)
+    return reduce(_either_holds, nodes)
 
 
-def _equal(one: exp.Expr, other: exp.Expr, node: exp.Expr) -> exp.Expr:
-    made = exp.EQ(this=one.copy(), expression=other.copy())
+def _equal(first: exp.Expr, second: exp.Expr, node: exp.Expr) -> exp.Expr:
+    made = exp.EQ(this=first.copy(), expression=second.copy())
     made.meta.update(node.meta)
     return made
 
 
-def _both(one: exp.Expr, other: exp.Expr) -> exp.Expr:
-    return exp.And(this=one, expression=other)
+def _both(first: exp.Expr, second: exp.Expr) -> exp.Expr:
+    return exp.And(this=first, expression=second)
 
 
-def _either_holds(one: exp.Expr, other: exp.Expr) -> exp.Expr:
-    return exp.Or(this=one, expression=other)
+def _either_holds(first: exp.Expr, second: exp.Expr) -> exp.Expr:
+    return exp.Or(this=first, expression=second)

@@ -33,8 +33,8 @@ def written_pattern(
     if patterns is None:
         raise place.unsupported(*_PATTERN)
     function = Function.ILIKE if ignore_case else Function.LIKE
-    found = [like(function, value, a_text(one, place), "\\", place) for one in dict.fromkeys(patterns)]
-    return found[0] if len(found) == 1 else Call(Function.OR, tuple(found), Type.BOOLEAN, place.at)
+    expressions = [like(function, value, a_text(part, place), "\\", place) for part in dict.fromkeys(patterns)]
+    return expressions[0] if len(expressions) == 1 else Call(Function.OR, tuple(expressions), Type.BOOLEAN, place.at)
 
 
 def like(function: Function, value: Expression, pattern: Expression, escape: str, place: SourceSpan) -> Expression:
@@ -55,10 +55,10 @@ def _with_backslash(pattern: str, escape: str, where: SourceSpan) -> str:
     written, rest = "", iter(pattern)
     for char in rest:
         literal = char == escape
-        kept = next(rest, None) if literal else char
-        if kept is None:
+        kept_char = next(rest, None) if literal else char
+        if kept_char is None:
             raise where.bad("the pattern ends with its escape.", "It escapes nothing.", "Double it.")
-        written += f"\\{kept}" if kept in {"\\", "%", "_"} and (literal or kept == "\\") else kept
+        written += f"\\{kept_char}" if kept_char in {"\\", "%", "_"} and (literal or kept_char == "\\") else kept_char
     return written
 
 
@@ -70,27 +70,27 @@ class _Patterns:
 
     def read(self) -> Patterns | None:
         """Return all alternatives as patterns of LIKE."""
-        found = self._alternatives()
+        alternatives = self._alternatives()
         if not self.known or self.left:
             return None
-        written = [self._written(one) for one in found]
-        return tuple(one for one in written if one is not None) if None not in written else None
+        written = [self._written(alternative) for alternative in alternatives]
+        return tuple(text for text in written if text is not None) if None not in written else None
 
     def _alternatives(self) -> list[list[object]]:
-        found = self._sequence()
+        alternatives = self._sequence()
         while self.known and self.left and self.left[-1] == "|":
             self.left.pop()
-            found += self._sequence()
-            self.known &= len(found) <= _MAX_PATTERNS
-        return found
+            alternatives += self._sequence()
+            self.known &= len(alternatives) <= _MAX_PATTERNS
+        return alternatives
 
     def _sequence(self) -> list[list[object]]:
-        found: list[list[object]] = [[]]
+        alternatives: list[list[object]] = [[]]
         while self.known and self.left and self.left[-1] not in "|)":
             parts = self._part()
-            found = [[*one, *more] for one, more in product(found, parts)]
-            self.known &= len(found) <= _MAX_PATTERNS
-        return found
+            alternatives = [[*prefix, *more] for prefix, more in product(alternatives, parts)]
+            self.known &= len(alternatives) <= _MAX_PATTERNS
+        return alternatives
 
     def _part(self) -> list[list[object]]:
         letter = self.left.pop()
@@ -132,7 +132,7 @@ class _Patterns:
 
 
 def _escape_pattern(letters: str) -> str:
-    return "".join(f"\\{one}" if one in "\\%_" else one for one in letters)
+    return "".join(f"\\{letter}" if letter in "\\%_" else letter for letter in letters)
 
 
 # ── functions ──
@@ -142,9 +142,9 @@ def _choice(when: Expression, then: Expression, otherwise: Expression, place: So
     return Case(((when, then),), otherwise, Type.TEXT, place.at)
 
 
-def _add_integer(one: Expression, more: int, place: SourceSpan) -> Expression:
+def _add_integer(expression: Expression, more: int, place: SourceSpan) -> Expression:
     form = Form(Function.ADD, (Takes.INTEGER, Takes.INTEGER), Type.INTEGER, ())
-    return call(form, [one, a_number(more, place)], "+", place)
+    return call(form, [expression, a_number(more, place)], "+", place)
 
 
 def _spelled_text(value: Expression, name: str, place: SourceSpan) -> str:
@@ -194,11 +194,11 @@ def _joined_with(name: str, arguments: list[Expression], place: SourceSpan) -> E
     check_count(arguments, 2, 20, name, place)
     between, values = (
         a_text(_spelled_text(arguments[0], name, place), place),
-        [_as_text(one, place) for one in arguments[1:]],
+        [_as_text(expression, place) for expression in arguments[1:]],
     )
     parts: list[Expression] = [values[0]]
-    for at, value in enumerate(values[1:], 1):
-        before = values[0] if at == 1 else build_call("coalesce", values[:at], place)
+    for index, value in enumerate(values[1:], 1):
+        before = values[0] if index == 1 else build_call("coalesce", values[:index], place)
         first = Call(Function.IS_NULL, (before,), Type.BOOLEAN, place.at)
         absent = Call(Function.IS_NULL, (value,), Type.BOOLEAN, place.at)
         none = Call(Function.OR, (first, absent), Type.BOOLEAN, place.at)
@@ -215,12 +215,12 @@ def _part_of(name: str, arguments: list[Expression], place: SourceSpan) -> Expre
     if not separator:
         return value if number == 1 else a_text("", place)
     for _ in range(number - 1):
-        at = build_call("strpos", [value, a_text(separator, place)], place)
-        rest = build_call("substring", [value, _add_integer(at, len(separator), place)], place)
-        value = _choice(compare(Function.EQUAL, at, a_number(0, place), place), a_text("", place), rest, place)
-    at = build_call("strpos", [value, a_text(separator, place)], place)
-    before = build_call("left", [value, _add_integer(at, -1, place)], place)
-    return _choice(compare(Function.EQUAL, at, a_number(0, place), place), value, before, place)
+        position = build_call("strpos", [value, a_text(separator, place)], place)
+        rest = build_call("substring", [value, _add_integer(position, len(separator), place)], place)
+        value = _choice(compare(Function.EQUAL, position, a_number(0, place), place), a_text("", place), rest, place)
+    position = build_call("strpos", [value, a_text(separator, place)], place)
+    before = build_call("left", [value, _add_integer(position, -1, place)], place)
+    return _choice(compare(Function.EQUAL, position, a_number(0, place), place), value, before, place)
 
 
 def _write_padding(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:

@@ -1,4 +1,4 @@
-"""The mechanisms of the workshop `local`, with laws computed here from their definitions, in 60 digits."""
+"""The mechanisms of the extension package `local`, with laws computed here from their definitions, in 60 digits."""
 
 from collections.abc import Callable, Iterable
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""The audits of the whole path: the house passes them, and whatever contradicts a promise is said."""
+"""The audits of the whole path: the clinic passes them, and what contradicts a promise is a finding."""
 
 from dataclasses import replace
 from datetime import date
@@ -13,9 +13,9 @@ from sfumato.lab.audits import end_to_end, fuzzing, ledger, replay
 from sfumato.lab.audits.alarm import Finding
 from sfumato.lab.audits.audit import AUDITS, audit_policy, run_audits
 from sfumato.lab.audits.shrinking import shrink
-from sfumato.lab.audits.subject import schema_of, subject
+from sfumato.lab.audits.subject import open_subject, schema_of
 from sfumato.lab.commands import AUDIT
-from sfumato.lab.generators.clinic import VISITS, clinic, made_up_policy
+from sfumato.lab.generators.clinic import VISITS, clinic, generate_policy
 from sfumato.lab.generators.population import CANARY, HIGH_ID, WANDERER_ID, populate
 from sfumato.lab.generators.questions import questions
 from sfumato.lab.generators.seeded_random import SeededDice
@@ -60,10 +60,10 @@ def test_made_up_people_have_the_shape_of_the_policy(tmp_path: Path) -> None:
     assert len(heavy) > 4, "somebody has more rows than count"
     assert str(HIGH_ID) not in people.without(str(HIGH_ID)).owners
     assert sorted(map(str, people.shuffled(SeededDice(1)).lines["lines"])) == sorted(map(str, people.lines["lines"]))
-    with subject(policy, people, tmp_path) as house:
-        asked = questions(schema_of(house.engine.catalog))
-        answered = sum(house.answers(sql) for sql in asked)
-    assert answered > len(asked) // 3
+    with open_subject(policy, people, tmp_path) as subject:
+        queries = questions(schema_of(subject.engine.catalog))
+        answered = sum(subject.answers(sql) for sql in queries)
+    assert answered > len(queries) // 3
 
 
 def test_a_deployed_policy_is_audited_on_generated_data(tmp_path: Path) -> None:
@@ -74,11 +74,11 @@ def test_a_deployed_policy_is_audited_on_generated_data(tmp_path: Path) -> None:
         'customer = { type = "text" }\nprice = { type = "integer", bounds = [0, 9] }\n',
         encoding="utf-8",
     )
-    said = audit_policy(path, 1.0)
-    assert said.startswith("shop: ")
-    assert said.endswith("no alarm")
+    report = audit_policy(path, 1.0)
+    assert report.startswith("shop: ")
+    assert report.endswith("no alarm")
     assert AUDIT is audit_policy
-    assert [found.name for found in tmp_path.iterdir()] == ["shop.toml"], "neither data nor ledger were touched"
+    assert [path.name for path in tmp_path.iterdir()] == ["shop.toml"], "neither data nor ledger were touched"
 
 
 def test_a_policy_with_a_path_to_the_person_replays(tmp_path: Path) -> None:
@@ -93,20 +93,20 @@ def test_the_clinic_replays(tmp_path: Path) -> None:
 def test_what_moves_too_far_is_said(tmp_path: Path) -> None:
     people = populate(clinic(), 1)
     with (
-        subject(clinic(), people, tmp_path / "a") as one,
-        subject(clinic(), people.without(str(HIGH_ID)), tmp_path / "b") as other,
+        open_subject(clinic(), people, tmp_path / "a") as one,
+        open_subject(clinic(), people.without(str(HIGH_ID)), tmp_path / "b") as other,
     ):
         plan = one.plan("SELECT dept, SUM(cost) FROM visits GROUP BY dept")
-        made, again = replay.record(one, plan, 1), replay.record(other, plan, 1)
-    assert list(replay.compare(made, again, 1)) == []
-    assert any("declared" in what for what in replay.compare(made, again, 0))
+        recorded, again = replay.record(one, plan, 1), replay.record(other, plan, 1)
+    assert list(replay.compare(recorded, again, 1)) == []
+    assert any("declared" in message for message in replay.compare(recorded, again, 0))
     (call,) = again.calls
     far = replace(again, calls=(replace(call, values=tuple(value + 1000 for value in call.values)),))
-    assert any("declared" in what for what in replay.compare(made, far, 1))
+    assert any("declared" in message for message in replay.compare(recorded, far, 1))
     tossed = replace(again, calls=(replace(call, noise=tuple(value + 1 for value in call.noise)),))
-    assert any("equal coins" in what for what in replay.compare(made, tossed, 1))
-    assert list(replay.price_alarms(replace(made, calls=made.calls * 2)))
-    assert list(replay.compare(made, replace(again, calls=()), 1))
+    assert any("equal coins" in message for message in replay.compare(recorded, tossed, 1))
+    assert list(replay.price_alarms(replace(recorded, calls=recorded.calls * 2)))
+    assert list(replay.compare(recorded, replace(again, calls=()), 1))
 
 
 def test_the_books_are_in_order(tmp_path: Path) -> None:
@@ -125,59 +125,59 @@ def test_answers_on_neighbours_are_as_close_as_they_cost(tmp_path: Path) -> None
 
 def test_error_bars_cover_and_an_audit_would_notice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sql = "SELECT age, COUNT(*) AS n, SUM(cost) AS s FROM visits GROUP BY age"
-    with subject(clinic(), populate(clinic(), 1), tmp_path) as house:
-        assert list(end_to_end.compare_coverage(house, sql, 12)) == []  # two bounds at 1e-9
+    with open_subject(clinic(), populate(clinic(), 1), tmp_path) as subject:
+        assert list(end_to_end.compare_coverage(subject, sql, 12)) == []  # two bounds at 1e-9
         monkeypatch.setattr(end_to_end, "_LEVEL", 0.9999)
         assert list(
-            end_to_end.compare_coverage(house, sql, 24)
+            end_to_end.compare_coverage(subject, sql, 24)
         )  # 504 sums at 95 %: not noticed with a chance below 1e-6
 
 
 def test_neighbours_show_the_same_of_plain_hostile_and_made_up_questions(tmp_path: Path) -> None:
-    with fuzzing.neighbours(clinic(), tmp_path, 1) as (one, other):
-        asked = fuzzing.endless(schema_of(one.engine.catalog), 1)
-        found, number = fuzzing.fuzz(one, other, islice(asked, 90), seconds=30)
-    assert found is None, str(found)
+    with fuzzing.neighbours(clinic(), tmp_path, 1) as (first, second):
+        queries = fuzzing.generate_queries(schema_of(first.engine.catalog), 1)
+        difference, number = fuzzing.fuzz(first, second, islice(queries, 90), seconds=30)
+    assert difference is None, str(difference)
     assert number > 10
 
 
 def test_what_noise_decides_is_no_difference(tmp_path: Path) -> None:
     columns = {name: VISITS[name] for name in ("patient_id", "age", "dept")}
     table = {"unit": "patient_id", "rows_per_unit": 3, "columns": columns}
-    truncating = made_up_policy("small", {"visits": table}, budget={"epsilon": 99, "delta": 0.1, "truncation": 0.05})
+    truncating = generate_policy("small", {"visits": table}, budget={"epsilon": 99, "delta": 0.1, "truncation": 0.05})
     above = (
         "SELECT dept, m FROM (SELECT dept, SUM(age) AS m FROM visits GROUP BY dept) AS t "
         "WHERE m > (SELECT AVG(m) FROM (SELECT dept, SUM(age) AS m FROM visits GROUP BY dept) AS u)"
     )
-    asked = ["SELECT COUNT(*) FROM visits", "SELECT SUM(age), COUNT(*) FROM visits WHERE age > 3", above]
-    with fuzzing.neighbours(truncating, tmp_path, 1) as (one, other):
-        found, number = fuzzing.fuzz(one, other, asked, seconds=30)
-        told = [one.explain(asked[0], epsilon="0.5").notes, other.explain(asked[0], epsilon="0.5").notes]
-    assert found is None, str(found)
+    queries = ["SELECT COUNT(*) FROM visits", "SELECT SUM(age), COUNT(*) FROM visits WHERE age > 3", above]
+    with fuzzing.neighbours(truncating, tmp_path, 1) as (first, second):
+        difference, number = fuzzing.fuzz(first, second, queries, seconds=30)
+        told = [first.explain(queries[0], epsilon="0.5").notes, second.explain(queries[0], epsilon="0.5").notes]
+    assert difference is None, str(difference)
     assert number == 3
     assert all(any("may have changed" in note for note in notes) for notes in told)  # so there was noise to leave out
 
 
 def test_a_difference_is_found_shrunk_and_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with fuzzing.neighbours(clinic(), tmp_path, 1) as (one, other):
-        run = other.engine.run
+    with fuzzing.neighbours(clinic(), tmp_path, 1) as (first, second):
+        run = second.engine.run
 
         def failing(job: object, *selected: Any) -> object:
             if any("sum(" in (statement or "") for statement in job.statements):  # type: ignore[attr-defined]
                 raise QueryTooLarge(f"There is a {CANARY}.", "So it is.", "Look away.")
             return run(job, *selected)
 
-        monkeypatch.setattr(other.engine, "run", failing)
-        asked = [
+        monkeypatch.setattr(second.engine, "run", failing)
+        queries = [
             "SELECT COUNT(*) FROM visits",
             "SELECT dept, COUNT(*), SUM(age) FROM visits WHERE age > 3 GROUP BY dept",
         ]
-        found, number = fuzzing.fuzz(one, other, asked, 60)
+        difference, number = fuzzing.fuzz(first, second, queries, 60)
     assert number == 2
-    assert found is not None
-    assert found.short == "SELECT SUM(age)FROM visits"
-    assert "fault: a message repeats a value" in found.other
-    assert found.short in str(found)
+    assert difference is not None
+    assert difference.short == "SELECT SUM(age)FROM visits"
+    assert "fault: a message repeats a value" in difference.other
+    assert difference.short in str(difference)
 
 
 def test_shrinking_keeps_the_failure_and_ends() -> None:
