@@ -19,6 +19,7 @@ from sfumato.engines.duckdb.duckdb_file import SOURCE, attach, can_be_read, data
 from sfumato.engines.duckdb.frames import Frames
 from sfumato.engines.duckdb.sqlite_file import opened
 from sfumato.engines.duckdb.streamed import StreamedColumn, StreamedSource, StreamedTable
+from sfumato.engines.sql.builder import select
 from sfumato.engines.sql.column import Kind, Part, Stored, check_type
 from sfumato.engines.sql.names import literal, quoted
 from sfumato.errors import BadSource, EngineFailed, quote_value
@@ -281,12 +282,8 @@ def _stored_alike(connection: duckdb.DuckDBPyConnection, files: Files) -> list[F
     if len(files.paths) == 1:
         return [files]
     fields = "name, type, type_length, num_children, converted_type, scale, precision, logical_type"
-    found = execute(
-        connection,
-        f"SELECT file_name, list_sort(list(row({fields})::VARCHAR))::VARCHAR "  # noqa: S608
-        f"FROM parquet_schema({_listed(files)}) GROUP BY file_name",
-    )
-    schemas = dict(found)
+    listed = f"file_name, list_sort(list(row({fields})::VARCHAR))::VARCHAR"
+    schemas = dict(execute(connection, select(listed, f"parquet_schema({_listed(files)})", group_by="file_name")))
     groups: dict[str | None, list[Path]] = {}
     for path in files.paths:
         groups.setdefault(schemas.get(str(path)), []).append(path)

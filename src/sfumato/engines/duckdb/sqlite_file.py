@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from sfumato.engines.duckdb.streamed import BATCH, StreamedColumn, record_batch, untyped
 from sfumato.engines.duckdb.untyped_columns import numbers, text_of, texts
+from sfumato.engines.sql.builder import select
 from sfumato.engines.sql.column import Kind
 from sfumato.engines.sql.names import quoted
 from sfumato.errors import BadSource
@@ -60,9 +61,8 @@ class SqliteTable:
         """Give all rows, some at a time."""
         kinds = {column.name: column.kind for column in self.columns}
         cuts = [self._cut(name) for name in names]
-        selected = ", ".join(map(quoted, names)) or "1"
         what = f"tables.{self._table.name}"
-        query = f"SELECT {selected} FROM main.{quoted(self._stored)}"  # noqa: S608
+        query = select(list(map(quoted, names)) or "1", f"main.{quoted(self._stored)}")
         cursor = _refusing(what, lambda: self._connection.execute(query))
         kept = (tuple(cut(value) for cut, value in zip(cuts, row, strict=False)) or (None,) for row in cursor)
         while rows := _refusing(what, lambda: list(islice(kept, BATCH))):

@@ -20,6 +20,7 @@ from sfumato.engines.duckdb.connection import closed_connection
 from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.engine import Limits
 from sfumato.engines.post_processing.python import plain_outcome
+from sfumato.engines.sql.builder import select, subquery
 from sfumato.engines.sql.flow import flow_sql
 from sfumato.engines.sql.names import PLACE, quoted
 from sfumato.engines.time_limit import TimeLimit
@@ -71,8 +72,8 @@ def evaluate_table(flow: RelNode, given: Mapping[str, Mapping[str, Values]]) -> 
         length = len(next(iter(columns.values()))) if columns else _length(given[node.label])
         columns[PLACE] = _packed(pa.int64(), np.arange(length, dtype=np.int64), None)
         bound[f"given{at}"] = pa.Table.from_arrays(list(columns.values()), names=list(columns))
-        listed = ", ".join(_cast(name, array.type) for name, array in columns.items())
-        tables[node.label] = f"(SELECT {listed} FROM given{at})"  # noqa: S608
+        listed = [_cast(name, array.type) for name, array in columns.items()]
+        tables[node.label] = subquery(select(listed, f"given{at}"))
     return _run(flow_sql(flow, tables, DUCKDB), bound)
 
 

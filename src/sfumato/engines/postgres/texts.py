@@ -91,10 +91,8 @@ def _read_moment(_: Scalar, arguments: list[str]) -> str:
         f"coalesce(CAST(nullif(split_part({clock}, ':', 2), '') AS {NARROW}), 0) * 60000000 + "
         f"coalesce(CAST(CAST({second} AS numeric) * 1000000 AS {NARROW}), 0)"
     )
-    parts = {"d": _days("substring(w FROM '^[0-9-]+')"), "c": "substring(w FROM '[ T](.*)$')"}
-    listed = ", ".join(f"{sql} AS {name}" for name, sql in parts.items())
-    body = f"(SELECT d * 86400000000 + {time} FROM (SELECT {listed} OFFSET 0) AS m)"  # noqa: S608
-    return let(body, w=_cut_out(arguments[0], MOMENT))
+    day, rest = _days("substring(w FROM '^[0-9-]+')"), "substring(w FROM '[ T](.*)$')"
+    return let(let(f"d * 86400000000 + {time}", "m", d=day, c=rest), w=_cut_out(arguments[0], MOMENT))
 
 
 def _number_text(scalar: Scalar, arguments: list[str]) -> str:

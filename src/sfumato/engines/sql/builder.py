@@ -15,23 +15,29 @@ def select(
     having: str = "",
     order_by: Listed = (),
     limit: int | None = None,
-    offset: int = 0,
+    offset: int | None = None,
 ) -> str:
-    """Return a SELECT of columns from what stands after FROM; conditions are joined by AND, empty clauses left out.
+    """Return a SELECT of columns from what stands after FROM; a clause that lists nothing is left out.
+
+    Conditions are joined by AND: one with OR stands alone, or in parentheses.
 
     >>> select(["dept", "count(*) AS n"], "visits", where=["age > 3", "dept IS NOT NULL"], group_by="dept")
     'SELECT dept, count(*) AS n FROM visits WHERE age > 3 AND dept IS NOT NULL GROUP BY dept'
     """
+    conditions = _pieces(where)
     clauses = {
-        "SELECT": _joined(columns, ", "),
+        "SELECT": ", ".join(_pieces(columns)),
         "FROM": source,
-        "WHERE": _joined(where, " AND "),
-        "GROUP BY": _joined(group_by, ", "),
+        "WHERE": " AND ".join(conditions),
+        "GROUP BY": ", ".join(_pieces(group_by)),
         "HAVING": having,
-        "ORDER BY": _joined(order_by, ", "),
+        "ORDER BY": ", ".join(_pieces(order_by)),
         "LIMIT": "" if limit is None else str(limit),
-        "OFFSET": str(offset) if offset else "",
+        "OFFSET": "" if offset is None else str(offset),
     }
+    # DuckDB would read a statement that begins with FROM as one of all columns
+    if not clauses["SELECT"] or not all(conditions):
+        raise AssertionError("a SELECT lists what it selects, and a condition says something")
     return " ".join(f"{keyword} {clause}" for keyword, clause in clauses.items() if clause)
 
 
@@ -84,5 +90,5 @@ def delete(relation: str, where: str) -> str:
     return f"DELETE FROM {relation} WHERE {where}"  # noqa: S608
 
 
-def _joined(listed: Listed, by: str) -> str:
-    return listed if isinstance(listed, str) else by.join(listed)
+def _pieces(listed: Listed) -> tuple[str, ...]:
+    return (listed,) if isinstance(listed, str) else tuple(listed)

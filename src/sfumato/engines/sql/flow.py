@@ -101,7 +101,7 @@ class Frame:
             where=self.conditions,
             order_by=self.ordered,
             limit=self.count,
-            offset=self.offset,
+            offset=self.offset or None,
         )
 
 

@@ -87,7 +87,7 @@ def group_sql(plan: GroupPlan, tables: Tables, dialect: Dialect) -> str | None:
     people = [] if plan.group.public_keys else [bounded.people.sql(dialect)]
     common = {where for _, where in pairs}
     if len(common) == 1 and None not in common and not people:  # cells without such rows are empty
-        rows = select("*", subquery(bounded.rows, "c"), where=common.pop() or ())
+        rows = select("*", subquery(bounded.rows, "c"), where=[where for where in common if where is not None])
         return _grouped(replace(bounded, rows=rows), bounded.used.keys, [sql for sql, _ in pairs])
     measures = [dialect.aggregate_if(sql, where) for sql, where in pairs]
     return _grouped(bounded, bounded.used.keys, [*measures, *people])
