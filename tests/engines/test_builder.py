@@ -16,7 +16,6 @@ WRITTEN_BY_HAND = {
     "ledger": 9,
     "planning": 4,
     "policy_draft": 4,
-    "sealed": 7,
     "server": 1,
     "synthesis": 1,
     "terminal": 6,

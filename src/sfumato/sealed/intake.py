@@ -17,6 +17,7 @@ from sfumato.engines.duckdb.column import stored as as_stored
 from sfumato.engines.duckdb.connection import closed_connection, execute
 from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.engine import Limits
+from sfumato.engines.sql.builder import select
 from sfumato.engines.sql.column import Stored, check_type, keyed
 from sfumato.engines.sql.names import quoted
 from sfumato.errors import BadParameter, BadSource, EngineFailed, quote_value
@@ -133,7 +134,7 @@ def _converted(rows: pa.Table, layout: Layout, owner: Column | None, measures: t
                 stored = _stored(types, table, column)
                 check_range(table, column, stored)
                 items.append(f"{keyed(column, column_sql(column, stored), DUCKDB)} AS {letter}{at}")
-        return _run(connection, f"SELECT {', '.join([*items, 'TRUE'])} FROM given ORDER BY {quoted(_PLACE)}")  # noqa: S608
+        return _run(connection, select([*items, "TRUE"], "given", order_by=quoted(_PLACE)))
 
 
 def _stored(types: Mapping[str, Stored], table: str, column: Column) -> Stored:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from sfumato.engines.duckdb.connection import closed_connection, execute
 from sfumato.engines.engine import Limits
+from sfumato.engines.sql.builder import delete, select
 from sfumato.engines.sql.names import literal, quoted
 from sfumato.errors import EngineFailed
 from sfumato.policy.policy import Location
@@ -49,7 +50,7 @@ def sums_statement(table: str, limbs: Sequence[str]) -> str:
     >>> sums_statement("visits 01", ["c0", "c1"])
     'SELECT t, SUM(c0), SUM(c1) FROM "visits 01" GROUP BY t'
     """
-    return f"SELECT {', '.join(['t', *(f'SUM({limb})' for limb in limbs)])} FROM {quoted(table)} GROUP BY t"  # noqa: S608
+    return select(["t", *(f"SUM({limb})" for limb in limbs)], quoted(table), group_by="t")
 
 
 def joined_statement(table: str, other: str, limbs: Sequence[str]) -> str:
@@ -60,7 +61,7 @@ def joined_statement(table: str, other: str, limbs: Sequence[str]) -> str:
     listed = ["a.t", "o.t", f"array_agg(CAST(a.b AS BIGINT) * {1 << BATCH_BITS} + a.{PLACE})"]
     listed += [f"SUM(a.{limb})" for limb in limbs]
     met = " AND ".join(f"a.{part} = o.{part}" for part in JOINED_BY)
-    return f"SELECT {', '.join(listed)} FROM {quoted(table)} AS a JOIN {quoted(other)} AS o ON {met} GROUP BY a.t, o.t"  # noqa: S608
+    return select(listed, f"{quoted(table)} AS a JOIN {quoted(other)} AS o ON {met}", group_by="a.t, o.t")
 
 
 def open_store(place: Location) -> CipherStore:
@@ -84,7 +85,7 @@ class DuckDBCipherStore:
             connection.register("given", rows)
             execute(connection, "BEGIN")
             execute(connection, f"CREATE TABLE IF NOT EXISTS {quoted(table)} ({listed})")
-            execute(connection, f"INSERT INTO {quoted(table)} SELECT {', '.join(columns)} FROM given")  # noqa: S608
+            execute(connection, f"INSERT INTO {quoted(table)} {select(columns, 'given')}")
             execute(connection, "COMMIT")
             execute(connection, "CHECKPOINT")
 
@@ -101,7 +102,7 @@ class DuckDBCipherStore:
         if self._path.exists():
             with self.opened() as connection:
                 if self._has(connection, table):
-                    execute(connection, f"DELETE FROM {quoted(table)} WHERE b = {int(batch)}")  # noqa: S608
+                    execute(connection, delete(quoted(table), f"b = {int(batch)}"))
                     execute(connection, "CHECKPOINT")
 
     def drop(self, table: str) -> None:
@@ -117,7 +118,7 @@ class DuckDBCipherStore:
             return execute(connection, statement)
 
     def _has(self, connection: duckdb.DuckDBPyConnection, table: str) -> bool:
-        found = execute(connection, f"SELECT 1 FROM duckdb_tables() WHERE table_name = {literal(table)}")  # noqa: S608
+        found = execute(connection, select("1", "duckdb_tables()", where=f"table_name = {literal(table)}"))
         return bool(found)
 
     def opened(self, how: str = "") -> duckdb.DuckDBPyConnection:

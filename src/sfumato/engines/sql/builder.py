@@ -79,10 +79,9 @@ def create_table_as(relation: str, query: str) -> str:
     return f"CREATE TABLE {relation} AS {query}"
 
 
-def insert(relation: str, values: Iterable[str], columns: Iterable[str] = ()) -> str:
+def insert(relation: str, values: Iterable[str]) -> str:
     """Return the statement that adds one row."""
-    named = f" ({', '.join(columns)})" if columns else ""
-    return f"INSERT INTO {relation}{named} VALUES ({', '.join(values)})"  # noqa: S608
+    return f"INSERT INTO {relation} VALUES ({', '.join(values)})"  # noqa: S608
 
 
 def delete(relation: str, where: str) -> str:
