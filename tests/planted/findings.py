@@ -273,7 +273,7 @@ FINDINGS: tuple[Bug, ...] = (
         "tests/paths/test_free_limits.py",
         (
             "engines/duckdb/reader.py",
-            "                if len(found) > MAX_PUBLIC_RESULT_ROWS or size > MOST_CHARACTERS:\n",
+            "                if len(found) > MAX_PUBLIC_RESULT_ROWS or size > MAX_PUBLIC_RESULT_CHARS:\n",
             "                if size < 0:\n",
         ),
     ),

@@ -25,7 +25,7 @@ from sfumato.engines.sql.bounded_copy import CopiedColumn, CopiedTable
 from sfumato.engines.sql.builder import aliased, create_table_as, select
 from sfumato.engines.sql.names import RANK, literal, quoted
 from sfumato.engines.sql.public import MaterializedTable, PublicTables
-from sfumato.engines.sql.statements import Rows, shown
+from sfumato.engines.sql.statements import Rows, query_columns
 from sfumato.language.rel_nodes import ProjectNode
 from sfumato.policy.policy import Policy
 
@@ -85,7 +85,7 @@ class PublicStore:
     def exact(self, show: ProjectNode) -> list[list[int | float | str | bool | None]]:
         """Return the columns of a query that reads public tables alone."""
         self.public.check(show)
-        return shown(show, self._tables, DUCKDB, self._reader.free_rows)
+        return query_columns(show, self._tables, DUCKDB, self._reader.free_rows)
 
     def rows(self, kept: MaterializedTable, width: int) -> Iterator[Rows]:
         """Give public rows that were computed once, some at a time: the columns by their places, and their rank."""

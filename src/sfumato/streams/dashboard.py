@@ -230,12 +230,12 @@ def publish(
     plan = _plan(asked, steps, presence, epsilon, rho, shows, buffers)
     words = " ".join(f"STREAM of {shows} {periods.words}, {steps} periods: {sql}".split())
     name = sha256(f"{words} {plan}".encode()).hexdigest()[:16]
-    place = places_of(database.policy).beside(f"stream-{name}") if path is None else stream_path(path)
+    place = places_of(database.policy).sidecar(f"stream-{name}") if path is None else stream_path(path)
     if path is not None:
         check_apart(place, database.policy)
     people = None
     if presence.enforced:
-        salt = read_salt(places_of(database.policy).beside("copy.salt"))
+        salt = read_salt(places_of(database.policy).sidecar("copy.salt"))
         people = Participations(
             place.with_name(place.name + ".people"), presence.participations, presence.separation, salt
         )

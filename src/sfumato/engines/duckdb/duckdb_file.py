@@ -78,7 +78,7 @@ def can_be_read(connection: duckdb.DuckDBPyConnection, schema: str, name: str) -
     return True
 
 
-def found_table(table: Table, tables: list[tuple[str, str]]) -> tuple[str, str]:
+def find_table(table: Table, tables: list[tuple[str, str]]) -> tuple[str, str]:
     """Return the table that a policy means: SCHEMA.TABLE, or the one of that name in main, or in any schema."""
     wanted = fold_name(table.stored or table.name)
     found = [one for one in tables if fold_name(".".join(one)) == wanted]

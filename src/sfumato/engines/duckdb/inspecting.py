@@ -64,7 +64,7 @@ def inspect(policy: Policy) -> SourceReport:
 @contextmanager
 def _opened(policy: Policy) -> Iterator[_Source]:
     """Open the source with a folder aside, which a dead process leaves for the next build to remove."""
-    folder = places_of(policy).beside(f"build-{fresh_id(system_source())}")
+    folder = places_of(policy).sidecar(f"build-{fresh_id(system_source())}")
     folder.mkdir(mode=0o700)
     try:
         sources = [policy.source.path] if policy.source.path is not None else []

@@ -15,7 +15,7 @@ from sfumato.engines.duckdb.column import alone, check_range, said, written_as
 from sfumato.engines.duckdb.column import stored as as_stored
 from sfumato.engines.duckdb.connection import STAGE, execute, registered, starless
 from sfumato.engines.duckdb.csv_records import Malformed, header
-from sfumato.engines.duckdb.duckdb_file import SOURCE, attach, can_be_read, database_tables, described, found_table
+from sfumato.engines.duckdb.duckdb_file import SOURCE, attach, can_be_read, database_tables, described, find_table
 from sfumato.engines.duckdb.frames import Frames
 from sfumato.engines.duckdb.sqlite_file import opened
 from sfumato.engines.duckdb.streamed import StreamedColumn, StreamedSource, StreamedTable
@@ -396,7 +396,7 @@ def _stored_as(column: StreamedColumn, types: Mapping[str, Stored]) -> Stored:
 
 
 def _attached(connection: duckdb.DuckDBPyConnection, table: Table) -> SourceTable:
-    schema, name = found_table(table, database_tables(connection))
+    schema, name = find_table(table, database_tables(connection))
     relation = f"{SOURCE}.{quoted(schema)}.{quoted(name)}"
     if not can_be_read(connection, schema, name):
         raise BadSource(

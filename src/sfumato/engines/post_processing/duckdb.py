@@ -30,7 +30,7 @@ from sfumato.language.rel_nodes import RelNode, noisy_tables
 
 Values = Sequence[int | float | str | bool | None] | npt.NDArray[np.generic]
 _INT64 = np.iinfo(np.int64)
-_FEW = 10_000
+_MIN_NUMPY_ROWS = 10_000
 """Columns so short are listed value by value: `to_numpy` would import pandas, too."""
 _SECONDS = 120.0
 """Arithmetic on an answer that takes longer is stopped."""
@@ -173,6 +173,6 @@ def _listed(column: pa.ChunkedArray) -> list[object]:
     """Return Python values; whole NumPy arrays at once where nothing is NULL."""
     if pa.types.is_decimal(column.type):
         return [None if value is None else int(value) for value in column.to_pylist()]
-    if column.null_count or not pa.types.is_primitive(column.type) or len(column) < _FEW:
+    if column.null_count or not pa.types.is_primitive(column.type) or len(column) < _MIN_NUMPY_ROWS:
         return list(column.to_pylist())
     return list(column.to_numpy().tolist())

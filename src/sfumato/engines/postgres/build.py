@@ -21,7 +21,7 @@ from sfumato.engines.sql.names import quoted
 from sfumato.errors import EngineFailed
 from sfumato.policy.policy import Policy, Table, fold_name
 
-_BATCH = 10_000
+_FETCH_ROWS = 10_000
 _PUBLIC = {
     Kind.INTEGER: "BIGINT",
     Kind.DECIMAL: "DOUBLE",
@@ -156,7 +156,7 @@ def _batches(connection: Any, query: str, schema: pa.Schema, name: str) -> Itera
     try:
         with connection.cursor(name=name) as cursor:
             cursor.execute(query)
-            while rows := cursor.fetchmany(_BATCH):
+            while rows := cursor.fetchmany(_FETCH_ROWS):
                 yield pa.record_batch([_texts(rows, at) for at in range(len(schema))], schema=schema)
         return
     except Exception as error:

@@ -17,7 +17,7 @@ from sfumato.language.scalar import MAX_EXP_ARGUMENT, Operator, Scalar
 
 NARROW, WIDE, DOUBLE = "bigint", "numeric", "double precision"
 TYPES = IntegerTypes(NARROW, WIDE, DOUBLE, lambda value, type: f"CAST('{value}' AS {type})")
-_LARGEST = "1.7976931348623157e308"
+_MAX_DOUBLE = "1.7976931348623157e308"
 
 
 def let(body: str, alias: str = "s", /, **values: str) -> str:
@@ -34,7 +34,7 @@ def given(values: Sequence[str], body: Callable[..., str]) -> str:
 
 def is_finite(name: str) -> str:
     """Return whether a double is neither infinite nor no number, which is the greatest here."""
-    return f"({name} BETWEEN -{_LARGEST} AND {_LARGEST})"
+    return f"({name} BETWEEN -{_MAX_DOUBLE} AND {_MAX_DOUBLE})"
 
 
 def finite(sql: str) -> str:
@@ -50,7 +50,7 @@ def _safe(first: str, second: str, cases: str) -> str:
 def _add(first: str, second: str) -> str:
     """The sum of two numbers of which one is small, or neither is huge, is finite; that of two huge ones is scaled."""
     direct = "abs(a) < 8e307 AND abs(b) < 8e307 OR abs(a) < 1e290 OR abs(b) < 1e290"
-    fits = f"abs(a * 0.0625 + b * 0.0625) <= {_LARGEST} * 0.0625"
+    fits = f"abs(a * 0.0625 + b * 0.0625) <= {_MAX_DOUBLE} * 0.0625"
     return _safe(first, second, f"WHEN {direct} OR {fits} THEN a + b")
 
 

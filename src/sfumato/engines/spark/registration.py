@@ -31,7 +31,7 @@ _WHOLE = "whole"
 
 def rows_folder(places: SnapshotPaths, identity: str) -> Path:
     """Return the folder of a copy, given its random id."""
-    return places.beside(f"rows-{identity}")
+    return places.sidecar(f"rows-{identity}")
 
 
 def is_whole(folder: Path) -> bool:

@@ -2,18 +2,18 @@
 
 from collections.abc import Iterable, Mapping
 
-Listed = str | Iterable[str]
+Pieces = str | Iterable[str]
 """One piece of SQL, or several: what a clause lists."""
 
 
 def select(
-    columns: Listed,
+    columns: Pieces,
     source: str = "",
     *,
-    where: Listed = (),
-    group_by: Listed = (),
+    where: Pieces = (),
+    group_by: Pieces = (),
     having: str = "",
-    order_by: Listed = (),
+    order_by: Pieces = (),
     limit: int | None = None,
     offset: int | None = None,
 ) -> str:
@@ -89,5 +89,5 @@ def delete(relation: str, where: str) -> str:
     return f"DELETE FROM {relation} WHERE {where}"  # noqa: S608
 
 
-def _pieces(listed: Listed) -> tuple[str, ...]:
+def _pieces(listed: Pieces) -> tuple[str, ...]:
     return (listed,) if isinstance(listed, str) else tuple(listed)
