@@ -59,7 +59,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "total": {"rows_per_unit": 2_000, "columns": _TOTAL},
     "private bounds": {"rows_per_unit": 2_000, "columns": _CHOSEN},
 }
-"""Forms of contribution bounds: numbers up to 480 are bits of words (`cell_numbers.MOST_WORDS`), others are ranked."""
+"""Forms of contribution bounds: numbers up to 480 are bits of words (`MAX_RANK_WORDS`), others are ranked."""
 ASKED = (
     *SHAPES,
     "SELECT age, COUNT(*), SUM(cost) FROM visits WHERE cost < 9 GROUP BY age",

@@ -112,7 +112,7 @@ def test_places_in_the_copy_count_as_a_persons_rows_in_their_order_do(
     assert any("bit_or(" in text for text in texts) == (sql in BY_BITS)
     for patched, instead in (
         ("sfumato.engines.sql.group.totals_sql", lambda *_: None),
-        ("sfumato.engines.sql.bounding.candidates.MOST_WORDS", 0),
+        ("sfumato.engines.sql.bounding.candidates.MAX_RANK_WORDS", 0),
         ("sfumato.engines.sql.bounding.bound_index.stored_bound_index", lambda *_: None),
         ("sfumato.engines.sql.group.is_additive", lambda _: False),
     ):
@@ -157,10 +157,10 @@ def test_of_very_many_sums_people_are_counted_some_at_a_time_and_no_statement_is
         return {label: np.asarray(one.columns[PEOPLE]).tolist() for label, one in counted.items()}
 
     some = people()
-    monkeypatch.setattr("sfumato.engines.sql.statements.MOST_PARTS", 1)
+    monkeypatch.setattr("sfumato.engines.sql.statements.MAX_JOINT_PARTS", 1)
     assert _counted_together(job) == [[group] for group in job.plan.groups if group.is_bound_selection]
     assert people() == some
-    monkeypatch.setattr("sfumato.engines.sql.statements.MOST_PARTS", 1 << 200)
+    monkeypatch.setattr("sfumato.engines.sql.statements.MAX_JOINT_PARTS", 1 << 200)
     assert [len(some) for some in _counted_together(job)] == [9, 1]  # what the copy has added up is by itself
     monkeypatch.setattr(
         "sfumato.engines.sql.statements.MAX_STATEMENT_CHARS", 4 * max(len(text or "") for text in job.statements)

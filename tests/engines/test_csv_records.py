@@ -95,8 +95,8 @@ def test_whatever_is_quoted_survives_at_every_place_where_a_part_can_end(
         writer = csv.writer(text, lineterminator=order.choice(["\n", "\r\n"]), quoting=csv.QUOTE_ALL)
         writer.writerow([f"c{at}" for at in range(width)])
         writer.writerows(rows)
-        monkeypatch.setattr(csv_records, "_CHUNK", order.choice([7, 40, 1 << 20]))
-        monkeypatch.setattr(csv_records, "_LONGEST_HEADER", order.choice([20, 1 << 20]))
+        monkeypatch.setattr(csv_records, "_CHUNK_BYTES", order.choice([7, 40, 1 << 20]))
+        monkeypatch.setattr(csv_records, "_MAX_HEADER_BYTES", order.choice([20, 1 << 20]))
         assert _read(tmp_path / "x.csv", text.getvalue().encode()) == rows
 
 
@@ -107,7 +107,7 @@ def test_what_is_accepted_is_what_the_strict_reader_of_the_standard_library_sees
     accepted = 0
     for _ in range(800):
         content = b"c,d\n" + bytes(order.choices(b'a",,\n\r1', k=order.randint(0, 14)))
-        monkeypatch.setattr(csv_records, "_CHUNK", order.choice([7, 1 << 20]))
+        monkeypatch.setattr(csv_records, "_CHUNK_BYTES", order.choice([7, 1 << 20]))
         try:
             mine = _read(tmp_path / "x.csv", content)
         except Malformed:

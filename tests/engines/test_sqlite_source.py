@@ -181,7 +181,7 @@ def test_all_tables_are_of_one_moment_whatever_is_written_meanwhile(tmp_path: Pa
 
 
 def test_a_locked_file_is_refused_with_what_to_do_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_file, "_PATIENCE", 0.05)
+    monkeypatch.setattr(sqlite_file, "_LOCK_TIMEOUT_SECONDS", 0.05)
     path = tmp_path / "clinic.db"
     _write(path, "CREATE TABLE a (who)")
     tables = {"a": {"unit": "who", "rows_per_unit": 1, "columns": WHO}}

@@ -19,7 +19,7 @@ from sfumato.analysis.catalog import PublicRows
 from sfumato.engines.duckdb.engine import DuckDB
 from sfumato.engines.duckdb.registration import register
 from sfumato.engines.engine import Limits
-from sfumato.engines.sql.flow import KeptRows
+from sfumato.engines.sql.flow import MaterializedRows
 from sfumato.engines.sql.names import RANK, duplicate_rank_column, quoted, value_rank_column
 from sfumato.errors import UnsupportedSql
 from sfumato.language.rel_nodes import Item, RelNode
@@ -146,7 +146,7 @@ class Understated:
 
     @property
     def relation(self) -> str:
-        assert isinstance(self.true, KeptRows)
+        assert isinstance(self.true, MaterializedRows)
         return self.true.relation
 
 

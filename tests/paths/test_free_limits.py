@@ -73,7 +73,7 @@ def test_what_takes_too_long_all_the_same_is_stopped(
 
 
 def test_public_rows_that_meet_people_are_limited(database: sfumato.Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sfumato.engines.sql.public.MOST_ROWS", 1000)
+    monkeypatch.setattr("sfumato.engines.sql.public.MAX_MATERIALIZED_ROWS", 1000)
     with pytest.raises(FreeLimit):
         database.explain("SELECT COUNT(*) FROM visits v JOIN many m ON v.age = m.n", epsilon="0.5")
 
@@ -83,7 +83,7 @@ def test_an_answer_over_public_tables_has_a_limit(database: sfumato.Database, mo
     with pytest.raises(FreeLimit):
         database.ask("SELECT n FROM many")
     assert len(database.ask("SELECT n FROM many WHERE n < 12000").rows()) == 12_000
-    monkeypatch.setattr("sfumato.engines.duckdb.reader.MOST_CHARACTERS", 100)
+    monkeypatch.setattr("sfumato.engines.duckdb.reader.MAX_PUBLIC_RESULT_CHARS", 100)
     with pytest.raises(FreeLimit):
         database.ask("SELECT CAST(n AS text) FROM many WHERE n < 1000")
 

@@ -140,8 +140,8 @@ BUGS: tuple[Bug, ...] = (
         "replay",
         (
             "engines/sql/bounded_copy.py",
-            'return f"SELECT place, id, nth FROM ({ranked}) AS n WHERE nth <= {most}"',
-            'return f"SELECT place, id, nth FROM ({ranked}) AS n WHERE nth <= {most} + 1"',
+            'subquery(ranked, "n"), where=f"nth <= {most}")',
+            'subquery(ranked, "n"), where=f"nth <= {most} + 1")',
         ),
         (
             "engines/sql/flow.py",
@@ -441,8 +441,8 @@ BUGS: tuple[Bug, ...] = (
         ("analysis/joins.py", "items, keys, max(1, rows.max_rows_per_key), rows)", "items, keys, 1, rows)"),
         (
             "engines/sql/flow.py",
-            "FROM {kept.rows.relation} WHERE {quoted(RANK)} <= {kept.most}",
-            "FROM {kept.rows.relation}",
+            'select(listed, kept.rows.relation, where=f"{quoted(RANK)} <= {kept.most}")',
+            "select(listed, kept.rows.relation)",
         ),
     ),
     planned(

@@ -40,10 +40,8 @@ ENGINE_BUGS: tuple[Bug, ...] = (
         "paths",
         (
             _STAGING,
-            '        f"SELECT k, min(u) AS u, max(u) AS other FROM ({found}) AS p "  # noqa: S608\n'
-            '        "WHERE k IS NOT NULL AND u IS NOT NULL GROUP BY k",\n',
-            '        f"SELECT DISTINCT k, u, u AS other FROM ({found}) AS p "  # noqa: S608\n'
-            '        "WHERE k IS NOT NULL AND u IS NOT NULL",\n',
+            'select("k, min(u) AS u, max(u) AS other", subquery(found, "p"), where=present, group_by="k")',
+            'select("DISTINCT k, u, u AS other", subquery(found, "p"), where=present)',
         ),
         (
             _STAGING,

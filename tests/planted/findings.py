@@ -29,8 +29,8 @@ FINDINGS: tuple[Bug, ...] = (
         _ENFORCED,
         (
             "engines/sql/flow.py",
-            "FROM {kept.rows.relation} WHERE {quoted(RANK)} <= {kept.most}",
-            "FROM {kept.rows.relation}",
+            'select(listed, kept.rows.relation, where=f"{quoted(RANK)} <= {kept.most}")',
+            "select(listed, kept.rows.relation)",
         ),
     ),
     planned(
@@ -138,8 +138,8 @@ FINDINGS: tuple[Bug, ...] = (
         "files",
         (
             "engines/sql/staging.py",
-            "FROM ({_rows(read, values, among)}) AS p {joined}",
-            "FROM ({_rows(read, values, among)}) AS p {joined} WHERE p.c0 IS NOT NULL",
+            "select(kept, source, order_by=order)",
+            'select(kept, source, where="p.c0 IS NOT NULL", order_by=order)',
         ),
     ),
     planned(
@@ -147,8 +147,8 @@ FINDINGS: tuple[Bug, ...] = (
         "files",
         (
             "engines/sql/staging.py",
-            "FROM ({_rows(read, values, among)}) AS p {joined}",
-            "FROM ({_rows(read, values, among)}) AS p {joined} WHERE p.c0 IS NOT NULL",
+            "select(kept, source, order_by=order)",
+            'select(kept, source, where="p.c0 IS NOT NULL", order_by=order)',
         ),
         ("engines/sql/bounded_copy.py", "    if not whole:\n", "    if not whole and table.public:\n"),
     ),
@@ -273,7 +273,7 @@ FINDINGS: tuple[Bug, ...] = (
         "tests/paths/test_free_limits.py",
         (
             "engines/duckdb/reader.py",
-            "                if len(found) > MAX_PUBLIC_RESULT_ROWS or size > MOST_CHARACTERS:\n",
+            "                if len(found) > MAX_PUBLIC_RESULT_ROWS or size > MAX_PUBLIC_RESULT_CHARS:\n",
             "                if size < 0:\n",
         ),
     ),

@@ -34,7 +34,7 @@ from sfumato.policy.policy import Table as DeclaredTable
 from sfumato.policy.tables import REMOVED_ROWS
 from sfumato.query.types import Type
 
-_FURTHEST: dict[ColumnType, tuple[Value, Value]] = {
+_CALENDAR_BOUNDS: dict[ColumnType, tuple[Value, Value]] = {
     ColumnType.DATE: (date(1, 1, 1), date(9999, 12, 31)),
     ColumnType.TIMESTAMP: (datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999)),
 }
@@ -46,7 +46,7 @@ MAX_RANKED_OTHER_COLUMNS = 3
 _OTHERS = (ColumnType.TEXT, ColumnType.INTEGER, ColumnType.DATE)
 """The types of columns that people group by though their values are not listed, the likeliest first."""
 _NUMBERS = (ColumnType.INTEGER, ColumnType.DECIMAL)
-MOST_COUNTED = 8
+MAX_COUNTED_COLUMNS = 8
 """So many columns of a table have the number of a person's rows beside them: an integer for every kept row each."""
 
 
@@ -142,7 +142,7 @@ def counted_columns(table: DeclaredTable) -> list[Column]:
         return []
     own = table.unit.column if isinstance(table.unit, UnitColumn) else None
     ordered = [column for column in table.columns if column.name != own and facts_of(column).bounded]
-    return sorted(ordered, key=lambda column: fold_name(column.name))[:MOST_COUNTED]
+    return sorted(ordered, key=lambda column: fold_name(column.name))[:MAX_COUNTED_COLUMNS]
 
 
 def levelled_columns(table: DeclaredTable) -> list[Column]:
@@ -167,7 +167,7 @@ def summed_columns(table: DeclaredTable) -> list[Column]:
         return []
     own = table.unit.column if isinstance(table.unit, UnitColumn) else None
     cut = [column for column in table.columns if column.name != own and _is_cut(column, table)]
-    return sorted(cut, key=lambda column: fold_name(column.name))[:MOST_COUNTED]
+    return sorted(cut, key=lambda column: fold_name(column.name))[:MAX_COUNTED_COLUMNS]
 
 
 def _is_cut(column: Column, table: DeclaredTable) -> bool:
@@ -209,8 +209,8 @@ def facts_of(column: Column) -> Facts:
     if grid is not None:
         return Facts(kind, Kind.INTEGER, step=step, low=grid.least, high=grid.greatest)
     low, high = -STORED_LIMIT, STORED_LIMIT - 1
-    if column.type in _FURTHEST:
-        low, high = (int(position(end)) for end in _FURTHEST[column.type])
+    if column.type in _CALENDAR_BOUNDS:
+        low, high = (int(position(end)) for end in _CALENDAR_BOUNDS[column.type])
     return Facts(kind, Kind.INTEGER, step=step, low=low, high=high, declared_low=False, declared_high=False)
 
 

@@ -22,9 +22,10 @@ from sfumato.engines.duckdb.tables import DuckDBTables
 from sfumato.engines.engine import Limits
 from sfumato.engines.snapshots import Registered
 from sfumato.engines.sql.bounded_copy import CopiedColumn, CopiedTable
+from sfumato.engines.sql.builder import aliased, create_table_as, select
 from sfumato.engines.sql.names import RANK, literal, quoted
 from sfumato.engines.sql.public import MaterializedTable, PublicTables
-from sfumato.engines.sql.statements import Rows, shown
+from sfumato.engines.sql.statements import Rows, query_columns
 from sfumato.language.rel_nodes import ProjectNode
 from sfumato.policy.policy import Policy
 
@@ -50,10 +51,10 @@ def write_public_store(
     with closing(closed_connection([file.parent], limits, file.parent / "spill")) as connection:
         execute(connection, f"ATTACH {literal(str(file))} AS {COPY}")
         for name, (columns, rows) in public.items():
-            listed = ", ".join(f"{sql} AS {quoted(column)}" for column, sql in columns.items())
+            listed = aliased({quoted(column): sql for column, sql in columns.items()})
             target = f"{COPY}.main.{quoted(name)}"
             connection.register("rows", rows)
-            execute(connection, f"CREATE TABLE {target} AS SELECT {listed} FROM rows")  # noqa: S608
+            execute(connection, create_table_as(target, select(listed, "rows")))
             connection.unregister("rows")
             described = execute(connection, f"DESCRIBE {target}")
             copied.append(CopiedTable(name, tuple(CopiedColumn(column, kind) for column, kind, *_ in described), None))
@@ -84,12 +85,12 @@ class PublicStore:
     def exact(self, show: ProjectNode) -> list[list[int | float | str | bool | None]]:
         """Return the columns of a query that reads public tables alone."""
         self.public.check(show)
-        return shown(show, self._tables, DUCKDB, self._reader.free_rows)
+        return query_columns(show, self._tables, DUCKDB, self._reader.free_rows)
 
     def rows(self, kept: MaterializedTable, width: int) -> Iterator[Rows]:
         """Give public rows that were computed once, some at a time: the columns by their places, and their rank."""
-        listed = ", ".join([*(f"c{at}" for at in range(width)), quoted(RANK)])
-        return self._reader.parts(f"SELECT {listed} FROM {kept.relation}")  # noqa: S608
+        listed = [*(f"c{at}" for at in range(width)), quoted(RANK)]
+        return self._reader.parts(select(listed, kept.relation))
 
     def close(self) -> None:
         """Let go of the file."""

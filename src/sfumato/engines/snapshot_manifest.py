@@ -16,9 +16,10 @@ from sfumato.errors import BadSource
 from sfumato.policy.policy import Location
 from sfumato.secure_files import write_atomically
 
-_ATTEMPTS = 3
+MAX_ATTEMPTS = 3
+"""How often what changes while it is read is read again."""
 Result = TypeVar("Result")
-FORMAT = 11
+FORMAT_VERSION = 11
 """A new meaning of anything in a copy is a new format: copies of another one are built again."""
 
 
@@ -70,7 +71,7 @@ def read_files_while_unchanged(
 
 def read_while_unchanged(look: Callable[[], tuple[object, str]], work: Callable[[], Result]) -> tuple[str, Result]:
     """Do what reads a source of which `look` sees the same before and after; return its stamp, and what was done."""
-    for _ in range(_ATTEMPTS):
+    for _ in range(MAX_ATTEMPTS):
         watched, stamp = look()
         done = work()
         if look()[0] == watched:
@@ -101,7 +102,7 @@ def read_manifest(path: Path) -> Manifest | None:
     except (OSError, ValueError, TypeError):
         return None
     texts = [getattr(manifest, one.name) for one in fields(Manifest) if one.name != "format"]
-    whole = manifest.format == FORMAT and all(isinstance(text, str) for text in texts)
+    whole = manifest.format == FORMAT_VERSION and all(isinstance(text, str) for text in texts)
     return manifest if whole and Path(manifest.copy).name == manifest.copy else None
 
 

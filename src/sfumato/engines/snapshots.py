@@ -15,7 +15,14 @@ from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.engine import Backend, Engine, Limits, Progress
 from sfumato.engines.inspection import SourceReport
 from sfumato.engines.salt import read_or_draw_salt
-from sfumato.engines.snapshot_manifest import FORMAT, Manifest, read_manifest, source_digest, write_manifest
+from sfumato.engines.snapshot_manifest import (
+    FORMAT_VERSION,
+    MAX_ATTEMPTS,
+    Manifest,
+    read_manifest,
+    source_digest,
+    write_manifest,
+)
 from sfumato.engines.sql.bounded_copy import CopiedTable
 from sfumato.errors import BadSource, EngineFailed, Refusal
 from sfumato.policy.canonical import tables_hash
@@ -23,8 +30,6 @@ from sfumato.policy.policy import Policy, Refresh
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import system_source
 from sfumato.secure_files import SharedFileLock, locked, publish, remove_unused, write_atomically
-
-_ATTEMPTS = 3
 
 
 class Built(Protocol):
@@ -96,7 +101,7 @@ class SnapshotPaths:
 
     ledger: Path
 
-    def beside(self, ending: str) -> Path:
+    def sidecar(self, ending: str) -> Path:
         """Return the file beside the ledger with this ending."""
         return self.ledger.with_name(f"{self.ledger.name}.{ending}")
 
@@ -108,7 +113,7 @@ class SnapshotPaths:
 
     def copy(self, identity: str) -> Path:
         """Return the file of a copy, given its random id."""
-        return self.beside(f"copy-{identity}")
+        return self.sidecar(f"copy-{identity}")
 
     @property
     def builds(self) -> list[Path]:
@@ -118,7 +123,7 @@ class SnapshotPaths:
     @property
     def manifest(self) -> Path:
         """The file that says which copy is current."""
-        return self.beside("copy.manifest")
+        return self.sidecar("copy.manifest")
 
 
 def identity_of(copy: Path) -> str:
@@ -247,7 +252,7 @@ def question_mark(what: str) -> BadSource:
 
 def _found(policy: Policy, copying: Copying, places: SnapshotPaths) -> Snapshot | None:
     """Return the current snapshot if it is of these tables. No lock is needed: a manifest appears whole."""
-    for _ in range(_ATTEMPTS):
+    for _ in range(MAX_ATTEMPTS):
         known = read_manifest(places.manifest)
         if known is None or known.tables != tables_hash(policy):
             return None
@@ -256,7 +261,7 @@ def _found(policy: Policy, copying: Copying, places: SnapshotPaths) -> Snapshot 
             use = SharedFileLock(path)
         except OSError:
             continue  # another one has just taken its place, or somebody removed it
-        read_or_draw_salt(places.beside("copy.salt"), system_source())  # one that others can read is refused
+        read_or_draw_salt(places.sidecar("copy.salt"), system_source())  # one that others can read is refused
         tables = copying.shape(path)
         return None if tables is None else _same(known.ledger, Registered(known.version, path, tables, use))
     return None
@@ -273,7 +278,7 @@ def _is_wanted(policy: Policy, copying: Copying) -> bool:
 
 def _check_place(policy: Policy, copying: Copying, places: SnapshotPaths) -> None:
     """Refuse another source that does not exist: a slip of the keyboard must not put the rest of a policy in force."""
-    known, secret = read_manifest(places.manifest), places.beside("copy.salt")
+    known, secret = read_manifest(places.manifest), places.sidecar("copy.salt")
     if known is None or not secret.exists():
         return
     if known.place != source_digest(policy.source, read_or_draw_salt(secret, system_source())):
@@ -281,13 +286,13 @@ def _check_place(policy: Policy, copying: Copying, places: SnapshotPaths) -> Non
 
 
 def _stamp(copying: Copying, places: SnapshotPaths) -> str:
-    return copying.stamp(read_or_draw_salt(places.beside("copy.salt"), system_source()))
+    return copying.stamp(read_or_draw_salt(places.sidecar("copy.salt"), system_source()))
 
 
 @contextmanager
 def _build_lock(places: SnapshotPaths, wait: bool) -> Iterator[bool]:
     """Hold the lock of builds. Where there is no snapshot afterwards, nothing stays behind."""
-    path = places.beside("copy.lock")
+    path = places.sidecar("copy.lock")
     with _failing_closed():
         lock = locked(path, wait)
         ours = lock.__enter__()
@@ -317,8 +322,8 @@ class _Taken:
         self._policy, self._copying, self._places, self._anew = policy, copying, places, anew
         self._random = system_source()
         self._identity = fresh_id(self._random)
-        self._folder = places.beside(f"build-{self._identity}")
-        self._salt = read_or_draw_salt(places.beside("copy.salt"), self._random)
+        self._folder = places.sidecar(f"build-{self._identity}")
+        self._salt = read_or_draw_salt(places.sidecar("copy.salt"), self._random)
         self._known = read_manifest(places.manifest)
         self._built: Built | None = None
 
@@ -353,7 +358,7 @@ class _Taken:
         places, known, stamp = self._places, self._known, built.stamp
         same_data = self._copying.stamps_tell_all and known is not None and known.stamp == stamp and not self._anew
         version = known.version if known is not None and same_data else fresh_id(self._random)
-        secret = places.beside("copy.salt")
+        secret = places.sidecar("copy.salt")
         if not secret.exists():
             write_atomically(secret, self._salt)
         path = places.copy(self._identity)
@@ -366,7 +371,7 @@ class _Taken:
             record_engine_failure("The bounded copy that was just written cannot be opened.")
             raise EngineFailed()
         registered = Registered(version, path, shape, use)
-        write_manifest(places.manifest, Manifest(FORMAT, version, stamp, place, tables, path.name, ledger))
+        write_manifest(places.manifest, Manifest(FORMAT_VERSION, version, stamp, place, tables, path.name, ledger))
         for other in places.copies:
             if other != path:
                 remove_unused(other)
@@ -467,7 +472,7 @@ def backend(
         return source_changed(policy, copying(policy, Limits()))
 
     def forget(policy: Policy) -> None:
-        secret = places_of(policy).beside("copy.salt")
+        secret = places_of(policy).sidecar("copy.salt")
         if secret.exists():
             copying(policy, Limits()).sweep(read_or_draw_salt(secret, system_source()), ())
 

@@ -12,7 +12,7 @@ FREE_QUERY_SECONDS = 20.0
 PLANNING_SECONDS = 30.0
 """Seconds that reading and planning one question may take; its other limits are counted, this one is the last."""
 MAX_PUBLIC_RESULT_ROWS = 1_000_000
-MOST_CHARACTERS = 100_000_000
+MAX_PUBLIC_RESULT_CHARS = 100_000_000
 """So many rows, and so many characters in them, may an exact answer over public tables have."""
 
 
@@ -71,7 +71,7 @@ class PlanningClock:
 def too_long_an_answer() -> FreeLimit:
     """Return the refusal of an answer over public tables that nobody could hold."""
     return FreeLimit(
-        f"The answer has more than {MAX_PUBLIC_RESULT_ROWS:,} rows or {MOST_CHARACTERS:,} characters.",
+        f"The answer has more than {MAX_PUBLIC_RESULT_ROWS:,} rows or {MAX_PUBLIC_RESULT_CHARS:,} characters.",
         "Answers over public tables are free, so their size is limited.",
         "Choose rows with WHERE or LIMIT, or aggregate them.",
     )

@@ -10,7 +10,7 @@ import duckdb
 from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.duckdb.connection import closed_connection, execute
 from sfumato.engines.engine import Limits
-from sfumato.engines.time_limit import MAX_PUBLIC_RESULT_ROWS, MOST_CHARACTERS, TimeLimit, too_long_an_answer
+from sfumato.engines.time_limit import MAX_PUBLIC_RESULT_CHARS, MAX_PUBLIC_RESULT_ROWS, TimeLimit, too_long_an_answer
 from sfumato.errors import EngineFailed
 
 _INHERITED: list[duckdb.DuckDBPyConnection] = []
@@ -32,7 +32,7 @@ class FreeReader:
         """Run one statement and return its rows, within the limits of public results."""
         rows = self.rows(statement)
         size = sum(len(value) for row in rows for value in row if isinstance(value, str))
-        if len(rows) > MAX_PUBLIC_RESULT_ROWS or size > MOST_CHARACTERS:
+        if len(rows) > MAX_PUBLIC_RESULT_ROWS or size > MAX_PUBLIC_RESULT_CHARS:
             raise too_long_an_answer()
         return rows
 

@@ -18,6 +18,7 @@ from sfumato.engines.duckdb.column import stored as as_stored
 from sfumato.engines.duckdb.connection import closed_connection, execute
 from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.engine import Limits
+from sfumato.engines.sql.builder import select
 from sfumato.engines.sql.column import Stored, check_type, keyed
 from sfumato.engines.sql.names import quoted
 from sfumato.errors import BadParameter, BadSource, EngineFailed, quote_value
@@ -136,8 +137,7 @@ def _convert_rows(rows: pa.Table, layout: Layout, owner: Column | None, measures
                 stored = _require_column(types, table, column)
                 check_range(table, column, stored)
                 items.append(f"{keyed(column, column_sql(column, stored), DUCKDB)} AS {letter}{index}")
-        statement = f"SELECT {', '.join([*items, 'TRUE'])} FROM given ORDER BY {quoted(_ROW_NUMBER)}"  # noqa: S608
-        return _fetch_arrow(connection, statement)
+        return _fetch_arrow(connection, select([*items, "TRUE"], "given", order_by=quoted(_ROW_NUMBER)))
 
 
 def _require_column(types: Mapping[str, Stored], table: str, column: Column) -> Stored:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.diagnostics import record_engine_failure
+from sfumato.engines.sql.builder import delete
 from sfumato.engines.sql.names import quoted
 from sfumato.errors import BadParameter, EngineFailed
 
@@ -40,7 +41,7 @@ class PostgresCipherStore:
 
         def run(cursor: Any) -> None:
             if cursor.execute("SELECT to_regclass(%s)", (quoted(table),)).fetchone()[0] is not None:
-                cursor.execute(f"DELETE FROM {quoted(table)} WHERE b = {int(batch)}")  # noqa: S608
+                cursor.execute(delete(quoted(table), f"b = {int(batch)}"))
 
         self._in_transaction(run)
 

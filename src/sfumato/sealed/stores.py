@@ -12,6 +12,7 @@ import pyarrow as pa
 from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.duckdb.connection import closed_connection, execute
 from sfumato.engines.engine import Limits
+from sfumato.engines.sql.builder import delete, select
 from sfumato.engines.sql.names import literal, quoted
 from sfumato.errors import EngineFailed
 from sfumato.policy.policy import Location
@@ -50,7 +51,7 @@ def sums_statement(table: str, limbs: Sequence[str]) -> str:
     >>> sums_statement("visits 01", ["c0", "c1"])
     'SELECT t, SUM(c0), SUM(c1) FROM "visits 01" GROUP BY t'
     """
-    return f"SELECT {', '.join(['t', *(f'SUM({limb})' for limb in limbs)])} FROM {quoted(table)} GROUP BY t"  # noqa: S608
+    return select(["t", *(f"SUM({limb})" for limb in limbs)], quoted(table), group_by="t")
 
 
 def joined_statement(table: str, other: str, limbs: Sequence[str]) -> str:
@@ -62,7 +63,7 @@ def joined_statement(table: str, other: str, limbs: Sequence[str]) -> str:
     items += [f"SUM(a.{limb})" for limb in limbs]
     equal = " AND ".join(f"a.{part} = o.{part}" for part in JOIN_COLUMNS)
     joined = f"{quoted(table)} AS a JOIN {quoted(other)} AS o ON {equal}"
-    return f"SELECT {', '.join(items)} FROM {joined} GROUP BY a.t, o.t"  # noqa: S608
+    return select(items, joined, group_by="a.t, o.t")
 
 
 def open_store(location: Location) -> CipherStore:
@@ -86,7 +87,7 @@ class DuckDBCipherStore:
             connection.register("given", rows)
             execute(connection, "BEGIN")
             execute(connection, f"CREATE TABLE IF NOT EXISTS {quoted(table)} ({column_list})")
-            execute(connection, f"INSERT INTO {quoted(table)} SELECT {', '.join(columns)} FROM given")  # noqa: S608
+            execute(connection, f"INSERT INTO {quoted(table)} {select(columns, 'given')}")
             execute(connection, "COMMIT")
             execute(connection, "CHECKPOINT")
 
@@ -103,7 +104,7 @@ class DuckDBCipherStore:
         if self._path.exists():
             with self.open_connection() as connection:
                 if self._has_table(connection, table):
-                    execute(connection, f"DELETE FROM {quoted(table)} WHERE b = {int(batch)}")  # noqa: S608
+                    execute(connection, delete(quoted(table), f"b = {int(batch)}"))
                     execute(connection, "CHECKPOINT")
 
     def drop(self, table: str) -> None:
@@ -119,7 +120,7 @@ class DuckDBCipherStore:
             return execute(connection, statement)
 
     def _has_table(self, connection: duckdb.DuckDBPyConnection, table: str) -> bool:
-        rows = execute(connection, f"SELECT 1 FROM duckdb_tables() WHERE table_name = {literal(table)}")  # noqa: S608
+        rows = execute(connection, select("1", "duckdb_tables()", where=f"table_name = {literal(table)}"))
         return bool(rows)
 
     def open_connection(self, how: str = "") -> duckdb.DuckDBPyConnection:

@@ -230,12 +230,12 @@ def publish(
     plan = _make_plan(query, steps, presence, epsilon, rho, shows, buffers)
     words = " ".join(f"STREAM of {shows} {periods.words}, {steps} periods: {sql}".split())
     name = sha256(f"{words} {plan}".encode()).hexdigest()[:16]
-    stream_file = places_of(database.policy).beside(f"stream-{name}") if path is None else stream_path(path)
+    stream_file = places_of(database.policy).sidecar(f"stream-{name}") if path is None else stream_path(path)
     if path is not None:
         check_apart(stream_file, database.policy)
     people = None
     if presence.enforced:
-        salt = read_salt(places_of(database.policy).beside("copy.salt"))
+        salt = read_salt(places_of(database.policy).sidecar("copy.salt"))
         people = Participations(
             stream_file.with_name(stream_file.name + ".people"), presence.participations, presence.separation, salt
         )

@@ -202,7 +202,7 @@ def _expected_values(chosen: PlannedSelection, exact: GroupAggregates) -> NoisyV
 @contextmanager
 def _trial(policy: Policy) -> Iterator[_Trial]:
     """Build the uncut copy in a folder aside, which a dead process leaves for the next build to remove."""
-    folder = places_of(policy).beside(f"build-{fresh_id(system_source())}")
+    folder = places_of(policy).sidecar(f"build-{fresh_id(system_source())}")
     folder.mkdir(mode=0o700)
     loose = replace(
         policy,

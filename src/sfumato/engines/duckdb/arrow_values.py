@@ -5,9 +5,9 @@ import pyarrow.compute as pc
 
 from sfumato.engines.duckdb.untyped_columns import TEXT, texts
 
-_LAST = 2**63 // 1000 - 1000
+_MAX_TIMESTAMP_MILLISECONDS = 2**63 // 1000 - 1000
 """Up to this millisecond, and down to its opposite, 64 bits hold a time in microseconds."""
-_FAR = (2**31 - 1) * 86_400_000
+_MAX_DATE_MILLISECONDS = (2**31 - 1) * 86_400_000
 """Up to this millisecond, and down to its opposite, 32 bits hold a day."""
 _MICROSECONDS = {"s": 1_000_000, "ms": 1000}
 
@@ -63,7 +63,7 @@ def _texts(values: pa.Array) -> pa.Array:
 def _days(values: pa.Array) -> pa.Array:
     """Return days; one that 32 bits do not hold is absent."""
     count = values.cast(pa.int64())
-    near = pc.and_(pc.greater_equal(count, -_FAR), pc.less_equal(count, _FAR))
+    near = pc.and_(pc.greater_equal(count, -_MAX_DATE_MILLISECONDS), pc.less_equal(count, _MAX_DATE_MILLISECONDS))
     return pc.if_else(near, count, None).cast(pa.date64(), safe=False).cast(pa.date32(), safe=False)
 
 
@@ -72,7 +72,7 @@ def _times(values: pa.Array, kind: pa.DataType) -> pa.Array:
     count = values.cast(pa.int64())
     if values.type.unit in _MICROSECONDS:
         steps = _MICROSECONDS[values.type.unit]
-        last = _LAST * 1000 // steps
+        last = _MAX_TIMESTAMP_MILLISECONDS * 1000 // steps
         near = pc.and_(pc.greater_equal(count, -last), pc.less_equal(count, last))
         count = pc.multiply(pc.if_else(near, count, None), steps)
     return count.cast(kind)

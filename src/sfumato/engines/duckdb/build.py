@@ -12,6 +12,7 @@ from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.duckdb.source import SourceTable
 from sfumato.engines.engine import Progress
 from sfumato.engines.sql.bounded_copy import CopiedColumn, CopiedTable, bounded_table, count_rows, require_all
+from sfumato.engines.sql.builder import create_table_as, select
 from sfumato.engines.sql.column import Kind, Part, Stored, ValueForms
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.names import quoted
@@ -62,7 +63,7 @@ class Build:
 
     def create_table_as(self, relation: str, query: str, *, salted: bool = False) -> None:
         """Write the rows of a query, in its order, into a new table; `salted`: the query holds `salt_sql`."""
-        self._run(f"CREATE TABLE {relation} AS {query}", salted)
+        execute(self.connection, create_table_as(relation, query), {"salt": self.salt.hex()} if salted else None)
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Return the rows of a query about the build itself."""
@@ -72,9 +73,6 @@ class Build:
         """Throw intermediate tables away that there may be."""
         for name in names:
             execute(self.connection, f"DROP TABLE IF EXISTS {self.stage(name)}")
-
-    def _run(self, statement: str, salted: bool) -> None:
-        execute(self.connection, statement, {"salt": self.salt.hex()} if salted else None)
 
 
 def build_table(build: Build, table: Table, progress: Progress) -> list[CopiedTable]:
@@ -93,9 +91,8 @@ def _public(build: Build, table: Table) -> CopiedTable:
         columns = [
             (column.name, _as_declared(column, stored_columns[fold_name(column.name)])) for column in table.columns
         ]
-    names = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in columns)
     target = build.copy_relation(table.name)
-    build.create_table_as(target, f"SELECT {names} FROM {source.relation}")  # noqa: S608
+    build.create_table_as(target, select([f"{sql} AS {quoted(name)}" for name, sql in columns], source.relation))
     require_all(table, build.read[table.name] == count_rows(build, target))
     described = build.rows(f"DESCRIBE {target}")
     return CopiedTable(table.name, tuple(CopiedColumn(name, kind) for name, kind, *_ in described), None)

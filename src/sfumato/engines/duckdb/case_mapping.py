@@ -4,13 +4,15 @@ from functools import cache
 
 import duckdb
 
+from sfumato.engines.sql.builder import select, subquery
+
 
 @cache
 def letters(name: str) -> tuple[str, str]:
     """Return every letter beyond ASCII whose other case is another one, and those: as DuckDB knows them."""
     codes = "(FROM range(128, 55296) UNION ALL FROM range(57344, 1114112))"
-    every = f"SELECT chr(CAST(range AS INTEGER)) AS c FROM {codes}"  # noqa: S608
-    query = f"SELECT c, {name}(c) FROM ({every}) WHERE c <> {name}(c)"  # noqa: S608
+    every = subquery(select("chr(CAST(range AS INTEGER)) AS c", codes))
+    query = select(f"c, {name}(c)", every, where=f"c <> {name}(c)")
     with duckdb.connect() as connection:
         found = connection.execute(query).fetchall()
     return "".join(one for one, _ in found), "".join(other for _, other in found)

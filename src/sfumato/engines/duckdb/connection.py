@@ -23,7 +23,7 @@ Connection = duckdb.DuckDBPyConnection
 """For those who hold one and leave the driver to this room."""
 Parameters = Sequence[object] | Mapping[str, object]
 _PATTERNS = {"*": "[*]", "?": "[?]", "[": "[[]"}
-_PART = 10_000
+_FETCH_ROWS = 10_000
 _ROWS = "arrow_rows"
 _FAILURES = (duckdb.Error, MemoryError, OSError, OverflowError)
 
@@ -56,7 +56,7 @@ def execute_in_parts(connection: duckdb.DuckDBPyConnection, statement: str) -> I
     """Run one statement and give its rows some at a time, so that a caller may stop; failures are as in `execute`."""
     try:
         connection.execute(statement)
-        while part := connection.fetchmany(_PART):
+        while part := connection.fetchmany(_FETCH_ROWS):
             yield part
         return
     except (*_FAILURES, RuntimeError) as error:

@@ -28,10 +28,10 @@ from pyarrow import csv as arrow_csv
 from sfumato.policy.policy import PLAIN, CsvFormat
 
 _CODECS = {"latin-1": "latin-1", "windows-1252": "cp1252"}
-_CHUNK = 1 << 24
-_LONGEST_RECORD = 1 << 28
-_LONGEST_HEADER = 1 << 20
-_LONGEST_SCALAR = 1000
+_CHUNK_BYTES = 1 << 24
+_MAX_RECORD_BYTES = 1 << 28
+_MAX_HEADER_BYTES = 1 << 20
+_MAX_SCALAR_BYTES = 1000
 """The most bytes of a number, a date or a truth value; longer ones are absent."""
 _QUOTE, _LF, _CR = b'"\n\r'
 _MARK = b"\xef\xbb\xbf"
@@ -87,7 +87,7 @@ def header(path: Path, written: CsvFormat = PLAIN) -> tuple[str, ...]:
 def beginning(path: Path) -> bytes:
     """Return the first bytes of a file as they are, for whoever drafts a policy and must say how files are written."""
     with _opened(path, PLAIN) as stream:
-        return _read(stream, _LONGEST_HEADER)
+        return _read(stream, _MAX_HEADER_BYTES)
 
 
 def record_batches(
@@ -103,15 +103,15 @@ def record_batches(
         form, start, line = _header(buffer, written)
         buffer, final = buffer[start:], False
         while not final:
-            more = _read(stream, max(_CHUNK - len(buffer), len(buffer), 1))
+            more = _read(stream, max(_CHUNK_BYTES - len(buffer), len(buffer), 1))
             final = not more
             buffer += more
             records = _checked(buffer, form, line, final)
             if records.size:
                 yield _parsed(buffer, records, form, wanted, line), records.count
             buffer, line = buffer[records.size :], line + records.lines
-            if len(buffer) > _LONGEST_RECORD:
-                raise Malformed(f"a record has more than {_LONGEST_RECORD:,} bytes", line)
+            if len(buffer) > _MAX_RECORD_BYTES:
+                raise Malformed(f"a record has more than {_MAX_RECORD_BYTES:,} bytes", line)
 
 
 class _Transcoded:
@@ -157,7 +157,7 @@ def _read(stream: Any, size: int) -> bytes:
 
 def _first(stream: Any) -> bytes:
     """Read enough for the first record, without the mark of UTF-8 that some programs put before it."""
-    buffer = _read(stream, _LONGEST_HEADER + len(_MARK))
+    buffer = _read(stream, _MAX_HEADER_BYTES + len(_MARK))
     if not buffer.strip():
         raise Malformed("it is empty")
     for beginning, what in _OTHERS.items():
@@ -185,7 +185,7 @@ def _header(buffer: bytes, written: CsvFormat) -> tuple[_Form, int, int]:
             break
     else:
         place = len(buffer)
-        if quoted or place >= _LONGEST_HEADER:
+        if quoted or place >= _MAX_HEADER_BYTES:
             raise Malformed("its first record does not end", 1)
     end = _CR if buffer[place : place + 1] == b"\r" and buffer[place + 1 : place + 2] != b"\n" else _LF
     after = place + (2 if buffer[place : place + 2] == b"\r\n" else 1)
@@ -331,11 +331,11 @@ def _text(column: pa.ChunkedArray, most: int | None) -> Any:
     if most is None:
         return values
     longest = pc.max(pc.binary_length(values)).as_py() or 0
-    if longest <= (most or _LONGEST_SCALAR):
+    if longest <= (most or _MAX_SCALAR_BYTES):
         return values
     if most:
         return pc.utf8_slice_codeunits(values, 0, most)
-    return pc.if_else(pc.less_equal(pc.binary_length(values), _LONGEST_SCALAR), values, None)
+    return pc.if_else(pc.less_equal(pc.binary_length(values), _MAX_SCALAR_BYTES), values, None)
 
 
 def _decoded(value: bytes | None) -> str | None:

@@ -8,6 +8,7 @@ from sfumato.engines.duckdb.column import stored as as_stored
 from sfumato.engines.duckdb.connection import execute
 from sfumato.engines.duckdb.sqlite_file import begins_as_sqlite
 from sfumato.engines.snapshots import question_mark
+from sfumato.engines.sql.builder import select
 from sfumato.engines.sql.column import Stored
 from sfumato.engines.sql.names import literal, quoted
 from sfumato.errors import BadSource, EngineFailed
@@ -77,7 +78,7 @@ def can_be_read(connection: duckdb.DuckDBPyConnection, schema: str, name: str) -
     return True
 
 
-def found_table(table: Table, tables: list[tuple[str, str]]) -> tuple[str, str]:
+def find_table(table: Table, tables: list[tuple[str, str]]) -> tuple[str, str]:
     """Return the table that a policy means: SCHEMA.TABLE, or the one of that name in main, or in any schema."""
     wanted = fold_name(table.stored or table.name)
     found = [one for one in tables if fold_name(".".join(one)) == wanted]
@@ -100,5 +101,5 @@ def found_table(table: Table, tables: list[tuple[str, str]]) -> tuple[str, str]:
 
 def described(connection: duckdb.DuckDBPyConnection, relation: str, raw: set[str]) -> tuple[tuple[str, Stored], ...]:
     """Return the columns of a relation with the types that the engine sees; `raw` are text that nobody has read yet."""
-    rows = execute(connection, f"DESCRIBE SELECT * FROM {relation}")  # noqa: S608
+    rows = execute(connection, f"DESCRIBE {select('*', relation)}")
     return tuple((name, as_stored(quoted(name), kind, fold_name(name) in raw)) for name, kind, *_ in rows)

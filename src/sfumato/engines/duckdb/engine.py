@@ -12,7 +12,14 @@ from sfumato.engines.duckdb.tables import DuckDBTables
 from sfumato.engines.engine import Histograms, Job, Limits, PlannedStatement, SelectedBounds
 from sfumato.engines.snapshots import Registered
 from sfumato.engines.sql.public import PublicTables
-from sfumato.engines.sql.statements import Statements, aggregated, count_histograms, planned_statements, prepared, shown
+from sfumato.engines.sql.statements import (
+    Statements,
+    aggregated,
+    count_histograms,
+    planned_statements,
+    prepared,
+    query_columns,
+)
 from sfumato.language.rel_nodes import ProjectNode
 from sfumato.planning.bounding.truncation import CUT
 from sfumato.planning.plan import Plan
@@ -66,7 +73,7 @@ class DuckDB:
     def query_public(self, show: ProjectNode) -> list[list[int | float | str | bool | None]]:
         """Return the columns of a query that reads public tables alone."""
         self.public.check(show)
-        return shown(show, self._public_tables, DUCKDB, self._reader.free_rows)
+        return query_columns(show, self._public_tables, DUCKDB, self._reader.free_rows)
 
     def close(self) -> None:
         """Let go of the copy."""

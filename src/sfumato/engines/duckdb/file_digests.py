@@ -13,7 +13,9 @@ from sfumato.engines.duckdb.connection import COPY, Connection, execute
 from sfumato.engines.duckdb.shape import SHAPE
 from sfumato.engines.duckdb.source import Files, files_of, source_root
 from sfumato.engines.snapshot_manifest import keyed_digest
+from sfumato.engines.sql.builder import insert, select
 from sfumato.planning.bounding.truncation import CUT
+from sfumato.planning.truncation_plan import CUT
 from sfumato.policy.canonical import referenced_tables
 from sfumato.policy.policy import Location, Policy, Table, UnitPath, fold_name
 
@@ -57,7 +59,7 @@ def write_marks(connection: Connection, marks: MarkedFiles, rows: Mapping[str, i
     execute(connection, f"CREATE TABLE {COPY}.{_FILES} (tab VARCHAR, mark VARCHAR)")
     execute(connection, f"CREATE TABLE {COPY}.{_COUNTS} (tab VARCHAR, n BIGINT)")
     for table, files in marks.items():
-        execute(connection, f"INSERT INTO {COPY}.{_COUNTS} VALUES ($1, $2)", [table, rows[table]])  # noqa: S608
+        execute(connection, insert(f"{COPY}.{_COUNTS}", ["$1", "$2"]), [table, rows[table]])
         execute(connection, f"INSERT INTO {COPY}.{_FILES} SELECT $1, unnest($2)", [table, list(files)])
 
 
@@ -68,9 +70,9 @@ def read_marks(connection: Connection, database: str) -> PreviousCopy:
     )
     if execute(connection, known, [database, _FILES, _COUNTS]) != [(2,)]:
         return NOTHING
-    files = execute(connection, f"SELECT tab, list(mark) FROM {database}.{_FILES} GROUP BY tab")  # noqa: S608
-    rows = execute(connection, f"SELECT tab, n FROM {database}.{_COUNTS}")  # noqa: S608
-    copied = execute(connection, f"SELECT DISTINCT tab FROM {database}.{SHAPE}.columns")  # noqa: S608
+    files = execute(connection, select("tab, list(mark)", f"{database}.{_FILES}", group_by="tab"))
+    rows = execute(connection, select("tab, n", f"{database}.{_COUNTS}"))
+    copied = execute(connection, select("DISTINCT tab", f"{database}.{SHAPE}.columns"))
     return PreviousCopy(
         {table: frozenset(marks) for table, marks in files},
         {table: int(n) for table, n in rows},

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from sfumato.engines.duckdb.arrow_values import converted, is_said_alone, plain_type
-from sfumato.engines.duckdb.streamed import BATCH, StreamedColumn, record_batch, repeated, untyped
+from sfumato.engines.duckdb.streamed import BATCH_ROWS, StreamedColumn, record_batch, repeated, untyped
 from sfumato.engines.duckdb.untyped_columns import numbers, texts
 from sfumato.engines.sql.column import Kind
 from sfumato.errors import BadSource
@@ -109,8 +109,8 @@ class FrameTable:
         """Give all rows, each value as it is, or NULL where nothing holds it."""
         columns = {column.name: column for column in self.columns}
         count = len(self._frame)
-        for start in range(0, count, BATCH):
-            stop = min(start + BATCH, count)
+        for start in range(0, count, BATCH_ROWS):
+            stop = min(start + BATCH_ROWS, count)
             yield record_batch([(name, self._values(columns[name], start, stop)) for name in names], stop - start)
 
     def _values(self, column: StreamedColumn, start: int, stop: int) -> pa.Array:

@@ -15,6 +15,7 @@ from sfumato.engines.duckdb.source import SourceTable, attached, read_schema
 from sfumato.engines.engine import Limits
 from sfumato.engines.inspection import InspectedCap, InspectedColumn, InspectedTable, SourceReport
 from sfumato.engines.snapshots import places_of
+from sfumato.engines.sql.builder import select, subquery, union_all
 from sfumato.engines.sql.column import Kind, Part, keyed
 from sfumato.engines.sql.names import literal, quoted
 from sfumato.policy.policy import Column, ColumnType, Policy, Reference, RowUnit, Table, UnitColumn, UnitPath, fold_name
@@ -44,8 +45,7 @@ class _Source:
 
     def rows(self, table: str, columns: Callable[[Part], list[str]]) -> str:
         """Return the query for columns of every row of a table."""
-        queries = [f"SELECT {', '.join(columns(part))} FROM {part.relation}" for part in self.parts(table)]  # noqa: S608
-        return " UNION ALL ".join(queries)
+        return union_all(select(columns(part), part.relation) for part in self.parts(table))
 
     def counts(self, query: str) -> list[int]:
         [row] = execute(self.connection, query)
@@ -64,7 +64,7 @@ def inspect(policy: Policy) -> SourceReport:
 @contextmanager
 def _opened(policy: Policy) -> Iterator[_Source]:
     """Open the source with a folder aside, which a dead process leaves for the next build to remove."""
-    folder = places_of(policy).beside(f"build-{fresh_id(system_source())}")
+    folder = places_of(policy).sidecar(f"build-{fresh_id(system_source())}")
     folder.mkdir(mode=0o700)
     try:
         sources = [policy.source.path] if policy.source.path is not None else []
@@ -79,7 +79,7 @@ def _opened(policy: Policy) -> Iterator[_Source]:
 
 
 def _table(source: _Source, table: Table) -> InspectedTable:
-    [rows] = source.counts(f"SELECT count(*) FROM ({source.rows(table.name, lambda _: ['1'])})")  # noqa: S608
+    [rows] = source.counts(select("count(*)", subquery(source.rows(table.name, lambda _: ["1"]))))
     if isinstance(table.unit, RowUnit):
         return InspectedTable(table.name, rows, 0, rows, 0, 0, 0)
     unique = [column for column in table.columns if column.unique and table.unit != UnitColumn(column.name)]
@@ -89,18 +89,20 @@ def _table(source: _Source, table: Table) -> InspectedTable:
     sole = own is not None and own.unique
     most = 1 if sole else table.rows_per_unit or 1
     people, crowded, removed, owned = source.counts(
-        f"SELECT count(*), count_if(n > {most}), sum(greatest(n - {most}, 0)), sum(n) "  # noqa: S608
-        f"FROM (SELECT u, count(*) AS n FROM ({named}) GROUP BY u)"
+        select(
+            f"count(*), count_if(n > {most}), sum(greatest(n - {most}, 0)), sum(n)",
+            subquery(select("u, count(*) AS n", subquery(named), group_by="u")),
+        )
     )
     repeated = 0
     for key in keys:
-        groups = f"SELECT count(*) AS n FROM ({named}) WHERE {key} IS NOT NULL GROUP BY u, {key}"  # noqa: S608
-        repeated += source.counts(f"SELECT sum(n - 1) FROM ({groups})")[0]  # noqa: S608
+        groups = select("count(*) AS n", subquery(named), where=f"{key} IS NOT NULL", group_by=["u", key])
+        repeated += source.counts(select("sum(n - 1)", subquery(groups)))[0]
     caps = () if sole else _caps(source, named, most)
     found = InspectedTable(table.name, rows, max(rows - owned, 0), people, crowded, removed, repeated, caps)
     if isinstance(table.unit, UnitPath):
-        owners = f"SELECT k FROM ({_pairs(source, table.unit)}) GROUP BY k HAVING count(*) > 1"  # noqa: S608
-        [shared] = source.counts(f"SELECT count(*) FROM ({owners})")  # noqa: S608
+        owners = select("k", subquery(_pairs(source, table.unit)), group_by="k", having="count(*) > 1")
+        [shared] = source.counts(select("count(*)", subquery(owners)))
         return replace(found, shared_keys=shared, key_column=f"{table.unit.table}.{table.unit.there}")
     return found
 
@@ -115,14 +117,15 @@ def _pairs(source: _Source, path: UnitPath) -> str:
             f"{unit_sql(owner, part.column(path.column))} AS u",
         ],
     )
-    return f"SELECT DISTINCT k, u FROM ({pairs}) WHERE k IS NOT NULL AND u IS NOT NULL"  # noqa: S608
+    return select("DISTINCT k, u", subquery(pairs), where=["k IS NOT NULL", "u IS NOT NULL"])
 
 
 def _caps(source: _Source, named: str, most: int) -> tuple[InspectedCap, ...]:
     """Return what round caps and the policy's own would leave out, up to the first that leaves out nothing."""
     caps = sorted({*_CAPS, most})
-    counts = ", ".join(f"count_if(n > {cap}), sum(greatest(n - {cap}, 0))" for cap in caps)
-    found = source.counts(f"SELECT {counts} FROM (SELECT count(*) AS n FROM ({named}) GROUP BY u)")  # noqa: S608
+    counts = [f"count_if(n > {cap}), sum(greatest(n - {cap}, 0))" for cap in caps]
+    people = subquery(select("count(*) AS n", subquery(named), group_by="u"))
+    found = source.counts(select(counts, people))
     rows = [InspectedCap(*one) for one in zip(caps, found[::2], found[1::2], strict=True)]
     enough = next((one.rows for one in rows if not one.removed), caps[-1])
     return tuple(one for one in rows if one.rows <= max(enough, most))
@@ -154,7 +157,7 @@ def _lost_sums(source: _Source, table: Table, columns: list[Column]) -> Iterator
             table.name,
             lambda part: [f"{column_sql(one, part.column(one.name))} AS c{at}" for at, one in enumerate(free)],
         )
-        named = f"SELECT row_number() OVER () AS u, {', '.join(listed)} FROM ({rows})"  # noqa: S608
+        named = select(["row_number() OVER () AS u", *listed], subquery(rows))
     else:
         named = _named(source, table, free)
     own = table.column(table.unit.column) if isinstance(table.unit, UnitColumn) else None
@@ -168,8 +171,8 @@ def _lost_sums(source: _Source, table: Table, columns: list[Column]) -> Iterator
         sums += [f"sum(abs(c{at}::HUGEINT)) AS t{at}", f"sum(abs({clipped} - c{at}::HUGEINT)) AS b{at}"]
         sums.append(f"sum(abs({clipped}::HUGEINT)) AS k{at}")
         lost += [f"sum(t{at})", f"sum(b{at})", f"sum(CASE WHEN n > {most} THEN k{at} * (n - {most}) // n ELSE 0 END)"]
-    people = f"SELECT count(*) AS n, {', '.join(sums)} FROM ({named}) GROUP BY u"  # noqa: S608
-    found = source.counts(f"SELECT {', '.join(lost)} FROM ({people})")  # noqa: S608
+    people = select(["count(*) AS n", *sums], subquery(named), group_by="u")
+    found = source.counts(select(lost, subquery(people)))
     yield from zip(found[::3], found[1::3], found[2::3], strict=True)
 
 
@@ -185,10 +188,11 @@ def _named(source: _Source, table: Table, unique: list[Column]) -> str:
     match table.unit:
         case UnitPath(here=here) as path:
             rows = source.rows(table.name, values(_declared(source, table.name, here)))
-            return f"SELECT p.u, r.* EXCLUDE (k) FROM ({rows}) AS r JOIN ({_pairs(source, path)}) AS p USING (k)"  # noqa: S608
+            joined = f"{subquery(rows, 'r')} JOIN {subquery(_pairs(source, path), 'p')} USING (k)"
+            return select("p.u, r.* EXCLUDE (k)", joined)
         case UnitColumn(name):
             rows = source.rows(table.name, values(_declared(source, table.name, name)))
-            return f"SELECT k AS u, * EXCLUDE (k) FROM ({rows}) WHERE k IS NOT NULL"  # noqa: S608
+            return select("k AS u, * EXCLUDE (k)", subquery(rows), where="k IS NOT NULL")
     raise AssertionError("each row is a person")
 
 
@@ -231,7 +235,7 @@ def _counted(source: _Source, column: Column, part: Part, raw: str, names_people
         counts["undeclared"] = f"count_if({read} IS NOT NULL AND ({_absent(source, column, read)}))"
     if names_people and column.type is ColumnType.TEXT and part.column(column.name).kind is Kind.RAW:
         counts["marked"] = f"count_if({raw} IN ({', '.join(map(literal, _NULLS))}))"
-    found = source.counts(f"SELECT {', '.join(counts.values())} FROM {part.relation}")  # noqa: S608
+    found = source.counts(select(counts.values(), part.relation))
     return dict(zip(counts, found, strict=True))
 
 
@@ -247,7 +251,7 @@ def _absent(source: _Source, column: Column, value: str) -> str:
     if isinstance(column.values, Reference):
         reference = column.values
         keys = source.rows(reference.table, lambda part: [f"{column_sql(column, part.column(reference.column))} AS k"])
-        return f"{value} NOT IN (SELECT k FROM ({keys}) WHERE k IS NOT NULL)"  # noqa: S608
+        return f"{value} NOT IN ({select('k', subquery(keys), where='k IS NOT NULL')})"
     return f"{keyed(column, value, DUCKDB)} IS NULL"
 
 
@@ -264,5 +268,5 @@ def _remedies(source: _Source, column: Column, part: Part, raw: str, names_peopl
             tried['[csv] decimal = ","'] = f"count_if(regexp_full_match({text}, {literal(_COMMA)}))"
     if not tried:
         return {}
-    counts = source.counts(f"SELECT {', '.join(tried.values())} FROM {part.relation} WHERE {where}")  # noqa: S608
+    counts = source.counts(select(tried.values(), part.relation, where=where))
     return {remedy: count for remedy, count in zip(tried, counts, strict=True) if count}

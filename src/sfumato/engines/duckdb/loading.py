@@ -16,6 +16,7 @@ from sfumato.engines.duckdb.source import Files, SourceTable, not_csv
 from sfumato.engines.duckdb.streamed import StreamedTable, record_batch
 from sfumato.engines.duckdb.untyped_columns import united
 from sfumato.engines.engine import Progress
+from sfumato.engines.sql.builder import create_table_as, select
 from sfumato.engines.sql.column import Kind
 from sfumato.engines.sql.names import literal, quoted
 from sfumato.errors import BadSource, EngineFailed
@@ -41,13 +42,13 @@ def load_table(
     if source.stream is not None:
         return load_batches(connection, source.relation, source.stream, list(_wanted(policy, table, source)))
     if source.files is None:
-        ((found,),) = execute(connection, f"SELECT count(*) FROM {source.relation}")  # noqa: S608
+        ((found,),) = execute(connection, select("count(*)", source.relation))
         return int(found)
     if source.files.csv:
         wanted = _wanted(policy, table, source)
         return load_csv(connection, source.relation, Loading(table.name, source.files, wanted, policy.csv))
     paths = ", ".join(literal(starless(path)) for path in source.files.paths)
-    ((found,),) = execute(connection, f"SELECT sum(num_rows) FROM parquet_file_metadata([{paths}])")  # noqa: S608
+    ((found,),) = execute(connection, select("sum(num_rows)", f"parquet_file_metadata([{paths}])"))
     return int(found)
 
 
@@ -91,15 +92,14 @@ def load_batches(
         f"{united(column.name)} AS {quoted(column.name)}" if column.kind is Kind.EACH else quoted(column.name)
         for column in columns
     ]
-    select = f"SELECT {', '.join(kept) or '*'} FROM "  # noqa: S608
     empty = record_batch([(column.name, pa.array([], column.type)) for column in columns], 0)
     count = 0
     execute(connection, "BEGIN")
     with registered(connection, pa.Table.from_batches([empty])) as rows:
-        execute(connection, f"CREATE TABLE {relation} AS {select}{rows}")
+        execute(connection, create_table_as(relation, select(kept or "*", rows)))
     for batch in stream.batches(names):
         with registered(connection, pa.Table.from_batches([batch])) as rows:
-            execute(connection, f"INSERT INTO {relation} {select}{rows}")
+            execute(connection, f"INSERT INTO {relation} {select(kept or '*', rows)}")
         count += batch.num_rows
     execute(connection, "COMMIT")
     return count
@@ -111,10 +111,10 @@ def load_csv(connection: duckdb.DuckDBPyConnection, relation: str, loading: Load
     The refusal of a malformed file is made here: what an engine says of it would hold its content.
     """
     schema = pa.schema([(name, pa.string()) for name in loading.wanted])
-    columns = ", ".join(quoted(name) for name in loading.wanted)
+    columns = [quoted(name) for name in loading.wanted]
     with registered(connection, pa.RecordBatchReader.from_batches(schema, loading.batches())) as records:
         try:
-            execute(connection, f"CREATE TABLE {relation} AS SELECT {columns} FROM {records}")  # noqa: S608
+            execute(connection, create_table_as(relation, select(columns, records)))
         except EngineFailed:
             if loading.refusal is None:
                 raise

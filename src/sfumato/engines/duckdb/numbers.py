@@ -15,7 +15,7 @@ from sfumato.language.scalar import MAX_EXP_ARGUMENT, Operator, Scalar
 NARROW, WIDE = "BIGINT", "HUGEINT"
 _ONE = '"""one"""'
 """The name of a value inside a lambda. No name of a query or policy holds a quotation mark."""
-_SHORT = 1_000
+_MAX_INLINED_CHARS = 1_000
 """So many characters are written as often as they are needed."""
 _LEAF = re.compile(r"[\w.]+|\(-?\d+\)::\w+")
 TYPES = IntegerTypes(NARROW, WIDE, "DOUBLE", lambda value, type: f"({value})::{type}")
@@ -53,7 +53,7 @@ def named(values: Sequence[str], body: Callable[..., str]) -> str:
 
 def given(values: Sequence[str], body: Callable[..., str]) -> str:
     """Return the body over values: short ones as they are, because the engine sees that they are the same."""
-    return inline(values, body) if sum(map(len, values)) <= _SHORT else named(values, body)
+    return inline(values, body) if sum(map(len, values)) <= _MAX_INLINED_CHARS else named(values, body)
 
 
 def _element(values: Sequence[int], type: str, index: str) -> str:

@@ -16,7 +16,7 @@ from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.duckdb.connection import execute, execute_in_columns, execute_in_parts, open_copy
 from sfumato.engines.engine import Limits
 from sfumato.engines.snapshots import Registered
-from sfumato.engines.time_limit import MAX_PUBLIC_RESULT_ROWS, MOST_CHARACTERS, TimeLimit, too_long_an_answer
+from sfumato.engines.time_limit import MAX_PUBLIC_RESULT_CHARS, MAX_PUBLIC_RESULT_ROWS, TimeLimit, too_long_an_answer
 from sfumato.errors import EngineFailed
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import system_source
@@ -65,7 +65,7 @@ class Reader:
             for part in execute_in_parts(cursor, statement):
                 found += part
                 size += sum(len(value) for row in part for value in row if isinstance(value, str))
-                if len(found) > MAX_PUBLIC_RESULT_ROWS or size > MOST_CHARACTERS:
+                if len(found) > MAX_PUBLIC_RESULT_ROWS or size > MAX_PUBLIC_RESULT_CHARS:
                     raise too_long_an_answer()
         return found
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from sfumato.engines.duckdb.connection import COPY, Connection, execute, open_copy
 from sfumato.engines.engine import Limits
 from sfumato.engines.sql.bounded_copy import CopiedColumn, CopiedTable
+from sfumato.engines.sql.builder import insert, select
 
 SHAPE = "sfumato_shape"
 """The schema of the copy in which its public shape is written down."""
@@ -20,13 +21,13 @@ def write_shape(connection: Connection, tables: Sequence[CopiedTable]) -> None:
     for table in tables:
         for column in table.columns:
             row = [table.name, column.name, column.type, column.name == table.unit]
-            execute(connection, f"INSERT INTO {shape} VALUES ($1, $2, $3, $4)", row)  # noqa: S608
+            execute(connection, insert(shape, ["$1", "$2", "$3", "$4"]), row)
 
 
 def read_shape(path: Path, limits: Limits) -> tuple[CopiedTable, ...]:
     """Return the shape of a copy."""
     with closing(open_copy(path, limits)) as connection:
-        rows = execute(connection, f"SELECT tab, col, kind, unit FROM {SHAPE}.columns ORDER BY rowid")  # noqa: S608
+        rows = execute(connection, select("tab, col, kind, unit", f"{SHAPE}.columns", order_by="rowid"))
     return tuple(
         CopiedTable(
             name,

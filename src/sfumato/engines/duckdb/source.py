@@ -15,10 +15,11 @@ from sfumato.engines.duckdb.column import alone, check_range, said, written_as
 from sfumato.engines.duckdb.column import stored as as_stored
 from sfumato.engines.duckdb.connection import STAGE, execute, registered, starless
 from sfumato.engines.duckdb.csv_records import Malformed, header
-from sfumato.engines.duckdb.duckdb_file import SOURCE, attach, can_be_read, database_tables, described, found_table
+from sfumato.engines.duckdb.duckdb_file import SOURCE, attach, can_be_read, database_tables, described, find_table
 from sfumato.engines.duckdb.frames import Frames
 from sfumato.engines.duckdb.sqlite_file import opened
 from sfumato.engines.duckdb.streamed import StreamedColumn, StreamedSource, StreamedTable
+from sfumato.engines.sql.builder import select
 from sfumato.engines.sql.column import Kind, Part, Stored, check_type
 from sfumato.engines.sql.names import literal, quoted
 from sfumato.errors import BadSource, EngineFailed, quote_value
@@ -281,12 +282,8 @@ def _stored_alike(connection: duckdb.DuckDBPyConnection, files: Files) -> list[F
     if len(files.paths) == 1:
         return [files]
     fields = "name, type, type_length, num_children, converted_type, scale, precision, logical_type"
-    found = execute(
-        connection,
-        f"SELECT file_name, list_sort(list(row({fields})::VARCHAR))::VARCHAR "  # noqa: S608
-        f"FROM parquet_schema({_listed(files)}) GROUP BY file_name",
-    )
-    schemas = dict(found)
+    listed = f"file_name, list_sort(list(row({fields})::VARCHAR))::VARCHAR"
+    schemas = dict(execute(connection, select(listed, f"parquet_schema({_listed(files)})", group_by="file_name")))
     groups: dict[str | None, list[Path]] = {}
     for path in files.paths:
         groups.setdefault(schemas.get(str(path)), []).append(path)
@@ -399,7 +396,7 @@ def _stored_as(column: StreamedColumn, types: Mapping[str, Stored]) -> Stored:
 
 
 def _attached(connection: duckdb.DuckDBPyConnection, table: Table) -> SourceTable:
-    schema, name = found_table(table, database_tables(connection))
+    schema, name = find_table(table, database_tables(connection))
     relation = f"{SOURCE}.{quoted(schema)}.{quoted(name)}"
     if not can_be_read(connection, schema, name):
         raise BadSource(

@@ -15,8 +15,9 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from sfumato.engines.duckdb.streamed import BATCH, StreamedColumn, record_batch, untyped
+from sfumato.engines.duckdb.streamed import BATCH_ROWS, StreamedColumn, record_batch, untyped
 from sfumato.engines.duckdb.untyped_columns import numbers, text_of, texts
+from sfumato.engines.sql.builder import select
 from sfumato.engines.sql.column import Kind
 from sfumato.engines.sql.names import quoted
 from sfumato.errors import BadSource
@@ -25,9 +26,9 @@ from sfumato.policy.policy import ColumnType, Table, fold_name
 Found = TypeVar("Found")
 _MAGIC = b"SQLite format 3\0"
 """How every SQLite file begins."""
-_LONGEST = 1000
+_MAX_SCALAR_CHARS = 1000
 """Characters of a number, a date or a time; what is longer is none."""
-_PATIENCE = 5.0
+_LOCK_TIMEOUT_SECONDS = 5.0
 """Seconds until somebody else's writing is a reason to refuse."""
 _DECLARED = {
     "INT": ColumnType.INTEGER,
@@ -60,12 +61,11 @@ class SqliteTable:
         """Give all rows, some at a time."""
         kinds = {column.name: column.kind for column in self.columns}
         cuts = [self._cut(name) for name in names]
-        selected = ", ".join(map(quoted, names)) or "1"
         what = f"tables.{self._table.name}"
-        query = f"SELECT {selected} FROM main.{quoted(self._stored)}"  # noqa: S608
+        query = select(list(map(quoted, names)) or "1", f"main.{quoted(self._stored)}")
         cursor = _refusing(what, lambda: self._connection.execute(query))
         kept = (tuple(cut(value) for cut, value in zip(cuts, row, strict=False)) or (None,) for row in cursor)
-        while rows := _refusing(what, lambda: list(islice(kept, BATCH))):
+        while rows := _refusing(what, lambda: list(islice(kept, BATCH_ROWS))):
             columns = zip(names, zip(*rows, strict=True), strict=False)
             read = [(name, numbers(part) if kinds[name] is Kind.EACH else texts(part)) for name, part in columns]
             yield record_batch(read, len(rows))
@@ -76,7 +76,9 @@ class SqliteTable:
         if declared is None or (declared.type is ColumnType.TEXT and declared.length is None):
             return lambda value: value
         if declared.type is not ColumnType.TEXT:
-            return lambda value: "too long" if isinstance(value, str | bytes) and len(value) > _LONGEST else value
+            return lambda value: (
+                "too long" if isinstance(value, str | bytes) and len(value) > _MAX_SCALAR_CHARS else value
+            )
         most = (declared.length or 0) + 1  # one character more shows that it was cut
         return lambda value: text_of(value, most) if isinstance(value, str | bytes) else value
 
@@ -118,7 +120,9 @@ def opened(path: Path) -> Iterator[SqliteFile]:
     """Open a file for reading, and stay in one transaction: what others write meanwhile is not seen."""
     # never immutable: somebody may write to it, and what they have not finished would be read
     place = f"file:{quote(str(path))}?mode=ro"
-    connection = _refusing("source", lambda: sqlite3.connect(place, uri=True, timeout=_PATIENCE, isolation_level=None))
+    connection = _refusing(
+        "source", lambda: sqlite3.connect(place, uri=True, timeout=_LOCK_TIMEOUT_SECONDS, isolation_level=None)
+    )
     try:
         connection.text_factory = _text
         for statement in _BEGINNING:
@@ -174,7 +178,7 @@ def _refusal(what: str, code: int) -> BadSource:
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return BadSource(
                 "Another program is writing to the SQLite file.",
-                f"It has been locked for {_PATIENCE:.0f} seconds, so it cannot be read.",
+                f"It has been locked for {_LOCK_TIMEOUT_SECONDS:.0f} seconds, so it cannot be read.",
                 "Try again when that program has finished; a file in WAL mode (PRAGMA journal_mode = WAL) can be read "
                 "while others write.",
             )

@@ -10,7 +10,7 @@ from sfumato.engines.duckdb.untyped_columns import NUMBER, TEXT
 from sfumato.engines.sql.column import Kind
 from sfumato.policy.policy import Column, ColumnType, Table, fold_name
 
-BATCH = 65_536
+BATCH_ROWS = 65_536
 """Rows that are in memory as Python objects at one time."""
 
 

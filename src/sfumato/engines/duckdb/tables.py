@@ -16,6 +16,7 @@ from sfumato.engines.duckdb.column import column_sql
 from sfumato.engines.duckdb.column import stored as as_stored
 from sfumato.engines.duckdb.connection import COPY
 from sfumato.engines.sql.bounded_copy import CopiedTable
+from sfumato.engines.sql.builder import select, subquery
 from sfumato.engines.sql.column import TYPES, Kind, Stored
 from sfumato.engines.sql.grid import NotExact
 from sfumato.engines.sql.names import NUMBER, PLACE, RANK, TOTALS, quoted
@@ -90,8 +91,8 @@ class DuckDBTables:
     def keys(self, column: Column, reference: Reference, most: int) -> list[Cell]:
         """Return the keys that a private column takes from a public table, on the column's own grid."""
         copied = self._copied[fold_name(reference.table)]
-        keys = f"SELECT {key_sql(column, copied, reference)} AS k FROM {copy_of(copied)}"  # noqa: S608
-        found = self._run(f"SELECT DISTINCT k FROM ({keys}) AS p WHERE k IS NOT NULL LIMIT {most}")  # noqa: S608
+        keys = subquery(select(f"{key_sql(column, copied, reference)} AS k", copy_of(copied)), "p")
+        found = self._run(select("DISTINCT k", keys, where="k IS NOT NULL", limit=most))
         return [key for (key,) in found]
 
 
@@ -153,16 +154,16 @@ def _encoded(copied: CopiedTable, columns: list[PublicColumn]) -> str:
     if any(fold_name(column.name) == ROWID for column in copied.columns):
         order = ", ".join(quoted(column.stored) for column in columns)
         place = f"row_number() OVER (ORDER BY {order})" if order else "0"
-    return f"(SELECT {', '.join([f'{place} AS {quoted(PLACE)}', *listed])} FROM {copy_of(copied)})"  # noqa: S608
+    return subquery(select([f"{place} AS {quoted(PLACE)}", *listed], copy_of(copied)))
 
 
 def _ranked(name: str, unit: str | None) -> str:
     """Return those who lost something: few, so that their one row each is numbered when it is read."""
     rank = "1" if unit is None else f"row_number() OVER (PARTITION BY {quoted(unit)})"
-    return f"(SELECT *, {rank} AS {quoted(RANK)} FROM {COPY}.main.{quoted(name)})"  # noqa: S608
+    return subquery(select(f"*, {rank} AS {quoted(RANK)}", f"{COPY}.main.{quoted(name)}"))
 
 
 def _stored(table: Table, copied: CopiedTable) -> str:
     if isinstance(table.unit, RowUnit) and row_name(table) == ROW:
-        return f"(SELECT *, row_number() OVER () AS {quoted(ROW)} FROM {copy_of(copied)})"  # noqa: S608
+        return subquery(select(f"*, row_number() OVER () AS {quoted(ROW)}", copy_of(copied)))
     return copy_of(copied)

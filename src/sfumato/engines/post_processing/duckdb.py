@@ -20,6 +20,7 @@ from sfumato.engines.duckdb.connection import closed_connection
 from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.engine import Limits
 from sfumato.engines.post_processing.python import plain_outcome
+from sfumato.engines.sql.builder import select, subquery
 from sfumato.engines.sql.flow import flow_sql
 from sfumato.engines.sql.names import PLACE, quoted
 from sfumato.engines.time_limit import TimeLimit
@@ -29,7 +30,7 @@ from sfumato.language.rel_nodes import RelNode, noisy_tables
 
 Values = Sequence[int | float | str | bool | None] | npt.NDArray[np.generic]
 _INT64 = np.iinfo(np.int64)
-_FEW = 10_000
+_MIN_NUMPY_ROWS = 10_000
 """Columns so short are listed value by value: `to_numpy` would import pandas, too."""
 _SECONDS = 120.0
 """Arithmetic on an answer that takes longer is stopped."""
@@ -71,8 +72,8 @@ def evaluate_table(flow: RelNode, given: Mapping[str, Mapping[str, Values]]) -> 
         length = len(next(iter(columns.values()))) if columns else _length(given[node.label])
         columns[PLACE] = _packed(pa.int64(), np.arange(length, dtype=np.int64), None)
         bound[f"given{at}"] = pa.Table.from_arrays(list(columns.values()), names=list(columns))
-        listed = ", ".join(_cast(name, array.type) for name, array in columns.items())
-        tables[node.label] = f"(SELECT {listed} FROM given{at})"  # noqa: S608
+        listed = [_cast(name, array.type) for name, array in columns.items()]
+        tables[node.label] = subquery(select(listed, f"given{at}"))
     return _run(flow_sql(flow, tables, DUCKDB), bound)
 
 
@@ -172,6 +173,6 @@ def _listed(column: pa.ChunkedArray) -> list[object]:
     """Return Python values; whole NumPy arrays at once where nothing is NULL."""
     if pa.types.is_decimal(column.type):
         return [None if value is None else int(value) for value in column.to_pylist()]
-    if column.null_count or not pa.types.is_primitive(column.type) or len(column) < _FEW:
+    if column.null_count or not pa.types.is_primitive(column.type) or len(column) < _MIN_NUMPY_ROWS:
         return list(column.to_pylist())
     return list(column.to_numpy().tolist())

@@ -14,13 +14,14 @@ from sfumato.engines.postgres.dialect import POSTGRES
 from sfumato.engines.postgres.source import ServerTable
 from sfumato.engines.public_store import PublicRows
 from sfumato.engines.sql.build_protocol import copied_name
+from sfumato.engines.sql.builder import select, subquery
 from sfumato.engines.sql.column import Kind, Part, Stored, ValueForms
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.names import quoted
 from sfumato.errors import EngineFailed
 from sfumato.policy.policy import Policy, Table, fold_name
 
-_BATCH = 10_000
+_FETCH_ROWS = 10_000
 _PUBLIC = {
     Kind.INTEGER: "BIGINT",
     Kind.DECIMAL: "DOUBLE",
@@ -65,7 +66,7 @@ class ServerBuild:
     @property
     def salt_sql(self) -> str:
         """The salt is read where it lies: literals and parameters are logged."""
-        return f"(SELECT salt FROM {self.stage('salt')})"  # noqa: S608
+        return subquery(select("salt", self.stage("salt")))
 
     def bring_salt(self, salt: bytes) -> None:
         """Copy the salt in: what is copied in is in no log."""
@@ -127,8 +128,8 @@ def _public(connection: Any, table: Table, source: ServerTable) -> tuple[dict[st
         declared = {fold_name(column.name): column.name for column in table.columns}
         columns = [(declared[fold_name(name)], stored) for name, stored in columns if fold_name(name) in declared]
     names = [f"c{at}" for at in range(len(columns))]
-    listed = ", ".join(f"{_as_text(stored)} AS {name}" for name, (_, stored) in zip(names, columns, strict=True))
-    query = f"SELECT {listed or '0'} FROM {source.part.relation}"  # noqa: S608
+    listed = [f"{_as_text(stored)} AS {name}" for name, (_, stored) in zip(names, columns, strict=True)]
+    query = select(listed or "0", source.part.relation)
     schema = pa.schema([(name, pa.string()) for name in names or ["c0"]])
     read = {
         name: f"TRY_CAST({at} AS {_public_type(stored)})" for at, (name, stored) in zip(names, columns, strict=True)
@@ -155,7 +156,7 @@ def _batches(connection: Any, query: str, schema: pa.Schema, name: str) -> Itera
     try:
         with connection.cursor(name=name) as cursor:
             cursor.execute(query)
-            while rows := cursor.fetchmany(_BATCH):
+            while rows := cursor.fetchmany(_FETCH_ROWS):
                 yield pa.record_batch([_texts(rows, at) for at in range(len(schema))], schema=schema)
         return
     except Exception as error:

@@ -14,7 +14,7 @@ from sfumato.errors import BadSource, EngineFailed
 
 SCHEMA = "sfumato"
 """The schema of our own, in which copies lie."""
-OLDEST = 140_000
+MIN_SERVER_VERSION = 140_000
 """The oldest version that has infinite numerics and hashes row places: 14."""
 _SETTINGS = (
     "SET search_path = ''",
@@ -51,7 +51,7 @@ def connect(url: str) -> tuple[Any, str | None]:
             "Its message is not shown, because it may contain an address or a name.",
             "Check source, and what gives its password (PGPASSWORD, a password file, a service file).",
         )
-    if encoding != "UTF8" or int(version) < OLDEST:
+    if encoding != "UTF8" or int(version) < MIN_SERVER_VERSION:
         _close(connection)
         raise BadSource(
             "The database of source is not in UTF-8, or its server is older than PostgreSQL 14.",

@@ -19,7 +19,7 @@ _TYPES = {Kind.REAL: DOUBLE, Kind.TEXT: "text", Kind.BOOLEAN: "boolean", Kind.UN
 _OF_TRUTHS = {Aggregation.MIN: "bool_and", Aggregation.MAX: "bool_or"}
 """It has no smallest truth value."""
 
-_LONGEST_NAME = 63
+_MAX_NAME_BYTES = 63
 """So many bytes of a name count."""
 
 
@@ -52,7 +52,7 @@ def _scalar_text(value: str, kind: Kind) -> str:
 def _quoted(name: str) -> str:
     """Return a name as an identifier. The server cuts names: longer ones, which are our own, are hashes instead."""
     octets = name.encode()
-    return quoted(name if len(octets) <= _LONGEST_NAME else f'"{sha256(octets).hexdigest()[:48]}')
+    return quoted(name if len(octets) <= _MAX_NAME_BYTES else f'"{sha256(octets).hexdigest()[:48]}')
 
 
 def _share(some: int, all: str) -> str:

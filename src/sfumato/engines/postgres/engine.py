@@ -19,6 +19,7 @@ from sfumato.engines.postgres.reader import ServerReader
 from sfumato.engines.public_store import PublicStore
 from sfumato.engines.snapshots import Registered, identity_of
 from sfumato.engines.sql.build_protocol import copied_name
+from sfumato.engines.sql.builder import select, subquery
 from sfumato.engines.sql.names import RANK, TOTALS, quoted
 from sfumato.engines.sql.public import MaterializedTable, PublicTables
 from sfumato.engines.sql.statements import Statements, aggregated, count_histograms, planned_statements, prepared
@@ -70,7 +71,7 @@ class PostgreSQL:
     def _losers(self, policy: Policy, table: str) -> str:
         """Return those who lost something: one row each, whose rank is 1."""
         name = relation(self._identity, copied_name(policy, table))
-        return f"(SELECT *, 1 AS {quoted(RANK)} FROM {name}) AS losers"  # noqa: S608
+        return subquery(select(f"*, 1 AS {quoted(RANK)}", name), "losers")
 
     @property
     def stores_truncation_losses(self) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from zlib import crc32
 
+from sfumato.engines.sql.builder import aliased, select, subquery
 from sfumato.engines.sql.curves import CurveForms
 from sfumato.engines.sql.dialect import Form
 from sfumato.engines.sql.numbers import IntegerTypes, NumberForms
@@ -16,13 +17,12 @@ from sfumato.language.scalar import MAX_EXP_ARGUMENT, Operator, Scalar
 
 NARROW, WIDE, DOUBLE = "bigint", "numeric", "double precision"
 TYPES = IntegerTypes(NARROW, WIDE, DOUBLE, lambda value, type: f"CAST('{value}' AS {type})")
-_LARGEST = "1.7976931348623157e308"
+_MAX_DOUBLE = "1.7976931348623157e308"
 
 
-def let(body: str, **values: str) -> str:
+def let(body: str, alias: str = "s", /, **values: str) -> str:
     """Return the body over values that are computed once, each under its name; nothing moves over `OFFSET 0`."""
-    listed = ", ".join(f"{sql} AS {name}" for name, sql in values.items())
-    return f"(SELECT {body} FROM (SELECT {listed} OFFSET 0) AS s)"  # noqa: S608
+    return subquery(select(body, subquery(select(aliased(values), offset=0), alias)))
 
 
 def given(values: Sequence[str], body: Callable[..., str]) -> str:
@@ -34,7 +34,7 @@ def given(values: Sequence[str], body: Callable[..., str]) -> str:
 
 def is_finite(name: str) -> str:
     """Return whether a double is neither infinite nor no number, which is the greatest here."""
-    return f"({name} BETWEEN -{_LARGEST} AND {_LARGEST})"
+    return f"({name} BETWEEN -{_MAX_DOUBLE} AND {_MAX_DOUBLE})"
 
 
 def finite(sql: str) -> str:
@@ -50,7 +50,7 @@ def _safe(first: str, second: str, cases: str) -> str:
 def _add(first: str, second: str) -> str:
     """The sum of two numbers of which one is small, or neither is huge, is finite; that of two huge ones is scaled."""
     direct = "abs(a) < 8e307 AND abs(b) < 8e307 OR abs(a) < 1e290 OR abs(b) < 1e290"
-    fits = f"abs(a * 0.0625 + b * 0.0625) <= {_LARGEST} * 0.0625"
+    fits = f"abs(a * 0.0625 + b * 0.0625) <= {_MAX_DOUBLE} * 0.0625"
     return _safe(first, second, f"WHEN {direct} OR {fits} THEN a + b")
 
 
@@ -104,9 +104,10 @@ def _double_remainder(first: str, second: str) -> str:
     """There is no remainder of doubles here. It is exact where the quotient is short, and never leaves the divisor."""
     left = f"(a - {_multiply('d.b', 'trunc(d.q)')})"
     near = "CASE WHEN abs(r) < abs(b) AND r * sign(a) >= 0 THEN r ELSE 0 END"
-    inner = f"SELECT d.a, d.b, {left} AS r FROM (SELECT a, b, {_over('p.a', 'p.b')} AS q"  # noqa: S608
-    source = f"({inner} FROM (SELECT {first} AS a, {second} AS b OFFSET 0) AS p OFFSET 0) AS d OFFSET 0) AS e"
-    return f"(SELECT {near} FROM {source})"  # noqa: S608
+    pair = subquery(select([f"{first} AS a", f"{second} AS b"], offset=0), "p")
+    divided = subquery(select(f"a, b, {_over('p.a', 'p.b')} AS q", pair, offset=0), "d")
+    reduced = subquery(select(f"d.a, d.b, {left} AS r", divided, offset=0), "e")
+    return subquery(select(near, reduced))
 
 
 def _double_places(name: str, sql: str, places: object) -> str:
@@ -120,11 +121,11 @@ def _double_places(name: str, sql: str, places: object) -> str:
         return finite(let(cut, w=sql))
     if digits > 0:  # what has no places so far to the right stays as it is
         scaled = f"CASE WHEN abs(v) < 1e280 THEN v * {scale} END"
-        body = f"coalesce((SELECT {cut} / {scale} FROM (SELECT {scaled} AS w OFFSET 0) AS t), v)"  # noqa: S608
+        body = f"coalesce({let(f'{cut} / {scale}', 't', w=scaled)}, v)"
     else:
         scaled = f"CASE WHEN abs(v) < 1e-200 THEN 0 ELSE v / {scale} END"
         kept = f"CASE WHEN abs(w) < 1e280 THEN {cut} * {scale} ELSE v END"
-        body = f"(SELECT {kept} FROM (SELECT {scaled} AS w OFFSET 0) AS t)"  # noqa: S608
+        body = let(kept, "t", w=scaled)
     return let(f"CASE WHEN {is_finite('v')} THEN {body} END", v=sql)
 
 
@@ -154,7 +155,7 @@ def _called(name: str) -> Form:
 def _power(scalar: Scalar, texts: list[str]) -> str:
     exponent = scalar.constant if isinstance(scalar.constant, int) else 1
     product = reduce(_multiply, ["one.v"] * exponent)
-    return f"(SELECT {finite(product)} FROM (SELECT {texts[0]} AS v OFFSET 0) AS one)"  # noqa: S608
+    return let(finite(product), "one", v=texts[0])
 
 
 def _brought(name: str) -> Form:

@@ -14,7 +14,7 @@ from sfumato.engines.sql.statements import Rows
 from sfumato.errors import BadSource, EngineFailed
 
 _BEGIN = "BEGIN READ ONLY; SET LOCAL statement_timeout = '600s'; SET LOCAL lock_timeout = '10s'"
-_IDLE = 4
+_MAX_IDLE_CONNECTIONS = 4
 """So many connections are kept for the next question."""
 _INHERITED: list[Any] = []
 """Connections of a parent process: ending one here would end the parent's session, so they are kept for ever."""
@@ -98,7 +98,7 @@ class ServerReader:
 
     def _give_back(self, connection: Any) -> None:
         with self._lock:
-            if len(self._idle) < _IDLE and not self._closed and not connection.closed:
+            if len(self._idle) < _MAX_IDLE_CONNECTIONS and not self._closed and not connection.closed:
                 self._idle.append(connection)
                 return
         close(connection)

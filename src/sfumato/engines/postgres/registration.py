@@ -14,6 +14,7 @@ from sfumato.engines.public_store import write_public_store
 from sfumato.engines.snapshot_manifest import keyed_digest
 from sfumato.engines.snapshots import BuildDirectory, identity_of, places_of
 from sfumato.engines.sql.bounded_copy import CopiedTable, bounded_table
+from sfumato.engines.sql.builder import select
 from sfumato.engines.sql.names import literal, quoted
 from sfumato.errors import Refusal
 from sfumato.policy.policy import Policy
@@ -92,7 +93,7 @@ class ServerCopying:
         self, connection: Any, identity: str, sources: dict[str, ServerTable], salt: bytes, progress: Progress
     ) -> list[CopiedTable]:
         counts = {
-            name: execute(connection, f"SELECT count(*) FROM {source.part.relation}")[0][0]  # noqa: S608
+            name: execute(connection, select("count(*)", source.part.relation))[0][0]
             for name, source in sources.items()
         }
         build = ServerBuild(connection, identity, self.policy, sources, counts)
@@ -142,7 +143,7 @@ class ServerCopying:
 def is_whole(connection: Any, identity: str) -> bool:
     """Tell whether a copy is still there: who made the tables unlogged has none left after a crash."""
     try:
-        return execute(connection, f"SELECT here FROM {relation(identity, MARKER)}") == [(1,)]  # noqa: S608
+        return execute(connection, select("here", relation(identity, MARKER))) == [(1,)]
     except Refusal:
         return False
 

@@ -12,12 +12,23 @@ from sfumato.engines.postgres.numbers import NARROW, let
 from sfumato.engines.sql.dialect import Form
 from sfumato.engines.sql.names import literal
 from sfumato.engines.sql.numbers import integer
-from sfumato.engines.sql.texts import AROUND, CLOCK, DATE, DECIMAL, INTEGER, MOMENT, SPACE, TextForms, called, truth_of
+from sfumato.engines.sql.texts import (
+    AROUND,
+    CLOCK,
+    DATE,
+    DECIMAL,
+    INTEGER,
+    MAX_COUNT,
+    MOMENT,
+    SPACE,
+    TextForms,
+    called,
+    truth_of,
+)
 from sfumato.language.facts import STORED_LIMIT
 from sfumato.language.lower_texts import ANY
 from sfumato.language.scalar import Operator, Scalar
 
-_MOST = 2**31 - 1
 _NOWHERE = "\uffff"
 """Stands for the character 0, which no text of PostgreSQL holds: no text has a character that Unicode says is none."""
 
@@ -42,7 +53,7 @@ def _cut(name: str) -> Form:
     """Of a count that no text is as long as, nothing more than its sign matters."""
 
     def form(_: Scalar, arguments: list[str]) -> str:
-        count = f"CAST(least(greatest(n, -{_MOST}), {_MOST}) AS integer)"
+        count = f"CAST(least(greatest(n, -{MAX_COUNT}), {MAX_COUNT}) AS integer)"
         return let(f"CASE WHEN n IS NOT NULL THEN {name}(v, {count}) END", v=arguments[0], n=arguments[1])
 
     return form
@@ -91,10 +102,8 @@ def _read_moment(_: Scalar, arguments: list[str]) -> str:
         f"coalesce(CAST(nullif(split_part({clock}, ':', 2), '') AS {NARROW}), 0) * 60000000 + "
         f"coalesce(CAST(CAST({second} AS numeric) * 1000000 AS {NARROW}), 0)"
     )
-    parts = {"d": _days("substring(w FROM '^[0-9-]+')"), "c": "substring(w FROM '[ T](.*)$')"}
-    listed = ", ".join(f"{sql} AS {name}" for name, sql in parts.items())
-    body = f"(SELECT d * 86400000000 + {time} FROM (SELECT {listed} OFFSET 0) AS m)"  # noqa: S608
-    return let(body, w=_cut_out(arguments[0], MOMENT))
+    day, rest = _days("substring(w FROM '^[0-9-]+')"), "substring(w FROM '[ T](.*)$')"
+    return let(let(f"d * 86400000000 + {time}", "m", d=day, c=rest), w=_cut_out(arguments[0], MOMENT))
 
 
 def _number_text(scalar: Scalar, arguments: list[str]) -> str:

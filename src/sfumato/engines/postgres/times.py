@@ -4,11 +4,10 @@ A moment is split into its day and the rest: interval arithmetic by microseconds
 """
 
 from sfumato.engines.postgres.numbers import NARROW, let
-from sfumato.engines.sql.times import TimeForms
+from sfumato.engines.sql.times import MICROSECONDS_PER_DAY, TimeForms
 
 _EPOCH = "DATE '1970-01-01'"
-_DAY = 86_400_000_000
-_REST = f"((v % {_DAY} + {_DAY}) % {_DAY})"
+_REST = f"((v % {MICROSECONDS_PER_DAY} + {MICROSECONDS_PER_DAY}) % {MICROSECONDS_PER_DAY})"
 """The microseconds of a moment `v` since its midnight."""
 
 
@@ -22,7 +21,7 @@ def day_sql(date: str) -> str:
     return f"CAST({date} - {_EPOCH} AS {NARROW})"
 
 
-_DATE = date_sql(f"((v - {_REST}) / {_DAY})")
+_DATE = date_sql(f"((v - {_REST}) / {MICROSECONDS_PER_DAY})")
 """The date of a moment `v`."""
 
 
@@ -31,7 +30,7 @@ def _later(date: str, months: int) -> str:
 
 
 def _moment_later(moment: str, months: int) -> str:
-    return let(f"{day_sql(_later(_DATE, months))} * {_DAY} + {_REST}", v=moment)
+    return let(f"{day_sql(_later(_DATE, months))} * {MICROSECONDS_PER_DAY} + {_REST}", v=moment)
 
 
 def _moment_text(moment: str) -> str:

@@ -18,6 +18,7 @@ from sfumato.engines.spark.connection import execute, guarded
 from sfumato.engines.spark.dialect import SPARK, quoted
 from sfumato.engines.spark.source import SparkTable
 from sfumato.engines.sql.build_protocol import copied_name
+from sfumato.engines.sql.builder import select, union_all
 from sfumato.engines.sql.column import Kind, Part, Stored, ValueForms
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.names import quoted as standard_quoted
@@ -149,11 +150,11 @@ def _public(build: SparkBuild, table: Table) -> tuple[dict[str, str], pa.RecordB
         columns = [(declared[fold_name(name)], stored) for name, stored in columns if fold_name(name) in declared]
     names = [f"c{at}" for at in range(len(columns))]
 
-    def listed(part: Part) -> str:
+    def listed(part: Part) -> list[str]:
         pairs = zip(names, columns, strict=True)
-        return ", ".join(f"{_value(part.column(name), stored)} AS {at}" for at, (name, stored) in pairs)
+        return [f"{_value(part.column(name), stored)} AS {at}" for at, (name, stored) in pairs]
 
-    query = " UNION ALL ".join(f"SELECT {listed(part) or '0 AS c0'} FROM {part.relation}" for part in source.parts)  # noqa: S608
+    query = union_all(select(listed(part) or "0 AS c0", part.relation) for part in source.parts)
     target = build.stage(f"public{copied_name(build.policy, table.name)}")
     build.create_table_as(target, query)
     batches = _batches(build, target)

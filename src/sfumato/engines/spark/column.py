@@ -27,9 +27,9 @@ _KINDS = {
     "void": Kind.NOTHING,
 }
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
-_NEAR = 2**46
+_MAX_QUICK_PRODUCT = 2**46
 """Below this a quotient errs by less than a sixteenth, and half a step times the step's numerator is exact."""
-_SPLIT = 2.0**27 + 1
+_SPLIT_FACTOR = 2.0**27 + 1
 """What splits a double into two halves of 26 bits."""
 _TEXT_PLACES = 18
 """Numbers in names of partitions are read with this many places, as many as the finest step has."""
@@ -80,7 +80,7 @@ def _floating(v: str, target: Range) -> str:
     slow = seldom(v, lambda value: floating(value, target, SPARK))  # refuses what is not exact
     if target.clipped:
         low, high = (outside(side * target.step, way) for side, way in ((target.least, -1), (target.greatest, 1)))
-        if max(abs(low), abs(high)) * times < _NEAR:
+        if max(abs(low), abs(high)) * times < _MAX_QUICK_PRODUCT:
             bounded = f"least(greatest({v}, {TYPES.double_sql(low)}), {TYPES.double_sql(high)})"
             rounded = given([bounded], lambda value: _nearest(value, times, over))
             slow = f"CASE WHEN {SPARK.is_finite(v)} THEN {_clipped(rounded, target)} END"
@@ -95,19 +95,19 @@ def _clipped(grid: str, target: Range) -> str:
 
 
 def _nearest(v: str, times: int, over: int) -> str:
-    """Round v · times / over half to even, where |v| · times is below `_NEAR`.  Proof: proofs/bounded_copy.md §6
+    """Round v · times / over half to even, where |v| · times is below `_MAX_QUICK_PRODUCT`.
 
     |v| · times is the sum of two doubles [Dek71], and so are the ties: whether it lies beyond the tie in its own unit
-    interval is a comparison of doubles.
+    interval is a comparison of doubles.  Proof: proofs/bounded_copy.md §6
     """
     double, size = TYPES.double_sql, f"abs({v})"
     product = f"({size} * {double(float(times))})"
     whole_part = f"floor({product} / {double(float(over))})"
     beyond = f"({product} - ({whole_part} + {double(0.5)}) * {double(float(over))})"
-    spread = f"({size} * {double(_SPLIT)})"
+    spread = f"({size} * {double(_SPLIT_FACTOR)})"
     upper = f"({spread} - ({spread} - {size}))"
     lower = f"({size} - {upper})"
-    first = float(times) * _SPLIT - (float(times) * _SPLIT - float(times))
+    first = float(times) * _SPLIT_FACTOR - (float(times) * _SPLIT_FACTOR - float(times))
     high, low = double(first), double(float(times) - first)
     rest = f"({upper} * {high} - {product} + {upper} * {low} + {lower} * {high} + {lower} * {low})"
     up = f"CASE WHEN {beyond} > -{rest} THEN 1L WHEN {beyond} = -{rest} THEN {whole_part} % 2L ELSE 0L END"

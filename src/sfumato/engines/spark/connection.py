@@ -54,12 +54,12 @@ SETTINGS = {
 The threshold lets Spark keep of each person and partition the rows that come first, before rows are sent around: a
 person with very many rows is no slow task.
 """
-OLDEST = 4
+MIN_MAJOR_VERSION = 4
 _TOLD = "spark.sql.optimizer.windowGroupLimitThreshold"
 """A setting that has our value in no session but ours."""
-_ELSEWHERE = ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT")
+_REMOTE_VARIABLES = ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT")
 """Where these are set, a Spark that somebody else started is to be used."""
-_RETRIES = 5
+_MAX_RETRIES = 5
 """A server that does not answer is asked again so many times, over 17 seconds."""
 _CHANNEL = {"grpc.use_local_subchannel_pool": 1, "grpc.max_reconnect_backoff_ms": 1000}
 """A server that was started again is reached at once: else all channels of a process wait together, ever longer."""
@@ -149,7 +149,7 @@ def _begun(limits: Limits) -> _Held:
         running: Any = None
         with suppress(EngineFailed):
             running = guarded(spark.SparkSession.getActiveSession)
-        if running is None and any(name in os.environ for name in _ELSEWHERE):
+        if running is None and any(name in os.environ for name in _REMOTE_VARIABLES):
             running = _refusing(spark.SparkSession.builder.getOrCreate)
             if _is_remote(running):
                 _end_with_the_process(running)
@@ -174,7 +174,7 @@ def _pinned(running: Any) -> Any:
     pinned = running.newSession()
     if _is_remote(pinned):  # it would try for ten minutes to reach a server that is gone
         retrying: Any = import_module("pyspark.sql.connect.client.retries")
-        pinned.client.set_retry_policies([retrying.DefaultPolicy(max_retries=_RETRIES)])
+        pinned.client.set_retry_policies([retrying.DefaultPolicy(max_retries=_MAX_RETRIES)])
         _end_with_the_process(pinned)
     for key, value in SETTINGS.items():
         pinned.conf.set(key, value)
@@ -311,7 +311,7 @@ def _driver() -> Any:
         version = import_module("pyspark").__version__
     except ImportError:
         spark, version = None, ""
-    if spark is None or int(version.split(".")[0]) < OLDEST:
+    if spark is None or int(version.split(".")[0]) < MIN_MAJOR_VERSION:
         raise BadSource(
             "A source on Spark needs PySpark 4, which is not installed.",
             "It is an optional extra.",

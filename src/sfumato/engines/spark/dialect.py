@@ -17,7 +17,7 @@ ID = "BINARY"
 _TYPES = {Kind.REAL: DOUBLE, Kind.TEXT: "STRING", Kind.BOOLEAN: "BOOLEAN", Kind.UNIT: ID}
 _LONG_DIGITS = 19
 """Digits that hold every integer of 64 bits."""
-_SMALL = 1 << 22
+_MAX_BIGINT_SUMMAND = 1 << 22
 """Values up to here can be added in 64 bits: no table has 2^40 rows."""
 
 
@@ -36,7 +36,7 @@ def _aggregate(aggregation: Aggregation, value: str, facts: Facts, distinct: boo
     Spark casts before it looks at FILTER, and facts hold only for the rows that count: the digits hold every integer of
     64 bits, or ten more than the facts, so that no row that does not count makes a statement fail.
     """
-    if aggregation is Aggregation.SUM and facts.kind is Kind.INTEGER and max_magnitude(facts) > _SMALL:
+    if aggregation is Aggregation.SUM and facts.kind is Kind.INTEGER and max_magnitude(facts) > _MAX_BIGINT_SUMMAND:
         digits = _LONG_DIGITS if max_magnitude(facts) < STORED_LIMIT else min(len(str(max_magnitude(facts))) + 10, 38)
         value = f"CAST({value} AS DECIMAL({digits},0))"
     return f"{aggregation}({'DISTINCT ' * distinct}{value})"

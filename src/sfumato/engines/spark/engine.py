@@ -23,6 +23,7 @@ from sfumato.engines.spark.numbers import NARROW, TYPES
 from sfumato.engines.spark.reader import SparkReader
 from sfumato.engines.spark.registration import rows_folder
 from sfumato.engines.sql.build_protocol import copied_name
+from sfumato.engines.sql.builder import select, subquery
 from sfumato.engines.sql.names import RANK, TOTALS
 from sfumato.engines.sql.public import MaterializedTable, PublicTables
 from sfumato.engines.sql.statements import Statements, aggregated, count_histograms, planned_statements, prepared
@@ -74,7 +75,7 @@ class Spark:
     def _relation(self, place: str, losers: bool) -> str:
         """Return a table of the copy; of those who lost something there is one row each, whose rank is 1."""
         name = quoted(view_name(self._identity, place))
-        return f"(SELECT *, 1 AS {quoted(RANK)} FROM {name}) AS losers" if losers else name  # noqa: S608
+        return subquery(select(f"*, 1 AS {quoted(RANK)}", name), "losers") if losers else name
 
     @property
     def stores_truncation_losses(self) -> bool:

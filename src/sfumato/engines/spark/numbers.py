@@ -19,8 +19,8 @@ NARROW, WIDE, DOUBLE = "BIGINT", "DECIMAL(38,0)", "DOUBLE"
 TYPES = IntegerTypes(NARROW, WIDE, DOUBLE, lambda value, type: f"CAST('{value}' AS {type})")
 _LEAF = re.compile(r"[\w.`]+|CAST\('[^']*' AS [\w(),]+\)")
 _SPELLED = re.compile(r"CAST\('(-?\d+)' AS DECIMAL\(38,0\)\)")
-_SPLIT = 10**19
-_FAR = 10**18
+_SPLIT_BASE = 10**19
+_MIN_DIRECT_DIVISOR = 10**18
 """A wide integer has 38 digits: divided by one from here on, it leaves at most 20."""
 _INFINITY = "CAST('Infinity' AS DOUBLE)"
 _ZERO, _ONE, _HALF = "CAST('0.0' AS DOUBLE)", "CAST('1.0' AS DOUBLE)", "CAST('0.5' AS DOUBLE)"
@@ -54,8 +54,8 @@ def quotient(first: str, second: str, type: str = WIDE) -> str:
 
     def body(a: str, b: str) -> str:
         if spelled:
-            return _divided(a, b) if abs(int(spelled[1])) >= _FAR else _in_two_steps(a, b)
-        far = TYPES.integer(_FAR, WIDE)
+            return _divided(a, b) if abs(int(spelled[1])) >= _MIN_DIRECT_DIVISOR else _in_two_steps(a, b)
+        far = TYPES.integer(_MIN_DIRECT_DIVISOR, WIDE)
         return f"CASE WHEN abs({b}) >= {far} THEN {_divided(a, b)} ELSE {_in_two_steps(a, b)} END"
 
     return given([first, second], body)
@@ -68,7 +68,7 @@ def _divided(a: str, b: str) -> str:
 
 def _in_two_steps(a: str, b: str) -> str:
     """Divide as on paper, with digits up to 10^19: b is below 10^18, so that no step leaves 38 places."""
-    split = TYPES.integer(_SPLIT, WIDE)
+    split = TYPES.integer(_SPLIT_BASE, WIDE)
 
     def lower(upper: str) -> str:
         rest = f"(({upper} % {b}) * {split} + {a} % {split})"

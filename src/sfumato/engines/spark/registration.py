@@ -20,6 +20,7 @@ from sfumato.engines.spark.build import ROWS, SparkBuild, public_rows, view_name
 from sfumato.engines.spark.connection import execute, session
 from sfumato.engines.spark.source import files_in_catalog, folder_of, is_catalog, read_files, read_schema
 from sfumato.engines.sql.bounded_copy import CopiedTable, bounded_table
+from sfumato.engines.sql.builder import select
 from sfumato.engines.sql.column import Part
 from sfumato.errors import EngineFailed
 from sfumato.policy.policy import Policy, fold_name
@@ -31,7 +32,7 @@ _WHOLE = "whole"
 
 def rows_folder(places: SnapshotPaths, identity: str) -> Path:
     """Return the folder of a copy, given its random id."""
-    return places.beside(f"rows-{identity}")
+    return places.sidecar(f"rows-{identity}")
 
 
 def is_whole(folder: Path) -> bool:
@@ -180,7 +181,7 @@ class SparkCopying:
 
 
 def _count(parts: Sequence[Part]) -> int:
-    return sum(int(execute(f"SELECT count(*) FROM {part.relation}")[0][0]) for part in parts)  # noqa: S608
+    return sum(int(execute(select("count(*)", part.relation))[0][0]) for part in parts)
 
 
 def _said_before(file: Path, limits: Limits) -> PreviousCopy:

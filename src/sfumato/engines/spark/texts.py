@@ -12,11 +12,22 @@ from sfumato.engines.spark.numbers import NARROW, WIDE, given
 from sfumato.engines.spark.times import day_sql
 from sfumato.engines.sql.dialect import Form
 from sfumato.engines.sql.numbers import integer
-from sfumato.engines.sql.texts import AROUND, CLOCK, DATE, DECIMAL, INTEGER, MOMENT, SPACE, TRUTHS, TextForms, called
+from sfumato.engines.sql.texts import (
+    AROUND,
+    CLOCK,
+    DATE,
+    DECIMAL,
+    INTEGER,
+    MAX_COUNT,
+    MOMENT,
+    SPACE,
+    TRUTHS,
+    TextForms,
+    called,
+)
 from sfumato.language.lower_texts import ANY
 from sfumato.language.scalar import Operator, Scalar
 
-_MOST = 2**31 - 1
 _PLAIN = frozenset(" ,.:;-_/+*()<>=!?#@%&[]")
 
 
@@ -74,7 +85,7 @@ def _ascii(name: str, text: str) -> str:
 
 def _count(sql: str) -> str:
     """Of a count that no text is as long as, nothing more than its sign matters."""
-    return f"CAST(least(greatest({sql}, -{_MOST}L), {_MOST}L) AS INT)"
+    return f"CAST(least(greatest({sql}, -{MAX_COUNT}L), {MAX_COUNT}L) AS INT)"
 
 
 def _cut(body: str) -> Form:

@@ -1,9 +1,8 @@
 """Spark's calendar. The zone of every session of ours is UTC, so that a moment and its timestamp are the same."""
 
 from sfumato.engines.spark.numbers import NARROW, given
-from sfumato.engines.sql.times import TimeForms
+from sfumato.engines.sql.times import MICROSECONDS_PER_DAY, TimeForms
 
-_DAY = 86_400_000_000
 _PARTS = {"week": "weekofyear", "day": "dayofmonth", "doy": "dayofyear"}
 
 
@@ -23,9 +22,9 @@ def _later(date: str, months: int) -> str:
 
 def _moment_later(moment: str, months: int) -> str:
     def body(v: str) -> str:
-        rest = f"pmod({v}, {_DAY}L)"
-        date = date_sql(f"(({v} - {rest}) div {_DAY}L)")
-        return f"({day_sql(_later(date, months))} * {_DAY}L + {rest})"
+        rest = f"pmod({v}, {MICROSECONDS_PER_DAY}L)"
+        date = date_sql(f"(({v} - {rest}) div {MICROSECONDS_PER_DAY}L)")
+        return f"({day_sql(_later(date, months))} * {MICROSECONDS_PER_DAY}L + {rest})"
 
     return given([moment], body)
 

@@ -2,36 +2,42 @@
 
 from collections.abc import Iterable, Mapping
 
-ColumnList = str | Iterable[str]
+Pieces = str | Iterable[str]
 """One piece of SQL, or several: what a clause lists."""
 
 
 def select(
-    columns: ColumnList,
+    columns: Pieces,
     source: str = "",
     *,
-    where: ColumnList = (),
-    group_by: ColumnList = (),
+    where: Pieces = (),
+    group_by: Pieces = (),
     having: str = "",
-    order_by: ColumnList = (),
+    order_by: Pieces = (),
     limit: int | None = None,
-    offset: int = 0,
+    offset: int | None = None,
 ) -> str:
-    """Return a SELECT of columns from what stands after FROM; conditions are joined by AND, empty clauses left out.
+    """Return a SELECT of columns from what stands after FROM; a clause that lists nothing is left out.
+
+    Conditions are joined by AND: one with OR stands alone, or in parentheses.
 
     >>> select(["dept", "count(*) AS n"], "visits", where=["age > 3", "dept IS NOT NULL"], group_by="dept")
     'SELECT dept, count(*) AS n FROM visits WHERE age > 3 AND dept IS NOT NULL GROUP BY dept'
     """
+    conditions = _pieces(where)
     clauses = {
-        "SELECT": _joined(columns, ", "),
+        "SELECT": ", ".join(_pieces(columns)),
         "FROM": source,
-        "WHERE": _joined(where, " AND "),
-        "GROUP BY": _joined(group_by, ", "),
+        "WHERE": " AND ".join(conditions),
+        "GROUP BY": ", ".join(_pieces(group_by)),
         "HAVING": having,
-        "ORDER BY": _joined(order_by, ", "),
+        "ORDER BY": ", ".join(_pieces(order_by)),
         "LIMIT": "" if limit is None else str(limit),
-        "OFFSET": str(offset) if offset else "",
+        "OFFSET": "" if offset is None else str(offset),
     }
+    # DuckDB would read a statement that begins with FROM as one of all columns
+    if not clauses["SELECT"] or not all(conditions):
+        raise AssertionError("a SELECT lists what it selects, and a condition says something")
     return " ".join(f"{keyword} {clause}" for keyword, clause in clauses.items() if clause)
 
 
@@ -73,10 +79,9 @@ def create_table_as(relation: str, query: str) -> str:
     return f"CREATE TABLE {relation} AS {query}"
 
 
-def insert(relation: str, values: Iterable[str], columns: Iterable[str] = ()) -> str:
+def insert(relation: str, values: Iterable[str]) -> str:
     """Return the statement that adds one row."""
-    named = f" ({', '.join(columns)})" if columns else ""
-    return f"INSERT INTO {relation}{named} VALUES ({', '.join(values)})"  # noqa: S608
+    return f"INSERT INTO {relation} VALUES ({', '.join(values)})"  # noqa: S608
 
 
 def delete(relation: str, where: str) -> str:
@@ -84,5 +89,5 @@ def delete(relation: str, where: str) -> str:
     return f"DELETE FROM {relation} WHERE {where}"  # noqa: S608
 
 
-def _joined(listed: ColumnList, by: str) -> str:
-    return listed if isinstance(listed, str) else by.join(listed)
+def _pieces(listed: Pieces) -> tuple[str, ...]:
+    return (listed,) if isinstance(listed, str) else tuple(listed)

@@ -14,7 +14,7 @@ from sfumato.planning.plan import GroupPlan, PlannedSelection
 from sfumato.sensitivity.cross_unit_joins import blocks
 
 
-def meetings_sql(plan: GroupPlan, one: PlannedSelection, tables: Tables, dialect: Dialect) -> str:
+def cross_unit_counts_sql(plan: GroupPlan, one: PlannedSelection, tables: Tables, dialect: Dialect) -> str:
     """Return the statement: the keys of the group, the powers of `blocks`, and how many keys have them.
 
     A key of which a part is NULL meets nothing. What one person has of a key is cut at what was priced.

@@ -13,7 +13,7 @@ from sfumato.language.curves import BITS, PART_BITS, PARTS, SPARE_BITS, exponent
 from sfumato.language.facts import STORED_LIMIT
 from sfumato.language.scalar import ListedResults, LogarithmCurve, Operator, PowerCurve, Scalar
 
-_VALUE = BITS + PART_BITS
+_VALUE_BITS = BITS + PART_BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +123,9 @@ class CurveForms:
         def moved(by: Callable[[int], int]) -> str:
             return self._by_doubling(x, doublings, type, lambda n: self.types.integer(1 << max(by(n), 0), type))
 
-        value = f"(greatest({x}, {self.types.integer(1, type)}) * {moved(lambda n: _VALUE - n)})"
-        if doublings[-1] > _VALUE:
-            value = self.quotient(value, moved(lambda n: n - _VALUE), type)
+        value = f"(greatest({x}, {self.types.integer(1, type)}) * {moved(lambda n: _VALUE_BITS - n)})"
+        if doublings[-1] > _VALUE_BITS:
+            value = self.quotient(value, moved(lambda n: n - _VALUE_BITS), type)
         return value if type == self.types.narrow else f"CAST({value} AS {self.types.narrow})"
 
     def _logarithm_of_rest(self, z: str) -> str:

@@ -39,7 +39,7 @@ from sfumato.query.relation import JoinKind
 
 
 @runtime_checkable
-class KeptRows(Protocol):
+class MaterializedRows(Protocol):
     """Where the engine keeps public rows that were computed once."""
 
     @property
@@ -101,7 +101,7 @@ class Frame:
             where=self.conditions,
             order_by=self.ordered,
             limit=self.count,
-            offset=self.offset,
+            offset=self.offset or None,
         )
 
 
@@ -185,7 +185,7 @@ def _read(read: ScanNode, writing: Writing, ordered: bool) -> Frame:
 
 
 def _kept(kept: MaterializedNode, writing: Writing, ordered: bool) -> Frame:
-    if not isinstance(kept.rows, KeptRows):
+    if not isinstance(kept.rows, MaterializedRows):
         raise AssertionError("kept rows meet people's rows in the engine that keeps them")
     quoted, alias = writing.dialect.quote_identifier, writing.alias()
     listed = [f"c{at}" for at in range(len(kept.columns))]

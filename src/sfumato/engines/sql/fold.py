@@ -15,10 +15,10 @@ from sfumato.language.rel_nodes import AggregateItem
 from sfumato.language.scalar import Scalar
 from sfumato.query.functions import LEVELLED, Aggregation
 
-_HALF = 1 << 62
-_FAR = 1 << 64
+_HALF_SIZE = 1 << 62
+_MAX_UPPER_SUM = 1 << 64
 """A sum whose upper half goes further is beyond 2^126, where every fact ends."""
-_FINEST = 1 << 80
+_MAX_GRID_RATIO = 1 << 80
 """Grids whose ratio is longer than this are not averaged exactly: n times the ratio must stay below 2^126."""
 
 
@@ -59,7 +59,7 @@ def parts(folded: AggregateItem, columns: Columns, dialect: Dialect) -> list[str
             counted = [aggregate(Aggregation.COUNT, sql)] if asked.function is Aggregation.AVG else []
             if _short(facts) or asked.distinct:  # of distinct values, as many as there can be stay below 2^126
                 return [aggregate(Aggregation.SUM, sql), *counted]
-            half = _wide(_HALF, dialect)
+            half = _wide(_HALF_SIZE, dialect)
             halves = [dialect.quotient(sql, half), dialect.remainder(sql, half)]
             return [*(aggregate(Aggregation.SUM, value) for value in halves), *counted]
         case _:
@@ -103,8 +103,8 @@ def _total(named: Sequence[str], dialect: Dialect) -> str:
     if len(named) == 1:
         return named[0]
     upper, lower = named
-    near = f"least(greatest({upper}, {_wide(-_FAR, dialect)}), {_wide(_FAR, dialect)})"
-    return f"(CASE WHEN {upper} IS NOT NULL THEN {near} * {_wide(_HALF, dialect)} + {lower} END)"
+    near = f"least(greatest({upper}, {_wide(-_MAX_UPPER_SUM, dialect)}), {_wide(_MAX_UPPER_SUM, dialect)})"
+    return f"(CASE WHEN {upper} IS NOT NULL THEN {near} * {_wide(_HALF_SIZE, dialect)} + {lower} END)"
 
 
 def _short(facts: Facts) -> bool:
@@ -126,7 +126,7 @@ def _average(argument: Scalar, folded: AggregateItem, total: str, count: str, di
     """
     ratio = argument.facts.step / folded.facts.step
     p, q = ratio.numerator, ratio.denominator
-    if max(p, q) >= _FINEST or max(-argument.facts.low, argument.facts.high) * p >= MAX_INTERMEDIATE_STEPS:
+    if max(p, q) >= _MAX_GRID_RATIO or max(-argument.facts.low, argument.facts.high) * p >= MAX_INTERMEDIATE_STEPS:
         raise QueryTooLarge(
             "An average on such a fine grid cannot be computed.",
             "Averages are exact, in 128-bit integers.",

@@ -9,12 +9,12 @@ from fractions import Fraction
 from math import ceil, floor
 
 from sfumato.engines.sql.dialect import Dialect
+from sfumato.language.facts import STORED_LIMIT
 
-_INT64 = 2**63
-_HUGE = 10**38
+_MAX_WIDE_INTEGER = 10**38
 """Everything that is computed in wide integers stays below this, which every engine's hold."""
-_DOUBLES = 2**53
-_QUICK = 2**49
+_MAX_WHOLE_DOUBLE = 2**53
+_MAX_QUICK_QUOTIENT = 2**49
 """Below this the floating-point quotient errs by less than a quarter."""
 
 
@@ -34,7 +34,7 @@ class Range:
 
 def unbounded(step: Fraction) -> Range:
     """Return the range of 64 bits, outside of which a value is absent."""
-    return Range(step, -_INT64, _INT64 - 1, clipped=False)
+    return Range(step, -STORED_LIMIT, STORED_LIMIT - 1, clipped=False)
 
 
 def whole(expression: str, scale: int, widest: int, target: Range, dialect: Dialect) -> str:
@@ -46,7 +46,7 @@ def whole(expression: str, scale: int, widest: int, target: Range, dialect: Dial
     high = min(ceil((target.greatest + slack) / ratio), widest)
     if low > high:  # the whole type lies beyond one bound
         low = high = -widest if low == -widest else widest
-    if max(abs(low), abs(high), 1) * times >= _HUGE or over >= _HUGE:
+    if max(abs(low), abs(high), 1) * times >= _MAX_WIDE_INTEGER or over >= _MAX_WIDE_INTEGER:
         raise NotExact
     # Rounding is monotone: clipping roughly before it and finely after it is clipping exactly.
     near = f"least(greatest({expression}, {_wide(low, dialect)}), {_wide(high, dialect)})"
@@ -58,7 +58,7 @@ def whole(expression: str, scale: int, widest: int, target: Range, dialect: Dial
 def floating(expression: str, target: Range, dialect: Dialect) -> str:
     """Return SQL for the grid integer of a double; NaN and infinities become NULL."""
     times, over = target.step.denominator, target.step.numerator
-    if times > _DOUBLES or over > _DOUBLES:
+    if times > _MAX_WHOLE_DOUBLE or over > _MAX_WHOLE_DOUBLE:
         raise NotExact
 
     def double(number: float) -> str:
@@ -79,7 +79,7 @@ def floating(expression: str, target: Range, dialect: Dialect) -> str:
         whole_part = dialect.truncated(quotient)
         rest = f"abs({quotient} - {whole_part})"
         error = f"abs({quotient}) * {double(2.0**-50)} + {double(1e-300)}"
-        clear = f"abs({quotient}) < {_QUICK} AND abs({rest} - {double(0.5)}) > {error}"
+        clear = f"abs({quotient}) < {_MAX_QUICK_QUOTIENT} AND abs({rest} - {double(0.5)}) > {error}"
         away = f"CASE WHEN {quotient} < 0 THEN {wide(-1)} ELSE {wide(1)} END"
         up = f"CASE WHEN {rest} > {double(0.5)} THEN {away} ELSE {wide(0)} END"
         quick = f"({dialect.whole_double(whole_part)} + {up})"

@@ -39,7 +39,7 @@ _OWNER = "u"
 _CELL = "cell"
 _RANK = "nth_row"
 _OWN = "own"
-_ALIKE = "alike"
+_MULTIPLICITY = "alike"
 _ROWS = "own_rows"
 _STORED = "stored"
 _NOTHING: Mapping[str, Scalar] = MappingProxyType({})
@@ -88,7 +88,7 @@ def group_sql(plan: GroupPlan, tables: Tables, dialect: Dialect) -> str | None:
     people = [] if plan.group.public_keys else [bounded.people.sql(dialect)]
     common = {where for _, where in pairs}
     if len(common) == 1 and None not in common and not people:  # cells without such rows are empty
-        rows = select("*", subquery(bounded.rows, "c"), where=common.pop() or ())
+        rows = select("*", subquery(bounded.rows, "c"), where=[where for where in common if where is not None])
         return _grouped(replace(bounded, rows=rows), bounded.used.keys, [sql for sql, _ in pairs])
     measures = [dialect.aggregate_if(sql, where) for sql, where in pairs]
     return _grouped(bounded, bounded.used.keys, [*measures, *people])
@@ -220,11 +220,11 @@ class _People:
         if self.sole or not self.alike:
             return dialect.aggregate_if("count(*)" if self.sole else f"count(DISTINCT {_OWNER})", where)
         if self.whole and where is None:
-            return dialect.filtered("count(*)", f"{_ALIKE} > 0")
+            return dialect.filtered("count(*)", f"{_MULTIPLICITY} > 0")
         # a row that is alone stands for its person; only where a person has several can the first be missing
         tests = [where] if where is not None else []
-        alone = dialect.filtered("count(*)", " AND ".join([f"{_ALIKE} = 1", *tests]))
-        several = dialect.filtered(f"count(DISTINCT {_OWNER})", " AND ".join([f"{_ALIKE} <> 1", *tests]))
+        alone = dialect.filtered("count(*)", " AND ".join([f"{_MULTIPLICITY} = 1", *tests]))
+        several = dialect.filtered(f"count(DISTINCT {_OWNER})", " AND ".join([f"{_MULTIPLICITY} <> 1", *tests]))
         return f"{alone} + {several}"
 
 
@@ -262,7 +262,7 @@ def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect, beside: Mapping[
     if cells is not None:
         flow, columns[_CELL] = cells.rows, cells.number
         columns |= {} if cells.whole else {_ROWS: cells.own}
-        columns |= {_ALIKE: cells.alike} if cells.alike is not None and _counts_people(plan) else {}
+        columns |= {_MULTIPLICITY: cells.alike} if cells.alike is not None and _counts_people(plan) else {}
     if owned is not None:
         flow, columns[_ROWS] = owned.rows, owned.own
     columns |= beside

@@ -38,8 +38,8 @@ from sfumato.language.scalar import Scalar
 
 Rows = list[tuple[Any, ...]]
 Fact = TypeVar("Fact")
-MOST_ROWS = 5_000_000
-MOST_BYTES = 1 << 29
+MAX_MATERIALIZED_ROWS = 5_000_000
+MAX_MATERIALIZED_BYTES = 1 << 29
 """How many public rows, and how many bytes of them, may meet people's rows in one join."""
 MAX_FACT_BYTES = 1 << 26
 """Bytes of facts that are kept, for all accounts together."""
@@ -71,7 +71,7 @@ class MaterializedTable:
     """Whose they are: this process's, and this engine's."""
 
 
-def with_kept(flow: RelNode, change: Callable[[MaterializedNode], MaterializedNode]) -> RelNode:
+def map_materialized(flow: RelNode, change: Callable[[MaterializedNode], MaterializedNode]) -> RelNode:
     """Return a flow in which all kept rows are changed in this way."""
     match flow:
         case MaterializedNode():
@@ -79,10 +79,10 @@ def with_kept(flow: RelNode, change: Callable[[MaterializedNode], MaterializedNo
         case ScanNode() | InputNode():
             return flow
         case JoinNode() | UnionAllNode() | MarkJoinNode():
-            left, right = with_kept(flow.left, change), with_kept(flow.right, change)
+            left, right = map_materialized(flow.left, change), map_materialized(flow.right, change)
             return replace(flow, left=left, right=right)  # type: ignore[arg-type]  # a Show stays a Show
         case _:
-            return replace(flow, source=with_kept(flow.source, change))
+            return replace(flow, source=map_materialized(flow.source, change))
 
 
 class PublicTables:
@@ -140,7 +140,7 @@ class PublicTables:
         relation = f"{self._shelf}.public{next(self._names)}"
         named = {f"c{at}": scalar for at, scalar in enumerate(columns)}
         compared = {f"k{at}": key for at, key in enumerate(keys)}
-        found = f"({self._projected(flow, named | compared)} LIMIT {MOST_ROWS + 1}) AS found"
+        found = f"({self._projected(flow, named | compared)} LIMIT {MAX_MATERIALIZED_ROWS + 1}) AS found"
         listed = [*named, f"{self._rank(list(compared))} AS {self._dialect.quote_identifier(RANK)}"]
         try:
             self._ask(create_table_as(relation, select(listed, found)))
@@ -157,10 +157,10 @@ class PublicTables:
         measured = f"count(*), {characters}, max({self._dialect.quote_identifier(RANK)})"
         ((rows, text, most),) = self._ask(select(measured, relation))
         size = int(text) + 16 * rows * (len(columns) + 1)
-        if rows > MOST_ROWS or size > MOST_BYTES:
+        if rows > MAX_MATERIALIZED_ROWS or size > MAX_MATERIALIZED_BYTES:
             raise FreeLimit(
                 "Too many public rows are joined with people's rows.",
-                f"There may be {MOST_ROWS:,} of them, and {MOST_BYTES >> 20:,} MB.",
+                f"There may be {MAX_MATERIALIZED_ROWS:,} of them, and {MAX_MATERIALIZED_BYTES >> 20:,} MB.",
                 "Choose them with WHERE, use fewer of their columns, or join by an equality.",
             )
         return MaterializedTable(relation, int(rows), size, int(most or 0), self._home)
@@ -172,7 +172,7 @@ class PublicTables:
         at what was accounted for there.
         """
         self._here()
-        return with_kept(flow, self._home_of)
+        return map_materialized(flow, self._home_of)
 
     def _home_of(self, kept: MaterializedNode) -> MaterializedNode:
         foreign = isinstance(kept.rows, MaterializedTable) and kept.rows.home is not self._home

@@ -9,9 +9,9 @@ from sfumato.language.scalar import Operator, Scalar, walk
 
 MAX_EXPRESSION_CHARS = 200_000
 """Characters that one scalar may have as SQL."""
-_REPEATED = 20
+_MAX_REPEATS = 20
 """What is named may be written so often before it is."""
-_LONG = 10_000
+_MIN_NAMING_CHARS = 10_000
 """A CASE of more characters names what it computes several times."""
 
 Columns = Mapping[tuple[str, str], str]
@@ -29,9 +29,9 @@ def _written(scalar: Scalar, columns: Columns, dialect: Dialect, named: Mapping[
     if named and scalar in named:
         return named[scalar]
     arguments = [_written(argument, columns, dialect, named) for argument in scalar.arguments]
-    _check_length(sum(map(len, arguments)), MAX_EXPRESSION_CHARS * _REPEATED)
+    _check_length(sum(map(len, arguments)), MAX_EXPRESSION_CHARS * _MAX_REPEATS)
     sql = dialect.operator_sql[scalar.operator](scalar, arguments)
-    shared = _shared(scalar, named) if scalar.operator is Operator.CASE and len(sql) > _LONG else None
+    shared = _shared(scalar, named) if scalar.operator is Operator.CASE and len(sql) > _MIN_NAMING_CHARS else None
     if shared is not None:
         value = _written(shared, columns, dialect, named)
         sql = dialect.let([value], lambda name: _written(scalar, columns, dialect, {**named, shared: name}))

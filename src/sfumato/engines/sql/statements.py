@@ -15,11 +15,11 @@ from sfumato.engines.aggregates import Aggregates, BucketWeights, GroupAggregate
 from sfumato.engines.engine import Histograms, Job, PlannedStatement, SelectedBounds
 from sfumato.engines.sql.bounding.candidates import without_last_levels
 from sfumato.engines.sql.bounding.selection import totals_sql
-from sfumato.engines.sql.cross_unit_counts import meetings_sql
+from sfumato.engines.sql.cross_unit_counts import cross_unit_counts_sql
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables, flow_sql
 from sfumato.engines.sql.group import buckets_sql, group_sql, histogram_sql, matched_sql
-from sfumato.engines.sql.public import PublicTables, with_kept
+from sfumato.engines.sql.public import PublicTables, map_materialized
 from sfumato.errors import QueryTooLarge
 from sfumato.language.cost_limits import check_work
 from sfumato.language.facts import STORED_LIMIT
@@ -37,7 +37,7 @@ MAX_PLAN_CHARS = 4_000_000
 """Maximum number of characters of all statements of one plan together."""
 MAX_SELECTED_COLUMNS = 1_000
 """For so many cells, and their pairs, there is time where keys are selected; nobody knows how many there will be."""
-MOST_PARTS = 1 << 22
+MAX_JOINT_PARTS = 1 << 22
 """Into so many parts rows may fall by their places where people are counted by one statement: those fit into memory.
 
 So it is a dozen choices at most, and no engine refuses so many columns."""
@@ -87,7 +87,7 @@ def prepared(
     else:
         public.check(plan.private.outcome)  # a quote refuses what asking would
     flows = [public.with_local_tables(one.group.rows) for one in plan.groups]
-    flows = flows if brought is None else [with_kept(flow, brought) for flow in flows]
+    flows = flows if brought is None else [map_materialized(flow, brought) for flow in flows]
     groups = tuple(
         replace(one, group=replace(one.group, rows=flow)) for one, flow in zip(plan.groups, flows, strict=True)
     )
@@ -131,7 +131,7 @@ def _labels(groups: Sequence[GroupPlan]) -> str:
 
 def _chosen_sql(group: GroupPlan, one: PlannedSelection, tables: Tables, dialect: Dialect) -> str:
     if one.quantity.function is Aggregation.CROSS_UNIT_COUNT:
-        return meetings_sql(group, one, tables, dialect)
+        return cross_unit_counts_sql(group, one, tables, dialect)
     if isinstance(one.mechanism, MatchedCount):
         return matched_sql(group, one, tables, dialect)
     return buckets_sql(group, one, tables, dialect)
@@ -229,7 +229,7 @@ def _counted_together(job: Statements) -> list[list[GroupPlan]]:
         for at, some in enumerate(alike):
             more = sizes[at][0] * parts, sizes[at][1] + length
             same = some[0].group.rows == group.group.rows and (some[0].group.label in job.added_up) == known
-            if same and more[0] <= MOST_PARTS and more[1] <= MAX_STATEMENT_CHARS:
+            if same and more[0] <= MAX_JOINT_PARTS and more[1] <= MAX_STATEMENT_CHARS:
                 some.append(group)
                 sizes[at] = more
                 break
@@ -261,7 +261,7 @@ def _of_people(group: GroupPlan, people: Histograms) -> GroupAggregates | None:
     return GroupAggregates(group.group.all_cells(), columns, None)
 
 
-def shown(show: ProjectNode, tables: Tables, dialect: Dialect, run: Callable[[str], Rows]) -> list[list[Any]]:
+def query_columns(show: ProjectNode, tables: Tables, dialect: Dialect, run: Callable[[str], Rows]) -> list[list[Any]]:
     """Return the columns of a query that reads public tables alone."""
     rows = run(checked(flow_sql(show, tables, dialect)))
     return [[row[at] for row in rows] for at in range(len(show.items))]

@@ -7,6 +7,8 @@ from sfumato.engines.sql.dialect import Form
 from sfumato.language.lower_texts import ANY, like_pieces
 from sfumato.language.scalar import Operator, Scalar
 
+MAX_COUNT = 2**31 - 1
+"""No text has so many characters."""
 SPACE = "\t\n\v\f\r "
 """What may stand around a value in a text."""
 AROUND = r"[\t\n\v\f\r ]*"

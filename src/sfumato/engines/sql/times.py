@@ -10,6 +10,7 @@ from sfumato.engines.sql.dialect import Form
 from sfumato.engines.sql.numbers import integer
 from sfumato.language.scalar import Operator, Scalar
 
+MICROSECONDS_PER_DAY = 86_400_000_000
 _PARTS = ("year", "quarter", "month", "week", "day", "doy")
 _PERIODS = ("year", "quarter", "month")
 

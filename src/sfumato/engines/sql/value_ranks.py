@@ -17,10 +17,10 @@ from sfumato.language.rel_nodes import RelNode, ScanNode
 from sfumato.language.scalar import Scalar
 
 _NUMBERS = Hidden(value_rank_column, lambda read: read.numbered)
-_ALIKE = Hidden(value_multiplicity_column, lambda read: read.numbered)
+_MULTIPLICITY = Hidden(value_multiplicity_column, lambda read: read.numbered)
 BITS = 60
 """So many numbers are bits of one integer: 2 to that power still fits."""
-MOST_WORDS = 8
+MAX_RANK_WORDS = 8
 """With more integers than that for one person, ranking costs no more."""
 
 
@@ -71,7 +71,7 @@ def numbered_cells(group: Group) -> NumberedCells | None:
     if numbered is None or owned is None:
         return None
     rows, own = owned
-    found = with_auxiliary_column(rows, key, _ALIKE) if rows_are_distinct(rows) else None
+    found = with_auxiliary_column(rows, key, _MULTIPLICITY) if rows_are_distinct(rows) else None
     rows, alike = (rows, None) if found is None else found
     return NumberedCells(
         rows, numbered[1], own, alike, whole=keeps_all_rows(group.rows) and not group.contribution.bound_rows
@@ -95,7 +95,7 @@ def first_numbered(
     their bits up to a number are its rank. `rows` is read three times, or `once` if it is costly.
     """
     words = -(-highest // BITS)
-    if words > MOST_WORDS:
+    if words > MAX_RANK_WORDS:
         return None
     number, source = f"CAST({at.number} AS {dialect.bigint})", "cut" if once else subquery(rows)
     bits = [f"{dialect.bit_or(bit_of(number, word, words, dialect))} AS m{word}" for word in range(words)]

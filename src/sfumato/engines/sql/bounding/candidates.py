@@ -11,7 +11,7 @@ from sfumato.engines.sql.bounding.bound_index import BoundIndexColumns
 from sfumato.engines.sql.bounding.row_ranks import place_sql
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.fold import clipped
-from sfumato.engines.sql.value_ranks import BITS, MOST_WORDS, bit_of, bits_up_to
+from sfumato.engines.sql.value_ranks import BITS, MAX_RANK_WORDS, bit_of, bits_up_to
 from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, Facts, Kind
 from sfumato.language.scalar import Scalar
 from sfumato.planning.aggregates.recipe import Quantity
@@ -53,7 +53,7 @@ def filled_sql(
 ) -> str:
     """Return rows with what their person has before them in an order, and so at which levels they count."""
     source, words = f"({rows}) AS w", -(-order.most // BITS)
-    if order.rank is not None and words <= MOST_WORDS and all(cut.bounds_rows for cut, _ in filled):
+    if order.rank is not None and words <= MAX_RANK_WORDS and all(cut.bounds_rows for cut, _ in filled):
         masks = _masks_sql(rows, filled, names, order, words, dialect)
         source = f"{source} JOIN ({masks}) AS m ON w.{order.owner} = m.owner"
         before = {
