@@ -255,11 +255,19 @@ def _of_parts(
     """Give the measurement at every bound: where a value is cut off, what is left of the bound counts."""
     facts = _sums(one, bound)
     for index, amount in enumerate(bound.thresholds):
-        cases = [f"WHEN {placed.first} <= {index} THEN p{at}"]
-        if not bound.bounds_rows:
-            left = f"{dialect.integer(amount, dialect.integer_type(facts))} * n{at} - b{at}"
-            cases = [f"WHEN {placed.last} <= {index} THEN p{at}", f"WHEN {placed.first} <= {index} THEN {left}"]
-        yield dialect.aggregate(Aggregation.SUM, f"CASE {' '.join(cases)} END", facts, False)
+        left = f"{dialect.integer(amount, dialect.integer_type(facts))} * n{at} - b{at}"
+        last = None if bound.bounds_rows else placed.last
+        yield dialect.aggregate(Aggregation.SUM, part_at_bound(index, placed.first, last, f"p{at}", left), facts, False)
+
+
+def part_at_bound(index: int, first: str, last: str | None, whole: str, left: str) -> str:
+    """Return what rows add at a bound that lie alike among all: the whole, or what is left below it, or nothing.
+
+    `first` and `last` are the columns with the first bounds at which they count, and at which all of their values do.
+    """
+    if last is None:  # rows count as a whole
+        return f"CASE WHEN {first} <= {index} THEN {whole} END"
+    return f"CASE WHEN {last} <= {index} THEN {whole} WHEN {first} <= {index} THEN {left} END"
 
 
 def _sums(one: PlannedMeasurement, bound: ContributionBound) -> Facts:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sfumato.engines.build_catalog import levelled_columns, most_rows, stores_bound_index, sum_of, summed_columns
 from sfumato.engines.sql.bounding.bound_index import stored_names
-from sfumato.engines.sql.bounding.candidates import MAX_SUMMED_ROWS
+from sfumato.engines.sql.bounding.candidates import MAX_SUMMED_ROWS, part_at_bound
 from sfumato.engines.sql.build_protocol import Building
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables
@@ -108,13 +108,11 @@ def _totals_query(one: _Filled, rows: str, dialect: Dialect) -> str:
         f"{dialect.quote_identifier(one.first)} IS NOT NULL",
     )
     parts = f"SELECT {', '.join(kept)} FROM {rows} WHERE {present} GROUP BY {by}"  # noqa: S608
+    last, whole = (None, "n") if one.column is None else ("last_place", "v")
     totals = ["0"] * MAX_CANDIDATES
     for place, amount in enumerate(one.amounts):
-        cases = f"WHEN first_place <= {place} THEN n"
-        if one.column is not None:
-            left = f"{dialect.integer(amount, added)} * n - b"
-            cases = f"WHEN last_place <= {place} THEN v WHEN first_place <= {place} THEN {left}"
-        total = dialect.aggregate(Aggregation.SUM, f"CASE {cases} END", _up_to(most * MAX_SUMMED_ROWS), False)
+        part = part_at_bound(place, "first_place", last, whole, f"{dialect.integer(amount, added)} * n - b")
+        total = dialect.aggregate(Aggregation.SUM, part, _up_to(most * MAX_SUMMED_ROWS), False)
         totals[place] = f"coalesce({total}, 0)"
     values = [dialect.text_literal(one.first), str(most), *totals]
     named = zip(total_columns(dialect), values, strict=True)
