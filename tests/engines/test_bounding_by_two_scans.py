@@ -57,7 +57,7 @@ def test_the_copy_is_the_same_in_any_parts_and_where_a_share_of_the_draws_is_not
     budget = {"epsilon": 1, "delta": 0, **({} if truncation is None else {"truncation": truncation})}
     visits = {"unit": "who", "rows_per_unit": rows_per_unit, "columns": COLUMNS}
     policy, tables = policy_of({"visits": visits}, budget=budget), {"visits": _rows(900)}
-    monkeypatch.setattr(by_two_scans, "LARGE", 0 if parts > 1 else 1 << 62)
+    monkeypatch.setattr(by_two_scans, "MIN_ROWS_IN_PARTS", 0 if parts > 1 else 1 << 62)
     monkeypatch.setattr(by_two_scans, "PARTS", parts)
     made: list[str] = []
     make = ServerBuild.create_table_as
@@ -92,7 +92,7 @@ def test_the_copy_is_the_same_where_bounds_moved_values_of_some_people_only(
     )
     visits = {"unit": "who", "rows_per_unit": 4, "columns": COLUMNS}
     policy = policy_of({"visits": visits}, budget={"epsilon": 1, "delta": 0, "truncation": 0.05})
-    monkeypatch.setattr(by_two_scans, "LARGE", 0)
+    monkeypatch.setattr(by_two_scans, "MIN_ROWS_IN_PARTS", 0)
     chosen: list[str] = []
     make = ServerBuild.create_table_as
 
@@ -148,7 +148,7 @@ def test_every_type_of_column_is_read_drawn_and_grouped_by_parallel_workers(monk
             plans.append("\n".join(line for (line,) in build.connection.execute(f"EXPLAIN {query}").fetchall()))
         make(build, relation, query, salted=salted)
 
-    monkeypatch.setattr(by_two_scans, "LARGE", 0)
+    monkeypatch.setattr(by_two_scans, "MIN_ROWS_IN_PARTS", 0)
     monkeypatch.setattr(ServerBuild, "create_table_as", explained)
     copies = [engine.bounded(policy, {"visits": table}, SALT) for engine in (PostgresUnderLaw(), DuckDBUnderLaw())]
     assert copies[0] == copies[1]

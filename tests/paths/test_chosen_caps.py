@@ -17,7 +17,7 @@ from tests.refusals import refusing
 from tests.sources import HashSource
 
 import sfumato
-from sfumato.database import Database, _noisy
+from sfumato.database import Database
 from sfumato.engines.duckdb.reader import Reader
 from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.engines.time_limit import TimeLimit
@@ -31,7 +31,7 @@ from sfumato.planning.plan import Plan, PlannedMeasurement
 from sfumato.policy.canonical import canonical_text
 from sfumato.policy.reading import read_policy
 from sfumato.prepare import RequestedPrice
-from sfumato.release.bounding.selection import LEVEL, select_bound
+from sfumato.release.bounding.selection import SELECTED_INDEX, select_bound
 from sfumato.release.publish import publish
 from sfumato.release.release import make_release
 
@@ -124,25 +124,6 @@ def test_one_person_moves_no_level_and_no_people_by_more_than_their_noise_was_ma
                             assert (moved**2).sum() <= level.l2_squared
                             seen.add(("choice" if group.is_bound_selection else "level", bool(moved.sum() == level.l1)))
         assert seen >= {("level", True), ("choice", True)}  # no more noise than needed
-
-
-@pytest.mark.parametrize("chosen", CHOSEN)
-def test_two_runs_with_the_noise_between_them_draw_and_release_what_one_run_at_all_bounds_does(
-    tmp_path: Path, chosen: str
-) -> None:
-    _write(tmp_path, SMALL)
-    with sfumato.open(_policy(tmp_path, *CHOSEN[chosen])) as database:
-        selecting = 0
-        for sql in (*QUESTIONS, "SELECT COUNT(DISTINCT who) AS x FROM visits"):
-            asked = database.prepare(sql, None, RequestedPrice("1"))
-            two, one = HashSource(sql), HashSource(sql)
-            noisy = _noisy(asked, two, lambda *_: None)
-            assert noisy == publish(asked.plan, asked.engine.run(asked.job), one)
-            assert two.read(8) == one.read(8)  # as many bits were read
-            histograms = asked.engine.run_selection(asked.job)
-            assert set(histograms) == {one.group.label for one in asked.plan.groups if one.is_bound_selection}
-            selecting += bool(histograms)
-        assert selecting >= 2
 
 
 def _moves(one: PlannedMeasurement, mine: Any, theirs: Any, choice: bool) -> Iterator[tuple[int, Any, Any]]:
@@ -308,7 +289,7 @@ def test_a_question_pays_for_the_tail_that_its_data_has_and_its_bars_hold(light:
         release = make_release(asked.plan, noisy, receipt, evaluate, losses)
         [row], [ends], [wide] = release.rows(), release.intervals(), release.intervals(bias=True)
         errors.append(abs(row["x"] - TRUTH[sql]))
-        held += ends["x"][0] <= at_all_levels[noisy.groups[1].numbers(LEVEL)[0]] <= ends["x"][1]
+        held += ends["x"][0] <= at_all_levels[noisy.groups[1].numbers(SELECTED_INDEX)[0]] <= ends["x"][1]
         whole += None not in wide["x"] and wide["x"][0] <= TRUTH[sql] <= wide["x"][1]
     fixed = 1000 * (1 if "COUNT" in sql else 10**6)  # the mean error at epsilon 1 under the policy's own caps
     assert np.median(errors) < fixed / 100
@@ -336,7 +317,7 @@ def test_what_lies_above_the_level_is_added_and_owned_up_to(tmp_path: Path) -> N
     for _ in range(30):
         noisy = publish(asked.plan, aggregates, source)
         found = make_release(asked.plan, noisy, receipt, evaluate, losses)
-        at_level = exact[:, noisy.groups[1].numbers(LEVEL)[0]]
+        at_level = exact[:, noisy.groups[1].numbers(SELECTED_INDEX)[0]]
         shown = np.array([row["x"] for row in found.rows()])
         lacking.append((truth - at_level).sum())
         wrong.append((truth - shown).sum())

@@ -157,6 +157,30 @@ def test_what_no_bound_is_known_for_has_open_sides(shared: Database, sql: str, k
     assert tuple(end is not None for end in row["x"]) == known
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "COUNT(*) AS x FROM visits",
+        "COUNT(*) AS x FROM visits WHERE cost > 20",
+        "SUM(cost) AS x FROM visits",
+        "SUM(3 - 2 * cost) AS x, SUM(cost) AS y, AVG(cost) AS z FROM visits",
+        "SUM(CASE WHEN cost > 20 THEN 1 ELSE -cost END) AS x FROM visits JOIN wards ON visits.dept = wards.dept",
+        "dept, SUM(cost) AS x, COUNT(*) AS y FROM visits GROUP BY dept",
+    ],
+)
+def test_a_quote_and_its_answer_say_the_same_of_what_is_cut_off(shared: Database, asked: str) -> None:
+    shared.ask(COUNT, epsilon="0.1")  # with the first answer, what is cut off is measured
+    told = [
+        [note for note in notes if "cut off" in note]
+        for notes in (
+            shared.explain(f"SELECT {asked}", epsilon="0.1").notes,
+            shared.ask(f"SELECT {asked}", epsilon="0.1").notes,
+        )
+    ]
+    assert told[0] == told[1]
+    assert any("`x`" in note for note in told[0])
+
+
 def test_where_nothing_can_be_cut_nothing_is_said_and_the_intervals_are_the_same(tmp_path: Path) -> None:
     with sfumato.open(_policy(tmp_path)) as database:
         for sql in ("SELECT COUNT(*) AS n FROM votes", "SELECT COUNT(DISTINCT who) AS n FROM visits"):

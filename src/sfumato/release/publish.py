@@ -19,7 +19,7 @@ from sfumato.randomness.discrete_gaussian import DiscreteGaussian
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.entropy import entropy_bits
 from sfumato.randomness.source import Metered, Source
-from sfumato.release.bounding.selection import resolved, select_bounds, selected_indices
+from sfumato.release.bounding.selection import at_selected_bounds, select_bounds, selected_indices
 from sfumato.release.cell_selections import cell_choice
 from sfumato.release.noisy import NoisyGroup, NoisyResult, NoisyValues
 
@@ -150,7 +150,7 @@ def _bits(plan: Plan, groups: tuple[NoisyGroup, ...], source: Source) -> int:
 def needed_bits(plan: Plan, noisy: NoisyResult) -> int:
     """Return how many bits of entropy noise of this shape has, beside the `bits` that were read for it."""
     needed = 0.0
-    for group, released in zip(resolved(plan, noisy.groups).groups, noisy.groups, strict=True):
+    for group, released in zip(at_selected_bounds(plan, noisy.groups).groups, noisy.groups, strict=True):
         for measured in group.measured:
             needed += len(released.numbers(measured.name)) * entropy_of(measured.mechanism)
         chosen = ((cell_choice(one), released.numbers(one.name)) for one in group.chosen)

@@ -27,11 +27,11 @@ from sfumato.planning.plan import Plan
 from sfumato.query.types import NUMBERS, Type
 from sfumato.release.bounding.bias import (
     MeasurementBias,
+    bias_with_selection,
     column_bias,
     intervals_with_bias,
-    truncation_bias_with_selection,
 )
-from sfumato.release.bounding.selection import resolved
+from sfumato.release.bounding.selection import at_selected_bounds
 from sfumato.release.decode import EngineValue, Value, decode, decode_column
 from sfumato.release.intervals.confidence import Bar, EvaluatedAnswer, answer, confidence_intervals
 from sfumato.release.intervals.row_forms import Evaluate
@@ -233,14 +233,14 @@ def make_release(
 
     `losses` is what was published of what caps and bounds cut off.
     """
-    plan = resolved(plan, noisy.groups)
+    plan = at_selected_bounds(plan, noisy.groups)
     answered = answer(plan, noisy, evaluate)
     facts, columns = as_shown(plan.private, answered.columns)
     values = _decoded_columns(columns, facts)
     names = unique_names(plan.private.names)
     bar_facts = tuple(map(answered.interval_facts, range(len(facts))))
     ranges = partial(_decoded, partial(confidence_intervals, answered), bar_facts)
-    lacking = partial(truncation_bias_with_selection, plan, noisy, losses)
+    lacking = partial(bias_with_selection, plan, noisy, losses)
     biased = partial(_decoded, partial(intervals_with_bias, answered, missing=lacking), bar_facts)
     cut = () if losses is None else _cut(answered, lacking(bias_tail(LEVEL)), bar_facts)
     found = [*answer_notes(plan, noisy, answered), *bias_notes(dict(zip(names, cut, strict=False)))]

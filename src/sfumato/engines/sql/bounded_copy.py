@@ -13,9 +13,9 @@ from sfumato.engines.build_catalog import most_removed, most_rows, rows_in_sampl
 from sfumato.engines.engine import Progress
 from sfumato.engines.sql.bounding.by_shuffle import (
     all_accounted_for,
+    bound_in_one_pass,
     cut_in_one_pass,
     in_one_pass,
-    kept_in_one_pass,
     lost_in_one_pass,
     together_in_one_pass,
 )
@@ -81,7 +81,7 @@ def bounded_table(build: Building, table: Table, progress: Progress) -> list[Cop
     if build.new_files(table.name) != ():  # something did, or everything is read
         progress("read", table.name)
         if unit is not None and in_one_pass(build, table):
-            rows = kept_in_one_pass(build, table, columns, unit, progress)
+            rows = bound_in_one_pass(build, table, columns, unit, progress)
             lost, cut = (look(build, table, columns, unit) for look in (lost_in_one_pass, cut_in_one_pass))
             sources = _Sources(rows, cut=cut, lost=lost)
         else:

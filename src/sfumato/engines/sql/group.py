@@ -12,10 +12,10 @@ from sfumato.analysis.private_query import Group
 from sfumato.engines.sql.bounding.bound_index import places_of, stored_of
 from sfumato.engines.sql.bounding.candidates import (
     FillingOrder,
-    Levelled,
+    IndexedMeasurement,
+    at_all_bounds_sql,
     bound_of,
     bounded_measures,
-    by_level_sql,
     filled_sql,
     is_additive,
     is_own_total,
@@ -77,13 +77,13 @@ def group_sql(plan: GroupPlan, tables: Tables, dialect: Dialect) -> str | None:
     open_levels = any(one.candidates is not None and one.selected is None for one in numbers)
     if open_levels and plan.group.public_keys and all(map(is_additive, numbers)):
         placed = places_of(plan)
-        levelled: list[Levelled | str] = [
+        levelled: list[IndexedMeasurement | str] = [
             (one, placed[one.candidates.weight][1])
             if one.candidates is not None
             else dialect.aggregate_if(*_measures(one, plan, bounded, dialect)[0])
             for one in numbers
         ]
-        return by_level_sql(levelled, bounded.rows, bounded.used.keys, bounded.used.names, dialect)
+        return at_all_bounds_sql(levelled, bounded.rows, bounded.used.keys, bounded.used.names, dialect)
     pairs = [pair for one in numbers for pair in _measures(one, plan, bounded, dialect)]
     people = [] if plan.group.public_keys else [bounded.people.sql(dialect)]
     common = {where for _, where in pairs}

@@ -13,7 +13,7 @@ import pyarrow as pa
 from sfumato.analysis.private_query import Group, KeyValue
 from sfumato.engines.aggregates import Aggregates, BucketWeights, GroupAggregates, Held, KeyFrequencies
 from sfumato.engines.engine import Histograms, Job, PlannedStatement, SelectedBounds
-from sfumato.engines.sql.bounding.candidates import without_last_levels
+from sfumato.engines.sql.bounding.candidates import without_idle_bounds
 from sfumato.engines.sql.bounding.selection import totals_sql
 from sfumato.engines.sql.cross_unit_counts import cross_unit_counts_sql
 from sfumato.engines.sql.dialect import Dialect
@@ -187,7 +187,7 @@ def _at_selected(
     known = {**histograms}
     known |= {one.group.label: found for one in chosen if (found := _of_people(one, histograms)) is not None}
     # none is longer than the one that measures all levels, which was not refused
-    return chosen, [None if one.group.label in known else job.write(without_last_levels(one)) for one in chosen], known
+    return chosen, [None if one.group.label in known else job.write(without_idle_bounds(one)) for one in chosen], known
 
 
 def count_histograms(job: Job, run: Callable[[str], Rows]) -> Histograms:

@@ -30,7 +30,7 @@ from sfumato.language.rel_nodes import (
 )
 from sfumato.language.scalar import Operator, Scalar, columns_read, walk
 from sfumato.planning.aggregates.recipe import Quantity
-from sfumato.planning.bounding.truncation import BEYOND, MOVED, REMOVED_FROM, ROWS, TruncationBounds
+from sfumato.planning.bounding.truncation import CLIPPED_ROWS, MOVED, REMOVED_FROM, ROWS, TruncationBounds
 from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
 from sfumato.policy.policy import fold_name
 from sfumato.query.functions import Aggregation
@@ -116,8 +116,8 @@ class _Rows:
 def truncation_bias(plan: Plan, losses: TruncationBounds | None, tail: Fraction) -> dict[Place, BiasBounds]:
     """Return what may be missing of every measurement, by the group's label and the measurement's name.
 
-    What lies above a level that the answer chose is not in it: that is known only afterwards. All of it holds at once:
-    a column may be computed from several measurements.
+    What lies above a bound that the answer selects is not in it: that is known only afterwards. All bounds hold at
+    once, because a column may be computed from several measurements.
     """
     bounds = {} if losses is None else _bounds_of(plan, losses, tail)
     choices = {group.group.label for group in plan.groups if group.is_bound_selection}
@@ -200,7 +200,7 @@ def _bounded(
     if not known or any(lost is None for lost in known.values()):
         return UNBOUNDED
     removed = (known.get(ROWS) or {}).get(REMOVED_FROM, 0)
-    beyond = (known.get(MOVED) or {}).get(BEYOND, 0)
+    beyond = (known.get(MOVED) or {}).get(CLIPPED_ROWS, 0)
     if rows.people:
         plain = quantity.function is Aggregation.COUNT and (not quantity.arguments or _counts_people(quantity, group))
         return BiasBounds(removed + beyond, removed + beyond) if plain else UNBOUNDED

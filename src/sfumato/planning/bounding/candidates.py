@@ -9,15 +9,15 @@ from sfumato.query.aggregate import Aggregate
 from sfumato.sensitivity.norms import Sensitivity
 
 MIN_SELECTABLE_CONTRIBUTION = 5
-"""Nothing is chosen where a person can add less than this: the plain cap is nearly the best one."""
+"""Nothing is selected where a person can add less than this: the policy's bound is nearly the best one."""
 MAX_CANDIDATES = 24
 _MIN_LAST_RATIO = Fraction(7, 5)
-"""The last level is at least so many times the one before."""
+"""Minimum ratio of the last candidate to the one before."""
 
 
 @lru_cache(maxsize=256)
 def candidate_thresholds(most: int) -> tuple[int, ...]:
-    """Return the levels up to what a person can add: powers of two, and that itself.
+    """Return the candidate bounds up to what a person can add: powers of two, and that itself.
 
     >>> candidate_thresholds(1000), candidate_thresholds(6), candidate_thresholds(5)
     ((1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000), (1, 2, 4, 6), (1, 2, 5))

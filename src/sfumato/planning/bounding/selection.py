@@ -1,9 +1,9 @@
-"""Caps that a question chooses: levels of what one person may add to it, and the people by whom one level is taken.
+"""Bound selection, planned: candidate bounds of what one person may add, and the histogram that selects one of them.
 
-A small part of the price buys a histogram of people by how much they have, between rising levels; the rest of it buys
-one measurement, at the level that the noisy histogram says errs least.
+A small part of the price buys a histogram of people by how much they have, between rising bounds. The rest buys one
+measurement, at the bound that errs least according to the noisy histogram.
 
-Theorem: one person moves the histogram by `whole`, in L1, and what is measured at a level by its sensitivity.
+Theorem: one person moves the histogram by `whole`, in L1, and what is measured at a bound by its sensitivity.
 Proof: proofs/chosen_caps.md
 """
 
@@ -36,7 +36,7 @@ from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.norms import Sensitivity
 
 SELECTION_SHARE_SCALAR, SELECTION_SHARE_TABLE = Fraction(1, 5), Fraction(1, 10)
-"""The part of the price that finds a level: of a single number, and of tables, where noise weighs more than bias."""
+"""The part of the price that finds a bound: of a single number, and of tables, where noise weighs more than bias."""
 PEOPLE = "people"
 _STRICT = frozenset(
     {
@@ -57,7 +57,7 @@ _Rows = tuple[frozenset[Scalar], frozenset[Scalar]]
 def with_candidate_bounds(
     needs: Sequence[MeasurementSet], neighbours: Neighbours
 ) -> tuple[tuple[MeasurementSet, ...], tuple[MeasurementSet, ...]]:
-    """Return the needs with levels wherever the policy leaves caps to the question, and what has to be chosen for it.
+    """Return the needs with candidate bounds where the policy leaves bounds to the question, and their selections.
 
     Groups that count the same by other keys share one choice: they stay margins of one table.
     """
@@ -65,7 +65,7 @@ def with_candidate_bounds(
     found = []
     for need in needs:
         made = _made(need)
-        measured = [_levelled(one, made, neighbours, choices) for one in need.measurements]
+        measured = [_with_candidates(one, made, neighbours, choices) for one in need.measurements]
         found.append(replace(need, measurements=tuple(measured)))
     return tuple(found), tuple(choices.values())
 
@@ -98,7 +98,7 @@ def _chosen_for_tables(needs: Sequence[MeasurementSet]) -> frozenset[str]:
 
 
 def selects_a_bound(need: MeasurementSet) -> bool:
-    """Whether anything of a group is measured at a level that is chosen."""
+    """Whether anything of a group is measured at a selected bound."""
     return any(one.candidates is not None for one in need.measurements)
 
 
@@ -123,7 +123,7 @@ def _made(need: MeasurementSet) -> _Made:
     return _Made(need.group, _weights(need), columns, frozenset(clipped))
 
 
-def _levelled(
+def _with_candidates(
     one: Measurement, made: _Made, neighbours: Neighbours, choices: dict[object, MeasurementSet]
 ) -> Measurement:
     group, quantity, weights = made.group, one.quantity, made.weights
@@ -174,7 +174,7 @@ def _only_means(one: Measurement, made: _Made) -> bool:
 
 
 def _weights(need: MeasurementSet) -> dict[_Rows, Quantity]:
-    """Return what fills the levels of everything that is measured of the same rows: one count for all of it.
+    """Return what fills the bounds of everything that is measured of the same rows: one count for all of it.
 
     So all parts of a number lose the same rows, whatever its sums are sums of.  Proof: proofs/chosen_caps.md, 8
     """
@@ -254,7 +254,7 @@ def sensitivity_at_bound(
     by_rows: bool,
     neighbours: Neighbours,
 ) -> Sensitivity:
-    """Return how far one person moves what is measured at a level, over all cells together."""
+    """Return how far one person moves what is measured at a bound, over all cells together."""
     if by_rows:
         fewer = replace(contribution, rows=amount, groups=min(amount, contribution.groups))
         return of_quantity(quantity, fewer, cells, neighbours)
@@ -295,7 +295,7 @@ def laplace_noise_of(one: PlannedMeasurement) -> Laplace:
 
 
 def widths_of(amounts: Sequence[int]) -> tuple[int, ...]:
-    """Return how far each level lies above the one before."""
+    """Return how far each bound lies above the one before."""
     return tuple(amount - before for before, amount in zip((0, *amounts), amounts, strict=False))
 
 
@@ -305,9 +305,9 @@ def unit_of(amounts: Sequence[int]) -> int:
 
 
 def histogram_of(totals: Sequence[int], amounts: Sequence[int]) -> list[int]:
-    """Return the people by what they have, from the exact totals at all levels.
+    """Return the people by what they have, from the exact totals at all bounds.
 
-    Who has what lies between two levels is shared by both, in the parts that add up to what they have.
+    Who has what lies between two bounds is shared by both, in the parts that add up to what they have.
 
     >>> histogram_of([3, 6, 10], [1, 2, 4])  # three people with 2, 4 and 4
     [0, 2, 4]

@@ -29,7 +29,7 @@ from sfumato.sensitivity.norms import Sensitivity
 
 CUT = ".cut"
 """The ending of the table that says what each person lost. No question can name it: it is in no catalog."""
-REMOVED_FROM, BEYOND = "removed", "beyond"
+REMOVED_FROM, CLIPPED_ROWS = "removed", "beyond"
 """Its columns: the rows that were left out, and the kept ones in which some value lies beyond its bounds."""
 ROWS, MOVED = "", " beyond"
 """The statistics of these two; those of numbers are called as the numbers are, whose names begin with no blank."""
@@ -52,7 +52,7 @@ _ONLY_ROWS, _NUMBERS, _BOTH = "rows", "numbers", "both"
 """What a look counts."""
 _MIN_PILOT_SIGNAL_SCALES = Fraction(3, 2)
 """People count as seen in a look as far as they are more than so many times the scale of its noise."""
-_REACH = 4
+_NOISE_REACH_SCALES = 4
 """About so many times its scale noise reaches, where it is weighed what to measure."""
 _OF_ONE, _OF_SEVERAL = Fraction(1, 2), Fraction(1, 10)
 """Where a number is weighed alone, this part of those who lost much of any is taken to have lost much of it: of a
@@ -60,7 +60,7 @@ table's only number, and of one of several, for some of which hardly anybody did
 with bounds far above what people have is bounded by few of them."""
 _HARMONIC_TERMS = 100
 """So many terms of a harmonic sum are added up, before a logarithm bounds the others."""
-_ROUNDED = 1 + 1e-12
+_ROUNDING_FACTOR = 1 + 1e-12
 """Sums of floats that are to be upper bounds are made larger by more than their rounding."""
 _SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
 
@@ -140,7 +140,7 @@ def _statistics(table: Table) -> Iterator[TruncationStatistic]:
     if not isinstance(table.unit, RowUnit):
         yield TruncationStatistic(name, ROWS, (REMOVED_FROM,), rows)
     if any(is_clipped(one) for one in columns):
-        yield TruncationStatistic(name, MOVED, (BEYOND,), rows, tail=False)
+        yield TruncationStatistic(name, MOVED, (CLIPPED_ROWS,), rows, tail=False)
     for one in columns:
         grid = one.grid
         if sums_can_be_clipped(one) and grid is not None:
@@ -318,11 +318,11 @@ def _people(block: TruncationBlock, seen: Mapping[str, float], laws: Mapping[str
     rows, numbers = ROWS in columns, any(column != ROWS for column in columns)
     found = [name for name, here in ((_ONLY_ROWS, rows), (_NUMBERS, numbers), (_BOTH, rows or numbers)) if here]
     there = sum(seen.get(name, 0.0) for name in found) * float(part if numbers and len(columns) == 1 else 1)
-    hidden = there + float(_REACH * laws["h0"].scale) if block.tailed else 0.0
+    hidden = there + float(_NOISE_REACH_SCALES * laws["h0"].scale) if block.tailed else 0.0
     people = [hidden for _ in block.tailed]
     for place, (one, _) in enumerate(_parts(block)):
         if not one.tail:
-            people.append(hidden + float(_REACH * laws[f"s{place}"].scale) / one.max_contribution)
+            people.append(hidden + float(_NOISE_REACH_SCALES * laws[f"s{place}"].scale) / one.max_contribution)
     return sum(log(number) for number in people)
 
 
@@ -439,7 +439,7 @@ def _harmonic(low: int, high: int) -> float:
     exact = min(max(low, _HARMONIC_TERMS), high)
     found = sum(1 / place for place in range(low + 1, exact + 1))
     # 1/k is less than ln(k + 1/2) - ln(k - 1/2), since 1/x is convex
-    return (found + log((2 * high + 1) / (2 * exact + 1))) * _ROUNDED if high > low else 0.0
+    return (found + log((2 * high + 1) / (2 * exact + 1))) * _ROUNDING_FACTOR if high > low else 0.0
 
 
 def _regular_from(noisy: Mapping[str, int], laws: Mapping[str, Laplace]) -> int:

@@ -36,10 +36,10 @@ MeasurementBias = Mapping[Place, BiasBounds]
 """What may be missing of each measurement, by the label of its group and its name."""
 
 
-def truncation_bias_with_selection(
+def bias_with_selection(
     plan: Plan, noisy: NoisyResult, losses: TruncationBounds | None, tail: Fraction
 ) -> dict[Place, BiasBounds]:
-    """Return what may be missing of every measurement, also for want of what lies above the level; `plan` is resolved.
+    """Return the bias of every measurement, with what lies above selected bounds; `plan` is `at_selected_bounds`.
 
     Half of the tail is for what the policy's own caps cut off, the other half for all choices.
     Proof: proofs/chosen_caps.md, 4
@@ -59,13 +59,13 @@ def truncation_bias_with_selection(
 
 
 def _above_selected(one: PlannedMeasurement, group: GroupPlan, found: NoisyGroup, tail: Fraction) -> int:
-    """Return what lies above the level of a measurement at most, but for this tail."""
+    """Return an upper bound of what lies above the selected bound of a measurement, but for this tail."""
     (choice,) = group.measured
-    amounts, level = () if one.candidates is None else one.candidates.thresholds, one.selected or 0
-    if level == len(amounts) - 1:
+    amounts, index = () if one.candidates is None else one.candidates.thresholds, one.selected or 0
+    if index == len(amounts) - 1:
         return 0
     unit = unit_of(amounts)
-    weights = np.array([max(amount - amounts[level], 0) / unit for amount in amounts])
+    weights = np.array([max(amount - amounts[index], 0) / unit for amount in amounts])
     variance, fourth = law_of(laplace_noise_of(choice)).moments
     reach = quantile_of_sum(
         np.array([(weights**2).sum() * variance]),
@@ -83,7 +83,7 @@ def intervals_with_bias(
     """Return the bars of every column as `confidence_intervals` does, each wider by what may be missing: none is inside
     the plain one.
 
-    What was added for the sake of what lies above a level is inside both.
+    A tail correction is inside both.
     """
     cut = missing(bias_tail(level))
     found: list[list[Bar | None] | None] = []
@@ -148,7 +148,7 @@ def _ends(form: Number, tail: Fraction, cut: MeasurementBias, rows: int) -> Ends
 
 
 def _can_lack(form: Number, cut: MeasurementBias) -> bool:
-    """Whether caps, bounds or a level that noise chose may have cut something off."""
+    """Whether contribution bounds may have cut something off."""
     sums = [form] if isinstance(form, Affine) else [form.over, form.under] if isinstance(form, Ratio) else []
     return any(
         can_be_biased(one.cells.measured[kind], cut[one.cells.labels[kind], one.cells.measured[kind].name])

@@ -1,8 +1,8 @@
-"""Levels that an answer chooses: noisy people say which level errs least, and what is measured there gets its noise.
+"""Bound selection, released: add noise to contribution histograms and select the bound that seems to err least.
 
-What they say of people above the level is added to counts and sums afterwards.
+What the histogram says of people above the bound is added to counts and sums afterwards.
 
-Theorem: level and addition are computed from noisy numbers alone, and at every level the noise on what is measured has
+Theorem: bound and addition are computed from noisy numbers alone, and at every bound the noise on what is measured has
 the same loss: so all of it together costs what the plan says.  Proof: proofs/chosen_caps.md
 """
 
@@ -24,23 +24,23 @@ from sfumato.release.bounding.tail_counts import estimate_tail_counts
 from sfumato.release.intervals.noise_law import Floats
 from sfumato.release.noisy import NoisyGroup
 
-LEVEL = "level"
-"""The column of a choice that holds the place of the level."""
+SELECTED_INDEX = "level"
+"""The column of a selection that holds the index of the selected bound."""
 ABOVE, BELOW = "above", "below"
-"""The columns that hold how much people seem to have above the level, and up to it."""
-_UNKNOWN = 32
-"""So many cells are expected where keys are selected."""
-_OF_MEANS = 32
+"""The columns that hold how much people seem to have above the bound, and up to it."""
+_EXPECTED_CELLS = 32
+"""Expected number of cells where keys are selected."""
+_AVERAGE_BIAS_DIVISOR = 32
 """Rows that are cut are taken to differ from the others by this part of the range, in an average."""
-_STILL_WRONG = 0.5
-"""This part of what lies above a level is taken to be wrong still after it was estimated and added."""
+_CORRECTED_BIAS_SHARE = 0.5
+"""This part of what lies above a bound is taken to be wrong still after it was estimated and added."""
 _MAX_TAIL_CORRECTION_FACTOR = 16
 """A table's cells get at most so many times what was measured of them added."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelectedBound:
-    """The place of a level, how much people seem to have above it, and up to it."""
+    """The index of a bound, how much people seem to have above it, and up to it."""
 
     index: int
     above: int
@@ -58,63 +58,69 @@ def select_bounds(plan: Plan, histograms: Mapping[str, GroupAggregates], source:
 
 def selected_indices(selected: Mapping[str, NoisyGroup]) -> dict[str, int]:
     """Return the index of each selected bound: a function of the noisy histogram, which is released."""
-    return {label: found.numbers(LEVEL)[0] for label, found in selected.items()}
+    return {label: found.numbers(SELECTED_INDEX)[0] for label, found in selected.items()}
 
 
 def _select_by_histogram(group: GroupPlan, exact: GroupAggregates, plan: Plan, source: Source) -> NoisyGroup:
-    """Return the noisy people by what they have, the place of the level that they suggest, and what lies above it."""
+    """Return the noisy histogram, the index of the bound that it suggests, and what lies above that bound."""
     (one,) = group.measured
     amounts = () if one.candidates is None else one.candidates.thresholds
     totals = [int(total) for total in np.asarray(exact.columns[one.name])[0]]
     people = laplace_noise_of(one).release(histogram_of(totals, amounts), source)
     noisy = tuple(int(value) for value in people)
     taken = select_bound(noisy, one, plan)
-    found = ((LEVEL, (taken.index,)), (ABOVE, (taken.above,)), (BELOW, (taken.below,)))
+    found = ((SELECTED_INDEX, (taken.index,)), (ABOVE, (taken.above,)), (BELOW, (taken.below,)))
     return NoisyGroup(((),), ((one.name, (noisy,)), *found))
 
 
-def resolved(plan: Plan, groups: Sequence[NoisyGroup]) -> Plan:
-    """Return the plan at the levels that were chosen: every measurement has the noise that it got."""
+def at_selected_bounds(plan: Plan, groups: Sequence[NoisyGroup]) -> Plan:
+    """Return the plan at the bounds of a release: every measurement has the noise that it got."""
     pairs = zip(plan.groups, groups, strict=True)
     selected = {group.group.label: found for group, found in pairs if group.is_bound_selection}
     return at_bounds(plan, selected_indices(selected))
 
 
 def select_bound(people: Sequence[int], one: PlannedMeasurement, plan: Plan) -> SelectedBound:
-    """Return the level that seems to err least: by its noise, and by what people have above it.
+    """Return the bound that seems to err least: by its noise, and by what people have above it.
 
-    A level more costs each number its noise, and saves what the people above have between the levels, spread over the
-    cells. What they have above the level that is taken is a function of the same noisy people; in tables
-    it is limited, because their level stays low whatever noise says of few people far above.
+    A bound more costs each number its noise, and saves what the people above have between the bounds, spread over the
+    cells. What they have above the bound that is taken is a function of the same noisy people; in tables
+    it is limited, because their bound stays low whatever noise says of few people far above.
     """
     amounts = () if one.candidates is None else one.candidates.thresholds
     unit, widths = unit_of(amounts), np.array(widths_of(amounts), dtype=np.float64)
     noise, bias, tables = _noise(one, plan), 0.0, True
     for group in plan.groups:
-        cells = group.group.cells if group.group.public_keys else _UNKNOWN
+        cells = group.group.cells if group.group.public_keys else _EXPECTED_CELLS
         for each in group.measured:
             if (group.group.label, each.name) in noise:
                 means = each.candidates is not None and each.candidates.only_averages
-                part = _STILL_WRONG if has_tail_correction(group, each, plan) else 1 / _OF_MEANS if means else 1.0
+                part = (
+                    _CORRECTED_BIAS_SHARE
+                    if has_tail_correction(group, each, plan)
+                    else 1 / _AVERAGE_BIAS_DIVISOR
+                    if means
+                    else 1.0
+                )
                 bias += part / max(cells, 1)
                 tables = tables and bool(group.group.keys)
-    levels, scale = np.array(amounts, dtype=np.float64), float(laplace_noise_of(one).scale / unit)
+    thresholds, scale = np.array(amounts, dtype=np.float64), float(laplace_noise_of(one).scale / unit)
     counts = np.array([value / unit for value in people])
-    found = estimate_tail_counts(counts, levels, scale)
+    found = estimate_tail_counts(counts, thresholds, scale)
     missing = _above(widths * (2 * found.mean + 3 * found.median) / 5)
-    place = int(np.argmin(levels * sum(noise.values()) + missing * bias))
+    place = int(np.argmin(thresholds * sum(noise.values()) + missing * bias))
     above = round(float(_above(widths * found.median)[place]))
-    below = max(round(float((counts * np.minimum(levels, levels[place])).sum())), 1)
+    below = max(round(float((counts * np.minimum(thresholds, thresholds[place])).sum())), 1)
     return SelectedBound(place, min(above, _MAX_TAIL_CORRECTION_FACTOR * below) if tables else above, below)
 
 
 def _above(parts: Floats) -> Floats:
-    """Return for each level the sum of the parts that lie above it."""
+    """Return for each bound the sum of the parts that lie above it."""
     return np.asarray(np.cumsum(parts[::-1])[::-1] - parts)
 
 
 def has_tail_correction(group: GroupPlan, one: PlannedMeasurement, plan: Plan) -> bool:
-    """Whether what people have above the level is estimated and added: to counts and sums of the units that are cut.
+    """Whether what people have above the bound is estimated and added: to counts and sums of the units that are cut.
 
     Margins of one table are made to agree as they were measured.
     """
@@ -138,9 +144,9 @@ def is_completed_apart(made: AverageColumn, measured: Sequence[PlannedMeasuremen
 
 
 def tail_corrections(plan: Plan, groups: Sequence[NoisyGroup]) -> dict[Place, tuple[int, ...]]:
-    """Return what is added to each cell of what is completed, of a plan whose levels are known.
+    """Return what is added to each cell of what is completed, of a plan whose bounds are known.
 
-    A cell gets the part of it that it has of what lies below the level.
+    A cell gets the part of it that it has of what lies below the bound.
     """
     choices = {
         group.group.label: found for group, found in zip(plan.groups, groups, strict=True) if group.is_bound_selection
@@ -159,7 +165,7 @@ def tail_corrections(plan: Plan, groups: Sequence[NoisyGroup]) -> dict[Place, tu
 
 
 def _noise(one: PlannedMeasurement, plan: Plan) -> dict[Place, float]:
-    """Return for all that is measured at a level its noise per unit of the level; of margins, after they agree."""
+    """Return for all that is measured at a bound its noise per unit of the bound; of margins, after they agree."""
     found = {
         (group.group.label, each.name): _per_unit(each)
         for group in plan.groups
@@ -176,12 +182,12 @@ def _noise(one: PlannedMeasurement, plan: Plan) -> dict[Place, float]:
 
 
 def _per_unit(one: PlannedMeasurement) -> float:
-    """Return the expected noise for each unit of the level, in units of what a row or a value adds."""
+    """Return the expected noise for each unit of the bound, in units of what a row or a value adds."""
     return float(laplace_noise_of(one).scale / one.sensitivity.linf)
 
 
 def added_values(one: PlannedMeasurement) -> tuple[int, int]:
-    """Return what each unit above the level can add."""
+    """Return what each unit above the bound can add."""
     if one.quantity.function is Aggregation.COUNT or (one.candidates is not None and not one.candidates.bounds_rows):
         return (0, 1)
     facts = one.quantity.arguments[0].facts

@@ -1,6 +1,6 @@
-"""How many people have more than each level, judged from noisy people by what is usual: accuracy alone depends on it.
+"""How many people have more than each bound, judged from noisy people by what is usual: accuracy alone depends on it.
 
-From one level to the next either the number of people falls by the same power as before, as in heavy tails, or by more
+From one bound to the next either the number of people falls by the same power as before, as in heavy tails, or by more
 and more, as where everybody has about the same; seldom a tail ends and begins anew. Whatever is likely under that and
 under the noise is weighed: so noise alone is not taken for people far above, nor many people for noise.
 """
@@ -14,40 +14,40 @@ import numpy.typing as npt
 
 from sfumato.release.intervals.noise_law import Floats, quantile_of_sum
 
-_STEP, _LEAST = 0.25, -1.0
+_COUNT_STEP_LOG2, _MIN_COUNT_LOG2 = 0.25, -1.0
 """The number of people is told apart in steps of this binary power, from half a person on; below that is nobody."""
-_PER_DOUBLING, _SLOWEST, _STEEPEST = 3, 0.12, 16.0
-"""By which binary power the number falls when the level doubles: none, or one of a row that itself doubles so often."""
-_STEADY = {0: 0.7, 1: 0.15, -1: 0.15}
-_FALLING = {0: 0.1, 1: 0.2, 2: 0.2, 3: 0.25, 4: 0.1, 6: 0.15}
+_FALLS_PER_DOUBLING, _MIN_FALL, _MAX_FALL = 3, 0.12, 16.0
+"""By which binary power the number falls when the bound doubles: none, or one of a row that itself doubles so often."""
+_STEADY_CHANGES = {0: 0.7, 1: 0.15, -1: 0.15}
+_FALLING_CHANGES = {0: 0.1, 1: 0.2, 2: 0.2, 3: 0.25, 4: 0.1, 6: 0.15}
 """How that power goes on, in steps of the row: in steady tails, and in those that fall faster and faster."""
-_ENDS, _RETURNS = 0.1, 0.02
+_STEADY_TO_FALLING, _FALLING_TO_STEADY = 0.1, 0.02
 """How often a steady tail begins to fall, and a falling one becomes steady."""
-_FLAT, _ANY = 0.05, 0.03
-"""How often nobody is between two levels, whatever went before; and how often anything follows."""
-_ALL_ABOVE, _ANEW = 0.2, 0.2
-"""How often everybody has more than the first level; and how often anything follows where nobody was in between."""
-_ROUGH = 0.1
+_NO_FALL_PROBABILITY, _ANY_FALL_PROBABILITY = 0.05, 0.03
+"""How often nobody is between two bounds, whatever went before; and how often anything follows."""
+_ALL_ABOVE_PROBABILITY, _RESTART_PROBABILITY = 0.2, 0.2
+"""How often everybody has more than the first bound; and how often anything follows where nobody was in between."""
+_MODEL_ERROR_SHARE = 0.1
 """Numbers may be off by this part of themselves and still follow such a law."""
 _CLAMP_PROBABILITY = 1e-4
 """No estimate is farther from what was counted than noise is with this probability."""
-_HARDLY = 1e-30
+_MIN_LIKELIHOOD = 1e-30
 
 Matrix = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class TailCounts:
-    """Of each step between levels, how many people have more than it, part of a step counting as part of a person."""
+    """Of each step between bounds, how many people have more than it, part of a step counting as part of a person."""
 
     mean: Floats
     median: Floats
 
 
 def estimate_tail_counts(people: Floats, amounts: Floats, scale: float) -> TailCounts:
-    """Return how many people reach each level, from noisy people at the levels, with Laplace noise of this scale."""
+    """Return how many people reach each bound, from noisy people at the bounds, with Laplace noise of this scale."""
     most = max(1.0, float(np.cumsum(people[::-1]).max()) + 4 * scale)
-    powers = np.arange(_LEAST, max(4.0, np.log2(most) + 0.5) + _STEP, _STEP)
+    powers = np.arange(_MIN_COUNT_LOG2, max(4.0, np.log2(most) + 0.5) + _COUNT_STEP_LOG2, _COUNT_STEP_LOG2)
     numbers = 2.0**powers
     numbers[0] = 0.0
     falls = np.tile(_falls(), 2)
@@ -78,21 +78,21 @@ def estimate_tail_counts(people: Floats, amounts: Floats, scale: float) -> TailC
 
 def _left(size: int, falls: Floats) -> npt.NDArray[np.int64]:
     """Return the place of the number that is left of each number, by every fall."""
-    lower = np.arange(size)[:, None] - np.rint(falls / _STEP).astype(np.int64)[None, :]
+    lower = np.arange(size)[:, None] - np.rint(falls / _COUNT_STEP_LOG2).astype(np.int64)[None, :]
     return np.asarray(np.maximum(lower, 0))
 
 
 @dataclass(frozen=True, slots=True)
 class _Falling:
-    """What becomes of each number of people between two levels, by every fall.
+    """What becomes of each number of people between two bounds, by every fall.
 
-    It is the same for all levels that lie as far apart.
+    It is the same for all bounds that lie as far apart.
     """
 
     places: npt.NDArray[np.int64]
     """Where the number that is left stands in the matrix of all numbers and falls."""
     between: Matrix
-    """How many are between the levels."""
+    """How many are between the bounds."""
     wide: Matrix
     """How far noise may move that."""
     narrow: Matrix
@@ -101,13 +101,13 @@ class _Falling:
     @classmethod
     def of(cls, numbers: Floats, left: npt.NDArray[np.int64], scale: float) -> "_Falling":
         between = numbers[:, None] - numbers[left]
-        wide = scale + _ROUGH * between
+        wide = scale + _MODEL_ERROR_SHARE * between
         return cls(left * left.shape[1] + np.arange(left.shape[1]), between, wide, -np.log(wide))
 
     def likely(self, value: float) -> Matrix:
-        """Return how likely each number makes it that so many were counted between the levels."""
+        """Return how likely each number makes it that so many were counted between the bounds."""
         exponents = self.narrow - np.abs(self.between - value) / self.wide
-        return np.asarray(np.maximum(np.exp(exponents - exponents.max()), _HARDLY))
+        return np.asarray(np.maximum(np.exp(exponents - exponents.max()), _MIN_LIKELIHOOD))
 
     def moved(self, weights: Matrix) -> Matrix:
         """Return the weights of numbers that are left, from those of the numbers before."""
@@ -130,11 +130,11 @@ def _median(chances: Floats, powers: Floats) -> float:
     if place == 0:
         return 0.0
     part = (0.5 - below[place - 1]) / chances[place]
-    return float(2.0 ** (powers[place] + (part - 0.5) * _STEP))
+    return float(2.0 ** (powers[place] + (part - 0.5) * _COUNT_STEP_LOG2))
 
 
 def _falls() -> Floats:
-    row = _SLOWEST * 2.0 ** np.arange(0, np.log2(_STEEPEST / _SLOWEST) + 1e-9, 1 / _PER_DOUBLING)
+    row = _MIN_FALL * 2.0 ** np.arange(0, np.log2(_MAX_FALL / _MIN_FALL) + 1e-9, 1 / _FALLS_PER_DOUBLING)
     return np.concatenate([[0.0], row])
 
 
@@ -142,22 +142,29 @@ def _falls() -> Floats:
 def _going_on() -> Matrix:
     """Return how likely each fall follows each: first those of steady tails, then those of tails that fall faster."""
     size = len(_falls())
-    steady, falling = _mixed(_STEADY, size), _mixed(_FALLING, size)
-    return np.block([[(1 - _ENDS) * steady, _ENDS * falling], [_RETURNS * steady, (1 - _RETURNS) * falling]])
+    steady, falling = _mixed(_STEADY_CHANGES, size), _mixed(_FALLING_CHANGES, size)
+    return np.block(
+        [
+            [(1 - _STEADY_TO_FALLING) * steady, _STEADY_TO_FALLING * falling],
+            [_FALLING_TO_STEADY * steady, (1 - _FALLING_TO_STEADY) * falling],
+        ]
+    )
 
 
 def _beginning() -> Floats:
-    """Return how likely each fall is from the first level on, of steady tails and of those that fall faster."""
+    """Return how likely each fall is from the first bound on, of steady tails and of those that fall faster."""
     size = len(_falls())
-    return np.tile(np.append(_ALL_ABOVE, np.full(size - 1, (1 - _ALL_ABOVE) / (size - 1))), 2)
+    return np.tile(np.append(_ALL_ABOVE_PROBABILITY, np.full(size - 1, (1 - _ALL_ABOVE_PROBABILITY) / (size - 1))), 2)
 
 
 def _mixed(shares: dict[int, float], size: int) -> Matrix:
-    found: npt.NDArray[Any] = np.full((size, size), _ANY / size)
-    found[:, 0] += _FLAT
+    found: npt.NDArray[Any] = np.full((size, size), _ANY_FALL_PROBABILITY / size)
+    found[:, 0] += _NO_FALL_PROBABILITY
     for place in range(size):
         for steps, share in shares.items():
             least = min(place, 1)  # nothing falls to no fall at all by small steps
-            found[place, min(max(place + steps, least), size - 1)] += (1 - _ANY - _FLAT) * share
-    found[0] = (1 - _ANEW) * found[0] + _ANEW / size
+            found[place, min(max(place + steps, least), size - 1)] += (
+                1 - _ANY_FALL_PROBABILITY - _NO_FALL_PROBABILITY
+            ) * share
+    found[0] = (1 - _RESTART_PROBABILITY) * found[0] + _RESTART_PROBABILITY / size
     return found

@@ -1,4 +1,4 @@
-"""At which levels the rows of the copy count, by its hidden columns: where a question leaves no row of a person out.
+"""At which bounds the rows of the copy count, by its hidden columns: where a question leaves no row of a person out.
 
 Proof: proofs/chosen_caps.md, 5
 """
@@ -23,14 +23,14 @@ from sfumato.query.types import Type
 
 @dataclass(frozen=True, slots=True)
 class BoundIndexColumns:
-    """What the columns are called that say where a row lies among the levels of a cut."""
+    """What the columns are called that say where a row lies among the bounds of a cut."""
 
     first: str
-    """The first level at which the row counts."""
+    """The first bound at which the row counts."""
     last: str
-    """The first level at which all of its value counts; unused where rows count as a whole."""
+    """The first bound at which all of its value counts; unused where rows count as a whole."""
     before: str
-    """What its person has before it; unused where rows count as a whole, and a level is chosen."""
+    """What its person has before it; unused where rows count as a whole, and a bound is chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class WithPlaces:
 
 
 def places_of(plan: GroupPlan) -> dict[Quantity, tuple[ContributionBound, BoundIndexColumns]]:
-    """Return what fills the levels and totals of a group, once for all that is filled alike, and its columns."""
+    """Return what fills the bounds and totals of a group, once for all that is filled alike, and its columns."""
     filled = {one.bound.weight: one.bound for one in plan.measured if one.bound is not None}
     return {
         weight: (cut, BoundIndexColumns(f"first{at}", f"last{at}", f"before{at}"))
@@ -93,7 +93,7 @@ def stored_bound_index(flow: RelNode, cut: ContributionBound, placed: BoundIndex
 def _hidden(
     read: ScanNode, cut: ContributionBound, placed: BoundIndexColumns
 ) -> Iterator[tuple[str, tuple[str, Facts]]]:
-    """Give the hidden columns of a cut, as the copy calls them; nothing unless its levels are those of the copy."""
+    """Give the hidden columns of a cut, as the copy calls them; nothing unless its bounds are those of the copy."""
     most, arguments = read.max_rows_per_unit or 1, cut.weight.arguments
     if cut.bounds_rows:
         name = LEVEL if not arguments else _column(read, arguments[0], read.levelled, level_name)

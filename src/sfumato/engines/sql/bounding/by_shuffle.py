@@ -29,7 +29,7 @@ def in_one_pass(build: Building, table: Table) -> bool:
     return isinstance(build.dialect.bounding, ByShuffle) and not isinstance(table.unit, RowUnit)
 
 
-def kept_in_one_pass(build: Building, table: Table, columns: list[Column], unit: str, progress: Progress) -> str:
+def bound_in_one_pass(build: Building, table: Table, columns: list[Column], unit: str, progress: Progress) -> str:
     """Return the query for the rows that are kept, with their numbers; the people are written down first."""
     count_people(build, table, columns)
     progress("bound", table.name)

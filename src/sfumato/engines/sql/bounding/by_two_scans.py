@@ -22,7 +22,7 @@ from sfumato.policy.policy import Column, Table
 
 PARTS = 3
 """In so many parts of the people rows are drawn: the processes of a query, unless the server is told otherwise."""
-LARGE = 200_000
+MIN_ROWS_IN_PARTS = 200_000
 """Below so many rows it takes longer to start processes than they save."""
 
 
@@ -110,7 +110,7 @@ def cut_of_people(build: Building, table: Table, columns: list[Column], unit: st
 
 
 def _parts(rows: int) -> int:
-    return PARTS if rows >= LARGE else 1
+    return PARTS if rows >= MIN_ROWS_IN_PARTS else 1
 
 
 def _chosen(build: Building, table: Table, columns: list[Column], groups: Sequence[_Group], below: str | None) -> str:

@@ -1,6 +1,6 @@
-"""What one person adds at every level: rows in an order of the person's own, each as far as it fits below the level.
+"""What one person adds at every bound: rows in an order of the person's own, each as far as it fits below the bound.
 
-Theorem: at a level one person adds at most that much over all cells together, and what a person adds depends on that
+Theorem: at a bound one person adds at most that much over all cells together, and what a person adds depends on that
 person's rows alone.  Proof: proofs/chosen_caps.md
 """
 
@@ -22,17 +22,17 @@ from sfumato.query.types import Type
 
 _ROWS = Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=0, high=1 << 62)
 _SUMS = Facts(Type.INTEGER, Kind.INTEGER, low=-MAX_INTERMEDIATE_STEPS, high=MAX_INTERMEDIATE_STEPS)
-MOST_ROWS = 1 << 41
+MAX_SUMMED_ROWS = 1 << 41
 """No table has so many rows: sums of fewer small integers are computed in 64 bits."""
 Names = Mapping[Scalar, str]
 """The columns that hold what scalars compute."""
-Levelled = tuple[PlannedMeasurement, BoundIndexColumns]
-"""What is measured at every level, and where rows lie among them."""
+IndexedMeasurement = tuple[PlannedMeasurement, BoundIndexColumns]
+"""A measurement at every candidate bound, and the columns that say where rows lie among these."""
 
 
 @dataclass(frozen=True, slots=True)
 class FillingOrder:
-    """In which order the rows of a person fill levels."""
+    """In which order the rows of a person fill bounds."""
 
     owner: str
     """The column that tells people apart."""
@@ -51,7 +51,7 @@ def filled_sql(
     order: FillingOrder,
     dialect: Dialect,
 ) -> str:
-    """Return rows with what their person has before them in an order, and so at which levels they count."""
+    """Return rows with what their person has before them in an order, and so at which bounds they count."""
     source, words = f"({rows}) AS w", -(-order.most // BITS)
     if order.rank is not None and words <= MAX_RANK_WORDS and all(cut.bounds_rows for cut, _ in filled):
         masks = _masks_sql(rows, filled, names, order, words, dialect)
@@ -114,42 +114,42 @@ def _if_it_counts(before: str, cut: ContributionBound, names: Names, dialect: Di
     return f"CAST({f'CASE WHEN {counts} THEN {before} END' if counts else before} AS {_wide(cut, dialect)})"
 
 
-def _places_sql(levels: ContributionBound, names: Names, placed: BoundIndexColumns, dialect: Dialect) -> dict[str, str]:
-    """Return the places of a row among the levels, by what came before it; where it does not count, it has none."""
-    found = {placed.first: place_sql(placed.before, levels.thresholds, above=True)}
-    if not levels.bounds_rows:
-        after = f"({placed.before} + {_weight_sql(levels, names, dialect)})"
-        found[placed.last] = place_sql(after, levels.thresholds)
+def _places_sql(bound: ContributionBound, names: Names, placed: BoundIndexColumns, dialect: Dialect) -> dict[str, str]:
+    """Return the places of a row among the bounds, by what came before it; where it does not count, it has none."""
+    found = {placed.first: place_sql(placed.before, bound.thresholds, above=True)}
+    if not bound.bounds_rows:
+        after = f"({placed.before} + {_weight_sql(bound, names, dialect)})"
+        found[placed.last] = place_sql(after, bound.thresholds)
     return {name: f"CASE WHEN {placed.before} IS NOT NULL THEN {sql} END" for name, sql in found.items()}
 
 
-def _weight_sql(levels: ContributionBound, names: Names, dialect: Dialect) -> str:
+def _weight_sql(bound: ContributionBound, names: Names, dialect: Dialect) -> str:
     """Return what a row weighs: 1, or its value; 0 where it does not count."""
-    conditions, value = _counts(levels.weight, names), "1"
-    if not levels.bounds_rows:
-        (argument,) = levels.weight.arguments
+    conditions, value = _counts(bound.weight, names), "1"
+    if not bound.bounds_rows:
+        (argument,) = bound.weight.arguments
         value = clipped(names[argument], argument.facts, dialect)
     return f"CASE WHEN {' AND '.join(conditions)} THEN {value} ELSE 0 END" if conditions else value
 
 
-def is_own_total(one: PlannedMeasurement, levels: ContributionBound) -> bool:
-    """Whether a person adds what that person's rows weigh together, cut off at the level: then no order matters."""
-    if not levels.bounds_rows:
-        return one.quantity == levels.weight
-    counted = [[part for part in of.arguments if part.facts.nullable] for of in (one.quantity, levels.weight)]
-    same = counted[0] == counted[1] and one.quantity.where == levels.weight.where
+def is_own_total(one: PlannedMeasurement, bound: ContributionBound) -> bool:
+    """Whether a person adds what that person's rows weigh together, cut off at the bound: then no order matters."""
+    if not bound.bounds_rows:
+        return one.quantity == bound.weight
+    counted = [[part for part in of.arguments if part.facts.nullable] for of in (one.quantity, bound.weight)]
+    same = counted[0] == counted[1] and one.quantity.where == bound.weight.where
     return same and one.quantity.function is Aggregation.COUNT and not one.quantity.distinct
 
 
 def bound_of(one: PlannedMeasurement) -> ContributionBound | None:
-    """Return where what a person adds is cut off: of levels, the one that was chosen, if one was."""
+    """Return where what a person adds is cut off: of candidates, the selected one, if one was."""
     if one.bound is None or one.selected is None:
         return one.bound
     return replace(one.bound, thresholds=(one.bound.thresholds[one.selected],))
 
 
-def without_last_levels(plan: GroupPlan) -> GroupPlan:
-    """Return a group without the levels that were chosen and cut nothing off: the last ones, which nobody exceeds.
+def without_idle_bounds(plan: GroupPlan) -> GroupPlan:
+    """Return a group without selected bounds that cut nothing off: the last ones, which nobody exceeds.
 
     Proof: proofs/chosen_caps.md, 6
     """
@@ -190,10 +190,10 @@ def _own_total(cut: ContributionBound, names: Names, dialect: Dialect) -> str:
 
 
 def _cut_total(total: str, amount: int, cut: ContributionBound, dialect: Dialect) -> str:
-    level = dialect.integer(amount, _wide(cut, dialect))
+    limit = dialect.integer(amount, _wide(cut, dialect))
     facts = Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=0, high=amount)
     return dialect.aggregate(
-        Aggregation.SUM, f"CASE WHEN {total} > {level} THEN {level} ELSE {total} END", facts, False
+        Aggregation.SUM, f"CASE WHEN {total} > {limit} THEN {limit} ELSE {total} END", facts, False
     )
 
 
@@ -202,12 +202,12 @@ def is_additive(one: PlannedMeasurement) -> bool:
     return one.quantity.function in {Aggregation.COUNT, Aggregation.SUM} and not one.quantity.distinct
 
 
-def by_level_sql(
-    measured: Sequence[Levelled | str], rows: str, keys: Sequence[str], names: Names, dialect: Dialect
+def at_all_bounds_sql(
+    measured: Sequence[IndexedMeasurement | str], rows: str, keys: Sequence[str], names: Names, dialect: Dialect
 ) -> str:
-    """Return the statement of what is measured at every level, and of what else can be added up.
+    """Return the statement of what is measured at every bound, and of what else can be added up.
 
-    Rows are added up once, by cell and by their places among the levels; and then what was found, level by level.
+    Rows are added up once, by cell and by their places among the bounds; and then what was found, bound by bound.
     """
     places, inner, outer = dict.fromkeys(keys), list[str](), list[str]()
     for at, one in enumerate(measured):
@@ -215,12 +215,12 @@ def by_level_sql(
             inner.append(f"{one} AS p{at}")
             outer.append(dialect.aggregate(Aggregation.SUM, f"p{at}", _SUMS, False))
             continue
-        levels, placed = one[0].candidates, one[1]
-        if levels is None:
-            raise AssertionError("it has levels")
-        places |= dict.fromkeys([placed.first] if levels.bounds_rows else [placed.first, placed.last])
-        inner += _parts(one[0], levels, at, placed, names, dialect)
-        outer += _of_parts(one[0], levels, at, placed, dialect)
+        bound, placed = one[0].candidates, one[1]
+        if bound is None:
+            raise AssertionError("it has candidate bounds")
+        places |= dict.fromkeys([placed.first] if bound.bounds_rows else [placed.first, placed.last])
+        inner += _parts(one[0], bound, at, placed, names, dialect)
+        outer += _of_parts(one[0], bound, at, placed, dialect)
     by = ", ".join(places)
     parts = f"SELECT {by}, {', '.join(inner)} FROM ({rows}) AS w GROUP BY {by}"  # noqa: S608
     grouped = f" GROUP BY {', '.join(keys)}" if keys else ""
@@ -229,46 +229,57 @@ def by_level_sql(
 
 def _parts(
     one: PlannedMeasurement,
-    levels: ContributionBound,
+    bound: ContributionBound,
     at: int,
     placed: BoundIndexColumns,
     names: Names,
     dialect: Dialect,
 ) -> Iterator[str]:
-    """Give what is added up of the rows of a cell that lie alike among the levels; what does not count lies nowhere."""
+    """Give what is added up of the rows of a cell that lie alike among the bounds; what does not count lies nowhere."""
     if one.quantity.function is Aggregation.COUNT:
         yield f"count(*) AS p{at}"
         return
     (argument,) = one.quantity.arguments
     value = clipped(names[argument], argument.facts, dialect)  # what it was priced for, whatever is stored
-    facts = _sums(one, levels)
+    facts = _sums(one, bound)
     parts = {f"p{at}": dialect.aggregate(Aggregation.SUM, value, argument.facts, False)}
-    if not levels.bounds_rows:
-        parts[f"b{at}"] = dialect.aggregate(Aggregation.SUM, placed.before, _before_facts(levels), False)
+    if not bound.bounds_rows:
+        parts[f"b{at}"] = dialect.aggregate(Aggregation.SUM, placed.before, _before_facts(bound), False)
         parts[f"n{at}"] = "count(*)"
     yield from (f"CAST({sql} AS {dialect.integer_type(facts)}) AS {name}" for name, sql in parts.items())
 
 
 def _of_parts(
-    one: PlannedMeasurement, levels: ContributionBound, at: int, placed: BoundIndexColumns, dialect: Dialect
+    one: PlannedMeasurement, bound: ContributionBound, at: int, placed: BoundIndexColumns, dialect: Dialect
 ) -> Iterator[str]:
-    """Give the measurement at every level: where a value is cut off, what is left of the level counts."""
-    facts = _sums(one, levels)
-    for level, amount in enumerate(levels.thresholds):
-        cases = [f"WHEN {placed.first} <= {level} THEN p{at}"]
-        if not levels.bounds_rows:
-            left = f"{dialect.integer(amount, dialect.integer_type(facts))} * n{at} - b{at}"
-            cases = [f"WHEN {placed.last} <= {level} THEN p{at}", f"WHEN {placed.first} <= {level} THEN {left}"]
-        yield dialect.aggregate(Aggregation.SUM, f"CASE {' '.join(cases)} END", facts, False)
+    """Give the measurement at every bound: where a value is cut off, what is left of the bound counts."""
+    facts = _sums(one, bound)
+    for index, amount in enumerate(bound.thresholds):
+        left = f"{dialect.integer(amount, dialect.integer_type(facts))} * n{at} - b{at}"
+        last = None if bound.bounds_rows else placed.last
+        yield dialect.aggregate(Aggregation.SUM, part_at_bound(index, placed.first, last, f"p{at}", left), facts, False)
 
 
-def _sums(one: PlannedMeasurement, levels: ContributionBound) -> Facts:
+def part_at_bound(index: int, first: str, last: str | None, whole: str, left: str) -> str:
+    """Return what rows add at a bound that lie alike among all: the whole, or what is left below it, or nothing.
+
+    `first` and `last` are the columns with the first bounds at which they count, and at which all of their values do.
+    """
+    if last is None:  # rows count as a whole
+        return f"CASE WHEN {first} <= {index} THEN {whole} END"
+    return f"CASE WHEN {last} <= {index} THEN {whole} WHEN {first} <= {index} THEN {left} END"
+
+
+def _sums(one: PlannedMeasurement, bound: ContributionBound) -> Facts:
     """Return how far what is added up can reach."""
     if one.quantity.function is Aggregation.COUNT:
         return _ROWS
-    facts, most = one.quantity.arguments[0].facts, 0 if levels.bounds_rows else levels.thresholds[-1]
+    facts, most = one.quantity.arguments[0].facts, 0 if bound.bounds_rows else bound.thresholds[-1]
     return Facts(
-        Type.INTEGER, Kind.INTEGER, low=min(facts.low, 0) * MOST_ROWS, high=max(facts.high, most, 0) * MOST_ROWS
+        Type.INTEGER,
+        Kind.INTEGER,
+        low=min(facts.low, 0) * MAX_SUMMED_ROWS,
+        high=max(facts.high, most, 0) * MAX_SUMMED_ROWS,
     )
 
 
@@ -301,10 +312,10 @@ def _counts(one: Quantity, names: Names) -> list[str]:
     return [*where, *(f"{names[part]} IS NOT NULL" for part in one.arguments if part.facts.nullable)]
 
 
-def _before_facts(levels: ContributionBound) -> Facts:
-    return Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=0, high=max(2 * levels.max_contribution, 1 << 33))
+def _before_facts(bound: ContributionBound) -> Facts:
+    return Facts(Type.INTEGER, Kind.INTEGER, nullable=False, low=0, high=max(2 * bound.max_contribution, 1 << 33))
 
 
-def _wide(levels: ContributionBound, dialect: Dialect) -> str:
+def _wide(bound: ContributionBound, dialect: Dialect) -> str:
     """Return a type for what one person has: it stays below 2^62."""
-    return dialect.integer_type(_before_facts(levels))
+    return dialect.integer_type(_before_facts(bound))

@@ -107,8 +107,8 @@ def numbers(
         if column in counted_columns(table):
             found[value_count_column(column.name)] = f"n{at}"
         if column in levelled_columns(table):
-            level = place_sql(f"m{at}", candidate_thresholds(most_rows(table)))
-            found[level_name(column.name)] = f"CASE WHEN c{at} IS NOT NULL THEN {level} END"
+            index = place_sql(f"m{at}", candidate_thresholds(most_rows(table)))
+            found[level_name(column.name)] = f"CASE WHEN c{at} IS NOT NULL THEN {index} END"
         if column in summed_columns(table):
             found |= _summed(column, at, table)
     if stores_bound_index(table):
@@ -119,7 +119,7 @@ def numbers(
 
 
 def _summed(column: Column, at: int, table: Table) -> dict[str, str]:
-    """Return what of its column a person has before a row, and at which levels of that sum the row's value counts."""
+    """Return what of its column a person has before a row, and at which bounds of that sum the row's value counts."""
     before = f"s{at} - c{at}"  # NULL where the value is
     found = {running_total_column(column.name): before}
     if table.rows_chosen or column.bounds_chosen:

@@ -1,6 +1,6 @@
-"""What all people together have up to each level: added up once, when the copy is written.
+"""What all people together have up to each bound: added up once, when the copy is written.
 
-A question that leaves no row out chooses its levels by these numbers, so that it need not look at people's rows for it.
+A question that leaves no row out chooses its bounds by these numbers, so that it need not look at people's rows for it.
 
 Proof: proofs/chosen_caps.md, 7
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sfumato.engines.build_catalog import levelled_columns, most_rows, stores_bound_index, sum_of, summed_columns
 from sfumato.engines.sql.bounding.bound_index import stored_names
-from sfumato.engines.sql.bounding.candidates import MOST_ROWS
+from sfumato.engines.sql.bounding.candidates import MAX_SUMMED_ROWS, part_at_bound
 from sfumato.engines.sql.build_protocol import Building
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables
@@ -30,12 +30,12 @@ from sfumato.policy.policy import Table
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
 
-_FILLED, _MOST = "filled", "most"
+_FILLED, _LAST_THRESHOLD = "filled", "most"
 
 
 @dataclass(frozen=True, slots=True)
 class _Filled:
-    """What fills levels, by the hidden columns that say at which of them a row counts."""
+    """What fills bounds, by the hidden columns that say at which of them a row counts."""
 
     first: str
     amounts: tuple[int, ...]
@@ -44,25 +44,25 @@ class _Filled:
 
 
 def has_totals(table: Table) -> bool:
-    """Whether the copy says what all people have up to each level."""
+    """Whether the copy says what all people have up to each bound."""
     return any(True for _ in _filled(table))
 
 
 def total_columns(dialect: Dialect) -> list[tuple[str, str]]:
-    """Return the columns of that table and their types: what fills levels, the last of these, and a total at each."""
-    named = [(_FILLED, dialect.text_type), (_MOST, dialect.integer_type(_up_to(1)))]
+    """Return the columns of that table and their types: what fills bounds, the last of these, and a total at each."""
+    named = [(_FILLED, dialect.text_type), (_LAST_THRESHOLD, dialect.integer_type(_up_to(1)))]
     return [*named, *((_total(place), dialect.wide) for place in range(MAX_CANDIDATES))]
 
 
 def write_totals(build: Building, table: Table) -> None:
-    """Write down, for all that fills levels, what people have up to each: from the rows that the copy keeps of them."""
+    """Write down, for all that fills bounds, what people have up to each: from the rows that the copy keeps of them."""
     rows = build.copy_relation(table.name)
     queries = [_totals_query(one, rows, build.dialect) for one in _filled(table)]
     build.create_table_as(build.copy_relation(table.name + TOTALS), " UNION ALL ".join(queries))
 
 
 def totals_sql(plan: GroupPlan, tables: Tables, dialect: Dialect) -> str | None:
-    """Return the statement of people by whom levels are chosen, of what was added up; None where that was not."""
+    """Return the statement of people by whom bounds are chosen, of what was added up; None where that was not."""
     rows = plan.group.rows
     if not plan.is_bound_selection or not isinstance(rows, ScanNode) or plan.group.contribution.bound_rows:
         return None
@@ -73,13 +73,13 @@ def totals_sql(plan: GroupPlan, tables: Tables, dialect: Dialect) -> str | None:
     for at, (one, name) in enumerate(zip(plan.measured, names, strict=True)):
         amounts = () if one.candidates is None else one.candidates.thresholds
         found += [f"t{at}.{_total(place)}" for place in range(len(amounts))]
-        here = f"{_FILLED} = {dialect.text_literal(name)} AND {_MOST} = {amounts[-1]}"
+        here = f"{_FILLED} = {dialect.text_literal(name)} AND {_LAST_THRESHOLD} = {amounts[-1]}"
         relations.append(f"(SELECT * FROM {table} WHERE {here}) AS t{at}")  # noqa: S608
     return f"SELECT {', '.join(found)} FROM {' CROSS JOIN '.join(relations)}"  # noqa: S608
 
 
 def _filled(table: Table) -> Iterator[_Filled]:
-    """Give what fills levels that questions choose."""
+    """Give what fills bounds that questions choose."""
     if stores_bound_index(table):
         amounts = candidate_thresholds(most_rows(table))
         yield _Filled(LEVEL, amounts)
@@ -92,10 +92,10 @@ def _filled(table: Table) -> Iterator[_Filled]:
 def _totals_query(one: _Filled, rows: str, dialect: Dialect) -> str:
     """Return the query for one row of totals. Rows are added up by their places first, and then what was found.
 
-    A row beyond the last level has a place behind it, and counts nowhere; one without a value has no place.
+    A row beyond the last bound has a place behind it, and counts nowhere; one without a value has no place.
     """
     most = one.amounts[-1]
-    added = dialect.integer_type(_up_to(most * MOST_ROWS))
+    added = dialect.integer_type(_up_to(most * MAX_SUMMED_ROWS))
     places, sums = {"first_place": one.first}, {"n": "count(*)"}
     if one.column is not None:
         places["last_place"] = last_bound_column(one.column)
@@ -108,13 +108,11 @@ def _totals_query(one: _Filled, rows: str, dialect: Dialect) -> str:
         f"{dialect.quote_identifier(one.first)} IS NOT NULL",
     )
     parts = f"SELECT {', '.join(kept)} FROM {rows} WHERE {present} GROUP BY {by}"  # noqa: S608
+    last, whole = (None, "n") if one.column is None else ("last_place", "v")
     totals = ["0"] * MAX_CANDIDATES
     for place, amount in enumerate(one.amounts):
-        cases = f"WHEN first_place <= {place} THEN n"
-        if one.column is not None:
-            left = f"{dialect.integer(amount, added)} * n - b"
-            cases = f"WHEN last_place <= {place} THEN v WHEN first_place <= {place} THEN {left}"
-        total = dialect.aggregate(Aggregation.SUM, f"CASE {cases} END", _up_to(most * MOST_ROWS), False)
+        part = part_at_bound(place, "first_place", last, whole, f"{dialect.integer(amount, added)} * n - b")
+        total = dialect.aggregate(Aggregation.SUM, part, _up_to(most * MAX_SUMMED_ROWS), False)
         totals[place] = f"coalesce({total}, 0)"
     values = [dialect.text_literal(one.first), str(most), *totals]
     named = zip(total_columns(dialect), values, strict=True)

@@ -9,7 +9,7 @@ from sfumato.engines.sql.dialect import ByWindow, Dialect, bounding_of
 from sfumato.planning.bounding.truncation import (
     ABOVE,
     BELOW,
-    BEYOND,
+    CLIPPED_ROWS,
     MAX_LOSS_STEPS,
     REMOVED_FROM,
     is_clipped,
@@ -17,7 +17,7 @@ from sfumato.planning.bounding.truncation import (
 )
 from sfumato.policy.policy import Column
 
-_HALF = 1 << 32
+_HALF_WORD = 1 << 32
 
 
 def clipped_columns(columns: list[Column]) -> list[tuple[int, Column]]:
@@ -90,7 +90,7 @@ def cut_by_sums(build: Building, columns: list[Column], unit: str, people: str, 
     have and kept ones have not, on either side of zero, and what bounds took from kept ones.
     """
     quoted = build.dialect.quote_identifier
-    losses = {REMOVED_FROM: "p.n - k.n", BEYOND: "k.beyond"}
+    losses = {REMOVED_FROM: "p.n - k.n", CLIPPED_ROWS: "k.beyond"}
     for at, column in _lossy(build, columns):
         all_above, kept_above = _above(f"p.{{}}{at}"), _above(f"k.{{}}{at}")
         all_below, kept_below = _below(f"p.{{}}{at}"), _below(f"k.{{}}{at}")
@@ -134,7 +134,7 @@ def losses_avoided(build: Building, columns: list[Column], most: int, key: str) 
     """
     if build.policy.budget.truncation is None:
         return {}
-    found = {BEYOND: (f"CASE WHEN {_moved(clipped_columns(columns))} THEN 1 ELSE 0 END", build.dialect.bigint)}
+    found = {CLIPPED_ROWS: (f"CASE WHEN {_moved(clipped_columns(columns))} THEN 1 ELSE 0 END", build.dialect.bigint)}
     for at, column in _lossy(build, columns):
         grid, value = column.grid, _value(column, at)
         if grid is None:
@@ -159,14 +159,14 @@ def cut_in_all(build: Building, columns: list[Column], unit: str, people: str, f
     `losses_avoided`.
     """
     quoted = build.dialect.quote_identifier
-    losses = {REMOVED_FROM: "p.n - k.kept", BEYOND: f"k.{quoted(BEYOND)}"}
+    losses = {REMOVED_FROM: "p.n - k.kept", CLIPPED_ROWS: f"k.{quoted(CLIPPED_ROWS)}"}
     for at, column in _lossy(build, columns):
         for letter, name in (("a", ABOVE + column.name), ("b", BELOW + column.name)):
             losses[name] = f"p.{letter}{at} - k.{quoted(name)}"
     named = [f"{_at_most(build.dialect, sql)} AS {quoted(name)}" for name, sql in losses.items()]
     return (
         f"SELECT p.id AS {quoted(unit)}, {', '.join(named)} FROM {people} AS p JOIN {firsts} AS k ON p.id = k.id "  # noqa: S608
-        f"WHERE p.n > k.kept OR k.{quoted(BEYOND)} > 0"
+        f"WHERE p.n > k.kept OR k.{quoted(CLIPPED_ROWS)} > 0"
     )
 
 
@@ -175,7 +175,7 @@ def _losses(dialect: Dialect, columns: list[Column]) -> dict[str, str]:
     clipped = clipped_columns(columns)
     amounts = {
         REMOVED_FROM: "CASE WHEN kept THEN 0 ELSE 1 END",
-        BEYOND: f"CASE WHEN kept AND ({_moved(clipped)}) THEN 1 ELSE 0 END",
+        CLIPPED_ROWS: f"CASE WHEN kept AND ({_moved(clipped)}) THEN 1 ELSE 0 END",
     }
     for at, column in clipped:
         if sums_can_be_clipped(column):
@@ -216,8 +216,8 @@ def _amounts(dialect: Dialect, column: Column, at: int) -> dict[str, str]:
 
 def _wide_sum(dialect: Dialect, value: str) -> str:
     """Return the sum of 64-bit integers: of their halves, because adding wide integers one by one takes long."""
-    high, low = dialect.floor_divide(f"({value})", str(_HALF)), f"({value}) % {_HALF}"
-    return f"CAST(sum({high}) AS {dialect.wide}) * {_HALF} + sum({low})"
+    high, low = dialect.floor_divide(f"({value})", str(_HALF_WORD)), f"({value}) % {_HALF_WORD}"
+    return f"CAST(sum({high}) AS {dialect.wide}) * {_HALF_WORD} + sum({low})"
 
 
 def _total(dialect: Dialect, sql: str, *, alone: bool) -> str:
