@@ -32,6 +32,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import sfumato
+from sfumato.opening import open_without_charge
 
 GROUPS, ROUNDS, PART = 1_000, 7, 1_000_000
 FEW, QUESTIONS = 10, 50
@@ -85,7 +86,7 @@ def registered(engine: str, words: dict[str, Any], ordered: Mapping[str, Callabl
     """Register a source between two times of writing the same rows in an order, by each way; print what it takes."""
     opened: list[sfumato.Database] = []
     before = {way: seconds(write) for way, write in ordered.items()}
-    built = seconds(lambda: opened.append(sfumato.open(words)))
+    built = seconds(lambda: opened.append(open_without_charge(words)))
     for way, write in ordered.items():
         written = min(before[way], seconds(write))
         print(
@@ -227,7 +228,7 @@ def in_spark(folder: Path, size: int, tumult: str | None, *, cut: bool) -> None:
         return table
 
     setattr(type(spark.sql("SELECT 1")), "toArrow", seen)  # noqa: B010
-    skewed = seconds(lambda: sfumato.open(policy(folder, "skewed", f"spark:{folder}/skewed", cut=cut)).close())
+    skewed = seconds(lambda: open_without_charge(policy(folder, "skewed", f"spark:{folder}/skewed", cut=cut)).close())
     print(f"spark: registering rows of which one person has a tenth: {skewed:.1f} s", flush=True)
     ordered = spark.table("sales").orderBy("shop", "buyer").write.mode("overwrite")
     private = measure(

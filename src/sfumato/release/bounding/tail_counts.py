@@ -16,7 +16,7 @@ from sfumato.release.intervals.noise_law import Floats, quantile_of_sum
 
 _COUNT_STEP_LOG2, _MIN_COUNT_LOG2 = 0.25, -1.0
 """The number of people is told apart in steps of this binary power, from half a person on; below that is nobody."""
-_FALLS_PER_DOUBLING, _MIN_FALL, _MAX_FALL = 3, 0.12, 16.0
+_FALLS_PER_DOUBLING, _MIN_FALL_FACTOR, _MAX_FALL_FACTOR = 3, 0.12, 16.0
 """By which binary power the number falls when the bound doubles: none, or one of a row that itself doubles so often."""
 _STEADY_CHANGES = {0: 0.7, 1: 0.15, -1: 0.15}
 _FALLING_CHANGES = {0: 0.1, 1: 0.2, 2: 0.2, 3: 0.25, 4: 0.1, 6: 0.15}
@@ -31,7 +31,7 @@ _MODEL_ERROR_SHARE = 0.1
 """Numbers may be off by this part of themselves and still follow such a law."""
 _CLAMP_PROBABILITY = 1e-4
 """No estimate is farther from what was counted than noise is with this probability."""
-_MIN_LIKELIHOOD = 1e-30
+_MIN_LIKELIHOOD_RATIO = 1e-30
 
 Matrix = npt.NDArray[np.float64]
 
@@ -107,7 +107,7 @@ class _Falling:
     def likely(self, value: float) -> Matrix:
         """Return how likely each number makes it that so many were counted between the bounds."""
         exponents = self.narrow - np.abs(self.between - value) / self.wide
-        return np.asarray(np.maximum(np.exp(exponents - exponents.max()), _MIN_LIKELIHOOD))
+        return np.asarray(np.maximum(np.exp(exponents - exponents.max()), _MIN_LIKELIHOOD_RATIO))
 
     def moved(self, weights: Matrix) -> Matrix:
         """Return the weights of numbers that are left, from those of the numbers before."""
@@ -134,7 +134,7 @@ def _median(chances: Floats, powers: Floats) -> float:
 
 
 def _falls() -> Floats:
-    row = _MIN_FALL * 2.0 ** np.arange(0, np.log2(_MAX_FALL / _MIN_FALL) + 1e-9, 1 / _FALLS_PER_DOUBLING)
+    row = _MIN_FALL_FACTOR * 2.0 ** np.arange(0, np.log2(_MAX_FALL_FACTOR / _MIN_FALL_FACTOR) + 1e-9, 1 / _FALLS_PER_DOUBLING)
     return np.concatenate([[0.0], row])
 
 
