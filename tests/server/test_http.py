@@ -307,9 +307,9 @@ def test_history_is_ones_own(server: Running) -> None:
     assert mine.encode() not in server.get("/history", "press").body
 
 
-def test_a_release_is_had_again_by_its_receipt_as_json_csv_and_arrow(server: Running, spent: None) -> None:
+def test_a_release_is_had_again_by_its_receipt_as_json_csv_and_arrow(server: Running) -> None:
     answer = server.ask(BY_DEPT, epsilon="0.5").json
-    receipt = answer["receipt"]["id"]
+    receipt, before = answer["receipt"]["id"], server.spent()
     assert server.get(f"/releases/{receipt}").json == answer
     wider = server.get(f"/releases/{receipt}?level=0.99").json
     assert wider["intervals"][0]["n"][0] < answer["intervals"][0]["n"][0]
@@ -336,6 +336,7 @@ def test_a_release_is_had_again_by_its_receipt_as_json_csv_and_arrow(server: Run
     ):
         assert server.get(path).status == 404
     assert server.get(f"/releases/{receipt}?level=2").status == 400
+    assert server.spent() == before
 
 
 def test_every_reply_forbids_framing_sniffing_and_foreign_resources(server: Running) -> None:
