@@ -215,9 +215,7 @@ class Database:
 
         Statements read the bounded copy. A question about public tables alone has none, and costs nothing to ask.
         """
-        self.require_owner(
-            "see statements", ("They name the tables of the bounded copy, which only the data owner may see.")
-        )
+        self.require_owner("see statements", "They name the tables of the bounded copy, which only the owner may see.")
         asked = self.prepare(sql, parameters, RequestedPrice(epsilon, within, share, delta))
         return asked.engine.statements(asked.job)
 

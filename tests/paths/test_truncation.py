@@ -74,7 +74,7 @@ def test_it_is_charged_once_per_snapshot_to_the_dataset_and_never_to_an_analyst(
         assert (entry.account, entry.state, entry.loss.epsilon) == ("", "settled", Fraction(1, 2))
         assert press.budget().spent.epsilon == Fraction(1, 2)
         assert database.budget().spent.epsilon == Fraction(3, 2)
-        assert "may change `n`" in str(database.explain(COUNT, epsilon=1))
+        assert "may have changed `n`" in str(database.explain(COUNT, epsilon=1))
         database.refresh()
         again = press.ask(COUNT, epsilon="0.5")
         assert len(_charged(database)) == 2

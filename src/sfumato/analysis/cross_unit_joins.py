@@ -103,7 +103,7 @@ def analyse_cross_unit_join(
     sides = _join_sides(leaves, rest, relation, catalog)
     if len(sides) > MAX_JOIN_SIDES:
         _refuse_join(
-            relation.at, (f"rows of {len(sides)} different people are joined; at most {MAX_JOIN_SIDES} are allowed.")
+            relation.at, f"rows of {len(sides)} different people are joined; at most {MAX_JOIN_SIDES} are allowed."
         )
     _check_differing(differing, sides, relation)
     analysed = [analyse(side.whole) for side in sides]
@@ -247,7 +247,7 @@ def _check_differing(differing: Sequence[Expression], sides: Sequence[_Side], re
     said |= {frozenset(pair) for pair in _person_order(differing, sides)}
     if not {frozenset(pair) for pair in combinations(range(len(sides)), 2)} <= said:
         _refuse_join(
-            relation.at, ("this joins rows of different people, but not every two of them are compared by `<>`.")
+            relation.at, "this joins rows of different people, but not every two of them are compared by `<>`."
         )
 
 
@@ -383,9 +383,7 @@ def _source(met: Sequence[_Met]) -> Analysed:
 def _check_keys(keys: Sequence[Item], met: Sequence[_Met], relation: GroupBy) -> None:
     for key in keys:
         if not any(key.scalar in one.keys for one in met):
-            _refuse_join(
-                relation.at, ("this groups joined rows of different people by a column that is not a join key.")
-            )
+            _refuse_join(relation.at, "this groups joined rows of different people by a column that is not a join key.")
 
 
 def _count_aggregate(met: Sequence[_Met], several: bool, times: int) -> Aggregate[Scalar]:
@@ -398,6 +396,6 @@ def _count_aggregate(met: Sequence[_Met], several: bool, times: int) -> Aggregat
 def _refuse_join(position: Position, what: str) -> NoReturn:
     raise UnsafeJoin(
         f"{position_prefix(position)}{what}",
-        ("A joined row of several people belongs to no single person; only plain counts of such rows are supported."),
+        "A joined row of several people belongs to no single person; only plain counts of such rows are supported.",
         _REMEDY,
     )

@@ -216,7 +216,7 @@ def _budget(keys: SectionValues) -> Budget:
         raise refuse(
             keys["truncation"],
             f"is {shown(keys['truncation'].value)}.",
-            ("It is a part of budget.epsilon, spent once per snapshot to measure how much bounds and clipping remove."),
+            "It is a part of budget.epsilon, spent once per snapshot to measure how much bounds and clipping remove.",
             "Write a small positive number, for example truncation = 0.05, or leave it out.",
         )
     return Budget(**budget)
