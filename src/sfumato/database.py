@@ -419,9 +419,7 @@ class Database:
     def _check_open(self) -> None:
         if self._closed:
             raise BadParameter(
-                "This database is closed.",
-                "Its copy and its ledger are no longer open.",
-                "Open it again with sfumato.open.",
+                "This database is closed.", "Its copy and its ledger were closed.", "Open it again with sfumato.open."
             )
 
 
