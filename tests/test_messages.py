@@ -72,7 +72,7 @@ def _incomplete(source: str) -> list[int]:
 def _takes_parts(name: str) -> bool:
     """Whether a refusal is given its parts; some classes know their own text."""
     (kind,) = {kind for kind in (*REFUSALS, Refusal) if kind.__name__ == name}
-    return vars(kind).get("__init__", Refusal.__init__) is Refusal.__init__
+    return all("__init__" not in vars(base) for base in kind.__mro__[: kind.__mro__.index(Refusal)])
 
 
 def _has_parts(call: ast.Call) -> bool:

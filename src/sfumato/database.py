@@ -210,9 +210,7 @@ class Database:
 
         Statements read the bounded copy. A question about public tables alone has none, and costs nothing to ask.
         """
-        self.require_owner(
-            "see statements", ("They name the tables of the bounded copy, which only the data owner may see.")
-        )
+        self.require_owner("see statements", "They name the tables of the bounded copy, which only the owner may see.")
         asked = self.prepare(sql, parameters, RequestedPrice(epsilon, within, share, delta))
         return asked.engine.statements(asked.job)
 
@@ -411,9 +409,7 @@ class Database:
     def _check_open(self) -> None:
         if self._closed:
             raise BadParameter(
-                "This database is closed.",
-                "Its copy and its ledger are no longer open.",
-                "Open it again with sfumato.open.",
+                "This database is closed.", "Its copy and its ledger were closed.", "Open it again with sfumato.open."
             )
 
 

@@ -305,7 +305,7 @@ class _Once:
 
 REFUSED: list[tuple[Any, str]] = [
     ({"visits": "visits.csv"}, r'source.visits is "visits.csv"'),
-    ({"visits": _Once()}, r"tables.visits is no frame in source"),
+    ({"visits": _Once()}, r"tables.visits is not a frame in source"),
     ({"other": pd.DataFrame()}, r"tables.visits is not in source"),
     (
         {"visits": pa.table({"who": [1], "v": [[1]]})},

@@ -67,7 +67,7 @@ def test_it_is_charged_once_per_snapshot_to_the_dataset_and_never_to_an_analyst(
     with sfumato.open(_policy(tmp_path)) as database:
         [entry] = _charged(database)  # before anybody asks
         assert (entry.account, entry.state, entry.loss.epsilon) == ("", "settled", Fraction(1, 2))
-        assert "may change `n`" in str(database.explain(COUNT, epsilon=1))
+        assert "may have changed `n`" in str(database.explain(COUNT, epsilon=1))
         press = database.as_analyst("press")
         first = press.ask(COUNT, epsilon="0.5")
         database.ask("SELECT SUM(cost) AS s FROM visits", epsilon="0.5")

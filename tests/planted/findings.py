@@ -255,8 +255,8 @@ FINDINGS: tuple[Bug, ...] = (
         "tests/release/test_notes.py",
         (
             "release/notes.py",
-            "if group.selection is not None and not found.keys:",
-            "if group.selection is not None and found.keys is None:",
+            "if group.selection is not None and not found.keys)}",
+            "if group.selection is not None and found.keys is None)}",
         ),
     ),
     planned(

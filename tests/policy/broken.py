@@ -261,7 +261,7 @@ BROKEN: tuple[tuple[str, Edit, tuple[str, ...]], ...] = (
         ("values[0] (line 19)", "databases cannot store"),
     ),
     # names
-    ("columns alike", (_AGE, 'PATIENT_ID = { type = "text" }'), (_AT + "PATIENT_ID (line 18)", "whatever their case")),
+    ("columns alike", (_AGE, 'PATIENT_ID = { type = "text" }'), (_AT + "PATIENT_ID (line 18)", "not case-sensitive")),
     ("tables alike", ("[tables.staff]", "[tables.Visits]"), ("tables.Visits (line 22)", "same name")),
     (
         "analysts alike",

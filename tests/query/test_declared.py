@@ -53,9 +53,9 @@ REFUSED = {
     "CASE race WHEN 'white' THEN TRUE END": "race is never 'white'.",
     "code = 1": "code is never 1. The policy declares its values: '0', '1'.",
     "dept = 'surgery'": "Did you mean dept = 'Surgery'?",
-    "dept = 'none'": "'d10', 'd11', … (21 in all).",
-    "age = 130": "age is never 130. The policy declares its bounds, 0 to 110; values beyond are moved to the nearer of "
-    "the two. Compare with a value between them, for example age = 110.",
+    "dept = 'none'": "'d10', 'd11', … (21 in total).",
+    "age = 130": "age is never 130. The policy declares its bounds, 0 to 110; values beyond them are "
+    "clipped. Compare with a value between them, for example age = 110.",
     "age = -9": "age is never -9.",
     "cost = 5000.01": "cost is never 5000.01.",
     "day = '2025-01-01'": "day is never '2025-01-01'.",

@@ -103,7 +103,7 @@ def analyse_cross_unit_join(
     sides = _join_sides(leaves, rest, relation, catalog)
     if len(sides) > MAX_JOIN_SIDES:
         _refuse_join(
-            relation.at, (f"rows of {len(sides)} different people are joined; at most {MAX_JOIN_SIDES} are allowed.")
+            relation.at, f"rows of {len(sides)} different people are joined; at most {MAX_JOIN_SIDES} are allowed."
         )
     _check_differing(differing, sides, relation)
     analysed = [analyse(side.whole) for side in sides]
@@ -249,7 +249,7 @@ def _check_differing(differing: Sequence[Expression], sides: Sequence[_Side], re
     compared |= {frozenset(pair) for pair in _person_order(differing, sides)}
     if not {frozenset(pair) for pair in combinations(range(len(sides)), 2)} <= compared:
         _refuse_join(
-            relation.at, ("this joins rows of different people, but not every two of them are compared by `<>`.")
+            relation.at, "this joins rows of different people, but not every two of them are compared by `<>`."
         )
 
 
@@ -392,9 +392,7 @@ def _source(met: Sequence[_JoinedSide]) -> Analysed:
 def _check_keys(keys: Sequence[Item], met: Sequence[_JoinedSide], relation: GroupBy) -> None:
     for key in keys:
         if not any(key.scalar in side.keys for side in met):
-            _refuse_join(
-                relation.at, ("this groups joined rows of different people by a column that is not a join key.")
-            )
+            _refuse_join(relation.at, "this groups joined rows of different people by a column that is not a join key.")
 
 
 def _count_aggregate(met: Sequence[_JoinedSide], several: bool, times: int) -> Aggregate[Scalar]:
@@ -407,6 +405,6 @@ def _count_aggregate(met: Sequence[_JoinedSide], several: bool, times: int) -> A
 def _refuse_join(position: Position, what: str) -> NoReturn:
     raise UnsafeJoin(
         f"{position_prefix(position)}{what}",
-        ("A joined row of several people belongs to no single person; only plain counts of such rows are supported."),
+        "A joined row of several people belongs to no single person; only plain counts of such rows are supported.",
         _REMEDY,
     )

@@ -79,7 +79,7 @@ QUESTIONS = (
     ),
     Question(
         "The first question again",
-        ("An answer that was given is given again: the same numbers, at no cost. The noise cannot be averaged away."),
+        "An answer that was given is given again: the same numbers, at no cost. The noise cannot be averaged away.",
         SEEN.sql,
         SEEN.epsilon,
     ),
@@ -96,12 +96,12 @@ def tour(folder: Path, console: Console, errors: Console, patients: int = PATIEN
     if fresh:
         say(
             console,
-            (f"{patients:,} patients, their visits and {len(DEPARTMENTS)} departments were generated in {place}."),
+            f"{patients:,} patients, their visits and {len(DEPARTMENTS)} departments were generated in {place}.",
         )
     else:
         say(
             console,
-            (f"The clinic in {place} is there already: questions asked before are free. Delete it to start again."),
+            f"The clinic in {place} is there already: questions asked before are free. Delete it to start again.",
         )
     with phases(errors) as progress:
         database = open(folder / POLICY, progress=progress)

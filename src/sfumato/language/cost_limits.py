@@ -82,7 +82,7 @@ def check_work(flow: RelNode, sizes: Sizes) -> None:
     if work > MAX_PUBLIC_WORK_ROWS:
         raise FreeLimit(
             f"This question looks at about {_rounded_work(work)} free rows or pairs of rows.",
-            (f"Rows of public tables and of VALUES are free, so their number is limited to {MAX_PUBLIC_WORK_ROWS:,}."),
+            f"Rows of public tables and of VALUES are free, so their number is limited to {MAX_PUBLIC_WORK_ROWS:,}.",
             "Join by an equality, or use shorter lists and fewer tables.",
         )
 

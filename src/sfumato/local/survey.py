@@ -74,10 +74,11 @@ class Survey:
     def _heading(self) -> str:
         margin = self.oracle.margin(CONFIDENCE, self.people)
         return (
-            f"{self.people:,} synthetic people each choose one of {len(EMOJI)} emoji. Their devices add the "
-            f"noise, epsilon {self.oracle.epsilon};\nthe collector sees only noisy reports. Oracle: "
-            f"{type(self.oracle).__name__}, {self.oracle.report_bits} bits a report,\nevery share within ± "
-            f"{margin:.2%} at 95 %: known before the first report."
+            f"{self.people:,} synthetic people each choose one of {len(EMOJI)} emoji. "
+            f"Their devices add the noise, epsilon {self.oracle.epsilon};\n"
+            f"the collector sees only noisy reports. Oracle: {type(self.oracle).__name__}, "
+            f"{self.oracle.report_bits} bits a report,\n"
+            f"every share within ± {margin:.2%} at 95 %: known before the first report."
         )
 
     def _table(self) -> str:
@@ -109,11 +110,11 @@ class Survey:
         central = Laplace(1, 1 / epsilon, Neighbours.ADD_REMOVE).margin(Fraction(CONFIDENCE))
         local = self.oracle.margin(CONFIDENCE, self.people) * self.people
         return (
-            f"What it costs each person: epsilon {epsilon} per question; these three together {3 * epsilon}.\nOne "
-            f"question, if a trusted party shuffles the reports: epsilon {shuffled:.3g}, delta {_DELTA}.\nOne "
-            f"question a week for a year: epsilon {52 * epsilon}, although each report alone is the same.\nA "
-            f"database that people trust counts to within ± {central} people at the same epsilon; here it is ± "
-            f"{local:,.0f}."
+            f"What it costs each person: epsilon {epsilon} per question; these three together {3 * epsilon}.\n"
+            f"One question, if a trusted party shuffles the reports: epsilon {shuffled:.3g}, delta {_DELTA}.\n"
+            f"One question a week for a year: epsilon {52 * epsilon}, although each report alone is the same.\n"
+            f"A database that people trust counts to within ± {central} people at the same epsilon; "
+            f"here it is ± {local:,.0f}."
         )
 
 
