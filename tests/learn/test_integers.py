@@ -16,7 +16,7 @@ from sfumato.learn.arrays import bounded_rows, integers_of
 from sfumato.learn.integer_network import GRADIENT_UNIT, IntegerNetwork, LayerWeights, on_grid
 from sfumato.learn.k_means import cell_counts, per_cluster
 from sfumato.learn.logistic_regression import _GRADIENT_UNIT, Descent, softmax_shares
-from sfumato.learn.model import _rows_behind
+from sfumato.learn.model import _read_rows
 from sfumato.learn.rows import UNIT_STEPS, Ball, Integers, Rows, lengths_above, radii_of, shrink, squared_norms
 from sfumato.learn.sensitivities import CELL_COUNT_STEPS, in_ball, in_box, in_cells, of_gradients, of_products
 from sfumato.learn.statements import EngineSums, box
@@ -47,36 +47,36 @@ def rows_from(listed: list[tuple[int, int, int]]) -> Rows:
     return Rows(table[:, :2].astype(float), table[:, 2], np.arange(len(table)), 2)
 
 
-def vectors(rows: Rows, outline: TableMetadata) -> list[tuple[Integers, int]]:
+def vectors(rows: Rows, metadata: TableMetadata) -> list[tuple[Integers, int]]:
     """Return everything that a model measures, with the Δ² that was declared for it."""
     found: list[tuple[Integers, int]] = []
     weight = UNIT_STEPS
     counted = rows.clipped_sums(squares=True)
     counted[:, 0] *= weight
-    found.append((counted, in_box(outline, weight, squares=True)))
-    found.append((counted[:, :3], in_box(outline, weight, squares=False)))
+    found.append((counted, in_box(metadata, weight, squares=True)))
+    found.append((counted[:, :3], in_box(metadata, weight, squares=False)))
     for ball in BALLS:
         found.append(
-            (CELL_COUNT_STEPS * rows.radii(ball.centre, radii_of(outline, around_measured=True)), in_cells(outline))
+            (CELL_COUNT_STEPS * rows.radii(ball.centre, radii_of(metadata, around_measured=True)), in_cells(metadata))
         )
         shrunk = rows.shrunk(ball)
         shrunk[:, 0] *= UNIT_STEPS // 2
-        found.append((shrunk, in_ball(outline, UNIT_STEPS // 2, 2)))
-        found.append((rows.products(ball, UNIT_STEPS // 2), of_products(outline, UNIT_STEPS // 2)))
+        found.append((shrunk, in_ball(metadata, UNIT_STEPS // 2, 2)))
+        found.append((rows.products(ball, UNIT_STEPS // 2), of_products(metadata, UNIT_STEPS // 2)))
         for weights in WEIGHTS:
             descent = Descent(shrink(rows.values, ball), rows.labels, 2)
-            found.append((descent.gradient(np.array(weights, dtype=float)), of_gradients(outline, _GRADIENT_UNIT)))
+            found.append((descent.gradient(np.array(weights, dtype=float)), of_gradients(metadata, _GRADIENT_UNIT)))
         inside = shrink(rows.values, ball)
         clusters = per_cluster(inside, np.array([[0.0, 0.0], [UNIT_STEPS, 5], [0, 0]]))
         clusters[:, 0] *= UNIT_STEPS // 2
-        found.append((clusters, in_ball(outline, UNIT_STEPS // 2, 3)))
+        found.append((clusters, in_ball(metadata, UNIT_STEPS // 2, 3)))
         cells = cell_counts(inside, np.array([[4096.0, 5], [-3, 4096]]), (UNIT_STEPS << 10, UNIT_STEPS << 12), 10)
-        found.append((CELL_COUNT_STEPS * cells, in_cells(outline)))
+        found.append((CELL_COUNT_STEPS * cells, in_cells(metadata)))
         for layers in NETWORKS:
             for length in (GRADIENT_UNIT // 100, 3 * GRADIENT_UNIT):
                 sums = IntegerNetwork(layers, length).clipped_sum(np.floor(inside / 8), rows.labels)
                 joined = np.concatenate([layer.ravel() for layer in sums])
-                found.append((joined, of_gradients(outline, length)))
+                found.append((joined, of_gradients(metadata, length)))
     return found
 
 
@@ -91,9 +91,9 @@ OTHERS = [(3, -9, 0), (UNIT_STEPS, 5, 1)]
 @pytest.mark.parametrize("relation", list(Neighbours), ids=str)
 def test_no_person_of_one_row_moves_anything_further_than_declared(relation: Neighbours) -> None:
     """All pairs of rows at the corners and inside, beside two other people; each measurement in exact integers."""
-    outline = outline_of(relation)
-    whole = vectors(rows_from(OTHERS), outline)
-    mine = [vectors(rows_from([*OTHERS, row]), outline) for row in ALL]
+    metadata = outline_of(relation)
+    whole = vectors(rows_from(OTHERS), metadata)
+    mine = [vectors(rows_from([*OTHERS, row]), metadata) for row in ALL]
     pairs = [(one, whole) for one in mine]
     if relation is Neighbours.REPLACE:
         pairs += [(one, other) for one in mine[::3] for other in mine]
@@ -108,10 +108,10 @@ def test_no_person_of_one_row_moves_anything_further_than_declared(relation: Nei
 
 @pytest.mark.parametrize("relation", list(Neighbours), ids=str)
 def test_no_person_of_two_rows_moves_anything_further_than_declared(relation: Neighbours) -> None:
-    outline = outline_of(relation, most=2)
-    whole = vectors(rows_from(OTHERS), outline)
+    metadata = outline_of(relation, most=2)
+    whole = vectors(rows_from(OTHERS), metadata)
     few = ALL[::4]
-    mine = [vectors(rows_from([*OTHERS, *pair]), outline) for pair in product(few, few[::2])]
+    mine = [vectors(rows_from([*OTHERS, *pair]), metadata) for pair in product(few, few[::2])]
     pairs = [(one, whole) for one in mine]
     if relation is Neighbours.REPLACE:
         pairs += [(one, other) for one in mine[::9] for other in mine[::5]]
@@ -174,22 +174,22 @@ def test_shares_are_a_softmax_and_roots_are_rounded_up() -> None:
 
 
 def test_values_come_to_the_grid_one_by_one() -> None:
-    outline = TableMetadata((0.0, -1e308), (10.0, 1e308), (), False, Neighbours.ADD_REMOVE, 1)
+    metadata = TableMetadata((0.0, -1e308), (10.0, 1e308), (), False, Neighbours.ADD_REMOVE, 1)
     table = np.array([[0.0, -1e308], [10, 1e308], [5, 0], [-3, 1], [77, -1]])
-    found = integers_of(table, outline)
+    found = integers_of(table, metadata)
     assert found[:, 0].tolist() == [-UNIT_STEPS, UNIT_STEPS, 0, -UNIT_STEPS, UNIT_STEPS]
     assert found[:, 1].tolist() == [-UNIT_STEPS, UNIT_STEPS, 0, 0, 0]
-    alone = np.concatenate([integers_of(table[at : at + 1], outline) for at in range(5)])
+    alone = np.concatenate([integers_of(table[at : at + 1], metadata) for at in range(5)])
     assert (alone == found).all()
 
 
 def test_a_person_keeps_so_many_rows_and_nobody_changes_whose() -> None:
-    outline = TableMetadata((0.0,), (10.0,), (), False, Neighbours.ADD_REMOVE, 2)
+    metadata = TableMetadata((0.0,), (10.0,), (), False, Neighbours.ADD_REMOVE, 2)
     table = [[value] for value in range(10)]
     groups: list[object] = ["a", "a", "a", "a", "b", None, float("nan"), "b", "c", []]
     seen = set()
     for _ in range(60):
-        rows = bounded_rows(table, None, groups, outline, system_source())
+        rows = bounded_rows(table, None, groups, metadata, system_source())
         kept = sorted(((value + UNIT_STEPS) * 5 / UNIT_STEPS) for value in rows.values[:, 0].tolist())
         kept = [round(value) for value in kept]
         assert {4, 7, 8} <= set(kept)
@@ -240,13 +240,13 @@ def test_the_engine_adds_up_the_same_integers_as_an_array(database: sfumato.data
     asked = prepare_measurement(database, "SELECT age, cost, sick, still, wide, ward FROM visits")
     *columns, target = asked.rows.columns
     reading = Measurer(asked, system_source())
-    rows = _rows_behind(reading, columns, target)
+    rows = _read_rows(reading, columns, target)
     assert 200 < len(rows.values) < 350, "rows of other wards are absent"
     statements = EngineSums(asked, columns, target, reading)
     assert (statements.clipped_sums(squares=True) == rows.clipped_sums(squares=True)).all()
-    outline = TableMetadata((0.0,) * 5, (1.0,) * 5, ("a", "b"), False, Neighbours.ADD_REMOVE, 1)
+    metadata = TableMetadata((0.0,) * 5, (1.0,) * 5, ("a", "b"), False, Neighbours.ADD_REMOVE, 1)
     for centre in ((0,) * 5, (1000, -7, UNIT_STEPS, -UNIT_STEPS, 3)):
-        radii = radii_of(outline, around_measured=True)
+        radii = radii_of(metadata, around_measured=True)
         assert (statements.radii(centre, radii) == rows.radii(centre, radii)).all()
         for radius in (radii[0], radii[6], radii[-1]):
             ball = Ball(centre, radius)

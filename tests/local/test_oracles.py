@@ -310,7 +310,7 @@ def test_subsets_whose_keys_tie_are_drawn_one_by_one_exactly() -> None:
     tied = oracle.release([3, 3, 0], ScriptedSource(b"", after=b"\x00"))  # every key is alike
     assert np.unpackbits(tied, axis=1).sum(axis=1).tolist() == [2, 2, 2]
     kept = np.arange(60_000) % 2 == 0
-    rows = oracle._one_by_one(np.full(60_000, 3), kept, HashSource(4))
+    rows = oracle._draw_by_shuffle(np.full(60_000, 3), kept, HashSource(4))
     for chosen, expected in ((kept, 6), (~kept, 15)):
         found, counts = np.unique(rows[chosen], axis=0, return_counts=True)
         assert len(found) == expected

@@ -37,6 +37,6 @@ PLANNING_BUGS: tuple[Bug, ...] = (
     planned(
         "lots of several rows per person are drawn row by row",
         "tests/learn/test_models.py::test_several_rows_per_person_need_the_person_of_each_row",
-        ("learn/arrays.py", "    if groups is None and outline.rows_per_person > 1:\n", "    if False:\n"),
+        ("learn/arrays.py", "    if groups is None and metadata.rows_per_person > 1:\n", "    if False:\n"),
     ),
 )

@@ -19,7 +19,7 @@ def separate(event: Event, accountant: str = "privacy") -> tuple[Event, Fraction
     """Return the event without any `Approximate`, and a delta: the release is the core except with that probability.
 
     Deltas add up in a composition, the largest counts in parallel, and a sample of rate q meets the bad case with
-    probability q·delta. The delta may exceed 1: then nothing is promised. Proof: proofs/composition.md, Lemma 1.
+    probability q·delta. The delta may exceed 1: then there is no guarantee. Proof: proofs/composition.md, Lemma 1.
     """
     match event:
         case Approximate(inner, delta):

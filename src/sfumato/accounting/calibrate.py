@@ -1,4 +1,4 @@
-"""How much noise a target needs, and which noise: every answer is rounded to the safe side.
+"""Calibrate noise to a target: every result is rounded to the safe side.
 
 Proof: proofs/calibrate.md
 """
@@ -144,11 +144,11 @@ class Choice:
 def better_noise(
     budget: Filter, epsilon: object, cells: int, per_cell: int, neighbours: Neighbours
 ) -> tuple[Choice, Choice]:
-    """Return Laplace and Gaussian noise of equal charge for an asked epsilon, the smaller expected error first.
+    """Return Laplace and Gaussian noise of equal charge for an epsilon, the smaller expected error first.
 
     One unit moves at most `cells` cells by at most `per_cell` each, all up or all down; under "replace" it may leave
-    so many and enter so many. (Where one unit may add in one database and subtract in the other, as in sums of both
-    signs, a cell moves by up to twice `per_cell`: take the norms of sensitivity.norms.cells instead.)
+    as many cells and enter as many others. (Where one unit may add in one database and subtract in the other, as in
+    sums of both signs, a cell moves by up to twice `per_cell`: take the norms of sensitivity.norms.cells instead.)
     The Gaussian is charged what the Laplace event costs at the budget's order. Without an order, or when the budget
     has no room for it, only Laplace noise is possible, and it is returned twice.
     """
@@ -211,9 +211,9 @@ def _renyi_share(budget: Filter, count: int) -> int:
     return ((budget.capacity or 0) - budget.renyi) // count
 
 
-def _cheapest(found: list[Fraction], budget: Filter) -> Fraction:
-    if found:
-        return min(found)
+def _cheapest(candidates: list[Fraction], budget: Filter) -> Fraction:
+    if candidates:
+        return min(candidates)
     raise BudgetExhausted(
         f"The budget of {budget.total} has no room for this kind of noise.",
         "Its delta is 0, or the loss it allows is used up.",

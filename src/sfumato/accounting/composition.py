@@ -97,14 +97,14 @@ def best(losses: Losses, delta: object) -> PrivacyLoss:
     left = target - _deltas(losses)
     if left < 0 or target > 1:
         raise _too_small(target, pairs)
-    found = [basic(losses)]
+    losses_found = [basic(losses)]
     if left > 0:
-        found.append(sharper(losses, left))
+        losses_found.append(sharper(losses, left))
         if len({loss for loss, _ in pairs}) == 1:
-            found.append(advanced(pairs[0][0], sum(times for _, times in pairs), left))
+            losses_found.append(advanced(pairs[0][0], sum(times for _, times in pairs), left))
     if _is_tractable(pairs):
-        found.append(optimal(losses, target))
-    return PrivacyLoss(min(loss.epsilon for loss in found), target)
+        losses_found.append(optimal(losses, target))
+    return PrivacyLoss(min(loss.epsilon for loss in losses_found), target)
 
 
 def _checked_losses(losses: Losses) -> list[tuple[PrivacyLoss, int]]:

@@ -1,4 +1,4 @@
-"""Rényi losses as plain floats, to find a good order quickly. They decide nothing: what is reported is certified."""
+"""Estimate Rényi losses in floats to find a good order quickly; reported losses are certified elsewhere."""
 
 from collections.abc import Callable
 from fractions import Fraction

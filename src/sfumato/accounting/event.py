@@ -1,8 +1,8 @@
-"""What happened, as frozen data: a release is described by an event whose meaning never changes.
+"""Events: frozen descriptions of releases, whose meaning never changes.
 
 Numbers are `int` or `Fraction`, and every event names the neighbour relation its sensitivity was derived for. An
 event is stored as canonical JSON (`to_json`), so that a better accountant can re-account an old ledger. A new meaning
-is a new kind: nothing here is ever redefined.
+is a new kind: no event is ever redefined.
 """
 
 import json
@@ -204,7 +204,7 @@ class Repeated:
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """All of these events, on the same data. `Composed(())` is nothing at all."""
+    """All of these events, on the same data. `Composed(())` is the empty release."""
 
     kind: ClassVar[str] = "composed"
     events: tuple["Event", ...]

@@ -30,9 +30,9 @@ _HALVINGS = 24
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A budget and what was charged to it. `charge` gives a new filter; the old one is unchanged.
+    """A budget and its charges. `charge` returns a new filter; the old one is unchanged.
 
-    Theorem: whatever adaptive choice of events `charge` lets through, the whole interaction is (epsilon, delta)-DP.
+    Theorem: for every adaptive choice of events that `charge` accepts, the whole interaction is (epsilon, delta)-DP.
     Proof: proofs/filter.md
 
     `Filter(epsilon, delta)` opens a budget; all fields together are its state, and `Filter(*fields)` restores it. An
@@ -104,7 +104,7 @@ class Filter:
 
     @property
     def affords(self) -> Fraction:
-        """The most that one more pure release may cost, rounded down to three digits; 0 if nothing fits."""
+        """Largest epsilon of one more pure release, rounded down to three digits; 0 if none fits."""
         relation = self.neighbours or Neighbours.ADD_REMOVE
         low, high = Fraction(0), self.epsilon
         if self.pure is not None:
@@ -117,7 +117,7 @@ class Filter:
 
     @property
     def for_approximate(self) -> Fraction:
-        """How much of delta the deltas of approximate events may use in all."""
+        """Part of delta available to approximate events."""
         return self.delta / 2
 
     @property
@@ -126,7 +126,7 @@ class Filter:
         return Filter(self.epsilon, self.delta, self.order)
 
     def used_after(self, event: Event) -> Fraction | None:
-        """Return the share that would be used after this event, which may be above 1; None if nothing bounds it."""
+        """Return the share used after this event, which may be above 1; None if it is unbounded."""
         return self._after(event).share
 
     def accepts(self, event: Event) -> bool:
@@ -168,7 +168,7 @@ class _Sums:
 
     @property
     def share(self) -> Fraction | None:
-        """The share of the budget that would be used; None where nothing bounds it."""
+        """The used share of the budget; None if it is unbounded."""
         return _used_share(self.budget, self.pure, self.renyi)
 
     def _holds(self) -> bool:
@@ -323,6 +323,6 @@ def _budget_exhausted(budget: Filter, after: _Sums) -> BudgetExhausted:
 
 
 def _percent(share: Fraction) -> str:
-    """Write a share that is above 1 as what it is: above 100 %."""
+    """Format a share as a percentage, also above 100 %."""
     percent = ceil(100 * share)
     return f"{percent:,} %" if percent <= _MAX_SHOWN_PERCENT else "many times the whole"

@@ -1,6 +1,6 @@
-"""What Gaussian noise on several integer vectors costs together: the exact curve of real noise, and what integers add.
+"""Privacy loss of Gaussian noise on several integer vectors: the exact curve of real noise plus the effect of integers.
 
-Everything that decides is enclosed; floats only say where to look. Proof: proofs/gaussian_curve.md
+Decisions use enclosures; floats only guide the search. Proof: proofs/gaussian_curve.md
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ NoisyVector = tuple[int, Fraction]
 
 _TWELVE_DIGITS_UP = Context(prec=12, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _SEARCH_STOP_EXCESS = 1e-6
-"""A search ends when what is found exceeds the least by less than this part."""
+"""Relative excess over the least value at which a search ends."""
 _MAX_STEPS = 60
 _MAX_EPSILON = 300
 
@@ -44,14 +44,14 @@ def _epsilon_of(vectors: tuple[NoisyVector, ...], delta: Fraction) -> Fraction:
     def _excess(at: float) -> float:
         return _log_ratio(vectors, Fraction(at), delta)
 
-    found = _falling_root(_excess, float_above(known) / 4, float_above(known))
-    return known if found is None else min(known, round_up_12_digits(Fraction(found)))
+    root = _falling_root(_excess, float_above(known) / 4, float_above(known))
+    return known if root is None else min(known, round_up_12_digits(Fraction(root)))
 
 
 def least_common_factor(vectors: Sequence[NoisyVector], epsilon: Fraction, delta: Fraction) -> Fraction:
     """Return the least factor, of 12 digits, that leaves all these variances (epsilon, delta)-DP together; at most 1.
 
-    The variances themselves suffice by zCDP. Where they are small the curve says nothing, and the factor is 1.
+    The variances themselves suffice by zCDP. Where they are small the curve gives no bound, and the factor is 1.
     """
     return _shrunk(tuple(vectors), epsilon, delta)
 

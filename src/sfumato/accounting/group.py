@@ -90,7 +90,7 @@ def _group_of_size(event: Event, size: int) -> Event:
 
 
 def _of_bound(event: Event, size: int) -> Event:
-    """Group what is known by (epsilon, delta) only: sampled, parallel, approximate and local releases."""
+    """Group events known by (epsilon, delta) only: sampled, parallel, approximate and local releases."""
     core, delta = separate(event, "group")
     epsilon = epsilon_or_infinity(core)
     neighbours = getattr(event, "neighbours", None)

@@ -15,7 +15,7 @@ _SHOWN_DIGITS = 4
 
 @dataclass(frozen=True, slots=True)
 class PrivacyLoss:
-    """An (epsilon, delta) that holds: exact fractions; text shows four digits, rounded up; of what is left, down.
+    """A privacy loss (epsilon, delta) as exact fractions; text shows four digits, rounded up, or down for remainders.
 
     >>> print(PrivacyLoss(Fraction(1, 3), Fraction(1, 10**6)))
     ε = 0.3334, δ = 0.000001
@@ -24,7 +24,7 @@ class PrivacyLoss:
     epsilon: Fraction
     delta: Fraction = Fraction(0)
     left: bool = field(default=False, repr=False, compare=False)
-    """Whether it is what is left of a budget: a question at the price that is shown has to fit."""
+    """Whether it is a remaining budget: a query at the displayed price must fit."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", not_negative(decimal_rational(self.epsilon, "epsilon"), "epsilon"))
@@ -34,7 +34,7 @@ class PrivacyLoss:
         return f"{self:{_SHOWN_DIGITS}}"
 
     def __format__(self, digits: str) -> str:
-        """Format both numbers, rounded up to the given number of significant digits; what is left is rounded down."""
+        """Format both numbers, rounded up to the given number of significant digits; remainders are rounded down."""
         if not digits.isascii() or not (digits.isdigit() or digits == "") or digits == "0":
             raise BadParameter(
                 f"The format {digits!r} is not a number of digits.",
@@ -62,7 +62,7 @@ def round_up(value: Fraction, digits: int = _SHOWN_DIGITS) -> str:
 
 
 def round_down(value: Fraction, digits: int = _SHOWN_DIGITS) -> str:
-    """Write what is left with `digits` significant digits, never above its value.
+    """Format a remainder with `digits` significant digits, never above its value.
 
     >>> round_down(Fraction(2, 3)), round_down(Fraction(3))
     ('0.6666', '3')
@@ -90,7 +90,7 @@ def delta_or_zero(value: object) -> Fraction:
 
 
 def one_relation(known: Neighbours | None, event: Event) -> Neighbours | None:
-    """Return the relation of what was accounted so far and of `event`; two different ones are refused."""
+    """Return the common neighbour relation of the accounted events and `event`; refuse different ones."""
     return event.neighbours if known is None else shared_neighbours((NonPrivate(known), event))
 
 

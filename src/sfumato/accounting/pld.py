@@ -47,7 +47,9 @@ def bounds(event: Event, delta: float | Fraction | str) -> tuple[float, float]:
     (True, True)
     """
     target = probability(delta, "delta")
-    pairs = [Pld.of(one, target).bounds() for one in _alternatives(event)]  # the worst decides, at every epsilon
+    pairs = [
+        Pld.of(alternative, target).bounds() for alternative in _alternatives(event)
+    ]  # the worst decides, at every epsilon
     return max(low for low, _ in pairs), max(high for _, high in pairs)
 
 
@@ -60,7 +62,7 @@ def delta_bounds(event: Event, epsilon: float | Fraction | str) -> tuple[float, 
     (True, True)
     """
     target = _checked_epsilon(epsilon)
-    pairs = [_Delta(one, target).bounds() for one in _alternatives(event)]
+    pairs = [_Delta(alternative, target).bounds() for alternative in _alternatives(event)]
     return max(low for low, _ in pairs), max(high for _, high in pairs)
 
 
@@ -68,11 +70,11 @@ def _alternatives(event: Event) -> tuple[Event, ...]:
     """Return the releases between which a unit's place decides: one for each part of `Parallel`."""
     match event:
         case Parallel(events) if events:
-            return tuple(dict.fromkeys(one for part in events for one in _alternatives(part)))
+            return tuple(dict.fromkeys(alternative for part in events for alternative in _alternatives(part)))
         case PoissonSampled(rate, inner):
-            return tuple(PoissonSampled(rate, one) for one in _alternatives(inner))
+            return tuple(PoissonSampled(rate, alternative) for alternative in _alternatives(inner))
         case Approximate(inner, delta):
-            return tuple(Approximate(one, delta) for one in _alternatives(inner))
+            return tuple(Approximate(alternative, delta) for alternative in _alternatives(inner))
         case _:
             return (event,)
 
@@ -80,7 +82,7 @@ def _alternatives(event: Event) -> tuple[Event, ...]:
 def delta_at_most(event: Event, epsilon: float | Fraction | str) -> float:
     """Return the upper bound of `delta_bounds`, without looking for the lower one."""
     target = _checked_epsilon(epsilon)
-    return max(_Delta(one, target).most() for one in _alternatives(event))
+    return max(_Delta(alternative, target).most() for alternative in _alternatives(event))
 
 
 def _renyi(cost: Callable[[Event], float], event: Event) -> float:
@@ -94,7 +96,7 @@ def _renyi(cost: Callable[[Event], float], event: Event) -> float:
 
 
 class _Delta:
-    """Delta of one release at one epsilon, each side by itself."""
+    """Delta of one release at one epsilon, each side separately."""
 
     def __init__(self, event: Event, target: Fraction) -> None:
         self.target, self.near = target, float(target)

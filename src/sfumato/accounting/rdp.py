@@ -183,7 +183,7 @@ def _checked_order(value: object) -> Fraction:
 
 
 def _pure_loss(bound: Enclosure, order: Fraction) -> Enclosure:
-    """Enclose ln(cosh((α-½)ε)/cosh(ε/2))/(α-1), with e^((α-1)ε) taken out so that nothing overflows."""
+    """Enclose ln(cosh((α-½)ε)/cosh(ε/2))/(α-1), with e^((α-1)ε) factored out against overflow."""
     numerator = (-bound * (2 * order - 1)).exp() + 1
     denominator = (-bound).exp() + 1
     return bound + (numerator / denominator).ln() / (order - 1)

@@ -1,4 +1,4 @@
-"""Learning: models that are fitted through the database at one charge, and are public afterwards."""
+"""Learning: models fitted through the database at one charge, public afterwards."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING

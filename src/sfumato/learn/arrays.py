@@ -1,4 +1,4 @@
-"""Arrays become rows of integers: what is not a number, or not a class, makes its row absent, whatever it is."""
+"""Convert arrays to rows of integers; a row with a value that is no number or no class is absent."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -73,14 +73,14 @@ def _fill_array(values: list[Any] | tuple[Any, ...], depth: int) -> npt.NDArray[
         width = len(values[0])
         if any(len(row) != width for row in values):
             return None
-    found = np.empty((len(values), width) if depth == 2 else len(values), dtype=object)
-    for at, row in enumerate(rows):
+    array = np.empty((len(values), width) if depth == 2 else len(values), dtype=object)
+    for index, row in enumerate(rows):
         if depth == 1:
-            found[at] = row
+            array[index] = row
             continue
         for place, value in enumerate(row):
-            found[at, place] = value
-    return found
+            array[index, place] = value
+    return array
 
 
 def _floats(array: npt.NDArray[Any]) -> Floats:
@@ -101,20 +101,20 @@ def bounded_rows(
     X: object,  # noqa: N803
     y: object,
     groups: object,
-    outline: TableMetadata,
+    metadata: TableMetadata,
     source: Source,
 ) -> Rows:
-    """Return the rows that count, as integers: at most `outline.most` of each person, none with anything missing."""
+    """Return the rows that count, as integers: at most `metadata.most` of each person, none with anything missing."""
     table = read_matrix(X)
-    if groups is None and outline.rows_per_person > 1:
+    if groups is None and metadata.rows_per_person > 1:
         raise BadParameter(
-            f"rows_per_person = {outline.rows_per_person} is given without groups.",
+            f"rows_per_person = {metadata.rows_per_person} is given without groups.",
             "Without groups each row is a separate person, who has one row.",
             "Pass groups, the person of each row, or leave rows_per_person out.",
         )
     present = np.ones(len(table), dtype=bool)
     labels = np.zeros(len(table), dtype=np.int64)
-    if outline.numeric_target:
+    if metadata.numeric_target:
         target = read_column(y, len(table), "y")
         if target.dtype.kind not in "biufO":
             raise BadParameter(
@@ -123,8 +123,8 @@ def bounded_rows(
                 "Convert y to numbers first, for example with y.astype(float).",
             )
         table = np.column_stack([table, _floats(target)])
-    elif outline.classes:
-        labels = _labels(read_column(y, len(table), "y"), outline.classes)
+    elif metadata.classes:
+        labels = _labels(read_column(y, len(table), "y"), metadata.classes)
         present &= labels >= 0
     if not _all_finite(table):
         present &= np.isfinite(table).all(axis=1)
@@ -135,43 +135,43 @@ def bounded_rows(
     if not present.all():
         table, labels, people = table[present], labels[present], people[present]
     if groups is not None:
-        places = _sample_rows_per_person(people, outline.rows_per_person, source)
+        places = _sample_rows_per_person(people, metadata.rows_per_person, source)
         table, labels, people = table[places], labels[places], people[places]
-    return Rows(integers_of(table, outline), labels, people, max(1, len(outline.classes)))
+    return Rows(integers_of(table, metadata), labels, people, max(1, len(metadata.classes)))
 
 
 def _all_finite(table: Floats) -> bool:
-    """Whether every number is finite, where their sum tells so; if it does not, they may be all the same."""
+    """Tell whether the sum shows that every number is finite; if it does not, they may still be finite."""
     with np.errstate(all="ignore"):
         return bool(np.isfinite(table.sum()))
 
 
-def integers_of(table: Floats, outline: TableMetadata) -> Floats:
-    """Return columns brought from their bounds to whole numbers in [-UNIT, UNIT]: each value by itself."""
-    middle, scale = outline.middle, np.minimum(UNIT_STEPS * inverse(outline.half), _MAX_SCALE)
-    low, high = np.array(outline.low), np.array(outline.high)
-    found = np.empty(table.shape, order="F")
+def integers_of(table: Floats, metadata: TableMetadata) -> Floats:
+    """Scale each value from its column's bounds to an integer in [-UNIT, UNIT]."""
+    middle, scale = metadata.middle, np.minimum(UNIT_STEPS * inverse(metadata.half), _MAX_SCALE)
+    low, high = np.array(metadata.low), np.array(metadata.high)
+    integers = np.empty(table.shape, order="F")
     for part in blocks(len(table)):
         values = np.minimum(np.maximum(np.asfortranarray(table[part]), low), high)
         values -= middle
         values *= scale
-        np.rint(values, out=found[part])  # at most UNIT in size: a value is at most half a range from the middle
-    return found
+        np.rint(values, out=integers[part])  # at most UNIT in size: a value is at most half a range from the middle
+    return integers
 
 
 def _labels(target: npt.NDArray[Any], classes: tuple[Any, ...]) -> Integers:
     places = {value: place for place, value in enumerate(classes)}
-    found = np.full(len(target), -1, dtype=np.int64)
+    labels = np.full(len(target), -1, dtype=np.int64)
     if target.dtype.kind in "biuf" and all(isinstance(value, bool | int | float) for value in classes):
         for value, place in places.items():
-            found[target == value] = place
-        return found
-    for at, value in enumerate(target.tolist()):
+            labels[target == value] = place
+        return labels
+    for index, value in enumerate(target.tolist()):
         try:
-            found[at] = places.get(value, -1)
+            labels[index] = places.get(value, -1)
         except TypeError:  # it cannot be hashed, so it is no class
             continue
-    return found
+    return labels
 
 
 def _person_numbers(groups: npt.NDArray[Any]) -> Integers:
@@ -180,10 +180,10 @@ def _person_numbers(groups: npt.NDArray[Any]) -> Integers:
         return np.unique(groups, return_inverse=True)[1].astype(np.int64)
     numbers: dict[object, int] = {}
     found = np.full(len(groups), -1, dtype=np.int64)
-    for at, value in enumerate(groups.tolist()):
+    for index, value in enumerate(groups.tolist()):
         try:
             if value is not None and value == value:
-                found[at] = numbers.setdefault(value, len(numbers))
+                found[index] = numbers.setdefault(value, len(numbers))
         except (TypeError, ValueError):
             continue
     return found

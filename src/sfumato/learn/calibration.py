@@ -17,7 +17,7 @@ _FIRST_NOISE_GROWTH = Fraction(1, 10**6)
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A vector of integers that is measured `times` times, and the share of the whole loss that all of them get."""
+    """A vector of integers that is measured `times` times, and its share of the privacy loss."""
 
     share: Fraction
     sensitivity_squared: int
@@ -46,10 +46,10 @@ def calibrate_stages(
     variance = gaussian_sigma_squared(epsilon, delta, 1)  # 1/μ², for real noise
     more = _FIRST_NOISE_GROWTH
     while True:
-        found = tuple(Gaussian(s.sensitivity_squared, _variance(s, variance), neighbours) for s in stages)
-        event = _compose_events([_stage_event(m, s) for m, s in zip(found, stages, strict=True)])
+        mechanisms = tuple(Gaussian(s.sensitivity_squared, _variance(s, variance), neighbours) for s in stages)
+        event = _compose_events([_stage_event(m, s) for m, s in zip(mechanisms, stages, strict=True)])
         if Fraction(bounds(event, delta)[1]) <= epsilon:
-            return Calibrated(found, event)
+            return Calibrated(mechanisms, event)
         variance, more = variance * (1 + more), 2 * more
 
 

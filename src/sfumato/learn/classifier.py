@@ -1,4 +1,4 @@
-"""What classifiers share: the most likely class, and how often it is right."""
+"""Shared behaviour of classifiers: prediction, probabilities and accuracy."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from sfumato.learn.table_metadata import Floats, TableMetadata
 
 
 class Classifier(Model):
-    """A model of classes. Subclasses say how a row scores in each: logarithms of probabilities, up to a constant."""
+    """A model of classes. Subclasses score a row for each class: log-probabilities up to a constant."""
 
     _target = Target.CLASS
     _estimator_type = "classifier"  # what scikit-learn before 1.6 looks at
@@ -34,8 +34,8 @@ class Classifier(Model):
     def _scores(self, X: object) -> Floats:  # noqa: N803
         raise NotImplementedError
 
-    def _keep_classes(self, outline: TableMetadata) -> None:
-        self.classes_ = np.array(outline.classes)
+    def _keep_classes(self, metadata: TableMetadata) -> None:
+        self.classes_ = np.array(metadata.classes)
 
     def predict(self, X: object) -> npt.NDArray[Any]:  # noqa: N803
         """Return the most likely class of each row; free."""
@@ -49,6 +49,6 @@ class Classifier(Model):
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
     def score(self, X: object, y: object) -> float:  # noqa: N803
-        """Return the share of right classes on rows that are yours: it is exact, and not private."""
+        """Return the accuracy on your own rows: exact, not private."""
         predicted = self.predict(X)
-        return float(np.mean(predicted == self._compared(y, predicted)))
+        return float(np.mean(predicted == self._read_targets(y, predicted)))

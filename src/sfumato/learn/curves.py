@@ -58,7 +58,7 @@ def epsilon_curve(
 
 
 def learning_curve(model: Model, X: object, y: object, *, sizes: Sequence[int], repeats: int = 5) -> ScoreCurve:  # noqa: N803
-    """Return how well copies of a model score on every fifth row after a fit to the first so many of the others."""
+    """Return the scores of copies of a model on every fifth row, fitted to growing parts of the others."""
     table, target = _training_curve(X, y)
     train, test = _train_test_split(len(table))
     points = []

@@ -15,19 +15,19 @@ WEIGHT = UNIT_STEPS
 """What a row adds to the count that is measured together with the centre."""
 
 
-def centre_stage(outline: TableMetadata, share: Fraction) -> Stage:
+def centre_stage(metadata: TableMetadata, share: Fraction) -> Stage:
     """Return the stage that measures the mean of the rows, clipped to their box, and their number."""
-    return Stage(share, in_box(outline, WEIGHT, squares=False))
+    return Stage(share, in_box(metadata, WEIGHT, squares=False))
 
 
-def radius_stage(outline: TableMetadata, share: Fraction) -> Stage:
+def radius_stage(metadata: TableMetadata, share: Fraction) -> Stage:
     """Return the stage that counts rows by their distance."""
-    return Stage(share, in_cells(outline))
+    return Stage(share, in_cells(metadata))
 
 
-def measure_centre(sums: Sums, outline: TableMetadata, noise: StageNoise, stage: int) -> tuple[tuple[int, ...], float]:
+def measure_centre(sums: Sums, metadata: TableMetadata, noise: StageNoise, stage: int) -> tuple[tuple[int, ...], float]:
     """Return the noisy mean, rounded to the units of the columns and inside their box, and the noisy number of rows."""
-    width = len(outline.low)
+    width = len(metadata.low)
     exact = sums.clipped_sums(squares=False).sum(axis=0)
     exact[0] *= WEIGHT
     noisy = noise.add(stage, exact)
@@ -35,13 +35,13 @@ def measure_centre(sums: Sums, outline: TableMetadata, noise: StageNoise, stage:
     # a mean of few rows is mostly noise: it is drawn to the middle by how much of it the noise is
     mean = noisy[1:] / count
     variance = (noise.deviation(stage) / count) ** 2
-    kept = max(0.0, 1 - width * variance / max(float(mean @ mean), 1e-300))
-    return tuple(round(value) for value in np.clip(kept * mean, -UNIT_STEPS, UNIT_STEPS).tolist()), count
+    shrinkage = max(0.0, 1 - width * variance / max(float(mean @ mean), 1e-300))
+    return tuple(round(value) for value in np.clip(shrinkage * mean, -UNIT_STEPS, UNIT_STEPS).tolist()), count
 
 
 def measure_radius(
     sums: Sums,
-    outline: TableMetadata,
+    metadata: TableMetadata,
     centre: Sequence[int],
     noise: StageNoise,
     stage: int,
@@ -50,7 +50,7 @@ def measure_radius(
     quantile: float = 0.5,
 ) -> int:
     """Return the public radius within which the noisy share of the rows first reaches the quantile, from inside out."""
-    radii = radii_of(outline, around_measured=measured)
+    radii = radii_of(metadata, around_measured=measured)
     counts = noise.add(stage, sums.radii(centre, radii) * CELL_COUNT_STEPS)
     return radii[_quantile_class(counts, quantile)]
 
@@ -63,9 +63,9 @@ def _quantile_class(counts: Floats, quantile: float) -> int:
     return int(reached[-1]) if reached.size else 0
 
 
-def towards(values: Floats, aim: Floats, variance: Floats) -> Floats:
+def shrink_towards(values: Floats, aim: Floats, variance: Floats) -> Floats:
     """Return rows drawn to an aim by how much of their distance is noise (James and Stein); one variance per row."""
     apart = values - aim
     squares = (apart**2).sum(axis=1)
-    kept = np.maximum(0.0, 1 - apart.shape[1] * variance / np.maximum(squares, 1e-300))
-    return np.asarray(aim + kept[:, None] * apart)
+    shrinkage = np.maximum(0.0, 1 - apart.shape[1] * variance / np.maximum(squares, 1e-300))
+    return np.asarray(aim + shrinkage[:, None] * apart)

@@ -1,7 +1,7 @@
-"""Sums of clipped gradients of torch modules without a gradient per row: ghost norms, then one weighted product.
+"""Sum clipped gradients of torch modules without storing a gradient per row: ghost norms, then one weighted product.
 
-For `torch` (`pip install 'sfumato[torch]'`). It computes in floats: whoever adds noise to the result on a grid needs a
-bound on its rounding, which `MLPClassifier` does not, being in integers. [Goodfellow 2015; Li et al. 2022]
+For `torch` (`pip install 'sfumato[torch]'`). It computes in floats: adding noise to the result on a grid requires a
+bound on its rounding. `MLPClassifier` uses integers instead. [Goodfellow 2015; Li et al. 2022]
 """
 
 from collections.abc import Callable
@@ -26,35 +26,35 @@ def clipped_sum(
     if not clip > 0:
         raise BadParameter("clip is not positive.", "It is the greatest length of a row's gradient.", "Give clip=1.0.")
     layers = _layers(torch, module)
-    outputs, seen = _forwards(module, layers, inputs)
+    outputs, seen = _run_forward(module, layers, inputs)
     single = torch.func.vmap(lambda out, aim: loss(out.unsqueeze(0), aim.unsqueeze(0)).sum(), randomness="different")
     total = single(outputs, targets).sum()
     used = [name for name in layers if name in seen]
     slopes = torch.autograd.grad(total, [seen[name][1] for name in used])
     parts = {
-        name: _FORMS[_kind(torch, layers[name])](torch, layers[name], seen[name][0], slope)
+        name: _FORMS[_layer_kind(torch, layers[name])](torch, layers[name], seen[name][0], slope)
         for name, slope in zip(used, slopes, strict=True)
     }
     norms = sum((part[0] for part in parts.values()), torch.zeros(len(outputs), device=outputs.device)).sqrt()
     weights = (clip / norms.clamp_min(1e-30)).clamp_max(1.0)
     found: dict[str, Tensor] = {}
-    for name, (_, summed) in parts.items():
+    for name, (_, sum_gradients) in parts.items():
         prefix = f"{name}." if name else ""
-        found |= {f"{prefix}{own}": value for own, value in summed(weights).items()}
+        found |= {f"{prefix}{own}": value for own, value in sum_gradients(weights).items()}
     for name, parameter in module.named_parameters():
         if parameter.requires_grad and name not in found:
             found[name] = torch.zeros_like(parameter)
     return {name: found[name] for name, parameter in module.named_parameters() if parameter.requires_grad}
 
 
-def _kind(torch: Any, layer: Any) -> str:
+def _layer_kind(torch: Any, layer: Any) -> str:
     kinds = {
         "linear": torch.nn.Linear,
         "conv1": torch.nn.Conv1d,
         "conv2": torch.nn.Conv2d,
         "embedding": torch.nn.Embedding,
     }
-    return next((kind for kind, made in kinds.items() if type(layer) is made), "")
+    return next((kind for kind, layer_class in kinds.items() if type(layer) is layer_class), "")
 
 
 def _layers(torch: Any, module: Any) -> dict[str, Any]:
@@ -71,14 +71,14 @@ def _layers(torch: Any, module: Any) -> dict[str, Any]:
         own = [parameter for parameter in layer.parameters(recurse=False) if parameter.requires_grad]
         if not own:
             continue
-        if not _kind(torch, layer) or not _is_plain(layer):
+        if not _layer_kind(torch, layer) or not _is_plain(layer):
             raise BadParameter(
                 f"{type(layer).__name__} with these options has no ghost norm here.",
                 "Linear, Conv1d, Conv2d (one group, zeros as padding) and Embedding have.",
                 "Freeze its parameters, or replace it.",
             )
         if owners & {id(parameter) for parameter in own}:
-            raise _tied()
+            raise _has_shared_parameters()
         owners |= {id(parameter) for parameter in own}
         found[name] = layer
     if not found:
@@ -86,7 +86,7 @@ def _layers(torch: Any, module: Any) -> dict[str, Any]:
     return found
 
 
-def _tied() -> BadParameter:
+def _has_shared_parameters() -> BadParameter:
     return BadParameter(
         "A parameter is used in two places.", "Its gradient has cross terms that ghost norms leave out.", "Untie it."
     )
@@ -100,7 +100,9 @@ def _is_plain(layer: Any) -> bool:
     return True
 
 
-def _forwards(module: Any, layers: dict[str, Any], inputs: Tensor) -> tuple[Tensor, dict[str, tuple[Tensor, Tensor]]]:
+def _run_forward(
+    module: Any, layers: dict[str, Any], inputs: Tensor
+) -> tuple[Tensor, dict[str, tuple[Tensor, Tensor]]]:
     """Run the module once; return its outputs, and what went into and came out of each layer."""
     seen: dict[str, tuple[Tensor, Tensor]] = {}
     twice: list[str] = []
@@ -120,7 +122,7 @@ def _forwards(module: Any, layers: dict[str, Any], inputs: Tensor) -> tuple[Tens
         for handle in handles:
             handle.remove()
     if twice:
-        raise _tied()
+        raise _has_shared_parameters()
     return outputs, seen
 
 
@@ -128,21 +130,21 @@ GradientPart = tuple[Tensor, Callable[[Tensor], dict[str, Tensor]]]
 """The squared norms of rows, and the weighted sum of their gradients."""
 
 
-def _linear_gradients(torch: Any, layer: Any, given: Tensor, slope: Tensor) -> GradientPart:
-    rows = len(given)
-    return _outer(torch, layer, given.reshape(rows, -1, given.shape[-1]), slope.reshape(rows, -1, slope.shape[-1]))
+def _linear_gradients(torch: Any, layer: Any, inputs: Tensor, slope: Tensor) -> GradientPart:
+    rows = len(inputs)
+    return _outer(torch, layer, inputs.reshape(rows, -1, inputs.shape[-1]), slope.reshape(rows, -1, slope.shape[-1]))
 
 
-def _conv2(torch: Any, layer: Any, given: Tensor, slope: Tensor) -> GradientPart:
+def _conv2(torch: Any, layer: Any, inputs: Tensor, slope: Tensor) -> GradientPart:
     patches = torch.nn.functional.unfold(
-        given, layer.kernel_size, dilation=layer.dilation, padding=layer.padding, stride=layer.stride
+        inputs, layer.kernel_size, dilation=layer.dilation, padding=layer.padding, stride=layer.stride
     )
     return _outer(torch, layer, patches.transpose(1, 2), slope.flatten(2).transpose(1, 2))
 
 
-def _conv1(torch: Any, layer: Any, given: Tensor, slope: Tensor) -> GradientPart:
+def _conv1(torch: Any, layer: Any, inputs: Tensor, slope: Tensor) -> GradientPart:
     patches = torch.nn.functional.unfold(
-        given.unsqueeze(2),
+        inputs.unsqueeze(2),
         (1, layer.kernel_size[0]),
         dilation=(1, layer.dilation[0]),
         padding=(0, layer.padding[0]),
@@ -165,26 +167,26 @@ def _outer(torch: Any, layer: Any, below: Tensor, slope: Tensor) -> GradientPart
     if biased:
         norms = norms + slope.sum(1).square().sum(1)
 
-    def summed(weights: Tensor) -> dict[str, Tensor]:
+    def sum_gradients(weights: Tensor) -> dict[str, Tensor]:
         scaled = (slope * weights.view(-1, 1, 1)).flatten(0, 1)
         found = {"weight": (scaled.T @ below.flatten(0, 1)).view_as(layer.weight)} if weighted else {}
         return found | ({"bias": scaled.sum(0)} if biased else {})
 
-    return norms.clamp_min(0), summed
+    return norms.clamp_min(0), sum_gradients
 
 
-def _embedding(torch: Any, layer: Any, given: Tensor, slope: Tensor) -> GradientPart:
-    tokens, slope = given.reshape(len(given), -1), slope.reshape(len(given), -1, slope.shape[-1])
+def _embedding(torch: Any, layer: Any, inputs: Tensor, slope: Tensor) -> GradientPart:
+    tokens, slope = inputs.reshape(len(inputs), -1), slope.reshape(len(inputs), -1, slope.shape[-1])
     if layer.padding_idx is not None:
         slope = slope * (tokens != layer.padding_idx).unsqueeze(2)
     same = (tokens.unsqueeze(1) == tokens.unsqueeze(2)).to(slope.dtype)
     norms = (same * torch.bmm(slope, slope.transpose(1, 2))).sum((1, 2))
 
-    def summed(weights: Tensor) -> dict[str, Tensor]:
+    def sum_gradients(weights: Tensor) -> dict[str, Tensor]:
         scaled = (slope * weights.view(-1, 1, 1)).flatten(0, 1)
         return {"weight": torch.zeros_like(layer.weight).index_add(0, tokens.flatten(), scaled).detach()}
 
-    return norms.clamp_min(0), summed
+    return norms.clamp_min(0), sum_gradients
 
 
 _FORMS: dict[str, Callable[[Any, Any, Tensor, Tensor], GradientPart]] = {

@@ -52,13 +52,13 @@ class IntegerNetwork:
         """Return the sum of the rows' clipped gradients, layer by layer: exact integers."""
         total = [np.zeros(layer.shape, dtype=np.int64) for layer in self.layers]
         for part in blocks(len(rows)):
-            for at, gradient in enumerate(self._clipped(rows[part], labels[part])):
-                total[at] += gradient
+            for index, gradient in enumerate(self._clip_gradients(rows[part], labels[part])):
+                total[index] += gradient
         return total
 
-    def _clipped(self, rows: Floats, labels: Integers) -> list[Integers]:
-        inputs, outputs = self._forwards(rows)
-        slopes = self._backwards(inputs, outputs, labels)
+    def _clip_gradients(self, rows: Floats, labels: Integers) -> list[Integers]:
+        inputs, outputs = self._run_forward(rows)
+        slopes = self._run_backward(inputs, outputs, labels)
         squares = np.zeros(len(rows))
         for below, slope in zip(inputs, slopes, strict=True):
             squares += (lengths_above(squared_norms(below)) * lengths_above(squared_norms(slope))) ** 2
@@ -69,14 +69,14 @@ class IntegerNetwork:
             for below, slope in zip(inputs, slopes, strict=True)
         ]
 
-    def _forwards(self, rows: Floats) -> tuple[list[Floats], Floats]:
+    def _run_forward(self, rows: Floats) -> tuple[list[Floats], Floats]:
         """Return what goes into each layer, constants included, and what comes out of the last."""
-        inputs = [_with_constant(np.clip(rows, -_MAX_ACTIVATION, _MAX_ACTIVATION))]
+        inputs = [_append_constant(np.clip(rows, -_MAX_ACTIVATION, _MAX_ACTIVATION))]
         for layer in self.layers[:-1]:
-            inputs.append(_with_constant(np.clip(np.floor(inputs[-1] @ layer / VALUE_UNIT), 0, _MAX_ACTIVATION)))
+            inputs.append(_append_constant(np.clip(np.floor(inputs[-1] @ layer / VALUE_UNIT), 0, _MAX_ACTIVATION)))
         return inputs, inputs[-1] @ self.layers[-1]
 
-    def _backwards(self, inputs: list[Floats], outputs: Floats, labels: Integers) -> list[Floats]:
+    def _run_backward(self, inputs: list[Floats], outputs: Floats, labels: Integers) -> list[Floats]:
         """Return the slope of the loss at each layer's output."""
         residuals = softmax_shares(np.floor(outputs.T * (_LOGIT_UNIT / VALUE_UNIT**2))).T
         residuals[np.arange(len(labels)), labels] -= _SHARE_UNIT
@@ -87,5 +87,5 @@ class IntegerNetwork:
         return slopes
 
 
-def _with_constant(values: Floats) -> Floats:
+def _append_constant(values: Floats) -> Floats:
     return np.concatenate([values, np.full((len(values), 1), float(VALUE_UNIT))], axis=1)

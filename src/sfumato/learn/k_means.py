@@ -1,4 +1,4 @@
-"""KMeans: a noisy histogram in few directions is clustered for free, then each cluster is measured once."""
+"""KMeans: cluster a noisy histogram in few directions for free, then measure each cluster once."""
 
 from itertools import product
 
@@ -7,7 +7,7 @@ import numpy as np
 from sfumato.errors import BadParameter
 from sfumato.exact import integer
 from sfumato.learn.calibration import Stage
-from sfumato.learn.first_stage import centre_stage, measure_centre, measure_radius, radius_stage, towards
+from sfumato.learn.first_stage import centre_stage, measure_centre, measure_radius, radius_stage, shrink_towards
 from sfumato.learn.model import FitState, Model, StageNoise, parse_share, to_json_numbers
 from sfumato.learn.rows import UNIT_STEPS, Ball, Integers, Rows, blocks, exact_product, shrink
 from sfumato.learn.sensitivities import CELL_COUNT_STEPS, in_ball, in_cells, of_products
@@ -17,7 +17,7 @@ from sfumato.randomness.uniform import uniform_bits
 
 _COUNT_WEIGHT = UNIT_STEPS * 7 // 10
 _DIRECTION_UNIT = 1 << 12
-"""Directions are rounded to these parts of one before any row sees them."""
+"""Directions are rounded to multiples of one over this number before rows are projected."""
 _HISTOGRAM_DEVIATIONS = 2.5
 """Reach of a histogram to both sides, in noisy deviations; its outermost cells hold the rest."""
 _RESTART_COUNT, _ROUNDS = 20, 30
@@ -51,9 +51,9 @@ class KMeans(Model):
         self.n_clusters = n_clusters
 
     def _parameters(self) -> dict[str, object]:
-        return {"n_clusters": self._clusters()}
+        return {"n_clusters": self._read_clusters()}
 
-    def _clusters(self) -> int:
+    def _read_clusters(self) -> int:
         clusters = integer(self.n_clusters, "n_clusters", 1)
         if clusters <= _MAX_CLUSTERS:
             return clusters
@@ -63,22 +63,22 @@ class KMeans(Model):
             "Give fewer.",
         )
 
-    def _stages(self, outline: TableMetadata) -> tuple[Stage, ...]:
+    def _stages(self, metadata: TableMetadata) -> tuple[Stage, ...]:
         return (
-            centre_stage(outline, parse_share("0.1")),
-            radius_stage(outline, parse_share("0.05")),
-            Stage(parse_share("0.3"), of_products(outline, 0)),
-            Stage(parse_share("0.25"), in_cells(outline)),
-            Stage(parse_share("0.3"), in_ball(outline, _COUNT_WEIGHT, self._clusters())),
+            centre_stage(metadata, parse_share("0.1")),
+            radius_stage(metadata, parse_share("0.05")),
+            Stage(parse_share("0.3"), of_products(metadata, 0)),
+            Stage(parse_share("0.25"), in_cells(metadata)),
+            Stage(parse_share("0.3"), in_ball(metadata, _COUNT_WEIGHT, self._read_clusters())),
         )
 
-    def _learn(self, sums: Rows, outline: TableMetadata, noise: StageNoise) -> FitState:
-        clusters = self._clusters()
-        centre, count = measure_centre(sums, outline, noise, 0)
-        ball = Ball(centre, measure_radius(sums, outline, centre, noise, 1, measured=True, quantile=0.9))
+    def _measure(self, sums: Rows, metadata: TableMetadata, noise: StageNoise) -> FitState:
+        clusters = self._read_clusters()
+        centre, count = measure_centre(sums, metadata, noise, 0)
+        ball = Ball(centre, measure_radius(sums, metadata, centre, noise, 1, measured=True, quantile=0.9))
         noisy = noise.add(2, sums.products(ball, 0)[:-1, :-1])
         values, vectors = np.linalg.eigh((noisy + noisy.T) / 2)
-        few = min(outline.width, 2 if clusters <= 4 else 3)
+        few = min(metadata.width, 2 if clusters <= 4 else 3)
         axes = np.rint(vectors[:, ::-1][:, :few] * _DIRECTION_UNIT)
         reach = _HISTOGRAM_DEVIATIONS * np.sqrt(np.maximum(values[::-1][:few], 0.0) / count)
         ends = tuple(int(end) for end in np.clip(reach, UNIT_STEPS / 16, UNIT_STEPS) * _DIRECTION_UNIT)
@@ -89,19 +89,19 @@ class KMeans(Model):
         weights = np.where(counts < 2 * noise.deviation(3) / CELL_COUNT_STEPS, 0.0, counts)
         points = np.array(list(product(range(sides), repeat=few)), dtype=np.float64)
         points = ((2 * points + 1) / sides - 1) * np.array(ends)
-        found = cluster_points(points, weights, clusters, noise.source)
+        centres = cluster_points(points, weights, clusters, noise.source)
         # back to all columns, in units of the ball
-        full = np.rint(np.clip(found @ axes.T / _DIRECTION_UNIT**2, -UNIT_STEPS, UNIT_STEPS))
+        full = np.rint(np.clip(centres @ axes.T / _DIRECTION_UNIT**2, -UNIT_STEPS, UNIT_STEPS))
         exact = per_cluster(rows, full)
         exact[:, 0] *= _COUNT_WEIGHT
         last = noise.add(4, exact)
         sizes = np.maximum(last[:, 0] / _COUNT_WEIGHT, 1.0)
         means = last[:, 1:] / sizes[:, None]
-        drawn = towards(means, full, (noise.deviation(4) / sizes) ** 2)
+        drawn = shrink_towards(means, full, (noise.deviation(4) / sizes) ** 2)
         places = (np.array(centre) + drawn / UNIT_STEPS * ball.radius) / UNIT_STEPS
-        return {"centers": to_json_numbers(outline.middle + outline.half * np.clip(places, -1, 1))}
+        return {"centers": to_json_numbers(metadata.middle + metadata.half * np.clip(places, -1, 1))}
 
-    def _keep(self, state: FitState, outline: TableMetadata) -> None:
+    def _set_state(self, state: FitState, metadata: TableMetadata) -> None:
         self.cluster_centers_ = np.array(state["centers"])
 
     def predict(self, X: object) -> Integers:  # noqa: N803
@@ -114,10 +114,10 @@ class KMeans(Model):
 
     def _distances(self, X: object) -> Floats:  # noqa: N803
         table = self._table(X)  # first: it refuses a model that is not fitted
-        scale = inverse(self._outline.half)
+        scale = inverse(self._metadata.half)
         rows, centres = (
-            (table - self._outline.middle) * scale,
-            (self.cluster_centers_ - self._outline.middle) * scale,
+            (table - self._metadata.middle) * scale,
+            (self.cluster_centers_ - self._metadata.middle) * scale,
         )
         squares = (rows**2).sum(axis=1)[:, None] + (centres**2).sum(axis=1) - 2 * rows @ centres.T
         return np.asarray(np.maximum(squares, 0.0))
@@ -157,24 +157,24 @@ def cluster_points(points: Floats, weights: Floats, clusters: int, source: Sourc
     for _ in range(_RESTART_COUNT):
         centres = _starting_centres(live, heavy, clusters, source)
         for _ in range(_ROUNDS):
-            own = _apart(live, centres).argmin(axis=1)
+            own = _squared_distances(live, centres).argmin(axis=1)
             mass = np.bincount(own, weights=heavy, minlength=clusters)
             sums = np.stack([np.bincount(own, weights=heavy * column, minlength=clusters) for column in live.T], axis=1)
             centres = np.where(mass[:, None] > 0, sums / np.maximum(mass, 1e-300)[:, None], centres)
-        cost = float((heavy * _apart(live, centres).min(axis=1)).sum())
+        cost = float((heavy * _squared_distances(live, centres).min(axis=1)).sum())
         if cost < least:
             best, least = centres, cost
     return best
 
 
-def _apart(points: Floats, centres: Floats) -> Floats:
+def _squared_distances(points: Floats, centres: Floats) -> Floats:
     return np.asarray(((points[:, None, :] - centres[None]) ** 2).sum(axis=2))
 
 
 def _starting_centres(points: Floats, weights: Floats, clusters: int, source: Source) -> Floats:
     chosen = [_draw_by_weight(weights, source)]
     for _ in range(clusters - 1):
-        chances = weights * _apart(points, points[chosen]).min(axis=1)
+        chances = weights * _squared_distances(points, points[chosen]).min(axis=1)
         chosen.append(_draw_by_weight(chances if chances.sum() > 0 else weights, source))
     return points[chosen]
 

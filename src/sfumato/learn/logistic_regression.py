@@ -26,13 +26,13 @@ _STEPS = 60
 _MOMENTUM = 0.9
 _CONSTANT_VALUE = UNIT_STEPS // 2
 _RESIDUAL_UNIT = 1 << 12
-"""Residuals are counted in these parts of one."""
+"""Residuals are integers in units of one over this number."""
 _WEIGHT_UNIT = 1 << 12
-"""Weights are rounded to these parts of one before any row sees them."""
+"""Weights are rounded to multiples of one over this number before rows are multiplied."""
 _MAX_WEIGHT = 64
-"""No weight goes further."""
+"""Weights are clipped to plus or minus this."""
 _LOGIT_UNIT = 1 << 8
-"""Logits are cut to these parts of one, and their exponentials are looked up."""
+"""Logits are truncated to multiples of one over this number; their exponentials come from a table."""
 _GRADIENT_UNIT = UNIT_STEPS * _RESIDUAL_UNIT // 2
 """The length of one row's gradient: one half, in units of its two factors."""
 
@@ -41,7 +41,7 @@ class LogisticRegression(Classifier):
     """Softmax regression on rows shrunk to a released radius.
 
     Theorem: a released centre and radius, then sums of gradients of length at most one half with Gaussian noise, at
-    weights that each step computes from what was released, and all that follows is (epsilon, delta)-DP.
+    weights that each step computes from released values, and all that follows is (epsilon, delta)-DP.
     Proof: proofs/learn_logistic.md
     """
 
@@ -49,38 +49,38 @@ class LogisticRegression(Classifier):
     coef_: Floats
     intercept_: Floats
 
-    def _stages(self, outline: TableMetadata) -> tuple[Stage, ...]:
+    def _stages(self, metadata: TableMetadata) -> tuple[Stage, ...]:
         return (
-            centre_stage(outline, parse_share("0.1")),
-            radius_stage(outline, parse_share("0.05")),
-            Stage(parse_share("0.85"), of_gradients(outline, _GRADIENT_UNIT), _STEPS),
+            centre_stage(metadata, parse_share("0.1")),
+            radius_stage(metadata, parse_share("0.05")),
+            Stage(parse_share("0.85"), of_gradients(metadata, _GRADIENT_UNIT), _STEPS),
         )
 
-    def _learn(self, sums: Rows, outline: TableMetadata, noise: StageNoise) -> FitState:
-        centre, count = measure_centre(sums, outline, noise, 0)
-        ball = Ball(centre, measure_radius(sums, outline, centre, noise, 1, measured=True))
-        descent = Descent(shrink(sums.values, ball), sums.labels, len(outline.classes))
-        weights = np.zeros((outline.width + 1, len(outline.classes)))
-        speed, total, kept = np.zeros_like(weights), np.zeros_like(weights), 0
+    def _measure(self, sums: Rows, metadata: TableMetadata, noise: StageNoise) -> FitState:
+        centre, count = measure_centre(sums, metadata, noise, 0)
+        ball = Ball(centre, measure_radius(sums, metadata, centre, noise, 1, measured=True))
+        descent = Descent(shrink(sums.values, ball), sums.labels, len(metadata.classes))
+        weights = np.zeros((metadata.width + 1, len(metadata.classes)))
+        speed, total, averaged = np.zeros_like(weights), np.zeros_like(weights), 0
         for step in range(_STEPS):
             gradient = noise.add(2, descent.gradient(on_weight_grid(weights))) / (UNIT_STEPS * _RESIDUAL_UNIT)
             speed = _MOMENTUM * speed + gradient / count
             weights = np.clip(weights - speed, -_MAX_WEIGHT, _MAX_WEIGHT)
             if step >= _STEPS // 2:
-                total, kept = total + weights, kept + 1
-        mean = total / kept
+                total, averaged = total + weights, averaged + 1
+        mean = total / averaged
         # from shrunk rows back to the units of the columns
-        slopes = mean[:-1] * (UNIT_STEPS / ball.radius) * inverse(outline.half)[:, None]
-        at = outline.middle + outline.half * np.array(centre) / UNIT_STEPS
+        slopes = mean[:-1] * (UNIT_STEPS / ball.radius) * inverse(metadata.half)[:, None]
+        centre_point = metadata.middle + metadata.half * np.array(centre) / UNIT_STEPS
         return {
             "coef": to_json_numbers(slopes.T),
-            "intercept": to_json_numbers(mean[-1] * _CONSTANT_VALUE / UNIT_STEPS - at @ slopes),
+            "intercept": to_json_numbers(mean[-1] * _CONSTANT_VALUE / UNIT_STEPS - centre_point @ slopes),
         }
 
-    def _keep(self, state: FitState, outline: TableMetadata) -> None:
-        self._keep_classes(outline)
+    def _set_state(self, state: FitState, metadata: TableMetadata) -> None:
+        self._keep_classes(metadata)
         self._slopes, self._offsets = np.array(state["coef"]), np.array(state["intercept"])
-        binary = len(outline.classes) == 2
+        binary = len(metadata.classes) == 2
         self.coef_ = self._slopes[1:] - self._slopes[:1] if binary else self._slopes
         self.intercept_ = self._offsets[1:] - self._offsets[:1] if binary else self._offsets
 

@@ -31,16 +31,16 @@ _INPUT_LENGTH = 4
 """Rows of length one go into the network with this length."""
 _MOMENTUM = 0.9
 _MIN_USED_SHARE, _TARGET_SHARE = Fraction(995, 1000), 0.998
-"""The search for the least noise ends when so much of epsilon is used; what it aims at."""
+"""Share of epsilon at which the search for the least noise ends, and its target."""
 _TRIES = 60
 _MIN_NOISE_SCALE = 1e-4
-"""Noise of less than a hundredth of a gradient's length is not looked for: so seldom is anybody in a lot."""
+"""Smallest noise variance that is searched, in squared gradient lengths."""
 _FIRST_STAGE_SHARE = parse_share("0.15")
-"""What centre, count and radius get of the loss that Gaussian noise alone could spend."""
+"""Share of the privacy loss for centre, count and radius."""
 
 
 class MLPClassifier(Classifier):
-    """A network of ramps, fitted by noisy sums of clipped gradients of random lots of people.
+    """A ReLU network fitted by noisy sums of clipped gradients of random lots of units.
 
     Theorem: a released centre, count and radius, then sums over lots into which each person comes with probability
     `rate`, each person's part at most `rows_per_person` gradients of length `clip`, with Gaussian noise; all of it and
@@ -82,78 +82,86 @@ class MLPClassifier(Classifier):
 
     def _parameters(self) -> dict[str, object]:
         return {
-            "hidden": list(self._hidden()),
-            "rate": str(self._rate()),
-            "steps": self._steps(),
-            "clip": self._length(),
-            "learning_rate": str(self._pace()),
+            "hidden": list(self._read_hidden()),
+            "rate": str(self._read_rate()),
+            "steps": self._read_steps(),
+            "clip": self._clip_length(),
+            "learning_rate": str(self._read_learning_rate()),
         }
 
-    def _stages(self, outline: TableMetadata) -> tuple[Stage, ...]:
+    def _stages(self, metadata: TableMetadata) -> tuple[Stage, ...]:
         return (
-            centre_stage(outline, _FIRST_STAGE_SHARE * parse_share("2/3")),
-            radius_stage(outline, _FIRST_STAGE_SHARE * parse_share("1/3")),
-            Stage(1 - _FIRST_STAGE_SHARE, of_gradients(outline, self._length()), self._steps()),
+            centre_stage(metadata, _FIRST_STAGE_SHARE * parse_share("2/3")),
+            radius_stage(metadata, _FIRST_STAGE_SHARE * parse_share("1/3")),
+            Stage(1 - _FIRST_STAGE_SHARE, of_gradients(metadata, self._clip_length()), self._read_steps()),
         )
 
-    def _calibrated(self, outline: TableMetadata) -> tuple[Calibrated, PrivacyLoss]:
-        if outline.neighbours is not Neighbours.ADD_REMOVE:
+    def _calibrate(self, metadata: TableMetadata) -> tuple[Calibrated, PrivacyLoss]:
+        if metadata.neighbours is not Neighbours.ADD_REMOVE:
             raise BadParameter(
                 "MLPClassifier cannot be fitted under 'replace'.",
                 "The proof for random batches holds under 'add-remove' only.",
                 "Use 'add-remove', or another model.",
             )
-        if outline.width + 1 > MAX_LAYER_WIDTH:
+        if metadata.width + 1 > MAX_LAYER_WIDTH:
             raise BadParameter("There are too many columns.", f"At most {MAX_LAYER_WIDTH - 1} fit.", "Leave some out.")
         epsilon, delta = read_loss(self.epsilon, self.delta)
-        self._hidden(), self._pace()
-        return calibrate_sampled(self._stages(outline), self._rate(), epsilon, delta), PrivacyLoss(epsilon, delta)
+        self._read_hidden(), self._read_learning_rate()
+        return calibrate_sampled(self._stages(metadata), self._read_rate(), epsilon, delta), PrivacyLoss(epsilon, delta)
 
-    def _learn(self, sums: Rows, outline: TableMetadata, noise: StageNoise) -> FitState:
-        centre, count = measure_centre(sums, outline, noise, 0)
-        ball = Ball(centre, measure_radius(sums, outline, centre, noise, 1, measured=True))
+    def _measure(self, sums: Rows, metadata: TableMetadata, noise: StageNoise) -> FitState:
+        centre, count = measure_centre(sums, metadata, noise, 0)
+        ball = Ball(centre, measure_radius(sums, metadata, centre, noise, 1, measured=True))
         rows = np.floor(shrink(sums.values, ball) * (_INPUT_LENGTH * VALUE_UNIT / UNIT_STEPS))
-        people, coins = _number_people(sums), Bernoulli(Rational(self._rate()))
-        sizes = [outline.width, *self._hidden(), len(outline.classes)]
+        people, coins = _number_people(sums), Bernoulli(Rational(self._read_rate()))
+        sizes = [metadata.width, *self._read_hidden(), len(metadata.classes)]
         shapes = [(below + 1, above) for below, above in pairwise(sizes)]
         weights = _initial_layers(shapes, noise)
         speed = [np.zeros(shape) for shape in shapes]
         total = [np.zeros(shape) for shape in shapes]
-        steps, pace, whole = self._steps(), float(self._pace()), float(self._rate()) * count
-        crowd = int(people.max()) + 1 if people.size else 0
+        steps, learning_rate, lot_size = (
+            self._read_steps(),
+            float(self._read_learning_rate()),
+            float(self._read_rate()) * count,
+        )
+        person_count = int(people.max()) + 1 if people.size else 0
         for step in range(steps):
-            network = IntegerNetwork(on_grid(weights), self._length())
-            lot = coins.draw(crowd, noise.source)[people] if crowd else np.zeros(0, dtype=bool)  # 1: sample people
+            network = IntegerNetwork(on_grid(weights), self._clip_length())
+            lot = (
+                coins.draw(person_count, noise.source)[people] if person_count else np.zeros(0, dtype=bool)
+            )  # 1: sample people
             exact = network.clipped_sum(rows[lot], sums.labels[lot])  # 2, 3: gradients of rows, each clipped
             noisy = noise.add(2, np.concatenate([layer.ravel() for layer in exact]))  # 4: noise on the sum
             # 5: step by the noisy size of a lot
-            for at, gradient in enumerate(_split_layers(noisy / GRADIENT_UNIT, shapes)):
-                speed[at] = _MOMENTUM * speed[at] + gradient / whole
-                weights[at] = np.clip(weights[at] - pace * (1 - _MOMENTUM) * speed[at], -8, 8)
+            for layer_index, gradient in enumerate(_split_layers(noisy / GRADIENT_UNIT, shapes)):
+                speed[layer_index] = _MOMENTUM * speed[layer_index] + gradient / lot_size
+                weights[layer_index] = np.clip(
+                    weights[layer_index] - learning_rate * (1 - _MOMENTUM) * speed[layer_index], -8, 8
+                )
                 if 2 * step >= steps:
-                    total[at] += weights[at] / (steps - (steps + 1) // 2)
+                    total[layer_index] += weights[layer_index] / (steps - (steps + 1) // 2)
         return {"weights": [to_json_numbers(layer) for layer in total], "centre": list(centre), "radius": ball.radius}
 
-    def _keep(self, state: FitState, outline: TableMetadata) -> None:
-        self._keep_classes(outline)
+    def _set_state(self, state: FitState, metadata: TableMetadata) -> None:
+        self._keep_classes(metadata)
         self.weights_ = [np.array(layer) for layer in state["weights"]]
         self._ball = Ball(tuple(state["centre"]), int(state["radius"]))
         delta = self.loss_.delta  # 6: account, by moments as [ACGMMTZ16] did and by the certified distribution
-        moments, certified = accounts(self.event_, delta)
+        moments, certified = epsilon_by_accountant(self.event_, delta)
         self.accounts_ = {"moments": moments, "certified": certified}
 
     def _scores(self, X: object) -> Floats:  # noqa: N803
-        rows = (self._table(X) - self._outline.middle) * inverse(self._outline.half) * UNIT_STEPS - np.array(
+        rows = (self._table(X) - self._metadata.middle) * inverse(self._metadata.half) * UNIT_STEPS - np.array(
             self._ball.centre
         )
         lengths = np.maximum(np.sqrt((np.clip(rows, -1e100, 1e100) ** 2).sum(axis=1)), self._ball.radius)
         values = rows / lengths[:, None] * _INPUT_LENGTH
-        for at, layer in enumerate(self.weights_):
+        for layer_index, layer in enumerate(self.weights_):
             values = np.concatenate([values, np.ones((len(values), 1))], axis=1) @ layer
-            values = np.maximum(values, 0.0) if at + 1 < len(self.weights_) else values
+            values = np.maximum(values, 0.0) if layer_index + 1 < len(self.weights_) else values
         return np.asarray(values)
 
-    def _hidden(self) -> tuple[int, ...]:
+    def _read_hidden(self) -> tuple[int, ...]:
         if not isinstance(self.hidden, Sequence) or isinstance(self.hidden, str) or len(self.hidden) > 4:
             raise BadParameter(
                 "hidden is not a list of sizes.", "It names the units of up to four layers.", "Give hidden=(64,), say."
@@ -165,7 +173,7 @@ class MLPClassifier(Classifier):
             )
         return sizes
 
-    def _rate(self) -> Fraction:
+    def _read_rate(self) -> Fraction:
         rate = decimal_rational(self.rate, "rate")
         if 0 < rate <= 1:
             return rate
@@ -173,13 +181,13 @@ class MLPClassifier(Classifier):
             "rate is not a probability.", "It is the probability that a person is in a batch.", "Give rate='0.1'."
         )
 
-    def _steps(self) -> int:
+    def _read_steps(self) -> int:
         steps = integer(self.steps, "steps", 1)
         if steps <= 1_000_000:
             return steps
         raise BadParameter("steps is more than 1,000,000.", "Each step costs noise and time.", "Give fewer.")
 
-    def _length(self) -> int:
+    def _clip_length(self) -> int:
         clip = decimal_rational(self.clip, "clip")
         if Fraction(1, 1000) <= clip <= 256:
             return int(clip * GRADIENT_UNIT)
@@ -187,7 +195,7 @@ class MLPClassifier(Classifier):
             "clip is not between 0.001 and 256.", "It is the length of one row's gradient.", "Give clip=1, say."
         )
 
-    def _pace(self) -> Fraction:
+    def _read_learning_rate(self) -> Fraction:
         pace = decimal_rational(self.learning_rate, "learning_rate")
         if 0 < pace <= 1000:
             return pace
@@ -196,33 +204,35 @@ class MLPClassifier(Classifier):
 
 @lru_cache(maxsize=64)
 def calibrate_sampled(stages: tuple[Stage, ...], rate: Fraction, epsilon: Fraction, delta: Fraction) -> Calibrated:
-    """Return the noise of the first stages by their shares, and for the lots of the last the least that fits.
+    """Return the noise of the first stages by their shares, and the least noise that fits for the sampled last stage.
 
     The certified upper bound of the whole event is at most epsilon, and nearly all of it is used.
     """
     relation = Neighbours.ADD_REMOVE
     variance = gaussian_sigma_squared(epsilon, delta, 1)
     *first, last = stages
-    found = [
+    first_mechanisms = [
         Gaussian(
             stage.sensitivity_squared, Fraction(ceil(stage.sensitivity_squared * variance / stage.share)), relation
         )
         for stage in first
     ]
 
-    def at(scale: float) -> Calibrated:
+    def calibrate_at(scale: float) -> Calibrated:
         noise = Gaussian(last.sensitivity_squared, Fraction(ceil(last.sensitivity_squared * Fraction(scale))), relation)
         lots = Repeated(PoissonSampled(rate, noise.event), last.times)
-        return Calibrated((*found, noise), Composed((*(one.event for one in found), lots)))
+        return Calibrated(
+            (*first_mechanisms, noise), Composed((*(mechanism.event for mechanism in first_mechanisms), lots))
+        )
 
-    # without lots so much noise would do; epsilon is nearly proportional to one over the deviation
+    # start from the noise without sampling; epsilon is nearly proportional to one over the deviation
     scale, low, high = float(last.times * variance / last.share), 0.0, inf
     best: Calibrated | None = None
     for _ in range(_TRIES):
-        tried = at(scale)
-        upper = pld.bounds(tried.event, delta)[1]
+        candidate = calibrate_at(scale)
+        upper = pld.bounds(candidate.event, delta)[1]
         if Fraction(upper) <= epsilon:
-            best, high = tried, scale
+            best, high = candidate, scale
             if Fraction(upper) >= _MIN_USED_SHARE * epsilon or scale <= _MIN_NOISE_SCALE:
                 return best
         else:
@@ -237,23 +247,25 @@ def calibrate_sampled(stages: tuple[Stage, ...], rate: Fraction, epsilon: Fracti
 
 
 @lru_cache(maxsize=64)
-def accounts(event: Event, delta: Fraction) -> tuple[float, tuple[float, float]]:
+def epsilon_by_accountant(event: Event, delta: Fraction) -> tuple[float, tuple[float, float]]:
     """Return epsilon by moments and between certified bounds."""
     return rdp.epsilon(event, delta), pld.bounds(event, delta)
 
 
 def _number_people(rows: Rows) -> Any:
-    """Return people as numbers from 0 on: as many coins are tossed as there are people."""
+    """Number the units from 0: one coin is tossed per unit."""
     return np.unique(rows.people, return_inverse=True)[1] if len(rows.people) else np.zeros(0, dtype=np.int64)
 
 
 def _initial_layers(shapes: list[tuple[int, int]], noise: StageNoise) -> list[Floats]:
-    """Return weights that know nothing of the data; those of the last layer are 0."""
+    """Return data-independent initial weights; those of the last layer are 0."""
     count = sum(prod(shape) for shape in shapes)
     weights = _split_layers(normals(count, noise.source), shapes)
-    for at, (below, _) in enumerate(shapes):
-        weights[at] *= (2 / (_INPUT_LENGTH**2 if at == 0 else below)) ** 0.5 if at + 1 < len(shapes) else 0.0
-        weights[at][-1] = 0.0
+    for layer_index, (inputs, _) in enumerate(shapes):
+        weights[layer_index] *= (
+            (2 / (_INPUT_LENGTH**2 if layer_index == 0 else inputs)) ** 0.5 if layer_index + 1 < len(shapes) else 0.0
+        )
+        weights[layer_index][-1] = 0.0
     return weights
 
 

@@ -1,4 +1,4 @@
-"""What all models share: parameters that are only stored, one charge, arrays or a database, scikit-learn's manners."""
+"""Shared behaviour of all models: parameters, fitting arrays or a database at one charge, scikit-learn's interface."""
 
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
@@ -39,10 +39,10 @@ from sfumato.release.receipt import Receipt
 from sfumato.release.rendering.export import optional
 
 FitState = dict[str, Any]
-"""What a fit releases, as JSON: numbers and lists of them, computed from noisy integers alone."""
+"""The released result of a fit, as JSON: numbers computed from noisy integers only."""
 _MAX_FEATURE_VALUE = 1e300
 _MAX_HALF_RANGES = 1e9
-"""Rows that a model is applied to are clipped at this number of half ranges, where nothing overflows."""
+"""Rows given to a fitted model are clipped at this number of half ranges, which avoids overflow."""
 
 
 class Target(Enum):
@@ -54,7 +54,7 @@ class Target(Enum):
 
 
 class StageNoise:
-    """Fresh noise for the stages of one fit, in their order; and coins for what is computed afterwards."""
+    """Fresh noise for the stages of one fit, in their order, and random bits for post-processing."""
 
     def __init__(self, fit: Calibrated, add: Callable[[object, Gaussian], Answers], source: Source) -> None:
         self.mechanisms = fit.mechanisms
@@ -71,7 +71,7 @@ class StageNoise:
 
 
 class Model:
-    """A model whose fit is one private release. Subclasses say what is measured and what follows from it."""
+    """A model whose fit is one private release. Subclasses define measurements and post-processing."""
 
     bounds_y: object = None
     classes: object = None
@@ -83,7 +83,7 @@ class Model:
 
     _target: ClassVar[Target] = Target.NONE
     _iterative: ClassVar[bool] = False
-    """Whether rows are read inside the charge, because the model looks at them more often than statements could."""
+    """Whether the model reads rows inside the charge, because it iterates over them."""
 
     def __init__(
         self,
@@ -100,45 +100,45 @@ class Model:
         self.neighbours = neighbours
         self.rows_per_person = rows_per_person
 
-    # ── what a subclass says ──
+    # ── defined by subclasses ──
 
-    def _stages(self, outline: TableMetadata) -> tuple[Stage, ...]:
-        """Return what is measured, from public facts alone; refuse parameters that mean nothing."""
+    def _stages(self, metadata: TableMetadata) -> tuple[Stage, ...]:
+        """Return the measurements from public facts only; refuse invalid parameters."""
         raise NotImplementedError
 
-    def _learn(self, sums: Any, outline: TableMetadata, noise: StageNoise) -> FitState:
-        """Measure, and return the model. Whatever the rows are, it does not raise and is finite."""
+    def _measure(self, sums: Any, metadata: TableMetadata, noise: StageNoise) -> FitState:
+        """Measure, and return the model: finite and without errors for any rows."""
         raise NotImplementedError
 
-    def _keep(self, state: FitState, outline: TableMetadata) -> None:
+    def _set_state(self, state: FitState, metadata: TableMetadata) -> None:
         """Set the fitted attributes."""
         raise NotImplementedError
 
     def _parameters(self) -> Mapping[str, object]:
-        """Return the parameters that are this model's own: they are part of the question."""
+        """Return the parameters of this model alone: they are part of the query fingerprint."""
         return {}
 
     # ── fitting ──
 
     def fit(self, X: object, y: object = None, groups: object = None) -> Self:  # noqa: N803
-        """Fit arrays, or the rows of a question: `fit(db, sql)`, whose last column is the target where there is one."""
+        """Fit arrays, or the rows of a query: `fit(db, sql)`, whose last column is the target if there is one."""
         if isinstance(X, Database):
             return self._fit_database(X, y, groups)
-        outline = self._outline_of_arrays(X)
-        fit, loss = self._calibrated(outline)
+        metadata = self._metadata_of_arrays(X)
+        fit, loss = self._calibrate(metadata)
         source = system_source()
-        rows = bounded_rows(X, y, groups, outline, source)
+        rows = bounded_rows(X, y, groups, metadata, source)
         noise = StageNoise(fit, lambda values, mechanism: mechanism.release(values, source), source)
-        return self._finished(self._learn(rows, outline, noise), outline, fit.event, loss, None)
+        return self._set_fitted(self._measure(rows, metadata, noise), metadata, fit.event, loss, None)
 
     def explain(self, db: object, sql: str) -> Quote:
-        """Return what `fit(db, sql)` would cost. It reads no private data, is free, and refuses when `fit` would."""
-        asked = prepare_measurement(db, sql)
-        outline, columns, target = self._outline_of_rows(asked)
-        fit, loss = self._calibrated(outline)
-        self._try(asked, columns, target, outline, fit)
+        """Return the price of `fit(db, sql)`. It is free, reads no private data, and refuses when `fit` would."""
+        measurable = prepare_measurement(db, sql)
+        metadata, columns, target = self._metadata_of_rows(measurable)
+        fit, loss = self._calibrate(metadata)
+        self._try_statements(measurable, columns, target, metadata, fit)
         words = f"discrete Gaussian noise, {len(fit.mechanisms)} stage{'s' * (len(fit.mechanisms) > 1)}"
-        return Quote(loss, {}, {type(self).__name__: words}, asked.rows.notes)
+        return Quote(loss, {}, {type(self).__name__: words}, measurable.rows.notes)
 
     def _fit_database(self, database: Database, sql: object, groups: object) -> Self:
         if not isinstance(sql, str) or groups is not None:
@@ -147,63 +147,65 @@ class Model:
                 "The policy says which person each row belongs to.",
                 "Write fit(db, 'SELECT … FROM …').",
             )
-        asked = prepare_measurement(database, sql)
-        outline, columns, target = self._outline_of_rows(asked)
-        fit, loss = self._calibrated(outline)
-        self._try(asked, columns, target, outline, fit)
+        measurable = prepare_measurement(database, sql)
+        metadata, columns, target = self._metadata_of_rows(measurable)
+        fit, loss = self._calibrate(metadata)
+        self._try_statements(measurable, columns, target, metadata, fit)
 
         def release(reading: Measurer) -> FitState:
             noise = StageNoise(fit, reading.noisy, reading.source)
             sums: Sums = (
-                _rows_behind(reading, columns, target)
+                _read_rows(reading, columns, target)
                 if self._iterative
-                else EngineSums(asked, columns, target, reading)
+                else EngineSums(measurable, columns, target, reading)
             )
-            return self._learn(sums, outline, noise)
+            return self._measure(sums, metadata, noise)
 
         name = f"learn.{type(self).__name__}"
         declared = MeasurementRequest(name, {"target": self._target.name, **self._parameters()}, fit.event, loss)
-        done = measure(database, asked, declared, release)
-        return self._finished(done.released, outline, fit.event, loss, done.receipt)
+        done = measure(database, measurable, declared, release)
+        return self._set_fitted(done.released, metadata, fit.event, loss, done.receipt)
 
-    def _try(
-        self, asked: Measurable, columns: list[Key], target: Key | None, outline: TableMetadata, fit: Calibrated
+    def _try_statements(
+        self, measurable: Measurable, columns: list[Key], target: Key | None, metadata: TableMetadata, fit: Calibrated
     ) -> None:
-        """Refuse statements that the engine could not run, by a trial fit on no rows whose noise is discarded."""
+        """Refuse statements that the engine cannot run, by a trial fit on no rows whose noise is discarded."""
         if self._iterative:
-            asked.check(ColumnStatement((*columns, *(() if target is None else (target,)))))
+            measurable.check(ColumnStatement((*columns, *(() if target is None else (target,)))))
             return
         source = system_source()
         noise = StageNoise(fit, lambda values, mechanism: mechanism.release(values, source), source)
-        self._learn(EngineSums(asked, columns, target, None), outline, noise)
+        self._measure(EngineSums(measurable, columns, target, None), metadata, noise)
 
-    def _finished(
-        self, state: FitState, outline: TableMetadata, event: Event, loss: PrivacyLoss, receipt: Receipt | None
+    def _set_fitted(
+        self, state: FitState, metadata: TableMetadata, event: Event, loss: PrivacyLoss, receipt: Receipt | None
     ) -> Self:
-        self.n_features_in_ = outline.width
+        self.n_features_in_ = metadata.width
         self.event_, self.loss_, self.receipt_ = event, loss, receipt
-        self._outline = outline
-        self._keep(state, outline)
+        self._metadata = metadata
+        self._set_state(state, metadata)
         return self
 
-    def _calibrated(self, outline: TableMetadata) -> tuple[Calibrated, PrivacyLoss]:
+    def _calibrate(self, metadata: TableMetadata) -> tuple[Calibrated, PrivacyLoss]:
         epsilon, delta = read_loss(self.epsilon, self.delta)
-        return calibrate_stages(self._stages(outline), epsilon, delta, outline.neighbours), PrivacyLoss(epsilon, delta)
+        return calibrate_stages(self._stages(metadata), epsilon, delta, metadata.neighbours), PrivacyLoss(
+            epsilon, delta
+        )
 
-    def _outline_of_arrays(self, X: object) -> TableMetadata:  # noqa: N803
+    def _metadata_of_arrays(self, X: object) -> TableMetadata:  # noqa: N803
         width = read_matrix(X).shape[1]
         low, high = read_bounds(self.bounds, width, "bounds")
         classes: tuple[Any, ...] = ()
         if self._target is Target.NUMBER:
-            (end,), (other,) = read_bounds(self.bounds_y, 1, "bounds_y")
-            low, high = (*low, end), (*high, other)
+            (low_y,), (high_y,) = read_bounds(self.bounds_y, 1, "bounds_y")
+            low, high = (*low, low_y), (*high, high_y)
         if self._target is Target.CLASS:
             classes = read_classes(self.classes)
         numeric, relation = self._target is Target.NUMBER, read_neighbours(self.neighbours)
         return TableMetadata(low, high, classes, numeric, relation, read_people(self.rows_per_person))
 
-    def _outline_of_rows(self, asked: Measurable) -> tuple[TableMetadata, list[Key], Key | None]:
-        """Return what the policy says of the rows of a question: its columns as numbers, and the key of the classes."""
+    def _metadata_of_rows(self, measurable: Measurable) -> tuple[TableMetadata, list[Key], Key | None]:
+        """Return the public facts of a query's rows: its numeric columns, and the key of the classes."""
         for name in ("bounds", "bounds_y", "classes"):
             if getattr(self, name, None) is not None:
                 raise BadParameter(
@@ -217,7 +219,7 @@ class Model:
                 "With a database, both come from the policy.",
                 "Leave them out.",
             )
-        columns, target = list(asked.rows.columns), None
+        columns, target = list(measurable.rows.columns), None
         if self._target is Target.CLASS:
             target = columns.pop()
             if target.cells is None or not 1 <= len(target.cells) <= 1000:
@@ -234,16 +236,16 @@ class Model:
             )
         low, high = zip(*(_key_ends(key) for key in columns), strict=True)
         classes = () if target is None else tuple(decode(cell, target.scalar.facts) for cell in target.cells or ())
-        rows = asked.rows
+        rows = measurable.rows
         numeric = self._target is Target.NUMBER
         return TableMetadata(low, high, classes, numeric, rows.neighbours, rows.most), columns, target
 
     # ── using the model ──
 
     def _table(self, X: object) -> Floats:  # noqa: N803
-        """Read rows to apply the model to. What is missing there is taken to be the middle of its bounds."""
+        """Read rows for prediction; a missing value becomes the middle of its bounds."""
         table = self._columns(X, lambda: self.n_features_in_)
-        middle, half = self._outline.middle[: self.n_features_in_], self._outline.half[: self.n_features_in_]
+        middle, half = self._metadata.middle[: self.n_features_in_], self._metadata.half[: self.n_features_in_]
         with np.errstate(over="ignore"):
             low, high = (
                 np.clip(middle + side * half, -_MAX_FEATURE_VALUE, _MAX_FEATURE_VALUE)
@@ -252,7 +254,7 @@ class Model:
         return np.clip(np.where(np.isnan(table), middle, table), low, high)
 
     def _columns(self, X: object, count: Callable[[], int]) -> Floats:  # noqa: N803
-        """Read rows of as many columns as the fitted model takes."""
+        """Read rows with as many columns as the fitted model has."""
         if not hasattr(self, "event_"):
             raise BadParameter("The model is not fitted.", "It knows nothing yet.", "Call fit first.")
         table = read_matrix(X)
@@ -264,8 +266,8 @@ class Model:
             )
         return table
 
-    def _compared(self, y: object, predicted: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Read the targets that predictions are compared with: one for each."""
+    def _read_targets(self, y: object, predicted: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Read the targets of predictions, one for each."""
         try:
             targets = np.asarray(y, dtype=np.float64 if self._target is Target.NUMBER else None)
         except (TypeError, ValueError):
@@ -276,23 +278,23 @@ class Model:
             "y is not one target for each row of X.", "Each prediction is compared with its own.", "Give one per row."
         )
 
-    # ── scikit-learn's manners ──
+    # ── scikit-learn's interface ──
 
     @classmethod
-    def _names(cls) -> list[str]:
+    def _parameter_names(cls) -> list[str]:
         return sorted(name for name in signature(cls.__init__).parameters if name != "self")
 
     def get_params(self, deep: bool = True) -> dict[str, object]:
         """Return the parameters as they were given."""
-        return {name: getattr(self, name) for name in self._names()}
+        return {name: getattr(self, name) for name in self._parameter_names()}
 
     def set_params(self, **params: object) -> Self:
         """Set parameters by name."""
         for name, value in params.items():
-            if name not in self._names():
+            if name not in self._parameter_names():
                 raise BadParameter(
                     f"{type(self).__name__} has no parameter {quote_value(name)}.",
-                    f"It has: {', '.join(self._names())}.",
+                    f"It has: {', '.join(self._parameter_names())}.",
                     "Give one of these.",
                 )
             setattr(self, name, value)
@@ -317,8 +319,10 @@ class Model:
         return tags
 
     def __repr__(self) -> str:
-        given = (f"{name}={quote_value(value)}" for name, value in self.get_params().items() if value is not None)
-        return f"{type(self).__name__}({', '.join(given)})"
+        set_parameters = (
+            f"{name}={quote_value(value)}" for name, value in self.get_params().items() if value is not None
+        )
+        return f"{type(self).__name__}({', '.join(set_parameters)})"
 
 
 def _key_ends(key: Key) -> tuple[float, float]:
@@ -334,25 +338,25 @@ def _key_ends(key: Key) -> tuple[float, float]:
     return float(facts.low * facts.step), float(facts.high * facts.step)
 
 
-def _rows_behind(reading: Measurer, columns: list[Key], target: Key | None) -> Rows:
-    """Return the rows of the question as integers: read inside the charge, for a model that iterates."""
-    plain = [Key(key.name, key.scalar, None) if key.scalar.facts.kind is Kind.INTEGER else key for key in columns]
-    table = reading.columns(ColumnStatement((*plain, *(() if target is None else (target,)))))
+def _read_rows(reading: Measurer, columns: list[Key], target: Key | None) -> Rows:
+    """Read the rows of the query as integers, inside the charge, for a model that iterates."""
+    keys = [Key(key.name, key.scalar, None) if key.scalar.facts.kind is Kind.INTEGER else key for key in columns]
+    table = reading.columns(ColumnStatement((*keys, *(() if target is None else (target,)))))
     values = np.zeros((len(table.people), len(columns)), order="F")
-    for at, (key, steps) in enumerate(zip(columns, table.columns, strict=False)):
+    for index, (key, steps) in enumerate(zip(columns, table.columns, strict=False)):
         facts = key.scalar.facts
         low, high = (facts.low, facts.high) if facts.kind is Kind.INTEGER else (0, 1)
-        values[:, at] = box(steps, low, high)
+        values[:, index] = box(steps, low, high)
     if target is None:
         return Rows(values, np.zeros(len(values), dtype=np.int64), table.people, 1)
     return Rows(values, table.columns[-1], table.people, len(target.cells or ()))
 
 
 def parse_share(text: str) -> Fraction:
-    """Return a share as it is written."""
+    """Read a share as a fraction."""
     return Fraction(text)
 
 
 def to_json_numbers(values: npt.NDArray[Any] | float) -> Any:
-    """Return numbers as JSON holds them."""
+    """Return numbers as JSON values."""
     return np.asarray(values, dtype=np.float64).tolist()

@@ -4,7 +4,7 @@ import numpy as np
 
 from sfumato.learn.calibration import Stage
 from sfumato.learn.classifier import Classifier
-from sfumato.learn.first_stage import centre_stage, measure_centre, measure_radius, radius_stage, towards
+from sfumato.learn.first_stage import centre_stage, measure_centre, measure_radius, radius_stage, shrink_towards
 from sfumato.learn.model import FitState, StageNoise, parse_share, to_json_numbers
 from sfumato.learn.rows import UNIT_STEPS, Ball, Sums
 from sfumato.learn.sensitivities import in_ball
@@ -23,39 +23,39 @@ class NearestCentroid(Classifier):
     centroids_: Floats
     class_count_: Floats
 
-    def _stages(self, outline: TableMetadata) -> tuple[Stage, ...]:
+    def _stages(self, metadata: TableMetadata) -> tuple[Stage, ...]:
         return (
-            centre_stage(outline, parse_share("0.1")),
-            radius_stage(outline, parse_share("0.05")),
-            Stage(parse_share("0.85"), in_ball(outline, _COUNT_WEIGHT, len(outline.classes))),
+            centre_stage(metadata, parse_share("0.1")),
+            radius_stage(metadata, parse_share("0.05")),
+            Stage(parse_share("0.85"), in_ball(metadata, _COUNT_WEIGHT, len(metadata.classes))),
         )
 
-    def _learn(self, sums: Sums, outline: TableMetadata, noise: StageNoise) -> FitState:
-        centre, _ = measure_centre(sums, outline, noise, 0)
-        ball = Ball(centre, measure_radius(sums, outline, centre, noise, 1, measured=True))
+    def _measure(self, sums: Sums, metadata: TableMetadata, noise: StageNoise) -> FitState:
+        centre, _ = measure_centre(sums, metadata, noise, 0)
+        ball = Ball(centre, measure_radius(sums, metadata, centre, noise, 1, measured=True))
         exact = sums.shrunk(ball)
         exact[:, 0] *= _COUNT_WEIGHT
         noisy = noise.add(2, exact)
         counts = np.maximum(noisy[:, 0] / _COUNT_WEIGHT, 1.0)
         means = noisy[:, 1:] / counts[:, None] / UNIT_STEPS
         grand = (means * counts[:, None]).sum(axis=0) / counts.sum()
-        shrunk = towards(means, grand, (noise.deviation(2) / UNIT_STEPS / counts) ** 2)
+        shrunk = shrink_towards(means, grand, (noise.deviation(2) / UNIT_STEPS / counts) ** 2)
         places = (np.array(centre) + shrunk * ball.radius) / UNIT_STEPS
         return {
-            "centroids": to_json_numbers(outline.middle + outline.half * np.clip(places, -1, 1)),
+            "centroids": to_json_numbers(metadata.middle + metadata.half * np.clip(places, -1, 1)),
             "counts": to_json_numbers(counts),
-            "spread": (ball.radius / UNIT_STEPS) ** 2 / outline.width,
+            "spread": (ball.radius / UNIT_STEPS) ** 2 / metadata.width,
         }
 
-    def _keep(self, state: FitState, outline: TableMetadata) -> None:
-        self._keep_classes(outline)
+    def _set_state(self, state: FitState, metadata: TableMetadata) -> None:
+        self._keep_classes(metadata)
         self.centroids_ = np.array(state["centroids"])
         self.class_count_ = np.array(state["counts"])
         self._spread = float(state["spread"])
 
     def _scores(self, X: object) -> Floats:  # noqa: N803
         table = self._table(X)  # first: it refuses a model that is not fitted
-        scale = inverse(self._outline.half)
-        rows = (table - self._outline.middle) * scale
-        centroids = (self.centroids_ - self._outline.middle) * scale
+        scale = inverse(self._metadata.half)
+        rows = (table - self._metadata.middle) * scale
+        centroids = (self.centroids_ - self._metadata.middle) * scale
         return np.asarray((rows @ centroids.T - (centroids**2).sum(axis=1) / 2) / self._spread)

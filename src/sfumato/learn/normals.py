@@ -1,4 +1,4 @@
-"""Normal numbers for what is computed after a release: redrawn noise, starting weights. They give no privacy."""
+"""Draw normal numbers for post-processing (redrawn noise, initial weights). They give no privacy."""
 
 from fractions import Fraction
 

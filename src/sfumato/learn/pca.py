@@ -1,4 +1,4 @@
-"""PCA: the directions in which rows differ most, from a noisy matrix of products."""
+"""PCA: the directions of largest variance, from a noisy matrix of products."""
 
 import numpy as np
 
@@ -41,24 +41,24 @@ class PCA(Model):
     def _parameters(self) -> dict[str, object]:
         return {"n_components": integer(self.n_components, "n_components", 1)}
 
-    def _stages(self, outline: TableMetadata) -> tuple[Stage, ...]:
-        if integer(self.n_components, "n_components", 1) > outline.width:
+    def _stages(self, metadata: TableMetadata) -> tuple[Stage, ...]:
+        if integer(self.n_components, "n_components", 1) > metadata.width:
             raise BadParameter(
                 f"n_components = {self.n_components} is more than there are columns.",
-                f"There are {outline.width}.",
+                f"There are {metadata.width}.",
                 "Give fewer components.",
             )
         return (
-            centre_stage(outline, parse_share("0.1")),
-            radius_stage(outline, parse_share("0.1")),
-            Stage(parse_share("0.8"), of_products(outline, 0)),
+            centre_stage(metadata, parse_share("0.1")),
+            radius_stage(metadata, parse_share("0.1")),
+            Stage(parse_share("0.8"), of_products(metadata, 0)),
         )
 
-    def _learn(self, sums: Sums, outline: TableMetadata, noise: StageNoise) -> FitState:
-        centre, count = measure_centre(sums, outline, noise, 0)
-        ball = Ball(centre, measure_radius(sums, outline, centre, noise, 1, measured=True))
+    def _measure(self, sums: Sums, metadata: TableMetadata, noise: StageNoise) -> FitState:
+        centre, count = measure_centre(sums, metadata, noise, 0)
+        ball = Ball(centre, measure_radius(sums, metadata, centre, noise, 1, measured=True))
         noisy = noise.add(2, sums.products(ball, 0)[:-1, :-1])
-        half = outline.half
+        half = metadata.half
         # from shrunk rows back to the units of the columns
         scaled = (noisy + noisy.T) / 2 * (ball.radius / UNIT_STEPS / UNIT_STEPS) ** 2 / count
         values, vectors = np.linalg.eigh(scaled * half[:, None] * half[None, :])
@@ -67,11 +67,11 @@ class PCA(Model):
         signs = np.sign(components[np.arange(kept), np.abs(components).argmax(axis=1)])
         return {
             "components": to_json_numbers(components * signs[:, None]),
-            "mean": to_json_numbers(outline.middle + half * np.array(centre) / UNIT_STEPS),
+            "mean": to_json_numbers(metadata.middle + half * np.array(centre) / UNIT_STEPS),
             "variance": to_json_numbers(np.maximum(values[::-1][:kept], 0.0)),
         }
 
-    def _keep(self, state: FitState, outline: TableMetadata) -> None:
+    def _set_state(self, state: FitState, metadata: TableMetadata) -> None:
         self.components_ = np.array(state["components"])
         self.mean_ = np.array(state["mean"])
         self.explained_variance_ = np.array(state["variance"])
@@ -85,5 +85,5 @@ class PCA(Model):
         return np.asarray(self._columns(X, lambda: len(self.components_)) @ self.components_ + self.mean_)
 
     def fit_transform(self, X: object, y: object = None, groups: object = None) -> Floats:  # noqa: N803
-        """Fit arrays and return them transformed. What is returned of these rows is yours, and not private."""
+        """Fit arrays and return your rows transformed: not private."""
         return self.fit(X, None, groups).transform(X)

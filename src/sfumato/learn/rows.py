@@ -1,8 +1,8 @@
-"""Rows as integers, and their exact sums: what a fit measures, whether the rows are an array or lie in an engine.
+"""Rows as integers, and their exact sums, for arrays and for rows in an engine.
 
-A column is brought from its bounds to [-UNIT, UNIT] in integers. What is decided about a row (how it is shrunk, which
-class of radius it is in) is decided in integers from that row and from released numbers alone. In memory integers are
-held in doubles: below 2^53 they are exact, and so are their sums, in whatever order a library adds.
+A column is scaled from its bounds to integers in [-UNIT, UNIT]. How a row is shrunk, and its class of radius, follow in
+integers from that row and from released numbers only. In memory integers are held in doubles: below 2^53 they are
+exact, and so are their sums, in any order of summation.
 Proof: proofs/learn.md
 """
 
@@ -51,9 +51,9 @@ class Sums(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows in memory: whole numbers in [-UNIT, UNIT], a line per row, the class of each, and its person from 0 on.
+    """Rows in memory: integers in [-UNIT, UNIT], the class of each row, and its unit numbered from 0.
 
-    Columns lie together in memory (Fortran's order): what is done to a column is done in one sweep.
+    Columns are contiguous (Fortran order), so that operations on a column are fast.
     """
 
     values: Floats
@@ -118,7 +118,7 @@ def squared_norms(values: Floats) -> Floats:
 
 
 def lengths_above(squares: Floats) -> Floats:
-    """Return whole numbers that are not below the roots of whole numbers below 2^52."""
+    """Return integers at or above the square roots of integers below 2^52."""
     return np.asarray(np.rint(np.sqrt(squares)) + 1)
 
 
@@ -149,13 +149,13 @@ def exact_product(left: Floats, right: Floats) -> Integers:
     return total
 
 
-def radii_of(outline: TableMetadata, *, around_measured: bool) -> tuple[int, ...]:
+def radii_of(metadata: TableMetadata, *, around_measured: bool) -> tuple[int, ...]:
     """Return the 25 public radii: the box's own (twice that around a measured centre), each 2^(-1/4) of the one before.
 
     >>> from sfumato.accounting.event import Neighbours
-    >>> outline = TableMetadata((0.0,) * 4, (1.0,) * 4, (), False, Neighbours.ADD_REMOVE, 1)
-    >>> radii_of(outline, around_measured=False)[::4]
+    >>> metadata = TableMetadata((0.0,) * 4, (1.0,) * 4, (), False, Neighbours.ADD_REMOVE, 1)
+    >>> radii_of(metadata, around_measured=False)[::4]
     (131072, 65536, 32768, 16384, 8192, 4096, 2048)
     """
-    first = UNIT_STEPS * len(outline.low) ** 0.5 * (2 if around_measured else 1)
+    first = UNIT_STEPS * len(metadata.low) ** 0.5 * (2 if around_measured else 1)
     return tuple(int(first * 2 ** (-step / 4)) for step in range(RADIUS_CLASSES))

@@ -11,7 +11,7 @@ from sfumato.learn.sensitivities import in_box
 from sfumato.learn.table_metadata import Floats, TableMetadata
 
 _MIN_VARIANCE_SHARE = 1e-6
-"""Of the squared range: no variance is below."""
+"""Smallest variance, as a share of the squared range."""
 
 
 class StandardScaler(Model):
@@ -25,25 +25,25 @@ class StandardScaler(Model):
     var_: Floats
     scale_: Floats
 
-    def _stages(self, outline: TableMetadata) -> tuple[Stage, ...]:
-        return (Stage(parse_share("1"), in_box(outline, count_weight(outline), squares=True)),)
+    def _stages(self, metadata: TableMetadata) -> tuple[Stage, ...]:
+        return (Stage(parse_share("1"), in_box(metadata, count_weight(metadata), squares=True)),)
 
-    def _learn(self, sums: Sums, outline: TableMetadata, noise: StageNoise) -> FitState:
+    def _measure(self, sums: Sums, metadata: TableMetadata, noise: StageNoise) -> FitState:
         exact = sums.clipped_sums(squares=True)[0]
-        exact[0] *= count_weight(outline)
+        exact[0] *= count_weight(metadata)
         noisy = noise.add(0, exact)
         mean, variance = moments(
-            noisy[0] / count_weight(outline),
-            noisy[1 : 1 + outline.width],
-            noisy[1 + outline.width :],
+            noisy[0] / count_weight(metadata),
+            noisy[1 : 1 + metadata.width],
+            noisy[1 + metadata.width :],
             _MIN_VARIANCE_SHARE,
         )
         return {
-            "mean": to_json_numbers(outline.middle + outline.half * mean),
-            "var": to_json_numbers(np.maximum(variance * outline.half**2, np.finfo(float).tiny)),
+            "mean": to_json_numbers(metadata.middle + metadata.half * mean),
+            "var": to_json_numbers(np.maximum(variance * metadata.half**2, np.finfo(float).tiny)),
         }
 
-    def _keep(self, state: FitState, outline: TableMetadata) -> None:
+    def _set_state(self, state: FitState, metadata: TableMetadata) -> None:
         self.mean_ = np.array(state["mean"])
         self.var_ = np.array(state["var"])
         self.scale_ = np.sqrt(self.var_)
@@ -57,13 +57,13 @@ class StandardScaler(Model):
         return np.asarray(self._columns(X, lambda: self.n_features_in_) * self.scale_ + self.mean_)
 
     def fit_transform(self, X: object, y: object = None, groups: object = None) -> Floats:  # noqa: N803
-        """Fit arrays and return them transformed. What is returned of these rows is yours, and not private."""
+        """Fit arrays and return your rows transformed: not private."""
         return self.fit(X, None, groups).transform(X)
 
 
-def count_weight(outline: TableMetadata) -> int:
+def count_weight(metadata: TableMetadata) -> int:
     """Return what a row adds to the count: as much as all its columns, so that a count is as precise as a mean."""
-    return UNIT_STEPS * isqrt(outline.width)
+    return UNIT_STEPS * isqrt(metadata.width)
 
 
 def moments(count: float, total: Floats, squares: Floats, least: float) -> tuple[Floats, Floats]:

@@ -1,4 +1,4 @@
-"""What is public of a table before a fit: columns, their bounds or classes, the people's relation and rows."""
+"""Public metadata of a table before a fit: columns, bounds, classes, neighbour relation and rows per unit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ def read_bounds(bounds: object, width: int, name: str) -> tuple[tuple[float, ...
         )
     if not isinstance(bounds, Sequence | np.ndarray) or isinstance(bounds, str) or len(bounds) != 2:
         raise _bad_bounds(name, width)
-    low, high = (_checked_ends(side, width, name) for side in bounds)
+    low, high = (_read_ends(side, width, name) for side in bounds)
     sized = all(
         isfinite(a) and isfinite(b) and max(abs(a), abs(b)) <= _MAX_RANGE_WIDTH for a, b in zip(low, high, strict=True)
     )
@@ -73,17 +73,17 @@ def read_bounds(bounds: object, width: int, name: str) -> tuple[tuple[float, ...
     return low, high
 
 
-def _checked_ends(side: object, width: int, name: str) -> tuple[float, ...]:
+def _read_ends(side: object, width: int, name: str) -> tuple[float, ...]:
     if isinstance(side, Sequence | np.ndarray) and not isinstance(side, str) and np.ndim(side) == 1:
-        found = tuple(_checked_end(value, name) for value in side)
+        ends = tuple(_read_end(value, name) for value in side)
     else:
-        found = (_checked_end(side, name),) * width
-    if len(found) != width:
+        ends = (_read_end(side, name),) * width
+    if len(ends) != width:
         raise _bad_bounds(name, width)
-    return found
+    return ends
 
 
-def _checked_end(value: object, name: str) -> float:
+def _read_end(value: object, name: str) -> float:
     try:
         return float(decimal_rational(value.item() if isinstance(value, np.generic) else value, name))
     except OverflowError:
@@ -108,17 +108,17 @@ def read_classes(classes: object) -> tuple[Any, ...]:
         )
     if isinstance(classes, str) or not isinstance(classes, Sequence | np.ndarray) or np.ndim(np.asarray(classes)) != 1:
         raise BadParameter("classes is not a list.", "It names every class once.", "Give classes=[0, 1], say.")
-    found = tuple(value.item() if isinstance(value, np.generic) else value for value in classes)
+    values = tuple(value.item() if isinstance(value, np.generic) else value for value in classes)
     known = all(
-        isinstance(value, bool | int | str) or (isinstance(value, float) and isfinite(value)) for value in found
+        isinstance(value, bool | int | str) or (isinstance(value, float) and isfinite(value)) for value in values
     )
-    if not known or len(set(found)) != len(found) or not 1 <= len(found) <= MAX_CLASSES:
+    if not known or len(set(values)) != len(values) or not 1 <= len(values) <= MAX_CLASSES:
         raise BadParameter(
             "classes are not different numbers, texts or truth values.",
             f"Each class is named once, and there are at most {MAX_CLASSES}.",
             "Give classes=[0, 1], say.",
         )
-    return found
+    return values
 
 
 def read_neighbours(neighbours: object) -> Neighbours:
@@ -128,11 +128,11 @@ def read_neighbours(neighbours: object) -> Neighbours:
 
 def read_people(rows_per_person: object) -> int:
     """Read how many rows of one person count."""
-    found = integer(rows_per_person, "rows_per_person", 1)
-    if found <= 1 << 20:
-        return found
+    rows = integer(rows_per_person, "rows_per_person", 1)
+    if rows <= 1 << 20:
+        return rows
     raise BadParameter(
-        f"rows_per_person = {quote_value(found)} is more than 2^20.",
+        f"rows_per_person = {quote_value(rows)} is more than 2^20.",
         "Sums are exact in 64 bits.",
         "Give a smaller number.",
     )

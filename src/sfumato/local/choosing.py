@@ -19,7 +19,7 @@ _SIMILAR_SPREAD_RATIO = Fraction(103, 100)
 def choose(epsilon: object, categories: object, most_bits: object = None) -> Oracle:
     """Return the oracle with the shortest report among those within 3 % of the least variance at share 0.
 
-    With `most_bits`, only reports of at most so many bits are compared.
+    With `most_bits`, only reports of at most that many bits are compared.
 
     >>> type(choose(1, 1024)).__name__, choose(1, 1024).report_bits
     ('ProjectiveResponse', 12)

@@ -1,6 +1,6 @@
 """A collector: reports come in as messages, files, HTTP requests or Arrow tables; a tally comes out and can be merged.
 
-It holds no secret: whoever reads all of it has read noisy reports.
+It holds no secret, only noisy reports.
 """
 
 from collections.abc import Callable, Iterable
@@ -89,7 +89,7 @@ class Collector:
 
     @property
     def tally(self) -> Tally:
-        """All that was taken so far."""
+        """The tally of all reports so far."""
         with self._lock:
             self._flush()
             return self._counted()

@@ -22,8 +22,8 @@ def survey(people: int, epsilon: str, plot: Path | None) -> str:
         )
     if plot is not None:
         check_plot(plot)
-    found = run(count, epsilon)
+    result = run(count, epsilon)
     if plot is None:
-        return found.report()
-    write_plot(found, plot)
-    return f"{found.report()}\n\nThe plot is in {plot}."
+        return result.report()
+    write_plot(result, plot)
+    return f"{result.report()}\n\nThe plot is in {plot}."

@@ -30,12 +30,12 @@ def norm_sub(shares: object) -> ConsistentShares:
     >>> norm_sub([0.7, 0.5, -0.1]).shares.round(3).tolist()
     [0.6, 0.4, 0.0]
     """
-    given = read_shares(shares)
-    falling = np.sort(given)[::-1]
+    raw_shares = read_shares(shares)
+    falling = np.sort(raw_shares)[::-1]
     # with the j greatest kept, the number subtracted is (their sum - 1)/j; the right j is the last whose share stays
     excess = (np.cumsum(falling) - 1) / np.arange(1, len(falling) + 1)
-    kept = int(np.flatnonzero(falling > excess)[-1])
-    return ConsistentShares(np.maximum(given - excess[kept], 0.0), "norm-sub")
+    kept_count = int(np.flatnonzero(falling > excess)[-1])
+    return ConsistentShares(np.maximum(raw_shares - excess[kept_count], 0.0), "norm-sub")
 
 
 def most_likely(oracle: Oracle, tally: Tally) -> ConsistentShares:

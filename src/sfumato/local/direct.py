@@ -63,5 +63,5 @@ class DirectResponse(OracleFrame, Coded):
     def likelihood(self, report: object, value: int, bits: int) -> Between:
         """Enclose P[report | value] * 2**bits."""
         (named,) = one_report(report, self.checked)
-        true, other = divide_probability(self.keep, 1, self.categories - 1, read_bits(bits))
-        return true if named == read_value(value, self.categories) else other
+        true, false_bounds = divide_probability(self.keep, 1, self.categories - 1, read_bits(bits))
+        return true if named == read_value(value, self.categories) else false_bounds

@@ -33,7 +33,7 @@ class HadamardResponse(OracleFrame, Coded):
 
     @property
     def rows(self) -> int:
-        """How many rows the matrix has: a power of two above the number of categories; column 0 tells nothing."""
+        """Rows of the matrix: a power of two above the number of categories; column 0 carries no information."""
         return 1 << self.categories.bit_length()
 
     @property
@@ -72,6 +72,6 @@ class HadamardResponse(OracleFrame, Coded):
     def likelihood(self, report: object, value: int, bits: int) -> Between:
         """Enclose P[report | value] * 2**bits."""
         (sent,) = one_report(report, self.checked)
-        true, other = divide_probability(self.keep, self.rows, self.rows, read_bits(bits))
+        true, false_bounds = divide_probability(self.keep, self.rows, self.rows, read_bits(bits))
         column = read_value(value, self.categories) + 1
-        return true if int(sent) & 1 == (int(sent) >> 1 & column).bit_count() & 1 else other
+        return true if int(sent) & 1 == (int(sent) >> 1 & column).bit_count() & 1 else false_bounds

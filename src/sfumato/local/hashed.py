@@ -40,7 +40,7 @@ class HashedResponse(OracleFrame):
     """Draw h(v) = ⌊((av + b) mod P)·g/P⌋; send a, b and h(v) with probability e^ε / (e^ε + g - 1), else another bucket.
 
     Theorem: a report is ε-DP under replace, and for no smaller ε; shares are unbiased up to g/P < 2^-45, variances
-    and intervals hold. For values that nobody can list.  [Wang, Blocki, Li, Jha 2017]  Proof: proofs/local_oracles.md
+    and intervals hold. For values that cannot be listed.  [Wang, Blocki, Li, Jha 2017]  Proof: proofs/local_oracles.md
 
     A report is the row (a, b, bucket); g is e^ε rounded, plus 1, and at most 65,536.
     """
@@ -104,8 +104,8 @@ class HashedResponse(OracleFrame):
         """Enclose P[report | value] * 2**bits."""
         slope, shift, sent = one_report(report, self.checked)[0]
         held = bucket(line(slope[None], shift[None], np.array([read_value(value, self.categories)])), self.buckets)
-        true, other = divide_probability(self.keep, PRIME**2, PRIME**2 * (self.buckets - 1), read_bits(bits))
-        return true if sent == held[0] else other
+        true, false_bounds = divide_probability(self.keep, PRIME**2, PRIME**2 * (self.buckets - 1), read_bits(bits))
+        return true if sent == held[0] else false_bounds
 
     def report_space(self) -> NoReturn:
         """Refuse: there are more than 2^122 reports."""

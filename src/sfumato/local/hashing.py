@@ -1,6 +1,6 @@
 """Hash functions: lines modulo the prime 2^61 - 1, and tables keyed by a secret or public text.
 
-Privacy needs nothing of them; error bars need that values fall together no more often than by chance.
+Privacy does not depend on them; error bars require that values collide no more often than by chance.
 """
 
 from functools import lru_cache
@@ -63,7 +63,7 @@ def places(key: bytes, hashes: int, width: int, rows: Integers, items: Integers)
 
     Simple tabulation: over the draw of the tables any three items are independent, in every row.
     """
-    words, found = hash_tables(key, hashes), np.zeros(np.broadcast(rows, items).shape, dtype=np.uint32)
+    words, hashes_xor = hash_tables(key, hashes), np.zeros(np.broadcast(rows, items).shape, dtype=np.uint32)
     for nibble in range(_NIBBLES_PER_VALUE):
-        found = found ^ words[rows, nibble, (items >> (4 * nibble)) & 15]
-    return (found.astype(np.int64) * width) >> 32
+        hashes_xor = hashes_xor ^ words[rows, nibble, (items >> (4 * nibble)) & 15]
+    return (hashes_xor.astype(np.int64) * width) >> 32

@@ -20,12 +20,12 @@ from sfumato.exact import integer, probability
 from sfumato.local.reading import (
     Integers,
     Reals,
-    checked_listing,
     no_reports,
     not_reports,
     read_epsilon,
     read_integer,
     read_value,
+    require_listable,
 )
 from sfumato.mechanisms.columns import integer_column
 
@@ -38,7 +38,7 @@ _MAX_TOP_VALUE = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class Variances:
-    """What is known of decoded reports before any is seen: their range, their least and greatest variance.
+    """Public facts about decoded reports: their range, their least and greatest variance.
 
     `rarest` is the least probability of a kind of report: without enough of these the spread seen may mislead.
     """
@@ -155,4 +155,4 @@ class MeanFrame:
 
     def report_space(self: Mean) -> Integers:
         """List all possible reports, sorted."""
-        return np.arange(checked_listing(self.reports))
+        return np.arange(require_listable(self.reports))

@@ -1,4 +1,4 @@
-"""One frame for all frequency oracles: a report supports some values, and supports are counted.
+"""The frame of all frequency oracles: a report supports some values, and supports are counted.
 
 For a holder of v a report supports v with probability `hit`, for anybody else with probability `false`. So the support
 of v from n people, t of whom hold it, is Bin(t, hit) + Bin(n - t, false). Proof: proofs/local_oracles.md
@@ -15,7 +15,7 @@ from sfumato.accounting.event import Event
 from sfumato.certified.binary import Between
 from sfumato.errors import BadParameter
 from sfumato.local import wire
-from sfumato.local.reading import Octets, Reals, checked_listing, not_reports
+from sfumato.local.reading import Octets, Reals, not_reports, require_listable
 from sfumato.local.tally import Tally, tally_of
 from sfumato.mechanisms.columns import integer_column
 from sfumato.mechanisms.response_count import Channel
@@ -198,7 +198,7 @@ class Coded:
     def report_space(self: _Coded) -> npt.NDArray[np.int64]:
         """List all possible reports, sorted."""
         least, below = self.codes
-        checked_listing(below - least)
+        require_listable(below - least)
         return np.arange(least, below)
 
     def checked(self: _Coded, reports: object) -> npt.NDArray[np.int64]:

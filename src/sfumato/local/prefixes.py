@@ -24,7 +24,6 @@ from sfumato.local.reading import (
     MAX_CATEGORIES,
     Integers,
     Reals,
-    checked_listing,
     integer_rows,
     not_reports,
     one_report,
@@ -34,6 +33,7 @@ from sfumato.local.reading import (
     read_key,
     read_shares,
     read_value,
+    require_listable,
     source_or_system,
 )
 from sfumato.mechanisms.columns import integer_column
@@ -59,8 +59,8 @@ class Found:
 class Prefixes:
     """Each person draws a level and reports the prefix of that length by the best oracle, hashed if they are many.
 
-    Theorem: a report is ε-DP under replace; the intervals of `find` hold together, for all people, whoever is
-    selected.  [Wang, Li, Jha 2018]  Proof: proofs/local_prefixes.md
+    Theorem: a report is ε-DP under replace; the intervals of `find` hold jointly, for all people and every
+    selection.  [Wang, Li, Jha 2018]  Proof: proofs/local_prefixes.md
 
     A value is an integer below alphabet^length, first letter first. A report is the row (level, report of the oracle).
     At a level whose prefixes outnumber `buckets` a public hash joins prefixes; there an interval begins at 0.
@@ -171,7 +171,7 @@ class Prefixes:
     def report_space(self) -> Integers:
         """List all possible reports, sorted."""
         spaces = [self.oracle(level).report_space() for level in range(len(self.levels))]
-        checked_listing(sum(map(len, spaces)))
+        require_listable(sum(map(len, spaces)))
         return np.concatenate([np.column_stack([np.full_like(s, level), s]) for level, s in enumerate(spaces)])
 
 
@@ -205,14 +205,14 @@ class Plan:
             alive = np.zeros(len(prefix))
             np.maximum.at(alive, inverse, survival)
             alive = alive * min(1.0, candidates / max(alive.sum(), 1e-300))
-            found = self._found(level, held, alive, candidates, self.wanted if last else space.kept)
+            found = self._select_candidates(level, held, alive, candidates, self.wanted if last else space.kept)
             survival = survival * found[inverse]
             if not last:
                 more = space.alphabet ** (space.levels[level + 1] - length)
                 candidates = min(space.kept, candidates) * more
         return float(survival[: self.wanted].mean())
 
-    def _found(self, level: int, held: Reals, alive: Reals, candidates: int, kept: int) -> Reals:
+    def _select_candidates(self, level: int, held: Reals, alive: Reals, candidates: int, kept: int) -> Reals:
         """Return how likely each prefix is among the `kept` best of the candidates."""
         if candidates <= kept:
             return np.ones(len(held))
@@ -239,7 +239,7 @@ class Plan:
 
     @property
     def least_share(self) -> float:
-        """The share from which on a value is found nine times in ten; above 1 if nothing can be found."""
+        """The share from which a value is found with probability 0.9; above 1 if none can be found."""
         space, worst = self.prefixes, 0.0
         candidates = space.alphabet ** space.levels[0]
         for level, length in enumerate(space.levels):
@@ -269,7 +269,7 @@ def plan(epsilon: object, people: object, alphabet: object, length: object, want
     letters, reach = integer(alphabet, "alphabet", 2), integer(length, "length", 1)
     zipf = 1 / np.arange(1.0, 1 + min(20 * most, _MODELLED_VALUES))
     found = []
-    for kept, buckets, levels in _ways(letters, reach, most):
+    for kept, buckets, levels in _search_settings(letters, reach, most):
         space = Prefixes(epsilon, letters, reach, levels, kept, buckets)  # type: ignore[arg-type]
         proposed = Plan(space, size, most)
         found.append((-round(proposed.recall(zipf / zipf.sum()), 2), proposed.least_share, buckets, kept, proposed))
@@ -282,7 +282,7 @@ def plan(epsilon: object, people: object, alphabet: object, length: object, want
     )
 
 
-def _ways(alphabet: int, length: int, wanted: int) -> set[tuple[int, int, tuple[int, ...]]]:
+def _search_settings(alphabet: int, length: int, wanted: int) -> set[tuple[int, int, tuple[int, ...]]]:
     """Return what to compare: how many prefixes are kept, how many buckets there are, the lengths of prefixes."""
     found = set()
     for half in range(4, 41):

@@ -60,11 +60,11 @@ class Geometry:
 
     def digits(self, numbers: Integers) -> list[Integers]:
         """Return the digits in base q, the last one first."""
-        found = []
+        digit_list = []
         for _ in range(self.t):
             numbers, digit = np.divmod(numbers, self.q)
-            found.append(digit)
-        return found
+            digit_list.append(digit)
+        return digit_list
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class ProjectiveResponse(OracleFrame, Coded):
         return 1, self.geometry.vectors
 
     def release(self, values: object, source: Source | None = None) -> Integers:
-        """Return one vector per person. All draws are made for everybody, and nothing is rejected by value."""
+        """Return one vector per person. All draws are made for every person, without rejection by value."""
         true, coins = integer_column(values, 0, self.categories - 1, "categories"), source_or_system(source)
         space, people = self.geometry, len(true)
         others = space.q ** (space.t - 1)
@@ -168,8 +168,8 @@ class ProjectiveResponse(OracleFrame, Coded):
         vector, _ = space.vector_of(np.array([read_value(value, self.categories)]))
         inner = sum(int(a[0]) * int(b[0]) for a, b in zip(space.digits(sent), space.digits(vector), strict=True))
         scalars, rest = space.q - 1, space.points - space.incident
-        true, other = divide_probability(self.keep, scalars * space.incident, scalars * rest, read_bits(bits))
-        return true if inner % space.q == 0 else other
+        true, false_bounds = divide_probability(self.keep, scalars * space.incident, scalars * rest, read_bits(bits))
+        return true if inner % space.q == 0 else false_bounds
 
 
 @lru_cache(maxsize=1024)

@@ -1,4 +1,4 @@
-"""What people hand to the local mechanisms, read or refused: parameters, values, reports, sources."""
+"""Read the arguments of local mechanisms (parameters, values, reports, sources), or refuse them."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -62,20 +62,20 @@ def source_or_system(source: Source | None) -> Source:
 
 
 def integer_rows(reports: object, columns: int, meaning: str, most: int = (1 << 63) - 1) -> Integers:
-    """Read rows of so many integers from 0 to `most`, or refuse them."""
+    """Read rows of `columns` integers from 0 to `most`, or refuse them."""
     array = array_or_none(reports)
     if array is not None and array.size == 0 and array.shape in {(0,), (0, columns)}:
         return np.zeros((0, columns), dtype=np.int64)
-    whole = array is not None and array.dtype.kind in "biu" and array.ndim == 2 and array.shape[1] == columns
-    if array is not None and whole and int(array.min()) >= 0 and int(array.max()) <= most:
+    is_table = array is not None and array.dtype.kind in "biu" and array.ndim == 2 and array.shape[1] == columns
+    if array is not None and is_table and int(array.min()) >= 0 and int(array.max()) <= most:
         return array.astype(np.int64, copy=False)
     raise not_reports(meaning)
 
 
 def octet_rows(reports: object, octets: int, bits: int, meaning: str) -> Octets:
     """Read rows of packed bits whose padding is 0, or refuse them."""
-    whole = isinstance(reports, np.ndarray) and reports.dtype == np.uint8 and reports.shape[1:] == (octets,)
-    rows = reports if isinstance(reports, np.ndarray) and whole else integer_rows(reports, octets, meaning, 255)
+    is_table = isinstance(reports, np.ndarray) and reports.dtype == np.uint8 and reports.shape[1:] == (octets,)
+    rows = reports if isinstance(reports, np.ndarray) and is_table else integer_rows(reports, octets, meaning, 255)
     if not (rows[:, -1] & ((1 << (8 * octets - bits)) - 1)).any():
         return rows.astype(np.uint8, copy=False)
     raise not_reports(meaning)
@@ -103,7 +103,7 @@ def no_reports() -> BadParameter:
     )
 
 
-def checked_listing(count: int) -> int:
+def require_listable(count: int) -> int:
     """Return how many reports there are, if they can be listed."""
     if count <= MAX_LISTED_REPORTS:
         return count

@@ -1,4 +1,4 @@
-"""Shuffling: what reports cost once somebody trusted has put them into a random order.
+"""Shuffling: the privacy loss of reports that a trusted party has put into a random order.
 
 The loss is that of the clone pair [Feldman, McMillan, Talwar 2021], summed in integers with every rounding upwards.
 Proof: proofs/shuffled_reports.md
@@ -28,8 +28,8 @@ _MAX_EPSILON = 64
 class Shuffled:
     """One report of each of n people, all by the same ε₀-DP randomiser, in a uniformly random order.
 
-    Theorem: what comes out is (ε, δ)-DP under replace for δ = delta_after(ε), at most that of the clone pair, if the
-    order is drawn by somebody trusted and no report carries who, when or which version.  [Feldman, McMillan,
+    Theorem: what comes out is (ε, δ)-DP under replace for δ = delta_after(ε), at most that of the clone pair, if a
+    trusted party draws the order and no report carries an identity, a time or a version.  [Feldman, McMillan,
     Talwar 2021]  Proof: proofs/shuffled_reports.md
 
     >>> round(Shuffled(1, 10_000).epsilon_at("1e-6"), 7)
@@ -45,10 +45,10 @@ class Shuffled:
 
     def delta_after(self, epsilon: object) -> float:
         """Return a delta, rounded up, for which the shuffled reports are (epsilon, delta)-DP."""
-        asked = decimal_rational(epsilon, "epsilon")
-        if asked < 0:
+        epsilon_read = decimal_rational(epsilon, "epsilon")
+        if epsilon_read < 0:
             raise BadParameter("epsilon is negative.", "A loss is at least 0.", "Give epsilon of at least 0.")
-        scaled = self._scaled_delta(asked)
+        scaled = self._scaled_delta(epsilon_read)
         return 0.0 if scaled == 0 else min(1.0, float(Fraction(scaled, _ONE_UNITS)) * (1 + 2**-50))
 
     def epsilon_at(self, delta: object) -> float:
@@ -61,11 +61,11 @@ class Shuffled:
         return Approximate(Pure(self._epsilon(chance), Neighbours.REPLACE), chance)
 
     def _epsilon(self, delta: Fraction) -> Fraction:
-        """Bracket the loss in units of 1e-12. Where to look next is guessed by floats, what fits is decided exactly."""
+        """Bracket the loss in units of 1e-12: floats guide the search, exact integers decide."""
         allowed = delta.numerator * _ONE_UNITS // delta.denominator
         target, most = log2(allowed) if allowed else 0.0, ceil(self.epsilon * _EPSILON_UNITS)
         below, above, logs = 0, most, [log2(self._scaled_delta(Fraction(0)) or 1), 0.0]
-        guess = round(self._rough(float(delta)) * _EPSILON_UNITS)
+        guess = round(self._rough_epsilon(float(delta)) * _EPSILON_UNITS)
         while above - below > max(1, above // _BISECTION_STOP_PARTS):
             middle = min(max(guess, below + 1), above - 1)
             scaled = self._scaled_delta(Fraction(middle, _EPSILON_UNITS))
@@ -81,7 +81,7 @@ class Shuffled:
                 guess = below + round(line) + (-nudge if fits else nudge)
         return min(self.epsilon, Fraction(above, _EPSILON_UNITS))
 
-    def _rough(self, delta: float) -> float:
+    def _rough_epsilon(self, delta: float) -> float:
         """Return a first guess: a third of the closed form of the paper."""
         grown, size = exp(min(float(self.epsilon), 60.0)), min(self.reports, _MAX_REPORTS)
         spread = 8 * sqrt(grown * log(4 / delta) / size) + 8 * grown / size
@@ -125,7 +125,7 @@ class _Tail:
     __slots__ = ("at", "before_high", "before_low", "coins", "low")
 
     def __init__(self, coins: int, at: int) -> None:
-        """Start from sums of ratios over a window beyond which next to nothing lies."""
+        """Start from sums of ratios over a window that holds nearly all of the mass."""
         self.coins, self.at = coins, min(at, coins + 1)
         middle, reach = coins // 2, 20 * isqrt(coins + 1) + 20
         ratios = {middle: _ONE_UNITS}
@@ -179,15 +179,15 @@ def _clones(local: Fraction, reports: int) -> tuple[int, list[int], int]:
 
 
 def _ratios(others: int, middle: int, end: int, chance: int, rest: int) -> list[int]:
-    """Return P[C = c]/P[C = middle] for c from beside the middle towards `end`, rounded up, until next to nothing."""
-    found, ratio = [], _ONE_UNITS
+    """Return P[C = c]/P[C = middle] for c from the middle towards `end`, rounded up, until negligible."""
+    ratios, ratio = [], _ONE_UNITS
     step = 1 if end > middle else -1
     for place in range(middle, end, step):
         top, bottom = ((others - place) * chance, (place + 1) * rest)
         if step < 0:
             top, bottom = place * rest, (others - place + 1) * chance
         ratio = -(-ratio * top // bottom)
-        found.append(ratio)
+        ratios.append(ratio)
         if ratio < _NEGLIGIBLE_UNITS // (1 << 32):
             break
-    return found
+    return ratios

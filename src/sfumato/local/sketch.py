@@ -17,7 +17,6 @@ from sfumato.local.reading import (
     Integers,
     Octets,
     Reals,
-    checked_listing,
     not_reports,
     octet_rows,
     one_report,
@@ -28,6 +27,7 @@ from sfumato.local.reading import (
     read_key,
     read_shares,
     read_value,
+    require_listable,
     source_or_system,
 )
 from sfumato.local.tally import Tally, tally_of
@@ -186,7 +186,7 @@ class CountMeanSketch(SketchFrame):
 
     def report_space(self) -> Octets:
         """List all possible reports, sorted."""
-        count = checked_listing(self.hashes << min(self.width, 64)) // self.hashes
+        count = require_listable(self.hashes << min(self.width, 64)) // self.hashes
         bits = np.packbits(bits_of(np.arange(count), self.width), axis=1)
         rows = np.repeat(np.arange(self.hashes), count)
         heads = np.column_stack([rows >> 8, rows & 255]).astype(np.uint8)

@@ -16,13 +16,13 @@ from sfumato.local.reading import (
     BLOCK_COINS,
     Integers,
     Octets,
-    checked_listing,
     not_reports,
     octet_rows,
     one_report,
     read_bits,
     read_categories,
     read_value,
+    require_listable,
     source_or_system,
 )
 from sfumato.local.wire import bits_of, numbers_of
@@ -55,7 +55,7 @@ class SubsetResponse(OracleFrame):
     @property
     def size(self) -> int:
         """How many categories a report names."""
-        return _subset_size(self.epsilon, self.categories)
+        return _best_subset_size(self.epsilon, self.categories)
 
     @property
     def keep(self) -> ExpRatio:
@@ -86,10 +86,10 @@ class SubsetResponse(OracleFrame):
         step = max(1, BLOCK_COINS // (4 * self.categories))
         for start in range(0, len(true), step):
             here = slice(start, start + step)
-            reports[here] = np.packbits(self._drawn(true[here], kept[here], coins), axis=1)
+            reports[here] = np.packbits(self._draw_subsets(true[here], kept[here], coins), axis=1)
         return reports
 
-    def _drawn(self, true: Integers, kept: npt.NDArray[np.bool_], source: Source) -> npt.NDArray[np.bool_]:
+    def _draw_subsets(self, true: Integers, kept: npt.NDArray[np.bool_], source: Source) -> npt.NDArray[np.bool_]:
         """Choose the k - 1 or k others with the least random keys, and the true one if it is kept.
 
         Rows in which keys tie at either border are drawn again by another exact way. Whether they do depends on the
@@ -110,10 +110,10 @@ class SubsetResponse(OracleFrame):
         keys[:, others] = keys[people, np.minimum(true, others - 1)]  # the key of the true one belongs to the last
         chosen: npt.NDArray[np.bool_] = keys <= np.where(kept, borders[:, 0], borders[:, 1])[:, np.newaxis]
         chosen[people, true] = kept
-        chosen[tied] = self._one_by_one(true[tied], kept[tied], source)
+        chosen[tied] = self._draw_by_shuffle(true[tied], kept[tied], source)
         return chosen
 
-    def _one_by_one(self, true: Integers, kept: npt.NDArray[np.bool_], source: Source) -> npt.NDArray[np.bool_]:
+    def _draw_by_shuffle(self, true: Integers, kept: npt.NDArray[np.bool_], source: Source) -> npt.NDArray[np.bool_]:
         """Shuffle the others step by step and take the first k, or the true one and the first k - 1."""
         people = np.arange(len(true))
         order = np.tile(np.arange(self.categories - 1), (len(true), 1))
@@ -132,20 +132,20 @@ class SubsetResponse(OracleFrame):
         total = np.zeros(self.categories, dtype=np.int64)
         step = max(1, BLOCK_COINS // self.categories)
         for start in range(0, len(reports), step):
-            total += self._unpacked(reports[start : start + step]).sum(axis=0, dtype=np.int64)
+            total += self._unpack_bits(reports[start : start + step]).sum(axis=0, dtype=np.int64)
         return total
 
     def likelihood(self, report: object, value: int, bits: int) -> Between:
         """Enclose P[report | value] * 2**bits."""
-        sent, d, k = self._unpacked(one_report(report, self.checked))[0], self.categories, self.size
-        true, other = divide_probability(self.keep, comb(d - 1, k - 1), comb(d - 1, k), read_bits(bits))
-        return true if sent[read_value(value, d)] else other
+        sent, d, k = self._unpack_bits(one_report(report, self.checked))[0], self.categories, self.size
+        true, false_bounds = divide_probability(self.keep, comb(d - 1, k - 1), comb(d - 1, k), read_bits(bits))
+        return true if sent[read_value(value, d)] else false_bounds
 
     def report_space(self) -> Octets:
         """List all possible reports, sorted."""
         named = self.categories if self.size == 1 else comb(self.categories, 2)  # at most all, and quickly known
-        count = comb(self.categories, self.size) if checked_listing(named) else 0
-        checked_listing(count)
+        count = comb(self.categories, self.size) if require_listable(named) else 0
+        require_listable(count)
         rows_of = chain.from_iterable(combinations(range(self.categories), self.size))
         rows = np.zeros((count, self.categories), dtype=np.uint8)
         places = np.fromiter(rows_of, dtype=np.int64, count=count * self.size).reshape(count, self.size)
@@ -158,20 +158,20 @@ class SubsetResponse(OracleFrame):
         rows = octet_rows(reports, self._octets, self.categories, meaning)
         step = max(1, BLOCK_COINS // self.categories)
         for start in range(0, len(rows), step):
-            if (self._unpacked(rows[start : start + step]).sum(axis=1, dtype=np.int64) != self.size).any():
+            if (self._unpack_bits(rows[start : start + step]).sum(axis=1, dtype=np.int64) != self.size).any():
                 raise not_reports(meaning)
         return rows
 
     def as_bits(self, reports: Octets) -> Octets:
         """Return reports as rows of `report_bits` zeros and ones."""
-        rows = self._unpacked(reports)
-        if not self._by_name:
+        rows = self._unpack_bits(reports)
+        if not self._unpack_names:
             return rows
         return bits_of(np.nonzero(rows)[1], self._name_bits).reshape(len(reports), self.report_bits)
 
     def from_bits(self, rows: Octets) -> Octets:
         """Return what `as_bits` was given, or refuse."""
-        if not self._by_name:
+        if not self._unpack_names:
             return self.checked(np.packbits(rows, axis=1))
         names = numbers_of(rows.reshape(-1, self._name_bits)).reshape(-1, self.size)
         if names.size and (int(names.max()) >= self.categories or (np.diff(names, axis=1) <= 0).any()):
@@ -180,7 +180,7 @@ class SubsetResponse(OracleFrame):
         np.put_along_axis(chosen, names, 1, axis=1)
         return np.packbits(chosen, axis=1)
 
-    def _unpacked(self, reports: Octets) -> Octets:
+    def _unpack_bits(self, reports: Octets) -> Octets:
         return np.unpackbits(reports, axis=1, count=self.categories)
 
     @property
@@ -192,12 +192,12 @@ class SubsetResponse(OracleFrame):
         return (self.categories - 1).bit_length()
 
     @property
-    def _by_name(self) -> bool:
+    def _unpack_names(self) -> bool:
         return self.size * self._name_bits < self.categories
 
 
 @lru_cache(maxsize=1024)
-def _subset_size(epsilon: Fraction, categories: int) -> int:
+def _best_subset_size(epsilon: Fraction, categories: int) -> int:
     """Return d / (e^ε + 1) = d·x / (1 + x) to the nearest integer, at least 1."""
     bits = 64 + 2 * int(epsilon)
     while True:

@@ -33,7 +33,7 @@ _NAMES = ("maria", "james", "fatou", "linda", "ahmed", "sofia", "peter", "aisha"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Survey:
-    """What was asked, what was told, and what is true."""
+    """A simulated survey: the true values, the reports and the estimates."""
 
     oracle: Oracle
     people: int
@@ -46,8 +46,8 @@ class Survey:
     names: tuple[str, ...]
 
     def report(self) -> str:
-        """Say what came out, beside what is true, and what it cost."""
-        parts = [self._heading(), self._table(), self._others(), self._price()]
+        """Return a report of estimates, true values and the cost."""
+        parts = [self._heading(), self._table(), self._compare_prefixes(), self._price()]
         return "\n\n".join(parts)
 
     def plot(self) -> Any:
@@ -93,7 +93,7 @@ class Survey:
         )
         return "\n".join(lines)
 
-    def _others(self) -> str:
+    def _compare_prefixes(self) -> str:
         estimate, low, high, truth = self.minutes
         found = ", ".join(_decode_name(value) for value in self.found.values.tolist())
         right = sum(_decode_name(value) in self.names[:_WANTED_NAMES] for value in self.found.values.tolist())
@@ -122,14 +122,14 @@ def run(people: int, epsilon: object, source: Source | None = None) -> Survey:
     """Make up people, let their devices report, and estimate."""
     count = integer(people, "people", 1)
     oracle, mean = choose(epsilon, len(EMOJI)), HybridMean(epsilon, _MINUTES)  # type: ignore[arg-type]
-    chosen = _made_up(count, len(EMOJI)) * 37 % len(EMOJI)
+    chosen = _draw_survey_values(count, len(EMOJI)) * 37 % len(EMOJI)
     tally = oracle.tally(oracle.release(chosen, source))
     minutes = np.arange(count) * 7919 % 401
     sent = mean.release(minutes, source)
     low, high = mean.interval(sent, CONFIDENCE)
     proposed = plan(epsilon, count, len(_ALPHABET), len(_NAMES[0]), _WANTED_NAMES)
     letters = np.array([_encode_name(name) for name in _NAMES])
-    held = letters[_made_up(count, len(_NAMES))]
+    held = letters[_draw_survey_values(count, len(_NAMES))]
     return Survey(
         oracle,
         count,
@@ -147,7 +147,7 @@ def _emoji_name(place: int, longest: int) -> str:
     return unicodedata.name(EMOJI[place]).lower()[:longest]
 
 
-def _made_up(people: int, kinds: int) -> Integers:
+def _draw_survey_values(people: int, kinds: int) -> Integers:
     """Return one kind per person, with Zipf's shares."""
     ends = np.cumsum(1 / np.arange(1, kinds + 1))
     return np.searchsorted(ends / ends[-1], (np.arange(people) + 0.5) / people)

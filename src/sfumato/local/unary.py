@@ -12,12 +12,12 @@ from sfumato.local.reading import (
     BLOCK_COINS,
     Integers,
     Octets,
-    checked_listing,
     octet_rows,
     one_report,
     read_bits,
     read_categories,
     read_value,
+    require_listable,
     source_or_system,
 )
 from sfumato.local.wire import bits_of
@@ -91,7 +91,7 @@ class UnaryResponse(OracleFrame):
 
     def report_space(self) -> Octets:
         """List all possible reports, sorted."""
-        count = checked_listing(1 << min(self.categories, 64))
+        count = require_listable(1 << min(self.categories, 64))
         return np.packbits(bits_of(np.arange(count), self.categories), axis=1)
 
     def checked(self, reports: object) -> Octets:

@@ -15,7 +15,7 @@ _HEADER_BYTES = 32
 
 
 def write_reports(mechanism: object, bits: int, count: int, rows: Callable[[int, int], Octets]) -> bytes:
-    """Write `count` reports of so many bits; rows(start, stop) gives them as zeros and ones."""
+    """Write `count` reports of equal length in bits; rows(start, stop) gives them as zeros and ones."""
     step = 8 * max(1, BLOCK_COINS // (8 * bits))  # whole octets
     parts = [np.packbits(rows(start, min(start + step, count))).tobytes() for start in range(0, count, step)]
     return b"".join([_MAGIC, _mechanism_digest(mechanism), count.to_bytes(8, "big"), *parts])

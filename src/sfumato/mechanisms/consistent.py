@@ -7,7 +7,7 @@ from sfumato.accounting.event import Neighbours, Pure
 from sfumato.errors import ImperfectSource, quote_value
 from sfumato.exact import integer, probability
 from sfumato.mechanisms.parameters import read_parameters
-from sfumato.randomness.adversary import biased
+from sfumato.randomness.adversary import read_bias
 from sfumato.randomness.consistent import Consistent, calibrate
 from sfumato.randomness.imperfect import SingleUse
 from sfumato.randomness.margin import smallest_covering
@@ -34,7 +34,7 @@ class ConsistentAnswer:
 
     def __post_init__(self) -> None:
         read_parameters(self)
-        object.__setattr__(self, "gamma", biased(self.gamma))
+        object.__setattr__(self, "gamma", read_bias(self.gamma))
 
     @property
     def event(self) -> Pure:

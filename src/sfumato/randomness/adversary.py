@@ -52,7 +52,7 @@ def worst_ratio(first: ProbabilityInterval, second: ProbabilityInterval, gamma: 
     >>> worst_ratio(half, quarter, 0), worst_ratio(half, quarter, Fraction(1, 10))
     (Fraction(2, 1), Fraction(220, 81))
     """
-    return _largest(pieces_of(first, second), biased(gamma))
+    return _largest(pieces_of(first, second), read_bias(gamma))
 
 
 def worst_joint_ratio(
@@ -63,7 +63,7 @@ def worst_joint_ratio(
     It does not depend on the person, and still the loss grows: how likely the opponent makes `later` may depend on
     where the first coins fell.
     """
-    bias = biased(gamma)
+    bias = read_bias(gamma)
     low, high = _interval(later, "later")
     likeliest = worst_mean(
         [(Fraction(0), low, Fraction(0)), (low, high, Fraction(1)), (high, Fraction(1), Fraction(0))], bias
@@ -82,16 +82,25 @@ def worst_joint_ratio(
 
 def pieces_of(first: ProbabilityInterval, second: ProbabilityInterval) -> list[Piece]:
     """Return [0, 1) cut at the ends of two intervals: in each piece each of them happens or does not."""
-    one, other = _interval(first, "first"), _interval(second, "second")
-    if other[0] == other[1]:
+    first_interval, second_interval = _interval(first, "first"), _interval(second, "second")
+    if second_interval[0] == second_interval[1]:
         raise BadParameter(
             "second is empty.",
             "An empty interval cannot be compared with another one.",
             "Give low < high for both intervals.",
         )
-    ends = sorted({Fraction(0), *one, *other, Fraction(1)})
+    ends = sorted({Fraction(0), *first_interval, *second_interval, Fraction(1)})
     return [
-        Piece(low, high, ((Fraction(one[0] <= low < one[1]), Fraction(other[0] <= low < other[1])),))
+        Piece(
+            low,
+            high,
+            (
+                (
+                    Fraction(first_interval[0] <= low < first_interval[1]),
+                    Fraction(second_interval[0] <= low < second_interval[1]),
+                ),
+            ),
+        )
         for low, high in pairwise(ends)
     ]
 
@@ -99,10 +108,10 @@ def pieces_of(first: ProbabilityInterval, second: ProbabilityInterval) -> list[P
 def _largest(pieces: list[Piece], bias: Fraction) -> Fraction:
     ratio = Fraction(0)
     while True:
-        found = _best(pieces, ratio, bias)
-        if found.value <= 0:
+        best_play = _best(pieces, ratio, bias)
+        if best_play.value <= 0:
             return ratio
-        ratio = found.first / found.second
+        ratio = best_play.first / best_play.second
 
 
 def worst_mean(cells: Sequence[tuple[Fraction, Fraction, Fraction]], gamma: object) -> Fraction:
@@ -111,7 +120,7 @@ def worst_mean(cells: Sequence[tuple[Fraction, Fraction, Fraction]], gamma: obje
     >>> worst_mean([(Fraction(0), Fraction(1, 2), Fraction(0)), (Fraction(1, 2), Fraction(1), Fraction(1))], "1/10")
     Fraction(11, 20)
     """
-    bias = biased(gamma)
+    bias = read_bias(gamma)
     try:
         places = sorted((*_interval((low, high), "cells"), Fraction(value)) for low, high, value in cells)
     except (TypeError, ValueError, OverflowError):
@@ -127,8 +136,8 @@ def worst_mean(cells: Sequence[tuple[Fraction, Fraction, Fraction]], gamma: obje
     return _mean([(low, high, value) for low, high, value in places], Fraction(0), Fraction(1), bias)
 
 
-def biased(gamma: object) -> Fraction:
-    """Read a bias below 1: on a source of which nothing is known nothing can be promised."""
+def read_bias(gamma: object) -> Fraction:
+    """Read a bias below 1: a source of unlimited bias allows no guarantee."""
     bias = as_gamma(gamma)
     if bias < 1:
         return bias

@@ -1,8 +1,8 @@
-"""Many small games against a source of biased bits at once, in float64: to find where the worst case is, never what.
+"""Play many small games against a source of biased bits in float64, to locate worst cases, never to decide them.
 
 Each game is a value that is constant between a few places of 0 … 2**depth; the opponent makes its mean as large as
 a bias allows, bit by bit (`adversary` says how). Rounding moves a result by less than depth · 2^-50 of the values
-that take part in it; whoever uses it leaves a margin far beyond that, or repeats the best ones exactly.
+that take part in it; callers leave a margin far beyond that, or repeat the best ones exactly.
 """
 
 import numpy as np
@@ -47,7 +47,7 @@ def play(ends: Indices, pieces: Floats, depth: int, gamma: float) -> Floats:
 def worst_places(first: Indices, second: Indices, depth: int, gamma: float) -> Indices:
     """Return the numbers of those pairs of intervals (rows: low, high) whose worst ratio may be the largest of all.
 
-    Dinkelbach's method over all pairs at once: whoever does not reach the ratio of the others is left behind.
+    Dinkelbach's method over all pairs: pairs that do not reach the ratio of the others are dropped.
     """
     kept: Indices = np.arange(len(first), dtype=np.int64)
     worst = 0.0

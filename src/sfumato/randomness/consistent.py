@@ -18,7 +18,7 @@ from sfumato.certified.binary import exp_minus_enclosure
 from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import integer, positive_rational
 from sfumato.randomness import adversary
-from sfumato.randomness.adversary import ProbabilityInterval, biased
+from sfumato.randomness.adversary import ProbabilityInterval, read_bias
 from sfumato.randomness.biased_tree import FLOAT_SLACK, MAX_TREE_BITS, Floats, Indices, play, play_ratio, worst_places
 from sfumato.randomness.source import Source, broken_source, read_declared
 
@@ -28,7 +28,7 @@ _RUN_BITS = 130
 _MAX_RUN_BITS = 1 << 20
 _MAX_PAIRS = 1 << 22
 _MAX_EPSILON = 100
-"""Above it nothing becomes more exact: the finest noise that is tried has a smaller loss."""
+"""Epsilon above which precision no longer improves: the finest noise tried has a smaller loss."""
 _TRIED_REACHES = range(8, 16)
 _MAX_HALF_LIFE_EXPONENT = 14
 """Half-lives up to 2**14 are tried: the sweep over all offsets takes time in proportion."""
@@ -86,20 +86,20 @@ class Consistent:
 
     def worst_ratio(self, gamma: object) -> Fraction:
         """Return the exact maximum of P[k | y] / P[k | y'] over all y, all k, all |y - y'| <= reach, all sources."""
-        return _worst(self, biased(gamma))[0]
+        return _worst(self, read_bias(gamma))[0]
 
     def worst_cells(self, gamma: object) -> tuple[ProbabilityInterval, ProbabilityInterval]:
         """Return the intervals of coins of an answer that has the worst ratio: for one value, and for its neighbour."""
-        _, first, second = _worst(self, biased(gamma))
+        _, first, second = _worst(self, read_bias(gamma))
         return self._cell(first), self._cell(second)
 
     def worst_error(self, gamma: object) -> Fraction:
         """Return in units the largest E|answer - value| over all values and sources, at most 1e-9 of it too large."""
-        return _worst_error(self, biased(gamma))
+        return _worst_error(self, read_bias(gamma))
 
     def worst_tail(self, units: int, gamma: object) -> float:
         """Return the largest P[|answer - value| > units] over all values and sources, at most 1e-9 too large."""
-        return _worst_tail(self, integer(units, "units", 0), float(biased(gamma)))
+        return _worst_tail(self, integer(units, "units", 0), float(read_bias(gamma)))
 
     @property
     def _fine(self) -> int:
@@ -150,7 +150,7 @@ def calibrate(epsilon: object, gamma: object) -> Consistent:
     >>> calibrate(1, 0)
     Consistent(half_life=8, grid=6, reach=10)
     """
-    return _calibrate(min(positive_rational(epsilon, "epsilon"), Fraction(_MAX_EPSILON)), biased(gamma))
+    return _calibrate(min(positive_rational(epsilon, "epsilon"), Fraction(_MAX_EPSILON)), read_bias(gamma))
 
 
 @lru_cache(maxsize=256)
@@ -159,14 +159,18 @@ def _calibrate(epsilon: Fraction, gamma: Fraction) -> Consistent:
     for fine in range(max(1, int(log(4 / float(epsilon), 2))), _MAX_HALF_LIFE_EXPONENT + 1):
         candidates = list(_candidates(fine))
         if found is None:  # where the loss is too large in any case, nobody needs to know the error
-            candidates = [one for one in candidates if not _surely_too_much(one, epsilon, gamma)]
-        candidates.sort(key=lambda one: _error_per_reach(one, gamma))
+            candidates = [candidate for candidate in candidates if not _surely_too_much(candidate, epsilon, gamma)]
+        candidates.sort(key=lambda candidate: _error_per_reach(candidate, gamma))
         if found is not None:
             # errors grow with the half-life, so nothing better follows once none is better
-            candidates = [one for one in candidates if _error_per_reach(one, gamma) < _error_per_reach(found, gamma)]
+            candidates = [
+                candidate
+                for candidate in candidates
+                if _error_per_reach(candidate, gamma) < _error_per_reach(found, gamma)
+            ]
             if not candidates:
                 return found
-        found = next((one for one in candidates if _holds(one, epsilon, gamma)), found)
+        found = next((candidate for candidate in candidates if _holds(candidate, epsilon, gamma)), found)
     if found is not None:
         return found
     raise BadParameter(
@@ -183,17 +187,17 @@ def _candidates(fine: int) -> Iterator[Consistent]:
             yield from (Consistent(1 << fine, grid.numerator, reach) for reach in _TRIED_REACHES)
 
 
-def _holds(one: Consistent, epsilon: Fraction, gamma: Fraction) -> bool:
-    return not _surely_too_much(one, epsilon, gamma) and _at_most_exp(one.worst_ratio(gamma), epsilon)
+def _holds(noise: Consistent, epsilon: Fraction, gamma: Fraction) -> bool:
+    return not _surely_too_much(noise, epsilon, gamma) and _at_most_exp(noise.worst_ratio(gamma), epsilon)
 
 
-def _surely_too_much(one: Consistent, epsilon: Fraction, gamma: Fraction) -> bool:
-    return _exceeds(one, exp(float(epsilon)), float(gamma))
+def _surely_too_much(noise: Consistent, epsilon: Fraction, gamma: Fraction) -> bool:
+    return _exceeds(noise, exp(float(epsilon)), float(gamma))
 
 
-def _error_per_reach(one: Consistent, gamma: Fraction) -> float:
-    alike = Consistent(one.half_life, one.grid, 1)  # the error does not depend on the reach
-    return float(_worst_error(alike, gamma)) / one.reach
+def _error_per_reach(noise: Consistent, gamma: Fraction) -> float:
+    alike = Consistent(noise.half_life, noise.grid, 1)  # the error does not depend on the reach
+    return float(_worst_error(alike, gamma)) / noise.reach
 
 
 def _at_most_exp(ratio: Fraction, epsilon: Fraction) -> bool:
@@ -208,61 +212,61 @@ def _at_most_exp(ratio: Fraction, epsilon: Fraction) -> bool:
         bits *= 2  # ends: e^epsilon is irrational for rational epsilon > 0 (Lindemann)
 
 
-def _exceeds(one: Consistent, bound: float, gamma: float) -> bool:
+def _exceeds(noise: Consistent, bound: float, gamma: float) -> bool:
     """Whether some of the likeliest places is surely worse than a bound: cheaper than looking at all."""
-    offsets = np.unique(np.linspace(-(one.grid // 2 + one.reach + one.half_life), 0, 64).astype(np.int64))
-    pairs = np.array([(at, at + sign * one.reach) for at in offsets for sign in (-1, 1)], dtype=np.int64)
-    depth = _depth_of(one)
+    offsets = np.unique(np.linspace(-(noise.grid // 2 + noise.reach + noise.half_life), 0, 64).astype(np.int64))
+    pairs = np.array([(at, at + sign * noise.reach) for at in offsets for sign in (-1, 1)], dtype=np.int64)
+    depth = _depth_of(noise)
     if depth > MAX_TREE_BITS:
         return False
-    value, first, second = play_ratio(*_cells_at_offsets(one, pairs, depth), bound, depth, gamma).T
+    value, first, second = play_ratio(*_cells_at_offsets(noise, pairs, depth), bound, depth, gamma).T
     return bool((value > FLOAT_SLACK * (first + bound * second)).any())
 
 
 @lru_cache(maxsize=256)
-def _worst(one: Consistent, gamma: Fraction) -> tuple[Fraction, int, int]:
+def _worst(noise: Consistent, gamma: Fraction) -> tuple[Fraction, int, int]:
     """Return the largest ratio, and the offsets that have it: floats find where to look, fractions decide."""
-    pairs, depth = one._pairs(), _depth_of(one)
+    pairs, depth = noise._pairs(), _depth_of(noise)
     if depth <= MAX_TREE_BITS:
-        pairs = pairs[worst_places(*_cells_at_offsets(one, pairs, depth), depth, float(gamma))]
+        pairs = pairs[worst_places(*_cells_at_offsets(noise, pairs, depth), depth, float(gamma))]
     return max(
-        (adversary.worst_ratio(one._cell(first), one._cell(second), gamma), first, second)
+        (adversary.worst_ratio(noise._cell(first), noise._cell(second), gamma), first, second)
         for first, second in pairs.tolist()
     )
 
 
-def _depth_of(one: Consistent) -> int:
+def _depth_of(noise: Consistent) -> int:
     """Return how many bits decide every end that the sweep meets."""
-    farthest = one.grid + 2 * one.reach + one.half_life
-    return one._fine + farthest // one.half_life + 2
+    farthest = noise.grid + 2 * noise.reach + noise.half_life
+    return noise._fine + farthest // noise.half_life + 2
 
 
-def _cells_at_offsets(one: Consistent, pairs: Indices, depth: int) -> tuple[Indices, Indices]:
+def _cells_at_offsets(noise: Consistent, pairs: Indices, depth: int) -> tuple[Indices, Indices]:
     """Return the cells at both offsets of each pair, in units of 2^-depth."""
-    ends = np.array([-one.grid // 2, one.grid // 2])
-    first, second = (_scaled_below(one, pairs[:, side, None] + ends, depth) for side in (0, 1))
+    ends = np.array([-noise.grid // 2, noise.grid // 2])
+    first, second = (_scaled_below(noise, pairs[:, side, None] + ends, depth) for side in (0, 1))
     return first, second
 
 
-def _scaled_below(one: Consistent, units: Indices, depth: int) -> Indices:
-    halvings, rest = np.divmod(np.abs(units), one.half_life)
-    scaled = (2 * one.half_life - rest) << (depth - one._fine - 2 - halvings)
+def _scaled_below(noise: Consistent, units: Indices, depth: int) -> Indices:
+    halvings, rest = np.divmod(np.abs(units), noise.half_life)
+    scaled = (2 * noise.half_life - rest) << (depth - noise._fine - 2 - halvings)
     result: Indices = np.where(units > 0, (1 << depth) - scaled, scaled)
     return result
 
 
 @lru_cache(maxsize=4096)
-def _worst_error(one: Consistent, gamma: Fraction) -> Fraction:
+def _worst_error(noise: Consistent, gamma: Fraction) -> Fraction:
     more = float((1 + gamma) / 2)
-    per_block, half = float(one.half_life), one.grid / 2
-    period = one.grid // int(np.gcd(one.grid, one.half_life))
-    straight = -(-2 * one.grid // one.half_life) + 1  # from this run on the answer lies on one side of the value
+    per_block, half = float(noise.half_life), noise.grid / 2
+    period = noise.grid // int(np.gcd(noise.grid, noise.half_life))
+    straight = -(-2 * noise.grid // noise.half_life) + 1  # from this run on the answer lies on one side of the value
     runs, beyond = straight + period, more / (1 - more)
     while more**runs * (runs + 2 + beyond + half / per_block) > 1e-11:
         runs += 1
 
     def _blocks(side: int) -> Callable[[int], Floats]:
-        first = [_block_means(one, side, run, float(gamma), np.abs) for run in range(straight + period)]
+        first = [_block_means(noise, side, run, float(gamma), np.abs) for run in range(straight + period)]
 
         def _of(run: int) -> Floats:
             rounds = max(0, run - straight) // period
@@ -275,12 +279,12 @@ def _worst_error(one: Consistent, gamma: Fraction) -> Fraction:
     return Fraction(worst * (1 + FLOAT_SLACK))
 
 
-def _worst_tail(one: Consistent, units: int, gamma: float) -> float:
+def _worst_tail(noise: Consistent, units: int, gamma: float) -> float:
     more = (1 + gamma) / 2
-    runs = (units + one.grid) // one.half_life + 2  # noise of a longer run is surely beyond
+    runs = (units + noise.grid) // noise.half_life + 2  # noise of a longer run is surely beyond
 
     def _blocks(side: int) -> Callable[[int], Floats]:
-        return lambda run: _block_means(one, side, run, gamma, lambda error: (np.abs(error) > units).astype(float))
+        return lambda run: _block_means(noise, side, run, gamma, lambda error: (np.abs(error) > units).astype(float))
 
     return min(1.0, _best_of_runs(_blocks, runs, 1.0, more) + FLOAT_SLACK)
 
@@ -297,18 +301,18 @@ def _best_of_runs(blocks: Callable[[int], Callable[[int], Floats]], runs: int, f
     return float(_bit(sides[0], sides[1], more).max())
 
 
-def _bit(one: Floats, other: Floats, more: float) -> Floats:
-    result: Floats = more * np.maximum(one, other) + (1 - more) * np.minimum(one, other)
+def _bit(first: Floats, second: Floats, more: float) -> Floats:
+    result: Floats = more * np.maximum(first, second) + (1 - more) * np.minimum(first, second)
     return result
 
 
-def _block_means(one: Consistent, side: int, run: int, gamma: float, score: Callable[[Floats], Floats]) -> Floats:
+def _block_means(noise: Consistent, side: int, run: int, gamma: float, score: Callable[[Floats], Floats]) -> Floats:
     """Return for each value 0 … grid - 1 the largest mean of a score of the error within one block of coins."""
-    start = run * one.half_life if side else -(run + 1) * one.half_life
-    values = np.arange(one.grid, dtype=np.int64)
-    lowest = (values + start + one.grid // 2) // one.grid  # the answer at the block's first place
-    steps = np.arange(1, one.half_life // one.grid + 2, dtype=np.int64)
-    ends = (lowest[:, None] + steps) * one.grid - one.grid // 2 - values[:, None] - start
-    answers = (lowest[:, None] + np.concatenate([[0], steps])) * one.grid - values[:, None]
+    start = run * noise.half_life if side else -(run + 1) * noise.half_life
+    values = np.arange(noise.grid, dtype=np.int64)
+    lowest = (values + start + noise.grid // 2) // noise.grid  # the answer at the block's first place
+    steps = np.arange(1, noise.half_life // noise.grid + 2, dtype=np.int64)
+    ends = (lowest[:, None] + steps) * noise.grid - noise.grid // 2 - values[:, None] - start
+    answers = (lowest[:, None] + np.concatenate([[0], steps])) * noise.grid - values[:, None]
     pieces = score(answers.astype(np.float64))[..., None]
-    return play(np.minimum(ends, one.half_life), pieces, one._fine, gamma)[:, 0]
+    return play(np.minimum(ends, noise.half_life), pieces, noise._fine, gamma)[:, 0]

@@ -78,7 +78,7 @@ class DiscreteGaussian:
 
 @dataclass(frozen=True, slots=True)
 class _Chance:
-    """e^-exponent for an exponent that is secret, being noise: nothing of it is remembered."""
+    """e^-exponent for a secret exponent (noise), which is never cached."""
 
     exponent: Fraction
 

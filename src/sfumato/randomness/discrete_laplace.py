@@ -1,7 +1,7 @@
 """Integer Laplace noise, exactly: P[Z = z] = (1 - x) / (1 + x) · x^|z| with x = e^(-1/scale).
 
-Z = S · (1 + G): a sign S that is minus, zero or plus, and a geometric G. Every sample draws both, whatever they say, so
-that the work done tells nothing about the noise. Proof: proofs/discrete_laplace.md
+Z = S · (1 + G): a sign S that is minus, zero or plus, and a geometric G. Every sample draws both, so that the
+work does not depend on the noise. Proof: proofs/discrete_laplace.md
 """
 
 from dataclasses import dataclass

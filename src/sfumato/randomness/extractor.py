@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from sfumato.errors import BadParameter
 from sfumato.exact import integer
-from sfumato.randomness.adversary import biased
+from sfumato.randomness.adversary import read_bias
 from sfumato.randomness.source import octets
 
 _MAX_INPUT_BITS = 1 << 22
@@ -75,7 +75,7 @@ def extractable(bits: int, gamma: object, security: int) -> int:
         raise BadParameter(
             f"bits is more than {_MAX_INPUT_BITS}.", "One hash takes at most that many.", "Extract in parts."
         )
-    likeliest = (1 + biased(gamma)) / 2  # of one bit; min-entropy is -log2 of it
+    likeliest = (1 + read_bias(gamma)) / 2  # of one bit; min-entropy is -log2 of it
     entropy = _floor_log2(likeliest.denominator**count, likeliest.numerator**count)
     return max(0, (entropy - 2 * secure + 2) // 8 * 8)
 

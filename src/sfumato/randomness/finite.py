@@ -63,7 +63,7 @@ class Finite:
         return None
 
     def _enclosed(self, bits: int) -> tuple[list[int], list[int]]:
-        """Enclose the sums of the first weights, so finely that the whole sum has `bits` digits and some to spare."""
+        """Enclose the cumulative weights, precise enough that the total has `bits` digits and guard digits."""
         # fractions become integers, whose sums have no error: a seam at a dyadic number is then exactly there
         common = lcm(*(weight.denominator for weight in self.weights if isinstance(weight, Fraction)))
         wanted = bits + len(self.weights).bit_length() + 8

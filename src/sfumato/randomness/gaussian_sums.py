@@ -1,4 +1,4 @@
-"""Certified sums of the integer Gaussian's weights e^(-z² / 2σ²): normaliser, pieces, and their limits at large σ.
+"""Enclose sums of the integer Gaussian's weights e^(-z² / 2σ²): normaliser and partial sums.
 
 Below σ = 64 the terms are added one by one. Above it two classical identities replace millions of terms: Poisson's
 summation for the whole sum and Euler–Maclaurin at half-integers for a part of it, each with its remainder bounded.

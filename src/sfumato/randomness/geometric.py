@@ -51,7 +51,7 @@ SMALL_TABLES = TableSizes(6, 5)
 
 
 def sizes_for(count: int) -> TableSizes:
-    """Return the sizes of tables that are quickest for `size` samples; they depend on nothing else."""
+    """Return the table sizes that are fastest for `size` samples."""
     return SMALL_TABLES if count <= MAX_SMALL_TABLE_SAMPLES else LARGE_TABLES
 
 
@@ -183,8 +183,8 @@ def in_passes(draw: Callable[[int], Integers], count: int, block: int) -> Intege
     if size <= block:
         return draw(size)
     drawn = draw(block)
-    whole = np.empty(size, dtype=drawn.dtype)
-    whole[:block] = drawn
+    samples = np.empty(size, dtype=drawn.dtype)
+    samples[:block] = drawn
     for start in range(block, size, block):
-        whole[start : start + block] = draw(min(block, size - start))
-    return whole
+        samples[start : start + block] = draw(min(block, size - start))
+    return samples

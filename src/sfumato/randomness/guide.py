@@ -76,9 +76,9 @@ class Guide:
         more = np.frombuffer(read_exactly(source, _SECOND_WORD_BITS // 8 * words.size), dtype="<u4")
         tables = self.tables.ravel()[rows]
         known = (tables << _TOTAL_BITS) + (words.astype(np.int64) << _SECOND_WORD_BITS) + more
-        found = self.high.searchsorted(known, side="right")
-        outcomes: npt.NDArray[np.int64] = found - self.first[tables]
-        for place in (known >= self.low[found]).nonzero()[0]:
+        position = self.high.searchsorted(known, side="right")
+        outcomes: npt.NDArray[np.int64] = position - self.first[tables]
+        for place in (known >= self.low[position]).nonzero()[0]:
             bits = int(known[place]) & ((1 << _TOTAL_BITS) - 1)
             outcomes[place] = _refine(self.laws[rows[place]], bits, _TOTAL_BITS, source)
         last = (outcomes == np.diff(self.first)[tables] - 1).nonzero()[0]

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from sfumato.errors import EntropyFailed
 from sfumato.exact import integer
-from sfumato.randomness.adversary import biased
+from sfumato.randomness.adversary import read_bias
 from sfumato.randomness.margin import smallest_covering
 from sfumato.randomness.source import Source, as_gamma, as_source, declared_gamma, octets, read_declared, sample_size
 
@@ -35,7 +35,7 @@ Bits = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What the tests found: the names of those that failed, and the largest bias seen, which bounds nothing."""
+    """Results of the tests: the names of those that failed, and the largest observed bias, which is no bound."""
 
     alarms: tuple[str, ...]
     estimate: float
@@ -53,7 +53,7 @@ def repetition_cutoff(gamma: object, alpha_bits: int = _ALPHA_BITS) -> int:
 
 
 def proportion_cutoff(gamma: object, window: int = _WINDOW_BITS, alpha_bits: int = _ALPHA_BITS) -> int:
-    """Return the least C with P[Bin(window, p) >= C] <= 2^-alpha: so many of the first bit no such source gives.
+    """Return the least C with P[Bin(window, p) >= C] <= 2^-alpha: no such source repeats its first bit that often.
 
     >>> proportion_cutoff(0), proportion_cutoff("1/10"), proportion_cutoff(0, alpha_bits=20)
     (625, 675, 589)
@@ -62,7 +62,7 @@ def proportion_cutoff(gamma: object, window: int = _WINDOW_BITS, alpha_bits: int
 
 
 def examine(data: bytes, gamma: object) -> Health:
-    """Run every test over data. Of a source with gamma = 1 nothing can be noticed, so nothing is said."""
+    """Run every test over data. A source with gamma = 1 passes all tests, as any output is allowed."""
     examiner, drawn = _Examiner(as_gamma(gamma)), octets(data, "data")
     found: set[str] = set()
     for start in range(0, len(drawn), _BLOCK_BYTES // 8):
@@ -184,8 +184,8 @@ class _Examiner:
 
     def _leans(self, bits: Bits, gamma: Fraction) -> bool:
         self._window = np.concatenate([self._window, bits])
-        whole = len(self._window) // _WINDOW_BITS * _WINDOW_BITS
-        windows, self._window = self._window[:whole].reshape(-1, _WINDOW_BITS), self._window[whole:]
+        whole_bits = len(self._window) // _WINDOW_BITS * _WINDOW_BITS
+        windows, self._window = self._window[:whole_bits].reshape(-1, _WINDOW_BITS), self._window[whole_bits:]
         alike = (windows == windows[:, :1]).sum(axis=1)
         return bool((alike >= proportion_cutoff(gamma)).any())
 
@@ -214,7 +214,7 @@ class _Examiner:
 
 
 def _likeliest(gamma: object) -> Fraction:
-    return (1 + biased(gamma)) / 2
+    return (1 + read_bias(gamma)) / 2
 
 
 @lru_cache(maxsize=64)

@@ -28,7 +28,7 @@ from sfumato.randomness.uniform import Integers
 MAX_PARTS = 8
 """Maximum number of measurements that share their noise; for more of them other noise is better."""
 _STEPS_PER_RATE, _MAX_STEPS_PER_SIDE = 16, 64
-"""A step of the norm is about such a part of 1 / rate; a side has at most so many of the second."""
+"""Steps of the norm per 1 / rate, and the maximum number of steps per side."""
 _MAX_NARROW_BITS = 48
 _SECANT_STEPS, _ROOT_ERROR = 12, 1e-14
 _MAX_RADIUS_MEANS = 64
@@ -101,7 +101,7 @@ class MaxNormLaw:
         return _moments(self, part)
 
     @property
-    def together(self) -> float:
+    def square_correlation(self) -> float:
         """Return how much two parts' squares vary together: E[X²Y²] / (E[X²] E[Y²]) - 1, of the real law beside it."""
         parts = len(self.sides)
         return (parts + 3) * (parts + 4) / ((parts + 1) * (parts + 2)) - 1
@@ -205,13 +205,13 @@ def _rest_power(rate: Fraction, exponent: int, bits: int) -> Between:
     return power(((1 << bits) - high, (1 << bits) - low), exponent, bits)
 
 
-def _multiply_polynomials(one: Sequence[int], other: Sequence[int]) -> list[int]:
+def _multiply_polynomials(first: Sequence[int], second: Sequence[int]) -> list[int]:
     """Multiply two polynomials."""
-    found = [0] * (len(one) + len(other) - 1)
-    for place, left in enumerate(one):
-        for behind, right in enumerate(other):
-            found[place + behind] += left * right
-    return found
+    product_terms = [0] * (len(first) + len(second) - 1)
+    for place, left in enumerate(first):
+        for behind, right in enumerate(second):
+            product_terms[place + behind] += left * right
+    return product_terms
 
 
 def _shift_polynomial(polynomial: Sequence[int], by: int) -> list[int]:
@@ -225,11 +225,11 @@ def _shift_polynomial(polynomial: Sequence[int], by: int) -> list[int]:
 def _in_binomials(polynomial: Sequence[int]) -> list[int]:
     """Return the c with polynomial(k) = Σ c[j] · C(k, j): Newton's forward differences at 0."""
     values = [sum(part * k**degree for degree, part in enumerate(polynomial)) for k in range(len(polynomial))]
-    found = []
+    coefficients = []
     while values:
-        found.append(values[0])
+        coefficients.append(values[0])
         values = [after - before for before, after in pairwise(values)]
-    return found
+    return coefficients
 
 
 def _uniform(reach: Integers, widest: int, source: Source) -> Integers:
@@ -251,13 +251,13 @@ def _near_margin(law: MaxNormLaw, part: int, confidence: Fraction) -> int:
     missed = log(max(float(1 - confidence), 5e-324))
     unit, bits = law.sides[part] / law.rate, 96 + 2 * int(-missed)
 
-    def off(reach: int) -> float:
+    def log_tail_gap(reach: int) -> float:
         return log(law.tail(part, reach, bits)[1]) - bits * log(2) - missed
 
     before = ceil(unit * Fraction(len(law.sides) / 2 - missed))
-    here, behind = before // 2, off(before)
+    here, behind = before // 2, log_tail_gap(before)
     for _ in range(_SECANT_STEPS):
-        found = off(here)
+        found = log_tail_gap(here)
         if found == behind or abs(found) < _ROOT_ERROR:
             break
         slope = Fraction(found - behind) / (here - before)

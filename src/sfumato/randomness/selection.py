@@ -2,7 +2,7 @@
 
 A decision compares a uniform real U, revealed 64 bits at a time, with seams that certified integers enclose; where
 they leave it open, more bits and more precision are taken. A float may skip that work, never replace it: it decides
-only outside a stated error bound. The work is O(n) whatever the scores are: nothing is rejected by its score.
+only outside a stated error bound. The work is O(n) for all scores: nothing is rejected by its score.
 Proof: proofs/selection.md
 """
 
@@ -213,7 +213,7 @@ def _cell_by_enclosures(distances: Integers, counts: Integers, rate: Fraction, k
 
 
 def _enclosures(distances: list[int], rate: Fraction, bits: int) -> list[tuple[int, int]]:
-    """Enclose exp(-rate * d) * 2**bits for each d; 1 is enclosed exactly. Nothing is cached: distances are secret."""
+    """Enclose exp(-rate * d) * 2**bits for each d; 1 is enclosed exactly. Secret distances are not cached."""
     if len(distances) <= _MAX_SIMPLE_SCORES:
         return [exp_minus_enclosure(rate * distance, bits) for distance in distances]
     horizon = -(-(bits + 1) * rate.denominator // rate.numerator)  # beyond it the weight is below 2^-bits

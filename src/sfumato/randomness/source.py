@@ -1,8 +1,8 @@
-"""Where random bits come from: an AES-256-CTR keystream keyed by the operating system.
+"""The source of random bits: an AES-256-CTR keystream keyed by the operating system.
 
 There is no seed: a sequence that can be repeated is noise that can be subtracted. Each thread has a generator of its
 own, and the old key is erased at every refill ("fast key erasure", Bernstein 2017), so that a later theft of the state
-reveals nothing about noise already given out. After a fork the child starts from fresh entropy.
+does not reveal noise already drawn. After a fork the child starts from fresh entropy.
 """
 
 import os
@@ -97,7 +97,7 @@ def octets(data: object, name: str) -> bytes:
 
 
 def declared_gamma(source: object) -> Fraction:
-    """Return how far each bit of a source may be from fair, as it declares itself; 0 where it declares nothing.
+    """Return the declared bias of a source's bits; 0 if it declares none.
 
     Given all bits before it, each bit is 0 with a probability in [(1 - gamma) / 2, (1 + gamma) / 2]  [SV86].
     """
@@ -248,7 +248,7 @@ def _encryptor(state: bytes) -> "_Encryptor":
 def _ciphers() -> Any:
     """Load the cipher when the first bits are wanted: its library draws random bits itself while it is loaded.
 
-    Where it gets none it does not raise an `Exception` but ends in a panic, which nobody above could expect.
+    If it gets none it panics instead of raising an `Exception`.
     """
     try:
         return import_module("cryptography.hazmat.primitives.ciphers")

@@ -1,4 +1,4 @@
-"""Synthetic tables: marginals are measured once, and rows, counts and SQL with stated error follow for ever."""
+"""Synthetic tables: marginals are measured once; rows, counts and SQL answers with stated error are free."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING

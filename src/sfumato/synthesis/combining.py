@@ -25,7 +25,7 @@ Counts = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Component:
-    """What is known of one component: its estimate, and the noise of each cell before the means were removed."""
+    """Estimate of one component, and the noise of each cell before the means were removed."""
 
     values: Floats
     variance: float
@@ -137,5 +137,5 @@ def onto_counts(table: Floats, total: float) -> Floats:
     """
     falling = np.sort(table, axis=None)[::-1]
     excess = (np.cumsum(falling) - total) / np.arange(1, falling.size + 1)
-    kept = int(np.flatnonzero(falling > excess)[-1]) if total > 0 else 0
-    return np.maximum(table - excess[kept], 0.0) if total > 0 else np.zeros_like(table)
+    kept_count = int(np.flatnonzero(falling > excess)[-1]) if total > 0 else 0
+    return np.maximum(table - excess[kept_count], 0.0) if total > 0 else np.zeros_like(table)

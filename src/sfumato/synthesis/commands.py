@@ -31,7 +31,7 @@ def write_synthetic(
     """Synthesize a table into a file, write the page about it, and return what the command line prints."""
     paper = output.with_suffix(".html") if report is None else report
     check_files(database, output, paper)
-    named = list(columns) or measurable(database, table)
+    named = list(columns) or measurable_columns(database, table)
     before = database.budget()
     price = database.policy.budget.query_delta if delta is None else delta
     synthetic = synthesize(database, table, columns=named, epsilon=epsilon, delta=price, rows=rows, bins=bins)
@@ -54,8 +54,8 @@ def write_synthetic(
     )
 
 
-def measurable(database: Database, table: str) -> list[str]:
-    """Return the columns of a table whose values or bounds are declared, but for the one that names people."""
+def measurable_columns(database: Database, table: str) -> list[str]:
+    """Return the columns of a table with declared values or bounds, except its unit."""
     declared = database.policy.table(table)
     if declared is None:
         raise UnknownName(
@@ -63,14 +63,14 @@ def measurable(database: Database, table: str) -> list[str]:
             "Only tables of the policy can be measured.",
             f"There are: {', '.join(sorted(other.name for other in database.policy.tables)[:12])}.",
         )
-    found = [column.name for column in declared.columns if _has_cells(declared, column)]
-    if not found:
+    names = [column.name for column in declared.columns if _has_cells(declared, column)]
+    if not names:
         raise BadParameter(
             f"No column of {quote_value(table)} has declared values or bounds.",
             "The policy declares what can be measured; it is never read from the data.",
             "Declare `values` or `bounds` for some of them.",
         )
-    return found
+    return names
 
 
 def _has_cells(table: Table, column: Column) -> bool:

@@ -26,7 +26,7 @@ _KINDS: dict[ColumnType, type[int] | type[Fraction] | type[date] | type[datetime
 
 
 def select_declared_columns(database: object, table: object, columns: object) -> tuple[list[str], str]:
-    """Return the names as the policy writes them, in the order asked, and a question that shows them in one order."""
+    """Return the names as in the policy, in the requested order, and a query that shows them in a canonical order."""
     if not isinstance(database, Database):
         raise BadParameter(
             f"{type(database).__name__} cannot be measured.",
@@ -44,7 +44,7 @@ def select_declared_columns(database: object, table: object, columns: object) ->
         raise BadParameter(
             "columns is not a list of names.", "A synthetic table has one or more columns.", 'Write columns=["age", …].'
         )
-    found = []
+    names = []
     for name in columns:
         column = declared.column(name) if isinstance(name, str) else None
         if column is None:
@@ -53,11 +53,11 @@ def select_declared_columns(database: object, table: object, columns: object) ->
                 "Only columns that the policy declares can be measured.",
                 f"There are: {', '.join(column.name for column in declared.columns[:24])}.",
             )
-        found.append(column.name)
-    if len(set(found)) < len(found):
+        names.append(column.name)
+    if len(set(names)) < len(names):
         raise BadParameter("A column is named twice.", "A table has each column once.", "Name it once.")
-    listed = ", ".join(map(_quoted_name, sorted(found, key=fold_name)))
-    return found, f"SELECT {listed} FROM {_quoted_name(declared.name)}"  # noqa: S608
+    listed = ", ".join(map(_quoted_name, sorted(names, key=fold_name)))
+    return names, f"SELECT {listed} FROM {_quoted_name(declared.name)}"  # noqa: S608
 
 
 def _quoted_name(name: str) -> str:

@@ -1,4 +1,4 @@
-"""What is measured and with how much noise, fixed before any data is read: from names, sizes, epsilon and delta alone.
+"""Design the measurements and their noise before any data is read, from names, sizes, epsilon and delta only.
 
 Proof: proofs/marginals.md
 """
@@ -24,9 +24,9 @@ MAX_MARGINAL_CELLS = 10**6
 MAX_TOTAL_CELLS = 10**7
 """Maximum number of cells of all marginals."""
 ONE_WAY_SHARE = Fraction(1, 10)
-"""The share of the budget for the columns by themselves; the rest is for the pairs."""
+"""Share of the budget for single columns; the rest is for pairs."""
 MIN_USED_SHARE = Fraction(97, 100)
-"""At least this part of epsilon is used: less noise is looked for until the certified bound is in between."""
+"""Smallest share of epsilon that is used: the search for less noise ends there."""
 _VARIANCE_SLACK = 1 + Fraction(4, 10**5)  # the certified bound lies a few millionths above the exact curve
 _WEIGHT_UNITS = 1 << 20
 _VARIANCE_UNITS = 10**9
@@ -36,7 +36,7 @@ _SEARCH_TRIES = 16
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """Marginals with the variance of the noise on each of their cells, and what releasing all of them costs."""
+    """Marginals with the noise variance of their cells, and the event of releasing all of them."""
 
     marginals: tuple[Axes, ...]
     sigma_squared: tuple[Fraction, ...]
@@ -150,14 +150,14 @@ def _least_variance(
     """
     variance, enough = curve * _VARIANCE_SLACK, []
     for _ in range(_SEARCH_TRIES):
-        found = Fraction(pld.bounds(event_at(variance), delta)[1])
-        if found <= epsilon:
-            enough.append((found, variance))
-            if found >= MIN_USED_SHARE * epsilon:
+        upper = Fraction(pld.bounds(event_at(variance), delta)[1])
+        if upper <= epsilon:
+            enough.append((upper, variance))
+            if upper >= MIN_USED_SHARE * epsilon:
                 break
-        near = epsilon < found <= epsilon * _SIMILAR_RATIO
+        near = epsilon < upper <= epsilon * _SIMILAR_RATIO
         # ε falls at least as fast as 1/σ, and at most as 1/σ²: near the goal a step too far, else a step not far enough
-        factor = (found / epsilon) ** 3 * _VARIANCE_SLACK if near else found / (epsilon * _TARGET_SHARE)
+        factor = (upper / epsilon) ** 3 * _VARIANCE_SLACK if near else upper / (epsilon * _TARGET_SHARE)
         variance *= min(max(factor, Fraction(1, 8)), Fraction(8)).limit_denominator(_WEIGHT_UNITS)
     if not enough:
         raise BadParameter(

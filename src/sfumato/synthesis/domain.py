@@ -1,7 +1,7 @@
-"""What a column can hold, said in public: a list of values, or a range that is cut into cells. Never read off the data.
+"""Public domain of a column: a list of values, or a range cut into cells. It never comes from the data.
 
-Every row lies in one cell of each column, or in none: None, NaN, an infinity and a value that nobody declared are
-absent, and a number beyond its range counts at the nearer end. Which cell it is depends on that one value alone.
+Every row lies in one cell of each column, or in none: None, NaN, infinities and undeclared values are absent, and a
+number beyond its range counts at the nearer end. The cell depends on that one value only.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -67,9 +67,9 @@ class Range:
             raise _no_range(self, "The ends of a range of whole numbers are whole.")
 
 
-def _no_range(asked: Range, why: str) -> BadParameter:
+def _no_range(given: Range, why: str) -> BadParameter:
     return BadParameter(
-        f"Range({quote_value(asked.low)}, {quote_value(asked.high)}, …) is not a range.",
+        f"Range({quote_value(given.low)}, {quote_value(given.high)}, …) is not a range.",
         why,
         "Give a low end below the high one.",
     )
@@ -89,7 +89,7 @@ class Choices:
     def codes(self, values: Sequence[object]) -> Codes:
         """Return the cell of each value; whatever is not declared is absent."""
         places = {value: place for place, value in enumerate(self.values)}
-        return np.array([_looked_up(places, value) for value in values], dtype=np.int64).reshape(len(values))
+        return np.array([_look_up(places, value) for value in values], dtype=np.int64).reshape(len(values))
 
     def label(self, cell: int) -> str:
         """Return what a person calls a cell."""
@@ -118,7 +118,7 @@ class Continuum:
     size: int
 
     def codes(self, values: Sequence[object]) -> Codes:
-        """Return the cell of each number; what is no finite number is absent."""
+        """Return the cell of each number; values that are no finite numbers are absent."""
         numbers = _as_floats(values)
         share = (np.clip(numbers, float(self.low), float(self.high)) - float(self.low)) / float(self.high - self.low)
         cells = np.clip(np.nan_to_num(share * self.size), 0, self.size - 1).astype(np.int64)
@@ -134,7 +134,7 @@ class Continuum:
         return pa.array(self.numbers(codes, within))
 
     def numbers(self, codes: Codes, within: Floats) -> Floats:
-        """Return the same as floats."""
+        """Return the numbers of `drawn` as floats."""
         low, width = float(self.low), float(self.high - self.low) / self.size
         return np.clip(low + (codes + within) * width, low, float(self.high))
 
@@ -164,7 +164,7 @@ class Stepped:
         return min(self.bins, self.count)
 
     def codes(self, values: Sequence[object]) -> Codes:
-        """Return the cell of each value; dates are dates, and what is no finite number is absent."""
+        """Return the cell of each value or date; values that are no finite numbers are absent."""
         if self.kind in (date, datetime):
             values = [_position(value, self.kind) for value in values]
         numbers = _as_floats(values)
@@ -280,7 +280,7 @@ def plain_values(values: Any) -> Sequence[object]:
     return values if isinstance(values, list | tuple) else list(values)
 
 
-def _looked_up(places: Mapping[Any, int], value: object) -> int:
+def _look_up(places: Mapping[Any, int], value: object) -> int:
     try:
         return places.get(value, _ABSENT_CODE)
     except TypeError:  # a value that cannot be a key is none that was declared

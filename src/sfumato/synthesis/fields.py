@@ -43,7 +43,7 @@ def field_of(column: Column) -> Field:
 
 
 def stored_values(column: Column, codes: Codes, within: Floats) -> Any:
-    """Return values in given cells as the engine keeps them: integers in steps, texts, truth values."""
+    """Return values of the given cells as the engine stores them: integers in grid steps, texts, booleans."""
     if isinstance(column, Stepped):
         return column.steps(codes, within)
     step, low, high, _ = _grid(column) if not _has_listed_values(column) else (Fraction(1), 0, 0, Type.TEXT)
@@ -62,12 +62,18 @@ def points(columns: Sequence[Column]) -> tuple[list[Codes], list[Floats], Codes,
     sizes = [column.size for column in columns]
     wide = [column for column in columns if not isinstance(column, Choices)]
     most = int((_MAX_POINTS / prod(sizes)) ** (1 / max(len(wide), 1)))
-    each = [_probe_points(column, max(2, min(most, _POINTS_PER_COLUMN))) for column in columns]
-    grids = np.meshgrid(*(np.arange(size * len(at)) for size, at in zip(sizes, each, strict=True)), indexing="ij")
-    codes = [grid.ravel() // len(at) for grid, at in zip(grids, each, strict=True)]
-    within = [at[grid.ravel() % len(at)] for grid, at in zip(grids, each, strict=True)]
+    probe_points = [_probe_points(column, max(2, min(most, _POINTS_PER_COLUMN))) for column in columns]
+    grids = np.meshgrid(
+        *(np.arange(size * len(column_points)) for size, column_points in zip(sizes, probe_points, strict=True)),
+        indexing="ij",
+    )
+    codes = [grid.ravel() // len(column_points) for grid, column_points in zip(grids, probe_points, strict=True)]
+    within = [
+        column_points[grid.ravel() % len(column_points)]
+        for grid, column_points in zip(grids, probe_points, strict=True)
+    ]
     place = np.ravel_multi_index(tuple(codes), sizes)
-    return codes, within, place, np.full(len(place), 1.0 / prod(len(at) for at in each))
+    return codes, within, place, np.full(len(place), 1.0 / prod(len(column_points) for column_points in probe_points))
 
 
 def _probe_points(column: Column, most: int) -> Floats:

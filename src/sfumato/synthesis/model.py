@@ -1,6 +1,6 @@
-"""A model of the whole table: candidate rows with weights whose pairs are those that were estimated.
+"""A model of the whole table: weighted candidate rows that match the estimated pairs.
 
-Everything here is a function of released numbers and a public seed: it costs nothing, and the same comes out again.
+Everything here is a function of released numbers and a public seed: free and reproducible.
 """
 
 from collections.abc import Mapping, Sequence

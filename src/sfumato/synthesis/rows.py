@@ -1,4 +1,4 @@
-"""Rows that follow a model: each candidate row appears as often as its weight says, up to one."""
+"""Draw rows from a model: each candidate row appears in proportion to its weight, up to rounding."""
 
 from collections.abc import Sequence
 

@@ -110,9 +110,9 @@ def select(
     measure: MeasureMarginal,
     source: Source,
 ) -> tuple[list[Axes], list[Fraction], list[Counts]]:
-    """Return the marginals that were measured, with their variances: every column, then one chosen pair after another.
+    """Measure every column, then one selected pair after another; return the marginals with their variances.
 
-    `exact` gives secret counts, which reach nothing but the scores.
+    `exact` gives secret counts, which are used for the scores only.
     """
     marginals: list[Axes] = [(axis,) for axis in range(len(sizes))]
     variances = [selection.one_way] * len(sizes)
@@ -146,7 +146,7 @@ def tree_pairs(
     tables: Sequence[Counts],
     wanted: Sequence[Axes],
 ) -> dict[Axes, Floats]:
-    """Return the counts of pairs in the tree of what was measured so far: exact, by products along its branches."""
+    """Return the pair counts in the tree of measured marginals: exact, by products along its branches."""
     joint = combine(sizes, marginals, variances, tables)
     shares, total = targets(joint), max(joint.total, 0.0)
     order = spanning_tree(shares, len(sizes))

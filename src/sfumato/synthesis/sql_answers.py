@@ -82,13 +82,13 @@ class AnswerContext:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        return tuple(one.size for one in self.columns)
+        return tuple(column.size for column in self.columns)
 
 
 def answer_query(text: str, known: AnswerContext) -> Answer:
     """Return the answer to a SELECT of COUNT, SUM or AVG over the synthetic table, or refuse it from its text."""
-    fields = tuple(field_of(one) for one in known.columns)
-    name = known.table or _named_in(text)
+    fields = tuple(field_of(column) for column in known.columns)
+    name = known.table or _table_name(text)
     catalog = Catalog({name: Table(name, fields, public=False, unit=None, owner=OWNER)}, Neighbours.ADD_REMOVE)
     query = parse(text, catalog)
     try:
@@ -118,10 +118,10 @@ def answer_query(text: str, known: AnswerContext) -> Answer:
     )
 
 
-def _named_in(text: str) -> str:
+def _table_name(text: str) -> str:
     """Return the name after FROM: a table of arrays has none of its own, and there is only one."""
-    found = re.search(r'\bfrom\s+("?)(\w+)\1', text, re.IGNORECASE) if isinstance(text, str) else None
-    return fold_name(found[2]) if found else "data"
+    match = re.search(r'\bfrom\s+("?)(\w+)\1', text, re.IGNORECASE) if isinstance(text, str) else None
+    return fold_name(match[2]) if match else "data"
 
 
 class _Literals:
@@ -135,8 +135,8 @@ class _Literals:
         return (min(values), max(values)) if values else None
 
     def distinct(self, flow: RelNode, scalar: Scalar, most: int) -> tuple[Cell, ...] | None:
-        found = {value for (value,) in self._rows(flow, (scalar,)) if isinstance(value, int | str | bool)}
-        return tuple(sorted(found)) if len(found) <= most else None
+        values = {value for (value,) in self._rows(flow, (scalar,)) if isinstance(value, int | str | bool)}
+        return tuple(sorted(values)) if len(values) <= most else None
 
     def rows(
         self, flow: RelNode, scalars: tuple[Scalar, ...], most: int
@@ -200,7 +200,7 @@ class _Probed:
     group: Codes
     """The number of its group, -1 where the point is filtered out or has no key."""
     values: Mapping[str, Floats]
-    """Per aggregate: what one such row adds to the count or sum; NaN where it adds nothing."""
+    """Contribution of one such row to each aggregate; NaN if it contributes nothing."""
 
 
 def _estimate_groups(group: Group, known: AnswerContext) -> _Estimated:
@@ -223,13 +223,13 @@ def _columns_used(group: Group, known: AnswerContext) -> Axes:
     names = {
         name for scalar in parts for label, name in columns_read(scalar) if read is not None and label == read.label
     }
-    return tuple(axis for axis, one in enumerate(known.columns) if field_of(one).name in names)
+    return tuple(axis for axis, column in enumerate(known.columns) if field_of(column).name in names)
 
 
 def _evaluate_points(
     group: Group, known: AnswerContext, axes: Axes, codes: Sequence[Codes], within: Sequence[Floats]
 ) -> _Probed:
-    """Evaluate the question's rows, keys and aggregates on given points, in an engine that holds nothing else."""
+    """Evaluate the query's rows, keys and aggregates on given points, in an engine without other data."""
     read = _scanned_table(group.rows)
     if read is None:
         raise AssertionError("checked before")
@@ -303,7 +303,7 @@ def _estimate_from_marginal(group: Group, known: AnswerContext, axes: Axes) -> _
         for number in range(len(cells)):
             mine = (probed.group == number) & ~np.isnan(probed.values[asked.name])
             cover = _Cover.of(mine, np.nan_to_num(probed.values[asked.name]), place, share, prod(shape))
-            found = _bar(
+            found = _estimate_with_margin(
                 asked, cover, table.ravel(), lambda weights: known.combined.deviation_of(axes, weights.reshape(shape))
             )
             numbers[asked.name][number], margins[asked.name][number] = found
@@ -350,10 +350,10 @@ class _Cover:
 
     @property
     def total_error(self) -> Floats:
-        return self.around(0.0)
+        return self.deviation_around(0.0)
 
-    def around(self, middle: float) -> Floats:
-        """Return how far what a row of each cell adds, less `middle` if it counts, may be from what is expected."""
+    def deviation_around(self, middle: float) -> Floats:
+        """Return how far the contribution of a row of each cell, less `middle`, may be from its expectation."""
         expected, low, high = self.total - middle * self.share, self.low - middle, self.high - middle
         partly = self.every < 1  # such a row may also add nothing
         low, high = np.where(partly, np.minimum(low, 0.0), low), np.where(partly, np.maximum(high, 0.0), high)
@@ -368,10 +368,10 @@ class _Cover:
         return float(self.high[self.some > 0].max()) if self.some.any() else 0.0
 
 
-def _bar(
+def _estimate_with_margin(
     asked: RequestedAggregate, cover: _Cover, table: Floats, deviation: Callable[[Floats], float]
 ) -> tuple[float, float]:
-    """Return an aggregate of one group and its margin: noise, and what is unknown inside the cells."""
+    """Return an aggregate of one group and its margin: noise, and the uncertainty inside cells."""
 
     def _margin(weights: Floats, errors: Floats) -> float:
         inside = max(float(errors @ table), 0.0) + NORMAL_95 * deviation(errors) if errors.any() else 0.0
@@ -387,7 +387,7 @@ def _bar(
     surely = count - _margin(cover.share, cover.count_error)
     if surely <= 0:  # there may be no row at all: every value between the ends is possible
         return mean, greatest - least
-    centred = _margin(cover.total - mean * cover.share, cover.around(mean))
+    centred = _margin(cover.total - mean * cover.share, cover.deviation_around(mean))
     return mean, min(centred / surely, greatest - least)  # proofs/marginals.md §5
 
 
@@ -458,7 +458,7 @@ def _given_columns(flow: RelNode, label: str) -> tuple[tuple[str, Any], ...]:
 
 
 def _with_group_number(flow: RelNode, label: str, facts: Any) -> RelNode:
-    """Return what is done with the estimates, over estimates that also carry the number of their group."""
+    """Rewrite the post-processing so that estimates carry the number of their group."""
     if isinstance(flow, InputNode):
         return replace(flow, columns=(*flow.columns, (_ROW, facts)))
     if isinstance(flow, AggregateNode | ProjectNode | ScanNode):

@@ -58,13 +58,13 @@ def synthesize(
             f"bins is above {MAX_BINS}.", "This many cells would contain only noise.", "Give fewer bins."
         )
     names, sql = select_declared_columns(db, table, columns)
-    asked = prepare_measurement(db, sql)
-    held = tuple(column_of(db, table, key, cells) for key in asked.rows.columns)
+    measurable = prepare_measurement(db, sql)
+    held = tuple(column_of(db, table, key, cells) for key in measurable.rows.columns)
     sizes = tuple(column.size for column in held)
     price, allowed = read_price(epsilon, delta)
-    most, neighbours = asked.rows.most, asked.rows.neighbours
+    most, neighbours = measurable.rows.most, measurable.rows.neighbours
     plan = _plan_measurements(sizes, price, allowed, most, neighbours)
-    keys = [cell_key(key, column) for key, column in zip(asked.rows.columns, held, strict=True)]
+    keys = [cell_key(key, column) for key, column in zip(measurable.rows.columns, held, strict=True)]
 
     def _statement(axes: Axes) -> SumStatement:
         return SumStatement(tuple(keys[axis] for axis in axes), (None,))
@@ -72,7 +72,7 @@ def synthesize(
     for axes in (
         plan.marginals if isinstance(plan, Design) else (*all_marginals(len(sizes))[: len(sizes)], *plan.candidates)
     ):
-        asked.check(_statement(axes))
+        measurable.check(_statement(axes))
     moved = sensitivity_squared(most, neighbours)
 
     def _release(measurer: Measurer) -> object:
@@ -87,7 +87,7 @@ def synthesize(
         return {"marginals": marginals, "counts": _pack_tables(tables), "seed": seed}
 
     loss = PrivacyLoss(price, allowed)
-    found = measure(db, asked, MeasurementRequest("synthesize", {"sizes": sizes}, plan.event, loss), _release)
+    found = measure(db, measurable, MeasurementRequest("synthesize", {"sizes": sizes}, plan.event, loss), _release)
     return Synthetic(
         _unpack_tables(found.released, held, plan),
         plan.event,
@@ -104,7 +104,7 @@ def synthesize(
 def _plan_measurements(
     sizes: tuple[int, ...], price: Fraction, allowed: Fraction, rows: int, neighbours: Neighbours
 ) -> Design | Selection:
-    """Return what is measured: all pairs where they fit, else rounds of choosing. From sizes and price alone."""
+    """Plan the measurements from sizes and price only: all pairs if they fit, otherwise rounds of selection."""
     if all_pairs_fit(sizes) or len(sizes) < 3:
         return all_pairs(sizes, price, allowed, rows, neighbours)
     return make_selection(sizes, price, allowed, rows, neighbours)
@@ -153,10 +153,10 @@ def synthesize_table(
     rows: int | None = None,
     seconds: float = 60,
 ) -> Synthetic:
-    """Return a synthetic table of columns that are given as sequences, by name. There is no ledger here.
+    """Return a synthetic table of columns that are given as sequences, by name, without a ledger.
 
-    `domain` says in public what each column can hold: a list of values, or a `Range`. `groups` names the person of each
-    row, of whom one row counts; without it each row is a person. Nothing about the data can be seen but through noise.
+    `domain` is the public domain of each column: a list of values, or a `Range`. `groups` names the unit of each row,
+    of which one row counts; without it each row is a unit. The result depends on the data through noise only.
     Proof: proofs/marginals.md
     """
     return _synthesize_table(data, domain, epsilon, delta, groups, rows, seconds, system_source())

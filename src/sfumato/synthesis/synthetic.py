@@ -86,8 +86,8 @@ class Synthetic:
                 "Use `model` for what the fitted model says of them, or `sql`, which also says how sure that is.",
             )
         counts = np.transpose(self._joint.table(ordered), [ordered.index(axis) for axis in axes])
-        asked = tuple(self._measured.names[axis] for axis in axes)
-        return Marginal(asked, counts, NORMAL_95 * self._joint.deviation(ordered))
+        marginal_names = tuple(self._measured.names[axis] for axis in axes)
+        return Marginal(marginal_names, counts, NORMAL_95 * self._joint.deviation(ordered))
 
     def model(self, names: str | Sequence[str]) -> Floats:
         """Return the counts of the fitted model on any columns, one axis for each, in the order asked."""
@@ -169,7 +169,7 @@ class Synthetic:
 
     @cached_property
     def _fitted(self) -> Fitted:
-        """Fit the model when somebody first needs it; what comes out follows from the stored numbers."""
+        """Fit the model on first use; it is a function of the stored numbers."""
         with self._lock:
             if "_fitted" in self.__dict__:
                 fitted: Fitted = self.__dict__["_fitted"]
@@ -186,7 +186,7 @@ class Synthetic:
         return redraw(self._joint, fitted, self._measured.seed, self._seconds)
 
     def __getstate__(self) -> dict[str, object]:
-        """Return what is kept when it is pickled: it is public."""
+        """Return the pickled state, which is public."""
         return {name: value for name, value in self.__dict__.items() if name != "_lock"}
 
     def __setstate__(self, kept: dict[str, object]) -> None:

@@ -90,7 +90,7 @@ class Bracket:
     def solved(self, target: Fraction, whole: Whole) -> tuple[float, float]:
         """Return bounds on the epsilon at which delta is `target`; `whole` adds to delta what may fail beside it.
 
-        Each curve is solved by itself: where it crosses the target says little about where the others do.
+        Each curve is solved separately: their crossings of the target are unrelated.
         """
         lower, upper = 0.0, self.largest if whole((0.0, 0.0))[1] <= target else math.inf
         for curve, slack in dict.fromkeys((*self.lowers, *self.uppers)):
@@ -222,7 +222,7 @@ class Gridded:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """One release, with its curve when a person is removed and when one is added: nothing is composed."""
+    """One release without composition, with its curves for a removed and for an added unit."""
 
     directions: grid.Directions
 
@@ -250,7 +250,7 @@ class Later:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Guarded:
-    """A curve that says nothing where its floats overflow."""
+    """A curve with trivial bounds where its floats overflow."""
 
     curve: Curve
 

@@ -1,4 +1,4 @@
-"""Integer Gaussian noise on integers that move by a vector of known norm: every vector that matters is tried.
+"""Integer Gaussian noise on integers that move by a vector of known norm: all relevant vectors are tried.
 
 Up to signs and order, an integer vector of squared norm n is a partition of n into squares; each moves its cells by
 whole steps, so its losses lie on the lattice (n - 2k)/(2 sigma^2) and can be convolved without discretising anything.

@@ -93,7 +93,7 @@ class MomentTable:
     turning: float  # the error of turning them by e^(-it epsilon), per unit of epsilon
 
     def stale(self) -> bool:
-        """Tell whether so much was added that other nodes would serve better."""
+        """Tell whether the added losses call for new nodes."""
         return float(self.logs[0].real) > 1.2 * self.laid_for
 
     def delta(self, epsilon: float) -> tuple[float, float]:

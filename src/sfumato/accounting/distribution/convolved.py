@@ -1,7 +1,7 @@
 """A convolved lattice law read as a curve: delta at any epsilon in one lookup, with every error counted.
 
-Sums over the tail of the law are taken once, from above, as recurrences of positive terms. What is known at one epsilon
-then also serves its neighbours, because delta never increases with epsilon. Theorem: proofs/pld_grid.md, step 5
+Sums over the tail of the law are taken once, from above, as recurrences of positive terms. A bound at one epsilon also
+holds at its neighbours, because delta never increases with epsilon. Theorem: proofs/pld_grid.md, step 5
 """
 
 import math

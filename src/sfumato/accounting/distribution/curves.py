@@ -26,7 +26,7 @@ Anchors = tuple[float, float, int]
 MAX_LOG_RATIO = 600.0  # slopes e^t beyond this name no set below
 ROUNDOFF = 2.0**-53
 MIN_NORMAL_PROBABILITY = 1e-290
-"""Probabilities below this are not told from 0, since floats there have few digits."""
+"""Probabilities below this count as 0, since floats there have few digits."""
 SPECIAL_FUNCTION_ERROR = 2.0**-47
 """Assumed relative error of exp, expm1, log1p, and of log_ndtr relative to 1 + |log|; tests/accounting/test_grid.py."""
 

@@ -170,7 +170,7 @@ def _merge_equal_events(parts: Iterable[tuple[Event, int]]) -> list[tuple[Event,
 
 
 def directions(event: Event, *, alone: bool = False) -> Directions:
-    """Return the curves of one event. If nothing is composed with it (`alone`), only their heights mean anything."""
+    """Return the curves of one event. Without composition (`alone`) only their heights matter."""
     match event:
         case PoissonSampled(rate, inner):
             ahead, back = directions(inner, alone=alone)

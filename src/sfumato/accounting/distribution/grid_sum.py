@@ -235,7 +235,7 @@ def _pilots(curves: Curves, tail: float) -> list[tuple[Floats, Floats, int]]:
 
 
 def _pilot(curve: PairCurve, tail: float, gap: float) -> tuple[Floats, Floats]:
-    """Connect the dots on a logarithmic scale, from where almost nothing lies below to almost nothing above."""
+    """Interpolate on a logarithmic scale, over the range that holds nearly all of the mass."""
     right = np.minimum(curve.above(_SCALE), 1.0)
     left = (np.minimum(curve.above(-_SCALE), 1.0) + curve.below(-_SCALE)[0]) / 2
     beyond = np.flatnonzero(right <= curve.infinite * (1 + 1e-6) + tail)
@@ -250,7 +250,7 @@ def _pilot(curve: PairCurve, tail: float, gap: float) -> tuple[Floats, Floats]:
 
 
 def _without_low(losses: Floats, masses: Floats, theta: float, share: float, times: int) -> tuple[Floats, Floats, int]:
-    """Cut the losses so low that, under the tilt, raising them to the cut changes nothing that is seen."""
+    """Raise the lowest losses to a cut where, under the tilt, the effect is negligible."""
     if not masses.any():
         return losses, masses, times
     with np.errstate(divide="ignore"):

@@ -97,7 +97,7 @@ class Tail:
 
 
 def moment_tail(losses: Mixture) -> Tail:
-    """Return the bound that needs nothing but E e^(cL) at real c > 0."""
+    """Return the bound that uses only E e^(cL) at real c > 0."""
     orders = np.geomspace(1e-3, 1e6, 4000)
     logs, doubts = losses.on_axis(orders)
     logs = logs + doubts + orders * np.log(orders / (orders + 1)) - np.log1p(orders)

@@ -46,7 +46,7 @@ _UNIT_CELLS = 10_000  # up to this squared sensitivity the lower side moves that
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """What `Approximate` took out of the whole composition, as a sum of -ln(1 - delta), between two floats."""
+    """Failure probability of the `Approximate` events of a composition: a sum of -ln(1 - delta), between two floats."""
 
     least: float = 0.0
     most: float = 0.0

@@ -85,7 +85,7 @@ def moments_of(mechanism: Laplace | Gaussian | MaxNormPart) -> tuple[float, floa
     if not isinstance(mechanism, MaxNormPart):
         return (*law_of(mechanism).moments, 0.0)
     variance, fourth = mechanism.joint.law.moments(mechanism.place)
-    shared = variance * (3 * mechanism.joint.law.together) ** 0.5
+    shared = variance * (3 * mechanism.joint.law.square_correlation) ** 0.5
     return variance, fourth - 3 * variance**2 - shared**2, shared
 
 
