@@ -1,5 +1,6 @@
 """Refusals in tests of questions: a question that was asked and then failed in the engine was not refused."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,3 +15,10 @@ def refusing() -> Iterator[pytest.ExceptionInfo[Refusal]]:
     with pytest.raises(Refusal) as caught:
         yield caught
     assert not isinstance(caught.value, EngineFailed), "the engine failed"
+
+
+def spelled_question(refusal: Refusal) -> str:
+    """Return the question that a remedy spells out."""
+    question = re.search(r": `(.*)`\.$", refusal.remedy)
+    assert question is not None, refusal.remedy
+    return question[1]

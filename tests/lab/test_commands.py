@@ -22,7 +22,7 @@ def test_the_attacks_have_the_names_of_the_command_line() -> None:
         "encrypted",
         "local",
     ]
-    assert all(run.__doc__ for run in ATTACKS.values())
+    assert all(attack.description for attack in ATTACKS.values())
 
 
 @pytest.mark.parametrize("name", ["difference", "link"])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from tests.made_up_clinic import fresh_clinic
-from tests.refusals import refusing
+from tests.refusals import refusing, spelled_question
 
 import sfumato
 from sfumato.cli import main
@@ -32,13 +32,6 @@ def refused(database: sfumato.Database, sql: str) -> Refusal:
     return caught.value
 
 
-def example(refusal: Refusal) -> str:
-    """Return the question that a remedy spells out."""
-    found = re.search(r": `(.*)`\.$", refusal.remedy)
-    assert found is not None, refusal.remedy
-    return found[1]
-
-
 CHRONIC = "SELECT patient_id FROM patients WHERE chronic"
 WAYS = {
     "SELECT COUNT(*) FROM visits WHERE dept IN (SELECT dept FROM visits WHERE cost > 100)": "its values into a list",
@@ -57,7 +50,7 @@ WAYS = {
 def test_the_question_of_a_remedy_is_answered(database: sfumato.Database, sql: str, said: str) -> None:
     refusal = refused(database, sql)
     assert said in refusal.remedy
-    assert database.explain(example(refusal), epsilon="0.1").loss.epsilon >= 0
+    assert database.explain(spelled_question(refusal), epsilon="0.1").loss.epsilon >= 0
 
 
 def test_who_is_among_the_chosen_and_who_is_not_are_all(database: sfumato.Database) -> None:

@@ -1,9 +1,8 @@
 """Whoever does what a refusal says is not refused again: the question that a remedy spells out is asked."""
 
-import re
-
 import pytest
 from tests.query.clinic import CLINIC, Clinic, ClinicTable
+from tests.refusals import spelled_question
 
 from sfumato.errors import BadSql, Refusal
 from sfumato.query.canonical import canonical
@@ -26,13 +25,6 @@ def refused(sql: str, catalog: Clinic = CLINIC) -> Refusal:
     return caught.value
 
 
-def example(refusal: Refusal) -> str:
-    """Return the question that a remedy spells out."""
-    match_ = re.search(r": `(.*)`\.$", refusal.remedy)
-    assert match_ is not None, refusal.remedy
-    return match_[1]
-
-
 @pytest.mark.parametrize(
     ("sql", "word"),
     [
@@ -49,7 +41,7 @@ def test_a_name_that_is_a_word_of_sql_is_answered_with_the_quotes_it_needs(sql: 
     assert isinstance(refusal, BadSql)
     assert f"`{word}`: this is a word of SQL." in refusal.what
     assert f'"{word}"' in refusal.remedy
-    assert canonical(parse(example(refusal), RESERVED))
+    assert canonical(parse(spelled_question(refusal), RESERVED))
 
 
 def test_quotes_are_not_recommended_where_they_do_not_help() -> None:
@@ -68,6 +60,6 @@ def test_quotes_are_not_recommended_where_they_do_not_help() -> None:
     ],
 )
 def test_what_one_row_would_decide_is_answered_with_a_count(sql: str, instead: str) -> None:
-    shown = parse(example(refused(sql)), CLINIC)
+    shown = parse(spelled_question(refused(sql)), CLINIC)
     keys = " GROUP BY dept, age" if "dept" in sql else " GROUP BY age" if "any_value" in sql else ""
     assert canonical(shown) == canonical(parse(f"SELECT {instead} FROM visits{keys}", CLINIC))  # noqa: S608

@@ -26,6 +26,7 @@ from sfumato.language.scalar import columns_read as columns_read
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.expression import Call, Column, Expression, Position, conjunction, conjuncts, sources
 from sfumato.query.functions import Aggregation, Function
+from sfumato.query.private_rows import reads_private_tables
 from sfumato.query.relation import (
     Filter,
     GroupBy,
@@ -178,8 +179,8 @@ def _join_sides(leaves: Sequence[Relation], rest: list[Expression], relation: Gr
 
     What is said of one of them alone is taken out of `rest`.
     """
-    sides = [_Side(leaf, set(_labels(leaf))) for leaf in leaves if _is_private(leaf, catalog)]
-    waiting = [_Side(leaf, set(_labels(leaf))) for leaf in leaves if not _is_private(leaf, catalog)]
+    sides = [_Side(leaf, set(_labels(leaf))) for leaf in leaves if reads_private_tables(leaf, catalog)]
+    waiting = [_Side(leaf, set(_labels(leaf))) for leaf in leaves if not reads_private_tables(leaf, catalog)]
     for part in [part for part in rest if _is_same_person(part, relation.source, catalog)]:
         first, *others = [side for side in sides if sources(part) & side.labels]
         for other in others:
@@ -231,12 +232,6 @@ def _labels(relation: Relation) -> Iterator[str]:
             yield label
     for source in inputs(relation):
         yield from _labels(source)
-
-
-def _is_private(relation: Relation, catalog: Catalog) -> bool:
-    if isinstance(relation, Scan):
-        return not catalog.tables[relation.table].public
-    return any(_is_private(source, catalog) for source in inputs(relation))
 
 
 def _check_differing(differing: Sequence[Expression], sides: Sequence[_Side], relation: GroupBy) -> None:

@@ -28,10 +28,10 @@ def attack(name: str | None, seed: int, plot: Path | None) -> None:
 
     Without a NAME, the attacks are listed. Each runs on made-up data, in seconds.
     """
-    attacks: dict[str, Callable[[int, Path | None], str]] = import_module(LAB).ATTACKS
+    attacks = import_module(LAB).ATTACKS
     if name is None:
         listing = click.HelpFormatter(width=80)
-        listing.write_dl([(known, " ".join((run.__doc__ or "").split())) for known, run in attacks.items()])
+        listing.write_dl([(known, run.description) for known, run in attacks.items()])
         click.echo(listing.getvalue(), nl=False)
     elif name in attacks:
         click.echo(attacks[name](seed, plot))

@@ -9,16 +9,16 @@ import click
 FORMATS = ("table", "json", "csv", "arrow", "markdown")
 REPORTS = ("table", "json")
 
-Verb = TypeVar("Verb", bound=Callable[..., object])
+CommandFunction = TypeVar("CommandFunction", bound=Callable[..., object])
 File = click.Path(path_type=Path)
 
 
-def policy_file(verb: Verb) -> Verb:
+def policy_file(command: CommandFunction) -> CommandFunction:
     """Take a policy."""
-    return click.argument("policy", type=File)(verb)
+    return click.argument("policy", type=File)(command)
 
 
-def price_options(verb: Verb) -> Verb:
+def price_options(command: CommandFunction) -> CommandFunction:
     """Take what a question may cost, the margins that are needed, or a share of the budget."""
     for option in (
         click.option("--delta", help="The delta of Gaussian noise and key selection; by default the policy's."),
@@ -28,15 +28,15 @@ def price_options(verb: Verb) -> Verb:
         ),
         click.option("--epsilon", help="Maximum epsilon of the whole question."),
     ):
-        verb = option(verb)
-    return verb
+        command = option(command)
+    return command
 
 
-def as_analyst(verb: Verb) -> Verb:
+def as_analyst(command: CommandFunction) -> CommandFunction:
     """Take the name of an analyst; a shell completes those of the policy."""
     return click.option(
         "--analyst", metavar="NAME", help="Ask as this analyst of the policy.", shell_complete=_analysts
-    )(verb)
+    )(command)
 
 
 def _analysts(ctx: click.Context, _: click.Parameter, start: str) -> list[str]:
@@ -54,12 +54,14 @@ def _analysts(ctx: click.Context, _: click.Parameter, start: str) -> list[str]:
     return [analyst.name for analyst in policy.analysts if analyst.name.startswith(start)]
 
 
-def every_account(verb: Verb) -> Verb:
-    """Take the owner's wish to see every account."""
-    return click.option("--all", "every", is_flag=True, help="Every account: the dataset's and each analyst's.")(verb)
+def every_account(command: CommandFunction) -> CommandFunction:
+    """Take the option to show every account."""
+    return click.option("--all", "every", is_flag=True, help="Every account: the dataset's and each analyst's.")(
+        command
+    )
 
 
-def report_format(verb: Verb) -> Verb:
+def report_format(command: CommandFunction) -> CommandFunction:
     """Take the format of a report."""
     option = click.option("--format", "form", type=click.Choice(REPORTS), default="table", help="The output format.")
-    return option(verb)
+    return option(command)

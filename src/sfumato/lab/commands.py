@@ -1,9 +1,11 @@
 """Every attack by name, and the audit of a policy, on made-up data: each returns what a command line prints."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Protocol
 
 from sfumato.errors import BadParameter, quote_value
 from sfumato.lab.attacks import (
@@ -20,77 +22,73 @@ from sfumato.lab.attacks import (
 from sfumato.lab.audits.audit import audit_policy
 from sfumato.lab.generators.seeded import Seeded
 
-Command = Callable[[int, Path | None], str]
-
 FORMATS = frozenset({".svg", ".png", ".pdf", ".html", ".json"})
 
 
-def reconstruct(seed: int, plot: Path | None) -> str:
-    """Recover a thousand secret bits from noisy counts of random subsets."""
-    draw = _drawing(plot)
-    result = reconstruction.run(1000, Seeded(seed))
-    return result.report() + draw("reconstruction", result)
+class AttackResult(Protocol):
+    """The result of an attack."""
+
+    def report(self) -> str:
+        """Return the result, line by line."""
+        ...
 
 
-def difference(seed: int, plot: Path | None) -> str:
-    """Recover every bit as the difference of two permitted counts."""
-    draw = _drawing(plot)
-    result = tracker.run(400, Seeded(seed))
-    return result.report() + draw("differencing", result)
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """An attack by name: its description, its results from a source, and the chart of the first of them."""
+
+    description: str
+    run: Callable[[Seeded], tuple[AttackResult, ...]]
+    chart: str
+
+    def __call__(self, seed: int, plot: Path | None) -> str:
+        """Run the attack, draw its chart where one is wanted, and return the text to print."""
+        draw = _drawing(plot)
+        results = self.run(Seeded(seed))
+        return "\n\n".join(result.report() for result in results) + draw(self.chart, results[0])
 
 
-def average(seed: int, plot: Path | None) -> str:
-    """Wear down bounded, rounded and sticky noise by asking often."""
-    draw = _drawing(plot)
-    result = averaging.run(200, 64, Seeded(seed))
-    return result.report() + draw("averaging", result)
-
-
-def link(seed: int, plot: Path | None) -> str:
-    """Give the rows of a table without names their names back."""
-    draw = _drawing(plot)
-    result = linkage.run(20_000, Seeded(seed))
-    return result.report() + draw("linkage", result)
-
-
-def read_doubles(seed: int, plot: Path | None) -> str:
-    """Read the secret from the low bits of textbook noise, and from the time it takes to draw."""
-    draw = _drawing(plot)
-    source = Seeded(seed)
-    result, watched = floating.run(4_000, source), timing.run(4_000, source)
-    return f"{result.report()}\n\n{watched.report()}" + draw("floating", result)
-
-
-def bend_coins(seed: int, plot: Path | None) -> str:
-    """Bend the coins behind added noise a little, and see what is left of its privacy."""
-    draw = _drawing(plot)
-    result = biased.run(100_000, Seeded(seed))
-    return result.report() + draw("biased", result)
-
-
-def match_frequencies(seed: int, plot: Path | None) -> str:
-    """Read encrypted columns by the frequencies of another year, and try the same on a sealed store."""
-    draw = _drawing(plot)
-    result = encrypted.run(5_000, Seeded(seed))
-    return result.report() + draw("encrypted", result)
-
-
-def watch_the_noise(seed: int, plot: Path | None) -> str:
-    """Tell who is in the data by how much noise a median has, where it is scaled to local sensitivity."""
-    draw = _drawing(plot)
-    result = local_noise.run(400, Seeded(seed))
-    return result.report() + draw("local_noise", result)
-
-
-ATTACKS: dict[str, Command] = {
-    "reconstruct": reconstruct,
-    "difference": difference,
-    "average": average,
-    "link": link,
-    "float": read_doubles,
-    "randomness": bend_coins,
-    "encrypted": match_frequencies,
-    "local": watch_the_noise,
+ATTACKS: dict[str, Attack] = {
+    "reconstruct": Attack(
+        "Recover a thousand secret bits from noisy counts of random subsets.",
+        lambda source: (reconstruction.run(1000, source),),
+        "reconstruction",
+    ),
+    "difference": Attack(
+        "Recover every bit as the difference of two permitted counts.",
+        lambda source: (tracker.run(400, source),),
+        "differencing",
+    ),
+    "average": Attack(
+        "Wear down bounded, rounded and sticky noise by asking often.",
+        lambda source: (averaging.run(200, 64, source),),
+        "averaging",
+    ),
+    "link": Attack(
+        "Give the rows of a table without names their names back.",
+        lambda source: (linkage.run(20_000, source),),
+        "linkage",
+    ),
+    "float": Attack(
+        "Read the secret from the low bits of textbook noise, and from the time it takes to draw.",
+        lambda source: (floating.run(4_000, source), timing.run(4_000, source)),
+        "floating",
+    ),
+    "randomness": Attack(
+        "Bend the coins behind added noise a little, and see what is left of its privacy.",
+        lambda source: (biased.run(100_000, source),),
+        "biased",
+    ),
+    "encrypted": Attack(
+        "Read encrypted columns by the frequencies of another year, and try the same on a sealed store.",
+        lambda source: (encrypted.run(5_000, source),),
+        "encrypted",
+    ),
+    "local": Attack(
+        "Tell who is in the data by how much noise a median has, where it is scaled to local sensitivity.",
+        lambda source: (local_noise.run(400, source),),
+        "local_noise",
+    ),
 }
 
 AUDIT: Callable[[Path, float], str] = audit_policy
@@ -113,7 +111,7 @@ def _drawing(plot: Path | None) -> Callable[[str, object], str]:
         )
 
     def _draw(picture: str, result: object) -> str:
-        charts = import_module("sfumato.lab.attacks.plots")  # an extra: whoever draws nothing does not need Altair
+        charts = import_module("sfumato.lab.attacks.plots")  # Altair is an extra, needed for plots only
         try:
             getattr(charts, picture)(result).save(plot)
         except OSError:

@@ -10,7 +10,8 @@ from sfumato.query.functions import Function
 from sfumato.query.literal import Unbound, sample
 from sfumato.query.parse import parse
 from sfumato.query.parsing.tree import parameters_of
-from sfumato.query.relation import GroupBy, MarkJoin, Project, Query, Relation, Scan, UnionAll, Window, inputs
+from sfumato.query.private_rows import reads_private_tables
+from sfumato.query.relation import GroupBy, MarkJoin, Project, Query, Relation, UnionAll, Window, inputs
 from sfumato.query.types import Type
 
 
@@ -84,16 +85,16 @@ def noisy_columns(query: Query, catalog: Catalog) -> tuple[bool, ...]:
         match relation:
             case GroupBy(_, label, keys, measures):
                 meanings |= {(label, key.name): key.expression for key in keys}
-                measured |= {(label, measure.name) for measure in measures if _is_private(relation, catalog)}
+                measured |= {(label, measure.name) for measure in measures if reads_private_tables(relation, catalog)}
             case Project(_, label, items):
                 meanings |= {(label, item.name): item.expression for item in items}
-            case Window(_, label, values) if _is_private(relation, catalog):
+            case Window(_, label, values) if reads_private_tables(relation, catalog):
                 measured |= {(label, value.name) for value in values}
             case UnionAll(left, right, label):
                 for column, pair in zip(relation.columns, zip(left.items, right.items, strict=True), strict=True):
                     parts = tuple(item.expression for item in pair)
                     meanings[label, column.name] = Call(Function.COALESCE, parts, column.type)
-            case MarkJoin(_, right, label) if _is_private(right, catalog):
+            case MarkJoin(_, right, label) if reads_private_tables(right, catalog):
                 measured.add((label, relation.mark_column.name))
 
     def depends(expression: Expression) -> bool:
@@ -101,9 +102,3 @@ def noisy_columns(query: Query, catalog: Catalog) -> tuple[bool, ...]:
         return any(name in measured or (name in meanings and depends(meanings[name])) for name in names)
 
     return tuple(depends(item.expression) for item in query.relation.items)
-
-
-def _is_private(relation: Relation, catalog: Catalog) -> bool:
-    if isinstance(relation, Scan):
-        return not catalog.tables[relation.table].public
-    return any(_is_private(below, catalog) for below in inputs(relation))

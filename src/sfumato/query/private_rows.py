@@ -32,6 +32,13 @@ def is_same_unit(first: Expression, second: Expression, names: UnitNames | None,
     return known is not None and others is not None and _told_by(second, others) == known
 
 
+def reads_private_tables(relation: Relation, catalog: Catalog) -> bool:
+    """Tell whether a relation scans a private table."""
+    if isinstance(relation, Scan):
+        return not catalog.tables[relation.table].public
+    return any(reads_private_tables(source, catalog) for source in inputs(relation))
+
+
 def has_private_rows(relation: Relation, catalog: Catalog) -> bool:
     """Whether rows of people, or one row for each person, come out of a relation."""
     return _unit_names(relation, catalog) is not None
