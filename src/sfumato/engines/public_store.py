@@ -5,9 +5,13 @@ no question about public rows reaches the engine that holds people's rows. Publi
 computed here once, and brought there.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Lock
+from weakref import WeakKeyDictionary, finalize
 
 import pyarrow as pa
 
@@ -23,11 +27,13 @@ from sfumato.engines.engine import Limits
 from sfumato.engines.snapshots import Registered
 from sfumato.engines.sql.bounded_copy import CopiedColumn, CopiedTable
 from sfumato.engines.sql.builder import aliased, create_table_as, select
+from sfumato.engines.sql.column import Stored
 from sfumato.engines.sql.names import RANK, literal, quoted
 from sfumato.engines.sql.public import MaterializedTable, PublicTables
 from sfumato.engines.sql.statements import Rows, query_columns
-from sfumato.language.rel_nodes import ProjectNode
-from sfumato.policy.policy import Policy
+from sfumato.language.facts import Facts
+from sfumato.language.rel_nodes import MaterializedNode, ProjectNode
+from sfumato.policy.policy import Policy, Table, fold_name
 
 SHELF = "memory.main"
 """Where public rows are kept that were computed once: beside the copy, in memory."""
@@ -61,6 +67,47 @@ def write_public_store(
         write_shape(connection, copied)
         write_marks(connection, *made_of)
         execute(connection, f"DETACH {COPY}")
+
+
+def declared_columns(table: Table, columns: Sequence[tuple[str, Stored]]) -> list[tuple[str, Stored]]:
+    """Return the columns of a public table that the policy declares, by its names for them; all where it names none."""
+    declared = {fold_name(column.name): column.name for column in table.columns}
+    if not declared:
+        return list(columns)
+    return [(declared[fold_name(name)], stored) for name, stored in columns if fold_name(name) in declared]
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class _RemoteRows:
+    """Public rows that lie in the other engine, too: the same that were priced."""
+
+    relation: str
+
+
+class RemoteTables:
+    """Public rows that another engine can read, each written there once."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._written: WeakKeyDictionary[MaterializedTable, _RemoteRows] = WeakKeyDictionary()
+        self.unused: deque[str] = deque()
+        """Relations of rows that no question can read any more."""
+
+    def bring(self, kept: MaterializedNode, write: Callable[[MaterializedTable, list[Facts]], str]) -> MaterializedNode:
+        """Return a node that reads the same rows in the other engine; `write` returns the relation that it writes."""
+        rows = kept.rows
+        if not isinstance(rows, MaterializedTable):
+            raise AssertionError("public rows are kept beside the ledger")
+        with self._lock:
+            found = self._written.get(rows)
+            if found is None:
+                found = self._written[rows] = _RemoteRows(write(rows, [item.scalar.facts for item in kept.columns]))
+                finalize(rows, self.unused.append, found.relation).atexit = False
+        return replace(kept, rows=found)
+
+    def relations(self) -> list[str]:
+        """Return every relation that may be there."""
+        return [rows.relation for rows in self._written.values()] + list(self.unused)
 
 
 class PublicStore:

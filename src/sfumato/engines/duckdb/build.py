@@ -12,6 +12,7 @@ from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.duckdb.source import SourceTable
 from sfumato.engines.engine import Progress
 from sfumato.engines.sql.bounded_copy import CopiedColumn, CopiedTable, bounded_table, count_rows, require_all
+from sfumato.engines.sql.build_protocol import source_table
 from sfumato.engines.sql.builder import create_table_as, select
 from sfumato.engines.sql.column import Kind, Part, Stored, ValueForms
 from sfumato.engines.sql.dialect import Dialect
@@ -39,7 +40,7 @@ class Build:
 
     def source(self, name: str) -> SourceTable:
         """Return the source's table of this name."""
-        return next(source for known, source in self.sources.items() if fold_name(known) == fold_name(name))
+        return source_table(self.sources, name)
 
     def parts(self, table: str) -> Sequence[Part]:
         """Return the rows of a table of the source, those together that are stored alike."""

@@ -15,6 +15,7 @@ from sfumato.engines.duckdb.source import SourceTable, attached, read_schema
 from sfumato.engines.engine import Limits
 from sfumato.engines.inspection import InspectedCap, InspectedColumn, InspectedTable, SourceReport
 from sfumato.engines.snapshots import places_of
+from sfumato.engines.sql.build_protocol import source_table
 from sfumato.engines.sql.builder import select, subquery, union_all
 from sfumato.engines.sql.column import Kind, Part, keyed
 from sfumato.engines.sql.names import literal, quoted
@@ -41,7 +42,7 @@ class _Source:
     sources: dict[str, SourceTable]
 
     def parts(self, table: str) -> tuple[Part, ...]:
-        return next(source.parts for name, source in self.sources.items() if fold_name(name) == fold_name(table))
+        return source_table(self.sources, table).parts
 
     def rows(self, table: str, columns: Callable[[Part], list[str]]) -> str:
         """Return the query for columns of every row of a table."""

@@ -12,14 +12,14 @@ from sfumato.engines.postgres.column import READING
 from sfumato.engines.postgres.connection import SCHEMA, copy_in, execute, is_of_the_server
 from sfumato.engines.postgres.dialect import POSTGRES
 from sfumato.engines.postgres.source import ServerTable
-from sfumato.engines.public_store import PublicRows
-from sfumato.engines.sql.build_protocol import copied_name
+from sfumato.engines.public_store import PublicRows, declared_columns
+from sfumato.engines.sql.build_protocol import copied_name, source_table
 from sfumato.engines.sql.builder import select, subquery
 from sfumato.engines.sql.column import Kind, Part, Stored, ValueForms
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.names import quoted
 from sfumato.errors import EngineFailed
-from sfumato.policy.policy import Policy, Table, fold_name
+from sfumato.policy.policy import Policy, Table
 
 _FETCH_ROWS = 10_000
 _PUBLIC = {
@@ -75,7 +75,7 @@ class ServerBuild:
 
     def source(self, name: str) -> ServerTable:
         """Return the source's table of this name."""
-        return next(source for known, source in self.sources.items() if fold_name(known) == fold_name(name))
+        return source_table(self.sources, name)
 
     def parts(self, table: str) -> Sequence[Part]:
         """Return the rows of a table of the source: they are all stored alike."""
@@ -123,10 +123,7 @@ def public_rows(connection: Any, policy: Policy, sources: Mapping[str, ServerTab
 
 
 def _public(connection: Any, table: Table, source: ServerTable) -> tuple[dict[str, str], pa.RecordBatchReader]:
-    columns = [(name, stored) for name, stored in source.part.columns if stored.kind in _PUBLIC]
-    if table.columns:
-        declared = {fold_name(column.name): column.name for column in table.columns}
-        columns = [(declared[fold_name(name)], stored) for name, stored in columns if fold_name(name) in declared]
+    columns = declared_columns(table, [column for column in source.part.columns if column[1].kind in _PUBLIC])
     names = [f"c{at}" for at in range(len(columns))]
     listed = [f"{_as_text(stored)} AS {name}" for name, (_, stored) in zip(names, columns, strict=True)]
     query = select(listed or "0", source.part.relation)

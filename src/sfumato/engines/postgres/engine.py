@@ -1,11 +1,8 @@
 """The PostgreSQL engine: plans become statements before anything is charged, and exact, secret integers after."""
 
-from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from threading import Lock
 from typing import Any
-from weakref import WeakKeyDictionary, finalize
+from weakref import finalize
 
 from sfumato.analysis.catalog import REMOVED, Catalog
 from sfumato.analysis.private_query import PrivateQuery
@@ -16,7 +13,7 @@ from sfumato.engines.postgres.connection import copy_in, execute
 from sfumato.engines.postgres.dialect import POSTGRES
 from sfumato.engines.postgres.numbers import DOUBLE, TYPES
 from sfumato.engines.postgres.reader import ServerReader
-from sfumato.engines.public_store import PublicStore
+from sfumato.engines.public_store import PublicStore, RemoteTables
 from sfumato.engines.snapshots import Registered, identity_of
 from sfumato.engines.sql.build_protocol import copied_name
 from sfumato.engines.sql.builder import select, subquery
@@ -35,13 +32,6 @@ from sfumato.randomness.source import system_source
 _TYPES = {Kind.REAL: DOUBLE, Kind.TEXT: 'text COLLATE "C"', Kind.BOOLEAN: "boolean"}
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class _Brought:
-    """Public rows that lie on the server, too: the same that were priced."""
-
-    relation: str
-
-
 class PostgreSQL:
     """One registered source. Threads may share it; in a process that was forked it connects again."""
 
@@ -54,24 +44,20 @@ class PostgreSQL:
         self.catalog, self.version, self.public = self._store.catalog, self._store.version, self._store.public
         self._identity = identity_of(registered.path)
         self._reader = ServerReader(policy.source.target, self._identity)
-        self._tables = {}
-        for table in policy.tables:
-            if not table.public:
-                name = fold_name(table.name)
-                self._tables[name] = relation(self._identity, copied_name(policy, table.name))
-                self._tables[name + REMOVED] = self._losers(policy, table.name + REMOVED)
-                if any(fold_name(one.name) == name + CUT for one in registered.tables):
-                    self._tables[name + CUT] = self._losers(policy, table.name + CUT)
-                if any(fold_name(one.name) == name + TOTALS for one in registered.tables):
-                    self._tables[name + TOTALS] = relation(self._identity, copied_name(policy, table.name + TOTALS))
-        self._lock = Lock()
-        self._brought: WeakKeyDictionary[MaterializedTable, _Brought] = WeakKeyDictionary()
-        self._unused: deque[str] = deque()
+        copied = {fold_name(table.name) for table in registered.tables}
+        self._tables = {
+            fold_name(name): self._relation(policy, name)
+            for table in policy.tables
+            for name in (table.name + ending for ending in ("", REMOVED, CUT, TOTALS))
+            if not table.public and (name.endswith(REMOVED) or fold_name(name) in copied)
+        }
+        self._remote = RemoteTables()
 
-    def _losers(self, policy: Policy, table: str) -> str:
-        """Return those who lost something: one row each, whose rank is 1."""
+    def _relation(self, policy: Policy, table: str) -> str:
+        """Return a table of the copy; of those who lost something there is one row each, whose rank is 1."""
         name = relation(self._identity, copied_name(policy, table))
-        return subquery(select(f"*, 1 AS {quoted(RANK)}", name), "losers")
+        losers = table.endswith((REMOVED, CUT))
+        return subquery(select(f"*, 1 AS {quoted(RANK)}", name), "losers") if losers else name
 
     @property
     def stores_truncation_losses(self) -> bool:
@@ -110,7 +96,7 @@ class PostgreSQL:
 
     def close(self) -> None:
         """Let go of the copy, and leave no connection and no public rows behind."""
-        self._close(self._reader, self._store, [one.relation for one in self._brought.values()] + list(self._unused))
+        self._close(self._reader, self._store, self._remote.relations())
 
     def retire(self) -> None:
         """Let go of the copy when the last question about it is answered: another snapshot has taken its place."""
@@ -129,24 +115,14 @@ class PostgreSQL:
 
     def _bring(self, kept: MaterializedNode) -> MaterializedNode:
         """Write public rows into a table of the schema of our own, once."""
-        rows = kept.rows
-        if not isinstance(rows, MaterializedTable):
-            raise AssertionError("public rows are kept beside the ledger")
-        with self._lock:
-            found = self._brought.get(rows)
-            if found is None:
-                found = self._brought[rows] = _Brought(
-                    self._written(rows, [item.scalar.facts for item in kept.columns])
-                )
-                finalize(rows, self._unused.append, found.relation).atexit = False
-        return replace(kept, rows=found)
+        return self._remote.bring(kept, self._written)
 
     def _written(self, rows: MaterializedTable, columns: list[Facts]) -> str:
         name = relation(self._identity, f"p{fresh_id(system_source())[:12]}")
         listed = [f"c{at} {_TYPES.get(facts.kind) or TYPES.of(facts)}" for at, facts in enumerate(columns)]
         with self._reader.writing() as connection:
-            while self._unused:
-                execute(connection, f"DROP TABLE IF EXISTS {self._unused.popleft()}")
+            while self._remote.unused:
+                execute(connection, f"DROP TABLE IF EXISTS {self._remote.unused.popleft()}")
             execute(connection, f"CREATE UNLOGGED TABLE {name} ({', '.join([*listed, f'{quoted(RANK)} bigint'])})")
             copy_in(connection, name, self._rows(rows, len(columns)))
             execute(connection, f"ANALYZE {name}")

@@ -13,7 +13,7 @@ from sfumato.engines.postgres.source import ServerTable, check_own_schema, read_
 from sfumato.engines.public_store import write_public_store
 from sfumato.engines.snapshot_manifest import keyed_digest
 from sfumato.engines.snapshots import BuildDirectory, identity_of, places_of
-from sfumato.engines.sql.bounded_copy import CopiedTable, bounded_table
+from sfumato.engines.sql.bounded_copy import CopiedTable, bounded_tables
 from sfumato.engines.sql.builder import select
 from sfumato.engines.sql.names import literal, quoted
 from sfumato.errors import Refusal
@@ -98,12 +98,7 @@ class ServerCopying:
         }
         build = ServerBuild(connection, identity, self.policy, sources, counts)
         build.bring_salt(salt)
-        copied: list[CopiedTable] = []
-        for table in self.policy.tables:
-            if table.public:
-                progress("copy", table.name)
-            else:
-                copied += bounded_table(build, table, progress)
+        copied = bounded_tables(build, progress)
         build.drop(["salt"])
         build.create_table_as(relation(identity, MARKER), "SELECT 1 AS here")
         execute(connection, f"COMMENT ON TABLE {relation(identity, MARKER)} IS {literal(self._dataset(salt))}")

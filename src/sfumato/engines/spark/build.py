@@ -12,12 +12,12 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from sfumato.diagnostics import record_engine_failure
-from sfumato.engines.public_store import PublicRows
+from sfumato.engines.public_store import PublicRows, declared_columns
 from sfumato.engines.spark.column import NANOSECONDS, READING
 from sfumato.engines.spark.connection import execute, guarded
 from sfumato.engines.spark.dialect import SPARK, quoted
 from sfumato.engines.spark.source import SparkTable
-from sfumato.engines.sql.build_protocol import copied_name
+from sfumato.engines.sql.build_protocol import copied_name, source_table
 from sfumato.engines.sql.builder import select, union_all
 from sfumato.engines.sql.column import Kind, Part, Stored, ValueForms
 from sfumato.engines.sql.dialect import Dialect
@@ -73,7 +73,7 @@ class SparkBuild:
 
     def source(self, name: str) -> SparkTable:
         """Return the source's table of this name."""
-        return next(source for known, source in self.sources.items() if fold_name(known) == fold_name(name))
+        return source_table(self.sources, name)
 
     def parts(self, table: str) -> Sequence[Part]:
         """Return the rows of a table of the source, those together that are stored alike."""
@@ -144,10 +144,8 @@ def public_rows(build: SparkBuild) -> PublicRows:
 
 def _public(build: SparkBuild, table: Table) -> tuple[dict[str, str], pa.RecordBatchReader]:
     source = build.source(table.name)
-    columns = [(name, stored) for name, stored in source.columns.items() if stored.kind not in _HIDDEN]
-    if table.columns:
-        declared = {fold_name(column.name): column.name for column in table.columns}
-        columns = [(declared[fold_name(name)], stored) for name, stored in columns if fold_name(name) in declared]
+    columns = [column for column in source.columns.items() if column[1].kind not in _HIDDEN]
+    columns = declared_columns(table, columns)
     names = [f"c{at}" for at in range(len(columns))]
 
     def listed(part: Part) -> list[str]:

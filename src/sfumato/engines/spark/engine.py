@@ -1,11 +1,8 @@
 """The Spark engine: plans become statements before anything is charged, and exact, secret integers after."""
 
 import shutil
-from collections import deque
-from dataclasses import dataclass, replace
 from pathlib import Path
-from threading import Lock
-from weakref import WeakKeyDictionary, finalize
+from weakref import finalize
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +13,8 @@ from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.aggregates import Aggregates
 from sfumato.engines.engine import Histograms, Job, Limits, PlannedStatement, SelectedBounds
 from sfumato.engines.public_store import PublicStore
+from sfumato.engines.engine import Job, Limits, PlannedStatement, SelectBounds
+from sfumato.engines.public_store import PublicStore, RemoteTables
 from sfumato.engines.snapshots import Registered, identity_of, places_of
 from sfumato.engines.spark.build import view_name
 from sfumato.engines.spark.dialect import SPARK, quoted
@@ -37,13 +36,6 @@ from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import system_source
 
 _TYPES = {Kind.REAL: pa.float64(), Kind.TEXT: pa.string(), Kind.BOOLEAN: pa.bool_()}
-
-
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class _Shown:
-    """Public rows that Spark can read, too: the same that were priced."""
-
-    relation: str
 
 
 class Spark:
@@ -68,9 +60,7 @@ class Spark:
                         self._tables[fold_name(name)] = self._relation(place, name.endswith((REMOVED, CUT)))
         self._shelf = self._folder / f"public-{fresh_id(system_source())[:12]}"
         self._reader = SparkReader(self._folder, folders, limits)
-        self._lock = Lock()
-        self._brought: WeakKeyDictionary[MaterializedTable, _Shown] = WeakKeyDictionary()
-        self._unused: deque[str] = deque()
+        self._remote = RemoteTables()
 
     def _relation(self, place: str, losers: bool) -> str:
         """Return a table of the copy; of those who lost something there is one row each, whose rank is 1."""
@@ -122,19 +112,11 @@ class Spark:
 
     def _bring(self, kept: MaterializedNode) -> MaterializedNode:
         """Write public rows into a file that Spark reads, once."""
-        rows = kept.rows
-        if not isinstance(rows, MaterializedTable):
-            raise AssertionError("public rows are kept beside the ledger")
-        with self._lock:
-            found = self._brought.get(rows)
-            if found is None:
-                found = self._brought[rows] = _Shown(self._written(rows, [item.scalar.facts for item in kept.columns]))
-                finalize(rows, self._unused.append, found.relation).atexit = False
-        return replace(kept, rows=found)
+        return self._remote.bring(kept, self._written)
 
     def _written(self, rows: MaterializedTable, columns: list[Facts]) -> str:
-        while self._unused:
-            self._drop(self._unused.popleft())
+        while self._remote.unused:
+            self._drop(self._remote.unused.popleft())
         name = view_name(self._identity, f"p{fresh_id(system_source())[:12]}")
         fields = [(f"c{at}", _arrow_type(facts)) for at, facts in enumerate(columns)]
         schema = pa.schema([*fields, (RANK, pa.int64())])

@@ -19,7 +19,7 @@ from sfumato.engines.snapshots import BuildDirectory, SnapshotPaths, identity_of
 from sfumato.engines.spark.build import ROWS, SparkBuild, public_rows, view_name
 from sfumato.engines.spark.connection import execute, session
 from sfumato.engines.spark.source import files_in_catalog, folder_of, is_catalog, read_files, read_schema
-from sfumato.engines.sql.bounded_copy import CopiedTable, bounded_table
+from sfumato.engines.sql.bounded_copy import CopiedTable, bounded_tables
 from sfumato.engines.sql.builder import select
 from sfumato.engines.sql.column import Part
 from sfumato.errors import EngineFailed
@@ -145,12 +145,7 @@ class SparkCopying:
                 record_engine_failure("A file differs although its mark does not: everything is read again.")
                 raise EngineFailed()
             build.bring_salt(salt)
-            copied: list[CopiedTable] = []
-            for table in self.policy.tables:
-                if table.public:
-                    progress("copy", table.name)
-                else:
-                    copied += bounded_table(build, table, progress)
+            copied = bounded_tables(build, progress)
             build.drop(["salt"])
             write_public_store(folder / "copy", copied, public_rows(build), self.limits, (now, rows))
             (folder / ROWS / _WHOLE).touch(mode=0o600)

@@ -74,6 +74,17 @@ class CopiedTable:
     """None in a public table, and where each row is a person."""
 
 
+def bounded_tables(build: Building, progress: Progress) -> list[CopiedTable]:
+    """Write every private table of the copy; what is public is copied by another engine."""
+    copied: list[CopiedTable] = []
+    for table in build.policy.tables:
+        if table.public:
+            progress("copy", table.name)
+        else:
+            copied += bounded_table(build, table, progress)
+    return copied
+
+
 def bounded_table(build: Building, table: Table, progress: Progress) -> list[CopiedTable]:
     """Write one private table of the copy, and where the policy spends on it the table of what that cuts off."""
     columns, unit, sources, parts = _kept_columns(table), unit_column(table), _Sources(), 1

@@ -1,7 +1,7 @@
 """What the bounded copy needs of a build under way, in whichever engine."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from sfumato.analysis.catalog import REMOVED
 from sfumato.engines.sql.column import Part, ValueForms
@@ -10,6 +10,7 @@ from sfumato.engines.sql.names import TOTALS
 from sfumato.planning.bounding.truncation import CUT
 from sfumato.policy.policy import Policy, fold_name
 
+Source = TypeVar("Source")
 _KINDS = {REMOVED: "r", CUT: "l", TOTALS: "a"}
 
 
@@ -66,6 +67,11 @@ class Building(Protocol):
 
     def drop(self, names: Sequence[str]) -> None:
         """Throw intermediate tables away that there may be."""
+
+
+def source_table(sources: Mapping[str, Source], name: str) -> Source:
+    """Return the source's table of this name, in any case."""
+    return next(source for known, source in sources.items() if fold_name(known) == fold_name(name))
 
 
 def copied_name(policy: Policy, table: str) -> str:
