@@ -1,16 +1,16 @@
 """The places of a statement where SQLite calls functions of ours, and the constants of its text."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sfumato.server.wire import oids
-from sfumato.server.wire.pg_catalog.compiled import Compiled, InferredTypes
+from sfumato.server.wire.pg_catalog.compiled import Compiled, Execution, InferredTypes
 from sfumato.server.wire.sqlstates import WireError
 
 MAX_SHORT_BYTES = 64
 """Maximum size of a value that SQLite holds itself; longer ones stay here, and SQLite holds a name of each."""
-_MAX_ARGUMENTS = 100
+MAX_ARGUMENTS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,8 @@ class Call:
     name: str = ""
     is_strict: bool = False
     """Whether a NULL makes it NULL."""
+    is_of_one_item: bool = False
+    """Whether it reads one item of an array, or its length, so that the others are no effort."""
 
 
 class Calls:
@@ -37,6 +39,18 @@ class Calls:
         """Return an expression that calls a function with the values of others."""
         return self._add("call", run, gives, parts, name, strict)
 
+    def item(self, values: Compiled, at: Compiled) -> Compiled:
+        """Return an item of an array, counted from 0; NULL beyond its end."""
+        made = self.add(_item_at, oids.ELEMENTS[values.oid], [values, at], strict=True)
+        self.made[-1] = replace(self.made[-1], is_of_one_item=True)
+        return made
+
+    def length(self, values: Compiled) -> Compiled:
+        """Return the length of an array; NULL of NULL."""
+        made = self.add(lambda _run, listed: len(listed), oids.INT4, [values], "unnest", strict=True)
+        self.made[-1] = replace(self.made[-1], is_of_one_item=True)
+        return made
+
     def per_row(self, part: Compiled) -> Compiled:
         """Return a constant that SQLite computes for each row, so that the memory of a row has its instructions."""
         return self._add("per_row", lambda _run, value: value, part.oid, [part], "", False)
@@ -44,8 +58,8 @@ class Calls:
     def _add(
         self, function: str, run: Callable[..., Any], gives: int, parts: Sequence[Compiled], name: str, strict: bool
     ) -> Compiled:
-        if len(parts) > _MAX_ARGUMENTS:
-            raise WireError("54023", f"cannot pass more than {_MAX_ARGUMENTS} arguments to a function")
+        if len(parts) > MAX_ARGUMENTS:
+            raise WireError("54023", f"cannot pass more than {MAX_ARGUMENTS} arguments to a function")
         number = self.number(run, tuple(part.oid for part in parts), name, strict)
         sql = f"{function}({', '.join([str(number), *(part.sql for part in parts)])})"
         self._learned.spend_text(sql)
@@ -69,6 +83,10 @@ class Calls:
             case str() if "\0" not in value and len(value.encode()) <= MAX_SHORT_BYTES:
                 return Compiled(oid, quoted_text(value), True)
         return self.add(lambda _run: value, oid)
+
+
+def _item_at(_: Execution, values: list[Any], at: int) -> Any:
+    return values[at] if at < len(values) else None
 
 
 def quoted_text(text: str) -> str:

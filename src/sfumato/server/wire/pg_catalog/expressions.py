@@ -1,6 +1,6 @@
 """sqlglot's expressions become SQLite's, with their types; what is not known here is refused by name."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any, Protocol
@@ -8,13 +8,22 @@ from typing import Any, Protocol
 from sqlglot import exp
 
 from sfumato.server.wire import oids
-from sfumato.server.wire.pg_catalog.calls import Calls, array_of
+from sfumato.server.wire.pg_catalog.calls import MAX_ARGUMENTS, Calls, array_of
 from sfumato.server.wire.pg_catalog.casting import INTEGERS, NAMED, TEXTS, is_array, type_number
 from sfumato.server.wire.pg_catalog.compiled import ColumnScope, Compiled, Execution, InferredTypes, select, weight
 from sfumato.server.wire.pg_catalog.fitting import Fitting
 from sfumato.server.wire.pg_catalog.folds import Fold
 from sfumato.server.wire.pg_catalog.functions import BARE, Builtin
-from sfumato.server.wire.pg_catalog.operators import ARITHMETIC, COMPARISONS, every, joined, like, matches, member
+from sfumato.server.wire.pg_catalog.operators import (
+    ARITHMETIC,
+    COMPARISONS,
+    Binary,
+    every,
+    joined,
+    like,
+    matches,
+    member,
+)
 from sfumato.server.wire.pg_catalog.relations import VirtualCatalog
 from sfumato.server.wire.pg_catalog.trees import identifier, number, refused, type_name
 from sfumato.server.wire.sqlstates import WireError
@@ -34,6 +43,24 @@ _ORDERED = (
 def is_ordered(*parts: Compiled) -> bool:
     """Whether SQLite itself compares these values as PostgreSQL does."""
     return any(all(part.oid in kind for part in parts) for kind in _ORDERED)
+
+
+def _chain(node: exp.Expr, is_part: Callable[[exp.Expr], bool]) -> tuple[exp.Expr, list[exp.Expr]]:
+    """Return the first operand of a chain such as a + b - c, and its operations in turn: SQLite nests few calls."""
+    operations = []
+    while is_part(node):
+        operations.append(node)
+        node = node.this
+    return node, operations[::-1]
+
+
+def _in_turn(operators: Sequence[Binary]) -> Callable[..., Any]:
+    def run(run: Execution, first: Any, *others: Any) -> Any:
+        for operator, other in zip(operators, others, strict=True):
+            first = run.read(operator(first, other))
+        return first
+
+    return run
 
 
 class Nested(Protocol):
@@ -86,7 +113,7 @@ class Expressions:
         if name in COMPARISONS:
             return self._compared(name, node.this, node.expression, scope)
         if name in ARITHMETIC:
-            return self._arithmetic(name, node, scope)
+            return self._arithmetic(node, scope)
         if name in BARE:
             return self._called(BARE[name], [], scope)
         raise refused(node)
@@ -325,24 +352,37 @@ class Expressions:
 
     # ── arithmetic, texts, cases ──
 
-    def _arithmetic(self, name: str, node: exp.Expr, scope: ColumnScope) -> Compiled:
-        first, second = self.alike([self.read(node.this, scope), self.read(node.expression, scope)], oids.INT4)
-        oid = second.oid if second.oid in (oids.FLOAT8, oids.NUMERIC) else first.oid
-        operator = ARITHMETIC[name]
-        return self.calls.add(lambda _run, one, other: operator(one, other), oid, [first, second], name)
+    def _arithmetic(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
+        first, rest = _chain(node, lambda part: type(part).__name__ in ARITHMETIC)
+        made = self.read(first, scope)
+        operators: list[Binary] = []
+        parts: list[Compiled] = []
+        for operation in rest:
+            made, second = self.alike([made, self.read(operation.expression, scope)], oids.INT4)
+            parts = [*parts, second] if parts else [made, second]
+            operators.append(ARITHMETIC[type(operation).__name__])
+            oid = second.oid if second.oid in (oids.FLOAT8, oids.NUMERIC) else made.oid
+            made = Compiled(oid, "")
+            if len(parts) == MAX_ARGUMENTS or operation is rest[-1]:
+                made = self.calls.add(_in_turn(operators), oid, parts, "arithmetic")
+                operators, parts = [], []
+        return made
 
     def _neg(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         inner = self.read(node.this, scope)
         return self.calls.add(lambda _run, value: -value, inner.oid, [inner], "-", strict=True)
 
     def _dpipe(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
-        first, second = (self.read(part, scope) for part in (node.this, node.expression))
-        oid = first.oid if is_array(first.oid) else second.oid if is_array(second.oid) else oids.TEXT
+        first, rest = _chain(node, lambda part: isinstance(part, exp.DPipe))
+        read = [self.read(part, scope) for part in (first, *(operation.expression for operation in rest))]
+        oid = next((part.oid for part in read if is_array(part.oid)), oids.TEXT)
         if not is_array(oid):
-            first, second = (
-                self.fit(part, oids.TEXT) if part.oid in TEXTS | NAMED else part for part in (first, second)
-            )
-        return self.calls.add(lambda _run, one, other: joined(one, other), oid, [first, second], "||")
+            read = [self.fit(part, oids.TEXT) if part.oid in TEXTS | NAMED else part for part in read]
+        made, *others = read
+        for at in range(0, len(others), MAX_ARGUMENTS - 1):
+            parts = [made, *others[at : at + MAX_ARGUMENTS - 1]]
+            made = self.calls.add(_in_turn([joined] * (len(parts) - 1)), oid, parts, "||")
+        return made
 
     def _case(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         whens = []

@@ -15,6 +15,8 @@ from sfumato.server.wire.sqlstates import WireError
 
 NUMBERS = ("", "numbers")
 """A table of the numbers from 0 on, which functions that give rows are joined with."""
+_KEYS = frozenset({"oid", "attrelid", "objoid", "typrelid"})
+"""Columns by which clients look up, so that the effort grows with what they find."""
 _INSTRUCTIONS = 1000
 """An execution looks every so many instructions of SQLite whether it should stop."""
 _ROWS_AT_ONCE = 100
@@ -108,6 +110,9 @@ class Sandbox:
                 columns = ", ".join(f'"{name}"' for name, _ in relations()[key].columns)
                 self._database.execute(f"CREATE TABLE {table_name(key)} ({columns})")
                 rows = [tuple(map(self._stored.encode, row)) for row in self._catalog.rows(*key)]
+                for column in _KEYS.intersection(name for name, _ in relations()[key].columns):
+                    index = table_name((*key[:1], f"{key[1]}.{column}"))
+                    self._database.execute(f'CREATE INDEX {index} ON {table_name(key)} ("{column}")')
             if rows:
                 marks = ", ".join("?" * len(rows[0]))
                 self._database.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, len(rows[0]))
@@ -153,8 +158,11 @@ class Sandbox:
         run, held = self._run, self._values
         if run is None:
             raise AssertionError("a function runs in an execution")
-        read = [run.read(held.decode(value, oid)) for value, oid in zip(values, call.arguments, strict=True)]
         run.spend()
+        read = [held.decode(value, oid) for value, oid in zip(values, call.arguments, strict=True)]
+        if not call.is_of_one_item:
+            for value in read:
+                run.read(value)
         if call.is_strict and any(value is None for value in read):
             return None
         return held.encode(run.made(run.read(call.run(run, *read))))
@@ -189,11 +197,6 @@ class Sandbox:
 def table_name(key: tuple[str, str]) -> str:
     """Return what SQLite calls a relation of the catalogue."""
     return f'"{key[0]}.{key[1]}"'
-
-
-def item_at(_: Execution, values: list[Any], at: int) -> Any:
-    """Return an item of an array, counted from 0; NULL beyond its end."""
-    return values[at] if at < len(values) else None
 
 
 def _translated(message: str) -> WireError:

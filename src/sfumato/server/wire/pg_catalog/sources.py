@@ -5,17 +5,17 @@ of ours, and a number chooses one.
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from sfumato.server.wire import oids
-from sfumato.server.wire.pg_catalog.compiled import ColumnScope, Compiled, Execution, ScopeColumn, select
+from sfumato.server.wire.pg_catalog.compiled import ColumnScope, Compiled, ScopeColumn, select
 from sfumato.server.wire.pg_catalog.folds import Fold
 from sfumato.server.wire.pg_catalog.naming import alias_of
 from sfumato.server.wire.pg_catalog.relations import relations
 from sfumato.server.wire.pg_catalog.rows import LISTS, series
-from sfumato.server.wire.pg_catalog.sandbox import NUMBERS, item_at, table_name
+from sfumato.server.wire.pg_catalog.sandbox import NUMBERS, table_name
 from sfumato.server.wire.pg_catalog.trees import identifier, refused
 from sfumato.server.wire.sqlstates import WireError
 
@@ -58,12 +58,11 @@ class Sources:
     def clause(self, where: list[str]) -> str:
         """Return FROM and WHERE."""
         if self._sets:
-            longest = self._read.calls.add(
-                lambda _run, *lists: max(len(one or ()) for one in lists), oids.INT4, self._sets, "unnest"
-            )
+            lengths = [f"coalesce({self._read.calls.length(made).sql}, 0)" for made in self._sets]
+            longest = lengths[0] if len(lengths) == 1 else f"max({', '.join(lengths)})"
             self._queries.used.add(NUMBERS)
             self.sql = f"{self.sql} CROSS JOIN " * bool(self.sql) + f"{table_name(NUMBERS)} AS sets"
-            self._conditions.append(f"sets.n < {longest.sql}")
+            self._conditions.append(f"sets.n < {longest}")
         conditions = [*self._conditions, *where]
         return f" FROM {self.sql}" * bool(self.sql) + f" WHERE {' AND '.join(conditions)}" * bool(conditions)
 
@@ -74,9 +73,7 @@ class Sources:
             return None
         self._sets.append(made)
         self.sql = self.sql or ""
-        item = self._read.calls.add(
-            item_at, oids.ELEMENTS[made.oid], [made, Compiled(oids.INT4, "sets.n")], strict=True
-        )
+        item = self._read.calls.item(made, Compiled(oids.INT4, "sets.n"))
         return replace(item, is_constant=False)
 
     def _list(self, node: exp.Expr, scope: ColumnScope) -> Compiled | None:
@@ -177,17 +174,13 @@ class Sources:
             return f"({plan.sql}) AS {name}", _named(fields, alias, names), ""
         types = tuple(oid for _, oid in plan.columns)
         number = self._read.calls.number(Fold("rows", len(types)), types)
-        cells = ", ".join(f"c{at}" for at in range(1, len(types) + 1))
-        rows = Compiled(oids.ANYARRAY, f"({select(f'fold({number}, {cells})', f'({plan.sql})')})")
+        listed = ", ".join(f"c{at}" for at in range(1, len(types) + 1))
+        rows = Compiled(oids.ANYARRAY, f"({select(f'fold({number}, {listed})', f'({plan.sql})')})")
         at = Compiled(oids.INT4, f"{name}.n")
 
-        def cell(place: int, oid: int) -> str:
-            def chosen(_: Execution, listed: list[Any], row: int) -> Any:
-                return listed[row][place]
-
-            return self._read.calls.add(chosen, oid, [rows, at], strict=True).sql
-
-        fields = [(column, oid, cell(place, oid)) for place, (column, oid) in enumerate(plan.columns)]
+        row = replace(self._read.calls.item(rows, at), oid=oids.ANYARRAY)
+        cells = [self._read.calls.item(row, self._read.calls.constant(place, oids.INT4)) for place in range(len(types))]
+        fields = [(column, oid, cell.sql) for (column, oid), cell in zip(plan.columns, cells, strict=True)]
         return self._numbers(rows, name), _named(fields, alias, names), self._within(rows, name)
 
     def _numbers(self, _: Compiled, name: str) -> str:
@@ -195,8 +188,7 @@ class Sources:
         return f"{table_name(NUMBERS)} AS {name}"
 
     def _within(self, values: Compiled, name: str) -> str:
-        length = self._read.calls.add(lambda _run, listed: len(listed), oids.INT4, [values], "unnest", strict=True)
-        return f"{name}.n < {length.sql}"
+        return f"{name}.n < {self._read.calls.length(values).sql}"
 
     def _table(self, node: exp.Expr, scope: ColumnScope, alias: str, names: list[str]) -> tuple[str, _Fields, str]:
         if not isinstance(node.this, exp.Identifier):
@@ -236,7 +228,7 @@ class Sources:
                 lambda _run, one: [one], oids.ARRAYS.get(value.oid, oids.ARRAYS[oids.TEXT]), [value]
             )
         at = Compiled(oids.INT4, f"{own}.n")
-        item = self._read.calls.add(item_at, oids.ELEMENTS[made.oid], [made, at], strict=True)
+        item = self._read.calls.item(made, at)
         fields = [(alias or name, item.oid, item.sql)] + [("ordinality", oids.INT8, f"({own}.n + 1)")] * ordinal
         return self._numbers(made, own), _named(fields, alias or name, names), self._within(made, own)
 
