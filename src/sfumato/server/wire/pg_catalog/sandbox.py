@@ -1,5 +1,6 @@
 """SQLite as the evaluator of catalogue queries: it reads tables of ours, calls functions of ours, and nothing else."""
 
+import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from threading import Lock
@@ -29,11 +30,12 @@ _LIMITS = {
     sqlite3.SQLITE_LIMIT_FUNCTION_ARG: 110,
     sqlite3.SQLITE_LIMIT_ATTACHED: 0,
     sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 1,
-    sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER: 1,
+    sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER: 200,
     sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 1,
     sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
 }
-_ACTIONS = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE})
+_OWN_NAME = re.compile(r"t\d+")
+"""What the tables, queries and WITH clauses of a statement are called in it."""
 _FUNCTIONS = frozenset({"call", "per_row", "fold", "coalesce", "count", "max", "min", "row_number", "sum"})
 _TOO_COMPLEX = ("parser stack overflow", "Expression tree is too large", "at most 64 tables", "too many")
 
@@ -45,6 +47,7 @@ class Sandbox:
         self._catalog = catalog
         self._stored = StoredValues()
         self._loaded: set[tuple[str, str]] = set()
+        self._tables: set[str] = set()
         self._is_loading = False
         self._calls: Sequence[Call] = ()
         self._run: Execution | None = None
@@ -101,37 +104,40 @@ class Sandbox:
 
     def _load(self, key: tuple[str, str]) -> None:
         """Create a table of the catalogue with its rows."""
+        name, run = table_name(key), self._database.execute
         self._is_loading = True
         try:
             if key == NUMBERS:
-                self._database.execute(f"CREATE TABLE {table_name(key)} (n INTEGER PRIMARY KEY)")
-                rows: list[Row] = [(number,) for number in range(MAX_SERIES)]
+                run(f"CREATE TABLE {name} (n INTEGER PRIMARY KEY)")
+                series = f"SELECT 0 UNION ALL SELECT n + 1 FROM series LIMIT {MAX_SERIES}"  # noqa: S608
+                run(f"INSERT INTO {name} WITH RECURSIVE series(n) AS ({series}) SELECT n FROM series")  # noqa: S608
             else:
-                columns = ", ".join(f'"{name}"' for name, _ in relations()[key].columns)
-                self._database.execute(f"CREATE TABLE {table_name(key)} ({columns})")
-                rows = [tuple(map(self._stored.encode, row)) for row in self._catalog.rows(*key)]
-                for column in _KEYS.intersection(name for name, _ in relations()[key].columns):
-                    index = table_name((*key[:1], f"{key[1]}.{column}"))
-                    self._database.execute(f'CREATE INDEX {index} ON {table_name(key)} ("{column}")')
-            if rows:
-                marks = ", ".join("?" * len(rows[0]))
-                self._database.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, len(rows[0]))
-                self._database.execute("BEGIN")
-                self._database.executemany(f"INSERT INTO {table_name(key)} VALUES ({marks})", rows)  # noqa: S608
-                self._database.execute("COMMIT")
-                self._database.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 0)
+                columns = [column for column, _ in relations()[key].columns]
+                listed, marks = ", ".join(f'"{column}"' for column in columns), ", ".join("?" * len(columns))
+                run(f"CREATE TABLE {name} ({listed})")
+                for column in _KEYS.intersection(columns):
+                    run(f"CREATE INDEX {table_name((key[0], f'{key[1]}.{column}'))} ON {name} ({column})")
+                rows = (tuple(map(self._stored.encode, row)) for row in self._catalog.rows(*key))
+                run("BEGIN")
+                self._database.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)  # noqa: S608
+                run("COMMIT")
             self._loaded.add(key)
+            self._tables.add(name.strip('"'))
         finally:
             self._is_loading = False
 
     def _authorize(self, action: int, first: str | None, second: str | None, _db: str | None, _by: str | None) -> int:
         """Allow reading our tables and calling our functions."""
-        allowed = self._is_loading or action in _ACTIONS
-        if action == sqlite3.SQLITE_READ and not self._is_loading and str(first).startswith("sqlite_"):
-            return sqlite3.SQLITE_DENY
-        if action == sqlite3.SQLITE_FUNCTION and second in _FUNCTIONS:
-            allowed = True
-        return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
+        match action:
+            case sqlite3.SQLITE_SELECT | sqlite3.SQLITE_RECURSIVE:
+                is_allowed = True
+            case sqlite3.SQLITE_READ:
+                is_allowed = _OWN_NAME.fullmatch(str(first)) is not None or first in self._tables
+            case sqlite3.SQLITE_FUNCTION:
+                is_allowed = second in _FUNCTIONS
+            case _:
+                is_allowed = False
+        return sqlite3.SQLITE_OK if is_allowed or self._is_loading else sqlite3.SQLITE_DENY
 
     def _progress(self) -> int:
         """Count instructions of SQLite; stop where there were too many, or where somebody says so."""

@@ -92,9 +92,11 @@ class Sources:
     # ── joins ──
 
     def _first(self, node: exp.Expr) -> None:
-        inner = node.args.get("joins") if isinstance(node, exp.Table | exp.Subquery) else None
-        self._add("JOIN", node, None)
-        for join in inner or []:
+        joins = node.args.get("joins") or []
+        first = node.copy() if joins else node
+        first.set("joins", None)
+        self._add("JOIN", first, None)
+        for join in joins:
             self._join(join)
 
     def _join(self, node: exp.Expr) -> None:
@@ -104,7 +106,7 @@ class Sources:
 
     def _add(self, word: str, node: exp.Expr, join: exp.Expr | None, bracketed: bool = False) -> None:
         around = self.scope
-        if bracketed or (isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table) and not _is_named(node)):
+        if bracketed or _is_bracketed(node):
             sql, fields, needed = self._bracketed(node)
         else:
             sql, fields, needed = self._source(node, around)
@@ -181,9 +183,9 @@ class Sources:
         row = replace(self._read.calls.item(rows, at), oid=oids.ANYARRAY)
         cells = [self._read.calls.item(row, self._read.calls.constant(place, oids.INT4)) for place in range(len(types))]
         fields = [(column, oid, cell.sql) for (column, oid), cell in zip(plan.columns, cells, strict=True)]
-        return self._numbers(rows, name), _named(fields, alias, names), self._within(rows, name)
+        return self._numbers(name), _named(fields, alias, names), self._within(rows, name)
 
-    def _numbers(self, _: Compiled, name: str) -> str:
+    def _numbers(self, name: str) -> str:
         self._queries.used.add(NUMBERS)
         return f"{table_name(NUMBERS)} AS {name}"
 
@@ -230,7 +232,13 @@ class Sources:
         at = Compiled(oids.INT4, f"{own}.n")
         item = self._read.calls.item(made, at)
         fields = [(alias or name, item.oid, item.sql)] + [("ordinality", oids.INT8, f"({own}.n + 1)")] * ordinal
-        return self._numbers(made, own), _named(fields, alias or name, names), self._within(made, own)
+        source, within = self._numbers(own), self._within(made, own)
+        if scope.is_read:
+            return source, _named(fields, alias or name, names), within
+        shown = ", ".join(f"{sql} AS c{at}" for at, (_, _, sql) in enumerate(fields, 1))
+        stored = select(shown, source, f" WHERE {within} LIMIT -1")  # SQLite stores what has a limit, and indexes it
+        fields = [(column, oid, f"{own}.c{at}") for at, (column, oid, _) in enumerate(fields, 1)]
+        return f"({stored}) AS {own}", _named(fields, alias or name, names), ""
 
     def _fixed(self, name: str, own: str, alias: str, names: list[str]) -> tuple[str, _Fields, str]:
         columns, rows = LISTS[name]
@@ -252,6 +260,14 @@ def _named(columns: list[tuple[str, int, str]], alias: str, names: list[str]) ->
 
 def _is_named(node: exp.Expr) -> bool:
     return isinstance(node, exp.Subquery) and bool(node.alias)
+
+
+def _is_bracketed(node: exp.Expr) -> bool:
+    """Whether a join stands in brackets, and not a query."""
+    inner = node.this if isinstance(node, exp.Subquery) and not _is_named(node) else None
+    return isinstance(inner, exp.Table) or (
+        inner is not None and (bool(inner.args.get("joins")) or _is_bracketed(inner))
+    )
 
 
 def _bare(node: exp.Expr) -> exp.Expr:
