@@ -18,7 +18,7 @@ WIRE_BUGS: tuple[Bug, ...] = (
         _SANDBOX,
         (
             "server/wire/pg_catalog/sandbox.py",
-            "            self._run.spend(_INSTRUCTIONS * STEPS_PER_INSTRUCTION)\n",
+            "            self._run.spend(_CHECK_INSTRUCTIONS * STEPS_PER_INSTRUCTION)\n",
             "            pass\n",
         ),
     ),

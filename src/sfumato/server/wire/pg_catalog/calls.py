@@ -14,7 +14,7 @@ MAX_ARGUMENTS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class PythonCall:
     """A call of a Python function: it is given the execution, then the values, which have these types."""
 
     run: Callable[..., Any]
@@ -30,7 +30,7 @@ class Calls:
     """The calls of one statement; SQLite knows each by its number."""
 
     def __init__(self, learned: InferredTypes) -> None:
-        self.made: list[Call] = []
+        self.made: list[PythonCall] = []
         self._learned = learned
 
     def add(
@@ -68,7 +68,7 @@ class Calls:
     def number(self, run: Callable[..., Any], arguments: tuple[int, ...], name: str = "", strict: bool = False) -> int:
         """Return the number of a call that another function of SQLite makes."""
         self._learned.spend(1)
-        self.made.append(Call(run, arguments, name, strict))
+        self.made.append(PythonCall(run, arguments, name, strict))
         return len(self.made) - 1
 
     def constant(self, value: Any, oid: int) -> Compiled:

@@ -17,7 +17,7 @@ from sfumato.policy.policy import Policy
 from sfumato.query.parsing.tree import foreign_tree
 from sfumato.server.wire import oids
 from sfumato.server.wire.oids import Column
-from sfumato.server.wire.pg_catalog.calls import Call
+from sfumato.server.wire.pg_catalog.calls import PythonCall
 from sfumato.server.wire.pg_catalog.casting import NAMED, type_number
 from sfumato.server.wire.pg_catalog.compiled import Execution, InferredTypes, Row
 from sfumato.server.wire.pg_catalog.functions import BARE, functions
@@ -50,7 +50,7 @@ class CataloguePlan:
     size: int
     """The memory that it takes, in bytes, as an upper bound."""
     plan: Plan = field(repr=False)
-    calls: tuple[Call, ...] = field(repr=False)
+    calls: tuple[PythonCall, ...] = field(repr=False)
     used: frozenset[tuple[str, str]] = field(repr=False)
     catalogue: "Catalogue" = field(repr=False)
 

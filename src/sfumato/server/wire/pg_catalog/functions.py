@@ -223,7 +223,8 @@ _IDENTIFIER = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^\W\d][\w$]*))\s*(?:\.|$)')
 def _parse_ident(run: Execution, text: str, _strict: bool = True) -> list[str]:
     """Return the parts of a name that is qualified by schemas."""
     run.spend(len(text))
-    parts, at = [], 0
+    parts: list[str] = []
+    at = 0
     while at < len(text) or not parts:
         found = _IDENTIFIER.match(text, at)
         if found is None:

@@ -12,7 +12,7 @@ from sfumato.server.wire.pg_catalog.expressions import Expressions, is_ordered
 from sfumato.server.wire.pg_catalog.functions import Builtin
 from sfumato.server.wire.pg_catalog.naming import output_name
 from sfumato.server.wire.pg_catalog.relations import VirtualCatalog
-from sfumato.server.wire.pg_catalog.sources import Sources
+from sfumato.server.wire.pg_catalog.sources import SharedQuery, Sources
 from sfumato.server.wire.pg_catalog.trees import identifier, refused
 from sfumato.server.wire.sqlstates import WireError
 
@@ -39,16 +39,6 @@ class CatalogueItem:
 
     name: str
     value: Compiled
-
-
-@dataclass(frozen=True, slots=True)
-class SharedQuery:
-    """A WITH clause: its columns, and what SQLite calls it."""
-
-    name: str
-    columns: tuple[tuple[str, int], ...]
-    reads: int
-    """How many queries it is, with all that it reads."""
 
 
 class Queries:

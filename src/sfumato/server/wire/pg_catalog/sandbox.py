@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from threading import Lock
 from typing import Any
 
-from sfumato.server.wire.pg_catalog.calls import Call
+from sfumato.server.wire.pg_catalog.calls import PythonCall
 from sfumato.server.wire.pg_catalog.compiled import STEPS_PER_INSTRUCTION, Execution, Row, text_too_long, too_long
 from sfumato.server.wire.pg_catalog.folds import Fold
 from sfumato.server.wire.pg_catalog.relations import VirtualCatalog, relations
@@ -18,7 +18,7 @@ NUMBERS = ("", "numbers")
 """A table of the numbers from 0 on, which functions that give rows are joined with."""
 _KEYS = frozenset({"oid", "attrelid", "objoid", "typrelid"})
 """Columns by which clients look up, so that the effort grows with what they find."""
-_INSTRUCTIONS = 1000
+_CHECK_INSTRUCTIONS = 1000
 """An execution looks every so many instructions of SQLite whether it should stop."""
 _ROWS_AT_ONCE = 100
 _LIMITS = {
@@ -49,7 +49,7 @@ class Sandbox:
         self._loaded: set[tuple[str, str]] = set()
         self._tables: set[str] = set()
         self._is_loading = False
-        self._calls: Sequence[Call] = ()
+        self._calls: Sequence[PythonCall] = ()
         self._run: Execution | None = None
         self._values = self._stored
         self._error: BaseException | None = None
@@ -77,10 +77,15 @@ class Sandbox:
 
         self._database.create_aggregate("fold", -1, Folding)
         self._database.set_authorizer(self._authorize)
-        self._database.set_progress_handler(self._progress, _INSTRUCTIONS)
+        self._database.set_progress_handler(self._progress, _CHECK_INSTRUCTIONS)
 
     def rows(
-        self, sql: str, calls: Sequence[Call], used: frozenset[tuple[str, str]], columns: Sequence[int], run: Execution
+        self,
+        sql: str,
+        calls: Sequence[PythonCall],
+        used: frozenset[tuple[str, str]],
+        columns: Sequence[int],
+        run: Execution,
     ) -> Iterator[Row]:
         """Give the rows of a statement, whose columns have these types."""
         with self._lock:
@@ -144,7 +149,7 @@ class Sandbox:
         if self._run is None:
             return 0
         try:
-            self._run.spend(_INSTRUCTIONS * STEPS_PER_INSTRUCTION)
+            self._run.spend(_CHECK_INSTRUCTIONS * STEPS_PER_INSTRUCTION)
         except WireError as error:
             self._error = error
             return 1
@@ -160,7 +165,7 @@ class Sandbox:
             self._error = WireError("42883", f"function {call.name[:63]} does not take these arguments")
         raise sqlite3.OperationalError
 
-    def _computed(self, call: Call, values: Sequence[Any]) -> Any:
+    def _computed(self, call: PythonCall, values: Sequence[Any]) -> Any:
         run, held = self._run, self._values
         if run is None:
             raise AssertionError("a function runs in an execution")

@@ -4,23 +4,22 @@ SQLite has no LATERAL and no functions that give rows. Both become a join with a
 of ours, and a number chooses one.
 """
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from sqlglot import exp
 
 from sfumato.server.wire import oids
-from sfumato.server.wire.pg_catalog.compiled import ColumnScope, Compiled, ScopeColumn, select
+from sfumato.server.wire.pg_catalog.compiled import ColumnScope, Compiled, InferredTypes, ScopeColumn, select
+from sfumato.server.wire.pg_catalog.expressions import Expressions, Nested
 from sfumato.server.wire.pg_catalog.folds import Fold
 from sfumato.server.wire.pg_catalog.naming import alias_of
-from sfumato.server.wire.pg_catalog.relations import relations
+from sfumato.server.wire.pg_catalog.relations import VirtualCatalog, relations
 from sfumato.server.wire.pg_catalog.rows import LISTS, series
 from sfumato.server.wire.pg_catalog.sandbox import NUMBERS, table_name
 from sfumato.server.wire.pg_catalog.trees import identifier, refused
 from sfumato.server.wire.sqlstates import WireError
-
-if TYPE_CHECKING:
-    from sfumato.server.wire.pg_catalog.queries import Plan, Queries
 
 _TABLE_OID = "tableoid"
 """A column that every relation has, and that * never shows."""
@@ -28,10 +27,36 @@ _SETS = frozenset({"unnest", "generate_series", "generate_subscripts"})
 _Fields = tuple[ScopeColumn, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class SharedQuery:
+    """A WITH clause: its columns, and what SQLite calls it."""
+
+    name: str
+    columns: tuple[tuple[str, int], ...]
+    reads: int
+    """How many queries it is, with all that it reads."""
+
+
+class QueryCompiler(Protocol):
+    """What compiles the queries in a FROM clause."""
+
+    shadow: VirtualCatalog
+    learned: InferredTypes
+    expressions: Expressions
+    shared: Mapping[str, SharedQuery]
+    used: set[tuple[str, str]]
+
+    def name(self) -> str: ...
+
+    def read(self, node: exp.Expr, parent: ColumnScope | None) -> Nested: ...
+
+    def reads(self, count: int) -> None: ...
+
+
 class Sources:
     """The FROM clause of one SELECT, as it is read from left to right."""
 
-    def __init__(self, queries: "Queries", parent: ColumnScope | None) -> None:
+    def __init__(self, queries: QueryCompiler, parent: ColumnScope | None) -> None:
         self._queries = queries
         self._read = queries.expressions
         self._parent = parent
@@ -169,7 +194,7 @@ class Sources:
                 return self._table(node, scope, alias, names)
         raise refused(node)
 
-    def _derived(self, plan: "Plan", scope: ColumnScope, alias: str, names: list[str]) -> tuple[str, _Fields, str]:
+    def _derived(self, plan: Nested, scope: ColumnScope, alias: str, names: list[str]) -> tuple[str, _Fields, str]:
         name = self._queries.name()
         if not scope.is_read:
             fields = [(column, oid, f"{name}.c{at}") for at, (column, oid) in enumerate(plan.columns, 1)]
