@@ -4,6 +4,7 @@ from tests.planted.bug import Bug, planned
 
 _EFFORT = "tests/server/wire/test_effort.py"
 _MEMORY = "tests/server/wire/test_memory.py"
+_SANDBOX = "tests/server/wire/test_sandbox.py"
 _STARTING = "tests/server/wire/test_starting.py"
 
 WIRE_BUGS: tuple[Bug, ...] = (
@@ -11,6 +12,15 @@ WIRE_BUGS: tuple[Bug, ...] = (
         "letters that LIKE compares are not counted",
         _EFFORT,
         ("server/wire/pg_catalog/operators.py", "    run.spend(1 + len(part))\n    return all(", "    return all("),
+    ),
+    planned(
+        "instructions of the catalogue's evaluator are not counted",
+        _SANDBOX,
+        (
+            "server/wire/pg_catalog/sandbox.py",
+            "            self._run.spend(_CHECK_INSTRUCTIONS * STEPS_PER_INSTRUCTION)\n",
+            "            pass\n",
+        ),
     ),
     planned(
         "EXECUTE computes its values on the event loop",

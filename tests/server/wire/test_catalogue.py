@@ -62,6 +62,14 @@ QUESTIONS = [
     "SELECT typname, typinput = 'array_in'::regproc, proname FROM pg_type t LEFT JOIN pg_proc p ON p.oid = typreceive "
     "AND p.proname = 'array_recv' WHERE t.typname IN ('int8', '_int8', '_text')",
     "SELECT string_agg(nspname, ', ' ORDER BY nspname) FROM pg_namespace WHERE nspname !~ '^pg_t'",
+    "SELECT column_name, character_maximum_length, interval_precision FROM information_schema.columns "
+    "WHERE table_name = 'staff'",
+    """SELECT parse_ident('Public."Vis its"'), n FROM unnest(parse_ident('a.b')) WITH ORDINALITY AS t(part, n)""",
+    "SELECT a.attname, d.adnum, n.nspname FROM ((pg_namespace n JOIN pg_class c ON n.oid = c.relnamespace) JOIN "
+    "pg_attribute a ON a.attrelid = c.oid) LEFT JOIN pg_attrdef d ON a.atthasdef AND d.adrelid = a.attrelid "
+    "WHERE c.relname = 'visits' AND a.attnum > 0 ORDER BY a.attnum",
+    "SELECT c.relname, s.attname FROM pg_class c CROSS JOIN LATERAL (SELECT attname, attnum FROM pg_attribute WHERE "
+    "attrelid = c.oid AND attnum > 0 ORDER BY attname LIMIT 2) s WHERE c.relname IN ('visits', 'staff') ORDER BY 1, 2",
 ]
 
 
@@ -116,6 +124,25 @@ def test_what_is_wrong_has_a_state(sql: str, state: str, connection: psycopg.Con
 
 WALL = "SELECT count(*) FROM pg_attribute a, pg_attribute b, pg_type c, pg_type d, pg_type e"
 
+WALL_ROWS = "FROM pg_class c, pg_class d, pg_class e"
+WIDE_TEXTS = ", ".join(f"'{chr(97 + at % 26) * 60}' AS k{at}" for at in range(200))
+WITHS = ", ".join(
+    f"w{at} AS (SELECT a.oid FROM {before} a, {before} b)"  # noqa: S608
+    for at, before in enumerate(["pg_class", *(f"w{at}" for at in range(59))])
+)
+STORED = [
+    f"SELECT {WIDE_TEXTS} {WALL_ROWS} ORDER BY c.oid, d.oid",
+    f"SELECT count(*) FROM (SELECT DISTINCT c.oid, d.oid AS o, e.oid AS p, {WIDE_TEXTS} {WALL_ROWS}) t",  # noqa: S608
+    f"SELECT count(*) FROM (SELECT DISTINCT c.*, d.*, e.* {WALL_ROWS}) t",  # noqa: S608
+    f"SELECT count(*) FROM (SELECT 1 {WALL_ROWS} GROUP BY c.relname || d.relname || e.relname) t",  # noqa: S608
+    f"WITH RECURSIVE t(n, x) AS (SELECT 1, '{LONG[:9000]}' UNION SELECT n + 1, x FROM t) SELECT count(*) FROM t",  # noqa: S608
+    "WITH RECURSIVE t(n, x) AS (SELECT 1, 'a' UNION SELECT n + 1, x || 'aaaaaaaa' FROM t) SELECT count(*) FROM t",
+    f"WITH {WITHS} SELECT count(*) FROM w59",  # noqa: S608
+    f"SELECT array_agg(c.relname) {WALL_ROWS}",
+    f"SELECT max(n) FROM (SELECT row_number() OVER (PARTITION BY c.relname ORDER BY d.relname) AS n {WALL_ROWS}) t",  # noqa: S608
+]
+"""Queries whose rows SQLite stores: sorted, made distinct, grouped, repeated."""
+
 
 @pytest.mark.parametrize(
     "sql",
@@ -153,8 +180,9 @@ WALL = "SELECT count(*) FROM pg_attribute a, pg_attribute b, pg_type c, pg_type 
         f"SELECT g FROM generate_series(1, 100000) AS s(g) WHERE g IN ({', '.join(['0'] * 20_000)})",  # noqa: S608
         f"SELECT split_part('{',' * 60_000}', 'x', 1), g FROM generate_series(1, 100000) AS s(g)",  # noqa: S608
         "SELECT a.l @> a.l FROM (SELECT array_agg(g) AS l FROM generate_series(1, 100000) AS s(g)) AS a",
+        *STORED,
     ],
-    ids=range(29),
+    ids=range(29 + len(STORED)),
 )
 def test_no_question_about_the_catalogue_takes_long_or_ends_the_session(
     sql: str, connection: psycopg.Connection

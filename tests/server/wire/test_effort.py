@@ -97,7 +97,7 @@ ARGUMENTS: dict[str, Any] = {
 
 def test_every_function_counts_what_it_does_with_long_values(shown: Catalogue) -> None:
     tried = 0
-    for form in functions(shown._shadow).values():
+    for form in functions(shown.shadow).values():
         for arity in (1, 2, 3):
             for chosen in itertools.product(("text", "list", "number"), repeat=arity):
                 run, values = a_run(), [ARGUMENTS[one] for one in chosen]
@@ -169,10 +169,10 @@ def test_what_one_call_into_c_does_is_counted_before_it_runs(shown: Catalogue) -
     """The interpreter cannot be interrupted inside one call, and instructions do not show it."""
     many = "".join(map(chr, range(0x4E00, 0x4E00 + 20_000)))
     run = a_run()
-    functions(shown._shadow)["btrim"].run(run, "a" * 5000, many + "a")
+    functions(shown.shadow)["btrim"].run(run, "a" * 5000, many + "a")
     assert MAX_STEPS - run.steps >= 5000 * 20_000 // 64
     with pytest.raises(WireError):
-        functions(shown._shadow)["btrim"].run(a_run(), "a" * 60_000, many)
+        functions(shown.shadow)["btrim"].run(a_run(), "a" * 60_000, many)
     bars = "|".join("a" * 60)
     assert regex_effort(60_000, f"({bars})({bars})b") > MAX_STEPS
     assert regex_effort(60_000, "[ab]" * 100) > 60_000 * 100 // 64

@@ -3,7 +3,8 @@
 import re
 from asyncio import Semaphore
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from sys import getsizeof
 from threading import Lock
@@ -16,11 +17,13 @@ from sfumato.policy.policy import Policy
 from sfumato.query.parsing.tree import foreign_tree
 from sfumato.server.wire import oids
 from sfumato.server.wire.oids import Column
+from sfumato.server.wire.pg_catalog.calls import PythonCall
 from sfumato.server.wire.pg_catalog.casting import NAMED, type_number
-from sfumato.server.wire.pg_catalog.compiled import Execution, InferredTypes
+from sfumato.server.wire.pg_catalog.compiled import Execution, InferredTypes, Row
 from sfumato.server.wire.pg_catalog.functions import BARE, functions
 from sfumato.server.wire.pg_catalog.queries import Plan, Queries
-from sfumato.server.wire.pg_catalog.relations import VirtualCatalog, make_shadow, relations
+from sfumato.server.wire.pg_catalog.relations import make_shadow, relations
+from sfumato.server.wire.pg_catalog.sandbox import Sandbox
 from sfumato.server.wire.pg_catalog.trees import identifier
 from sfumato.server.wire.sqlstates import WireError
 
@@ -47,23 +50,29 @@ class CataloguePlan:
     size: int
     """The memory that it takes, in bytes, as an upper bound."""
     plan: Plan = field(repr=False)
-    shadow: VirtualCatalog = field(repr=False)
+    calls: tuple[PythonCall, ...] = field(repr=False)
+    used: frozenset[tuple[str, str]] = field(repr=False)
+    catalogue: "Catalogue" = field(repr=False)
 
     def rows(self, run: Execution) -> Sequence[Sequence[object]]:
         """Return the answer of an execution; it stops when it takes too long or grows too large."""
-        found = self.plan.rows(run, ())
-        if len(found) > MAX_ROWS:
-            raise WireError("54000", "The answer has too many rows.", f"The limit is {MAX_ROWS:,}.", "Use LIMIT.")
-        named = [at for at, (_, oid) in enumerate(self.plan.columns) if oid in NAMED]
-        if not named:
-            return found
-        return [self._shown(row, named) for row in run.each(found)]
+        types = [oid for _, oid in self.plan.columns]
+        found: list[Row] = []
+        with self.catalogue.sandbox() as sandbox:
+            for row in sandbox.rows(self.plan.sql, self.calls, self.used, types, run):
+                found.append(row)
+                if len(found) > MAX_ROWS:
+                    raise WireError(
+                        "54000", "The answer has too many rows.", f"The limit is {MAX_ROWS:,}.", "Use LIMIT."
+                    )
+        named = [at for at, oid in enumerate(types) if oid in NAMED]
+        return [self._shown(row, named) for row in run.each(found)] if named else found
 
     def _shown(self, row: tuple[Any, ...], named: list[int]) -> tuple[Any, ...]:
         cells = list(row)
         for at in named:
             value = cells[at]
-            cells[at] = None if value is None else self.shadow.name(self.plan.columns[at][1], value)
+            cells[at] = None if value is None else self.catalogue.shadow.name(self.plan.columns[at][1], value)
         return tuple(cells)
 
 
@@ -71,11 +80,12 @@ class Catalogue:
     """The catalogue that one analyst sees. Its methods compute: they are called in worker threads."""
 
     def __init__(self, policy: Policy, columns: Mapping[str, Mapping[str, str]], user: str) -> None:
-        self._shadow = make_shadow(policy, columns, user)
-        self._forms = functions(self._shadow)
+        self.shadow = make_shadow(policy, columns, user)
+        self._forms = functions(self.shadow)
         self._plans: OrderedDict[tuple[str, tuple[tuple[str, int], ...]], CataloguePlan | None] = OrderedDict()
         self._bytes = 0
         self._lock = Lock()
+        self._idle: list[Sandbox] = []
         self.turns = Semaphore(MAX_EVALUATIONS)
         """Whoever evaluates takes a turn, so that one account leaves threads to others."""
 
@@ -101,6 +111,22 @@ class Catalogue:
                 self._bytes -= _cached_size(*self._plans.popitem(last=False))
         return made
 
+    @contextmanager
+    def sandbox(self) -> Iterator[Sandbox]:
+        """Give a database that nothing else uses; there are as many as are evaluated at once."""
+        with self._lock:
+            taken = self._idle.pop() if self._idle else None
+        taken = taken or Sandbox(self.shadow)
+        try:
+            yield taken
+        finally:
+            with self._lock:
+                is_kept = len(self._idle) < MAX_EVALUATIONS
+                if is_kept:
+                    self._idle.append(taken)
+            if not is_kept:
+                taken.close()
+
     def constants(self, sql: str) -> CataloguePlan:
         """Return the plan of values that are spelled out."""
         try:
@@ -117,11 +143,13 @@ class Catalogue:
 
     def _planned(self, tree: exp.Expr, types: Mapping[str, int]) -> CataloguePlan:
         learned = InferredTypes(dict(types))
-        queries = Queries(self._shadow, self._forms, learned)
+        queries = Queries(self.shadow, self._forms, learned)
         plan = queries.read(tree, None)
         parameters = {name: _described(learned.of(name)) for name in learned.types}
         columns = tuple(Column(name, _described(oid)) for name, oid in plan.columns)
-        return CataloguePlan(columns, parameters, _PLAN_BYTES + learned.made * _EXPRESSION_BYTES, plan, self._shadow)
+        size = _PLAN_BYTES + learned.made * _EXPRESSION_BYTES + getsizeof(plan.sql)
+        calls = tuple(queries.expressions.calls.made)
+        return CataloguePlan(columns, parameters, size, plan, calls, frozenset(queries.used), self)
 
     def _own(self, sql: str) -> exp.Expr | None:
         """Return the tree of a question that is answered here, or None."""

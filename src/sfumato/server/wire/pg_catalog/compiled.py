@@ -1,7 +1,7 @@
-"""Expressions of catalogue queries, ready to run: a type and a function of the rows in sight."""
+"""Catalogue queries as SQLite reads them: expressions with a type and a text, and what one execution may do."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from sys import getsizeof
 from time import thread_time
 from typing import Any, TypeVar
@@ -11,11 +11,16 @@ from sfumato.server.wire.pg_catalog.session_facts import SessionFacts
 from sfumato.server.wire.sqlstates import WireError
 
 MAX_STEPS = 10_000_000
-"""Maximum effort of one execution. A step is one evaluation of an expression, one row, or 64 characters of a value."""
+"""Maximum effort of one execution. A step is one value or 64 characters that a function of ours reads; an instruction
+of SQLite is `STEPS_PER_INSTRUCTION`."""
+STEPS_PER_INSTRUCTION = 10
+"""SQLite stores at most a few short values per instruction, so that this bounds its memory too."""
 MAX_PLANNING_STEPS = 4_000_000
 """Maximum effort of compiling one text: expressions, columns, and columns searched for a name."""
 MAX_EVALUATION_BYTES = 64 << 20
 """Maximum memory of the rows that one execution makes, in bytes, counted as Python stores them."""
+MAX_STATEMENT_CHARS = 1_000_000
+"""Maximum length of the statement that SQLite gets."""
 LONGEST_TEXT = 1 << 16
 SECONDS = 5.0
 """CPU seconds after which an execution stops, whatever its steps were."""
@@ -47,7 +52,7 @@ def never() -> bool:
 class Execution:
     """One execution: its session, the values of its parameters, and how much it may still do."""
 
-    __slots__ = ("_bytes", "_check", "_end", "_stopped", "facts", "held", "steps", "values")
+    __slots__ = ("_bytes", "_check", "_end", "_stopped", "facts", "steps", "values")
 
     def __init__(self, facts: SessionFacts, values: dict[str, Any], stopped: Callable[[], bool] = never) -> None:
         self.facts = facts
@@ -57,8 +62,6 @@ class Execution:
         self._bytes = MAX_EVALUATION_BYTES
         self._end = thread_time() + SECONDS
         self._stopped = stopped
-        self.held: dict[int, list[Row]] = {}
-        """The rows of WITH clauses, by the number that each has."""
 
     def spend(self, steps: int = 1) -> None:
         """Count steps before they are taken; stop when there were too many, or when somebody says so."""
@@ -68,7 +71,7 @@ class Execution:
 
     def _look(self) -> None:
         if self.steps < 0 or thread_time() > self._end:
-            raise _too_long()
+            raise too_long()
         if self._stopped():
             raise WireError("57014", "canceling statement due to user request")
         self._check = max(self.steps - _CHECK_STEPS, 0)
@@ -113,7 +116,8 @@ class Execution:
             )
 
 
-def _too_long() -> WireError:
+def too_long() -> WireError:
+    """Refuse an execution that is beyond the limit."""
     return WireError(
         "54000",
         "This question about the catalogue takes too long.",
@@ -127,54 +131,58 @@ def text_too_long() -> WireError:
     return WireError("54000", "A text is too long.", f"The limit is {LONGEST_TEXT} characters.", "Use a shorter text.")
 
 
-Frames = tuple[Row, ...]
-"""The row in sight, then those of the queries around it."""
-Function = Callable[[Execution, Frames], Any]
-
-
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """An expression: its type, its function, and which columns it reads, as (depth, place)."""
+    """An expression: its type, and its text for SQLite."""
 
     oid: int
-    run: Function
-    uses: frozenset[tuple[int, int]] = frozenset()
+    sql: str
+    is_constant: bool = False
+    """Whether it is the same for every row."""
     literal: str | None = None
     """The text of a bare string, whose type its neighbours decide."""
     parameter: str | None = None
     """The name of a parameter whose type its neighbours decide."""
 
 
+def select(columns: str, source: str, rest: str = "") -> str:
+    """Return a query of SQLite."""
+    return f"SELECT {columns} FROM {source}{rest}"  # noqa: S608
+
+
 @dataclass(frozen=True, slots=True)
 class ScopeColumn:
-    """A column in sight."""
+    """A column in sight, and its text for SQLite."""
 
     table: str
     name: str
     oid: int
+    sql: str
     hidden: bool = False
     """Whether * leaves it out: the second of a USING."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ColumnScope:
     """The columns in sight, and those of the query around."""
 
     fields: tuple[ScopeColumn, ...] = ()
     parent: "ColumnScope | None" = None
+    is_read: bool = False
+    """Whether a column of it was found: a query in FROM that reads those to its left is lateral."""
 
-    def find(self, table: str, name: str) -> tuple[int, int, int] | None:
-        """Return depth, place and type of a column; None where there is none."""
+    def find(self, table: str, name: str) -> ScopeColumn | None:
+        """Return a column; None where there is none."""
         scope: ColumnScope | None = self
-        depth = 0
         while scope is not None:
-            found = [at for at, field in enumerate(scope.fields) if field.name == name and table in ("", field.table)]
-            visible = [at for at in found if not scope.fields[at].hidden] if not table else found
+            found = [field for field in scope.fields if field.name == name and table in ("", field.table)]
+            visible = [field for field in found if not field.hidden] if not table else found
             if visible:
-                if len({*visible}) > 1 and not table:
+                if len(visible) > 1 and not table:
                     raise WireError("42702", f'column reference "{name[:63]}" is ambiguous')
-                return depth, visible[0], scope.fields[visible[0]].oid
-            scope, depth = scope.parent, depth + 1
+                scope.is_read = True
+                return visible[0]
+            scope = scope.parent
         return None
 
 
@@ -201,29 +209,12 @@ class InferredTypes:
                 "Ask for fewer columns at once.",
             )
 
+    def spend_text(self, sql: str) -> None:
+        """Count the effort of writing a part of a statement."""
+        self.spend(len(sql) // _CHARS_PER_STEP, 0)
+        if len(sql) > MAX_STATEMENT_CHARS:
+            self.spend(MAX_PLANNING_STEPS)
+
     def of(self, name: str) -> int:
         """Return the type that a parameter has so far; UNKNOWN where nothing tells."""
         return self.declared.get(name) or self.types.get(name, oids.UNKNOWN)
-
-
-def constant(value: Any, oid: int) -> Compiled:
-    """Return an expression that is always the same."""
-    return Compiled(oid, lambda _run, _frames: value)
-
-
-def counted(part: Compiled, makes: bool) -> Compiled:
-    """Return an expression whose values are counted by their size; with `makes`, also as memory."""
-    inner = part.run
-    if makes and part.oid != oids.BOOL:
-        return replace(part, run=lambda run, frames: run.made(run.read(inner(run, frames))))
-    return replace(part, run=lambda run, frames: run.read(inner(run, frames)))
-
-
-def joined_uses(parts: Sequence[Compiled]) -> frozenset[tuple[int, int]]:
-    """Return the columns that any of the parts reads."""
-    return frozenset().union(*(part.uses for part in parts))
-
-
-def deeper(parts: frozenset[tuple[int, int]]) -> frozenset[tuple[int, int]]:
-    """Return what a query inside reads of the rows around it."""
-    return frozenset((depth - 1, at) for depth, at in parts if depth > 0)

@@ -1,6 +1,6 @@
-"""sqlglot's expressions become functions of rows; what is not known here is refused by name."""
+"""sqlglot's expressions become SQLite's, with their types; what is not known here is refused by name."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any, Protocol
@@ -8,27 +8,16 @@ from typing import Any, Protocol
 from sqlglot import exp
 
 from sfumato.server.wire import oids
-from sfumato.server.wire.pg_catalog.casting import NAMED, TEXTS, is_array, type_number
-from sfumato.server.wire.pg_catalog.compiled import (
-    ColumnScope,
-    Compiled,
-    Execution,
-    Frames,
-    InferredTypes,
-    constant,
-    counted,
-    deeper,
-    joined_uses,
-    weight,
-)
+from sfumato.server.wire.pg_catalog.calls import MAX_ARGUMENTS, Calls, array_of
+from sfumato.server.wire.pg_catalog.casting import INTEGERS, NAMED, TEXTS, is_array, type_number
+from sfumato.server.wire.pg_catalog.compiled import ColumnScope, Compiled, Execution, InferredTypes, select, weight
 from sfumato.server.wire.pg_catalog.fitting import Fitting
+from sfumato.server.wire.pg_catalog.folds import Fold
 from sfumato.server.wire.pg_catalog.functions import BARE, Builtin
 from sfumato.server.wire.pg_catalog.operators import (
     ARITHMETIC,
     COMPARISONS,
     Binary,
-    conjunction,
-    disjunction,
     every,
     joined,
     like,
@@ -36,15 +25,42 @@ from sfumato.server.wire.pg_catalog.operators import (
     member,
 )
 from sfumato.server.wire.pg_catalog.relations import VirtualCatalog
-from sfumato.server.wire.pg_catalog.rows import single_value
 from sfumato.server.wire.pg_catalog.trees import identifier, number, refused, type_name
 from sfumato.server.wire.sqlstates import WireError
 
 _SCHEMAS = ("pg_catalog", "information_schema")
-_STORED = frozenset({"Boolean", "Column", "Literal", "Null", "Parameter"})
-"""Expressions that make nothing new."""
-_PASSED = frozenset({"Alias", "Collate", "Paren"})
-"""Expressions that are what stands in them, which is counted there."""
+_SIGNS = {"EQ": "=", "NEQ": "<>", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
+_ORDERED = (
+    INTEGERS | NAMED | {oids.FLOAT4, oids.FLOAT8},
+    TEXTS,
+    frozenset({oids.BOOL}),
+    frozenset({oids.DATE}),
+    frozenset({oids.TIMESTAMP, oids.TIMESTAMPTZ}),
+)
+"""Types whose values SQLite compares as PostgreSQL does, each with those of the same kind."""
+
+
+def is_ordered(*parts: Compiled) -> bool:
+    """Whether SQLite itself compares these values as PostgreSQL does."""
+    return any(all(part.oid in kind for part in parts) for kind in _ORDERED)
+
+
+def _chain(node: exp.Expr, is_part: Callable[[exp.Expr], bool]) -> tuple[exp.Expr, list[exp.Expr]]:
+    """Return the first operand of a chain such as a + b - c, and its operations in turn: SQLite nests few calls."""
+    operations = []
+    while is_part(node):
+        operations.append(node)
+        node = node.this
+    return node, operations[::-1]
+
+
+def _in_turn(operators: Sequence[Binary]) -> Callable[..., Any]:
+    def run(run: Execution, first: Any, *others: Any) -> Any:
+        for operator, other in zip(operators, others, strict=True):
+            first = run.read(operator(first, other))
+        return first
+
+    return run
 
 
 class Nested(Protocol):
@@ -54,9 +70,10 @@ class Nested(Protocol):
     def columns(self) -> tuple[tuple[str, int], ...]: ...
 
     @property
-    def uses(self) -> frozenset[tuple[int, int]]: ...
+    def sql(self) -> str: ...
 
-    def rows(self, run: Execution, frames: Frames) -> list[tuple[Any, ...]]: ...
+    @property
+    def has_one_row(self) -> bool: ...
 
 
 class Expressions:
@@ -69,50 +86,55 @@ class Expressions:
         learned: InferredTypes,
         subquery: Callable[[exp.Expr, ColumnScope], Nested],
     ) -> None:
-        self.forms, self.learned, self.subquery = forms, learned, subquery
-        types = Fitting(shadow, learned)
+        self.forms, self.learned, self.subquery, self.calls = forms, learned, subquery, Calls(learned)
+        types = Fitting(shadow, learned, self.calls)
         self.alike, self.fit, self.settled, self.cast = types.alike, types.fit, types.settled, types.cast
         self.slots: dict[int, Compiled] = {}
-        """Aggregates and window functions of the query at hand, by node: columns that are computed before."""
+        """Aggregates and window functions of the query at hand, by node."""
 
     def read(self, node: exp.Expr | None, scope: ColumnScope) -> Compiled:
-        """Return an expression as a function."""
+        """Return an expression."""
         if node is None:
-            return constant(None, oids.UNKNOWN)
+            return self.calls.constant(None, oids.UNKNOWN)
         found = self.slots.get(id(node))
         if found is not None:
             return found
         self.learned.spend(1 + len(scope.fields))
+        made = self._read(node, scope)
+        self.learned.spend_text(made.sql)
+        return made
+
+    def _read(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         name = type(node).__name__
         reader = getattr(self, f"_{name.lower()}", None)
         if reader is not None:
             result: Compiled = reader(node, scope)
-            return counted(result, name not in _STORED) if name not in _PASSED else result
+            return result
         if name in COMPARISONS:
-            return counted(self._compared(COMPARISONS[name], node.this, node.expression, scope), False)
+            return self._compared(name, node.this, node.expression, scope)
         if name in ARITHMETIC:
-            return counted(self._arithmetic(ARITHMETIC[name], node, scope), True)
+            return self._arithmetic(node, scope)
         if name in BARE:
-            return counted(self._called(BARE[name], [], scope), False)
+            return self._called(BARE[name], [], scope)
         raise refused(node)
 
     # ── values ──
 
-    def _literal(self, node: exp.Expr, _: ColumnScope) -> Compiled:
+    def _literal(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         if node.args.get("is_string"):
-            return self._bytestring(node, _)
-        return number(str(node.this))
+            return self._bytestring(node, scope)
+        return self.calls.constant(*number(str(node.this)))
 
     def _bytestring(self, node: exp.Expr, _: ColumnScope) -> Compiled:
-        return replace(constant(str(node.this), oids.UNKNOWN), literal=str(node.this))
+        return replace(self.calls.constant(str(node.this), oids.UNKNOWN), literal=str(node.this))
 
     _rawstring = _bytestring
 
     def _boolean(self, node: exp.Expr, _: ColumnScope) -> Compiled:
-        return constant(bool(node.this), oids.BOOL)
+        return self.calls.constant(bool(node.this), oids.BOOL)
 
     def _null(self, _node: exp.Expr, _: ColumnScope) -> Compiled:
-        return constant(None, oids.UNKNOWN)
+        return self.calls.constant(None, oids.UNKNOWN)
 
     def _parameter(self, node: exp.Expr, _: ColumnScope) -> Compiled:
         name = str(node.this.this if isinstance(node.this, exp.Expr) else node.this)
@@ -120,43 +142,40 @@ class Expressions:
             raise WireError("42P02", "there is no such parameter")
         known = self.learned.of(name)
         self.learned.types.setdefault(name, oids.UNKNOWN)
-        return Compiled(
-            known, lambda run, _frames: run.values.get(name), parameter=name if known == oids.UNKNOWN else None
-        )
+        made = self.calls.add(lambda run: run.values.get(name), known)
+        return replace(made, parameter=name if known == oids.UNKNOWN else None)
 
     def _column(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         table = node.args.get("table")
         name, owner = identifier(node.this), identifier(table) if table is not None else ""
         found = scope.find(owner, name)
-        if found is None:
-            if not owner and name in self.forms and self.forms[name].session:
-                return self._called(name, [], scope)  # CURRENT_SCHEMA and the like, without brackets
-            if not owner and any(field.table == name for field in scope.fields):
-                return constant(None, oids.TEXT)  # a whole row, which nothing here shows
-            shown = f"{owner}.{name}" if owner else name
-            raise WireError("42703", f'column "{shown[:63]}" does not exist')
-        depth, at, oid = found
-        return Compiled(oid, lambda _run, frames: frames[depth][at], frozenset({(depth, at)}))
+        if found is not None:
+            return Compiled(found.oid, found.sql)
+        if not owner and name in self.forms and self.forms[name].session:
+            return self._called(name, [], scope)  # CURRENT_SCHEMA and the like, without brackets
+        if not owner and any(field.table == name for field in scope.fields):
+            return self.calls.constant(None, oids.TEXT)  # a whole row, which nothing here shows
+        shown = f"{owner}.{name}" if owner else name
+        raise WireError("42703", f'column "{shown[:63]}" does not exist')
 
     def _paren(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         return self.read(node.this, scope)
 
-    def _collate(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
-        return self.read(node.this, scope)
-
-    def _alias(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
-        return self.read(node.this, scope)
+    _collate = _alias = _paren
 
     def _array(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         parts = [self.read(part, scope) for part in node.expressions]
         element = next((part.oid for part in parts if part.oid != oids.UNKNOWN), oids.TEXT)
         parts = [self.fit(part, element) for part in parts]
-        oid = oids.ARRAYS.get(element, oids.ARRAYS[oids.TEXT])
-        return Compiled(oid, lambda run, frames: [part.run(run, frames) for part in parts], joined_uses(parts))
+        made = self.calls.add(lambda _run, *values: list(values), array_of(element), parts[:100])
+        for at in range(100, len(parts), 99):
+            rest = parts[at : at + 99]
+            made = self.calls.add(lambda _run, first, *values: [*first, *values], made.oid, [made, *rest])
+        return made
 
     def _tuple(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         parts = [self.read(part, scope) for part in node.expressions]
-        return Compiled(oids.TEXT, lambda run, frames: tuple(p.run(run, frames) for p in parts), joined_uses(parts))
+        return self.calls.add(lambda _run, *values: values, oids.TEXT, parts)
 
     def _bracket(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         values = self.read(node.this, scope)
@@ -166,29 +185,27 @@ class Expressions:
         literal = isinstance(node.expressions[0], exp.Literal)
         shift = 0 if literal or values.oid in (oids.INT2VECTOR, oids.OIDVECTOR) else 1  # sqlglot has counted from 0
 
-        def run(run: Execution, frames: Frames) -> Any:
-            listed, at = values.run(run, frames), index.run(run, frames)
-            if listed is None or at is None or not isinstance(at, int):
-                return None
-            return listed[at - shift] if 0 <= at - shift < len(listed) else None
+        def item(_: Execution, listed: Any, at: Any) -> Any:
+            return listed[at - shift] if isinstance(at, int) and 0 <= at - shift < len(listed) else None
 
-        return Compiled(oids.ELEMENTS.get(values.oid, oids.TEXT), run, values.uses | index.uses)
+        return self.calls.add(item, oids.ELEMENTS.get(values.oid, oids.TEXT), [values, index], "[]", strict=True)
 
     def _dot(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         """A function of a schema, or a part of a row, which nothing here has."""
         if isinstance(node.this, exp.Identifier) and identifier(node.this) in _SCHEMAS:
             return self.read(node.expression, scope)
-        return replace(self.read(node.this, scope), oid=oids.INT4, run=lambda _run, _frames: None)
+        self.read(node.this, scope)
+        return self.calls.constant(None, oids.INT4)
 
     # ── conditions ──
 
     def _and(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
-        return self._logical(conjunction, exp.And, node, scope)
+        return self._logical("AND", exp.And, node, scope)
 
     def _or(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
-        return self._logical(disjunction, exp.Or, node, scope)
+        return self._logical("OR", exp.Or, node, scope)
 
-    def _logical(self, operator: Binary, kind: type[exp.Expr], node: exp.Expr, scope: ColumnScope) -> Compiled:
+    def _logical(self, word: str, kind: type[exp.Expr], node: exp.Expr, scope: ColumnScope) -> Compiled:
         parts: list[Compiled] = []
         waiting: list[exp.Expr] = [node]
         while waiting:
@@ -197,104 +214,91 @@ class Expressions:
                 waiting += [part.expression, part.this]
             else:
                 parts.append(self.fit(self.read(part, scope), oids.BOOL))
-        decisive = operator is disjunction
+        return self._condition(f" {word} ".join(part.sql for part in parts), *parts)
 
-        def run(run: Execution, frames: Frames) -> Any:
-            result: Any = not decisive
-            for part in parts:
-                result = operator(result, part.run(run, frames))
-                if result is decisive:
-                    return result
-            return result
-
-        return Compiled(oids.BOOL, run, joined_uses(parts))
+    def _condition(self, sql: str, *parts: Compiled) -> Compiled:
+        return Compiled(oids.BOOL, f"({sql})", all(part.is_constant for part in parts))
 
     def _not(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         inner = self.fit(self.read(node.this, scope), oids.BOOL)
+        return self._condition(f"NOT {inner.sql}", inner)
 
-        def run(run: Execution, frames: Frames) -> Any:
-            value = inner.run(run, frames)
-            return None if value is None else not value
-
-        return Compiled(oids.BOOL, run, inner.uses)
-
-    def _compared(self, compare: Binary, left: exp.Expr, right: exp.Expr, scope: ColumnScope) -> Compiled:
+    def _compared(self, name: str, left: exp.Expr, right: exp.Expr, scope: ColumnScope) -> Compiled:
         if isinstance(right, exp.Anonymous) and str(right.this).upper() in ("ALL", "SOME") and right.expressions:
             kind = exp.All if str(right.this).upper() == "ALL" else exp.Any
             right = kind(this=right.expressions[0])
         if isinstance(right, exp.Any | exp.All):
-            return self._quantified(compare, left, right, scope)
+            return self._quantified(name, left, right, scope)
         if isinstance(left, exp.Any | exp.All):
-            return self._quantified(lambda one, other: compare(other, one), right, left, scope)
+            turned = {"LT": "GT", "GT": "LT", "LTE": "GTE", "GTE": "LTE"}.get(name, name)
+            return self._quantified(turned, right, left, scope)
         first, second = self.alike([self.read(left, scope), self.read(right, scope)])
-        return Compiled(
-            oids.BOOL,
-            lambda run, frames: compare(first.run(run, frames), second.run(run, frames)),
-            first.uses | second.uses,
-        )
+        return self._compare(name, first, second)
 
-    def _quantified(self, compare: Binary, left: exp.Expr, right: exp.Expr, scope: ColumnScope) -> Compiled:
+    def _compare(self, name: str, first: Compiled, second: Compiled) -> Compiled:
+        if is_ordered(first, second):
+            return self._condition(f"{first.sql} {_SIGNS[name]} {second.sql}", first, second)
+        compare = COMPARISONS[name]
+        return self.calls.add(lambda _run, one, other: compare(one, other), oids.BOOL, [first, second], _SIGNS[name])
+
+    def _quantified(self, name: str, left: exp.Expr, right: exp.Expr, scope: ColumnScope) -> Compiled:
         value = self.read(left, scope)
         inner = right.this.unnest() if isinstance(right.this, exp.Paren) else right.this
         if isinstance(inner, exp.Query):
             values = self._listed(inner, scope)
         else:
-            values = self.fit(self.read(inner, scope), oids.ARRAYS.get(value.oid, oids.ARRAYS[oids.TEXT]))
+            values = self.fit(self.read(inner, scope), array_of(value.oid))
         value = self.fit(value, oids.ELEMENTS.get(values.oid, oids.TEXT))
-        several = member if isinstance(right, exp.Any) else every
+        several, compare = member if isinstance(right, exp.Any) else every, COMPARISONS[name]
 
-        def run(run: Execution, frames: Frames) -> Any:
-            listed = values.run(run, frames)
-            return None if listed is None else several(value.run(run, frames), listed, compare)
+        def quantified(run: Execution, one: Any, listed: Any) -> Any:
+            return None if listed is None else several(one, listed, compare)
 
-        return Compiled(oids.BOOL, run, value.uses | values.uses)
+        return self.calls.add(quantified, oids.BOOL, [value, values], _SIGNS[name])
 
     def _nullsafeeq(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
-        first, second = self.alike([self.read(node.this, scope), self.read(node.expression, scope)])
-        return Compiled(
-            oids.BOOL, lambda run, frames: first.run(run, frames) == second.run(run, frames), first.uses | second.uses
-        )
+        return self._null_safe(node, scope, "IS")
 
     def _nullsafeneq(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
-        same = self._nullsafeeq(node, scope)
-        return Compiled(oids.BOOL, lambda run, frames: not same.run(run, frames), same.uses)
+        return self._null_safe(node, scope, "IS NOT")
+
+    def _null_safe(self, node: exp.Expr, scope: ColumnScope, word: str) -> Compiled:
+        first, second = self.alike([self.read(node.this, scope), self.read(node.expression, scope)])
+        return self._condition(f"{first.sql} {word} {second.sql}", first, second)
 
     def _is(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         inner, other = self.read(node.this, scope), node.expression
         negated = bool(node.args.get("negate"))
         if isinstance(other, exp.Not):
             other, negated = other.this, not negated
-        wanted = None if isinstance(other, exp.Null) else bool(other.this) if isinstance(other, exp.Boolean) else ...
-        if wanted is ...:
+        if not isinstance(other, exp.Null | exp.Boolean):
             raise refused(node)
-        return Compiled(oids.BOOL, lambda run, frames: (inner.run(run, frames) is wanted) is not negated, inner.uses)
+        wanted = "NULL" if isinstance(other, exp.Null) else str(int(bool(other.this)))
+        return self._condition(f"{inner.sql} {'IS NOT' if negated else 'IS'} {wanted}", inner)
 
     def _between(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
-        low = self._compared(COMPARISONS["LTE"], node.args["low"], node.this, scope)
-        high = self._compared(COMPARISONS["LTE"], node.this, node.args["high"], scope)
-        return Compiled(
-            oids.BOOL,
-            lambda run, frames: conjunction(low.run(run, frames), high.run(run, frames)),
-            low.uses | high.uses,
-        )
+        low = self._compared("LTE", node.args["low"], node.this, scope)
+        high = self._compared("LTE", node.this, node.args["high"], scope)
+        return self._condition(f"{low.sql} AND {high.sql}", low, high)
 
     def _in(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         value = self.read(node.this, scope)
         query = node.args.get("query")
         if query is not None:
-            inner = self._listed(query.unnest() if isinstance(query, exp.Subquery) else query, scope)
-            value = self.fit(value, oids.ELEMENTS.get(inner.oid, oids.TEXT))
-            return Compiled(
-                oids.BOOL,
-                lambda run, frames: member(value.run(run, frames), inner.run(run, frames)),
-                value.uses | inner.uses,
-            )
+            return self._in_query(value, query.unnest() if isinstance(query, exp.Subquery) else query, scope)
         value, *parts = self.alike([value, *(self.read(part, scope) for part in node.expressions)])
-        return Compiled(
-            oids.BOOL,
-            lambda run, frames: member(value.run(run, frames), [part.run(run, frames) for part in parts]),
-            joined_uses([value, *parts]),
-        )
+        if is_ordered(value, *parts):
+            return self._condition(f"{value.sql} IN ({', '.join(part.sql for part in parts)})", value, *parts)
+        compared = [self._compare("EQ", value, part) for part in parts]
+        return self._condition(" OR ".join(part.sql for part in compared), *compared)
+
+    def _in_query(self, value: Compiled, query: exp.Expr, scope: ColumnScope) -> Compiled:
+        inner = self.subquery(query, scope)
+        value = self.fit(value, inner.columns[0][1])
+        if len(inner.columns) == 1 and is_ordered(value, Compiled(inner.columns[0][1], "")):
+            return Compiled(oids.BOOL, f"({value.sql} IN ({inner.sql}))")
+        listed = self._list_of(inner)
+        return self.calls.add(lambda _run, one, values: member(one, values), oids.BOOL, [value, listed], "IN")
 
     def _like(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         return self._matched(like, False, node, scope)
@@ -314,12 +318,11 @@ class Expressions:
         value, pattern = self.read(node.this, scope), self.fit(self.read(node.expression, scope), oids.TEXT)
         negated = bool(node.args.get("negate"))
 
-        def run(run: Execution, frames: Frames) -> Any:
-            text, wanted = value.run(run, frames), pattern.run(run, frames)
+        def matched(run: Execution, text: Any, wanted: Any) -> Any:
             found = match(run, text, wanted, ignore, *more)
             return found if found is None or not negated else not found
 
-        return Compiled(oids.BOOL, run, value.uses | pattern.uses)
+        return self.calls.add(matched, oids.BOOL, [value, pattern], "LIKE")
 
     def _escape(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         inner, escape = node.this, node.expression
@@ -341,61 +344,57 @@ class Expressions:
     def _arraycontainsall(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         first, second = self.alike([self.read(node.this, scope), self.read(node.expression, scope)])
 
-        def run(run: Execution, frames: Frames) -> Any:
-            whole, part = first.run(run, frames), second.run(run, frames)
-            if whole is None or part is None:
-                return None
+        def contains(run: Execution, whole: Any, part: Any) -> bool:
             run.spend(len(whole) * weight(part))
             return all(one in whole for one in part)
 
-        return Compiled(oids.BOOL, run, first.uses | second.uses)
+        return self.calls.add(contains, oids.BOOL, [first, second], "@>", strict=True)
 
     # ── arithmetic, texts, cases ──
 
-    def _arithmetic(self, operator: Binary, node: exp.Expr, scope: ColumnScope) -> Compiled:
-        first, second = self.alike([self.read(node.this, scope), self.read(node.expression, scope)], oids.INT4)
-        oid = second.oid if second.oid in (oids.FLOAT8, oids.NUMERIC) else first.oid
-        return Compiled(
-            oid, lambda run, frames: operator(first.run(run, frames), second.run(run, frames)), first.uses | second.uses
-        )
+    def _arithmetic(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
+        first, rest = _chain(node, lambda part: type(part).__name__ in ARITHMETIC)
+        made = self.read(first, scope)
+        operators: list[Binary] = []
+        parts: list[Compiled] = []
+        for operation in rest:
+            made, second = self.alike([made, self.read(operation.expression, scope)], oids.INT4)
+            parts = [*parts, second] if parts else [made, second]
+            operators.append(ARITHMETIC[type(operation).__name__])
+            oid = second.oid if second.oid in (oids.FLOAT8, oids.NUMERIC) else made.oid
+            made = Compiled(oid, "")
+            if len(parts) == MAX_ARGUMENTS or operation is rest[-1]:
+                made = self.calls.add(_in_turn(operators), oid, parts, "arithmetic")
+                operators, parts = [], []
+        return made
 
     def _neg(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         inner = self.read(node.this, scope)
-
-        def run(run: Execution, frames: Frames) -> Any:
-            value = inner.run(run, frames)
-            return None if value is None else -value
-
-        return replace(inner, run=run, literal=None, parameter=None)
+        return self.calls.add(lambda _run, value: -value, inner.oid, [inner], "-", strict=True)
 
     def _dpipe(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
-        first, second = (self.read(part, scope) for part in (node.this, node.expression))
-        oid = first.oid if is_array(first.oid) else second.oid if is_array(second.oid) else oids.TEXT
+        first, rest = _chain(node, lambda part: isinstance(part, exp.DPipe))
+        read = [self.read(part, scope) for part in (first, *(operation.expression for operation in rest))]
+        oid = next((part.oid for part in read if is_array(part.oid)), oids.TEXT)
         if not is_array(oid):
-            first, second = (
-                self.fit(part, oids.TEXT) if part.oid in TEXTS | NAMED else part for part in (first, second)
-            )
-        return Compiled(
-            oid, lambda run, frames: joined(first.run(run, frames), second.run(run, frames)), first.uses | second.uses
-        )
+            read = [self.fit(part, oids.TEXT) if part.oid in TEXTS | NAMED else part for part in read]
+        made, *others = read
+        for at in range(0, len(others), MAX_ARGUMENTS - 1):
+            parts = [made, *others[at : at + MAX_ARGUMENTS - 1]]
+            made = self.calls.add(_in_turn([joined] * (len(parts) - 1)), oid, parts, "||")
+        return made
 
     def _case(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         whens = []
         for branch in node.args["ifs"]:
             if node.this is not None:
-                whens.append(self._compared(COMPARISONS["EQ"], node.this, branch.this, scope))
+                whens.append(self._compared("EQ", node.this, branch.this, scope))
             else:
                 whens.append(self.fit(self.read(branch.this, scope), oids.BOOL))
         results = [self.read(branch.args.get("true"), scope) for branch in node.args["ifs"]]
         results = self.alike([*results, self.read(node.args.get("default"), scope)])
-
-        def run(run: Execution, frames: Frames) -> Any:
-            for when, result in zip(whens, results, strict=False):
-                if when.run(run, frames) is True:
-                    return result.run(run, frames)
-            return results[-1].run(run, frames)
-
-        return Compiled(results[0].oid, run, joined_uses([*whens, *results]))
+        branches = " ".join(f"WHEN {when.sql} THEN {result.sql}" for when, result in zip(whens, results, strict=False))
+        return Compiled(results[0].oid, f"CASE {branches} ELSE {results[-1].sql} END")
 
     def _cast(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         return self.cast(self.read(node.this, scope), type_number(type_name(node.args["to"])))
@@ -407,14 +406,13 @@ class Expressions:
         if part not in ("epoch", "year", "month", "day", "hour", "minute", "second"):
             raise refused(node)
 
-        def run(run: Execution, frames: Frames) -> Any:
-            value = inner.run(run, frames)
+        def extract(_: Execution, value: Any) -> Any:
             if not isinstance(value, date):
                 return None
             moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
             return int(moment.replace(tzinfo=UTC).timestamp()) if part == "epoch" else getattr(moment, part)
 
-        return Compiled(oids.NUMERIC, run, inner.uses)
+        return self.calls.add(extract, oids.NUMERIC, [inner], "extract")
 
     def _substring(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         parts = [node.this, node.args.get("start"), node.args.get("length")]
@@ -437,7 +435,7 @@ class Expressions:
         if name in ("coalesce", "ifnull", "nullif", "greatest", "least"):
             return self._chosen(name, [self.read(part, scope) for part in node.expressions])
         if name == "pg_typeof" and len(node.expressions) == 1:
-            return constant(self.read(node.expressions[0], scope).oid, oids.REGTYPE)
+            return self.calls.constant(self.read(node.expressions[0], scope).oid, oids.REGTYPE)
         return self._called(name, list(node.expressions), scope)
 
     def _coalesce(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
@@ -447,17 +445,17 @@ class Expressions:
         if not parts:
             raise WireError("42601", f"{name} needs an argument")
         parts = self.alike(parts)
+        if name in ("coalesce", "ifnull"):
+            listed = ", ".join([*(part.sql for part in parts), "NULL"])  # of one alone SQLite knows nothing
+            return Compiled(parts[0].oid, f"coalesce({listed})", all(part.is_constant for part in parts))
 
-        def run(run: Execution, frames: Frames) -> Any:
-            if name in ("coalesce", "ifnull"):
-                return next((value for part in parts if (value := part.run(run, frames)) is not None), None)
-            values = [part.run(run, frames) for part in parts]
+        def choose(_: Execution, *values: Any) -> Any:
             if name == "nullif":
                 return None if values[0] == values[-1] else values[0]
             there = [value for value in values if value is not None]
             return (max(there) if name == "greatest" else min(there)) if there else None
 
-        return Compiled(parts[0].oid, run, joined_uses(parts))
+        return self.calls.add(choose, parts[0].oid, parts, name)
 
     def _called(self, name: str, arguments: list[exp.Expr], scope: ColumnScope) -> Compiled:
         form = self.forms.get(name)
@@ -465,36 +463,28 @@ class Expressions:
             raise WireError("42883", f"function {name[:63]} does not exist here")
         parts = [self.settled(self.read(part, scope)) for part in arguments]
         gives = form.gives or (parts[0].oid if parts else oids.TEXT)
-        strict, call = form.strict, form.run
-
-        def run(run: Execution, frames: Frames) -> Any:
-            values = [part.run(run, frames) for part in parts]
-            if strict and None in values:
-                return None
-            try:
-                return call(run, *values)
-            except (TypeError, AttributeError, ValueError, ArithmeticError):
-                raise WireError("42883", f"function {name[:63]} does not take these arguments") from None
-
-        return Compiled(gives, run, joined_uses(parts))
+        return self.calls.add(form.run, gives, parts, name, form.strict)
 
     def _exists(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
-        query = self.subquery(node.this, scope)
-        return Compiled(oids.BOOL, lambda run, frames: bool(query.rows(run, frames)), deeper(query.uses))
+        return Compiled(oids.BOOL, f"EXISTS ({self.subquery(node.this, scope).sql})")
 
     def _subquery(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         query = self.subquery(node.this, scope)
-
-        def run(run: Execution, frames: Frames) -> Any:
-            rows = query.rows(run, frames)
-            return single_value(rows)
-
-        return Compiled(query.columns[0][1], run, deeper(query.uses))
+        oid = query.columns[0][1]
+        if query.has_one_row:
+            return Compiled(oid, f"({query.sql})" if len(query.columns) == 1 else f"({select('c1', f'({query.sql})')})")
+        return Compiled(oid, self._folded("single_value", query))
 
     def _select(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
         return self._subquery(exp.Subquery(this=node), scope)
 
     def _listed(self, node: exp.Expr, scope: ColumnScope) -> Compiled:
-        query = self.subquery(node, scope)
-        oid = oids.ARRAYS.get(query.columns[0][1], oids.ARRAYS[oids.TEXT])
-        return Compiled(oid, lambda run, frames: [row[0] for row in query.rows(run, frames)], deeper(query.uses))
+        return self._list_of(self.subquery(node, scope))
+
+    def _list_of(self, query: Nested) -> Compiled:
+        empty = self.calls.constant([], oids.TEXT)
+        return Compiled(array_of(query.columns[0][1]), f"coalesce({self._folded('array_agg', query)}, {empty.sql})")
+
+    def _folded(self, name: str, query: Nested) -> str:
+        number = self.calls.number(Fold(name, 1), (query.columns[0][1],))
+        return f"({select(f'fold({number}, c1)', f'({query.sql})')})"

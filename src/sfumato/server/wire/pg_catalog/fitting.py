@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from sfumato.server.wire import oids
+from sfumato.server.wire.pg_catalog.calls import Calls
 from sfumato.server.wire.pg_catalog.casting import INTEGERS, NAMED, TEXTS, cast_value
-from sfumato.server.wire.pg_catalog.compiled import Compiled, Execution, Frames, InferredTypes, constant
+from sfumato.server.wire.pg_catalog.compiled import Compiled, InferredTypes
 from sfumato.server.wire.pg_catalog.relations import VirtualCatalog
+
+_UNBOUNDED_TEXTS = frozenset({oids.TEXT, oids.VARCHAR, oids.BPCHAR, oids.UNKNOWN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +18,7 @@ class Fitting:
 
     shadow: VirtualCatalog
     learned: InferredTypes
+    calls: Calls
 
     def alike(self, parts: Sequence[Compiled], default: int = oids.TEXT) -> list[Compiled]:
         """Return the parts with one type for those whose type is open: that of the first that has one."""
@@ -52,14 +55,10 @@ class Fitting:
         if source == oid:
             return part
         if source in NAMED and oid not in INTEGERS | NAMED:
-
-            def named(run: Execution, frames: Frames) -> Any:
-                value = part.run(run, frames)
-                return None if value is None else shadow.name(source, value)
-
-            return Compiled(oid, named, part.uses)
+            return self.calls.add(lambda _run, value: shadow.name(source, value), oid, [part], strict=True)
         if part.literal is not None and oid not in NAMED:
-            return constant(cast_value(part.literal, source, oid, shadow.number), oid)  # refused before it runs
-        return Compiled(
-            oid, lambda run, frames: cast_value(part.run(run, frames), source, oid, shadow.number), part.uses
-        )
+            return self.calls.constant(cast_value(part.literal, source, oid, shadow.number), oid)
+        whole = INTEGERS | NAMED
+        if (source in whole and oid in whole) or (source in TEXTS and oid in _UNBOUNDED_TEXTS):
+            return replace(part, oid=oid, literal=None)
+        return self.calls.add(lambda _run, value: cast_value(value, source, oid, shadow.number), oid, [part])

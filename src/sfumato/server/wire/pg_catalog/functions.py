@@ -217,6 +217,23 @@ _TEXTS = {
 }
 
 
+_IDENTIFIER = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^\W\d][\w$]*))\s*(?:\.|$)')
+
+
+def _parse_ident(run: Execution, text: str, _strict: bool = True) -> list[str]:
+    """Return the parts of a name that is qualified by schemas."""
+    run.spend(len(text))
+    parts: list[str] = []
+    at = 0
+    while at < len(text) or not parts:
+        found = _IDENTIFIER.match(text, at)
+        if found is None:
+            raise WireError("22023", "string is not a valid identifier")
+        parts.append(found[1].replace('""', '"') if found[1] is not None else found[2].lower())
+        at = found.end()
+    return parts
+
+
 def _array_to_string(_: Execution, values: Any, separator: str, null: str | None = None) -> str | None:
     if values is None or separator is None:
         return None
@@ -251,6 +268,7 @@ _ARRAYS = {
     "json_build_object": Builtin(oids.JSON, _json_object, strict=False),
     "jsonb_build_object": Builtin(oids.JSONB, _json_object, strict=False),
     "array_to_string": Builtin(oids.TEXT, _array_to_string, strict=False),
+    "parse_ident": Builtin(oids.ARRAYS[oids.TEXT], _parse_ident),
     "string_to_array": Builtin(oids.ARRAYS[oids.TEXT], _split),
     "array_length": Builtin(oids.INT4, _upper),
     "array_upper": Builtin(oids.INT4, _upper),

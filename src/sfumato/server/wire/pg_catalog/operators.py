@@ -104,20 +104,6 @@ def joined(left: Any, right: Any) -> Any:
     return None if left is None or right is None else limited(_text(left) + _text(right))
 
 
-def conjunction(left: Any, right: Any) -> Any:
-    """AND."""
-    if left is False or right is False:
-        return False
-    return None if left is None or right is None else True
-
-
-def disjunction(left: Any, right: Any) -> Any:
-    """OR."""
-    if left is True or right is True:
-        return True
-    return None if left is None or right is None else False
-
-
 def member(value: Any, values: list[Any], compare: Binary = COMPARISONS["EQ"]) -> Any:
     """IN and = ANY: true where one is equal, NULL where one might be."""
     unknown = False

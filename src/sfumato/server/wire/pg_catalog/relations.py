@@ -229,7 +229,8 @@ def _rows(made: "_Contents", relation: Relation) -> Callable[[], list[Row]]:
 
     def rows() -> list[Row]:
         if source is not None and not done:
-            kept.extend(tuple(_value(row, name, oid) for name, oid in relation.columns) for row in source())
+            missing = _DEFAULTS if relation.schema == "pg_catalog" else {}
+            kept.extend(tuple(row.get(name, missing.get(oid)) for name, oid in relation.columns) for row in source())
             done.append(True)
         return kept
 
@@ -237,10 +238,7 @@ def _rows(made: "_Contents", relation: Relation) -> Callable[[], list[Row]]:
 
 
 _DEFAULTS = {oids.BOOL: False, oids.OID: 0, oids.INT2: 0, oids.INT4: 0, oids.INT8: 0, oids.REGPROC: 0, oids.CHAR: ""}
-
-
-def _value(row: Mapping[str, Any], name: str, oid: int) -> Any:
-    return row[name] if name in row else _DEFAULTS.get(oid)
+"""What a row of pg_catalog has where nothing is said; a view of information_schema has NULL."""
 
 
 _Rows = list[dict[str, Any]]

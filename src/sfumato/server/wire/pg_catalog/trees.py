@@ -5,21 +5,20 @@ from decimal import Decimal
 from sqlglot import exp
 
 from sfumato.server.wire import oids
-from sfumato.server.wire.pg_catalog.compiled import Compiled, constant
 from sfumato.server.wire.sqlstates import WireError
 
 
-def number(text: str) -> Compiled:
-    """Return a number as it is written: a bigint, as all integers here are, or a numeric."""
+def number(text: str) -> tuple[int | Decimal, int]:
+    """Return a number as it is written, and its type: a bigint, as all integers here are, or a numeric."""
     if text.isascii() and text.isdigit() and len(text) < 19:
-        return constant(int(text), oids.INT8)
+        return int(text), oids.INT8
     try:
         value = Decimal(text)
     except ArithmeticError:
         raise WireError("42601", "a number cannot be read") from None
     if len(text) > 60 or abs(value.adjusted()) > 100:
         raise WireError("22003", "a number is out of range")
-    return constant(value, oids.NUMERIC)
+    return value, oids.NUMERIC
 
 
 def identifier(node: exp.Expr) -> str:
