@@ -186,8 +186,8 @@ SIZES = _word_set("batch block buffer burst chunk delay interval length limit ma
 DIMENSIONLESS = _word_set(
     """
     activation argument base bound confidence contribution depth denominator divisor double error factor failure float
-    frequency gain gap gamma growth int integer magnitude margin mask multiple nesting parameter part port position power
-    product quotient radius signal step sum summand term tilt value
+    frequency gain gap gamma growth int integer magnitude margin mask multiple nesting parameter part port position
+    power product quotient radius signal step sum summand term tilt value
     """
 )
 """Quantities without a unit, which a limit may be of."""

@@ -11,8 +11,6 @@ QUESTIONS: dict[str, dict[str, Any]] = {
     "plain": {},
     "bounds are chosen": {"rows_per_unit": {"most": 50, "choose": "private"}},
 }
-CALLED_BACK = frozenset({"release/bound_selection/select.py"})
-"""The engine calls it to choose bounds. Two runs with the noise between them need no such call: then this goes."""
 PASSED = frozenset({"analysis/catalog.py", "language/scalar.py"})
 """Data that lower layers know by a Protocol, or compare: its methods run there."""
 
@@ -49,7 +47,7 @@ def test_private_rows_are_read_inside_the_charge_and_everything_else_is_planned_
 
 def test_no_lower_layer_calls_upward(traced: Trace) -> None:
     """Functions that an upper layer makes for a call are its own; inside the charge there is one of them."""
-    calls = [call for call in traced.upward if call[1] not in PASSED | CALLED_BACK]
+    calls = [call for call in traced.upward if call[1] not in PASSED]
     assert [call for call in calls if "<locals>" not in call[2]] == []
     assert {call[:3] for call in calls if call[3]} == {(CHARGE[0], "database.py", "Database._answer.<locals>.release")}
 

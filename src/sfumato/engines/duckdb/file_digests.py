@@ -15,7 +15,6 @@ from sfumato.engines.duckdb.source import Files, files_of, source_root
 from sfumato.engines.snapshot_manifest import keyed_digest
 from sfumato.engines.sql.builder import insert, select
 from sfumato.planning.bounding.truncation import CUT
-from sfumato.planning.bounding.truncation import CUT
 from sfumato.policy.canonical import referenced_tables
 from sfumato.policy.policy import Location, Policy, Table, UnitPath, fold_name
 

@@ -12,8 +12,6 @@ from sfumato.analysis.private_query import PrivateQuery
 from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.aggregates import Aggregates
 from sfumato.engines.engine import Histograms, Job, Limits, PlannedStatement, SelectedBounds
-from sfumato.engines.public_store import PublicStore
-from sfumato.engines.engine import Job, Limits, PlannedStatement, SelectBounds
 from sfumato.engines.public_store import PublicStore, RemoteTables
 from sfumato.engines.snapshots import Registered, identity_of, places_of
 from sfumato.engines.spark.build import view_name

@@ -134,7 +134,9 @@ def _median(chances: Floats, powers: Floats) -> float:
 
 
 def _falls() -> Floats:
-    row = _MIN_FALL_FACTOR * 2.0 ** np.arange(0, np.log2(_MAX_FALL_FACTOR / _MIN_FALL_FACTOR) + 1e-9, 1 / _FALLS_PER_DOUBLING)
+    row = _MIN_FALL_FACTOR * 2.0 ** np.arange(
+        0, np.log2(_MAX_FALL_FACTOR / _MIN_FALL_FACTOR) + 1e-9, 1 / _FALLS_PER_DOUBLING
+    )
     return np.concatenate([[0.0], row])
 
 
