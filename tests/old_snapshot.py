@@ -11,4 +11,4 @@ def told_of_the_old_snapshot(refresh: str, reason: str = "") -> AbstractContextM
     """Expect the warning, with its reason, where opening takes a snapshot of what has changed; else expect none."""
     if refresh != "on-change":
         return nullcontext()
-    return pytest.warns(OldSnapshot, match=f"(?s)answers come from the one before.*{reason}")
+    return pytest.warns(OldSnapshot, match=f"(?s)Answers still come from the previous one.*{reason}")

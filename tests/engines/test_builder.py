@@ -16,7 +16,7 @@ WRITTEN_BY_HAND = {
     "ledger": 9,
     "planning": 4,
     "policy_draft": 4,
-    "server": 1,
+    "server": 5,
     "synthesis": 1,
     "terminal": 6,
 }

@@ -19,6 +19,7 @@ from sfumato.analysis.catalog import PublicRows
 from sfumato.engines.duckdb.engine import DuckDB
 from sfumato.engines.duckdb.registration import register
 from sfumato.engines.engine import Limits
+from sfumato.engines.sql.builder import Pieces, select
 from sfumato.engines.sql.flow import MaterializedRows
 from sfumato.engines.sql.names import RANK, duplicate_rank_column, quoted, value_rank_column
 from sfumato.errors import UnsupportedSql
@@ -100,11 +101,15 @@ def test_a_copy_that_is_not_bounded_moves_nothing_further(broken: tuple[Opened, 
     _check(*broken, sql)
 
 
+def _without_conditions(columns: Pieces, source: str = "", *, where: Pieces = (), **clauses: Any) -> str:
+    return select(columns, source, **clauses)
+
+
 def test_without_the_cuts_the_same_copy_would_move_it(
     broken: tuple[Opened, list[Opened]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The law above can fail: with no test of ranks, and with no clipping, it does."""
-    monkeypatch.setattr("sfumato.engines.sql.flow._where", lambda tests: "")
+    monkeypatch.setattr("sfumato.engines.sql.flow.select", _without_conditions)
     with pytest.raises(AssertionError):
         _check(*broken, "SELECT COUNT(*) FROM visits")
     with pytest.raises(AssertionError):

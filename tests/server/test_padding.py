@@ -227,7 +227,7 @@ def test_times_of_the_history_are_multiples_of_the_quantum() -> None:
     assert TimePadding(None).round_time(exact) == exact
 
 
-@pytest.mark.parametrize("failing", ["", "publish", "_stored"])
+@pytest.mark.parametrize("failing", ["", "publish", "answer_to_json"])
 def test_nothing_exact_is_left_to_be_freed_after_the_outcome_is_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:

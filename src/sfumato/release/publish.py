@@ -14,7 +14,7 @@ from sfumato.mechanisms.max_norm import MaxNorm, MaxNormPart
 from sfumato.mechanisms.optimal_selection import OptimalSelection
 from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.planning.bounding.selection import at_bounds
-from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
+from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement, PlannedSelection
 from sfumato.randomness.discrete_gaussian import DiscreteGaussian
 from sfumato.randomness.discrete_laplace import DiscreteLaplace
 from sfumato.randomness.entropy import entropy_bits
@@ -22,6 +22,9 @@ from sfumato.randomness.source import Metered, Source
 from sfumato.release.bounding.selection import at_selected_bounds, select_bounds, selected_indices
 from sfumato.release.cell_selections import cell_choice
 from sfumato.release.noisy import NoisyGroup, NoisyResult, NoisyValues
+
+_METERED_CELLS = 32
+"""Number of cells whose selections are drawn a second time, to tell how many bits they take."""
 
 
 def publish(
@@ -132,7 +135,7 @@ def _bits(plan: Plan, groups: tuple[NoisyGroup, ...], source: Source) -> int:
     The bits of the noise itself are not told: a sample far out takes more of them, so their number says something
     of the noise; and a selection of keys takes some for each key that the data holds.
     """
-    metered = Metered(source)
+    metered, bits = Metered(source), 0
     for group, noisy in zip(plan.groups, groups, strict=True):
         for measured in group.measured:
             mechanism, numbers = measured.mechanism, len(noisy.numbers(measured.name))
@@ -142,9 +145,16 @@ def _bits(plan: Plan, groups: tuple[NoisyGroup, ...], source: Source) -> int:
                 mechanism.joint.release(
                     np.zeros((numbers, len(group.joint_noise_measurements)), dtype=np.int64), metered
                 )
-        for one in group.chosen:
-            cell_choice(one).release(None, range(len(noisy.keys)), metered)
-    return metered.bits
+        for selection in group.chosen:
+            bits += _selection_bits(selection, len(noisy.keys), source)
+    return bits + metered.bits
+
+
+def _selection_bits(selection: PlannedSelection, cells: int, source: Source) -> int:
+    """Return the bits of a selection in so many empty cells, from a few of them: all cells take alike."""
+    metered, tried = Metered(source), min(cells, _METERED_CELLS)
+    cell_choice(selection).release(None, range(tried), metered)
+    return -(-metered.bits * cells // max(tried, 1))
 
 
 def needed_bits(plan: Plan, noisy: NoisyResult) -> int:

@@ -55,7 +55,7 @@ def paired_point(made: Paired, measured: Mapping[str, Integers]) -> Floats:
 
 def paired_form(label: str, made: Paired, cells: MeasuredCells, rows: int) -> EnclosedNumbers:
     """Return the box of the ends that are farthest over all means, and over the one number besides."""
-    known = _Known(GroupSums(cells, label, rows), made.pairs, sum_of(cells, label, {made.pairs.count: 1.0}, rows))
+    known = _PairSums(GroupSums(cells, label, rows), made.pairs, sum_of(cells, label, {made.pairs.count: 1.0}, rows))
     one = np.ones(rows, dtype=np.int64)
     events: Events = {(label, made.name): one}
     match made:
@@ -83,7 +83,7 @@ class _Means:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _PairSums:
     """The sums of pairs, and what follows from them once the means are known."""
 
     sums: GroupSums
@@ -132,7 +132,7 @@ def _unless_near(under: Affine, ends: Callable[[Fraction], Ends]) -> Callable[[F
     return found
 
 
-def _covariances(made: CovarianceColumn, known: _Known) -> Callable[[Fraction], Ends]:
+def _covariances(made: CovarianceColumn, known: _PairSums) -> Callable[[Fraction], Ends]:
     pairs, step = made.pairs, float(made.step)
     most = widest(float(pairs.x.high - pairs.x.low), float(pairs.y.high - pairs.y.low), made.divisor)
     divisor, less = divided_by(made.divisor, pairs.count)
@@ -147,7 +147,7 @@ def _covariances(made: CovarianceColumn, known: _Known) -> Callable[[Fraction], 
     return ends
 
 
-def _slopes(made: RegressionColumn, known: _Known) -> Callable[[Fraction], Ends]:
+def _slopes(made: RegressionColumn, known: _PairSums) -> Callable[[Fraction], Ends]:
     step = float(made.step)
 
     def ends(tail: Fraction) -> Ends:
@@ -159,13 +159,13 @@ def _slopes(made: RegressionColumn, known: _Known) -> Callable[[Fraction], Ends]
     return ends
 
 
-def _slope(made: RegressionColumn, known: _Known, means: Sequence[_Means], tail: Fraction) -> Ends:
+def _slope(made: RegressionColumn, known: _PairSums, means: Sequence[_Means], tail: Fraction) -> Ends:
     """Return SXY/SXX in steps; where SXX cannot be told from 0, it may be anything."""
     points = [(known.together(one), known.squares_of_x(made.x_squares, one)) for one in means]
     return known.sums.ratios(points, 0.0, float(tail), (-inf, inf))
 
 
-def _intercepts(made: RegressionColumn, known: _Known) -> Callable[[Fraction], Ends]:
+def _intercepts(made: RegressionColumn, known: _PairSums) -> Callable[[Fraction], Ends]:
     """Return where intercepts lie.
 
     With b the true slope SXY - b·SXX is 0. So the intercept is (Σy - bΣx + λ(SXY - b·SXX))/N whatever λ is; with
@@ -198,7 +198,7 @@ def _intercepts(made: RegressionColumn, known: _Known) -> Callable[[Fraction], E
     return ends
 
 
-def _correlations(made: CorrelationColumn, known: _Known) -> Callable[[Fraction], Ends]:
+def _correlations(made: CorrelationColumn, known: _PairSums) -> Callable[[Fraction], Ends]:
     """Return where correlations lie.
 
     √(SXX·SYY) is the least of (t·SXX + SYY/t)/2 over t, and is it at the true t = √(SYY/SXX): there the correlation is
@@ -247,7 +247,7 @@ def _squares(find: Callable[[Fraction], Ends]) -> Callable[[Fraction], Ends]:
     return ends
 
 
-def _may_not_vary(known: _Known, squares: tuple[str, str | None]) -> Callable[[Fraction], Nulls]:
+def _may_not_vary(known: _PairSums, squares: tuple[str, str | None]) -> Callable[[Fraction], Nulls]:
     """Return where a value may be NULL: where x (or y, if its squares are given) may not vary, as without any pair."""
 
     def nulls(tail: Fraction) -> Nulls:
@@ -267,5 +267,5 @@ def _may_not_vary(known: _Known, squares: tuple[str, str | None]) -> Callable[[F
     return nulls
 
 
-def _anything(known: _Known) -> Ends:
+def _anything(known: _PairSums) -> Ends:
     return np.full(known.sums.rows, -inf), np.full(known.sums.rows, inf)

@@ -69,12 +69,12 @@ def _limits(made: MomentColumn, fewest: Floats, most: Floats) -> Ends:
 def moment_form(label: str, made: MomentColumn, cells: MeasuredCells, rows: int) -> EnclosedNumbers:
     """Return the box of the ends that are farthest over all means and variances that are possible."""
     one = np.ones(rows, dtype=np.int64)
-    known = _Known(made, GroupSums(cells, label, rows), sum_of(cells, label, {made.count: 1.0}, rows))
+    known = _PowerSums(made, GroupSums(cells, label, rows), sum_of(cells, label, {made.count: 1.0}, rows))
     return EnclosedNumbers({(label, made.name): one}, {(label, made.name, "varies"): one}, known.ends, known.nulls)
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _PowerSums:
     """The sums of powers of one column, and what follows from them."""
 
     made: MomentColumn
