@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sfumato.release.release import Release
     from sfumato.server.client import connect
 
-__version__ = "0.9.0"
+__version__ = "0.10.0"
 __all__ = ["Database", "Quote", "Refusal", "Release", "__version__", "connect", "open"]
 
 
