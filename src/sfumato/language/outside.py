@@ -41,6 +41,11 @@ def outside_test(scalar: Scalar) -> Scalar | None:
     return Scalar(Operator.OR, tests, _TRUTH)
 
 
+def read_outside(key: Scalar) -> bool:
+    """Whether a key reads a column whose value can lie outside its bounds."""
+    return bare(key) is not key
+
+
 def as_key(scalar: Scalar) -> Scalar:
     """Return a scalar as a key sees it: NULL where a column that it reads lies outside its bounds."""
     if is_stored(scalar):
