@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.database import Database
+from sfumato.engines.sql.builder import select
 from sfumato.engines.sql.column import keeps_outside
 from sfumato.engines.sql.names import quoted
 from sfumato.errors import Refusal
@@ -77,7 +78,7 @@ def _counts(database: Database, table: Table, columns: Sequence[Column]) -> list
     """Return how many rows lie below and above, column after column, by the statement of a question about them."""
     tests = [test for column in columns for test in _tests(column)]
     listed = ", ".join(f"COUNT(*) FILTER (WHERE {test}) AS n{at}" for at, test in enumerate(tests))
-    sql = f"SELECT {listed} FROM {quoted(table.name)}"  # noqa: S608
+    sql = select(listed, quoted(table.name))
     prepared = database.prepare(sql, None, RequestedPrice(_ANY_PRICE))
     exact, plan = prepared.engine.run(prepared.job).groups[0], prepared.plan.groups[0]
     measured = {one.name: one.plain for one in plan.derived if isinstance(one, CountColumn)}
