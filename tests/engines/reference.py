@@ -21,13 +21,13 @@ def keyed(salt: bytes, purpose: str, text: str) -> int:
 
 def value_of(column: Column, value: Any, keys: frozenset[Any] | None) -> Any:
     """Return the value in the copy: an integer on the grid, text, or None."""
-    found = _converted(column, value)
+    found = _converted(column, value, beyond=1)  # outside its bounds, a value is one step beyond them
     if found is not None and keys is not None and found not in keys:
         return None
     return found
 
 
-def _converted(column: Column, value: Any) -> Any:
+def _converted(column: Column, value: Any, beyond: int = 0) -> Any:
     match column.type:
         case ColumnType.TEXT:
             return value
@@ -40,13 +40,15 @@ def _converted(column: Column, value: Any) -> Any:
                 value = value.date()
             elif column.type is ColumnType.TIMESTAMP and not isinstance(value, datetime):
                 value = datetime(value.year, value.month, value.day)
-            return _gridded(column, position(value))
-    return _gridded(column, value)
+            return _gridded(column, position(value), beyond)
+    return _gridded(column, value, beyond)
 
 
-def _gridded(column: Column, value: Any) -> int | None:
+def _gridded(column: Column, value: Any, beyond: int) -> int | None:
     step = column.step or Fraction(1)
-    grid = column.grid or Grid(Fraction(-(10**40)) * step, Fraction(10**40) * step, step)
+    grid = Grid(Fraction(-(10**40)) * step, Fraction(10**40) * step, step)
+    if column.grid is not None:
+        grid = Grid(column.grid.low - beyond * step, column.grid.high + beyond * step, step)
     result = to_grid([value], grid)
     if not result.present[0]:
         return None

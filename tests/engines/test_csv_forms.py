@@ -120,7 +120,7 @@ def test_dates_are_read_by_their_format_and_others_are_absent(tmp_path: Path) ->
     days = {"day": {"type": "date", "format": "%d/%m/%Y", "bounds": [date(2024, 1, 1), date(2024, 12, 31)]}}
     content = b"who,day\na,31/12/2024\nb,2024-12-31\nc,02/01/2024\nd,31/02/2024\ne,\nf,01/05/1999\n"
     first = (date(2024, 1, 1) - date(1970, 1, 1)).days
-    assert _copy(tmp_path, content, days, {}) == [(first,), (first + 1,), (first + 365,), (None,), (None,), (None,)]
+    assert _copy(tmp_path, content, days, {}) == [(first - 1,), (first + 1,), (first + 365,), (None,), (None,), (None,)]
 
 
 def test_a_format_for_what_is_no_text_is_refused_and_text_in_parquet_is_read(tmp_path: Path) -> None:

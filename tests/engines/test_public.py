@@ -14,7 +14,7 @@ from tests.engines.opened import of, opened, read
 from sfumato.engines.engine import Engine
 from sfumato.engines.spark.dialect import SPARK
 from sfumato.engines.sql.names import NUMBER
-from sfumato.language.facts import STORED_LIMIT, Facts, Kind
+from sfumato.language.facts import STORED_LIMIT, Facts, Kind, Outside
 from sfumato.language.rel_nodes import FilterNode, InputNode, Item, JoinNode, LimitNode, ProjectNode, SortNode
 from sfumato.language.scalar import Operator, Scalar, column
 from sfumato.query.relation import JoinKind
@@ -76,11 +76,13 @@ def test_private_columns_have_the_facts_that_the_policy_declares(engine: Engine)
     assert (table.unit, table.identity, table.rows_per_unit, table.groups_per_unit) == ("patient", True, 3, 2)
     assert table.owner == table.field("patient")
     assert facts["patient"] == Facts(Type.TEXT, Kind.UNIT, nullable=False)
-    assert facts["age"] == Facts(Type.INTEGER, Kind.INTEGER, low=0, high=120)
+    assert facts["age"] == Facts(Type.INTEGER, Kind.INTEGER, low=0, high=120, outside=Outside.STORED)
     assert facts["n"] == Facts(
         Type.INTEGER, Kind.INTEGER, low=-STORED_LIMIT, high=STORED_LIMIT - 1, declared_low=False, declared_high=False
     )
-    assert facts["cost"] == Facts(Type.DECIMAL, Kind.INTEGER, step=Fraction(1, 100), low=0, high=500_000)
+    assert facts["cost"] == Facts(
+        Type.DECIMAL, Kind.INTEGER, step=Fraction(1, 100), low=0, high=500_000, outside=Outside.STORED
+    )
     assert facts["rate"] == Facts(Type.DECIMAL, Kind.REAL)
     assert facts["open"] == Facts(Type.BOOLEAN, Kind.BOOLEAN)
     assert facts["kind"] == Facts(Type.TEXT, Kind.TEXT, max_chars=5)

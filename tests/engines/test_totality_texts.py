@@ -323,7 +323,7 @@ def test_no_function_of_texts_raises_or_leaves_its_facts_on_any_text() -> None:
 
 
 def test_every_operator_has_one_form() -> None:
-    assert {*engine_under_law().dialect.operator_sql, Operator.COLUMN} == set(Operator)
+    assert {*engine_under_law().dialect.operator_sql, Operator.COLUMN, Operator.STORED} == set(Operator)
     assert duckdb_times.FORMS.keys().isdisjoint(duckdb_texts.FORMS)
 
 

@@ -65,7 +65,8 @@ def _expected(rows: list[tuple[Any, ...]], kept: Rows) -> Counter[tuple[int, ...
         for _, cost, fee, code in (row for row in rows if row[0] == person):
             raw = {"cost": cost, "fee": None if fee is None else round(fee * 2)}
             clipped = {"cost": _clip(raw["cost"], -2, 5), "fee": _clip(raw["fee"], 0, 2)}
-            row = (code if code in (1, 2) else None, clipped["cost"], clipped["fee"])
+            # outside its bounds, a value is stored one step beyond them
+            row = (code if code in (1, 2) else None, _clip(raw["cost"], -3, 6), _clip(raw["fee"], -1, 3))
             here = chosen[row] > 0
             chosen[row] -= here
             removed += not here

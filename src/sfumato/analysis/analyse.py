@@ -23,6 +23,7 @@ from sfumato.language.cost_limits import check_characters
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.lower_logic import all_true, among, encode_literal, present
 from sfumato.language.lowering import Scope, lower, narrow_scope
+from sfumato.language.outside import as_key, passed_on
 from sfumato.language.rel_nodes import (
     RANK,
     AggregateNode,
@@ -303,7 +304,7 @@ def _fewer(owned: UnitLineage, scope: Scope) -> UnitLineage:
 
 
 def _analyse_group_by(relation: GroupBy, source: Analysed, reading: _Question) -> Analysed:
-    keys = tuple(Item(key.name, lower(key.expression, source.scope)) for key in relation.keys)
+    keys = tuple(Item(key.name, as_key(lower(key.expression, source.scope))) for key in relation.keys)
     if not isinstance(source.state, UnitLineage):
         return _plain_fold(relation, keys, source)
     measured = (
@@ -365,8 +366,11 @@ def _private_project(
 ) -> Analysed:
     """Compute columns of private rows one row at a time; the owner goes with them, whether it was selected or not."""
     check_characters(source.flow, owned.rows, (item.scalar for item in items))
-    shown = (*items, Item(OWNER, owned.unit))
-    scope = {(relation.label, item.name): column(relation.label, item.name, item.scalar.facts) for item in items}
+    scope, computed = {}, list[Item]()
+    for item in items:
+        scope[relation.label, item.name], columns = passed_on(relation.label, item.name, item.scalar)
+        computed += [Item(*one) for one in columns]
+    shown = (*computed, Item(OWNER, owned.unit))
     cells: PossibleCells = {
         computation(scope[relation.label, item.name]): known
         for item in items

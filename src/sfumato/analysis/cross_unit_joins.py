@@ -20,6 +20,7 @@ from sfumato.language.cost_limits import check_characters
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.lower_logic import all_true
 from sfumato.language.lowering import Scope, lower
+from sfumato.language.outside import as_key
 from sfumato.language.rel_nodes import FilterNode, Item, JoinNode, RelNode, outputs
 from sfumato.language.scalar import Operator, Scalar, address, column
 from sfumato.language.scalar import columns_read as columns_read
@@ -116,7 +117,7 @@ def analyse_cross_unit_join(
     for one in met:
         check_characters(one.analysed.flow, one.owned.rows, one.keys, relation.at)
     source = _source(met)
-    keys = tuple(Item(key.name, lower(key.expression, source.scope)) for key in relation.keys)
+    keys = tuple(Item(key.name, as_key(lower(key.expression, source.scope))) for key in relation.keys)
     _check_keys(keys, met, relation)
     if options.max_rows_contributed is not None or options.max_groups_contributed is not None:
         _refuse_join(relation.at, "OPTIONS cannot tighten a join of rows of different people.")

@@ -13,8 +13,9 @@ from sfumato.analysis.lineage import Analysed, UnitLineage, Visibility, is_unit_
 from sfumato.analysis.private_query import Cell, Contribution, Group, Key, RequestedAggregate
 from sfumato.analysis.rounding import round_until_summable
 from sfumato.errors import LoosenedPolicy, QueryTooLarge, UnitRevealed, UnsupportedSql, position_prefix
-from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, STORED_LIMIT, Facts, Kind
+from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, STORED_LIMIT, Facts, Kind, Outside
 from sfumato.language.lowering import Scope, lower, narrow_scope
+from sfumato.language.outside import as_key, bare
 from sfumato.language.rel_nodes import AggregateItem, AggregateNode, InputNode, Item
 from sfumato.language.scalar import Scalar, column
 from sfumato.query.aggregate import Aggregate
@@ -41,7 +42,9 @@ def lower_aggregate(aggregate: Aggregate[Expression], scope: Scope) -> Aggregate
     """Return an aggregate of total scalars; what its filter promises of the arguments counts."""
     where = None if aggregate.where is None else lower(aggregate.where, scope)
     inner = scope if aggregate.where is None else narrow_scope(scope, aggregate.where)
-    return replace(aggregate.mapped(lambda part: lower(part, inner)), where=where)
+    counts_values = aggregate.distinct and aggregate.function is Aggregation.COUNT
+    seen = as_key if counts_values else lambda scalar: scalar
+    return replace(aggregate.mapped(lambda part: seen(lower(part, inner))), where=where)
 
 
 def private_group_by(
@@ -121,7 +124,7 @@ def _with_values(aggregate: RequestedAggregate, source: Analysed) -> RequestedAg
     argument = aggregate.aggregate.argument
     if not aggregate.aggregate.distinct or argument is None or argument.facts.kind is Kind.UNIT:
         return aggregate
-    known = source.cells.get(computation(argument))
+    known = source.cells.get(computation(bare(argument)))
     return aggregate if known is None else replace(aggregate, values=len(known))
 
 
@@ -131,7 +134,7 @@ def noisy_facts(aggregate: Aggregate[Scalar], type: Type) -> Facts:
     step = None
     extreme = aggregate.function in {Aggregation.MIN, Aggregation.MAX, Aggregation.MODE}
     if argument is not None and argument.facts.kind is Kind.INTEGER and (extreme or picks_a_value(aggregate, type)):
-        return replace(argument.facts, type=type, nullable=False)
+        return replace(argument.facts, type=type, nullable=False, outside=Outside.NONE)
     if aggregate.function is Aggregation.COUNT:
         step = Fraction(1)
     elif aggregate.function is Aggregation.SUM and argument is not None and argument.facts.kind is Kind.INTEGER:
@@ -224,7 +227,7 @@ def _own_facts(measure: Measure, aggregate: Aggregate[Scalar], rows: int) -> Fac
             "A column that names people can only be counted.",
             "Use COUNT.",
         )
-    known = argument.facts
+    known = replace(argument.facts, outside=Outside.NONE)
     if function in {Aggregation.MIN, Aggregation.MAX} or picks_a_value(aggregate, measure.type):
         return replace(known, nullable=True, type=measure.type)
     if function not in {Aggregation.SUM, Aggregation.AVG} or known.kind is not Kind.INTEGER:

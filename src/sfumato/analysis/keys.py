@@ -13,6 +13,7 @@ from math import prod
 from sfumato.analysis.catalog import PublicData
 from sfumato.analysis.private_query import Cell
 from sfumato.language.facts import Facts, Kind
+from sfumato.language.outside import bare, is_stored
 from sfumato.language.rel_nodes import FilterNode, InputNode, Item, JoinNode, RelNode
 from sfumato.language.scalar import Operator, Scalar, address, column, walk
 from sfumato.query.relation import JoinKind
@@ -39,6 +40,7 @@ def cells_of(
     scalar: Scalar, cells: PossibleCells, origins: Mapping[str, RelNode], public: PublicData
 ) -> tuple[Cell, ...] | None:
     """Return every value that the scalar can have, sorted, or None where they are not public or too many."""
+    scalar = bare(scalar)
     listed = cells.get(computation(scalar))
     if listed is not None:
         return listed
@@ -143,7 +145,12 @@ def _combinations(label: str, used: Mapping[Computation, Scalar], values: Possib
     own = {key: part for key, part in used.items() if _label(part) == label}
     columns = tuple((_column_name(part), part.facts) for part in own.values())
     # a value may also be NULL, which CASE and COALESCE can turn into something else
-    return InputNode(label, columns, tuple(product(*((*values[key], None) for key in own))))
+    return InputNode(label, columns, tuple(product(*((*_beyond(own[key]), *values[key], None) for key in own))))
+
+
+def _beyond(leaf: Scalar) -> tuple[Cell, ...]:
+    """Return what a column holds where its value lies outside its bounds: a condition sees it."""
+    return (leaf.facts.low - 1, leaf.facts.high + 1) if is_stored(leaf) else ()
 
 
 def _cross_join(left: RelNode, right: RelNode) -> RelNode:
@@ -194,7 +201,7 @@ def _compared_constants(condition: Scalar) -> tuple[Computation, tuple[Cell, ...
     ):
         return None
     values = {other.constant for other in others if isinstance(other.constant, int | str | bool)}
-    return computation(first), tuple(sorted(values, key=_cell_order))
+    return computation(bare(first)), tuple(sorted(values, key=_cell_order))
 
 
 def _cell_order(value: Cell) -> tuple[str, Cell]:

@@ -17,6 +17,7 @@ from sfumato.language.cost_limits import check_characters
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.lower_logic import all_true
 from sfumato.language.lowering import lower
+from sfumato.language.outside import bare
 from sfumato.language.rel_nodes import FOUND, FOUND_FACTS, MarkJoinNode, MaterializedNode
 from sfumato.language.scalar import Operator, Scalar, column
 from sfumato.query.relation import MarkJoin
@@ -113,7 +114,7 @@ def _among(
     for side in public_sides(condition, right):
         other = next(argument for argument in condition.arguments if argument is not side)
         values = public.distinct(right.flow, side, MAX_GROUP_CELLS)
-        return None if values is None else (computation(other), values)
+        return None if values is None else (computation(bare(other)), values)
     return None
 
 

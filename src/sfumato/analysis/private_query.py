@@ -28,6 +28,8 @@ class Key:
     scalar: Scalar
     cells: tuple[Cell, ...] | None
     has_remainder: bool = False
+    null_is_apart: bool = False
+    """Whether NULL is in none of the measured cells: the remainder then holds the values outside bounds alone."""
 
     @property
     def measured_values(self) -> tuple[KeyValue, ...]:

@@ -3,17 +3,21 @@
 Proof: proofs/lineage.md §9
 """
 
+from dataclasses import replace
+
 from sfumato.analysis.catalog import PublicData
 from sfumato.analysis.joins import join_public_sides
 from sfumato.analysis.lineage import Analysed, UnitLineage, Visibility
 from sfumato.errors import UnsafeJoin, position_prefix
-from sfumato.language.facts import Kind, hull
+from sfumato.language.facts import Facts, Kind, Outside, hull
 from sfumato.language.numbers import on_one_grid
+from sfumato.language.outside import outside_mark, outside_test
 from sfumato.language.rel_nodes import Item, ProjectNode, UnionAllNode
-from sfumato.language.scalar import Scalar, column
+from sfumato.language.scalar import Scalar, column, literal
 from sfumato.query.relation import UnionAll
-from sfumato.query.types import NUMBERS
+from sfumato.query.types import NUMBERS, Type
 
+_NEVER = literal(False, Facts(Type.BOOLEAN, Kind.BOOLEAN, nullable=False))
 OWNER = '"owner"'
 """The column of the owner's id: no query can spell a name that holds a quotation mark like this."""
 
@@ -44,6 +48,10 @@ def analyse_union_all(relation: UnionAll, left: Analysed, right: Analysed, publi
             )
         pairs.append((owners[0].unit, owners[1].unit))
         names.append(OWNER)
+        marks = {name: tuple(map(outside_test, pair)) for name, pair in zip(names, pairs, strict=True)}
+        marks = {name: tests for name, tests in marks.items() if any(tests)}
+        names += [outside_mark(name) for name in marks]
+        pairs += [(first or _NEVER, second or _NEVER) for first, second in marks.values()]
     shows = [
         ProjectNode(
             side.flow, relation.label, tuple(Item(name, pair[index]) for name, pair in zip(names, pairs, strict=True))
@@ -56,6 +64,10 @@ def analyse_union_all(relation: UnionAll, left: Analysed, right: Analysed, publi
         (relation.label, name): column(relation.label, name, known) for name, known in zip(names, facts, strict=True)
     }
     if owners:
+        for name in marks:
+            scope.pop((relation.label, outside_mark(name)))
+            leaf = scope[relation.label, name]
+            scope[relation.label, name] = replace(leaf, facts=replace(leaf.facts, outside=Outside.MARKED))
         first, second = owners
         limits = [groups for groups in (first.groups, second.groups) if groups is not None]
         unit, rows = scope.pop((relation.label, OWNER)), first.rows + second.rows

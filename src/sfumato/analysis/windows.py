@@ -11,9 +11,10 @@ from sfumato.analysis.lineage import Analysed, UnitLineage, Visibility, is_unit_
 from sfumato.analysis.literal_rows import lower_plain_aggregate
 from sfumato.analysis.used import Used
 from sfumato.errors import UnsupportedSql, position_prefix
-from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, Facts, Kind
+from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, Facts, Kind, Outside
 from sfumato.language.lowering import Scope, lower
 from sfumato.language.numbers import on_one_grid
+from sfumato.language.outside import as_key
 from sfumato.language.rel_nodes import (
     AggregateItem,
     Item,
@@ -112,7 +113,7 @@ def under_label(source: Analysed, label: str, used: Used) -> Analysed:
 def _lower_window_value(value: Over, scope: Scope, own: AggregateItem | None = None) -> WindowValue | WindowAggregate:
     sorting = tuple((lower(key.expression, scope), key.descending, key.nulls_first) for key in value.order)
     order = tuple(key for key in sorting if columns_read(key[0]))  # what is the same everywhere puts nothing in order
-    partition = tuple(lower(part, scope) for part in value.partition)
+    partition = tuple(as_key(lower(part, scope)) for part in value.partition)
     around = WindowSpec(
         tuple(part for part in partition if columns_read(part)),
         order,
@@ -131,7 +132,7 @@ def _facts(call: WindowCall[Scalar], type: Type) -> Facts:
         return Facts(Type.INTEGER, Kind.INTEGER, False, Fraction(1), 1, _MAX_TABLE_ROWS, declared_high=False)
     if call.function in SHARES:
         return Facts(Type.DECIMAL, Kind.REAL, False)
-    known = replace(call.arguments[0].facts, nullable=True, type=type)
+    known = replace(call.arguments[0].facts, nullable=True, type=type, outside=Outside.NONE)
     for other in (argument.facts for argument in call.arguments[1:]):
         longest = (
             None if None in (known.max_chars, other.max_chars) else max(known.max_chars or 0, other.max_chars or 0)

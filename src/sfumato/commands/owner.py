@@ -63,6 +63,10 @@ def refresh(policy: Path, confirm: str | None) -> None:
     about that one cost again.
     """
     from sfumato.opening import refreshed
+    from sfumato.terminal.checks import FOR_THE_OWNER
+    from sfumato.terminal.outside_bounds import count_outside, outside_text
 
-    with open_with_progress(lambda progress: refreshed(policy, progress=progress, confirm=confirm)):
+    with open_with_progress(lambda progress: refreshed(policy, progress=progress, confirm=confirm)) as database:
         click.echo("Took a new snapshot of the source. New answers come from it.")
+        if outside := outside_text(count_outside(database)):
+            click.echo(f"\n{FOR_THE_OWNER}\n\n{outside}")

@@ -13,8 +13,9 @@ from typing import Protocol
 from sfumato.analysis.catalog import REMOVED, Catalog, Field, PublicData, Table
 from sfumato.analysis.keys import MAX_GROUP_CELLS
 from sfumato.analysis.private_query import Cell
+from sfumato.engines.sql.column import keeps_outside
 from sfumato.engines.sql.names import PATH_UNIT
-from sfumato.language.facts import STORED_LIMIT, Facts, Kind
+from sfumato.language.facts import STORED_LIMIT, Facts, Kind, Outside
 from sfumato.language.rel_nodes import ScanNode
 from sfumato.language.scalar import column as column_scalar
 from sfumato.planning.bounding.candidates import MIN_SELECTABLE_CONTRIBUTION
@@ -250,10 +251,11 @@ def _private_table(table: DeclaredTable, copies: CopySchema) -> Table:
         else:
             cells = _referenced(column, copies) if isinstance(column.values, Reference) else declared_cells(column)
             free = column.bounds_chosen
+            facts = replace(facts_of(column), outside=Outside.STORED if keeps_outside(column) else Outside.NONE)
             field = Field(
                 fold_name(column.name),
                 column.name,
-                facts_of(column),
+                facts,
                 column.unique,
                 cells,
                 has_value_ranks=column in numbered,

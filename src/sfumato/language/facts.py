@@ -25,6 +25,17 @@ class Kind(StrEnum):
     """The opaque id of a person: it can be equal to another, and nothing else."""
 
 
+class Outside(StrEnum):
+    """How a column tells that the source's value lies outside the declared bounds."""
+
+    NONE = "none"
+    """It does not: no value lies outside."""
+    STORED = "stored"
+    """The engine holds `low - 1` or `high + 1` in its place; as a number it is clipped where it is read."""
+    MARKED = "marked"
+    """A hidden truth value beside it says so: it was computed from such columns."""
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """Facts that hold for every value of an expression, from text and policy alone."""
@@ -42,6 +53,8 @@ class Facts:
     """Whether policy or text bound that side. If not, `low` or `high` is only what the storage can hold."""
     max_chars: int | None = None
     """Of a TEXT kind: no value has more characters; None where the maximum is unknown."""
+    outside: Outside = Outside.NONE
+    """Of a column of people's rows: how a key or condition sees that a value lies outside its bounds."""
 
     @property
     def bounded(self) -> bool:
@@ -65,4 +78,5 @@ def hull(first: Facts, second: Facts) -> Facts:
         declared_low=first.declared_low and second.declared_low,
         declared_high=first.declared_high and second.declared_high,
         max_chars=longest,
+        outside=Outside.NONE,
     )

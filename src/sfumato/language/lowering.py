@@ -16,6 +16,7 @@ from sfumato.language.lower_texts import TEXTS
 from sfumato.language.lower_times import TIMES
 from sfumato.language.narrowing import Restrictions, both, limits_if_not_true, limits_if_true, within
 from sfumato.language.numbers import constant, to_finer_grid, to_integer
+from sfumato.language.outside import compared
 from sfumato.language.scalar import Scalar
 from sfumato.query.expression import Call, Case, Cast, Column, Expression, Literal
 from sfumato.query.functions import Function
@@ -27,6 +28,20 @@ Scope = Mapping[tuple[str, str], Scalar]
 _ON_GRIDS = {**ARITHMETIC, **LOGIC}
 _ON_UNITS: dict[Function, Callable[[Call, tuple[Scalar, ...]], Scalar]] = {**TIMES, **TEXTS}
 """Of days, characters and microseconds: an integer comes to them in ones."""
+_COMPARISONS = frozenset(
+    {
+        Function.EQUAL,
+        Function.DIFFERENT,
+        Function.LESS,
+        Function.AT_MOST,
+        Function.DISTINCT_FROM,
+        Function.IN,
+        Function.LIKE,
+        Function.ILIKE,
+        Function.STARTS_WITH,
+    }
+)
+"""Conditions: a value outside its bounds is no value within them."""
 _DIFFERENT = frozenset({Function.DIFFERENT, Function.DISTINCT_FROM, Function.LESS, Function.AT_MOST})
 
 
@@ -58,6 +73,8 @@ def _call(call: Call, arguments: tuple[Scalar, ...]) -> Scalar:
     units = [argument.facts.kind is Kind.UNIT for argument in arguments]
     if any(units) and not (all(units) and call.function is Function.EQUAL):
         raise _refuse_compared_units(call) if all(units) and call.function in _DIFFERENT else _unit_revealed(call)
+    if call.function in _COMPARISONS:
+        arguments = compared(arguments)
     if call.function in _ON_GRIDS:
         return _ON_GRIDS[call.function](call, arguments)
     return _ON_UNITS[call.function](call, tuple(_in_ones(argument) for argument in arguments))

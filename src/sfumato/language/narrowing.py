@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from sfumato.language.facts import Kind
 from sfumato.language.numbers import as_constant, clip_scalar
+from sfumato.language.outside import bare
 from sfumato.language.scalar import Constant, Operator, Scalar
 
 ScalarShape = tuple[Operator, tuple[Scalar, ...], Constant]
@@ -36,7 +37,8 @@ _MISSING = {
 
 def shape_of(scalar: Scalar) -> ScalarShape:
     """Return the computation without its type: two scalars of one shape have the same integers."""
-    return scalar.operator, scalar.arguments, scalar.constant
+    plain = bare(scalar)  # clipping keeps the order: what holds of a value outside its bounds holds of the clipped one
+    return plain.operator, plain.arguments, plain.constant
 
 
 def both(first: Restrictions, second: Restrictions) -> Restrictions:

@@ -85,6 +85,8 @@ class Operator(StrEnum):
 
     COLUMN = auto()
     """`constant` is an Address in the flow node below."""
+    STORED = auto()
+    """A column as the copy holds it: one step beyond its bounds where the value lies outside them."""
     CONSTANT = auto()
     """`constant` is the value: an integer in steps, a float (REAL), a text, a truth value, or None for NULL."""
 

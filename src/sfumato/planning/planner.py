@@ -27,6 +27,7 @@ from sfumato.planning.marginal_budget_split import weight_marginals
 from sfumato.planning.measurements import MeasurementSet, longest_spelled, needs_of
 from sfumato.planning.noise import Noise, best_noise, event_of
 from sfumato.planning.notes.plan_notes import with_notes
+from sfumato.planning.outside_cells import with_outside_cells
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.shared_marginals import common_tables, with_remainder_cells
 from sfumato.planning.top_lists import with_top_lists
@@ -101,7 +102,10 @@ def make_plans(private: PrivateQuery, wish: PriceTarget, outcomes: tuple[Project
     Theorem: releasing what a plan describes is `plan.loss`-DP in the person.  Proof: proofs/planning.md
     """
     fixed = wish.margins_before_data or bool(wish.within)
-    needs = tuple(needs_of(group, private.neighbours, fixed=fixed) for group in with_remainder_cells(private.groups))
+    groups = with_remainder_cells(private.groups)
+    if not wish.margins_before_data:
+        groups = with_outside_cells(groups, outcomes or (private.outcome,))
+    needs = tuple(needs_of(group, private.neighbours, fixed=fixed) for group in groups)
     needs, choices = with_candidate_bounds(needs, private.neighbours)
     tables = common_tables(needs)
     if not wish.margins_before_data:  # a stream cuts nobody off over all its periods

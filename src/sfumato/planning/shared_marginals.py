@@ -68,7 +68,7 @@ def with_remainder_cells(groups: Sequence[Group]) -> tuple[Group, ...]:
         return tuple(groups)
     alike: dict[object, list[int]] = {}
     for place, group in enumerate(groups):
-        if _is_margin(group):
+        if adds_up_by_cells(group):
             alike.setdefault(unlabelled(group, ()).rows, []).append(place)
     found = list(groups)
     for places in alike.values():
@@ -81,7 +81,12 @@ def with_remainder_cells(groups: Sequence[Group]) -> tuple[Group, ...]:
 
 def _with_all_rows(group: Group) -> Group:
     """Return the group with its rests, which are cells that a person may be in, too."""
-    whole = replace(group, keys=tuple(map(_with_rest, group.keys)))
+    return with_remainder(group, tuple(map(_with_rest, group.keys)))
+
+
+def with_remainder(group: Group, keys: tuple[Key, ...]) -> Group:
+    """Return the group by keys of which some have a remainder: one more cell that a person may be in."""
+    whole = replace(group, keys=keys)
     touched = min(group.contribution.rows, max(1, whole.cells))
     return replace(whole, contribution=replace(group.contribution, groups=touched))
 
@@ -93,7 +98,7 @@ def common_tables(needs: Sequence[MeasurementSet]) -> tuple[ContingencyTable, ..
     described = {
         place: unlabelled(need.group, tuple(one.quantity for one in need.measurements))
         for place, need in enumerate(needs)
-        if _is_margin(need.group)
+        if adds_up_by_cells(need.group)
     }
     found = []
     curved = {place: _curved(needs[place]) for place in described}
@@ -123,7 +128,7 @@ def common_tables(needs: Sequence[MeasurementSet]) -> tuple[ContingencyTable, ..
     return tuple(found)
 
 
-def _is_margin(group: Group) -> bool:
+def adds_up_by_cells(group: Group) -> bool:
     """Whether each row is in exactly one cell or in the rest, nothing was cut by cells, and all that is asked adds up.
 
     What is different in each of two keys is not different in the rest that holds both: DISTINCT has no rest.

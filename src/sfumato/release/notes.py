@@ -4,13 +4,17 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from sfumato.accounting.loss import round_up
+from sfumato.language.outside import read_outside
 from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.mechanisms.meetings import Meetings
+from sfumato.planning.accuracy_target import CONFIDENCE
 from sfumato.planning.aggregates.cross_unit_count import CrossUnitCountColumn
 from sfumato.planning.aggregates.distinct_count import DistinctCountColumn
 from sfumato.planning.notes.note import Note, NoteRank, few_at_a_time
 from sfumato.planning.notes.truncation import TRUNCATION_BIAS
+from sfumato.planning.outside_cells import IN_NO_GROUP, outside_note
 from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
+from sfumato.query.functions import Aggregation
 from sfumato.release.aggregates.distinct_count import chosen_limits, mechanism_of
 from sfumato.release.bounding.selection import ABOVE, has_tail_correction
 from sfumato.release.intervals.confidence import EvaluatedAnswer, columns_without_interval
@@ -24,7 +28,7 @@ SELECTED = (
 _SELECTED_BOUND = "Bound selected privately:"
 _DISTINCT_LIMIT = "Distinct values were counted with a limit of"
 _KEY_FREQUENCY = "By a private estimate, at most"
-_NOISE_DEPENDENT = (_SELECTED_BOUND, _DISTINCT_LIMIT, _KEY_FREQUENCY)
+_NOISE_DEPENDENT = (_SELECTED_BOUND, _DISTINCT_LIMIT, _KEY_FREQUENCY, IN_NO_GROUP)
 """How notes begin whose numbers depend on noise."""
 
 ReleasedGroups = Sequence[tuple[GroupPlan, NoisyGroup]]
@@ -54,6 +58,7 @@ def _result_notes(plan: Plan, released: ReleasedGroups, answered: EvaluatedAnswe
     yield from _selected_bounds(plan, released)
     yield from _cross_unit_counts(released)
     yield from _distinct_counts(released)
+    yield from _outside(released)
     if answered.chosen_by_noise:
         yield Note(NoteRank.MEANING, SELECTED)
     unknown = list(dict.fromkeys(columns_without_interval(answered)))
@@ -100,6 +105,27 @@ def _cross_unit_counts(released: ReleasedGroups) -> Iterator[Note]:
                 scale = round_up(mechanism.noise(frequency).scale / one.times)
                 text = f"{_KEY_FREQUENCY} {frequency:,} people share a join key. The noise therefore has scale {scale}."
                 yield Note(NoteRank.MEANING, text)
+
+
+def _outside(released: ReleasedGroups) -> Iterator[Note]:
+    """Say how many rows lie outside the bounds of a key: a noisy cell that was measured beside the groups."""
+    for group, found in released:
+        for place, key in enumerate(group.group.keys):
+            if key.has_remainder and read_outside(key.scalar):
+                rows = _outside_rows(group, found, place)
+                yield Note(NoteRank.LACK, outside_note(group.group, key, rows))
+
+
+def _outside_rows(group: GroupPlan, found: NoisyGroup, place: int) -> str:
+    """Return about how many rows are in the remainder of a key, where rows were counted."""
+    counts = (one for one in group.measured if one.quantity.function is Aggregation.COUNT)
+    name = next((one.name for one in counts if not one.quantity.parts), None)
+    cells = [at for at, cell in enumerate(found.keys) if cell[place] is None]
+    if name is None or not cells:
+        return "rows"
+    mechanism = next(one.mechanism for one in group.measured if one.name == name)
+    margin = mechanism.margin(1 - (1 - CONFIDENCE) / len(cells)) * len(cells)  # a union bound over the cells
+    return f"about {max(0, sum(found.numbers(name)[at] for at in cells)):,} rows (±{margin:,})"
 
 
 def _distinct_counts(released: ReleasedGroups) -> Iterator[Note]:

@@ -22,6 +22,7 @@ from sfumato.release.rendering.escaping import escape_unprintable
 from sfumato.release.rendering.reports import CHANGED
 from sfumato.release.rendering.table import text_table
 from sfumato.terminal.inspections import inspection_text
+from sfumato.terminal.outside_bounds import count_outside, outside_text
 from sfumato.terminal.trial_runs import shorten_sql, try_typical_questions
 
 _SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
@@ -245,7 +246,8 @@ def checked_text(checked: Checked) -> str:
 
 def owners_text(database: Database) -> str:
     """Return the report for the owner only: truncation losses, and the error of typical queries."""
-    parts = [FOR_THE_OWNER, _inspection_advice(database.policy), _useful(database)]
+    outside = outside_text(count_outside(database))
+    parts = [FOR_THE_OWNER, _inspection_advice(database.policy), outside, _useful(database)]
     return "\n\n".join(filter(None, parts))
 
 

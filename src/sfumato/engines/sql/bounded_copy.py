@@ -30,6 +30,7 @@ from sfumato.engines.sql.bounding.selection import has_totals, total_columns, wr
 from sfumato.engines.sql.bounding.truncation import cut_columns, tracked, truncation_loss_sql
 from sfumato.engines.sql.build_protocol import Building
 from sfumato.engines.sql.builder import exists, select, subquery, union_all
+from sfumato.engines.sql.column import number_sql
 from sfumato.engines.sql.dialect import ByWindow, bounding_of
 from sfumato.engines.sql.names import LONE, NUMBER, PATH_UNIT, TOTALS
 from sfumato.engines.sql.sampling_order import rehash_duplicate, row_hash
@@ -174,7 +175,7 @@ def _bounded(build: Building, table: Table, columns: list[Column], parts: int) -
 
 def _find_crowded(build: Building, table: Table, columns: list[Column], parts: int) -> None:
     """Write down who has too many rows; who has depends on their own rows alone."""
-    unique = [f"c{at}" for at, column in enumerate(columns) if column.unique]
+    unique = [number_sql(column, f"c{at}") for at, column in enumerate(columns) if column.unique]
     most, rows, dialect = most_rows(table), build.stage("rows"), build.dialect
     crowds = [select("id", rows, group_by="id", having=f"count(*) > {most}")]
     if isinstance(table.unit, UnitColumn):  # their rows have been counted
@@ -215,7 +216,7 @@ def _chosen(build: Building, table: Table, columns: list[Column], part: int, her
     number = dialect.row_number(["id", "first"], [f"{name} NULLS LAST" for name in lost])
     chosen = select([*names, "first", f"{number} AS nth"], subquery(draws, "d"))
     chosen = select([*names, f"{rehash_duplicate('first', 'nth', dialect)} AS draw"], subquery(chosen, "d"))
-    for key in unique:
+    for key in (number_sql(column, f"c{at}") for at, column in enumerate(columns) if column.unique):
         once = dialect.row_number(["id", key], ["draw"])
         chosen = select([*names, "draw", f"{once} AS once"], subquery(chosen, "d"))
         chosen = select([*names, "draw"], subquery(chosen, "o"), where=f"{key} IS NULL OR once = 1")

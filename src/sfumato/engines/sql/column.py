@@ -5,14 +5,15 @@ source's type alone. A value that the declared type cannot hold is absent, as NU
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import date, datetime
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
 from enum import StrEnum
 from fractions import Fraction
 
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.grid import NotExact, Range, unbounded
 from sfumato.errors import BadSource
+from sfumato.language.facts import STORED_LIMIT
 from sfumato.policy.policy import Column, ColumnType, Value, fold_name, position
 
 
@@ -226,6 +227,59 @@ def within_days(days: str, column: Column, dialect: Dialect) -> str:
         return f"CASE WHEN {days} BETWEEN {position(FIRST)} AND {position(LAST)} THEN {days} END"
     low, high = (f"CAST({position(side)} AS {dialect.bigint})" for side in (column.bounds.low, column.bounds.high))
     return f"least(greatest({days}, {low}), {high})"
+
+
+def keeps_outside(column: Column) -> bool:
+    """Whether the copy holds one step beyond its bounds what lies outside them; else that is absent, or nothing is."""
+    return column.bounds is not None and column.values is None and _on_grid(column)
+
+
+def beyond(column: Column) -> Column:
+    """Return a column with bounds one step wider, where the copy holds what lies outside: the order is kept.
+
+    A bound that is the last value of its type stays: nothing lies beyond it.
+    """
+    grid = column.grid
+    if column.bounds is None or grid is None or not _on_grid(column):
+        return column
+    step = {ColumnType.DATE: timedelta(days=1), ColumnType.TIMESTAMP: timedelta(microseconds=1)}.get(column.type)
+    low, high = column.bounds.low, column.bounds.high
+    if step is None:
+        low = low if grid.least == -STORED_LIMIT else low - grid.step  # type: ignore[operator]
+        high = high if grid.greatest == STORED_LIMIT - 1 else high + grid.step  # type: ignore[operator]
+    else:
+        low = _moved_day(low, -step)  # type: ignore[arg-type]
+        high = _moved_day(high, step)  # type: ignore[arg-type]
+    return replace(column, bounds=replace(column.bounds, low=low, high=high))
+
+
+def _on_grid(column: Column) -> bool:
+    whole = (ColumnType.INTEGER, ColumnType.DATE, ColumnType.TIMESTAMP)
+    return column.type in whole or (column.type is ColumnType.DECIMAL and column.step is not None)
+
+
+def _moved_day(day: date, step: timedelta) -> date:
+    try:
+        return day + step
+    except OverflowError:
+        return day
+
+
+def number_sql(column: Column, sql: str) -> str:
+    """Return a stored value as it is added up: clipped to its bounds; NULL stays NULL."""
+    grid = column.grid
+    if grid is None or not keeps_outside(column):
+        return sql
+    low, high = grid.least, grid.greatest
+    return f"CASE WHEN {sql} < {low} THEN {low} WHEN {sql} > {high} THEN {high} ELSE {sql} END"
+
+
+def key_sql(column: Column, sql: str) -> str:
+    """Return a stored value as it is a key: NULL where it lies outside its bounds."""
+    grid = column.grid
+    if grid is None or not keeps_outside(column):
+        return sql
+    return f"CASE WHEN {sql} BETWEEN {grid.least} AND {grid.greatest} THEN {sql} END"
 
 
 def range_of(column: Column) -> Range:

@@ -17,6 +17,7 @@ from sfumato.engines.sql.names import PLACE, RANK, duplicate_rank_column
 from sfumato.engines.sql.scalar import Columns, scalar_sql
 from sfumato.engines.sql.window import WindowRows, window_finished, window_parts
 from sfumato.language.facts import Facts, Kind
+from sfumato.language.outside import is_stored, stored
 from sfumato.language.rel_nodes import (
     FOUND,
     AggregateNode,
@@ -66,6 +67,10 @@ class Writing:
     def sql(self, scalar: Scalar, columns: Columns) -> str:
         """Return the SQL of a scalar over these columns."""
         return scalar_sql(scalar, columns, self.dialect)
+
+    def passed_on(self, scalar: Scalar, columns: Columns) -> str:
+        """Return the SQL of a column of a subquery: what lies outside its bounds stays outside."""
+        return self.sql(stored(scalar) if is_stored(scalar) else scalar, columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +279,7 @@ def _key(scalar: Scalar, frame: Frame, writing: Writing) -> str:
 
 def _show(show: ProjectNode, writing: Writing, ordered: bool) -> Frame:
     frame, alias = _frame(show.source, writing, ordered=ordered), writing.alias()
-    listed = [f"{writing.sql(item.scalar, frame.columns)} AS c{at}" for at, item in enumerate(show.items)]
+    listed = [f"{writing.passed_on(item.scalar, frame.columns)} AS c{at}" for at, item in enumerate(show.items)]
     if ordered or not listed:
         place = f"row_number() OVER (ORDER BY {frame.ordered})" if ordered else "0"
         listed.append(f"{place} AS place")

@@ -8,7 +8,7 @@ engine's own; they meet nobody's rows (`written.is_exact`). Doubles that are not
 from collections.abc import Sequence
 
 from sfumato.engines.sql.dialect import Dialect
-from sfumato.engines.sql.scalar import Columns, scalar_sql
+from sfumato.engines.sql.scalar import Columns, clipped, scalar_sql
 from sfumato.errors import QueryTooLarge
 from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, STORED_LIMIT, Facts, Kind
 from sfumato.language.rel_nodes import AggregateItem
@@ -20,15 +20,6 @@ _MAX_UPPER_SUM = 1 << 64
 """A sum whose upper half goes further is beyond 2^126, where every fact ends."""
 _MAX_GRID_RATIO = 1 << 80
 """Grids whose ratio is longer than this are not averaged exactly: n times the ratio must stay below 2^126."""
-
-
-def clipped(name: str, facts: Facts, dialect: Dialect) -> str:
-    """Return a named integer inside the range of its facts, in the type that they have; NULL stays NULL."""
-    type = dialect.integer_type(facts)
-    low, high = dialect.integer(facts.low, type), dialect.integer(facts.high, type)
-    # not least and greatest, which pass over NULL
-    inside = f"CASE WHEN {name} < {low} THEN {low} WHEN {name} > {high} THEN {high} ELSE {name} END"
-    return f"CAST({inside} AS {type})"
 
 
 def one_zero(sql: str, dialect: Dialect) -> str:

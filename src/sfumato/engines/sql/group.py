@@ -25,8 +25,8 @@ from sfumato.engines.sql.bounding.selection import totals_sql
 from sfumato.engines.sql.builder import select, subquery, union_all, with_tables
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables, projected
-from sfumato.engines.sql.fold import clipped
 from sfumato.engines.sql.sampling_order import sampling_order_sql
+from sfumato.engines.sql.scalar import in_bounds
 from sfumato.engines.sql.value_counts import counted_rows
 from sfumato.engines.sql.value_ranks import CellColumns, first_numbered, numbered_cells, own_rows
 from sfumato.language.facts import Kind
@@ -101,7 +101,7 @@ def histogram_sql(plan: GroupPlan, one: PlannedMeasurement, tables: Tables, dial
     """
     bounded = _bounded(replace(plan, measured=(one,), chosen=()), tables, dialect)
     by, *added = one.quantity.arguments
-    bucket = clipped(bounded.used.names[by], by.facts, dialect)  # what it was priced for, whatever is stored
+    bucket = in_bounds(by, bounded.used.names[by], dialect)  # what it was priced for, whatever is stored
     inner = replace(one.quantity, function=Aggregation.SUM if added else Aggregation.COUNT, arguments=tuple(added))
     measure = _measure(inner, plan.group, bounded, dialect)
     return _grouped(bounded, [*bounded.used.keys, bucket], [measure])
@@ -159,7 +159,7 @@ def matched_sql(plan: GroupPlan, one: PlannedSelection, tables: Tables, dialect:
     present = [f"{name} IS NOT NULL" for name in (*used.keys, value)]
     present += [] if one.quantity.where is None else [used.names[one.quantity.where]]
     if argument.facts.kind is Kind.INTEGER:
-        value = clipped(value, argument.facts, dialect)  # what it was priced for, whatever is stored
+        value = in_bounds(argument, value, dialect)  # what it was priced for, whatever is stored
     keys = used.keys
     cell = f"PARTITION BY {', '.join(keys)} " if keys else ""
     number = dialect.row_number([], [])  # merely distinct, and shorter than what it stands for
@@ -390,5 +390,5 @@ def _measure(one: Quantity, group: Group, bounded: _Bounded, dialect: Dialect) -
         return bounded.people.sql(dialect, where) if one.distinct else dialect.aggregate_if("count(*)", where)
     value = used.names[one.argument]
     if one.argument.facts.kind is Kind.INTEGER and (one.function is Aggregation.SUM or one.distinct):
-        value = clipped(value, one.argument.facts, dialect)  # what it was priced for, whatever is stored
+        value = in_bounds(one.argument, value, dialect)  # what it was priced for, whatever is stored
     return dialect.aggregate_if(dialect.aggregate(one.function, value, one.argument.facts, one.distinct), where)

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.errors import QueryTooLarge
+from sfumato.language.facts import Facts
+from sfumato.language.outside import is_stored
 from sfumato.language.scalar import Operator, Scalar, walk
 
 MAX_EXPRESSION_CHARS = 200_000
@@ -25,7 +27,10 @@ def scalar_sql(scalar: Scalar, columns: Columns, dialect: Dialect) -> str:
 
 def _written(scalar: Scalar, columns: Columns, dialect: Dialect, named: Mapping[Scalar, str]) -> str:
     if scalar.operator is Operator.COLUMN:
-        return _column(scalar, columns)
+        value = _column(scalar, columns)
+        return clipped(value, scalar.facts, dialect) if is_stored(scalar) else value
+    if scalar.operator is Operator.STORED:
+        return _column(scalar.arguments[0], columns)
     if named and scalar in named:
         return named[scalar]
     arguments = [_written(argument, columns, dialect, named) for argument in scalar.arguments]
@@ -37,6 +42,20 @@ def _written(scalar: Scalar, columns: Columns, dialect: Dialect, named: Mapping[
         sql = dialect.let([value], lambda name: _written(scalar, columns, dialect, {**named, shared: name}))
     _check_length(len(sql), MAX_EXPRESSION_CHARS)
     return sql
+
+
+def clipped(name: str, facts: Facts, dialect: Dialect) -> str:
+    """Return a named integer inside the range of its facts, in the type that they have; NULL stays NULL."""
+    type = dialect.integer_type(facts)
+    low, high = dialect.integer(facts.low, type), dialect.integer(facts.high, type)
+    # not least and greatest, which pass over NULL
+    inside = f"CASE WHEN {name} < {low} THEN {low} WHEN {name} > {high} THEN {high} ELSE {name} END"
+    return f"CAST({inside} AS {type})"
+
+
+def in_bounds(argument: Scalar, name: str, dialect: Dialect) -> str:
+    """Return a named scalar inside the range of its facts: a column that was clipped where it was read already is."""
+    return name if is_stored(argument) else clipped(name, argument.facts, dialect)
 
 
 def _check_length(length: int, most: int) -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from sfumato.engines.sql.bounding.truncation import lost_of_all, sums_of, tracked
 from sfumato.engines.sql.build_protocol import Building
 from sfumato.engines.sql.builder import aliased, select, subquery, union_all
-from sfumato.engines.sql.column import Part, check_type, keyed
+from sfumato.engines.sql.column import Part, beyond, check_type, keyed
 from sfumato.engines.sql.dialect import ByTwoScans, ByWindow, bounding_of
 from sfumato.errors import BadSource
 from sfumato.policy.policy import Column, Reference, Table, UnitColumn, UnitPath
@@ -88,7 +88,9 @@ def _read(build: Building, table: Table, columns: list[Column], key: Column | No
 
     def values(part: Part) -> list[str]:
         own = [] if key is None else [f"{_name(build, table, key, part)} AS u"]
-        listed = [f"{reading.column(column, part.column(column.name))} AS c{at}" for at, column in enumerate(columns)]
+        listed = [
+            f"{reading.column(beyond(column), part.column(column.name))} AS c{at}" for at, column in enumerate(columns)
+        ]
         listed += [
             f"{reading.column(replace(column, bounds=None), part.column(column.name))} AS o{at}" for at, column in free
         ]
@@ -238,10 +240,11 @@ def _summed(build: Building, table: Table, columns: list[Column], key: Column) -
         listed = [f"{_name(build, table, key, part)} AS u"]
         named = ["t.u AS u"]
         for at, value in zip(free, stored, strict=True):
-            grid, before = columns[at].grid, replace(value, sql=f"t.r{at}")
+            copied = beyond(columns[at])
+            grid, before = copied.grid, replace(value, sql=f"t.r{at}")
             if grid is None:
                 raise AssertionError("it has bounds")
-            listed += [f"{reading.column(columns[at], value)} AS c{at}", f"{value.sql} AS r{at}"]
+            listed += [f"{reading.column(copied, value)} AS c{at}", f"{value.sql} AS r{at}"]
             free_value = reading.column(replace(columns[at], bounds=None), before)
             on_bound = f"t.c{at} IN ({grid.least}, {grid.greatest})"
             named += [f"t.c{at} AS c{at}", f"CASE WHEN {on_bound} THEN {free_value} ELSE t.c{at} END AS o{at}"]

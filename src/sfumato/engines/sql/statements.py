@@ -330,6 +330,8 @@ def _spread(rows: Rows, group: Group, keys: Sequence[tuple[KeyValue, ...]]) -> R
     known = [frozenset(key.cells or ()) for key in group.keys]
     totals: dict[tuple[KeyValue, ...], list[int]] = {}
     for row in rows:
+        if any(value is None and key.null_is_apart for value, key in zip(row, group.keys, strict=False)):
+            continue
         cell = tuple(value if value in cells else None for value, cells in zip(row, known, strict=False))
         kept = totals.setdefault(cell, [0] * (len(row) - width))
         totals[cell] = [one + (more or 0) for one, more in zip(kept, row[width:], strict=True)]

@@ -13,6 +13,7 @@ from sfumato.engines.sql.auxiliary_columns import Hidden, keeps_all_rows, rows_a
 from sfumato.engines.sql.builder import select, subquery, union_all, with_tables
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.names import OWN, value_multiplicity_column, value_rank_column
+from sfumato.language.outside import bare
 from sfumato.language.rel_nodes import RelNode, ScanNode
 from sfumato.language.scalar import Scalar
 
@@ -65,7 +66,7 @@ def numbered_cells(group: Group) -> NumberedCells | None:
     """Return the rows with their cells' numbers; None unless the only key is a column that the copy numbers."""
     if len(group.keys) != 1 or not group.identity:
         return None
-    key = group.keys[0].scalar
+    key = bare(group.keys[0].scalar)
     numbered = with_auxiliary_column(group.rows, key, _NUMBERS)
     owned = None if numbered is None else with_auxiliary_column(numbered[0], key, _OWN)
     if numbered is None or owned is None:

@@ -375,6 +375,8 @@ def _place(scalar: Scalar) -> Place:
 
 def _reads_bounds(scalar: Scalar, rows: _Rows) -> bool:
     """Whether what an expression says of a row may change where a value is moved to its bounds."""
+    if scalar.operator is Operator.STORED:  # compared as it was before its bounds
+        return False
     if scalar.operator is Operator.COLUMN:
         place = _place(scalar)
         if place in rows.origins:

@@ -8,6 +8,7 @@ from sfumato.planning.key_selection import size_words
 from sfumato.planning.notes.note import Note, NoteRank
 from sfumato.planning.notes.quantiles import ranking_notes
 from sfumato.planning.notes.truncation import bounding_notes
+from sfumato.planning.outside_cells import outside_notes
 from sfumato.planning.plan import GroupPlan, Plan
 
 
@@ -22,6 +23,7 @@ def _notes(plan: Plan) -> Iterator[Note]:
     yield from bounding_notes(plan)
     yield from ranking_notes(plan)
     yield from total_notes(plan)
+    yield from outside_notes(plan)
     for group in plan.groups:
         if group.selection is not None:
             yield _no_group_note(group)

@@ -9,6 +9,7 @@ from sfumato.accounting.loss import round_up
 from sfumato.analysis.catalog import REMOVED
 from sfumato.analysis.private_query import Group
 from sfumato.language.facts import Facts, Kind
+from sfumato.language.outside import bare
 from sfumato.language.rel_nodes import RANK, AggregateNode, JoinNode, MarkJoinNode, RelNode, ScanNode, nodes
 from sfumato.language.scalar import Scalar, address, walk
 from sfumato.mechanisms.laplace import Laplace
@@ -137,7 +138,7 @@ def _counting(group: Group, keys: tuple[Scalar, ...], most: int) -> str | None:
 
 def _column(scalar: Scalar, read: ScanNode) -> str | None:
     """Return the name of a plain column of the one table, as a question spells it."""
-    found = address(scalar)
+    found = address(bare(scalar))
     return _quoted(found.name) if found is not None and found.label == read.label and '"' not in found.name else None
 
 

@@ -12,6 +12,7 @@ from sfumato.engines.engine import Progress
 from sfumato.engines.sql.bounding.row_ranks import in_order_of, kind_of, numbered_rows
 from sfumato.engines.sql.bounding.truncation import cut_in_all, losses_avoided, tracked
 from sfumato.engines.sql.build_protocol import Building
+from sfumato.engines.sql.column import number_sql
 from sfumato.engines.sql.dialect import ByShuffle, bounding_of
 from sfumato.engines.sql.names import RANK, together_name
 from sfumato.engines.sql.sampling_order import drawn_last, rehash_duplicate, row_hash
@@ -165,7 +166,7 @@ def _ranked(build: Building, table: Table, columns: list[Column], rows: str, *, 
     """
     dialect, most, who = build.dialect, most_rows(table), _who(table)
     unknown = f"CAST(NULL AS {dialect.bigint})"
-    unique = [f"c{at}" for at, column in enumerate(columns) if column.unique]
+    unique = [number_sql(column, f"c{at}") for at, column in enumerate(columns) if column.unique]
     lost = [f"o{at}" for at in tracked(build, columns)]
     values = [(f"r.c{at}", kind_of(column)) for at, column in enumerate(columns)]
     names = ", ".join([*_along(table), *(f"c{at}" for at in range(max(len(columns), 1))), *lost])

@@ -15,6 +15,7 @@ from sfumato.engines.build_catalog import most_rows, rows_in_sampling_order
 from sfumato.engines.sql.bounding.row_ranks import kind_of
 from sfumato.engines.sql.bounding.truncation import cut_by_sums, sums_of, tracked
 from sfumato.engines.sql.build_protocol import Building
+from sfumato.engines.sql.column import beyond
 from sfumato.engines.sql.dialect import ByTwoScans, bounding_of
 from sfumato.engines.sql.sampling_order import rehash_duplicate, row_hash
 from sfumato.engines.sql.staging import rows_of
@@ -165,7 +166,7 @@ def _different(
     listed = ", ".join(["r.number", "r.below", first, *named, *lost])
     may = ["TRUE"] if below is None else [f"first <= {below}", "count(*) > 1"]
     for at in group.free:
-        grid = columns[at].grid
+        grid = beyond(columns[at]).grid
         if grid is None:
             raise AssertionError("it has bounds")
         may.append(f"min(c{at}) IN ({grid.least}, {grid.greatest})")

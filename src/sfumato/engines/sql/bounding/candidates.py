@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from sfumato.engines.sql.bounding.bound_index import BoundIndexColumns
 from sfumato.engines.sql.bounding.row_ranks import place_sql
 from sfumato.engines.sql.dialect import Dialect
-from sfumato.engines.sql.fold import clipped
+from sfumato.engines.sql.scalar import in_bounds
 from sfumato.engines.sql.value_ranks import BITS, MAX_RANK_WORDS, bit_of, bits_up_to
 from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, Facts, Kind
 from sfumato.language.scalar import Scalar
@@ -128,7 +128,7 @@ def _weight_sql(bound: ContributionBound, names: Names, dialect: Dialect) -> str
     conditions, value = _counts(bound.weight, names), "1"
     if not bound.bounds_rows:
         (argument,) = bound.weight.arguments
-        value = clipped(names[argument], argument.facts, dialect)
+        value = in_bounds(argument, names[argument], dialect)
     return f"CASE WHEN {' AND '.join(conditions)} THEN {value} ELSE 0 END" if conditions else value
 
 
@@ -240,7 +240,7 @@ def _parts(
         yield f"count(*) AS p{at}"
         return
     (argument,) = one.quantity.arguments
-    value = clipped(names[argument], argument.facts, dialect)  # what it was priced for, whatever is stored
+    value = in_bounds(argument, names[argument], dialect)  # what it was priced for, whatever is stored
     facts = _sums(one, bound)
     parts = {f"p{at}": dialect.aggregate(Aggregation.SUM, value, argument.facts, False)}
     if not bound.bounds_rows:
@@ -297,7 +297,7 @@ def bounded_measures(
             yield "count(*)", where
             continue
         (argument,) = one.quantity.arguments
-        value = clipped(names[argument], argument.facts, dialect)
+        value = in_bounds(argument, names[argument], dialect)
         if not bound.bounds_rows:
             left = f"{limit} - {placed.before}"
             fits = f"{placed.last} <= {index}" if bound.is_selected else f"{value} <= {left}"

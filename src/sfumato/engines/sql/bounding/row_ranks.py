@@ -15,6 +15,7 @@ from sfumato.engines.build_catalog import (
     sum_of,
     summed_columns,
 )
+from sfumato.engines.sql.column import key_sql, number_sql
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.names import (
     LEVEL,
@@ -71,7 +72,10 @@ def numbered_rows(
     found = [f"r.{name}" for name in dict.fromkeys([key, "id", *(f"c{at}" for at in range(len(columns)))])]
     found += [f"{sql} AS t{at}" for at, sql in enumerate(together.values())]
     if numbered_keys(table):
-        found += [f"{_cell_draw(dialect, f'r.c{at}', columns[at])} AS d{at}" for at in _places(table, columns)]
+        found += [
+            f"{_cell_draw(dialect, key_sql(columns[at], f'r.c{at}'), columns[at])} AS d{at}"
+            for at in _places(table, columns)
+        ]
     own = f"PARTITION BY r.{key}"
     counted = [_counts(dialect, table, columns, own if at or over is None else over) for at in range(len(ranked))]
     rows = " UNION ALL ".join(
@@ -88,7 +92,11 @@ def _running(dialect: Dialect, table: Table, columns: list[Column], key: str) ->
     frame, found = f"OVER (PARTITION BY {key} ORDER BY nth ROWS UNBOUNDED PRECEDING)", []
     for at, column in enumerate(columns):
         found += [f"count(c{at}) {frame} AS m{at}"] if column in levelled_columns(table) else []
-        found += [f"CAST(sum(c{at}) {frame} AS {dialect.bigint}) AS s{at}"] if column in summed_columns(table) else []
+        found += (
+            [f"CAST(sum({number_sql(column, f'c{at}')}) {frame} AS {dialect.bigint}) AS s{at}"]
+            if column in summed_columns(table)
+            else []
+        )
     return found
 
 
@@ -99,7 +107,7 @@ def numbers(
     found = {RANK: "nth"}
     for at, column in enumerate(columns):
         if column.unique:
-            found[duplicate_rank_column(column.name)] = _once(dialect, f"c{at}", within, key)
+            found[duplicate_rank_column(column.name)] = _once(dialect, number_sql(column, f"c{at}"), within, key)
         if column in numbered_keys(table):
             found[value_rank_column(column.name)], found[value_multiplicity_column(column.name)] = _cell(
                 dialect, at, column, key
@@ -120,7 +128,7 @@ def numbers(
 
 def _summed(column: Column, at: int, table: Table) -> dict[str, str]:
     """Return what of its column a person has before a row, and at which bounds of that sum the row's value counts."""
-    before = f"s{at} - c{at}"  # NULL where the value is
+    before = f"s{at} - {number_sql(column, f'c{at}')}"  # NULL where the value is
     found = {running_total_column(column.name): before}
     if table.rows_chosen or column.bounds_chosen:
         amounts = candidate_thresholds(sum_of(column, table))
@@ -186,7 +194,7 @@ def _cell(dialect: Dialect, at: int, column: Column, key: str) -> tuple[str, str
 
     And in how many rows the person has it, if this is the first of them, else 0.
     """
-    value = f"c{at}"
+    value = key_sql(column, f"c{at}")
     order = f"PARTITION BY {key} ORDER BY d{at} NULLS LAST, {sortable(dialect, column, value)}"
     number = f"CASE WHEN {value} IS NOT NULL THEN dense_rank() OVER ({order}) END"
     first = f"row_number() OVER ({order}, nth) = rank() OVER ({order})"

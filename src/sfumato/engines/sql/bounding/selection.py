@@ -12,6 +12,7 @@ from sfumato.engines.build_catalog import levelled_columns, most_rows, stores_bo
 from sfumato.engines.sql.bounding.bound_index import stored_names
 from sfumato.engines.sql.bounding.candidates import MAX_SUMMED_ROWS, part_at_bound
 from sfumato.engines.sql.build_protocol import Building
+from sfumato.engines.sql.column import number_sql
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.flow import Tables
 from sfumato.engines.sql.names import (
@@ -26,7 +27,7 @@ from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import ScanNode
 from sfumato.planning.bounding.candidates import MAX_CANDIDATES, candidate_thresholds
 from sfumato.planning.plan import GroupPlan
-from sfumato.policy.policy import Table
+from sfumato.policy.policy import Column, Table
 from sfumato.query.functions import Aggregation
 from sfumato.query.types import Type
 
@@ -39,7 +40,7 @@ class _Filled:
 
     first: str
     amounts: tuple[int, ...]
-    column: str | None = None
+    column: Column | None = None
     """The column whose sum is cut off; None where rows count as a whole."""
 
 
@@ -86,7 +87,7 @@ def _filled(table: Table) -> Iterator[_Filled]:
         yield from (_Filled(level_name(column.name), amounts) for column in levelled_columns(table))
     for column in summed_columns(table):
         if table.rows_chosen or column.bounds_chosen:
-            yield _Filled(first_bound_column(column.name), candidate_thresholds(sum_of(column, table)), column.name)
+            yield _Filled(first_bound_column(column.name), candidate_thresholds(sum_of(column, table)), column)
 
 
 def _totals_query(one: _Filled, rows: str, dialect: Dialect) -> str:
@@ -98,9 +99,11 @@ def _totals_query(one: _Filled, rows: str, dialect: Dialect) -> str:
     added = dialect.integer_type(_up_to(most * MAX_SUMMED_ROWS))
     places, sums = {"first_place": one.first}, {"n": "count(*)"}
     if one.column is not None:
-        places["last_place"] = last_bound_column(one.column)
-        for name, column in (("v", one.column), ("b", running_total_column(one.column))):
-            sums[name] = dialect.aggregate(Aggregation.SUM, dialect.quote_identifier(column), _up_to(most), False)
+        places["last_place"] = last_bound_column(one.column.name)
+        value = number_sql(one.column, dialect.quote_identifier(one.column.name))
+        before = dialect.quote_identifier(running_total_column(one.column.name))
+        for name, sql in (("v", value), ("b", before)):
+            sums[name] = dialect.aggregate(Aggregation.SUM, sql, _up_to(most), False)
     kept = [f"{dialect.quote_identifier(name)} AS {alias}" for alias, name in places.items()]
     kept += [f"CAST({sql} AS {added}) AS {name}" for name, sql in sums.items()]
     by, present = (

@@ -5,6 +5,7 @@ Proof: proofs/truncation.md
 """
 
 from sfumato.engines.sql.build_protocol import Building
+from sfumato.engines.sql.column import number_sql
 from sfumato.engines.sql.dialect import ByWindow, Dialect, bounding_of
 from sfumato.planning.bounding.truncation import (
     ABOVE,
@@ -43,7 +44,10 @@ def truncation_loss_sql(build: Building, columns: list[Column], unit: str | None
     """
     dialect, clipped = build.dialect, clipped_columns(columns)
     kept = "TRUE" if unit is None else f"(NOT {_is_crowded(build)} OR c.place IS NOT NULL)"
-    listed = [f"{kept} AS kept", *(f"r.c{at} AS c{at}, r.o{at} AS o{at}" for at, _ in clipped)]
+    listed = [
+        f"{kept} AS kept",
+        *(f"{number_sql(column, f'r.c{at}')} AS c{at}, r.o{at} AS o{at}" for at, column in clipped),
+    ]
     joined = ""
     if unit is not None:
         listed.insert(0, "r.id AS id")
@@ -73,13 +77,14 @@ def sums_of(build: Building, columns: list[Column], rows: int) -> dict[str, str]
             raise AssertionError("it has bounds")
         largest = max(abs(column.grid.least), abs(column.grid.greatest))
         # sums of short integers are long ones, which are added quicker than wide ones; here they cannot overflow
-        kept = f"CAST(c{at} AS integer)" if largest < 1 << 31 and largest * rows < MAX_LOSS_STEPS else f"c{at}"
-        value, moved = f"CAST({_value(column, at)} AS {wide})", f"o{at} IS DISTINCT FROM c{at}"
+        inside = f"({number_sql(column, f'c{at}')})"
+        kept = f"CAST({inside} AS integer)" if largest < 1 << 31 and largest * rows < MAX_LOSS_STEPS else inside
+        value, moved = f"CAST({_value(column, at)} AS {wide})", f"o{at} IS DISTINCT FROM {inside}"
         found[f"s{at}"] = f"sum({kept})"
         found[f"t{at}"] = f"sum(greatest(-{kept}, 0))" if column.grid.least < 0 else f"CAST(0 AS {dialect.bigint})"
-        found[f"x{at}"] = filtered(f"sum(greatest({value} - c{at}, 0))", moved)
-        found[f"y{at}"] = filtered(f"sum(greatest(c{at} - {value}, 0))", moved)
-        found[f"b{at}"] = filtered(f"sum(greatest(-{value}, 0) - greatest(-c{at}, 0))", moved)
+        found[f"x{at}"] = filtered(f"sum(greatest({value} - {inside}, 0))", moved)
+        found[f"y{at}"] = filtered(f"sum(greatest({inside} - {value}, 0))", moved)
+        found[f"b{at}"] = filtered(f"sum(greatest(-{value}, 0) - greatest(-{inside}, 0))", moved)
     return found
 
 
@@ -142,9 +147,9 @@ def losses_avoided(build: Building, columns: list[Column], most: int, key: str) 
         narrow = max(abs(grid.least), abs(grid.greatest)) * max(most, 2) < MAX_LOSS_STEPS
         # a kept row spares no more than its value within bounds
         kind = build.dialect.bigint if narrow else build.dialect.wide
-        value = f"CAST({value} AS {kind})"
-        found[ABOVE + column.name] = (f"greatest({value}, 0) - greatest({value}, c{at}) + c{at}", kind)
-        found[BELOW + column.name] = (f"least({value}, c{at}) - least({value}, 0) - c{at}", kind)
+        value, inside = f"CAST({value} AS {kind})", f"({number_sql(column, f'c{at}')})"
+        found[ABOVE + column.name] = (f"greatest({value}, 0) - greatest({value}, {inside}) + {inside}", kind)
+        found[BELOW + column.name] = (f"least({value}, {inside}) - least({value}, 0) - {inside}", kind)
     return {
         name: f"CAST(sum(CAST(coalesce({sql}, 0) AS {kind})) OVER (PARTITION BY r.{key}) AS {kind})"
         for name, (sql, kind) in found.items()
@@ -185,7 +190,7 @@ def _losses(dialect: Dialect, columns: list[Column]) -> dict[str, str]:
 
 def _moved(clipped: list[tuple[int, Column]]) -> str:
     """Return whether bounds moved a value of a row."""
-    return " OR ".join(f"o{at} IS DISTINCT FROM c{at}" for at, _ in clipped) or "FALSE"
+    return " OR ".join(f"o{at} IS DISTINCT FROM ({number_sql(column, f'c{at}')})" for at, column in clipped) or "FALSE"
 
 
 def _is_crowded(build: Building) -> str:
@@ -201,7 +206,8 @@ def _value(column: Column, at: int) -> str:
     """Return a value before its bounds; what is beyond 64 bits counts as the farthest."""
     if column.grid is None:
         raise AssertionError("it has bounds")
-    farthest = f"CASE WHEN c{at} = {column.grid.greatest} THEN {MAX_LOSS_STEPS} ELSE {-MAX_LOSS_STEPS} END"
+    inside = number_sql(column, f"c{at}")
+    farthest = f"CASE WHEN ({inside}) = {column.grid.greatest} THEN {MAX_LOSS_STEPS} ELSE {-MAX_LOSS_STEPS} END"
     return f"CASE WHEN o{at} IS NULL AND c{at} IS NOT NULL THEN {farthest} ELSE o{at} END"
 
 
