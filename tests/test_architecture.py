@@ -25,6 +25,7 @@ PATH = (
     "engines",
     "ledger",
     "release",
+    "rehearsal",
     "dataset",
     "prepare",
     "stored_answer",

@@ -6,7 +6,7 @@ import sys
 import click
 
 from sfumato.commands.accounts import budget, history, verify
-from sfumato.commands.asking import ask, explain, sql
+from sfumato.commands.asking import ask, explain, rehearse, sql
 from sfumato.commands.codes import codes
 from sfumato.commands.demo import demo
 from sfumato.commands.extensions import attack, audit, stream, survey, synthesize
@@ -19,7 +19,7 @@ from sfumato.commands.serving import grant, revoke, serve
 
 VERBS = (
     *(demo, init, check, tune, refresh),
-    *(ask, explain, sql),
+    *(ask, explain, sql, rehearse),
     *(budget, history, verify, report),
     *(grant, revoke, serve),
     *(attack, audit, stream, survey, synthesize),

@@ -15,7 +15,7 @@ from sfumato.policy.describing import units_of
 from sfumato.policy.policy import Policy
 from sfumato.release.receipt import Receipt, receipt_from_json
 
-_PAGE = 1000
+_ENTRIES_PER_PAGE = 1000
 OTHER_TABLES = "(other: measured by an extension package, or under an earlier policy)"
 DATASET_ACCOUNT = "(data owner)"
 
@@ -33,7 +33,7 @@ def all_entries(accounts: Accounts) -> list[Entry]:
     """Return every charge of every account, the oldest first."""
     entries: list[Entry] = []
     before: int | None = None
-    while page := accounts.history(None, _PAGE, before):
+    while page := accounts.history(None, _ENTRIES_PER_PAGE, before):
         entries += page
         before = page[-1].sequence
         if before <= 1:

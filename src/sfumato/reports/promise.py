@@ -12,7 +12,7 @@ from sfumato.policy.describing import column_words, table_words, units_of
 from sfumato.policy.policy import Policy, RowUnit, Sharing
 from sfumato.reports.document import BulletList, DataTable, Paragraph, ReportSection
 
-HOUSEHOLD = 4
+HOUSEHOLD_PEOPLE = 4
 """Number of people in the household that a report speaks of."""
 _MAX_STRONG_EPSILON, _MAX_MODERATE_EPSILON, _MAX_WEAK_EPSILON = 1, 3, 10
 _CERTAIN_EPSILON = 64
@@ -123,12 +123,12 @@ def _reading(total: PrivacyLoss) -> str:
 
 
 def _family(total: PrivacyLoss) -> str:
-    together = group_loss(total, HOUSEHOLD)
+    together = group_loss(total, HOUSEHOLD_PEOPLE)
     return (
-        f"A household of {HOUSEHOLD} people as a whole is protected less: {together}, which allows a right guess about "
-        f"a secret that all of them share in at most {percent_up(guess_chance(together))} of cases. What answers say "
-        "about groups is not hidden: if smokers are ill more often, the answers show it, and this may concern a "
-        "smoker who is not in the data."
+        f"A household of {HOUSEHOLD_PEOPLE} people as a whole is protected less: {together}, which allows a right "
+        f"guess about a secret that all of them share in at most {percent_up(guess_chance(together))} of cases. What "
+        "answers say about groups is not hidden: if smokers are ill more often, the answers show it, and this may "
+        "concern a smoker who is not in the data."
     )
 
 
