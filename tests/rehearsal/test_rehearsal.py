@@ -110,21 +110,22 @@ def test_synthetic_rows_are_within_their_bounds_and_the_same_each_time(name: str
                 assert set(values) <= set(column.values)
             elif column.bounds is not None:
                 low, high = column.bounds.low, column.bounds.high
-                assert all(low <= value <= high for value in values)  # type: ignore[operator]
+                assert all(low <= value <= high for value in values)
 
 
 def test_every_answer_and_quote_is_marked(tmp_path: Path) -> None:
     policy = fresh_clinic(tmp_path)
     with sfumato.open(policy, rehearsal=True) as database, database.as_analyst("research") as research:
         question = "SELECT sex, COUNT(*) AS n FROM patients GROUP BY sex"
-        marked = [
-            research.ask(question, epsilon="0.1"),
+        first = research.ask(question, epsilon="0.1")
+        marked: list[Any] = [
+            first,
             research.ask(question, epsilon="0.1"),
             database.ask("SELECT COUNT(*) AS n FROM departments"),
             *database.ask_all([question, "SELECT COUNT(*) AS n FROM visits"], epsilon="0.1"),
             database.explain(question, epsilon="0.2"),
         ]
-        marked.append(research.reopen(marked[0].receipt.id))  # type: ignore[union-attr]
+        marked.append(research.reopen(first.receipt.id))
         assert all(shown.notes[0] == REHEARSAL_NOTE for shown in marked)
         assert REHEARSAL_NOTE in str(marked[0])
         assert "rehearsal=True" in repr(research)
@@ -135,7 +136,7 @@ def test_prices_and_margins_are_those_of_the_real_dataset(tmp_path: Path) -> Non
     question = "SELECT sex, COUNT(*) AS n, COUNT(DISTINCT born) AS b FROM patients GROUP BY sex"
     with sfumato.open(policy) as real, sfumato.open(policy, rehearsal=True) as rehearsed:
         for price in ({"epsilon": "0.3"}, {"share": "2%"}):
-            quotes = [database.explain(question, **price) for database in (real, rehearsed)]  # type: ignore[arg-type]
+            quotes = [database.explain(question, **price) for database in (real, rehearsed)]
             assert quotes[0].loss == quotes[1].loss
             assert quotes[0].margins == quotes[1].margins
         assert real.budget().total == rehearsed.budget().total
@@ -188,14 +189,13 @@ def test_the_command_asks_synthetic_rows(tmp_path: Path) -> None:
 
 def test_a_server_rehearses_with_the_tokens_of_the_real_one(tmp_path: Path) -> None:
     policy = fresh_clinic(tmp_path)
-    before = (tmp_path / "clinic.ledger").read_bytes()
     shutil.rmtree(tmp_path / "data")
     with Running(policy, ("--rehearsal",)) as server:
         assert "Rehearsal" in server.out
         with sfumato.connect(server.url, token=server.token()) as remote:
             release = remote.ask("SELECT COUNT(*) AS n FROM visits", epsilon="0.1")
             assert release.notes[0] == REHEARSAL_NOTE
-    assert (tmp_path / "clinic.ledger").read_bytes() == before
+    assert not (tmp_path / "clinic.ledger").exists()
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")

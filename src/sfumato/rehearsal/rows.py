@@ -78,8 +78,9 @@ class _SyntheticTables:
     def add(self, table: Table) -> None:
         columns = table.columns or tuple(self._referenced_columns(table))
         if table.public:
-            places = np.arange(max([_PUBLIC_ROWS, *(len(column.values or ()) for column in _listed(columns))]))
-            values = {column.name: [_nth_value(column, int(place)) for place in places] for column in columns}
+            listed = (len(column.values) for column in columns if isinstance(column.values, tuple))
+            rows = max(_PUBLIC_ROWS, *listed, 0)
+            values = {column.name: [_nth_value(column, place) for place in range(rows)] for column in columns}
         else:
             values = self._private_values(table, columns)
         schema = pa.schema([(column.name, _TYPES[column.type]) for column in columns])
@@ -158,10 +159,6 @@ class _SyntheticTables:
             steps = grid.least + _skewed(seed, count, min(grid.greatest - grid.least + 1, 1 << 62))
             return [_from_steps(column, step) for step in steps.tolist()]
         return [_nth_value(column, place) for place in _skewed(seed, count, _TEXT_KEYS).tolist()]
-
-
-def _listed(columns: Iterable[Column]) -> Iterator[Column]:
-    return (column for column in columns if isinstance(column.values, tuple))
 
 
 def _numbers(seed: str, count: int, below: int) -> Places:
