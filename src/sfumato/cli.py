@@ -6,20 +6,21 @@ import sys
 import click
 
 from sfumato.commands.accounts import budget, history, verify
-from sfumato.commands.asking import ask, explain, sql
+from sfumato.commands.asking import ask, explain, rehearse, sql
 from sfumato.commands.codes import codes
 from sfumato.commands.demo import demo
 from sfumato.commands.extensions import attack, audit, stream, survey, synthesize
 from sfumato.commands.init import init
 from sfumato.commands.owner import check, refresh, tune
 from sfumato.commands.refusing import Refusing
+from sfumato.commands.reporting import report
 from sfumato.commands.schema import schema
 from sfumato.commands.serving import grant, revoke, serve
 
 VERBS = (
     *(demo, init, check, tune, refresh),
-    *(ask, explain, sql),
-    *(budget, history, verify),
+    *(ask, explain, sql, rehearse),
+    *(budget, history, verify, report),
     *(grant, revoke, serve),
     *(attack, audit, stream, survey, synthesize),
     *(schema, codes),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from sfumato.commands.opening import open_database
+from sfumato.commands.opening import open_database, open_rehearsal
 from sfumato.commands.options import File, policy_file
 from sfumato.errors import BadParameter
 
@@ -63,6 +63,7 @@ def revoke(policy: Path, name: str | None, owner: bool) -> None:
     metavar="ADDRESS",
     help="A reverse proxy, or a network of them, whose X-Forwarded-For is trusted; may be repeated.",
 )
+@click.option("--rehearsal", is_flag=True, help="Serve synthetic rows instead; the same tokens are accepted.")
 def serve(
     policy: Path,
     host: str,
@@ -72,6 +73,7 @@ def serve(
     tls_key: Path | None,
     public_url: str | None,
     trusted_proxy: tuple[str, ...],
+    rehearsal: bool,
 ) -> None:
     """Put a policy in front of people and tools.
 
@@ -85,7 +87,8 @@ def serve(
     from sfumato.server import serving
 
     place = serving.ListeningPlace(host, http_port, pg_port, tls_cert, tls_key, public_url, trusted_proxy)
-    with serving.open_sockets(place) as listener, open_database(policy) as database:
+    opened = open_rehearsal(policy) if rehearsal else open_database(policy)
+    with serving.open_sockets(place) as listener, opened as database:
         serving.serve(policy, database, listener, click.echo)
 
 

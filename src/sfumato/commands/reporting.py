@@ -1,0 +1,39 @@
+"""Commands for people who were not there: `report`."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from sfumato.commands.options import File, policy_file
+from sfumato.errors import BadParameter
+
+
+@click.command()
+@policy_file
+@click.option("--format", "form", type=click.Choice(["html", "md", "pdf"]), help="The format; by default md.")
+@click.option("--output", "-o", type=File, help="Write the report to this file; its extension sets the format.")
+@click.option("--questions", is_flag=True, help="Also list the text of every question.")
+def report(policy: Path, form: str | None, output: Path | None, questions: bool) -> None:
+    """Write down what is promised and what was answered.
+
+    One page to sign in plain words, and details after it, for lawyers, ethics boards and works councils. The ledger is
+    verified for it. The data may be away, and nothing is charged.
+    """
+    from sfumato.policy.reading import read_policy
+    from sfumato.reports.formats import FORMATS, format_of
+    from sfumato.reports.report import make_report
+    from sfumato.terminal import exports
+
+    kind = format_of(output, form)
+    if output is not None:
+        exports.check_writable(output)
+        exports.check_apart(output, read_policy(policy))
+    elif kind == "pdf" and sys.stdout.isatty():
+        raise BadParameter("PDF cannot be shown on a terminal.", "It is binary.", "Add --output FILE, or a pipe.")
+    written = FORMATS[kind](make_report(policy, questions=questions))
+    if output is None:
+        sys.stdout.buffer.write(written)
+        return
+    exports.write_file(written, output)
+    click.echo(f"Wrote {output}.", err=True)
