@@ -37,6 +37,8 @@ Margin = int | float | None
 _NAMED = 3
 _MAX_HOUSEHOLD_SIZE = 1000
 _LONG = 1e15
+GROUPS_SELECTED = "Groups are selected privately"
+"""How the note begins that says from how many people on a group appears."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +255,7 @@ def _notes(plan: Plan) -> Iterator[Note]:
             yield Note(NoteRank.LACK, list_note(group.selection))
         elif group.selection is not None:
             text = (
-                f"Groups are selected privately with δ = {round_up(group.selection.delta)}: a group appears with "
+                f"{GROUPS_SELECTED} with δ = {round_up(group.selection.delta)}: a group appears with "
                 f"probability 95 % from {size_words(group)} on. Smaller groups may be missing."
             )
             yield Note(NoteRank.LACK, text)

@@ -7,7 +7,7 @@ import ssl
 import struct
 import threading
 from base64 import b64decode, b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import pbkdf2_hmac, sha256
@@ -138,9 +138,12 @@ def served(
     people: range = range(200),
     memory: MemoryLimits | None = None,
     connections: Connections | None = None,
+    edit: Callable[[Path], None] | None = None,
 ) -> Iterator[Served]:
-    """Serve a fresh clinic on a free port of loopback."""
+    """Serve a fresh clinic on a free port of loopback; `edit` may change its policy before."""
     policy = make_clinic(folder, epsilon, people)
+    if edit is not None:
+        edit(policy)
     database = sfumato.open(policy)
     grants = Grants(database.policy)
     password = grants.grant("research").password

@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 from sys import getsizeof
-from typing import Any
+from typing import Any, TypeVar
 
+from sfumato.accounting.loss import PrivacyLoss, round_up
 from sfumato.errors import Refusal
 from sfumato.planning.planner import NO_PRICE
 from sfumato.query.describe import QueryDescription
@@ -15,14 +17,20 @@ from sfumato.release.release import Release
 from sfumato.server.gate import Caller, Gateway
 from sfumato.server.quota import Holding
 from sfumato.server.wire import oids
+from sfumato.server.wire.charge_notices import charge_notices
+from sfumato.server.wire.copy_statements import Copy
+from sfumato.server.wire.copying import copy_rows
+from sfumato.server.wire.cursor_statements import Declare, Direction, Fetch
+from sfumato.server.wire.cursors import Cursors, Row
 from sfumato.server.wire.frames import data_row
-from sfumato.server.wire.memory import SessionMemory
+from sfumato.server.wire.memory import POINTER_BYTES, SessionMemory
 from sfumato.server.wire.oids import Column
 from sfumato.server.wire.pg_catalog.catalogue import Catalogue
 from sfumato.server.wire.pg_catalog.compiled import Execution
 from sfumato.server.wire.pg_catalog.session_facts import SessionFacts
+from sfumato.server.wire.ready import Answer, ReadyStatement
 from sfumato.server.wire.settings import BUDGET, Settings
-from sfumato.server.wire.sqlstates import WireError, reported, unsupported
+from sfumato.server.wire.sqlstates import Reported, WireError, reported, stale, unsupported, with_remedy
 from sfumato.server.wire.statements import (
     EmptyStatement,
     ExecutePrepared,
@@ -37,46 +45,11 @@ from sfumato.server.wire.waiting import StatementWait
 
 _PARAMETER = re.compile(r"[1-9]\d{0,4}")
 MOST_PARAMETERS = 1000
-_POINTER_BYTES = 8
-"""A place in a list."""
+_COUNTED = frozenset({"SELECT", "FETCH", "COPY"})
+"""Statements whose tag says how many rows there were."""
 
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """Rows as the messages that carry them, and what is said after them; `count` adds how many were shown."""
-
-    columns: tuple[Column, ...]
-    messages: Sequence[bytes] = field(repr=False)
-    holding: Holding | None = field(default=None, repr=False)
-    """The memory of the messages."""
-    tag: str = "SELECT"
-    count: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class ReadyStatement:
-    """A statement before it runs: its parameters and columns have types; nothing was read or charged."""
-
-    statement: Statement
-    parameters: tuple[int, ...] = ()
-    columns: tuple[Column, ...] | None = None
-    outline: QueryDescription | None = field(default=None, repr=False)
-    is_catalogue: bool = False
-    """Whether the catalogue answers it. The catalogue keeps the last plans, within a limit; here is none."""
-    declared: tuple[tuple[str, int], ...] = ()
-    """The parameters whose types the client has named."""
-    intervals: Fraction | None = None
-    offset: int = 0
-    """Where the statement begins in the text that was sent."""
-    text_bytes: int = 0
-    """The memory of that text."""
-
-    @property
-    def size(self) -> int:
-        """The memory of a prepared statement, in bytes, as an upper bound."""
-        names = sum(getsizeof(column.name) for column in self.columns or ())
-        described = len(self.columns or ()) * (2 if self.outline is None else 4) + len(self.parameters) * 2
-        return 2000 + 2 * self.text_bytes + 2 * names + 150 * (described + len(self.declared))
+T = TypeVar("T")
+Rows = Iterable[Sequence[object]]
 
 
 class Answering:
@@ -91,6 +64,7 @@ class Answering:
         facts: SessionFacts,
         memory: SessionMemory,
         wait: StatementWait,
+        cursors: Cursors,
     ) -> None:
         self._gate = gate
         self._caller = caller
@@ -99,6 +73,7 @@ class Answering:
         self._facts = facts
         self._memory = memory
         self._wait = wait
+        self._cursors = cursors
 
     async def prepare(self, statement: Statement, declared: Sequence[int] = ()) -> ReadyStatement:
         """Return what is known of a statement before it runs; this is free, and reads no data."""
@@ -115,6 +90,12 @@ class Answering:
             case ShowSetting(name):
                 self._settings.get(name)
                 return ReadyStatement(statement, (), (Column(name, oids.TEXT),))
+            case Declare(_, text) | Copy(text):
+                inner = await self._question(SelectStatement(text), text, declared)
+                return replace(inner, statement=statement, columns=None, question=inner)
+            case Fetch(name):
+                cursor = self._cursors.known(name)
+                return ReadyStatement(statement, (), cursor.question.columns, is_binary=cursor.declared.binary)
             case ExecutePrepared():
                 raise unsupported("EXECUTE cannot itself be prepared.", "Bind the statement by the protocol.")
         return ReadyStatement(statement)
@@ -132,22 +113,75 @@ class Answering:
             case Explain(sql):
                 lines = await self._explained(prepared, sql, given)
                 return await self._sent(prepared, lambda: lines, formats, "EXPLAIN")
+            case Fetch(name, direction):
+                return await self._fetched(name, direction, prepared, formats)
+        answer, notices = await self._answered(prepared, given, lambda rows: self._written(prepared, rows, formats))
+        return replace(answer, notices=notices)
+
+    async def _answered(
+        self, prepared: ReadyStatement, given: Mapping[str, object], write: Callable[[Rows], T]
+    ) -> tuple[T, tuple[Reported, ...]]:
+        """Ask a question and write its rows, both in a worker thread."""
         if not isinstance(prepared.statement, SelectStatement):
             raise AssertionError("only a question has an answer")
         sql, outline = prepared.statement.sql, prepared.outline
         if prepared.is_catalogue:
             async with self._catalogue.turns:
                 stopped = self._is_stopped()
-                return await self._sent(prepared, lambda: self._catalogued(sql, prepared, given, stopped), formats)
+                work = self._gate.work(self._caller, lambda: write(self._catalogued(sql, prepared, given, stopped)))
+                return await work, ()
         if outline is None:
             raise AssertionError("a question about data has an outline")
         level = prepared.intervals
+        price: dict[str, Any] = dict(self._settings.price() if prepared.price is None else prepared.price)
+        price["parameters"] = {name: given[name] for name in outline.parameters}
+        is_told, database = self._settings.wants_notices, self._gate.database(self._caller)
 
-        def write(release: Release) -> Answer:
+        def render(release: Release) -> tuple[T, tuple[Reported, ...]]:
             rows = zip(*release.values, strict=True) if level is None else with_intervals(release, outline, level)
-            return self._written(prepared, rows, formats)
+            told = charge_notices(release, database, sql, price) if is_told else ()
+            return write(rows), told
 
-        return await self._asked(sql, {name: given[name] for name in outline.parameters}, write)
+        try:
+            return await self._gate.ask(self._caller, sql, render, **price)
+        except Refusal as refusal:
+            raise in_sql(refusal) from None
+
+    async def declare(self, prepared: ReadyStatement, values: list[object]) -> None:
+        """Open a cursor; its price is the one that is set now."""
+        statement, question = prepared.statement, prepared.question
+        if not isinstance(statement, Declare) or question is None:
+            raise AssertionError("only DECLARE opens a cursor")
+        self._cursors.declare(statement, replace(question, price=self._settings.price()), values)
+
+    async def move(self, name: str, direction: Direction) -> tuple[list[Row], tuple[Reported, ...]]:
+        """Move a cursor and return the rows passed over; its question is asked when the first rows are needed."""
+        cursor, notices = self._cursors.known(name), tuple[Reported, ...]()
+        if cursor.needs_rows(direction):
+            given = {str(number): value for number, value in enumerate(cursor.values, 1)}
+            cursor.rows, notices = await self._answered(cursor.question, given, self._cursors.hold)
+        return cursor.move(direction), notices
+
+    async def _fetched(
+        self, name: str, direction: Direction, prepared: ReadyStatement, formats: Sequence[int]
+    ) -> Answer:
+        cursor = self._cursors.known(name)
+        if cursor.question.columns != prepared.columns:
+            raise stale()
+        rows, notices = await self.move(name, direction)
+        return replace(await self._sent(prepared, lambda: rows, formats, "FETCH"), notices=notices)
+
+    async def copy(self, prepared: ReadyStatement, values: Sequence[object]) -> Answer:
+        """Return the rows of a COPY as its messages."""
+        statement, question = prepared.statement, prepared.question
+        if not isinstance(statement, Copy) or question is None:
+            raise AssertionError("only COPY copies")
+        columns, form = question.columns or (), statement.format
+        given = {str(number): value for number, value in enumerate(values, 1)}
+        answer, notices = await self._answered(
+            question, given, lambda rows: self._counted(columns, copy_rows(rows, columns, form), "COPY")
+        )
+        return replace(answer, notices=notices)
 
     async def _sent(
         self,
@@ -168,17 +202,21 @@ class Answering:
     ) -> Answer:
         """Write rows as messages, which are counted as they are made."""
         columns = prepared.columns or ()
+        return self._counted(columns, (data_row(row, columns, formats) for row in rows), tag)
+
+    def _counted(self, columns: tuple[Column, ...], made: Iterable[bytes], tag: str) -> Answer:
+        """Count the memory of messages as they are made."""
         holding = Holding(self._memory, self._caller.account)
         messages: list[bytes] = []
         try:
-            for row in rows:
-                messages.append(data_row(row, columns, formats))
-                holding.add(getsizeof(messages[-1]) + _POINTER_BYTES)
+            for message in made:
+                messages.append(message)
+                holding.add(getsizeof(message) + POINTER_BYTES)
         except BaseException:
             messages.clear()  # an error holds on to this frame until it is told
             holding.release()
             raise
-        return Answer(columns, messages, holding, tag, tag == "SELECT")
+        return Answer(columns, messages, holding, tag, tag in _COUNTED)
 
     def _is_stopped(self) -> Callable[[], bool]:
         """Return what tells the thread of this statement, and of no later one, that it should end."""
@@ -239,23 +277,16 @@ class Answering:
             statement, _described(inferred, declared), columns, outline, False, tuple(types.items()), intervals
         )
 
-    async def _asked(self, sql: str, parameters: Mapping[str, object], write: Callable[[Release], Answer]) -> Answer:
-        price: dict[str, Any] = self._settings.price()
-        try:
-            return await self._gate.ask(self._caller, sql, write, parameters=dict(parameters), **price)
-        except Refusal as refusal:
-            raise in_sql(refusal) from None
-
     async def _explained(self, prepared: ReadyStatement, sql: str, given: Mapping[str, object]) -> list[tuple[str]]:
         if prepared.is_catalogue:
-            return [("price: none; the catalogue contains only what the policy declares",)]
+            return [(_cost_line(None),), ("price: none; the catalogue contains only what the policy declares",)]
         used = {name: given[name] for name in (prepared.outline.parameters if prepared.outline else {})}
         price: dict[str, Any] = self._settings.price()
         try:
             quote = await self._gate.explain(self._caller, sql, parameters=used, **price)
         except Refusal as refusal:
             raise in_sql(refusal) from None
-        return [(line,) for line in str(quote).split("\n")]
+        return [(_cost_line(quote.loss),), *((line,) for line in str(quote).split("\n"))]
 
     async def _shown(self, name: str) -> str:
         if name != BUDGET:
@@ -268,12 +299,24 @@ def in_sql(refusal: Refusal) -> Refusal | WireError:
     """Return a refusal with its remedy in SQL's language, where it is about the price."""
     if refusal.what != NO_PRICE:
         return refusal
-    return WireError(
-        "22023",
-        NO_PRICE,
-        refusal.why,
-        "SET sfumato.epsilon = '0.1'; or SET sfumato.within = 'column = margin'; or SET sfumato.share = '2%';",
-    )
+    remedy = "SET sfumato.epsilon = '0.1'; or SET sfumato.within = 'column = margin'; or SET sfumato.share = '2%';"
+    return WireError("22023", with_remedy(NO_PRICE, remedy), refusal.why, remedy)
+
+
+def _cost_line(loss: PrivacyLoss | None) -> str:
+    """Return the first line of EXPLAIN, which tools show as an estimate of the cost: here it is epsilon.
+
+    >>> _cost_line(PrivacyLoss(Fraction(1, 10), Fraction(1, 10**9)))
+    '(cost=0..0.1 delta=1e-9)'
+    """
+    if loss is None or not loss.epsilon:
+        return "(cost=0..0)"
+    return f"(cost=0..{_plain(loss.epsilon)} delta={round_up(loss.delta)})"
+
+
+def _plain(epsilon: Fraction) -> str:
+    """Write a number as tools read it: digits and a point."""
+    return format(Decimal(round_up(epsilon)), "f")
 
 
 def columns_of(outline: QueryDescription, intervals: bool) -> tuple[Column, ...]:
@@ -329,7 +372,7 @@ def question_of(statement: Statement) -> tuple[str, int]:
     match statement:
         case SelectStatement(sql):
             return sql, 0
-        case Explain(sql, offset):
+        case Explain(sql, offset) | Declare(_, sql, offset) | Copy(sql, offset):
             return sql, offset
     return "", 0
 

@@ -1,4 +1,4 @@
-"""Memory that sessions hold between messages: rows in portals, prepared statements, messages that wait.
+"""Memory that sessions hold between messages: rows in portals and cursors, prepared statements, messages that wait.
 
 Every piece is counted when it is made and given back when it is gone, per account and for the server. A limit is a
 refusal that names it; the session goes on.
@@ -10,6 +10,9 @@ from typing import Any
 
 from sfumato.server.quota import ByteQuota
 from sfumato.server.wire.sqlstates import WireError
+
+POINTER_BYTES = 8
+"""Memory of one place in a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,6 @@ def _full(who: str, limit: int) -> WireError:
     return WireError(
         "53200",
         f"{who} too much memory.",
-        f"The limit is {limit:,} bytes for open portals, prepared statements and waiting messages.",
-        "Fetch or close portals, DEALLOCATE statements, or use LIMIT.",
+        f"The limit is {limit:,} bytes for open portals, cursors, prepared statements and waiting messages.",
+        "Fetch or close portals and cursors, DEALLOCATE statements, or use LIMIT.",
     )

@@ -1,6 +1,10 @@
 """What leaves: messages are gathered, and written while the client reads them."""
 
 import asyncio
+from collections.abc import Iterable
+
+from sfumato.server.wire.frames import notice_frame
+from sfumato.server.wire.sqlstates import Reported
 
 SECONDS_TO_WRITE = 60.0
 """A client that reads nothing for so long is let go."""
@@ -17,6 +21,17 @@ class Outgoing:
     def send(self, data: bytes) -> None:
         """Add a message."""
         self._data += data
+
+    async def send_all(self, messages: Iterable[bytes]) -> None:
+        """Add messages, and write while they gather."""
+        for message in messages:
+            self.send(message)
+            await self.drain()
+
+    def notify(self, notices: Iterable[Reported]) -> None:
+        """Add notices."""
+        for notice in notices:
+            self.send(notice_frame(notice))
 
     async def drain(self) -> None:
         """Write if much has gathered."""

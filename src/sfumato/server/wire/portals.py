@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sfumato.server.quota import Holding
-from sfumato.server.wire.answers import Answer, ReadyStatement
-from sfumato.server.wire.sqlstates import violation
+from sfumato.server.wire.ready import Answer, ReadyStatement
+from sfumato.server.wire.sqlstates import WireError, too_large, violation
 from sfumato.server.wire.values import read_value
+
+MAX_PORTALS = 100
+"""Maximum number of open portals of a session."""
 
 
 @dataclass(slots=True)
@@ -22,6 +25,45 @@ class Portal:
     shown: int = 0
     old: bool = False
     """Whether its transaction is over: its name may be given again."""
+
+
+class Portals:
+    """The portals of one session, by name."""
+
+    def __init__(self) -> None:
+        self._portals: dict[str, Portal] = {}
+        self.clear = self._portals.clear
+
+    def known(self, name: str) -> Portal:
+        """Return a portal that there is."""
+        found = self._portals.get(name)
+        if found is None:
+            raise WireError("34000", f'portal "{name[:63]}" does not exist')
+        return found
+
+    def check_new(self, name: str) -> None:
+        """Refuse a name that is taken, or one portal too many."""
+        known = self._portals.get(name)
+        if name and known is not None and not known.old:
+            raise WireError("42P03", f'cursor "{name[:63]}" already exists')
+        if len(self._portals) >= MAX_PORTALS and name not in self._portals:
+            for old in [key for key, portal in self._portals.items() if portal.old]:
+                del self._portals[old]
+            if len(self._portals) >= MAX_PORTALS:
+                raise too_large("Too many portals are open.", "Close some.")
+
+    def open(self, name: str, portal: Portal) -> None:
+        """Keep a portal; the one without a name is replaced by the next."""
+        self._portals[name] = portal
+
+    def close(self, name: str) -> None:
+        """Let go of a portal, if there is one of this name."""
+        self._portals.pop(name, None)
+
+    def end_transaction(self) -> None:
+        """Let the names be given again."""
+        for portal in self._portals.values():
+            portal.old = True
 
 
 def formats_of(formats: Sequence[int], count: int) -> tuple[int, ...]:

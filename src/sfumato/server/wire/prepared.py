@@ -3,8 +3,8 @@
 from sys import getsizeof
 
 from sfumato.server.quota import Holding
-from sfumato.server.wire.answers import ReadyStatement
 from sfumato.server.wire.memory import SessionMemory
+from sfumato.server.wire.ready import ReadyStatement
 from sfumato.server.wire.sqlstates import WireError, too_large
 
 MOST_STATEMENTS = 1000

@@ -10,7 +10,9 @@ from typing import TypeVar
 from sfumato.errors import NotGranted, Refusal, Stopping
 from sfumato.server.gate import Caller, Gateway
 from sfumato.server.quota import Holding
-from sfumato.server.wire.answers import Answer, Answering, ReadyStatement, one_statement, question_of
+from sfumato.server.wire.answers import Answering, one_statement, question_of
+from sfumato.server.wire.commands import Commands
+from sfumato.server.wire.cursors import Cursors, already_exists
 from sfumato.server.wire.frames import (
     Body,
     TooLarge,
@@ -27,23 +29,14 @@ from sfumato.server.wire.memory import SessionMemory, size_of
 from sfumato.server.wire.outgoing import Outgoing
 from sfumato.server.wire.pg_catalog.catalogue import Catalogue
 from sfumato.server.wire.pg_catalog.session_facts import SessionFacts
-from sfumato.server.wire.portals import Portal, formats_of, read_values
+from sfumato.server.wire.portals import Portal, Portals, formats_of, read_values
 from sfumato.server.wire.prepared import PreparedStatements
+from sfumato.server.wire.ready import Answer, ReadyStatement
 from sfumato.server.wire.settings import Settings
 from sfumato.server.wire.sqlstates import Reported, WireError, reported, stale, too_large, unsupported, violation
 from sfumato.server.wire.statements import (
-    Begin,
-    Deallocate,
     EmptyStatement,
-    End,
     ExecutePrepared,
-    Explain,
-    Prepare,
-    ResetAll,
-    Savepoint,
-    SelectStatement,
-    SetTo,
-    ShowSetting,
     Statement,
     read_statement,
     split,
@@ -55,7 +48,6 @@ from sfumato.server.wire.waiting import StatementWait
 MOST_PENDING = 5000
 """So many messages may come before a Sync."""
 MOST_PENDING_BYTES = 1 << 20
-MOST_PORTALS = 100
 MAX_IDLE_SECONDS = 3600.0
 """A session that sends nothing for so long ends."""
 CHECK_SECONDS = 20.0
@@ -87,16 +79,22 @@ class WireSession:
         self._caller = caller
         self._settings = settings
         self._told, self._wait_for = settings.reported(), StatementWait()
-        self._answering = Answering(gate, caller, catalogue, settings, facts, memory, self._wait_for)
-        outgoing = Outgoing(writer)
+        self._cursors = Cursors(memory, caller.account)
+        self._answering = Answering(gate, caller, catalogue, settings, facts, memory, self._wait_for, self._cursors)
+        outgoing = self._outgoing = Outgoing(writer)
         self._send, self._drain = outgoing.send, outgoing.drain
         self._flush, self._give_turn = outgoing.flush, outgoing.give_turn
         self._block = TransactionBlock(settings)
         self._statements = PreparedStatements(memory, caller.account)
-        self._portals: dict[str, Portal] = {}
+        self._portals = Portals()
+        self._commands = Commands(
+            settings, self._block, self._statements, self._portals, self._cursors, self._answering, outgoing, self._wait
+        )
         self._pending: list[tuple[bytes, bytes]] = []
         self._since_sync = self._pending_bytes = 0
-        self._skipping = False
+        self._skipping = self._has_failed = False
+        self._is_block = False
+        """Whether several statements came in one text: they are one transaction."""
         self._holding: Callable[[], Holding] = lambda: Holding(memory, caller.account)
         self._reading, self._waiting = self._holding(), self._holding()
 
@@ -108,6 +106,7 @@ class WireSession:
         """Stop what runs, and let go of all that the session holds."""
         self._wait_for.cancel()
         self._portals.clear()
+        self._cursors.close(None)
         self._pending.clear()
         self._statements.remove(None)
         for holding in (self._reading, self._waiting):
@@ -200,7 +199,7 @@ class WireSession:
     async def _synchronise(self) -> None:
         self._skipping, self._since_sync, self._pending_bytes = False, 0, 0
         if self._block.status == b"I":
-            self._end_portals()
+            self._portals.end_transaction()
         await self._ready()
 
     async def _oversized(self, large: TooLarge) -> None:
@@ -224,6 +223,7 @@ class WireSession:
             pieces = await self._computed(len(text), lambda: split(text))
             if not pieces:
                 self._send(frame(b"I"))
+            self._is_block = len(pieces) > 1
             for offset, sql in pieces:
                 await self._statement(offset, sql)
                 await self._drain()
@@ -231,8 +231,8 @@ class WireSession:
             self._fail(error)
             if self._block.status == b"I":
                 undo()
-        self._skipping = False
-        self._portals.pop("", None)
+        self._skipping = self._is_block = False
+        self._portals.close("")
         await self._ready()
 
     async def _statement(self, offset: int, sql: str) -> None:
@@ -247,16 +247,15 @@ class WireSession:
             if prepared.parameters and not values:
                 raise WireError("42P02", "there is no parameter $1", "A simple query has no values.", "PREPARE it.")
             if prepared.columns is None:
-                await self._command(prepared.statement)
+                await self._commands.run(prepared, values, self._is_block)
                 return
-            formats = (0,) * len(prepared.columns)
+            formats = (int(prepared.is_binary),) * len(prepared.columns)
             answer = await self._wait(self._answering.run(prepared, values, formats))
         except (Refusal, WireError) as error:
             raise self._located(error, statement, offset) from None
         self._send(row_description(answer.columns, formats))
-        for message in answer.messages:
-            self._send(message)
-            await self._drain()
+        await self._outgoing.send_all(answer.messages)
+        self._outgoing.notify(answer.notices)
         self._send(command_complete(f"{answer.tag} {len(answer.messages)}" if answer.count else answer.tag))
 
     async def _executed(self, statement: ExecutePrepared) -> tuple[ReadyStatement, list[object]]:
@@ -314,13 +313,9 @@ class WireSession:
                 f"bind message supplies {len(values)} parameters, but the prepared statement requires "
                 f"{len(prepared.parameters)}",
             )
-        known = self._portals.get(portal)
-        if portal and known is not None and not known.old:
-            raise WireError("42P03", f'cursor "{portal[:63]}" already exists')
-        if len(self._portals) >= MOST_PORTALS and portal not in self._portals:
-            self._portals = {key: one for key, one in self._portals.items() if not one.old}
-            if len(self._portals) >= MOST_PORTALS:
-                raise too_large("Too many portals are open.", "Close some.")
+        self._portals.check_new(portal)
+        if portal in self._cursors:
+            raise already_exists(portal)
         inputs = formats_of(forms, len(values))
         formats = formats_of(results, len(prepared.columns or ()))
         holding = self._holding()
@@ -331,7 +326,7 @@ class WireSession:
             return found
 
         given = await self._computed(sum(len(value or b"") for value in values), read)
-        self._portals[portal] = Portal(prepared, given, formats, holding)
+        self._portals.open(portal, Portal(prepared, given, formats, holding))
         self._send(frame(b"2"))
 
     async def _describe(self, body: Body) -> None:
@@ -342,8 +337,11 @@ class WireSession:
             self._block.check(prepared.statement)
             self._send(parameter_description(prepared.parameters))
             formats: tuple[int, ...] = (0,) * len(prepared.columns or ())
+        elif kind == b"P" and name in self._cursors:
+            prepared = self._cursors.known(name).question
+            formats = (0,) * len(prepared.columns or ())
         elif kind == b"P":
-            portal = self._portal(name)
+            portal = self._portals.known(name)
             prepared, formats = portal.prepared, portal.formats
             self._block.check(prepared.statement)
         else:
@@ -353,14 +351,14 @@ class WireSession:
     async def _execute(self, body: Body) -> None:
         name, most = body.text(), body.number(">i")
         body.end()
-        portal = self._portal(name)
+        portal = self._portals.known(name)
         statement = portal.prepared.statement
         self._block.check(statement)
         if portal.prepared.columns is None:
             if statement == EmptyStatement(""):
                 self._send(frame(b"I"))
             else:
-                await self._command(statement)
+                await self._located_command(portal)
             return
         if portal.answer is None:
             try:
@@ -376,10 +374,13 @@ class WireSession:
             self._send(answer.messages[at])
             portal.shown = at + 1
             await self._drain()
+        if not first:
+            self._outgoing.notify(answer.notices)
         if 0 < most == last - first and last < len(answer.messages):
             self._send(frame(b"s"))
         else:
-            portal.answer, portal.shown = replace(answer, messages=(), holding=None), 0  # all have left
+            portal.answer = replace(answer, messages=(), holding=None, notices=())  # all have left
+            portal.shown = 0
             self._send(command_complete(f"{answer.tag} {last - first}" if answer.count else answer.tag))
 
     async def _close(self, body: Body) -> None:
@@ -388,51 +389,19 @@ class WireSession:
         if kind == b"S":
             self._statements.forget(name)
         elif kind == b"P":
-            self._portals.pop(name, None)
+            self._portals.close(name)
+            self._cursors.forget(name)
         else:
             raise violation("Close names neither a statement nor a portal.", fatal=False)
         self._send(frame(b"3"))
 
     # ── statements that change the session ──
 
-    async def _command(self, statement: Statement) -> None:
-        match statement:
-            case SetTo(name, value, local, tag):
-                self._settings.set(name, value, local)
-                self._send(command_complete(tag))
-            case ResetAll(tag, everything):
-                self._settings.reset_all()
-                if everything:
-                    self._statements.remove(None)
-                self._send(command_complete(tag))
-            case Begin(tag):
-                self._block.begin()
-                self._send(command_complete(tag))
-            case End(commit, chain):
-                self._send(command_complete(self._block.end(commit, chain)))
-                self._end_portals()
-            case Savepoint(verb, name):
-                self._block.savepoint(verb, name)
-                self._send(command_complete(verb))
-            case Prepare(name, types, sql):
-                await self._prepared(name, types, sql)
-            case Deallocate(name):
-                self._statements.remove(name)
-                self._send(command_complete("DEALLOCATE ALL" if name is None else "DEALLOCATE"))
-            case EmptyStatement(tag):
-                self._send(command_complete(tag))
-            case _:
-                raise AssertionError("a statement with rows is not a command")
-
-    async def _prepared(self, name: str, types: tuple[str, ...], sql: str) -> None:
-        self._statements.check_new(name)
-        statement = read_statement(sql)
-        if not isinstance(statement, SelectStatement | Explain | ShowSetting):
-            raise unsupported("Only questions can be prepared.", "PREPARE name AS SELECT …")
-        declared = [self._answering.oid_of(type) for type in types]
-        prepared = await self._wait(self._answering.prepare(statement, declared))
-        self._statements.keep(name, replace(prepared, text_bytes=getsizeof(sql)))
-        self._send(command_complete("PREPARE"))
+    async def _located_command(self, portal: Portal) -> None:
+        try:
+            await self._commands.run(portal.prepared, portal.values)
+        except (Refusal, WireError) as error:
+            raise self._located(error, portal.prepared.statement, portal.prepared.offset) from None
 
     # ── what all of them need ──
 
@@ -450,16 +419,6 @@ class WireSession:
             return prepared
         return await self._wait(self._answering.prepare(prepared.statement, prepared.parameters))
 
-    def _portal(self, name: str) -> Portal:
-        found = self._portals.get(name)
-        if found is None:
-            raise WireError("34000", f'portal "{name[:63]}" does not exist')
-        return found
-
-    def _end_portals(self) -> None:
-        for portal in self._portals.values():
-            portal.old = True
-
     def _check_session(self) -> None:
         """Refuse a session of a server that stops, or of a grant that no longer counts."""
         if self._gate.stopping:
@@ -473,13 +432,16 @@ class WireSession:
         if said.severity == "FATAL":
             raise WireError(said.sqlstate, said.message, said.detail, said.hint, fatal=True)
         self._send(error_frame(said))
-        self._skipping = True
+        self._skipping = self._has_failed = True
         self._pending.clear()
         self._waiting.release()
         self._block.fail()
 
     async def _ready(self) -> None:
         self._block.rest()
+        if self._block.status == b"I":
+            self._cursors.end_transaction(not self._has_failed)
+        self._has_failed = False
         now = self._settings.reported()
         for name, value in now.items():
             if self._told.get(name) != value:

@@ -210,6 +210,11 @@ class Settings:
         """How many seconds the client waits for a statement; None for as long as it takes."""
         return read_time(self.get("statement_timeout")) or None
 
+    @property
+    def wants_notices(self) -> bool:
+        """Whether the client wants to be told things beside the rows."""
+        return self.get("client_min_messages").lower() not in ("warning", "error", "fatal", "panic")
+
     def price(self) -> dict[str, object]:
         """Return what `ask` is to be given."""
         within = self.get("sfumato.within")

@@ -106,7 +106,17 @@ def reported(error: Refusal | WireError, text: str = "", offset: int = 0) -> Rep
         position = offset + before + int(match[2])
     severity = "FATAL" if error.code in ("not_granted", "stopping") else "ERROR"
     what = error.what if match is None else error.what[match.end() :]  # the position says where
-    return Reported(severity, sqlstate_of(error), what, error.why, error.remedy_for(Interface.SQL), position)
+    remedy = error.remedy_for(Interface.SQL)
+    return Reported(severity, sqlstate_of(error), with_remedy(what, remedy), error.why, remedy, position)
+
+
+def with_remedy(what: str, remedy: str) -> str:
+    """Return a message that also says what to do next: some clients show no hints (lib/pq, psqlODBC).
+
+    >>> with_remedy("There is no column x.", "Use y.")
+    'There is no column x. Use y.'
+    """
+    return f"{what} {remedy}".strip()
 
 
 def sqlstate_of(refusal: Refusal) -> str:

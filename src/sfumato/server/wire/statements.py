@@ -1,10 +1,21 @@
 """What a text asks for: questions, prices, settings, transactions; several statements are told apart."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
+from sfumato.server.wire.copy_statements import Copy, read_copy
+from sfumato.server.wire.cursor_statements import (
+    CloseCursor,
+    Declare,
+    Fetch,
+    Move,
+    read_close,
+    read_declare,
+    read_fetch,
+    read_move,
+)
+from sfumato.server.wire.sql_words import BLANK, NAME, WORD, is_question, name_of, outside_quotes, unquoted
 from sfumato.server.wire.sqlstates import WireError, too_large, unsupported
 
 
@@ -98,7 +109,7 @@ class Deallocate:
 
 @dataclass(frozen=True, slots=True)
 class EmptyStatement:
-    """What needs nothing to be done: there is nothing to unlisten or close, or no statement at all."""
+    """What needs nothing to be done: there is nothing to unlisten, or no statement at all."""
 
     tag: str
 
@@ -115,21 +126,18 @@ Statement = (
     | Prepare
     | ExecutePrepared
     | Deallocate
+    | Declare
+    | Fetch
+    | Move
+    | CloseCursor
+    | Copy
     | EmptyStatement
 )
 
 LONGEST_TEXT = 250_000
 MOST_PIECES = 500
 """So many statements may stand in one text."""
-_SKIPPED = re.compile(
-    r"'(?:[^']|'')*(?:'|$)|\"[^\"]*(?:\"|$)|--[^\n]*|/\*|\$(?P<tag>[A-Za-z_][A-Za-z0-9_]*)?\$|(?P<end>;)", re.ASCII
-)
-_ESCAPED = re.compile(r"'(?:[^'\\]|''|\\.)*(?:'|$)", re.DOTALL)
-_BRACKET = re.compile(r"/\*|\*/")
-_BLANK = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)+", re.DOTALL)
-_WORD = re.compile(r"[A-Za-z_]+", re.ASCII)
-_NAME = r'(?:"(?:[^"]|"")+"|[A-Za-z_][\w$]*)'
-_SETTING = rf"{_NAME}(?:\.{_NAME})?"
+_SETTING = rf"{NAME}(?:\.{NAME})?"
 _SET = re.compile(
     rf"SET\s+(?:(?P<scope>SESSION|LOCAL)\s+)?(?P<name>TIME\s+ZONE|NAMES|{_SETTING})"
     rf"\s*(?:=|\bTO\b|(?<=ZONE)|(?<=NAMES))\s*(?P<value>.+)",
@@ -141,7 +149,7 @@ _ISOLATION = re.compile(
 _VALUE = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|[^\s,;'\"]+", re.DOTALL)
 _SAVEPOINTS = re.compile(
     rf"(?:(?P<set>SAVEPOINT)|(?P<release>RELEASE)(?:\s+SAVEPOINT)?|"
-    rf"(?P<back>ROLLBACK|ABORT)(?:\s+(?:WORK|TRANSACTION))?\s+TO(?:\s+SAVEPOINT)?)\s+(?P<name>{_NAME})",
+    rf"(?P<back>ROLLBACK|ABORT)(?:\s+(?:WORK|TRANSACTION))?\s+TO(?:\s+SAVEPOINT)?)\s+(?P<name>{NAME})",
     re.IGNORECASE,
 )
 _BEGIN = re.compile(
@@ -161,12 +169,11 @@ _RESET = re.compile(rf"RESET\s+(?P<name>TIME\s+ZONE|SESSION\s+AUTHORIZATION|{_SE
 _EXPLAIN = re.compile(r"EXPLAIN(?:\s+VERBOSE\b|\s*\((?P<options>[^()]*)\))?\s*", re.IGNORECASE)
 _FREE_OPTIONS = re.compile(r"\s*(?:VERBOSE|COSTS|SUMMARY|SETTINGS|FORMAT\s+TEXT)(?:\s+\w+)?\s*", re.IGNORECASE)
 _PREPARE = re.compile(
-    rf"PREPARE\s+(?P<name>{_NAME})(?:\s*\((?P<types>[^()]*(?:\(\d[\d, ]*\)[^()]*)*)\))?\s*AS\s+(?P<sql>.+)",
+    rf"PREPARE\s+(?P<name>{NAME})(?:\s*\((?P<types>[^()]*(?:\(\d[\d, ]*\)[^()]*)*)\))?\s*AS\s+(?P<sql>.+)",
     re.IGNORECASE | re.DOTALL,
 )
-_EXECUTE = re.compile(rf"EXECUTE\s+(?P<name>{_NAME})\s*(?:\((?P<values>.*)\))?", re.IGNORECASE | re.DOTALL)
-_DEALLOCATE = re.compile(rf"DEALLOCATE\s+(?:PREPARE\s+)?(?P<name>{_NAME})", re.IGNORECASE)
-_QUESTIONS = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE"})
+_EXECUTE = re.compile(rf"EXECUTE\s+(?P<name>{NAME})\s*(?:\((?P<values>.*)\))?", re.IGNORECASE | re.DOTALL)
+_DEALLOCATE = re.compile(rf"DEALLOCATE\s+(?:PREPARE\s+)?(?P<name>{NAME})", re.IGNORECASE)
 _NOT_OFFERED = frozenset(
     {
         "ALTER",
@@ -174,16 +181,12 @@ _NOT_OFFERED = frozenset(
         "ANALYSE",
         "CALL",
         "CHECKPOINT",
-        "CLOSE",
         "CLUSTER",
         "COMMENT",
-        "COPY",
         "CREATE",
-        "DECLARE",
         "DELETE",
         "DO",
         "DROP",
-        "FETCH",
         "GRANT",
         "IMPORT",
         "INSERT",
@@ -191,7 +194,6 @@ _NOT_OFFERED = frozenset(
         "LOAD",
         "LOCK",
         "MERGE",
-        "MOVE",
         "NOTIFY",
         "REASSIGN",
         "REFRESH",
@@ -222,11 +224,11 @@ def split(text: str) -> list[tuple[int, str]]:
     if len(text) > LONGEST_TEXT:
         raise too_large(f"The text has {len(text)} characters.", f"Send at most {LONGEST_TEXT} at once.")
     found, start = [], 0
-    for count, end in enumerate(chain(_ends(text), (len(text),))):
+    for count, end in enumerate(chain(outside_quotes(text, ";"), (len(text),))):
         if count > MOST_PIECES:
             raise too_large("There are too many statements in one text.", f"Send at most {MOST_PIECES}.")
         piece = text[start:end]
-        blank = _BLANK.match(piece)
+        blank = BLANK.match(piece)
         begin = blank.end() if blank else 0
         if piece[begin:].strip():
             found.append((start + begin, piece[begin:]))
@@ -234,45 +236,12 @@ def split(text: str) -> list[tuple[int, str]]:
     return found
 
 
-def _ends(text: str) -> Iterator[int]:
-    position = 0
-    while (match := _SKIPPED.search(text, position)) is not None:
-        position = match.end()
-        if match["end"]:
-            yield match.start()
-        elif match[0] == "/*":
-            position = _comment_end(text, match.start())
-        elif match[0].endswith("$"):
-            closing = text.find(match[0], position)
-            position = len(text) if closing < 0 else closing + len(match[0])
-        elif match[0][0] == "'" and _is_escape_string(text, match.start()):
-            escaped = _ESCAPED.match(text, match.start())
-            position = escaped.end() if escaped else len(text)
-
-
-def _is_escape_string(text: str, quote: int) -> bool:
-    return (
-        quote > 0
-        and text[quote - 1] in "eE"
-        and not (quote > 1 and (text[quote - 2].isalnum() or text[quote - 2] == "_"))
-    )
-
-
-def _comment_end(text: str, start: int) -> int:
-    depth = 0
-    for bracket in _BRACKET.finditer(text, start):
-        depth += 1 if bracket[0] == "/*" else -1
-        if not depth:
-            return bracket.end()
-    return len(text)
-
-
 def read_statement(sql: str) -> Statement:
     """Return what one statement asks for, or refuse it by its first word."""
     text = sql.strip()
-    word = _WORD.match(text)
+    word = WORD.match(text)
     verb = word[0].upper() if word else ""
-    if _is_question(text):
+    if is_question(text):
         return SelectStatement(sql)
     reader = _READERS.get(verb)
     found = reader(text) if reader is not None else None
@@ -291,19 +260,9 @@ def read_statement(sql: str) -> Statement:
     )
 
 
-def _is_question(text: str) -> bool:
-    word = _WORD.match(text)
-    return text.startswith("(") or (word is not None and word[0].upper() in _QUESTIONS)
-
-
 def _shown(text: str) -> str:
     head = text.split(None, 1)[0][:40] if text else ""
     return "".join(letter if letter.isprintable() else "?" for letter in head)
-
-
-def name_of(text: str) -> str:
-    """Return what an identifier names: folded, unless it is quoted."""
-    return text[1:-1].replace('""', '"') if text.startswith('"') else text.lower()
 
 
 def _setting_name(text: str) -> str:
@@ -313,7 +272,7 @@ def _setting_name(text: str) -> str:
             "transaction isolation level": "transaction_isolation",
             "session authorization": "session_authorization",
         }.get(words, words)
-    return ".".join(name_of(part) for part in re.findall(_NAME, text))
+    return ".".join(name_of(part) for part in re.findall(NAME, text))
 
 
 def _set(text: str) -> Statement | None:
@@ -332,13 +291,7 @@ def _set(text: str) -> Statement | None:
     name = _setting_name(match["name"])
     if len(words) == 1 and words[0].upper() in ("DEFAULT", "LOCAL"):
         return SetTo(name, None, local, "SET")
-    return SetTo(name, ", ".join(_unquoted(word) for word in words), local, "SET")
-
-
-def _unquoted(word: str) -> str:
-    if word.startswith("'"):
-        return word[1:-1].replace("''", "'")
-    return name_of(word) if word.startswith('"') else word
+    return SetTo(name, ", ".join(unquoted(word) for word in words), local, "SET")
 
 
 def _reset(text: str) -> Statement | None:
@@ -394,10 +347,10 @@ def _explain(text: str) -> Statement | None:
                 "EXPLAIN takes no such option.", "EXPLAIN SELECT …; it is free, and says the price and the margins."
             )
     sql = text[match.end() :]
-    word = _WORD.match(sql)
+    word = WORD.match(sql)
     if word is not None and word[0].upper() in ("ANALYZE", "ANALYSE"):
         raise unsupported("EXPLAIN ANALYZE would run the question.", "Use EXPLAIN, which is free, or ask.")
-    if not _is_question(sql):
+    if not is_question(sql):
         raise unsupported("Only a question has a price.", "EXPLAIN SELECT …")
     return Explain(sql, match.end())
 
@@ -426,20 +379,20 @@ def _unlisten(text: str) -> Statement | None:
     return EmptyStatement("UNLISTEN") if text.split()[1:] == ["*"] else None
 
 
-def _close(text: str) -> Statement | None:
-    return EmptyStatement("CLOSE CURSOR ALL") if [word.upper() for word in text.split()[1:]] == ["ALL"] else None
-
-
 _READERS = {
     "ABORT": _end,
     "BEGIN": _begin,
-    "CLOSE": _close,
+    "CLOSE": read_close,
     "COMMIT": _end,
+    "COPY": read_copy,
     "DEALLOCATE": _deallocate,
+    "DECLARE": read_declare,
     "DISCARD": _discard,
     "END": _end,
     "EXECUTE": _execute,
     "EXPLAIN": _explain,
+    "FETCH": read_fetch,
+    "MOVE": read_move,
     "PREPARE": _prepare,
     "RELEASE": _savepoint,
     "RESET": _reset,

@@ -35,7 +35,7 @@ class TransactionBlock:
     def savepoint(self, verb: str, name: str) -> None:
         """Set a savepoint, let it go, or return to it."""
         if self.status == b"I":
-            raise WireError("25P01", f"{verb} can only be used in transaction blocks", "", "BEGIN;")
+            raise outside_block(verb)
         if verb == "SAVEPOINT":
             self._settings.save(name)
         elif verb == "RELEASE":
@@ -64,3 +64,8 @@ class TransactionBlock:
         """Something went wrong."""
         if self.status == b"T":
             self.status = b"E"
+
+
+def outside_block(verb: str) -> WireError:
+    """Refuse a statement that needs a transaction block."""
+    return WireError("25P01", f"{verb} can only be used in transaction blocks", "", "BEGIN;")
