@@ -359,7 +359,9 @@ class Database:
         if plan.event is None:
             raise AssertionError("what is free is not charged")
         shared = self.policy.answers is Sharing.SHARED
-        return ChargedRelease(asked.fingerprint, asked.sql, plan.event, plan.loss, asked.engine.version, shared)
+        return ChargedRelease(
+            asked.fingerprint, asked.sql, plan.event, plan.loss, asked.engine.version, shared, older=asked.names.older
+        )
 
     def _receipt(
         self, asked: Prepared, name: str, charge: Charge | None = None, noisy: NoisyResult | None = None
@@ -381,7 +383,7 @@ class Database:
         )
 
     def _open_stored(self, asked: Prepared, stored: str) -> list[Release]:
-        noisy, receipt = answer_from_json(stored)
+        noisy, receipt = answer_from_json(stored, asked)
         bounds = self._truncation_bounds(asked, receipt)
         return [self._marked(make_release(plan, noisy, receipt, evaluate, bounds)) for plan in asked.outcomes]
 

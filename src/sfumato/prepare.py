@@ -17,6 +17,7 @@ from sfumato.errors import BadParameter, Setting, quote_value
 from sfumato.ledger.ledger import Ledger
 from sfumato.planning.budget_share import choose_plan
 from sfumato.planning.fingerprint import query_fingerprint, query_fingerprints, tables_read, uses_materialized_rows
+from sfumato.planning.measurement_identity import MeasurementIdentity, measurement_identity
 from sfumato.planning.plan import Plan
 from sfumato.planning.planner import PriceTarget, make_plans, parse_price_target
 from sfumato.planning.price_target import StoredPlanKey
@@ -55,6 +56,26 @@ class RequestedPrice:
 
 
 @dataclass(frozen=True, slots=True)
+class ReleaseNames:
+    """The names under which a ledger may hold the release of a plan."""
+
+    measured: MeasurementIdentity | None
+    """What is measured; None where it is identified by its text alone."""
+    by_text: str
+    """The name by the text of the question: releases of versions before 0.10 have it."""
+
+    @property
+    def fingerprint(self) -> str:
+        """The name under which a new release is stored."""
+        return self.by_text if self.measured is None else self.measured.text
+
+    @property
+    def older(self) -> tuple[str, ...]:
+        """The names under which an older version may have stored it."""
+        return () if self.measured is None else (self.by_text,)
+
+
+@dataclass(frozen=True, slots=True)
 class Prepared:
     """A question that could be asked, or several: everything that is known before it is charged."""
 
@@ -63,7 +84,7 @@ class Prepared:
     plan: Plan
     job: Job
     """What the engine prepared, and runs after the charge."""
-    fingerprint: str
+    names: "ReleaseNames"
     engine: Engine
     """The snapshot that answers, also if another one takes its place meanwhile."""
     outcomes: tuple[Plan, ...]
@@ -74,9 +95,19 @@ class Prepared:
     """The text of each question, in the order of `outcomes`."""
 
     @property
+    def fingerprint(self) -> str:
+        """The identity of what is measured, under which the release is stored."""
+        return self.names.fingerprint
+
+    @property
     def fingerprint_digest(self) -> str:
         """The SHA-256 of the fingerprint, as stored releases name it."""
         return sha256(self.fingerprint.encode()).hexdigest()
+
+    @property
+    def fingerprint_digests(self) -> tuple[str, ...]:
+        """The same for every name under which it may be stored."""
+        return tuple(sha256(text.encode()).hexdigest() for text in (self.fingerprint, *self.names.older))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +193,13 @@ class QueryPreparer:
         plans = make_plans(workload.combined_query, target, tuple(question.outcome for question in workload.questions))
         tables: set[str] = set().union(*(tables_read(analysed.query.relation) for analysed in read))
         digest = self._tables_digest(tables)
-        names = [json.dumps([query_fingerprint(analysed.query, plan, digest) for analysed in read]) for plan in plans]
+        names = [
+            ReleaseNames(
+                measurement_identity(plan, digest),
+                json.dumps([query_fingerprint(analysed.query, plan, digest) for analysed in read]),
+            )
+            for plan in plans
+        ]
         place = (
             self._plan_index(plans, names, target, key, engine)
             if price.stored_plan is None
@@ -184,13 +221,20 @@ class QueryPreparer:
 
     def _plans_of(
         self, read: AnalysedQuery, target: PriceTarget, tables: set[str]
-    ) -> tuple[tuple[Plan, ...], list[str]]:
+    ) -> tuple[tuple[Plan, ...], list[ReleaseNames]]:
         remembered = None if read.key is None or target.share is not None else (read.key, target)
-        found: tuple[tuple[Plan, ...], list[str]] | None = None if remembered is None else _QUERY_CACHE.get(remembered)
+        found: tuple[tuple[Plan, ...], list[ReleaseNames]] | None = (
+            None if remembered is None else _QUERY_CACHE.get(remembered)
+        )
         if found is None:
             plans = make_plans(read.private, target)  # price and error known; data untouched
             digest = self._tables_digest(tables)
-            found = plans, query_fingerprints(read.query, plans, digest)
+            by_text = query_fingerprints(read.query, plans, digest)
+            names = [
+                ReleaseNames(measurement_identity(plan, digest), text)
+                for plan, text in zip(plans, by_text, strict=True)
+            ]
+            found = plans, names
             if remembered is not None:  # what a share buys depends on the account
                 _QUERY_CACHE.put(remembered, found, self._owner)
         return found
@@ -230,14 +274,15 @@ class QueryPreparer:
         return replace(target, margins_before_data=price.fixed)
 
     def _plan_index(
-        self, plans: tuple[Plan, ...], names: list[str], target: PriceTarget, key: str | None, engine: Engine
+        self, plans: tuple[Plan, ...], names: list[ReleaseNames], target: PriceTarget, key: str | None, engine: Engine
     ) -> int:
         """Return which plan to ask by: one that is paid for, or else what suits the account as it is now."""
         if len(plans) == 1:
             return 0
-        known = self._ledger.find_repeat(self._account, names, engine.version, key)
+        places = [(place, text) for place, one in enumerate(names) for text in (one.fingerprint, *one.older)]
+        known = self._ledger.find_repeat(self._account, [text for _, text in places], engine.version, key)
         if known is not None:
-            return known
+            return places[known][0]
         part = None if target.share is None else target.share.fraction
         account = self._ledger.account(self._account)
         dataset = self._ledger.account() if self._account else None  # else it is the account

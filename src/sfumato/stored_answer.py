@@ -11,24 +11,37 @@ from sfumato.exact import integer
 from sfumato.ledger.history import Entry
 from sfumato.planning.price_target import StoredPlanKey, account_of_share, price_target_to_json
 from sfumato.prepare import Prepared, QueryPreparer, RequestedPrice
+from sfumato.release.measured_order import in_measured_order, in_plan_order
 from sfumato.release.noisy import NoisyResult, noisy_from_json, noisy_to_json
 from sfumato.release.receipt import Receipt, receipt_from_json, receipt_to_json
 
+MEASURED_ORDER = "measured"
+"""The order of the numbers of a stored release that is named by what was measured."""
 _PRICES = ("epsilon", "within", "share", "delta")
 
 
 def answer_to_json(receipt: Receipt, noisy: NoisyResult, asked: Prepared) -> str:
     """Return what is stored of an answer; with its price target, the same plan can be made again."""
     target = price_target_to_json(asked.price_target)
+    measured = asked.names.measured
+    if measured is not None:
+        noisy = in_measured_order(noisy, measured)
     content = {"receipt": receipt_to_json(receipt), "noisy": noisy_to_json(noisy), "wish": target}
+    content |= {} if measured is None else {"order": MEASURED_ORDER}
     together = {"together": len(asked.texts), "texts": asked.texts} if len(asked.texts) > 1 else {}
     return json.dumps({**content, "question": asked.fingerprint_digest, **together})
 
 
-def answer_from_json(text: str) -> tuple[NoisyResult, Receipt]:
-    """Return the noisy numbers of a stored answer and its receipt."""
+def answer_from_json(text: str, asked: Prepared) -> tuple[NoisyResult, Receipt]:
+    """Return the noisy numbers of a stored answer in the order of the plan that asks for them, and its receipt.
+
+    A release of a version before 0.10 is found by the text of its question, and has the order of that plan.
+    """
     content = json.loads(text)
-    return noisy_from_json(content["noisy"]), receipt_from_json(content["receipt"])
+    noisy, measured = noisy_from_json(content["noisy"]), asked.names.measured
+    if measured is not None and content.get("order") == MEASURED_ORDER:
+        noisy = in_plan_order(noisy, measured, asked.plan)
+    return noisy, receipt_from_json(content["receipt"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +66,7 @@ class StoredAnswer:
         if asked.plan.event != self.entry.event:
             return False
         digest = self.content.get("question")
-        return self.entry.policy == policy if digest is None else digest == asked.fingerprint_digest
+        return self.entry.policy == policy if digest is None else digest in asked.fingerprint_digests
 
     def question_index(self, question: object) -> int:
         """Return which of the questions that were asked together is meant; there is one, if none were."""

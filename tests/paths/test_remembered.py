@@ -114,7 +114,8 @@ def test_values_of_parameters_belong_to_the_question(database: sfumato.Database,
     for value in (3, 4, 3, 3.0):
         database.ask(sql, parameters=[value], epsilon="0.01")
     assert len(read) == 3  # an integer is not a decimal
-    assert {entry.sql.split("< ")[1] for entry in database.history() if "<" in entry.sql} == {"3", "4", "3.0"}
+    charged = {entry.sql.split("< ")[1] for entry in database.history() if "<" in entry.sql}
+    assert charged == {"3", "4"}  # and the rows below 3 are those below 3.0
 
 
 def test_what_is_refused_is_refused_again(database: sfumato.Database, read: list[str]) -> None:

@@ -8,6 +8,7 @@ from tests.planted.engine_bugs import ENGINE_BUGS
 from tests.planted.findings import FINDINGS
 from tests.planted.hostile_path_bugs import HOSTILE_PATH_BUGS
 from tests.planted.hostile_server_bugs import HOSTILE_SERVER_BUGS
+from tests.planted.identity_bugs import IDENTITY_BUGS
 from tests.planted.leftover_bugs import LEFTOVER_BUGS
 from tests.planted.path_bugs import PATH_BUGS
 from tests.planted.planning_bugs import PLANNING_BUGS
@@ -466,6 +467,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     *FINDINGS,
     *CHARGE_BUGS,
+    *IDENTITY_BUGS,
     *BARS_BUGS,
     *LEFTOVER_BUGS,
     *WIRE_BUGS,

@@ -34,7 +34,7 @@ CHARGE_BUGS: tuple[Bug, ...] = (
         _RETRIES,
         (
             "ledger/transaction.py",
-            "        return Reserved(charge) if charge.event == to_json(request.event) else None\n",
+            "        return Reserved(charge) if same_price else None\n",
             "        return None\n",
         ),
     ),
@@ -43,7 +43,7 @@ CHARGE_BUGS: tuple[Bug, ...] = (
         _RETRIES,
         (
             "ledger/transaction.py",
-            "        return Reserved(charge) if charge.event == to_json(request.event) else None\n",
+            "        return Reserved(charge) if same_price else None\n",
             "        return Reserved(charge)\n",
         ),
     ),

@@ -105,7 +105,7 @@ def _fingerprints(database: sfumato.Database) -> Iterator[tuple[str, str]]:
     for sql in QUERIES:
         try:
             asked = [
-                database.prepare(sql, None, RequestedPrice(epsilon, None, None, DELTA)).fingerprint
+                database.prepare(sql, None, RequestedPrice(epsilon, None, None, DELTA)).names.by_text
                 for epsilon in ("1", "0.01")
             ]
         except EngineFailed:

@@ -287,6 +287,26 @@ def to_json(event: Event) -> str:
     return json.dumps(_as_data(_event(event)), sort_keys=True, separators=(",", ":"))
 
 
+def unordered(event: Event) -> str:
+    """Return a text that is equal for two events iff they differ in the order of composed events at most.
+
+    >>> one, other = (Pure(Fraction(epsilon), Neighbours.ADD_REMOVE) for epsilon in (1, 2))
+    >>> unordered(Composed((one, other))) == unordered(Composed((other, one)))
+    True
+    """
+    match event:
+        case Composed(events) | Parallel(events):
+            return json.dumps([event.kind, *sorted(map(unordered, events))])
+        case Approximate(inner, delta):
+            return json.dumps([event.kind, unordered(inner), str(delta)])
+        case PoissonSampled(rate, inner):
+            return json.dumps([event.kind, str(rate), unordered(inner)])
+        case Repeated(inner, times):
+            return json.dumps([event.kind, unordered(inner), times])
+        case _:
+            return to_json(event)
+
+
 def from_json(text: str) -> Event:
     """Read an event back; whatever is not exactly one known event is refused.
 

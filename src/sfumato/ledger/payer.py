@@ -28,6 +28,8 @@ class ChargedRelease:
     """Whether the stored release of another account is returned as well."""
     receipt: str = ""
     """The id of the receipt; a random one is drawn where this is empty."""
+    older: tuple[str, ...] = ()
+    """The fingerprints under which older versions may have stored the same release."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ class Payer:
             version=charged.version,
             receipt=charged.receipt or fresh_id(self.source),
             shared=charged.shared,
+            older=charged.older,
         )
         with self.ledger.charge(request, key) as charge:  # durable before data is read, or Refusal
             if charge.stored_release is not None:

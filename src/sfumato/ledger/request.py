@@ -13,7 +13,7 @@ class Request:
     account: str
     """The analyst, folded; the empty text is the dataset's own account."""
     fingerprint: str
-    """The canonical plan and the policy digest of its tables: with the version it identifies the question."""
+    """What is measured, and the policy digest of its tables: with the version it identifies the charge."""
     sql: str
     """The question as `history` shows it to people: the text that was asked."""
     event: Event
@@ -26,3 +26,5 @@ class Request:
     """A random id."""
     shared: bool = False
     """Whether an answer that another account has paid for is given, too: the policy says so."""
+    older: tuple[str, ...] = ()
+    """The fingerprints under which older versions may have charged the same measurements."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from time import time_ns
 
-from sfumato.accounting.event import to_json
+from sfumato.accounting.event import from_json, to_json, unordered
 from sfumato.accounting.loss import round_down
 from sfumato.errors import AnswerLost, BadParameter, BudgetExhausted, PolicyChanged, TooManyCharges
 from sfumato.ledger.chain import GENESIS, STATE_EVERY, Row, RowKind, repeat_key, with_chain_hash
@@ -116,30 +116,36 @@ class LedgerTransaction:
             raise BadParameter(
                 "This account does not exist.", "The policy names no such analyst.", "Open as one that it names."
             )
-        same = repeat_key(request.account, request.fingerprint, request.version)
-        if key and (found := self._resumed(request, key, same)):
+        if key and (found := self._resumed(request, key)):
             return found
-        if settled := self._store.answer(same):
+        if settled := self._settled(request, request.account):
             return self._stored_release(settled)
         if request.shared and (found := self._of_others(request)):
             return found
-        if place := self.state.unanswered.get(same):
-            if found := self._taken_up(place, request):
-                return found
-            self.add(Row(0, RowKind.FAILED.value, 0, same=same, about=place))  # the price of the same words has changed
-        return Reserved(self._charged(request, key, same))
+        for same in _repeat_keys(request, request.account):
+            if place := self.state.unanswered.get(same):
+                if found := self._taken_up(place, request):
+                    return found
+                # the price of the same words has changed
+                self.add(Row(0, RowKind.FAILED.value, 0, same=same, about=place))
+        return Reserved(self._charged(request, key, repeat_key(request.account, request.fingerprint, request.version)))
+
+    def _settled(self, request: Request, account: str) -> Row | None:
+        """Return the release of an account under one of the names of a request."""
+        found = map(self._store.answer, _repeat_keys(request, account))
+        return next((settled for settled in found if settled is not None), None)
 
     def _of_others(self, request: Request) -> Reserved | StoredRelease | InProgress | None:
         """Find the answer that another account has paid for, or the one that is just being given to it."""
         for account in self.state.accounts:
-            same = repeat_key(account, request.fingerprint, request.version)
             if account == request.account:
                 continue
-            if settled := self._store.answer(same):
+            if settled := self._settled(request, account):
                 return self._stored_release(settled)
-            place = self.state.unanswered.get(same)
-            if place is not None and (found := self._taken_up(place, request)):
-                return found
+            for same in _repeat_keys(request, account):
+                place = self.state.unanswered.get(same)
+                if place is not None and (found := self._taken_up(place, request)):
+                    return found
         return None
 
     def _taken_up(self, place: int, request: Request) -> Reserved | InProgress | None:
@@ -150,7 +156,8 @@ class LedgerTransaction:
         if self._answering(place):
             return InProgress(place)
         charge = self._written(place)
-        return Reserved(charge) if charge.event == to_json(request.event) else None
+        same_price = unordered(from_json(charge.event)) == unordered(request.event)
+        return Reserved(charge) if same_price else None
 
     def name(self) -> str:
         """Return what the dataset is called under the policy in force."""
@@ -182,12 +189,13 @@ class LedgerTransaction:
         content = reached_content(reached)
         self.add(Row(0, RowKind.REACHED.value, 0, same=charge.same, about=place, content=content))
 
-    def _resumed(self, request: Request, key: str, same: str) -> Reserved | StoredRelease | InProgress | None:
+    def _resumed(self, request: Request, key: str) -> Reserved | StoredRelease | InProgress | None:
         """Find what became of the charge with this key; None where there is none."""
         charge = self._store.keyed(request.account, key)
         if charge is None:
             return None
-        if charge.same != same:
+        same = charge.same
+        if same not in _repeat_keys(request, request.account):
             raise BadParameter(
                 "This key was used for another question.",
                 "A key names one attempt at one question about one snapshot of the data.",
@@ -277,6 +285,12 @@ class LedgerTransaction:
             why,
             f"Nothing was charged. Ask for less, or ask the owner to raise `{key}`.",
         )
+
+
+def _repeat_keys(request: Request, account: str) -> list[str]:
+    """Return what entries hold that an account has made for the same measurements, the newest form first."""
+    names = (request.fingerprint, *request.older)
+    return [repeat_key(account, name, request.version) for name in names]
 
 
 def caught_up(store: Store, state: State) -> State:

@@ -1,4 +1,4 @@
-"""The identity of a question: its canonical plan, and the policy's words about the tables it touches."""
+"""The identity of a question by its text, under which versions before 0.10 stored its release: it still finds them."""
 
 import json
 from collections.abc import Iterator, Sequence

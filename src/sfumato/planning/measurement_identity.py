@@ -1,0 +1,162 @@
+"""The identity of a charge: what is measured, with which noise. Everything above the noise is post-processing.
+
+Two plans with one identity release numbers of the same law about the same rows, in another order at most, so one charge
+pays for both. Proof: proofs/measurement_identity.md
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from sfumato.analysis.private_query import Group
+from sfumato.mechanisms.matched_count import MatchedCount
+from sfumato.mechanisms.max_norm import MaxNormPart
+from sfumato.mechanisms.meetings import Meetings
+from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
+from sfumato.mechanisms.quantiles import ENDS_FAILURE, Quantiles
+from sfumato.planning.canonical_flow import CanonicalFlow, NoisyInputError, digest
+from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
+
+FORM = "measurements 1"
+"""The first word of an identity; another meaning is another word."""
+
+Placed = TypeVar("Placed")
+Choosing = Quantiles | PermuteAndFlip | Meetings | MatchedCount
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredGroup:
+    """Where the parts of one canonical group are in the plan: `keys` are places, `columns` names of measurements."""
+
+    place: int
+    keys: tuple[int, ...]
+    columns: tuple[str, ...]
+    cells: str
+    """The identity of its rows and keys, whatever is measured of them."""
+    quantities: tuple[str, ...]
+    """The identity of what each of `columns` measures, whatever its noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasurementIdentity:
+    """The canonical text of all that a plan measures, and where each part of it is in the plan."""
+
+    text: str
+    groups: tuple[MeasuredGroup, ...]
+
+    @property
+    def cells(self) -> str:
+        """The identity of all rows and keys: those who measure the same cells share it, and `text` begins with it."""
+        return json.loads(self.text)[1]  # type: ignore[no-any-return]
+
+
+def cells_prefix(cells: str) -> str:
+    """Return how the text of every identity of these cells begins; it always has `PREFIX_CHARS` characters.
+
+    >>> len(cells_prefix(digest("cells"))) == PREFIX_CHARS
+    True
+    """
+    return json.dumps([FORM, cells], separators=(",", ":"))[:-1]
+
+
+PREFIX_CHARS = len(cells_prefix("0" * 64))
+
+
+def measurement_identity(plan: Plan, words: str) -> MeasurementIdentity | None:
+    """Return what a plan measures, with the digest of the policy's words about its tables.
+
+    None where a group reads noisy numbers: then its rows are not a function of the snapshot.
+    """
+    try:
+        selecting = [(place, group) for place, group in enumerate(plan.groups) if group.is_bound_selection]
+        selections = {group.group.label: _selects(*_group(group, place, {})) for place, group in selecting}
+        groups = [_group(group, place, selections) for place, group in enumerate(plan.groups)]
+    except NoisyInputError:
+        return None
+    ordered = _in_order(groups, lambda group: group[0])
+    cells = digest([words, sorted(placed.cells for _, placed in groups)])
+    return MeasurementIdentity(
+        json.dumps([FORM, cells, words, [text for text, _ in ordered]], separators=(",", ":")),
+        tuple(placed for _, placed in ordered),
+    )
+
+
+def _selects(_text: list[object], placed: MeasuredGroup) -> str:
+    """Return the identity of a group that selects a bound; its noise is in its own text."""
+    return digest([placed.cells, placed.quantities])
+
+
+def _group(plan: GroupPlan, place: int, selections: dict[str, str]) -> tuple[list[object], MeasuredGroup]:
+    group, flow = plan.group, CanonicalFlow(plan.group.rows)
+    keys = _in_order(enumerate(_keys(group, flow)), lambda key: key[1])
+    order = tuple(at for at, _ in keys)
+    combinations = None
+    if group.combinations is not None:
+        listed = ([flow.data(cell[at]) for at in order] for cell in group.combinations)
+        combinations = digest(_in_order(listed, lambda cell: cell))
+    measured = [(one.name, *_measurement(one, plan, flow, selections)) for one in plan.measured]
+    measured += [
+        (one.name, digest([flow.data(one.quantity), one.weight]), _choice(one.mechanism, flow)) for one in plan.chosen
+    ]
+    columns = _in_order(measured, lambda column: column[1:])
+    rows = digest([flow.rows, flow.data(group.unit), group.identity, flow.data(group.contribution)])
+    cells = digest([rows, [key for _, key in keys], combinations])
+    text = [cells, flow.data(plan.selection), [[quantity, noise] for _, quantity, noise in columns]]
+    names, quantities = tuple(name for name, _, _ in columns), tuple(quantity for _, quantity, _ in columns)
+    return text, MeasuredGroup(place, order, names, cells, quantities)
+
+
+def _keys(group: Group, flow: CanonicalFlow) -> list[str]:
+    return [
+        digest(
+            [
+                flow.data(key.scalar),
+                None if key.cells is None else _in_order(map(flow.data, key.cells), lambda cell: cell),
+                key.has_remainder,
+            ]
+        )
+        for key in group.keys
+    ]
+
+
+def _measurement(
+    one: PlannedMeasurement, plan: GroupPlan, flow: CanonicalFlow, selections: dict[str, str]
+) -> tuple[str, object]:
+    bound: object = None
+    if one.bound is not None:
+        bound = [
+            flow.data(
+                (
+                    one.bound.thresholds,
+                    one.bound.weight,
+                    one.bound.max_contribution,
+                    one.bound.bounds_rows,
+                    one.bound.rank,
+                    one.bound.sensitivities,
+                )
+            ),
+            selections.get(one.bound.selection_label, ""),
+        ]
+    mechanism = one.mechanism
+    noise: object = flow.data(mechanism)
+    if isinstance(mechanism, MaxNormPart):  # its law does not depend on the order of the sides
+        joint = mechanism.joint
+        noise = [
+            "MaxNorm",
+            joint.sides[mechanism.place],
+            sorted(joint.sides),
+            flow.data((joint.sensitivity, joint.epsilon, joint.neighbours)),
+        ]
+    selecting = one.name == plan.selecting_measurement
+    return digest([flow.data(one.quantity), flow.data(one.sensitivity), bound, selecting]), noise
+
+
+def _choice(mechanism: Choosing, flow: CanonicalFlow) -> object:
+    """Return how something is chosen; ends that were chosen by another rule are good for other levels."""
+    rule = ["ends", str(ENDS_FAILURE)] if isinstance(mechanism, Quantiles) and mechanism.ends else []
+    return [flow.data(mechanism), *rule]
+
+
+def _in_order(things: Iterable[Placed], text: Callable[[Placed], object]) -> list[Placed]:
+    return sorted(things, key=lambda thing: json.dumps(text(thing)))

@@ -1,0 +1,72 @@
+"""Noisy numbers in the canonical order of their measurements, and back in the order of any plan that measures the same.
+
+A ledger keeps the canonical order, so that another question about the same measurements can be computed from them.
+"""
+
+from collections.abc import Sequence
+
+from sfumato.analysis.private_query import KeyValue
+from sfumato.errors import MalformedEvent
+from sfumato.mechanisms.spelled_list import SpelledList
+from sfumato.planning.measurement_identity import MeasurementIdentity
+from sfumato.planning.plan import GroupPlan, Plan
+from sfumato.release.noisy import NoisyGroup, NoisyResult, NoisyValues
+
+
+def in_measured_order(noisy: NoisyResult, identity: MeasurementIdentity) -> NoisyResult:
+    """Return the noisy numbers of a plan in the canonical order of what it measures."""
+    groups = []
+    for measured in identity.groups:
+        group = noisy.groups[measured.place]
+        keys = tuple(tuple(cell[at] for at in measured.keys) for cell in group.keys)
+        columns = [(f"m{at}", group.column(name)) for at, name in enumerate(measured.columns, 1)]
+        # where a bound is selected, the index of the selected one stands beside the measurement
+        columns += [(name, values) for name, values in group.columns if name not in measured.columns]
+        groups.append(NoisyGroup(keys, tuple(columns)))
+    return NoisyResult(tuple(groups), noisy.bits)
+
+
+def in_plan_order(noisy: NoisyResult, identity: MeasurementIdentity, plan: Plan) -> NoisyResult:
+    """Return noisy numbers in canonical order as `publish` would return them for this plan, which measures the same."""
+    names = [
+        [name for name, _ in group.columns[: len(one.columns)]]
+        for group, one in zip(noisy.groups, identity.groups, strict=False)
+    ]
+    if len(noisy.groups) != len(identity.groups) or names != [
+        [f"m{at}" for at, _ in enumerate(group.columns, 1)] for group in identity.groups
+    ]:
+        raise MalformedEvent(
+            "A stored answer does not fit its question.",
+            "It holds other measurements than the question that it is stored for.",
+            "Restore the ledger from a copy; nothing was released.",
+        )
+    placed: dict[int, NoisyGroup] = {}
+    for measured, group in zip(identity.groups, noisy.groups, strict=True):
+        back = {at: place for place, at in enumerate(measured.keys)}
+        keys = [tuple(cell[back[at]] for at in range(len(back))) for cell in group.keys]
+        own = len(measured.columns)
+        values = {name: column for name, (_, column) in zip(measured.columns, group.columns[:own], strict=True)}
+        columns = [(one.name, values[one.name]) for one in plan.groups[measured.place].all_outputs]
+        order = _order(plan.groups[measured.place], keys)
+        placed[measured.place] = NoisyGroup(
+            tuple(keys[at] for at in order),
+            tuple((name, _picked(column, order)) for name, column in (*columns, *group.columns[own:])),
+        )
+    return NoisyResult(tuple(placed[place] for place in sorted(placed)), noisy.bits)
+
+
+def _order(plan: GroupPlan, keys: Sequence[tuple[KeyValue, ...]]) -> list[int]:
+    """Return the places of the cells in the order in which `publish` gives them."""
+    places = list(range(len(keys)))
+    if isinstance(plan.selection, SpelledList):
+        return places  # one text is the only key, and the list has its own order
+    if plan.selection is not None:
+        return sorted(places, key=lambda place: keys[place])
+    if not plan.group.public_keys:
+        return places
+    known = {cell: at for at, cell in enumerate(plan.group.all_cells())}
+    return sorted(places, key=lambda place: known.get(keys[place], place))
+
+
+def _picked(values: NoisyValues, order: Sequence[int]) -> NoisyValues:
+    return tuple(values[at] for at in order)  # type: ignore[return-value]
