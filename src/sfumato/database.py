@@ -7,6 +7,7 @@ from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from sfumato.accounting.event import Event
 from sfumato.analysis.catalog import Catalog
 from sfumato.dataset import SharedDataset
 from sfumato.diagnostics import log_event
@@ -25,7 +26,6 @@ from sfumato.ledger.history import HISTORY_PAGE, page_of
 from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
 from sfumato.ledger.payer import ChargedRelease, Payer
 from sfumato.planning.bounding.truncation import TruncationBounds
-from sfumato.planning.budget_share import share_note
 from sfumato.planning.quote import Quote, for_household, make_quote
 from sfumato.policy.accounts import account_of
 from sfumato.policy.canonical import policy_hash
@@ -184,8 +184,9 @@ class Database:
         parameters: object = None,
         household: object = None,
     ) -> Quote:
-        """Return price, margins and mechanisms. It reads no private data, is free, and refuses when `ask` would.
+        """Return price, share, margins and mechanisms. It reads no private data, is free, and refuses when `ask` would.
 
+        `share`, `used_after` and `spent_after` say what it would do to this account's budget.
         With `household` it also says what so many people lose together.
         """
         asked = self.prepare(sql, parameters, RequestedPrice(epsilon, within, share, delta))
@@ -195,11 +196,13 @@ class Database:
         quote = for_household(quote, household)
         if self.rehearsal:
             quote = replace(quote, notes=(REHEARSAL_NOTE, *quote.notes))
-        if asked.price_target.epsilon is not None or asked.plan.event is None:
-            return quote
-        return replace(
-            quote, notes=(share_note(self.payer.ledger.account(self.account), asked.plan.event), *quote.notes)
-        )
+        return replace(quote, effect=self.payer.ledger.effect_of(self._new_event(asked), self.account))
+
+    def _new_event(self, asked: Prepared) -> Event | None:
+        """Return what would be charged; None for a question that needs no charge, or has one."""
+        names, ledger = [asked.fingerprint, *asked.names.older], self.payer.ledger
+        known = ledger.find_repeat(self.account, names, asked.engine.version) is not None
+        return None if known else asked.plan.event
 
     def statements(
         self,
@@ -289,7 +292,7 @@ class Database:
         return has_changed(self.policy)
 
     def budget(self) -> Budget:
-        """Return what this account may spend in all, what it has spent and what is left."""
+        """Return what this account may spend, the share that is used, a bound of all answers, and what is left."""
         self._check_open()
         return self.payer.ledger.budget(self.account)
 

@@ -85,16 +85,16 @@ def test_three_at_a_millionth_takes_39_tenths_and_35_gaussians() -> None:
     assert filled(Filter(3, 1e-6), Repeated(TENTH, 13))[0] == 3  # type: ignore[arg-type]
 
 
-def test_spent_is_the_share_of_the_budget_rounded_up_for_people() -> None:
+def test_used_is_the_share_of_the_budget_in_the_currency_of_the_rule() -> None:
     budget = Filter(Fraction(3), Fraction(1, 10**6))
-    assert budget.spent.epsilon == 0
+    assert budget.used == 0
     once = budget.charge(TENTH)
-    assert str(once.spent) == "ε = 0.07681, δ = 0"
-    assert once.spent.epsilon + once.remaining.epsilon == 3
-    assert once.charge(GAUSSIAN).spent.delta == Fraction(1, 2 * 10**6)
+    assert 3 * once.used == pytest.approx(Fraction("0.07681"), abs=1e-5)
+    assert once.remaining.delta == budget.delta
+    assert once.charge(GAUSSIAN).remaining.delta == budget.delta / 2
     _, full = filled(budget, TENTH)
-    assert full.spent.epsilon <= 3
-    assert full.spent.delta == Fraction(1, 2 * 10**6)
+    assert Fraction(99, 100) < full.used <= 1
+    assert full.remaining.delta == budget.delta / 2
 
 
 def test_with_delta_zero_a_budget_for_m_equal_questions_takes_exactly_m() -> None:

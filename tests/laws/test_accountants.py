@@ -49,7 +49,7 @@ class Accountant:
 
 
 def _share(event: Event) -> float:
-    return float(LARGE.charge(event).spent.epsilon) if LARGE.accepts(event) else inf
+    return float(LARGE.epsilon * LARGE.charge(event).used) if LARGE.accepts(event) else inf
 
 
 ACCOUNTANTS = [

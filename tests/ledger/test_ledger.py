@@ -48,7 +48,7 @@ def test_a_budget_for_exactly_m_equal_questions_answers_exactly_m(policy: Policy
     ledger = open_ledger(policy)
     for place in range(100):
         _ask(ledger, policy, f"q{place}")
-    with pytest.raises(BudgetExhausted, match=r"the dataset has ε = 0 left.*`budget\.epsilon`"):
+    with pytest.raises(BudgetExhausted, match=r"the dataset has 0 % of .* left.*`budget\.epsilon`"):
         _ask(ledger, policy, "one more")
     assert ledger.budget().remaining.epsilon == 0
     assert ledger.budget().spent.epsilon == ledger.budget().total.epsilon == 1
@@ -59,12 +59,12 @@ def test_an_analyst_meets_their_own_cap_and_the_dataset_its_own(policy: Policy) 
     ledger = open_ledger(policy)
     for place in range(50):
         _ask(ledger, policy, f"q{place}", account="research")
-    with pytest.raises(BudgetExhausted, match=r"research has ε = 0 left.*`analysts\.research\.epsilon`"):
+    with pytest.raises(BudgetExhausted, match=r"research has 0 % of .* left.*`analysts\.research\.epsilon`"):
         _ask(ledger, policy, "more", account="research")
     assert ledger.budget("research").total.epsilon == Fraction(1, 2)
     for place in range(50):
         _ask(ledger, policy, f"q{place}", account="audit")
-    with pytest.raises(BudgetExhausted, match="the dataset has ε = 0 left"):
+    with pytest.raises(BudgetExhausted, match=r"the dataset has 0 % of .* left"):
         _ask(ledger, policy, "more", account="audit")
     assert ledger.budget("audit").total.epsilon == 1  # its own cap of 5 is the looser one
     assert [len(ledger.history(name)) for name in ("", "research", "audit", None)] == [0, 50, 50, 100]

@@ -1,7 +1,6 @@
 """The public contract: what a user of `sfumato.open` may rely on."""
 
 import os
-import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -16,7 +15,7 @@ from tests.paths.worlds import World, a_world, policy, write
 from tests.refusals import refusing
 
 import sfumato
-from sfumato.accounting.loss import PrivacyLoss, round_up
+from sfumato.accounting.loss import PrivacyLoss, percent_up
 from sfumato.errors import (
     BadParameter,
     BudgetExhausted,
@@ -110,9 +109,8 @@ def test_a_quote_costs_nothing_and_foretells_the_price(clinic: sfumato.Database)
 def test_accuracy_first_buys_just_the_margin(clinic: sfumato.Database) -> None:
     quote = clinic.explain(COUNT, within={"n": 25})
     assert _margin(quote) <= 25
-    taken = re.search(r"It takes ([\d.]+) % of the budget", quote.notes[0])
-    assert taken is not None
-    cheaper = clinic.explain(COUNT, share=Fraction(taken[1]) / 100 * Fraction(9, 10))
+    assert quote.share is not None
+    cheaper = clinic.explain(COUNT, share=quote.share * Fraction(9, 10))
     assert _margin(cheaper) > 25
     release = clinic.ask(COUNT, within={"n": 25})
     low, high = release.intervals()[0]["n"]
@@ -131,10 +129,28 @@ def test_a_quote_says_what_the_account_will_have_used_more(tmp_path: Path) -> No
     with sfumato.open(policy(tmp_path, budget={"epsilon": 3, "delta": 1e-6})) as database:
         database.ask("SELECT COUNT(*) FROM patients", epsilon=1)
         for price in ({"share": "0.5%"}, {"within": {"n": 1000}}, {"share": "0.1%"}):
-            (taken,) = re.findall(r"It takes ([\d.]+) % of the budget", database.explain(COUNT, **price).notes[0])
-            before = database.budget().share
+            quote, before = database.explain(COUNT, **price), database.budget().used
             database.ask(COUNT, **price)
-            assert Fraction(taken) == Fraction(round_up(100 * (database.budget().share - before), 3))
+            after = database.budget()
+            assert (quote.share, quote.used_after, quote.spent_after) == (after.used - before, after.used, after.spent)
+            assert f"share: {percent_up(after.used - before)} of the budget" in str(quote)
+            again = database.explain(COUNT, **price)
+            assert (again.share, again.used_after, again.spent_after) == (Fraction(0), after.used, after.spent)
+
+
+def test_an_analysts_quote_and_budget_speak_of_their_own_cap(tmp_path: Path) -> None:
+    write(tmp_path, a_world(5))
+    analysts = {"ada": {"epsilon": 1}, "bob": {"epsilon": 2, "delta": 1e-7}}
+    with sfumato.open(policy(tmp_path, budget={"epsilon": 3, "delta": 1e-6}, analysts=analysts)) as database:
+        for name, price in (("ada", "0.1"), ("bob", "0.5"), ("ada", "0.25")):
+            with database.as_analyst(name) as analyst:
+                quote = analyst.explain(COUNT, epsilon=price)
+                analyst.ask(COUNT, epsilon=price)
+                own = analyst.budget()
+                assert (quote.used_after, quote.spent_after) == (own.used, own.spent)
+                assert own.spent.epsilon <= database.budget().spent.epsilon
+                quote = analyst.explain("SELECT SUM(1) FROM patients", epsilon="1", delta=0)
+                assert ("does not fit" in str(quote)) == (quote.used_after is not None and quote.used_after > 1)
 
 
 def test_what_is_left_is_shown_rounded_down_wherever_it_is_shown(tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ def test_new_years_arrive_and_wider_bounds_include_them(engine: str, tmp_path: P
         assert _rows(database, sql) == [*before, {"year": 2017, "n": 0}, {"year": 2018, "n": 3}]
 
 
-def _insert(source: str, years: list[int], first: int) -> None:
+def _insert(source: str, years: list[int | None], first: int) -> None:
     schema = unquote(source).split("search_path=")[-1]
     rows = table(years).to_pylist()
     with psycopg.connect(url()) as connection:

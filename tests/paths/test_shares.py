@@ -33,8 +33,9 @@ def answered(database: sfumato.Database, share: object, most: int) -> int:
 def test_a_hundred_shares_of_one_percent_are_answered_and_no_more(tmp_path: Path, budget: dict[str, object]) -> None:
     with opened(tmp_path, budget=budget) as database:
         assert answered(database, "1%", 102) == 100
-        spent = database.budget().spent.epsilon
-        assert database.budget().total.epsilon * Fraction(999999, 10**6) < spent <= database.budget().total.epsilon
+        now = database.budget()
+        assert Fraction(999999, 10**6) < now.used <= 1
+        assert now.total.epsilon * now.used <= now.spent.epsilon <= now.total.epsilon
         database.verify()
 
 
@@ -52,22 +53,22 @@ def test_an_analysts_share_is_one_of_their_own_budget(tmp_path: Path) -> None:
         ada.ask(SQL.format(-1), share="50%")
         assert ada.budget().spent.epsilon == Fraction(1, 2)
         assert answered(ada, "10%", 7) == 5
-        assert database.budget().share < Fraction(1, 2)
+        assert database.budget().used < Fraction(1, 2)
 
 
 def test_what_was_spent_by_epsilon_counts_as_the_ledger_counts_it(tmp_path: Path) -> None:
     with opened(tmp_path, budget=BUDGETS[0]) as database:
         database.ask(SQL.format(-1), epsilon="1.5")  # half of the pure losses, and more of the Rényi losses
-        assert database.budget().share == Fraction(1, 2)
+        assert database.budget().used == Fraction(1, 2)
         assert answered(database, "10%", 7) == 5
 
 
 def test_shares_of_all_sizes_add_up(tmp_path: Path) -> None:
     with opened(tmp_path, budget=BUDGETS[0]) as database:
         for place, share in enumerate(["2%", "30%", "5%", "0.5%", "40%", "2.5%", "20%"]):
-            before = database.budget().share
+            before = database.budget().used
             database.ask(SQL.format(place), share=share)
-            rises = database.budget().share - before
+            rises = database.budget().used - before
             assert Fraction(999, 1000) * (part := Fraction(share[:-1]) / 100) < rises <= part
         with pytest.raises(BudgetExhausted, match="This question costs"):
             database.ask(SQL.format(99), share="1%")
@@ -115,7 +116,10 @@ def test_explain_says_what_would_be_charged_and_is_the_same_each_time(tmp_path: 
     with opened(tmp_path, budget=BUDGETS[0]) as database:
         quote = database.explain(SQL.format(1), share="2%")
         assert str(quote) == str(database.explain(SQL.format(1), share="0.02"))
-        assert any("2 % of the budget" in note for note in quote.notes)
+        assert "share: 2 % of the budget" in str(quote)
+        assert quote.share == quote.used_after
+        assert quote.share is not None
+        assert quote.share <= Fraction(2, 100)
         by_epsilon = database.explain(SQL.format(1), epsilon="0.06")
         margin, plain = quote.margins["n"], by_epsilon.margins["n"]
         assert margin is not None

@@ -1,6 +1,7 @@
 """Bugs to plant: each is a small change that somebody could make, and that takes away a promise."""
 
 from tests.planted.bars_bugs import BARS_BUGS
+from tests.planted.budget_bugs import BUDGET_BUGS
 from tests.planted.bug import Bug, planned
 from tests.planted.charge_bugs import CHARGE_BUGS
 from tests.planted.checked import CHECKED
@@ -477,5 +478,6 @@ BUGS: tuple[Bug, ...] = (
     *HOSTILE_SERVER_BUGS,
     *HOSTILE_PATH_BUGS,
     *PATH_BUGS,
+    *BUDGET_BUGS,
     *CHECKED,
 )

@@ -56,17 +56,17 @@ def test_budgets_charges_and_what_was_verified_are_exact() -> None:
     when, event = datetime(2026, 1, 2, tzinfo=UTC), Pure(THIRD.epsilon, Neighbours.ADD_REMOVE)
     entry = Entry(7, when, "research", "SELECT 1", event, THIRD, "p", "v", "r", "settled", None, "h")
     documents = [
-        budget_document(Budget(THIRD, THIRD, THIRD)),
+        budget_document(Budget(THIRD, THIRD, THIRD, Fraction(1, 3))),
         entry_document(entry),
         verified_document(Verified(7, "h", THIRD)),
     ]
-    assert documents[0] == dict.fromkeys(("total", "spent", "remaining"), EXACT)
+    assert documents[0] == {"used": "1/3", **dict.fromkeys(("total", "spent", "remaining"), EXACT)}
     assert {"sequence": 7, "time": "2026-01-02T00:00:00+00:00", **EXACT}.items() <= documents[1].items()
     assert documents[2] == {"entries": 7, "head": "h", "spent": EXACT}
     assert all(json.loads(to_json(document)) == document for document in documents)
 
 
 def test_only_who_is_told_learns_that_the_source_has_changed() -> None:
-    budget = Budget(THIRD, THIRD, THIRD)
+    budget = Budget(THIRD, THIRD, THIRD, Fraction(1, 3))
     assert "source_changed" not in budget_document(budget)
     assert budget_document(budget, True)["source_changed"] is True

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from fractions import Fraction
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -73,7 +74,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Release, E
 
 def _pages(text: str, release: Release, entry: Entry) -> dict[str, str]:
     """Return every page of the console with this text in every place that can hold a text."""
-    budget = Budget(release.loss, release.loss, release.loss)
+    budget = Budget(release.loss, release.loss, release.loss, Fraction(1))
     columns = (f"k{text}", f"n{text}", f"s{text}")
     hostile = replace(
         release, columns=columns, values=((text, text, None), *release.values[1:]), notes=(text,), _known={}

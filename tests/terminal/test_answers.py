@@ -25,7 +25,7 @@ from sfumato.terminal.answers import draw_gauge, draw_release, print_release
 from sfumato.terminal.screen import phases
 
 NASTY = "a|b\x1b[2J\n"
-WHOLE = Budget(*(PrivacyLoss(Fraction(part)) for part in (3, 0, 3)))
+WHOLE = Budget(PrivacyLoss(Fraction(3)), PrivacyLoss(Fraction(0)), PrivacyLoss(Fraction(3)), Fraction(0))
 
 
 @pytest.fixture(scope="module")
@@ -102,11 +102,12 @@ def test_numbers_that_are_all_below_zero_have_no_bars(database: Database) -> Non
 
 @pytest.mark.parametrize(("left", "full"), [("3", 34), ("1.5", 17), ("0", 0)])
 def test_the_gauge_is_as_full_as_the_budget(left: str, full: int) -> None:
-    budget = Budget(*(PrivacyLoss(Fraction(part)) for part in ("3", str(3 - Fraction(left)), left)))
+    spent = 3 - Fraction(left)
+    budget = Budget(PrivacyLoss(Fraction(3)), PrivacyLoss(spent), PrivacyLoss(Fraction(left)), spent / 3)
     shown, written = console()
     draw_gauge(shown, budget)
     assert text(written).count("█") == full
-    assert f"ε = {left} of 3" in text(written)
+    assert f"{round_down(100 - 100 * budget.used, 3)} % left; spent at most ε = {float(spent):g}" in text(written)
 
 
 @given(st.fractions(min_value=0, max_value=10**6))

@@ -69,10 +69,10 @@ def test_a_question_of_several_lines_ends_with_a_semicolon_an_empty_line_or_the_
 
 def test_the_prompt_shows_what_is_left_and_that_a_question_goes_on(talk: Talk, database: Database) -> None:
     _, _, prompts = talk("SELECT", "1;", r"\epsilon 0.3", "SELECT COUNT(*) AS m FROM patients;")
-    assert prompts[0].startswith("clinic ε ")
+    assert prompts[0].endswith(" % left> ")
     assert prompts[1] == "     …> "
-    before, after = (float(prompt.split()[2].rstrip(">")) for prompt in (prompts[0], prompts[-1]))
-    assert after < before <= 3
+    before, after = (float(prompt.split()[1]) for prompt in (prompts[0], prompts[-1]))
+    assert after < before <= 100
 
 
 def test_explain_is_free_and_says_the_price(talk: Talk, database: Database) -> None:
@@ -98,7 +98,7 @@ def test_tables_columns_budget_and_history_are_shown(talk: Talk) -> None:
         "wing    text",
         "% left",
         "question",
-        "can be less than the sum of the prices",
+        "decides what can still be asked",
         HELP[-20:],
     ):
         assert words_shown in shown

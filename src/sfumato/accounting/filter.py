@@ -10,7 +10,15 @@ from math import ceil, floor, inf, log, log1p
 
 from sfumato.accounting.approximate import separate
 from sfumato.accounting.event import BoundedRange, Composed, Event, Neighbours, Parallel, Pure, Repeated, as_neighbours
-from sfumato.accounting.loss import PrivacyLoss, delta_or_zero, not_negative, one_relation, round_down, round_up
+from sfumato.accounting.loss import (
+    PrivacyLoss,
+    delta_or_zero,
+    not_negative,
+    one_relation,
+    percent_down,
+    round_down,
+    round_up,
+)
 from sfumato.accounting.pure import epsilon_or_infinity
 from sfumato.accounting.rdp import leaf_loss
 from sfumato.certified.enclosure import Enclosure, enclose, float_above, lower, refine, upper
@@ -43,7 +51,7 @@ class Filter:
     >>> from sfumato.accounting.event import Pure
     >>> budget = Filter(3, Fraction(1, 10**6))
     >>> print(budget.order, budget.charge(Pure(Fraction(1, 10), Neighbours.ADD_REMOVE)).spent)
-    9 ε = 0.07681, δ = 0
+    9 ε = 0.1, δ = 0.000001
     """
 
     epsilon: Fraction
@@ -80,16 +88,19 @@ class Filter:
 
     @property
     def spent(self) -> PrivacyLoss:
-        """The share of the budget that is used, in the budget's own unit: for people, not a guarantee by itself."""
-        share = self.used
-        beyond = self.pure is None or self.pure > self.epsilon
-        return PrivacyLoss(self.epsilon * share, self.approximate + (self.delta / 2 if beyond else 0))
+        """A bound of everything charged so far, at the budget's delta. It holds whenever somebody looks.
+
+        Theorem: at every stopping time the transcript is (spent.epsilon, spent.delta)-DP. Proof: proofs/odometer.md
+        """
+        spent = _spent(self, self.pure, self.renyi, self.approximate)
+        return self.total if spent is None else spent
 
     @property
     def remaining(self) -> PrivacyLoss:
-        return PrivacyLoss(
-            max(Fraction(0), self.epsilon - self.spent.epsilon), max(Fraction(0), self.delta - self.spent.delta)
-        )
+        """What one more pure release may cost at most beside `spent`, and the delta that is left."""
+        beyond = self.pure is None or self.pure > self.epsilon
+        delta = self.delta - self.approximate - (self.delta / 2 if beyond else 0)
+        return PrivacyLoss(max(Fraction(0), self.epsilon - self.spent.epsilon), max(Fraction(0), delta))
 
     @property
     def odometer(self) -> PrivacyLoss:
@@ -128,6 +139,11 @@ class Filter:
     def used_after(self, event: Event) -> Fraction | None:
         """Return the share used after this event, which may be above 1; None if it is unbounded."""
         return self._after(event).share
+
+    def spent_after(self, event: Event) -> PrivacyLoss | None:
+        """Return what `spent` would be after this event, whether or not it fits; None if the loss is unbounded."""
+        after = self._after(event)
+        return _spent(self, after.pure, after.renyi, after.approximate)
 
     def accepts(self, event: Event) -> bool:
         """Tell whether the event fits. The answer depends on events and the budget only, never on data."""
@@ -185,6 +201,24 @@ def _used_share(budget: Filter, pure: Fraction | None, renyi: int | float) -> Fr
     if (capacity := budget.capacity) is not None and capacity > 0 and renyi != inf:
         shares.append(Fraction(int(renyi), capacity))
     return min(shares, default=None)
+
+
+def _spent(budget: Filter, pure: Fraction | None, renyi: int | float, approximate: Fraction) -> PrivacyLoss | None:
+    """Return the smaller of the pure sum and of the Rényi sum's conversion; None where neither is finite."""
+    bounds = [] if pure is None else [pure]
+    if (capacity := budget.capacity) is not None and renyi != inf:
+        # ε - (R - S_R), in the integers that the filter decides by; never below ε·used  # proofs/odometer.md, 1 and 3
+        bounds.append(max(budget.epsilon + Fraction(int(renyi) - capacity, RENYI_UNITS), _own_unit(budget, renyi)))
+    if not bounds:
+        return None
+    charged = pure != 0 or renyi > 0 or approximate > 0
+    return PrivacyLoss(min(bounds), budget.delta if charged else Fraction(0))
+
+
+def _own_unit(budget: Filter, renyi: int | float) -> Fraction:
+    """Return ε·S_R/R, the used share in the unit of epsilon; 0 where nothing fits."""
+    capacity = budget.capacity
+    return budget.epsilon * Fraction(int(renyi), capacity) if capacity is not None and capacity > 0 else Fraction(0)
 
 
 def add_losses(total: Fraction, more: Fraction) -> Fraction:
@@ -292,8 +326,8 @@ def _ville(delta: Fraction, order: int) -> Fraction:
 
 
 def _budget_exhausted(budget: Filter, after: _Sums) -> BudgetExhausted:
-    left = budget.remaining
-    what = f"The budget of {budget.total} has ε = {round_down(left.epsilon)} left, and this release does not fit."
+    left = percent_down(1 - min(Fraction(1), budget.used))
+    what = f"The budget of {budget.total} has {left} left, and this release does not fit."
     if after.approximate > budget.for_approximate:
         return BudgetExhausted(
             what,

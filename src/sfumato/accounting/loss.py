@@ -11,6 +11,7 @@ from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import decimal_rational, integer
 
 _SHOWN_DIGITS = 4
+_SHOWN_PERCENT_DIGITS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,24 @@ def round_down(value: Fraction, digits: int = _SHOWN_DIGITS) -> str:
     down = Context(prec=digits, rounding=ROUND_FLOOR)
     rounded = down.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize(down)
     return f"{rounded:f}" if not rounded or -7 < rounded.adjusted() < 12 else str(rounded).lower().replace("e+", "e")
+
+
+def percent_up(share: Fraction) -> str:
+    """Write a share in per cent with three digits, never below its value.
+
+    >>> percent_up(Fraction(1, 3)), percent_up(Fraction(1))
+    ('33.4 %', '100 %')
+    """
+    return f"{round_up(100 * share, _SHOWN_PERCENT_DIGITS)} %"
+
+
+def percent_down(share: Fraction) -> str:
+    """Write a share in per cent with three digits, never above its value.
+
+    >>> percent_down(Fraction(2, 3)), percent_down(Fraction(1))
+    ('66.6 %', '100 %')
+    """
+    return f"{round_down(100 * share, _SHOWN_PERCENT_DIGITS)} %"
 
 
 def not_negative(value: Fraction, name: str) -> Fraction:

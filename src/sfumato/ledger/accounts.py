@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import Self
 
 from sfumato.errors import BadParameter, PolicyWeakened, quote_value
+from sfumato.ledger.budget import budget_of
 from sfumato.ledger.damage import damaged
 from sfumato.ledger.history import HISTORY_PAGE, page_of
 from sfumato.ledger.ledger import Budget, Entry, Ledger, Verified
@@ -27,7 +28,7 @@ class Accounts:
         """Return every account, at its own cap; the dataset's under the empty name."""
         if self._ledger is None:
             opened = with_caps({}, recorded(self._policy, {}, False))
-            return {name: Budget(cap.total, cap.spent, cap.remaining) for name, cap in opened.items()}
+            return {name: budget_of(cap, opened[DATASET]) for name, cap in opened.items()}
         waiting = self.waiting
         return self._ledger.budgets(None if waiting is None else lambda accounts: with_caps(accounts, waiting))
 
@@ -35,7 +36,7 @@ class Accounts:
         """Return what one account can still spend: for an analyst, the tighter of their cap and the dataset's."""
         found = self.budgets()
         both = [found[name] for name in dict.fromkeys((account, DATASET))]
-        return min(both, key=lambda cap: (cap.remaining.epsilon, cap.remaining.delta))
+        return min(both, key=lambda cap: (cap.total.epsilon * (1 - cap.used), cap.remaining.delta))
 
     def history(
         self, account: str | None = None, limit: object = HISTORY_PAGE, before: object = None

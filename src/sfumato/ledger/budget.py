@@ -1,36 +1,82 @@
-"""What an account may spend, has spent and has left."""
+"""What an account may spend, how much of it is used, and what the answers so far reveal at most."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import ceil
 
-from sfumato.accounting.loss import PrivacyLoss
+from sfumato.accounting.event import Event
+from sfumato.accounting.filter import Filter
+from sfumato.accounting.loss import PrivacyLoss, percent_down, percent_up
+from sfumato.planning.quote import BudgetEffect
 
 FILTER_USAGE_NOTE = (
-    "The used share can be less than the sum of the prices: with a delta, several answers together reveal less "
-    "than the sum of their prices (docs/accounting.md)."
+    "`used` decides what can still be asked. `spent` bounds what all answers so far reveal together; with a delta it "
+    "is not proportional to `used` (docs/budget.md)."
 )
-"""What a budget with a delta says of itself: one answer at ε = 0.5 may take 0.4194 of it."""
+"""What a budget with a delta says of itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A cap and how much of it is used, in the cap's own unit."""
+    """A cap and how much of it is used. `used` decides what can still be asked."""
 
     total: PrivacyLoss
     spent: PrivacyLoss
+    """A proven bound of everything answered so far: proofs/odometer.md"""
     remaining: PrivacyLoss
+    used: Fraction
+    """The share of the cap that is used, from 0 to 1, as the ledger counts it."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "remaining", replace(self.remaining, left=True))
 
-    @property
-    def share(self) -> Fraction:
-        """The share of the cap that is used, from 0 to 1."""
-        return min(Fraction(1), self.spent.epsilon / self.total.epsilon) if self.total.epsilon else Fraction(1)
-
     def __str__(self) -> str:
-        used = f"{ceil(100 * self.share)} % of the budget is used."
-        if self.total.delta and self.share:
-            used += f" {FILTER_USAGE_NOTE}"
-        return f"total      {self.total}\nspent      {self.spent}\nremaining  {self.remaining}\n{used}"
+        lines = [
+            f"used       {percent_up(self.used)} of the budget",
+            f"total      {self.total}",
+            f"spent      {self.spent}",
+            f"remaining  {self.remaining}",
+        ]
+        if self.total.delta and self.used:
+            lines.append(FILTER_USAGE_NOTE)
+        return "\n".join(lines)
+
+
+def budget_of(cap: Filter, dataset: Filter) -> Budget:
+    """Return the budget of an account, whose charges are charged to the dataset, too."""
+    return Budget(cap.total, smaller_loss(cap.spent, dataset.spent), cap.remaining, min(Fraction(1), cap.used))
+
+
+def smaller_loss(own: PrivacyLoss, dataset: PrivacyLoss) -> PrivacyLoss:
+    """Return the smaller bound of what an analyst has seen: of the own charges, or of everybody's."""
+    return min(own, dataset, key=lambda loss: loss.epsilon)  # proofs/odometer.md, 5
+
+
+def effect_on(cap: Filter, dataset: Filter, event: Event | None) -> BudgetEffect:
+    """Return what a charge would do to an account; None is an answer that costs nothing."""
+    if event is None:
+        return BudgetEffect(Fraction(0), min(Fraction(1), cap.used), smaller_loss(cap.spent, dataset.spent))
+    used = cap.used_after(event)
+    after = [loss for loss in (cap.spent_after(event), dataset.spent_after(event)) if loss is not None]
+    spent = min(after, key=lambda loss: loss.epsilon, default=None)  # proofs/odometer.md, 5
+    return BudgetEffect(None if used is None else used - cap.used, used, spent)
+
+
+def tightest(caps: Sequence[Filter]) -> Filter:
+    """Return the cap with the least left: it decides what can still be asked."""
+    return min(caps, key=lambda cap: (cap.epsilon * (1 - cap.used), cap.remaining.delta))
+
+
+def used_text(budget: Budget) -> str:
+    """Return what is used and spent in one line, the share first."""
+    return f"{percent_up(budget.used)} of the budget used; spent at most {budget.spent}"
+
+
+def same_usage(before: Budget, after: Budget) -> bool:
+    """Tell whether nothing was charged in between: both numbers grow with every charge."""
+    return (before.used, before.spent) == (after.used, after.spent)
+
+
+def left_share_text(budget: Budget) -> str:
+    """Return the share that is left, never more than there is."""
+    return f"{percent_down(1 - budget.used)} left"

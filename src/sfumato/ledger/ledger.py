@@ -20,7 +20,7 @@ from sfumato.accounting.calibrate import most_queries
 from sfumato.accounting.event import Event
 from sfumato.accounting.filter import Filter
 from sfumato.errors import AnswerLost, BadParameter, LedgerDamaged, LedgerUnavailable, Refusal
-from sfumato.ledger.budget import FILTER_USAGE_NOTE, Budget
+from sfumato.ledger.budget import FILTER_USAGE_NOTE, Budget, budget_of, effect_on, tightest
 from sfumato.ledger.chain import STATE_EVERY, Row, RowKind, repeat_key, with_chain_hash
 from sfumato.ledger.charge import FAILED_AFTER_NOISE, Charge, Ending, require_storable
 from sfumato.ledger.damage import damaged, unavailable
@@ -32,6 +32,7 @@ from sfumato.ledger.state import EMPTY, State, StreamProgress, folded, is_digest
 from sfumato.ledger.store import Store
 from sfumato.ledger.transaction import InProgress, LedgerTransaction, Reserved, StoredRelease, caught_up
 from sfumato.ledger.verifying import Verified
+from sfumato.planning.quote import BudgetEffect
 from sfumato.policy.policy import MAX_CHARGES_PER_ACCOUNT
 
 __all__ = ["FILTER_USAGE_NOTE", "Budget", "Charge", "Entry", "Ledger", "StreamProgress", "Verified"]
@@ -109,11 +110,11 @@ class Ledger:
     def budget(self, account: str = DATASET) -> Budget:
         """Return what is left: for the dataset under the empty name; for an analyst, the tighter of both caps.
 
-        An analyst's question is charged to their own cap and to the dataset's. The one with less epsilon remaining
+        An analyst's question is charged to their own cap and to the dataset's. The one with less left
         decides what they can still ask, so it is the one shown, with its own total.
         """
-        tightest = min(self._filters(account), key=lambda cap: (cap.remaining.epsilon, cap.remaining.delta))
-        return Budget(tightest.total, tightest.spent, tightest.remaining)
+        caps = self._filters(account)
+        return budget_of(tightest(caps), caps[-1])
 
     @_failing_closed()
     def budgets(
@@ -126,7 +127,13 @@ class Ledger:
         with self._writing:
             self._state = caught_up(self._opened(), self._state)
         accounts = self._state.accounts if opened is None else opened(self._state.accounts)
-        return {name: Budget(cap.total, cap.spent, cap.remaining) for name, cap in accounts.items()}
+        return {name: budget_of(cap, accounts[DATASET]) for name, cap in accounts.items()}
+
+    @_failing_closed()
+    def effect_of(self, event: Event | None, account: str = DATASET) -> BudgetEffect:
+        """Return what a charge of this event would do to the account's own cap, which nothing is charged to."""
+        caps = self._filters(account)
+        return effect_on(caps[0], caps[-1], event)
 
     @_failing_closed()
     def count_affordable(self, event: Event, account: str = DATASET) -> int:
@@ -399,7 +406,7 @@ class Ledger:
     def _filters(self, account: str) -> tuple[Filter, ...]:
         with self._writing:
             self._state = caught_up(self._opened(), self._state)
-        return tuple(_existing(self._state.accounts, name) for name in {DATASET, account})
+        return tuple(_existing(self._state.accounts, name) for name in dict.fromkeys((account, DATASET)))
 
     def _after_fork(self) -> None:
         """Be a ledger of this process: the parent's connection, locks and charges are the parent's."""

@@ -5,10 +5,11 @@ A transaction exists inside `Store.writing` only. What it adds counts when that 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from time import time_ns
 
 from sfumato.accounting.event import from_json, to_json, unordered
-from sfumato.accounting.loss import round_down
+from sfumato.accounting.loss import percent_down
 from sfumato.errors import AnswerLost, BadParameter, BudgetExhausted, PolicyChanged, TooManyCharges
 from sfumato.ledger.chain import GENESIS, STATE_EVERY, Row, RowKind, repeat_key, with_chain_hash
 from sfumato.ledger.charge import FAILED_AFTER_NOISE
@@ -279,9 +280,9 @@ class LedgerTransaction:
             budget.charge(request.event)
         except BudgetExhausted as refusal:
             why = refusal.why
-        left = round_down(budget.remaining.epsilon)
+        left = percent_down(1 - min(Fraction(1), budget.used))
         return BudgetExhausted(
-            f"This question costs {request.loss}; {whose} ε = {left} left of {budget.total}.",
+            f"This question costs {request.loss}; {whose} {left} of {budget.total} left.",
             why,
             f"Nothing was charged. Ask for less, or ask the owner to raise `{key}`.",
         )

@@ -15,7 +15,7 @@ from math import inf
 from sfumato.accounting.event import BoundedRange, Event, Pure
 from sfumato.accounting.filter import RENYI_UNITS, Filter, rounded_loss
 from sfumato.accounting.gaussian_curve import epsilon_of
-from sfumato.accounting.loss import PrivacyLoss, round_up
+from sfumato.accounting.loss import PrivacyLoss
 from sfumato.errors import Refusal
 from sfumato.mechanisms.gaussian import Gaussian
 from sfumato.mechanisms.laplace import Laplace
@@ -113,16 +113,6 @@ def choose_plan(
     if part is not None and (fitting := [place for place in places if used[place] <= account.used + part]):
         return plans[min(fitting, key=lambda place: (refused[place], place))]
     return plans[min(places, key=lambda place: (refused[place], used[place], place))]
-
-
-def share_note(account: Filter, event: Event) -> str:
-    """Say how much more of its budget an account has used after a charge, rounded up, as the ledger counts it now."""
-    used = account.used_after(event)
-    return (
-        "Its share of the budget has no bound."
-        if used is None
-        else f"It takes {round_up(100 * (used - account.used), 3)} % of the budget."
-    )
 
 
 def _or_infinity(share: Fraction | None) -> Fraction | float:

@@ -7,7 +7,7 @@ from html import escape
 from math import inf
 
 from sfumato.accounting.group import group_loss
-from sfumato.accounting.loss import PrivacyLoss, round_up
+from sfumato.accounting.loss import PrivacyLoss, percent_up, round_up
 from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import integer
 from sfumato.mechanisms.laplace import Laplace
@@ -42,6 +42,22 @@ GROUPS_SELECTED = "Groups are selected privately"
 
 
 @dataclass(frozen=True, slots=True)
+class BudgetEffect:
+    """What a charge would do to an account, as its ledger counts it now. None stands for an unbounded loss."""
+
+    share: Fraction | None
+    used: Fraction | None
+    spent: PrivacyLoss | None
+
+    def __str__(self) -> str:
+        if self.share is None or self.used is None or self.spent is None:
+            return "share: its share of the budget has no bound"
+        fits = "" if self.used <= 1 else "; it does not fit"
+        taken = f"{percent_up(self.share)} of the budget"
+        return f"share: {taken}; after it {percent_up(self.used)} used, spent at most {self.spent}{fits}"
+
+
+@dataclass(frozen=True, slots=True)
 class Quote:
     """The price of a query and what it buys.
 
@@ -53,6 +69,23 @@ class Quote:
     margins: Mapping[str, Margin]
     mechanisms: Mapping[str, str]
     notes: tuple[str, ...]
+    effect: "BudgetEffect | None" = None
+    """What it does to the account's budget; None where no account is known."""
+
+    @property
+    def share(self) -> Fraction | None:
+        """The share of the budget that it takes, as the ledger counts it now: 0 where it is free. None if unbounded."""
+        return None if self.effect is None else self.effect.share
+
+    @property
+    def used_after(self) -> Fraction | None:
+        """The used share of the budget after it. Above 1 it does not fit."""
+        return None if self.effect is None else self.effect.used
+
+    @property
+    def spent_after(self) -> PrivacyLoss | None:
+        """The bound of everything answered, after it."""
+        return None if self.effect is None else self.effect.spent
 
     def bought(self) -> str:
         """Return the margins of the first columns as the end of a sentence; nothing where they depend on the data."""
@@ -61,7 +94,7 @@ class Quote:
         return f", {', '.join(fixed[:_NAMED])}{more} at 95 %" if fixed else ""
 
     def __str__(self) -> str:
-        lines = [f"price: {self.loss}"]
+        lines = [f"price: {self.loss}", *(() if self.effect is None else (str(self.effect),))]
         for name, words in self.mechanisms.items():
             lines.append(f"{name}: {words}{_margin_text(self.margins, name)}")
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
@@ -73,7 +106,8 @@ class Quote:
             f"<td>{_harmless(words)}</td></tr>"
             for name, words in self.mechanisms.items()
         )
-        notes = "<br>".join(map(_harmless, (f"price: {self.loss}; nothing was spent or read", *self.notes)))
+        effect = () if self.effect is None else (str(self.effect),)
+        notes = "<br>".join(map(_harmless, (f"price: {self.loss}; nothing was spent or read", *effect, *self.notes)))
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{notes}</p>"
 
 

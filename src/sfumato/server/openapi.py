@@ -95,9 +95,14 @@ _SCHEMAS: dict[str, Schema] = {
         margins={"type": "object"},
         mechanisms={"type": "object"},
         notes=_TEXTS,
+        share={"type": ["string", "null"]},
+        used_after={"type": ["string", "null"]},
+        spent_after={"oneOf": [_LOSS, {"type": "null"}]},
         text={"type": "string"},
     ),
-    "Budget": _object(["total", "spent", "remaining"], total=_LOSS, spent=_LOSS, remaining=_LOSS),
+    "Budget": _object(
+        ["used", "total", "spent", "remaining"], used={"type": "string"}, total=_LOSS, spent=_LOSS, remaining=_LOSS
+    ),
     "History": {
         "type": "array",
         "items": _object(
@@ -178,7 +183,7 @@ def description() -> Schema:
             "/ask": {"post": _operation("Answer and charge.", "Release", body="Question", parameters=[key])},
             "/ask_all": {"post": together},
             "/explain": {"post": _operation("The price and the margins; free.", "Quote", body="ExplainedQuestion")},
-            "/budget": {"get": _operation("The total, spent and remaining budget.", "Budget")},
+            "/budget": {"get": _operation("The used share and the total, spent and remaining budget.", "Budget")},
             "/history": {"get": _operation("What was charged, newest first.", "History", parameters=page)},
             "/tables": {"get": _operation("Tables and columns, bounds and keys.", "Tables")},
             "/releases/{receipt}": {"get": release},

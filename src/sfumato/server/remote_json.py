@@ -11,7 +11,7 @@ from sfumato.accounting.event import from_json, to_json
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.language.facts import Facts, Kind
 from sfumato.ledger.ledger import Budget, Entry
-from sfumato.planning.quote import Quote
+from sfumato.planning.quote import BudgetEffect, Quote
 from sfumato.query.types import Type
 from sfumato.release.decode import Value
 from sfumato.release.receipt import receipt_from_json
@@ -67,13 +67,26 @@ def answer_of(document: Mapping[str, Any], at_level: AtLevel) -> Release:
 def quote_of(document: Mapping[str, Any]) -> Quote:
     """Return the quote of a document."""
     return Quote(
-        loss_of(document["loss"]), dict(document["margins"]), dict(document["mechanisms"]), tuple(document["notes"])
+        loss_of(document["loss"]),
+        dict(document["margins"]),
+        dict(document["mechanisms"]),
+        tuple(document["notes"]),
+        _effect_of(document),
     )
+
+
+def _effect_of(document: Mapping[str, Any]) -> BudgetEffect | None:
+    if "share" not in document:
+        return None
+    share, used = (None if document[name] is None else Fraction(document[name]) for name in ("share", "used_after"))
+    spent = document["spent_after"]
+    return BudgetEffect(share, used, None if spent is None else loss_of(spent))
 
 
 def budget_of(document: Mapping[str, Any]) -> Budget:
     """Return the budget of a document."""
-    return Budget(*(loss_of(document[key]) for key in ("total", "spent", "remaining")))
+    total, spent, remaining = (loss_of(document[key]) for key in ("total", "spent", "remaining"))
+    return Budget(total, spent, remaining, Fraction(document["used"]))
 
 
 def charge_document(entry: Entry) -> Document:

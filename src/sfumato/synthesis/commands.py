@@ -8,6 +8,7 @@ from pyarrow import csv, ipc, parquet
 
 from sfumato.database import Database
 from sfumato.errors import BadParameter, UnknownName, quote_value
+from sfumato.ledger.budget import same_usage, used_text
 from sfumato.policy.policy import Column, Table, UnitColumn
 from sfumato.synthesis.report import MARK, page
 from sfumato.synthesis.synthesize import synthesize
@@ -42,14 +43,14 @@ def write_synthetic(
         paper.write_text(page(synthetic, table), encoding="utf-8")
     except OSError:
         raise _unwritable(paper) from None
-    free = "It was measured before: nothing was charged. " if after.spent == before.spent else ""
+    free = "It was measured before: nothing was charged. " if same_usage(before, after) else ""
     return "\n".join(
         [
             f"Measured {len(synthetic.marginals)} marginals of {', '.join(synthetic.columns)} once, with noise.",
             f"Wrote {output}: {drawn.num_rows:,} rows that are not people.",
             f"Wrote {paper}: which marginals, how far off, and pictures.",
             f"Cost: {synthetic.loss}. {free}The same again is free.",
-            f"Left of the budget: {after.remaining}.",
+            f"{used_text(after)}.",
         ]
     )
 

@@ -8,12 +8,13 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from sfumato.accounting.loss import PrivacyLoss
+from sfumato.accounting.loss import round_up
+from sfumato.ledger.budget import left_share_text, used_text
 from sfumato.ledger.ledger import FILTER_USAGE_NOTE, Budget
 from sfumato.planning.notes.note import printed_notes
 from sfumato.release.release import Release
 from sfumato.release.rendering.escaping import escape_unprintable
-from sfumato.release.rendering.reports import footer_text, left_text, spending_text
+from sfumato.release.rendering.reports import footer_text, spending_text
 from sfumato.release.rendering.table import shown_value
 from sfumato.terminal.screen import draws, grid, say, show
 
@@ -77,30 +78,26 @@ def draw_cost(
 ) -> None:
     """Print what the answer cost and what is left, then the notes."""
     pad = " " * indent
-    say(console, f"{spending_text(release, before, after)} · {left_text(after)}", "dim", pad)
+    say(console, f"{spending_text(release, before, after)} · {used_text(after)}", "dim", pad)
     for line in printed_notes(release.notes, more_notes):
         say(console, escape_unprintable(line), "dim", pad)
 
 
 def draw_gauge(console: Console, budget: Budget, indent: int = 0, width: int = BAR_COLUMNS) -> None:
     """Print what is left as a bar."""
-    share = _budget_share(budget.remaining, budget.total)
+    share = 1 - budget.used
     full = int(share * width)
     style = "green" if share > Fraction(1, 2) else "yellow" if share > Fraction(1, 5) else "red"
     solid, empty = ("█", "░") if draws(console) else ("#", ".")
     bar = Text(" " * indent) + Text(solid * full, style) + Text(empty * (width - full), "dim")
-    console.print(bar + Text(f"  {int(100 * share)} % left: {left_text(budget).removesuffix(' left')}"))
+    console.print(bar + Text(f"  {left_share_text(budget)}; spent at most ε = {round_up(budget.spent.epsilon)}"))
 
 
 def explain_gauge(console: Console, budget: Budget) -> None:
     """Print what the gauge measures, where it is not the sum of the prices."""
     draw_gauge(console, budget)
-    if budget.total.delta and budget.share:
+    if budget.total.delta and budget.used:
         say(console, FILTER_USAGE_NOTE, "dim")
-
-
-def _budget_share(part: PrivacyLoss, whole: PrivacyLoss) -> Fraction:
-    return min(Fraction(1), part.epsilon / whole.epsilon) if whole.epsilon else Fraction(0)
 
 
 def _is_number(value: object) -> bool:

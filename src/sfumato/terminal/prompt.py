@@ -19,11 +19,12 @@ from rich.control import Control
 from rich.segment import ControlType
 from rich.text import Text
 
-from sfumato.accounting.loss import delta_or_zero, round_down
+from sfumato.accounting.loss import delta_or_zero
 from sfumato.database import Database
 from sfumato.engines.sql.names import quoted
 from sfumato.errors import Refusal, UnknownName, quote_value, suggestion
 from sfumato.exact import positive, typed_rational, typed_share
+from sfumato.ledger.budget import left_share_text
 from sfumato.planning.accuracy_target import read_margins
 from sfumato.policy.describing import column_words, table_words
 from sfumato.policy.policy import Table, fold_name
@@ -98,11 +99,11 @@ class Session:
                 self._guarded(self._answer, question)
 
     def prompt(self, inside: bool) -> str:
-        """Return the prompt: the dataset's name and what is left of its epsilon."""
+        """Return the prompt: the dataset's name and the share of the budget that is left."""
         name = escape_unprintable(self.database.policy.name)
         if inside:
             return f"{'…':>{len(name)}}> "
-        return f"{name} ε {round_down(self.database.budget().remaining.epsilon)}> "
+        return f"{name} {left_share_text(self.database.budget())}> "
 
     def _guarded(self, act: Callable[[str], None], typed: str) -> None:
         try:

@@ -7,11 +7,12 @@ import json
 import math
 from collections.abc import Mapping
 from datetime import date, datetime
+from fractions import Fraction
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.exact import probability
 from sfumato.ledger.ledger import Budget, Entry, Verified
-from sfumato.planning.quote import Quote
+from sfumato.planning.quote import BudgetEffect, Quote
 from sfumato.release.receipt import receipt_to_json
 from sfumato.release.release import Release
 
@@ -43,13 +44,25 @@ def quote_document(quote: Quote) -> Document:
         "margins": _row(quote.margins),
         "mechanisms": dict(quote.mechanisms),
         "notes": list(quote.notes),
+        **_effect_document(quote.effect),
     }
+
+
+def _effect_document(effect: BudgetEffect | None) -> Document:
+    if effect is None:
+        return {}
+    spent = None if effect.spent is None else loss_document(effect.spent)
+    return {"share": _exact(effect.share), "used_after": _exact(effect.used), "spent_after": spent}
+
+
+def _exact(share: Fraction | None) -> str | None:
+    return None if share is None else str(share)
 
 
 def budget_document(budget: Budget, changed: bool | None = None) -> Document:
     """Return a budget. Only the owner is told whether the source has changed."""
     losses = {"total": budget.total, "spent": budget.spent, "remaining": budget.remaining}
-    parts: Document = {name: loss_document(loss) for name, loss in losses.items()}
+    parts: Document = {"used": str(budget.used), **{name: loss_document(loss) for name, loss in losses.items()}}
     return parts if changed is None else {**parts, "source_changed": changed}
 
 

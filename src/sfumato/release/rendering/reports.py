@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from sfumato.accounting.loss import round_down, round_up
+from sfumato.accounting.loss import percent_up, round_up
+from sfumato.ledger.budget import same_usage, used_text
 from sfumato.ledger.ledger import Budget, Entry, Verified
 from sfumato.release.release import Release
 from sfumato.release.rendering.table import text_table
@@ -34,20 +35,15 @@ def spending_text(release: Release, before: Budget, after: Budget) -> str:
 def footer_text(release: Release, before: Budget, after: Budget) -> str:
     """Return the line below an answer in plain text, which states its price already."""
     again = "asked before, so free now; " if _is_repeated(release, before, after) else ""
-    return f"{again}{left_text(after)}"
+    return f"{again}{used_text(after)}"
 
 
 def _is_repeated(release: Release, before: Budget, after: Budget) -> bool:
-    return release.event is not None and release.loss.epsilon > 0 and after.spent == before.spent
-
-
-def left_text(budget: Budget) -> str:
-    """Return what is left, never more than there is."""
-    return f"ε = {round_down(budget.remaining.epsilon)} of {round_up(budget.total.epsilon)} left"
+    return release.event is not None and release.loss.epsilon > 0 and same_usage(before, after)
 
 
 def budget_text(budget: Budget) -> str:
-    """Return the lines of a budget: what there is, what is used, what is left, and what that means."""
+    """Return the lines of a budget: the used share first, then the cap, what is spent and what is left."""
     return str(budget)
 
 
@@ -55,12 +51,12 @@ def budgets_text(budgets: Mapping[str, Budget]) -> str:
     """Return every account as a table. Each charge of an analyst counts for the dataset, too."""
     columns = [
         [name or DATASET for name in budgets],
+        [percent_up(one.used) for one in budgets.values()],
         [round_up(one.total.epsilon) for one in budgets.values()],
         [round_up(one.spent.epsilon) for one in budgets.values()],
-        [round_down(one.remaining.epsilon) for one in budgets.values()],
-        [round_down(one.remaining.delta) for one in budgets.values()],
+        [round_up(one.spent.delta) for one in budgets.values()],
     ]
-    names = ["account", "total ε", "spent ε", "left ε", "left δ"]
+    names = ["account", "used", "total ε", "spent ε", "at δ"]
     return text_table(names, columns, [False, True, True, True, True])
 
 

@@ -79,7 +79,7 @@ async def price(request: Request) -> Response:
     found = await _margins_by_name(gate, caller, question.sql, question.price)
     people = found.pop(HOUSEHOLD, None)
     quote = await gate.explain(caller, question.sql, **found)
-    words = f"costs {wording.loss_text(quote.loss)}" if quote.loss.epsilon else "free"
+    words = wording.price_text(quote)
     together = "" if people is None else household_note(quote.loss, people)
     return json_reply(
         {**quote_document(quote), "price": words, "buys": wording.margins_text(quote), "together": together}

@@ -5,9 +5,9 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from sfumato.accounting.loss import round_down, round_up
+from sfumato.accounting.loss import percent_up, round_up
 from sfumato.planning.notes.note import more_notes
-from sfumato.server.console.wording import column_facts, left_text, loss_text, spent_percent
+from sfumato.server.console.wording import column_facts, left_text, loss_text, used_percent
 
 
 def render(template: str, **values: object) -> Markup:
@@ -38,7 +38,7 @@ _ENVIRONMENT.filters |= {
     "loss_text": loss_text,
     "more_notes": more_notes,
     "quote": lambda text: quote(text, safe="", errors="replace"),
-    "round_down": round_down,
+    "percent_up": percent_up,
     "round_up": round_up,
-    "spent_percent": spent_percent,
+    "used_percent": used_percent,
 }

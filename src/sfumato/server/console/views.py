@@ -15,7 +15,7 @@ from sfumato.release.release import Release
 from sfumato.release.rendering.table import shown_value
 from sfumato.server.console.charts import MAX_BARS, noisy_columns, number_columns
 from sfumato.server.console.templates import render
-from sfumato.server.console.wording import citation, percent, python_line, spent_percent
+from sfumato.server.console.wording import citation, percent, python_line, used_percent
 from sfumato.server.grants import Secrets
 from sfumato.server.statuses import position_of
 
@@ -183,7 +183,7 @@ def _bar_parts(budget: Budget, history: Sequence[Entry]) -> Iterator[BarPart]:
     total = sum((entry.loss.epsilon for entry in history), Fraction(0))
     start = 0.0
     for entry in history:
-        width = spent_percent(budget) * percent(entry.loss.epsilon, total) / 100
+        width = used_percent(budget) * percent(entry.loss.epsilon, total) / 100
         yield BarPart(start, width, round_up(entry.loss.epsilon), " ".join(entry.sql.split())[:80])
         start += width
 

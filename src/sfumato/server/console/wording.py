@@ -6,7 +6,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from sfumato.accounting.loss import PrivacyLoss, round_down, round_up
+from sfumato.accounting.loss import PrivacyLoss, percent_down, percent_up, round_up
 from sfumato.ledger.ledger import Budget, Entry
 from sfumato.planning.quote import Quote
 from sfumato.release.release import Release
@@ -21,8 +21,8 @@ def loss_text(loss: PrivacyLoss) -> str:
 
 
 def left_text(budget: Budget) -> str:
-    """Return what is left, never more than there is."""
-    return f"ε {round_down(budget.remaining.epsilon)} of {round_up(budget.total.epsilon)} left"
+    """Return the share that is left and the bound of everything answered so far."""
+    return f"{percent_down(1 - budget.used)} left · spent at most ε {round_up(budget.spent.epsilon)}"
 
 
 def percent(part: Fraction, whole: Fraction) -> float:
@@ -30,9 +30,21 @@ def percent(part: Fraction, whole: Fraction) -> float:
     return float(min(Fraction(100), max(Fraction(0), 100 * part / whole))) if whole else 0.0
 
 
-def spent_percent(budget: Budget) -> float:
-    """Return how much of a budget is spent, in percent."""
-    return percent(budget.spent.epsilon, budget.total.epsilon)
+def used_percent(budget: Budget) -> float:
+    """Return how much of a budget is used, in percent."""
+    return percent(budget.used, Fraction(1))
+
+
+def price_text(quote: Quote) -> str:
+    """Return what a question costs, and which share of the budget that is."""
+    if not quote.loss.epsilon:
+        return "free"
+    if quote.share is None or quote.used_after is None:
+        return f"costs {loss_text(quote.loss)}"
+    if not quote.share:
+        return "asked before, so free now"
+    after = f"{percent_up(quote.used_after)} used after it" if quote.used_after <= 1 else "it does not fit"
+    return f"costs {percent_up(quote.share)} of the budget ({loss_text(quote.loss)}); {after}"
 
 
 def column_facts(column: Mapping[str, Any], table: Mapping[str, Any]) -> str:

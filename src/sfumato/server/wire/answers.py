@@ -8,7 +8,7 @@ from fractions import Fraction
 from sys import getsizeof
 from typing import Any, TypeVar
 
-from sfumato.accounting.loss import PrivacyLoss, round_up
+from sfumato.accounting.loss import PrivacyLoss, percent_up, round_up
 from sfumato.errors import Refusal
 from sfumato.planning.planner import NO_PRICE
 from sfumato.query.describe import QueryDescription
@@ -292,7 +292,8 @@ class Answering:
         if name != BUDGET:
             return self._settings.get(name)
         budget = await self._gate.budget(self._caller)
-        return f"total: {budget.total}; spent: {budget.spent}; remaining: {budget.remaining}"
+        used = percent_up(budget.used)
+        return f"used: {used}; total: {budget.total}; spent: {budget.spent}; remaining: {budget.remaining}"
 
 
 def in_sql(refusal: Refusal) -> Refusal | WireError:
