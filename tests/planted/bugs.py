@@ -9,6 +9,7 @@ from tests.planted.findings import FINDINGS
 from tests.planted.hostile_path_bugs import HOSTILE_PATH_BUGS
 from tests.planted.hostile_server_bugs import HOSTILE_SERVER_BUGS
 from tests.planted.leftover_bugs import LEFTOVER_BUGS
+from tests.planted.outside_bugs import OUTSIDE_BUGS
 from tests.planted.path_bugs import PATH_BUGS
 from tests.planted.planning_bugs import PLANNING_BUGS
 from tests.planted.server_bugs import SERVER_BUGS
@@ -475,5 +476,6 @@ BUGS: tuple[Bug, ...] = (
     *HOSTILE_SERVER_BUGS,
     *HOSTILE_PATH_BUGS,
     *PATH_BUGS,
+    *OUTSIDE_BUGS,
     *CHECKED,
 )
