@@ -123,8 +123,8 @@ BUGS: tuple[Bug, ...] = (
         ),
         (
             "engines/sql/group.py",
-            "value = clipped(value, one.argument.facts, dialect)",
-            "clipped(value, one.argument.facts, dialect)",
+            "value = in_bounds(one.argument, value, dialect)",
+            "in_bounds(one.argument, value, dialect)",
         ),
     ),
     planned(
