@@ -11,6 +11,7 @@ from tests.planted.hostile_path_bugs import HOSTILE_PATH_BUGS
 from tests.planted.hostile_server_bugs import HOSTILE_SERVER_BUGS
 from tests.planted.identity_bugs import IDENTITY_BUGS
 from tests.planted.leftover_bugs import LEFTOVER_BUGS
+from tests.planted.outside_bugs import OUTSIDE_BUGS
 from tests.planted.path_bugs import PATH_BUGS
 from tests.planted.planning_bugs import PLANNING_BUGS
 from tests.planted.server_bugs import SERVER_BUGS
@@ -124,8 +125,8 @@ BUGS: tuple[Bug, ...] = (
         ),
         (
             "engines/sql/group.py",
-            "value = clipped(value, one.argument.facts, dialect)",
-            "clipped(value, one.argument.facts, dialect)",
+            "value = in_bounds(one.argument, value, dialect)",
+            "in_bounds(one.argument, value, dialect)",
         ),
     ),
     planned(
@@ -479,5 +480,6 @@ BUGS: tuple[Bug, ...] = (
     *HOSTILE_PATH_BUGS,
     *PATH_BUGS,
     *BUDGET_BUGS,
+    *OUTSIDE_BUGS,
     *CHECKED,
 )

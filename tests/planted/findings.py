@@ -46,9 +46,9 @@ FINDINGS: tuple[Bug, ...] = (
         "values are not clipped at what was priced",
         _ENFORCED,
         (
-            "engines/sql/group.py",
-            "value = clipped(value, one.argument.facts, dialect)  # what it was priced for, whatever is stored",
-            "pass",
+            "engines/sql/scalar.py",
+            "        return clipped(value, scalar.facts, dialect) if is_stored(scalar) else value\n",
+            "        return value\n",
         ),
     ),
     planned(

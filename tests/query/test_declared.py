@@ -46,16 +46,18 @@ REFUSED = {
     "race = 'white'": "race is never 'white'. The policy declares its values: 0, 1. Compare with one of them, for "
     "example race = 0.",
     "'white' <> race": "race is never 'white'.",
-    "race IN (0, 7)": "race is never 7.",
+    "race IN (7, 8)": "race is never 7.",
+    "race = 7 OR dept = 'none'": "race is never 7.",
+    "age = 3 AND NOT (race <> 7)": "race is never 7.",
+    "race IS NOT DISTINCT FROM 2": "race is never 2.",
     "race NOT IN ('white')": "race is never 'white'.",
-    "race IS DISTINCT FROM 2": "race is never 2.",
     "race = 1.5": "race is never 1.5.",
     "CASE race WHEN 'white' THEN TRUE END": "race is never 'white'.",
     "code = 1": "code is never 1. The policy declares its values: '0', '1'.",
     "dept = 'surgery'": "Did you mean dept = 'Surgery'?",
     "dept = 'none'": "'d10', 'd11', … (21 in total).",
-    "age = 130": "age is never 130. The policy declares its bounds, 0 to 110; values beyond them are "
-    "clipped. Compare with a value between them, for example age = 110.",
+    "age = 130": "age is never 130. The policy declares its bounds, 0 to 110; a condition sees values "
+    "beyond them as outside. Compare with a value between them, for example age = 110.",
     "age = -9": "age is never -9.",
     "cost = 5000.01": "cost is never 5000.01.",
     "day = '2025-01-01'": "day is never '2025-01-01'.",
@@ -75,6 +77,23 @@ def test_what_a_column_never_holds_is_refused_with_what_it_can_hold(condition: s
     with pytest.raises(BadSql) as caught:
         parse(f"SELECT COUNT(*) FROM panel WHERE {condition}", PANEL)
     assert said in str(caught.value)
+
+
+NOTED = {
+    "race IN (0, 7)": "race is never 7.",
+    "race NOT IN (7, 8)": "race is never 7.",
+    "race <> 7": "race is never 7.",
+    "race IS DISTINCT FROM 2": "race is never 2.",
+    "dept = 'surgery' OR dept = 'd3'": "dept is never 'surgery'.",
+    "NOT dept = 'none'": "dept is never 'none'.",
+    "day IN ('2024-02-03', '2025-01-01')": "day is never '2025-01-01'.",
+}
+
+
+@pytest.mark.parametrize(("condition", "said"), NOTED.items(), ids=NOTED)
+def test_a_literal_beside_what_a_condition_can_hold_for_is_a_note(condition: str, said: str) -> None:
+    query = parse(f"SELECT COUNT(*) FROM panel WHERE {condition}", PANEL)
+    assert any(said in note for note in query.notes)
 
 
 @pytest.mark.parametrize("condition", ACCEPTED)

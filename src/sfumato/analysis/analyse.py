@@ -84,7 +84,7 @@ def analyse(query: Query, catalog: Catalog, public: PublicData) -> PrivateQuery:
     outcome = ProjectNode(below.flow, relation.label, _items(relation, below))
     if isinstance(below.state, UnitLineage):
         raise _shows_people(relation, outcome, reading)
-    notes = tuple(dict.fromkeys(reading.notes))
+    notes = tuple(dict.fromkeys((*query.notes, *reading.notes)))
     days = whole_days(relation)
     return PrivateQuery(tuple(reading.groups), outcome, query.names, catalog.neighbours, notes, days)
 
@@ -97,7 +97,7 @@ def analyse_rows(query: Query, catalog: Catalog, public: PublicData) -> PrivateR
         )
     reading = _Question(catalog, public, query.options, find_used_columns(query.relation))
     shown = _analyse(query.relation, reading)
-    owned, notes = shown.state, tuple(dict.fromkeys(reading.notes))
+    owned, notes = shown.state, tuple(dict.fromkeys((*query.notes, *reading.notes)))
     if not isinstance(owned, UnitLineage):
         raise UnsupportedSql(
             "This question shows no rows of people.",

@@ -1,4 +1,4 @@
-"""Declared values and bounds of columns. A comparison with any other literal is refused, not charged."""
+"""Declared values and bounds of columns: a condition that can never hold is refused, and not charged."""
 
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -30,7 +30,7 @@ class DeclaredValues:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredBounds:
-    """A column with bounds: values beyond are moved to the nearer one."""
+    """A column with bounds: a value outside them is no value that a condition can name."""
 
     low: int | Fraction | date
     high: int | Fraction | date
@@ -41,23 +41,26 @@ class DeclaredBounds:
 
     def __str__(self) -> str:
         ends = f"{_value_sql(self.low)} to {_value_sql(self.high)}"
-        return f"The policy declares its bounds, {ends}; values beyond them are clipped."
+        return f"The policy declares its bounds, {ends}; a condition sees values beyond them as outside."
 
 
 Admitted = DeclaredValues | DeclaredBounds
 
 
-def check_compared(column: Expression, other: Expression, declared: Admitted | None, place: SourceSpan) -> None:
-    """Refuse to compare a column with a literal that it can never be equal to."""
+def never_equal(column: Expression, other: Expression, declared: Admitted | None, place: SourceSpan) -> BadSql | None:
+    """Return the refusal of a literal that a column is never equal to; refuse one that is not of its type."""
     if declared is None or not isinstance(column, Column) or not isinstance(other, Literal) or other.value is None:
-        return
+        return None
     if (column.type, other.type) == (Type.DATE, Type.TIMESTAMP):
-        return  # they are compared as timestamps, of which a date is one
+        return None  # they are compared as timestamps, of which a date is one
     literal = _as(other, column.type, place)
     if literal is not None and declared.admits(literal.value):
-        return
+        return None
     name = identifier(column.name)
-    raise place.bad(f"{name} is never {_value_sql(other.value)}.", str(declared), _remedy(name, other, declared))
+    refusal = place.bad(f"{name} is never {_value_sql(other.value)}.", str(declared), _remedy(name, other, declared))
+    if literal is None:
+        raise refusal
+    return refusal
 
 
 def _as(literal: Literal, type: Type, place: SourceSpan) -> Literal | None:

@@ -48,4 +48,4 @@ def _parse(sql: str, catalog: Catalog, bindings: Bindings | None, accepts: Calla
         Named(name, output.expression) for name, output in zip(number_duplicates(names), block.outputs, strict=True)
     )
     relation = Project(filter_relation(block.relation, block.pending), reading.label("select"), tuple(items))
-    return Query(relation, names, options)
+    return Query(relation, names, options, reading.notes)

@@ -304,6 +304,8 @@ class Query:
     relation: Project
     names: tuple[str, ...]
     options: Options = Options()
+    notes: tuple[str, ...] = field(default=(), compare=False)
+    """Notes on the text alone, such as a literal that a column never has."""
 
     def __str__(self) -> str:
         return str(self.relation)

@@ -1,6 +1,6 @@
 """How the laws of Spark are run: which of them always, and a Java that starts quickly and compiles little."""
 
-LAWS = [f"tests/engines/spark/laws_{name}.py" for name in ("operators", "answers", "session")]
+LAWS = [f"tests/engines/spark/laws_{name}.py" for name in ("operators", "answers", "outside", "session")]
 """In this order: the last ends the session, and a new one would have to compile everything again."""
 MORE = [f"tests/engines/spark/laws_{name}.py" for name in ("copy", "arrivals", "killed", "catalog", "connect")]
 """They take long: by command."""

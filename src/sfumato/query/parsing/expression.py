@@ -6,8 +6,9 @@ from functools import partial
 
 from sqlglot import exp
 
+from sfumato.errors import BadSql
 from sfumato.query.arithmetic import arithmetic, negate
-from sfumato.query.declared import check_compared
+from sfumato.query.declared import never_equal
 from sfumato.query.expression import Call, Case, Expression, Literal, factor_out_common
 from sfumato.query.functions import FUNCTION_NAMES, Form, Function, Takes
 from sfumato.query.literal import parse_interval, parse_number
@@ -38,7 +39,9 @@ def read_expression(node: exp.Expr, frame: ExpressionContext) -> Expression:
 def read_condition(node: exp.Expr, frame: ExpressionContext) -> Expression:
     """Return the condition a node spells, measured."""
     note_conjuncts(node)
-    return frame.reading.settle(_read_truth_test(node, frame), node)
+    condition = frame.reading.settle(_read_truth_test(node, frame), node)
+    frame.reading.refuse_impossible(condition)
+    return condition
 
 
 def _read_expression(node: exp.Expr | None, frame: ExpressionContext) -> Expression:
@@ -129,15 +132,17 @@ def _comparison(function: Function, node: exp.Expr, frame: ExpressionContext, sw
     frame.reading.only(node, "this", "expression")
     left, right = _read_expression(node.this, frame), _read_expression(node.expression, frame)
     pair = (right, left) if swapped else (left, right)
-    if function in _EQUALITIES:
-        _check_equal(left, right, frame, _span_of(node, frame))
-    return compare(function, *pair, _span_of(node, frame))
+    refusal = _never_equal(left, right, frame, _span_of(node, frame)) if function in _EQUALITIES else None
+    return frame.reading.decided(compare(function, *pair, _span_of(node, frame)), refusal)
 
 
-def _check_equal(left: Expression, right: Expression, frame: ExpressionContext, where: SourceSpan) -> None:
-    """Refuse an equality that the policy alone decides."""
-    for column, other in ((left, right), (right, left)):
-        check_compared(column, other, frame.reading.declared(column), where)
+def _never_equal(left: Expression, right: Expression, frame: ExpressionContext, where: SourceSpan) -> BadSql | None:
+    """Return the refusal of an equality that the policy alone decides."""
+    found = (
+        never_equal(column, other, frame.reading.declared(column), where)
+        for column, other in ((left, right), (right, left))
+    )
+    return next((refusal for refusal in found if refusal is not None), None)
 
 
 def _not_distinct(node: exp.Expr, frame: ExpressionContext) -> Expression:
@@ -248,10 +253,15 @@ def _read_in(node: exp.Expr, frame: ExpressionContext) -> Expression:
     if not items:
         raise where.bad("the list is empty.", "IN needs at least one value.", "Write IN (value, …).")
     value, members = _read_expression(node.this, frame), [_read_expression(item, frame) for item in items]
-    for item, part in zip(members, items, strict=True):
-        check_compared(value, item, frame.reading.declared(value), _span_of(part, frame))
+    never = [
+        never_equal(value, item, frame.reading.declared(value), _span_of(part, frame))
+        for item, part in zip(members, items, strict=True)
+    ]
     arguments = to_common_type([value, *members], where)
-    return Call(Function.IN, tuple(arguments), Type.BOOLEAN, where.at)
+    tested = Call(Function.IN, tuple(arguments), Type.BOOLEAN, where.at)
+    for refusal in never:
+        frame.reading.decided(tested, refusal, holds=None in never)
+    return tested
 
 
 def _read_like(function: Function, node: exp.Expr, frame: ExpressionContext, escape: str = "\\") -> Expression:
@@ -299,8 +309,10 @@ def _read_case(node: exp.Expr, frame: ExpressionContext) -> Expression:
     for branch in node.args["ifs"]:
         when = _read_expression(branch.this, frame)
         if subject is not None:
-            _check_equal(subject, when, frame, _span_of(branch.this, frame))
+            refusal = _never_equal(subject, when, frame, _span_of(branch.this, frame))
             when = compare(Function.EQUAL, frame.reading.settle(subject, node), when, where)
+            frame.reading.decided(when, refusal)
+        frame.reading.refuse_impossible(when)
         branches.append((when, _read_expression(branch.args.get("true"), frame)))
     return case(branches, _read_expression(node.args.get("default"), frame), where)
 
@@ -308,6 +320,7 @@ def _read_case(node: exp.Expr, frame: ExpressionContext) -> Expression:
 def _if(node: exp.Expr, frame: ExpressionContext) -> Case:
     frame.reading.only(node, "this", "true", "false")
     branch = (_read_truth_test(node.this, frame), _read_expression(node.args.get("true"), frame))
+    frame.reading.refuse_impossible(branch[0])
     return case([branch], _read_expression(node.args.get("false"), frame), _span_of(node, frame))
 
 

@@ -7,9 +7,11 @@ from typing import NoReturn
 
 from sqlglot import exp
 
+from sfumato.errors import BadSql
 from sfumato.query.catalog import Catalog
 from sfumato.query.declared import Admitted
-from sfumato.query.expression import Column, Expression, Literal, Position, walk
+from sfumato.query.expression import Call, Column, Expression, Literal, Position, walk
+from sfumato.query.functions import Function
 from sfumato.query.names import Name, Scope, unused_name
 from sfumato.query.parameters import Bindings
 from sfumato.query.parsing.rewriting import first_union_part, group_query
@@ -20,6 +22,7 @@ MAX_JOINS = 64
 MAX_COLUMNS = 200
 MAX_LIST_ITEMS = 1000
 MAX_SYNTAX_NODES = 20_000
+_DIFFERENCES = frozenset({Function.DIFFERENT, Function.DISTINCT_FROM})
 
 
 class ParseContext:
@@ -42,6 +45,9 @@ class ParseContext:
         self.around: tuple[Scope, ...] = ()  # the names that a subquery may use of the rows around it, nearest last
         self._labels: set[str] = set()
         self._declared: dict[tuple[str, str], Admitted] = {}
+        self._impossible: dict[Expression, BadSql] = {}
+        self._certain: dict[Expression, BadSql] = {}
+        self._notes: dict[str, None] = {}
         self._joins = 0
         self._nodes = 0
 
@@ -96,6 +102,38 @@ class ParseContext:
     def declared(self, expression: Expression) -> Admitted | None:
         """Return the declared values of a column; None for other expressions and undeclared columns."""
         return self._declared.get((expression.of, expression.name)) if isinstance(expression, Column) else None
+
+    def decided(self, expression: Expression, refusal: BadSql | None, *, holds: bool = False) -> Expression:
+        """Note a comparison with a literal that a column never has; `holds`: it may be true all the same."""
+        if refusal is not None:
+            self._notes[f"{refusal.what} {refusal.why}"] = None
+        if refusal is not None and not holds:
+            differs = isinstance(expression, Call) and expression.function in _DIFFERENCES
+            (self._certain if differs else self._impossible).setdefault(expression, refusal)
+        return expression
+
+    def refuse_impossible(self, condition: Expression) -> None:
+        """Refuse a condition that can never hold, by the policy alone."""
+        refusal = self._never(condition)
+        if refusal is not None:
+            raise refusal
+
+    def _never(self, condition: Expression) -> BadSql | None:
+        """Return why a condition can never hold; None where it may."""
+        match condition:
+            case Call(Function.AND, parts):
+                return next((found for part in parts if (found := self._never(part)) is not None), None)
+            case Call(Function.OR, parts):
+                found = [self._never(part) for part in parts]
+                return None if None in found else found[0]
+            case Call(Function.NOT, (Call(function) as inner,)) if function in _DIFFERENCES:
+                return self._certain.get(inner)
+        return self._impossible.get(condition)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes on literals that a column never has, in conditions that may hold without them."""
+        return tuple(self._notes)
 
     def count_join(self, node: exp.Expr) -> None:
         """Count a join, those of inlined subqueries included."""
