@@ -6,6 +6,7 @@ import sys
 import click
 
 from sfumato.commands.accounts import budget, history, verify
+from sfumato.commands.agents import mcp
 from sfumato.commands.asking import ask, explain, rehearse, sql
 from sfumato.commands.codes import codes
 from sfumato.commands.demo import demo
@@ -21,7 +22,7 @@ VERBS = (
     *(demo, init, check, tune, refresh),
     *(ask, explain, sql, rehearse),
     *(budget, history, verify, report),
-    *(grant, revoke, serve),
+    *(grant, revoke, serve, mcp),
     *(attack, audit, stream, survey, synthesize),
     *(schema, codes),
 )
