@@ -22,7 +22,7 @@ from sfumato.cli import main
 from sfumato.errors import BadPolicy
 from sfumato.policy.canonical import hashed_lines
 from sfumato.policy.entry import Entry
-from sfumato.policy.keys import ANALYST, BUDGET, CSV, KEYS, POLICY, SEALED
+from sfumato.policy.keys import ANALYST, BUDGET, CSV, KEYS, POLICY, SEALED, SERVER
 from sfumato.policy.kinds import (
     Default,
     Flag,
@@ -34,7 +34,7 @@ from sfumato.policy.kinds import (
     is_complete,
     key_schema,
 )
-from sfumato.policy.policy import Analyst, Budget, Column, CsvFormat, Policy, Sealing, Table
+from sfumato.policy.policy import Analyst, Budget, Column, CsvFormat, Policy, Sealing, ServerPorts, Table
 from sfumato.policy.reading import read_policy
 from sfumato.policy.schema import policy_schema
 from sfumato.policy.table_keys import COLUMN, TABLE
@@ -68,6 +68,7 @@ SECTIONS: dict[str, tuple[Section, type]] = {
     "": (POLICY, Policy),
     "budget": (BUDGET, Budget),
     "csv": (CSV, CsvFormat),
+    "server": (SERVER, ServerPorts),
     "sealed": (SEALED, Sealing),
     "tables.TABLE": (TABLE, Table),
     "tables.TABLE.columns.COLUMN": (COLUMN, Column),
@@ -93,6 +94,7 @@ SEALED_POLICY: dict[str, Any] = {
 CSV_POLICY: dict[str, Any] = {
     "source": "csv:/data",
     "csv": {"delimiter": ";", "encoding": "latin-1", "decimal": ",", "null": ["NA"]},
+    "server": {"http_port": 8080, "pg_port": 5434},
     "refresh": "on-change",
     "padding": "250ms",
     "answers": "shared",
@@ -267,6 +269,8 @@ def test_reader_and_schema_refuse_a_key_of_a_wrong_type_and_a_misspelt_key(path:
         policy = deepcopy(EVERYTHING if way[:1] != ["sealed"] else SEALED_POLICY)
         if way[:1] == ["csv"]:
             policy |= {"source": "csv:/data", "csv": {}}
+        if way[:1] == ["server"]:
+            policy |= {"server": {}}
         node = policy
         for part in way:
             node = node[{"TABLE": "lineitem", "COLUMN": "l_price", "ANALYST": "press"}.get(part, part)]

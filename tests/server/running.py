@@ -43,6 +43,9 @@ class Reply:
         return json.loads(self.body)
 
 
+FREE_PORTS = ("--http-port", "0", "--pg-port", "0")
+
+
 @dataclass
 class Running:
     """One server; use it as a context manager."""
@@ -61,7 +64,7 @@ class Running:
         return self
 
     def begin(self) -> None:
-        command = [sys.executable, "-m", "sfumato", "serve", str(self.policy), *self.options]
+        command = [sys.executable, "-m", "sfumato", "serve", str(self.policy), *FREE_PORTS, *self.options]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         assert self.process.stdout is not None
         self.out, self.cookies = "", {}

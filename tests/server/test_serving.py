@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from ipaddress import ip_address
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from click.testing import CliRunner, Result
@@ -23,7 +24,11 @@ from tests.server.running import Running, until
 
 import sfumato
 from sfumato.cli import main
-from sfumato.errors import BudgetExhausted, LedgerUnavailable
+from sfumato.errors import BadParameter, BudgetExhausted, LedgerUnavailable
+from sfumato.policy.canonical import policy_hash
+from sfumato.policy.reading import read_policy
+from sfumato.server import serving
+from sfumato.server.serving import ListeningPlace
 
 
 def said_by(*words: str) -> Result:
@@ -148,7 +153,7 @@ def test_what_cannot_work_is_a_clear_refusal(tmp_path: Path) -> None:
         done = said_by("serve", policy, "--http-port", port)
         assert done.exit_code == 2
         assert f"Port {port}" in done.stderr
-        done = said_by("serve", policy, "--pg-port", port)
+        done = said_by("serve", policy, "--http-port", "0", "--pg-port", port)
         assert f"Port {port}" in done.stderr
     (tmp_path / "expired").mkdir()
     cert, key = certificate(tmp_path)
@@ -167,6 +172,29 @@ def test_what_cannot_work_is_a_clear_refusal(tmp_path: Path) -> None:
         assert said in done.stderr
         assert "Traceback" not in done.stderr
     assert said_by("serve", str(tmp_path / "none.toml")).exit_code == 2
+
+
+def test_ports_are_fixed_and_the_policy_may_name_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+
+    def open_sockets(place: ListeningPlace) -> NoReturn:
+        asked.append((place.http_port, place.pg_port))
+        raise BadParameter("Seen.", "Seen.", "Seen.")
+
+    monkeypatch.setattr(serving, "open_sockets", open_sockets)
+    policy = make_clinic(tmp_path)
+    said_by("serve", str(policy))
+    policy.write_text(policy.read_text() + "\n[server]\nhttp_port = 8123\n")
+    said_by("serve", str(policy))
+    said_by("serve", str(policy), "--http-port", "0", "--pg-port", "5999")
+    assert asked == [(8000, 5433), (8123, 5433), (0, 5999)]
+
+
+def test_the_ports_are_no_part_of_the_promise(tmp_path: Path) -> None:
+    policy = make_clinic(tmp_path)
+    before = policy_hash(read_policy(policy))
+    policy.write_text(policy.read_text() + "\n[server]\nhttp_port = 8123\npg_port = 5434\n")
+    assert policy_hash(read_policy(policy)) == before
 
 
 def test_with_a_certificate_everything_is_encrypted(tmp_path: Path) -> None:

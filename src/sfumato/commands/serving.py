@@ -52,8 +52,8 @@ def revoke(policy: Path, name: str | None, owner: bool) -> None:
 @click.command()
 @policy_file
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address; any but a local one needs TLS.")
-@click.option("--http-port", type=int, default=0, help="For HTTP and the console; 0 chooses a free port.")
-@click.option("--pg-port", type=int, default=0, help="For PostgreSQL's protocol; 0 chooses a free port.")
+@click.option("--http-port", type=int, help="For HTTP and the console, 8000 by default; 0 chooses a free port.")
+@click.option("--pg-port", type=int, help="For PostgreSQL's protocol, 5433 by default; 0 chooses a free port.")
 @click.option("--tls-cert", type=File, metavar="FILE", help="The certificate chain, in PEM.")
 @click.option("--tls-key", type=File, metavar="FILE", help="Its private key, in PEM.")
 @click.option("--public-url", metavar="URL", help="The address under which a reverse proxy shows the console.")
@@ -67,8 +67,8 @@ def revoke(policy: Path, name: str | None, owner: bool) -> None:
 def serve(
     policy: Path,
     host: str,
-    http_port: int,
-    pg_port: int,
+    http_port: int | None,
+    pg_port: int | None,
     tls_cert: Path | None,
     tls_key: Path | None,
     public_url: str | None,
@@ -84,9 +84,19 @@ def serve(
         raise BadParameter(
             "The server is not installed.", "It is an optional extra.", "Run: pip install 'sfumato[server]'."
         )
+    from sfumato.policy.reading import read_policy
     from sfumato.server import serving
 
-    place = serving.ListeningPlace(host, http_port, pg_port, tls_cert, tls_key, public_url, trusted_proxy)
+    ports = read_policy(policy).server
+    place = serving.ListeningPlace(
+        host,
+        ports.http_port if http_port is None else http_port,
+        ports.pg_port if pg_port is None else pg_port,
+        tls_cert,
+        tls_key,
+        public_url,
+        trusted_proxy,
+    )
     opened = open_rehearsal(policy) if rehearsal else open_database(policy)
     with serving.open_sockets(place) as listener, opened as database:
         serving.serve(policy, database, listener, click.echo)

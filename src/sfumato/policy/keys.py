@@ -27,12 +27,21 @@ from sfumato.policy.kinds import (
     WholeNumber,
 )
 from sfumato.policy.locations import KEY_FILES, LEDGERS, MAX_LOCATION_CHARS, SEALED_STORES
-from sfumato.policy.policy import MAX_CHARGES_PER_ACCOUNT, PLAIN, CsvFormat, Refresh, Sharing
+from sfumato.policy.policy import (
+    DEFAULT_PORTS,
+    MAX_CHARGES_PER_ACCOUNT,
+    PLAIN,
+    CsvFormat,
+    Refresh,
+    ServerPorts,
+    Sharing,
+)
 from sfumato.policy.schemes import Scheme, built_in_schemes
 from sfumato.policy.table_keys import TABLE
 
 MAX_TABLES = 500
 MAX_ANALYSTS = 10_000
+MAX_PORT = 65_535
 _SOURCES = tuple(scheme for scheme in built_in_schemes() if scheme.is_written)
 DELIMITERS = (",", ";", "\t", "|", ":")
 
@@ -179,6 +188,25 @@ SEALED = Section(
         ),
     )
 )
+SERVER = Section(
+    (
+        PolicyKey(
+            "http_port",
+            WholeNumber(MAX_PORT),
+            Default(DEFAULT_PORTS.http_port),
+            "The port of HTTP and the console of `sfumato serve`.",
+            Hashed.APART,
+        ),
+        PolicyKey(
+            "pg_port",
+            WholeNumber(MAX_PORT),
+            Default(DEFAULT_PORTS.pg_port),
+            "The port of PostgreSQL's protocol of `sfumato serve`.",
+            Hashed.APART,
+        ),
+    ),
+    into=ServerPorts,
+)
 BUDGET = Section(
     (
         PolicyKey("epsilon", _EPSILON, _ADD_EPSILON, "The maximum epsilon of all answers together.", Hashed.ALWAYS),
@@ -315,6 +343,13 @@ POLICY = Section(
             SEALED,
             Default(words="none: read from `source`"),
             "The store of ciphertexts and its key, instead of source.",
+            Hashed.APART,
+        ),
+        PolicyKey(
+            "server",
+            SERVER,
+            Default(DEFAULT_PORTS, "ports 8000 and 5433"),
+            "The ports on which `sfumato serve` listens.",
             Hashed.APART,
         ),
     ),

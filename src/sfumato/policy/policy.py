@@ -254,6 +254,15 @@ class CsvFormat:
     """Texts that mean that there is no value, unquoted; an empty field always does."""
 
 
+@dataclass(frozen=True, slots=True)
+class ServerPorts:
+    """The ports of `sfumato serve`: fixed, so that saved connections survive a restart."""
+
+    http_port: int = 8000
+    pg_port: int = 5433
+
+
+DEFAULT_PORTS = ServerPorts()
 PLAIN = CsvFormat()
 """Default format: commas, UTF-8, a decimal point."""
 
@@ -292,6 +301,7 @@ class Policy:
     """Answers of a server leave at multiples of this number of seconds; None: when they are ready."""
     answers: Sharing = Sharing.SEPARATE
     csv: CsvFormat = PLAIN
+    server: ServerPorts = DEFAULT_PORTS
 
     def table(self, name: str) -> Table | None:
         """Return the table of this name in any case, or None."""

@@ -25,9 +25,13 @@ needs_psql = pytest.mark.skipif(shutil.which("psql") is None, reason="psql is no
 needs_java = pytest.mark.skipif(shutil.which("java") is None or not JAR.exists(), reason="pgjdbc is not installed")
 
 
+def psql_environment(server: Served, options: str = PRICED) -> dict[str, str]:
+    return {**os.environ, "PGPASSWORD": server.password, "PGOPTIONS": options, "LC_ALL": "C.UTF-8"}
+
+
 def psql(server: Served, *commands: str, options: str = PRICED) -> subprocess.CompletedProcess[str]:
     script = "".join(f"{command}\n" for command in commands)
-    environment = {**os.environ, "PGPASSWORD": server.password, "PGOPTIONS": options, "LC_ALL": "C.UTF-8"}
+    environment = psql_environment(server, options)
     where = ["-X", "-h", server.host, "-p", str(server.port), "-U", "research", "-d", "clinic"]
     return subprocess.run(
         ["psql", *where, "-v", "ON_ERROR_STOP=1"],

@@ -262,6 +262,8 @@ class Answering:
         if plan is not None:
             described, named = _described(plan.parameters, declared), tuple(types.items())
             return ReadyStatement(statement, described, plan.columns, None, True, named)
+        if self._facts.database != self._gate.policy.name:
+            raise _no_tables(self._facts.database, self._gate.policy.name)
         known = {name: _type_of(oid, name) for name, oid in types.items()}
         database = self._gate.database(self._caller)
         outline = await self._gate.work(self._caller, lambda: database.describe(sql, known))
@@ -376,6 +378,14 @@ def question_of(statement: Statement) -> tuple[str, int]:
         case Explain(sql, offset) | Declare(_, sql, offset) | Copy(sql, offset):
             return sql, offset
     return "", 0
+
+
+def _no_tables(database: str, served: str) -> WireError:
+    """Refuse a question in a database that only lists the others."""
+    remedy = f"Connect to {served}."
+    return WireError(
+        "42P01", with_remedy(f"The database {database} has no tables.", remedy), "It lists others.", remedy
+    )
 
 
 def _type_of(oid: int, name: str) -> Type:

@@ -19,6 +19,7 @@ from sfumato.server.wire.authentication import Exchange, begin, failed, mechanis
 from sfumato.server.wire.frames import Body, TooLarge, error_frame, frame, parameter_status, read_frame, zero_ended
 from sfumato.server.wire.memory import MemoryLimits, SessionMemory
 from sfumato.server.wire.pg_catalog.catalogue import Catalogue
+from sfumato.server.wire.pg_catalog.relations import LISTING_DATABASES
 from sfumato.server.wire.pg_catalog.session_facts import SessionFacts
 from sfumato.server.wire.session import WireSession
 from sfumato.server.wire.settings import SERVER_VERSION, Settings
@@ -47,7 +48,8 @@ class Wire:
     """Those of both protocols, with their limits."""
     sessions: dict[tuple[int, int], WireSession] = field(default_factory=dict)
     accounts: dict[str, int] = field(default_factory=dict)
-    catalogues: dict[str, Catalogue] = field(default_factory=dict)
+    catalogues: dict[tuple[str, bool], Catalogue] = field(default_factory=dict)
+    """By account, and whether its database has tables."""
     memory: SessionMemory = field(default_factory=SessionMemory)
     served: "dict[asyncio.Task[None], _Connection]" = field(default_factory=dict)
 
@@ -221,7 +223,7 @@ class _Connection:
             wire.gate.audit.write(_CHANNEL, address, None, "connect", "not_granted")
             raise
         self._writer.write(frame(b"R", struct.pack(">i", 12) + proof) + frame(b"R", struct.pack(">i", 0)))
-        if packet.database != wire.policy.name:
+        if packet.database not in (wire.policy.name, *LISTING_DATABASES):
             name = shown_name(packet.database)
             wire.gate.audit.write(_CHANNEL, address, grant.account, "connect", "unknown_name")
             raise WireError("3D000", f'database "{name}" does not exist', "", f"Use {wire.policy.name}.", fatal=True)
@@ -254,10 +256,9 @@ class _Connection:
             raise WireError(said.sqlstate, said.message, said.detail, said.hint, fatal=True) from None
         key = self._key()
         host, port = self._writer.get_extra_info("sockname")[:2]
-        facts = SessionFacts(caller.grant.account, wire.policy.name, key[0], host, port, self._encrypted, settings)
-        session = WireSession(
-            self._reader, self._writer, wire.gate, caller, self._catalogue(caller.grant), settings, facts, wire.memory
-        )
+        facts = SessionFacts(caller.grant.account, packet.database, key[0], host, port, self._encrypted, settings)
+        catalogue = self._catalogue(caller.grant, packet.database)
+        session = WireSession(self._reader, self._writer, wire.gate, caller, catalogue, settings, facts, wire.memory)
         wire.sessions[key] = session
         wire.accounts[account] = wire.accounts.get(account, 0) + 1
         try:
@@ -270,12 +271,13 @@ class _Connection:
             del wire.sessions[key]
             wire.accounts[account] -= 1
 
-    def _catalogue(self, grant: Grant) -> Catalogue:
-        wire = self._wire
-        if grant.account not in wire.catalogues:
-            columns = wire.gate.database(Caller(grant, _CHANNEL, "")).columns()
-            wire.catalogues[grant.account] = Catalogue(wire.policy, columns, grant.account)
-        return wire.catalogues[grant.account]
+    def _catalogue(self, grant: Grant, database: str) -> Catalogue:
+        """Return the catalogue of an account; a database that lists the others has no tables."""
+        wire, has_tables = self._wire, database == self._wire.policy.name
+        if (grant.account, has_tables) not in wire.catalogues:
+            columns = wire.gate.database(Caller(grant, _CHANNEL, "")).columns() if has_tables else {}
+            wire.catalogues[grant.account, has_tables] = Catalogue(wire.policy, columns, grant.account)
+        return wire.catalogues[grant.account, has_tables]
 
     def _key(self) -> tuple[int, int]:
         while True:

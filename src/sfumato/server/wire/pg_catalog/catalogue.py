@@ -213,7 +213,7 @@ class Catalogue:
 _ABOUT = frozenset(
     {"format_type", "obj_description", "col_description", "to_regclass", "to_regtype", "to_regnamespace"}
 )
-_ABOUT |= {"has_table_privilege", "has_schema_privilege", "has_database_privilege", "quote_ident"}
+_ABOUT |= {"has_table_privilege", "has_schema_privilege", "has_database_privilege", "quote_ident", "parse_ident"}
 
 
 def _is_plain(tree: exp.Select) -> bool:

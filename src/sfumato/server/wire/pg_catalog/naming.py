@@ -3,8 +3,8 @@
 from sqlglot import exp
 
 from sfumato.server.wire.pg_catalog.casting import type_number
-from sfumato.server.wire.pg_catalog.relations import types
 from sfumato.server.wire.pg_catalog.trees import identifier, type_name
+from sfumato.server.wire.pg_catalog.types import types
 
 _KINDS = {
     "Case": "case",

@@ -13,17 +13,20 @@ from typing import Any
 from sfumato.policy.policy import Column, Policy, Reference, RowUnit, Table, UnitColumn, fold_name
 from sfumato.query.types import Type
 from sfumato.server.wire import oids
-from sfumato.server.wire.pg_catalog.casting import TYPE_NAMES
+from sfumato.server.wire.pg_catalog.casting import TYPE_NAMES, type_number
 from sfumato.server.wire.pg_catalog.compiled import Row
+from sfumato.server.wire.pg_catalog.type_functions import function_names, functions_by_name, functions_by_number
+from sfumato.server.wire.pg_catalog.types import types
 from sfumato.server.wire.settings import Settings
+from sfumato.server.wire.sqlstates import WireError
 
 _HERE = Path(__file__).parent
 PG_CATALOG, PUBLIC, INFORMATION_SCHEMA = 11, 2200, 13000
 DATABASE, OWNER, USER = 16384, 10, 16385
 _FIRST_TABLE = 20_000
 _ROW_TYPES = 1_000_000
-_ARRAY_IN, _ARRAY_RECV = 750, 2400
-"""The functions by which clients tell arrays from other types."""
+LISTING_DATABASES = ("postgres", "template1")
+"""Databases without tables, to which clients connect to list the others."""
 _PUBLISHED = {
     Type.INTEGER: (oids.INT8, "bigint", 64, 0),
     Type.DECIMAL: (oids.FLOAT8, "double precision", 53, None),
@@ -84,32 +87,6 @@ def _number(name: str) -> int:
 
 
 @cache
-def types() -> tuple[dict[str, Any], ...]:
-    """Return PostgreSQL's own types, those that drivers may look for."""
-    names: tuple[str, ...] = (
-        "oid",
-        "typname",
-        "typlen",
-        "typbyval",
-        "typtype",
-        "typcategory",
-        "typispreferred",
-        "typdelim",
-        "typelem",
-    )
-    names += ("typarray", "typalign", "typstorage")
-    rows = []
-    for line in (_HERE / "types.txt").read_text(encoding="utf-8").splitlines():
-        row: dict[str, Any] = dict(zip(names, line.split("\t"), strict=True))
-        for name in ("oid", "typlen", "typelem", "typarray"):
-            row[name] = int(row[name])
-        for name in ("typbyval", "typispreferred"):
-            row[name] = row[name] == "True"
-        rows.append(row)
-    return tuple(rows)
-
-
-@cache
 def _numbers() -> Mapping[tuple[str, str], int]:
     """Return the number of every relation of the catalogue."""
     return {key: 10_000 + at for at, key in enumerate(relations())}
@@ -165,7 +142,7 @@ class VirtualCatalog:
         if kind == oids.REGNAMESPACE:
             return {"public": PUBLIC, "pg_catalog": PG_CATALOG, "information_schema": INFORMATION_SCHEMA}.get(last)
         if kind in (oids.REGPROC, oids.REGPROCEDURE):
-            return _ARRAY_IN if last == "array_in" else None
+            return functions_by_name().get(last.split("(")[0])
         return USER if kind == oids.REGROLE else None
 
     def is_visible(self, number: int) -> bool:
@@ -182,10 +159,18 @@ class VirtualCatalog:
         if kind == oids.REGNAMESPACE:
             names = {PUBLIC: "public", PG_CATALOG: "pg_catalog", INFORMATION_SCHEMA: "information_schema"}
             return names.get(number, str(number))
+        if kind == oids.REGPROC:
+            return functions_by_number().get(number, str(number) if number else "-")
         return str(number) if number else "-"
 
     def _type(self, name: str) -> int | None:
-        return _type_numbers().get(name)
+        found = _type_numbers().get(name)
+        if found is not None:
+            return found
+        try:
+            return type_number(name)
+        except WireError:
+            return None
 
 
 def _parts(name: str) -> list[str]:
@@ -271,7 +256,7 @@ class _Contents:
             "pg_namespace": self._namespaces,
             "pg_proc": lambda: [
                 {"oid": number, "proname": name, "pronamespace": PG_CATALOG, "proowner": OWNER, "prokind": "f"}
-                for name, number in (("array_in", _ARRAY_IN), ("array_recv", _ARRAY_RECV))
+                for name, number in functions_by_name().items()
             ],
             "pg_roles": self._roles,
             "pg_tables": self._table_rows,
@@ -316,9 +301,12 @@ class _Contents:
         return [{"oid": number, "nspname": name, "nspowner": OWNER} for name, number in named.items()]
 
     def _databases(self) -> _Rows:
-        row = {"oid": DATABASE, "datname": self._policy.name, "datdba": OWNER, "encoding": 6, "datlocprovider": "c"}
-        row |= {"datallowconn": True, "datconnlimit": -1, "dattablespace": 1663, "datcollate": "C", "datctype": "C"}
-        return [row]
+        row = {"datdba": OWNER, "encoding": 6, "datlocprovider": "c", "datallowconn": True, "datconnlimit": -1}
+        row |= {"dattablespace": 1663, "datcollate": "C", "datctype": "C"}
+        own = (self._policy.name, DATABASE, False)
+        listing = [(name, at, name == "template1") for at, name in enumerate(LISTING_DATABASES, 4)]
+        named = [own, *(one for one in listing if one[0] != own[0])]
+        return [{**row, "oid": oid, "datname": name, "datistemplate": template} for name, oid, template in named]
 
     def _roles(self) -> _Rows:
         row = {"oid": USER, "rolname": self._user, "rolinherit": True, "rolcanlogin": True, "rolconnlimit": -1}
@@ -369,16 +357,15 @@ class _Contents:
 
     def _types(self) -> _Rows:
         fixed = {"typnamespace": PG_CATALOG, "typowner": OWNER, "typisdefined": True, "typtypmod": -1}
-        fixed |= {"typinput": 1, "typoutput": 1, "typreceive": 1, "typsend": 1}
         rows = []
-        arrays = {"typinput": _ARRAY_IN, "typreceive": _ARRAY_RECV}
         for row in types():
-            array = str(row["typname"]).startswith("_")
-            more = {"typcollation": _collation(int(row["oid"]))} | (arrays if array else {})
-            rows.append({**row, **fixed, **more})
+            used = {role: functions_by_name()[name] for role, name in function_names(str(row["typname"])).items()}
+            rows.append({**row, **fixed, **used, "typcollation": _collation(int(row["oid"]))})
+        records = {role: functions_by_name()[name] for role, name in function_names("record").items()}
         return rows + [
             {
                 **fixed,
+                **records,
                 "oid": _ROW_TYPES + number,
                 "typname": name,
                 "typnamespace": PUBLIC,
