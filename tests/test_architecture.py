@@ -28,6 +28,7 @@ PATH = (
     "dataset",
     "prepare",
     "stored_answer",
+    "kept_answers",
     "database",
     "opening",
     "measure",

@@ -20,6 +20,7 @@ from sfumato.errors import (
     Setting,
     UnknownName,
 )
+from sfumato.kept_answers import from_kept, stored_name
 from sfumato.ledger.affordable_price import afforded
 from sfumato.ledger.history import HISTORY_PAGE, page_of
 from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
@@ -43,6 +44,7 @@ from sfumato.release.release import Release, as_shown, exact_release, make_relea
 from sfumato.release.rendering.pages import database_page
 from sfumato.stored_answer import StoredAnswer, answer_from_json, answer_to_json
 
+PAID_NOTE = "Asking costs nothing: the measurements of this answer are already paid for."
 _SOURCE_IS_THE_OWNERS = (
     "Whether and when the source changes may depend on the people in it, so only the data owner may see it."
 )
@@ -118,6 +120,9 @@ class Database:
         asked = self.prepare(sql, parameters, RequestedPrice(epsilon, within, share, delta), key)
         if asked.plan.event is None:
             return self._free(asked)
+        asked = self._from_kept(asked)
+        if asked.kept is not None:
+            return self._open_stored(asked, asked.kept)[0]
         return self._answer(asked, key, tell)[0]
 
     def ask_all(
@@ -185,11 +190,13 @@ class Database:
 
         With `household` it also says what so many people lose together.
         """
-        asked = self.prepare(sql, parameters, RequestedPrice(epsilon, within, share, delta))
+        asked = self._from_kept(self.prepare(sql, parameters, RequestedPrice(epsilon, within, share, delta)))
         quote = make_quote(
             asked.plan, self._shared.truncation_bounds(asked.engine.version), self.policy.budget.truncation
         )
         quote = for_household(quote, household)
+        if asked.kept is not None or (asked.plan.event is not None and self._is_stored(asked)):
+            return replace(quote, notes=(PAID_NOTE, *quote.notes))
         if asked.price_target.epsilon is not None or asked.plan.event is None:
             return quote
         return replace(
@@ -347,6 +354,14 @@ class Database:
     def _repr_html_(self) -> str:
         """Show a notebook what can be asked: the tables with their columns, and what is left."""
         return database_page(self.policy, self.account, None if self._closed else self.budget())
+
+    def _is_stored(self, asked: Prepared) -> bool:
+        return stored_name(asked, self.payer.ledger, self.account) is not None
+
+    def _from_kept(self, asked: Prepared) -> Prepared:
+        """Return the question over measurements that are paid for, where they are as exact as it asks."""
+        account = None if self.policy.answers is Sharing.SHARED else self.account
+        return from_kept(asked, self._preparation, self.payer.ledger, account)
 
     def _charged(self, asked: Prepared) -> ChargedRelease:
         plan = asked.plan
