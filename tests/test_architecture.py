@@ -29,6 +29,7 @@ PATH = (
     "dataset",
     "prepare",
     "stored_answer",
+    "kept_answers",
     "database",
     "opening",
     "measure",

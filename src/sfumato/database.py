@@ -7,7 +7,6 @@ from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from sfumato.accounting.event import Event
 from sfumato.analysis.catalog import Catalog
 from sfumato.dataset import SharedDataset
 from sfumato.diagnostics import log_event
@@ -21,6 +20,7 @@ from sfumato.errors import (
     Setting,
     UnknownName,
 )
+from sfumato.kept_answers import from_kept, stored_name
 from sfumato.ledger.affordable_price import afforded
 from sfumato.ledger.history import HISTORY_PAGE, page_of
 from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
@@ -44,6 +44,7 @@ from sfumato.release.release import Release, as_shown, exact_release, make_relea
 from sfumato.release.rendering.pages import database_page
 from sfumato.stored_answer import StoredAnswer, answer_from_json, answer_to_json
 
+PAID_NOTE = "Asking costs nothing: the measurements of this answer are already paid for."
 _SOURCE_IS_THE_OWNERS = (
     "Whether and when the source changes may depend on the people in it, so only the data owner may see it."
 )
@@ -121,6 +122,9 @@ class Database:
         asked = self.prepare(sql, parameters, RequestedPrice(epsilon, within, share, delta), key)
         if asked.plan.event is None:
             return self._free(asked)
+        asked = self._from_kept(asked)
+        if asked.kept is not None:
+            return self._open_stored(asked, asked.kept)[0]
         return self._answer(asked, key, tell)[0]
 
     def ask_all(
@@ -189,20 +193,16 @@ class Database:
         `share`, `used_after` and `spent_after` say what it would do to this account's budget.
         With `household` it also says what so many people lose together.
         """
-        asked = self.prepare(sql, parameters, RequestedPrice(epsilon, within, share, delta))
+        asked = self._from_kept(self.prepare(sql, parameters, RequestedPrice(epsilon, within, share, delta)))
         quote = make_quote(
             asked.plan, self._shared.truncation_bounds(asked.engine.version), self.policy.budget.truncation
         )
-        quote = for_household(quote, household)
+        quote, ledger = for_household(quote, household), self.payer.ledger
         if self.rehearsal:
             quote = replace(quote, notes=(REHEARSAL_NOTE, *quote.notes))
-        return replace(quote, effect=self.payer.ledger.effect_of(self._new_event(asked), self.account))
-
-    def _new_event(self, asked: Prepared) -> Event | None:
-        """Return what would be charged; None for a question that needs no charge, or has one."""
-        names, ledger = [asked.fingerprint, *asked.names.older], self.payer.ledger
-        known = ledger.find_repeat(self.account, names, asked.engine.version) is not None
-        return None if known else asked.plan.event
+        if asked.kept is not None or (asked.plan.event is not None and self._is_stored(asked)):
+            return replace(quote, notes=(PAID_NOTE, *quote.notes), effect=ledger.effect_of(None, self.account))
+        return replace(quote, effect=ledger.effect_of(asked.plan.event, self.account))
 
     def statements(
         self,
@@ -356,6 +356,14 @@ class Database:
     def _repr_html_(self) -> str:
         """Show a notebook what can be asked: the tables with their columns, and what is left."""
         return database_page(self.policy, self.account, None if self._closed else self.budget())
+
+    def _is_stored(self, asked: Prepared) -> bool:
+        return stored_name(asked, self.payer.ledger, self.account) is not None
+
+    def _from_kept(self, asked: Prepared) -> Prepared:
+        """Return the question over measurements that are paid for, where they are as exact as it asks."""
+        account = None if self.policy.answers is Sharing.SHARED else self.account
+        return from_kept(asked, self._preparation, self.payer.ledger, account)
 
     def _charged(self, asked: Prepared) -> ChargedRelease:
         plan = asked.plan

@@ -24,10 +24,11 @@ from sfumato.planning.price_target import StoredPlanKey
 from sfumato.planning.workload import workload_of
 from sfumato.policy.canonical import tables_digest
 from sfumato.policy.describing import units_of
-from sfumato.policy.policy import Policy, fold_name
+from sfumato.policy.policy import Policy, Preview, fold_name
 from sfumato.query.expression import Literal
 from sfumato.query.parameters import Bindings, bind, inline_parameters
 from sfumato.query.parse import parse
+from sfumato.query.probes import without_reading
 from sfumato.query.relation import Options, Query
 
 MAX_QUERIES_PER_WORKLOAD = 100
@@ -93,6 +94,10 @@ class Prepared:
     """Whom the private tables that it reads protect."""
     texts: tuple[str, ...]
     """The text of each question, in the order of `outcomes`."""
+    plans: tuple[tuple[Plan, ReleaseNames], ...] = ()
+    """All plans that may answer one question, with their names."""
+    kept: str | None = None
+    """The stored release that answers it at no cost, because it asks for no more accuracy than that has."""
 
     @property
     def fingerprint(self) -> str:
@@ -172,7 +177,8 @@ class QueryPreparer:
         job = engine.prepare(plans[place])
         clock.check()
         written, units = (read.sql,), self._units(tables)
-        return Prepared(read.sql, target, plans[place], job, names[place], engine, (plans[place],), units, written)
+        chosen, every = plans[place], tuple(zip(plans, names, strict=True))
+        return Prepared(read.sql, target, chosen, job, names[place], engine, (chosen,), units, written, every)
 
     def prepare_workload(
         self, read: Sequence[AnalysedQuery], price: RequestedPrice, key: str | None, engine: Engine
@@ -258,6 +264,7 @@ class QueryPreparer:
 
     def _analyse(self, sql: str, bindings: Bindings | None, engine: Engine, clock: PlanningClock) -> AnalysedQuery:
         query = parse(sql, engine.catalog, bindings)  # text -> our own algebra; nothing else goes further
+        query = without_reading(query, engine.catalog, self._policy.preview is Preview.SYNTHETIC)
         clock.check()
         with engine.public.one_question(self._account):  # what is free has limits
             private = analyse(query, engine.catalog, engine.public)  # who is protected, how far they reach

@@ -14,6 +14,7 @@ from tests.paths.shapes import SHAPES
 from tests.paths.worlds import SCHEMA, a_world, policy, write
 
 import sfumato
+from sfumato.database import PAID_NOTE
 from sfumato.engines.duckdb.engine import DuckDB
 from sfumato.engines.time_limit import PlanningClock
 from sfumato.errors import EngineFailed, Refusal
@@ -60,6 +61,8 @@ DIFFERENT = (
     "SELECT COUNT(*) FROM visits v LEFT JOIN patients p USING (patient_id)",
     "SELECT COUNT(*) FROM visits v JOIN visits w USING (patient_id) WHERE v.age > 3",
     "SELECT COUNT(*) FROM visits v JOIN visits w USING (patient_id) WHERE v.age > w.age",
+    "SELECT COUNT(*) FROM visits v JOIN visits w USING (patient_id) WHERE v.age > 3 AND w.cost > 1",
+    "SELECT COUNT(*) FROM visits v JOIN visits w USING (patient_id) WHERE v.age > 3 AND v.cost > 1",
     "SELECT SUM(n) FROM (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY 1) t",
     "SELECT SUM(n) FROM (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY 1) t WHERE n > 1",
     "SELECT SUM(n) FROM (SELECT patient_id, COUNT(*) AS n FROM visits WHERE age > 1 GROUP BY 1) t",
@@ -189,6 +192,21 @@ def _exact(asked: Prepared) -> list[object]:
     return found
 
 
+def test_kept_numbers_belong_to_their_own_columns(own: sfumato.Database) -> None:
+    """Several aggregates together show what each of them shows alone; intervals miss each other once in 10**8."""
+    aggregates, sure = ("SUM(age * age)", "COUNT(*)", "SUM(age)"), "0.9999999999"
+    alone = []
+    for one in aggregates:
+        answer = own.ask(f"SELECT dept, {one} AS x FROM visits GROUP BY dept", epsilon=50)  # noqa: S608
+        alone.append({row["dept"]: row["x"] for row in answer.intervals(sure)})
+    columns = ", ".join(f"{one} AS x{at}" for at, one in enumerate(aggregates))
+    together = own.ask(f"SELECT {columns}, dept FROM visits GROUP BY dept", epsilon=300)  # noqa: S608
+    for row in together.intervals(sure):
+        for at, known in enumerate(alone):
+            assert row[f"x{at}"][0] <= known[row["dept"]][1]
+            assert row[f"x{at}"][1] >= known[row["dept"]][0]
+
+
 def test_twelve_tiles_refreshed_ten_times_cost_once(own: sfumato.Database) -> None:
     keys, measures = ("dept", "urgent", "age / 5"), ("COUNT(*)", "SUM(cost)", "AVG(age)", "COUNT(DISTINCT patient_id)")
     tiles = [(key, measure) for key in keys for measure in measures]
@@ -256,3 +274,58 @@ def test_an_identity_begins_with_the_identity_of_its_cells(clinic: sfumato.Datab
     assert other is not None
     assert other.cells == measured.cells
     assert other.text != measured.text
+
+
+COARSER = (
+    GROUPED,
+    "SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept",
+    "SELECT dept, AVG(cost) AS c FROM visits GROUP BY dept ORDER BY c",
+    "SELECT COUNT(*) AS n, dept FROM visits WHERE 1 = 1 GROUP BY dept ORDER BY dept DESC LIMIT 2",
+)
+
+
+@pytest.mark.parametrize("sql", COARSER)
+def test_a_question_that_asks_for_less_than_is_kept_is_free_and_has_its_intervals(
+    own: sfumato.Database, sql: str
+) -> None:
+    first = own.ask(GROUPED, epsilon=2)
+    quote = own.explain(sql, epsilon="0.5")
+    assert PAID_NOTE in quote.notes
+    again = own.ask(sql, epsilon="0.5")
+    assert (own.charges(), again.receipt) == (1, first.receipt)
+    numbers, bars = ({row["dept"]: row for row in rows} for rows in (first.rows(), first.intervals()))
+    for row, ends in zip(again.rows(), again.intervals(), strict=True):
+        for name in set(row) - {"dept"}:
+            assert row[name] == numbers[row["dept"]][name]
+            assert ends[name] == bars[row["dept"]][name]
+
+
+def test_a_question_that_asks_for_more_than_is_kept_is_charged(own: sfumato.Database) -> None:
+    own.ask(GROUPED, epsilon="0.5")
+    own.ask(GROUPED, epsilon=1)
+    own.ask("SELECT dept, COUNT(*), AVG(cost), SUM(age) FROM visits GROUP BY dept", epsilon="0.1")
+    own.ask("SELECT urgent, COUNT(*) FROM visits GROUP BY urgent", epsilon="0.1")
+    assert own.charges() == 4
+
+
+def test_selected_keys_and_quantiles_of_a_larger_price_answer_for_less(own: sfumato.Database) -> None:
+    questions = ("SELECT city, COUNT(*) AS n FROM visits GROUP BY city", "SELECT MEDIAN(age) AS m FROM visits")
+    for charged, sql in enumerate(questions, 1):
+        first = own.ask(sql, epsilon=8)
+        assert own.ask(f"{sql} LIMIT 1000", epsilon=2).rows() == first.rows()
+        assert own.charges() == charged
+
+
+def test_the_kept_answers_of_another_account_stay_its_own(tmp_path: Path) -> None:
+    write(tmp_path, a_world(5, people=30))
+    with sfumato.open(policy(tmp_path, analysts={"press": {"epsilon": 900}})) as owner:
+        first = owner.ask(GROUPED, epsilon=2)
+        with owner.as_analyst("press") as press:
+            assert press.ask(GROUPED, epsilon=1).receipt != first.receipt
+
+
+def test_measurements_of_another_snapshot_are_not_kept(own: sfumato.Database) -> None:
+    own.ask(GROUPED, epsilon=2)
+    own.refresh()
+    own.ask(GROUPED, epsilon=1)
+    assert own.charges() == 2

@@ -193,8 +193,8 @@ FINDINGS: tuple[Bug, ...] = (
         "tests/paths/test_snapshots.py",
         (
             "prepare.py",
-            "found = plans, query_fingerprints(read.query, plans, digest)",
-            "found = plans, query_fingerprints(read.query, plans, repr(self._policy))",
+            "            digest = self._tables_digest(tables)\n            by_text",
+            "            digest = repr(self._policy)\n            by_text",
         ),
     ),
     planned(

@@ -29,12 +29,17 @@ IDENTITY_BUGS: tuple[Bug, ...] = (
         ("planning/canonical_flow.py", "        self._leaves += 1\n", "        self._leaves = 1\n"),
     ),
     planned(
-        "declared cells do not belong to the identity of a charge",
+        "the kind of a join does not belong to the identity of a charge",
+        _IDENTITY,
+        ("planning/canonical_flow.py", 'return ["join", str(kind), met', 'return ["join", met'),
+    ),
+    planned(
+        "noisier measurements answer a question that asks for more",
         _IDENTITY,
         (
-            "planning/measurement_identity.py",
-            "                None if key.cells is None else _in_order(map(flow.data, key.cells), lambda cell: cell),\n",
-            "                None,\n",
+            "planning/kept_measurements.py",
+            "    return kept.mechanism.margin(CONFIDENCE) <= asked.mechanism.margin(CONFIDENCE)\n",
+            "    return True\n",
         ),
     ),
     planned(

@@ -98,6 +98,7 @@ CSV_POLICY: dict[str, Any] = {
     "refresh": "on-change",
     "padding": "250ms",
     "answers": "shared",
+    "preview": "synthetic",
     "budget": {"epsilon": 3, "delta": "1e-6", "truncation": 0.1, "charges": 10},
     "tables": {
         "visits": {

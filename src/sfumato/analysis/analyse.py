@@ -39,6 +39,7 @@ from sfumato.language.scalar import Operator, Scalar, address, column
 from sfumato.language.scalar import columns_read as columns_read
 from sfumato.policy.policy import fold_name
 from sfumato.query.expression import Position, identifier
+from sfumato.query.probes import preview_of
 from sfumato.query.relation import (
     Filter,
     GroupBy,
@@ -393,7 +394,15 @@ def _sort(relation: Sort, source: Analysed) -> Analysed:
 
 def _limit(relation: Limit, source: Analysed, reading: _Question) -> Analysed:
     if isinstance(source.state, UnitLineage):
-        example = f"`SELECT COUNT(*) FROM {identifier(_private_table(relation, reading).name)}`"  # noqa: S608
+        named = identifier(_private_table(relation, reading).name)
+        example = f"`SELECT COUNT(*) FROM {named}`"  # noqa: S608
+        if preview_of(relation) is not None:
+            raise RawRows(
+                f"A preview of {named} is not available.",
+                "Its rows are about people, and only aggregates over many people get noise.",
+                f"Ask for an aggregate, for example: {example}. The data owner can allow previews of made-up rows: "
+                'preview = "synthetic".',
+            )
         raise UnsupportedSql(
             "LIMIT or OFFSET over people's rows is not supported.",
             "Which rows remain would depend on the rows of all people, and rows of people are not shown.",

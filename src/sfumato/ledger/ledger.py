@@ -61,6 +61,10 @@ def _failing_closed() -> Iterator[None]:
     raise failure
 
 
+MAX_KEPT = 16
+"""Maximum number of an account's charges that are looked at for measurements which answer a question."""
+
+
 class Ledger:
     """An open ledger. Threads may share one, processes one file or server; after a fork it opens itself again."""
 
@@ -178,6 +182,20 @@ class Ledger:
             state = self._state = caught_up(store, self._state)
         page = store.charges(account, before or _NO_LIMIT, limit or _NO_LIMIT)
         return tuple(entry_of(charge, settled, self._is_open(state, charge)) for charge, settled in page)
+
+    def accounts(self) -> tuple[str, ...]:
+        """Return the names of all accounts; the dataset's is empty."""
+        return tuple(self._state.accounts)
+
+    @_failing_closed()
+    def kept(self, account: str, version: str, beginning: str) -> list[tuple[str, Entry]]:
+        """Return the last questions of an account that begin so and have a release, with it, newest first."""
+        found = self._reading().beginning(account, version, beginning, MAX_KEPT)
+        return [
+            (charge.question, entry_of(charge, settled, being_answered=False))
+            for charge, settled in found
+            if settled is not None and settled.content != FAILED_AFTER_NOISE
+        ]
 
     @_failing_closed()
     def count_charges(self, account: str) -> int:

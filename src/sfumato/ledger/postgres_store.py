@@ -17,7 +17,7 @@ from sfumato.errors import Refusal
 from sfumato.ledger.chain import Row, length_prefixed
 from sfumato.ledger.damage import damaged, unavailable
 from sfumato.ledger.recorded_policy import name_of
-from sfumato.ledger.store import charge_rows, settled_rows
+from sfumato.ledger.store import PREFIX, beginning_rows, charge_rows, settled_rows
 from sfumato.ledger.verifying import Verified, verify_rows
 
 _NAME = "sfumato_entries"
@@ -56,7 +56,11 @@ class _Table:
     @property
     def indexes(self) -> dict[str, str]:
         """The statements that make the indexes of charges, by the names of the indexes."""
-        found = {f"{_NAME}_charges": "account, sequence", f"{_NAME}_receipts": "receipt"}
+        found = {
+            f"{_NAME}_charges": "account, sequence",
+            f"{_NAME}_receipts": "receipt",
+            f"{_NAME}_measured": f"account, {PREFIX}, version, sequence",
+        }
         return {
             f"{self.schema}.{name}": f"CREATE INDEX {name} ON {self.name} ({columns}) WHERE kind = 'charged'"
             for name, columns in found.items()
@@ -173,6 +177,19 @@ class PostgresStore:
         with _failing_closed(), _connected(self._url) as connection:
             return settled_rows(
                 lambda where, *values: connection.execute(f"{select} WHERE {where}", values), "%s", receipt
+            )
+
+    def beginning(self, account: str, version: str, text: str, limit: int) -> list[tuple[Row, Row | None]]:
+        select = self._table.select
+        with _failing_closed(), _connected(self._url) as connection:
+            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+            return beginning_rows(
+                lambda where, *values: connection.execute(f"{select} WHERE {where}", values).fetchall(),
+                "%s",
+                account,
+                version,
+                text,
+                limit,
             )
 
     def charges(self, account: str | None, before: int, limit: int) -> list[tuple[Row, Row | None]]:

@@ -14,7 +14,7 @@ from sfumato.errors import Refusal
 from sfumato.ledger.anchor import Anchor, digest_of, prepare_anchor, read_anchor, write_anchor
 from sfumato.ledger.chain import Row
 from sfumato.ledger.damage import RESTORE_ANCHOR, damaged, unavailable
-from sfumato.ledger.store import charge_rows, settled_rows
+from sfumato.ledger.store import PREFIX, beginning_rows, charge_rows, settled_rows
 from sfumato.ledger.verifying import Verified, verify_file
 from sfumato.secure_files import FileLock
 
@@ -38,8 +38,9 @@ _SCHEMA = (
 _INDEXES = (
     "CREATE INDEX charges ON entries (account, sequence) WHERE kind = 'charged'",
     "CREATE INDEX receipts ON entries (receipt) WHERE kind = 'charged'",
+    f"CREATE INDEX measured ON entries (account, {PREFIX}, version, sequence) WHERE kind = 'charged'",
 )
-"""Charges are found by account and by receipt without reading others. Ledgers before 0.9.0 get them when opened."""
+"""Charges are found by account, receipt and measured cells without reading others. Older ledgers get missing ones."""
 _INSERT = f"INSERT INTO entries ({_COLUMNS}) VALUES ({', '.join('?' for _ in Row._fields)})"  # noqa: S608
 _SELECT = f"SELECT {_COLUMNS} FROM entries"  # noqa: S608
 _INHERITED: list[sqlite3.Connection] = []
@@ -193,6 +194,18 @@ class SqliteStore:
                 "?",
                 account,
                 before,
+                limit,
+            )
+
+    def beginning(self, account: str, version: str, text: str, limit: int) -> list[tuple[Row, Row | None]]:
+        with _failing_closed(), closing(sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True)) as connection:
+            connection.execute("BEGIN")
+            return beginning_rows(
+                lambda where, *values: connection.execute(f"{_SELECT} WHERE {where}", values).fetchall(),
+                "?",
+                account,
+                version,
+                text,
                 limit,
             )
 

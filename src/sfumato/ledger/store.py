@@ -7,6 +7,10 @@ from typing import Any, Protocol
 from sfumato.ledger.chain import Row, RowKind
 from sfumato.ledger.verifying import Verified
 
+PREFIX_CHARS = 84
+"""By so many characters at the beginning of their question, charges are found that measured the same cells."""
+PREFIX = f"substr(question, 1, {PREFIX_CHARS})"
+
 
 class Store(Protocol):
     """An append-only table of rows with one writer at a time, whoever else has it open.
@@ -69,6 +73,12 @@ class Store(Protocol):
         Those of one account, or of all for None. The writer is not waited for.
         """
 
+    def beginning(self, account: str, version: str, text: str, limit: int) -> list[tuple[Row, Row | None]]:
+        """Return the last charges of an account about a snapshot whose question begins so, with their releases.
+
+        `text` has `PREFIX_CHARS` characters. The writer is not waited for.
+        """
+
     def verify(self) -> Verified:
         """Have the second reader check everything."""
 
@@ -94,8 +104,23 @@ def charge_rows(
     """Return a page of charges, newest first, each with its release; `select` and `value` are as in `settled_rows`."""
     whose, given = ("", ()) if account is None else (f" AND account = {value}", (account,))
     page = f"kind = '{RowKind.CHARGED}'{whose} AND sequence < {value} ORDER BY sequence DESC LIMIT {value}"
+    return _with_releases(select, value, page, *given, before, limit)
+
+
+def beginning_rows(
+    select: Callable[..., Iterable[Any]], value: str, account: str, version: str, text: str, limit: int
+) -> list[tuple[Row, Row | None]]:
+    """Return the last charges whose question begins with a text; `select` and `value` are as in `settled_rows`."""
+    wanted = f"account = {value} AND {PREFIX} = {value} AND version = {value}"
+    page = f"kind = '{RowKind.CHARGED}' AND {wanted} ORDER BY sequence DESC LIMIT {value}"
+    return _with_releases(select, value, page, account, text, version, limit)
+
+
+def _with_releases(
+    select: Callable[..., Iterable[Any]], value: str, page: str, *given: str | int
+) -> list[tuple[Row, Row | None]]:
     found: list[tuple[Row, Row | None]] = []
-    for charge in map(Row._make, select(page, *given, before, limit)):
+    for charge in map(Row._make, select(page, *given)):
         ends = map(Row._make, select(f"kind = '{RowKind.SETTLED}' AND same = {value}", charge.same))
         found.append((charge, next((row for row in ends if row.about == charge.sequence), None)))
     return found

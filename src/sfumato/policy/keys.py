@@ -32,6 +32,7 @@ from sfumato.policy.policy import (
     MAX_CHARGES_PER_ACCOUNT,
     PLAIN,
     CsvFormat,
+    Preview,
     Refresh,
     ServerPorts,
     Sharing,
@@ -75,6 +76,9 @@ _REFRESH = {
     **dict.fromkeys(("always", "auto", "change"), "on-change"),
 }
 _ANSWERS = {"common": "shared", "public": "shared", "own": "separate", "private": "separate", "per-account": "separate"}
+
+
+_PREVIEW = {"none": "refused", "off": "refused", "fake": "synthetic", "made-up": "synthetic"}
 
 
 def _location(schemes: Sequence[Scheme], words: str = "text") -> Described:
@@ -310,6 +314,12 @@ POLICY = Section(
             OneOf(tuple(Sharing), _ANSWERS, Sharing),
             Default(Sharing.SEPARATE),
             "Who gets a stored answer again at no cost.",
+        ),
+        PolicyKey(
+            "preview",
+            OneOf(tuple(Preview), _PREVIEW, Preview),
+            Default(Preview.REFUSED),
+            "What a tool gets that asks for the first rows of a private table.",
         ),
         PolicyKey(
             "budget",

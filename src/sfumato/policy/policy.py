@@ -283,6 +283,15 @@ class Sharing(StrEnum):
     """Every account of the dataset."""
 
 
+class Preview(StrEnum):
+    """What a tool gets that asks for the first rows of a private table."""
+
+    REFUSED = "refused"
+    """A refusal with an example of a question that is answered."""
+    SYNTHETIC = "synthetic"
+    """Made-up rows that follow the policy, with a column that marks them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """Everything the owner promised, in one immutable value."""
@@ -300,6 +309,7 @@ class Policy:
     padding: Fraction | None = None
     """Answers of a server leave at multiples of this number of seconds; None: when they are ready."""
     answers: Sharing = Sharing.SEPARATE
+    preview: Preview = Preview.REFUSED
     csv: CsvFormat = PLAIN
     server: ServerPorts = DEFAULT_PORTS
 
