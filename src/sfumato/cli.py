@@ -8,6 +8,7 @@ import click
 from sfumato.commands.accounts import budget, history, verify
 from sfumato.commands.agents import mcp
 from sfumato.commands.asking import ask, explain, rehearse, sql
+from sfumato.commands.backups import backup, restore
 from sfumato.commands.codes import codes
 from sfumato.commands.demo import demo
 from sfumato.commands.extensions import attack, audit, stream, survey, synthesize
@@ -21,7 +22,7 @@ from sfumato.commands.serving import grant, revoke, serve
 VERBS = (
     *(demo, init, check, tune, refresh),
     *(ask, explain, sql, rehearse),
-    *(budget, history, verify, report),
+    *(budget, history, verify, report, backup, restore),
     *(grant, revoke, serve, mcp),
     *(attack, audit, stream, survey, synthesize),
     *(schema, codes),

@@ -14,6 +14,7 @@ from tests.planted.leftover_bugs import LEFTOVER_BUGS
 from tests.planted.outside_bugs import OUTSIDE_BUGS
 from tests.planted.path_bugs import PATH_BUGS
 from tests.planted.planning_bugs import PLANNING_BUGS
+from tests.planted.running_bugs import RUNNING_BUGS
 from tests.planted.server_bugs import SERVER_BUGS
 from tests.planted.wire_bugs import WIRE_BUGS
 
@@ -472,6 +473,7 @@ BUGS: tuple[Bug, ...] = (
     *IDENTITY_BUGS,
     *BARS_BUGS,
     *LEFTOVER_BUGS,
+    *RUNNING_BUGS,
     *WIRE_BUGS,
     *SERVER_BUGS,
     *PLANNING_BUGS,

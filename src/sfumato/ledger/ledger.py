@@ -260,6 +260,12 @@ class Ledger:
             raise damaged("It has no entry.")
         return first.head
 
+    @contextmanager
+    def rows(self) -> Iterator[Iterator[Row]]:
+        """Give all entries as of one moment, without waiting for the writer."""
+        with self._reading().rows() as rows:
+            yield rows
+
     def record(self, task: Task) -> None:
         """Do one more kind of task in the writer's turn: opening records policies so."""
         self._done(task)
