@@ -5,6 +5,7 @@ from fractions import Fraction
 from itertools import combinations, pairwise, product
 from math import comb, erfc, exp, inf, log, sqrt
 from random import Random
+from typing import cast
 
 import numpy as np
 import pytest
@@ -182,7 +183,7 @@ def test_a_unit_moves_as_many_nodes_of_a_tree_as_its_event_says() -> None:
         lambda event: rdp.loss(event, 3),
         zcdp.rho,
         lambda event: pld.bounds(event, 1e-6),
-        lambda event: Filter(100, F(1, 10**6)).charge(event).renyi,
+        lambda event: Filter(F(100), F(1, 10**6)).charge(event).renyi,
     ):
         assert cost(TreeAggregation(GAUSS, (1000, 3))) == cost(Repeated(GAUSS, 10))
 
@@ -347,20 +348,20 @@ def test_what_has_no_theorem_is_refused() -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: GaussianMixture(1, (1,), (F(1, 2),), ADD),
-        lambda: GaussianMixture(1, (1, 2), (1,), ADD),
-        lambda: GaussianMixture(1, (-1,), (1,), ADD),
-        lambda: GaussianMixture(1, (), (), ADD),
-        lambda: GaussianMixture(1, (1,), (1,), REPLACE),
-        lambda: GaussianMixture(1, 1, 1, ADD),
-        lambda: TruncatedPoissonSampled(2, 4, 2, GAUSS),
-        lambda: TruncatedPoissonSampled(F(1, 2), 4, 2, Pure(1, REPLACE)),
+        lambda: GaussianMixture(F(1), (F(1),), (F(1, 2),), ADD),
+        lambda: GaussianMixture(F(1), (F(1), F(2)), (F(1),), ADD),
+        lambda: GaussianMixture(F(1), (F(-1),), (F(1),), ADD),
+        lambda: GaussianMixture(F(1), (), (), ADD),
+        lambda: GaussianMixture(F(1), (F(1),), (F(1),), REPLACE),
+        lambda: GaussianMixture(F(1), cast("tuple[Fraction, ...]", F(1)), (F(1),), ADD),
+        lambda: TruncatedPoissonSampled(F(2), 4, 2, GAUSS),
+        lambda: TruncatedPoissonSampled(F(1, 2), 4, 2, Pure(F(1), REPLACE)),
         lambda: TruncatedPoissonSampled(F(1, 2), 4, 0, GAUSS),
         lambda: TreeAggregation(GAUSS, ()),
         lambda: TreeAggregation(GAUSS, (0,)),
         lambda: BestOfPoisson(F(1, 2), GAUSS),
-        lambda: BestOfNegativeBinomial(2, 1, GAUSS),
-        lambda: BestOfNegativeBinomial(F(1, 2), -1, GAUSS),
+        lambda: BestOfNegativeBinomial(F(2), F(1), GAUSS),
+        lambda: BestOfNegativeBinomial(F(1, 2), F(-1), GAUSS),
     ],
 )
 def test_impossible_parameters_are_refused(make: Callable[[], Event]) -> None:

@@ -69,10 +69,10 @@ def epsilon(event: Event) -> Fraction | float:
         case PoissonSampled(rate, inner):
             return amplify_by_sampling(rate, epsilon(inner))
         case TruncatedPoissonSampled(rate, _, _, inner):
-            bound, cut = epsilon(inner), truncation(event)
+            once, cut = epsilon(inner), truncation(event)
             # a cut sample swaps one unit for another: two steps [proofs/truncated_sampling.md]
-            swapped = amplify_by_sampling(cut.most_rate, multiply_loss(2, bound)) if cut.most else Fraction(0)
-            return max(swapped, amplify_by_sampling(rate, bound)) if cut.least < 1 else swapped
+            swapped = amplify_by_sampling(cut.most_rate, multiply_loss(2, once)) if cut.most else Fraction(0)
+            return max(swapped, amplify_by_sampling(rate, once)) if cut.least < 1 else swapped
         case TreeAggregation():
             return epsilon(event.path)
         case BestOfNegativeBinomial(stopping, shape, inner):

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from fractions import Fraction
-from functools import lru_cache
 from typing import Annotated, Any, ClassVar, get_type_hints
 
 from sfumato.errors import BadParameter, MalformedEvent, quote_value
 from sfumato.exact import integer, positive_rational, rational
 
+_HINTS: dict[type[Any], dict[str, object]] = {}
 NonNegative = Annotated[Fraction, "at least 0"]
 """A rational field that may be 0."""
 
@@ -235,11 +235,12 @@ def read_fields(event: Any, readers: Mapping[object, Callable[[object, str], obj
         object.__setattr__(event, name, known[hint](getattr(event, name), name))
 
 
-@lru_cache(maxsize=64)
 def field_hints(kind: type[Any]) -> dict[str, object]:
     """Return the type of each field of a kind of event."""
-    hints = get_type_hints(kind, include_extras=True)
-    return {field.name: hints[field.name] for field in fields(kind)}
+    if kind not in _HINTS:
+        hints = get_type_hints(kind, include_extras=True)
+        _HINTS[kind] = {field.name: hints[field.name] for field in fields(kind)}
+    return _HINTS[kind]
 
 
 def _at_least_zero(value: object, name: str) -> Fraction:

@@ -114,9 +114,9 @@ def _rho(event: Event) -> Fraction | float:
         case PoissonSampled(_, inner) if (sampled := epsilon_or_infinity(event)) < inf or nonprivate(inner):
             return _of_pure(sampled)
         case TruncatedPoissonSampled() | BestOfPoisson() | BestOfNegativeBinomial() if (
-            bound := epsilon_or_infinity(event)
+            pure_loss := epsilon_or_infinity(event)
         ) < inf or nonprivate(event):
-            return _of_pure(bound)
+            return _of_pure(pure_loss)
         case TreeAggregation():
             return _rho(event.path)
         case Repeated(inner, times):
