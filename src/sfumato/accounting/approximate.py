@@ -5,12 +5,16 @@ from fractions import Fraction
 from sfumato.accounting.event import (
     EVENTS,
     Approximate,
+    BestOfNegativeBinomial,
+    BestOfPoisson,
     Composed,
     Event,
     NonPrivate,
     Parallel,
     PoissonSampled,
     Repeated,
+    TreeAggregation,
+    TruncatedPoissonSampled,
 )
 from sfumato.errors import UnsupportedEvent
 
@@ -31,6 +35,17 @@ def separate(event: Event, accountant: str = "privacy") -> tuple[Event, Fraction
         case PoissonSampled(rate, inner):
             core, within = separate(inner, accountant)
             return PoissonSampled(rate, core), rate * within
+        case TreeAggregation():
+            return separate(event.path, accountant)
+        case TruncatedPoissonSampled(event=inner) | BestOfPoisson(event=inner) | BestOfNegativeBinomial(event=inner):
+            if separate(inner, accountant)[1]:
+                raise UnsupportedEvent(
+                    event,
+                    accountant=accountant,
+                    why="A failure probability inside it grows in a way that no theorem here bounds.",
+                    remedy="State the delta of the whole release: Approximate around it.",
+                )
+            return event, Fraction(0)
         case Composed(events):
             parts = [separate(part, accountant) for part in events]
             return Composed(tuple(core for core, _ in parts)), sum((delta for _, delta in parts), Fraction(0))
@@ -48,7 +63,9 @@ def nonprivate(event: Event) -> bool:
     match event:
         case NonPrivate():
             return True
-        case Repeated(inner, _) | PoissonSampled(_, inner):
+        case Repeated(event=inner) | PoissonSampled(event=inner) | TreeAggregation(event=inner):
+            return nonprivate(inner)
+        case TruncatedPoissonSampled(event=inner) | BestOfPoisson(event=inner) | BestOfNegativeBinomial(event=inner):
             return nonprivate(inner)
         case Composed(events) | Parallel(events):
             return any(nonprivate(part) for part in events)
