@@ -258,10 +258,10 @@ def _read_in(node: exp.Expr, frame: ExpressionContext) -> Expression:
         for item, part in zip(members, items, strict=True)
     ]
     arguments = to_common_type([value, *members], where)
-    tested = Call(Function.IN, tuple(arguments), Type.BOOLEAN, where.at)
+    contained = Call(Function.IN, tuple(arguments), Type.BOOLEAN, where.at)
     for refusal in never:
-        frame.reading.decided(tested, refusal, holds=None in never)
-    return tested
+        frame.reading.decided(contained, refusal, holds=None in never)
+    return contained
 
 
 def _read_like(function: Function, node: exp.Expr, frame: ExpressionContext, escape: str = "\\") -> Expression:

@@ -124,8 +124,8 @@ class ParseContext:
             case Call(Function.AND, parts):
                 return next((found for part in parts if (found := self._never(part)) is not None), None)
             case Call(Function.OR, parts):
-                found = [self._never(part) for part in parts]
-                return None if None in found else found[0]
+                reasons = [self._never(part) for part in parts]
+                return None if None in reasons else reasons[0]
             case Call(Function.NOT, (Call(function) as inner,)) if function in _DIFFERENCES:
                 return self._certain.get(inner)
         return self._impossible.get(condition)
