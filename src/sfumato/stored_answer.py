@@ -54,7 +54,7 @@ class StoredAnswer:
     def prepare_again(self, preparer: QueryPreparer, engine: Engine) -> Prepared:
         """Return the question as it was asked, with the plan that it was charged for."""
         target = self.content.get("wish") or {"epsilon": str(self.entry.loss.epsilon)}
-        plan = StoredPlanKey(self.entry.event, account_of_share(target))
+        plan = StoredPlanKey(self.entry.event, account_of_share(target), self.content.get("question"))
         epsilon, within, share, delta = (target.get(name) for name in _PRICES)
         price = RequestedPrice(epsilon, within, share, delta, plan)
         if "texts" not in self.content:

@@ -117,7 +117,7 @@ def test_without_the_cuts_the_same_copy_would_move_it(
             *broken, "SELECT COUNT(*) FROM visits a JOIN visits b ON a.dept = b.dept AND a.patient_id < b.patient_id"
         )
     monkeypatch.undo()
-    monkeypatch.setattr("sfumato.engines.sql.group.clipped", lambda name, facts, dialect: name)
+    monkeypatch.setattr("sfumato.engines.sql.scalar.clipped", lambda name, facts, dialect: name)
     with pytest.raises(AssertionError):
         _check(*broken, "SELECT SUM(cost) FROM visits")
 

@@ -153,7 +153,7 @@ def test_new_years_arrive_and_wider_bounds_include_them(engine: str, tmp_path: P
 
 def _insert(source: str, years: list[int | None], first: int) -> None:
     schema = unquote(source).split("search_path=")[-1]
-    rows = table(years).to_pylist()
+    rows = table([*years]).to_pylist()
     with psycopg.connect(url()) as connection:
         for at, row in enumerate(rows):
             values = (first + at, row["year"], row["cost"], row["day"], row["seen"])

@@ -254,11 +254,11 @@ def _added_by(block: TruncationBlock, removed: int, kept: int, cost: int) -> Cou
         ("cost = 5 OR cost IN (1, 19)", True),
         ("cost <> 7", True),
         ("cost IS NULL", True),
-        ("cost >= 0", False),  # -1 is none of them, and 0 is
-        ("cost <= 20", False),
-        ("cost > 20", False),
-        ("cost = 20", False),
-        ("cost IN (0, 5)", False),
+        ("cost >= 0", True),  # -1 is none of them, and is compared as what lies outside
+        ("cost <= 20", True),
+        ("cost > 20", True),
+        ("cost = 20", True),
+        ("cost IN (0, 5)", True),
         ("cost + 1 > 5", False),  # not looked into
         ("cost > 3 AND cost % 2 = 0", False),
     ],

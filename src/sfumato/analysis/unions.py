@@ -17,7 +17,7 @@ from sfumato.language.scalar import Scalar, column, literal
 from sfumato.query.relation import UnionAll
 from sfumato.query.types import NUMBERS, Type
 
-_NEVER = literal(False, Facts(Type.BOOLEAN, Kind.BOOLEAN, nullable=False))
+_FALSE = literal(False, Facts(Type.BOOLEAN, Kind.BOOLEAN, nullable=False))
 OWNER = '"owner"'
 """The column of the owner's id: no query can spell a name that holds a quotation mark like this."""
 
@@ -51,7 +51,7 @@ def analyse_union_all(relation: UnionAll, left: Analysed, right: Analysed, publi
         marks = {name: tuple(map(outside_test, pair)) for name, pair in zip(names, pairs, strict=True)}
         marks = {name: tests for name, tests in marks.items() if any(tests)}
         names += [outside_mark(name) for name in marks]
-        pairs += [(first or _NEVER, second or _NEVER) for first, second in marks.values()]
+        pairs += [(first or _FALSE, second or _FALSE) for first, second in marks.values()]
     shows = [
         ProjectNode(
             side.flow, relation.label, tuple(Item(name, pair[index]) for name, pair in zip(names, pairs, strict=True))

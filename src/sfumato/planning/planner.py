@@ -101,17 +101,25 @@ def make_plans(private: PrivateQuery, wish: PriceTarget, outcomes: tuple[Project
     Which of several is charged depends on what the account has spent (`spending.chosen`).
     Theorem: releasing what a plan describes is `plan.loss`-DP in the person.  Proof: proofs/planning.md
     """
-    fixed = wish.margins_before_data or bool(wish.within)
+    shown = outcomes or (private.outcome,)
     groups = with_remainder_cells(private.groups)
-    if not wish.margins_before_data:
-        groups = with_outside_cells(groups, outcomes or (private.outcome,))
+    wider = groups if wish.margins_before_data else with_outside_cells(groups, shown)
+    plans = _plans_of(private, wider, wish, shown)
+    # without the cell of what lies outside in the last place: an answer that was given so before is still found
+    return plans if wider == groups else (*plans, *_plans_of(private, groups, wish, shown))
+
+
+def _plans_of(
+    private: PrivateQuery, groups: tuple[Group, ...], wish: PriceTarget, outcomes: tuple[ProjectNode, ...]
+) -> tuple[Plan, ...]:
+    fixed = wish.margins_before_data or bool(wish.within)
     needs = tuple(needs_of(group, private.neighbours, fixed=fixed) for group in groups)
     needs, choices = with_candidate_bounds(needs, private.neighbours)
     tables = common_tables(needs)
     if not wish.margins_before_data:  # a stream cuts nobody off over all its periods
         needs = with_total_bounds(needs, tables, private.neighbours)
     needs = weight_marginals(needs, tables)
-    lists = with_top_lists(needs, outcomes or (private.outcome,), tables, private.neighbours)
+    lists = with_top_lists(needs, outcomes, tables, private.neighbours)
     # a list is found by noise that is known before; where a level is chosen, all cells are measured at it
     lists = tuple(need if selects_a_bound(need) else other for need, other in zip(needs, lists, strict=True))
     if not wish.delta and any(need.keys is not None for need in needs):

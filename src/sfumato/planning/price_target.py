@@ -1,8 +1,9 @@
 """What is kept of a wish beside an answer, so that the same plan can be made again, and how that plan is found."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from hashlib import sha256
 from typing import Any
 
 from sfumato.accounting.event import Event
@@ -17,10 +18,16 @@ class StoredPlanKey:
 
     event: Event
     account: Filter | None
+    fingerprint_digest: str | None = None
+    """The SHA-256 of the fingerprint of its question, where it was stored."""
 
-    def index_in(self, plans: tuple[Plan, ...]) -> int:
-        """Return which of these plans it was, or the first."""
-        return next((place for place, plan in enumerate(plans) if plan.event == self.event), 0)
+    def index_in(self, plans: tuple[Plan, ...], fingerprints: Sequence[str]) -> int:
+        """Return which of these plans it was, or the first; several may cost the same and measure other cells."""
+        alike = [place for place, plan in enumerate(plans) if plan.event == self.event]
+        named = [
+            place for place in alike if sha256(fingerprints[place].encode()).hexdigest() == self.fingerprint_digest
+        ]
+        return next(iter((*named, *alike)), 0)
 
 
 def price_target_to_json(wish: PriceTarget) -> dict[str, object]:

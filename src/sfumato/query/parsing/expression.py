@@ -6,9 +6,7 @@ from functools import partial
 
 from sqlglot import exp
 
-from sfumato.errors import BadSql
 from sfumato.query.arithmetic import arithmetic, negate
-from sfumato.query.declared import never_equal
 from sfumato.query.expression import Call, Case, Expression, Literal, factor_out_common
 from sfumato.query.functions import FUNCTION_NAMES, Form, Function, Takes
 from sfumato.query.literal import parse_interval, parse_number
@@ -132,17 +130,8 @@ def _comparison(function: Function, node: exp.Expr, frame: ExpressionContext, sw
     frame.reading.only(node, "this", "expression")
     left, right = _read_expression(node.this, frame), _read_expression(node.expression, frame)
     pair = (right, left) if swapped else (left, right)
-    refusal = _never_equal(left, right, frame, _span_of(node, frame)) if function in _EQUALITIES else None
+    refusal = frame.reading.never_equal(left, right, _span_of(node, frame)) if function in _EQUALITIES else None
     return frame.reading.decided(compare(function, *pair, _span_of(node, frame)), refusal)
-
-
-def _never_equal(left: Expression, right: Expression, frame: ExpressionContext, where: SourceSpan) -> BadSql | None:
-    """Return the refusal of an equality that the policy alone decides."""
-    found = (
-        never_equal(column, other, frame.reading.declared(column), where)
-        for column, other in ((left, right), (right, left))
-    )
-    return next((refusal for refusal in found if refusal is not None), None)
 
 
 def _not_distinct(node: exp.Expr, frame: ExpressionContext) -> Expression:
@@ -253,15 +242,13 @@ def _read_in(node: exp.Expr, frame: ExpressionContext) -> Expression:
     if not items:
         raise where.bad("the list is empty.", "IN needs at least one value.", "Write IN (value, …).")
     value, members = _read_expression(node.this, frame), [_read_expression(item, frame) for item in items]
-    never = [
-        never_equal(value, item, frame.reading.declared(value), _span_of(part, frame))
-        for item, part in zip(members, items, strict=True)
-    ]
+    pairs = zip(members, items, strict=True)
+    never = [frame.reading.never_equal(value, item, _span_of(part, frame)) for item, part in pairs]
     arguments = to_common_type([value, *members], where)
-    tested = Call(Function.IN, tuple(arguments), Type.BOOLEAN, where.at)
+    contained = Call(Function.IN, tuple(arguments), Type.BOOLEAN, where.at)
     for refusal in never:
-        frame.reading.decided(tested, refusal, holds=None in never)
-    return tested
+        frame.reading.decided(contained, refusal, holds=None in never)
+    return contained
 
 
 def _read_like(function: Function, node: exp.Expr, frame: ExpressionContext, escape: str = "\\") -> Expression:
@@ -309,7 +296,7 @@ def _read_case(node: exp.Expr, frame: ExpressionContext) -> Expression:
     for branch in node.args["ifs"]:
         when = _read_expression(branch.this, frame)
         if subject is not None:
-            refusal = _never_equal(subject, when, frame, _span_of(branch.this, frame))
+            refusal = frame.reading.never_equal(subject, when, _span_of(branch.this, frame))
             when = compare(Function.EQUAL, frame.reading.settle(subject, node), when, where)
             frame.reading.decided(when, refusal)
         frame.reading.refuse_impossible(when)

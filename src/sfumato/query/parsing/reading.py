@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from sfumato.errors import BadSql
 from sfumato.query.catalog import Catalog
-from sfumato.query.declared import Admitted
+from sfumato.query.declared import Admitted, never_equal
 from sfumato.query.expression import Call, Column, Expression, Literal, Position, walk
 from sfumato.query.functions import Function
 from sfumato.query.names import Name, Scope, unused_name
@@ -103,6 +103,11 @@ class ParseContext:
         """Return the declared values of a column; None for other expressions and undeclared columns."""
         return self._declared.get((expression.of, expression.name)) if isinstance(expression, Column) else None
 
+    def never_equal(self, left: Expression, right: Expression, where: SourceSpan) -> BadSql | None:
+        """Return the refusal of an equality that the policy alone decides."""
+        found = (never_equal(one, other, self.declared(one), where) for one, other in ((left, right), (right, left)))
+        return next((refusal for refusal in found if refusal is not None), None)
+
     def decided(self, expression: Expression, refusal: BadSql | None, *, holds: bool = False) -> Expression:
         """Note a comparison with a literal that a column never has; `holds`: it may be true all the same."""
         if refusal is not None:
@@ -124,8 +129,8 @@ class ParseContext:
             case Call(Function.AND, parts):
                 return next((found for part in parts if (found := self._never(part)) is not None), None)
             case Call(Function.OR, parts):
-                found = [self._never(part) for part in parts]
-                return None if None in found else found[0]
+                reasons = [self._never(part) for part in parts]
+                return None if None in reasons else reasons[0]
             case Call(Function.NOT, (Call(function) as inner,)) if function in _DIFFERENCES:
                 return self._certain.get(inner)
         return self._impossible.get(condition)
