@@ -19,6 +19,7 @@ from sfumato.policy.kinds import (
     NameText,
     OneOf,
     PolicyKey,
+    Price,
     Required,
     Schema,
     Section,
@@ -224,6 +225,13 @@ ANALYST = Section(
             Default(words="`budget.delta`"),
             "The maximum delta of all answers to this analyst.",
             Hashed.ALWAYS,
+        ),
+        PolicyKey(
+            "price",
+            Price(),
+            Default(words="none: each question names its price"),
+            "The price of a question that names none: a share of this analyst's budget, or an epsilon.",
+            Hashed.APART,
         ),
     )
 )

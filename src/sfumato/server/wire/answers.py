@@ -13,17 +13,18 @@ from sfumato.planning.planner import NO_PRICE
 from sfumato.query.describe import QueryDescription
 from sfumato.query.types import NUMBERS, Type
 from sfumato.release.release import Release
+from sfumato.release.thin_answers import warnings_of
 from sfumato.server.gate import Caller, Gateway
 from sfumato.server.quota import Holding
 from sfumato.server.wire import oids
-from sfumato.server.wire.frames import data_row
+from sfumato.server.wire.frames import command_complete, data_row, notice_frame
 from sfumato.server.wire.memory import SessionMemory
 from sfumato.server.wire.oids import Column
 from sfumato.server.wire.pg_catalog.catalogue import Catalogue
 from sfumato.server.wire.pg_catalog.compiled import Execution
 from sfumato.server.wire.pg_catalog.session_facts import SessionFacts
 from sfumato.server.wire.settings import BUDGET, Settings
-from sfumato.server.wire.sqlstates import WireError, reported, unsupported
+from sfumato.server.wire.sqlstates import Reported, WireError, reported, unsupported
 from sfumato.server.wire.statements import (
     EmptyStatement,
     ExecutePrepared,
@@ -39,6 +40,7 @@ from sfumato.server.wire.waiting import StatementWait
 _PARAMETER = re.compile(r"[1-9]\d{0,4}")
 MOST_PARAMETERS = 1000
 _POINTER_BYTES = 8
+_DEBUG = ("debug", "debug1", "debug2", "debug3", "debug4", "debug5")
 """A place in a list."""
 
 
@@ -52,6 +54,13 @@ class Answer:
     """The memory of the messages."""
     tag: str = "SELECT"
     count: bool = True
+    notices: tuple[str, ...] = ()
+    """What is said of an answer that shows nothing, or only noise."""
+
+    def completion(self, shown: int) -> bytes:
+        """Return the notices and the end of the answer, after this number of rows."""
+        notices = b"".join(notice_frame(Reported("NOTICE", "00000", text)) for text in self.notices)
+        return notices + command_complete(f"{self.tag} {shown}" if self.count else self.tag)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +155,13 @@ class Answering:
 
         def write(release: Release) -> Answer:
             rows = zip(*release.values, strict=True) if level is None else with_intervals(release, outline, level)
-            return self._written(prepared, rows, formats)
+            return replace(self._written(prepared, rows, formats), notices=self._notices(release))
 
         return await self._asked(sql, {name: given[name] for name in outline.parameters}, write)
+
+    def _notices(self, release: Release) -> tuple[str, ...]:
+        quiet = self._settings.get("client_min_messages") not in ("notice", "info", "log", *_DEBUG)
+        return () if quiet else warnings_of(release.notes)
 
     async def _sent(
         self,
@@ -274,7 +287,8 @@ def in_sql(refusal: Refusal) -> Refusal | WireError:
         "22023",
         NO_PRICE,
         refusal.why,
-        "SET sfumato.epsilon = '0.1'; or SET sfumato.within = 'column = margin'; or SET sfumato.share = '2%';",
+        "SET sfumato.share = '1%'; or SET sfumato.epsilon = '0.1'; or SET sfumato.within = 'column = margin'; "
+        "the owner can set a default: analysts.NAME.price in the policy",
     )
 
 

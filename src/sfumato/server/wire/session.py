@@ -257,7 +257,7 @@ class WireSession:
         for message in answer.messages:
             self._send(message)
             await self._drain()
-        self._send(command_complete(f"{answer.tag} {len(answer.messages)}" if answer.count else answer.tag))
+        self._send(answer.completion(len(answer.messages)))
 
     async def _executed(self, statement: ExecutePrepared) -> tuple[ReadyStatement, list[object]]:
         prepared = self._statements.known(statement.name)
@@ -379,8 +379,8 @@ class WireSession:
         if 0 < most == last - first and last < len(answer.messages):
             self._send(frame(b"s"))
         else:
-            portal.answer, portal.shown = replace(answer, messages=(), holding=None), 0  # all have left
-            self._send(command_complete(f"{answer.tag} {last - first}" if answer.count else answer.tag))
+            portal.answer, portal.shown = replace(answer, messages=(), holding=None, notices=()), 0  # all have left
+            self._send(answer.completion(last - first))
 
     async def _close(self, body: Body) -> None:
         kind, name = body.raw(1), body.text()
