@@ -89,7 +89,7 @@ def test_an_answer_says_that_no_value_can_be_told_from_0_exactly_when_it_is_so(
     (row,) = release.rows()
     said = {name for name in row if any(note.startswith(f"{THIN} `{name}`") for note in release.notes)}
     margins = {name: margin for name, margin in quote.margins.items() if margin is not None}
-    assert said == {name for name, margin in margins.items() if abs(row[name]) <= margin}  # type: ignore[arg-type]
+    assert said == {name for name, margin in margins.items() if abs(row[name]) <= margin}
     assert epsilon != "50" or "n" not in said  # 600 rows, and noise of scale 1/25 at most
     assert [note for note in release.notes if note.startswith(THIN)] == list(warnings_of(release.notes))
     for note in warnings_of(release.notes):

@@ -10,6 +10,7 @@ from fractions import Fraction
 from sfumato.accounting.event import Neighbours
 from sfumato.policy.kinds import (
     Default,
+    DefaultPrice,
     Described,
     Duration,
     ExactNumber,
@@ -19,7 +20,6 @@ from sfumato.policy.kinds import (
     NameText,
     OneOf,
     PolicyKey,
-    Price,
     Required,
     Schema,
     Section,
@@ -228,7 +228,7 @@ ANALYST = Section(
         ),
         PolicyKey(
             "price",
-            Price(),
+            DefaultPrice(),
             Default(words="none: each question names its price"),
             "The price of a question that names none: a share of this analyst's budget, or an epsilon.",
             Hashed.APART,

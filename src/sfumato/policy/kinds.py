@@ -377,7 +377,7 @@ class Duration:
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
+class DefaultPrice:
     """A price of questions: a share of the budget such as "1%", or an epsilon. Its value is its shortest text."""
 
     words: str = 'percentage such as `"1%"`, or number above 0'

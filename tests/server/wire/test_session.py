@@ -67,7 +67,7 @@ def test_an_answer_without_groups_comes_with_a_notice_that_says_what_would_help(
         found = client.query(sql)
         assert kinds(found) == "TNCZ"
         assert b"No group passed the private selection" in found[1][1]
-        assert b"twice as much" in found[1][1]
+        assert b"twice the epsilon" in found[1][1]
         client.query("SET client_min_messages = warning")
         assert kinds(client.query(sql)) == "TCZ"
         clear = client.query("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 100) COUNT(*) AS n FROM visits")

@@ -32,7 +32,7 @@ def _notes(plan: Plan) -> Iterator[Note]:
 
 def _no_group_note(group: GroupPlan) -> Note:
     """Say from which size on a group would appear: a public number, whatever the data."""
-    ways = ["use coarser keys", "spend more epsilon (twice as much about halves that size)"]
+    ways = ["use coarser keys", "spend twice the epsilon (about half that size)"]
     if (touched := group.group.contribution.groups) > 1:
         fewer = f"allow each person fewer than {touched:,} groups"
         ways.insert(0, f"{fewer} (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_groups_contributed = 1) …)")
