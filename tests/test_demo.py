@@ -92,7 +92,7 @@ def test_the_tour_shows_a_refusal_with_its_remedy_and_a_question_that_is_free_ag
 
 
 def test_the_budget_goes_down_with_each_answer_and_not_with_the_free_one(screen: str) -> None:
-    left = [int(percent) for percent in re.findall(r"(\d+) % left", screen)]
+    left = [float(percent) for percent in re.findall(r"([\d.]+) % left", screen)]
     assert left == sorted(left, reverse=True)
     assert left[0] > left[2]
     assert left[-1] == left[-2]

@@ -271,6 +271,7 @@ class QueryPreparer:
         return AnalysedQuery(inline_parameters(sql, bindings), query, private)
 
     def _price_target(self, price: RequestedPrice, options: Options) -> PriceTarget:
+        price = self._with_default_price(price, options)
         account = None if price.stored_plan is None else price.stored_plan.account
         if account is None and price.share is not None:
             account = self._ledger.account(self._account)
@@ -279,6 +280,15 @@ class QueryPreparer:
             *typed, options, self._policy.budget, self._cap(), share=price.share, account=account
         )
         return replace(target, margins_before_data=price.fixed)
+
+    def _with_default_price(self, price: RequestedPrice, options: Options) -> RequestedPrice:
+        """Return the price as it was said; where none was, the one that the policy names for the analyst."""
+        said = (price.epsilon, price.within, price.share, price.stored_plan, options.epsilon)
+        analyst = self._policy.analyst(self._account) if self._account else None
+        if analyst is None or any(one is not None for one in said):
+            return price
+        target = analyst.price_target
+        return replace(price, epsilon=target.get("epsilon"), share=target.get("share"))
 
     def _plan_index(
         self, plans: tuple[Plan, ...], names: list[ReleaseNames], target: PriceTarget, key: str | None, engine: Engine

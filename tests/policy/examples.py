@@ -68,7 +68,7 @@ EVERYTHING: dict[str, Any] = {
         "reviews": {"unit": "rows", "columns": {"stars": {"type": "integer", "bounds": [1, 5]}}},
         "modes": {"public": True, "columns": {"mode": {"type": "text", "unique": True}}},
     },
-    "analysts": {"research": {"epsilon": 0.1}, "press": {"epsilon": 9, "delta": "1e-7"}},
+    "analysts": {"research": {"epsilon": 0.1, "price": "1%"}, "press": {"epsilon": 9, "delta": "1e-7"}},
 }
 
 Change = Callable[[dict[str, Any]], None]

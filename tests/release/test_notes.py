@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from tests.sources import HashSource
@@ -16,6 +17,7 @@ from sfumato.release.notes import SELECTED, drop_noise_dependent_notes
 from sfumato.release.publish import publish
 from sfumato.release.receipt import Receipt
 from sfumato.release.release import make_release
+from sfumato.release.thin_answers import THIN, thin_notes, warnings_of
 
 CELLS = "SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept"
 
@@ -55,6 +57,44 @@ def test_an_empty_selection_says_why_and_what_to_change(clinic: sfumato.Database
     assert "coarser keys" in note
     assert note in repr(release)
     assert note in release._repr_html_()
+
+
+def test_twice_the_epsilon_shows_groups_of_about_half_the_size(clinic: sfumato.Database) -> None:
+    sql, sizes = "SELECT price, COUNT(*) AS n FROM visits GROUP BY price", []
+    for epsilon in ("0.25", "0.5", "1", "2"):
+        (note,) = [note for note in clinic.explain(sql, epsilon=epsilon).notes if "on. Smaller groups" in note]
+        assert "an answer without groups costs the same" in note
+        sizes.append(int(note.split("from ")[1].split()[0].replace(",", "")))
+    assert all(0.4 < after / before < 0.65 for before, after in pairwise(sizes)), sizes
+
+
+@pytest.mark.parametrize(("times", "thin"), [([0], True), ([-1, 1], True), ([2], False), ([0, -2], False), ([], False)])
+def test_values_are_thin_up_to_their_margin(clinic: sfumato.Database, times: list[int], thin: bool) -> None:
+    sql = "SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept"
+    plan = clinic.prepare(sql, None, RequestedPrice("0.5")).plan
+    margin = clinic.explain(sql, epsilon="0.5").margins["n"]
+    assert margin is not None
+    values = [number * int(margin) for number in times]
+    notes = list(thin_notes(plan, ("dept", "n"), (["er"] * len(values), values)))
+    assert [note.text.startswith(f"{THIN} `n`") for note in notes] == [True] * thin
+
+
+@pytest.mark.parametrize("epsilon", ["0.001", "0.01", "50"])
+def test_an_answer_says_that_no_value_can_be_told_from_0_exactly_when_it_is_so(
+    clinic: sfumato.Database, epsilon: str
+) -> None:
+    """All values lie within the margin that the quote named; the noise of 50 is far below the counts."""
+    sql = "SELECT COUNT(*) AS n, COUNT(DISTINCT patient) AS people, COUNT(*) * 2 AS twice FROM visits"
+    quote, release = clinic.explain(sql, epsilon=epsilon), clinic.ask(sql, epsilon=epsilon)
+    (row,) = release.rows()
+    said = {name for name in row if any(note.startswith(f"{THIN} `{name}`") for note in release.notes)}
+    margins = {name: margin for name, margin in quote.margins.items() if margin is not None}
+    assert said == {name for name, margin in margins.items() if abs(row[name]) <= margin}
+    assert epsilon != "50" or "n" not in said  # 600 rows, and noise of scale 1/25 at most
+    assert [note for note in release.notes if note.startswith(THIN)] == list(warnings_of(release.notes))
+    for note in warnings_of(release.notes):
+        assert "Twice the epsilon halves it" in note
+        assert note in repr(release)
 
 
 def test_a_selection_that_shows_groups_says_nothing_of_the_kind(clinic: sfumato.Database) -> None:

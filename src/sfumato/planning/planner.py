@@ -172,7 +172,14 @@ def _noise(private: PrivateQuery, needs: tuple[MeasurementSet, ...], wish: Price
         raise BadParameter(
             NO_PRICE,
             "It reads people's rows, so its price must be stated.",
-            ("Say what it may cost, for example ", Setting("epsilon", "0.1"), *_or_margin(private, needs), "."),
+            (
+                "Say what it may cost, for example ",
+                Setting("share", "1%"),
+                " or ",
+                Setting("epsilon", "0.1"),
+                *_or_margin(private, needs),
+                ". The owner can set a default: `analysts.NAME.price`.",
+            ),
         )
     return best_noise(needs, wish.epsilon, wish.delta, wish.max_loss)
 

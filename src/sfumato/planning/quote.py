@@ -290,6 +290,7 @@ def _notes(plan: Plan) -> Iterator[Note]:
         elif group.selection is not None:
             text = (
                 f"{GROUPS_SELECTED} with δ = {round_up(group.selection.delta)}: a group appears with "
-                f"probability 95 % from {size_words(group)} on. Smaller groups may be missing."
+                f"probability 95 % from {size_words(group)} on. Smaller groups may be missing; "
+                "an answer without groups costs the same."
             )
             yield Note(NoteRank.LACK, text)

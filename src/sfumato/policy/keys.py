@@ -10,6 +10,7 @@ from fractions import Fraction
 from sfumato.accounting.event import Neighbours
 from sfumato.policy.kinds import (
     Default,
+    DefaultPrice,
     Described,
     Duration,
     ExactNumber,
@@ -256,6 +257,13 @@ ANALYST = Section(
             Default(words="`budget.delta`"),
             "The maximum delta of all answers to this analyst.",
             Hashed.ALWAYS,
+        ),
+        PolicyKey(
+            "price",
+            DefaultPrice(),
+            Default(words="none: each question names its price"),
+            "The price of a question that names none: a share of this analyst's budget, or an epsilon.",
+            Hashed.APART,
         ),
     )
 )

@@ -5,7 +5,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
 from typing import Any, Protocol
@@ -374,6 +374,30 @@ class Duration:
 
     def schema(self) -> Schema:
         return {"type": "string", "pattern": f"^{_DURATION.pattern}$"}
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultPrice:
+    """A price of questions: a share of the budget such as "1%", or an epsilon. Its value is its shortest text."""
+
+    words: str = 'percentage such as `"1%"`, or number above 0'
+
+    def read(self, entry: Entry) -> str:
+        value = entry.value
+        share = value.strip().removesuffix("%") if isinstance(value, str) and value.strip().endswith("%") else None
+        exact = number(entry if share is None else replace(entry, value=share.strip()))
+        if exact > 0 and (share is None or exact <= 100):
+            return str(exact) if share is None else f"{exact}%"
+        raise refuse(
+            entry,
+            f"is {quote_entry(value)}.",
+            "A price is a percentage of the analyst's budget, above 0 % and at most 100 %, or an epsilon above 0.",
+            'Write for example price = "1%", or price = 0.1.',
+        )
+
+    def schema(self) -> Schema:
+        text_schema = {"type": "string", "pattern": _NUMBER_TEXT.removesuffix("$") + r"%?\s*$"}
+        return {"anyOf": [{"type": "number", **NUMBER_LIMITS, "exclusiveMinimum": 0}, text_schema]}
 
 
 @dataclass(frozen=True, slots=True)

@@ -213,6 +213,15 @@ class Analyst:
     name: str
     epsilon: Fraction
     delta: Fraction
+    price: str | None = None
+    """What a question costs that names no price: a share such as "1%", or an epsilon. It promises nothing."""
+
+    @property
+    def price_target(self) -> dict[str, str]:
+        """The price as an argument of `ask`; empty where there is none."""
+        if self.price is None:
+            return {}
+        return {"share" if self.price.endswith("%") else "epsilon": self.price}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ Numbers are exact: a decimal is read as its text, so 0.1 is one tenth. Nothing b
 import re
 import tomllib
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 from sfumato.errors import BadPolicy
@@ -241,5 +242,18 @@ def _analysts(entry: Entry, budget: Budget) -> tuple[Analyst, ...]:
         fields = ANALYST.read_keys(below).fields
         if fields["delta"] is None:
             fields["delta"] = budget.delta
+        if fields["price"] is not None and not fields["price"].endswith("%"):
+            _check_price(below, Fraction(fields["price"]), min(fields["epsilon"], budget.epsilon))
         analysts.append(Analyst(name, **fields))
     return tuple(analysts)
+
+
+def _check_price(entry: Entry, price: Fraction, cap: Fraction) -> None:
+    """Refuse a price that no question could be asked at."""
+    if price > cap:
+        raise refuse(
+            ANALYST.read_keys(entry)["price"],
+            f"is {price}, above the budget of ε = {cap}.",
+            "No question could be answered at this price.",
+            'Write a share such as price = "1%", or a smaller epsilon.',
+        )

@@ -74,6 +74,7 @@ def _policy_lines(draft: Draft, name: str, source: str) -> Iterator[str]:
     yield from _comment("Analysts may have budgets of their own inside the one above.")
     yield "# [analysts.research]"
     yield "# epsilon = 1"
+    yield '# price = "1%"    # of this budget: what a question costs that names no price'
 
 
 def _csv_form(form: CsvFormat) -> Iterator[str]:

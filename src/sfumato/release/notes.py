@@ -19,6 +19,7 @@ from sfumato.release.aggregates.distinct_count import chosen_limits, mechanism_o
 from sfumato.release.bounding.selection import ABOVE, has_tail_correction
 from sfumato.release.intervals.confidence import EvaluatedAnswer, columns_without_interval
 from sfumato.release.noisy import NoisyGroup, NoisyResult, integers
+from sfumato.release.thin_answers import THIN
 
 SELECTED = (
     "Cells were chosen by their noisy values (HAVING, or ORDER BY with LIMIT), so extreme noise is over-represented. "
@@ -39,9 +40,9 @@ def drop_noise_dependent_notes(notes: Sequence[str]) -> tuple[str, ...]:
     """Return notes without what noise decided, so that the notes of neighbouring databases can be compared.
 
     Their number depends on noise, too: two equal limits give one note. Whether bias is stated depends on the noisy
-    truncation losses.
+    truncation losses, and whether values lie within their margin on the values.
     """
-    fixed = [note for note in notes if not note.startswith(TRUNCATION_BIAS)]
+    fixed = [note for note in notes if not note.startswith((TRUNCATION_BIAS, THIN))]
     return tuple(dict.fromkeys("found by noise" if note.startswith(_NOISE_DEPENDENT) else note for note in fixed))
 
 

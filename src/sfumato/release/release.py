@@ -42,6 +42,7 @@ from sfumato.release.rendering.chart import Panel, chart
 from sfumato.release.rendering.escaping import escape_unprintable, for_html
 from sfumato.release.rendering.export import arrow_column, arrow_ends, optional
 from sfumato.release.rendering.table import Ends, shown_value, text_table
+from sfumato.release.thin_answers import thin_notes
 
 LEVEL = Fraction(95, 100)
 _SHOWN = 40
@@ -244,7 +245,7 @@ def make_release(
     biased = partial(_decoded, partial(intervals_with_bias, answered, missing=lacking), bar_facts)
     cut = () if losses is None else _cut(answered, lacking(bias_tail(LEVEL)), bar_facts)
     found = [*answer_notes(plan, noisy, answered), *bias_notes(dict(zip(names, cut, strict=False)))]
-    notes = texts_by_rank(found)
+    notes = texts_by_rank([*thin_notes(plan, names, values), *found])
     return Release(names, facts, values, ranges, _possible(answered), receipt, plan.event, notes, biased, cut)
 
 

@@ -6,6 +6,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from tests.server.wire import served as served_clinic
 from tests.server.wire.served import (
     BY_DEPT,
     COUNT,
@@ -56,13 +57,35 @@ def test_private_questions_cost_once_and_public_ones_nothing(server: Served) -> 
     assert server.spent() - before == pytest.approx(1)
 
 
+def test_an_answer_without_groups_comes_with_a_notice_that_says_what_would_help(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two rows of one person share a key, so a group appears with a probability of at most delta."""
+    monkeypatch.setattr(served_clinic, "POLICY", served_clinic.POLICY.replace("delta = 0\n", "delta = 1e-6\n"))
+    sql = "SELECT cost * 1000 + age AS k, COUNT(*) AS n FROM visits GROUP BY 1"
+    with served(tmp_path) as server, server.client(pairs=(("options", "-c sfumato.epsilon=0.01"),)) as client:
+        found = client.query(sql)
+        assert kinds(found) == "TNCZ"
+        assert b"No group passed the private selection" in found[1][1]
+        assert b"twice the epsilon" in found[1][1]
+        client.query("SET client_min_messages = warning")
+        assert kinds(client.query(sql)) == "TCZ"
+        clear = client.query("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 100) COUNT(*) AS n FROM visits")
+        assert kinds(clear) == "TDCZ"
+
+
 def test_an_unset_price_is_refused_with_its_remedy_in_sql(server: Served) -> None:
     with server.client() as client:
         said = errors(client.query(COUNT))[0]
         assert (said["S"], said["C"]) == ("ERROR", "22023")
         assert said["M"] == f"The query has no price. {said['H']}"
-        ways = "SET sfumato.epsilon = '0.1'; or SET sfumato.within = 'column = margin'; or SET sfumato.share = '2%';"
-        assert said["H"] == ways
+        for way in (
+            "SET sfumato.share = '1%';",
+            "SET sfumato.epsilon = '0.1';",
+            "SET sfumato.within = 'column = margin';",
+        ):
+            assert way in said["H"]
+        assert "analysts.NAME.price" in said["H"]
 
 
 def test_parse_bind_and_describe_run_and_charge_nothing(server: Served) -> None:

@@ -11,6 +11,9 @@ from sfumato.planning.notes.truncation import bounding_notes
 from sfumato.planning.outside_cells import outside_notes
 from sfumato.planning.plan import GroupPlan, Plan
 
+NO_GROUP = "No group passed the private selection"
+"""How the note about an empty answer begins."""
+
 
 def with_notes(plan: Plan) -> Plan:
     """Return the plan with the notes on its outcome; they enter no fingerprint and are not stored."""
@@ -31,12 +34,12 @@ def _notes(plan: Plan) -> Iterator[Note]:
 
 def _no_group_note(group: GroupPlan) -> Note:
     """Say from which size on a group would appear: a public number, whatever the data."""
-    ways = ["use coarser keys", "spend more epsilon"]
+    ways = ["use coarser keys", "spend twice the epsilon (about half that size)"]
     if (touched := group.group.contribution.groups) > 1:
         fewer = f"allow each person fewer than {touched:,} groups"
         ways.insert(0, f"{fewer} (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_groups_contributed = 1) …)")
     text = (
-        f"No group passed the private selection: a group appears with probability 95 % from {size_words(group)} on. "
+        f"{NO_GROUP}: a group appears with probability 95 % from {size_words(group)} on. "
         f"To see groups, {', or '.join(ways)}."
     )
     return Note(NoteRank.MEANING, text, group.group.label)

@@ -273,6 +273,13 @@ async def _price(gate: Gateway, caller: Caller, draft: views.EditorText) -> dict
     return await _margins_by_name(gate, caller, draft.sql, {"within": {draft.column: draft.margin}})
 
 
+def _first_draft(gate: Gateway, caller: Caller) -> views.EditorText:
+    """Return the empty form, at the price that the policy names for the analyst."""
+    analyst = gate.policy.analyst(caller.account) if caller.account else None
+    price = {} if analyst is None else analyst.price_target
+    return views.EditorText(**{name: _decimal(text) if name == "epsilon" else text for name, text in price.items()})
+
+
 async def _margins_by_name(gate: Gateway, caller: Caller, sql: str, price: dict[str, object]) -> dict[str, object]:
     within = price.get("within")
     if not (isinstance(within, dict) and "" in within):
@@ -299,7 +306,7 @@ async def _console_page(
         tables,  # type: ignore[arg-type]
         budget,
         charged,
-        draft or views.EditorText(),
+        draft or _first_draft(gate, caller),
         answer,
         refusal,
     )

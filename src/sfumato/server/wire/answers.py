@@ -302,7 +302,10 @@ def in_sql(refusal: Refusal) -> Refusal | WireError:
     """Return a refusal with its remedy in SQL's language, where it is about the price."""
     if refusal.what != NO_PRICE:
         return refusal
-    remedy = "SET sfumato.epsilon = '0.1'; or SET sfumato.within = 'column = margin'; or SET sfumato.share = '2%';"
+    remedy = (
+        "SET sfumato.share = '1%'; or SET sfumato.epsilon = '0.1'; or SET sfumato.within = 'column = margin'; "
+        "the owner can set a default: analysts.NAME.price in the policy"
+    )
     return WireError("22023", with_remedy(NO_PRICE, remedy), refusal.why, remedy)
 
 

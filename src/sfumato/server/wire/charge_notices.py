@@ -8,6 +8,7 @@ from sfumato.errors import Refusal
 from sfumato.planning.notes.note import printed_notes
 from sfumato.planning.quote import GROUPS_SELECTED, shown_margin
 from sfumato.release.release import Release
+from sfumato.release.thin_answers import warnings_of
 from sfumato.server.wire.sqlstates import Reported
 
 _MAX_NAMED_COLUMNS = 10
@@ -23,11 +24,12 @@ def charge_notices(release: Release, database: Database, sql: str, price: Mappin
         quote = None
     margins = _margins(quote.margins) if quote is not None else ""
     notes = dict.fromkeys((*(quote.notes if quote is not None else ()), *release.notes))
-    is_selected = any(note.startswith(GROUPS_SELECTED) for note in notes)
-    why = ": no group was large enough to appear" if is_selected else ""
-    empty = "" if len(release) else f" The answer has no rows{why}."
-    message = f"price: {release.loss}; left: {database.budget().remaining}{margins}.{empty}"
-    listed = sorted(notes, key=lambda note: not note.startswith(GROUPS_SELECTED))  # missing groups come first
+    warned = warnings_of(release.notes)
+    shown = warned or (() if len(release) else ("The answer has no rows.",))
+    message = " ".join((f"price: {release.loss}; left: {database.budget().remaining}{margins}.", *shown))
+    listed = sorted(
+        (note for note in notes if note not in warned), key=lambda note: not note.startswith(GROUPS_SELECTED)
+    )  # missing groups come first
     return (Reported("NOTICE", "00000", message, "\n".join(printed_notes(listed, "EXPLAIN lists them"))),)
 
 

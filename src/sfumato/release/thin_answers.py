@@ -1,0 +1,50 @@
+"""Answers that show little: no group passed, or every value lies within its margin of error.
+
+Both are functions of the noisy answer and of the plan, so saying it costs nothing.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from sfumato.planning.accuracy_target import CONFIDENCE
+from sfumato.planning.column_origins import origins, shown_unchanged
+from sfumato.planning.notes.note import Note, NoteRank
+from sfumato.planning.notes.plan_notes import NO_GROUP
+from sfumato.planning.plan import Plan
+from sfumato.planning.quote import shown_margin
+from sfumato.release.decode import Value
+
+THIN = "No value of"
+"""How the note about values within their margin begins."""
+
+
+def thin_notes(plan: Plan, names: Sequence[str], values: Sequence[Sequence[Value]]) -> Iterator[Note]:
+    """Say which counts and sums cannot be told from 0, and what it would take."""
+    own = plan.for_outcome()
+    derived = {(group.group.label, one.name): one for group in own.groups for one in group.derived}
+    measured = {(group.group.label, one.name): one for group in own.groups for one in group.measured}
+    for name, column, origin in zip(names, values, origins(plan.private), strict=True):
+        source = shown_unchanged(origin, derived)
+        shown = None if source is None else derived[source]
+        if source is None or shown is None or shown.plain is None:
+            continue
+        one = measured.get((source[0], shown.plain))
+        numbers = [value for value in column if isinstance(value, int | float)]
+        if one is None or one.candidates is not None or not numbers:
+            continue
+        margin = one.mechanism.margin(CONFIDENCE) * shown.step
+        if margin > 0 and all(abs(number) <= margin for number in numbers):
+            yield _thin_note(name, float(margin), len(numbers))
+
+
+def _thin_note(name: str, margin: float, numbers: int) -> Note:
+    fewer = ", or ask for fewer or coarser groups" if numbers > 1 else ""
+    text = (
+        f"{THIN} `{name}` can be told from 0: the margin is ±{shown_margin(margin)} at 95 %. "
+        f"Twice the epsilon halves it{fewer}."
+    )
+    return Note(NoteRank.MEANING, text)
+
+
+def warnings_of(notes: Sequence[str]) -> tuple[str, ...]:
+    """Return the notes that a client is told beside the rows: of an answer that shows nothing, or only noise."""
+    return tuple(note for note in notes if note.startswith((NO_GROUP, THIN)))
