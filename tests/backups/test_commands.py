@@ -2,14 +2,14 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 from tests.backups.clinic import write_policy
 from tests.server.running import Running
 
+from sfumato.cli import main
 from sfumato.policy.reading import read_policy
 from sfumato.server.grants import Grants
 
@@ -17,9 +17,8 @@ COUNT = "SELECT COUNT(*) AS n FROM visits"
 AVERAGE = "SELECT AVG(age) AS age FROM visits"
 
 
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "sfumato", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, list(map(str, arguments)))
 
 
 @pytest.fixture
@@ -47,13 +46,13 @@ def test_a_running_server_is_backed_up_and_restored_elsewhere_with_its_answers(
     assert "Revoke again what was revoked after it." in restored.stdout
     moved = there / "clinic.toml"
     refused = run("ask", moved, COUNT, "--epsilon", "0.25", "--analyst", "research")
-    assert (refused.returncode, "ledger_restored" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "ledger_restored" in refused.stderr) == (2, True)
     receipt = f"{later['sequence']}:{later['head']}"
     assert "ledger_damaged" in run("verify", moved, "--receipt", receipt).stderr
     assert "bad_parameter" in run("restore", tmp_path / "monday", "--into", there, "--lost-epsilon", "0.25").stderr
     sentence = "I accept that answers after entry 3 may be lost"
     accepted = run("restore", tmp_path / "monday", "--into", there, "--accept", sentence, "--lost-epsilon", "0.25")
-    assert (accepted.returncode, accepted.stderr) == (0, "")
+    assert (accepted.exit_code, accepted.stderr) == (0, "")
     assert Grants(read_policy(moved), moved).of_token(token) is not None
     again = run("ask", moved, COUNT, "--epsilon", "0.25", "--analyst", "research", "--format", "json")
     assert json.loads(again.stdout)["rows"] == answered["rows"]  # the same answer, at no cost
@@ -66,6 +65,6 @@ def test_a_restore_to_the_same_place_leaves_a_longer_ledger_alone(policy_file: P
     run("backup", policy_file, tmp_path / "monday")
     run("ask", policy_file, AVERAGE, "--epsilon", "0.25")
     refused = run("restore", tmp_path / "monday")
-    assert (refused.returncode, "restore_goes_back" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "restore_goes_back" in refused.stderr) == (2, True)
     assert "bad_parameter" in run("backup", policy_file, tmp_path / "monday").stderr
     assert "backup_damaged" in run("restore", tmp_path / "nowhere").stderr
