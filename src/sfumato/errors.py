@@ -333,6 +333,12 @@ class RestoreGoesBack(Refusal):
     code = "restore_goes_back"
 
 
+class AuditDamaged(Refusal):
+    """A line of the audit log does not follow from the line before it: it was changed, removed or inserted."""
+
+    code = "audit_damaged"
+
+
 class BackupDamaged(Refusal):
     """The folder is not a backup, or not as it was written. Nothing was changed."""
 

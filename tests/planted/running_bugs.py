@@ -27,4 +27,14 @@ RUNNING_BUGS: tuple[Bug, ...] = (
         "tests/backups/test_restore.py",
         ("ledger/transaction.py", "        if lost is not None:\n", "        if False and lost is not None:\n"),
     ),
+    planned(
+        "a line of the audit log does not depend on the line before",
+        "tests/server/test_audit_chain.py",
+        ("server/audit_chain.py", 'chained and (found["previous"] != head or', "chained and (False or"),
+    ),
+    planned(
+        "metrics are open to every account",
+        "tests/server/test_monitoring.py",
+        ("server/routes.py", " and caller_of(request).account != OWNER:", " and caller_of(request) is None:"),
+    ),
 )

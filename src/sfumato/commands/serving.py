@@ -1,5 +1,6 @@
 """Opening a dataset to others: `grant`, `revoke` and `serve`."""
 
+from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -64,6 +65,13 @@ def revoke(policy: Path, name: str | None, owner: bool) -> None:
     help="A reverse proxy, or a network of them, whose X-Forwarded-For is trusted; may be repeated.",
 )
 @click.option("--rehearsal", is_flag=True, help="Serve synthetic rows instead; the same tokens are accepted.")
+@click.option(
+    "--audit-copy",
+    multiple=True,
+    metavar="TARGET",
+    help="Send audit lines to stdout, syslog or syslog:HOST:PORT as well; may be repeated.",
+)
+@click.option("--log-json", is_flag=True, help="Write operations as JSON lines to stderr.")
 def serve(
     policy: Path,
     host: str,
@@ -74,18 +82,21 @@ def serve(
     public_url: str | None,
     trusted_proxy: tuple[str, ...],
     rehearsal: bool,
+    audit_copy: tuple[str, ...],
+    log_json: bool,
 ) -> None:
     """Put a policy in front of people and tools.
 
     The console's address, one for psql and a Python line are printed; analysts come in by what `sfumato grant` gave
     them. SIGTERM or Ctrl-C lets running questions settle and ends it; SIGHUP changes nothing.
     """
-    if not all(map(find_spec, ("starlette", "uvicorn", "jinja2"))):
+    if not all(map(find_spec, ("starlette", "uvicorn", "jinja2", "prometheus_client"))):
         raise BadParameter(
             "The server is not installed.", "It is an optional extra.", "Run: pip install 'sfumato[server]'."
         )
     from sfumato.policy.reading import read_policy
     from sfumato.server import serving
+    from sfumato.server.json_log import json_log
 
     ports = read_policy(policy).server
     place = serving.ListeningPlace(
@@ -96,9 +107,11 @@ def serve(
         tls_key,
         public_url,
         trusted_proxy,
+        audit_copy,
     )
     opened = open_rehearsal(policy) if rehearsal else open_database(policy)
-    with serving.open_sockets(place) as listener, opened as database:
+    log = json_log() if log_json else nullcontext()
+    with log, serving.open_sockets(place) as listener, opened as database:
         serving.serve(policy, database, listener, click.echo)
 
 

@@ -93,6 +93,11 @@ class LedgerTransaction:
             self._charged(lost, "", repeat_key(lost.account, lost.fingerprint, lost.version))
         self.add(Row(0, RowKind.ACCEPTED.value, 0, about=self.state.restored, content=sentence))
 
+    def require_ready(self) -> None:
+        """Refuse where a charge would be refused, whoever asked: a restore that waits, or a clock that is behind."""
+        self._require_accepted()
+        self._require_clock()
+
     def _require_accepted(self) -> None:
         if self.state.restored:
             raise LedgerRestored()

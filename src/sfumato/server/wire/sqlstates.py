@@ -12,6 +12,7 @@ SQLSTATES = {
     "bad_policy": "58000",
     "bad_source": "58000",
     "bad_sql": "42601",
+    "audit_damaged": "58000",
     "backup_damaged": "58000",
     "body_too_large": "54000",
     "budget_exhausted": "53400",
