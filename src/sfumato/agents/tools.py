@@ -24,8 +24,8 @@ INSTRUCTIONS = (
     "Call `tables` first, and `explain` before `ask`: explaining is free. Each `ask` spends from a budget that does "
     "not come back, so ask few questions, and ask for groups in one question. Repeating a question exactly is free. "
     "Always report a value with its interval, and never read anything into differences that are smaller than "
-    "the intervals. Questions about single people are refused. If a question is refused, read why, and do not try variants to get "
-    "around it."
+    "the intervals. Questions about single people are refused. If a question is refused, read why, and "
+    "do not try variants to get around it."
 )
 
 
