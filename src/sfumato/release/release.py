@@ -39,7 +39,7 @@ from sfumato.release.noisy import NoisyResult
 from sfumato.release.notes import answer_notes
 from sfumato.release.receipt import Receipt, receipt_to_json
 from sfumato.release.rendering.chart import Panel, chart
-from sfumato.release.rendering.chart_kinds import chart_of_kind
+from sfumato.release.rendering.chart_kinds import chart_of_kind, joint_level
 from sfumato.release.rendering.escaping import escape_unprintable, for_html
 from sfumato.release.rendering.export import arrow_column, arrow_ends, optional
 from sfumato.release.rendering.table import Ends, shown_value, text_table
@@ -152,6 +152,8 @@ class Release:
             )
         values = dict(zip(self.columns, self.values, strict=True))
         keys = [(name, values[name]) for name in self.columns if ranges[name] is None and name not in measures]
+        if kind == "shares":  # a share depends on all parts, so their intervals must hold together
+            ranges = dict(zip(self.columns, self._ranges(joint_level(keys, LEVEL)), strict=True))
         panels = [Panel(name, values[name], ranges[name] or [None] * len(self)) for name in measures]
         price = f"{self.loss}; error bars at {float(100 * LEVEL):g} %" if self.event is not None else "exact and free"
         if self.notes and self.notes[0].startswith("Rehearsal:"):

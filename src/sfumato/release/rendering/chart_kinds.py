@@ -1,6 +1,9 @@
 """Charts that are chosen by name: heat maps of two keys, stacked shares, and two numbers against each other."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from fractions import Fraction
+from math import inf
 from typing import Any
 
 from sfumato.errors import BadParameter, quote_value, suggestion
@@ -58,16 +61,16 @@ def _rows(keys: Keys, panels: Sequence[Panel]) -> list[dict[str, Any]]:
 
 
 def _heat_map(altair: Any, keys: Keys, panels: Sequence[Panel], names: dict[str, str]) -> Any:
-    """Colour says the value; a square shrinks as its margin grows, so uncertain cells look small."""
+    """Colour says the value; a square shrinks as its margin nears the largest value."""
     rows = _rows(keys, panels[:1])
-    errors = [row["error0"] for row in rows if row["error0"] is not None]
+    sizes = [abs(number) for row in rows for number in (row["error0"], row["v0"]) if number is not None]
     base = altair.Chart(altair.Data(values=rows)).encode(
         x=altair.X("k0:N", title=names[keys[0][0]], sort=None), y=altair.Y("k1:N", title=names[keys[1][0]], sort=None)
     )
     size = altair.Size(
         "error0:Q",
         title="± at 95 %",
-        scale=altair.Scale(domain=[0, max(errors, default=1) or 1], range=[_SQUARE_PIXELS**2, 60]),
+        scale=altair.Scale(domain=[0, max(sizes, default=1) or 1], range=[_SQUARE_PIXELS**2, 60]),
     )
     squares = base.mark_square(opacity=1).encode(
         color=altair.Color("v0:Q", title=names[panels[0].name], scale=altair.Scale(scheme="blues")), size=size
@@ -76,18 +79,10 @@ def _heat_map(altair: Any, keys: Keys, panels: Sequence[Panel], names: dict[str,
 
 
 def _shares(altair: Any, keys: Keys, panels: Sequence[Panel], names: dict[str, str]) -> Any:
-    """Stack the parts of each first key to 100 %; the bars beside say how uncertain each part is."""
+    """Stack the parts of each first key to 100 %; each bar is the interval of the share up to its part's end."""
     rows = _rows(keys, panels[:1])
-    totals: dict[str, float] = {}
-    for row in rows:
-        totals[row["k0"]] = totals.get(row["k0"], 0) + max(row["v0"] or 0, 0)
-    begun: dict[str, float] = {}
-    for row in rows:
-        total = totals[row["k0"]] or 1
-        row["begin"] = begun.get(row["k0"], 0.0)
-        row["end"] = begun[row["k0"]] = row["begin"] + max(row["v0"] or 0, 0) / total
-        spread = (row["error0"] or 0) / total
-        row["least"], row["most"] = max(row["end"] - spread, 0), min(row["end"] + spread, 1)
+    for key in dict.fromkeys(row["k0"] for row in rows):
+        _stack([row for row in rows if row["k0"] == key])
     base = altair.Chart(altair.Data(values=rows)).encode(y=altair.Y("k0:N", title=names[keys[0][0]], sort=None))
     bars = base.mark_bar().encode(
         x=altair.X("begin:Q", title="share", axis=altair.Axis(format="%")),
@@ -96,6 +91,35 @@ def _shares(altair: Any, keys: Keys, panels: Sequence[Panel], names: dict[str, s
     )
     errors = base.mark_rule(color=_MARK_COLOUR, strokeWidth=1.5).encode(x="least:Q", x2="most:Q")
     return (bars + errors).properties(width=_WIDTH_PIXELS, height=altair.Step(26))
+
+
+def joint_level(keys: Keys, level: Fraction) -> Fraction:
+    """Return the level at which all parts of one first key are in their intervals together (Bonferroni)."""
+    parts = Counter(keys[0][1]) if keys else Counter()
+    return 1 - (1 - level) / max(parts.values(), default=1)
+
+
+def _stack(parts: list[dict[str, Any]]) -> None:
+    """Set where each part begins and ends, and the interval of its end: A / (A + B) of the parts up to it and the rest.
+
+    It holds where the values of all parts are in their intervals, and no true value is negative.
+    """
+    values = [max(part["v0"] or 0, 0) for part in parts]
+    lows = [max(part["low0"] or 0, 0) for part in parts]
+    highs = [inf if part["high0"] is None else max(part["high0"], 0) for part in parts]
+    for place, part in enumerate(parts):
+        upto = place + 1
+        part["begin"], part["end"] = (
+            _share(sum(values[:place]), sum(values[place:])),
+            _share(sum(values[:upto]), sum(values[upto:])),
+        )
+        last = upto == len(parts)
+        part["least"] = 1.0 if last else _share(sum(lows[:upto]), sum(highs[upto:]))
+        part["most"] = 1.0 if last else 1 - _share(sum(lows[upto:]), sum(highs[:upto]))
+
+
+def _share(part: float, rest: float) -> float:
+    return 0.0 if part == 0 or rest == inf else part / (part + rest)
 
 
 def _scatter(altair: Any, keys: Keys, panels: Sequence[Panel], names: dict[str, str]) -> Any:
