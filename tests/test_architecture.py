@@ -33,7 +33,7 @@ PATH = (
     "opening",
     "measure",
 )
-INTERFACES = ("reports", "server", "agents", "policy_draft", "terminal", "demo", "commands", "cli")
+INTERFACES = ("reports", "server", "agents", "notebook", "policy_draft", "terminal", "demo", "commands", "cli")
 EXTENSIONS = ("lab", "local", "streams", "learn", "synthesis", "sealed")
 LIBRARIES = ("local", "streams", "learn", "synthesis", "sealed")
 """Workshops that people import from: their __init__ may name its public classes, each loaded when it is used."""
