@@ -15,7 +15,8 @@ BY_SEX = "SELECT sex, COUNT(*) AS n FROM patients GROUP BY sex"
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Iterator[Any]:
-    ipython = InteractiveShell()
+    make: Any = InteractiveShell  # it has no types
+    ipython = make()
     ipython.run_line_magic("load_ext", "sfumato")
     with sfumato.open(fresh_clinic(tmp_path), rehearsal=True) as database:
         ipython.user_ns["db"] = database
