@@ -34,7 +34,10 @@ PATH = (
     "opening",
     "measure",
 )
-INTERFACES = ("reports", "server", "agents", "backups", "policy_draft", "terminal", "demo", "commands", "cli")
+INTERFACES = (
+    *("reports", "server", "agents", "backups", "notebook"),
+    *("policy_draft", "terminal", "demo", "commands", "cli"),
+)
 EXTENSIONS = ("lab", "local", "streams", "learn", "synthesis", "sealed")
 LIBRARIES = ("local", "streams", "learn", "synthesis", "sealed")
 """Workshops that people import from: their __init__ may name its public classes, each loaded when it is used."""

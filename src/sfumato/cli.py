@@ -15,14 +15,14 @@ from sfumato.commands.extensions import attack, audit, stream, survey, synthesiz
 from sfumato.commands.init import init
 from sfumato.commands.owner import check, refresh, tune
 from sfumato.commands.refusing import Refusing
-from sfumato.commands.reporting import report
+from sfumato.commands.reporting import record, report
 from sfumato.commands.schema import schema
 from sfumato.commands.serving import grant, revoke, serve
 
 VERBS = (
     *(demo, init, check, tune, refresh),
     *(ask, explain, sql, rehearse),
-    *(budget, history, verify, report, backup, restore),
+    *(budget, history, verify, report, record, backup, restore),
     *(grant, revoke, serve, mcp),
     *(attack, audit, stream, survey, synthesize),
     *(schema, codes),

@@ -1,4 +1,4 @@
-"""Commands for people who were not there: `report`."""
+"""Commands for people who were not there: `report` and `record`."""
 
 import sys
 from pathlib import Path
@@ -36,4 +36,39 @@ def report(policy: Path, form: str | None, output: Path | None, questions: bool)
         sys.stdout.buffer.write(written)
         return
     exports.write_file(written, output)
+    click.echo(f"Wrote {output}.", err=True)
+
+
+@click.command()
+@policy_file
+@click.option(
+    "--format", "form", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="Format."
+)
+@click.option("--output", "-o", type=File, help="Write the record to this file.")
+@click.option("--field", multiple=True, metavar="NAME=TEXT", help="A field that only the owner knows; may be repeated.")
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of records instead.")
+def record(policy: Path, form: str, output: Path | None, field: tuple[str, ...], schema: bool) -> None:
+    """Write the deployment record of a policy.
+
+    The fields of OpenDP's deployments registry and a checklist after NIST SP 800-226. Fields that only the owner knows
+    say FILL IN. The data may be away, and nothing is charged.
+    """
+    from sfumato.policy.reading import read_policy
+    from sfumato.release.rendering.escaping import to_json
+    from sfumato.reports.record import make_record, record_json, record_schema, record_yaml
+    from sfumato.terminal import exports
+
+    if schema:
+        click.echo(to_json(record_schema()))
+        return
+    if output is not None:
+        exports.check_apart(output, read_policy(policy))
+    if any("=" not in entry for entry in field):
+        raise BadParameter("--field has no =.", "A field is written NAME=TEXT.", "Write for example name=Visits.")
+    made = make_record(policy, {entry.partition("=")[0]: entry.partition("=")[2] for entry in field})
+    text = record_json(made) if form == "json" else record_yaml(made)
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    exports.write_file(text.encode(), output)
     click.echo(f"Wrote {output}.", err=True)
