@@ -206,7 +206,8 @@ def compared(test: unittest.TestCase, first: Any, second: Any, places: int | Non
 
 def watch() -> None:
     """Count comparisons with numbers of ours; all others are checked as usual."""
-    almost, equal = unittest.TestCase.assertAlmostEqual, unittest.TestCase.assertEqual
+    case: Any = unittest.TestCase
+    almost, equal = case.assertAlmostEqual, case.assertEqual
 
     def watched(
         test: Any, first: Any, second: Any, places: int | None = None, msg: Any = None, delta: float | None = None
@@ -222,8 +223,7 @@ def watch() -> None:
         else:
             equal(test, first, second, msg)
 
-    unittest.TestCase.assertAlmostEqual = watched  # type: ignore[method-assign, assignment]
-    unittest.TestCase.assertEqual = watched_equal  # type: ignore[method-assign]
+    case.assertAlmostEqual, case.assertEqual = watched, watched_equal
 
 
 def main() -> None:
