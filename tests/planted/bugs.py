@@ -5,6 +5,7 @@ from tests.planted.budget_bugs import BUDGET_BUGS
 from tests.planted.bug import Bug, planned
 from tests.planted.charge_bugs import CHARGE_BUGS
 from tests.planted.checked import CHECKED
+from tests.planted.composition_bugs import COMPOSITION_BUGS
 from tests.planted.engine_bugs import ENGINE_BUGS
 from tests.planted.findings import FINDINGS
 from tests.planted.hostile_path_bugs import HOSTILE_PATH_BUGS
@@ -474,6 +475,7 @@ BUGS: tuple[Bug, ...] = (
     *BARS_BUGS,
     *LEFTOVER_BUGS,
     *RUNNING_BUGS,
+    *COMPOSITION_BUGS,
     *WIRE_BUGS,
     *SERVER_BUGS,
     *PLANNING_BUGS,

@@ -58,6 +58,14 @@ def separate(event: Event, accountant: str = "privacy") -> tuple[Event, Fraction
             raise UnsupportedEvent(event, accountant=accountant)
 
 
+def core_target(target: Fraction, failures: Fraction) -> Fraction:
+    """Return the delta that is left for the core: δ_core with δ + (1 - δ)·δ_core = target; at most 0 if nothing is.
+
+    Proof: proofs/composition.md, Lemma 1
+    """
+    return (target - failures) / (1 - failures) if failures < 1 else target - failures
+
+
 def nonprivate(event: Event) -> bool:
     """Tell whether a release without any guarantee occurs in a core event."""
     match event:

@@ -9,10 +9,10 @@ from sfumato.accounting.event import BestOfNegativeBinomial
 from sfumato.certified.enclosure import Enclosure, enclose, lower, refine, upper
 
 Loss = Callable[[Fraction], Fraction | float]
-_WIDEST, _NARROWEST = log(1e12), log(1e-9)  # orders minus 1 that are searched, by their logarithms
+_MAX_LOG_ORDER, _MIN_LOG_ORDER = log(1e12), log(1e-9)  # of orders minus 1 that are searched
 _GRID_POINTS = 64
-_SECTIONS = 60
-_GOLDEN = (5**0.5 - 1) / 2
+_SEARCH_STEPS = 60
+_GOLDEN_RATIO = (5**0.5 - 1) / 2
 
 
 def log_mean(event: BestOfNegativeBinomial, digits: int) -> Enclosure:
@@ -72,7 +72,7 @@ def _least(
     points: int = _GRID_POINTS,
 ) -> Fraction | float:
     """Return the certain value at about the least order above 1 + start, by its estimate; every order is valid."""
-    low = max(_NARROWEST, log(start)) if start > 0 else _NARROWEST
+    low = max(_MIN_LOG_ORDER, log(start)) if start > 0 else _MIN_LOG_ORDER
 
     def _at(place: float) -> float:
         try:
@@ -81,12 +81,12 @@ def _least(
             return inf
         return value if value == value else inf
 
-    grid = [low + (_WIDEST - low) * k / points for k in range(points + 1)]
+    grid = [low + (_MAX_LOG_ORDER - low) * k / points for k in range(points + 1)]
     values = [_at(place) for place in grid]
     best = min(range(points + 1), key=values.__getitem__)
     left, right = grid[max(best - 1, 0)], grid[min(best + 1, points)]
-    for _ in range(_SECTIONS if points == _GRID_POINTS else points):
-        span = (right - left) * _GOLDEN
+    for _ in range(_SEARCH_STEPS if points == _GRID_POINTS else points):
+        span = (right - left) * _GOLDEN_RATIO
         if _at(right - span) <= _at(left + span):
             right = left + span
         else:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from math import exp, inf, log
 
 from sfumato.accounting import first_order
-from sfumato.accounting.approximate import nonprivate, separate
+from sfumato.accounting.approximate import core_target, nonprivate, separate
 from sfumato.accounting.best_of import negative_binomial_loss, poisson_loss
 from sfumato.accounting.conversion import epsilon_at, least_delta, least_epsilon
 from sfumato.accounting.estimate import Estimate, estimated_loss, pure_estimate, sampled_gaussian_estimate
@@ -68,7 +68,7 @@ class Rdp:
 
     def epsilon(self, delta: object) -> float:
         """Return an epsilon such that everything composed so far is (epsilon, delta)-DP, from this order alone."""
-        left = probability(delta, "delta") - self.delta
+        left = core_target(probability(delta, "delta"), self.delta)
         if self.loss == 0 and left >= 0:
             return 0.0
         return float_above(epsilon_at(self.order, self.loss, left)) if left > 0 else inf
@@ -94,7 +94,7 @@ def epsilon(event: Event, delta: object) -> float:
     Proof: proofs/rdp.md. The order may be infinite, where the loss is the pure one.
     """
     core, beside = separate(event, "Rényi")
-    left = probability(delta, "delta") - beside
+    left = core_target(probability(delta, "delta"), beside)
     probe = core_loss(core, Fraction(2))
     if probe == 0 and left >= 0:
         return 0.0
@@ -116,7 +116,7 @@ def delta(event: Event, epsilon: object) -> float:
         return min(1.0, float_above(beside))
     rough = estimated_loss(core, _estimate_sampled)
     found = least_delta(lambda order: core_loss(core, order), rough, target, lattice=_samples(core))
-    return min(1.0, float_above(beside + Fraction(found)))
+    return min(1.0, float_above(beside + max(1 - beside, Fraction(0)) * Fraction(found)))
 
 
 def _estimate_sampled(event: Event) -> Estimate:
@@ -278,6 +278,18 @@ def _truncated_loss(event: TruncatedPoissonSampled, order: Fraction) -> Fraction
     return min(max(whole, swapped), upper(refine(_log_moment)))
 
 
+def _pure_delta(bound: Fraction | float, epsilon: Fraction) -> float:
+    """Return (1 - e^(epsilon - bound))/(1 + e^-bound), rounded up: what any release of this pure loss has at most."""
+    if bound == inf or epsilon >= bound:
+        return 1.0 if bound == inf else 0.0
+    exact = Fraction(bound)
+
+    def _height(digits: int) -> Enclosure:
+        return (-enclose(epsilon - exact, digits).exp() + 1) / ((-enclose(exact, digits)).exp() + 1)
+
+    return float_above(upper(refine(_height)))
+
+
 def _best_of_loss(event: BestOfPoisson | BestOfNegativeBinomial, inner: Event, order: Fraction) -> Fraction | float:
     pure_loss = epsilon_or_infinity(inner)
     if pure_loss == 0:
@@ -288,7 +300,7 @@ def _best_of_loss(event: BestOfPoisson | BestOfNegativeBinomial, inner: Event, o
             event.mean,
             lambda at: core_loss(inner, at),
             rough,
-            lambda at: delta(inner, at),
+            lambda at: min(delta(inner, at), _pure_delta(pure_loss, at)),
             order,
         )
         return min(found, epsilon_or_infinity(event))

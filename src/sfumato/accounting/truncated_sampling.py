@@ -24,7 +24,7 @@ class Truncation:
     least_rate: Fraction
     most_rate: Fraction
 
-    def kept_at_least(self, rate: Fraction) -> Fraction:
+    def min_inclusion_rate(self, rate: Fraction) -> Fraction:
         """Return a lower bound on the probability that a unit is in the cut sample."""
         return (1 - self.most) * rate + self.least * self.least_rate
 

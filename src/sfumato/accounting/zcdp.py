@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import lru_cache
 from math import inf
 
-from sfumato.accounting.approximate import nonprivate, separate
+from sfumato.accounting.approximate import core_target, nonprivate, separate
 from sfumato.accounting.conversion import least_epsilon
 from sfumato.accounting.event import (
     BestOfNegativeBinomial,
@@ -57,7 +57,7 @@ class Zcdp:
 
     def epsilon(self, delta: object) -> float:
         """Return an epsilon such that everything composed so far is (epsilon, delta)-DP, rounded up [CKS20, §2.3]."""
-        left = probability(delta, "delta") - self.delta
+        left = core_target(probability(delta, "delta"), self.delta)
         if self.rho == inf or left <= 0:
             return inf if self.rho > 0 or left < 0 else 0.0
         if self.rho == 0:

@@ -54,7 +54,7 @@ def _group(group: GroupPlan) -> list[object]:
     # one more cell: other noise is kept of it
     rest = ["rest"] if any(key.has_remainder for key in group.group.keys) else []
     reached = list(_reached(group))
-    told = None if event is None else to_json(_first_spelling(event))
+    told = None if event is None else to_json(first_spelling(event))
     return [group.group.label, selected, measured, told, *rest, *([reached] if reached else [])]
 
 
@@ -85,7 +85,7 @@ def _reached(group: GroupPlan) -> Iterator[list[object]]:
                 yield [each.name, place.name, part.facts.low, part.facts.high, str(part.facts.step)]
 
 
-def _first_spelling(event: Event) -> Event:
+def first_spelling(event: Event) -> Event:
     """Return the event under which a measurement was first stored, so that what was paid for stays paid.
 
     Choices by permute-and-flip were stored as `Pure` before a sharper bound of them was proved; the draw is the same.
@@ -94,8 +94,8 @@ def _first_spelling(event: Event) -> Event:
         case LaplaceBounded(epsilon, neighbours):
             return Pure(epsilon, neighbours)
         case Repeated(inner, times):
-            return Repeated(_first_spelling(inner), times)
+            return Repeated(first_spelling(inner), times)
         case Composed(events):
-            return Composed(tuple(_first_spelling(part) for part in events))
+            return Composed(tuple(first_spelling(part) for part in events))
         case _:
             return event

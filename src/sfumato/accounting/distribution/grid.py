@@ -217,7 +217,7 @@ def _truncated(event: TruncatedPoissonSampled) -> Directions:
     """Return above a draw between both cases that everybody sees, below a release in which other units add nothing."""
     cut, inner = truncation(event), event.event
     whole = directions(PoissonSampled(event.rate, inner))
-    kept = cut.kept_at_least(event.rate)
+    kept = cut.min_inclusion_rate(event.rate)
     rare = directions(PoissonSampled(Fraction(math.nextafter(float(kept), 0.0)), allowed_release(inner)))
     if cut.most == 0:
         return whole

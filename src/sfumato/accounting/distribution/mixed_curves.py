@@ -21,7 +21,7 @@ from sfumato.accounting.distribution.curves import (
 
 _NEWTON_STEPS = 8
 _TABLE_POINTS = 4001
-_FLAT = 40.0  # how far, in units of 1/shift, the ratio falls before only unmoved outcomes are left
+_MAX_RATIO_DROP = 40.0  # how far, in units of 1/shift, the ratio falls before only unmoved outcomes are left
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class ShiftedGaussians:
         """Return about where the logarithm of the ratio is `slope`, and its derivative there: Newton's method."""
         positive = self.shifts[self.shifts > 0]
         least, most = float(positive.min()), float(self.shifts.max())
-        bottom = -(_FLAT if self.shifts.min() == 0 else MAX_LOG_RATIO) / least - most
+        bottom = -(_MAX_RATIO_DROP if self.shifts.min() == 0 else MAX_LOG_RATIO) / least - most
         top = MAX_LOG_RATIO / most + most - float(np.log(self.shares[np.argmax(self.shifts)])) / most
         table = np.linspace(bottom, top, _TABLE_POINTS)
         at = np.interp(slope, self._log_ratio(table), table)

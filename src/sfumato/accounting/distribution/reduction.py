@@ -422,7 +422,7 @@ def allowed_release(event: Event) -> Event:
     """Return a release that the event allows, with a law that is known exactly."""
     match event:
         case TruncatedPoissonSampled(rate, _, _, inner):  # other units add nothing
-            kept = Fraction(math.nextafter(float(truncation(event).kept_at_least(rate)), 0.0))
+            kept = Fraction(math.nextafter(float(truncation(event).min_inclusion_rate(rate)), 0.0))
             return PoissonSampled(kept, allowed_release(inner))
         case BoundedRange(epsilon, neighbours):
             return Pure(epsilon / 2, neighbours)  # losses +-epsilon/2 span epsilon
