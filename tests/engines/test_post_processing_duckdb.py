@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from sfumato.engines.post_processing.duckdb import Values, evaluate
+from sfumato.engines.post_processing.duckdb import evaluate
+from sfumato.engines.post_processing.values import Values
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import (
     AggregateItem,

@@ -1,6 +1,11 @@
 """The client: the same answers, prices and refusals as a database that is opened here."""
 
+import pickle
+import subprocess
+import sys
 from collections.abc import Iterator
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -10,6 +15,7 @@ from tests.server.running import Running
 import sfumato
 from sfumato.errors import BadParameter, BadSql, BudgetExhausted, LedgerUnavailable, NotFound, NotGranted, UnknownName
 from sfumato.server.client import RemoteDatabase
+from sfumato.server.reading import read_question
 
 
 @pytest.fixture(scope="module")
@@ -145,3 +151,88 @@ def test_it_works_without_a_policy_at_hand(server: Running, tmp_path: Path, monk
     with sfumato.connect(server.url.rstrip("/"), token=server.token()) as database:
         assert database.ask(COUNT, epsilon="0.2").columns == ("n",)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_parameters_travel_exactly(remote: RemoteDatabase, local: sfumato.Database) -> None:
+    public = "SELECT dept FROM wards WHERE floor > $1 AND dept <> $2 ORDER BY floor"
+    assert remote.ask(public, parameters=[1, "icu"]).rows() == local.ask(public, parameters=[1, "icu"]).rows()
+    values = {
+        "day": date(2024, 2, 29),
+        "moment": datetime(2024, 2, 29, 12, 30, 0, 5),
+        "third": Decimal("0.1"),
+        "half": 0.5,
+        "flag": True,
+        "words": "it's",
+        "none": None,
+    }
+    for name, value in values.items():
+        sql = f"SELECT floor FROM wards WHERE (:{name}) IS NOT NULL AND floor = 1"  # noqa: S608 - the name of a parameter
+        far, near = (_outcome(one, sql, {name: value}) for one in (remote, local))
+        assert far == near, name
+    sql = "SELECT COUNT(*) AS n FROM visits WHERE cost > $1"
+    assert remote.explain(sql, epsilon=1, parameters=[0.5]) == local.explain(sql, epsilon=1, parameters=[0.5])
+    far, near = (one.ask(sql, epsilon=1, parameters=[0.5]) for one in (remote, local))
+    assert (far.rows(), far.receipt.id) == (near.rows(), near.receipt.id)
+    with pytest.raises(BadParameter):
+        remote.ask(sql, epsilon=1, parameters="1")
+    with pytest.raises(BadParameter):
+        remote.ask(sql, epsilon=1, parameters=[[1]])
+
+
+def _outcome(database: RemoteDatabase | sfumato.Database, sql: str, parameters: object) -> object:
+    try:
+        return database.ask(sql, parameters=parameters).rows()
+    except sfumato.Refusal as refusal:
+        return refusal.code
+
+
+@pytest.mark.parametrize(
+    "sent", ["{}", "[[1]]", '{"a": {"b": 1}}', '[{"date": "soon"}]', "1e999999999", "[1e999999999]"]
+)
+def test_a_parameter_that_cannot_be_read_is_refused(sent: str) -> None:
+    body = f'{{"sql": "SELECT 1", "parameters": {sent}}}'.encode()
+    if sent == "{}":
+        assert read_question(body).price == {"parameters": {}}
+        return
+    with pytest.raises(sfumato.Refusal):
+        read_question(body)
+
+
+def test_an_answer_can_be_pickled(remote: RemoteDatabase, local: sfumato.Database) -> None:
+    for database in (remote, local):
+        release = database.ask(BY_DEPT, epsilon="0.5")
+        release.intervals("0.9")
+        copy = pickle.loads(pickle.dumps(release))
+        assert (copy.rows(), copy.receipt, copy.event) == (release.rows(), release.receipt, release.event)
+        for level in ("0.95", "0.9"):
+            assert copy.intervals(level) == release.intervals(level)
+        assert repr(copy) == repr(release)
+    copy = pickle.loads(pickle.dumps(remote.ask(BY_DEPT, epsilon="0.5")))
+    with pytest.raises(BadParameter, match=r"reopen"):
+        copy.intervals("0.42")
+    assert remote.reopen(copy.receipt.id).intervals("0.42")
+
+
+def test_the_client_needs_no_engine_scipy_or_arrow(server: Running) -> None:
+    program = """
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("duckdb", "scipy", "pyarrow", "sqlglot", "click", "starlette"):
+            raise ImportError(name)
+sys.meta_path.insert(0, Absent())
+import sfumato
+with sfumato.connect(sys.argv[1], token=sys.argv[2]) as database:
+    release = database.ask(sys.argv[3], epsilon="0.5")
+    print(len(release.rows()), len(release.intervals()), database.explain(sys.argv[3], epsilon="0.5").loss)
+    print(database.budget().remaining, len(database.tables()))
+    try:
+        release.to_arrow()
+    except sfumato.Refusal as refusal:
+        print(refusal)
+"""
+    command = [sys.executable, "-c", program, server.url, server.token(), BY_DEPT]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("3 3 ε = 0.5")
+    assert "pyarrow is not installed." in done.stdout

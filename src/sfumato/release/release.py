@@ -8,8 +8,6 @@ from functools import partial
 from math import ceil, isinf
 from typing import Any
 
-import pyarrow as pa
-
 from sfumato.accounting.event import Event
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.private_query import PrivateQuery
@@ -41,7 +39,7 @@ from sfumato.release.receipt import Receipt, receipt_to_json
 from sfumato.release.rendering.chart import Panel, chart
 from sfumato.release.rendering.chart_kinds import chart_of_kind, joint_level
 from sfumato.release.rendering.escaping import escape_unprintable, for_html
-from sfumato.release.rendering.export import arrow_column, arrow_ends, optional
+from sfumato.release.rendering.export import arrow, arrow_column, arrow_ends, optional
 from sfumato.release.rendering.table import Ends, shown_value, text_table
 from sfumato.release.thin_answers import thin_notes
 
@@ -114,7 +112,7 @@ class Release:
                 if ends is not None:
                     names += [f"{name}_low", f"{name}_high"]
                     arrays += [arrow_ends([end and end[side] for end in ends], facts) for side in (0, 1)]
-        table = pa.table(arrays, names=list(unique_names(names)))
+        table = arrow().table(arrays, names=list(unique_names(names)))
         described = {"loss": str(self.loss), "receipt": receipt_to_json(self.receipt), "notes": json.dumps(self.notes)}
         return table.replace_schema_metadata({f"sfumato.{key}": text for key, text in described.items()})
 

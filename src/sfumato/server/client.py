@@ -4,6 +4,7 @@ import http.client
 import json
 import ssl
 from collections.abc import Mapping, Sequence
+from datetime import date, datetime
 from fractions import Fraction
 from functools import partial
 from threading import local
@@ -76,12 +77,13 @@ class RemoteDatabase:
         share: object = None,
         delta: object = None,
         key: str | None = None,
+        parameters: object = None,
     ) -> Release:
         """Return a private answer and charge it, or refuse: as `Database.ask` does.
 
         What is lost on the way is asked for again under the same key, so that it is charged once.
         """
-        question = _question(sql, epsilon, within, share, delta)
+        question = _question(sql, epsilon, within, share, delta, parameters)
         headers = {"Idempotency-Key": _attempt(key)}
         document = self._fetch("POST", "/ask", question, headers)
         receipt = str(document["receipt"]["id"])
@@ -118,9 +120,10 @@ class RemoteDatabase:
         share: object = None,
         delta: object = None,
         household: object = None,
+        parameters: object = None,
     ) -> Quote:
         """Return price, margins and mechanisms; free. With `household` also the loss of that many people together."""
-        question = _question(sql, epsilon, within, share, delta)
+        question = _question(sql, epsilon, within, share, delta, parameters)
         if household is not None:
             question["household"] = integer(household, "household", 1)
         return quote_of(self._fetch("POST", "/explain", question))
@@ -254,11 +257,39 @@ def _questions(texts: object) -> list[str]:
     )
 
 
-def _question(sql: object, epsilon: object, within: object, share: object, delta: object) -> dict[str, object]:
+def _parameters(values: object) -> object:
+    """Return the values of a query as they are sent; dates, timestamps and decimals are tagged."""
+    if isinstance(values, Mapping):
+        return {str(name): _parameter(value) for name, value in values.items()}
+    if isinstance(values, list | tuple):
+        return [_parameter(value) for value in values]
+    raise BadParameter(
+        f"parameters = {quote_value(values)} is neither a list nor a dict.",
+        "They are the values of $1, $2, … or of :name.",
+        "Write for example parameters=[40] or parameters={'age': 40}.",
+    )
+
+
+def _parameter(value: object) -> object:
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case datetime():
+            return {"timestamp": value.isoformat()}
+        case date():
+            return {"date": value.isoformat()}
+    return {"decimal": str(typed_rational(value, "parameters"))}
+
+
+def _question(
+    sql: object, epsilon: object, within: object, share: object, delta: object, parameters: object = None
+) -> dict[str, object]:
     """Return a question as it is sent; numbers travel as exact text."""
     if not isinstance(sql, str):
         raise BadParameter("The question is not text.", "It is SQL.", "Give a text.")
     question: dict[str, object] = {"sql": sql, **_price(epsilon, share, delta)}
+    if parameters is not None:
+        question["parameters"] = _parameters(parameters)
     if within is not None:
         if not isinstance(within, Mapping):
             raise BadParameter(

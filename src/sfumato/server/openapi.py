@@ -49,6 +49,10 @@ _QUESTION: dict[str, Schema] = {
         "description": "A number from 0 to the policy's query_delta.",
         "oneOf": [{"type": "string"}, {"type": "number"}],
     },
+    "parameters": {
+        "description": "Values of $1, $2, … as a list, or of :name as an object. A date is {date: text}.",
+        "oneOf": [{"type": "array"}, {"type": "object"}],
+    },
 }
 _HOUSEHOLD: Schema = {
     "type": "integer",

@@ -1,16 +1,20 @@
 """Questions as JSON: read strictly, every number as the decimal text that was sent."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import date, datetime
 
 from sfumato.errors import BadRequest, quote_value, suggestion
+from sfumato.exact import typed_rational
 
 MAX_BODY_BYTES = 1 << 20
 """The most bytes of a request."""
 PRICES = ("epsilon", "within", "share", "delta")
 """Keys of a query besides its text: as `Database.ask` takes them."""
-KEYS = ("sql", *PRICES)
+PARAMETERS = "parameters"
+"""Key of the values of $1, $2, … or :name."""
+KEYS = ("sql", *PRICES, PARAMETERS)
 HOUSEHOLD = "household"
 """Key of `explain` for the loss of several people together."""
 WORKLOAD_KEYS = ("questions", "epsilon", "share", "delta", "level")
@@ -21,6 +25,19 @@ _SHAPES = {
     "within": ("It is an object of columns and their margins.", '{"within": {"n": 25}}'),
     "share": ("It is a percentage as text, or a number.", '{"share": "2%"}'),
     HOUSEHOLD: ("It is a number of people.", '{"household": 4}'),
+    PARAMETERS: ("It is a list of values, or an object of names and values.", '{"parameters": [40, "er"]}'),
+}
+
+_TAGS: dict[str, Callable[[str], object]] = {
+    "date": date.fromisoformat,
+    "timestamp": datetime.fromisoformat,
+    "decimal": lambda text: typed_rational(text, "parameters"),
+}
+"""Values that JSON has no form of its own for."""
+_TAGGED = {
+    "date": '{"date": "2024-01-31"}',
+    "timestamp": '{"timestamp": "2024-01-31T12:00:00"}',
+    "decimal": '{"decimal": "0.1"}',
 }
 
 
@@ -127,6 +144,11 @@ def _price(key: str, value: object) -> object:
     if key == "within":
         if isinstance(value, dict) and all(isinstance(margin, str) for margin in value.values()):
             return {name: str(margin) for name, margin in value.items()}
+    elif key == PARAMETERS:
+        if isinstance(value, list) and all(map(_is_parameter, value)):
+            return [_parameter(item) for item in value]
+        if isinstance(value, dict) and all(map(_is_parameter, value.values())):
+            return {name: _parameter(item) for name, item in value.items()}
     elif key == HOUSEHOLD:
         if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= _DIGITS:
             return int(value)
@@ -134,6 +156,29 @@ def _price(key: str, value: object) -> object:
         return str(value)
     says, example = _SHAPES.get(key, ("It is a number, or a number as text.", f'{{"{key}": "0.1"}}'))
     raise BadRequest(f"{key} is {_kind(value)}.", says, f"Send for example {example}.")
+
+
+def _is_parameter(value: object) -> bool:
+    """Whether a value of a query can be sent: a number, a text, true, false, null, or a tagged date or timestamp."""
+    if isinstance(value, dict):
+        return len(value) == 1 and all(key in _TAGS and type(text) is str for key, text in value.items())
+    return value is None or isinstance(value, bool | str)
+
+
+def _parameter(value: object) -> object:
+    """Return a value of a query, with every number exact."""
+    if isinstance(value, dict):
+        ((tag, text),) = value.items()
+        try:
+            return _TAGS[tag](text)
+        except (ValueError, ArithmeticError):
+            raise BadRequest(
+                f"A parameter is not a {tag}.", "Its text cannot be read.", f"Send for example {_TAGGED[tag]}."
+            ) from None
+    if isinstance(value, _Number):
+        exact = typed_rational(str(value), PARAMETERS)
+        return int(exact) if value.lstrip("-").isdigit() else exact
+    return value
 
 
 def _kind(value: object) -> str:

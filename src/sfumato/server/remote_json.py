@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 from fractions import Fraction
 from functools import partial
@@ -9,6 +10,7 @@ from typing import Any
 
 from sfumato.accounting.event import from_json, to_json
 from sfumato.accounting.loss import PrivacyLoss
+from sfumato.errors import BadParameter
 from sfumato.language.facts import Facts, Kind
 from sfumato.ledger.ledger import Budget, Entry
 from sfumato.planning.quote import BudgetEffect, Quote
@@ -32,6 +34,37 @@ def answer_document(release: Release, level: object = LEVEL) -> Document:
     }
 
 
+@dataclass(slots=True)
+class RemoteRanges:
+    """The intervals of an answer that a server gave; those of other levels are fetched on demand.
+
+    What was fetched is pickled with the answer, and the connection is not.
+    """
+
+    columns: tuple[str, ...]
+    types: tuple[Type, ...]
+    document: Mapping[str, Any]
+    known: dict[Fraction, Mapping[str, Any]]
+    at_level: AtLevel | None
+
+    def __call__(self, level: Fraction, key: str = "intervals") -> Ranges:
+        """Return the ends of every column at a level."""
+        noisy = self.document["event"] is not None
+        if level not in self.known and noisy:
+            if self.at_level is None:
+                raise BadParameter(
+                    f"The intervals at the level {float(level):g} are not in this copy.",
+                    "It was pickled without its connection.",
+                    "Call reopen(release.receipt.id) of a connection, which is free.",
+                )
+            self.known[level] = self.at_level(level)
+        rows = self.known.get(level, self.document)[key]
+        return [_ends(name, type, rows, noisy) for name, type in zip(self.columns, self.types, strict=True)]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return RemoteRanges, (self.columns, self.types, self.document, self.known, None)
+
+
 def answer_of(document: Mapping[str, Any], at_level: AtLevel) -> Release:
     """Return the answer of a document; intervals of other levels are fetched on demand."""
     columns, types = tuple(document["columns"]), [_type(name) for name in document["types"]]
@@ -39,14 +72,7 @@ def answer_of(document: Mapping[str, Any], at_level: AtLevel) -> Release:
         tuple(_value(row[name], type) for row in document["rows"]) for name, type in zip(columns, types, strict=True)
     )
     event = document["event"]
-    known = {Fraction(str(document["level"])): document}
-
-    def ranges(level: Fraction, key: str = "intervals") -> Ranges:
-        if level not in known and event is not None:
-            known[level] = at_level(level)
-        rows = known.get(level, document)[key]
-        return [_ends(name, type, rows, event is not None) for name, type in zip(columns, types, strict=True)]
-
+    ranges = RemoteRanges(columns, tuple(types), document, {Fraction(str(document["level"])): document}, at_level)
     return Release(
         columns,
         tuple(Facts(type, Kind.INTEGER) for type in types),

@@ -34,7 +34,7 @@ on a.atthasdef and d.adrelid = a.attrelid and d.adnum = a.attnum order by a.attn
 
 def test_types_are_read_by_functions_that_have_names(server: Served) -> None:
     with server.client() as client:
-        found = dict(client.rows("SELECT typname, typreceive FROM pg_type"))
+        found = {row[0]: row[1] for row in client.rows("SELECT typname, typreceive FROM pg_type")}
         assert {name: found[name] for name in RECEIVE} == RECEIVE
         listed = client.rows(ADBC)
         assert ("20", "int8", "int8recv", "0", "0", "1016") in listed

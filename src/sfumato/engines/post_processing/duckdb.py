@@ -4,7 +4,7 @@ Whatever is computed here is a function of what was released already.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from threading import local
@@ -20,6 +20,7 @@ from sfumato.engines.duckdb.connection import closed_connection
 from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.engine import Limits
 from sfumato.engines.post_processing.python import plain_outcome
+from sfumato.engines.post_processing.values import Values
 from sfumato.engines.sql.builder import select, subquery
 from sfumato.engines.sql.flow import flow_sql
 from sfumato.engines.sql.names import PLACE, quoted
@@ -28,7 +29,6 @@ from sfumato.errors import EngineFailed
 from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, Facts, Kind
 from sfumato.language.rel_nodes import RelNode, noisy_tables
 
-Values = Sequence[int | float | str | bool | None] | npt.NDArray[np.generic]
 _INT64 = np.iinfo(np.int64)
 _MIN_NUMPY_ROWS = 10_000
 """Columns so short are listed value by value: `to_numpy` would import pandas, too."""

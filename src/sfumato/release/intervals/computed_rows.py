@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.engines.post_processing.duckdb import Values
+from sfumato.engines.post_processing.values import Values
 from sfumato.language.rel_nodes import AggregateNode, InputNode, Item, ProjectNode, outputs
 from sfumato.language.scalar import column
 from sfumato.release.intervals.measured_cells import Indices

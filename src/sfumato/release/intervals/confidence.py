@@ -13,7 +13,7 @@ from math import ceil, floor, isfinite
 
 import numpy as np
 
-from sfumato.engines.post_processing.duckdb import Values
+from sfumato.engines.post_processing.values import Values
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import noisy_tables
 from sfumato.language.scalar import Operator, Scalar, columns_read

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from sfumato.engines.post_processing.duckdb import Values
+from sfumato.engines.post_processing.values import Values
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import (
     FOUND,

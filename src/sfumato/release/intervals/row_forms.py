@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.engines.post_processing.duckdb import Values
+from sfumato.engines.post_processing.values import Values
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import InputNode, Item, ProjectNode, RelNode
 from sfumato.language.scalar import Operator, Scalar, column, columns_read

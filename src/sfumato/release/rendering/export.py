@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from typing import Any
-
-import pyarrow as pa
 
 from sfumato.errors import BadParameter
 from sfumato.language.facts import Facts
@@ -14,16 +13,6 @@ from sfumato.release.decode import Value
 
 _FITS = 1 << 63
 _WIDE = 10**38
-_ARROW = {
-    Type.INTEGER: pa.int64(),
-    Type.DECIMAL: pa.float64(),
-    Type.BOOLEAN: pa.bool_(),
-    Type.DATE: pa.date32(),
-    Type.TIMESTAMP: pa.timestamp("us"),
-    Type.TEXT: pa.string(),
-    Type.INTERVAL: pa.duration("us"),
-    Type.NULL: pa.null(),
-}
 
 
 def optional(module: str, extra: str) -> Any:
@@ -38,11 +27,32 @@ def optional(module: str, extra: str) -> Any:
         ) from None
 
 
+def arrow() -> Any:
+    """Return pyarrow, which a client without an engine may do without."""
+    return optional("pyarrow", "all")
+
+
+@cache
+def _arrow_types() -> dict[Type, Any]:
+    pa = arrow()
+    return {
+        Type.INTEGER: pa.int64(),
+        Type.DECIMAL: pa.float64(),
+        Type.BOOLEAN: pa.bool_(),
+        Type.DATE: pa.date32(),
+        Type.TIMESTAMP: pa.timestamp("us"),
+        Type.TEXT: pa.string(),
+        Type.INTERVAL: pa.duration("us"),
+        Type.NULL: pa.null(),
+    }
+
+
 def arrow_column(values: Sequence[Value], facts: Facts) -> Any:
     """Return a typed column; integers beyond 64 bits make it a decimal of 38 digits, and beyond that one of doubles."""
+    pa = arrow()
     largest = max((abs(value) for value in values if isinstance(value, int)), default=0)
     if facts.type is not Type.INTEGER or largest < _FITS:
-        return pa.array(values, type=_ARROW[facts.type])
+        return pa.array(values, type=_arrow_types()[facts.type])
     if largest < _WIDE:
         return pa.array(values, type=pa.decimal128(38, 0))
     return pa.array([float(value) if isinstance(value, int) else None for value in values], type=pa.float64())

@@ -74,7 +74,7 @@ _FETCH = re.compile(
     rf"(?P<name>{NAME})",
     re.IGNORECASE,
 )
-_CLOSE_CURSOR = re.compile(rf"CLOSE\s+(?P<name>{NAME})", re.IGNORECASE)
+_ENDING_PATTERN = re.compile(rf"CLOSE\s+(?P<name>{NAME})", re.IGNORECASE)
 
 
 def read_declare(text: str) -> Declare | None:
@@ -105,7 +105,7 @@ def read_move(text: str) -> Move | None:
 
 def read_close(text: str) -> CloseCursor | None:
     """Return which cursor is closed."""
-    match = _CLOSE_CURSOR.fullmatch(text)
+    match = _ENDING_PATTERN.fullmatch(text)
     if match is None:
         return None
     return CloseCursor(None if match["name"].upper() == "ALL" else name_of(match["name"]))

@@ -8,7 +8,7 @@ from sfumato.server.wire.pg_catalog.types import types
 
 ROLES = ("typinput", "typoutput", "typreceive", "typsend")
 _ENDINGS = dict(zip(ROLES, ("in", "out", "recv", "send"), strict=True))
-_FIRST = 8000
+_FIRST_OID = 8000
 _KNOWN = {"array_in": 750, "array_out": 751, "array_recv": 2400, "array_send": 2401}
 """Numbers of PostgreSQL by which clients tell arrays from other types."""
 _SEPARATED = frozenset(
@@ -40,7 +40,7 @@ def function_names(type_name: str) -> dict[str, str]:
 def functions_by_name() -> Mapping[str, int]:
     """Return the number of every function of a type."""
     names = dict.fromkeys(name for row in types() for name in function_names(str(row["typname"])).values())
-    return {name: _KNOWN.get(name, _FIRST + at) for at, name in enumerate(names)}
+    return {name: _KNOWN.get(name, _FIRST_OID + at) for at, name in enumerate(names)}
 
 
 @cache
