@@ -130,7 +130,8 @@ def test_a_quote_says_what_the_account_will_have_used_more(tmp_path: Path) -> No
     write(tmp_path, a_world(5))
     with sfumato.open(policy(tmp_path, budget={"epsilon": 3, "delta": 1e-6})) as database:
         database.ask("SELECT COUNT(*) FROM patients", epsilon=1)
-        for age, price in enumerate(({"share": "0.5%"}, {"within": {"n": 1000}}, {"share": "0.1%"}), 5):
+        prices: tuple[dict[str, Any], ...] = ({"share": "0.5%"}, {"within": {"n": 1000}}, {"share": "0.1%"})
+        for age, price in enumerate(prices, 5):
             sql = f"{COUNT} WHERE age < {age}"  # less of the same rows would be free
             (taken,) = re.findall(r"It takes ([\d.]+) % of the budget", database.explain(sql, **price).notes[0])
             before = database.budget().share
