@@ -20,7 +20,7 @@ from sfumato.errors import (
     Setting,
     UnknownName,
 )
-from sfumato.kept_answers import from_kept, stored_name
+from sfumato.kept_answers import from_stored_measurements, stored_name
 from sfumato.ledger.affordable_price import afforded
 from sfumato.ledger.history import HISTORY_PAGE, page_of
 from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
@@ -122,7 +122,7 @@ class Database:
         asked = self.prepare(sql, parameters, RequestedPrice(epsilon, within, share, delta), key)
         if asked.plan.event is None:
             return self._free(asked)
-        asked = self._from_kept(asked)
+        asked = self._from_stored_measurements(asked)
         if asked.kept is not None:
             return self._open_stored(asked, asked.kept)[0]
         return self._answer(asked, key, tell)[0]
@@ -193,7 +193,9 @@ class Database:
         `share`, `used_after` and `spent_after` say what it would do to this account's budget.
         With `household` it also says what so many people lose together.
         """
-        asked = self._from_kept(self.prepare(sql, parameters, RequestedPrice(epsilon, within, share, delta)))
+        asked = self._from_stored_measurements(
+            self.prepare(sql, parameters, RequestedPrice(epsilon, within, share, delta))
+        )
         quote = make_quote(
             asked.plan, self._shared.truncation_bounds(asked.engine.version), self.policy.budget.truncation
         )
@@ -360,10 +362,10 @@ class Database:
     def _is_stored(self, asked: Prepared) -> bool:
         return stored_name(asked, self.payer.ledger, self.account) is not None
 
-    def _from_kept(self, asked: Prepared) -> Prepared:
+    def _from_stored_measurements(self, asked: Prepared) -> Prepared:
         """Return the question over measurements that are paid for, where they are as exact as it asks."""
         account = None if self.policy.answers is Sharing.SHARED else self.account
-        return from_kept(asked, self._preparation, self.payer.ledger, account)
+        return from_stored_measurements(asked, self._preparation, self.payer.ledger, account)
 
     def _charged(self, asked: Prepared) -> ChargedRelease:
         plan = asked.plan

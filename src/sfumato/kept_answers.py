@@ -10,13 +10,13 @@ from dataclasses import replace
 from sfumato.errors import Refusal
 from sfumato.ledger.history import Entry
 from sfumato.ledger.ledger import Ledger
-from sfumato.planning.kept_measurements import over_kept
+from sfumato.planning.kept_measurements import over_stored_measurements
 from sfumato.planning.measurement_identity import cells_prefix
 from sfumato.prepare import Prepared, QueryPreparer, ReleaseNames
 from sfumato.stored_answer import StoredAnswer
 
 
-def from_kept(asked: Prepared, preparer: QueryPreparer, ledger: Ledger, account: str | None) -> Prepared:
+def from_stored_measurements(asked: Prepared, preparer: QueryPreparer, ledger: Ledger, account: str | None) -> Prepared:
     """Return the question over measurements that an account has paid for (any account, for None), if they suffice.
 
     Otherwise return it as it is. What is stored under its own name needs no other measurements.
@@ -28,7 +28,7 @@ def from_kept(asked: Prepared, preparer: QueryPreparer, ledger: Ledger, account:
     if any(stored_name(asked, ledger, name) for name in accounts):
         return asked
     for name in accounts:
-        for question, entry in ledger.kept(name, asked.engine.version, cells_prefix(measured.cells)):
+        for question, entry in ledger.charges_beginning(name, asked.engine.version, cells_prefix(measured.cells)):
             for found in _answered_by(asked, question, entry, preparer):
                 return found
     return asked
@@ -51,7 +51,7 @@ def _answered_by(asked: Prepared, question: str, entry: Entry, preparer: QueryPr
     if known is None or known.text != question:
         return
     for plan, names in asked.plans:
-        found = None if names.measured is None else over_kept(plan, names.measured, kept.plan, known)
+        found = None if names.measured is None else over_stored_measurements(plan, names.measured, kept.plan, known)
         if found is not None:
             shown, places = found
             yield replace(

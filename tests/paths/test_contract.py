@@ -128,13 +128,15 @@ def test_a_quote_says_what_the_account_will_have_used_more(tmp_path: Path) -> No
     write(tmp_path, a_world(5))
     with sfumato.open(policy(tmp_path, budget={"epsilon": 3, "delta": 1e-6})) as database:
         database.ask("SELECT COUNT(*) FROM patients", epsilon=1)
-        for price in ({"share": "0.5%"}, {"within": {"n": 1000}}, {"share": "0.1%"}):
-            quote, before = database.explain(COUNT, **price), database.budget().used
-            database.ask(COUNT, **price)
+        prices: tuple[dict[str, Any], ...] = ({"share": "0.5%"}, {"within": {"n": 1000}}, {"share": "0.1%"})
+        for age, price in enumerate(prices, 5):
+            sql = f"{COUNT} WHERE age < {age}"  # less of the same rows would be free
+            quote, before = database.explain(sql, **price), database.budget().used
+            database.ask(sql, **price)
             after = database.budget()
             assert (quote.share, quote.used_after, quote.spent_after) == (after.used - before, after.used, after.spent)
             assert f"share: {percent_up(after.used - before)} of the budget" in str(quote)
-            again = database.explain(COUNT, **price)
+            again = database.explain(sql, **price)
             assert (again.share, again.used_after, again.spent_after) == (Fraction(0), after.used, after.spent)
 
 

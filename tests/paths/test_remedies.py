@@ -39,7 +39,7 @@ WAYS = {
     "SELECT AVG(cost) OVER (PARTITION BY dept) FROM visits WHERE urgent": "GROUP BY dept",
     "SELECT COUNT(*) OVER w FROM visits WINDOW w AS (PARTITION BY dept)": "GROUP BY dept",
     "SELECT * FROM visits": "numbers about many people",
-    "SELECT * FROM visits LIMIT 5": "LIMIT may then choose groups",
+    "SELECT * FROM visits LIMIT 5": "Ask for an aggregate",
     "SELECT cost FROM visits": "COUNT(*), SUM or AVG",
     "SELECT patient_id, SUM(cost) FROM visits GROUP BY patient_id": "aggregate the query once more",
     'SELECT removed_rows FROM "visits.removed"': 'FROM "visits.removed"`',
@@ -119,7 +119,7 @@ def test_an_exhausted_budget_says_what_it_still_buys_and_that_is_answered(
             low, high = release.intervals()[0][name]
             assert (high - low) / 2 <= float(margin.replace(",", "")) * 1.01
         with pytest.raises(BudgetExhausted):
-            database.ask(f"{sql} LIMIT 1", epsilon=price[1])
+            database.ask(sql.replace("FROM visits", "FROM visits WHERE age < 9"), epsilon=price[1])
 
 
 def test_a_question_without_a_price_says_how_to_name_one(database: sfumato.Database) -> None:

@@ -97,7 +97,7 @@ def test_nothing_is_remembered_beyond_a_snapshot(tmp_path: Path, read: list[str]
         assert {row["city"] for row in database.ask(sql, epsilon=2).rows()} == before
         database.refresh()
         assert {row["city"] for row in database.ask(sql, epsilon=1).rows()} == {"zoe"} != before
-    assert read == [sql, sql]
+    assert read == [sql] * 3  # the second question also looks at what the first has paid for
 
 
 def test_another_policy_reads_anew(database: sfumato.Database, tmp_path: Path) -> None:
@@ -138,9 +138,10 @@ def test_what_a_share_buys_is_found_anew(database: sfumato.Database, monkeypatch
         return make_plans(private, wish)
 
     monkeypatch.setattr(prepare, "make_plans", seen)
+    sql = "SELECT COUNT(*) FROM visits WHERE age < 19"  # nothing of it is paid for
     for _ in range(2):
-        database.explain(COUNT, share="10%")
-        database.explain(COUNT, epsilon=1)
+        database.explain(sql, share="10%")
+        database.explain(sql, epsilon=1)
     assert planned == ["share", 1, "share"]
 
 
@@ -149,7 +150,7 @@ def test_public_rows_that_a_question_made_go_with_it(database: sfumato.Database,
     sql = "SELECT s.name, COUNT(*) FROM visits v JOIN staff s ON v.dept = s.dept GROUP BY s.name"
     for epsilon in (1, 2):
         database.ask(sql, epsilon=epsilon)
-    assert read == [sql, sql]
+    assert read == [sql] * 3  # the second question also looks at what the first has paid for
 
 
 def test_what_is_remembered_goes_with_its_handle(database: sfumato.Database) -> None:

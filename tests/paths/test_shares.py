@@ -10,7 +10,7 @@ from tests.paths.worlds import a_world, policy, write
 import sfumato
 from sfumato.errors import BadParameter, BudgetExhausted
 
-SQL = "SELECT COUNT(*) AS n FROM visits WHERE cost > {}"
+SQL = "SELECT COUNT(*) AS n FROM visits WHERE score > {}"
 BUDGETS = [{"epsilon": 3, "delta": 1e-6}, {"epsilon": "1/3", "delta": 0}]
 
 

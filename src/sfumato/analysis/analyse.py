@@ -400,8 +400,8 @@ def _limit(relation: Limit, source: Analysed, reading: _Question) -> Analysed:
             raise RawRows(
                 f"A preview of {named} is not available.",
                 "Its rows are about people, and only aggregates over many people get noise.",
-                f"Ask for an aggregate, for example: {example}. The data owner can allow previews of made-up rows: "
-                'preview = "synthetic".',
+                'The data owner can allow previews of made-up rows: preview = "synthetic". '
+                f"Ask for an aggregate, for example: {example}.",
             )
         raise UnsupportedSql(
             "LIMIT or OFFSET over people's rows is not supported.",

@@ -61,7 +61,7 @@ def _failing_closed() -> Iterator[None]:
     raise failure
 
 
-MAX_KEPT = 16
+MAX_COMPARED_CHARGES = 16
 """Maximum number of an account's charges that are looked at for measurements which answer a question."""
 
 
@@ -188,9 +188,9 @@ class Ledger:
         return tuple(self._state.accounts)
 
     @_failing_closed()
-    def kept(self, account: str, version: str, beginning: str) -> list[tuple[str, Entry]]:
+    def charges_beginning(self, account: str, version: str, beginning: str) -> list[tuple[str, Entry]]:
         """Return the last questions of an account that begin so and have a release, with it, newest first."""
-        found = self._reading().beginning(account, version, beginning, MAX_KEPT)
+        found = self._reading().beginning(account, version, beginning, MAX_COMPARED_CHARGES)
         return [
             (charge.question, entry_of(charge, settled, being_answered=False))
             for charge, settled in found

@@ -235,8 +235,7 @@ class CanonicalFlow:
             arguments = sorted(arguments)
         elif scalar.operator is Operator.IN:
             arguments = [arguments[0], *sorted(set(arguments[1:]))]
-        kinds = [str(part.facts.kind) for part in scalar.arguments]
-        kinds = sorted(kinds) if scalar.operator in _COMMUTATIVE else kinds
+        kinds = sorted({str(part.facts.kind) for part in scalar.arguments})
         return digest([str(scalar.operator), arguments, _constant(scalar.constant), str(scalar.facts.kind), kinds])
 
 

@@ -16,10 +16,10 @@ from sfumato.planning.measurement_identity import MeasuredGroup, MeasurementIden
 from sfumato.planning.notes.plan_notes import with_notes
 from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement, PlannedSelection
 
-Selection = OptimalSelection | CountedKeys | TopList | SpelledList | None
+GroupSelection = OptimalSelection | CountedKeys | TopList | SpelledList | None
 
 
-def over_kept(
+def over_stored_measurements(
     asked: Plan, measured: MeasurementIdentity, kept: Plan, known: MeasurementIdentity
 ) -> tuple[Plan, MeasurementIdentity] | None:
     """Return the plan with the noise of kept measurements, and where these are in it.
@@ -100,7 +100,7 @@ def _epsilon(choice: PlannedSelection) -> Fraction | None:
     return found if isinstance(found, Fraction) else None
 
 
-def _shows_as_much(asked: Selection, kept: Selection) -> bool:
+def _shows_as_much(asked: GroupSelection, kept: GroupSelection) -> bool:
     """Whether kept keys were selected so that groups of no more people are shown."""
     if asked == kept:
         return True

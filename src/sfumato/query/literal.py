@@ -1,7 +1,7 @@
 """Text that spells a value becomes the exact value, or is refused before any data is read."""
 
 import re
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from fractions import Fraction
 
 from sfumato.query.expression import Literal, Value
@@ -11,7 +11,11 @@ from sfumato.query.types import Interval, Type
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE]([+-]?\d{1,3}))?", re.ASCII)
 _INTEGER = re.compile(r"[+-]?\d{1,38}", re.ASCII)
 _DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})", re.ASCII)
-_TIMESTAMP = re.compile(r"(\d{4}-\d{1,2}-\d{1,2})(?:[ T](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?)?", re.ASCII)
+_TIMESTAMP = re.compile(
+    r"(\d{4}-\d{1,2}-\d{1,2})(?:[ T](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?"
+    r"(?: ?(z|utc|[+-]\d{2}(?::?\d{2})?))?)?",
+    re.ASCII,
+)
 _QUANTITY = re.compile(r"([+-]?\d{1,9})\s*([a-z]+)", re.ASCII)
 
 _TRUE = frozenset({"t", "true", "y", "yes", "on", "1"})
@@ -112,7 +116,8 @@ def _read_value(text: str, type: Type, place: SourceSpan) -> Value:
         case Type.BOOLEAN if word in _TRUE | _FALSE:
             value = word in _TRUE
         case Type.DATE:
-            value = _date(word)
+            moment = timestamp(word)
+            value = _date(word) if moment is None else moment.date()  # as in PostgreSQL, without the time of day
         case Type.TIMESTAMP:
             value = timestamp(word)
         case Type.INTERVAL:
@@ -129,7 +134,7 @@ _EXPECTED = {
     Type.DECIMAL: "A decimal is written like 12.5.",
     Type.BOOLEAN: "A boolean is true or false.",
     Type.DATE: "A date is written like 2024-12-31 and has to exist.",
-    Type.TIMESTAMP: "A timestamp is written like 2024-12-31 23:59:59, without a time zone, and has to exist.",
+    Type.TIMESTAMP: "A timestamp is written like 2024-12-31 23:59:59, in UTC (Z, or no zone), and has to exist.",
     Type.INTERVAL: "An interval is written like 3 days.",
 }
 
@@ -146,17 +151,38 @@ def _date(text: str) -> date | None:
         return None
 
 
-def timestamp(text: str) -> datetime | None:
-    """Read a time, or the beginning of a day, in small letters; None where it is neither."""
+def timestamp(text: str, zoned: bool = False) -> datetime | None:
+    """Read a time, or the beginning of a day, in small letters; None where it is neither.
+
+    It may say that it is in UTC; with `zoned`, that it has another offset from UTC.
+
+    >>> timestamp("2024-03-01t10:00:00z"), timestamp("2024-03-01 10:00+02")
+    (datetime.datetime(2024, 3, 1, 10, 0), None)
+    >>> timestamp("2024-03-01 10:00+02", zoned=True)
+    datetime.datetime(2024, 3, 1, 8, 0)
+    """
     match = _TIMESTAMP.fullmatch(text.replace("t", "T"))
     day = _date(match[1]) if match else None
     if match is None or day is None:
         return None
     hour, minute, second = (int(match[i] or 0) for i in (2, 3, 4))
-    try:
-        return datetime(day.year, day.month, day.day, hour, minute, second, int((match[5] or "0").ljust(6, "0")))
-    except ValueError:
+    offset = _offset(match[6] or "z")
+    if offset and not zoned:
         return None
+    try:
+        local = datetime(day.year, day.month, day.day, hour, minute, second, int((match[5] or "0").ljust(6, "0")))
+        return local - offset
+    except (ValueError, OverflowError):
+        return None
+
+
+def _offset(text: str) -> timedelta:
+    """Return an offset from UTC, as written behind a time."""
+    if text in ("z", "utc"):
+        return timedelta(0)
+    digits = text[1:].replace(":", "")
+    ahead = timedelta(hours=int(digits[:2]), minutes=int(digits[2:] or 0))
+    return -ahead if text[0] == "-" else ahead
 
 
 def parse_interval(text: str, place: SourceSpan) -> Interval:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -54,8 +54,8 @@ def literal_of(value: object, name: str) -> Literal:
             return Literal(_exact_decimal(value, name), Type.DECIMAL)
         case datetime() if value.tzinfo is None:
             return Literal(value, Type.TIMESTAMP)
-        case datetime():
-            raise _bad_value(name, value, "A timestamp has no time zone here.")
+        case datetime():  # timestamps are in UTC
+            return Literal(value.astimezone(UTC).replace(tzinfo=None), Type.TIMESTAMP)
         case date():
             return Literal(value, Type.DATE)
         case str() if len(value) <= MAX_VALUE_CHARS and not _STRANGE.search(value):

@@ -36,7 +36,7 @@ _LABEL = "probe"
 MARK = "synthetic"
 """The column that marks made-up rows."""
 MAX_PREVIEW_ROWS = 100
-_STRIDE = 7919
+_EXAMPLE_STRIDE_STEPS = 7919
 """A prime, so that values of neighbouring rows differ."""
 
 
@@ -105,13 +105,13 @@ def _example(column: Column, declared: Admitted | None, at: int) -> Value:
         case DeclaredValues(values) if values:
             return values[at % len(values)]
         case DeclaredBounds(int() as low, int() as high):
-            return low + at * _STRIDE % (high - low + 1)
+            return low + at * _EXAMPLE_STRIDE_STEPS % (high - low + 1)
         case DeclaredBounds(datetime() as low, datetime()):
             return low
         case DeclaredBounds(date() as low, date() as high):
-            return low + timedelta(days=at * _STRIDE % ((high - low).days + 1))
+            return low + timedelta(days=at * _EXAMPLE_STRIDE_STEPS % ((high - low).days + 1))
         case DeclaredBounds(Fraction() as low, Fraction() as high):
-            return low + (high - low) * Fraction(at * _STRIDE % MAX_PREVIEW_ROWS, MAX_PREVIEW_ROWS) // 1
+            return low + (high - low) * Fraction(at * _EXAMPLE_STRIDE_STEPS % MAX_PREVIEW_ROWS, MAX_PREVIEW_ROWS) // 1
     match column.type:
         case Type.INTEGER:
             return at + 1

@@ -19,7 +19,7 @@ from sfumato.query.parsing.frame import ExpressionContext
 from sfumato.query.parsing.inner import read_subquery, refuse_other_people
 from sfumato.query.parsing.reading import MAX_LIST_ITEMS, name_of
 from sfumato.query.parsing.subquery import among, exists, note_conjuncts, single
-from sfumato.query.parsing.types import cast_to
+from sfumato.query.parsing.types import at_zone, cast_to
 from sfumato.query.parsing.window import WINDOW_NAMES, WindowReader
 from sfumato.query.position import SourceSpan
 from sfumato.query.relation import SortKey
@@ -65,7 +65,7 @@ def _paren(node: exp.Expr, frame: ExpressionContext) -> Expression:
 
 
 def _read_column(node: exp.Expr, frame: ExpressionContext) -> Expression:
-    frame.reading.only(node, "this", "table", "db")
+    frame.reading.only(node, "this", "table", "db", "catalog")
     where = _span_of(node, frame)
     if isinstance(node.this, exp.Star):
         raise where.bad("* stands where a value is needed.", "It is a list of columns.", "Name one column.")
@@ -316,6 +316,10 @@ def _read_cast(node: exp.Expr, frame: ExpressionContext) -> Expression:
     return cast_to(_read_expression(node.this, frame), node.args["to"], frame.reading, _span_of(node, frame))
 
 
+def _at_time_zone(node: exp.Expr, frame: ExpressionContext) -> Expression:
+    return at_zone(_read_expression(node.this, frame), node.args["zone"], _span_of(node, frame))
+
+
 def _interval(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this", "unit")
     where, unit, amount = _span_of(node, frame), node.args.get("unit"), node.this
@@ -481,6 +485,7 @@ _READERS: dict[type[exp.Expr], _Reader] = {
     exp.Cast: _read_cast,
     exp.TryCast: _read_cast,
     exp.Interval: _interval,
+    exp.AtTimeZone: _at_time_zone,
     exp.Extract: _extract,
     exp.Substring: _read_substring,
     exp.StrPosition: _position,

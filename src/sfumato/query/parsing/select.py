@@ -437,6 +437,9 @@ def _order_and_limit(node: exp.Query, block: Block, order: list[SortKey], readin
     return Block(relation, (), block.outputs)
 
 
+_WHOLE = frozenset({exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT})
+
+
 def _limit(node: exp.Expr | None, reading: ParseContext) -> int | None:
     if node is None:
         return None
@@ -451,6 +454,8 @@ def _limit(node: exp.Expr | None, reading: ParseContext) -> int | None:
         number = node.expression
     if isinstance(number, exp.Column) and number.name.lower() == "all":
         return None
+    while isinstance(number, exp.Cast) and number.to.this in _WHOLE and not number.to.expressions:
+        number = number.this
     if isinstance(number, exp.Parameter | exp.Placeholder):
         literal = convert_implicitly(reading.parameter(number), Type.INTEGER, reading.place(number))
         number = exp.Literal.number(str(literal))

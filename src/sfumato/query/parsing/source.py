@@ -151,7 +151,7 @@ def _name_columns(block: Block, alias: str | None, columns: list[str], place: So
 
 def _read_table(node: exp.Expr, reader: FromReader) -> FromItem:
     reading, where = reader.reading, reader.reading.place(node)
-    reading.only(node, "this", "alias", "db", "joins", "pivots")
+    reading.only(node, "this", "alias", "db", "catalog", "joins", "pivots")
     if isinstance(node.this, exp.Anonymous) and str(node.this.this).lower() in SERIES:
         return _with_joins(_series(node, reader), node.args.get("joins") or [], reader)
     if not isinstance(node.this, exp.Identifier) or where.fragment.startswith("'"):

@@ -58,6 +58,14 @@ _PARAMETERS = frozenset({TokenType.PARAMETER, TokenType.COLON})
 _STANDING = _PARAMETERS | {TokenType.PLACEHOLDER}
 """Parameter markers of other systems."""
 _GIVEN = "; or give values beside the text, by `parameters`: a list for $1, $2, …, or a dict for :name."
+_RESERVED = frozenset(
+    {TokenType.SELECT, TokenType.FROM, TokenType.WHERE, TokenType.HAVING, TokenType.LIMIT, TokenType.OFFSET}
+    | {TokenType.JOIN, TokenType.ON, TokenType.USING, TokenType.AND, TokenType.OR, TokenType.IN, TokenType.CASE}
+    | {TokenType.WHEN, TokenType.THEN, TokenType.ELSE, TokenType.END, TokenType.UNION, TokenType.DISTINCT}
+    | {TokenType.INTERSECT, TokenType.EXCEPT, TokenType.BETWEEN, TokenType.LIKE, TokenType.IS, TokenType.ALIAS}
+)
+"""Words that are no type and begin no subquery: after AS they can only be names."""
+_AFTER_LABEL = frozenset({TokenType.COMMA, TokenType.FROM, TokenType.R_PAREN, None})
 _PLAIN = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER})
 
 logging.getLogger("sqlglot").addHandler(logging.NullHandler())
@@ -67,6 +75,16 @@ class _Tokenizer(Postgres.Tokenizer):
     """PostgreSQL's tokens, and DuckDB's // and **."""
 
     KEYWORDS = {**Postgres.Tokenizer.KEYWORDS, "//": TokenType.DIV, "**": TokenType.DSTAR}  # noqa: RUF012
+
+
+class _PlainTokenizer(_Tokenizer):
+    """The same without dollar quotes: `$1,$2` is two parameters, where sqlglot would look for the end of a string."""
+
+    HEREDOC_STRINGS: ClassVar[list[str | tuple[str, str]]] = []
+    SINGLE_TOKENS = {**Postgres.Tokenizer.SINGLE_TOKENS, "$": TokenType.PARAMETER}  # noqa: RUF012
+
+
+_DOLLAR_QUOTE = re.compile(r"\$(?:[A-Za-z_]\w*)?\$")
 
 
 class _Parser(PostgresParser):
@@ -128,7 +146,7 @@ def read_tree(text: str, parameters: bool = False) -> tuple[exp.Query, Options]:
     """
     _check_text(text)
     text = _without_comments(text)
-    tokens, options = cut_options(_check_tokens(_tokens(text), text, parameters), text)
+    tokens, options = cut_options(_labels(_check_tokens(_tokens(text), text, parameters)), text)
     tree = _parse(tokens, text)
     _locate(tree)
     write_out(tree)
@@ -248,7 +266,8 @@ def _comment_end(text: str, start: int) -> int:
 
 def _tokens(text: str) -> list[Token]:
     try:
-        tokens = _Tokenizer(dialect=Postgres).tokenize(text)
+        kind = _Tokenizer if _DOLLAR_QUOTE.search(text) else _PlainTokenizer
+        tokens = kind(dialect=Postgres).tokenize(text)
     except (TokenError, ValueError, OverflowError, RecursionError) as error:
         quote = max(text.rfind("'"), text.rfind('"'), text.rfind("/*"), 0)
         raise source_span(text, quote, len(text)).bad(
@@ -300,6 +319,17 @@ def _check_tokens(tokens: list[Token], text: str, parameters: bool) -> list[Toke
     _check_nesting(tokens, text)
     _check_brackets(tokens, text)
     return tokens
+
+
+def _labels(tokens: list[Token]) -> list[Token]:
+    """Return the tokens with keywords that name a column as names: AS takes every word, as in PostgreSQL."""
+    found = list(tokens)
+    for at in range(1, len(tokens)):
+        token, after = tokens[at], tokens[at + 1].token_type if at + 1 < len(tokens) else None
+        ends = after in _AFTER_LABEL
+        if tokens[at - 1].token_type is TokenType.ALIAS and token.token_type in _RESERVED and ends:
+            found[at] = Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end)
+    return found
 
 
 def _check_nesting(tokens: list[Token], text: str) -> None:

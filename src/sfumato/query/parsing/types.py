@@ -4,6 +4,7 @@ from sqlglot import exp
 
 from sfumato.query.expression import Call, Expression, Literal
 from sfumato.query.functions import MAX_SCALE_DIGITS, Function
+from sfumato.query.parsing.desugar.time_zones import at_time_zone, zoned_timestamp
 from sfumato.query.parsing.reading import ParseContext
 from sfumato.query.position import SourceSpan
 from sfumato.query.resolve import cast
@@ -24,6 +25,7 @@ TYPES = {
     _KIND.DATE: (Type.DATE, "date"),
     _KIND.TIMESTAMP: (Type.TIMESTAMP, "timestamp"),
     _KIND.TIMESTAMPNTZ: (Type.TIMESTAMP, "timestamp"),
+    _KIND.TIMESTAMPTZ: (Type.TIMESTAMP, "timestamptz"),
     _KIND.TEXT: (Type.TEXT, "text"),
     _KIND.VARCHAR: (Type.TEXT, "varchar"),
     _KIND.INTERVAL: (Type.INTERVAL, "interval"),
@@ -43,7 +45,7 @@ def cast_to(argument: Expression, to: exp.Expr, reading: ParseContext, place: So
     reading.only(to, "this", "expressions", "nested", "kind")
     type, _ = TYPES[kind]
     sizes = [_type_size(size) for size in to.expressions]
-    result = cast(argument, type, place)
+    result = zoned_timestamp(argument, place) if kind is _KIND.TIMESTAMPTZ else cast(argument, type, place)
     if not sizes:
         return result
     if kind is _KIND.DECIMAL and len(sizes) <= 2 and 1 <= sizes[0] <= 38:
@@ -57,6 +59,11 @@ def cast_to(argument: Expression, to: exp.Expr, reading: ParseContext, place: So
         f"numeric(p, s) takes p up to 38 and s from 0 to {MAX_SCALE_DIGITS}, varchar(n) takes one n.",
         "Leave the size out, or use ROUND or LEFT.",
     )
+
+
+def at_zone(argument: Expression, zone: exp.Expr, place: SourceSpan) -> Expression:
+    """Return the argument at the time zone that `zone` names."""
+    return at_time_zone(argument, zone.name if isinstance(zone, exp.Literal) else None, place)
 
 
 def _type_size(size: exp.Expr) -> int:
