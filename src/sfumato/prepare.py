@@ -172,7 +172,7 @@ class QueryPreparer:
         place = (
             self._plan_index(plans, names, target, key, engine)
             if price.stored_plan is None
-            else price.stored_plan.index_in(plans, names)
+            else price.stored_plan.index_in(plans, [(name.fingerprint, *name.older) for name in names])
         )
         job = engine.prepare(plans[place])
         clock.check()
@@ -209,7 +209,7 @@ class QueryPreparer:
         place = (
             self._plan_index(plans, names, target, key, engine)
             if price.stored_plan is None
-            else price.stored_plan.index_in(plans, names)
+            else price.stored_plan.index_in(plans, [(name.fingerprint, *name.older) for name in names])
         )
         outcomes = workload.plans(plans[place])
         clock.check()

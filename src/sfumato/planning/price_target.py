@@ -21,13 +21,17 @@ class StoredPlanKey:
     fingerprint_digest: str | None = None
     """The SHA-256 of the fingerprint of its question, where it was stored."""
 
-    def index_in(self, plans: tuple[Plan, ...], fingerprints: Sequence[str]) -> int:
-        """Return which of these plans it was, or the first; several may cost the same and measure other cells."""
+    def index_in(self, plans: tuple[Plan, ...], fingerprints: Sequence[Sequence[str]]) -> int:
+        """Return which of these plans it was, or the first; several may cost the same and measure other cells.
+
+        `fingerprints` are the names under which a release of each plan may be stored.
+        """
         alike = [place for place, plan in enumerate(plans) if plan.event == self.event]
-        named = [
-            place for place in alike if sha256(fingerprints[place].encode()).hexdigest() == self.fingerprint_digest
-        ]
+        named = [place for place in alike if self._names_one_of(fingerprints[place])]
         return next(iter((*named, *alike)), 0)
+
+    def _names_one_of(self, fingerprints: Sequence[str]) -> bool:
+        return self.fingerprint_digest in {sha256(text.encode()).hexdigest() for text in fingerprints}
 
 
 def price_target_to_json(wish: PriceTarget) -> dict[str, object]:
