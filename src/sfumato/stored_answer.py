@@ -9,6 +9,7 @@ from sfumato.engines.engine import Engine
 from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import integer
 from sfumato.ledger.history import Entry
+from sfumato.planning.fingerprint import first_spelling
 from sfumato.planning.price_target import StoredPlanKey, account_of_share, price_target_to_json
 from sfumato.prepare import Prepared, QueryPreparer, RequestedPrice
 from sfumato.release.noisy import NoisyResult, noisy_from_json, noisy_to_json
@@ -50,7 +51,11 @@ class StoredAnswer:
 
     def answers(self, asked: Prepared, policy: str) -> bool:
         """Tell whether it answers this question under the policy with this hash."""
-        if asked.plan.event != self.entry.event:
+        event, stored = asked.plan.event, self.entry.event
+        if event is None or stored is None:
+            if event != stored:
+                return False
+        elif first_spelling(event) != first_spelling(stored):
             return False
         digest = self.content.get("question")
         return self.entry.policy == policy if digest is None else digest == asked.fingerprint_digest

@@ -14,11 +14,15 @@ from hypothesis import strategies as st
 from sfumato.accounting.event import (
     EVENTS,
     Approximate,
+    BestOfNegativeBinomial,
+    BestOfPoisson,
     BoundedRange,
     Composed,
     Concentrated,
     Event,
+    GaussianMixture,
     GaussianNoise,
+    LaplaceBounded,
     LaplaceNoise,
     Neighbours,
     NonPrivate,
@@ -29,6 +33,8 @@ from sfumato.accounting.event import (
     RealGaussianNoise,
     RealLaplaceNoise,
     Repeated,
+    TreeAggregation,
+    TruncatedPoissonSampled,
     as_neighbours,
     from_json,
     to_json,
@@ -51,9 +57,14 @@ def leaves(relation: Neighbours) -> st.SearchStrategy[Event]:
         st.builds(RealGaussianNoise, rationals, rationals, st.just(relation)),
         st.builds(Pure, rationals, st.just(relation)),
         st.builds(BoundedRange, rationals, st.just(relation)),
+        st.builds(LaplaceBounded, rationals, st.just(relation)),
         st.builds(Concentrated, rationals, st.just(relation)),
         st.builds(NonPrivate, st.just(relation)),
     ]
+    if relation is ADD:
+        lengths = st.tuples(st.just(Fraction(0)) | rationals, rationals)
+        weights = shares.map(lambda share: (share, 1 - share))
+        made.append(st.builds(GaussianMixture, rationals, lengths, weights, st.just(relation)))
     if relation is REPLACE:
         made.append(st.builds(RandomizedResponse, rationals, st.integers(2, 99), st.just(relation)))
     return st.one_of(made)
@@ -66,9 +77,13 @@ def extended(relation: Neighbours) -> Callable[[st.SearchStrategy[Event]], st.Se
             st.builds(Approximate, inner, shares.filter(lambda share: share < 1)),
             st.builds(Repeated, inner, counts),
             st.builds(Composed, several),
+            st.builds(TreeAggregation, inner, st.lists(counts, min_size=1, max_size=3).map(tuple)),
+            st.builds(BestOfPoisson, rationals.filter(lambda mean: mean >= 1), inner),
+            st.builds(BestOfNegativeBinomial, shares, st.just(Fraction(0)) | rationals, inner),
         ]
         if relation is ADD:
             made += [st.builds(PoissonSampled, shares, inner), st.builds(Parallel, several)]
+            made.append(st.builds(TruncatedPoissonSampled, shares, counts, counts, inner))
         return st.one_of(made)
 
     return _extend

@@ -16,6 +16,7 @@ from sfumato.accounting.event import (
     Composed,
     Event,
     GaussianNoise,
+    LaplaceBounded,
     LaplaceNoise,
     Neighbours,
     NonPrivate,
@@ -66,6 +67,7 @@ PURE: list[Callable[[Fraction, Neighbours], Event]] = [
     lambda noise, relation: RealLaplaceNoise(Fraction(2), 3 * noise, relation),
     lambda noise, relation: Pure(1 / noise, relation),
     lambda noise, relation: BoundedRange(1 / noise, relation),
+    lambda noise, relation: LaplaceBounded(1 / noise, relation),
     lambda noise, _: RandomizedResponse(1 / noise, 3, REPLACE),
 ]
 NOISY: list[Callable[[Fraction, Neighbours], Event]] = [

@@ -14,7 +14,7 @@ from scipy.stats import binomtest, chisquare
 from tests.laws.many_quantiles import one_level_law, together_law
 from tests.sources import HashSource, ScriptedSource
 
-from sfumato.accounting.event import BoundedRange, Composed, Neighbours, Pure, Repeated
+from sfumato.accounting.event import BoundedRange, Composed, LaplaceBounded, Neighbours, Repeated
 from sfumato.accounting.pure import PureLoss
 from sfumato.errors import Refusal
 from sfumato.mechanisms import quantiles
@@ -291,7 +291,7 @@ def test_the_event_is_all_that_epsilon_pays_for(levels: tuple[Fraction, ...], ro
     assert event == Composed((Repeated(BoundedRange((1 - later) / rounds, ADD), rounds), BoundedRange(later, ADD)))
     assert PureLoss().compose(event).epsilon == 1
     if alone:
-        assert Quantiles(levels, 100, 1, ONE, ADD).event == Composed((Repeated(Pure(ONE, ADD), 1),))
+        assert Quantiles(levels, 100, 1, ONE, ADD).event == Composed((Repeated(LaplaceBounded(ONE, ADD), 1),))
         assert Quantiles(levels, 1000, 1, ONE, ADD).event == Composed((Repeated(BoundedRange(ONE, ADD), 1),))
     assert PureLoss().compose(Quantiles(levels, 10**6, 1, ONE, ADD, ends=False).event).epsilon == 1
 

@@ -4,6 +4,7 @@ from tests.planted.bars_bugs import BARS_BUGS
 from tests.planted.bug import Bug, planned
 from tests.planted.charge_bugs import CHARGE_BUGS
 from tests.planted.checked import CHECKED
+from tests.planted.composition_bugs import COMPOSITION_BUGS
 from tests.planted.engine_bugs import ENGINE_BUGS
 from tests.planted.findings import FINDINGS
 from tests.planted.hostile_path_bugs import HOSTILE_PATH_BUGS
@@ -468,6 +469,7 @@ BUGS: tuple[Bug, ...] = (
     *CHARGE_BUGS,
     *BARS_BUGS,
     *LEFTOVER_BUGS,
+    *COMPOSITION_BUGS,
     *WIRE_BUGS,
     *SERVER_BUGS,
     *PLANNING_BUGS,

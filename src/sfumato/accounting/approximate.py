@@ -5,12 +5,16 @@ from fractions import Fraction
 from sfumato.accounting.event import (
     EVENTS,
     Approximate,
+    BestOfNegativeBinomial,
+    BestOfPoisson,
     Composed,
     Event,
     NonPrivate,
     Parallel,
     PoissonSampled,
     Repeated,
+    TreeAggregation,
+    TruncatedPoissonSampled,
 )
 from sfumato.errors import UnsupportedEvent
 
@@ -31,6 +35,17 @@ def separate(event: Event, accountant: str = "privacy") -> tuple[Event, Fraction
         case PoissonSampled(rate, inner):
             core, within = separate(inner, accountant)
             return PoissonSampled(rate, core), rate * within
+        case TreeAggregation():
+            return separate(event.path, accountant)
+        case TruncatedPoissonSampled(event=inner) | BestOfPoisson(event=inner) | BestOfNegativeBinomial(event=inner):
+            if separate(inner, accountant)[1]:
+                raise UnsupportedEvent(
+                    event,
+                    accountant=accountant,
+                    why="A failure probability inside it grows in a way that no theorem here bounds.",
+                    remedy="State the delta of the whole release: Approximate around it.",
+                )
+            return event, Fraction(0)
         case Composed(events):
             parts = [separate(part, accountant) for part in events]
             return Composed(tuple(core for core, _ in parts)), sum((delta for _, delta in parts), Fraction(0))
@@ -43,12 +58,22 @@ def separate(event: Event, accountant: str = "privacy") -> tuple[Event, Fraction
             raise UnsupportedEvent(event, accountant=accountant)
 
 
+def core_target(target: Fraction, failures: Fraction) -> Fraction:
+    """Return the delta that is left for the core: δ_core with δ + (1 - δ)·δ_core = target; at most 0 if nothing is.
+
+    Proof: proofs/composition.md, Lemma 1
+    """
+    return (target - failures) / (1 - failures) if failures < 1 else target - failures
+
+
 def nonprivate(event: Event) -> bool:
     """Tell whether a release without any guarantee occurs in a core event."""
     match event:
         case NonPrivate():
             return True
-        case Repeated(inner, _) | PoissonSampled(_, inner):
+        case Repeated(event=inner) | PoissonSampled(event=inner) | TreeAggregation(event=inner):
+            return nonprivate(inner)
+        case TruncatedPoissonSampled(event=inner) | BestOfPoisson(event=inner) | BestOfNegativeBinomial(event=inner):
             return nonprivate(inner)
         case Composed(events) | Parallel(events):
             return any(nonprivate(part) for part in events)

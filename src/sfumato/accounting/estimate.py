@@ -12,6 +12,7 @@ from sfumato.accounting.event import (
     Concentrated,
     Event,
     GaussianNoise,
+    LaplaceBounded,
     LaplaceNoise,
     Parallel,
     Pure,
@@ -19,6 +20,7 @@ from sfumato.accounting.event import (
     RealGaussianNoise,
     RealLaplaceNoise,
     Repeated,
+    TreeAggregation,
 )
 from sfumato.certified.enclosure import float_above
 
@@ -55,6 +57,10 @@ def estimated_loss(event: Event, otherwise: Callable[[Event], Estimate]) -> Esti
             return pure_estimate(float_above(bound))
         case RandomizedResponse(bound, categories, _):
             return _estimate_response(float_above(bound), float_above(Fraction(categories - 2)))
+        case TreeAggregation():
+            return estimated_loss(event.path, otherwise)
+        case LaplaceBounded(bound, _):
+            return _real_laplace(float_above(bound))
         case RealLaplaceNoise(sensitivity, scale, _):
             return _real_laplace(float_above(sensitivity / scale))
         case LaplaceNoise(steps, scale, _):

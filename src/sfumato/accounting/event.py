@@ -6,146 +6,67 @@ is a new kind: no event is ever redefined.
 """
 
 import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from enum import StrEnum
 from fractions import Fraction
-from typing import Any, ClassVar, Union, get_args, get_type_hints
+from typing import Any, ClassVar, Union, get_args
 
-from sfumato.errors import BadParameter, MalformedEvent, MixedNeighbours, quote_value
-from sfumato.exact import integer, positive_rational, probability
+from sfumato.accounting.release_event import (
+    FROM_CALLER,
+    FROM_DATA,
+    BoundedRange,
+    Concentrated,
+    GaussianMixture,
+    GaussianNoise,
+    LaplaceBounded,
+    LaplaceNoise,
+    Neighbours,
+    NonNegative,
+    NonPrivate,
+    Pure,
+    RandomizedResponse,
+    RealGaussianNoise,
+    RealLaplaceNoise,
+    as_neighbours,
+    distinct_keys,
+    field_hints,
+    malformed_event,
+    no_float,
+    only_add_remove,
+    read_fields,
+)
+from sfumato.errors import BadParameter, MixedNeighbours, quote_value
+from sfumato.exact import probability
 
-
-class Neighbours(StrEnum):
-    """Which pairs of databases must look alike."""
-
-    ADD_REMOVE = "add-remove"
-    """One unit's rows are present in one and absent in the other."""
-    REPLACE = "replace"
-    """One unit's rows differ arbitrarily; the number of units is public."""
-
-
-@dataclass(frozen=True, slots=True)
-class LaplaceNoise:
-    """Integer Laplace noise of `scale` on integers that one unit moves by at most `sensitivity` in L1."""
-
-    kind: ClassVar[str] = "laplace-noise"
-    sensitivity: int
-    scale: Fraction
-    neighbours: Neighbours
-
-    def __post_init__(self) -> None:
-        _read_fields(self)
-
-
-@dataclass(frozen=True, slots=True)
-class GaussianNoise:
-    """Integer Gaussian noise on integers that one unit moves by at most `sensitivity_squared` in squared L2."""
-
-    kind: ClassVar[str] = "gaussian-noise"
-    sensitivity_squared: int
-    sigma_squared: Fraction
-    neighbours: Neighbours
-
-    def __post_init__(self) -> None:
-        _read_fields(self)
-
-
-@dataclass(frozen=True, slots=True)
-class RealLaplaceNoise:
-    """Laplace noise with a density on the reals, as other systems state it: for re-accounting their releases."""
-
-    kind: ClassVar[str] = "real-laplace-noise"
-    sensitivity: Fraction
-    scale: Fraction
-    neighbours: Neighbours
-
-    def __post_init__(self) -> None:
-        _read_fields(self)
-
-
-@dataclass(frozen=True, slots=True)
-class RealGaussianNoise:
-    """Gaussian noise with a density on the reals, as other systems state it: for re-accounting their releases."""
-
-    kind: ClassVar[str] = "real-gaussian-noise"
-    sensitivity_squared: Fraction
-    sigma_squared: Fraction
-    neighbours: Neighbours
-
-    def __post_init__(self) -> None:
-        _read_fields(self)
-
-
-@dataclass(frozen=True, slots=True)
-class RandomizedResponse:
-    """A category kept with probability e^epsilon / (e^epsilon + categories - 1), else uniform among the others.
-
-    It hides what a person reported, not that they reported: the relation is "replace".
-    """
-
-    kind: ClassVar[str] = "randomized-response"
-    epsilon: Fraction
-    categories: int
-    neighbours: Neighbours
-
-    def __post_init__(self) -> None:
-        _read_fields(self)
-        integer(self.categories, "categories", 2)
-        if self.neighbours is not Neighbours.REPLACE:
-            raise BadParameter(
-                "neighbours = 'add-remove' does not fit RandomizedResponse.",
-                "A local report hides the value reported, not that a person reported.",
-                "Write neighbours = 'replace'.",
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class Pure:
-    """A release known only by its bound: epsilon-DP."""
-
-    kind: ClassVar[str] = "pure"
-    epsilon: Fraction
-    neighbours: Neighbours
-
-    def __post_init__(self) -> None:
-        _read_fields(self)
-
-
-@dataclass(frozen=True, slots=True)
-class BoundedRange:
-    """A release whose log-ratios between neighbours span at most epsilon, as the exponential mechanism's do [CR21]."""
-
-    kind: ClassVar[str] = "bounded-range"
-    epsilon: Fraction
-    neighbours: Neighbours
-
-    def __post_init__(self) -> None:
-        _read_fields(self)
-
-
-@dataclass(frozen=True, slots=True)
-class Concentrated:
-    """A release known only by its bound: rho-zCDP [BS16]."""
-
-    kind: ClassVar[str] = "concentrated"
-    rho: Fraction
-    neighbours: Neighbours
-
-    def __post_init__(self) -> None:
-        _read_fields(self)
-
-
-@dataclass(frozen=True, slots=True)
-class NonPrivate:
-    """A release with no guarantee at all. Every accountant says that it costs infinity."""
-
-    kind: ClassVar[str] = "non-private"
-    neighbours: Neighbours
-
-    def __post_init__(self) -> None:
-        _read_fields(self)
+__all__ = [
+    "EVENTS",
+    "Approximate",
+    "BestOfNegativeBinomial",
+    "BestOfPoisson",
+    "BoundedRange",
+    "Composed",
+    "Concentrated",
+    "Event",
+    "GaussianMixture",
+    "GaussianNoise",
+    "LaplaceBounded",
+    "LaplaceNoise",
+    "Neighbours",
+    "NonPrivate",
+    "Parallel",
+    "PoissonSampled",
+    "Pure",
+    "RandomizedResponse",
+    "RealGaussianNoise",
+    "RealLaplaceNoise",
+    "Repeated",
+    "TreeAggregation",
+    "TruncatedPoissonSampled",
+    "as_neighbours",
+    "from_json",
+    "shared_neighbours",
+    "to_json",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +78,7 @@ class Approximate:
     delta: Fraction
 
     def __post_init__(self) -> None:
-        _read_fields(self)
+        _read_parts(self)
         probability(self.delta, "delta")
 
     @property
@@ -174,12 +95,106 @@ class PoissonSampled:
     event: "Event"
 
     def __post_init__(self) -> None:
-        _read_fields(self)
-        if self.rate > 1:
+        _read_parts(self)
+        _check_share(self.rate, "rate")
+        only_add_remove(self.event.neighbours, "PoissonSampled", "the number of sampled units is not public")
+
+    @property
+    def neighbours(self) -> Neighbours | None:
+        return self.event.neighbours
+
+
+@dataclass(frozen=True, slots=True)
+class TruncatedPoissonSampled:
+    """The inner event on a Poisson sample of `rate` that is cut to `limit` units, chosen uniformly, if it has more.
+
+    It speaks of neighbours of which the larger database has `units` units. The size of the sample stays secret, too.
+    Proof: proofs/truncated_sampling.md
+    """
+
+    kind: ClassVar[str] = "truncated-poisson-sampled"
+    rate: Fraction
+    units: int
+    limit: int
+    event: "Event"
+
+    def __post_init__(self) -> None:
+        _read_parts(self)
+        _check_share(self.rate, "rate")
+        only_add_remove(self.event.neighbours, "TruncatedPoissonSampled", "both laws are mixtures")
+
+    @property
+    def neighbours(self) -> Neighbours | None:
+        return self.event.neighbours
+
+
+@dataclass(frozen=True, slots=True)
+class TreeAggregation:
+    """The inner event at each node of complete binary trees over steps; a unit lies in one step of one tree at most.
+
+    `steps` are the numbers of leaves, one for each tree. Proof: proofs/tree_aggregation.md
+    """
+
+    kind: ClassVar[str] = "tree-aggregation"
+    event: "Event"
+    steps: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        _read_parts(self)
+        if not self.steps:
+            raise BadParameter("steps is empty.", "A tree has at least one step.", "Write for example (1024,).")
+
+    @property
+    def neighbours(self) -> Neighbours | None:
+        return self.event.neighbours
+
+    @property
+    def path(self) -> "Repeated":
+        """The releases that one unit can move: the nodes above its step, in the highest tree."""
+        return Repeated(self.event, max(self.steps).bit_length())
+
+
+@dataclass(frozen=True, slots=True)
+class BestOfPoisson:
+    """The best outcome of K runs of the inner event, K drawn from the Poisson law of this mean; no run: no outcome.
+
+    "Best" is any order of outcomes that was fixed in advance. K stays secret, as do all other runs [PS22].
+    Proof: proofs/best_of_runs.md
+    """
+
+    kind: ClassVar[str] = "best-of-poisson"
+    mean: Fraction
+    event: "Event"
+
+    def __post_init__(self) -> None:
+        _read_parts(self)
+        if self.mean < 1:
             raise BadParameter(
-                f"rate = {quote_value(self.rate)} is above 1.", "It is a probability.", "Give at most 1."
+                f"mean = {quote_value(self.mean)} is below 1.", "The bound is proved from 1 on.", "Give at least 1."
             )
-        _only_add_remove(self.event.neighbours, "PoissonSampled", "the number of sampled units is not public")
+
+    @property
+    def neighbours(self) -> Neighbours | None:
+        return self.event.neighbours
+
+
+@dataclass(frozen=True, slots=True)
+class BestOfNegativeBinomial:
+    """The best outcome of K ≥ 1 runs of the inner event, K drawn from a truncated negative binomial law [PS22].
+
+    P[K = k] is proportional to (1 - stopping)^k Γ(k + shape)/(Γ(shape) k!). Shape 1 is the geometric law: stop after
+    each run with probability `stopping`. Shape 0 is the logarithmic law. K stays secret, as do all other runs.
+    Proof: proofs/best_of_runs.md
+    """
+
+    kind: ClassVar[str] = "best-of-negative-binomial"
+    stopping: Fraction
+    shape: NonNegative
+    event: "Event"
+
+    def __post_init__(self) -> None:
+        _read_parts(self)
+        _check_share(self.stopping, "stopping")
 
     @property
     def neighbours(self) -> Neighbours | None:
@@ -195,7 +210,7 @@ class Repeated:
     times: int
 
     def __post_init__(self) -> None:
-        _read_fields(self)
+        _read_parts(self)
 
     @property
     def neighbours(self) -> Neighbours | None:
@@ -210,7 +225,7 @@ class Composed:
     events: tuple["Event", ...]
 
     def __post_init__(self) -> None:
-        _read_fields(self)
+        _read_parts(self)
 
     @property
     def neighbours(self) -> Neighbours | None:
@@ -225,8 +240,8 @@ class Parallel:
     events: tuple["Event", ...]
 
     def __post_init__(self) -> None:
-        _read_fields(self)
-        _only_add_remove(self.neighbours, "Parallel", "a person may leave one part and enter another")
+        _read_parts(self)
+        only_add_remove(self.neighbours, "Parallel", "a person may leave one part and enter another")
 
     @property
     def neighbours(self) -> Neighbours | None:
@@ -241,10 +256,16 @@ Event = Union[  # noqa: UP007  (the members refer to the union)
     RandomizedResponse,
     Pure,
     BoundedRange,
+    LaplaceBounded,
+    GaussianMixture,
     Concentrated,
     NonPrivate,
     Approximate,
     PoissonSampled,
+    TruncatedPoissonSampled,
+    TreeAggregation,
+    BestOfPoisson,
+    BestOfNegativeBinomial,
     Repeated,
     Composed,
     Parallel,
@@ -252,18 +273,6 @@ Event = Union[  # noqa: UP007  (the members refer to the union)
 EVENTS: tuple[type[Event], ...] = get_args(Event)
 _KINDS: dict[str, type[Event]] = {event.kind: event for event in EVENTS}
 _MAX_NESTING = 64
-
-
-def as_neighbours(value: object, _: str = "neighbours") -> Neighbours:
-    """Read a neighbour relation; the two names are accepted as text."""
-    try:
-        return Neighbours(value)  # type: ignore[arg-type]
-    except ValueError:
-        raise BadParameter(
-            f"neighbours = {quote_value(value)} is not a neighbour relation.",
-            "A sensitivity holds only for the neighbour relation that it was derived for.",
-            "Write 'add-remove' or 'replace'.",
-        ) from None
 
 
 def shared_neighbours(events: tuple[Event, ...]) -> Neighbours | None:
@@ -294,17 +303,21 @@ def from_json(text: str) -> Event:
     Pure(epsilon=Fraction(1, 10), neighbours=<Neighbours.ADD_REMOVE: 'add-remove'>)
     """
     if not isinstance(text, str):
-        raise _malformed_event("An event is stored as text.")
+        raise malformed_event("An event is stored as text.")
     try:
-        data = json.loads(text, object_pairs_hook=_distinct_keys, parse_float=_no_float, parse_constant=_no_float)
+        data = json.loads(text, object_pairs_hook=distinct_keys, parse_float=no_float, parse_constant=no_float)
     except (ValueError, TypeError, RecursionError):
-        raise _malformed_event("The text is not JSON, or it holds a float or a key twice.") from None
+        raise malformed_event("The text is not JSON, or it holds a float or a key twice.") from None
     return _from_data(data, 0)
 
 
-def _read_fields(event: Any) -> None:
-    for name, hint in _HINTS[type(event)].items():
-        object.__setattr__(event, name, _FROM_CALLER[hint](getattr(event, name), name))
+def _read_parts(event: Any) -> None:
+    read_fields(event, _FROM_CALLER)
+
+
+def _check_share(value: Fraction, name: str) -> None:
+    if value > 1:
+        raise BadParameter(f"{name} = {quote_value(value)} is above 1.", "It is a probability.", "Give at most 1.")
 
 
 def _event(value: object, _: str = "event") -> Event:
@@ -333,21 +346,16 @@ def _events(values: object, _: str) -> tuple[Event, ...]:
 
 def _depth(event: Event) -> int:
     match event:
-        case Approximate(inner, _) | PoissonSampled(_, inner) | Repeated(inner, _):
+        case Approximate(event=inner) | PoissonSampled(event=inner) | TruncatedPoissonSampled(event=inner):
+            return 1 + _depth(inner)
+        case Repeated(inner, _) | TreeAggregation(inner, _):
+            return 1 + _depth(inner)
+        case BestOfPoisson(event=inner) | BestOfNegativeBinomial(event=inner):
             return 1 + _depth(inner)
         case Composed(inner) | Parallel(inner):
             return 1 + max((_depth(part) for part in inner), default=0)
         case _:
             return 1
-
-
-def _only_add_remove(neighbours: Neighbours | None, name: str, why: str) -> None:
-    if neighbours is Neighbours.REPLACE:
-        raise BadParameter(
-            f"neighbours = 'replace' does not fit {name}.",
-            f"Under replace {why}.",
-            "State the event under 'add-remove', or without it.",
-        )
 
 
 def _as_data(value: object) -> object:
@@ -367,35 +375,15 @@ def _as_data(value: object) -> object:
 
 def _from_data(data: object, depth: int) -> Event:
     if not isinstance(data, dict) or depth > _MAX_NESTING:
-        raise _malformed_event("An event is an object with a kind, nested in reason.")
+        raise malformed_event("An event is an object with a kind, nested in reason.")
     kind = data.get("kind")
     if not isinstance(kind, str) or kind not in _KINDS:
-        raise _malformed_event(f"The kind {str(kind)[:60]!r} is unknown.")
+        raise malformed_event(f"The kind {str(kind)[:60]!r} is unknown.")
     readers = _READERS[kind]
     if data.keys() - {"kind"} != readers.keys():
-        raise _malformed_event(f"A {kind} has exactly the fields kind, {', '.join(readers)}.")
+        raise malformed_event(f"A {kind} has exactly the fields kind, {', '.join(readers)}.")
     make: Callable[..., Event] = _KINDS[kind]
     return make(**{name: read(data[name], depth) for name, read in readers.items()})
-
-
-def _read_integer(data: object, _: int) -> int:
-    if type(data) is int:
-        return data
-    raise _malformed_event("An integer field holds something else.")
-
-
-def _read_rational(data: object, _: int) -> Fraction:
-    if type(data) is int:
-        return Fraction(data)
-    if isinstance(data, str) and re.fullmatch(r"-?(0|[1-9][0-9]{0,2000})/[1-9][0-9]{0,2000}", data):
-        fraction = Fraction(data)
-        if data in (f"{fraction.numerator}/{fraction.denominator}", f"{fraction.numerator}/1"):
-            return fraction
-    raise _malformed_event("A rational field holds something else than an integer or 'p/q' in lowest terms.")
-
-
-def _read_neighbours(data: object, _: int) -> Neighbours:
-    return as_neighbours(data)
 
 
 def _read_event(data: object, depth: int) -> Event:
@@ -405,48 +393,19 @@ def _read_event(data: object, depth: int) -> Event:
 def _read_events(data: object, depth: int) -> tuple[Event, ...]:
     if isinstance(data, list):
         return tuple(_from_data(part, depth + 1) for part in data)
-    raise _malformed_event("`events` holds something else than a list.")
+    raise malformed_event("`events` holds something else than a list.")
 
 
-def _distinct_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    if len(dict(pairs)) < len(pairs):
-        raise ValueError("repeated key")
-    return dict(pairs)
-
-
-def _no_float(_: str) -> object:
-    raise ValueError("floats are never stored")
-
-
-def _malformed_event(why: str) -> MalformedEvent:
-    return MalformedEvent(
-        "This is not a stored event.",
-        why,
-        "Stored events are written by to_json only; if one was edited by hand, restore it from a backup.",
-    )
-
-
-def _at_least_one(value: object, name: str) -> int:
-    return integer(value, name, 1)
-
-
-_HINTS: dict[type[Event], dict[str, object]] = {
-    event: {field.name: get_type_hints(event)[field.name] for field in fields(event)} for event in EVENTS
-}
 _FROM_CALLER: dict[object, Callable[[object, str], object]] = {
-    int: _at_least_one,
-    Fraction: positive_rational,
-    Neighbours: as_neighbours,
+    **FROM_CALLER,
     Event: _event,
     tuple[Event, ...]: _events,
 }
 _FROM_DATA: dict[object, Callable[[object, int], object]] = {
-    int: _read_integer,
-    Fraction: _read_rational,
-    Neighbours: _read_neighbours,
+    **FROM_DATA,
     Event: _read_event,
     tuple[Event, ...]: _read_events,
 }
 _READERS: dict[str, dict[str, Callable[[object, int], object]]] = {
-    event.kind: {name: _FROM_DATA[hint] for name, hint in _HINTS[event].items()} for event in EVENTS
+    event.kind: {name: _FROM_DATA[hint] for name, hint in field_hints(event).items()} for event in EVENTS
 }

@@ -9,7 +9,16 @@ from functools import lru_cache
 from math import ceil, floor, inf, log, log1p
 
 from sfumato.accounting.approximate import separate
-from sfumato.accounting.event import BoundedRange, Composed, Event, Neighbours, Parallel, Pure, Repeated, as_neighbours
+from sfumato.accounting.event import (
+    BoundedRange,
+    Composed,
+    Event,
+    Neighbours,
+    Parallel,
+    Pure,
+    Repeated,
+    as_neighbours,
+)
 from sfumato.accounting.loss import PrivacyLoss, delta_or_zero, not_negative, one_relation, round_down, round_up
 from sfumato.accounting.pure import epsilon_or_infinity
 from sfumato.accounting.rdp import leaf_loss

@@ -14,6 +14,7 @@ from sfumato.accounting.event import (
     Concentrated,
     Event,
     GaussianNoise,
+    LaplaceBounded,
     LaplaceNoise,
     Neighbours,
     NonPrivate,
@@ -75,6 +76,8 @@ def _group_of_size(event: Event, size: int) -> Event:
             return RealGaussianNoise(size * size * length, sigma_squared, neighbours)
         case Pure(epsilon, neighbours):
             return Pure(size * epsilon, neighbours)
+        case LaplaceBounded(epsilon, neighbours):
+            return LaplaceBounded(size * epsilon, neighbours)
         case BoundedRange(epsilon, neighbours):
             return BoundedRange(size * epsilon, neighbours)
         case Concentrated(rho, neighbours):

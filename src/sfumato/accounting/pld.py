@@ -15,18 +15,31 @@ from itertools import islice
 import numpy as np
 
 from sfumato.accounting import rdp
+from sfumato.accounting.approximate import separate
 from sfumato.accounting.distribution import bracket, contour
 from sfumato.accounting.distribution.bracket import Bracket, exact_bracket
 from sfumato.accounting.distribution.mixture import mixture
 from sfumato.accounting.distribution.reduction import (
     Failures,
+    allowed_release,
     elementary,
     has_exact_pairs,
     rebuilt,
     strip,
     without_sampling,
 )
-from sfumato.accounting.event import Approximate, Event, Parallel, PoissonSampled, shared_neighbours
+from sfumato.accounting.event import (
+    Approximate,
+    Composed,
+    Event,
+    Parallel,
+    PoissonSampled,
+    Repeated,
+    TruncatedPoissonSampled,
+    shared_neighbours,
+)
+from sfumato.accounting.pure import epsilon_or_infinity
+from sfumato.certified.enclosure import float_above
 from sfumato.errors import BadParameter, UnsupportedEvent
 from sfumato.exact import decimal_rational, probability
 
@@ -39,18 +52,43 @@ _MIN_TABLE_EVENTS = 64  # distinct events from which on a history is kept as a t
 
 
 def bounds(event: Event, delta: float | Fraction | str) -> tuple[float, float]:
-    """Return (lower, upper) on the least epsilon for which the event is (epsilon, delta)-DP.
+    """Return (lower, upper) on the least epsilon for which the event is (epsilon, delta)-DP; delta may be 0.
 
     >>> from sfumato.accounting.event import Neighbours, Pure, Repeated
     >>> lower, upper = bounds(Repeated(Pure(Fraction(1, 10), Neighbours.ADD_REMOVE), 100), 1e-6)
     >>> lower < 4.774567588108 < upper, upper - lower < 1e-8
     (True, True)
     """
+    if decimal_rational(delta, "delta") == 0:
+        return _pure_bounds(event)
     target = probability(delta, "delta")
     pairs = [
         Pld.of(alternative, target).bounds() for alternative in _alternatives(event)
     ]  # the worst decides, at every epsilon
     return max(low for low, _ in pairs), max(high for _, high in pairs)
+
+
+def _pure_bounds(event: Event) -> tuple[float, float]:
+    """Return the largest loss of all: what delta = 0 asks for. Proof: proofs/pld_composition.md, Lemma 9"""
+    core, failures = separate(event, "privacy loss distribution")
+    if failures:
+        return math.inf, math.inf
+    strip(core)  # refuses what has no law here
+    reached = allowed_release(core) if _truncates(core) else core
+    return max(0.0, -float_above(-epsilon_or_infinity(reached))), float_above(epsilon_or_infinity(core))
+
+
+def _truncates(event: Event) -> bool:
+    """Tell whether a cut sample occurs, whose largest loss is known by a bound only."""
+    match event:
+        case TruncatedPoissonSampled():
+            return True
+        case Repeated(event=inner) | PoissonSampled(event=inner):
+            return _truncates(inner)
+        case Composed(events) | Parallel(events):
+            return any(_truncates(part) for part in events)
+        case _:
+            return False
 
 
 def delta_bounds(event: Event, epsilon: float | Fraction | str) -> tuple[float, float]:

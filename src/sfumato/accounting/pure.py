@@ -6,9 +6,13 @@ from functools import lru_cache
 from math import inf
 
 from sfumato.accounting.event import (
+    BestOfNegativeBinomial,
+    BestOfPoisson,
     BoundedRange,
     Composed,
     Event,
+    GaussianMixture,
+    LaplaceBounded,
     LaplaceNoise,
     Neighbours,
     NonPrivate,
@@ -18,8 +22,11 @@ from sfumato.accounting.event import (
     RandomizedResponse,
     RealLaplaceNoise,
     Repeated,
+    TreeAggregation,
+    TruncatedPoissonSampled,
 )
 from sfumato.accounting.loss import multiply_loss, one_relation, sum_losses
+from sfumato.accounting.truncated_sampling import truncation
 from sfumato.certified.enclosure import Enclosure, enclose, refine, upper
 from sfumato.errors import UnsupportedEvent
 
@@ -51,12 +58,27 @@ def epsilon(event: Event) -> Fraction | float:
             return Fraction(sensitivity) / scale  # [GRS12]
         case Pure(bound, _) | RandomizedResponse(bound, _, _):
             return bound
+        case LaplaceBounded(bound, _):
+            return bound
+        case GaussianMixture() if event.largest == 0:
+            return Fraction(0)
         case BoundedRange(bound, _):
             return bound  # log-ratios span at most epsilon, and they have both signs [CR21]
         case NonPrivate():
             return inf
         case PoissonSampled(rate, inner):
             return amplify_by_sampling(rate, epsilon(inner))
+        case TruncatedPoissonSampled(rate, _, _, inner):
+            once, cut = epsilon(inner), truncation(event)
+            # a cut sample swaps one unit for another: two steps [proofs/truncated_sampling.md]
+            swapped = amplify_by_sampling(cut.most_rate, multiply_loss(2, once)) if cut.most else Fraction(0)
+            return max(swapped, amplify_by_sampling(rate, once)) if cut.least < 1 else swapped
+        case TreeAggregation():
+            return epsilon(event.path)
+        case BestOfNegativeBinomial(stopping, shape, inner):
+            return epsilon(inner) if stopping == 1 else epsilon(inner) * (2 + shape)  # [PS22, Cor. 3]
+        case BestOfPoisson(mean, inner):
+            return _best_of_poisson(mean, epsilon(inner))
         case Repeated(inner, times):
             return multiply_loss(times, epsilon(inner))
         case Composed(events):
@@ -70,6 +92,20 @@ def epsilon(event: Event) -> Fraction | float:
                 why="It is not epsilon-DP for any finite epsilon, or no theorem says for which.",
                 remedy="Use the zCDP, Rényi or PLD accountant, which state an epsilon at a delta.",
             )
+
+
+@lru_cache(maxsize=1024)
+def _best_of_poisson(mean: Fraction, bound: Fraction | float) -> Fraction | float:
+    """Return ε + μ·tanh(ε/2), rounded up: proofs/best_of_runs.md, (3)."""
+    if bound in (0, inf):
+        return bound
+    exact = Fraction(bound)
+
+    def _sum(digits: int) -> Enclosure:
+        falling = (-enclose(exact, digits)).exp()
+        return (-falling + 1) / (falling + 1) * mean + exact
+
+    return upper(refine(_sum))
 
 
 def epsilon_or_infinity(event: Event) -> Fraction | float:

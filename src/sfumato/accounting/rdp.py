@@ -6,17 +6,23 @@ D_α(P‖Q) = ln E_P[(P/Q)^(α-1)] / (α-1), the larger of both directions [M17]
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import inf
+from math import exp, inf, log
 
-from sfumato.accounting.approximate import nonprivate, separate
+from sfumato.accounting import first_order
+from sfumato.accounting.approximate import core_target, nonprivate, separate
+from sfumato.accounting.best_of import negative_binomial_loss, poisson_loss
 from sfumato.accounting.conversion import epsilon_at, least_delta, least_epsilon
 from sfumato.accounting.estimate import Estimate, estimated_loss, pure_estimate, sampled_gaussian_estimate
 from sfumato.accounting.event import (
+    BestOfNegativeBinomial,
+    BestOfPoisson,
     BoundedRange,
     Composed,
     Concentrated,
     Event,
+    GaussianMixture,
     GaussianNoise,
+    LaplaceBounded,
     LaplaceNoise,
     Neighbours,
     NonPrivate,
@@ -27,13 +33,20 @@ from sfumato.accounting.event import (
     RealGaussianNoise,
     RealLaplaceNoise,
     Repeated,
+    TreeAggregation,
+    TruncatedPoissonSampled,
 )
+from sfumato.accounting.group import group_event
 from sfumato.accounting.loss import multiply_loss, not_negative, one_relation, sum_losses
 from sfumato.accounting.pure import enclosed_amplified, epsilon_or_infinity
 from sfumato.accounting.sampled_gaussian import MAX_SAMPLED_ORDER, sampled_gaussian_loss
+from sfumato.accounting.truncated_sampling import truncation
 from sfumato.certified.enclosure import Enclosure, enclose, float_above, refine, upper
 from sfumato.errors import BadParameter, UnsupportedEvent, quote_value
 from sfumato.exact import decimal_rational, probability
+
+_AFTER_FIRST = Fraction(1_000_001, 1_000_000)
+"""An order near 1, for sampled releases whose divergence at order 1 has no short formula."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +68,24 @@ class Rdp:
 
     def epsilon(self, delta: object) -> float:
         """Return an epsilon such that everything composed so far is (epsilon, delta)-DP, from this order alone."""
-        left = probability(delta, "delta") - self.delta
+        left = core_target(probability(delta, "delta"), self.delta)
         if self.loss == 0 and left >= 0:
             return 0.0
         return float_above(epsilon_at(self.order, self.loss, left)) if left > 0 else inf
 
 
 def loss(event: Event, order: object) -> float:
-    """Return the Rényi loss of the event's core at an order above 1; the delta of `Approximate` stands beside it.
+    """Return the Rényi loss of the event's core at an order of at least 1; the delta of `Approximate` stands beside it.
+
+    Order 1 is the limit, the Kullback-Leibler divergence; there `BoundedRange(1)` has 0.1233.
 
     >>> from sfumato.accounting.event import Neighbours
     >>> round(loss(Pure(Fraction(1), Neighbours.ADD_REMOVE), 8), 12)
     0.955248374055
     """
-    return float_above(Rdp(_checked_order(order)).compose(event).loss)
+    core, _ = separate(event, "Rényi")
+    exact = decimal_rational(order, "order")
+    return float_above(core_loss(core, exact if exact == 1 else _checked_order(exact)))
 
 
 def epsilon(event: Event, delta: object) -> float:
@@ -77,7 +94,7 @@ def epsilon(event: Event, delta: object) -> float:
     Proof: proofs/rdp.md. The order may be infinite, where the loss is the pure one.
     """
     core, beside = separate(event, "Rényi")
-    left = probability(delta, "delta") - beside
+    left = core_target(probability(delta, "delta"), beside)
     probe = core_loss(core, Fraction(2))
     if probe == 0 and left >= 0:
         return 0.0
@@ -99,7 +116,7 @@ def delta(event: Event, epsilon: object) -> float:
         return min(1.0, float_above(beside))
     rough = estimated_loss(core, _estimate_sampled)
     found = least_delta(lambda order: core_loss(core, order), rough, target, lattice=_samples(core))
-    return min(1.0, float_above(beside + Fraction(found)))
+    return min(1.0, float_above(beside + max(1 - beside, Fraction(0)) * Fraction(found)))
 
 
 def _estimate_sampled(event: Event) -> Estimate:
@@ -111,18 +128,40 @@ def _estimate_sampled(event: Event) -> Estimate:
             return _estimate_sampled(PoissonSampled(rate * again, inner))
         case PoissonSampled(rate, inner) if (bound := epsilon_or_infinity(event)) < inf:
             return pure_estimate(float_above(bound))
+        case TruncatedPoissonSampled() if not nonprivate(event):
+            return _estimate_truncated(event)
+        case GaussianMixture() if 0 < event.moved < 1:
+            ratio = float_above(event.largest**2 / event.sigma_squared)
+            return sampled_gaussian_estimate(float(event.moved), ratio, MAX_SAMPLED_ORDER, integer_noise=False)
         case PoissonSampled(rate, inner) if (gaussian := _gaussian_ratio(inner)) is not None:
-            ratio, integers = gaussian
-            return sampled_gaussian_estimate(float(rate), float_above(ratio), MAX_SAMPLED_ORDER, integer_noise=integers)
+            rise, integers = gaussian
+            return sampled_gaussian_estimate(float(rate), float_above(rise), MAX_SAMPLED_ORDER, integer_noise=integers)
         case _:
             return lambda order: float_above(leaf_loss(event, Fraction(f"{order:.12g}")))
 
 
+def _estimate_truncated(event: TruncatedPoissonSampled) -> Estimate:
+    cut = truncation(event)
+    whole = _estimate_sampled(PoissonSampled(event.rate, event.event))
+    if cut.most == 0:
+        return whole
+    swapped = _estimate_sampled(PoissonSampled(cut.most_rate, group_event(event.event, 2)))
+    share = float(cut.most)
+
+    def at(order: float) -> float:
+        above = order - 1
+        first, second = above * whole(order), above * swapped(order)
+        top = max(first, second)
+        return (top + log((1 - share) * exp(first - top) + share * exp(second - top))) / above
+
+    return at
+
+
 def _samples(event: Event) -> bool:
     match event:
-        case PoissonSampled():
+        case PoissonSampled() | TruncatedPoissonSampled() | GaussianMixture():
             return True
-        case Repeated(inner, _):
+        case Repeated(inner, _) | TreeAggregation(inner, _):
             return _samples(inner)
         case Composed(events) | Parallel(events):
             return any(_samples(part) for part in events)
@@ -135,6 +174,8 @@ def core_loss(event: Event, order: Fraction) -> Fraction | float:
     match event:
         case Repeated(inner, times):
             return multiply_loss(times, core_loss(inner, order))
+        case TreeAggregation():
+            return core_loss(event.path, order)
         case Composed(events):
             return sum_losses(core_loss(part, order) for part in events)
         case Parallel(events):
@@ -146,6 +187,8 @@ def core_loss(event: Event, order: Fraction) -> Fraction | float:
 @lru_cache(maxsize=1 << 15)
 def leaf_loss(event: Event, order: Fraction) -> Fraction | float:
     """Return the loss of one release, rounded up at the 30th digit or exact. The table of proofs/rdp.md, row by row."""
+    if order == 1 and (found := _first_order(event)) is not None:
+        return found
     match event:
         case GaussianNoise(squared, sigma_squared, _) | RealGaussianNoise(squared, sigma_squared, _):
             return order * squared / (2 * sigma_squared)  # [M17, Prop. 7]; integer noise: [CKS20, Prop. 5]
@@ -158,6 +201,14 @@ def leaf_loss(event: Event, order: Fraction) -> Fraction | float:
             return min(known, upper(refine(lambda digits: _bounded_range(bound, order, digits))))
         case LaplaceNoise(steps, scale, _):
             return min(steps / scale, upper(refine(lambda digits: _laplace(steps, scale, order, digits))))
+        case LaplaceBounded(bound, neighbours):
+            return leaf_loss(RealLaplaceNoise(bound, Fraction(1), neighbours), order)
+        case GaussianMixture():
+            return _mixture_loss(event, order)
+        case TruncatedPoissonSampled():
+            return _truncated_loss(event, order)
+        case BestOfPoisson(_, inner) | BestOfNegativeBinomial(_, _, inner):
+            return inf if nonprivate(inner) else _best_of_loss(event, inner, order)
         case RealLaplaceNoise(sensitivity, scale, _):
             bound = sensitivity / scale
             return min(bound, upper(refine(lambda digits: _real_laplace(bound, order, digits))))
@@ -171,6 +222,91 @@ def leaf_loss(event: Event, order: Fraction) -> Fraction | float:
             return _sampled_loss(event, rate, inner, order)
         case _:
             raise UnsupportedEvent(event, accountant="Rényi")
+
+
+def _first_order(event: Event) -> Fraction | float | None:
+    """Return the loss at order 1, or None where the general rule serves that order, too."""
+    match event:
+        case BoundedRange(bound, _):
+            return upper(refine(lambda digits: first_order.bounded_range(bound, digits)))
+        case LaplaceNoise(steps, scale, _):
+            return upper(refine(lambda digits: first_order.integer_laplace(steps, scale, digits)))
+        case RealLaplaceNoise(sensitivity, scale, _):
+            return upper(refine(lambda digits: first_order.real_laplace(sensitivity / scale, digits)))
+        case Pure(bound, _):
+            return upper(refine(lambda digits: first_order.response(enclose(bound, digits), 2)))
+        case RandomizedResponse(bound, categories, _):
+            return upper(refine(lambda digits: first_order.response(enclose(bound, digits), categories)))
+        case PoissonSampled(rate, inner) if rate < 1 and not nonprivate(inner):
+            return leaf_loss(event, _AFTER_FIRST)  # losses do not fall with the order
+        case GaussianMixture() if event.moved < 1:
+            return leaf_loss(event, _AFTER_FIRST)
+        case TruncatedPoissonSampled() if not nonprivate(event):
+            return leaf_loss(event, _AFTER_FIRST)
+        case _:
+            return None
+
+
+def _mixture_loss(event: GaussianMixture, order: Fraction) -> Fraction:
+    """Return the loss of a Poisson sample with the largest of the lengths: proofs/gaussian_mixture.md, (2)."""
+    ratio = event.largest**2 / event.sigma_squared
+    if event.moved == 1 or ratio == 0:
+        return order * ratio / 2
+    return sampled_gaussian_loss(event.moved, ratio, order, integer_noise=False)
+
+
+def _truncated_loss(event: TruncatedPoissonSampled, order: Fraction) -> Fraction | float:
+    """Return ln((1-τ)e^((α-1)D) + τe^((α-1)D'))/(α-1): proofs/truncated_sampling.md, (2)."""
+    cut = truncation(event)
+    if nonprivate(event):
+        return inf
+    whole = leaf_loss(PoissonSampled(event.rate, event.event), order) if cut.least < 1 else Fraction(0)
+    if cut.most == 0:
+        return whole
+    swapped = leaf_loss(PoissonSampled(cut.most_rate, group_event(event.event, 2)), order)
+    if inf in (whole, swapped):
+        return inf
+    above, shares = order - 1, (1 - cut.least, cut.most)
+
+    def _log_moment(digits: int) -> Enclosure:
+        first, second = (
+            (enclose(Fraction(loss), digits) * above).exp() * share
+            for loss, share in zip((whole, swapped), shares, strict=True)
+        )
+        return (first + second).ln() / above
+
+    return min(max(whole, swapped), upper(refine(_log_moment)))
+
+
+def _pure_delta(bound: Fraction | float, epsilon: Fraction) -> float:
+    """Return (1 - e^(epsilon - bound))/(1 + e^-bound), rounded up: what any release of this pure loss has at most."""
+    if bound == inf or epsilon >= bound:
+        return 1.0 if bound == inf else 0.0
+    exact = Fraction(bound)
+
+    def _height(digits: int) -> Enclosure:
+        return (-enclose(epsilon - exact, digits).exp() + 1) / ((-enclose(exact, digits)).exp() + 1)
+
+    return float_above(upper(refine(_height)))
+
+
+def _best_of_loss(event: BestOfPoisson | BestOfNegativeBinomial, inner: Event, order: Fraction) -> Fraction | float:
+    pure_loss = epsilon_or_infinity(inner)
+    if pure_loss == 0:
+        return Fraction(0)
+    rough = estimated_loss(inner, _estimate_sampled)
+    if isinstance(event, BestOfPoisson):
+        found = poisson_loss(
+            event.mean,
+            lambda at: core_loss(inner, at),
+            rough,
+            lambda at: min(delta(inner, at), _pure_delta(pure_loss, at)),
+            order,
+        )
+        return min(found, epsilon_or_infinity(event))
+    if event.stopping == 1:
+        return core_loss(inner, order)
+    return negative_binomial_loss(event, lambda at: core_loss(inner, at), rough, pure_loss, order)
 
 
 def _checked_order(value: object) -> Fraction:
@@ -232,6 +368,8 @@ def _sampled_loss(event: Event, rate: Fraction, inner: Event, order: Fraction) -
         return core_loss(inner, order)
     if isinstance(inner, PoissonSampled):
         return leaf_loss(PoissonSampled(rate * inner.rate, inner.event), order)  # a sample of a sample is a sample
+    if isinstance(inner, GaussianMixture):
+        return leaf_loss(_sampled_mixture(rate, inner), order)
     if nonprivate(inner):
         return inf
     bound = epsilon_or_infinity(inner)
@@ -251,6 +389,12 @@ def _sampled_loss(event: Event, rate: Fraction, inner: Event, order: Fraction) -
     return sampled_gaussian_loss(rate, gaussian[0], order, integer_noise=gaussian[1])
 
 
+def _sampled_mixture(rate: Fraction, event: GaussianMixture) -> GaussianMixture:
+    """Return the same release on a sample: a unit outside moves the sum by 0."""
+    shares = (1 - rate, *(rate * share for share in event.probabilities))
+    return GaussianMixture(event.sigma_squared, (Fraction(0), *event.sensitivities), shares, event.neighbours)
+
+
 def _gaussian_ratio(event: Event) -> tuple[Fraction, bool] | None:
     """Return Σ Δ²/σ² of a composition of Gaussian noise, and whether some of it is integer noise; None if other."""
     match event:
@@ -258,6 +402,8 @@ def _gaussian_ratio(event: Event) -> tuple[Fraction, bool] | None:
             return squared / sigma_squared, True
         case RealGaussianNoise(squared, sigma_squared, _):
             return squared / sigma_squared, False
+        case TreeAggregation():
+            return _gaussian_ratio(event.path)
         case Repeated(inner, times):
             found = _gaussian_ratio(inner)
             return found and (times * found[0], found[1])

@@ -8,14 +8,18 @@ from fractions import Fraction
 from functools import lru_cache
 from math import inf
 
-from sfumato.accounting.approximate import nonprivate, separate
+from sfumato.accounting.approximate import core_target, nonprivate, separate
 from sfumato.accounting.conversion import least_epsilon
 from sfumato.accounting.event import (
+    BestOfNegativeBinomial,
+    BestOfPoisson,
     BoundedRange,
     Composed,
     Concentrated,
     Event,
+    GaussianMixture,
     GaussianNoise,
+    LaplaceBounded,
     LaplaceNoise,
     Neighbours,
     NonPrivate,
@@ -26,6 +30,8 @@ from sfumato.accounting.event import (
     RealGaussianNoise,
     RealLaplaceNoise,
     Repeated,
+    TreeAggregation,
+    TruncatedPoissonSampled,
 )
 from sfumato.accounting.loss import multiply_loss, not_negative, one_relation, sum_losses
 from sfumato.accounting.pure import epsilon_or_infinity
@@ -51,7 +57,7 @@ class Zcdp:
 
     def epsilon(self, delta: object) -> float:
         """Return an epsilon such that everything composed so far is (epsilon, delta)-DP, rounded up [CKS20, §2.3]."""
-        left = probability(delta, "delta") - self.delta
+        left = core_target(probability(delta, "delta"), self.delta)
         if self.rho == inf or left <= 0:
             return inf if self.rho > 0 or left < 0 else 0.0
         if self.rho == 0:
@@ -99,12 +105,20 @@ def _rho(event: Event) -> Fraction | float:
             return bound
         case BoundedRange(bound, _):
             return min(bound * bound / 8, _of_pure(bound))  # [CR21]; also epsilon-DP, which is less beyond 8
-        case LaplaceNoise() | RealLaplaceNoise() | Pure() | RandomizedResponse() | NonPrivate():
+        case GaussianMixture(sigma_squared=variance):
+            return event.largest**2 / (2 * variance)  # a mixture is no farther than its farthest part [vEH14, Thm 13]
+        case LaplaceBounded() | LaplaceNoise() | RealLaplaceNoise() | Pure() | RandomizedResponse() | NonPrivate():
             return _of_pure(epsilon_or_infinity(event))
         case PoissonSampled(1, inner):
             return _rho(inner)  # everybody is sampled
         case PoissonSampled(_, inner) if (sampled := epsilon_or_infinity(event)) < inf or nonprivate(inner):
             return _of_pure(sampled)
+        case TruncatedPoissonSampled() | BestOfPoisson() | BestOfNegativeBinomial() if (
+            pure_loss := epsilon_or_infinity(event)
+        ) < inf or nonprivate(event):
+            return _of_pure(pure_loss)
+        case TreeAggregation():
+            return _rho(event.path)
         case Repeated(inner, times):
             return multiply_loss(times, _rho(inner))
         case Composed(events):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sfumato.accounting.event import Pure
+from sfumato.accounting.event import LaplaceBounded
 from sfumato.mechanisms.choice import ChoiceByScore, permute_and_flip_margin
 from sfumato.randomness.selection import permute_and_flip
 from sfumato.randomness.source import Source
@@ -15,13 +15,14 @@ class PermuteAndFlip(ChoiceByScore):
 
     Theorem: if one privacy unit moves each integer score by at most `sensitivity`, then `release` is epsilon-DP with
     rate = epsilon / (2 * sensitivity); with rate = epsilon / sensitivity if one unit moves all scores the same way
-    (`monotone`). It is not bounded-range: it must not be charged epsilon^2 / 8. [MS20]
+    (`monotone`). No test of neighbours beats one after real Laplace noise of this epsilon, so it composes as that does.
+    It is not bounded-range: it must not be charged epsilon^2 / 8. [MS20]
     Proof: proofs/permute_and_flip.md
     """
 
     @property
-    def event(self) -> Pure:
-        return Pure(self.epsilon, self.neighbours)
+    def event(self) -> LaplaceBounded:
+        return LaplaceBounded(self.epsilon, self.neighbours)
 
     def release(self, scores: object, source: Source) -> int:
         """Return the chosen index. The scores themselves stay secret."""

@@ -18,7 +18,7 @@ from math import ceil
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.accounting.event import BoundedRange, Composed, Event, Neighbours, Pure, Repeated
+from sfumato.accounting.event import BoundedRange, Composed, Event, LaplaceBounded, Neighbours, Repeated
 from sfumato.errors import BadParameter
 from sfumato.exact import integer
 from sfumato.mechanisms.choice import exponential_margin, negligible_reach, rate_of
@@ -99,7 +99,7 @@ class Quantiles:
     @property
     def event(self) -> Composed:
         """Event of a release: one choice per round on a unit's weight, and one for ends that are chosen separately."""
-        choice = (Pure if self._uses_permute_and_flip else BoundedRange)(self._round_epsilon, self.neighbours)
+        choice = (LaplaceBounded if self._uses_permute_and_flip else BoundedRange)(self._round_epsilon, self.neighbours)
         events: tuple[Event, ...] = (Repeated(choice, self._rounds),)
         if self._counts is not None:
             events = (self._counts.event, *events)

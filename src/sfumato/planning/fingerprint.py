@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 
-from sfumato.accounting.event import to_json
+from sfumato.accounting.event import Composed, Event, LaplaceBounded, Pure, Repeated, to_json
 from sfumato.analysis.catalog import REMOVED
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.language.rel_nodes import MaterializedNode, nodes
@@ -54,7 +54,7 @@ def _group(group: GroupPlan) -> list[object]:
     # one more cell: other noise is kept of it
     rest = ["rest"] if any(key.has_remainder for key in group.group.keys) else []
     reached = list(_reached(group))
-    told = None if event is None else to_json(event)
+    told = None if event is None else to_json(first_spelling(event))
     return [group.group.label, selected, measured, told, *rest, *([reached] if reached else [])]
 
 
@@ -83,3 +83,19 @@ def _reached(group: GroupPlan) -> Iterator[list[object]]:
         for part in (part for argument in each.quantity.arguments for part in walk(argument)):
             if (place := address(part)) is not None and place.label in public:
                 yield [each.name, place.name, part.facts.low, part.facts.high, str(part.facts.step)]
+
+
+def first_spelling(event: Event) -> Event:
+    """Return the event under which a measurement was first stored, so that what was paid for stays paid.
+
+    Choices by permute-and-flip were stored as `Pure` before a sharper bound of them was proved; the draw is the same.
+    """
+    match event:
+        case LaplaceBounded(epsilon, neighbours):
+            return Pure(epsilon, neighbours)
+        case Repeated(inner, times):
+            return Repeated(first_spelling(inner), times)
+        case Composed(events):
+            return Composed(tuple(first_spelling(part) for part in events))
+        case _:
+            return event

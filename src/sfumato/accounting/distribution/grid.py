@@ -32,13 +32,17 @@ from sfumato.accounting.distribution.grid_sum import (
     SummedLosses,
     composition,
 )
+from sfumato.accounting.distribution.mixed_curves import Labelled, shifted_gaussians
+from sfumato.accounting.distribution.reduction import allowed_release
 from sfumato.accounting.event import (
     Approximate,
     BoundedRange,
     Composed,
     Concentrated,
     Event,
+    GaussianMixture,
     GaussianNoise,
+    LaplaceBounded,
     LaplaceNoise,
     Neighbours,
     NonPrivate,
@@ -49,7 +53,12 @@ from sfumato.accounting.event import (
     RealGaussianNoise,
     RealLaplaceNoise,
     Repeated,
+    TreeAggregation,
+    TruncatedPoissonSampled,
 )
+from sfumato.accounting.group import group_event
+from sfumato.accounting.truncated_sampling import truncation
+from sfumato.certified.enclosure import float_above
 from sfumato.errors import UnsupportedEvent
 
 EventParts = tuple[tuple[Event, int], ...]
@@ -152,6 +161,8 @@ def _merge_equal_events(parts: Iterable[tuple[Event, int]]) -> list[tuple[Event,
                 pending.append((inner, times * again))
             case Composed(events):
                 pending.extend((inner, times) for inner in events)
+            case TreeAggregation():
+                pending.append((event.path, times))
             case Parallel(()):
                 pass
             case RealGaussianNoise(sensitivity_squared, sigma_squared):
@@ -180,19 +191,43 @@ def directions(event: Event, *, alone: bool = False) -> Directions:
             return Mixed(float(rate), ahead, backward=False), Mixed(float(rate), back, backward=True)
         case Approximate(inner, delta):
             return _each(directions(inner, alone=alone), float(delta))
-        case Composed() | Repeated():
+        case Composed() | Repeated() | TreeAggregation():
             return _compose_inside(event)
         case Parallel(events):
             members = [directions(inner) for inner in events]
             ahead = worst(tuple(one for one, _ in members))
             symmetric = all(one is other for one, other in members)
             return ahead, ahead if symmetric else worst(tuple(other for _, other in members))
+        case TruncatedPoissonSampled():
+            return _truncated(event)
+        case GaussianMixture() if event.largest:
+            kept = [(a, b) for a, b in zip(event.sensitivities, event.probabilities, strict=True) if b]
+            deviation = math.sqrt(event.sigma_squared)
+            shifts = np.array([float(length) / deviation for length, _ in kept])
+            return shifted_gaussians(shifts, np.array([float(share) for _, share in kept]))
         case BoundedRange(epsilon, _) if alone:  # some release reaches this height at each slope: Lemma 4
             highest = curves.bounded_range(float(epsilon))
             return highest, highest
         case _:
             curve = _curve(event)
             return curve, curve
+
+
+def _truncated(event: TruncatedPoissonSampled) -> Directions:
+    """Return above a draw between both cases that everybody sees, below a release in which other units add nothing."""
+    cut, inner = truncation(event), event.event
+    whole = directions(PoissonSampled(event.rate, inner))
+    kept = cut.min_inclusion_rate(event.rate)
+    rare = directions(PoissonSampled(Fraction(math.nextafter(float(kept), 0.0)), allowed_release(inner)))
+    if cut.most == 0:
+        return whole
+    swapped = directions(PoissonSampled(Fraction(float_above(cut.most_rate)), group_event(inner, 2)))
+    shares = math.nextafter(float(cut.least), 0.0), min(1.0, float_above(cut.most))
+    ahead, back = (
+        Bracketed((Labelled(one, other, *shares),), (below,))
+        for one, other, below in zip(whole, swapped, rare, strict=True)
+    )
+    return ahead, back
 
 
 def _each(pair: Directions, delta: float) -> Directions:
@@ -218,6 +253,8 @@ def _curve(event: Event) -> PairCurve:
     match event:
         case RealGaussianNoise(sensitivity_squared, sigma_squared, _):
             return curves.gaussian(math.sqrt(sensitivity_squared / sigma_squared))
+        case LaplaceBounded(epsilon, _):
+            return curves.real_laplace(float(epsilon))
         case RealLaplaceNoise(sensitivity, scale, _):
             return curves.real_laplace(float(sensitivity / scale))
         case LaplaceNoise(sensitivity, scale, _):

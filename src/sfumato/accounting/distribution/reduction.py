@@ -11,17 +11,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from sfumato.accounting.approximate import separate
 from sfumato.accounting.distribution import cells
 from sfumato.accounting.distribution.cells import Cell, Cover, Parts
 from sfumato.accounting.distribution.tilted_fft import ROUNDOFF
 from sfumato.accounting.event import (
     EVENTS,
     Approximate,
+    BestOfNegativeBinomial,
+    BestOfPoisson,
     BoundedRange,
     Composed,
     Concentrated,
     Event,
+    GaussianMixture,
     GaussianNoise,
+    LaplaceBounded,
     LaplaceNoise,
     Neighbours,
     NonPrivate,
@@ -32,7 +37,10 @@ from sfumato.accounting.event import (
     RealGaussianNoise,
     RealLaplaceNoise,
     Repeated,
+    TreeAggregation,
+    TruncatedPoissonSampled,
 )
+from sfumato.accounting.truncated_sampling import truncation
 from sfumato.errors import UnsupportedEvent
 
 _INEXACT = GaussianNoise | BoundedRange | Concentrated
@@ -125,6 +133,21 @@ def _strip(event: Event, times: int, pile: _Pile) -> None:
             _strip_sampled(rate, inner, times, pile)
         case Parallel(events):
             _strip_parallel(events, times, pile)
+        case TreeAggregation():
+            _strip(event.path, times, pile)
+        case LaplaceBounded(epsilon, neighbours):  # the release that reaches the bound
+            pile.add(RealLaplaceNoise(epsilon, Fraction(1), neighbours), times)
+        case GaussianMixture() if event.largest == 0:
+            pass
+        case TruncatedPoissonSampled():
+            _strip_truncated(event, times, pile)
+        case BestOfPoisson() | BestOfNegativeBinomial():
+            raise UnsupportedEvent(
+                event,
+                accountant="privacy loss distribution",
+                why="The best of a random number of runs is bounded by its Rényi losses.",
+                remedy="Use rdp.epsilon and rdp.delta.",
+            )
         case _ if isinstance(event, EVENTS):
             pile.add(event, times)
         case _:
@@ -140,6 +163,20 @@ def _strip_sampled(rate: Fraction, inner: Event, times: int, pile: _Pile) -> Non
         _strip(inner, times, pile)
     elif (whole := _as_one_event(inner)) != Composed(()):
         pile.add(PoissonSampled(rate, whole), times)
+
+
+def _strip_truncated(event: TruncatedPoissonSampled, times: int, pile: _Pile) -> None:
+    """Add the cut sample; one that is never cut is a plain sample. Failures inside it have no theorem."""
+    if truncation(event).most == 0:
+        _strip_sampled(event.rate, event.event, times, pile)
+        return
+    core, failures = strip(event.event)
+    if failures.least == math.inf:
+        pile.fail(_CERTAIN_FAILURE, 1)
+    elif failures.most:
+        separate(event, "privacy loss distribution")  # refuses it
+    elif core:
+        pile.add(TruncatedPoissonSampled(event.rate, event.units, event.limit, rebuilt(core)), times)
 
 
 def _strip_parallel(events: tuple[Event, ...], times: int, pile: _Pile) -> None:
@@ -205,6 +242,12 @@ def _pure_epsilon(event: Event) -> float:
             return float(epsilon)
         case LaplaceNoise(sensitivity, scale, _) | RealLaplaceNoise(sensitivity, scale, _):
             return float(sensitivity / scale)
+        case TruncatedPoissonSampled(rate, _, _, inner):
+            swapped = Repeated(inner, 2)  # as much as two steps
+            return max(
+                _pure_epsilon(PoissonSampled(rate, inner)),
+                _pure_epsilon(PoissonSampled(truncation(event).most_rate, swapped)),
+            )
         case PoissonSampled(rate, inner):  # e^loss - 1 <= rate (e^inner - 1)
             loss = _pure_epsilon(inner)
             return loss if loss > 30 else math.log1p(float(rate) * math.expm1(loss)) * (1 + _OUTWARD_ROUNDING)
@@ -363,7 +406,7 @@ def view_below(parts: Mapping[Event, int]) -> View:
             case BoundedRange() if alone:  # reached at each epsilon
                 pile.add(event, times)
             case _:
-                pile.add(_allowed_event(event), times)
+                pile.add(allowed_release(event), times)
     return View(pile.parts, slack * (1 + _OUTWARD_ROUNDING), by_moments=False)
 
 
@@ -371,26 +414,30 @@ def allowed_parts(parts: Mapping[Event, int]) -> dict[Event, int]:
     """Return the composition with a release that is allowed for each bound by which one is known, however deep."""
     pile = _Pile()
     for event, times in parts.items():
-        pile.add(_allowed_event(event), times)
+        pile.add(allowed_release(event), times)
     return pile.parts
 
 
-def _allowed_event(event: Event) -> Event:
+def allowed_release(event: Event) -> Event:
+    """Return a release that the event allows, with a law that is known exactly."""
     match event:
+        case TruncatedPoissonSampled(rate, _, _, inner):  # other units add nothing
+            kept = Fraction(math.nextafter(float(truncation(event).min_inclusion_rate(rate)), 0.0))
+            return PoissonSampled(kept, allowed_release(inner))
         case BoundedRange(epsilon, neighbours):
             return Pure(epsilon / 2, neighbours)  # losses +-epsilon/2 span epsilon
         case Concentrated(rho, neighbours):
             return RealGaussianNoise(2 * rho, Fraction(1), neighbours)
         case PoissonSampled(rate, inner):
-            return PoissonSampled(rate, _allowed_event(inner))
+            return PoissonSampled(rate, allowed_release(inner))
         case Approximate(inner, delta):
-            return Approximate(_allowed_event(inner), delta)
+            return Approximate(allowed_release(inner), delta)
         case Repeated(inner, times):
-            return Repeated(_allowed_event(inner), times)
+            return Repeated(allowed_release(inner), times)
         case Composed(events):
-            return Composed(tuple(_allowed_event(part) for part in events))
+            return Composed(tuple(allowed_release(part) for part in events))
         case Parallel(events):
-            return Parallel(tuple(_allowed_event(part) for part in events))
+            return Parallel(tuple(allowed_release(part) for part in events))
         case _:
             return event
 
