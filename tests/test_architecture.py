@@ -32,7 +32,7 @@ PATH = (
     "opening",
     "measure",
 )
-INTERFACES = ("server", "policy_draft", "terminal", "demo", "commands", "cli")
+INTERFACES = ("server", "backups", "policy_draft", "terminal", "demo", "commands", "cli")
 EXTENSIONS = ("lab", "local", "streams", "learn", "synthesis", "sealed")
 LIBRARIES = ("local", "streams", "learn", "synthesis", "sealed")
 """Workshops that people import from: their __init__ may name its public classes, each loaded when it is used."""

@@ -87,7 +87,7 @@ def test_help_loads_neither_numpy_nor_rich() -> None:
 
 def test_a_shell_completes_verbs_and_options() -> None:
     words = {"COMP_WORDS": "sfumato b", "COMP_CWORD": "1", "_SFUMATO_COMPLETE": "bash_complete"}
-    assert _run(**words).stdout == "plain,budget\n"
+    assert _run(**words).stdout == "plain,budget\nplain,backup\n"
     options = {"COMP_WORDS": "sfumato ask --wi", "COMP_CWORD": "2", "_SFUMATO_COMPLETE": "bash_complete"}
     assert _run(**options).stdout == "plain,--within\n"
 

@@ -7,6 +7,7 @@ import click
 
 from sfumato.commands.accounts import budget, history, verify
 from sfumato.commands.asking import ask, explain, sql
+from sfumato.commands.backups import backup, restore
 from sfumato.commands.codes import codes
 from sfumato.commands.demo import demo
 from sfumato.commands.extensions import attack, audit, stream, survey, synthesize
@@ -19,7 +20,7 @@ from sfumato.commands.serving import grant, revoke, serve
 VERBS = (
     *(demo, init, check, tune, refresh),
     *(ask, explain, sql),
-    *(budget, history, verify),
+    *(budget, history, verify, backup, restore),
     *(grant, revoke, serve),
     *(attack, audit, stream, survey, synthesize),
     *(schema, codes),

@@ -312,6 +312,39 @@ class LedgerUnavailable(Refusal):
     code = "ledger_unavailable"
 
 
+class LedgerRestored(Refusal):
+    """The ledger was restored from a backup, and the owner has not yet accepted what it may have lost."""
+
+    code = "ledger_restored"
+
+    def __init__(
+        self,
+        what: str = "The ledger was restored from a backup and answers nothing yet.",
+        why: str = "Answers that were given after the backup are not counted in it.",
+        remedy: str = "The owner checks the latest receipts (sfumato verify POLICY --receipt SEQUENCE:HEAD), and then "
+        "accepts the restore in words: sfumato restore DIR --accept SENTENCE.",
+    ) -> None:
+        super().__init__(what, why, remedy)
+
+
+class RestoreGoesBack(Refusal):
+    """The ledger in place has entries that the backup lacks. Nothing was changed."""
+
+    code = "restore_goes_back"
+
+
+class AuditDamaged(Refusal):
+    """A line of the audit log does not follow from the line before it: it was changed, removed or inserted."""
+
+    code = "audit_damaged"
+
+
+class BackupDamaged(Refusal):
+    """The folder is not a backup, or not as it was written. Nothing was changed."""
+
+    code = "backup_damaged"
+
+
 class NoSnapshot(Refusal):
     """There is no snapshot of the data yet. The reason is shown to the owner only."""
 
@@ -444,51 +477,5 @@ class Stopping(Refusal):
         super().__init__(what, why, remedy)
 
 
-REFUSALS: tuple[type[Refusal], ...] = (
-    AnswerLost,
-    BadParameter,
-    BadPolicy,
-    BadRequest,
-    BadSource,
-    BadSql,
-    BodyTooLarge,
-    BudgetExhausted,
-    Busy,
-    EngineFailed,
-    EntropyFailed,
-    ForeignOrigin,
-    FreeLimit,
-    GrantsDamaged,
-    ImperfectSource,
-    KeysNeedDelta,
-    LedgerDamaged,
-    LedgerUnavailable,
-    LoosenedPolicy,
-    MalformedEvent,
-    MethodNotAllowed,
-    MixedNeighbours,
-    NoSnapshot,
-    NotFound,
-    NotGranted,
-    OtherLedger,
-    PolicyChanged,
-    PolicyWeakened,
-    QueryTooLarge,
-    RawRows,
-    StillAnswering,
-    Stopping,
-    StoreTampered,
-    StreamDamaged,
-    StreamUnavailable,
-    TooManyCharges,
-    UnboundedSum,
-    UnitRevealed,
-    UnknownName,
-    UnreachableMargin,
-    UnsafeJoin,
-    UnsupportedEvent,
-    UnsupportedSql,
-    WrongKey,
-    WrongMediaType,
-)
+REFUSALS: tuple[type[Refusal], ...] = tuple(sorted(Refusal.__subclasses__(), key=lambda kind: kind.code))
 """Every refusal there is, by code: `sfumato codes` prints this list and the docs are checked against it."""

@@ -12,6 +12,7 @@ from tests.planted.hostile_server_bugs import HOSTILE_SERVER_BUGS
 from tests.planted.leftover_bugs import LEFTOVER_BUGS
 from tests.planted.path_bugs import PATH_BUGS
 from tests.planted.planning_bugs import PLANNING_BUGS
+from tests.planted.running_bugs import RUNNING_BUGS
 from tests.planted.server_bugs import SERVER_BUGS
 from tests.planted.wire_bugs import WIRE_BUGS
 
@@ -470,6 +471,7 @@ BUGS: tuple[Bug, ...] = (
     *BARS_BUGS,
     *LEFTOVER_BUGS,
     *COMPOSITION_BUGS,
+    *RUNNING_BUGS,
     *WIRE_BUGS,
     *SERVER_BUGS,
     *PLANNING_BUGS,

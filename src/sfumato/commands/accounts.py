@@ -108,7 +108,8 @@ def history(policy: Path, analyst: str | None, every: bool, form: str, limit: in
 @report_format
 @click.option("--accept-clock", is_flag=True, help="Accept a clock that is behind the last entry; this is recorded.")
 @click.option("--receipt", multiple=True, metavar="SEQUENCE:HEAD", help="A receipt that the ledger must contain.")
-def verify(policy: Path, form: str, accept_clock: bool, receipt: tuple[str, ...]) -> None:
+@click.option("--audit", is_flag=True, help="Check the hash chain of the server's audit log instead.")
+def verify(policy: Path, form: str, accept_clock: bool, receipt: tuple[str, ...], audit: bool) -> None:
     """Check the ledger with a second reader.
 
     Every hash and every sum is computed again. The data may be away.
@@ -118,6 +119,9 @@ def verify(policy: Path, form: str, accept_clock: bool, receipt: tuple[str, ...]
     from sfumato.release.rendering.escaping import to_json
     from sfumato.release.rendering.reports import verified_text
 
+    if audit:
+        _verify_audit(policy, form)
+        return
     if accept_clock:
         from sfumato.ledger import opening
         from sfumato.policy.reading import read_policy
@@ -132,3 +136,15 @@ def verify(policy: Path, form: str, accept_clock: bool, receipt: tuple[str, ...]
             click.echo("null" if form == "json" else "There is no ledger yet: nothing was asked.")
         else:
             click.echo(to_json(verified_document(verified)) if form == "json" else verified_text(verified))
+
+
+def _verify_audit(policy: Path, form: str) -> None:
+    from sfumato.policy.reading import read_policy
+    from sfumato.release.rendering.escaping import to_json
+    from sfumato.server.audit_chain import verify_audit
+    from sfumato.server.file_paths import sidecar_path
+
+    verified = verify_audit(sidecar_path(read_policy(policy), "audit", policy))
+    document = {"lines": verified.lines, "head": verified.head}
+    text = f"The audit log holds: {verified.lines} lines, every hash computed again.\nhead   {verified.head}"
+    click.echo(to_json(document) if form == "json" else text)

@@ -1,5 +1,6 @@
 """Opening a dataset to others: `grant`, `revoke` and `serve`."""
 
+from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -63,6 +64,13 @@ def revoke(policy: Path, name: str | None, owner: bool) -> None:
     metavar="ADDRESS",
     help="A reverse proxy, or a network of them, whose X-Forwarded-For is trusted; may be repeated.",
 )
+@click.option(
+    "--audit-copy",
+    multiple=True,
+    metavar="TARGET",
+    help="Send audit lines to stdout, syslog or syslog:HOST:PORT as well; may be repeated.",
+)
+@click.option("--log-json", is_flag=True, help="Write operations as JSON lines to stderr.")
 def serve(
     policy: Path,
     host: str,
@@ -72,20 +80,24 @@ def serve(
     tls_key: Path | None,
     public_url: str | None,
     trusted_proxy: tuple[str, ...],
+    audit_copy: tuple[str, ...],
+    log_json: bool,
 ) -> None:
     """Put a policy in front of people and tools.
 
     The console's address, one for psql and a Python line are printed; analysts come in by what `sfumato grant` gave
     them. SIGTERM or Ctrl-C lets running questions settle and ends it; SIGHUP changes nothing.
     """
-    if not all(map(find_spec, ("starlette", "uvicorn", "jinja2"))):
+    if not all(map(find_spec, ("starlette", "uvicorn", "jinja2", "prometheus_client"))):
         raise BadParameter(
             "The server is not installed.", "It is an optional extra.", "Run: pip install 'sfumato[server]'."
         )
     from sfumato.server import serving
+    from sfumato.server.json_log import json_log
 
-    place = serving.ListeningPlace(host, http_port, pg_port, tls_cert, tls_key, public_url, trusted_proxy)
-    with serving.open_sockets(place) as listener, open_database(policy) as database:
+    place = serving.ListeningPlace(host, http_port, pg_port, tls_cert, tls_key, public_url, trusted_proxy, audit_copy)
+    log = json_log() if log_json else nullcontext()
+    with log, serving.open_sockets(place) as listener, open_database(policy) as database:
         serving.serve(policy, database, listener, click.echo)
 
 

@@ -32,6 +32,10 @@ class RowKind(StrEnum):
     """The sums so far, in `content`: derived from the rows before, and checked against them."""
     CLOCK = "clock"
     """The owner says that the clock of the machine is right although it is behind the row before."""
+    RESTORED = "restored"
+    """The rows up to `about` came from a backup, and later ones may be lost: nothing is answered after this row."""
+    ACCEPTED = "accepted"
+    """The owner accepts, in the words of `content`, what the restore at `about` may have lost."""
 
 
 class Row(NamedTuple):

@@ -235,9 +235,19 @@ class Ledger:
             raise damaged("It has no entry.")
         return first.head
 
+    @contextmanager
+    def rows(self) -> Iterator[Iterator[Row]]:
+        """Give all entries as of one moment, without waiting for the writer."""
+        with self._reading().rows() as rows:
+            yield rows
+
     def record(self, task: Task) -> None:
         """Do one more kind of task in the writer's turn: opening records policies so."""
         self._done(task)
+
+    def require_ready(self) -> None:
+        """Refuse a ledger to which no charge could be added now; nothing is added."""
+        self._done(LedgerTransaction.require_ready)
 
     def record_progress(self, place: int, time: int, digest: str) -> None:
         """Note durably how far the stream has come that the charge at this place pays for. It never goes back."""

@@ -6,7 +6,7 @@ table and charge, which the server lets go of when the connection ends. There is
 restored from a backup is noticed while a ledger is open, and otherwise by the heads in receipts.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -165,8 +165,14 @@ class PostgresStore:
 
     @contextmanager
     def rows(self) -> Iterator[Iterator[Row]]:
-        with _failing_closed(), _connected(self._url) as connection:
-            yield map(Row._make, connection.execute(f"{self._table.select} ORDER BY sequence"))
+        with (
+            _failing_closed(),
+            _connected(self._url) as connection,
+            connection.transaction(),
+            connection.cursor(name="rows") as found,
+        ):
+            found.execute(f"{self._table.select} ORDER BY sequence")  # one statement sees one moment
+            yield map(Row._make, found)
 
     def settled(self, receipt: str) -> tuple[Row, Row] | None:
         select = self._table.select
@@ -224,6 +230,53 @@ def create_table(url: str, first: Row) -> None:
         for statement in table.creation:
             connection.execute(statement)
         connection.execute(table.insert, first)
+
+
+def replace_table(url: str, rows: Iterable[Row], expected: int, aside: str) -> None:
+    """Put a new ledger in the place of one that is missing or given up, in one transaction; that one stays aside.
+
+    `expected` is the last sequence that was found before, 0 where there was none. If it has moved on since, nothing
+    is changed.
+    """
+    with _failing_closed(), _connected(url) as connection, connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_CREATION_LOCK_ID,))
+        table = _table(connection)
+        there = bool(_one(connection, "SELECT to_regclass(%s) IS NOT NULL", table.name))
+        if there:
+            connection.execute(f"LOCK TABLE {table.name} IN ACCESS EXCLUSIVE MODE")
+        last = _one(connection, f"SELECT max(sequence) FROM {table.name}") if there else 0  # noqa: S608
+        if (last or 0) != expected:
+            raise unavailable(
+                "It was used while it was being replaced.", "Nothing was changed. Stop the servers, then repeat."
+            )
+        if there:
+            _set_aside(connection, table, aside)
+        for statement in table.creation:
+            connection.execute(statement)
+        with connection.cursor() as cursor:
+            cursor.executemany(table.insert, rows)
+
+
+def _set_aside(connection: Any, table: _Table, aside: str) -> None:
+    """Rename a ledger with its indexes and its function, so that another one can be made beside it."""
+    indexes = connection.execute(
+        "SELECT quote_ident(relname) FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid "
+        "WHERE indrelid = %s::regclass",
+        (table.name,),
+    ).fetchall()
+    for (index,) in indexes:
+        connection.execute(f'ALTER INDEX {table.schema}.{index} RENAME TO "{index}_{aside}"')
+    connection.execute(f'ALTER FUNCTION {table.schema}.{_NAME}_stay() RENAME TO "{_NAME}_stay_{aside}"')
+    connection.execute(f'ALTER TABLE {table.name} RENAME TO "{_NAME}_{aside}"')
+
+
+def last_in_table(url: str) -> int:
+    """Return the last sequence of the ledger at this address; 0 where there is none."""
+    if not has_table(url):
+        return 0
+    with _failing_closed(), _connected(url) as connection:
+        return int(_one(connection, f"SELECT max(sequence) FROM {_table(connection).name}") or 0)  # noqa: S608
+    raise AssertionError("either it was found out, or refused")
 
 
 def has_table(url: str) -> bool:

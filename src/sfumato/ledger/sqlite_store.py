@@ -6,11 +6,11 @@ writes, and carries a checksum in every frame. `synchronous = FULL` makes each c
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from sfumato.errors import Refusal
+from sfumato.errors import LedgerDamaged, Refusal
 from sfumato.ledger.anchor import Anchor, digest_of, prepare_anchor, read_anchor, write_anchor
 from sfumato.ledger.chain import Row
 from sfumato.ledger.damage import RESTORE_ANCHOR, damaged, unavailable
@@ -245,7 +245,7 @@ def create_file(path: Path, first: Row) -> None:
                         "Its file is gone, and its anchor is still there.",
                         "Restore the ledger from a backup. A spent budget cannot start again at zero.",
                     )
-                _build(_beside(path, "aside"), first)
+                _build(_beside(path, "aside"), [first])
                 _beside(path, "aside").rename(path)
                 _synchronise_folder(path.parent)
                 write_anchor(_beside(path, "anchor"), Anchor(first.sequence, first.head, digest_of(path)))
@@ -253,7 +253,66 @@ def create_file(path: Path, first: Row) -> None:
             lock.close()
 
 
-def _build(aside: Path, first: Row) -> None:
+def write_file(path: Path, rows: Iterable[Row]) -> Anchor:
+    """Make a ledger file of these rows, where there is none, and its anchor; both are durable afterwards."""
+    with _failing_closed():
+        _build(path, rows)
+        with closing(sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True)) as connection:
+            last = _last_entry(connection)
+        anchor = Anchor(last.sequence, last.head, digest_of(path) if path.stat().st_size <= SEALED_UP_TO else None)
+        write_anchor(_beside(path, "anchor"), anchor)
+        return anchor
+
+
+def replace_file(path: Path, new: Path, expected: tuple[int, str], aside: str) -> None:
+    """Put a new ledger and its anchor in the place of one that is gone, broken or given up; that one stays aside.
+
+    `expected` are the sequence and the head that its anchor had before, 0 and an empty text where there was none: where
+    the anchor has moved on since, nothing is changed.
+    """
+    with _failing_closed():
+        lock = FileLock(_beside(path, "lock"))
+        try:
+            with lock.held():
+                anchor = _beside(path, "anchor")
+                if _anchored(anchor) != expected:
+                    raise unavailable(
+                        "It was used while it was being replaced.", "Nothing was changed. Stop the server, then repeat."
+                    )
+                if anchor.exists():
+                    _beside(path, f"{aside}.anchor").write_bytes(anchor.read_bytes())
+                for ending in ("", "-wal", "-shm"):  # a log that stays behind would be read into the new file
+                    with suppress(FileNotFoundError):
+                        path.with_name(path.name + ending).rename(_beside(path, aside + ending))
+                new.rename(path)
+                _synchronise_folder(path.parent)
+                _beside(new, "anchor").rename(anchor)
+                _synchronise_folder(path.parent)
+        finally:
+            lock.close()
+
+
+def _anchored(path: Path) -> tuple[int, str]:
+    """Return sequence and head of an anchor; 0 and an empty text where there is none or it is broken."""
+    with suppress(LedgerDamaged):
+        anchor = read_anchor(path)
+        if anchor is not None:
+            return anchor.sequence, anchor.head
+    return 0, ""
+
+
+@contextmanager
+def read_rows(path: Path) -> Iterator[Iterator[Row]]:
+    """Give the rows of a file that no program changes, and write nothing beside it."""
+    with (
+        _failing_closed(),
+        closing(sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True)) as connection,
+        closing(connection.execute(f"{_SELECT} ORDER BY sequence")) as found,
+    ):
+        yield map(Row._make, found)
+
+
+def _build(aside: Path, rows: Iterable[Row]) -> None:
     for ending in ("", "-wal", "-shm", "-journal"):
         aside.with_name(aside.name + ending).unlink(missing_ok=True)
     os.close(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
@@ -264,10 +323,10 @@ def _build(aside: Path, first: Row) -> None:
         connection.execute("BEGIN")
         for statement in (*_SCHEMA, *_INDEXES):
             connection.execute(statement)
-        connection.execute(_INSERT, first)
+        written = connection.executemany(_INSERT, rows).rowcount
         connection.execute("COMMIT")
         connection.execute("PRAGMA journal_mode = WAL")  # stays with the file
-    _require_built(aside, first)
+    _require_built(aside, written)
     descriptor = os.open(aside, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -275,12 +334,13 @@ def _build(aside: Path, first: Row) -> None:
         os.close(descriptor)
 
 
-def _require_built(aside: Path, first: Row) -> None:
+def _require_built(aside: Path, written: int) -> None:
     """Look at what is in the file itself: SQLite may fail to fold a log into it when it closes, without a word."""
     with aside.open("rb") as stream:
         log_mode = stream.read(20)[18:] == b"\2\2"
     with closing(sqlite3.connect(f"{aside.as_uri()}?immutable=1", uri=True)) as connection:
-        if not log_mode or connection.execute(_SELECT).fetchall() != [first]:
+        found = connection.execute("SELECT count(*), max(sequence) FROM entries").fetchone()
+        if not log_mode or found != (written, written):
             raise unavailable("The file could not be created.")
 
 

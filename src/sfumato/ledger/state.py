@@ -47,6 +47,8 @@ class State:
     """The charges that are neither settled nor failed: what they ask (`Row.same`), and where they are."""
     reached: Mapping[int, StreamProgress] = field(default_factory=dict)
     """By the place of its charge, how far each stream has come."""
+    restored: int = 0
+    """Where the ledger was restored from a backup and the owner has not accepted it yet; 0 elsewhere."""
 
     @property
     def spent(self) -> bool:
@@ -91,6 +93,15 @@ def after(state: State, row: Row) -> State:
             changed = state
         case RowKind.CLOCK:
             changed = state
+        case RowKind.RESTORED:
+            if row.about not in range(1, row.sequence) or not read_restored(row.content):
+                raise ValueError("not a restore")
+            changed = replace(state, restored=row.sequence)
+        case RowKind.ACCEPTED:
+            if not state.restored or row.about != state.restored:
+                raise ValueError("nothing to accept")
+            # a charge that was open in the backup may have been answered since: proofs/ledger.md, claim 8b
+            changed = replace(state, restored=0, unanswered={}, reached={})
         case _:
             raise ValueError("an unknown kind")
     return replace(changed, sequence=row.sequence, head=row.head, time=row.time)
@@ -115,6 +126,7 @@ def started(row: Row) -> State:
                 int(place): StreamProgress(int(time), str(digest))
                 for place, (time, digest) in data.get("reached", {}).items()
             },
+            int(data.get("restored", 0)),
         )
     except NOT_WRITTEN_SO:
         pass
@@ -132,7 +144,22 @@ def sums_text(state: State) -> str:
     }
     if state.reached:  # a ledger without streams is written as it always was
         data["reached"] = {str(place): [stream.time, stream.digest] for place, stream in state.reached.items()}
+    if state.restored:
+        data["restored"] = state.restored
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def restored_content(backup: str, missing: int) -> str:
+    """Write from which backup a ledger was restored, and how many entries are known to be missing at least."""
+    return json.dumps({"backup": backup, "missing": missing}, sort_keys=True, separators=(",", ":"))
+
+
+def read_restored(content: str) -> tuple[str, int]:
+    """Return the backup and the number of entries that are known to be missing; ValueError where it is no restore."""
+    data = json.loads(content)
+    if content != restored_content(data["backup"], data["missing"]):
+        raise ValueError("not the content of a restore")
+    return str(data["backup"]), int(data["missing"])
 
 
 def _under(state: State, row: Row) -> State:

@@ -9,7 +9,7 @@ from time import time_ns
 
 from sfumato.accounting.event import to_json
 from sfumato.accounting.loss import round_down
-from sfumato.errors import AnswerLost, BadParameter, BudgetExhausted, PolicyChanged, TooManyCharges
+from sfumato.errors import AnswerLost, BadParameter, BudgetExhausted, LedgerRestored, PolicyChanged, TooManyCharges
 from sfumato.ledger.chain import GENESIS, STATE_EVERY, Row, RowKind, repeat_key, with_chain_hash
 from sfumato.ledger.charge import FAILED_AFTER_NOISE
 from sfumato.ledger.damage import damaged, unavailable
@@ -79,6 +79,28 @@ class LedgerTransaction:
         self._added(Row(0, RowKind.CLOCK.value, self._clock))
         return behind
 
+    def mark_restored(self, cut: int, content: str) -> None:
+        """Put on record that the entries up to the cut came from a backup: nothing is answered from here on."""
+        self.add(Row(0, RowKind.RESTORED.value, 0, about=cut, content=content))
+
+    def accept_restored(self, sentence: str, lost: Request | None) -> None:
+        """Put on record that the owner accepts what a restore may have lost, and charge what they count as lost.
+
+        The charge comes first: where it does not fit, nothing is accepted.
+        """
+        if lost is not None:
+            self._charged(lost, "", repeat_key(lost.account, lost.fingerprint, lost.version))
+        self.add(Row(0, RowKind.ACCEPTED.value, 0, about=self.state.restored, content=sentence))
+
+    def require_ready(self) -> None:
+        """Refuse where a charge would be refused, whoever asked: a restore that waits, or a clock that is behind."""
+        self._require_accepted()
+        self._require_clock()
+
+    def _require_accepted(self) -> None:
+        if self.state.restored:
+            raise LedgerRestored()
+
     def _is_behind(self) -> bool:
         return self._clock < self.state.time - _CLOCK_TOLERANCE_MICROSECONDS
 
@@ -105,6 +127,7 @@ class LedgerTransaction:
 
     def reserve(self, request: Request, key: str) -> Reserved | StoredRelease | InProgress:
         """Charge a request, or find its answer, or say whom to wait for, or refuse."""
+        self._require_accepted()
         self._require_clock()
         if request.policy != self.state.policy:
             raise PolicyChanged(
@@ -162,6 +185,7 @@ class LedgerTransaction:
 
     def settle(self, charge: Row, release: str) -> None:
         """Store the release of a charge."""
+        self._require_accepted()
         if self.state.unanswered.get(charge.same) != charge.sequence:
             raise AnswerLost(
                 f"Charge {charge.sequence} has an outcome already.",
@@ -172,6 +196,7 @@ class LedgerTransaction:
 
     def reach(self, place: int, reached: StreamProgress) -> None:
         """Note that a stream has come one step further, or has begun; what was noted already is left alone."""
+        self._require_accepted()
         known = self.state.reached.get(place)
         if known == reached:
             return
@@ -200,7 +225,7 @@ class LedgerTransaction:
             return found
         raise AnswerLost(
             f"The question of this key was charged as entry {charge.sequence}, and its answer was lost.",
-            "A version before 0.9.0 recorded that this attempt failed.",
+            "A version before 0.9.0 recorded that this attempt failed, or the ledger was restored from a backup since.",
             "It stays charged. Ask again with a new key: that is a new charge.",
         )
 

@@ -184,6 +184,7 @@ class _Replay:
     tables: str = ""
     neighbours: str | None = None
     reached: dict[str, list[Any]] = field(default_factory=dict)
+    restored: int = 0
 
     def read(self, row: tuple[Any, ...]) -> None:
         kind, same = row[1], row[12]
@@ -199,6 +200,12 @@ class _Replay:
         elif kind == "clock":
             if same or row[8] or row[13] or row[14]:
                 raise ValueError("a clock entry with other contents")
+        elif kind == "restored":
+            self._read_restored(row)
+        elif kind == "accepted":
+            if not self.restored or row[13] != self.restored or not row[14]:
+                raise ValueError("no restore that waits for this")
+            self.restored, self.unanswered, self.reached = 0, {}, {}
         elif kind != "state" or json.loads(row[14]) != self._sums():
             raise ValueError("other sums, or an unknown kind")
 
@@ -233,6 +240,12 @@ class _Replay:
             raise ValueError("a stream without a charge")
         self.reached[str(place)] = [time, found[1]]
 
+    def _read_restored(self, row: tuple[Any, ...]) -> None:
+        found = re.fullmatch(r'\{"backup":"([0-9a-f]{1,64})","missing":(0|[1-9][0-9]{0,17})\}', row[14])
+        if found is None or not 0 < row[13] < row[0]:
+            raise ValueError("not a restore")
+        self.restored = row[0]
+
     def _sums(self) -> dict[str, object]:
         self.bring_up_to_date()
         return {
@@ -242,6 +255,7 @@ class _Replay:
             "tables": self.tables,
             "unanswered": self.unanswered,
             **({"reached": self.reached} if self.reached else {}),
+            **({"restored": self.restored} if self.restored else {}),
         }
 
     def bring_up_to_date(self) -> None:

@@ -3,23 +3,28 @@
 A line says when, by which way and from where, which account, what was wanted and what came of it. The text of a
 question is not in it: the ledger has it for those that were charged.
 
-Requests of accounts with a grant are evidence: a log that has grown is set aside under the next number, and none is
-ever removed or written over. Requests without a grant go to a log of their own, which is bounded in size and rate.
-Requests without a grant cannot erase a line of evidence or fill the disk.
+Requests of accounts with a grant are evidence: each line names the hash of the line before (`audit_chain`), a log that
+has grown is set aside under the next number, and none is ever removed or written over. Requests without a grant go to a
+log of their own, which is bounded in size and rate. They cannot erase a line of evidence or fill the disk.
 """
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from logging import Handler
 from pathlib import Path
 from threading import Lock
 from time import monotonic
 
+from sfumato.diagnostics import log_event
 from sfumato.errors import LedgerUnavailable
 from sfumato.policy.policy import Policy
 from sfumato.secure_files import locked
+from sfumato.server.audit_chain import ChainedLog
+from sfumato.server.audit_copies import AuditCopy
 from sfumato.server.file_paths import sidecar_path
+from sfumato.server.metrics import Metrics
 from sfumato.server.rate_limit import AddressBuckets, TokenBucket
 
 MAX_LOG_BYTES = 64 << 20
@@ -46,10 +51,12 @@ def anonymous_path(audit: Path) -> Path:
 class Audit:
     """The log of one dataset. Several servers may write the same file."""
 
-    def __init__(self, path: Path, clock: Callable[[], float] = monotonic) -> None:
-        self._evidence = _Log(path, MAX_LOG_BYTES, keeps_all=True)
-        self._anonymous = _Log(anonymous_path(path), MAX_ANONYMOUS_BYTES, keeps_all=False)
+    def __init__(self, path: Path, clock: Callable[[], float] = monotonic, copies: Sequence[AuditCopy] = ()) -> None:
+        self._evidence = ChainedLog(path, MAX_LOG_BYTES)
+        self._anonymous = _Log(anonymous_path(path), MAX_ANONYMOUS_BYTES)
         self._rate = _AnonymousRate(clock)
+        self._copies = tuple(copies)
+        self.metrics = Metrics()
 
     def write(
         self, channel: str, address: str, account: str | None, verb: str, outcome: str, receipt: str | None = None
@@ -65,19 +72,31 @@ class Audit:
         }
         if receipt is not None:
             entry["receipt"] = receipt
+        self.metrics.count(channel, account, verb, outcome)
         if account is None:
             self._write_anonymous(address, entry)
-        elif not self._evidence.append(_line(entry)):
+            return
+        log_event("request", channel=channel, account=account, verb=verb[:_MAX_FIELD_CHARS], outcome=outcome)
+        line = self._evidence.append(entry)
+        if line is None:
             raise LedgerUnavailable(
                 "The audit log cannot be written.",
                 "Every request must be recorded before it is answered.",
                 "Ask the owner to look at the disk; asking again is free if it was charged.",
             )
 
+        for send in self._copies:
+            try:
+                send(line)
+            except OSError:  # the file is the record, and has the line
+                self.metrics.count_copy_failure()
+
     def close(self) -> None:
         """Let go of the files."""
-        self._evidence.close()
         self._anonymous.close()
+        for copy in self._copies:
+            if isinstance(copy, Handler):
+                copy.close()
 
     def _write_anonymous(self, address: str, entry: dict[str, object]) -> None:
         """Add a line about a request without a grant, if the rate allows it."""
@@ -106,12 +125,11 @@ class _AnonymousRate:
 
 
 class _Log:
-    """One file that grows at its end; lines of several servers stay whole."""
+    """One file that grows at its end; lines of several servers stay whole. A file that has grown replaces the last."""
 
-    def __init__(self, path: Path, max_bytes: int, *, keeps_all: bool) -> None:
+    def __init__(self, path: Path, max_bytes: int) -> None:
         self._path = path
         self._max_bytes = max_bytes
-        self._keeps_all = keeps_all
         self._writing = Lock()
         self._descriptor = -1
         self._inode = 0
@@ -146,14 +164,7 @@ class _Log:
     def _set_aside(self) -> None:
         with locked(self._path.with_name(f"{self._path.name}.lock"), wait=True):
             if _inode(self._path) == self._inode:  # another server may have done it
-                os.rename(self._path, self._aside())
-
-    def _aside(self) -> Path:
-        """Return the name for a log that has grown: the first number that is free, where all are kept."""
-        number = 1
-        while self._keeps_all and os.path.lexists(self._path.with_name(f"{self._path.name}.{number}")):
-            number += 1
-        return self._path.with_name(f"{self._path.name}.{number}")
+                os.rename(self._path, self._path.with_name(f"{self._path.name}.1"))
 
     def _let_go(self) -> None:
         if self._descriptor >= 0:

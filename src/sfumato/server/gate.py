@@ -32,7 +32,9 @@ from sfumato.server.audit import Audit
 from sfumato.server.grants import Grant, Grants
 from sfumato.server.padding import PaddingClock, TimePadding
 from sfumato.server.rate_limit import TokenBucket
+from sfumato.server.readiness import Readiness
 from sfumato.server.scheduling import FairPool
+from sfumato.server.tracing import request_span
 from sfumato.server.watch import PolicyWatch
 
 T = TypeVar("T")
@@ -45,6 +47,8 @@ _MAX_CACHED_ANSWERS, _MAX_CACHED_ROWS = 256, 1000
 _MAX_RETRY_KEY_CHARS = 200
 _POLL_SECONDS = 0.01
 """Seconds between two looks at what still runs while the server stops."""
+_OPERATOR = "\x00operator"
+"""Whose turn it is to look at the server's state: no analyst has this name."""
 _Question = tuple[str, str, bytes]
 """Account, snapshot, and a digest of text and price: who sends long ones fills no memory with them."""
 
@@ -158,6 +162,7 @@ class Gateway:
         self._in_flight = 0
         """Requests whose reply has not left."""
         self._stopping = False
+        self.readiness: Readiness | None = None
 
     async def ask(
         self, caller: Caller, sql: str, render: Callable[[Release], T], *, key: str | None = None, **price: object
@@ -301,6 +306,19 @@ class Gateway:
         with self._counted():
             return await self._in_thread(caller.account, work, False)
 
+    async def check_ready(self) -> dict[str, bool]:
+        """Return the checks of a load balancer, by name; no account is involved."""
+        if self._stopping or self.readiness is None:
+            return {"running": not self._stopping}
+        with self._counted():
+            return await self._in_thread(_OPERATOR, self.readiness.checks, False)
+
+    async def render_metrics(self, load: dict[str, int]) -> bytes:
+        """Return the page of metrics, for the operator."""
+        checks = await self.check_ready()
+        budgets = await self._in_thread(_OPERATOR, self._owner.payer.ledger.budgets, False)
+        return self.audit.metrics.render(budgets, checks, {"requests_in_progress": self._in_flight, **load})
+
     @property
     def stopping(self) -> bool:
         """Whether nothing new is begun."""
@@ -355,8 +373,15 @@ class Gateway:
 
         Where it seems to be known already, a thread for what is free looks first whether it still is.
         """
-        with self._counted():
-            return await self._served_now(caller, verb, action, charged, known)
+        begun = monotonic()
+        with self._counted(), request_span(verb, caller.channel) as note_outcome:
+            try:
+                return await self._served_now(caller, verb, action, charged, known)
+            except Refusal as refusal:
+                note_outcome(refusal.code)
+                raise
+            finally:
+                self.audit.metrics.observe(verb, monotonic() - begun)
 
     @contextmanager
     def _counted(self) -> Iterator[None]:

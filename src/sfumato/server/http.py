@@ -96,6 +96,10 @@ class RequestGuard:
         scope["gate"], scope["sessions"] = self._gate, self._sessions
         scope["quota"], scope["limits"] = self._quota, self._connections.limits
         scope["replies"] = self.replies
+        scope["load"] = {
+            "connections": self._connections.open,
+            "connections_before_login": self._connections.before_login,
+        }
         received, sent = _Received(receive), _Sent(send, scope)
         request = Request(scope, received)
         scope["address"] = self._address(request)

@@ -106,6 +106,11 @@ _SCHEMAS: dict[str, Schema] = {
     },
     "Tables": _object(["name", "tables"], name={"type": "string"}, tables=_ROWS),
     "Health": _object(["status"], status={"type": "string"}),
+    "Readiness": _object(
+        ["status", "checks"],
+        status={"type": "string"},
+        checks={"type": "object", "additionalProperties": {"type": "boolean"}},
+    ),
     "Refusal": _object(
         ["code", "message", "remedy"],
         code={"type": "string", "enum": sorted(STATUS)},
@@ -165,6 +170,9 @@ def description() -> Schema:
     if isinstance(responses, dict):
         files = {MEDIA[form].partition(";")[0]: {"schema": {"type": "string"}} for form in ("csv", "arrow")}
         responses["200"]["content"] |= files
+    ready = _operation("Whether the server can answer questions now; 503 where not.", "Readiness", open_to_all=True)
+    text = {"description": "Done.", "content": {"text/plain": {"schema": {"type": "string"}}}}
+    metrics: Schema = {"summary": "Metrics for Prometheus; the operator's.", "responses": {"200": text}}
     together = _operation("Answer several questions as one charge.", "Releases", body="Questions", parameters=[key])
     return {
         "openapi": "3.1.0",
@@ -183,5 +191,7 @@ def description() -> Schema:
             "/tables": {"get": _operation("Tables and columns, bounds and keys.", "Tables")},
             "/releases/{receipt}": {"get": release},
             "/health": {"get": _operation("Whether the server answers.", "Health", open_to_all=True)},
+            "/ready": {"get": ready},
+            "/metrics": {"get": metrics},
         },
     }

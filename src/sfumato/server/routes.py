@@ -7,13 +7,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from sfumato.errors import BadParameter, NotFound, UnknownName
+from sfumato.errors import BadParameter, NotFound, NotGranted, UnknownName
 from sfumato.ledger.history import HISTORY_PAGE
 from sfumato.ledger.ledger import Entry
 from sfumato.release.release import Release
 from sfumato.release.rendering.documents import LEVEL, budget_document, quote_document
 from sfumato.release.rendering.encoding import encoded
 from sfumato.server.gate import Caller, Gateway
+from sfumato.server.grants import OWNER
+from sfumato.server.metrics import MEDIA_TYPE, opens_metrics
 from sfumato.server.openapi import description
 from sfumato.server.reading import read_explained, read_question, read_questions
 from sfumato.server.remote_json import answer_document, charge_document
@@ -139,6 +141,22 @@ async def health(_request: Request) -> Response:
     return json_reply({"status": "ok"})
 
 
+async def ready(request: Request) -> Response:
+    """Tell whether the server can answer questions now: 200 or 503, and which checks hold."""
+    checks = await gate_of(request).check_ready()
+    holds = all(checks.values())
+    return json_reply({"status": "ready" if holds else "not ready", "checks": checks}, 200 if holds else 503)
+
+
+async def metrics(request: Request) -> Response:
+    """Give counts, times and budgets to Prometheus; for the owner's token, or the token of the environment."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if not (scheme.lower() == "bearer" and opens_metrics(token.strip())) and caller_of(request).account != OWNER:
+        raise NotGranted()
+    content = await gate_of(request).render_metrics(request.scope["load"])
+    return Response(content, media_type=MEDIA_TYPE)
+
+
 async def openapi(request: Request) -> Response:
     """Describe these pages."""
     caller_of(request)
@@ -181,5 +199,7 @@ ROUTES = (
     Route("/tables", tables),
     Route("/releases/{receipt}", release),
     Route("/health", health),
+    Route("/ready", ready),
+    Route("/metrics", metrics),
     Route("/openapi.json", openapi),
 )

@@ -19,6 +19,7 @@ from sfumato.errors import BadParameter
 from sfumato.policy.policy import Policy
 from sfumato.server.addresses import LOCAL, bind_socket, is_loopback, port_in_use, url
 from sfumato.server.audit import Audit, audit_path
+from sfumato.server.audit_copies import AuditCopy, open_audit_copy
 from sfumato.server.connections import Connections, ListeningSocket
 from sfumato.server.console.pages import PAGES
 from sfumato.server.gate import Gateway
@@ -28,6 +29,7 @@ from sfumato.server.limits import ServerLimits, raise_file_limit
 from sfumato.server.origins import Origins, PublicUrl, read_public_url
 from sfumato.server.protocol import protocol_over
 from sfumato.server.proxies import TrustedProxies, read_proxies
+from sfumato.server.readiness import Readiness
 from sfumato.server.tls import Tls, read_tls
 from sfumato.server.watch import PolicyWatch
 from sfumato.server.wire.serving import start
@@ -51,6 +53,8 @@ class ListeningPlace:
     """The address under which a reverse proxy shows the console."""
     trusted_proxies: tuple[str, ...] = ()
     """Addresses and networks of proxies whose X-Forwarded-For is believed."""
+    audit_copies: tuple[str, ...] = ()
+    """Where copies of the audit log go: `stdout`, `syslog` or `syslog:HOST:PORT`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +67,17 @@ class Listener:
     tls: Tls | None
     public: PublicUrl | None
     proxies: TrustedProxies
+    audit_copies: tuple[AuditCopy, ...] = ()
 
 
 @contextmanager
 def open_sockets(place: ListeningPlace) -> Iterator[Listener]:
     """Take the ports and read the certificate: what cannot work is refused before any data is opened."""
     tls, proxies = _tls(place), read_proxies(place.trusted_proxies)
+    copies = tuple(open_audit_copy(target) for target in place.audit_copies)
     public = None if place.public_url is None else read_public_url(place.public_url)
     with _no_hangup(), bind_socket(place.host, place.http_port) as http, bind_socket(place.host, place.pg_port) as pg:
-        yield Listener(place, http, pg, tls, public, proxies)
+        yield Listener(place, http, pg, tls, public, proxies, copies)
 
 
 def serve(path: Path, database: Database, listener: Listener, say: Say, limits: ServerLimits | None = None) -> None:
@@ -90,7 +96,9 @@ async def _run(
     path: Path, database: Database, grants: Grants, listener: Listener, connections: Connections, say: Say
 ) -> bool:
     policy, place, tls = database.policy, listener.place, listener.tls
-    gate = Gateway(database, grants, Audit(audit_path(policy, path)), PolicyWatch(path, policy))
+    watch, log = PolicyWatch(path, policy), audit_path(policy, path)
+    gate = Gateway(database, grants, Audit(log, copies=listener.audit_copies), watch)
+    gate.readiness = Readiness(database, log.parent, watch, tls.certificate if tls else None)
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)

@@ -23,6 +23,7 @@ _BY_STATUS: Mapping[int, tuple[str, ...]] = {
     429: ("busy",),
     503: (
         *("bad_policy", "bad_source", "entropy_failed", "grants_damaged", "ledger_damaged", "ledger_unavailable"),
+        *("audit_damaged", "backup_damaged", "ledger_restored", "restore_goes_back"),
         *("no_snapshot", "other_ledger", "stopping", "store_tampered", "stream_damaged", "stream_unavailable"),
         "wrong_key",
     ),
