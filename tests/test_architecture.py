@@ -25,6 +25,7 @@ PATH = (
     "engines",
     "ledger",
     "release",
+    "rehearsal",
     "dataset",
     "prepare",
     "stored_answer",
@@ -32,7 +33,10 @@ PATH = (
     "opening",
     "measure",
 )
-INTERFACES = ("server", "backups", "policy_draft", "terminal", "demo", "commands", "cli")
+INTERFACES = (
+    *("reports", "server", "agents", "backups", "notebook"),
+    *("policy_draft", "terminal", "demo", "commands", "cli"),
+)
 EXTENSIONS = ("lab", "local", "streams", "learn", "synthesis", "sealed")
 LIBRARIES = ("local", "streams", "learn", "synthesis", "sealed")
 """Workshops that people import from: their __init__ may name its public classes, each loaded when it is used."""

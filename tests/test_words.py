@@ -194,7 +194,7 @@ DIMENSIONLESS = _word_set(
 
 OLD_WORDS = _word_set(
     """
-    beside brought crowd crowded desk door found house kept look looked meet meeting meetings met nobody rehearse
+    beside brought crowd crowded desk door found house kept look looked meet meeting meetings met nobody
     rehearsed room shadow shown speaker strangers survivors taken tier tiers told verb whoever wish wishes workshop
     """
 )

@@ -7,13 +7,14 @@ from sfumato.errors import Refusal
 
 if TYPE_CHECKING:
     from sfumato.database import Database
+    from sfumato.notebook import load_ipython_extension
     from sfumato.opening import open
     from sfumato.planning.quote import Quote
     from sfumato.release.release import Release
     from sfumato.server.client import connect
 
 __version__ = "0.10.0"
-__all__ = ["Database", "Quote", "Refusal", "Release", "__version__", "connect", "open"]
+__all__ = ["Database", "Quote", "Refusal", "Release", "__version__", "connect", "load_ipython_extension", "open"]
 
 
 def __getattr__(name: str) -> object:
@@ -23,6 +24,7 @@ def __getattr__(name: str) -> object:
         "Quote": "planning.quote",
         "Release": "release.release",
         "connect": "server.client",
+        "load_ipython_extension": "notebook",
         "open": "opening",
     }
     if name not in homes:

@@ -6,7 +6,8 @@ import sys
 import click
 
 from sfumato.commands.accounts import budget, history, verify
-from sfumato.commands.asking import ask, explain, sql
+from sfumato.commands.agents import mcp
+from sfumato.commands.asking import ask, explain, rehearse, sql
 from sfumato.commands.backups import backup, restore
 from sfumato.commands.codes import codes
 from sfumato.commands.demo import demo
@@ -14,14 +15,15 @@ from sfumato.commands.extensions import attack, audit, stream, survey, synthesiz
 from sfumato.commands.init import init
 from sfumato.commands.owner import check, refresh, tune
 from sfumato.commands.refusing import Refusing
+from sfumato.commands.reporting import record, report
 from sfumato.commands.schema import schema
 from sfumato.commands.serving import grant, revoke, serve
 
 VERBS = (
     *(demo, init, check, tune, refresh),
-    *(ask, explain, sql),
-    *(budget, history, verify, backup, restore),
-    *(grant, revoke, serve),
+    *(ask, explain, sql, rehearse),
+    *(budget, history, verify, report, record, backup, restore),
+    *(grant, revoke, serve, mcp),
     *(attack, audit, stream, survey, synthesize),
     *(schema, codes),
 )

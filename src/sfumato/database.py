@@ -35,6 +35,7 @@ from sfumato.query.describe import QueryDescription, describe_query
 from sfumato.query.types import Type
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import Source, declared_gamma
+from sfumato.rehearsal.policy import REHEARSAL_NOTE
 from sfumato.release.bounding.selection import select_bounds, selected_indices
 from sfumato.release.noisy import NoisyResult
 from sfumato.release.publish import needed_bits, publish
@@ -69,6 +70,8 @@ class Database:
         """What charges this account: for extension packages."""
         self.timing = TIMING
         """What receipts say of how long answers take: a server that pads them says so."""
+        self.rehearsal = False
+        """Whether the rows are synthetic; then every answer and quote says so."""
         self._preparation = QueryPreparer(policy, account, ledger)
         self._closed = False
 
@@ -90,7 +93,7 @@ class Database:
         account = account_of(self.policy, name)
         payer = self.payer
         handle = Database(self.policy, account, self._shared.engine, payer.ledger, payer.source, shared=self._shared)
-        handle.timing = self.timing
+        handle.timing, handle.rehearsal = self.timing, self.rehearsal
         return handle
 
     def ask(
@@ -190,6 +193,8 @@ class Database:
             asked.plan, self._shared.truncation_bounds(asked.engine.version), self.policy.budget.truncation
         )
         quote = for_household(quote, household)
+        if self.rehearsal:
+            quote = replace(quote, notes=(REHEARSAL_NOTE, *quote.notes))
         if asked.price_target.epsilon is not None or asked.plan.event is None:
             return quote
         return replace(
@@ -342,7 +347,8 @@ class Database:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Database({self.policy.name!r}{f', analyst={self.account!r}' if self.account else ''})"
+        account = f", analyst={self.account!r}" if self.account else ""
+        return f"Database({self.policy.name!r}{account}{', rehearsal=True' if self.rehearsal else ''})"
 
     def _repr_html_(self) -> str:
         """Show a notebook what can be asked: the tables with their columns, and what is left."""
@@ -377,7 +383,10 @@ class Database:
     def _open_stored(self, asked: Prepared, stored: str) -> list[Release]:
         noisy, receipt = answer_from_json(stored)
         bounds = self._truncation_bounds(asked, receipt)
-        return [make_release(plan, noisy, receipt, evaluate, bounds) for plan in asked.outcomes]
+        return [self._marked(make_release(plan, noisy, receipt, evaluate, bounds)) for plan in asked.outcomes]
+
+    def _marked(self, release: Release) -> Release:
+        return replace(release, notes=(REHEARSAL_NOTE, *release.notes)) if self.rehearsal else release
 
     def _truncation_bounds(self, asked: Prepared, receipt: Receipt) -> TruncationBounds | None:
         """Return the truncation losses of the snapshot that gave an answer: those of another say nothing of it.
@@ -392,9 +401,10 @@ class Database:
         """Answer what touches no person: public tables, and the keys that a policy declares."""
         receipt, plan = self._receipt(asked, fresh_id(self.payer.source)), asked.plan
         if plan.groups:
-            return make_release(plan, publish(plan, asked.engine.run(asked.job), self.payer.source), receipt, evaluate)
+            noisy = publish(plan, asked.engine.run(asked.job), self.payer.source)
+            return self._marked(make_release(plan, noisy, receipt, evaluate))
         facts, columns = as_shown(plan.private, asked.engine.query_public(plan.private.outcome))
-        return exact_release(plan.private.names, facts, columns, receipt, plan.private.notes)
+        return self._marked(exact_release(plan.private.names, facts, columns, receipt, plan.private.notes))
 
     def require_owner(self, what: str, why: str = _SOURCE_IS_THE_OWNERS) -> None:
         """Refuse an analyst's handle: for tools that show what only the data owner may see."""

@@ -1,6 +1,7 @@
 """Opening the dataset of a policy: find or take its snapshot, open its ledger, and return a handle."""
 
 from pathlib import Path
+from shutil import rmtree
 
 from sfumato.database import Database
 from sfumato.dataset import SharedDataset
@@ -14,20 +15,43 @@ from sfumato.policy.accounts import account_of
 from sfumato.policy.policy import Policy
 from sfumato.policy.reading import read_policy
 from sfumato.randomness.source import system_source
+from sfumato.rehearsal.policy import delete_with, rehearsal_policy, temporary_folder
 
 PolicyFile = str | Path | dict[str, object]
 
 
 def open(
-    policy: PolicyFile, *, analyst: str | None = None, progress: Progress | None = None, confirm: str | None = None
+    policy: PolicyFile,
+    *,
+    analyst: str | None = None,
+    progress: Progress | None = None,
+    confirm: str | None = None,
+    rehearsal: bool = False,
 ) -> Database:
     """Open the dataset of a policy: the path of a TOML file, or a dict. The first time, a snapshot of it is taken.
 
     `analyst` spends from that analyst's budget inside the dataset's. `confirm` is the hash of a policy that protects
     less than the one before it: only its owner can say that this is meant. What is refused has changed nothing.
     With `budget.truncation` the truncation losses of a new snapshot are charged to the dataset.
+    With `rehearsal` the rows are synthetic and follow from the policy alone. Neither source nor ledger is opened,
+    nothing is charged to the real budget, and every answer is marked.
     """
+    if rehearsal:
+        return _rehearsed(read_policy(policy), analyst, checked_progress(progress))
     return _opened(policy, analyst, progress, confirm)
+
+
+def _rehearsed(policy: Policy, analyst: str | None, progress: Progress) -> Database:
+    account = "" if analyst is None else account_of(policy, analyst)
+    folder = temporary_folder()
+    try:
+        database = _with_truncation(_open_account(rehearsal_policy(policy, folder), account, progress, None, False))
+    except BaseException:
+        rmtree(folder, ignore_errors=True)
+        raise
+    database.rehearsal = True
+    delete_with(database.payer.ledger, folder)
+    return database
 
 
 def open_without_charge(

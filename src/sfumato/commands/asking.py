@@ -1,4 +1,4 @@
-"""Questions: `ask`, `explain`, and `sql`, the prompt."""
+"""Questions: `ask`, `explain`, `sql`, the prompt, and `rehearse`."""
 
 import sys
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sfumato.commands.opening import open_database
+from sfumato.commands.opening import open_database, open_rehearsal
 from sfumato.commands.options import FORMATS, File, as_analyst, policy_file, price_options, report_format
 from sfumato.commands.refusing import REFUSED_EXIT_CODE, print_refusal
 from sfumato.errors import BadParameter, Interface, Refusal
@@ -209,23 +209,57 @@ def sql(policy: Path, analyst: str | None, epsilon: str | None) -> None:
 
     Questions end with a semicolon; EXPLAIN SELECT … says a price; help lists what else there is, exit leaves.
     """
+    with open_database(policy, analyst) as database:
+        _prompt(database, epsilon)
+
+
+@click.command()
+@policy_file
+@click.argument("sql", required=False)
+@price_options
+@as_analyst
+def rehearse(
+    policy: Path,
+    sql: str | None,
+    epsilon: str | None,
+    within: tuple[str, ...],
+    share: str | None,
+    delta: str | None,
+    analyst: str | None,
+) -> None:
+    """Ask synthetic rows that follow the policy alone.
+
+    For writing questions before any budget is spent. Neither the source nor the ledger of POLICY is opened, and every
+    answer is marked. Without SQL, a prompt opens.
+    """
+    from sfumato.planning.accuracy_target import read_margins
+
+    with open_rehearsal(policy, analyst) as database:
+        if sql is None:
+            _prompt(database, epsilon)
+            return
+        before = database.budget()
+        release = database.ask(_question(sql), epsilon=epsilon, within=read_margins(within), share=share, delta=delta)
+        _print_table(database, release, before, False)
+
+
+def _prompt(database: "Database", epsilon: str | None) -> None:
     from sfumato.terminal.prompt import Session, coloured_input, save_history, with_readline
     from sfumato.terminal.screen import screen
 
-    with open_database(policy, analyst) as database:
-        price: dict[str, object] = {} if epsilon is None else {"epsilon": epsilon}
-        session = Session(
-            database, screen(), screen(stderr=True), lambda refusal: print_refusal(refusal, Interface.PROMPT), price
-        )
-        if not sys.stdin.isatty():
-            session.run(_next_line)
-            sys.exit(REFUSED_EXIT_CODE if session.refused else 0)
-        click.echo("End a question with ; set its price with \\epsilon 0.1, type help for more and exit to leave.")
-        readline = with_readline(database)
-        try:
-            session.run(coloured_input(screen()))
-        finally:
-            save_history(readline)
+    price: dict[str, object] = {} if epsilon is None else {"epsilon": epsilon}
+    session = Session(
+        database, screen(), screen(stderr=True), lambda refusal: print_refusal(refusal, Interface.PROMPT), price
+    )
+    if not sys.stdin.isatty():
+        session.run(_next_line)
+        sys.exit(REFUSED_EXIT_CODE if session.refused else 0)
+    click.echo("End a question with ; set its price with \\epsilon 0.1, type help for more and exit to leave.")
+    readline = with_readline(database)
+    try:
+        session.run(coloured_input(screen()))
+    finally:
+        save_history(readline)
 
 
 def _next_line(_prompt: str) -> str:

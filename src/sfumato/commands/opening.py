@@ -26,6 +26,17 @@ def open_database(
 
 
 @contextmanager
+def open_rehearsal(policy: Path, analyst: str | None = None) -> "Iterator[Database]":
+    """Open synthetic rows in the shape of a policy: neither its source nor its ledger is opened."""
+    from sfumato.opening import open
+
+    with open_with_progress(
+        lambda progress: open(policy, analyst=analyst, progress=progress, rehearsal=True)
+    ) as database:
+        yield database
+
+
+@contextmanager
 def open_with_progress(opening: "Callable[[Progress | None], Database]") -> "Iterator[Database]":
     """Open a database with its phases on the terminal; close it in the end."""
     if sys.stderr.isatty():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from sfumato.commands.opening import open_database
+from sfumato.commands.opening import open_database, open_rehearsal
 from sfumato.commands.options import File, policy_file
 from sfumato.errors import BadParameter
 
@@ -71,6 +71,7 @@ def revoke(policy: Path, name: str | None, owner: bool) -> None:
     help="Send audit lines to stdout, syslog or syslog:HOST:PORT as well; may be repeated.",
 )
 @click.option("--log-json", is_flag=True, help="Write operations as JSON lines to stderr.")
+@click.option("--rehearsal", is_flag=True, help="Serve synthetic rows instead; the same tokens are accepted.")
 def serve(
     policy: Path,
     host: str,
@@ -82,6 +83,7 @@ def serve(
     trusted_proxy: tuple[str, ...],
     audit_copy: tuple[str, ...],
     log_json: bool,
+    rehearsal: bool,
 ) -> None:
     """Put a policy in front of people and tools.
 
@@ -97,7 +99,8 @@ def serve(
 
     place = serving.ListeningPlace(host, http_port, pg_port, tls_cert, tls_key, public_url, trusted_proxy, audit_copy)
     log = json_log() if log_json else nullcontext()
-    with log, serving.open_sockets(place) as listener, open_database(policy) as database:
+    opened = open_rehearsal(policy) if rehearsal else open_database(policy)
+    with log, serving.open_sockets(place) as listener, opened as database:
         serving.serve(policy, database, listener, click.echo)
 
 

@@ -39,6 +39,7 @@ from sfumato.release.noisy import NoisyResult
 from sfumato.release.notes import answer_notes
 from sfumato.release.receipt import Receipt, receipt_to_json
 from sfumato.release.rendering.chart import Panel, chart
+from sfumato.release.rendering.chart_kinds import chart_of_kind, joint_level
 from sfumato.release.rendering.escaping import escape_unprintable, for_html
 from sfumato.release.rendering.export import arrow_column, arrow_ends, optional
 from sfumato.release.rendering.table import Ends, shown_value, text_table
@@ -125,8 +126,12 @@ class Release:
         """Return a polars data frame (`pip install 'sfumato[polars]'`); intervals come as columns n_low and n_high."""
         return optional("polars", "polars").from_arrow(self.to_arrow(intervals, level))
 
-    def plot(self, column: str | None = None) -> Any:
-        """Return an Altair chart of every number, or of one, by the keys (`pip install 'sfumato[plot]'`)."""
+    def plot(self, column: str | None = None, *, kind: str | None = None) -> Any:
+        """Return an Altair chart of every number, or of one, by the keys (`pip install 'sfumato[plot]'`).
+
+        `kind` may be "heatmap" (two keys), "shares" (stacked to 100 %) or "scatter" (two numbers, with error crosses).
+        Its `save` writes SVG, PNG and HTML.
+        """
         ranges = dict(zip(self.columns, self._ranges(LEVEL), strict=True))
         types = dict(zip(self.columns, self.facts, strict=True))
         numbers = [name for name in self.columns if types[name].type in NUMBERS]
@@ -147,9 +152,13 @@ class Release:
             )
         values = dict(zip(self.columns, self.values, strict=True))
         keys = [(name, values[name]) for name in self.columns if ranges[name] is None and name not in measures]
+        if kind == "shares":  # a share depends on all parts, so their intervals must hold together
+            ranges = dict(zip(self.columns, self._ranges(joint_level(keys, LEVEL)), strict=True))
         panels = [Panel(name, values[name], ranges[name] or [None] * len(self)) for name in measures]
         price = f"{self.loss}; error bars at {float(100 * LEVEL):g} %" if self.event is not None else "exact and free"
-        return chart(keys, panels, price)
+        if self.notes and self.notes[0].startswith("Rehearsal:"):
+            price = f"rehearsal with synthetic rows; {price}"
+        return chart(keys, panels, price) if kind is None else chart_of_kind(kind, keys, panels, price)
 
     def __len__(self) -> int:
         return len(self.values[0]) if self.values else 0

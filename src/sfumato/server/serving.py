@@ -17,6 +17,7 @@ import uvicorn
 from sfumato.database import Database
 from sfumato.errors import BadParameter
 from sfumato.policy.policy import Policy
+from sfumato.policy.reading import read_policy
 from sfumato.server.addresses import LOCAL, bind_socket, is_loopback, port_in_use, url
 from sfumato.server.audit import Audit, audit_path
 from sfumato.server.audit_copies import AuditCopy, open_audit_copy
@@ -82,21 +83,28 @@ def open_sockets(place: ListeningPlace) -> Iterator[Listener]:
 
 def serve(path: Path, database: Database, listener: Listener, say: Say, limits: ServerLimits | None = None) -> None:
     """Serve a dataset to accounts with a grant, until the process is stopped."""
-    grants = Grants(database.policy, path)
+    declared = read_policy(path) if database.rehearsal else database.policy  # the same tokens open a rehearsal
+    grants = Grants(declared, path)
     grants.ready()
     within = (limits or ServerLimits()).within_files(raise_file_limit())
     connections = Connections(within, listener.proxies)
     with _silent():
-        settled = asyncio.run(_run(path, database, grants, listener, connections, say))
+        settled = asyncio.run(_run(path, declared, database, grants, listener, connections, say))
     if not settled:
         os._exit(0)  # a question that does not end is charged; waiting for its thread would take for ever
 
 
 async def _run(
-    path: Path, database: Database, grants: Grants, listener: Listener, connections: Connections, say: Say
+    path: Path,
+    declared: Policy,
+    database: Database,
+    grants: Grants,
+    listener: Listener,
+    connections: Connections,
+    say: Say,
 ) -> bool:
     policy, place, tls = database.policy, listener.place, listener.tls
-    watch, log = PolicyWatch(path, policy), audit_path(policy, path)
+    watch, log = PolicyWatch(path, declared), audit_path(policy, path)
     gate = Gateway(database, grants, Audit(log, copies=listener.audit_copies), watch)
     gate.readiness = Readiness(database, log.parent, watch, tls.certificate if tls else None)
     stop = asyncio.Event()
@@ -121,6 +129,8 @@ async def _run(
         raise port_in_use(place.host, ports[1])
     while not http.started and not serving.done():
         await asyncio.sleep(0.01)
+    if database.rehearsal:
+        say("Rehearsal: answers come from synthetic rows, and nothing is charged to the real budget.")
     for line in lines(policy, place, ports, tls):
         say(line)
     await stop.wait()

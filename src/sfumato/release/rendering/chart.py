@@ -88,9 +88,9 @@ def _places(keys: Sequence[tuple[str, Sequence[Value]]], panels: Sequence[Panel]
     if axis is Axis.TIME:  # without a time zone, so that midnight stays midnight
         return [None if not isinstance(value, date) else _moment(value) for value in values]
     if axis is Axis.LONG_NUMBER:
-        return [_drawn(value) for value in values]
-    known = labels(_written(value) for value in values)
-    return [known[_written(value)] for value in values]
+        return [drawn_value(value) for value in values]
+    known = labels(written_value(value) for value in values)
+    return [known[written_value(value)] for value in values]
 
 
 def _moment(value: date) -> str:
@@ -102,13 +102,15 @@ def _groups(keys: Sequence[tuple[str, Sequence[Value]]]) -> list[str] | None:
     if len(keys) < 2 or len(set(keys[0][1])) == len(keys[0][1]):
         return None
     rows = [
-        " · ".join(_written(value) for value in row) for row in zip(*(values for _, values in keys[1:]), strict=True)
+        " · ".join(written_value(value) for value in row)
+        for row in zip(*(values for _, values in keys[1:]), strict=True)
     ]
     known = labels(rows)
     return [known[row] for row in rows]
 
 
-def _written(value: Value) -> str:
+def written_value(value: Value) -> str:
+    """Return a key as text."""
     return "NULL" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -124,7 +126,7 @@ def _panel(
     rows = []
     for at, value in enumerate(panel.values):
         low, high = panel.ends[at] or (value, value)
-        row = {"key": places[at], "value": _drawn(value), "low": _drawn(low), "high": _drawn(high)}
+        row = {"key": places[at], "value": drawn_value(value), "low": drawn_value(low), "high": drawn_value(high)}
         rows.append(row | ({} if groups is None else {"second": groups[at]}))
     base = altair.Chart(
         altair.Data(values=rows), title=altair.TitleParams(text=name, anchor="start", fontWeight="normal")
@@ -199,7 +201,11 @@ def _along(altair: Any, base: Any, axis: Axis, keys: Sequence[str], rows: Sequen
     base = base.encode(x=x, **colour)
     plain = {"color": _ENDS} if not colour else {}
     line = base.mark_line(strokeWidth=1, opacity=0.5, **plain).encode(y=y)
-    rules = base.mark_rule(strokeWidth=1.5, opacity=0.7, **plain).encode(**ends)
+    rules = (
+        base.mark_area(opacity=0.22, **plain).encode(**ends)  # a ribbon: the eye follows it through time
+        if axis is Axis.TIME
+        else base.mark_rule(strokeWidth=1.5, opacity=0.7, **plain).encode(**ends)
+    )
     points = base.mark_point(filled=True, size=28, opacity=1, **plain).encode(y=y)
     return (line + rules + points).properties(width=_WIDE, height=_TALL)
 
@@ -213,7 +219,7 @@ def _date_format(moments: Sequence[str]) -> str:
     return "%b %Y" if all(moment[8:10] == "01" for moment in moments) else "%d %b %Y"
 
 
-def _drawn(value: Value) -> Value:
+def drawn_value(value: Value) -> Value:
     """Return a number such that every renderer knows it."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= _CHARTED:
         value = float(value)

@@ -1,0 +1,1 @@
+"""A dataset as tools of a language model, which spends the budget of one analyst."""

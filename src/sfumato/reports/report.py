@@ -1,0 +1,183 @@
+"""The report on a dataset: the promise in plain words on one page to sign, and after it what was answered."""
+
+import platform
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+
+from sfumato.accounting.loss import round_down, round_up
+from sfumato.ledger.accounts import Accounts
+from sfumato.ledger.history import Entry
+from sfumato.ledger.ledger import Verified
+from sfumato.opening import PolicyFile
+from sfumato.opening import accounts as open_accounts
+from sfumato.policy.canonical import policy_hash
+from sfumato.policy.policy import Policy
+from sfumato.policy.reading import read_policy
+from sfumato.release.rendering.reports import WAITING
+from sfumato.reports.answers import (
+    DATASET_ACCOUNT,
+    AnsweredTotals,
+    all_entries,
+    by_account,
+    by_month,
+    by_table,
+    certified_total,
+    receipts_of,
+    used_share,
+)
+from sfumato.reports.document import DataTable, Paragraph, ReportBlock, ReportDocument, ReportSection, SignatureLines
+from sfumato.reports.promise import detail_sections, percent_up, summary_sections
+
+_VERSION = version("sfumato")
+ROLES = ("Data owner", "Data protection officer, ethics board or works council")
+
+
+def make_report(policy: PolicyFile, *, questions: bool = False, now: datetime | None = None) -> ReportDocument:
+    """Return the report on a policy and its ledger; the data may be away, and nothing is charged.
+
+    `questions` lists the text of each question, which may name facts that an analyst suspects. A ledger that does not
+    verify is refused: a report on it would certify nothing.
+    """
+    read = read_policy(policy)
+    with open_accounts(policy) as accounts:
+        return _report(read, accounts, questions, now or datetime.now(UTC))
+
+
+def _report(policy: Policy, accounts: Accounts, questions: bool, now: datetime) -> ReportDocument:
+    entries, verified = all_entries(accounts), accounts.verify()
+    so_far = ReportSection("What was used so far", (Paragraph(_so_far(accounts, entries, verified)),))
+    sign = ReportSection("Signatures", (SignatureLines(ROLES),))
+    details = [*detail_sections(policy), *_answered(policy, accounts, entries), _ledger(policy, accounts, verified)]
+    details += [_versions(policy, entries), _limits(policy)]
+    if questions:
+        details.append(_questions(entries))
+    return ReportDocument(
+        f"Privacy report: {policy.name}",
+        f"Made on {now:%Y-%m-%d %H:%M} UTC by sfumato {_VERSION}. Policy {policy_hash(policy)[:16]}…",
+        (*summary_sections(policy), so_far, sign),
+        tuple(details),
+    )
+
+
+def _so_far(accounts: Accounts, entries: Sequence[Entry], verified: Verified | None) -> str:
+    if not entries:
+        return "Nothing was answered yet, so nothing is used."
+    budget = accounts.budget()
+    checked = "" if verified is None else f" The ledger was verified: all {verified.entries:,} entries are intact."
+    return (
+        f"{len(entries):,} question{'s were' if len(entries) != 1 else ' was'} charged between "
+        f"{entries[0].time:%Y-%m-%d} and {entries[-1].time:%Y-%m-%d}. Together they revealed at most "
+        f"{certified_total(budget, entries)}. {percent_up(used_share(budget))} of the budget is used.{checked}"
+    )
+
+
+def _answered(policy: Policy, accounts: Accounts, entries: Sequence[Entry]) -> Iterator[ReportSection]:
+    note = Paragraph(
+        "Sums of prices bound what was revealed. With a positive δ, answers together reveal less than this sum."
+    )
+    caps = tuple(
+        (
+            name or DATASET_ACCOUNT + ": the whole dataset",
+            round_up(budget.total.epsilon),
+            percent_up(used_share(budget)),
+            round_down(budget.remaining.epsilon),
+        )
+        for name, budget in accounts.budgets().items()
+    )
+    yield ReportSection(
+        "Budgets",
+        (
+            Paragraph("Each charge of an analyst counts for the dataset, too."),
+            DataTable(("account", "total ε", "used", "left ε"), caps, (False, True, True, True)),
+        ),
+    )
+    parts = {"account": by_account(entries), "table": by_table(entries, policy), "month (UTC)": by_month(entries)}
+    tables = [_totals_table(name, totals) for name, totals in parts.items()]
+    blocks: list[ReportBlock] = [note, *tables] if entries else [Paragraph("Nothing was answered yet.")]
+    states = Counter(entry.state for entry in entries)
+    if failed := states["failed"]:
+        blocks.append(Paragraph(f"{failed:,} of them were charged and have no answer. Nothing is refunded."))
+    yield ReportSection("What was answered", tuple(blocks))
+
+
+def _totals_table(name: str, totals: Sequence[AnsweredTotals]) -> DataTable:
+    rows = tuple(
+        (total.name, f"{total.questions:,}", round_up(total.loss.epsilon), round_up(total.loss.delta))
+        for total in totals
+    )
+    return DataTable((name, "questions", "sum of ε", "sum of δ"), rows, (False, True, True, True))
+
+
+def _ledger(policy: Policy, accounts: Accounts, verified: Verified | None) -> ReportSection:
+    if verified is None:
+        return ReportSection("The ledger", (Paragraph("There is no ledger yet: nothing was asked."),))
+    rows = (
+        ("entries", f"{verified.entries:,}"),
+        ("head", verified.head),
+        ("policy", policy_hash(policy)),
+        ("check it", f"sfumato verify POLICY --receipt {verified.entries}:{verified.head}"),
+    )
+    words = (
+        "Each charge is one entry, and each entry contains the hash of the one before it. For this report a second "
+        "program computed every hash and every sum again and found them right. Keep the head: a ledger that was "
+        "changed or shortened later no longer contains it."
+    )
+    blocks: list[ReportBlock] = [Paragraph(words), DataTable(("", ""), rows, (False, False))]
+    if accounts.waiting is not None:
+        blocks.append(Paragraph(WAITING))
+    return ReportSection("The ledger", tuple(blocks))
+
+
+def _versions(policy: Policy, entries: Sequence[Entry]) -> ReportSection:
+    receipts = [receipt for _, receipt in receipts_of(entries) if receipt is not None]
+    sources = sorted({receipt.source for receipt in receipts if receipt.source})
+    biased = sorted({str(receipt.gamma) for receipt in receipts if receipt.gamma})
+    rows = (
+        ("sfumato", _VERSION),
+        ("Python", platform.python_version()),
+        ("source of the data", policy.source.scheme),
+        ("snapshots asked", f"{len({entry.version for entry in entries}):,}"),
+        ("policies in force", f"{len({entry.policy for entry in entries}):,}"),
+        ("random source", ", ".join(sources) or "not used yet"),
+        ("declared bias of it", ", ".join(biased) or "none"),
+        ("random bits drawn", f"{sum(receipt.bits for receipt in receipts):,}"),
+    )
+    return ReportSection("Versions and random source", (DataTable(("", ""), rows, (False, False)),))
+
+
+def _limits(policy: Policy) -> ReportSection:
+    bounded = (
+        "A person's rows beyond the limit of a table are dropped, and values beyond their bounds are clipped. "
+        "Answers may be biased by this."
+    )
+    words = [
+        Paragraph(
+            "Differential privacy limits what answers reveal about one person. It does not make answers fair, "
+            "correct or lawful, and it does not protect the data where it is stored."
+        ),
+        Paragraph(bounded),
+    ]
+    if not policy.budget.delta:
+        words.append(Paragraph("All noise is Laplace noise, and all group keys are declared: δ is 0."))
+    else:
+        words.append(
+            Paragraph("Groups that the policy does not declare appear only if enough people are in them, up to δ.")
+        )
+    return ReportSection("Known limits", tuple(words))
+
+
+def _questions(entries: Sequence[Entry]) -> ReportSection:
+    rows = tuple(
+        (
+            str(entry.sequence),
+            f"{entry.time:%Y-%m-%d %H:%M}",
+            entry.account or DATASET_ACCOUNT,
+            round_up(entry.loss.epsilon),
+            " ".join(entry.sql.split()),
+        )
+        for entry in entries
+    )
+    headings = ("#", "time (UTC)", "account", "ε", "question")
+    return ReportSection("All questions", (DataTable(headings, rows, (True, False, False, True, False)),))
