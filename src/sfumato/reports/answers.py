@@ -1,4 +1,4 @@
-"""What was answered, read from the ledger alone: by account, by table and by month, and the certified total."""
+"""What was answered, read from the ledger alone: by account, by table and by month."""
 
 import json
 from collections import defaultdict
@@ -10,7 +10,6 @@ from sfumato.accounting.loss import PrivacyLoss
 from sfumato.errors import Refusal
 from sfumato.ledger.accounts import Accounts
 from sfumato.ledger.history import Entry
-from sfumato.ledger.ledger import Budget
 from sfumato.policy.describing import units_of
 from sfumato.policy.policy import Policy
 from sfumato.release.receipt import Receipt, receipt_from_json
@@ -90,15 +89,3 @@ def sum_of(losses: Sequence[PrivacyLoss]) -> PrivacyLoss:
     epsilon = sum((loss.epsilon for loss in losses), Fraction(0))
     delta = sum((loss.delta for loss in losses), Fraction(0))
     return PrivacyLoss(epsilon, min(Fraction(1), delta))
-
-
-def certified_total(budget: Budget, entries: Sequence[Entry]) -> PrivacyLoss:
-    """Return a certified bound of all that was answered: the ledger's where it states one, else the sum of prices."""
-    if hasattr(budget, "used"):
-        return budget.spent
-    return sum_of([entry.loss for entry in entries])
-
-
-def used_share(budget: Budget) -> Fraction:
-    """Return the share of the budget that is used, from 0 to 1, as the filter decides by it."""
-    return Fraction(getattr(budget, "used", budget.share))

@@ -22,7 +22,7 @@ from sfumato.policy.describing import table_words, units_of
 from sfumato.policy.policy import Policy, Refresh
 from sfumato.policy.reading import read_policy
 from sfumato.release.rendering.escaping import to_json
-from sfumato.reports.answers import all_entries, certified_total, used_share
+from sfumato.reports.answers import all_entries, sum_of
 from sfumato.reports.checklist import checklist
 from sfumato.reports.promise import percent_up
 
@@ -74,8 +74,8 @@ def make_record(policy: PolicyFile, fields: Mapping[str, str] | None = None, now
             "recorded": (now or datetime.now(UTC)).isoformat(timespec="seconds"),
             "policy": policy_hash(read),
             "questions": len(entries),
-            "certified_total": _parameters(certified_total(budget, entries)),
-            "used": percent_up(used_share(budget)),
+            "certified_total": _parameters(sum_of([entry.loss for entry in entries])),
+            "used": percent_up(budget.share),
             "ledger": None if verified is None else {"entries": verified.entries, "head": verified.head},
         },
     }

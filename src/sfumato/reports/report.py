@@ -23,9 +23,8 @@ from sfumato.reports.answers import (
     by_account,
     by_month,
     by_table,
-    certified_total,
     receipts_of,
-    used_share,
+    sum_of,
 )
 from sfumato.reports.document import DataTable, Paragraph, ReportBlock, ReportDocument, ReportSection, SignatureLines
 from sfumato.reports.promise import detail_sections, percent_up, summary_sections
@@ -69,7 +68,7 @@ def _so_far(accounts: Accounts, entries: Sequence[Entry], verified: Verified | N
     return (
         f"{len(entries):,} question{'s were' if len(entries) != 1 else ' was'} charged between "
         f"{entries[0].time:%Y-%m-%d} and {entries[-1].time:%Y-%m-%d}. Together they revealed at most "
-        f"{certified_total(budget, entries)}. {percent_up(used_share(budget))} of the budget is used.{checked}"
+        f"{sum_of([entry.loss for entry in entries])}. {percent_up(budget.share)} of the budget is used.{checked}"
     )
 
 
@@ -81,7 +80,7 @@ def _answered(policy: Policy, accounts: Accounts, entries: Sequence[Entry]) -> I
         (
             name or DATASET_ACCOUNT + ": the whole dataset",
             round_up(budget.total.epsilon),
-            percent_up(used_share(budget)),
+            percent_up(budget.share),
             round_down(budget.remaining.epsilon),
         )
         for name, budget in accounts.budgets().items()
