@@ -264,11 +264,12 @@ def test_the_delta_beside_is_taken_off_the_target() -> None:
     both = Repeated(Approximate(Pure(Fraction(1, 10), ADD), Fraction(1, 10**8)), 50)
     failures = Fraction(50, 10**8)
     left = (Fraction(1, 10**6) - failures) / (1 - failures)  # δ + (1 - δ)·δ_core is the target
-    assert rdp.epsilon(both, Fraction(1, 10**6)) == pytest.approx(rdp.epsilon(core, left), rel=1e-5)
+    assert rdp.epsilon(both, Fraction(1, 10**6)) == pytest.approx(rdp.epsilon(core, left), rel=1e-12)
     assert rdp.epsilon(both, Fraction(1, 2 * 10**6)) == inf
     sampled = PoissonSampled(Fraction(1, 10), Approximate(Pure(Fraction(1), ADD), Fraction(1, 10**6)))
     plain = PoissonSampled(Fraction(1, 10), Pure(Fraction(1), ADD))
-    assert rdp.epsilon(sampled, Fraction(2, 10**6)) == pytest.approx(rdp.epsilon(plain, Fraction(19, 10**7)), rel=1e-5)
+    left = Fraction(19, 10**7) / (1 - Fraction(1, 10**7))
+    assert rdp.epsilon(sampled, Fraction(2, 10**6)) == pytest.approx(rdp.epsilon(plain, left), rel=1e-12)
 
 
 @pytest.mark.parametrize("order", ["0.999", 0, -2, "0.5", "nan", inf, None, True])

@@ -107,8 +107,9 @@ def test_each_kind_has_its_rho(event: Event, value: float) -> None:
 
 def test_the_delta_beside_is_taken_off_the_target() -> None:
     event = Approximate(GaussianNoise(1, Fraction(4), ADD), Fraction(1, 10**7))
-    alone = zcdp.epsilon(GaussianNoise(1, Fraction(4), ADD), Fraction(9, 10**7))
-    assert zcdp.epsilon(event, Fraction(1, 10**6)) == pytest.approx(alone, rel=1e-5)
+    left = Fraction(9, 10**7) / (1 - Fraction(1, 10**7))  # δ + (1 - δ)·δ_core is the target
+    alone = zcdp.epsilon(GaussianNoise(1, Fraction(4), ADD), left)
+    assert zcdp.epsilon(event, Fraction(1, 10**6)) == pytest.approx(alone, rel=1e-12)
     assert zcdp.epsilon(event, Fraction(1, 10**7)) == inf
     assert zcdp.rho(event) == 0.125
 

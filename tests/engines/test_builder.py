@@ -13,7 +13,7 @@ WRITTEN_BY_HAND = {
     "analysis": 4,
     "engines": 53,
     "lab": 43,
-    "ledger": 9,
+    "ledger": 11,
     "planning": 4,
     "policy_draft": 4,
     "server": 5,

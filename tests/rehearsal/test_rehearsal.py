@@ -18,7 +18,7 @@ from tests.server.running import Running
 import sfumato
 from sfumato.cli import main
 from sfumato.demo.tour import QUESTIONS
-from sfumato.errors import BadPolicy
+from sfumato.errors import BadPolicy, EngineFailed
 from sfumato.policy.policy import Location, Sealing
 from sfumato.policy.reading import read_policy
 from sfumato.rehearsal.policy import REHEARSAL_NOTE, rehearsal_policy
@@ -159,6 +159,8 @@ def test_nothing_is_charged_to_the_real_budget(tmp_path: Path) -> None:
 def _outcome(database: sfumato.Database, question: str) -> str:
     try:
         return str(database.explain(question, epsilon="0.1").loss)
+    except EngineFailed:
+        raise
     except sfumato.Refusal as refusal:
         return refusal.code
 

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from tests.made_up_clinic import fresh_clinic
+from tests.refusals import refusing
 
 import sfumato
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.cli import main
-from sfumato.errors import LedgerDamaged, Refusal
+from sfumato.errors import LedgerDamaged
 from sfumato.reports.formats import FORMATS, report_html, report_markdown
 from sfumato.reports.promise import guess_chance
 from sfumato.reports.report import make_report
@@ -167,5 +168,5 @@ def test_no_attacker_guesses_better_than_the_report_says(epsilon: str, delta: st
 
 
 def test_a_missing_policy_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Refusal):
+    with refusing():
         make_report(tmp_path / "nowhere.toml")

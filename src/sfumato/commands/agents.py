@@ -76,6 +76,7 @@ def _serve_http(server: object, file: Path, account: str, port: int) -> None:
     grants.ready()
     host = "127.0.0.1"
     with bind_socket(host, port) as listening:
+        listening.listen()  # who reads the address can connect: requests wait until the server takes them
         click.echo(f"http://{host}:{listening.getsockname()[1]}{HTTP_PATH}")
         config = uvicorn.Config(
             http_app(server, grants, account, host), log_config=None, access_log=False, server_header=False

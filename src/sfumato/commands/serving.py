@@ -64,7 +64,6 @@ def revoke(policy: Path, name: str | None, owner: bool) -> None:
     metavar="ADDRESS",
     help="A reverse proxy, or a network of them, whose X-Forwarded-For is trusted; may be repeated.",
 )
-@click.option("--rehearsal", is_flag=True, help="Serve synthetic rows instead; the same tokens are accepted.")
 @click.option(
     "--audit-copy",
     multiple=True,
@@ -72,6 +71,7 @@ def revoke(policy: Path, name: str | None, owner: bool) -> None:
     help="Send audit lines to stdout, syslog or syslog:HOST:PORT as well; may be repeated.",
 )
 @click.option("--log-json", is_flag=True, help="Write operations as JSON lines to stderr.")
+@click.option("--rehearsal", is_flag=True, help="Serve synthetic rows instead; the same tokens are accepted.")
 def serve(
     policy: Path,
     host: str,
@@ -81,9 +81,9 @@ def serve(
     tls_key: Path | None,
     public_url: str | None,
     trusted_proxy: tuple[str, ...],
-    rehearsal: bool,
     audit_copy: tuple[str, ...],
     log_json: bool,
+    rehearsal: bool,
 ) -> None:
     """Put a policy in front of people and tools.
 

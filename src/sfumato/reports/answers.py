@@ -1,4 +1,4 @@
-"""What was answered, read from the ledger alone: by account, by table and by month, and the certified total."""
+"""What was answered, read from the ledger alone: by account, by table and by month."""
 
 import json
 from collections import defaultdict
