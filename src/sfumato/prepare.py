@@ -38,7 +38,8 @@ MAX_QUESTION_BYTES = 1 << 28
 MAX_ACCOUNT_QUESTION_BYTES = 1 << 25
 """Bytes of questions with their plans that are remembered for one account's handle."""
 _QUERY_CACHE = SizedCache(MAX_QUESTION_BYTES, MAX_ACCOUNT_QUESTION_BYTES)
-os.register_at_fork(after_in_child=_QUERY_CACHE.renew)
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_QUERY_CACHE.renew)
 _TextWithValues = tuple[str, frozenset[tuple[str, Literal]] | None]
 """A text with the values of its parameters."""
 

@@ -5,6 +5,7 @@ Numbers are exact: a decimal is read as its text, so 0.1 is one tenth. Nothing b
 
 import re
 import tomllib
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -170,7 +171,8 @@ def _source(keys: SectionValues, sealed: Sealing | None, folder: Path) -> Locati
 
 def _ledger(keys: SectionValues, name: str, file: Path | None, beside: Location) -> Location:
     if "ledger" in keys:
-        return read_location(keys["ledger"], LEDGERS, _folder(keys.entry, file))
+        ledger = read_location(keys["ledger"], LEDGERS, _folder(keys.entry, file))
+        return ledger if file is None else replace(ledger, policy_file=file.absolute())
     ledger = file_ledger(_folder(keys.entry, file) / f"{file.stem}.ledger") if file else default_ledger(beside, name)
     if ledger is None:
         raise missing(
