@@ -20,7 +20,6 @@ from time import monotonic
 from traceback import clear_frames
 from typing import Generic, TypeVar, overload
 
-from sfumato.analysis.catalog import Catalog
 from sfumato.database import Database
 from sfumato.errors import Busy, FreeLimit, NotGranted, Refusal, StillAnswering, Stopping
 from sfumato.ledger.history import HISTORY_PAGE
@@ -323,11 +322,6 @@ class Gateway:
     def stopping(self) -> bool:
         """Whether nothing new is begun."""
         return self._stopping
-
-    @property
-    def catalog(self) -> Catalog:
-        """The tables that a question may name."""
-        return self._owner.catalog
 
     def database(self, caller: Caller) -> Database:
         """Return the dataset as the caller's account sees it: one copy and one ledger for all."""

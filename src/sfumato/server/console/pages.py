@@ -299,7 +299,8 @@ async def _console_page(
 ) -> views.ConsolePage:
     gate = gate_of(request)
     budget, charged = await asyncio.gather(gate.budget(caller), gate.history(caller))
-    tables = tables_document(gate.policy, gate.catalog)["tables"]
+    database = gate.database(caller)
+    tables = tables_document(database.visible_policy, database.catalog)["tables"]
     return views.ConsolePage(
         gate.policy.name,
         _name(gate, caller),

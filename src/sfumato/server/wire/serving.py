@@ -275,8 +275,9 @@ class _Connection:
         """Return the catalogue of an account; a database that lists the others has no tables."""
         wire, has_tables = self._wire, database == self._wire.policy.name
         if (grant.account, has_tables) not in wire.catalogues:
-            columns = wire.gate.database(Caller(grant, _CHANNEL, "")).columns() if has_tables else {}
-            wire.catalogues[grant.account, has_tables] = Catalogue(wire.policy, columns, grant.account)
+            shown = wire.gate.database(Caller(grant, _CHANNEL, ""))
+            columns = shown.columns() if has_tables else {}
+            wire.catalogues[grant.account, has_tables] = Catalogue(shown.visible_policy, columns, grant.account)
         return wire.catalogues[grant.account, has_tables]
 
     def _key(self) -> tuple[int, int]:
