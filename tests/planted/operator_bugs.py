@@ -3,6 +3,7 @@
 from tests.planted.bug import Bug, planned
 
 _RIGHTS = "tests/paths/test_rights.py"
+_ACCESS = "tests/server/test_access.py"
 
 OPERATOR_BUGS: tuple[Bug, ...] = (
     planned(
@@ -42,5 +43,39 @@ OPERATOR_BUGS: tuple[Bug, ...] = (
             "return self.columns is None or (table, ALL_COLUMNS) in self.columns or (table, column) in self.columns",
             "return True",
         ),
+    ),
+    planned(
+        "an expired token opens its account",
+        _ACCESS,
+        ("server/grants.py", "self._clock() >= grant.expires", "self._clock() >= 2 * grant.expires"),
+    ),
+    planned(
+        "a token that is replaced counts on",
+        _ACCESS,
+        (
+            "server/grant_stores/sqlite.py",
+            "            _remove_grants(connection, (identity for (identity,) in replaced))\n",
+            "            for one in replaced:\n"
+            '                connection.execute("UPDATE grants SET label = id WHERE id = ?", one)\n',
+        ),
+    ),
+    planned(
+        "the number of verifiers tells how many tokens a user has",
+        _ACCESS,
+        ("server/grants.py", "*[Login(fake, None)] * (MAX_GRANTS_PER_PERSON - len(logins))", "Login(fake, None)"),
+    ),
+    planned(
+        "a silent database of grants lets its last content count for ever",
+        _ACCESS,
+        (
+            "server/grant_stores/postgres.py",
+            "        if monotonic() - self._answered > MAX_SILENT_SECONDS:\n",
+            "        if False:\n",
+        ),
+    ),
+    planned(
+        "an owner who was taken out of the policy keeps access",
+        _ACCESS,
+        ("server/grants.py", "not grant.person or grant.person in map(fold_name, self._policy.owners)", "True"),
     ),
 )
