@@ -5,6 +5,7 @@ from tests.planted.budget_bugs import BUDGET_BUGS
 from tests.planted.bug import Bug, planned
 from tests.planted.charge_bugs import CHARGE_BUGS
 from tests.planted.checked import CHECKED
+from tests.planted.client_bugs import CLIENT_BUGS
 from tests.planted.composition_bugs import COMPOSITION_BUGS
 from tests.planted.engine_bugs import ENGINE_BUGS
 from tests.planted.findings import FINDINGS
@@ -478,6 +479,7 @@ BUGS: tuple[Bug, ...] = (
     *COMPOSITION_BUGS,
     *RUNNING_BUGS,
     *WIRE_BUGS,
+    *CLIENT_BUGS,
     *SERVER_BUGS,
     *PLANNING_BUGS,
     *ENGINE_BUGS,

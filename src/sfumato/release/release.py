@@ -39,7 +39,14 @@ from sfumato.release.receipt import Receipt, receipt_to_json
 from sfumato.release.rendering.chart import Panel, chart
 from sfumato.release.rendering.chart_kinds import chart_of_kind, joint_level
 from sfumato.release.rendering.escaping import escape_unprintable, for_html
-from sfumato.release.rendering.export import arrow, arrow_column, arrow_ends, optional
+from sfumato.release.rendering.export import (
+    ExportColumn,
+    arrow_table,
+    export_column,
+    export_ends,
+    pandas_frame,
+    polars_frame,
+)
 from sfumato.release.rendering.table import Ends, shown_value, text_table
 from sfumato.release.thin_answers import thin_notes
 
@@ -106,24 +113,29 @@ class Release:
 
     def to_arrow(self, intervals: bool = False, level: object = LEVEL, *, with_intervals: bool = False) -> Any:
         """Return an Arrow table with the receipt as metadata; intervals come as columns n_low and n_high."""
-        names, arrays = list(self.columns), [arrow_column(*pair) for pair in zip(self.values, self.facts, strict=True)]
-        if intervals or with_intervals:
-            for name, facts, ends in zip(self.columns, self.facts, self._ranges(level), strict=True):
-                if ends is not None:
-                    names += [f"{name}_low", f"{name}_high"]
-                    arrays += [arrow_ends([end and end[side] for end in ends], facts) for side in (0, 1)]
-        table = arrow().table(arrays, names=list(unique_names(names)))
+        table = arrow_table(self.typed_columns(intervals or with_intervals, level))
         described = {"loss": str(self.loss), "receipt": receipt_to_json(self.receipt), "notes": json.dumps(self.notes)}
         return table.replace_schema_metadata({f"sfumato.{key}": text for key, text in described.items()})
 
     def to_pandas(self, intervals: bool = False, level: object = LEVEL) -> Any:
         """Return a pandas data frame (`pip install 'sfumato[pandas]'`); intervals come as columns n_low and n_high."""
-        optional("pandas", "pandas")
-        return self.to_arrow(intervals, level).to_pandas()
+        return pandas_frame(self.typed_columns(intervals, level))
 
     def to_polars(self, intervals: bool = False, level: object = LEVEL) -> Any:
         """Return a polars data frame (`pip install 'sfumato[polars]'`); intervals come as columns n_low and n_high."""
-        return optional("polars", "polars").from_arrow(self.to_arrow(intervals, level))
+        return polars_frame(self.typed_columns(intervals, level))
+
+    def typed_columns(self, intervals: bool = False, level: object = LEVEL) -> list[ExportColumn]:
+        """Return the columns as other programs hold them; intervals come as columns n_low and n_high at the end."""
+        triples = list(zip(self.columns, self.values, self.facts, strict=True))
+        found = [export_column(*triple) for triple in triples]
+        if intervals:
+            for (name, _, facts), ends in zip(triples, self._ranges(level), strict=True):
+                if ends is not None:
+                    for side, end_name in enumerate((f"{name}_low", f"{name}_high")):
+                        found.append(export_ends(end_name, [end and end[side] for end in ends], facts))
+        names = unique_names([column.name for column in found])
+        return [replace(column, name=name) for column, name in zip(found, names, strict=True)]
 
     def plot(self, column: str | None = None, *, kind: str | None = None) -> Any:
         """Return an Altair chart of every number, or of one, by the keys (`pip install 'sfumato[plot]'`).
