@@ -16,6 +16,7 @@ from tests.planted.outside_bugs import OUTSIDE_BUGS
 from tests.planted.path_bugs import PATH_BUGS
 from tests.planted.planning_bugs import PLANNING_BUGS
 from tests.planted.running_bugs import RUNNING_BUGS
+from tests.planted.selected_keys_bugs import SELECTED_KEYS_BUGS
 from tests.planted.server_bugs import SERVER_BUGS
 from tests.planted.wire_bugs import WIRE_BUGS
 
@@ -477,6 +478,7 @@ BUGS: tuple[Bug, ...] = (
     *COMPOSITION_BUGS,
     *RUNNING_BUGS,
     *WIRE_BUGS,
+    *SELECTED_KEYS_BUGS,
     *SERVER_BUGS,
     *PLANNING_BUGS,
     *ENGINE_BUGS,

@@ -176,15 +176,25 @@ def _bias(
         )
         yield Note(NoteRank.HINT, text)
         return
-    cut = {}
+    selected = {
+        (group.group.label, one.name) for group in plan.groups for one in group.measured if one.candidates is not None
+    }
+    cut, later = {}, list[str]()
     for name, origin in zip(plan.private.names, origins(plan.private), strict=True):
         source = shown_unchanged(origin, derived)
         one = None if source is None else derived[source]
         if source is not None and one is not None and one.plain is not None:
+            if (source[0], one.plain) in selected:  # what lies above the bound is added: proofs/chosen_caps.md, 4
+                later.append(name)
+                continue
             bounds = found[source[0], one.plain]
             ends = (bounds.excess, bounds.lack)
             cut[name] = tuple(None if end == inf else _float(Fraction(end) * one.step) for end in ends)
     yield from bias_notes(cut)
+    if later:
+        names = ", ".join(f"`{name}`" for name in dict.fromkeys(later))
+        text = f"How much bounds and clipping remove from {names} depends on the selected bound. The answer states it."
+        yield Note(NoteRank.HINT, text)
 
 
 def _used(
