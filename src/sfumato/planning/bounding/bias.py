@@ -30,7 +30,14 @@ from sfumato.language.rel_nodes import (
 )
 from sfumato.language.scalar import Operator, Scalar, columns_read, walk
 from sfumato.planning.aggregates.recipe import Quantity
-from sfumato.planning.bounding.truncation import CLIPPED_ROWS, MOVED, REMOVED_FROM, ROWS, TruncationBounds
+from sfumato.planning.bounding.truncation import (
+    CLIPPED_ROWS,
+    CUT_PEOPLE,
+    MOVED,
+    REMOVED_FROM,
+    ROWS,
+    TruncationLosses,
+)
 from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
 from sfumato.policy.policy import fold_name
 from sfumato.query.functions import Aggregation
@@ -113,7 +120,7 @@ class _Rows:
     """The columns of the table whose values may have been moved to bounds."""
 
 
-def truncation_bias(plan: Plan, losses: TruncationBounds | None, tail: Fraction) -> dict[Place, BiasBounds]:
+def truncation_bias(plan: Plan, losses: TruncationLosses | None, tail: Fraction) -> dict[Place, BiasBounds]:
     """Return what may be missing of every measurement, by the group's label and the measurement's name.
 
     What lies above a bound that the answer selects is not in it: that is known only afterwards. All bounds hold at
@@ -136,7 +143,7 @@ _Bounds = Mapping[tuple[str, str], Mapping[str, int] | None]
 """What was lost of each statistic at most, by table and name."""
 
 
-def _bounds_of(plan: Plan, losses: TruncationBounds, tail: Fraction) -> _Bounds:
+def _bounds_of(plan: Plan, losses: TruncationLosses, tail: Fraction) -> _Bounds:
     """Return the bounds of every statistic that something measured rests on."""
     used: dict[str, dict[str, None]] = {}
     for group in plan.groups:
@@ -152,12 +159,12 @@ def _bounds_of(plan: Plan, losses: TruncationBounds, tail: Fraction) -> _Bounds:
     }
 
 
-def _used(rows: _Rows, quantity: Quantity, losses: TruncationBounds) -> list[str]:
+def _used(rows: _Rows, quantity: Quantity, losses: TruncationLosses) -> list[str]:
     terms = None if rows.people else _terms(quantity, rows)
     return [name for name in _statistics(rows, terms or ()) if (rows.read.table, name) in losses.found]
 
 
-def _missing(plan: GroupPlan, quantity: Quantity, losses: TruncationBounds | None, bounds: _Bounds) -> BiasBounds:
+def _missing(plan: GroupPlan, quantity: Quantity, losses: TruncationLosses | None, bounds: _Bounds) -> BiasBounds:
     rows = _rows(plan.group, losses)
     if rows is None:
         return UNBOUNDED
@@ -176,7 +183,7 @@ def _missing(plan: GroupPlan, quantity: Quantity, losses: TruncationBounds | Non
     return found
 
 
-def _can_be_cut(rows: _Rows, losses: TruncationBounds | None) -> bool:
+def _can_be_cut(rows: _Rows, losses: TruncationLosses | None) -> bool:
     """Whether anything of the table can be cut at all."""
     if losses is not None:
         return any((rows.read.table, name) in losses.found for name in (ROWS, MOVED))
@@ -201,11 +208,16 @@ def _bounded(
         return UNBOUNDED
     removed = (known.get(ROWS) or {}).get(REMOVED_FROM, 0)
     beyond = (known.get(MOVED) or {}).get(CLIPPED_ROWS, 0)
+    people = (known.get(ROWS) or {}).get(CUT_PEOPLE, 0)
+    people_beyond = (known.get(MOVED) or {}).get(CUT_PEOPLE, 0)
     if rows.people:
         plain = quantity.function is Aggregation.COUNT and (not quantity.arguments or _counts_people(quantity, group))
-        return BiasBounds(removed + beyond, removed + beyond) if plain else UNBOUNDED
+        return BiasBounds(people + people_beyond, people + people_beyond) if plain else UNBOUNDED
     removed, beyond = removed * rows.times, beyond * rows.times
     mistaken = beyond if any(_reads_bounds(one, rows) for one in conditions) else 0
+    if _counts_people(quantity, group):
+        people_beyond = people_beyond if mistaken else 0
+        return BiasBounds(people_beyond, people + people_beyond)
     if quantity.function is Aggregation.COUNT:
         by_value = quantity.distinct or any(not _null_with_columns(one) for one in quantity.arguments)
         if by_value and any(_reads_bounds(one, rows) for one in quantity.arguments):
@@ -243,7 +255,7 @@ def _is_rising(term: _Term, rows: _Rows) -> bool:
     return min(term.weight * facts.low, term.weight * facts.high) + term.constant >= 0
 
 
-def _rows(group: Group, losses: TruncationBounds | None) -> _Rows | None:
+def _rows(group: Group, losses: TruncationLosses | None) -> _Rows | None:
     """Return what the rows of a group come from; None where no bound is known for such rows."""
     reads: list[ScanNode] = []
     times, people = 1, False
@@ -274,7 +286,7 @@ def _rows(group: Group, losses: TruncationBounds | None) -> _Rows | None:
     return _Rows(reads[0], times, origins, tuple(conditions), people, _clipped(reads[0], losses))
 
 
-def _clipped(read: ScanNode, losses: TruncationBounds | None) -> frozenset[str]:
+def _clipped(read: ScanNode, losses: TruncationLosses | None) -> frozenset[str]:
     """Return the columns with bounds; a number among declared keys has none that move it."""
     return frozenset(
         name
