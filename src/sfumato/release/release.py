@@ -31,7 +31,7 @@ from sfumato.release.bounding.bias import (
     estimated_bias,
     intervals_with_bias,
 )
-from sfumato.release.bounding.marks import Marks, marked_values
+from sfumato.release.bounding.marked_values import Marks, marked_values
 from sfumato.release.bounding.selection import at_selected_bounds
 from sfumato.release.decode import EngineValue, Value, decode, decode_column
 from sfumato.release.intervals.confidence import Bar, EvaluatedAnswer, answer, confidence_intervals
@@ -49,6 +49,9 @@ from sfumato.release.thin_answers import thin_notes
 LEVEL = Fraction(95, 100)
 _SHOWN = 40
 """So many rows are printed; `rows()` has them all."""
+
+_TIDY_DIGITS, _MAX_FLOAT_ERROR, _MAX_ZERO_ERROR = 12, 2e-14, 1e-13
+"""Ends of intervals have so many digits where they differ by no more than this part, or amount, from what they are."""
 
 Ranges = Sequence[Sequence[Ends | None] | None]
 """For each column the ends of every value; None for a column that has no noise, or is no number."""
@@ -99,7 +102,7 @@ class Release:
         return [dict(zip(self.columns, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def marks(self) -> list[dict[str, bool]]:
-        """Return for each row which numbers are marked: without bounds and clipping, they may lie outside their interval.
+        """Return for each row which numbers are marked: without bounds and clipping, they may lie outside the interval.
 
         What bounds and clipping remove is estimated by what was published of it. Where nothing was published, a number
         is marked if they can have removed anything of it.
@@ -324,7 +327,7 @@ def _estimates(
     found: list[BiasEstimate | None] = []
     for place, known in enumerate(facts):
         pairs = [column_bias(answered, place, cut) for cut in (likely, most)]
-        ends = [tuple(inf if end is None else end for end in _decoded_pair(pair, known)) for pair in pairs if pair]
+        ends = [(_or_infinity(pair[0], known), _or_infinity(pair[1], known)) for pair in pairs if pair is not None]
         total = sum(value for value in values[place] if isinstance(value, int | float)) if whole else None
         found.append(BiasEstimate.between(ends[0], ends[1], total) if len(ends) == len(pairs) else None)
     return found
@@ -334,6 +337,11 @@ def _cut(answered: EvaluatedAnswer, found: MeasurementBias, facts: Sequence[Fact
     """Return what each column may have too much and lack, as people see it; None where a bar depends on the row."""
     pairs = [column_bias(answered, place, found) for place in range(len(facts))]
     return tuple(None if pair is None else _decoded_pair(pair, known) for pair, known in zip(pairs, facts, strict=True))
+
+
+def _or_infinity(amount: float, facts: Facts) -> float:
+    value = _amount(amount, facts)
+    return float(value) if isinstance(value, int | float) else inf
 
 
 def _decoded_pair(pair: tuple[float, float], facts: Facts) -> Ends:
@@ -406,7 +414,19 @@ def _decoded(
 
 
 def _decoded_bar(bar: Bar | None, facts: Facts) -> Ends | None:
-    return None if bar is None else (decode(bar[0], facts), decode(bar[1], facts))
+    return None if bar is None else (_tidy(decode(bar[0], facts)), _tidy(decode(bar[1], facts)))
+
+
+def _tidy(end: Value) -> Value:
+    """Return the end of an interval without what only the rounding of floats added: 121 for 120.99999999999932.
+
+    >>> _tidy(120.99999999999932), _tidy(8e-15), _tidy(1 / 3), _tidy(7)
+    (121.0, 0.0, 0.3333333333333333, 7)
+    """
+    if not isinstance(end, float):
+        return end
+    near = 0.0 if abs(end) < _MAX_ZERO_ERROR else float(f"{end:.{_TIDY_DIGITS}g}")
+    return near if abs(near - end) <= max(_MAX_ZERO_ERROR, _MAX_FLOAT_ERROR * abs(end)) else end
 
 
 def _possible(answered: EvaluatedAnswer) -> tuple[tuple[int | None, int | None], ...]:

@@ -15,7 +15,7 @@ from sfumato.language.facts import Facts, Kind
 from sfumato.ledger.ledger import Budget, Entry
 from sfumato.planning.quote import BudgetEffect, Quote
 from sfumato.query.types import Type
-from sfumato.release.bounding.marks import Marks
+from sfumato.release.bounding.marked_values import Marks
 from sfumato.release.decode import Value
 from sfumato.release.receipt import receipt_from_json
 from sfumato.release.release import Ranges, Release

@@ -4,7 +4,7 @@ Theorem: the untruncated truth of a measurement lies in [measured - down, measur
 of the losses are regular.  Proof: proofs/truncation.md
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
@@ -161,7 +161,7 @@ def _bounds_of(plan: Plan, losses: TruncationLosses, tail: Fraction) -> _Bounds:
 
 def _used(rows: _Rows, quantity: Quantity, losses: TruncationLosses) -> list[str]:
     terms = None if rows.people else _terms(quantity, rows)
-    return [name for name in _statistics(rows, terms or ()) if (rows.read.table, name) in losses.found]
+    return [name for name in _statistics(rows, terms or ()) if (rows.read.table, name) in losses.released]
 
 
 def _missing(plan: GroupPlan, quantity: Quantity, losses: TruncationLosses | None, bounds: _Bounds) -> BiasBounds:
@@ -186,7 +186,7 @@ def _missing(plan: GroupPlan, quantity: Quantity, losses: TruncationLosses | Non
 def _can_be_cut(rows: _Rows, losses: TruncationLosses | None) -> bool:
     """Whether anything of the table can be cut at all."""
     if losses is not None:
-        return any((rows.read.table, name) in losses.found for name in (ROWS, MOVED))
+        return any((rows.read.table, name) in losses.released for name in (ROWS, MOVED))
     return rows.read.max_rows_per_unit is not None or bool(rows.clipped)
 
 
@@ -204,6 +204,8 @@ def _bounded(
     conditions += [] if quantity.where is None else [quantity.where]
     if _counts_people(quantity, group) and not conditions and not rows.people:
         return NO_BIAS  # everybody who has rows keeps some
+    if not group.identity and _counts_alike(quantity, rows, conditions):
+        return NO_BIAS  # each row is a person: none is left out, and nothing depends on where bounds move values to
     if not known or any(lost is None for lost in known.values()):
         return UNBOUNDED
     removed = (known.get(ROWS) or {}).get(REMOVED_FROM, 0)
@@ -219,8 +221,7 @@ def _bounded(
         people_beyond = people_beyond if mistaken else 0
         return BiasBounds(people_beyond, people + people_beyond)
     if quantity.function is Aggregation.COUNT:
-        by_value = quantity.distinct or any(not _null_with_columns(one) for one in quantity.arguments)
-        if by_value and any(_reads_bounds(one, rows) for one in quantity.arguments):
+        if _counts_by_value(quantity, rows):
             mistaken = beyond
         return BiasBounds(mistaken, removed + mistaken)
     if quantity.function is not Aggregation.SUM or quantity.distinct or terms is None:
@@ -228,6 +229,18 @@ def _bounded(
     if any(_reads_bounds(one, rows) for one in _inner_conditions(quantity.arguments[0])):
         mistaken = beyond
     return reduce(BiasBounds.plus, (_of_term(term, rows, known, removed, mistaken) for term in terms), NO_BIAS)
+
+
+def _counts_alike(quantity: Quantity, rows: _Rows, conditions: Sequence[Scalar]) -> bool:
+    """Whether a count is the same before and after bounds, if no row is left out."""
+    counted = quantity.function is Aggregation.COUNT and not rows.people and not _counts_by_value(quantity, rows)
+    return counted and not any(_reads_bounds(one, rows) for one in conditions)
+
+
+def _counts_by_value(quantity: Quantity, rows: _Rows) -> bool:
+    """Whether what a count counts depends on values that may have been moved to bounds."""
+    by_value = quantity.distinct or any(not _null_with_columns(one) for one in quantity.arguments)
+    return by_value and any(_reads_bounds(one, rows) for one in quantity.arguments)
 
 
 def _of_term(
@@ -293,7 +306,7 @@ def _clipped(read: ScanNode, losses: TruncationLosses | None) -> frozenset[str]:
         for name, stored, facts in read.columns
         if facts.bounded
         and name != RANK
-        and (losses is None or facts.type in TIMES or (read.table, fold_name(stored)) in losses.found)
+        and (losses is None or facts.type in TIMES or (read.table, fold_name(stored)) in losses.released)
     )
 
 

@@ -350,7 +350,7 @@ class TruncationLosses(Protocol):
     """What is known of losses: bounds of them, or estimates."""
 
     @property
-    def found(self) -> Mapping[tuple[str, str], ReleasedTruncation]:
+    def released(self) -> Mapping[tuple[str, str], ReleasedTruncation]:
         """What was published, by table and column."""
 
     def bounds_at(self, table: str, names: Sequence[str], tail: Fraction) -> dict[str, Mapping[str, int] | None]:
@@ -361,7 +361,7 @@ class TruncationLosses(Protocol):
 class TruncationBounds:
     """What was published of the losses."""
 
-    found: Mapping[tuple[str, str], ReleasedTruncation]
+    released: Mapping[tuple[str, str], ReleasedTruncation]
     """By table and column; ROWS and MOVED for what is about rows."""
 
     def bounds_at(self, table: str, names: Sequence[str], tail: Fraction) -> dict[str, Mapping[str, int] | None]:
@@ -369,7 +369,7 @@ class TruncationBounds:
 
         All of it holds at once, but for this probability.
         """
-        released = list({id(one): one for one in (self.found[table, name] for name in names)}.values())
+        released = list({id(one): one for one in (self.released[table, name] for name in names)}.values())
         bounds: dict[str, Mapping[str, int] | None] = {}
         for one in released:
             bounds |= _bounds(one, names, tail / len(released))

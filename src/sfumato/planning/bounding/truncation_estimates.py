@@ -35,23 +35,24 @@ class TruncationEstimates:
     margins: bool
 
     @property
-    def found(self) -> Mapping[tuple[str, str], ReleasedTruncation]:
+    def released(self) -> Mapping[tuple[str, str], ReleasedTruncation]:
         """What was published, by table and column."""
-        return self.published.found
+        return self.published.released
 
     def bounds_at(self, table: str, names: Sequence[str], tail: Fraction) -> dict[str, Mapping[str, int] | None]:
         """Return the estimate of each part of these statistics, for all people together, whatever the tail."""
         del tail
-        return {name: self._estimates(self.found[table, name], name) for name in names}
+        return {name: self._estimates(self.released[table, name], name) for name in names}
 
     def _estimates(self, one: ReleasedTruncation, name: str) -> Mapping[str, int]:
         found: dict[str, int] = {}
         for place, (each, part) in enumerate(parts_of(one.block)):
             if each.column == name:
-                little = _noisy(one, f"s{place}")
-                found[part] = self._added([(1.0, *little), *_above(one, each)])
-                if name in (ROWS, MOVED):
-                    found[CUT_PEOPLE] = self._added([(1.0, *little), *((1.0, *rest) for _, *rest in _above(one, each))])
+                little, above = _noisy(one, f"s{place}"), _above(one, each)
+                found[part] = self._added([(1.0, *little), *above])
+                if name in (ROWS, MOVED):  # those who lost little lost half of what that may be, on average
+                    people = [(1.0, number, margin) for _, number, margin in above]
+                    found[CUT_PEOPLE] = self._added([(min(1.0, 2 / each.base), *little), *people])
         return found
 
     def _added(self, parts: Sequence[tuple[float, float, float]]) -> int:

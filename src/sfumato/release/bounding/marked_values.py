@@ -1,8 +1,7 @@
 """Which values of an answer are marked: without bounds and clipping, the value may lie outside its interval.
 
-A mark follows from policy, question and published numbers. It guarantees nothing about values that are marked; those
-that are not have an interval that bounds and clipping move by a tenth of its half length at most, by what was published
-of them at 95 %.  Proof: proofs/truncation.md, 8
+A mark follows from policy, question and published numbers. Bounds and clipping move the interval of a value that is not
+marked by a quarter of its half length at most, by what was published of them.  How: proofs/truncation.md, 8
 """
 
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from sfumato.release.bounding.bias import MeasurementBias, bias_beyond
 from sfumato.release.intervals.confidence import Bar, EvaluatedAnswer, confidence_intervals
 from sfumato.release.intervals.unforeseen import or_open
 
-MAX_UNMARKED_BIAS = 0.1
+MAX_UNMARKED_BIAS = 0.25
 """An interval is not marked where bounds and clipping move it by this part of its half length at most."""
 
 Marks = Sequence[Sequence[bool] | None]
