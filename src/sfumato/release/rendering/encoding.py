@@ -91,12 +91,13 @@ def _parquet(release: Release, level: object) -> bytes:
 
 def _markdown(release: Release, _level: object) -> bytes:
     lines = [_row(release.columns), "|" + " --- |" * len(release.columns)]
-    for row, ends in zip(release.rows(), release.intervals(), strict=True):
+    for row, ends, marks in zip(release.rows(), release.intervals(), release.marks(), strict=True):
         pairs = {name: end if isinstance(end, tuple) else None for name, end in ends.items()}
         lines.append(
-            _row([shown_value(row[name], pairs[name], release.truncation_of(name)) for name in release.columns])
+            _row([shown_value(row[name], pairs[name], marked=marks.get(name, False)) for name in release.columns])
         )
-    lines += ["", f"cost: {release.loss}; ± at 95 %", *(f"note: {escape_unprintable(note)}" for note in release.notes)]
+    lines += ["", f"cost: {release.loss}; ± at 95 %", *release.legend()]
+    lines += [*(f"note: {escape_unprintable(note)}" for note in release.notes)]
     return ("\n".join(lines) + "\n").encode()
 
 
