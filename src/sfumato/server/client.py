@@ -278,6 +278,8 @@ def _parameter(value: object) -> object:
             return {"timestamp": value.isoformat()}
         case date():
             return {"date": value.isoformat()}
+        case list() | tuple():
+            return [_parameter(item) for item in value]
     return {"decimal": str(typed_rational(value, "parameters"))}
 
 

@@ -15,6 +15,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from sfumato.errors import Refusal
 from sfumato.query.parsing.desugar.aggregates import write_out
+from sfumato.query.parsing.desugar.quantifiers import write_memberships
 from sfumato.query.parsing.options import cut_options
 from sfumato.query.position import source_span
 from sfumato.query.relation import Options
@@ -37,7 +38,6 @@ _FOREIGN = {
     TokenType.PLACEHOLDER: "a parameter",
     TokenType.COLON: "a colon",
     TokenType.DOLLAR: "a parameter",
-    TokenType.L_BRACKET: "an array",
     TokenType.L_BRACE: "a struct",
     TokenType.BLOCK_START: "a template",
     TokenType.HEREDOC_STRING: "a dollar-quoted string",
@@ -54,6 +54,12 @@ _FOREIGN = {
     TokenType.SESSION_PARAMETER: "a parameter",
 }
 
+ARRAY_REFUSAL = (
+    "an array stands here.",
+    "A column holds single values, not lists. An array can only be compared with: x = ANY(ARRAY['a', 'b']).",
+    "Write each value separately: several quantiles as QUANTILE_CONT(x, 0.25), QUANTILE_CONT(x, 0.75), which are "
+    "measured together; several values as x IN ('a', 'b').",
+)
 _PARAMETERS = frozenset({TokenType.PARAMETER, TokenType.COLON})
 _STANDING = _PARAMETERS | {TokenType.PLACEHOLDER}
 """Parameter markers of other systems."""
@@ -117,6 +123,10 @@ class _Parser(PostgresParser):
     def _parse_cube_or_rollup(self, *args, **kwargs):  # type: ignore[no-untyped-def]
         return self._placed(self._curr, super()._parse_cube_or_rollup(*args, **kwargs))
 
+    def _parse_bracket(self, *args, **kwargs):  # type: ignore[no-untyped-def]
+        opening, node = self._prev, super()._parse_bracket(*args, **kwargs)
+        return self._placed(opening, node) if isinstance(node, exp.Array) else node
+
     def _placed(self, opening: Token | None, node: Any) -> Any:
         """Return a node with its span, from this token to the last one read."""
         if isinstance(node, exp.Expr) and opening is not None and self._prev is not None:
@@ -149,6 +159,7 @@ def read_tree(text: str, parameters: bool = False) -> tuple[exp.Query, Options]:
     tokens, options = cut_options(_labels(_check_tokens(_tokens(text), text, parameters)), text)
     tree = _parse(tokens, text)
     _locate(tree)
+    write_memberships(tree)
     write_out(tree)
     _check_depth(tree, text)
     return tree, options
@@ -289,7 +300,7 @@ def _check_tokens(tokens: list[Token], text: str, parameters: bool) -> list[Toke
             "Only SELECT is answered: nothing here can change data, settings or files.",
             "Write SELECT … FROM …, or WITH … SELECT ….",
         )
-    for before, token in pairwise([tokens[-1], *tokens]):
+    for (before, token), after in zip(pairwise([tokens[-1], *tokens]), [*tokens[1:], None], strict=True):
         if token.start == before.end + 1 and before.token_type is TokenType.NUMBER and token.text[:1].isidentifier():
             raise source_span(text, before.start, token.end + 1).bad(
                 "letters follow a number.", "It would be read as a number and a name.", "Put a space between."
@@ -302,13 +313,9 @@ def _check_tokens(tokens: list[Token], text: str, parameters: bool) -> list[Toke
             raise source_span(text, token.start, len(text)).unsupported(
                 "a second statement follows.", "One call asks one question.", "Ask them one after the other."
             )
-        if token.token_type is TokenType.L_BRACKET:
-            raise source_span(text, token.start, token.end + 1).unsupported(
-                "an array stands here.",
-                "A column holds single values, not lists.",
-                "Write each value separately: several quantiles as QUANTILE_CONT(x, 0.25), QUANTILE_CONT(x, "
-                "0.75), which are measured together; several values as x IN ('a', 'b').",
-            )
+        is_type = after is not None and after.token_type is TokenType.R_BRACKET
+        if token.token_type is TokenType.L_BRACKET and not (before.token_type is TokenType.ARRAY or is_type):
+            raise source_span(text, token.start, token.end + 1).unsupported(*ARRAY_REFUSAL)
         if token.token_type in _FOREIGN and not (parameters and token.token_type in _PARAMETERS):
             raise source_span(text, token.start, token.end + 1).unsupported(
                 f"{_FOREIGN[token.token_type]} stands here.",

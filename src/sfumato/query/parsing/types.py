@@ -6,6 +6,7 @@ from sfumato.query.expression import Call, Expression, Literal
 from sfumato.query.functions import MAX_SCALE_DIGITS, Function
 from sfumato.query.parsing.desugar.time_zones import at_time_zone, zoned_timestamp
 from sfumato.query.parsing.reading import ParseContext
+from sfumato.query.parsing.tree import ARRAY_REFUSAL
 from sfumato.query.position import SourceSpan
 from sfumato.query.resolve import cast
 from sfumato.query.types import Type
@@ -36,6 +37,8 @@ TYPES = {
 def cast_to(argument: Expression, to: exp.Expr, reading: ParseContext, place: SourceSpan) -> Expression:
     """Return the argument cast to the type that `to` names."""
     kind = to.this
+    if kind is _KIND.ARRAY:
+        raise place.unsupported(*ARRAY_REFUSAL)
     if not isinstance(to, exp.DataType) or kind not in TYPES or to.args.get("nested"):
         spelled = kind.value if isinstance(kind, _KIND) else str(kind)
         known = "integer, decimal, boolean, date, timestamp and text"

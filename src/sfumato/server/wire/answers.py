@@ -264,15 +264,17 @@ class Answering:
             return ReadyStatement(statement, described, plan.columns, None, True, named)
         if self._facts.database != self._gate.policy.name:
             raise _no_tables(self._facts.database, self._gate.policy.name)
-        known = {name: _type_of(oid, name) for name, oid in types.items()}
+        known = {name: _type_of(oids.ELEMENTS.get(oid, oid), name) for name, oid in types.items()}
+        arrays = {name for name, oid in types.items() if oid in oids.ELEMENTS}
         database = self._gate.database(self._caller)
-        outline = await self._gate.work(self._caller, lambda: database.describe(sql, known))
+        outline = await self._gate.work(self._caller, lambda: database.describe(sql, known, arrays))
         for name in outline.parameters:
             if not _PARAMETER.fullmatch(name) or int(name) > MOST_PARAMETERS:
                 raise WireError(
                     "42P02", f"there is no parameter {name[:20]}", "Parameters are $1, $2, … here.", "Write $1."
                 )
         inferred = {name: oids.OID_OF[type] for name, type in outline.parameters.items()}
+        inferred |= {name: oids.ARRAYS[inferred[name]] for name in outline.arrays}
         intervals = self._settings.intervals
         columns = columns_of(outline, intervals is not None)
         return ReadyStatement(
