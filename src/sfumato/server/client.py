@@ -271,6 +271,10 @@ def _parameters(values: object) -> object:
 
 
 def _parameter(value: object) -> object:
+    return [_single(item) for item in value] if isinstance(value, list | tuple) else _single(value)
+
+
+def _single(value: object) -> object:
     match value:
         case None | bool() | int() | str():
             return value
@@ -278,8 +282,6 @@ def _parameter(value: object) -> object:
             return {"timestamp": value.isoformat()}
         case date():
             return {"date": value.isoformat()}
-        case list() | tuple():
-            return [_parameter(item) for item in value]
     return {"decimal": str(typed_rational(value, "parameters"))}
 
 
