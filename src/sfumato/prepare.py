@@ -26,7 +26,7 @@ from sfumato.policy.canonical import tables_digest
 from sfumato.policy.describing import units_of
 from sfumato.policy.policy import Policy, Preview, fold_name
 from sfumato.query.expression import Literal
-from sfumato.query.parameters import Bindings, bind, inline_parameters
+from sfumato.query.parameters import Bindings, LiteralList, bind, inline_parameters
 from sfumato.query.parse import parse
 from sfumato.query.probes import without_reading
 from sfumato.query.relation import Options, Query
@@ -39,7 +39,7 @@ MAX_ACCOUNT_QUESTION_BYTES = 1 << 25
 """Bytes of questions with their plans that are remembered for one account's handle."""
 _QUERY_CACHE = SizedCache(MAX_QUESTION_BYTES, MAX_ACCOUNT_QUESTION_BYTES)
 os.register_at_fork(after_in_child=_QUERY_CACHE.renew)
-_TextWithValues = tuple[str, frozenset[tuple[str, Literal]] | None]
+_TextWithValues = tuple[str, frozenset[tuple[str, Literal | LiteralList]] | None]
 """A text with the values of its parameters."""
 
 

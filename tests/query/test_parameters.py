@@ -226,7 +226,7 @@ def test_a_description_tells_which_parameters_are_arrays(
 ) -> None:
     for known in ({}, parameters):
         found = describe_query(sql, CLINIC, known, arrays if known else ())
-        assert (found.parameters, found.arrays) == (parameters, arrays)
+        assert (dict(found.parameters), set(found.arrays)) == (parameters, arrays)
 
 
 def test_a_list_where_one_value_is_needed_is_refused() -> None:

@@ -190,7 +190,8 @@ def _outcome(database: RemoteDatabase | sfumato.Database, sql: str, parameters: 
 
 
 @pytest.mark.parametrize(
-    "sent", ["{}", "[[[1]]]", '[[{"date": "soon"}]]', '{"a": {"b": 1}}', '[{"date": "soon"}]', "1e999999999", "[1e999999999]"]
+    "sent",
+    ["{}", "[[[1]]]", '[[{"date": "soon"}]]', '{"a": {"b": 1}}', '[{"date": "soon"}]', "1e999999999", "[1e999999999]"],
 )
 def test_a_parameter_that_cannot_be_read_is_refused(sent: str) -> None:
     body = f'{{"sql": "SELECT 1", "parameters": {sent}}}'.encode()

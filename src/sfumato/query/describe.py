@@ -7,13 +7,15 @@ from sfumato.query.catalog import Catalog
 from sfumato.query.declared import Admitted
 from sfumato.query.expression import Call, Column, Expression, Literal, walk
 from sfumato.query.functions import Function
+from sfumato.query.interval_calls import has_interval_call
 from sfumato.query.literal import Unbound, sample
+from sfumato.query.number_types import number_type
 from sfumato.query.parameters import LiteralList
 from sfumato.query.parse import parse
 from sfumato.query.parsing.tree import parameters_of
 from sfumato.query.private_rows import reads_private_tables
 from sfumato.query.relation import GroupBy, MarkJoin, Project, Query, Relation, UnionAll, Window, inputs
-from sfumato.query.types import Type
+from sfumato.query.types import NumberType, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,8 @@ class QueryDescription:
     noisy: tuple[bool, ...]
     parameters: Mapping[str, Type]
     arrays: frozenset[str] = frozenset()
+    numbers: tuple[NumberType | None, ...] = ()
+    """PostgreSQL's types of the columns that are numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,7 @@ def describe_query(
         noisy_columns(query, catalog),
         {name: types.get(name) or learned.get(name, Type.TEXT) for name in names},
         frozenset(lists & set(names)),
+        tuple(number_type(item.expression) for item in query.relation.items),
     )
 
 
@@ -93,7 +98,7 @@ def _sample(name: str, type: Type, lists: Collection[str]) -> Literal | LiteralL
 
 
 def noisy_columns(query: Query, catalog: Catalog) -> tuple[bool, ...]:
-    """Tell for each column whether it depends on a measure over people's rows."""
+    """Tell for each column whether it depends on a measure over people's rows; ends of error bars have none."""
     meanings: dict[tuple[str, str], Expression] = {}
     measured: set[tuple[str, str]] = set()
     waiting: list[Relation] = [query.relation]
@@ -119,4 +124,4 @@ def noisy_columns(query: Query, catalog: Catalog) -> tuple[bool, ...]:
         names = [(node.of, node.name) for node, _ in walk(expression) if isinstance(node, Column)]
         return any(name in measured or (name in meanings and depends(meanings[name])) for name in names)
 
-    return tuple(depends(item.expression) for item in query.relation.items)
+    return tuple(depends(item.expression) and not has_interval_call(item.expression) for item in query.relation.items)

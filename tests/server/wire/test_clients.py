@@ -109,7 +109,9 @@ def test_psycopg_2(server: Served) -> None:
             cursor.execute(f"{ROW}%s", (3,))
             assert cursor.fetchone() == NAME_3
             assert [column.name for column in cursor.description or ()][:2] == ["name", "salary"]
-            cursor.execute("SELECT id FROM staff WHERE id = ANY(%s) AND NOT name = ANY(%s) ORDER BY id", ([2, 1], ["a"]))
+            cursor.execute(
+                "SELECT id FROM staff WHERE id = ANY(%s) AND NOT name = ANY(%s) ORDER BY id", ([2, 1], ["a"])
+            )
             assert cursor.fetchall() == [(1,), (2,)]
         connection.autocommit = True
         with connection.cursor() as cursor, pytest.raises(psycopg2.errors.UndefinedTable):

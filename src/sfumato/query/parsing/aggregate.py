@@ -93,7 +93,7 @@ class Measures:
         if same is None:
             same = self._names[measure] = replace(measure, name=f"m{len(self.found) + 1}")
             self.found.append(same)
-        return Column(self.name_group(reading), same.name, same.type, measure.at)
+        return Column(self.name_group(reading), same.name, same.type, measure.at, same.number)
 
 
 def read_measure(node: exp.Expr, reading: ParseContext, argument: ReadExpression, where: ReadExpression) -> Measure:

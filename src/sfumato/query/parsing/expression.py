@@ -7,10 +7,11 @@ from functools import partial
 from sqlglot import exp
 
 from sfumato.query.arithmetic import arithmetic, negate
-from sfumato.query.expression import Call, Case, Expression, Literal, factor_out_common
-from sfumato.query.functions import FUNCTION_NAMES, Form, Function, Takes
+from sfumato.query.expression import Call, Case, Cast, Expression, Literal, factor_out_common
+from sfumato.query.functions import FUNCTION_NAMES, INTERVAL_FUNCTIONS, Form, Function, Takes
 from sfumato.query.literal import parse_interval, parse_number
 from sfumato.query.names import Name, Scope
+from sfumato.query.number_types import divides_exactly
 from sfumato.query.parameters import MAX_LIST_ITEMS
 from sfumato.query.parsing.aggregate import is_aggregate, refuse_function
 from sfumato.query.parsing.desugar.dates import WRITTEN_OUT
@@ -111,6 +112,8 @@ def _null(node: exp.Expr, frame: ExpressionContext) -> Expression:
 def _operator(function: Function, node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this", "expression", "typed", "safe")
     left, right = _read_expression(node.this, frame), _read_expression(node.expression, frame)
+    if function is Function.DIVIDE and left.type is right.type is Type.INTEGER and divides_exactly(left, right):
+        left = Cast(left, Type.DECIMAL, left.at)  # SUM of bigint is numeric, as in PostgreSQL
     return arithmetic(function, left, right, _span_of(node, frame))
 
 
@@ -374,6 +377,7 @@ def _function(node: exp.Expr, frame: ExpressionContext) -> Expression:
     where, arguments = _span_of(node, frame), [_read_expression(part, frame) for part in node.expressions]
     if written is not None:
         return frame.reading.settle(written(name, arguments, where), node)
+    frame.reading.asks_for_bars |= FUNCTION_NAMES[name].function in INTERVAL_FUNCTIONS
     return call(FUNCTION_NAMES[name], arguments, name, where)
 
 

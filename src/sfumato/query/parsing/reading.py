@@ -43,6 +43,7 @@ class ParseContext:
         self.used = set() if used is None else used  # the WITH definitions that have been read
         self.looks_ahead = 0  # how many readings this one is inside of, each to know the types of a list
         self.around: tuple[Scope, ...] = ()  # the names that a subquery may use of the rows around it, nearest last
+        self.asks_for_bars = False  # whether dp_low, dp_high or dp_margin was read
         self._labels: set[str] = set()
         self._declared: dict[tuple[str, str], Admitted] = {}
         self._impossible: dict[Expression, BadSql] = {}

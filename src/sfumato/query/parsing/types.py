@@ -1,5 +1,7 @@
 """The type names of a CAST become our types; a length or scale becomes what it does."""
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from sfumato.query.expression import Call, Expression, Literal
@@ -9,7 +11,7 @@ from sfumato.query.parsing.reading import ParseContext
 from sfumato.query.parsing.tree import ARRAY_REFUSAL
 from sfumato.query.position import SourceSpan
 from sfumato.query.resolve import cast
-from sfumato.query.types import Type
+from sfumato.query.types import NUMBERS, NumberType, Type
 
 _KIND = exp.DType
 
@@ -32,6 +34,11 @@ TYPES = {
     _KIND.INTERVAL: (Type.INTERVAL, "interval"),
 }
 """Type of each type name, and PostgreSQL's name for it."""
+_NUMBERS = {
+    **dict.fromkeys((_KIND.TINYINT, _KIND.SMALLINT, _KIND.INT), NumberType.INT4),
+    **dict.fromkeys((_KIND.BIGINT, _KIND.INT128), NumberType.INT8),
+    **dict.fromkeys((_KIND.FLOAT, _KIND.DOUBLE), NumberType.FLOAT8),
+}
 
 
 def cast_to(argument: Expression, to: exp.Expr, reading: ParseContext, place: SourceSpan) -> Expression:
@@ -49,6 +56,8 @@ def cast_to(argument: Expression, to: exp.Expr, reading: ParseContext, place: So
     type, _ = TYPES[kind]
     sizes = [_type_size(size) for size in to.expressions]
     result = zoned_timestamp(argument, place) if kind is _KIND.TIMESTAMPTZ else cast(argument, type, place)
+    if type in NUMBERS:
+        result = replace(result, number=_NUMBERS.get(kind, NumberType.NUMERIC))
     if not sizes:
         return result
     if kind is _KIND.DECIMAL and len(sizes) <= 2 and 1 <= sizes[0] <= 38:

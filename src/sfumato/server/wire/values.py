@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from math import isfinite
 from typing import Any
 
 from sfumato.query.array_text import array_items
@@ -36,6 +37,8 @@ def text_of(value: Any, oid: int) -> bytes | None:
         return value.encode("utf-8", "replace")
     if isinstance(value, list | tuple):
         return _array_text(value, oid).encode("utf-8", "replace")
+    if oid == oids.NUMERIC and isinstance(value, float) and isfinite(value):
+        value = Decimal(repr(value).removesuffix(".0"))  # a numeric is written without an exponent
     return _text(value).encode()
 
 
