@@ -152,7 +152,7 @@ class Operator(StrEnum):
     """These three by three-valued logic."""
 
     INTERVAL_END = auto()
-    """The `constant` (an IntervalSide) of the error bar of a noisy number; no engine sees it: `interval_ends.resolve_ends`."""
+    """The `constant` (an IntervalSide) of the error bar of a noisy number; `resolve_ends` takes it out for engines."""
 
     # ── times and texts ── a day is days since 1970-01-01, a moment microseconds; both in the years 1 to 9999
     WITHIN = auto()

@@ -15,7 +15,7 @@ import numpy as np
 
 from sfumato.engines.post_processing.values import Values
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.interval_ends import ResolvedEnds, IntervalSide, resolve_ends
+from sfumato.language.interval_ends import IntervalSide, ResolvedEnds, resolve_ends
 from sfumato.language.rel_nodes import (
     FilterNode,
     Item,
