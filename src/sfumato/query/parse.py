@@ -8,6 +8,7 @@ from sfumato.query.filter_placement import filter_relation
 from sfumato.query.interval_calls import settle_interval_calls
 from sfumato.query.names import number_duplicates
 from sfumato.query.parameters import Bindings
+from sfumato.query.parsing.other_functions import clause_notes
 from sfumato.query.parsing.reading import ParseContext
 from sfumato.query.parsing.select import read_query
 from sfumato.query.parsing.tree import read_tree
@@ -51,4 +52,4 @@ def _parse(sql: str, catalog: Catalog, bindings: Bindings | None, accepts: Calla
     relation = Project(filter_relation(block.relation, block.pending), reading.label("select"), tuple(items))
     if reading.asks_for_bars:
         relation = settle_interval_calls(relation, catalog)
-    return Query(relation, names, options, reading.notes)
+    return Query(relation, names, options, (*clause_notes(tree), *reading.notes))

@@ -21,6 +21,7 @@ from sfumato.query.parsing.desugar.texts import TEXTS_WRITTEN_OUT, like, written
 from sfumato.query.parsing.frame import ExpressionContext
 from sfumato.query.parsing.inner import read_subquery, refuse_other_people
 from sfumato.query.parsing.membership import read_membership, read_quantified
+from sfumato.query.parsing.other_functions import refuse_unit
 from sfumato.query.parsing.reading import name_of
 from sfumato.query.parsing.subquery import exists, note_conjuncts, single
 from sfumato.query.parsing.types import at_zone, cast_to
@@ -367,6 +368,7 @@ def _function(node: exp.Expr, frame: ExpressionContext) -> Expression:
     name = str(node.this.this if isinstance(node.this, exp.Expr) else node.this).lower()
     if is_aggregate(name):
         return _read_aggregate(node, frame)
+    refuse_unit(name, node, frame.reading)
     if name in WINDOW_NAMES:
         raise _span_of(node, frame).bad(
             f"{name} reads other rows, but no window is given.", "It needs OVER.", f"Write {name}(…) OVER (ORDER BY …)."

@@ -15,20 +15,24 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from sfumato.errors import Refusal
 from sfumato.query.parsing.desugar.aggregates import write_out
+from sfumato.query.parsing.desugar.other_names import write_other_names
 from sfumato.query.parsing.desugar.quantifiers import write_memberships
 from sfumato.query.parsing.options import cut_options
+from sfumato.query.parsing.other_systems import PER_GROUP, PER_ROW, refuse_other_systems, translate_tokens
 from sfumato.query.position import source_span
 from sfumato.query.relation import Options
 
 MAX_SQL_CHARS = 20_000
 MAX_NESTING = 60
+GOOGLE_CLAUSE = "with differential privacy"
+"""The note on a tree whose text had GoogleSQL's clause."""
 
 _MAX_STACK_FRAMES = 8_000
 """The recursion limit that reading a question needs: sqlglot descends about 25 Python frames per bracket."""
 _MAX_NESTED_JOINS = 6
 
 _STRANGE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]")
-_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")
+_SYNTAX = ("CAST", "TRY_CAST", "SAFE_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")
 _STARTS = frozenset(
     {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.VALUES, TokenType.PIVOT, TokenType.L_PAREN}
 )
@@ -78,8 +82,9 @@ logging.getLogger("sqlglot").addHandler(logging.NullHandler())
 
 
 class _Tokenizer(Postgres.Tokenizer):
-    """PostgreSQL's tokens, and DuckDB's // and **."""
+    """PostgreSQL's tokens, DuckDB's // and **, and BigQuery's names in backticks."""
 
+    IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ['"', "`"]
     KEYWORDS = {**Postgres.Tokenizer.KEYWORDS, "//": TokenType.DIV, "**": TokenType.DSTAR}  # noqa: RUF012
 
 
@@ -156,9 +161,12 @@ def read_tree(text: str, parameters: bool = False) -> tuple[exp.Query, Options]:
     """
     _check_text(text)
     text = _without_comments(text)
-    tokens, options = cut_options(_labels(_check_tokens(_tokens(text), text, parameters)), text)
-    tree = _parse(tokens, text)
+    read = _labels(_check_tokens(_tokens(text), text, parameters))
+    tokens, options = cut_options(read, text)
+    tree = _parse(translate_tokens(tokens, text), text)
+    tree.meta[GOOGLE_CLAUSE] = len(tokens) < len(read)
     _locate(tree)
+    write_other_names(tree)
     write_memberships(tree)
     write_out(tree)
     _check_depth(tree, text)
@@ -245,7 +253,7 @@ def _check_text(text: object) -> None:
         )
 
 
-_SKIPPED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|--[^\n]*|/\*")
+_SKIPPED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`|--[^\n]*|/\*")
 _BRACKET = re.compile(r"/\*|\*/")
 
 
@@ -294,6 +302,7 @@ def _tokens(text: str) -> list[Token]:
 def _check_tokens(tokens: list[Token], text: str, parameters: bool) -> list[Token]:
     if not tokens:
         raise source_span(text, 0, 60).bad("there is no statement.", "The text is empty.", "Write SELECT … FROM ….")
+    refuse_other_systems(tokens, text)
     if tokens[0].token_type not in _STARTS:
         raise source_span(text, tokens[0].start, tokens[0].end + 1).unsupported(
             f"a statement that begins with {tokens[0].text.upper()[:40]} is not a question.",
@@ -316,7 +325,8 @@ def _check_tokens(tokens: list[Token], text: str, parameters: bool) -> list[Toke
         is_type = after is not None and after.token_type is TokenType.R_BRACKET
         if token.token_type is TokenType.L_BRACKET and not (before.token_type is TokenType.ARRAY or is_type):
             raise source_span(text, token.start, token.end + 1).unsupported(*ARRAY_REFUSAL)
-        if token.token_type in _FOREIGN and not (parameters and token.token_type in _PARAMETERS):
+        named = token.token_type is TokenType.FARROW and before.text.lower() in (PER_GROUP, PER_ROW)
+        if token.token_type in _FOREIGN and not named and not (parameters and token.token_type in _PARAMETERS):
             raise source_span(text, token.start, token.end + 1).unsupported(
                 f"{_FOREIGN[token.token_type]} stands here.",
                 "A query is complete in its text, and its values are numbers, text, dates and booleans.",

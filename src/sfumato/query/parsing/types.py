@@ -34,6 +34,8 @@ TYPES = {
     _KIND.INTERVAL: (Type.INTERVAL, "interval"),
 }
 """Type of each type name, and PostgreSQL's name for it."""
+_OTHER_NAMES = {"int64": _KIND.BIGINT, "float64": _KIND.DOUBLE, "number": _KIND.DECIMAL, "bignumeric": _KIND.DECIMAL}
+"""Type names of BigQuery and Snowflake that PostgreSQL does not have."""
 _NUMBERS = {
     **dict.fromkeys((_KIND.TINYINT, _KIND.SMALLINT, _KIND.INT), NumberType.INT4),
     **dict.fromkeys((_KIND.BIGINT, _KIND.INT128), NumberType.INT8),
@@ -43,7 +45,7 @@ _NUMBERS = {
 
 def cast_to(argument: Expression, to: exp.Expr, reading: ParseContext, place: SourceSpan) -> Expression:
     """Return the argument cast to the type that `to` names."""
-    kind = to.this
+    kind = _OTHER_NAMES.get(str(to.args.get("kind")).lower()) or to.this
     if kind is _KIND.ARRAY:
         raise place.unsupported(*ARRAY_REFUSAL)
     if not isinstance(to, exp.DataType) or kind not in TYPES or to.args.get("nested"):
