@@ -25,7 +25,7 @@ _THRESHOLD_REFUSAL = (
     "write HAVING COUNT(DISTINCT patient_id) > 50 with the column that names people.",
 )
 _OLDER = {"kappa": "max_groups_contributed"}
-_LEAST_PEOPLE_OPTIONS = frozenset({"min_privacy_units_per_group", "k_threshold"})
+_THRESHOLD_OPTIONS = frozenset({"min_privacy_units_per_group", "k_threshold"})
 _STRATEGY = "group_selection_strategy"
 
 
@@ -88,7 +88,7 @@ def _read_options(tokens: list[Token], text: str) -> Options:
         if len(tokens) < 3 or tokens[1].token_type is not TokenType.EQ:
             raise where.bad("this option has no value.", "An option is name = value.", "Write epsilon = 0.5.")
         name = _OLDER.get(tokens[0].text.lower(), tokens[0].text.lower())
-        if name in _LEAST_PEOPLE_OPTIONS:
+        if name in _THRESHOLD_OPTIONS:
             raise where.unsupported(
                 f"{name} is not an option here.",
                 "How many people a group needs follows from delta, so that one person decides about no group.",
