@@ -1,7 +1,7 @@
 """A release: what an analyst gets to see, with error bars, and what it cost."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
@@ -34,7 +34,14 @@ from sfumato.release.bounding.bias import (
 from sfumato.release.bounding.marked_values import Marks, marked_values
 from sfumato.release.bounding.selection import at_selected_bounds
 from sfumato.release.decode import EngineValue, Value, decode, decode_column
-from sfumato.release.intervals.confidence import Bar, EvaluatedAnswer, answer, confidence_intervals
+from sfumato.release.intervals.confidence import (
+    LEVEL,
+    Bar,
+    EvaluatedAnswer,
+    answer,
+    confidence_intervals,
+    ends_of,
+)
 from sfumato.release.intervals.row_forms import Evaluate
 from sfumato.release.noisy import NoisyResult
 from sfumato.release.notes import answer_notes
@@ -53,7 +60,6 @@ from sfumato.release.rendering.export import (
 from sfumato.release.rendering.table import MARK_LEGEND, Ends, shown_value, text_table
 from sfumato.release.thin_answers import thin_notes
 
-LEVEL = Fraction(95, 100)
 _SHOWN = 40
 """So many rows are printed; `rows()` has them all."""
 
@@ -306,12 +312,12 @@ def make_release(
     plan = at_selected_bounds(plan, noisy.groups)
     answered = answer(plan, noisy, evaluate)
     facts, columns = as_shown(plan.private, answered.columns)
-    values = _decoded_columns(columns, facts)
+    values = _decoded_columns(_with_shown_ends(answered, columns), facts)
     names = unique_names(plan.private.names)
     bar_facts = tuple(map(answered.interval_facts, range(len(facts))))
-    ranges = partial(_decoded, partial(confidence_intervals, answered), bar_facts)
+    ranges = partial(_decoded, partial(confidence_intervals, answered), bar_facts, answered.shown_ends)
     lacking = partial(bias_with_selection, plan, noisy, losses)
-    biased = partial(_decoded, partial(intervals_with_bias, answered, missing=lacking), bar_facts)
+    biased = partial(_decoded, partial(intervals_with_bias, answered, missing=lacking), bar_facts, answered.shown_ends)
     cut = () if losses is None else _cut(answered, lacking(bias_tail(LEVEL)), bar_facts)
     estimates = {} if losses is None else _estimates(answered, noisy, losses, values, bar_facts)
     found = [*answer_notes(plan, noisy, answered), *bias_notes(dict(zip(names, estimates, strict=False)))]
@@ -348,7 +354,10 @@ def _estimates(
 def _cut(answered: EvaluatedAnswer, found: MeasurementBias, facts: Sequence[Facts]) -> tuple[Ends | None, ...]:
     """Return what each column may have too much and lack, as people see it; None where a bar depends on the row."""
     pairs = [column_bias(answered, place, found) for place in range(len(facts))]
-    return tuple(None if pair is None else _decoded_pair(pair, known) for pair, known in zip(pairs, facts, strict=True))
+    return tuple(
+        None if pair is None or place in answered.shown_ends else _decoded_pair(pair, known)
+        for place, (pair, known) in enumerate(zip(pairs, facts, strict=True))
+    )
 
 
 def _or_infinity(amount: float, facts: Facts) -> float:
@@ -417,11 +426,26 @@ def unique_names(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _decoded(
-    find: Callable[[Fraction], list[list[Bar | None] | None]], facts: tuple[Facts, ...], level: Fraction
+    find: Callable[[Fraction], list[list[Bar | None] | None]],
+    facts: tuple[Facts, ...],
+    shown_ends: Collection[int],
+    level: Fraction,
 ) -> Ranges:
+    """Return the bars as people read them; a column that shows an end of a bar has none."""
     return [
-        ends if ends is None else [_decoded_bar(bar, known) for bar in ends]
-        for ends, known in zip(find(level), facts, strict=True)
+        None if ends is None or place in shown_ends else [_decoded_bar(bar, known) for bar in ends]
+        for place, (ends, known) in enumerate(zip(find(level), facts, strict=True))
+    ]
+
+
+def _with_shown_ends(
+    answered: EvaluatedAnswer, columns: Sequence[Sequence[EngineValue]]
+) -> list[Sequence[EngineValue]]:
+    """Return the columns with those that show ends of bars as such."""
+    bars = confidence_intervals(answered, LEVEL) if answered.shown_ends else []
+    return [
+        ends_of(answered, place, bars[place], answered.shown_ends[place]) if place in answered.shown_ends else column
+        for place, column in enumerate(columns)
     ]
 
 
@@ -444,8 +468,8 @@ def _tidy(end: Value) -> Value:
 def _possible(answered: EvaluatedAnswer) -> tuple[tuple[int | None, int | None], ...]:
     """Return what plain counts and sums can be: not below 0, or on the side of 0 where all their values lie."""
     limits: list[tuple[int | None, int | None]] = []
-    for plain in map(answered.aggregate, answered.traced.items):
-        match None if plain is None else plain[1]:
+    for place, plain in enumerate(map(answered.aggregate, answered.traced.items)):
+        match None if plain is None or place in answered.shown_ends else plain[1]:
             case CountColumn():
                 limits.append((0, None))
             case SumColumn(low=low, high=high):

@@ -8,7 +8,8 @@ from importlib import import_module
 from typing import Any
 
 from sfumato.errors import BadParameter, Refusal
-from sfumato.release.release import LEVEL, Release
+from sfumato.release.intervals.confidence import LEVEL
+from sfumato.release.release import Release
 from sfumato.release.rendering.documents import release_document
 from sfumato.release.rendering.escaping import escape_unprintable, for_csv, for_markdown, to_json
 from sfumato.release.rendering.table import shown_value
