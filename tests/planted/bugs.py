@@ -13,8 +13,8 @@ from tests.planted.hostile_path_bugs import HOSTILE_PATH_BUGS
 from tests.planted.hostile_server_bugs import HOSTILE_SERVER_BUGS
 from tests.planted.identity_bugs import IDENTITY_BUGS
 from tests.planted.leftover_bugs import LEFTOVER_BUGS
-from tests.planted.operator_bugs import OPERATOR_BUGS
 from tests.planted.marks_bugs import MARKS_BUGS
+from tests.planted.operator_bugs import OPERATOR_BUGS
 from tests.planted.outside_bugs import OUTSIDE_BUGS
 from tests.planted.path_bugs import PATH_BUGS
 from tests.planted.planning_bugs import PLANNING_BUGS

@@ -173,8 +173,8 @@ def _source(keys: SectionValues, sealed: Sealing | None, folder: Path) -> Locati
 
 def _ledger(keys: SectionValues, name: str, file: Path | None, beside: Location) -> Location:
     if "ledger" in keys:
-        ledger = read_location(keys["ledger"], LEDGERS, _folder(keys.entry, file))
-        return ledger if file is None else replace(ledger, policy_file=file.absolute())
+        named = read_location(keys["ledger"], LEDGERS, _folder(keys.entry, file))
+        return named if file is None else replace(named, policy_file=file.absolute())
     ledger = file_ledger(_folder(keys.entry, file) / f"{file.stem}.ledger") if file else default_ledger(beside, name)
     if ledger is None:
         raise missing(
