@@ -22,7 +22,7 @@ from sfumato.cli import main
 from sfumato.errors import BadPolicy
 from sfumato.policy.canonical import hashed_lines
 from sfumato.policy.entry import Entry
-from sfumato.policy.keys import ANALYST, BUDGET, CSV, KEYS, POLICY, ROLE, SEALED, SERVER
+from sfumato.policy.keys import ANALYST, BUDGET, CSV, KEYS, POLICY, ROLE, SEALED
 from sfumato.policy.kinds import (
     Default,
     Flag,
@@ -34,9 +34,10 @@ from sfumato.policy.kinds import (
     is_complete,
     key_schema,
 )
-from sfumato.policy.policy import Analyst, Budget, Column, CsvFormat, Policy, Role, Sealing, ServerPorts, Table
+from sfumato.policy.policy import Analyst, Budget, Column, CsvFormat, Policy, Role, Sealing, ServerSettings, Table
 from sfumato.policy.reading import read_policy
 from sfumato.policy.schema import policy_schema
+from sfumato.policy.server_keys import SERVER
 from sfumato.policy.table_keys import COLUMN, TABLE
 
 
@@ -68,7 +69,7 @@ SECTIONS: dict[str, tuple[Section, type]] = {
     "": (POLICY, Policy),
     "budget": (BUDGET, Budget),
     "csv": (CSV, CsvFormat),
-    "server": (SERVER, ServerPorts),
+    "server": (SERVER, ServerSettings),
     "sealed": (SEALED, Sealing),
     "tables.TABLE": (TABLE, Table),
     "tables.TABLE.columns.COLUMN": (COLUMN, Column),
@@ -95,7 +96,8 @@ SEALED_POLICY: dict[str, Any] = {
 CSV_POLICY: dict[str, Any] = {
     "source": "csv:/data",
     "csv": {"delimiter": ";", "encoding": "latin-1", "decimal": ",", "null": ["NA"]},
-    "server": {"http_port": 8080, "pg_port": 5434},
+    "server": {"http_port": 8080, "pg_port": 5434, "public_url": "https://db.example/", "trusted_proxies": ["10.0.0.1"]}
+    | dict.fromkeys(SERVER.names[4:], 64),
     "refresh": "on-change",
     "padding": "250ms",
     "answers": "shared",

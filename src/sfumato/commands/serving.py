@@ -59,15 +59,15 @@ def serve(
     from sfumato.server import serving
     from sfumato.server.json_log import json_log
 
-    ports = read_policy(policy).server
+    settings = read_policy(policy).server
     place = serving.ListeningPlace(
         host,
-        ports.http_port if http_port is None else http_port,
-        ports.pg_port if pg_port is None else pg_port,
+        settings.http_port if http_port is None else http_port,
+        settings.pg_port if pg_port is None else pg_port,
         tls_cert,
         tls_key,
-        public_url,
-        trusted_proxy,
+        public_url or settings.public_url,
+        trusted_proxy or settings.trusted_proxies,
         audit_copy,
     )
     opened = open_rehearsal(policy) if rehearsal else open_database(policy)

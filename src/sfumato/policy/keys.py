@@ -30,22 +30,21 @@ from sfumato.policy.kinds import (
 )
 from sfumato.policy.locations import KEY_FILES, LEDGERS, MAX_LOCATION_CHARS, SEALED_STORES
 from sfumato.policy.policy import (
-    DEFAULT_PORTS,
+    DEFAULT_SERVER,
     MAX_CHARGES_PER_ACCOUNT,
     PLAIN,
     CsvFormat,
     Preview,
     Refresh,
-    ServerPorts,
     Sharing,
 )
 from sfumato.policy.schemes import Scheme, built_in_schemes
+from sfumato.policy.server_keys import SERVER
 from sfumato.policy.table_keys import TABLE
 
 MAX_TABLES = 500
 MAX_ANALYSTS = 10_000
 MAX_ROLES = 1000
-MAX_PORT = 65_535
 _SOURCES = tuple(scheme for scheme in built_in_schemes() if scheme.is_written)
 DELIMITERS = (",", ";", "\t", "|", ":")
 
@@ -194,25 +193,6 @@ SEALED = Section(
             "Whether tables may be joined, which shows the store which rows belong to one person.",
         ),
     )
-)
-SERVER = Section(
-    (
-        PolicyKey(
-            "http_port",
-            WholeNumber(MAX_PORT),
-            Default(DEFAULT_PORTS.http_port),
-            "The port of HTTP and the console of `sfumato serve`.",
-            Hashed.APART,
-        ),
-        PolicyKey(
-            "pg_port",
-            WholeNumber(MAX_PORT),
-            Default(DEFAULT_PORTS.pg_port),
-            "The port of PostgreSQL's protocol of `sfumato serve`.",
-            Hashed.APART,
-        ),
-    ),
-    into=ServerPorts,
 )
 BUDGET = Section(
     (
@@ -435,8 +415,8 @@ POLICY = Section(
         PolicyKey(
             "server",
             SERVER,
-            Default(DEFAULT_PORTS, "ports 8000 and 5433"),
-            "The ports on which `sfumato serve` listens.",
+            Default(DEFAULT_SERVER, "ports 8000 and 5433, and the limits below"),
+            "The ports and limits of `sfumato serve`.",
             Hashed.APART,
         ),
     ),

@@ -302,14 +302,33 @@ class CsvFormat:
 
 
 @dataclass(frozen=True, slots=True)
-class ServerPorts:
-    """The ports of `sfumato serve`: fixed, so that saved connections survive a restart."""
+class ServerSettings:
+    """Where `sfumato serve` listens, and the limits of its clients. Bytes, seconds and numbers of things."""
 
     http_port: int = 8000
+    """Fixed, as the other one is, so that saved connections survive a restart."""
     pg_port: int = 5433
+    public_url: str | None = None
+    trusted_proxies: tuple[str, ...] = ()
+    connections: int = 2048
+    connections_per_address: int = 512
+    connections_per_account: int = 256
+    connections_before_login: int = 256
+    pg_sessions: int = 400
+    pg_sessions_per_account: int = 128
+    pg_idle_seconds: int = 3600
+    console_idle_seconds: int = 3600
+    console_session_seconds: int = 28_800
+    request_bytes_per_account: int = 8 << 20
+    reply_bytes_per_account: int = 64 << 20
+    pg_bytes_per_account: int = 64 << 20
+    requests_per_second: int = 1000
+    waiting_per_account: int = 512
+    questions: int = 16
+    answer_seconds: int = 120
 
 
-DEFAULT_PORTS = ServerPorts()
+DEFAULT_SERVER = ServerSettings()
 PLAIN = CsvFormat()
 """Default format: commas, UTF-8, a decimal point."""
 
@@ -358,7 +377,7 @@ class Policy:
     answers: Sharing = Sharing.SEPARATE
     preview: Preview = Preview.REFUSED
     csv: CsvFormat = PLAIN
-    server: ServerPorts = DEFAULT_PORTS
+    server: ServerSettings = DEFAULT_SERVER
     roles: tuple[Role, ...] = ()
     owners: tuple[str, ...] = ()
     """Names of the people who may use a server as the data owner."""

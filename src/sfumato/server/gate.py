@@ -31,7 +31,7 @@ from sfumato.server.audit import Audit
 from sfumato.server.grant_stores.stored import Grant
 from sfumato.server.grants import Grants
 from sfumato.server.padding import PaddingClock, TimePadding
-from sfumato.server.rate_limit import TokenBucket
+from sfumato.server.rate_limit import PER_SECOND, TokenBucket
 from sfumato.server.readiness import Readiness
 from sfumato.server.scheduling import FairPool
 from sfumato.server.tracing import request_span
@@ -92,6 +92,8 @@ class GateLimits:
     """Maximum number of waiting requests of one account."""
     seconds: float = 120.0
     """Maximum wait, for a thread and for the answer."""
+    requests_per_second: float = PER_SECOND
+    """Requests of one account. More wait."""
     shutdown_seconds: float = 8.0
     """Time that running queries have to settle when the server is stopped."""
 
@@ -402,7 +404,7 @@ class Gateway:
         try:
             try:
                 self._admit(caller)
-                await self._paces.setdefault(caller.account, TokenBucket()).wait()
+                await self._pace(caller.account).wait()
                 if known is not None:
                     result = await self._in_thread(caller.account, known, False)
                 if result is None:
@@ -426,6 +428,12 @@ class Gateway:
             finally:
                 del failure  # it holds this frame, and must not hold itself
         return result  # type: ignore[return-value]  # there is a failure, or a result
+
+    def _pace(self, account: str) -> TokenBucket:
+        if account not in self._paces:
+            rate = self._limits.requests_per_second
+            self._paces[account] = TokenBucket(rate, max(1.0, 2 * rate))
+        return self._paces[account]
 
     def _admit(self, caller: Caller) -> None:
         if self._stopping and not caller.goes_on:

@@ -83,7 +83,9 @@ class RequestGuard:
         self._connections = connections
         self._proxies = proxies
         limits = connections.limits
-        self._sessions = Sessions(gate.grants)
+        self._sessions = Sessions(
+            gate.grants, idle_seconds=limits.console_idle_seconds, seconds=limits.console_session_seconds
+        )
         self._quota = ByteQuota(limits.body_bytes, limits.body_bytes_per_account)
         self.replies = ReplyQuota(limits)
         self._anonymous = AddressBuckets(limits.anonymous_requests_per_second, limits.anonymous_burst)

@@ -3,6 +3,8 @@
 import resource
 from dataclasses import dataclass, replace
 
+from sfumato.policy.policy import ServerSettings
+
 _MAX_FILES = 65_536
 
 
@@ -43,6 +45,15 @@ class ServerLimits:
     anonymous_requests_per_second: float = 100.0
     """HTTP requests of one address without a grant. More wait."""
     anonymous_burst: float = 500.0
+    pg_sessions: int = 400
+    """Sessions over PostgreSQL's protocol."""
+    pg_sessions_per_account: int = 128
+    pg_idle_seconds: float = 3600.0
+    """Until a session over PostgreSQL's protocol ends that sends nothing."""
+    pg_bytes_per_account: int = 64 << 20
+    """Bytes that such sessions of one account hold between messages."""
+    console_idle_seconds: float = 3600.0
+    console_session_seconds: float = 8 * 3600.0
 
     def within_files(self, files: int) -> "ServerLimits":
         """Return limits under which connections use at most half of the process's files.
@@ -55,6 +66,8 @@ class ServerLimits:
         return replace(
             self,
             connections=most,
+            pg_sessions=min(self.pg_sessions, max(1, most - before_login)),
+            pg_sessions_per_account=min(self.pg_sessions_per_account, max(1, most // 2)),
             connections_per_address=min(self.connections_per_address, most // 2),
             connections_per_account=min(self.connections_per_account, most // 4),
             connections_before_login=before_login,
@@ -62,6 +75,36 @@ class ServerLimits:
                 self.connections_before_login_per_address, max(1, before_login // 2)
             ),
         )
+
+
+def limits_of(settings: ServerSettings) -> ServerLimits:
+    """Return the limits that a policy sets."""
+    return ServerLimits(
+        connections=settings.connections,
+        connections_per_address=settings.connections_per_address,
+        connections_per_account=settings.connections_per_account,
+        connections_before_login=settings.connections_before_login,
+        body_bytes_per_account=settings.request_bytes_per_account,
+        body_bytes=max(8 * settings.request_bytes_per_account, 64 << 20),
+        reply_bytes_per_account=settings.reply_bytes_per_account,
+        reply_bytes=max(4 * settings.reply_bytes_per_account, 256 << 20),
+        pg_sessions=settings.pg_sessions,
+        pg_sessions_per_account=settings.pg_sessions_per_account,
+        pg_idle_seconds=settings.pg_idle_seconds,
+        pg_bytes_per_account=settings.pg_bytes_per_account,
+        console_idle_seconds=settings.console_idle_seconds,
+        console_session_seconds=settings.console_session_seconds,
+    )
+
+
+def lowered_limits(wanted: ServerLimits, within: ServerLimits) -> dict[str, int]:
+    """Return the limits that the process's files do not allow, with what is in force instead."""
+    names = ("connections", "connections_per_address", "connections_per_account", "connections_before_login")
+    return {
+        name: getattr(within, name)
+        for name in (*names, "pg_sessions", "pg_sessions_per_account")
+        if getattr(within, name) < getattr(wanted, name)
+    }
 
 
 def raise_file_limit() -> int:

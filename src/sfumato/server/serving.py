@@ -23,10 +23,10 @@ from sfumato.server.audit import Audit, audit_path
 from sfumato.server.audit_copies import AuditCopy, open_audit_copy
 from sfumato.server.connections import Connections, ListeningSocket
 from sfumato.server.console.pages import PAGES
-from sfumato.server.gate import Gateway
+from sfumato.server.gate import GateLimits, Gateway
 from sfumato.server.grants import Grants
 from sfumato.server.http import RequestGuard, make_app
-from sfumato.server.limits import ServerLimits, raise_file_limit
+from sfumato.server.limits import ServerLimits, limits_of, lowered_limits, raise_file_limit
 from sfumato.server.origins import Origins, PublicUrl, read_public_url
 from sfumato.server.protocol import protocol_over
 from sfumato.server.proxies import TrustedProxies, read_proxies
@@ -89,7 +89,11 @@ def serve(path: Path, database: Database, listener: Listener, say: Say, limits: 
     declared = read_policy(path) if database.rehearsal else database.policy  # the same tokens open a rehearsal
     grants = Grants(declared, path)
     grants.ready()
-    within = (limits or ServerLimits()).within_files(raise_file_limit())
+    wanted, files = limits or limits_of(declared.server), raise_file_limit()
+    within = wanted.within_files(files)
+    if lowered := lowered_limits(wanted, within):
+        listed = ", ".join(f"{name} = {value:,}" for name, value in lowered.items())
+        say(f"This process may open {files:,} files, which lowers limits: {listed}.")
     connections = Connections(within, listener.proxies)
     with _silent():
         settled = asyncio.run(_run(path, declared, database, grants, listener, connections, say))
@@ -108,7 +112,14 @@ async def _run(
 ) -> bool:
     policy, place, tls = database.policy, listener.place, listener.tls
     watch, log = PolicyWatch(path, declared), audit_path(policy, path)
-    gate = Gateway(database, grants, Audit(log, copies=listener.audit_copies), watch)
+    server = declared.server
+    gate_limits = GateLimits(
+        questions=server.questions,
+        waiting=server.waiting_per_account,
+        seconds=server.answer_seconds,
+        requests_per_second=server.requests_per_second,
+    )
+    gate = Gateway(database, grants, Audit(log, copies=listener.audit_copies), watch, gate_limits)
     gate.readiness = Readiness(database, log.parent, watch, tls.certificate if tls else None)
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):

@@ -7,6 +7,7 @@ import struct
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -346,7 +347,8 @@ def test_a_session_that_says_nothing_ends_and_a_peer_that_is_gone_is_noticed(
             assert peer.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
             assert peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 60
             assert client.rows("SELECT 1") == [("1",)]
-        monkeypatch.setattr(session, "MAX_IDLE_SECONDS", 0.05)
+        counted = server.listener.wire.connections
+        monkeypatch.setattr(counted, "limits", replace(counted.limits, pg_idle_seconds=0.05))
         with server.client() as client, pytest.raises(Said) as told:
             client.until(b"?")
         assert (told.value.state, "0.05 seconds" in told.value.said["D"]) == ("57P05", True)

@@ -4,6 +4,7 @@ import socket
 import struct
 import time
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -30,7 +31,7 @@ from sfumato.errors import REFUSALS
 from sfumato.query.array_text import array_items
 from sfumato.server.connections import Connections
 from sfumato.server.limits import ServerLimits
-from sfumato.server.wire import frames, serving
+from sfumato.server.wire import frames
 from sfumato.server.wire.memory import MemoryLimits
 from sfumato.server.wire.sqlstates import SQLSTATES, WireError
 from sfumato.server.wire.statements import read_statement
@@ -206,7 +207,8 @@ def test_who_takes_too_long_to_say_who_they_are_is_let_go(tmp_path: Path, monkey
 
 
 def test_one_account_has_so_many_sessions_and_no_more(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "MOST_SESSIONS_OF_ONE", 2)
+    counted = server.listener.wire.connections
+    monkeypatch.setattr(counted, "limits", replace(counted.limits, pg_sessions_per_account=2))
     with server.client(), server.client() as client:
         with pytest.raises(Said) as refused:
             server.client()

@@ -27,8 +27,6 @@ from sfumato.server.wire.settings import SERVER_VERSION, Settings
 from sfumato.server.wire.sqlstates import WireError, reported, violation
 from sfumato.server.wire.startup import MAX_STARTUP_BYTES, CancelRequest, GssRequest, SslRequest, StartUp, read_packet
 
-MOST_SESSIONS = 400
-MOST_SESSIONS_OF_ONE = 128
 _LARGEST_BEFORE_LOGIN = 4096
 """Bytes of a message before the client has logged in."""
 _BUFFERED = 16 << 10
@@ -97,9 +95,14 @@ async def start(
     """
     counted = connections or Connections()
     binding = None if certificate is None or ssl_context is None else sha256(certificate).digest()
-    wire = Wire(gate, grants, policy, ssl_context, binding, counted, memory=SessionMemory(limits))
+    wire = Wire(gate, grants, policy, ssl_context, binding, counted, memory=SessionMemory(limits or _memory(counted)))
     taken = listener or ListeningSocket.over(bind_socket(host, port), counted)
     return WireServer(wire, await asyncio.start_server(wire.connected, sock=taken, backlog=512, limit=_BUFFERED))
+
+
+def _memory(connections: Connections) -> MemoryLimits:
+    most = connections.limits.pg_bytes_per_account
+    return MemoryLimits(most, max(4 * most, MemoryLimits().server))
 
 
 class WireServer:
@@ -252,7 +255,8 @@ class _Connection:
 
     async def _session(self, packet: StartUp, caller: Caller) -> None:
         wire, account = self._wire, caller.account
-        if len(wire.sessions) >= MOST_SESSIONS or wire.accounts.get(account, 0) >= MOST_SESSIONS_OF_ONE:
+        limits = wire.connections.limits
+        if len(wire.sessions) >= limits.pg_sessions or wire.accounts.get(account, 0) >= limits.pg_sessions_per_account:
             raise _too_many()
         try:
             settings = Settings(caller.grant.account, packet.settings)
@@ -263,7 +267,17 @@ class _Connection:
         host, port = self._writer.get_extra_info("sockname")[:2]
         facts = SessionFacts(caller.grant.account, packet.database, key[0], host, port, self._encrypted, settings)
         catalogue = self._catalogue(caller.grant, packet.database)
-        session = WireSession(self._reader, self._writer, wire.gate, caller, catalogue, settings, facts, wire.memory)
+        session = WireSession(
+            self._reader,
+            self._writer,
+            wire.gate,
+            caller,
+            catalogue,
+            settings,
+            facts,
+            wire.memory,
+            limits.pg_idle_seconds,
+        )
         wire.sessions[key] = session
         wire.accounts[account] = wire.accounts.get(account, 0) + 1
         try:

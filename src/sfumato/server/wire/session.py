@@ -48,8 +48,6 @@ from sfumato.server.wire.waiting import StatementWait
 MOST_PENDING = 5000
 """So many messages may come before a Sync."""
 MOST_PENDING_BYTES = 1 << 20
-MAX_IDLE_SECONDS = 3600.0
-"""A session that sends nothing for so long ends."""
 CHECK_SECONDS = 20.0
 """A session that waits looks every so often whether its grant still counts."""
 MAX_LOOP_CHARS = 4096
@@ -73,8 +71,11 @@ class WireSession:
         settings: Settings,
         facts: SessionFacts,
         memory: SessionMemory,
+        max_idle_seconds: float,
     ) -> None:
         self._reader = reader
+        self._max_idle_seconds = max_idle_seconds
+        """A session that sends nothing for so long ends."""
         self._gate = gate
         self._caller = caller
         self._settings = settings
@@ -130,15 +131,15 @@ class WireSession:
         begun = monotonic()
         while True:
             try:
-                async with asyncio.timeout(min(CHECK_SECONDS, MAX_IDLE_SECONDS)):
+                async with asyncio.timeout(min(CHECK_SECONDS, self._max_idle_seconds)):
                     return await self._reader.readexactly(1)
             except TimeoutError:
                 self._check_session()
-            if monotonic() - begun >= MAX_IDLE_SECONDS:
+            if monotonic() - begun >= self._max_idle_seconds:
                 raise WireError(
                     "57P05",
                     "terminating connection due to idle-session timeout",
-                    f"The limit is {MAX_IDLE_SECONDS:g} seconds without a message.",
+                    f"The limit is {self._max_idle_seconds:g} seconds without a message.",
                     "Connect again.",
                     fatal=True,
                 )
