@@ -197,9 +197,8 @@ class Database:
         `share`, `used_after` and `spent_after` say what it would do to this account's budget.
         With `household` it also says what so many people lose together.
         """
-        asked = self._from_stored_measurements(
-            self.prepare(sql, parameters, RequestedPrice(epsilon, within, share, delta))
-        )
+        new = self.prepare(sql, parameters, RequestedPrice(epsilon, within, share, delta))
+        asked = self._from_stored_measurements(new)
         quote = make_quote(
             asked.plan, self._shared.truncation_bounds(asked.engine.version), self.policy.budget.truncation
         )
@@ -207,7 +206,8 @@ class Database:
         if self.rehearsal:
             quote = replace(quote, notes=(REHEARSAL_NOTE, *quote.notes))
         if asked.kept is not None or asked.paid:
-            return replace(quote, notes=(PAID_NOTE, *quote.notes), effect=ledger.effect_of(None, self.account))
+            effect = ledger.effect_of(None, self.account)
+            return replace(quote.paid(new.plan.loss), notes=(PAID_NOTE, *quote.notes), effect=effect)
         return replace(quote, effect=ledger.effect_of(asked.plan.event, self.account))
 
     def statements(

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -291,6 +292,10 @@ def test_a_question_that_asks_for_less_than_is_kept_is_free_and_has_its_interval
     first = own.ask(GROUPED, epsilon=2)
     quote = own.explain(sql, epsilon="0.5")
     assert PAID_NOTE in quote.notes
+    assert quote.loss.epsilon == quote.share == 0
+    assert quote.loss_if_new is not None
+    assert quote.loss_if_new.epsilon == Fraction(1, 2)
+    assert str(quote).startswith(f"price: {quote.loss} (already paid; new, it would cost {quote.loss_if_new})")
     again = own.ask(sql, epsilon="0.5")
     assert (own.charges(), again.receipt) == (1, first.receipt)
     numbers, bars = ({row["dept"]: row for row in rows} for rows in (first.rows(), first.intervals()))

@@ -8,6 +8,7 @@ from sfumato.analysis.catalog import REMOVED, Catalog, PublicData, Table
 from sfumato.analysis.cross_unit_joins import CROSS_UNIT_NOTE, analyse_cross_unit_join
 from sfumato.analysis.filter_pushdown import public_first
 from sfumato.analysis.groups import RequestedBounds, group_by_unit, lower_aggregate, private_group_by
+from sfumato.analysis.join_order import InnerJoins, inner_joins, join_in_order, remaining
 from sfumato.analysis.joins import join_analysed
 from sfumato.analysis.keys import PossibleCells, cells_of, chosen_cells, computation, left_cells
 from sfumato.analysis.lineage import Analysed, UnitLineage, Visibility, is_unit_id
@@ -177,6 +178,9 @@ def _private_table(relation: Relation, reading: _Question) -> Table:
 
 
 def _analyse(relation: Relation, reading: _Question) -> Analysed:
+    joins = inner_joins(relation, reading.catalog) if isinstance(relation, Join | Filter) else None
+    if joins is not None:
+        return _analyse_inner_joins(joins, reading)
     match relation:
         case Scan():
             return _scan(relation, reading)
@@ -213,6 +217,18 @@ def _analyse(relation: Relation, reading: _Question) -> Analysed:
         case MarkJoin(left, right):
             sides = _analyse(left, reading), _analyse(right, reading)
             return analyse_mark_join(relation, *sides, reading.used, reading.public)
+
+
+def _analyse_inner_joins(joins: InnerJoins, reading: _Question) -> Analysed:
+    """Join tables in an order that the text does not decide, then filter."""
+
+    def join(pair: Join, left: Analysed, right: Analysed) -> tuple[Analysed, str | None]:
+        return join_analysed(pair, left, right, reading.used, reading.public)
+
+    joined = join_in_order(joins, lambda leaf: _analyse(leaf, reading), join)
+    reading.notes += joined.notes
+    above = remaining(joined)
+    return joined.rows if above is None else _filter(above, joined.rows, reading)
 
 
 def _scan(scan: Scan, reading: _Question) -> Analysed:

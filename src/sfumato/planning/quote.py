@@ -72,6 +72,18 @@ class Quote:
     notes: tuple[str, ...]
     effect: "BudgetEffect | None" = None
     """What it does to the account's budget; None where no account is known."""
+    loss_if_new: PrivacyLoss | None = None
+    """What it would cost if its measurements were not paid for yet; None where `loss` says so."""
+
+    def paid(self, loss_if_new: PrivacyLoss) -> "Quote":
+        """Return the quote of a question whose measurements are paid for: it costs nothing more."""
+        return replace(self, loss=PrivacyLoss(Fraction(0), Fraction(0)), loss_if_new=loss_if_new)
+
+    @property
+    def price_text(self) -> str:
+        """The price in words, with what a new question would cost where this one is paid for."""
+        known = "" if self.loss_if_new is None else f" (already paid; new, it would cost {self.loss_if_new})"
+        return f"{self.loss}{known}"
 
     @property
     def share(self) -> Fraction | None:
@@ -95,7 +107,7 @@ class Quote:
         return f", {', '.join(fixed[:_NAMED])}{more} at 95 %" if fixed else ""
 
     def __str__(self) -> str:
-        lines = [f"price: {self.loss}", *(() if self.effect is None else (str(self.effect),))]
+        lines = [f"price: {self.price_text}", *(() if self.effect is None else (str(self.effect),))]
         for name, words in self.mechanisms.items():
             lines.append(f"{name}: {words}{_margin_text(self.margins, name)}")
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
@@ -108,7 +120,9 @@ class Quote:
             for name, words in self.mechanisms.items()
         )
         effect = () if self.effect is None else (str(self.effect),)
-        notes = "<br>".join(map(_harmless, (f"price: {self.loss}; nothing was spent or read", *effect, *self.notes)))
+        notes = "<br>".join(
+            map(_harmless, (f"price: {self.price_text}; nothing was spent or read", *effect, *self.notes))
+        )
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{notes}</p>"
 
 

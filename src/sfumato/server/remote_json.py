@@ -105,6 +105,7 @@ def quote_of(document: Mapping[str, Any]) -> Quote:
         dict(document["mechanisms"]),
         tuple(document["notes"]),
         _effect_of(document),
+        loss_of(document["loss_if_new"]) if "loss_if_new" in document else None,
     )
 
 

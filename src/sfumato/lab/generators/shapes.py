@@ -198,6 +198,60 @@ def many_groups(say: Phrases, table: str) -> str:
     return f"SELECT{options * (say.few(2) == 1)} {shown} FROM {table}{say.where(scalars)} GROUP BY 1"
 
 
+def array_query(say: Phrases, table: str) -> str:
+    """Comparisons with the members of arrays, some of them NULL, in every spelling."""
+    scalars = say.scalars(table)
+    column = say.one(scalars.named("integer") or ["1"])
+    members = ", ".join(say.one(["0", "1", "2", "7", "40", "NULL"]) for _ in range(say.few(3)))
+    array = say.one([f"ARRAY[{members}]", f"'{{{members}}}'", f"'{{{members}}}'::bigint[]", "'{}'::integer[]"])
+    compared = say.one(["{} = ANY({})", "{} <> ALL({})", "NOT {} = SOME({})", "{} < ANY({})", "{} >= ALL({})"])
+    condition = compared.format(column, array)
+    key = say.one(scalars.named("text", "boolean") or ["1"])
+    where = say.one([f" WHERE {condition}", f" WHERE {condition} OR {scalars.condition(1)}", ""])
+    measure = f"COUNT(*) FILTER (WHERE {condition}) AS n" if not where else f"{say.measure(scalars)} AS n"
+    return f"SELECT {key} AS k, {measure} FROM {table}{where} GROUP BY 1"
+
+
+def interval_query(say: Phrases, table: str) -> str:
+    """Error bars as values: of aggregates, above a subquery, in conditions and orders; also below the noise."""
+    scalars = say.scalars(table)
+    key, measure = say.one(scalars.named("text", "boolean") or ["1"]), say.measure(scalars)
+    inner = f"SELECT {key} AS k, {measure} AS x, COUNT(*) AS n FROM {table}{say.where(scalars)} GROUP BY 1"
+    end = say.one(["dp_low", "dp_high", "dp_margin", "DP_INTERVAL_LOW"])
+    above = f"SELECT k, x, {end}(x) AS e, {end}(n / SUM(n) OVER ()) AS s FROM ({inner}) AS t"
+    return say.one(
+        [
+            above,
+            f"SELECT k, {end}(x) AS e FROM ({inner}) AS t WHERE {end}(n) > 1 ORDER BY {end}(x) LIMIT 2",
+            f"SELECT MAX({end}(x)) AS e, SUM(n) AS n FROM ({inner}) AS t",
+            f"SELECT {key} AS k, COUNT(*) AS n, {end}(n) AS e FROM {table} GROUP BY 1 HAVING {end}(COUNT(*)) < 9",
+            f"SELECT SUM({end}({scalars.number(1)})) AS e FROM {table}",
+        ]
+    )
+
+
+def share_query(say: Phrases, table: str) -> str:
+    """Quotients of counts and sums, which keep their fraction where PostgreSQL's do."""
+    scalars = say.scalars(table)
+    key, column = say.one(scalars.named("text", "boolean") or ["1"]), say.one(scalars.named("integer") or ["1"])
+    inner = f"SELECT {key} AS k, COUNT(*) AS n, SUM({column}) AS s FROM {table}{say.where(scalars)} GROUP BY 1"
+    share = say.one(["n / SUM(n) OVER ()", "s / n", "n / 2", "SAFE_DIVIDE(s, n)", "s / NULLIF(n, 0)"])
+    return f"SELECT k, {share} AS share FROM ({inner}) AS t"
+
+
+def listed_tables(say: Phrases, table: str) -> str:
+    """A FROM list in any order: people's tables by the person, and rows that the text spells out."""
+    unit, scalars = say.unit(table), say.scalars(table)
+    key = say.one(scalars.named("integer") or ["1"])
+    tables = [f"{table} AS a", f"{table} AS b", "(VALUES (0, 1), (1, 1), (2, 5)) AS v (x, y)"]
+    tables += [say.one(["(VALUES (1, 'p'), (5, 'q')) AS w (z, t)", "generate_series(0, 5) AS w (z)"])]
+    conditions = [f"a.{unit} = b.{unit}" if unit else f"a.{key} = b.{key}", f"a.{key} = v.x", "v.y = w.z"]
+    order = [tables.pop(say.few(len(tables)) - 1) for _ in range(4)]
+    shown = say.one(["COUNT(*) AS n", f"SUM(a.{key}) AS n", "v.y AS k, COUNT(*) AS n"])
+    group = " GROUP BY 1" if " AS k" in shown else ""
+    return f"SELECT {shown} FROM {', '.join(order)} WHERE {' AND '.join(conditions)}{group}"
+
+
 SHAPES: tuple[Callable[[Phrases, str], str], ...] = (
     *(
         quantile_query,
@@ -210,5 +264,6 @@ SHAPES: tuple[Callable[[Phrases, str], str], ...] = (
         union_all_query,
     ),
     *(many_ranked, variance_query, variance_query, many_groups, many_groups),
+    *(array_query, interval_query, share_query, listed_tables),
 )
 """Each takes what questions are put together from, and a table."""

@@ -37,12 +37,12 @@ def used_percent(budget: Budget) -> float:
 
 def price_text(quote: Quote) -> str:
     """Return what a question costs, and which share of the budget that is."""
+    if quote.loss_if_new is not None:
+        return f"asked before, so free now (new, it would cost {loss_text(quote.loss_if_new)})"
     if not quote.loss.epsilon:
         return "free"
     if quote.share is None or quote.used_after is None:
         return f"costs {loss_text(quote.loss)}"
-    if not quote.share:
-        return "asked before, so free now"
     after = f"{percent_up(quote.used_after)} used after it" if quote.used_after <= 1 else "it does not fit"
     return f"costs {percent_up(quote.share)} of the budget ({loss_text(quote.loss)}); {after}"
 
