@@ -9,7 +9,7 @@ from sfumato.commands.options import File
 
 
 @click.command()
-@click.argument("data", type=File)
+@click.argument("data")
 @click.option("--unit", multiple=True, metavar="[TABLE.]COLUMN", help='Who is protected: a column, "rows", a path.')
 @click.option("--rows-per-unit", multiple=True, metavar="[TABLE=]N", help="The maximum rows per person.")
 @click.option("--bounds", multiple=True, metavar="COLUMN=LOW:HIGH", help="The bounds of a column.")
@@ -22,11 +22,12 @@ from sfumato.commands.options import File
 @click.option("--public", multiple=True, metavar="TABLE", help="A table without personal data.")
 @click.option("--epsilon", help="Epsilon of all answers together.")
 @click.option("--delta", help="The delta of the budget, far below one in the number of people.")
+@click.option("--analyst", multiple=True, metavar="NAME[=EPSILON]", help="An account for an analyst.")
 @click.option("--smartnoise", type=File, metavar="FILE", help="Take units and bounds from SmartNoise's YAML.")
 @click.option("--look", is_flag=True, help="Take missing entries from the data itself. This is NOT private.")
 @click.option("--output", "-o", type=File, help="The policy file; by default the data's name, ending in .toml.")
 def init(
-    data: Path,
+    data: str,
     unit: tuple[str, ...],
     rows_per_unit: tuple[str, ...],
     bounds: tuple[str, ...],
@@ -39,13 +40,15 @@ def init(
     public: tuple[str, ...],
     epsilon: str | None,
     delta: str | None,
+    analyst: tuple[str, ...],
     smartnoise: Path | None,
     look: bool,
     output: Path | None,
 ) -> None:
     """Draft a policy from names and types alone.
 
-    DATA is a Parquet, CSV, DuckDB or SQLite file, or a folder of files.
+    DATA is a Parquet, CSV, DuckDB or SQLite file, a folder of files, postgresql://USER@HOST/DATABASE, spark:FOLDER or
+    spark:catalog.DATABASE. Of a database, the catalogue is read: names, types, keys and comments.
 
     A column is named COLUMN or TABLE.COLUMN; options may be repeated: --unit patients.id --unit visits.patient_id.
     Where another table names the person: --unit "lineitem=orders.o_custkey via l_orderkey = o_orderkey". Keys can be
@@ -67,6 +70,7 @@ def init(
         public=public,
         epsilon=epsilon,
         delta=delta,
+        analysts=options.analysts(analyst),
     )
 
     def ask(question: str) -> str:

@@ -48,6 +48,10 @@ class DraftColumn:
     """Kind of personal data that its name suggests, if it is left out for that."""
     inferred: bool = False
     """Something here was taken from the data."""
+    listed: bool = False
+    """The keys are the labels of its type in the source."""
+    comment: str = ""
+    """What the source's catalogue says about it."""
 
     @property
     def keyed(self) -> bool:
@@ -66,13 +70,17 @@ class DraftTable:
     public: bool = False
     unit: str | None = None
     proposed: bool = False
-    """The unit was inferred from column names."""
+    """The unit was inferred from column names, or from foreign keys."""
+    by_reference: bool = False
+    """The unit follows from a foreign key that the source declares."""
     choices: tuple[str, ...] = ()
     """Units that names propose, where there are several."""
     rows_per_unit: int | None = None
     inferred: bool = False
     stored: str | None = None
     """Name in the source, where it differs."""
+    comment: str = ""
+    """What the source's catalogue says about it."""
 
     @property
     def private(self) -> bool:
@@ -103,6 +111,8 @@ class Draft:
     epsilon: str | None = None
     delta: str | None = None
     csv: CsvFormat = PLAIN
+    analysts: tuple[tuple[str, str | None], ...] = ()
+    """Names of analysts, each with the epsilon that was given; None is that of the whole budget."""
 
     def unknown(self) -> list[str]:
         """Return the entries that are still missing in the draft."""
@@ -131,6 +141,8 @@ class DraftOptions:
     """How CSV files are written, by the key of the policy."""
     epsilon: str | None = None
     delta: str | None = None
+    analysts: Mapping[str, str | None] = field(default_factory=dict)
+    """Epsilon by analyst; None where it was not given."""
 
 
 def make_draft(schema: SourceSchema, wishes: DraftOptions) -> Draft:
@@ -145,6 +157,10 @@ def make_draft(schema: SourceSchema, wishes: DraftOptions) -> Draft:
         None if wishes.epsilon is None else number_text(wishes.epsilon, "epsilon"),
         None if wishes.delta is None else number_text(wishes.delta, "delta"),
         schema.csv,
+        tuple(
+            (name, None if epsilon is None else number_text(epsilon, f"epsilon of {name}"))
+            for name, epsilon in wishes.analysts.items()
+        ),
     )
 
 
@@ -177,7 +193,14 @@ def with_unit(table: DraftTable, schema: SourceSchema, unit: Unit | None) -> Dra
     known = next(candidate for candidate in schema.tables if candidate.name == table.name)
     own = own_key(known.names, schema.names)
     columns = tuple(_propose_column(column, own, unit, table.rows_per_unit) for column in table.columns)
-    return replace(table, unit=unit.words, proposed=unit.proposed, choices=(), columns=columns)
+    return replace(
+        table,
+        unit=unit.words,
+        proposed=unit.proposed,
+        by_reference=unit.by_reference,
+        choices=(),
+        columns=columns,
+    )
 
 
 def _propose_column(column: DraftColumn, own: str | None, unit: Unit, rows: int | None) -> DraftColumn:
@@ -310,7 +333,7 @@ def _draft_table(
 ) -> DraftTable:
     columns = tuple(_draft_column(schema, table, column, wishes) for column in table.columns if column.type is not None)
     unusable = tuple(column.name for column in table.columns if column.type is None)
-    draft = DraftTable(table.name, columns, unusable, stored=table.stored)
+    draft = DraftTable(table.name, columns, unusable, stored=table.stored, comment=table.comment)
     if fold_name(table.name) in map(fold_name, wishes.public):
         return replace(draft, public=True)
     unit = units.get(table.name)
@@ -334,7 +357,7 @@ def _draft_column(schema: SourceSchema, table: SchemaTable, column: SchemaColumn
     kind = _parse_type(typed) if typed is not None else column.type or ColumnType.TEXT
     if untyped and (bounds or step):
         kind, untyped = _guess_type(bounds or (), step), False
-    draft = DraftColumn(column.name, kind, untyped and values is None, unique=unique)
+    draft = DraftColumn(column.name, kind, untyped and values is None, unique=unique, comment=column.comment)
     if kind is ColumnType.TEXT and not (typed or values or unique):
         draft = replace(draft, personal=personal(column.name))
     if step is not None:
@@ -346,6 +369,8 @@ def _draft_column(schema: SourceSchema, table: SchemaTable, column: SchemaColumn
     if bounds is not None:
         draft = with_bounds(draft, bounds)
     if values is None:
+        if column.values and kind is ColumnType.TEXT:
+            return replace(draft, values=tuple(map(quoted_text, column.values)), listed=True)
         return draft
     if (reference := public_keys(schema, values, wishes.public)) is not None:
         return replace(draft, values_of=reference)
