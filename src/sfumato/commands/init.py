@@ -16,6 +16,7 @@ from sfumato.commands.options import File
 @click.option("--step", multiple=True, metavar="COLUMN=STEP", help="The precision of a decimal.")
 @click.option("--values", multiple=True, metavar="COLUMN=A,B,C", help="The public keys of a column.")
 @click.option("--type", "types", multiple=True, metavar="COLUMN=TYPE", help="The type of a column (CSV has none).")
+@click.option("--types", "read_types", is_flag=True, help="Read the types of CSV columns from all their values.")
 @click.option("--format", "formats", multiple=True, metavar="COLUMN=FORM", help="How dates are written: %d/%m/%Y.")
 @click.option("--csv", "form", multiple=True, metavar="KEY=VALUE", help="How CSV is written: delimiter=; null=NA …")
 @click.option("--unique", multiple=True, metavar="COLUMN", help="A key: each person keeps one row per value.")
@@ -34,6 +35,7 @@ def init(
     step: tuple[str, ...],
     values: tuple[str, ...],
     types: tuple[str, ...],
+    read_types: bool,
     formats: tuple[str, ...],
     form: tuple[str, ...],
     unique: tuple[str, ...],
@@ -71,6 +73,7 @@ def init(
         epsilon=epsilon,
         delta=delta,
         analysts=options.analysts(analyst),
+        read_types=read_types,
     )
 
     def ask(question: str) -> str:

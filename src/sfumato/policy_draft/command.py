@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from sfumato.errors import BadParameter
+from sfumato.policy.schemes import reads_csv
 from sfumato.policy_draft import file, infer_from_data
 from sfumato.policy_draft.catalogue import catalogue_source, read_catalogue, refuse_inference
 from sfumato.policy_draft.draft import Draft, DraftOptions, make_draft
@@ -12,6 +14,7 @@ from sfumato.policy_draft.interview import interview
 from sfumato.policy_draft.options import merge_options
 from sfumato.policy_draft.schema import SourceSchema, no_csv, read_source_schema
 from sfumato.policy_draft.smartnoise import read_smartnoise
+from sfumato.policy_draft.types import with_read_types
 from sfumato.policy_draft.unused_options import inference_without_effect, refuse_unused_options
 from sfumato.policy_draft.writing import notices, purchase_words
 
@@ -51,6 +54,8 @@ def draft_policy(
     file.check_output(data, place)
     draft = make_draft(schema, wishes)
     refuse_unused_options(draft, options)
+    if options.read_types:
+        draft = _with_read_types(draft, data)
     if look and data is None and source is not None:
         raise refuse_inference(source)
     if look and data is not None:
@@ -79,6 +84,14 @@ def draft_policy(
     if missing := draft.unknown():
         terminal.say(f"Still to fill in: {', '.join(missing)}.")
     terminal.say(f"Next: read it, then run: sfumato check {shlex.quote(str(place))}")
+
+
+def _with_read_types(draft: Draft, data: Path | None) -> Draft:
+    if data is None or not reads_csv(draft.scheme):
+        raise BadParameter(
+            "--types has no effect.", "The source declares the types of its columns.", "Remove the option."
+        )
+    return with_read_types(draft, data)
 
 
 def _ask_open_points(draft: Draft, schema: SourceSchema, terminal: Terminal) -> Draft:

@@ -48,6 +48,10 @@ class DraftColumn:
     """Kind of personal data that its name suggests, if it is left out for that."""
     inferred: bool = False
     """Something here was taken from the data."""
+    type_read: bool = False
+    """The type is the one as which every value of the source reads."""
+    type_guessed: bool = False
+    """The type follows from its bounds or step, which were given; the source has none."""
     listed: bool = False
     """The keys are the labels of its type in the source."""
     comment: str = ""
@@ -113,6 +117,8 @@ class Draft:
     csv: CsvFormat = PLAIN
     analysts: tuple[tuple[str, str | None], ...] = ()
     """Names of analysts, each with the epsilon that was given; None is that of the whole budget."""
+    remarks: tuple[str, ...] = ()
+    """What was found when types were read, for the terminal."""
 
     def unknown(self) -> list[str]:
         """Return the entries that are still missing in the draft."""
@@ -143,6 +149,8 @@ class DraftOptions:
     delta: str | None = None
     analysts: Mapping[str, str | None] = field(default_factory=dict)
     """Epsilon by analyst; None where it was not given."""
+    read_types: bool = False
+    """Whether types of CSV columns are read from their values."""
 
 
 def make_draft(schema: SourceSchema, wishes: DraftOptions) -> Draft:
@@ -298,7 +306,7 @@ def with_one_type(tables: tuple[DraftTable, ...]) -> tuple[DraftTable, ...]:
     for table in tables:
         if table.unit is None or table.unit == ROWS:
             continue
-        for mine, (other_name, theirs) in _joined_columns(table, tables):
+        for mine, (other_name, theirs) in joined_columns(table, tables):
             second = by_name.get(other_name)
             first, two = by_name[table.name].column(mine), second.column(theirs) if second else None
             if second is None or first is None or two is None or first.untyped == two.untyped:
@@ -309,8 +317,8 @@ def with_one_type(tables: tuple[DraftTable, ...]) -> tuple[DraftTable, ...]:
     return tuple(by_name.values())
 
 
-def _joined_columns(table: DraftTable, tables: tuple[DraftTable, ...]) -> list[tuple[str, tuple[str, str]]]:
-    """Return which columns hold the same values: of a path, or of the tables that name the same person."""
+def joined_columns(table: DraftTable, tables: tuple[DraftTable, ...]) -> list[tuple[str, tuple[str, str]]]:
+    """Return the columns that hold the same values: of a path, or of the tables that name the same person."""
     if Unit(table.unit or "").path:
         target, here, there = path_of(table.unit or "")
         return [(here, (target, there))]
@@ -355,9 +363,17 @@ def _draft_column(schema: SourceSchema, table: SchemaTable, column: SchemaColumn
     unique = option_for(dict.fromkeys(wishes.unique, True), table, column) or False
     untyped = column.stored == "unread text" and typed is None
     kind = _parse_type(typed) if typed is not None else column.type or ColumnType.TEXT
-    if untyped and (bounds or step):
+    guessed = untyped and bool(bounds or step)
+    if guessed:
         kind, untyped = _guess_type(bounds or (), step), False
-    draft = DraftColumn(column.name, kind, untyped and values is None, unique=unique, comment=column.comment)
+    draft = DraftColumn(
+        column.name,
+        kind,
+        untyped and values is None,
+        unique=unique,
+        type_guessed=guessed,
+        comment=column.comment,
+    )
     if kind is ColumnType.TEXT and not (typed or values or unique):
         draft = replace(draft, personal=personal(column.name))
     if step is not None:

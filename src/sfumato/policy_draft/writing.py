@@ -59,7 +59,7 @@ def _policy_lines(draft: Draft, name: str, source: str) -> Iterator[str]:
             ", and from the data where a line says so: a bound or a key that is taken from the data can give a person"
             " away, and no budget pays for that. Replace each such line by what you know without looking."
             if _has_inferred_values(draft)
-            else "; no value about a person was read."
+            else _values_read(draft)
         )
         + f" Lines marked {FILL_IN} are yours to write: remove the # and say what you know."
         + f" Then run: sfumato check {shlex.quote(name + '.toml')}. Every key is explained in docs/policy/index.md."
@@ -75,6 +75,12 @@ def _policy_lines(draft: Draft, name: str, source: str) -> Iterator[str]:
         yield from _table_lines(table)
     yield ""
     yield from _analysts(draft)
+
+
+def _values_read(draft: Draft) -> str:
+    if any(column.type_read for table in draft.tables for column in table.columns):
+        return ". The types of CSV columns are those as which all values read; no other value about a person was read."
+    return "; no value about a person was read."
 
 
 def _analysts(draft: Draft) -> Iterator[str]:
@@ -104,11 +110,12 @@ def _csv_form(form: CsvFormat) -> Iterator[str]:
         "bytes. Nothing is guessed when rows are read."
     )
     yield "[csv]"
-    for key in ("delimiter", "encoding", "decimal"):
+    for key in ("delimiter", "encoding", "decimal", "thousands"):
         if (value := getattr(form, key)) != getattr(CsvFormat(), key):
             yield f"{key} = {quoted_text(value)}"
-    if form.null:
-        yield f"null = [{', '.join(quoted_text(text) for text in form.null)}]"
+    for key in ("null", "symbols", "true", "false"):
+        if texts := getattr(form, key):
+            yield f"{key} = [{', '.join(map(quoted_text, texts))}]"
     yield ""
 
 
@@ -254,6 +261,10 @@ def _remark(column: DraftColumn, names_people: bool) -> str:
         return "; ".join(remarks)
     if column.inferred:
         remarks.append(_RISK)
+    if column.type_read:
+        remarks.append("every value of the source reads as this type (--types)")
+    if column.type_guessed and column.type is ColumnType.INTEGER:
+        remarks.append("integer, because its bounds are whole numbers; decimals would be rounded")
     if column.listed:
         remarks.append("the labels of its type in the source")
     if column.untyped:
@@ -268,7 +279,7 @@ def _remark(column: DraftColumn, names_people: bool) -> str:
 
 def notices(draft: Draft) -> list[str]:
     """Return every proposal, omission and assumption, for the terminal."""
-    lines = list(_form_notice(draft.csv))
+    lines = [*_form_notice(draft.csv), *draft.remarks]
     for table in draft.tables:
         if table.private:
             lines += list(_notice_lines(table))
@@ -308,6 +319,12 @@ def _notice_lines(table: DraftTable) -> Iterator[str]:
         yield (
             f"Left out of {table.name}, because of what they look like: {', '.join(left)}. To keep one:"
             f" --type {table.name}.{left[0].partition(' ')[0]}=text."
+        )
+    whole = [column.name for column in table.columns if column.type_guessed and column.type is ColumnType.INTEGER]
+    if whole:
+        yield (
+            f"Taken as integer in {table.name}, because the bounds are whole numbers: {', '.join(whole)}. Decimals "
+            f"would be rounded; for them write --type {whole[0]}=decimal."
         )
     for column in table.columns:
         if column.default_step and column.name != table.unit:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 from sfumato.engines.inspection import InspectedCap, InspectedColumn, InspectedTable, SourceReport
@@ -14,6 +15,9 @@ NULL_WORDS = ("NA", "N/A", "NULL", "null", "None", "NaN", "nan", "-", "?", ".")
 """What people write in text files where a value is missing."""
 _CAPS = tuple(digit * 10**power for power in range(9) for digit in (1, 2, 5))
 """What people write for `rows_per_unit`."""
+_MAY_HAVE_PLACES = (Kind.DECIMAL, Kind.FLOATING, Kind.RAW)
+_PLACES = 10**6
+"""Decimals from a millionth on are noticed."""
 
 Remedies = Callable[[Column, Part, str, str], Mapping[str, int]]
 """What the policy could say so that more values of a part are read, and how many: from the column, the part, the SQL of
@@ -37,6 +41,8 @@ class Inspection:
     run: Callable[[str], list[tuple[Any, ...]]]
     """The rows of a query."""
     remedies: Remedies = no_remedies
+    text_type: Callable[[Table, Column, Part, str], str] = lambda table, column, part, raw: ""
+    """What to tell about texts that read as another type than text; empty where the source has types."""
 
     def rows(self, table: str, columns: Callable[[Part], list[str]]) -> str:
         """Return the query for columns of every row of a table."""
@@ -212,6 +218,7 @@ def _column(source: Inspection, table: Table, column: Column) -> InspectedColumn
             condition = f"{raw} IS NOT NULL" if names_people else f"{raw} IS NOT NULL AND {absent}"
             for remedy, count in source.remedies(column, part, raw, condition).items():
                 unread[remedy] = unread.get(remedy, 0) + count
+        found = replace(found, reads_as=found.reads_as or source.text_type(table, column, part, raw))
     best = max(unread.values(), default=0)
     remedies = [f"{remedy} reads {count:,}" for remedy, count in unread.items() if count == best]
     return replace(found, remedy=", ".join(remedies[:2]) if best else "")
@@ -225,6 +232,9 @@ def _counted(source: Inspection, column: Column, part: Part, raw: str, names_peo
     grid = column.grid
     if not names_people and grid is not None and column.type is not ColumnType.BOOLEAN:
         counts |= {"below": _count_if(f"{value} < {grid.least}"), "above": _count_if(f"{value} > {grid.greatest}")}
+    if not names_people and column.type is ColumnType.INTEGER and stored.kind in _MAY_HAVE_PLACES:
+        fine = replace(column, type=ColumnType.DECIMAL, bounds=None, values=None, step=Fraction(1, _PLACES))
+        counts["rounded"] = _count_if(f"mod({reading.column(fine, stored)}, {_PLACES}) <> 0")
     if column.type is ColumnType.TEXT and column.length is not None and not isinstance(column.values, tuple):
         counts["cut"] = _count_if(f"length(CAST({raw} AS {reading.text_type})) > {column.length}")
     if not names_people and isinstance(column.values, tuple):
