@@ -95,7 +95,16 @@ SEALED_POLICY: dict[str, Any] = {
 }
 CSV_POLICY: dict[str, Any] = {
     "source": "csv:/data",
-    "csv": {"delimiter": ";", "encoding": "latin-1", "decimal": ",", "null": ["NA"]},
+    "csv": {
+        "delimiter": ";",
+        "encoding": "latin-1",
+        "decimal": ",",
+        "null": ["NA"],
+        "thousands": ".",
+        "symbols": ["%"],
+        "true": ["ja"],
+        "false": ["nein"],
+    },
     "server": {"http_port": 8080, "pg_port": 5434, "public_url": "https://db.example/", "trusted_proxies": ["10.0.0.1"]}
     | dict.fromkeys(SERVER.names[4:], 64),
     "refresh": "on-change",

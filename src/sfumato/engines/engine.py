@@ -11,10 +11,11 @@ from sfumato.analysis.private_query import PrivateQuery
 from sfumato.diagnostics import statement_label
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.engines.inspection import SourceReport
+from sfumato.engines.source_catalogue import SourceCatalogue
 from sfumato.errors import BadParameter, Refusal, quote_value
 from sfumato.language.rel_nodes import ProjectNode
 from sfumato.planning.plan import Plan
-from sfumato.policy.policy import Policy
+from sfumato.policy.policy import Location, Policy
 
 Job = object
 """What an engine prepared. It is opaque: only the engine that prepared it reads it."""
@@ -203,3 +204,5 @@ class Backend:
     """Removes what lies elsewhere, on a server or in a folder, of copies whose files are of no more use."""
     inspect: Callable[[Policy], SourceReport] | None = None
     """Counts what the source loses on its way into the copy, for its owner; None where the engine cannot."""
+    describe: Callable[[Location], SourceCatalogue] | None = None
+    """Reads names, types, keys and comments for a first policy, and no row; None where the engine has no catalogue."""

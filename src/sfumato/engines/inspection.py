@@ -23,12 +23,16 @@ class InspectedColumn:
     """Values that are none of the public keys, and so absent."""
     cut: int = 0
     """Texts that are longer than what is kept of them."""
+    rounded: int = 0
+    """Values of an integer column that have decimals, and so are rounded."""
     marked: int = 0
     """Names of people that look like a mark for a missing value: all who have the same one are one person."""
     total: int = 0
     """The sum of a bounded number without its sign, in steps, over all rows that have an owner."""
     clipped: int = 0
     """What bounds take from that sum."""
+    reads_as: str = ""
+    """For a column of text, the type as which its values read, with the words for the policy; empty where none."""
     capped: int = 0
     """What `rows_per_unit` takes from it, on average over the rows that are drawn."""
 

@@ -7,8 +7,9 @@ from importlib import import_module
 
 from sfumato.engines.engine import Backend, Limits, PendingSnapshot, Progress, SnapshotWatch
 from sfumato.engines.inspection import SourceReport
+from sfumato.engines.source_catalogue import SourceCatalogue
 from sfumato.errors import BadSource, Refusal
-from sfumato.policy.policy import Policy
+from sfumato.policy.policy import Location, Policy
 from sfumato.policy.schemes import source_scheme, source_schemes
 
 
@@ -59,9 +60,18 @@ def inspected(policy: Policy) -> SourceReport | None:
     return None if inspect is None else inspect(policy)
 
 
+def described(location: Location) -> SourceCatalogue | None:
+    """Return what the catalogue of a source declares; None where its engine has none. No row is read."""
+    describe = _backend(location.scheme).describe
+    return None if describe is None else describe(location)
+
+
 def backend_of(policy: Policy) -> Backend:
     """Return how sources of the policy's scheme are opened."""
-    name = policy.source.scheme
+    return _backend(policy.source.scheme)
+
+
+def _backend(name: str) -> Backend:
     scheme = source_scheme(name)
     if scheme is None:
         raise BadSource(

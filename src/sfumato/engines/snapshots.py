@@ -23,10 +23,11 @@ from sfumato.engines.snapshot_manifest import (
     source_digest,
     write_manifest,
 )
+from sfumato.engines.source_catalogue import SourceCatalogue
 from sfumato.engines.sql.bounded_copy import CopiedTable
 from sfumato.errors import BadSource, EngineFailed, Refusal
 from sfumato.policy.canonical import tables_hash
-from sfumato.policy.policy import Policy, Refresh
+from sfumato.policy.policy import Location, Policy, Refresh
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import system_source
 from sfumato.secure_files import SharedFileLock, locked, publish, remove_unused, write_atomically
@@ -455,6 +456,7 @@ def backend(
     copying: Callable[[Policy, Limits], Copying],
     engine: Callable[[Policy, Registered, Limits], Engine],
     inspect: Callable[[Policy], SourceReport] | None = None,
+    describe: Callable[[Location], SourceCatalogue] | None = None,
 ) -> Backend:
     """Return the backend of an engine: how it copies a source, opens a copy, and counts what is lost between them."""
 
@@ -477,4 +479,4 @@ def backend(
         if secret.exists():
             copying(policy, Limits()).sweep(read_or_draw_salt(secret, system_source()), ())
 
-    return Backend(take, changed, has_ledger, watch, forget, inspect)
+    return Backend(take, changed, has_ledger, watch, forget, inspect, describe)

@@ -1,5 +1,6 @@
 """The columns of a table: their types, exact bounds on a grid of integers, and public keys."""
 
+import re
 from collections.abc import Callable
 from datetime import date, datetime
 from fractions import Fraction
@@ -13,7 +14,10 @@ from sfumato.policy.table_keys import COLUMN, DEFAULT_TEXT_CHARS, MAX_DECLARED_V
 
 _INT64 = range(-(2**63), 2**63)
 _STEPS = (Fraction(1, 10**18), Fraction(10**18))
-
+_ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_ISO_TIME = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}:?[0-9]{2})?"
+)
 _SUMMED = (ColumnType.INTEGER, ColumnType.DECIMAL)
 _BOUNDED = (ColumnType.INTEGER, ColumnType.DECIMAL, ColumnType.DATE, ColumnType.TIMESTAMP)
 
@@ -268,25 +272,37 @@ def _boolean(entry: Entry) -> Value:
     return flag(entry)
 
 
-def _date(entry: Entry) -> Value:
-    if type(entry.value) is date:
+def _iso(entry: Entry, form: re.Pattern[str]) -> object:
+    """Return the value; in a dict, a text of this form is the date or time that it writes (JSON has no dates)."""
+    if entry.lines or not isinstance(entry.value, str) or not form.fullmatch(entry.value):
         return entry.value
+    try:
+        return date.fromisoformat(entry.value) if form is _ISO_DATE else datetime.fromisoformat(entry.value)
+    except ValueError:
+        return entry.value
+
+
+def _date(entry: Entry) -> Value:
+    value = _iso(entry, _ISO_DATE)
+    if type(value) is date:
+        return value
     raise _refuse_value(entry, ColumnType.DATE, "a TOML date without quotes, for example 2024-02-29")
 
 
 def _timestamp(entry: Entry) -> Value:
-    if type(entry.value) is not datetime:
+    value = _iso(entry, _ISO_TIME)
+    if type(value) is not datetime:
         raise _refuse_value(
             entry, ColumnType.TIMESTAMP, "a TOML date and time without quotes, such as 2024-02-29T12:00:00"
         )
-    if entry.value.tzinfo is not None:
+    if value.tzinfo is not None:
         raise refuse(
             entry,
             f"is {quote_entry(entry.value)}, with an offset.",
             "Timestamps are used as the source stores them, without a time zone.",
             "Write what that clock shows, without an offset, such as 2024-02-29T12:00:00.",
         )
-    return entry.value.replace(fold=0)
+    return value.replace(fold=0)
 
 
 def _text(entry: Entry) -> Value:

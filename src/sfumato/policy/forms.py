@@ -21,13 +21,28 @@ def read_csv_form(entry: Entry) -> CsvFormat:
 
 
 def check_csv_form(entry: Entry, form: CsvFormat) -> None:
-    """Refuse a comma with two meanings."""
+    """Refuse a sign or a word with two meanings."""
     if form.delimiter == form.decimal:
         raise refuse(
             entry.below("decimal", form.decimal),
             "is a comma, and so is the delimiter.",
             "A comma between two digits could mean either.",
             'Write delimiter = ";", if the fields are separated by it.',
+        )
+    if form.thousands == form.decimal:
+        raise refuse(
+            entry.below("thousands", form.thousands),
+            f"is {quote_entry(form.thousands)}, and so is the decimal separator.",
+            "That sign in a number could mean either.",
+            "Write another thousands, or another decimal.",
+        )
+    both = sorted({word.casefold() for word in form.true} & {word.casefold() for word in form.false})
+    if both:
+        raise refuse(
+            entry.below("true", list(form.true)),
+            f"names {quote_entry(both[0])}, and so does false.",
+            "A word means one truth value.",
+            "Remove it from one of them.",
         )
 
 

@@ -93,6 +93,22 @@ def _is_null_text(words: str) -> bool:
     return bool(words) and words == words.strip() and words.isprintable() and '"' not in words
 
 
+def _is_symbol(words: str) -> bool:
+    return (
+        _is_null_text(words) and words.lower() != "e" and not any(sign.isdigit() or sign in "+-.,'_ " for sign in words)
+    )
+
+
+def _words(example: str) -> Texts:
+    why = "It is a word that fills a field."
+    return Texts("list of texts", 20, Text(40, _is_null_text, why, f"Write for example {example}."))
+
+
+def _beside_numbers(example: str) -> Texts:
+    why = "It is a sign or a word before or after a number, without digits and without signs that belong to a number."
+    return Texts("list of texts", 20, Text(10, _is_symbol, why, f"Write for example {example}."))
+
+
 CSV = Section(
     (
         PolicyKey(
@@ -128,6 +144,19 @@ CSV = Section(
             "Texts that mean a missing value; an empty field is always missing.",
             Hashed.ALWAYS,
         ),
+        PolicyKey(
+            "thousands",
+            OneOf(
+                (",", ".", "'", " ", "_"),
+                {"comma": ",", "point": ".", "apostrophe": "'", "space": " "},
+                described="comma, point, apostrophe, space or underscore",
+            ),
+            Default("", "none"),
+            "The separator between groups of three digits.",
+        ),
+        PolicyKey("symbols", _beside_numbers('symbols = ["%", "€"]'), Default(()), "Signs beside a number to ignore."),
+        PolicyKey("true", _words('true = ["ja"]'), Default(()), "Further words for true."),
+        PolicyKey("false", _words('false = ["nein"]'), Default(()), "Further words for false."),
     ),
     into=CsvFormat,
 )

@@ -299,6 +299,14 @@ class CsvFormat:
     """Decimal separator."""
     null: tuple[str, ...] = ()
     """Texts that mean that there is no value, unquoted; an empty field always does."""
+    thousands: str = ""
+    """What stands between groups of three digits; empty where nothing does."""
+    symbols: tuple[str, ...] = ()
+    """Signs and words beside a number that are not read, such as % and €."""
+    true: tuple[str, ...] = ()
+    """Words for true, in any case, beside those of SQL."""
+    false: tuple[str, ...] = ()
+    """Words for false, in any case, beside those of SQL."""
 
 
 @dataclass(frozen=True, slots=True)

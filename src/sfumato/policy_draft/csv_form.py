@@ -7,11 +7,10 @@ from codecs import getincrementaldecoder
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from sfumato.engines.duckdb.csv_records import Malformed, beginning
+from sfumato.engines.duckdb.csv_records import Malformed, beginning, likely_delimiter
 from sfumato.errors import BadSource, quote_value
 from sfumato.policy.entry import Entry
 from sfumato.policy.forms import read_csv_form
-from sfumato.policy.keys import DELIMITERS
 from sfumato.policy.policy import CsvFormat
 
 _MARK = b"\xef\xbb\xbf"
@@ -26,7 +25,7 @@ def infer_csv_form(paths: Iterable[Path], options: Mapping[str, object]) -> CsvF
             start = beginning(path).removeprefix(_MARK)
         except Malformed:
             continue  # said better when its names are read
-        delimiters.setdefault(_delimiter(start), path)
+        delimiters.setdefault(likely_delimiter(start), path)
         if (encoding := _encoding(start)) is not None:
             encodings.setdefault(encoding, path)
     keys: dict[str, object] = {}
@@ -37,16 +36,6 @@ def infer_csv_form(paths: Iterable[Path], options: Mapping[str, object]) -> CsvF
             raise _differ(key, sources)
         keys |= dict.fromkeys([key] if sources else [], next(iter(sources), ""))
     return read_csv_form(Entry({**keys, **options}, ("csv",)))
-
-
-def _delimiter(start: bytes) -> str:
-    """Return the most frequent delimiter of the first line, outside quotation marks."""
-    line = start.replace(b"\r", b"\n").split(b"\n", 1)[0]
-    if line.startswith(b"sep=") and line[4:5].decode("ascii", "replace") in DELIMITERS:
-        return line[4:5].decode()
-    outside = b"".join(line.split(b'"')[::2]).decode("latin-1")
-    counts = {delimiter: outside.count(delimiter) for delimiter in DELIMITERS if delimiter != ":"}
-    return max(counts, key=lambda delimiter: counts[delimiter]) if any(counts.values()) else ","
 
 
 def _encoding(start: bytes) -> str | None:

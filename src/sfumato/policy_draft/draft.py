@@ -48,6 +48,14 @@ class DraftColumn:
     """Kind of personal data that its name suggests, if it is left out for that."""
     inferred: bool = False
     """Something here was taken from the data."""
+    type_read: bool = False
+    """The type is the one as which every value of the source reads."""
+    type_guessed: bool = False
+    """The type follows from its bounds or step, which were given; the source has none."""
+    listed: bool = False
+    """The keys are the labels of its type in the source."""
+    comment: str = ""
+    """What the source's catalogue says about it."""
 
     @property
     def keyed(self) -> bool:
@@ -66,13 +74,17 @@ class DraftTable:
     public: bool = False
     unit: str | None = None
     proposed: bool = False
-    """The unit was inferred from column names."""
+    """The unit was inferred from column names, or from foreign keys."""
+    by_reference: bool = False
+    """The unit follows from a foreign key that the source declares."""
     choices: tuple[str, ...] = ()
     """Units that names propose, where there are several."""
     rows_per_unit: int | None = None
     inferred: bool = False
     stored: str | None = None
     """Name in the source, where it differs."""
+    comment: str = ""
+    """What the source's catalogue says about it."""
 
     @property
     def private(self) -> bool:
@@ -103,6 +115,10 @@ class Draft:
     epsilon: str | None = None
     delta: str | None = None
     csv: CsvFormat = PLAIN
+    analysts: tuple[tuple[str, str | None], ...] = ()
+    """Names of analysts, each with the epsilon that was given; None is that of the whole budget."""
+    remarks: tuple[str, ...] = ()
+    """What was found when types were read, for the terminal."""
 
     def unknown(self) -> list[str]:
         """Return the entries that are still missing in the draft."""
@@ -131,6 +147,10 @@ class DraftOptions:
     """How CSV files are written, by the key of the policy."""
     epsilon: str | None = None
     delta: str | None = None
+    analysts: Mapping[str, str | None] = field(default_factory=dict)
+    """Epsilon by analyst; None where it was not given."""
+    read_types: bool = False
+    """Whether types of CSV columns are read from their values."""
 
 
 def make_draft(schema: SourceSchema, wishes: DraftOptions) -> Draft:
@@ -145,6 +165,10 @@ def make_draft(schema: SourceSchema, wishes: DraftOptions) -> Draft:
         None if wishes.epsilon is None else number_text(wishes.epsilon, "epsilon"),
         None if wishes.delta is None else number_text(wishes.delta, "delta"),
         schema.csv,
+        tuple(
+            (name, None if epsilon is None else number_text(epsilon, f"epsilon of {name}"))
+            for name, epsilon in wishes.analysts.items()
+        ),
     )
 
 
@@ -177,7 +201,14 @@ def with_unit(table: DraftTable, schema: SourceSchema, unit: Unit | None) -> Dra
     known = next(candidate for candidate in schema.tables if candidate.name == table.name)
     own = own_key(known.names, schema.names)
     columns = tuple(_propose_column(column, own, unit, table.rows_per_unit) for column in table.columns)
-    return replace(table, unit=unit.words, proposed=unit.proposed, choices=(), columns=columns)
+    return replace(
+        table,
+        unit=unit.words,
+        proposed=unit.proposed,
+        by_reference=unit.by_reference,
+        choices=(),
+        columns=columns,
+    )
 
 
 def _propose_column(column: DraftColumn, own: str | None, unit: Unit, rows: int | None) -> DraftColumn:
@@ -275,7 +306,7 @@ def with_one_type(tables: tuple[DraftTable, ...]) -> tuple[DraftTable, ...]:
     for table in tables:
         if table.unit is None or table.unit == ROWS:
             continue
-        for mine, (other_name, theirs) in _joined_columns(table, tables):
+        for mine, (other_name, theirs) in joined_columns(table, tables):
             second = by_name.get(other_name)
             first, two = by_name[table.name].column(mine), second.column(theirs) if second else None
             if second is None or first is None or two is None or first.untyped == two.untyped:
@@ -286,8 +317,8 @@ def with_one_type(tables: tuple[DraftTable, ...]) -> tuple[DraftTable, ...]:
     return tuple(by_name.values())
 
 
-def _joined_columns(table: DraftTable, tables: tuple[DraftTable, ...]) -> list[tuple[str, tuple[str, str]]]:
-    """Return which columns hold the same values: of a path, or of the tables that name the same person."""
+def joined_columns(table: DraftTable, tables: tuple[DraftTable, ...]) -> list[tuple[str, tuple[str, str]]]:
+    """Return the columns that hold the same values: of a path, or of the tables that name the same person."""
     if Unit(table.unit or "").path:
         target, here, there = path_of(table.unit or "")
         return [(here, (target, there))]
@@ -310,7 +341,7 @@ def _draft_table(
 ) -> DraftTable:
     columns = tuple(_draft_column(schema, table, column, wishes) for column in table.columns if column.type is not None)
     unusable = tuple(column.name for column in table.columns if column.type is None)
-    draft = DraftTable(table.name, columns, unusable, stored=table.stored)
+    draft = DraftTable(table.name, columns, unusable, stored=table.stored, comment=table.comment)
     if fold_name(table.name) in map(fold_name, wishes.public):
         return replace(draft, public=True)
     unit = units.get(table.name)
@@ -332,9 +363,17 @@ def _draft_column(schema: SourceSchema, table: SchemaTable, column: SchemaColumn
     unique = option_for(dict.fromkeys(wishes.unique, True), table, column) or False
     untyped = column.stored == "unread text" and typed is None
     kind = _parse_type(typed) if typed is not None else column.type or ColumnType.TEXT
-    if untyped and (bounds or step):
+    guessed = untyped and bool(bounds or step)
+    if guessed:
         kind, untyped = _guess_type(bounds or (), step), False
-    draft = DraftColumn(column.name, kind, untyped and values is None, unique=unique)
+    draft = DraftColumn(
+        column.name,
+        kind,
+        untyped and values is None,
+        unique=unique,
+        type_guessed=guessed,
+        comment=column.comment,
+    )
     if kind is ColumnType.TEXT and not (typed or values or unique):
         draft = replace(draft, personal=personal(column.name))
     if step is not None:
@@ -346,6 +385,8 @@ def _draft_column(schema: SourceSchema, table: SchemaTable, column: SchemaColumn
     if bounds is not None:
         draft = with_bounds(draft, bounds)
     if values is None:
+        if column.values and kind is ColumnType.TEXT:
+            return replace(draft, values=tuple(map(quoted_text, column.values)), listed=True)
         return draft
     if (reference := public_keys(schema, values, wishes.public)) is not None:
         return replace(draft, values_of=reference)

@@ -1,6 +1,7 @@
 """The policy file that `sfumato init` leaves: beside the data, never inside it, never over another file."""
 
 import os
+import re
 from pathlib import Path
 
 from sfumato.errors import BadParameter, quote_value
@@ -16,13 +17,15 @@ def without_scheme(data: Path) -> Path:
     return Path(rest) if colon and rest and scheme in drafted and not data.exists() else data
 
 
-def default_output(data: Path) -> Path:
-    """Return the name of the policy for this data, in the working folder."""
+def default_output(data: Path | str) -> Path:
+    """Return the name of the policy for this data, in the working folder; a text is the name of a database."""
+    if isinstance(data, str):
+        return Path(f"{re.sub(r'[^A-Za-z0-9_-]+', '_', data)}.toml")
     name = data.absolute().name
     return Path(f"{name.partition('.')[0] if data.is_file() else name}.toml")
 
 
-def check_output(data: Path, output: Path) -> None:
+def check_output(data: Path | None, output: Path) -> None:
     """Refuse a place for the policy, before anything is asked or read."""
     if output.exists():
         raise BadParameter(
@@ -37,7 +40,7 @@ def check_output(data: Path, output: Path) -> None:
             "It is written there.",
             "Create the folder.",
         )
-    if data.is_dir() and folder.resolve().is_relative_to(data.resolve()):
+    if data is not None and data.is_dir() and folder.resolve().is_relative_to(data.resolve()):
         raise BadParameter(
             f"{quote_value(str(output))} would lie inside the data.",
             "The ledger and its secrets lie beside the policy, and do not belong among the data.",
@@ -45,13 +48,15 @@ def check_output(data: Path, output: Path) -> None:
         )
 
 
-def write_policy(draft: Draft, data: Path, output: Path, *, keep: bool = False) -> None:
+def write_policy(draft: Draft, data: Path | str, output: Path, *, keep: bool = False) -> None:
     """Write the draft as a policy file, if some completion of it is a policy; `keep` writes it in any case.
+
+    A path is written relative to the policy; a text stands after the scheme as it is.
 
     Answers of an interview are never lost: what is wrong with them is then reported after writing the file.
     """
     name = output.stem
-    source = os.path.relpath(data.absolute(), output.absolute().parent)
+    source = data if isinstance(data, str) else os.path.relpath(data.absolute(), output.absolute().parent)
     if not keep:
         check_draft(draft, name, source)
     try:

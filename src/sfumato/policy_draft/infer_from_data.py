@@ -62,10 +62,10 @@ class _SourceReader:
 
 def infer_from_data(draft: Draft, path: Path) -> Draft:
     """Return the draft with everything that is still unknown taken from the data."""
-    with open_source(path, _csv_options(draft)) as (_, connection, sources):
+    with open_source(path, csv_keys(draft)) as (_, connection, sources):
         execute(connection, f"ATTACH ':memory:' AS {STAGE}")
         for name, source in sources.items():
-            _load(connection, name, source, draft.csv)
+            load(connection, name, source, draft.csv)
         tables = tuple(_infer_table(table, connection, sources[table.name], draft.csv) for table in draft.tables)
         return replace(draft, tables=tables)
 
@@ -74,20 +74,21 @@ def with_public_types(draft: Draft, path: Path) -> Draft:
     """Return the draft with the types of public CSV tables, which declare none: their values are public."""
     if not reads_csv(draft.scheme) or not any(table.public for table in draft.tables):
         return draft
-    with open_source(path, _csv_options(draft)) as (_, connection, sources):
+    with open_source(path, csv_keys(draft)) as (_, connection, sources):
         execute(connection, f"ATTACH ':memory:' AS {STAGE}")
         tables = tuple(_infer_types(table, connection, sources[table.name], draft.csv) for table in draft.tables)
         return replace(draft, tables=tables)
 
 
-def _csv_options(draft: Draft) -> dict[str, object]:
-    return asdict(draft.csv) if reads_csv(draft.scheme) else {}
+def csv_keys(draft: Draft) -> dict[str, object]:
+    """Return how the CSV files of a draft are written, by key."""
+    return {key: value for key, value in asdict(draft.csv).items() if value} if reads_csv(draft.scheme) else {}
 
 
 def _infer_types(table: DraftTable, connection: Connection, source: SourceTable, form: CsvFormat) -> DraftTable:
     if not table.public or source.files is None or not source.files.csv:
         return table
-    _load(connection, table.name, source, form)
+    load(connection, table.name, source, form)
     reader = _SourceReader(connection, source, None, form.decimal)
     columns = []
     for column in table.columns:
@@ -124,7 +125,8 @@ def _infer_rows_per_unit(reader: _SourceReader) -> int:
     return int(unit * ceil((most or 1) / unit))
 
 
-def _load(connection: Connection, name: str, source: SourceTable, form: CsvFormat) -> None:
+def load(connection: Connection, name: str, source: SourceTable, form: CsvFormat) -> None:
+    """Load a table whose rows are not in the engine yet."""
     if source.stream is not None:
         load_batches(connection, source.relation, source.stream, [known for known, _ in source.columns])
     elif source.files is not None and source.files.csv:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import fields
 
 from sfumato.errors import BadParameter, quote_value
+from sfumato.policy.entry import Entry, check_name
 from sfumato.policy.keys import CSV
 from sfumato.policy.table_keys import MAX_ROWS_PER_UNIT
 from sfumato.policy_draft.draft import DraftOptions
@@ -39,6 +40,22 @@ def rows_per_unit(options: Iterable[str]) -> dict[str, int]:
                 "Write for example --rows-per-unit 20 or --rows-per-unit visits=20.",
             )
         found[table.strip()] = int(number)
+    return found
+
+
+def analysts(options: Iterable[str]) -> dict[str, str | None]:
+    """Read analysts: NAME, or NAME=EPSILON."""
+    found: dict[str, str | None] = {}
+    for option in options:
+        name, equals, epsilon = option.partition("=")
+        check_name(Entry(name.strip(), ("analysts",)), name.strip(), "analyst")
+        if equals and not epsilon.strip():
+            raise BadParameter(
+                f"--analyst {quote_value(option)} names no epsilon.",
+                "An analyst is written NAME or NAME=EPSILON.",
+                "Write for example --analyst research or --analyst research=1.",
+            )
+        found[name.strip()] = epsilon.strip() if equals else None
     return found
 
 

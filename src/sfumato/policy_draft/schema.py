@@ -30,7 +30,7 @@ from sfumato.policy_draft.csv_form import infer_csv_form
 from sfumato.policy_draft.naming import Names
 
 _TYPES = {**TYPES, Kind.RAW: ColumnType.TEXT}
-_SCALE = re.compile(r"DECIMAL\(\d+,\s*(\d+)\)")
+_SCALE = re.compile(r"(?:DECIMAL|NUMERIC)\(\d+,\s*(\d+)\)", re.IGNORECASE)
 _PART = re.compile(r"(part|data|chunk|file)?[-_.]?\d.*|part-.*|[^=]+=.*", re.IGNORECASE)
 """Files and folders that are pieces of one table: part-0001.parquet, year=2024."""
 _DATABASES = (".duckdb", ".db", ".ddb", ".sqlite", ".sqlite3", ".db3")
@@ -47,6 +47,10 @@ class SchemaColumn:
     stored: Kind
     step: Fraction | None = None
     """The grid of a decimal whose type names its places."""
+    comment: str = ""
+    """What the source's catalogue says about it."""
+    values: tuple[str, ...] = ()
+    """The labels of an enumerated type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,9 @@ class SchemaTable:
     """The column that the source declares to be the primary key, where it does."""
     stored: str | None = None
     """Name in the source, SCHEMA.TABLE, where the table name alone is ambiguous."""
+    references: tuple[tuple[str, str, str], ...] = ()
+    """Foreign keys that the source declares: the column here, the table and the column there."""
+    comment: str = ""
 
     @property
     def names(self) -> Names:
@@ -75,14 +82,17 @@ class SourceSchema:
     """A source: how it is read, where it lies, and its tables."""
 
     scheme: str
-    path: Path
+    path: Path | None
+    """None where the source is not a file or a folder."""
     tables: tuple[SchemaTable, ...]
     csv: CsvFormat = PLAIN
     """How its CSV files are written."""
     ignored: tuple[str, ...] = ()
     """Workbooks that lie among the files, and are not read."""
     unreadable: tuple[str, ...] = ()
-    """Views of a database that name what is not there."""
+    """Views of a database that name what is not there, and tables that may not be read."""
+    other_schemas: tuple[str, ...] = ()
+    """Other schemas of the same database that hold tables."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -125,7 +135,7 @@ def open_source(
         tables = tuple(
             SchemaTable(
                 name,
-                tuple(map(_schema_column, table.columns)),
+                tuple(map(schema_column, table.columns)),
                 table.stream.key if isinstance(table.stream, SqliteTable) else keys.get(names[name] or f"main.{name}"),
                 names[name],
             )
@@ -140,13 +150,19 @@ def _csv_form(location: Location, options: Mapping[str, object]) -> CsvFormat:
     files = [] if location.scheme in LOGS else source_files(location)
     written = [path for path in files if path.name.lower().endswith(ENDINGS[CSV.name])]
     if options and not written:
-        raise BadParameter(
-            f"--csv {next(iter(options))}=… has no effect.", "There is no CSV file in the data.", "Remove the option."
-        )
+        raise no_csv(options)
     return infer_csv_form(written, options) if written else PLAIN
 
 
-def _schema_column(column: tuple[str, Stored]) -> SchemaColumn:
+def no_csv(options: Mapping[str, object]) -> BadParameter:
+    """Return the refusal of options about CSV files where there are none."""
+    return BadParameter(
+        f"--csv {next(iter(options))}=… has no effect.", "There is no CSV file in the data.", "Remove the option."
+    )
+
+
+def schema_column(column: tuple[str, Stored]) -> SchemaColumn:
+    """Return what a policy can declare of a column of the source."""
     name, stored = column
     if not _can_be_declared(name):
         return SchemaColumn(name, None, stored.kind)

@@ -18,7 +18,9 @@ class Unit:
 
     words: str
     proposed: bool = False
-    """Inferred from column names."""
+    """Inferred from column names, or from foreign keys."""
+    by_reference: bool = False
+    """Follows from a foreign key that the source declares."""
 
     @property
     def path(self) -> bool:
@@ -67,15 +69,22 @@ def with_proposals(schema: SourceSchema, declared: Mapping[str, Unit], public: I
             if candidate.name not in units and fold_name(candidate.name) not in hidden
         ]
         proposed = {
-            table.name: choices[0] for table in open_tables if len(choices := proposals(schema, units, table)) == 1
+            table.name: Unit(choices[0], True, bool(_references(schema, units, table)))
+            for table in open_tables
+            if len(choices := proposals(schema, units, table)) == 1
         }
         if not proposed:
             return units
-        units |= {name: Unit(words, proposed=True) for name, words in proposed.items()}
+        units |= proposed
 
 
 def proposals(schema: SourceSchema, units: Mapping[str, Unit], table: SchemaTable) -> list[str]:
-    """Return the units that names propose for a table: a column that names the same person, else a path to one."""
+    """Return the units that foreign keys, or else names, propose for a table.
+
+    Each is a column that names the same person; where there is none, a path to one.
+    """
+    if declared := _references(schema, units, table):
+        return declared
     named = [(other, units[other.name].words) for other in schema.tables if _names_people(units.get(other.name))]
     direct = [
         column.name
@@ -92,6 +101,21 @@ def proposals(schema: SourceSchema, units: Mapping[str, Unit], table: SchemaTabl
         for column in table.columns
         if links(table.names, column.name, other.names, key)
     ]
+
+
+def _references(schema: SourceSchema, units: Mapping[str, Unit], table: SchemaTable) -> list[str]:
+    """Return the units that the foreign keys of a table lead to."""
+    keys = {
+        (here, other.name, there): units[other.name].words
+        for here, name, there in table.references
+        for other in schema.tables
+        if fold_name(other.name) == fold_name(name)
+        and other.name != table.name
+        and _names_people(units.get(other.name))
+    }
+    direct = [here for (here, _, there), unit in keys.items() if fold_name(unit) == fold_name(there)]
+    paths = [f"{other}.{unit} via {here} = {there}" for (here, other, there), unit in keys.items()]
+    return list(dict.fromkeys(direct or paths))
 
 
 def _names_people(unit: Unit | None) -> bool:

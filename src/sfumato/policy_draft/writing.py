@@ -46,7 +46,10 @@ def check_draft(draft: Draft, name: str, source: str) -> None:
     tables = tuple(replace(table, rows_per_unit=1) if table.needs_rows else table for table in draft.tables)
     whole = replace(draft, tables=tables, epsilon=draft.epsilon or "1", delta=draft.delta or "0")
     if not whole.unknown():
-        read_policy(tomllib.loads(policy_text(whole, name, source), parse_float=Decimal))
+        words = tomllib.loads(policy_text(whole, name, source), parse_float=Decimal)
+        read_policy(
+            {"ledger": f"sqlite:{name}.ledger", **words}
+        )  # its place is beside the file, which is not there yet
 
 
 def _policy_lines(draft: Draft, name: str, source: str) -> Iterator[str]:
@@ -56,7 +59,7 @@ def _policy_lines(draft: Draft, name: str, source: str) -> Iterator[str]:
             ", and from the data where a line says so: a bound or a key that is taken from the data can give a person"
             " away, and no budget pays for that. Replace each such line by what you know without looking."
             if _has_inferred_values(draft)
-            else "; no value about a person was read."
+            else _values_read(draft)
         )
         + f" Lines marked {FILL_IN} are yours to write: remove the # and say what you know."
         + f" Then run: sfumato check {shlex.quote(name + '.toml')}. Every key is explained in docs/policy/index.md."
@@ -71,10 +74,31 @@ def _policy_lines(draft: Draft, name: str, source: str) -> Iterator[str]:
         yield ""
         yield from _table_lines(table)
     yield ""
+    yield from _analysts(draft)
+
+
+def _values_read(draft: Draft) -> str:
+    if any(column.type_read for table in draft.tables for column in table.columns):
+        return ". The types of CSV columns are those as which all values read; no other value about a person was read."
+    return "; no value about a person was read."
+
+
+def _analysts(draft: Draft) -> Iterator[str]:
     yield from _comment("Analysts may have budgets of their own inside the one above.")
-    yield "# [analysts.research]"
-    yield "# epsilon = 1"
-    yield '# price = "1%"    # of this budget: what a question costs that names no price'
+    price = 'price = "1%"    # of this budget: what a question costs that names no price'
+    if not draft.analysts:
+        yield from ("# [analysts.research]", "# epsilon = 1", f"# {price}")
+    for at, (name, given) in enumerate(draft.analysts):
+        if at:
+            yield ""
+        yield f"[analysts.{key_text(name)}]"
+        if given is not None:
+            yield f"epsilon = {given}"
+        elif draft.epsilon is not None:
+            yield f"epsilon = {draft.epsilon}    # all of the budget above; write less to keep some for other accounts"
+        else:
+            yield f"# epsilon = 1      # {FILL_IN}: the most of the budget above that this analyst may use"
+        yield price
 
 
 def _csv_form(form: CsvFormat) -> Iterator[str]:
@@ -86,11 +110,12 @@ def _csv_form(form: CsvFormat) -> Iterator[str]:
         "bytes. Nothing is guessed when rows are read."
     )
     yield "[csv]"
-    for key in ("delimiter", "encoding", "decimal"):
+    for key in ("delimiter", "encoding", "decimal", "thousands"):
         if (value := getattr(form, key)) != getattr(CsvFormat(), key):
             yield f"{key} = {quoted_text(value)}"
-    if form.null:
-        yield f"null = [{', '.join(quoted_text(text) for text in form.null)}]"
+    for key in ("null", "symbols", "true", "false"):
+        if texts := getattr(form, key):
+            yield f"{key} = [{', '.join(map(quoted_text, texts))}]"
     yield ""
 
 
@@ -147,6 +172,7 @@ def purchase_words(draft: Draft) -> str:
 
 def _table_lines(table: DraftTable) -> Iterator[str]:
     name = key_text(table.name)
+    yield from _comment(table.comment)
     if table.public:
         yield from _comment(
             "Declared by the owner to contain no personal data: answers about it alone are exact and free."
@@ -213,7 +239,8 @@ def _whom(table: DraftTable) -> str:
         whom = "a row belongs to the person to whom this path leads"
     else:
         whom = "rows with the same value belong to one person"
-    return f"{whom}; PROPOSED by names alone: check it" if table.proposed else whom
+    how = "a foreign key" if table.by_reference else "names alone"
+    return f"{whom}; PROPOSED by {how}: check it" if table.proposed else whom
 
 
 def _column_lines(column: DraftColumn, names_people: bool) -> Iterator[str]:
@@ -226,13 +253,20 @@ def _column_lines(column: DraftColumn, names_people: bool) -> Iterator[str]:
 
 
 def _remark(column: DraftColumn, names_people: bool) -> str:
-    remarks = ["names the person: never shown, never grouped by"] if names_people else []
+    remarks = [column.comment] if column.comment else []
+    remarks += ["names the person: never shown, never grouped by"] if names_people else []
     if column.proposed_key:
         remarks.append("unique is PROPOSED by its name: each person keeps one row per value; check it")
     if names_people:
         return "; ".join(remarks)
     if column.inferred:
         remarks.append(_RISK)
+    if column.type_read:
+        remarks.append("every value of the source reads as this type (--types)")
+    if column.type_guessed and column.type is ColumnType.INTEGER:
+        remarks.append("integer, because its bounds are whole numbers; decimals would be rounded")
+    if column.listed:
+        remarks.append("the labels of its type in the source")
     if column.untyped:
         remarks.append(f"the source says no type: one of {', '.join(ColumnType)}")
     if column.default_step:
@@ -245,7 +279,7 @@ def _remark(column: DraftColumn, names_people: bool) -> str:
 
 def notices(draft: Draft) -> list[str]:
     """Return every proposal, omission and assumption, for the terminal."""
-    lines = list(_form_notice(draft.csv))
+    lines = [*_form_notice(draft.csv), *draft.remarks]
     for table in draft.tables:
         if table.private:
             lines += list(_notice_lines(table))
@@ -272,7 +306,8 @@ def _form_notice(form: CsvFormat) -> Iterator[str]:
 def _notice_lines(table: DraftTable) -> Iterator[str]:
     if table.proposed:
         how = "the person is" if Unit(table.unit or "").path else "the person is named by"
-        yield f"Proposed by names, check it: in {table.name} {how} {table.unit}."
+        by = "a foreign key" if table.by_reference else "names"
+        yield f"Proposed by {by}, check it: in {table.name} {how} {table.unit}."
     for column in table.columns:
         if column.proposed_key:
             yield (
@@ -284,6 +319,12 @@ def _notice_lines(table: DraftTable) -> Iterator[str]:
         yield (
             f"Left out of {table.name}, because of what they look like: {', '.join(left)}. To keep one:"
             f" --type {table.name}.{left[0].partition(' ')[0]}=text."
+        )
+    whole = [column.name for column in table.columns if column.type_guessed and column.type is ColumnType.INTEGER]
+    if whole:
+        yield (
+            f"Taken as integer in {table.name}, because the bounds are whole numbers: {', '.join(whole)}. Decimals "
+            f"would be rounded; for them write --type {whole[0]}=decimal."
         )
     for column in table.columns:
         if column.default_step and column.name != table.unit:

@@ -31,6 +31,16 @@ def inspection_text(inspected: SourceReport, policy: Policy) -> str:
     remedies = [_remedy(column) for column in lossy if column.remedy]
     if remedies:
         parts.append("How to read more of them\n" + "\n".join(remedies))
+    for column in inspected.columns:
+        if column.rounded:
+            parts.append(_rounded(column))
+    readable = [column for column in inspected.columns if column.reads_as]
+    if readable:
+        lines = [escape_unprintable(f"  - {column.table}.{column.column} {column.reads_as}.") for column in readable]
+        parts.append("Columns of text that read as another type\n" + "\n".join(lines))
+    empty = [f"{column.table}.{column.column}" for column in inspected.columns if not column.present]
+    if empty and any(table.rows for table in inspected.tables):
+        parts.append(escape_unprintable(f"Columns without any value: {', '.join(empty)}."))
     parts += list(_warnings(inspected, policy))
     return "\n\n".join(parts)
 
@@ -43,6 +53,13 @@ def _remedy(column: InspectedColumn) -> str:
             f"  - {where}: {marked}. Otherwise all people with the same mark count as one person."
         )
     return escape_unprintable(f"  - {where}: {lost} values are not of type {column.type}; {column.remedy}.")
+
+
+def _rounded(column: InspectedColumn) -> str:
+    return escape_unprintable(
+        f"{column.table}.{column.column} is declared as integer, and {_share_text(column.rounded, column.present)} of "
+        'its values have decimals, which are rounded. To keep them, write type = "decimal" and a step such as 0.01.'
+    )
 
 
 def _rows_text(tables: Sequence[InspectedTable]) -> str:

@@ -1,14 +1,18 @@
 """Tables of a catalog as the source: the same answers as of the folder of the same rows."""
 
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from tests.engines.spark.laws_session import COUNT, VALUE, policy_of_folder, write_visits
 from tests.engines.spark_under_law import spark
 
 import sfumato
+from sfumato.cli import main
 from sfumato.errors import BadSource
+from sfumato.policy.reading import read_policy
 
 QUESTIONS = (
     "SELECT COUNT(*) AS n, SUM(cost) AS total, SUM(year - 2024) AS later FROM visits",
@@ -62,3 +66,28 @@ def test_a_catalog_answers_as_its_folder_does(tmp_path: Path, capfd: pytest.Capt
     with sfumato.open(policy_of_catalog(tmp_path, "whole", "spark:catalog.spark_catalog.lake")) as database:
         assert database.ask(COUNT, epsilon=1).rows()
     assert VALUE not in "".join(capfd.readouterr())
+
+
+def test_a_policy_is_drafted_from_a_catalog(tmp_path: Path) -> None:
+    session = spark()
+    session.sql("CREATE DATABASE IF NOT EXISTS drafted")
+    session.sql(
+        "CREATE TABLE IF NOT EXISTS drafted.stays (who BIGINT, cost DECIMAL(8,2) COMMENT 'in EUR') "
+        "USING parquet COMMENT 'One row per stay'"
+    )
+    output = tmp_path / "lake.toml"
+    options = ["--unit", "who", "--rows-per-unit", "5", "--epsilon", "1", "--delta", "0", "-o", str(output)]
+    shown = CliRunner().invoke(main, ["init", "spark:catalog.drafted", *options])
+    assert shown.exit_code == 0, shown.output
+    written = output.read_text(encoding="utf-8")
+    assert 'source = "spark:catalog.drafted"' in written
+    assert "# One row per stay" in written
+    assert "in EUR" in written
+    stays = read_policy(output).table("stays")
+    assert stays is not None
+    cost = stays.column("cost")
+    assert cost is not None
+    assert (cost.type, cost.step) == ("decimal", Fraction(1, 100))
+    missing = CliRunner().invoke(main, ["init", "spark:catalog.nowhere", "-o", str(tmp_path / "b.toml")])
+    assert missing.exit_code == 2
+    assert "The catalog that the source names is not there" in missing.output

@@ -12,7 +12,7 @@ from sfumato.engines.duckdb.untyped_columns import MEMBERS, UNITED
 from sfumato.engines.sql.column import Kind, Stored, ValueForms, within_days
 from sfumato.engines.sql.grid import Range, floating, whole
 from sfumato.engines.sql.names import literal
-from sfumato.policy.policy import Column, ColumnType
+from sfumato.policy.policy import Column, ColumnType, CsvFormat
 
 _INTEGERS = {
     **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT"), 2**63),
@@ -27,6 +27,9 @@ _TEXT_PLACES = 18
 """Numbers in text are read with this many places, as many as the finest step has; from 10^20 on they are absent."""
 _WHOLE = "[ \\t]*([+-]?[0-9]{1,38})([.]0*)?[ \\t]*"
 """An integer in text, in which trailing zeros say nothing: many programs write them as soon as one value is missing."""
+_FIXED_BLANKS = "\u00a0\u202f"
+"""Spaces at which no line breaks, as they stand in numbers."""
+_BLANKS = f"[ \\t{_FIXED_BLANKS}]*"
 
 
 def stored(sql: str, type: str, raw: bool = False) -> Stored:
@@ -85,7 +88,7 @@ def _kind(type: str) -> Kind:
     return Kind.TEXT if type in ("VARCHAR", "UUID") or type.startswith("ENUM(") else Kind.OTHER
 
 
-def written_as(column: Column, stored: Stored, comma: bool) -> Stored:
+def written_as(column: Column, stored: Stored, form: CsvFormat) -> Stored:
     """Return a value as ISO 8601 and SQL would write it, where the policy says that it is written in another way.
 
     Each is read by itself; what is not written so is NULL.
@@ -94,10 +97,61 @@ def written_as(column: Column, stored: Stored, comma: bool) -> Stored:
         read = f"try_strptime({_text(stored)}, {literal(column.format)})"
         kind = "DATE" if column.type is ColumnType.DATE else "TIMESTAMP"
         return Stored(f"CAST(CAST({read} AS {kind}) AS VARCHAR)", "VARCHAR", Kind.RAW)
-    if comma and stored.kind is Kind.RAW and column.type in (ColumnType.INTEGER, ColumnType.DECIMAL):
-        value = f"CASE WHEN NOT contains({stored.sql}, '.') THEN replace({stored.sql}, ',', '.') END"
-        return Stored(value, "VARCHAR", Kind.RAW)
+    if stored.kind is not Kind.RAW:
+        return stored
+    if column.type in (ColumnType.INTEGER, ColumnType.DECIMAL):
+        return Stored(plain_number(stored.sql, form), "VARCHAR", Kind.RAW)
+    if column.type is ColumnType.BOOLEAN and (form.true or form.false):
+        return Stored(_truth_word(stored.sql, form), "VARCHAR", Kind.RAW)
     return stored
+
+
+def plain_number(text: str, form: CsvFormat) -> str:
+    """Return the text of a number as SQL writes it; what is not written as the policy says is NULL.
+
+    Groups have three digits each, and a sign of the policy stands once before or after the number. Everything else that
+    SQL would read stays as it is where the policy says nothing.
+    """
+    if form.thousands or form.symbols:
+        text = f"CASE WHEN regexp_full_match({text}, {literal(number_pattern(form))}) THEN {_bare(text, form)} END"
+    elif form.decimal == ",":
+        return f"CASE WHEN NOT contains({text}, '.') THEN replace({text}, ',', '.') END"
+    else:
+        return text
+    return f"replace({text}, ',', '.')" if form.decimal == "," else text
+
+
+def _bare(text: str, form: CsvFormat) -> str:
+    """Return a number of the policy's form without its symbols and separators."""
+    bare = f"regexp_replace({text}, {literal(f'^{number_pattern(form)}$')}, '\\1\\2\\3')"
+    return f"regexp_replace({bare}, {literal(_group(form))}, '', 'g')" if form.thousands else bare
+
+
+def _group(form: CsvFormat) -> str:
+    """Return the pattern of the separator of thousands; a space may be one that does not break a line."""
+    return f"[ {_FIXED_BLANKS}]" if form.thousands == " " else re.escape(form.thousands)
+
+
+def number_pattern(form: CsvFormat) -> str:
+    """Return the pattern of a number in this form: sign, symbol, sign, digits, symbol; at most one sign reads."""
+    point, group = re.escape(form.decimal), _group(form)
+    places = f"(?:{point}[0-9]*)?(?:[eE][+-]?[0-9]+)?"
+    grouped = f"[0-9]{{1,3}}(?:{group}[0-9]{{3}})+(?:{point}[0-9]*)?|" if form.thousands else ""
+    number = f"({grouped}[0-9]+{places}|{point}[0-9]+)"
+    symbol = f"(?:(?:{'|'.join(map(re.escape, form.symbols))}){_BLANKS})?" if form.symbols else ""
+    after = f"{_BLANKS}(?:{'|'.join(map(re.escape, form.symbols))})?" if form.symbols else ""
+    return f"{_BLANKS}([+-]?){symbol}([+-]?){number}{after}{_BLANKS}"
+
+
+def _truth_word(text: str, form: CsvFormat) -> str:
+    """Return true or false for the policy's words in any case; SQL's own words stay."""
+    said = [(form.true, "true"), (form.false, "false")]
+    cases = " ".join(
+        f"WHEN lower(trim({text})) IN ({', '.join(literal(word.lower()) for word in words)}) THEN '{value}'"
+        for words, value in said
+        if words
+    )
+    return f"CASE {cases} ELSE {text} END"
 
 
 def _text(stored: Stored) -> str:

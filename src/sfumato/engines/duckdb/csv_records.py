@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 
+from sfumato.policy.keys import DELIMITERS
 from sfumato.policy.policy import PLAIN, CsvFormat
 
 _CODECS = {"latin-1": "latin-1", "windows-1252": "cp1252"}
@@ -88,6 +89,16 @@ def beginning(path: Path) -> bytes:
     """Return the first bytes of a file as they are, for whoever drafts a policy and must say how files are written."""
     with _opened(path, PLAIN) as stream:
         return _read(stream, _MAX_HEADER_BYTES)
+
+
+def likely_delimiter(start: bytes) -> str:
+    """Return the most frequent delimiter of the first line, outside quotation marks; a comma where there is none."""
+    line = start.removeprefix(_MARK).replace(b"\r", b"\n").split(b"\n", 1)[0]
+    if line.startswith(b"sep=") and line[4:5].decode("ascii", "replace") in DELIMITERS:
+        return line[4:5].decode()
+    outside = b"".join(line.split(b'"')[::2]).decode("latin-1")
+    counts = {delimiter: outside.count(delimiter) for delimiter in DELIMITERS if delimiter != ":"}
+    return max(counts, key=lambda delimiter: counts[delimiter]) if any(counts.values()) else ","
 
 
 def record_batches(

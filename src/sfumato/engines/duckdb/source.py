@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from sfumato.engines.duckdb.column import alone, check_range, said, written_as
 from sfumato.engines.duckdb.column import stored as as_stored
 from sfumato.engines.duckdb.connection import STAGE, execute, registered, starless
-from sfumato.engines.duckdb.csv_records import Malformed, header
+from sfumato.engines.duckdb.csv_records import Malformed, beginning, header, likely_delimiter
 from sfumato.engines.duckdb.duckdb_file import SOURCE, attach, can_be_read, database_tables, described, find_table
 from sfumato.engines.duckdb.frames import Frames
 from sfumato.engines.duckdb.sqlite_file import opened
@@ -138,12 +138,35 @@ def read_schema(
             source = _filed(connection, policy, table, files, LOADED)
         source = _as_written(policy, table, source)
         for column in table.columns:
+            if source.column(column.name) is None:
+                raise _other_delimiter(policy, table, source) or no_column(table, column.name)
             _check(table, column, source)
         for key in foreign_keys(policy, table):
             if source.column(key) is None:
                 raise no_column(table, key)
         found[table.name] = source
     return found
+
+
+def _other_delimiter(policy: Policy, table: Table, source: SourceTable) -> BadSource | None:
+    """Return the refusal of a CSV table whose first line has another delimiter than the policy says; else None."""
+    if source.files is None or not source.files.csv:
+        return None
+    for path in source.files.paths:
+        try:
+            likely = likely_delimiter(beginning(path))
+            names = header(path, replace(policy.csv, delimiter=likely, decimal="."))
+        except Malformed:
+            continue
+        if likely != policy.csv.delimiter and len(names) > 1:
+            tab = "\\t" if likely == "\t" else likely
+            return BadSource(
+                f"tables.{table.name} has fields that are not separated by "
+                f"{'a comma' if policy.csv.delimiter == ',' else quote_value(policy.csv.delimiter)}.",
+                f"The first line of its file uses {'tabs' if likely == chr(9) else quote_value(likely)}.",
+                f'Write in the policy: [csv] delimiter = "{tab}".',
+            )
+    return None
 
 
 def read_files(
@@ -154,15 +177,14 @@ def read_files(
 
 
 def _as_written(policy: Policy, table: Table, source: SourceTable) -> SourceTable:
-    """Return the table with its texts read as the policy says that they are written: dates, and decimal commas."""
+    """Return the table with its texts read in the forms that the policy names: dates, numbers, truth values."""
 
     def changed(columns: tuple[tuple[str, Stored], ...]) -> tuple[tuple[str, Stored], ...]:
         return tuple(
-            (name, stored if (column := table.column(name)) is None else written_as(column, stored, comma))
+            (name, stored if (column := table.column(name)) is None else written_as(column, stored, policy.csv))
             for name, stored in columns
         )
 
-    comma = policy.csv.decimal == ","
     parts = tuple(replace(part, columns=changed(part.columns)) for part in source.parts)
     return replace(source, columns=changed(source.columns), parts=parts)
 

@@ -35,7 +35,9 @@ def connect(url: str) -> tuple[Any, str | None]:
     try:
         connection = driver.connect(url, autocommit=True, connect_timeout=_SECONDS, prepare_threshold=None)
         connection.adapters.register_loader("numeric", _whole_loader())
-        schema = connection.execute("SELECT current_schema()").fetchone()[0]
+        schemas = [name for (name,) in connection.execute("SELECT unnest(current_schemas(false))")]
+        # a role that is called as our schema has that first in its path, and no source lies there
+        schema = next((name for name in schemas if name != SCHEMA), None)
         encoding, version = connection.execute(
             "SELECT current_setting('server_encoding'), current_setting('server_version_num')"
         ).fetchone()

@@ -9,4 +9,5 @@ POSTGRESQL = SourceScheme(
     aliases=("postgres",),
     backend="sfumato.engines.postgres.opening:BACKEND",
     install="sfumato[postgres]",
+    can_draft=True,
 )
