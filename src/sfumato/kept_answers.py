@@ -26,13 +26,14 @@ def from_stored_measurements(asked: Prepared, preparer: QueryPreparer, ledger: L
     accounts = ledger.accounts() if account is None else (account,)
     if any(_is_paid(asked, ledger, name) for name in accounts):
         return replace(asked, paid=True)
-    measured = asked.names.measured
-    if measured is None or len(asked.outcomes) > 1:
+    if len(asked.outcomes) > 1:
         return asked
+    cells = dict.fromkeys(names.measured.cells for _, names in asked.plans if names.measured is not None)
     for name in accounts:
-        for question, entry in ledger.charges_beginning(name, asked.engine.version, cells_prefix(measured.cells)):
-            for found in _answered_by(asked, question, entry, preparer):
-                return found
+        for one in cells:
+            for question, entry in ledger.charges_beginning(name, asked.engine.version, cells_prefix(one)):
+                for found in _answered_by(asked, question, entry, preparer):
+                    return found
     return asked
 
 

@@ -32,7 +32,7 @@ from sfumato.local.subset import SubsetResponse
 from sfumato.local.unary import UnaryResponse
 from sfumato.policy.canonical import canonical_text, policy_hash, tables_digest, tables_hash
 from sfumato.policy.reading import read_policy
-from sfumato.prepare import RequestedPrice
+from sfumato.prepare import Prepared, RequestedPrice
 from sfumato.streams.plans import GaussianSums, PeriodTables, TreeSums, UnboundedSums, WindowEvents
 from sfumato.streams.stored_plan import StreamHeader, head_to_bytes
 
@@ -105,7 +105,7 @@ def _fingerprints(database: sfumato.Database) -> Iterator[tuple[str, str]]:
     for sql in QUERIES:
         try:
             asked = [
-                database.prepare(sql, None, RequestedPrice(epsilon, None, None, DELTA)).names.by_text
+                _oldest_name(database.prepare(sql, None, RequestedPrice(epsilon, None, None, DELTA)))
                 for epsilon in ("1", "0.01")
             ]
         except EngineFailed:
@@ -113,6 +113,17 @@ def _fingerprints(database: sfumato.Database) -> Iterator[tuple[str, str]]:
         except sfumato.Refusal as refusal:
             asked = [refusal.code]
         yield sql, _digest(json.dumps(asked))
+
+
+def _oldest_name(asked: Prepared) -> str:
+    """Return the name of the plan without cells for rows that are in no group, which earlier versions stored."""
+    plain = [
+        names.by_text
+        for plan, names in asked.plans
+        if len(plan.private.groups) > 1
+        or not any(key.has_remainder for group in plan.groups for key in group.group.keys)
+    ]
+    return plain[0]
 
 
 def _digest(text: str) -> str:

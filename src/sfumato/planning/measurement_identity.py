@@ -114,6 +114,7 @@ def _keys(group: Group, flow: CanonicalFlow) -> list[str]:
                 flow.data(key.scalar),
                 None if key.cells is None else _in_order(map(flow.data, key.cells), lambda cell: cell),
                 key.has_remainder,
+                *(["null"] if key.null_is_apart else []),
             ]
         )
         for key in group.keys

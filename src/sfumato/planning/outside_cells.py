@@ -16,12 +16,14 @@ from sfumato.language.rel_nodes import ProjectNode, RelNode, ScanNode, nodes
 from sfumato.language.scalar import columns_read
 from sfumato.planning.notes.note import Note, NoteRank
 from sfumato.planning.plan import Plan
-from sfumato.planning.shared_marginals import adds_up_by_cells, with_remainder
+from sfumato.planning.shared_marginals import adds_up_by_cells, with_remainder, with_rest
 from sfumato.query.expression import Value
 
 
 def with_outside_cells(groups: Sequence[Group]) -> tuple[Group, ...]:
-    """Return the only group with a cell for what lies outside its keys' bounds, where all that it measures adds up.
+    """Return the only group with cells for the rows that are in no group, where all that it measures adds up.
+
+    Values outside a key's bounds have one, and NULL has one, so that the cells add up to all rows.
 
     What is measured is a function of the groups alone: a limit, or anything else above the noise, changes nothing.
     """
@@ -73,5 +75,5 @@ def _columns(read: Iterable[tuple[str, str]], rows: RelNode) -> set[str]:
 def _with_outside(key: Key) -> Key:
     leaf = bare(key.scalar)
     if is_stored(leaf):
-        return replace(key, scalar=stored(leaf), has_remainder=True, null_is_apart=True)
-    return replace(key, has_remainder=True) if read_outside(key.scalar) else key
+        return replace(key, scalar=stored(leaf), has_remainder=True, null_is_apart=leaf.facts.nullable)
+    return replace(key, has_remainder=True) if read_outside(key.scalar) else with_rest(key)

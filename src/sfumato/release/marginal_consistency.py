@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.analysis.private_query import Absent
 from sfumato.planning.plan import Plan
 from sfumato.planning.shared_marginals import ContingencyTable, MarginalMeasurement, subsets
 from sfumato.release.intervals.noise_law import Floats, Integers, moments_of
@@ -43,9 +44,10 @@ class ConsistentMarginal:
 
 def shown_cells(group: NoisyGroup) -> list[int]:
     """Return where the cells are that an answer shows: the rest of a key is measured for the others' sake alone."""
-    if None not in chain.from_iterable(group.keys):
+    hidden = (None, Absent.NULL)
+    if not any(value in hidden for value in set(chain.from_iterable(group.keys))):
         return list(range(len(group.keys)))
-    return [place for place, cell in enumerate(group.keys) if None not in cell]
+    return [place for place, cell in enumerate(group.keys) if not any(value in hidden for value in cell)]
 
 
 def consistent(plan: Plan, noisy: NoisyResult) -> dict[Name, ConsistentMarginal]:
