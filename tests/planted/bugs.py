@@ -17,6 +17,7 @@ from tests.planted.path_bugs import PATH_BUGS
 from tests.planted.planning_bugs import PLANNING_BUGS
 from tests.planted.running_bugs import RUNNING_BUGS
 from tests.planted.server_bugs import SERVER_BUGS
+from tests.planted.views_bugs import VIEWS_BUGS
 from tests.planted.wire_bugs import WIRE_BUGS
 
 _REAL_NOISE = """import numpy as np
@@ -472,6 +473,7 @@ BUGS: tuple[Bug, ...] = (
     *FINDINGS,
     *CHARGE_BUGS,
     *IDENTITY_BUGS,
+    *VIEWS_BUGS,
     *BARS_BUGS,
     *LEFTOVER_BUGS,
     *COMPOSITION_BUGS,

@@ -25,10 +25,10 @@ KeyValue = Cell | Absent | None
 """A key, or None for the rest: what is in none of the others, measured for their sake and never shown."""
 
 
-def shown_value(value: KeyValue) -> Cell | None:
+def visible_key(value: KeyValue) -> Cell | None:
     """Return a key as an answer may show it: cells that are measured for others' sake have none.
 
-    >>> shown_value(Absent.NULL) is None, shown_value("er")
+    >>> visible_key(Absent.NULL) is None, visible_key("er")
     (True, 'er')
     """
     return None if isinstance(value, Absent) else value
