@@ -32,7 +32,7 @@ from sfumato.policy.accounts import account_of
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import Policy, Sharing
 from sfumato.policy.rights import visible_policy
-from sfumato.prepare import Prepared, QueryPreparer, RequestedPrice
+from sfumato.prepare import Derivation, Prepared, QueryPreparer, RequestedPrice
 from sfumato.query.describe import QueryDescription, describe_query
 from sfumato.query.types import Type
 from sfumato.randomness.identity import fresh_id
@@ -45,6 +45,15 @@ from sfumato.release.receipt import TIMING, Receipt
 from sfumato.release.release import Release, as_shown, exact_release, make_release
 from sfumato.release.rendering.pages import database_page
 from sfumato.stored_answer import StoredAnswer, answer_from_json, answer_to_json
+from sfumato.views import (
+    ViewFinder,
+    asks_for_what_is_known,
+    combine_again,
+    from_views,
+    nominal_price,
+    not_known,
+    sourced_quote,
+)
 
 PAID_NOTE = "Asking costs nothing: the measurements of this answer are already paid for."
 _SOURCE_IS_THE_OWNERS = (
@@ -123,10 +132,11 @@ class Database:
         """
         tell = checked_progress(progress)
         tell("plan", "")
-        asked = self.prepare(sql, parameters, RequestedPrice(epsilon, within, share, delta), key)
+        asked = self._sourced(sql, parameters, RequestedPrice(epsilon, within, share, delta), key)
         if asked.plan.event is None:
             return self._free(asked)
-        asked = self._from_stored_measurements(asked)
+        if asked.known is not None:
+            return self._known(asked, asked.known)
         if asked.kept is not None:
             return self._open_stored(asked, asked.kept)[0]
         return self._answer(asked, key, tell)[0]
@@ -170,7 +180,10 @@ class Database:
         def release(charge: Charge, source: Source) -> str:
             tell("run", "")
             noisy = _noisy(asked, source, tell)
-            return answer_to_json(self._receipt(asked, charge.receipt, charge, noisy), noisy, asked)
+            receipt = self._receipt(asked, charge.receipt, charge, noisy)
+            if asked.combined is not None:
+                receipt = replace(receipt, rests_on=asked.combined.rests_on)
+            return answer_to_json(receipt, noisy, asked)
 
         tell("charge", "")
         try:
@@ -197,17 +210,18 @@ class Database:
         `share`, `used_after` and `spent_after` say what it would do to this account's budget.
         With `household` it also says what so many people lose together.
         """
-        new = self.prepare(sql, parameters, RequestedPrice(epsilon, within, share, delta))
-        asked = self._from_stored_measurements(new)
-        quote = make_quote(
-            asked.plan, self._shared.truncation_bounds(asked.engine.version), self.policy.budget.truncation
-        )
+        price = RequestedPrice(epsilon, within, share, delta)
+        asked = self._sourced(sql, parameters, price)
+        plan = asked.plan if asked.known is None else asked.known.plan
+        quote = make_quote(plan, self._shared.truncation_bounds(asked.engine.version), self.policy.budget.truncation)
+        quote = sourced_quote(asked, quote)
         quote, ledger = for_household(quote, household), self.payer.ledger
         if self.rehearsal:
             quote = replace(quote, notes=(REHEARSAL_NOTE, *quote.notes))
-        if asked.kept is not None or asked.paid:
-            effect = ledger.effect_of(None, self.account)
-            return replace(quote.paid(new.plan.loss), notes=(PAID_NOTE, *quote.notes), effect=effect)
+        if asked.costs_nothing:
+            new = nominal_price(self.policy) if asks_for_what_is_known(price) else price
+            quote = quote.paid(self.prepare(sql, parameters, new).plan.loss)
+            return replace(quote, notes=(PAID_NOTE, *quote.notes), effect=ledger.effect_of(None, self.account))
         return replace(quote, effect=ledger.effect_of(asked.plan.event, self.account))
 
     def statements(
@@ -369,10 +383,37 @@ class Database:
         """Show a notebook what can be asked: the tables with their columns, and what is left."""
         return database_page(self.visible_policy, self.account, None if self._closed else self.budget())
 
-    def _from_stored_measurements(self, asked: Prepared) -> Prepared:
-        """Return the question over measurements that are paid for, where they are as exact as it asks."""
+    def _sourced(self, sql: str, parameters: object, price: RequestedPrice, key: str | None = None) -> Prepared:
+        """Return a question with what answers it: kept measurements where they are as exact as it asks, or its own.
+
+        With an epsilon or share of 0 only what is known may answer it.
+        """
+        known = asks_for_what_is_known(price)
+        asked = self.prepare(sql, parameters, nominal_price(self.policy) if known else price, key)
+        if asked.plan.event is None:
+            return asked
+        finder = self._finder
+        asked = from_stored_measurements(
+            asked, self._preparation, self.payer.ledger, finder.account, at_any_accuracy=known
+        )
+        if not asked.costs_nothing:
+            asked = from_views(asked, finder, at_any_accuracy=known)
+        if known and not asked.costs_nothing:
+            raise not_known(self.prepare(sql, parameters, RequestedPrice(share="1%")))
+        return asked
+
+    @property
+    def _finder(self) -> ViewFinder:
         account = None if self.policy.answers is Sharing.SHARED else self.account
-        return from_stored_measurements(asked, self._preparation, self.payer.ledger, account)
+        return ViewFinder(self._preparation, self.payer.ledger, account)
+
+    def _known(self, asked: Prepared, known: Derivation) -> Release:
+        """Answer from kept measurements: nothing is charged, read or drawn."""
+        receipt = self._receipt(asked, fresh_id(self.payer.source))
+        receipt = replace(receipt, loss=known.plan.loss, rests_on=known.rests_on)
+        bounds = self._truncation_bounds(asked, receipt)
+        release = make_release(known.plan, known.noisy, receipt, evaluate, bounds)
+        return self._marked(replace(release, notes=(f"Free: from your answer of {known.when}.", *release.notes)))
 
     def _charged(self, asked: Prepared) -> ChargedRelease:
         plan = asked.plan
@@ -406,7 +447,11 @@ class Database:
         noisy, receipt = answer_from_json(stored, asked)
         bounds = self._truncation_bounds(asked, receipt)
         receipt = replace(receipt, units=asked.units)  # as this account may name them
-        return [self._marked(make_release(plan, noisy, receipt, evaluate, bounds)) for plan in asked.outcomes]
+        plans = asked.outcomes
+        if receipt.rests_on:
+            combined = combine_again(asked, noisy, receipt.rests_on, self._finder)
+            plans, noisy = (combined.plan,), combined.noisy
+        return [self._marked(make_release(plan, noisy, receipt, evaluate, bounds)) for plan in plans]
 
     def _marked(self, release: Release) -> Release:
         return replace(release, notes=(REHEARSAL_NOTE, *release.notes)) if self.rehearsal else release

@@ -365,6 +365,12 @@ class OtherLedger(Refusal):
     code = "other_ledger"
 
 
+class NotKnown(Refusal):
+    """The question was asked for what is already known, and earlier answers do not tell it."""
+
+    code = "not_known"
+
+
 class PolicyChanged(Refusal):
     """Another policy was recorded in the ledger since this handle was opened."""
 

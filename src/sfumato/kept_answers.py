@@ -16,7 +16,14 @@ from sfumato.prepare import Prepared, QueryPreparer, ReleaseNames
 from sfumato.stored_answer import StoredAnswer
 
 
-def from_stored_measurements(asked: Prepared, preparer: QueryPreparer, ledger: Ledger, account: str | None) -> Prepared:
+def from_stored_measurements(
+    asked: Prepared,
+    preparer: QueryPreparer,
+    ledger: Ledger,
+    account: str | None,
+    *,
+    at_any_accuracy: bool = False,
+) -> Prepared:
     """Return the question over measurements that an account has paid for (any account, for None), if they suffice.
 
     Otherwise return it as it is. What is stored under its own name needs no other measurements.
@@ -26,13 +33,17 @@ def from_stored_measurements(asked: Prepared, preparer: QueryPreparer, ledger: L
     accounts = ledger.accounts() if account is None else (account,)
     if any(_is_paid(asked, ledger, name) for name in accounts):
         return replace(asked, paid=True)
-    measured = asked.names.measured
-    if measured is None or len(asked.outcomes) > 1:
+    if len(asked.outcomes) > 1:
         return asked
+    cells = dict.fromkeys(names.measured.cells for _, names in asked.plans if names.measured is not None)
     for name in accounts:
-        for question, entry in ledger.charges_beginning(name, asked.engine.version, cells_prefix(measured.cells)):
-            for found in _answered_by(asked, question, entry, preparer):
-                return found
+        for one in cells:
+            charges = ledger.charges_beginning(name, asked.engine.version, cells_prefix(one))
+            if at_any_accuracy:
+                charges.sort(key=lambda charge: charge[1].loss.epsilon, reverse=True)
+            for question, entry in charges:
+                for found in _answered_by(asked, question, entry, preparer, at_any_accuracy):
+                    return found
     return asked
 
 
@@ -42,17 +53,23 @@ def _is_paid(asked: Prepared, ledger: Ledger, account: str) -> bool:
     return ledger.find_repeat(account, names, asked.engine.version) is not None
 
 
-def _answered_by(asked: Prepared, question: str, entry: Entry, preparer: QueryPreparer) -> Iterator[Prepared]:
+def _answered_by(
+    asked: Prepared, question: str, entry: Entry, preparer: QueryPreparer, at_any_accuracy: bool
+) -> Iterator[Prepared]:
     """Give the question over the measurements of one answer, by each of its plans that they suffice for."""
     try:
         kept = StoredAnswer(entry, json.loads(entry.release or "{}")).prepare_again(preparer, asked.engine)
     except Refusal:
         return  # an older version answered what this one refuses
     known = kept.names.measured
-    if known is None or known.text != question:
+    if known is None or question not in (known.text, known.first_text):
         return
     for plan, names in asked.plans:
-        found = None if names.measured is None else over_stored_measurements(plan, names.measured, kept.plan, known)
+        found = (
+            None
+            if names.measured is None
+            else over_stored_measurements(plan, names.measured, kept.plan, known, at_any_accuracy=at_any_accuracy)
+        )
         if found is not None:
             shown, places = found
             yield replace(

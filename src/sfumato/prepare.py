@@ -2,8 +2,9 @@
 
 import json
 import os
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from hashlib import sha256
 from weakref import finalize
 
@@ -32,6 +33,7 @@ from sfumato.query.parameters import Bindings, LiteralList, bind, inline_paramet
 from sfumato.query.parse import parse
 from sfumato.query.probes import without_reading
 from sfumato.query.relation import Options, Query
+from sfumato.release.noisy import NoisyResult
 
 MAX_QUERIES_PER_WORKLOAD = 100
 """Maximum number of queries in one `ask_all`."""
@@ -76,7 +78,20 @@ class ReleaseNames:
     @property
     def older(self) -> tuple[str, ...]:
         """The names under which an older version may have stored it."""
-        return () if self.measured is None else (self.by_text,)
+        return () if self.measured is None else (self.measured.first_text, self.by_text)
+
+
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """A plan over kept measurements with their noisy numbers: all that an answer is computed from."""
+
+    plan: Plan
+    noisy: NoisyResult
+    rests_on: tuple[str, ...]
+    when: str
+    """The days of the answers that it rests on, as people read them."""
+    margins: Mapping[tuple[str, str], Fraction]
+    """How far each derived measurement may be off at 95 %, in its steps: of all cells the farthest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +116,17 @@ class Prepared:
     """All plans that may answer one question, with their names."""
     paid: bool = False
     """Whether the account, or one that shares its answers, has paid for exactly this already."""
+    known: Derivation | None = None
+    """The kept measurements that answer it at no cost."""
+    combined: Derivation | None = None
+    """The kept measurements that its own are combined with."""
     kept: str | None = None
     """The stored release that answers it at no cost, because it asks for no more accuracy than that has."""
+
+    @property
+    def costs_nothing(self) -> bool:
+        """Whether its answer is kept already, or follows from kept ones."""
+        return self.paid or self.kept is not None or self.known is not None
 
     @property
     def fingerprint(self) -> str:

@@ -185,7 +185,8 @@ def _exact(asked: Prepared) -> list[object]:
         cells = [
             json.dumps(
                 [[key[at] for at in measured.keys]]
-                + [None if column is None else np.asarray(column)[place].tolist() for column in columns]
+                + [None if column is None else np.asarray(column)[place].tolist() for column in columns],
+                default=str,
             )
             for place, key in enumerate(group.keys)
         ]

@@ -96,8 +96,9 @@ def test_a_question_makes_one_charge_and_a_quote_none(
 
 
 def test_a_quote_takes_the_same_work_after_every_answer_also_where_the_measurement_is_not_affordable(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("sfumato.ledger.ledger.MAX_COMPARED_VIEWS", 8)  # more are not compared
     policy = _policy(tmp_path, epsilon=3, truncation=3)
     with open_without_charge(policy) as database:
         database.ask(COUNT, epsilon="0.01")

@@ -21,6 +21,7 @@ from tests.planted.planning_bugs import PLANNING_BUGS
 from tests.planted.running_bugs import RUNNING_BUGS
 from tests.planted.selected_keys_bugs import SELECTED_KEYS_BUGS
 from tests.planted.server_bugs import SERVER_BUGS
+from tests.planted.views_bugs import VIEWS_BUGS
 from tests.planted.wire_bugs import WIRE_BUGS
 
 _REAL_NOISE = """import numpy as np
@@ -476,6 +477,7 @@ BUGS: tuple[Bug, ...] = (
     *FINDINGS,
     *CHARGE_BUGS,
     *IDENTITY_BUGS,
+    *VIEWS_BUGS,
     *BARS_BUGS,
     *LEFTOVER_BUGS,
     *COMPOSITION_BUGS,

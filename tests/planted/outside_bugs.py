@@ -15,7 +15,7 @@ OUTSIDE_BUGS: tuple[Bug, ...] = (
         ),
         (
             "planning/outside_cells.py",
-            "        return replace(key, scalar=stored(leaf), has_remainder=True, null_is_apart=True)\n",
+            "        return replace(key, scalar=stored(leaf), has_remainder=True, null_is_apart=leaf.facts.nullable)\n",
             "        return key\n",
         ),
     ),

@@ -1,6 +1,7 @@
 """A query over private rows before pricing: its cells, its measurements and its post-processing."""
 
 from dataclasses import dataclass, field
+from enum import Enum
 from itertools import product
 from math import prod
 
@@ -12,8 +13,25 @@ from sfumato.query.expression import NOWHERE, Position
 
 Cell = int | str | bool
 """A key as an engine keeps it: an integer in steps, a text or a truth value."""
-KeyValue = Cell | None
+
+
+class Absent(Enum):
+    """The cell of rows whose key is NULL, where the rest does not hold them: measured and never shown."""
+
+    NULL = "null"
+
+
+KeyValue = Cell | Absent | None
 """A key, or None for the rest: what is in none of the others, measured for their sake and never shown."""
+
+
+def visible_key(value: KeyValue) -> Cell | None:
+    """Return a key as an answer may show it: cells that are measured for others' sake have none.
+
+    >>> visible_key(Absent.NULL) is None, visible_key("er")
+    (True, 'er')
+    """
+    return None if isinstance(value, Absent) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +47,13 @@ class Key:
     cells: tuple[Cell, ...] | None
     has_remainder: bool = False
     null_is_apart: bool = False
-    """Whether NULL is in none of the measured cells: the remainder then holds the values outside bounds alone."""
+    """Whether NULL has a measured cell of its own: the remainder then holds the values outside bounds alone."""
 
     @property
     def measured_values(self) -> tuple[KeyValue, ...]:
         """The values of a public key that are measured."""
-        return (*(self.cells or ()), None) if self.has_remainder else self.cells or ()
+        rest = (None,) if self.has_remainder else ()
+        return (*(self.cells or ()), *rest, *((Absent.NULL,) if self.null_is_apart else ()))
 
 
 @dataclass(frozen=True, slots=True)

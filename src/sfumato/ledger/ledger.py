@@ -29,7 +29,7 @@ from sfumato.ledger.history import Entry, entry_of
 from sfumato.ledger.recorded_policy import DATASET
 from sfumato.ledger.request import Request
 from sfumato.ledger.state import EMPTY, State, StreamProgress, folded, is_digest, started
-from sfumato.ledger.store import Store
+from sfumato.ledger.store import MAX_COMPARED_CHARGES, MAX_COMPARED_VIEWS, Store
 from sfumato.ledger.transaction import InProgress, LedgerTransaction, Reserved, StoredRelease, caught_up
 from sfumato.ledger.verifying import Verified
 from sfumato.planning.quote import BudgetEffect
@@ -59,10 +59,6 @@ def _failing_closed() -> Iterator[None]:
     except Exception:
         failure = _uncomputed()
     raise failure
-
-
-MAX_COMPARED_CHARGES = 16
-"""Maximum number of an account's charges that are looked at for measurements which answer a question."""
 
 
 class Ledger:
@@ -196,6 +192,12 @@ class Ledger:
             for charge, settled in found
             if settled is not None and settled.content != FAILED_AFTER_NOISE
         ]
+
+    @_failing_closed()
+    def charges_of_family(self, account: str, version: str, family: str) -> list[tuple[str, str]]:
+        """Return question and receipt of the last charges that partitioned the same rows, the newest first."""
+        found = self._reading().family(account, version, family, MAX_COMPARED_VIEWS)
+        return [(charge.question, charge.receipt) for charge in found]
 
     @_failing_closed()
     def count_charges(self, account: str) -> int:

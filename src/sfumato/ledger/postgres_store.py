@@ -17,7 +17,7 @@ from sfumato.errors import Refusal
 from sfumato.ledger.chain import Row, length_prefixed
 from sfumato.ledger.damage import damaged, unavailable
 from sfumato.ledger.recorded_policy import name_of
-from sfumato.ledger.store import PREFIX, answered_names, beginning_rows, charge_rows, settled_rows
+from sfumato.ledger.store import FAMILY, PREFIX, answered_names, beginning_rows, charge_rows, family_rows, settled_rows
 from sfumato.ledger.verifying import Verified, verify_rows
 
 _NAME = "sfumato_entries"
@@ -60,6 +60,7 @@ class _Table:
             f"{_NAME}_charges": "account, sequence",
             f"{_NAME}_receipts": "receipt",
             f"{_NAME}_measured": f"account, {PREFIX}, version, sequence",
+            f"{_NAME}_families": f"account, {FAMILY}, version, sequence",
         }
         return {
             f"{self.schema}.{name}": f"CREATE INDEX {name} ON {self.name} ({columns}) WHERE kind = 'charged'"
@@ -205,6 +206,18 @@ class PostgresStore:
                 account,
                 version,
                 text,
+                limit,
+            )
+
+    def family(self, account: str, version: str, family: str, limit: int) -> list[Row]:
+        select = self._table.select
+        with _failing_closed(), _connected(self._url) as connection:
+            return family_rows(
+                lambda where, *values: connection.execute(f"{select} WHERE {where}", values).fetchall(),
+                "%s",
+                account,
+                version,
+                family,
                 limit,
             )
 

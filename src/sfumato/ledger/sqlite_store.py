@@ -15,7 +15,7 @@ from sfumato.errors import LedgerDamaged, Refusal
 from sfumato.ledger.anchor import Anchor, digest_of, prepare_anchor, read_anchor, write_anchor
 from sfumato.ledger.chain import Row
 from sfumato.ledger.damage import RESTORE_ANCHOR, damaged, unavailable
-from sfumato.ledger.store import PREFIX, answered_names, beginning_rows, charge_rows, settled_rows
+from sfumato.ledger.store import FAMILY, PREFIX, answered_names, beginning_rows, charge_rows, family_rows, settled_rows
 from sfumato.ledger.verifying import Verified, verify_file
 from sfumato.secure_files import FileLock
 
@@ -40,6 +40,7 @@ _INDEXES = (
     "CREATE INDEX charges ON entries (account, sequence) WHERE kind = 'charged'",
     "CREATE INDEX receipts ON entries (receipt) WHERE kind = 'charged'",
     f"CREATE INDEX measured ON entries (account, {PREFIX}, version, sequence) WHERE kind = 'charged'",
+    f"CREATE INDEX families ON entries (account, {FAMILY}, version, sequence) WHERE kind = 'charged'",
 )
 """Charges are found by account, receipt and measured cells without reading others. Older ledgers get missing ones."""
 _INSERT = f"INSERT INTO entries ({_COLUMNS}) VALUES ({', '.join('?' for _ in Row._fields)})"  # noqa: S608
@@ -224,6 +225,17 @@ class SqliteStore:
                 (account, limit),
             )
             return int(found.fetchone()[0])
+
+    def family(self, account: str, version: str, family: str, limit: int) -> list[Row]:
+        with _failing_closed(), closing(sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True)) as connection:
+            return family_rows(
+                lambda where, *values: connection.execute(f"{_SELECT} WHERE {where}", values).fetchall(),
+                "?",
+                account,
+                version,
+                family,
+                limit,
+            )
 
     def verify(self) -> Verified:
         return verify_file(self._path)

@@ -10,6 +10,15 @@ from sfumato.ledger.verifying import Verified
 PREFIX_CHARS = 84
 """By so many characters at the beginning of their question, charges are found that measured the same cells."""
 PREFIX = f"substr(question, 1, {PREFIX_CHARS})"
+FAMILY_CHARS = 64
+"""By so many characters before the last two of their question, charges are found that partitioned the same rows."""
+FAMILY = f"substr(question, length(question) - {FAMILY_CHARS + 1}, {FAMILY_CHARS})"
+
+
+MAX_COMPARED_CHARGES = 16
+"""Maximum number of an account's charges that are looked at for measurements which answer a question."""
+MAX_COMPARED_VIEWS = 64
+"""Maximum number of an account's charges about the same rows that are looked at for cells which add up to others."""
 
 
 class Store(Protocol):
@@ -82,6 +91,12 @@ class Store(Protocol):
         `text` has `PREFIX_CHARS` characters. The writer is not waited for.
         """
 
+    def family(self, account: str, version: str, family: str, limit: int) -> list[Row]:
+        """Return the last charges of an account about a snapshot that partitioned these rows, the newest first.
+
+        `family` has `FAMILY_CHARS` characters. Releases are not read, and the writer is not waited for.
+        """
+
     def verify(self) -> Verified:
         """Have the second reader check everything."""
 
@@ -123,6 +138,15 @@ def beginning_rows(
     wanted = f"account = {value} AND {PREFIX} = {value} AND version = {value}"
     page = f"kind = '{RowKind.CHARGED}' AND {wanted} ORDER BY sequence DESC LIMIT {value}"
     return _with_releases(select, value, page, account, text, version, limit)
+
+
+def family_rows(
+    select: Callable[..., Iterable[Any]], value: str, account: str, version: str, family: str, limit: int
+) -> list[Row]:
+    """Return the last charges of a family; `select` and `value` are as in `settled_rows`."""
+    wanted = f"account = {value} AND {FAMILY} = {value} AND version = {value}"
+    page = f"kind = '{RowKind.CHARGED}' AND {wanted} ORDER BY sequence DESC LIMIT {value}"
+    return list(map(Row._make, select(page, account, family, version, limit)))
 
 
 def _with_releases(

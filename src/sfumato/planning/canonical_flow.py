@@ -6,7 +6,7 @@ two columns with one token the same values in them. Proof: proofs/measurement_id
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from fractions import Fraction
 from hashlib import sha256
@@ -33,7 +33,7 @@ from sfumato.language.rel_nodes import (
     WindowNode,
     WindowValue,
 )
-from sfumato.language.scalar import Constant, Operator, Scalar, address
+from sfumato.language.scalar import Constant, Operator, Scalar, address, column
 from sfumato.query.aggregate import Aggregate
 
 Tokens = Mapping[tuple[str, str], str]
@@ -56,15 +56,48 @@ def digest(content: object) -> str:
     return sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()
 
 
+LEAF = "leaf"
+"""The label of the columns that an expanded scalar reads; each is named by its token."""
+_MAX_EXPANDED_PARTS = 500
+"""Maximum number of parts of an expanded scalar: what subqueries nest could grow without end."""
+
+
 class CanonicalFlow:
-    """The identity of one flow: `rows` is the digest of its rows; scalars and aggregates over it have tokens."""
+    """The identity of one flow: `rows` is the digest of its rows; scalars and aggregates over it have tokens.
+
+    `unfiltered` is the digest of the rows before the last conditions, and `conditions` has these by their tokens, each
+    with the columns that it can use.
+    """
 
     def __init__(self, flow: RelNode) -> None:
         self._leaves = 0
         self._known: dict[Scalar, str] = {}
+        self._made_of: dict[str, tuple[Scalar, Tokens]] = {}
+        self._filters: dict[str, tuple[Scalar, Tokens]] = {}
         text, self._tokens = self._flow(flow)
         self._known = {}
         self.rows = digest(text)
+        last, below = (text[1], text[2]) if isinstance(text, list) and text[0] == "filter" else ([], text)
+        self.unfiltered = digest(below)
+        self.conditions = {token: self._filters[token] for token in last}
+
+    def expanded(self, scalar: Scalar, tokens: Tokens | None = None) -> Scalar | None:
+        """Return a scalar over the columns of tables alone, named by their tokens; None where it has too many parts."""
+        try:
+            return self._expanded(scalar, self._tokens if tokens is None else tokens, [0])
+        except OverflowError:
+            return None
+
+    def _expanded(self, scalar: Scalar, tokens: Tokens, parts: list[int]) -> Scalar:
+        parts[0] += 1
+        if parts[0] > _MAX_EXPANDED_PARTS:
+            raise OverflowError
+        if (ref := address(scalar)) is not None:
+            made = self._made_of.get(tokens[ref])
+            if made is None:
+                return column(LEAF, tokens[ref], scalar.facts)
+            return self._expanded(*made, parts)
+        return replace(scalar, arguments=tuple(self._expanded(part, tokens, parts) for part in scalar.arguments))
 
     def scalar(self, scalar: Scalar) -> str:
         """Return the token of a scalar over the rows."""
@@ -169,6 +202,8 @@ class CanonicalFlow:
         """Return the rows for which all conditions are true; filters directly above each other are one."""
         below, tokens = self._flow(flow.source)
         conditions = self._conditions(flow.condition, tokens)
+        known: dict[Scalar, str] = {}
+        self._filters |= {self._scalar(part, tokens, known): (part, tokens) for part in _conjuncts(flow.condition)}
         if isinstance(below, list) and below[0] == "filter":
             conditions, below = sorted({*conditions, *below[1]}), below[2]
         return (["filter", conditions, below] if conditions else below), tokens
@@ -236,7 +271,9 @@ class CanonicalFlow:
         elif scalar.operator is Operator.IN:
             arguments = [arguments[0], *sorted(set(arguments[1:]))]
         kinds = sorted({str(part.facts.kind) for part in scalar.arguments})
-        return digest([str(scalar.operator), arguments, _constant(scalar.constant), str(scalar.facts.kind), kinds])
+        token = digest([str(scalar.operator), arguments, _constant(scalar.constant), str(scalar.facts.kind), kinds])
+        self._made_of.setdefault(token, (scalar, tokens))
+        return token
 
 
 def range_of(facts: Facts) -> list[object]:

@@ -20,11 +20,17 @@ GroupSelection = OptimalSelection | CountedKeys | TopList | SpelledList | None
 
 
 def over_stored_measurements(
-    asked: Plan, measured: MeasurementIdentity, kept: Plan, known: MeasurementIdentity
+    asked: Plan,
+    measured: MeasurementIdentity,
+    kept: Plan,
+    known: MeasurementIdentity,
+    *,
+    at_any_accuracy: bool = False,
 ) -> tuple[Plan, MeasurementIdentity] | None:
     """Return the plan with the noise of kept measurements, and where these are in it.
 
-    None where the kept plan lacks a measurement that was asked for, or has more noise on it.
+    None where the kept plan lacks a measurement that was asked for, or has more noise on it, unless
+    `at_any_accuracy`.
     """
     if measured.cells != known.cells:
         return None
@@ -33,7 +39,7 @@ def over_stored_measurements(
     waiting = list(measured.groups)
     for at, one in enumerate(known.groups):
         for own in waiting:
-            found = _over_group(asked.groups[own.place], own, kept.groups[one.place], one)
+            found = _over_group(asked.groups[own.place], own, kept.groups[one.place], one, at_any_accuracy)
             if found is not None:
                 groups[own.place], columns = found
                 places[at] = replace(own, columns=columns, quantities=one.quantities)
@@ -43,13 +49,14 @@ def over_stored_measurements(
             return None
     ordered = tuple(groups[place] for place in sorted(groups))
     plan = with_notes(replace(asked, groups=ordered, loss=kept.loss, event=kept.event))
-    return plan, MeasurementIdentity(known.text, tuple(places[at] for at in range(len(known.groups))))
+    where = tuple(places[at] for at in range(len(known.groups)))
+    return plan, MeasurementIdentity(known.text, where, known.first_text, known.signatures)
 
 
 def _over_group(
-    plan: GroupPlan, own: MeasuredGroup, kept: GroupPlan, known: MeasuredGroup
+    plan: GroupPlan, own: MeasuredGroup, kept: GroupPlan, known: MeasuredGroup, at_any_accuracy: bool
 ) -> tuple[GroupPlan, tuple[str, ...]] | None:
-    if own.cells != known.cells or not _shows_as_much(plan.selection, kept.selection):
+    if own.cells != known.cells or not (at_any_accuracy or _shows_as_much(plan.selection, kept.selection)):
         return None
     if (plan.selecting_measurement is None) != (kept.selecting_measurement is None):
         return None
@@ -64,13 +71,15 @@ def _over_group(
     measured = []
     for one in plan.measured:
         other = by_name[one.name]
-        if not isinstance(other, PlannedMeasurement) or not _is_as_exact(one, other):
+        if not isinstance(other, PlannedMeasurement) or not (at_any_accuracy or _is_as_exact(one, other)):
             return None
         measured.append(replace(one, mechanism=other.mechanism))
     chosen = []
     for choice in plan.chosen:
         same = by_name[choice.name]
-        if not isinstance(same, PlannedSelection) or not _is_as_sure(choice, same):
+        if not isinstance(same, PlannedSelection) or type(same.mechanism) is not type(choice.mechanism):
+            return None
+        if not at_any_accuracy and not _is_as_sure(choice, same):
             return None
         chosen.append(replace(choice, mechanism=same.mechanism))
     found = replace(plan, selection=kept.selection, measured=tuple(measured), chosen=tuple(chosen))

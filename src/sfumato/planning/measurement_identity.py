@@ -17,10 +17,13 @@ from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
 from sfumato.mechanisms.quantiles import ENDS_FAILURE, Quantiles
 from sfumato.planning.canonical_flow import CanonicalFlow, NoisyInputError, digest
 from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
+from sfumato.planning.view_signature import ViewSignature, signature_from, signature_of
 
 FORM = "measurements 1"
 """The first word of an identity; another meaning is another word."""
 
+_VIEWS_INDEX = 4
+"""The place of the views in an identity."""
 Placed = TypeVar("Placed")
 Choosing = Quantiles | PermuteAndFlip | Meetings | MatchedCount
 
@@ -44,11 +47,20 @@ class MeasurementIdentity:
 
     text: str
     groups: tuple[MeasuredGroup, ...]
+    first_text: str = ""
+    """The text without what its groups can be views of: releases of version 0.11.0 have it."""
+    signatures: tuple[ViewSignature | None, ...] = ()
+    """What each of `groups` can be a view of."""
 
     @property
     def cells(self) -> str:
         """The identity of all rows and keys: those who measure the same cells share it, and `text` begins with it."""
         return json.loads(self.text)[1]  # type: ignore[no-any-return]
+
+
+def words_of(identity: MeasurementIdentity) -> str:
+    """Return the digest of the policy's words about the tables of an identity."""
+    return json.loads(identity.text)[2]  # type: ignore[no-any-return]
 
 
 def cells_prefix(cells: str) -> str:
@@ -70,16 +82,39 @@ def measurement_identity(plan: Plan, words: str) -> MeasurementIdentity | None:
     """
     try:
         selecting = [(place, group) for place, group in enumerate(plan.groups) if group.is_bound_selection]
-        selections = {group.group.label: _selects(*_group(group, place, {})) for place, group in selecting}
-        groups = [_group(group, place, selections) for place, group in enumerate(plan.groups)]
+        flows = [CanonicalFlow(group.group.rows) for group in plan.groups]
+        selections = {
+            group.group.label: _selects(*_group(group, place, {}, flows[place])) for place, group in selecting
+        }
+        groups = [_group(group, place, selections, flows[place]) for place, group in enumerate(plan.groups)]
     except NoisyInputError:
         return None
     ordered = _in_order(groups, lambda group: group[0])
     cells = digest([words, sorted(placed.cells for _, placed in groups)])
+    parts = [FORM, cells, words, [text for text, _ in ordered]]
+    found = tuple(signature_of(plan.groups[one.place], flows[one.place], words) for _, one in ordered)
+    family = family_of([one.base for one in found if one is not None])
+    views = [None if one is None else one.data() for one in found]
     return MeasurementIdentity(
-        json.dumps([FORM, cells, words, [text for text, _ in ordered]], separators=(",", ":")),
+        json.dumps([*parts, views, family], separators=(",", ":")),
         tuple(placed for _, placed in ordered),
+        json.dumps(parts, separators=(",", ":")),
+        found,
     )
+
+
+def family_of(bases: Iterable[str]) -> str:
+    """Return the identity of the rows that groups partition; the text of a charge ends with it.
+
+    Where the groups of one charge partition different rows, it belongs to all of them together.
+    """
+    return digest(sorted(set(bases)))
+
+
+def views_in(question: str) -> tuple[ViewSignature | None, ...]:
+    """Return what the groups of a stored charge are views of, in its canonical order; nothing for older ones."""
+    parts = json.loads(question)
+    return tuple(map(signature_from, parts[4])) if len(parts) > _VIEWS_INDEX else ()
 
 
 def _selects(_text: list[object], placed: MeasuredGroup) -> str:
@@ -87,8 +122,10 @@ def _selects(_text: list[object], placed: MeasuredGroup) -> str:
     return digest([placed.cells, placed.quantities])
 
 
-def _group(plan: GroupPlan, place: int, selections: dict[str, str]) -> tuple[list[object], MeasuredGroup]:
-    group, flow = plan.group, CanonicalFlow(plan.group.rows)
+def _group(
+    plan: GroupPlan, place: int, selections: dict[str, str], flow: CanonicalFlow
+) -> tuple[list[object], MeasuredGroup]:
+    group = plan.group
     keys = _in_order(enumerate(_keys(group, flow)), lambda key: key[1])
     order = tuple(at for at, _ in keys)
     combinations = None
@@ -114,6 +151,7 @@ def _keys(group: Group, flow: CanonicalFlow) -> list[str]:
                 flow.data(key.scalar),
                 None if key.cells is None else _in_order(map(flow.data, key.cells), lambda cell: cell),
                 key.has_remainder,
+                *(["null"] if key.null_is_apart else []),
             ]
         )
         for key in group.keys

@@ -11,17 +11,20 @@ from fractions import Fraction
 from sfumato.analysis.catalog import decode_literal
 from sfumato.analysis.keys import MAX_GROUP_CELLS
 from sfumato.analysis.private_query import Group, Key
+from sfumato.language.facts import Kind
 from sfumato.language.outside import bare, is_stored, read_outside, stored
 from sfumato.language.rel_nodes import ProjectNode, RelNode, ScanNode, nodes
-from sfumato.language.scalar import columns_read
+from sfumato.language.scalar import address, columns_read
 from sfumato.planning.notes.note import Note, NoteRank
 from sfumato.planning.plan import Plan
-from sfumato.planning.shared_marginals import adds_up_by_cells, with_remainder
+from sfumato.planning.shared_marginals import adds_up_by_cells, with_remainder, with_rest
 from sfumato.query.expression import Value
 
 
 def with_outside_cells(groups: Sequence[Group]) -> tuple[Group, ...]:
-    """Return the only group with a cell for what lies outside its keys' bounds, where all that it measures adds up.
+    """Return the only group with cells for the rows that are in no group, where all that it measures adds up.
+
+    Values outside a key's bounds have one, and NULL has one, so that the cells add up to all rows.
 
     What is measured is a function of the groups alone: a limit, or anything else above the noise, changes nothing.
     """
@@ -73,5 +76,9 @@ def _columns(read: Iterable[tuple[str, str]], rows: RelNode) -> set[str]:
 def _with_outside(key: Key) -> Key:
     leaf = bare(key.scalar)
     if is_stored(leaf):
-        return replace(key, scalar=stored(leaf), has_remainder=True, null_is_apart=True)
-    return replace(key, has_remainder=True) if read_outside(key.scalar) else key
+        return replace(key, scalar=stored(leaf), has_remainder=True, null_is_apart=leaf.facts.nullable)
+    if read_outside(key.scalar):
+        return replace(key, has_remainder=True)
+    whole, facts = with_rest(key), key.scalar.facts
+    apart = whole.has_remainder and facts.nullable and facts.kind is Kind.TEXT and address(key.scalar) is not None
+    return replace(whole, null_is_apart=apart)

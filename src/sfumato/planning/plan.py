@@ -21,6 +21,7 @@ from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.aggregates.families import OutputColumn
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.bounding.candidates import ContributionBound, candidates_in
+from sfumato.planning.derived_measurement import DerivedMeasurement
 from sfumato.planning.notes.note import Note
 from sfumato.planning.shared_marginals import ContingencyTable
 from sfumato.query.functions import Aggregation
@@ -152,6 +153,12 @@ class Plan:
     """The measurements that are margins of one table, and are made consistent."""
     notes: tuple[Note, ...] = ()
     """What is known about the answer before data is read."""
+    derived: tuple[DerivedMeasurement, ...] = ()
+    """The measurements that are shown as weighted sums of kept cells; the groups of these stand last."""
+
+    def is_derived(self, label: str, name: str) -> bool:
+        """Whether a measurement is shown as a weighted sum of kept cells."""
+        return any((one.label, one.name) == (label, name) for one in self.derived)
 
     def for_outcome(self) -> "Plan":
         """Return the plan with the groups and measurements that its outcome reads, and the selections of their bounds.

@@ -31,7 +31,7 @@ from sfumato.planning.notes.plan_notes import with_notes
 from sfumato.planning.outside_cells import with_outside_cells
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.shared_marginals import common_tables, with_remainder_cells
-from sfumato.planning.top_lists import shows_largest, with_top_lists
+from sfumato.planning.top_lists import has_list, with_top_lists
 from sfumato.policy.policy import Budget
 from sfumato.query.relation import Options
 
@@ -109,7 +109,7 @@ def make_plans(private: PrivateQuery, wish: PriceTarget, outcomes: tuple[Project
         return _plans_of(private, groups, wish, shown)
     # with and without the cell of what lies outside: an answer that was given either way is still found
     plans = _plans_of(private, wider, wish, shown), _plans_of(private, groups, wish, shown)
-    first, second = reversed(plans) if shows_largest(shown) else plans
+    first, second = reversed(plans) if any(map(has_list, plans[1])) else plans
     return (*first, *second)
 
 

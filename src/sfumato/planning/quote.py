@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from fractions import Fraction
 from html import escape
 from math import inf
@@ -42,6 +43,15 @@ GROUPS_SELECTED = "Groups are selected privately"
 """How the note begins that says from how many people on a group appears."""
 
 
+class AnswerSource(StrEnum):
+    """Where an answer comes from: measured anew, from kept answers, from both, or a kept one made more exact."""
+
+    FRESH = "fresh"
+    KNOWN = "known"
+    COMBINED = "combined"
+    REFINED = "refined"
+
+
 @dataclass(frozen=True, slots=True)
 class BudgetEffect:
     """What a charge would do to an account, as its ledger counts it now. None stands for an unbounded loss."""
@@ -72,6 +82,8 @@ class Quote:
     notes: tuple[str, ...]
     effect: "BudgetEffect | None" = None
     """What it does to the account's budget; None where no account is known."""
+    source: AnswerSource = AnswerSource.FRESH
+    """Where the answer will come from."""
     loss_if_new: PrivacyLoss | None = None
     """What it would cost if its measurements were not paid for yet; None where `loss` says so."""
 
@@ -108,6 +120,8 @@ class Quote:
 
     def __str__(self) -> str:
         lines = [f"price: {self.price_text}", *(() if self.effect is None else (str(self.effect),))]
+        if self.source is not AnswerSource.FRESH:
+            lines.insert(1, f"source: {self.source}")
         for name, words in self.mechanisms.items():
             lines.append(f"{name}: {words}{_margin_text(self.margins, name)}")
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])

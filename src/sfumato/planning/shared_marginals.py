@@ -81,7 +81,7 @@ def with_remainder_cells(groups: Sequence[Group]) -> tuple[Group, ...]:
 
 def _with_all_rows(group: Group) -> Group:
     """Return the group with its rests, which are cells that a person may be in, too."""
-    return with_remainder(group, tuple(map(_with_rest, group.keys)))
+    return with_remainder(group, tuple(map(with_rest, group.keys)))
 
 
 def with_remainder(group: Group, keys: tuple[Key, ...]) -> Group:
@@ -158,7 +158,8 @@ def _adds_up(quantity: Quantity) -> bool:
     return quantity.function in {Aggregation.COUNT, Aggregation.SUM} and not quantity.distinct
 
 
-def _with_rest(key: Key) -> Key:
+def with_rest(key: Key) -> Key:
+    """Return a key with a cell for the rows that are in none of the others, if there can be any."""
     facts, cells = key.scalar.facts, key.cells or ()
     whole = {Kind.BOOLEAN: 2, Kind.INTEGER: facts.span if facts.bounded else None}.get(facts.kind)
     return replace(key, has_remainder=facts.nullable or len(cells) != whole)
@@ -170,7 +171,7 @@ def _sizes(groups: Sequence[Group]) -> dict[Scalar, int]:
     for group in groups:
         for key, scalar in zip(group.keys, unlabelled(group, ()).keys, strict=True):
             found.setdefault(
-                scalar, len(key.measured_values) if key.has_remainder else len(_with_rest(key).measured_values)
+                scalar, len(key.measured_values) if key.has_remainder else len(with_rest(key).measured_values)
             )
     return found
 

@@ -62,9 +62,9 @@ def with_top_lists(
     return tuple(lists)
 
 
-def shows_largest(outcomes: Sequence[ProjectNode]) -> bool:
-    """Whether the largest cells of some group are shown alone, so that the others may stay unmeasured."""
-    return any(True for outcome in outcomes for _ in _cuts(outcome))
+def has_list(plan: Plan) -> bool:
+    """Whether the largest cells of some group are chosen, so that the others stay unmeasured."""
+    return any(isinstance(group.selection, TopList | SpelledList) for group in plan.groups)
 
 
 def is_a_list(plan: Plan) -> bool:

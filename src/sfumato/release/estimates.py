@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from sfumato.analysis.private_query import visible_key
 from sfumato.planning.aggregates.average import AverageColumn
 from sfumato.planning.aggregates.count import CountColumn
 from sfumato.planning.aggregates.sum import SumColumn
@@ -37,7 +38,7 @@ def _estimated(
     """
     shown = shown_cells(noisy)
     table: dict[str, list[EngineValue]] = {
-        key.name: [noisy.keys[cell][place] for cell in shown] for place, key in enumerate(group.group.keys)
+        key.name: [visible_key(noisy.keys[cell][place]) for cell in shown] for place, key in enumerate(group.group.keys)
     }
     measured = {
         name: integers(values)[shown] if (better := made.get((group.group.label, name))) is None else better.values

@@ -7,6 +7,7 @@ their precision. Proof: proofs/one_table.md
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property, reduce
 from itertools import chain
 from math import prod
@@ -15,6 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.analysis.private_query import Absent
+from sfumato.planning.derived_measurement import DerivedMeasurement
 from sfumato.planning.plan import Plan
 from sfumato.planning.shared_marginals import ContingencyTable, MarginalMeasurement, subsets
 from sfumato.release.intervals.noise_law import Floats, Integers, moments_of
@@ -39,13 +42,16 @@ class ConsistentMarginal:
     values: Integers
     others: tuple[tuple[Name, Indices, Floats], ...]
     """Of each measurement of the common table: which of its cells, and with which weights, row after row."""
+    rows: tuple[Indices, ...] | None = None
+    """The shown cell of each entry of `others`; None where all shown cells have as many."""
 
 
 def shown_cells(group: NoisyGroup) -> list[int]:
     """Return where the cells are that an answer shows: the rest of a key is measured for the others' sake alone."""
-    if None not in chain.from_iterable(group.keys):
+    hidden = (None, Absent.NULL)
+    if not any(value in hidden for value in set(chain.from_iterable(group.keys))):
         return list(range(len(group.keys)))
-    return [place for place, cell in enumerate(group.keys) if None not in cell]
+    return [place for place, cell in enumerate(group.keys) if not any(value in hidden for value in cell)]
 
 
 def consistent(plan: Plan, noisy: NoisyResult) -> dict[Name, ConsistentMarginal]:
@@ -61,7 +67,25 @@ def consistent(plan: Plan, noisy: NoisyResult) -> dict[Name, ConsistentMarginal]
         variances = [max(moments_of(mechanism)[0], _NO_NOISE) for mechanism in mechanisms]
         groups = [measured[margin.label, margin.name][1] for margin in table.margins]
         made |= _Solved(table, tuple(variances)).margins(groups)
+    for one in plan.derived:
+        made[one.label, one.name] = _derived(one, {name: group for name, (_, group) in measured.items()})
     return made
+
+
+def _derived(one: DerivedMeasurement, groups: Mapping[Name, NoisyGroup]) -> ConsistentMarginal:
+    """Return a weighted sum of kept cells: exact where all weights are whole, else the nearest whole number."""
+    own = groups[one.label, one.name]
+    sums = [Fraction(0)] * len(shown_cells(own))
+    for part in one.parts:
+        numbers = groups[part.label, part.name].numbers(part.name)
+        for row, cell, weight in zip(part.rows, part.cells, part.weights, strict=True):
+            sums[row] += Fraction(weight) * numbers[cell]
+    others = tuple(
+        ((part.label, part.name), np.array(part.cells, dtype=np.int64), np.array(part.weights, dtype=np.float64))
+        for part in one.parts
+    )
+    rows = tuple(np.array(part.rows, dtype=np.int64) for part in one.parts)
+    return ConsistentMarginal(_narrow(np.array(list(map(round, sums)), dtype=object)), others, rows)
 
 
 @dataclass(frozen=True)

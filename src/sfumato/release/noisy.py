@@ -6,7 +6,7 @@ from itertools import chain
 
 import numpy as np
 
-from sfumato.analysis.private_query import KeyValue
+from sfumato.analysis.private_query import Absent, KeyValue
 from sfumato.errors import MalformedEvent
 from sfumato.mechanisms.answers import Answers
 
@@ -118,6 +118,8 @@ def _values(data: object) -> NoisyValues:
 def _cell_data(cell: KeyValue) -> list[str]:
     if cell is None:
         return ["rest"]
+    if isinstance(cell, Absent):
+        return [cell.value]
     if isinstance(cell, bool):
         return ["boolean", "true" if cell else "false"]
     return ["integer", str(cell)] if isinstance(cell, int) else ["text", cell]
@@ -133,6 +135,8 @@ def _cell(data: object) -> KeyValue:
             return text
         case ["rest"]:
             return None
+        case [Absent.NULL.value]:
+            return Absent.NULL
     raise _malformed()
 
 

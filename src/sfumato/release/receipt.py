@@ -16,6 +16,8 @@ _SINCE = ("gamma", "needed", "source")
 """What receipts have said since they name their source; older ones read back without."""
 _UNITS = ("units",)
 """And since they name whom each table protects."""
+_ANSWERS = ("rests_on", "refines")
+"""And since answers are computed from earlier ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,10 @@ class Receipt:
     """How many bits of entropy noise of this shape has: no sampler reads fewer on average."""
     units: str = ""
     """Whom each private table that it read protects: "visits: each patient_id; votes: each row"."""
+    rests_on: tuple[str, ...] = ()
+    """The receipts of earlier answers whose noisy numbers it uses."""
+    refines: str = ""
+    """The receipt of the answer that it makes more exact, where it paid the difference."""
 
     @property
     def caution(self) -> str:
@@ -62,7 +68,7 @@ def receipt_to_json(receipt: Receipt) -> str:
     >>> receipt_to_json(Receipt("r1", "p", "1", PrivacyLoss("1/2")))[:60]
     '{"bits":0,"delta":"0","epsilon":"1/2","head":null,"id":"r1",'
     """
-    data = {
+    data: dict[str, object] = {
         "id": receipt.id,
         "policy": receipt.policy,
         "version": receipt.version,
@@ -77,6 +83,10 @@ def receipt_to_json(receipt: Receipt) -> str:
         data |= {"source": receipt.source, "gamma": str(receipt.gamma), "needed": receipt.needed}
     if receipt.units:
         data["units"] = receipt.units
+    if receipt.rests_on:
+        data["rests_on"] = list(receipt.rests_on)
+    if receipt.refines:
+        data["refines"] = receipt.refines
     return json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
@@ -104,16 +114,20 @@ def receipt_from_json(text: str) -> Receipt:
                 rational(data.get("gamma", "0"), "gamma"),
                 data.get("needed", 0),
             )
-            units = data.get("units", "")
-            receipt = Receipt(name, policy, version, loss, sequence, head, bits, timing, source, gamma, needed, units)
+            units, rests_on, refines = data.get("units", ""), tuple(data.get("rests_on", ())), data.get("refines", "")
+            given = (name, policy, version, loss, sequence, head, bits, timing, source, gamma, needed, units)
+            receipt = Receipt(*given, rests_on, refines)
             if receipt_to_json(receipt) == text:
                 return receipt
     raise _malformed()
 
 
 def _is_whole(data: dict[str, object]) -> bool:
-    fields = tuple(sorted(set(data) - set(_UNITS)))
-    if not isinstance(data.get("units", ""), str):
+    fields = tuple(sorted(set(data) - set(_UNITS) - set(_ANSWERS)))
+    rests_on = data.get("rests_on", [])
+    if not all(isinstance(data.get(name, ""), str) for name in ("units", "refines")):
+        return False
+    if not isinstance(rests_on, list) or not all(isinstance(one, str) for one in rests_on):
         return False
     if fields == _FIELDS:
         return True

@@ -29,7 +29,7 @@ def thin_notes(plan: Plan, names: Sequence[str], values: Sequence[Sequence[Value
             continue
         one = measured.get((source[0], shown.plain))
         numbers = [value for value in column if isinstance(value, int | float)]
-        if one is None or one.candidates is not None or not numbers:
+        if one is None or one.candidates is not None or not numbers or plan.is_derived(source[0], one.name):
             continue
         margin = one.mechanism.margin(CONFIDENCE) * shown.step
         if margin > 0 and all(abs(number) <= margin for number in numbers):

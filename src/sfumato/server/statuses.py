@@ -8,7 +8,7 @@ from sfumato.errors import REFUSALS, Interface, Refusal
 _BY_STATUS: Mapping[int, tuple[str, ...]] = {
     400: ("bad_parameter", "bad_request", "bad_sql", "unknown_name", "malformed_event"),
     401: ("not_granted",),
-    402: ("budget_exhausted", "too_many_charges"),
+    402: ("budget_exhausted", "not_known", "too_many_charges"),
     403: ("foreign_origin",),
     404: ("not_found",),
     405: ("method_not_allowed",),

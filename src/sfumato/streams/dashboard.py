@@ -15,7 +15,7 @@ import numpy as np
 
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import PrivacyLoss
-from sfumato.analysis.private_query import Key
+from sfumato.analysis.private_query import Key, visible_key
 from sfumato.database import Database
 from sfumato.engines.salt import read_salt
 from sfumato.engines.snapshots import places_of
@@ -446,7 +446,7 @@ def _column_names(prepared: Prepared) -> tuple[list[str], str]:
 def _key_values(prepared: Prepared) -> Sequence[tuple[object, ...]]:
     group = prepared.plan.groups[0].group
     return [
-        tuple(decode(value, key.scalar.facts) for value, key in zip(cell, group.keys, strict=True))
+        tuple(decode(visible_key(value), key.scalar.facts) for value, key in zip(cell, group.keys, strict=True))
         for cell in group.all_cells()
     ]
 

@@ -17,7 +17,7 @@ from sfumato.accounting.event import Neighbours
 from sfumato.analysis.analyse import analyse
 from sfumato.analysis.catalog import Catalog, PublicRows, Table
 from sfumato.analysis.groups import noisy_facts
-from sfumato.analysis.private_query import Cell, Group, KeyValue, RequestedAggregate
+from sfumato.analysis.private_query import Cell, Group, KeyValue, RequestedAggregate, visible_key
 from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.errors import RawRows, UnsupportedSql
 from sfumato.language.facts import Kind
@@ -480,7 +480,7 @@ def _answer_column(scalar: Scalar, group: Group, estimated: _Estimated) -> tuple
         return (times * estimated.numbers[name]).tolist(), (abs(times) * estimated.margins[name]).tolist()
     names = tuple((key.name, replace(key.scalar.facts, nullable=False)) for key in group.keys)
     given = InputNode(group.label, names, None)
-    values = {key.name: [cell[at] for cell in estimated.cells] for at, key in enumerate(group.keys)}
+    values = {key.name: [visible_key(cell[at]) for cell in estimated.cells] for at, key in enumerate(group.keys)}
     values = values or {"none": [0] * len(estimated.cells)}
     (found,) = evaluate(ProjectNode(given, "keys", (Item("key", scalar),)), {group.label: values})
     return [decode(value, scalar.facts) for value in found], [None] * len(estimated.cells)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.analysis.private_query import Group, KeyValue
+from sfumato.analysis.private_query import Absent, Group, KeyValue
 from sfumato.engines.aggregates import Aggregates, BucketWeights, GroupAggregates, Held, KeyFrequencies
 from sfumato.engines.engine import Histograms, Job, PlannedStatement, SelectedBounds
 from sfumato.engines.sql.bounding.candidates import without_idle_bounds
@@ -330,9 +330,10 @@ def _spread(rows: Rows, group: Group, keys: Sequence[tuple[KeyValue, ...]]) -> R
     known = [frozenset(key.cells or ()) for key in group.keys]
     totals: dict[tuple[KeyValue, ...], list[int]] = {}
     for row in rows:
-        if any(value is None and key.null_is_apart for value, key in zip(row, group.keys, strict=False)):
-            continue
-        cell = tuple(value if value in cells else None for value, cells in zip(row, known, strict=False))
+        cell = tuple(
+            value if value in cells else Absent.NULL if value is None and key.null_is_apart else None
+            for value, cells, key in zip(row, known, group.keys, strict=False)
+        )
         kept = totals.setdefault(cell, [0] * (len(row) - width))
         totals[cell] = [one + (more or 0) for one, more in zip(kept, row[width:], strict=True)]
     return [(*key, *totals.get(key, ())) for key in keys]

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.accounting.loss import PrivacyLoss
-from sfumato.analysis.private_query import KeyValue
+from sfumato.analysis.private_query import KeyValue, visible_key
 from sfumato.engines.aggregates import Aggregates, GroupAggregates
 from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.lab.audits.alarm import FAILURE_PROBABILITY, Finding
@@ -82,7 +82,7 @@ def sample_releases(
     parts = []
     for group, keys in zip(noisy.groups, cells, strict=True):
         places = {key: place for place, key in enumerate(keys)}
-        rows = [int(copy or 0) for copy, *_ in group.keys]
+        rows = [int(visible_key(copy) or 0) for copy, *_ in group.keys]
         columns = [places[key] for _, *rest in group.keys if (key := tuple(rest)) in places]
         shown = np.zeros((times, len(keys)))
         shown[rows, columns] = 1

@@ -20,7 +20,7 @@ from sfumato.accounting.approximate import separate
 from sfumato.accounting.event import Composed, Event, Neighbours
 from sfumato.accounting.pld import delta_bounds
 from sfumato.accounting.pure import epsilon as pure_epsilon
-from sfumato.analysis.private_query import KeyValue
+from sfumato.analysis.private_query import KeyValue, visible_key
 from sfumato.engines.aggregates import GroupAggregates, Held, KeyFrequencies
 from sfumato.errors import EngineFailed, Refusal
 from sfumato.lab.audits.alarm import Finding
@@ -235,7 +235,11 @@ def _keys_met(group: GroupPlan, held: Vector) -> Sequence[SharedKeys]:
     """Return the keys by which people meet, cell by cell."""
     width = len(group.group.keys)
     return [
-        [(tuple(int(power or 0) for power in key[width:]), times) for key, times in held.items() if key[:width] == cell]
+        [
+            (tuple(int(visible_key(power) or 0) for power in key[width:]), times)
+            for key, times in held.items()
+            if key[:width] == cell
+        ]
         for cell in group.group.all_cells()
     ]
 
@@ -275,7 +279,7 @@ def _joint_noise_alarms(mechanism: MaxNorm, first: Vector, second: Vector, dista
     farthest: dict[tuple[KeyValue, ...], Fraction] = {}
     for key in {*first, *second}:
         *cell, place = key
-        moved = Fraction(abs(first.get(key, 0) - second.get(key, 0)), mechanism.sides[int(place or 0)])
+        moved = Fraction(abs(first.get(key, 0) - second.get(key, 0)), mechanism.sides[int(visible_key(place) or 0)])
         farthest[tuple(cell)] = max(moved, farthest.get(tuple(cell), Fraction(0)))
     if sum(farthest.values()) > mechanism.sensitivity * distance:
         yield f"cells moved by {sum(farthest.values())} sides, and {mechanism.sensitivity * distance} are declared"

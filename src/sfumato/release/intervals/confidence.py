@@ -296,6 +296,8 @@ def _is_alone(name: str | None, group: GroupPlan, plan: Plan) -> bool:
     """Whether a column is one measurement, with nothing else that bears on it."""
     margins = ((margin.label, margin.name) for table in plan.tables for margin in table.margins)
     levelled = (one.name for one in group.measured if one.selected is not None)
+    if name is not None and plan.is_derived(group.group.label, name):
+        return False
     return name is not None and (group.group.label, name) not in margins and name not in levelled
 
 

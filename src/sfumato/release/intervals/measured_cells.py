@@ -81,7 +81,7 @@ class MeasuredCells:
         if made is None:
             return np.arange(rows), self.places(label, name, rows), np.ones(rows)
         places = [self.starts[other] + at for other, at, _ in made.others]
-        each = [np.repeat(np.arange(rows), len(at) // max(rows, 1)) for _, at, _ in made.others]
+        each = made.rows or [np.repeat(np.arange(rows), len(at) // max(rows, 1)) for _, at, _ in made.others]
         return np.concatenate(each), np.concatenate(places), np.concatenate([weights for *_, weights in made.others])
 
     def margins(self, kinds: Indices, tail: Fraction) -> Floats:

@@ -6,6 +6,7 @@ from math import prod
 
 import numpy as np
 
+from sfumato.analysis.private_query import visible_key
 from sfumato.engines.post_processing.values import Values
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.interval_ends import END_COLUMN
@@ -171,7 +172,7 @@ class Layers:
         place = next(at for at, group in enumerate(self.plan.groups) if group.group.label == label)
         group, found = self.plan.groups[place], self.noisy.groups[place]
         shown = [found.keys[cell] for cell in shown_cells(found)]
-        exact = {key.name: [cells[at] for cells in shown] for at, key in enumerate(group.group.keys)}
+        exact = {key.name: [visible_key(cells[at]) for cells in shown] for at, key in enumerate(group.group.keys)}
         forms, measured = leaf_forms(group, self.cells, found), frozenset(one.name for one in group.derived)
         return FormTable(len(shown), exact, forms, measured=measured)
 

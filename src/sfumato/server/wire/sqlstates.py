@@ -34,6 +34,7 @@ SQLSTATES = {
     "no_snapshot": "55000",
     "not_found": "42704",
     "not_granted": "28000",
+    "not_known": "55000",
     "other_ledger": "58000",
     "policy_changed": "55000",
     "policy_weakened": "55000",

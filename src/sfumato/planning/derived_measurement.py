@@ -1,0 +1,23 @@
+"""A measurement that is not measured, or not only: a weighted sum of cells of kept groups. Proof: proofs/views.md"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedCells:
+    """Cells of one measurement with their weights: in the shown cell `rows[i]`, `cells[i]` has `weights[i]`."""
+
+    label: str
+    name: str
+    rows: tuple[int, ...]
+    cells: tuple[int, ...]
+    weights: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedMeasurement:
+    """The measurement of a group that is shown as the sum of `parts`."""
+
+    label: str
+    name: str
+    parts: tuple[WeightedCells, ...]

@@ -1,0 +1,436 @@
+"""Answers from answers: cells of kept measurements that add up to another question, alone or with a fresh measurement.
+
+Nothing is charged or read here. Proof: proofs/views.md
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from sfumato.accounting.event import Composed
+from sfumato.accounting.loss import PrivacyLoss
+from sfumato.engines.engine import Engine
+from sfumato.engines.post_processing.duckdb import evaluate
+from sfumato.errors import NotKnown, Refusal, Setting
+from sfumato.exact import typed_rational
+from sfumato.language.scalar import columns_read
+from sfumato.ledger.history import Entry
+from sfumato.ledger.ledger import Ledger
+from sfumato.planning.accuracy_target import CONFIDENCE
+from sfumato.planning.aggregates.average import AverageColumn
+from sfumato.planning.aggregates.count import CountColumn
+from sfumato.planning.aggregates.sum import SumColumn
+from sfumato.planning.canonical_flow import CanonicalFlow
+from sfumato.planning.column_origins import origins, shown_unchanged
+from sfumato.planning.derived_measurement import DerivedMeasurement, WeightedCells
+from sfumato.planning.measurement_identity import family_of, views_in, words_of
+from sfumato.planning.notes.plan_notes import with_notes
+from sfumato.planning.plan import GroupPlan, Plan
+from sfumato.planning.quote import AnswerSource, Quote, make_quote
+from sfumato.planning.view_cells import GroupRows, cells_of
+from sfumato.planning.view_signature import TOKEN_CHARS, ViewSignature, combination, linear_terms, signature_of
+from sfumato.policy.policy import Policy
+from sfumato.prepare import Derivation, Prepared, QueryPreparer, RequestedPrice
+from sfumato.release.intervals.forms import Affine
+from sfumato.release.intervals.measured_cells import measured_cells
+from sfumato.release.intervals.noise_law import moments_of
+from sfumato.release.marginal_consistency import shown_cells
+from sfumato.release.measured_order import in_plan_order
+from sfumato.release.noisy import NoisyGroup, NoisyResult, noisy_from_json
+from sfumato.release.receipt import receipt_from_json
+from sfumato.stored_answer import MEASURED_ORDER, StoredAnswer
+
+MAX_VIEWS = 4
+"""Maximum number of kept groups that are combined into one group of an answer."""
+
+_MAX_MARGIN_RATIO = Fraction(98, 100)
+"""A combination is made where some margin becomes smaller by at least this factor."""
+_MARGIN_RATIOS = tuple(Fraction(number, 1000) for number in (1000, 995, 985, 970, 940, 900))
+"""Which parts of the best wider margin are tried for a fresh measurement: margins of integer noise come in steps."""
+
+Column = tuple[str, str]
+"""A measurement, by the label of its group and its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredGroup:
+    """A kept group whose cells add up to those of an asked one."""
+
+    receipt: str
+    refines: str
+    entry: Entry
+    group: GroupPlan
+    noisy: NoisyGroup
+    places: tuple[tuple[int, ...], ...]
+    """For each asked cell the kept ones."""
+    factors: Mapping[str, Mapping[str, int]]
+    """For each asked measurement, by its name, the kept ones that add up to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewFinder:
+    """Looks for kept groups among the last charges about the same rows, of one account or of all."""
+
+    preparer: QueryPreparer
+    ledger: Ledger
+    account: str | None
+
+    def views_of(self, plan: Plan, words: str, engine: Engine) -> dict[str, list[StoredGroup]]:
+        """Return the views of each group of a plan, by its label; empty where some group has none."""
+        found = {}
+        for group in plan.groups:
+            views = list(self._views(group, words, engine)) if _is_plain(group) else []
+            if not views:
+                return {}
+            found[group.group.label] = views
+        return found
+
+    def named(self, plan: Plan, words: str, engine: Engine, receipts: Sequence[str]) -> dict[str, list[StoredGroup]]:
+        """Return the views with these receipts, which an answer rests on."""
+        entries = [entry for one in receipts if (entry := self.ledger.settled(one)) is not None]
+        return {
+            group.group.label: [
+                view
+                for entry in entries
+                for view in self._of_entry(group, CanonicalFlow(group.group.rows), words, entry, engine)
+            ]
+            for group in plan.groups
+        }
+
+    def _views(self, group: GroupPlan, words: str, engine: Engine) -> Iterator[StoredGroup]:
+        flow = CanonicalFlow(group.group.rows)
+        wanted = signature_of(group, flow, words)
+        if wanted is None:
+            return
+        accounts = self.ledger.accounts() if self.account is None else (self.account,)
+        given, refined = 0, set[str]()
+        for account in accounts:
+            for question, receipt in self.ledger.charges_of_family(account, engine.version, family_of([wanted.base])):
+                if not any(_may_answer(one, wanted, group, flow) for one in views_in(question)):
+                    continue
+                entry = self.ledger.settled(receipt, account)
+                for view in () if entry is None else self._of_entry(group, flow, words, entry, engine):
+                    if view.receipt not in refined:  # what was made more exact is no independent number
+                        yield view
+                        given += 1
+                    refined.add(view.refines)
+                if given >= MAX_VIEWS:
+                    return
+
+    def _of_entry(
+        self, asked: GroupPlan, flow: CanonicalFlow, words: str, entry: Entry, engine: Engine
+    ) -> Iterator[StoredGroup]:
+        """Give the groups of one stored answer whose cells add up to those that are asked for."""
+        content = json.loads(entry.release or "{}")
+        if content.get("order") != MEASURED_ORDER:
+            return
+        try:
+            kept = StoredAnswer(entry, content).prepare_again(self.preparer, engine)
+        except Refusal:
+            return  # an older version answered what this one refuses
+        measured = kept.names.measured
+        if measured is None or content.get("question") not in kept.fingerprint_digests:
+            return
+        noisy = in_plan_order(noisy_from_json(content["noisy"]), measured, kept.plan)
+        receipt = receipt_from_json(content["receipt"])
+        for group, numbers in zip(kept.plan.groups, noisy.groups, strict=True):
+            own = CanonicalFlow(group.group.rows)
+            signature = signature_of(group, own, words_of(measured))
+            factors = {} if signature is None else _factors(asked, flow, group, own)
+            if signature is None or factors is None or not _same_rows(asked, flow, signature, words):
+                continue
+            places = cells_of(GroupRows(asked.group, flow), GroupRows(group.group, own), numbers.keys, evaluate)
+            if places is not None:
+                yield StoredGroup(
+                    receipt.id, receipt.refines, entry, group, numbers, tuple(map(tuple, places)), factors
+                )
+
+
+def _is_plain(group: GroupPlan) -> bool:
+    """Whether all columns of a group have bars for weighted sums in the place of their measurements."""
+    return all(isinstance(one, CountColumn | SumColumn | AverageColumn) for one in group.derived)
+
+
+def _same_rows(asked: GroupPlan, flow: CanonicalFlow, known: ViewSignature, words: str) -> bool:
+    wanted = signature_of(asked, flow, words)
+    return wanted is not None and wanted.base == known.base
+
+
+def _may_answer(known: ViewSignature | None, wanted: ViewSignature, group: GroupPlan, flow: CanonicalFlow) -> bool:
+    """Whether a stored signature is worth a closer look."""
+    if known is None or known.base != wanted.base or not known.conditions <= wanted.conditions:
+        return False
+    if any(combination(one, known.sums) is None for one in wanted.sums):
+        return False
+    needed = set(wanted.leaves)
+    for token, made in flow.conditions.items():
+        if not any(token.startswith(one) for one in known.conditions):
+            expanded = flow.expanded(*made)
+            needed |= set() if expanded is None else {name[:TOKEN_CHARS] for _, name in columns_read(expanded)}
+    return needed <= known.leaves
+
+
+def _factors(
+    asked: GroupPlan, flow: CanonicalFlow, kept: GroupPlan, own: CanonicalFlow
+) -> dict[str, dict[str, int]] | None:
+    known = [linear_terms(one.quantity, own) or {} for one in kept.measured]
+    found = {}
+    for one in asked.measured:
+        terms = linear_terms(one.quantity, flow)
+        parts = None if terms is None else combination(terms, known)
+        if parts is None:
+            return None
+        found[one.name] = {kept.measured[place].name: factor for place, factor in parts.items()}
+    return found
+
+
+def derive(plan: Plan, views: Mapping[str, Sequence[StoredGroup]], own: NoisyResult | None = None) -> Derivation:
+    """Return the plan whose measurements are weighted sums of kept cells and, where `own` is given, of its own.
+
+    Independent estimates of one number have weights that are inverse to their variances; what is summed up of one kept
+    group alone has whole weights.
+    """
+    shape = replace(plan, groups=tuple(map(_without_rest, plan.groups)), tables=()) if own is None else plan
+    groups, numbers = list(shape.groups), list(own.groups if own is not None else map(_empty, shape.groups))
+    derived: list[DerivedMeasurement] = []
+    rests_on: dict[str, Entry] = {}
+    for group, table in zip(shape.groups, tuple(numbers), strict=True):
+        labels = []
+        for view in views.get(group.group.label, ()):
+            labels.append(f"view {len(groups)} of {group.group.label}")
+            groups.append(replace(view.group, group=replace(view.group.group, label=labels[-1]), derived=()))
+            numbers.append(view.noisy)
+            rests_on[view.receipt] = view.entry
+        found = list(zip(labels, views.get(group.group.label, ()), strict=True))
+        shown = shown_cells(table)
+        if found:
+            derived += [_weighted(group, name, found, shown, own is not None) for name in _names(group)]
+    made = replace(shape, groups=tuple(groups), derived=tuple(derived))
+    if own is None:
+        events = tuple(entry.event for entry in rests_on.values() if entry.event is not None)
+        paid = Composed(events) if len(events) > 1 else events[0]
+        made = with_notes(replace(made, loss=PrivacyLoss(Fraction(0)), event=paid))
+    noisy = NoisyResult(tuple(numbers), 0 if own is None else own.bits)
+    return Derivation(made, noisy, tuple(rests_on), _days(rests_on.values()), _margins(made, noisy))
+
+
+def from_views(asked: Prepared, finder: ViewFinder, *, at_any_accuracy: bool = False) -> Prepared:
+    """Return a question over kept cells that add up to it: alone, if they are as exact as it asks, or with its own.
+
+    Otherwise return it as it is.
+    """
+    measured = asked.names.measured
+    if measured is None or asked.plan.event is None or len(asked.outcomes) > 1:
+        return asked
+    words, engine = words_of(measured), asked.engine
+    views = finder.views_of(asked.plan, words, engine)
+    if not views:
+        return asked
+    known = derive(asked.plan, views)
+    if at_any_accuracy or is_as_exact(known, asked.plan, asked.price_target.within):
+        return replace(asked, known=known)
+    if asked.plan.tables:
+        return asked  # its own groups are combined with each other
+    return _cheaper(asked, views, finder) if asked.price_target.within else _combined(asked, views)
+
+
+def _combined(asked: Prepared, views: Mapping[str, Sequence[StoredGroup]]) -> Prepared:
+    """Return a question whose fresh numbers are combined with kept ones, where that makes a difference."""
+    found = derive(asked.plan, views, unmeasured(asked.plan))
+    alone = {
+        (group.group.label, one.name): one.mechanism.margin(CONFIDENCE)
+        for group in asked.plan.groups
+        for one in group.measured
+    }
+    helps = any(margin <= _MAX_MARGIN_RATIO * alone[name] for name, margin in found.margins.items())
+    return replace(asked, combined=found) if helps else asked
+
+
+def _cheaper(asked: Prepared, views: Mapping[str, Sequence[StoredGroup]], finder: ViewFinder) -> Prepared:
+    """Return the cheapest question found that has the margins that were asked for together with kept numbers."""
+    within = asked.price_target.within
+    known = column_margins(derive(asked.plan, views))
+    if any(name not in known or known[name] <= 0 for name, _ in within):
+        return asked
+    shares = [1 - min(margin / known[name], Fraction(1)) ** 2 for name, margin in within]
+    best = Fraction(1 / max(float(max(shares)), 1e-6) ** 0.5).limit_denominator(10**6)  # variances add inversely
+    for part in _MARGIN_RATIOS:
+        factor = best * part
+        price = RequestedPrice(
+            None, {name: (margin * factor).limit_denominator(10**6) for name, margin in within}, None, None
+        )
+        if factor <= 1:
+            return asked
+        try:
+            wider = finder.preparer.prepare(asked.sql, None, price, None, asked.engine)
+        except Refusal:
+            continue
+        if wider.plan.event is None or wider.plan.tables or wider.plan.loss.epsilon >= asked.plan.loss.epsilon:
+            continue
+        if [_names(group) for group in wider.plan.groups] != [_names(group) for group in asked.plan.groups]:
+            continue
+        found = derive(wider.plan, views, unmeasured(wider.plan))
+        if is_as_exact(found, wider.plan, within):
+            return replace(wider, combined=found)
+    return asked
+
+
+def combine_again(asked: Prepared, noisy: NoisyResult, receipts: Sequence[str], finder: ViewFinder) -> Derivation:
+    """Return the noisy numbers of an answer combined with those that it rests on, as when it was given."""
+    measured = asked.names.measured
+    words = "" if measured is None else words_of(measured)
+    return derive(asked.plan, finder.named(asked.plan, words, asked.engine, receipts), noisy)
+
+
+def unmeasured(plan: Plan) -> NoisyResult:
+    """Return the cells of a plan as if nothing were in them: what margins are computed from before data is read."""
+    return NoisyResult(tuple(map(_empty, plan.groups)), 0)
+
+
+def asks_for_what_is_known(price: RequestedPrice) -> bool:
+    """Whether a price is 0: what is known already, or nothing."""
+    given = [price.epsilon] if price.epsilon is not None else []
+    if isinstance(price.share, str) and price.share.strip().endswith("%"):
+        given.append(price.share.strip()[:-1].rstrip())
+    elif price.share is not None:
+        given.append(price.share)
+    return len(given) == 1 and price.within is None and typed_rational(given[0], "epsilon") == 0
+
+
+def nominal_price(policy: Policy) -> RequestedPrice:
+    """Return a price that plans a question which is not charged."""
+    return RequestedPrice(min(Fraction(1), policy.budget.epsilon))
+
+
+def not_known(fresh: Prepared) -> NotKnown:
+    """Refuse a question that was asked for what is known, with the price of a fresh answer."""
+    quote = make_quote(fresh.plan)
+    return NotKnown(
+        "Earlier answers do not tell this.",
+        "With epsilon = 0 an answer uses only what was measured before, for this account and snapshot.",
+        ("A fresh answer costs for example ", Setting("share", "1%"), f" ({quote.loss}{quote.bought()})."),
+    )
+
+
+def sourced_quote(asked: Prepared, quote: Quote) -> Quote:
+    """Return the quote of a question with where its answer comes from."""
+    if asked.known is not None:
+        return quote_of(asked.known, quote, AnswerSource.KNOWN)
+    if asked.combined is not None:
+        return quote_of(asked.combined, quote, AnswerSource.COMBINED)
+    return replace(quote, source=AnswerSource.KNOWN) if asked.costs_nothing else quote
+
+
+def is_as_exact(known: Derivation, plan: Plan, within: Sequence[tuple[str, Fraction]]) -> bool:
+    """Whether derived numbers have no more noise than a plan, or lie within the margins that were asked for."""
+    if within:
+        margins = column_margins(known)
+        return all(name in margins and margins[name] <= margin for name, margin in within)
+    return all(
+        known.margins[group.group.label, one.name] <= one.mechanism.margin(CONFIDENCE)
+        for group in plan.groups
+        for one in group.measured
+    )
+
+
+def column_margins(known: Derivation) -> dict[str, Fraction]:
+    """Return how far the columns of an answer may be off that are derived numbers and nothing else."""
+    plan, found = known.plan, dict[str, Fraction]()
+    derived = {(group.group.label, one.name): one for group in plan.groups for one in group.derived}
+    for name, origin in zip(plan.private.names, origins(plan.private), strict=True):
+        source = shown_unchanged(origin, derived)
+        one = None if source is None else derived[source]
+        if source is not None and one is not None and one.plain is not None:
+            margin = known.margins.get((source[0], one.plain))
+            if margin is not None:
+                found[name] = max(margin * one.step, found.get(name, Fraction(0)))
+    return found
+
+
+def quote_of(known: Derivation, quote: Quote, source: AnswerSource) -> Quote:
+    """Return a quote with the margins of derived numbers, and where they come from."""
+    margins = column_margins(known)
+    shown: dict[str, int | float | None] = {
+        name: _as_margin(margins[name]) if name in margins else None for name in quote.margins
+    }
+    answers = f"{len(known.rests_on)} earlier answer{'s' * (len(known.rests_on) > 1)}"
+    words = f"computed from {answers}" if source is AnswerSource.KNOWN else f"combined with {answers}"
+    made = {name: words if name in quote.margins else told for name, told in quote.mechanisms.items()}
+    return replace(quote, margins=shown, mechanisms=made, source=source)
+
+
+def _as_margin(margin: Fraction) -> int | float:
+    return int(margin) if margin.denominator == 1 else float(margin)
+
+
+def _days(entries: Iterable[Entry]) -> str:
+    days = dict.fromkeys(f"{entry.time.day} {entry.time:%B %Y}" for entry in entries)
+    return " and ".join(days)
+
+
+def _names(group: GroupPlan) -> list[str]:
+    return [one.name for one in group.measured]
+
+
+def _weighted(
+    group: GroupPlan, name: str, views: Sequence[tuple[str, StoredGroup]], shown: Sequence[int], with_own: bool
+) -> DerivedMeasurement:
+    own = next(one for one in group.measured if one.name == name)
+    variances = [
+        [
+            sum(
+                factor**2 * moments_of(next(m for m in view.group.measured if m.name == part).mechanism)[0]
+                for part, factor in view.factors[name].items()
+            )
+            * len(places)
+            for places in view.places
+        ]
+        for _, view in views
+    ]
+    fresh = moments_of(own.mechanism)[0] if with_own else None
+    parts: dict[Column, tuple[list[int], list[int], list[float]]] = {}
+    for row, place in enumerate(shown):
+        each = [max(one[row], 1e-300) for one in variances] + ([] if fresh is None else [max(fresh, 1e-300)])
+        best = min(each)
+        precision = [best / one for one in each]
+        weights = [one / sum(precision) for one in precision]
+        if len(each) == 1:
+            weights = [1.0]
+        for weight, (label, view) in zip(weights, views, strict=False):
+            for part, factor in view.factors[name].items():
+                rows, cells, values = parts.setdefault((label, part), ([], [], []))
+                rows += [row] * len(view.places[row])
+                cells += view.places[row]
+                values += [weight * factor] * len(view.places[row])
+        if fresh is not None:
+            rows, cells, values = parts.setdefault((group.group.label, name), ([], [], []))
+            rows.append(row)
+            cells.append(place)
+            values.append(weights[-1])
+    listed = tuple(WeightedCells(*at, tuple(r), tuple(c), tuple(w)) for at, (r, c, w) in parts.items())
+    return DerivedMeasurement(group.group.label, name, listed)
+
+
+def _without_rest(group: GroupPlan) -> GroupPlan:
+    keys = tuple(replace(key, has_remainder=False, null_is_apart=False) for key in group.group.keys)
+    return replace(group, group=replace(group.group, keys=keys))
+
+
+def _empty(group: GroupPlan) -> NoisyGroup:
+    """Return the cells of a group that is not measured."""
+    keys = group.group.all_cells()
+    return NoisyGroup(keys, tuple((one.name, (0,) * len(keys)) for one in group.measured))
+
+
+def _margins(plan: Plan, noisy: NoisyResult) -> dict[Column, Fraction]:
+    cells = measured_cells(plan, noisy)
+    sizes = {group.group.label: len(shown_cells(one)) for group, one in zip(plan.groups, noisy.groups, strict=True)}
+    found = {}
+    for one in plan.derived:
+        rows = sizes[one.label]
+        form = Affine(cells, np.zeros(rows), *cells.entries(one.label, one.name, rows))
+        found[one.label, one.name] = Fraction(float(form.margin(1 - CONFIDENCE).max(initial=0.0)))
+    return found
