@@ -4,11 +4,13 @@ from collections import OrderedDict, deque
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from sys import getsizeof
 from threading import Lock
 from typing import Any
 
-_ATOMS = (type(None), bool, int, float, complex, str, bytes, Enum, type)
+_ATOMS = frozenset((type(None), bool, int, float, complex, str, bytes))
+_ABSENT = object()
 _OVERHEAD_BYTES = 400
 """Bytes that a cache itself needs for one entry, about."""
 
@@ -106,26 +108,35 @@ def size_of(thing: object) -> int:
     total, seen, waiting = 0, set(), [thing]
     while waiting:
         part = waiting.pop()
-        if isinstance(part, type | Enum) or id(part) in seen:
+        if id(part) in seen:
             continue
         seen.add(id(part))
-        total += getsizeof(part)
-        if isinstance(part, _ATOMS):
+        if type(part) in _ATOMS:
+            total += getsizeof(part)
             continue
-        if isinstance(part, Mapping):
+        if isinstance(part, type | Enum):
+            continue
+        total += getsizeof(part)
+        if isinstance(part, tuple | list | set | frozenset):
+            waiting.extend(part)
+        elif isinstance(part, Mapping):
             waiting.extend(part.keys())
             waiting.extend(part.values())
-        elif isinstance(part, tuple | list | set | frozenset):
-            waiting.extend(part)
         else:
             waiting.extend(_fields(part))
     return total
 
 
 def _fields(record: object) -> list[object]:
-    found = list(getattr(record, "__dict__", {}).values())
-    for kind in type(record).__mro__:
-        slots = kind.__dict__.get("__slots__", ())
-        names = (slots,) if isinstance(slots, str) else slots
-        found += [getattr(record, name) for name in names if not name.startswith("__") and hasattr(record, name)]
-    return found
+    held = (getattr(record, name, _ABSENT) for name in _slots(type(record)))
+    return [*getattr(record, "__dict__", {}).values(), *(value for value in held if value is not _ABSENT)]
+
+
+@lru_cache(maxsize=1024)
+def _slots(kind: type) -> tuple[str, ...]:
+    """Return the names of a record's slots, its parents' included."""
+    found: list[str] = []
+    for parent in kind.__mro__:
+        slots = parent.__dict__.get("__slots__", ())
+        found += (slots,) if isinstance(slots, str) else slots
+    return tuple(name for name in found if not name.startswith("__"))

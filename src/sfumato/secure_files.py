@@ -6,6 +6,7 @@ The operating system lets go of a lock when its process ends, however it ends.
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from struct import pack, unpack_from
 from weakref import WeakSet
@@ -13,13 +14,19 @@ from weakref import WeakSet
 from sfumato.errors import LedgerUnavailable
 
 try:
-    from fcntl import F_OFD_GETLK, F_OFD_SETLK, F_UNLCK, F_WRLCK, LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, fcntl, flock
-except ImportError:  # every way to data passes here, and none goes around a lock
+    _locks = import_module("fcntl")
+    F_OFD_GETLK, F_OFD_SETLK, F_UNLCK, F_WRLCK = (
+        *(_locks.F_OFD_GETLK, _locks.F_OFD_SETLK),  # of Linux alone
+        *(_locks.F_UNLCK, _locks.F_WRLCK),
+    )
+except (ImportError, AttributeError):  # every way to data passes here, and none goes around a lock
     raise LedgerUnavailable(
         "sfumato cannot open data on this system.",
         "Its ledger needs locks of Linux: without them two processes could spend the same budget.",
         "Use Linux, a Linux container or WSL 2. To ask a server elsewhere, use sfumato.connect.",
     ) from None
+fcntl, flock = _locks.fcntl, _locks.flock
+LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN = _locks.LOCK_EX, _locks.LOCK_NB, _locks.LOCK_SH, _locks.LOCK_UN
 
 _SUFFIX = ".aside"
 

@@ -115,7 +115,7 @@ class CanonicalFlow:
             case Fraction():
                 return str(thing)
             case float() | int() | str() | bool() | None:
-                return _constant(thing)
+                return constant_data(thing)
             case tuple() | list():
                 return [self.data(part) for part in thing]
         if is_dataclass(thing):
@@ -136,7 +136,7 @@ class CanonicalFlow:
                 if rows is None:
                     raise NoisyInputError
                 leaf = self._leaf()
-                written = [[_constant(value) for value in row] for row in rows]
+                written = [[constant_data(value) for value in row] for row in rows]
                 return ["values", leaf, written], {
                     (label, name): digest(["value", leaf, place]) for place, (name, _) in enumerate(columns)
                 }
@@ -271,7 +271,7 @@ class CanonicalFlow:
         elif scalar.operator is Operator.IN:
             arguments = [arguments[0], *sorted(set(arguments[1:]))]
         kinds = sorted({str(part.facts.kind) for part in scalar.arguments})
-        token = digest([str(scalar.operator), arguments, _constant(scalar.constant), str(scalar.facts.kind), kinds])
+        token = digest([str(scalar.operator), arguments, constant_data(scalar.constant), str(scalar.facts.kind), kinds])
         self._made_of.setdefault(token, (scalar, tokens))
         return token
 
@@ -335,12 +335,12 @@ def _conjuncts(condition: Scalar) -> Iterator[Scalar]:
             yield part
 
 
-def _constant(value: object) -> object:
+def constant_data(value: object) -> object:
     """Return a constant as JSON: 1, 1.0, true and '1' are four."""
     match value:
         case None:
             return None
         case tuple():
-            return [type(value).__name__, *map(_constant, value)]
+            return [type(value).__name__, *map(constant_data, value)]
         case _:
             return [type(value).__name__, str(value)]

@@ -7,15 +7,16 @@ pays for both. Proof: proofs/measurement_identity.md
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar
 
-from sfumato.analysis.private_query import Group
+from sfumato.analysis.private_query import Cell, Group
 from sfumato.mechanisms.matched_count import MatchedCount
 from sfumato.mechanisms.max_norm import MaxNormPart
 from sfumato.mechanisms.meetings import Meetings
 from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
 from sfumato.mechanisms.quantiles import ENDS_FAILURE, Quantiles
-from sfumato.planning.canonical_flow import CanonicalFlow, NoisyInputError, digest
+from sfumato.planning.canonical_flow import CanonicalFlow, NoisyInputError, constant_data, digest
 from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
 from sfumato.planning.view_signature import ViewSignature, signature_from, signature_of
 
@@ -149,13 +150,19 @@ def _keys(group: Group, flow: CanonicalFlow) -> list[str]:
         digest(
             [
                 flow.data(key.scalar),
-                None if key.cells is None else _in_order(map(flow.data, key.cells), lambda cell: cell),
+                None if key.cells is None else _cells_data(key.cells, tuple(map(type, key.cells))),
                 key.has_remainder,
                 *(["null"] if key.null_is_apart else []),
             ]
         )
         for key in group.keys
     ]
+
+
+@lru_cache(maxsize=16)
+def _cells_data(cells: tuple[Cell, ...], _kinds: tuple[type, ...]) -> list[object]:
+    """Return the cells of a key as data, in one order. Their types are arguments because 1 equals True."""
+    return _in_order(map(constant_data, cells), lambda cell: cell)
 
 
 def _measurement(
