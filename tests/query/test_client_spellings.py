@@ -103,6 +103,12 @@ def test_a_column_at_utc_is_the_column(clinic: sfumato.Database) -> None:
     assert measured(clinic, zoned) == measured(clinic, zoned.replace(" AT TIME ZONE 'UTC'", ""))
 
 
+def test_a_day_by_a_format_is_a_constant(clinic: sfumato.Database) -> None:
+    plain = measured(clinic, f"{COUNT} WHERE seen >= DATE '2024-03-01'")
+    for written in ("TO_DATE('2024-03-01', 'YYYY-MM-DD')", "to_date('01.03.2024', 'DD.MM.YYYY')"):
+        assert measured(clinic, f"{COUNT} WHERE seen >= {written}") == plain
+
+
 @pytest.mark.parametrize(
     ("sql", "refusal", "words"),
     [
@@ -111,6 +117,7 @@ def test_a_column_at_utc_is_the_column(clinic: sfumato.Database) -> None:
         (f"{COUNT} WHERE seen >= to_timestamp('{START}', 'YYYY-MM-DD HH12:MI:SS')", UnsupportedSql, "HH24"),
         (f"{COUNT} WHERE seen >= to_timestamp('2024-13-01', 'YYYY-MM-DD')", UnsupportedSql, "to_timestamp"),
         (f"{COUNT} WHERE seen >= to_timestamp(age)", UnsupportedSql, "to_timestamp"),
+        (f"{COUNT} WHERE seen >= to_date('2024-02-30', 'YYYY-MM-DD')", UnsupportedSql, "to_date"),
         ('SELECT COUNT(*) FROM "clinic"."private"."visits"', UnknownName, "public"),
         ("SELECT $$a$$, COUNT(*) FROM visits", UnsupportedSql, "dollar-quoted"),
     ],

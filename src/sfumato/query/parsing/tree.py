@@ -190,7 +190,7 @@ def foreign_tree(text: str) -> exp.Expr:
     It is for questions about the catalogue, which are not answered from data; `parse` never sees it.
     """
     _check_text(text)
-    tokens = _array_types(_tokens(_without_comments(text)))
+    tokens = _labels(_array_types(_tokens(_without_comments(text))))
     if not tokens or tokens[0].token_type not in _STARTS:
         raise source_span(text, 0, 60).bad("there is no question.", "A question begins with SELECT.", "Write SELECT ….")
     _check_nesting(tokens, text)

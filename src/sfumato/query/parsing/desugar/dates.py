@@ -6,7 +6,7 @@ from sfumato.query.arithmetic import arithmetic
 from sfumato.query.expression import Call, Case, Expression, Literal
 from sfumato.query.functions import Form, Function, Takes
 from sfumato.query.parsing.desugar.builders import a_number, a_text, build_call, check_count, joined_texts
-from sfumato.query.parsing.desugar.time_zones import to_timestamp
+from sfumato.query.parsing.desugar.time_zones import to_date, to_timestamp
 from sfumato.query.position import SourceSpan
 from sfumato.query.resolve import call, cast, compare, convert_implicitly, type_with_article
 from sfumato.query.types import TIMES, Interval, Type
@@ -360,6 +360,7 @@ WRITTEN_OUT: dict[str, Callable[[str, list[Expression], SourceSpan], Expression]
     "dayname": _name_of("FMDay"),
     "make_date": _make_date,
     "to_timestamp": to_timestamp,
+    "to_date": to_date,
     "date": _day,
     "last_day": _last_day,
     "date_add": _later,

@@ -70,6 +70,23 @@ def to_timestamp(name: str, arguments: list[Expression], place: SourceSpan) -> E
     return Literal(found, Type.TIMESTAMP, place.at)
 
 
+def to_date(name: str, arguments: list[Expression], place: SourceSpan) -> Expression:
+    """Return the day that a text spells by a format: of constants alone."""
+    values = [value.value if isinstance(value, Literal) else None for value in arguments]
+    match values:
+        case [str() as text, str() as format]:
+            found = _formatted(text, format)
+        case _:
+            found = None
+    if found is None:
+        raise place.unsupported(
+            f"this form of {name} is not supported.",
+            "It takes a text in quotes with a format of YYYY, MM and DD that it follows.",
+            "Write for example to_date('2024-12-31', 'YYYY-MM-DD').",
+        )
+    return Literal(found.date(), Type.DATE, place.at)
+
+
 def _since_epoch(seconds: Fraction) -> datetime | None:
     if abs(seconds) > _MAX_EPOCH_SECONDS:
         return None

@@ -174,7 +174,11 @@ class Catalogue:
     @staticmethod
     def _calls_set(sql: str) -> bool:
         return (
-            re.search(r"\bfrom\s+(generate_series|unnest)\s*\(|\bvalues\b|\brecursive\b", sql, re.IGNORECASE)
+            re.search(
+                r"\bfrom\s+(generate_series|unnest|pg_show_all_settings)\s*\(|\bvalues\b|\brecursive\b",
+                sql,
+                re.IGNORECASE,
+            )
             is not None
         )
 

@@ -24,6 +24,8 @@ from sfumato.server.wire.sqlstates import WireError
 _TABLE_OID = "tableoid"
 """A column that every relation has, and that * never shows."""
 _SETS = frozenset({"unnest", "generate_series", "generate_subscripts"})
+_ROWS_OF = {"pg_show_all_settings": "pg_settings"}
+"""Functions that give the rows of a relation."""
 _Fields = tuple[ScopeColumn, ...]
 
 
@@ -246,6 +248,9 @@ class Sources:
     ) -> tuple[str, _Fields, str]:
         call = node.expression if isinstance(node, exp.Dot) else node
         name, own = "unnest" if isinstance(call, exp.Unnest) else str(call.this).lower(), self._queries.name()
+        if name in _ROWS_OF:
+            table = exp.Table(this=exp.to_identifier(_ROWS_OF[name]))
+            return self._table(table, scope, alias or name, names)
         if name in LISTS:
             return self._fixed(name, own, alias, names)
         made = self._list(call, scope)
