@@ -300,7 +300,8 @@ def test_public_tables_are_exact_and_need_no_price(server: Running, spent: None)
 
 
 def test_history_is_ones_own(server: Running) -> None:
-    mine, theirs = "SELECT COUNT(*) AS mine FROM visits", "SELECT COUNT(*) AS theirs FROM visits"
+    asked = "SELECT COUNT(*) AS {} FROM visits WHERE cost > 61"  # by no other test
+    mine, theirs = asked.format("mine"), asked.format("theirs")
     server.ask(mine, epsilon="0.1")
     server.ask(theirs, "press", epsilon="0.1")
     assert mine in [one["sql"] for one in server.get("/history").json]
