@@ -7,6 +7,7 @@ from itertools import islice, permutations
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 from tests.paths.test_tpch_questions import judged as judged
 from tests.paths.worlds import a_world, policy, write
@@ -90,7 +91,7 @@ def test_a_join_that_gives_one_person_too_many_rows_is_refused_in_every_order(ju
 @pytest.fixture(scope="module")
 def clinic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sfumato.Database]:
     folder: Path = tmp_path_factory.mktemp("orders")
-    write(folder, a_world(7))
+    write(folder, a_world(7, people=40))
     with sfumato.open(policy(folder)) as database:
         yield database
 
@@ -115,3 +116,24 @@ def test_prices_and_answers_are_the_same_in_every_order(clinic: sfumato.Database
         except Refusal as refusal:
             seen.add((refusal.code, ""))
     assert len(seen) == 1
+
+
+@pytest.mark.parametrize(
+    "impossible",
+    [
+        "v.age < 3 AND v.age > 4",
+        "p.income < v.age AND p.income > v.age",
+        "s.floor < 0",
+        "s.floor < v.age AND s.floor > v.age",
+    ],
+)
+def test_no_condition_is_lost_on_the_way(clinic: sfumato.Database, impossible: str) -> None:
+    joined = "v.patient_id = p.patient_id AND v.dept = s.dept"
+    for order in permutations(("visits AS v", "patients AS p", "staff AS s")):
+        counts = []
+        for where in (joined, f"{joined} AND {impossible}"):
+            sql = f"SELECT COUNT(*) AS n FROM {', '.join(order)} WHERE {where}"
+            asked = clinic.prepare(sql, None, RequestedPrice("1", None, None, "1e-7"))
+            ((columns,),) = ([group.columns for group in asked.engine.run(asked.job).groups],)
+            counts.append(sum(int(np.sum(column)) for column in columns.values()))
+        assert counts[0] > 0 == counts[1]

@@ -9,6 +9,7 @@ from tests.planted.client_bugs import CLIENT_BUGS
 from tests.planted.composition_bugs import COMPOSITION_BUGS
 from tests.planted.engine_bugs import ENGINE_BUGS
 from tests.planted.findings import FINDINGS
+from tests.planted.grammar2_bugs import GRAMMAR2_BUGS
 from tests.planted.hostile_path_bugs import HOSTILE_PATH_BUGS
 from tests.planted.hostile_server_bugs import HOSTILE_SERVER_BUGS
 from tests.planted.identity_bugs import IDENTITY_BUGS
@@ -478,6 +479,7 @@ BUGS: tuple[Bug, ...] = (
     *CHARGE_BUGS,
     *IDENTITY_BUGS,
     *VIEWS_BUGS,
+    *GRAMMAR2_BUGS,
     *BARS_BUGS,
     *LEFTOVER_BUGS,
     *COMPOSITION_BUGS,
