@@ -66,6 +66,11 @@ def refreshed(policy: PolicyFile, *, progress: Progress | None = None, confirm: 
     return _opened(policy, None, progress, confirm, again=True)
 
 
+def open_policy(policy: Policy) -> Database:
+    """Open the dataset of a policy that has been read, and charge nothing: a rehearsal beside the data owner's own."""
+    return _open_account(policy, "", lambda phase, table: None, None, again=False)
+
+
 def _opened(
     policy: PolicyFile,
     analyst: str | None,

@@ -1,5 +1,7 @@
 """What the owner learns of caps and bounds: exact losses, other caps to choose from, and the draft that errs least."""
 
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from sfumato.engines.inspection import InspectedCap
 from sfumato.engines.opening import inspected
 from sfumato.errors import BadParameter
 from sfumato.policy.reading import read_policy
-from sfumato.terminal.tuning import queries_in_ledger, tune
+from sfumato.terminal.tuning import TriedQuestion, queries_in_ledger, tune
 from sfumato.terminal.tuning_text import DISCLOSURE, tuned_text
 
 POLICY = """
@@ -140,3 +142,52 @@ def test_tune_compares_drafts_with_what_questions_choose_privately(folder: Path)
     [question] = tuned.questions
     assert question.now < 0.1  # with noise for 5,000 rows it would be about five times the answer
     assert all("# now chosen, at most 5000" in line for line in tuned.lines if line.startswith("rows_per_unit"))
+
+
+def test_what_cannot_be_rehearsed_is_skipped_with_a_reason_and_progress_is_told(folder: Path) -> None:
+    said: list[str] = []
+    questions = ["SELECT COUNT(*) FROM visits", "SELECT MEDIAN(cost) FROM visits", "SELECT SUM(cots) FROM visits"]
+    with sfumato.open(_policy(folder, 1, 100)) as database:
+        tuned = tune(database, questions, "1", said.append)
+    assert [question.sql for question in tuned.questions] == questions[:1]
+    assert [skipped.sql for skipped in tuned.skipped] == questions[1:]
+    assert "Bounds are not tuned for quantiles" in tuned.skipped[0].why
+    assert "cots" in tuned.skipped[1].why
+    assert "Not rehearsed" in tuned_text(tuned)
+    assert said[0] == "building a copy in which nothing is cut"
+    assert "trying caps of visits (round 1 of 2)" in said
+
+
+def test_the_advice_makes_no_question_worse_or_tells_which(folder: Path) -> None:
+    questions = ["SELECT COUNT(*) AS n FROM visits", "SELECT COUNT(*) AS n FROM visits WHERE cost > 60"]
+    with sfumato.open(_policy(folder, 5, 100)) as database:
+        tuned = tune(database, questions, "0.05")
+    worse = [question for question in tuned.questions if question.worse]
+    shown = tuned_text(tuned)
+    assert shown.count("(worse)") == len(worse)
+    assert ("No draft is better for all of them" in shown) is bool(worse and not tuned.choosing)
+    traded = replace(
+        tuned, questions=(TriedQuestion("SELECT 1", Fraction(1, 10), Fraction(1, 5)),), lines=("x",), choosing=()
+    )
+    assert "worse for 1 of 1 questions" in tuned_text(traded)
+    assert "20.0% (worse)" in tuned_text(traded)
+
+
+def test_bounds_that_move_most_values_are_not_advised(tmp_path: Path) -> None:
+    """Under bounds of [-2, 2] every average is nearly 0, which errs by 100 %: less than the noise of wide ones."""
+    (tmp_path / "data").mkdir()
+    rows = [f"{person},{(person * 7919 + visit) % 60 - 10}" for person in range(200) for visit in range(5)]
+    (tmp_path / "data" / "visits.csv").write_text("\n".join(["patient_id,cost", *rows]), encoding="utf-8")
+    path = tmp_path / "delays.toml"
+    path.write_text(POLICY.format(rows=5, most=300).replace("[0, 300]", "[-60, 300]"), encoding="utf-8")
+    with sfumato.open(path) as database:
+        tuned = tune(database, ["SELECT AVG(cost) AS d FROM visits"], "0.01")
+    advised = [line for line in tuned.lines if line.startswith("cost")]
+    assert not advised or any(bound in advised[0] for bound in (", 50]", ", 100]", ", 300]")), advised
+
+
+def test_drafts_are_always_compared_with_what_questions_would_choose(folder: Path) -> None:
+    with sfumato.open(_policy(folder, 10, 5000)) as database:
+        tuned = tune(database, ["SELECT COUNT(*) FROM visits", "SELECT SUM(cost) FROM visits"], "1")
+    assert all(question.chosen is not None for question in tuned.questions)
+    assert "chosen by each question" in tuned_text(tuned)

@@ -48,3 +48,15 @@ def open_with_progress(opening: "Callable[[Progress | None], Database]") -> "Ite
         database = opening(None)
     with database:
         yield database
+
+
+@contextmanager
+def progress_line() -> "Iterator[Callable[[str], None]]":
+    """Give what shows the current step on a terminal, in one line that is removed in the end."""
+    if not sys.stderr.isatty():
+        yield lambda words: None
+        return
+    from sfumato.terminal.screen import screen
+
+    with screen(stderr=True).status("") as status:
+        yield status.update

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from sfumato.commands.opening import open_database, open_with_progress
+from sfumato.commands.opening import open_database, open_with_progress, progress_line
 from sfumato.commands.options import File, policy_file, report_format
 
 
@@ -50,7 +50,9 @@ def tune(policy: Path, questions: tuple[str, ...], file: Path | None, history: b
     with open_database(policy, charge=False) as database:
         if history:
             queries += tuning.queries_in_ledger(database)
-        click.echo(tuning_text.tuned_text(tuning.tune(database, queries, epsilon)))
+        with progress_line() as say:
+            tuned = tuning.tune(database, queries, epsilon, say)
+        click.echo(tuning_text.tuned_text(tuned))
 
 
 @click.command()

@@ -15,24 +15,40 @@ DISCLOSURE = (
     'bounds = { within = [LOW, HIGH], choose = "private" }.'
 )
 
+_CHOOSING = "Bounds that each question chooses are better here than any fixed ones, for every question."
+_TRADE = "This advice is better in total, and worse for {} of {} questions. No draft is better for all of them."
+
 
 def tuned_text(tuned: Tuned) -> str:
     """Return the advice for people."""
-    rows = [[escape_unprintable(shorten_sql(question.sql)) for question in tuned.questions]]
-    rows += [[_percent(share) for share in shares] for shares in zip(*_shares(tuned), strict=True)]
+    columns = [
+        [escape_unprintable(shorten_sql(question.sql)) for question in tuned.questions],
+        [_percent(question.now) for question in tuned.questions],
+        [f"{_percent(question.advised)}{' (worse)' if question.worse else ''}" for question in tuned.questions],
+    ]
     names = ["question (of groups: the typical one)", "now off by", "advised"]
-    table = text_table(names, rows, [False, True, True])
-    head = f"Cut and noise together, at ε = {round_up(tuned.epsilon)} a question"
-    advice = "\n".join(f"  {line}" for line in tuned.lines)
-    ending = (
-        f"Paste into the policy\n{advice}" if tuned.lines else "The bounds of the policy are the best of those tried."
-    )
-    return "\n\n".join([DISCLOSURE, f"{head}\n" + "\n".join(f"  {line}" for line in table.splitlines()), ending])
+    if any(question.chosen is not None for question in tuned.questions):
+        names.append("chosen by each question")
+        columns.append(["–" if question.chosen is None else _percent(question.chosen) for question in tuned.questions])
+    table = text_table(names, columns, [False] + [True] * (len(names) - 1))
+    parts = [DISCLOSURE, _section(f"Cut and noise together, at ε = {round_up(tuned.epsilon)} a question", table)]
+    if tuned.skipped:
+        lines = [escape_unprintable(f"- {shorten_sql(one.sql)}: {one.why}") for one in tuned.skipped]
+        parts.append(_section("Not rehearsed", "\n".join(lines)))
+    worse = sum(question.worse for question in tuned.questions)
+    if tuned.choosing:
+        parts.append(_section(f"{_CHOOSING}\nPaste into the policy", "\n".join(tuned.choosing)))
+    elif tuned.lines:
+        head = f"{_TRADE.format(worse, len(tuned.questions))}\n" if worse else ""
+        parts.append(_section(f"{head}Paste into the policy", "\n".join(tuned.lines)))
+    else:
+        parts.append("The bounds of the policy are the best of those tried.")
+    return "\n\n".join(parts)
+
+
+def _section(title: str, text: str) -> str:
+    return f"{title}\n" + "\n".join(f"  {line}" for line in text.splitlines())
 
 
 def _percent(share: Fraction) -> str:
     return f"{float(share):.1%}" if share < MAX_RELATIVE_ERROR else f"over {MAX_RELATIVE_ERROR * 100:,}%"
-
-
-def _shares(tuned: Tuned) -> list[tuple[Fraction, Fraction]]:
-    return [(question.now, question.advised) for question in tuned.questions]
