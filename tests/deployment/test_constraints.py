@@ -60,7 +60,7 @@ def pins(text: str) -> Iterator[Pin]:
         needed = Requirement(HASH.sub("", line))
         ((operator, version),) = ((part.operator, part.version) for part in needed.specifier)
         assert operator == "=="
-        applies = needed.marker is None or needed.marker.evaluate(LINUX)  # type: ignore[arg-type]
+        applies = needed.marker is None or needed.marker.evaluate(LINUX)
         yield Pin(canonicalize_name(needed.name), version, len(HASH.findall(line)), applies)
 
 

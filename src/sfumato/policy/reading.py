@@ -171,8 +171,8 @@ def _source(keys: SectionValues, sealed: Sealing | None, folder: Path) -> Locati
 
 def _ledger(keys: SectionValues, name: str, file: Path | None, beside: Location) -> Location:
     if "ledger" in keys:
-        ledger = read_location(keys["ledger"], LEDGERS, _folder(keys.entry, file))
-        return ledger if file is None else replace(ledger, policy_file=file.absolute())
+        written = read_location(keys["ledger"], LEDGERS, _folder(keys.entry, file))
+        return written if file is None else replace(written, policy_file=file.absolute())
     ledger = file_ledger(_folder(keys.entry, file) / f"{file.stem}.ledger") if file else default_ledger(beside, name)
     if ledger is None:
         raise missing(
