@@ -128,12 +128,13 @@ def size_of(thing: object) -> int:
 
 
 def _fields(record: object) -> list[object]:
-    held = (getattr(record, name, _ABSENT) for name in _slots(type(record)))
+    kind: Any = type(record)
+    held = (getattr(record, name, _ABSENT) for name in _slots(kind))
     return [*getattr(record, "__dict__", {}).values(), *(value for value in held if value is not _ABSENT)]
 
 
 @lru_cache(maxsize=1024)
-def _slots(kind: type) -> tuple[str, ...]:
+def _slots(kind: Any) -> tuple[str, ...]:
     """Return the names of a record's slots, its parents' included."""
     found: list[str] = []
     for parent in kind.__mro__:

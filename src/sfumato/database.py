@@ -19,9 +19,7 @@ from sfumato.errors import (
     PolicyChanged,
     Refusal,
     Setting,
-    UnknownName,
 )
-from sfumato.kept_answers import from_stored_measurements
 from sfumato.ledger.affordable_price import afforded
 from sfumato.ledger.history import HISTORY_PAGE, page_of
 from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
@@ -44,15 +42,14 @@ from sfumato.release.publish import needed_bits, publish
 from sfumato.release.receipt import TIMING, Receipt
 from sfumato.release.release import Release, as_shown, exact_release, make_release
 from sfumato.release.rendering.pages import database_page
-from sfumato.stored_answer import StoredAnswer, answer_from_json, answer_to_json
+from sfumato.stored_answer import StoredAnswer, answer_from_json, answer_to_json, no_such_answer
 from sfumato.views import (
     ViewFinder,
     asks_for_what_is_known,
     combine_again,
-    from_views,
     nominal_price,
-    not_known,
     sourced_quote,
+    with_source,
 )
 
 PAID_NOTE = "Asking costs nothing: the measurements of this answer are already paid for."
@@ -266,7 +263,7 @@ class Database:
         account = None if self.policy.answers is Sharing.SHARED else self.account
         found = self.payer.ledger.settled(receipt, account) if isinstance(receipt, str) else None
         if found is None or found.release is None:
-            raise _no_such_answer()
+            raise no_such_answer()
         stored = StoredAnswer(found, json.loads(found.release))
         place = stored.question_index(question)
         try:
@@ -276,7 +273,7 @@ class Database:
                 raise
             asked = None
         if asked is None:  # another account's question names what this one may not use: its text stays hidden
-            raise _no_such_answer()
+            raise no_such_answer()
         if not stored.answers(asked, self.payer.policy):
             raise PolicyChanged(
                 "This answer cannot be shown again.",
@@ -388,19 +385,7 @@ class Database:
 
         With an epsilon or share of 0 only what is known may answer it.
         """
-        known = asks_for_what_is_known(price)
-        asked = self.prepare(sql, parameters, nominal_price(self.policy) if known else price, key)
-        if asked.plan.event is None:
-            return asked
-        finder = self._finder
-        asked = from_stored_measurements(
-            asked, self._preparation, self.payer.ledger, finder.account, at_any_accuracy=known
-        )
-        if not asked.costs_nothing:
-            asked = from_views(asked, finder, at_any_accuracy=known)
-        if known and not asked.costs_nothing:
-            raise not_known(self.prepare(sql, parameters, RequestedPrice(share="1%")))
-        return asked
+        return with_source(lambda wish: self.prepare(sql, parameters, wish, key), price, self._finder, self.policy)
 
     @property
     def _finder(self) -> ViewFinder:
@@ -489,14 +474,6 @@ class Database:
             raise BadParameter(
                 "This database is closed.", "Its copy and its ledger were closed.", "Open it again with sfumato.open."
             )
-
-
-def _no_such_answer() -> UnknownName:
-    return UnknownName(
-        "There is no answer with this receipt.",
-        "Answers are kept for the account that paid for them.",
-        "Look for its id in the history.",
-    )
 
 
 def _noisy(asked: Prepared, source: Source, tell: Progress) -> NoisyResult:

@@ -158,7 +158,7 @@ class FileLock:
     def is_marked(self, place: int) -> bool:
         """Tell whether somebody else has marked a place. It takes no mark, so two who ask do not see each other."""
         found = fcntl(self._descriptor, F_OFD_GETLK, _one_byte(F_WRLCK, place))
-        return int(unpack_from("h", found)[0]) != F_UNLCK
+        return int(unpack_from("h", found)[0]) != int(F_UNLCK)
 
     def unmark(self, place: int) -> None:
         """Take the mark back."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato.engines.engine import Engine
-from sfumato.errors import BadParameter, quote_value
+from sfumato.errors import BadParameter, UnknownName, quote_value
 from sfumato.exact import integer
 from sfumato.ledger.history import Entry
 from sfumato.planning.fingerprint import first_spelling
@@ -96,3 +96,12 @@ class StoredAnswer:
                 f"Say which, for example question=1; the last is question={together}.",
             )
         return integer(place, "question", 1) - 1
+
+
+def no_such_answer() -> UnknownName:
+    """Refuse a receipt that names no answer of this account."""
+    return UnknownName(
+        "There is no answer with this receipt.",
+        "Answers are kept for the account that paid for them.",
+        "Look for its id in the history.",
+    )

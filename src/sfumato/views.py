@@ -4,7 +4,7 @@ Nothing is charged or read here. Proof: proofs/views.md
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -16,6 +16,7 @@ from sfumato.engines.engine import Engine
 from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.errors import NotKnown, Refusal, Setting
 from sfumato.exact import typed_rational
+from sfumato.kept_answers import from_stored_measurements
 from sfumato.language.scalar import columns_read
 from sfumato.ledger.history import Entry
 from sfumato.ledger.ledger import Ledger
@@ -313,6 +314,25 @@ def not_known(fresh: Prepared) -> NotKnown:
         "With epsilon = 0 an answer uses only what was measured before, for this account and snapshot.",
         ("A fresh answer costs for example ", Setting("share", "1%"), f" ({quote.loss}{quote.bought()})."),
     )
+
+
+def with_source(
+    prepare: Callable[[RequestedPrice], Prepared], price: RequestedPrice, finder: ViewFinder, policy: Policy
+) -> Prepared:
+    """Return a question with what answers it: kept measurements where they are as exact as it asks, or its own.
+
+    With an epsilon or share of 0 only what is known may answer it.
+    """
+    known = asks_for_what_is_known(price)
+    asked = prepare(nominal_price(policy) if known else price)
+    if asked.plan.event is None:
+        return asked
+    asked = from_stored_measurements(asked, finder.preparer, finder.ledger, finder.account, at_any_accuracy=known)
+    if not asked.costs_nothing:
+        asked = from_views(asked, finder, at_any_accuracy=known)
+    if known and not asked.costs_nothing:
+        raise not_known(prepare(RequestedPrice(share="1%")))
+    return asked
 
 
 def sourced_quote(asked: Prepared, quote: Quote) -> Quote:

@@ -21,7 +21,7 @@ from traceback import clear_frames
 from typing import Generic, TypeVar, overload
 
 from sfumato.database import Database
-from sfumato.errors import Busy, FreeLimit, NotGranted, Refusal, StillAnswering, Stopping
+from sfumato.errors import Busy, NotGranted, Refusal, StillAnswering, Stopping
 from sfumato.ledger.history import HISTORY_PAGE
 from sfumato.ledger.ledger import Budget, Entry, Verified
 from sfumato.planning.quote import Quote
@@ -30,6 +30,7 @@ from sfumato.release.release import Release
 from sfumato.server.audit import Audit
 from sfumato.server.grant_stores.stored import Grant
 from sfumato.server.grants import Grants
+from sfumato.server.limits import check_public_rows, too_many_requests
 from sfumato.server.padding import PaddingClock, TimePadding
 from sfumato.server.rate_limit import PER_SECOND, TokenBucket
 from sfumato.server.readiness import Readiness
@@ -40,8 +41,6 @@ from sfumato.server.watch import PolicyWatch
 T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
-MAX_PUBLIC_ROWS = 100_000
-"""Maximum rows of an exact answer over public tables, which is free and held in memory while it is sent."""
 _MAX_CACHED_ANSWERS, _MAX_CACHED_ROWS = 256, 1000
 """Number of cached answers, and the maximum rows of each."""
 _MAX_RETRY_KEY_CHARS = 200
@@ -187,7 +186,7 @@ class Gateway:
         ask = partial(database.ask, sql, key=key, progress=None, **price)
 
         def open_release() -> _Rendered[T]:
-            release = self._kept(_check_public_rows(ask()), caller.account, request_digest)
+            release = self._kept(check_public_rows(ask()), caller.account, request_digest)
             return _Rendered(release, render)
 
         def repeat() -> _Rendered[T] | None:
@@ -217,7 +216,7 @@ class Gateway:
         """Answer several questions as one charge, or refuse all of them: as `Database.ask_all` does."""
         ask = partial(self.database(caller).ask_all, questions, key=key, progress=None, **price)
         answers = await self._served(
-            caller, "ask_all", lambda: _Rendered([_check_public_rows(release) for release in ask()], render), True
+            caller, "ask_all", lambda: _Rendered([check_public_rows(release) for release in ask()], render), True
         )
         return answers.take()
 
@@ -448,7 +447,7 @@ class Gateway:
             raise Stopping()
         future = (self._questions if charged else self._others).submit(account, action)
         if future is None:
-            raise Stopping() if self._stopping else _too_many_requests()
+            raise Stopping() if self._stopping else too_many_requests()
         waiting = self._result(future, charged)
         del future  # an error holds this frame, and must not hold itself
         return await waiting
@@ -465,7 +464,7 @@ class Gateway:
             del future, waited  # an error holds this frame, and must not hold itself
             return done.pop().result()
         if future.cancel() or not charged:
-            raise _too_many_requests()
+            raise too_many_requests()
         raise StillAnswering(
             f"The answer takes longer than {self._limits.seconds:g} seconds.",
             "Replies are limited to this time. The question continues, and its charge stays.",
@@ -481,24 +480,6 @@ def _shorten(cache: dict[K, V], most: int) -> None:
 def render_unchanged(value: T) -> T:
     """Render nothing: return the answer itself."""
     return value
-
-
-def _check_public_rows(release: Release) -> Release:
-    if release.event is None and len(release) > MAX_PUBLIC_ROWS:
-        raise FreeLimit(
-            f"The answer has more than {MAX_PUBLIC_ROWS:,} rows.",
-            "Answers over public tables are free, so their size is limited.",
-            "Choose rows with WHERE or LIMIT, or aggregate them.",
-        )
-    return release
-
-
-def _too_many_requests() -> Busy:
-    return Busy(
-        "Too many concurrent requests.",
-        "This account has reached its limit.",
-        "Nothing was charged. Ask again in a moment.",
-    )
 
 
 def _forget(waited: "asyncio.Future[T]") -> None:

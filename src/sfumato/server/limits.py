@@ -3,8 +3,12 @@
 import resource
 from dataclasses import dataclass, replace
 
+from sfumato.errors import Busy, FreeLimit
 from sfumato.policy.policy import ServerSettings
+from sfumato.release.release import Release
 
+MAX_PUBLIC_ROWS = 100_000
+"""Maximum rows of an exact answer over public tables, which is free and held in memory while it is sent."""
 _MAX_FILES = 65_536
 
 
@@ -118,3 +122,23 @@ def raise_file_limit() -> int:
     except (OSError, ValueError):
         return soft
     return wanted
+
+
+def check_public_rows(release: Release) -> Release:
+    """Refuse an answer over public tables that is too long to be free."""
+    if release.event is None and len(release) > MAX_PUBLIC_ROWS:
+        raise FreeLimit(
+            f"The answer has more than {MAX_PUBLIC_ROWS:,} rows.",
+            "Answers over public tables are free, so their size is limited.",
+            "Choose rows with WHERE or LIMIT, or aggregate them.",
+        )
+    return release
+
+
+def too_many_requests() -> Busy:
+    """Refuse what an account asks while too much of it is in progress."""
+    return Busy(
+        "Too many concurrent requests.",
+        "This account has reached its limit.",
+        "Nothing was charged. Ask again in a moment.",
+    )

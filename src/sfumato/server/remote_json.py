@@ -13,7 +13,7 @@ from sfumato.accounting.loss import PrivacyLoss
 from sfumato.errors import BadParameter
 from sfumato.language.facts import Facts, Kind
 from sfumato.ledger.ledger import Budget, Entry
-from sfumato.planning.quote import BudgetEffect, Quote
+from sfumato.planning.quote import AnswerSource, BudgetEffect, Quote
 from sfumato.query.types import Type
 from sfumato.release.bounding.marked_values import Marks
 from sfumato.release.decode import Value
@@ -105,6 +105,7 @@ def quote_of(document: Mapping[str, Any]) -> Quote:
         dict(document["mechanisms"]),
         tuple(document["notes"]),
         _effect_of(document),
+        AnswerSource(document.get("source", AnswerSource.FRESH)),
         loss_of(document["loss_if_new"]) if "loss_if_new" in document else None,
     )
 
