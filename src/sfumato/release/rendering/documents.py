@@ -45,6 +45,7 @@ def quote_document(quote: Quote) -> Document:
         "margins": _row(quote.margins),
         "mechanisms": dict(quote.mechanisms),
         "notes": list(quote.notes),
+        "source": str(quote.source),
         **({} if quote.loss_if_new is None else {"loss_if_new": loss_document(quote.loss_if_new)}),
         **_effect_document(quote.effect),
     }
