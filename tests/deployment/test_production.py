@@ -121,7 +121,7 @@ def test_the_containers_command_serves_the_compose_files_policy(server: Environm
         assert not healthy()
     # data and ledger are on a server: the files that belong to them lie beside the policy, for its owner alone
     modes = {path.name: path.stat().st_mode & 0o777 for path in policy.parent.iterdir() if path != policy}
-    assert {"policy.toml.sfumato.copy.salt", "policy.toml.grants", "policy.toml.audit"} <= set(modes)
+    assert {"policy.toml.sfumato.copy.salt", "policy.toml.audit"} <= set(modes)
     assert set(modes.values()) == {0o600}
     spent = server.run(server.program, "budget", policy, "--all", cwd=policy.parent)
     assert "research" in spent.stdout

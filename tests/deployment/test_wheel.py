@@ -39,8 +39,8 @@ CALLS = {
 }
 """A line of Python that needs the extra."""
 
-UNNEEDED = frozenset({"learn"})
-"""Extras that only other people's code needs: pipelines of scikit-learn."""
+UNNEEDED = frozenset({"learn", "client"})
+"""Extras that no message names: pipelines of scikit-learn, and what `connect` needs of what is installed anyway."""
 
 
 @pytest.fixture
