@@ -306,7 +306,7 @@ class Database:
         self._shared.measure_truncation(self._shared.engine, self.payer)
 
     def source_changed(self) -> bool:
-        """Tell the owner whether the source has changed since the last snapshot: by names, sizes and times of files."""
+        """Tell the owner whether the source has changed since the last snapshot, as far as it tells that."""
         self.require_owner("see the source")
         return has_changed(self.policy)
 

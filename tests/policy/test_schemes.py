@@ -14,7 +14,7 @@ from sfumato.errors import BadPolicy, BadSource
 from sfumato.policy import schemes
 from sfumato.policy.policy import Policy
 from sfumato.policy.reading import read_policy
-from sfumato.policy.schemes import GROUP, Scheme, SourceScheme, built_in_schemes, source_scheme, source_schemes
+from sfumato.policy.schemes import GROUP, Scheme, SourceScheme, built_in_schemes, source_scheme, source_schemes, told_by
 
 PACKAGE = Path(sfumato.__file__).parent
 OUTSIDE = SourceScheme("mirror", backend="sfumato.engines.duckdb.opening:BACKEND")
@@ -123,3 +123,8 @@ def test_a_backend_that_cannot_be_loaded_is_refused(
     _install(monkeypatch, ("mirror", f"{__name__}:{declared}"))
     with pytest.raises(BadSource, match=message):
         backend_of(_policy("mirror:/x"))
+
+
+def test_a_source_says_by_what_it_tells_that_it_has_changed() -> None:
+    assert told_by("csv") == told_by("parquet") == "the names, sizes or times of its files"
+    assert told_by("postgresql") == "the server's counters of changed rows, which may be late"

@@ -89,7 +89,7 @@ def _pages(text: str, release: Release, entry: Entry) -> dict[str, str]:
     history = [replace(entry, sql=text), replace(entry, sql=text, release=None, state=text)]
     refusal = BadSql(f"At 1:1, `{text}`: no.", text, text)
     page = ConsolePage(text, text, tables, budget, history, draft, None, refusal)
-    owner = OwnerPage(text, budget, [Account(text, budget, text, 1)], text, True, text, [(text, text)], text)
+    owner = OwnerPage(text, budget, [Account(text, budget, text, 1)], text, True, text, [(text, text)], text, text)
     price: dict[str, object] = {"within": {text: text}}
     return {
         "login": login_page(text),

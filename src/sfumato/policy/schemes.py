@@ -17,6 +17,8 @@ GROUP = "sfumato.engines"
 _BUILT_IN = "sfumato.engines.built_in"
 """The file with the schemes of this package: named as text, because engines are built on policies."""
 
+_FILES = "the names, sizes or times of its files"
+
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
@@ -51,6 +53,8 @@ class SourceScheme(Scheme):
     """Whether the section [csv] of a policy has an effect."""
     tells_changes: bool = True
     """Whether such a source tells that it has changed, so that `refresh = "on-change"` can be written."""
+    told_by: str = _FILES
+    """By what such a source tells that it has changed."""
     can_draft: bool = False
     """Whether `sfumato init` reads such a source."""
     can_tune: bool = True
@@ -96,6 +100,12 @@ def tells_changes(name: str) -> bool:
     """Tell whether sources of this scheme tell that they have changed."""
     scheme = source_scheme(name)
     return scheme is None or scheme.tells_changes
+
+
+def told_by(name: str) -> str:
+    """Return by what sources of this scheme tell that they have changed."""
+    scheme = source_scheme(name)
+    return _FILES if scheme is None else scheme.told_by
 
 
 def _outside() -> dict[str, list[EntryPoint]]:

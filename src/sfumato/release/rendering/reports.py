@@ -9,8 +9,8 @@ from sfumato.release.release import Release
 from sfumato.release.rendering.table import text_table
 
 CHANGED = (
-    "The source has changed since its snapshot was taken (by the names, sizes or times of its files), and answers "
-    "still come from that snapshot. Take another one: sfumato refresh POLICY"
+    "The source has changed since its snapshot was taken, and answers still come from that snapshot. Take another one: "
+    "sfumato refresh POLICY"
 )
 """What the owner is told, and nobody else."""
 AWAY = "The source is not at the location that the policy names. Answers come from its last snapshot."

@@ -17,6 +17,7 @@ from sfumato.errors import BadParameter, NotFound, NotGranted, Refusal
 from sfumato.ledger.ledger import Entry
 from sfumato.planning.quote import household_note
 from sfumato.policy.canonical import policy_hash
+from sfumato.policy.schemes import told_by
 from sfumato.release.release import Release
 from sfumato.release.rendering.documents import quote_document
 from sfumato.release.rendering.encoding import encoded
@@ -338,7 +339,15 @@ async def _owner_page(gate: Gateway, caller: Caller) -> views.OwnerPage:
             quote = await gate.explain(caller, select("COUNT(*) AS n", f'"{table.name}"'), epsilon="0.1")
             bounds.append((table.name, " ".join(quote.notes) or "No rows are dropped."))
     return views.OwnerPage(
-        gate.policy.name, budget, accounts, snapshot[0], snapshot[1], policy_hash(gate.policy), bounds, gate.timing
+        gate.policy.name,
+        budget,
+        accounts,
+        snapshot[0],
+        snapshot[1],
+        policy_hash(gate.policy),
+        bounds,
+        gate.timing,
+        told_by(gate.policy.source.scheme),
     )
 
 
