@@ -319,6 +319,10 @@ def sourced_quote(asked: Prepared, quote: Quote) -> Quote:
     """Return the quote of a question with where its answer comes from."""
     if asked.known is not None:
         return quote_of(asked.known, quote, AnswerSource.KNOWN)
+    if asked.refinement is not None:
+        day = f"{asked.refinement.time.day} {asked.refinement.time:%B %Y}"
+        note = f"Refines your answer of {day} for the difference of the prices."
+        return replace(quote, source=AnswerSource.REFINED, notes=(note, *quote.notes))
     if asked.combined is not None:
         return quote_of(asked.combined, quote, AnswerSource.COMBINED)
     return replace(quote, source=AnswerSource.KNOWN) if asked.costs_nothing else quote

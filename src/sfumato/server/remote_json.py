@@ -13,7 +13,7 @@ from sfumato.accounting.loss import PrivacyLoss
 from sfumato.errors import BadParameter
 from sfumato.language.facts import Facts, Kind
 from sfumato.ledger.ledger import Budget, Entry
-from sfumato.planning.quote import BudgetEffect, Quote
+from sfumato.planning.quote import AnswerSource, BudgetEffect, Quote
 from sfumato.query.types import Type
 from sfumato.release.decode import Value
 from sfumato.release.receipt import receipt_from_json
@@ -98,6 +98,7 @@ def quote_of(document: Mapping[str, Any]) -> Quote:
         dict(document["mechanisms"]),
         tuple(document["notes"]),
         _effect_of(document),
+        AnswerSource(document.get("source", AnswerSource.FRESH)),
     )
 
 

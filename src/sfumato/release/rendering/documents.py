@@ -44,6 +44,7 @@ def quote_document(quote: Quote) -> Document:
         "margins": _row(quote.margins),
         "mechanisms": dict(quote.mechanisms),
         "notes": list(quote.notes),
+        "source": str(quote.source),
         **_effect_document(quote.effect),
     }
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from sfumato.accounting.loss import PrivacyLoss, percent_down, percent_up, round_up
 from sfumato.ledger.ledger import Budget, Entry
-from sfumato.planning.quote import Quote
+from sfumato.planning.quote import AnswerSource, Quote
 from sfumato.release.release import Release
 
 Price = Mapping[str, object]
@@ -38,7 +38,7 @@ def used_percent(budget: Budget) -> float:
 def price_text(quote: Quote) -> str:
     """Return what a question costs, and which share of the budget that is."""
     if not quote.loss.epsilon:
-        return "free"
+        return "free: from earlier answers" if quote.source is AnswerSource.KNOWN else "free"
     if quote.share is None or quote.used_after is None:
         return f"costs {loss_text(quote.loss)}"
     if not quote.share:
