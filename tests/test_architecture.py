@@ -31,6 +31,7 @@ PATH = (
     "stored_answer",
     "kept_answers",
     "views",
+    "refining",
     "database",
     "opening",
     "measure",

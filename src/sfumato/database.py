@@ -35,6 +35,7 @@ from sfumato.query.describe import QueryDescription, describe_query
 from sfumato.query.types import Type
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import Source, declared_gamma
+from sfumato.refining import publish_refined, source_answer
 from sfumato.rehearsal.policy import REHEARSAL_NOTE
 from sfumato.release.bounding.selection import select_bounds, selected_indices
 from sfumato.release.noisy import NoisyResult
@@ -43,14 +44,7 @@ from sfumato.release.receipt import TIMING, Receipt
 from sfumato.release.release import Release, as_shown, exact_release, make_release
 from sfumato.release.rendering.pages import database_page
 from sfumato.stored_answer import StoredAnswer, answer_from_json, answer_to_json, no_such_answer
-from sfumato.views import (
-    ViewFinder,
-    asks_for_what_is_known,
-    combine_again,
-    nominal_price,
-    sourced_quote,
-    with_source,
-)
+from sfumato.views import ViewFinder, asks_for_what_is_known, combine_again, nominal_price, sourced_quote
 
 PAID_NOTE = "Asking costs nothing: the measurements of this answer are already paid for."
 _SOURCE_IS_THE_OWNERS = (
@@ -180,11 +174,18 @@ class Database:
             receipt = self._receipt(asked, charge.receipt, charge, noisy)
             if asked.combined is not None:
                 receipt = replace(receipt, rests_on=asked.combined.rests_on)
+            if asked.refinement is not None:
+                receipt = replace(receipt, refines=asked.refinement.receipt)
             return answer_to_json(receipt, noisy, asked)
 
         tell("charge", "")
+        again = asked.refinement
         try:
-            stored = self.payer.charge_and_publish(self._charged(asked), release, key)
+            stored = self.payer.charge_and_publish(self._charged(asked), release, again.key if again else key)
+        except BadParameter:
+            if again is None:
+                raise
+            return self._answer(again.fresh, key, tell)  # it was refined to another price just now
         except BudgetExhausted as refusal:
             failure = afforded(self.payer.ledger, self.account, asked.plan.private, asked.price_target, refusal)
         else:
@@ -381,11 +382,8 @@ class Database:
         return database_page(self.visible_policy, self.account, None if self._closed else self.budget())
 
     def _sourced(self, sql: str, parameters: object, price: RequestedPrice, key: str | None = None) -> Prepared:
-        """Return a question with what answers it: kept measurements where they are as exact as it asks, or its own.
-
-        With an epsilon or share of 0 only what is known may answer it.
-        """
-        return with_source(lambda wish: self.prepare(sql, parameters, wish, key), price, self._finder, self.policy)
+        """Return a question with what answers it: kept measurements where they are as exact as it asks, or its own."""
+        return source_answer(sql, parameters, price, key, self.engine, self._finder, self.account, self.policy)
 
     @property
     def _finder(self) -> ViewFinder:
@@ -482,6 +480,8 @@ def _noisy(asked: Prepared, source: Source, tell: Progress) -> NoisyResult:
     selected = select_bounds(asked.plan, histograms, source)  # noisy, and the bounds that they suggest
     aggregates = asked.engine.run(asked.job, selected_indices(selected), histograms)  # exact integers, clipped, secret
     tell("noise", "")
+    if asked.refinement is not None:
+        return publish_refined(asked.plan, aggregates, asked.refinement, source)
     return publish(asked.plan, aggregates, source, selected)  # noise and thresholds
 
 

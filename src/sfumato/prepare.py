@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from fractions import Fraction
 from hashlib import sha256
 from weakref import finalize
@@ -95,6 +96,24 @@ class Derivation:
 
 
 @dataclass(frozen=True, slots=True)
+class Refinement:
+    """The earlier answer that a question makes more exact, with its noisy numbers in the order of the plan."""
+
+    receipt: str
+    time: datetime
+    noisy: NoisyResult
+    before: Mapping[tuple[str, str], Fraction]
+    """The scale of the earlier noise of each measurement."""
+    fresh: "Prepared"
+    """The question without refinement."""
+
+    @property
+    def key(self) -> str:
+        """The key of its charge: an answer is refined once."""
+        return f"refines {self.receipt}"
+
+
+@dataclass(frozen=True, slots=True)
 class Prepared:
     """A question that could be asked, or several: everything that is known before it is charged."""
 
@@ -118,6 +137,8 @@ class Prepared:
     """Whether the account, or one that shares its answers, has paid for exactly this already."""
     known: Derivation | None = None
     """The kept measurements that answer it at no cost."""
+    refinement: Refinement | None = None
+    """The earlier answer that it makes more exact, for the difference of the prices."""
     combined: Derivation | None = None
     """The kept measurements that its own are combined with."""
     kept: str | None = None

@@ -4,7 +4,7 @@ Nothing is charged or read here. Proof: proofs/views.md
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -16,7 +16,6 @@ from sfumato.engines.engine import Engine
 from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.errors import NotKnown, Refusal, Setting
 from sfumato.exact import typed_rational
-from sfumato.kept_answers import from_stored_measurements
 from sfumato.language.scalar import columns_read
 from sfumato.ledger.history import Entry
 from sfumato.ledger.ledger import Ledger
@@ -316,29 +315,14 @@ def not_known(fresh: Prepared) -> NotKnown:
     )
 
 
-def with_source(
-    prepare: Callable[[RequestedPrice], Prepared], price: RequestedPrice, finder: ViewFinder, policy: Policy
-) -> Prepared:
-    """Return a question with what answers it: kept measurements where they are as exact as it asks, or its own.
-
-    With an epsilon or share of 0 only what is known may answer it.
-    """
-    known = asks_for_what_is_known(price)
-    asked = prepare(nominal_price(policy) if known else price)
-    if asked.plan.event is None:
-        return asked
-    asked = from_stored_measurements(asked, finder.preparer, finder.ledger, finder.account, at_any_accuracy=known)
-    if not asked.costs_nothing:
-        asked = from_views(asked, finder, at_any_accuracy=known)
-    if known and not asked.costs_nothing:
-        raise not_known(prepare(RequestedPrice(share="1%")))
-    return asked
-
-
 def sourced_quote(asked: Prepared, quote: Quote) -> Quote:
     """Return the quote of a question with where its answer comes from."""
     if asked.known is not None:
         return quote_of(asked.known, quote, AnswerSource.KNOWN)
+    if asked.refinement is not None:
+        day = f"{asked.refinement.time.day} {asked.refinement.time:%B %Y}"
+        note = f"Refines your answer of {day} for the difference of the prices."
+        return replace(quote, source=AnswerSource.REFINED, notes=(note, *quote.notes))
     if asked.combined is not None:
         return quote_of(asked.combined, quote, AnswerSource.COMBINED)
     return replace(quote, source=AnswerSource.KNOWN) if asked.costs_nothing else quote

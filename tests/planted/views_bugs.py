@@ -68,5 +68,33 @@ VIEWS_BUGS: tuple[Bug, ...] = (
             "",
         ),
     ),
+    planned(
+        "refinement by fresh noise is charged as the difference",
+        "tests/paths/test_refinement.py",
+        (
+            "refining.py",
+            "values + law.draw(larger, source)",
+            "values + Laplace(1, one.mechanism.scale, one.mechanism.neighbours).release(values * 0, source)",
+        ),
+    ),
+    planned(
+        "Rényi losses count a refinement as the difference",
+        "tests/randomness/test_refined_laplace.py",
+        (
+            "accounting/rdp.py",
+            "leaf_loss(Pure(event.conditional_loss, relation), order)",
+            "leaf_loss(Pure(event.added_loss, relation), order)",
+        ),
+    ),
+    planned(
+        "the conditional draw is used with a delta",
+        "tests/paths/test_refinement.py",
+        ("refining.py", "    pure = not policy.budget.delta and key is None", "    pure = key is None"),
+    ),
+    planned(
+        "one answer is refined twice",
+        "tests/paths/test_refinement.py",
+        ("database.py", "again.key if again else key", "key"),
+    ),
 )
 """All of them are noticed by laws of answers from answers."""

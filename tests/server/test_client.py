@@ -101,7 +101,7 @@ def test_refusals_are_the_same_classes_with_the_same_words(remote: RemoteDatabas
         ("SELECT COUNT(*) FROM nowhere", {"epsilon": 1}, UnknownName),
         (COUNT, {"epsilon": 1000}, BudgetExhausted),
         (COUNT, {}, BadParameter),
-        (COUNT, {"epsilon": 0}, BadParameter),
+        (COUNT, {"epsilon": -1}, BadParameter),
         (COUNT, {"epsilon": float("nan")}, BadParameter),
         (COUNT, {"within": 3}, BadParameter),
     ):

@@ -14,6 +14,7 @@ from sfumato.accounting.event import (
     GaussianNoise,
     LaplaceBounded,
     LaplaceNoise,
+    LaplaceRefinement,
     Parallel,
     Pure,
     RandomizedResponse,
@@ -59,6 +60,8 @@ def estimated_loss(event: Event, otherwise: Callable[[Event], Estimate]) -> Esti
             return _estimate_response(float_above(bound), float_above(Fraction(categories - 2)))
         case TreeAggregation():
             return estimated_loss(event.path, otherwise)
+        case LaplaceRefinement():
+            return pure_estimate(float_above(event.conditional_loss))
         case LaplaceBounded(bound, _):
             return _real_laplace(float_above(bound))
         case RealLaplaceNoise(sensitivity, scale, _):

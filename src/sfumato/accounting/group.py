@@ -16,6 +16,7 @@ from sfumato.accounting.event import (
     GaussianNoise,
     LaplaceBounded,
     LaplaceNoise,
+    LaplaceRefinement,
     Neighbours,
     NonPrivate,
     Pure,
@@ -82,6 +83,8 @@ def _group_of_size(event: Event, size: int) -> Event:
             return BoundedRange(size * epsilon, neighbours)
         case Concentrated(rho, neighbours):
             return Concentrated(size * size * rho, neighbours)
+        case LaplaceRefinement(moved, before, scale, neighbours):
+            return LaplaceRefinement(size * moved, before, scale, neighbours)
         case NonPrivate():
             return event
         case Repeated(inner, times):

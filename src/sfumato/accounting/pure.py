@@ -14,6 +14,7 @@ from sfumato.accounting.event import (
     GaussianMixture,
     LaplaceBounded,
     LaplaceNoise,
+    LaplaceRefinement,
     Neighbours,
     NonPrivate,
     Parallel,
@@ -60,6 +61,8 @@ def epsilon(event: Event) -> Fraction | float:
             return bound
         case LaplaceBounded(bound, _):
             return bound
+        case LaplaceRefinement():
+            return event.added_loss  # [proofs/refinement.md, 2]
         case GaussianMixture() if event.largest == 0:
             return Fraction(0)
         case BoundedRange(bound, _):

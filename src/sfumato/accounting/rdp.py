@@ -24,6 +24,7 @@ from sfumato.accounting.event import (
     GaussianNoise,
     LaplaceBounded,
     LaplaceNoise,
+    LaplaceRefinement,
     Neighbours,
     NonPrivate,
     Parallel,
@@ -216,6 +217,8 @@ def leaf_loss(event: Event, order: Fraction) -> Fraction | float:
             return min(bound, upper(refine(lambda digits: _pure_loss(enclose(bound, digits), order))))
         case RandomizedResponse(bound, categories, _):
             return min(bound, upper(refine(lambda digits: _response_loss(bound, categories, order, digits))))
+        case LaplaceRefinement(neighbours=relation):
+            return leaf_loss(Pure(event.conditional_loss, relation), order)  # [proofs/refinement.md, 3]
         case NonPrivate():
             return inf
         case PoissonSampled(rate, inner):

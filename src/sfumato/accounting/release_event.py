@@ -41,6 +41,41 @@ class LaplaceNoise:
 
 
 @dataclass(frozen=True, slots=True)
+class LaplaceRefinement:
+    """Integer Laplace noise of scale `before`, charged earlier, was replaced by smaller noise of `scale`, given it.
+
+    In a sum of pure losses the earlier release and this one cost together what noise of `scale` costs. Nothing of the
+    kind holds for Rényi losses: there it is a release whose loss, given the past, is at most `conditional_loss`.
+    Proof: proofs/refinement.md
+    """
+
+    kind: ClassVar[str] = "laplace-refinement"
+    sensitivity: int
+    before: Fraction
+    scale: Fraction
+    neighbours: Neighbours
+
+    def __post_init__(self) -> None:
+        read_fields(self)
+        if self.scale >= self.before:
+            raise BadParameter(
+                f"scale = {quote_value(self.scale)} is not below before = {quote_value(self.before)}.",
+                "Noise is refined to smaller noise.",
+                "Give a smaller scale.",
+            )
+
+    @property
+    def added_loss(self) -> Fraction:
+        """What it adds to a sum of pure losses that holds the earlier release."""
+        return self.sensitivity / self.scale - self.sensitivity / self.before
+
+    @property
+    def conditional_loss(self) -> Fraction:
+        """The pure loss of this release given everything before it."""
+        return self.sensitivity / self.scale + self.sensitivity / self.before
+
+
+@dataclass(frozen=True, slots=True)
 class GaussianNoise:
     """Integer Gaussian noise on integers that one unit moves by at most `sensitivity_squared` in squared L2."""
 

@@ -21,6 +21,7 @@ from sfumato.accounting.event import (
     GaussianNoise,
     LaplaceBounded,
     LaplaceNoise,
+    LaplaceRefinement,
     Neighbours,
     NonPrivate,
     Parallel,
@@ -107,6 +108,8 @@ def _rho(event: Event) -> Fraction | float:
             return min(bound * bound / 8, _of_pure(bound))  # [CR21]; also epsilon-DP, which is less beyond 8
         case GaussianMixture(sigma_squared=variance):
             return event.largest**2 / (2 * variance)  # a mixture is no farther than its farthest part [vEH14, Thm 13]
+        case LaplaceRefinement():
+            return _of_pure(event.conditional_loss)
         case LaplaceBounded() | LaplaceNoise() | RealLaplaceNoise() | Pure() | RandomizedResponse() | NonPrivate():
             return _of_pure(epsilon_or_infinity(event))
         case PoissonSampled(1, inner):

@@ -1,5 +1,6 @@
 """The ledger as people read it: one entry per question that was charged."""
 
+import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -34,6 +35,12 @@ class Entry:
     release: str | None
     """The release as it was stored, where it was."""
     head: str
+
+    @property
+    def refines(self) -> str:
+        """The receipt of the answer that this one makes more exact, for the difference of the prices; or nothing."""
+        stored = json.loads(self.release or "{}").get("receipt")
+        return str(json.loads(stored).get("refines", "")) if isinstance(stored, str) else ""
 
 
 def entry_of(charge: Row, settled: Row | None, being_answered: bool) -> Entry:

@@ -27,8 +27,9 @@ class StoredPlanKey:
         `fingerprints` are the names under which a release of each plan may be stored.
         """
         alike = [place for place, plan in enumerate(plans) if plan.event == self.event]
-        named = [place for place in alike if self._names_one_of(fingerprints[place])]
-        return next(iter((*named, *alike)), 0)
+        named = [place for place, names in enumerate(fingerprints) if self._names_one_of(names)]
+        both = [place for place in named if place in alike]
+        return next(iter((*both, *alike, *named)), 0)  # what was refined has the event of the difference
 
     def _names_one_of(self, fingerprints: Sequence[str]) -> bool:
         return self.fingerprint_digest in {sha256(text.encode()).hexdigest() for text in fingerprints}

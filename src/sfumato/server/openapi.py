@@ -103,6 +103,7 @@ _SCHEMAS: dict[str, Schema] = {
         share={"type": ["string", "null"]},
         used_after={"type": ["string", "null"]},
         spent_after={"oneOf": [_LOSS, {"type": "null"}]},
+        source={"type": "string", "enum": ["fresh", "known", "combined", "refined"]},
         text={"type": "string"},
     ),
     "Budget": _object(

@@ -15,9 +15,11 @@ from sfumato.database import Database
 from sfumato.engines.opening import inspected
 from sfumato.engines.sql.names import quoted
 from sfumato.errors import Refusal
+from sfumato.planning.quote import make_quote
 from sfumato.policy.policy import Column, ColumnType, Policy, Reference, RowUnit, Table, UnitColumn, UnitPath
 from sfumato.policy_draft.accuracy import SHARE, estimate_budget_use
 from sfumato.policy_draft.naming import Names, own_key
+from sfumato.prepare import RequestedPrice
 from sfumato.release.rendering.escaping import escape_unprintable
 from sfumato.release.rendering.reports import CHANGED
 from sfumato.release.rendering.table import text_table
@@ -208,7 +210,8 @@ def _quote_margins(
     database: Database, number: str, source: str, table: Table, query_epsilon: str
 ) -> Iterator[tuple[str, str]]:
     try:
-        quote = database.explain(f"SELECT {number} AS x FROM {source}", epsilon=query_epsilon)  # noqa: S608
+        sql = f"SELECT {number} AS x FROM {source}"  # noqa: S608
+        quote = make_quote(database.prepare(sql, None, RequestedPrice(query_epsilon)).plan)  # whatever is known already
     except Refusal:  # what cannot be asked is no example
         return
     margin = quote.margins.get("x")

@@ -28,6 +28,7 @@ from sfumato.accounting.event import (
     GaussianNoise,
     LaplaceBounded,
     LaplaceNoise,
+    LaplaceRefinement,
     Neighbours,
     NonPrivate,
     Parallel,
@@ -135,6 +136,8 @@ def _strip(event: Event, times: int, pile: _Pile) -> None:
             _strip_parallel(events, times, pile)
         case TreeAggregation():
             _strip(event.path, times, pile)
+        case LaplaceRefinement(neighbours=neighbours):  # what is known of it given the past
+            pile.add(Pure(event.conditional_loss, neighbours), times)
         case LaplaceBounded(epsilon, neighbours):  # the release that reaches the bound
             pile.add(RealLaplaceNoise(epsilon, Fraction(1), neighbours), times)
         case GaussianMixture() if event.largest == 0:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sfumato.accounting.loss import PrivacyLoss, percent_down, percent_up, round_up
 from sfumato.ledger.ledger import Budget, Entry
-from sfumato.planning.quote import Quote
+from sfumato.planning.quote import AnswerSource, Quote
 from sfumato.release.release import Release
 
 Price = Mapping[str, object]
@@ -40,7 +40,7 @@ def price_text(quote: Quote) -> str:
     if quote.loss_if_new is not None:
         return f"asked before, so free now (new, it would cost {loss_text(quote.loss_if_new)})"
     if not quote.loss.epsilon:
-        return "free"
+        return "free: from earlier answers" if quote.source is AnswerSource.KNOWN else "free"
     if quote.share is None or quote.used_after is None:
         return f"costs {loss_text(quote.loss)}"
     after = f"{percent_up(quote.used_after)} used after it" if quote.used_after <= 1 else "it does not fit"

@@ -1,0 +1,170 @@
+"""A finer answer to the same question for the difference of the prices, where losses are pure and noise is Laplace.
+
+Each answer is refined at most once: its charge has a key that no other charge of the account can have.
+Proof: proofs/refinement.md
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from sfumato.accounting.event import Composed, LaplaceRefinement
+from sfumato.accounting.loss import PrivacyLoss
+from sfumato.engines.aggregates import Aggregates
+from sfumato.engines.engine import Engine
+from sfumato.errors import EngineFailed, Refusal
+from sfumato.kept_answers import from_stored_measurements
+from sfumato.ledger.history import Entry
+from sfumato.ledger.ledger import Ledger
+from sfumato.mechanisms.answers import integer_answers
+from sfumato.mechanisms.laplace import Laplace
+from sfumato.planning.measurement_identity import MeasurementIdentity, cells_prefix
+from sfumato.planning.plan import Plan
+from sfumato.policy.policy import Policy
+from sfumato.prepare import Prepared, QueryPreparer, Refinement, RequestedPrice
+from sfumato.randomness.refined_laplace import RefinedLaplace
+from sfumato.randomness.source import Source
+from sfumato.release.measured_order import in_plan_order
+from sfumato.release.noisy import NoisyGroup, NoisyResult, noisy_from_json
+from sfumato.release.receipt import receipt_from_json
+from sfumato.stored_answer import MEASURED_ORDER, StoredAnswer
+from sfumato.views import ViewFinder, asks_for_what_is_known, from_views, nominal_price, not_known
+
+Scales = Mapping[tuple[str, str], Fraction]
+"""The scale of each measurement, by label and name."""
+
+
+def source_answer(
+    sql: str,
+    parameters: object,
+    price: RequestedPrice,
+    key: str | None,
+    engine: Engine,
+    finder: ViewFinder,
+    account: str,
+    policy: Policy,
+) -> Prepared:
+    """Return a question with what answers it: kept measurements where they are as exact as it asks, or its own.
+
+    With an epsilon or share of 0 only what is known may answer it.
+    """
+    known = asks_for_what_is_known(price)
+    prepare = finder.preparer.prepare
+    asked = prepare(sql, parameters, nominal_price(policy) if known else price, key, engine)
+    if asked.plan.event is None:
+        return asked
+    asked = from_stored_measurements(asked, finder.preparer, finder.ledger, finder.account, at_any_accuracy=known)
+    if not asked.costs_nothing:
+        asked = from_views(asked, finder, at_any_accuracy=known)
+    if asked.costs_nothing:
+        return asked
+    if known:
+        raise not_known(prepare(sql, parameters, RequestedPrice(share="1%"), None, engine))
+    pure = not policy.budget.delta and key is None  # with a delta the difference would not be the price
+    return refined(asked, finder.preparer, finder.ledger, account) if pure else asked
+
+
+def refined(asked: Prepared, preparer: QueryPreparer, ledger: Ledger, account: str) -> Prepared:
+    """Return a question that refines an earlier answer of the account; as it is where none can be refined.
+
+    Losses have to be pure: with a delta the conditional draw would cost more than the difference.
+    """
+    measured, scales = asked.names.measured, _scales(asked.plan)
+    if measured is None or scales is None or asked.plan.event is None or len(asked.outcomes) > 1:
+        return asked
+    done: set[str] = set()
+    best: tuple[Fraction, Refinement, PrivacyLoss, Composed] | None = None
+    for question, entry in ledger.charges_beginning(account, asked.engine.version, cells_prefix(measured.cells)):
+        content = json.loads(entry.release or "{}")
+        receipt = receipt_from_json(content["receipt"])
+        done.add(receipt.refines)
+        if receipt.id in done or content.get("order") != MEASURED_ORDER:
+            continue
+        found = _earlier(asked, measured, scales, question, entry, content, preparer)
+        if found is None:
+            continue
+        before, noisy = found
+        events = tuple(
+            LaplaceRefinement(one.mechanism.sensitivity, before[at], one.mechanism.scale, one.mechanism.neighbours)
+            for group in asked.plan.groups
+            for one in group.measured
+            if isinstance(one.mechanism, Laplace) and (at := (group.group.label, one.name))
+        )
+        loss = PrivacyLoss(sum((event.added_loss for event in events), Fraction(0)))
+        if best is None or loss.epsilon < best[0]:
+            refinement = Refinement(receipt.id, entry.time, noisy, before, asked)
+            best = loss.epsilon, refinement, loss, Composed(events)
+    if best is None:
+        return asked
+    _, refinement, loss, event = best
+    plan = replace(asked.plan, loss=loss, event=event)
+    return replace(asked, plan=plan, outcomes=(plan,), refinement=refinement, combined=None)
+
+
+def _earlier(
+    asked: Prepared,
+    measured: MeasurementIdentity,
+    scales: Scales,
+    question: str,
+    entry: Entry,
+    content: Mapping[str, str],
+    preparer: QueryPreparer,
+) -> tuple[Scales, NoisyResult] | None:
+    """Return the scales and numbers of an answer to the same question with more noise on every number."""
+    try:
+        kept = StoredAnswer(entry, content).prepare_again(preparer, asked.engine)
+    except Refusal:
+        return None
+    known, other = kept.names.measured, _scales(kept.plan)
+    if known is None or other is None or question not in (known.text, known.first_text):
+        return None
+    if [(one.cells, one.quantities) for one in known.groups] != [
+        (one.cells, one.quantities) for one in measured.groups
+    ]:
+        return None
+    before: dict[tuple[str, str], Fraction] = {}
+    for one, own in zip(known.groups, measured.groups, strict=True):
+        names = (kept.plan.groups[one.place].group.label, asked.plan.groups[own.place].group.label)
+        for name, own_name in zip(one.columns, own.columns, strict=True):
+            before[names[1], own_name] = other[names[0], name]
+    if any(before[name] <= scale for name, scale in scales.items()):
+        return None
+    return before, in_plan_order(noisy_from_json(content["noisy"]), measured, asked.plan)
+
+
+def _scales(plan: Plan) -> dict[tuple[str, str], Fraction] | None:
+    """Return the scales of a plan that is nothing but independent Laplace noise on public cells; else None."""
+    found = {}
+    for group in plan.groups:
+        if group.selection is not None or group.chosen:
+            return None
+        for one in group.measured:
+            if not isinstance(one.mechanism, Laplace) or one.bound is not None:
+                return None
+            found[group.group.label, one.name] = one.mechanism.scale
+    return found
+
+
+def publish_refined(plan: Plan, aggregates: Aggregates, refinement: Refinement, source: Source) -> NoisyResult:
+    """Draw smaller noise given the earlier one.
+
+    Theorem: what is returned has the law of a fresh release of the plan, and the earlier release is it with independent
+    noise on top.  Proof: proofs/refinement.md
+    """
+    groups = []
+    for group, exact, earlier in zip(plan.groups, aggregates.groups, refinement.noisy.groups, strict=True):
+        if tuple(exact.keys) != earlier.keys:
+            raise EngineFailed
+        columns = []
+        for one in group.measured:
+            if not isinstance(one.mechanism, Laplace):
+                raise AssertionError("only Laplace noise is refined")
+            values = integer_answers(np.asarray(exact.columns[one.name])).astype(object)
+            larger = np.array(earlier.numbers(one.name), dtype=object) - values
+            law = RefinedLaplace(refinement.before[group.group.label, one.name], one.mechanism.scale)
+            columns.append((one.name, tuple(int(value) for value in values + law.draw(larger, source))))
+        groups.append(NoisyGroup(earlier.keys, tuple(columns)))
+    return NoisyResult(tuple(groups), 0)

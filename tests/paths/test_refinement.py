@@ -1,0 +1,83 @@
+"""A finer answer to the same question costs the difference where losses are pure, and refines one answer once."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from tests.paths.worlds import a_world, policy, write
+
+import sfumato
+from sfumato.accounting.event import Composed, LaplaceNoise, LaplaceRefinement
+from sfumato.planning.quote import AnswerSource
+from sfumato.prepare import RequestedPrice
+
+SQL = "SELECT dept, COUNT(*) AS n FROM visits GROUP BY dept"
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[sfumato.Database]:
+    write(tmp_path, a_world(5, people=30))
+    with sfumato.open(policy(tmp_path, budget={"epsilon": 10, "delta": 0})) as database:
+        yield database
+
+
+def test_a_chain_of_finer_answers_costs_what_the_finest_does(own: sfumato.Database) -> None:
+    first = own.ask(SQL, epsilon="0.5")
+    quote = own.explain(SQL, epsilon=1)
+    assert (quote.source, quote.loss.epsilon) == (AnswerSource.REFINED, Fraction(1, 2))
+    second = own.ask(f"{SQL} ORDER BY n", epsilon=1)
+    third = own.ask(SQL, epsilon=3)
+    assert (second.receipt.refines, third.receipt.refines) == (first.receipt.id, second.receipt.id)
+    assert own.budget().spent.epsilon == own.charges() == 3
+    assert [entry.refines for entry in own.history()] == [second.receipt.id, first.receipt.id, ""]
+    margins = [one.intervals()[0]["n"][1] - one.intervals()[0]["n"][0] for one in (first, second, third)]
+    assert margins == sorted(margins, reverse=True)
+    for answer in (first, third):
+        again = own.reopen(answer.receipt.id)
+        assert (again.rows(), again.intervals()) == (answer.rows(), answer.intervals())
+    assert own.ask(SQL, epsilon=3).receipt == third.receipt
+    assert own.ask("SELECT COUNT(*) AS n FROM visits", epsilon=0).receipt.rests_on == (third.receipt.id,)
+    assert own.verify().spent.epsilon == 3
+
+
+def test_one_answer_is_refined_once(own: sfumato.Database) -> None:
+    """Whoever planned to refine it at the same time is answered anew: two draws from one noise would tell more."""
+    own.ask(SQL, epsilon="0.5")
+    slower = own._sourced(SQL, None, RequestedPrice(2))
+    assert slower.refinement is not None
+    own.ask(SQL, epsilon=1)
+    (release,) = own._answer(slower, None, lambda *_: None)
+    assert release.receipt.refines == ""
+    assert isinstance(release.event, Composed)
+    assert [type(event) for event in release.event.events] == [LaplaceNoise]
+    assert own.budget().spent.epsilon == 3
+
+
+def test_a_budget_with_a_delta_never_pays_a_difference(tmp_path: Path) -> None:
+    write(tmp_path, a_world(5, people=30))
+    with sfumato.open(policy(tmp_path, budget={"epsilon": 10, "delta": 1e-6})) as database:
+        database.ask(SQL, epsilon="0.5")
+        release = database.ask(SQL, epsilon=1)
+        assert release.receipt.refines == ""
+        assert release.loss.epsilon == 1
+        assert LaplaceRefinement.kind not in database.history()[0].event.kind
+
+
+def test_another_snapshot_or_account_refines_nothing(tmp_path: Path) -> None:
+    write(tmp_path, a_world(5, people=30))
+    words = policy(tmp_path, budget={"epsilon": 10, "delta": 0}, analysts={"press": {"epsilon": 5}})
+    with sfumato.open(words) as own:
+        own.ask(SQL, epsilon="0.5")
+        with own.as_analyst("press") as press:
+            assert press.explain(SQL, epsilon=1).source is AnswerSource.FRESH
+        own.refresh()
+        assert own.explain(SQL, epsilon=1).source is AnswerSource.FRESH
+
+
+def test_the_finer_answer_is_drawn_given_the_coarser_one(own: sfumato.Database) -> None:
+    """Of 366 numbers a quarter stays when noise is halved, within four deviations; fresh noise moves nearly all."""
+    daily = "SELECT day, COUNT(*) AS n FROM visits GROUP BY day"
+    numbers = [[row["n"] for row in own.ask(daily, epsilon=epsilon).rows()] for epsilon in ("0.05", "0.1")]
+    unchanged = sum(one == other for one, other in zip(*numbers, strict=True)) / len(numbers[0])
+    assert 0.16 <= unchanged <= 0.34
