@@ -50,7 +50,8 @@ def from_stored_measurements(
 def _is_paid(asked: Prepared, ledger: Ledger, account: str) -> bool:
     """Whether an account has paid for a question, under any of its names."""
     names = (asked.names.fingerprint, *asked.names.older)
-    return ledger.find_repeat(account, names, asked.engine.version) is not None
+    event = asked.plan.event
+    return event is not None and ledger.is_paid(account, names, asked.engine.version, event)
 
 
 def _answered_by(

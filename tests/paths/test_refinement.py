@@ -1,5 +1,6 @@
 """A finer answer to the same question costs the difference where losses are pure, and refines one answer once."""
 
+import os
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -81,3 +82,24 @@ def test_the_finer_answer_is_drawn_given_the_coarser_one(own: sfumato.Database) 
     numbers = [[row["n"] for row in own.ask(daily, epsilon=epsilon).rows()] for epsilon in ("0.05", "0.1")]
     unchanged = sum(one == other for one, other in zip(*numbers, strict=True)) / len(numbers[0])
     assert 0.16 <= unchanged <= 0.34
+
+
+def test_a_refinement_that_was_killed_is_drawn_again_for_its_charge(tmp_path: Path) -> None:
+    """Fresh noise for a charge of the difference would reveal more than was paid for."""
+    write(tmp_path, a_world(5, people=30))
+    words = policy(tmp_path, budget={"epsilon": 10, "delta": 0})
+    with sfumato.open(words) as own:
+        first = own.ask(SQL, epsilon="0.5")
+    process = os.fork()
+    if not process:
+        sfumato.database.publish_refined = lambda *_: os._exit(0)  # type: ignore[attr-defined]
+        with sfumato.open(words) as own:
+            own.ask(SQL, epsilon=1)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
+    with sfumato.open(words) as own:
+        assert own.budget().spent.epsilon == 1
+        again = own.ask(SQL, epsilon=1)
+        assert again.receipt.refines == first.receipt.id
+        assert own.budget().spent.epsilon == 1
+        assert own.explain(SQL, epsilon=1).loss.epsilon == 0

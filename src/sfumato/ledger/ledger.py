@@ -21,16 +21,17 @@ from sfumato.accounting.event import Event
 from sfumato.accounting.filter import Filter
 from sfumato.errors import AnswerLost, BadParameter, LedgerDamaged, LedgerUnavailable, Refusal
 from sfumato.ledger.budget import FILTER_USAGE_NOTE, Budget, budget_of, effect_on, tightest
-from sfumato.ledger.chain import STATE_EVERY, Row, RowKind, repeat_key, with_chain_hash
+from sfumato.ledger.chain import Row, repeat_key
 from sfumato.ledger.charge import FAILED_AFTER_NOISE, Charge, Ending, require_storable
 from sfumato.ledger.damage import damaged, unavailable
 from sfumato.ledger.group_commit import Task, Turn, Turns
 from sfumato.ledger.history import Entry, entry_of
 from sfumato.ledger.recorded_policy import DATASET
+from sfumato.ledger.repeats import find_repeat, is_paid
 from sfumato.ledger.request import Request
-from sfumato.ledger.state import EMPTY, State, StreamProgress, folded, is_digest, started
+from sfumato.ledger.state import State, StreamProgress, is_digest
 from sfumato.ledger.store import MAX_COMPARED_CHARGES, MAX_COMPARED_VIEWS, Store
-from sfumato.ledger.transaction import InProgress, LedgerTransaction, Reserved, StoredRelease, caught_up
+from sfumato.ledger.transaction import InProgress, LedgerTransaction, Reserved, StoredRelease, caught_up, opened_state
 from sfumato.ledger.verifying import Verified
 from sfumato.planning.quote import BudgetEffect
 from sfumato.policy.policy import MAX_CHARGES_PER_ACCOUNT
@@ -125,7 +126,7 @@ class Ledger:
         `opened` says what the accounts would be under another policy.
         """
         with self._writing:
-            self._state = caught_up(self._opened(), self._state)
+            self._current()
         accounts = self._state.accounts if opened is None else opened(self._state.accounts)
         return {name: budget_of(cap, accounts[DATASET]) for name, cap in accounts.items()}
 
@@ -144,7 +145,7 @@ class Ledger:
     def account(self, account: str = DATASET) -> Filter:
         """Return an account's own filter as it is now; the dataset's under the empty name."""
         with self._writing:
-            self._state = caught_up(self._opened(), self._state)
+            self._current()
         return _existing(self._state.accounts, account)
 
     @_failing_closed()
@@ -152,13 +153,15 @@ class Ledger:
         """Return which of several questions the account has an answer to, or has charged under this key; else None."""
         names = [repeat_key(account, question, version) for question in questions]
         with self._writing:
-            store = self._opened()
-            self._state = caught_up(store, self._state)
-            charge = store.keyed(account, key) if key else None
-            if charge is not None and charge.same in names:
-                return names.index(charge.same)
-            known = store.answered(names) | self._state.unanswered.keys()
-            return next((place for place, same in enumerate(names) if same in known), None)
+            store = self._current()
+            return find_repeat(store, self._state, names, store.keyed(account, key) if key else None)
+
+    @_failing_closed()
+    def is_paid(self, account: str, questions: Sequence[str], version: str, event: Event) -> bool:
+        """Whether the account has an answer to one of these questions, or a charge of this event that has none yet."""
+        with self._writing:
+            names = [repeat_key(account, question, version) for question in questions]
+            return is_paid(self._current(), self._state, names, event)
 
     @_failing_closed()
     def affords(self, account: str = DATASET) -> Fraction:
@@ -174,8 +177,8 @@ class Ledger:
         At most `limit` entries, of those whose sequence is below `before`; no others are read.
         """
         with self._writing:
-            store = self._opened()
-            state = self._state = caught_up(store, self._state)
+            store = self._current()
+            state = self._state
         page = store.charges(account, before or _NO_LIMIT, limit or _NO_LIMIT)
         return tuple(entry_of(charge, settled, self._is_open(state, charge)) for charge, settled in page)
 
@@ -286,7 +289,7 @@ class Ledger:
     def reached(self, place: int) -> StreamProgress | None:
         """Return how far that stream had come; None where the charge pays for none."""
         with self._writing:
-            self._state = caught_up(self._opened(), self._state)
+            self._current()
             return self._state.reached.get(place)
 
     def _charged(self, request: Request, key: str) -> Charge:
@@ -415,6 +418,12 @@ class Ledger:
                 if turn.abandoned:
                     self._give_up(turn)
 
+    def _current(self) -> Store:
+        """Return the store, after the state has caught up with it."""
+        store = self._opened()
+        self._state = caught_up(store, self._state)
+        return store
+
     def _opened(self) -> Store:
         """Return the store; the writer's turn is held. After a fork it is opened anew."""
         if self._closed:
@@ -435,7 +444,7 @@ class Ledger:
 
     def _filters(self, account: str) -> tuple[Filter, ...]:
         with self._writing:
-            self._state = caught_up(self._opened(), self._state)
+            self._current()
         return tuple(_existing(self._state.accounts, name) for name in dict.fromkeys((account, DATASET)))
 
     def _after_fork(self) -> None:
@@ -445,21 +454,6 @@ class Ledger:
         self._closed, self._store = closed, None
         if store is not None:
             store.abandon()
-
-
-def opened_state(store: Store) -> State:
-    """Return the state of a ledger: from its last state row on, each row is checked and folded."""
-    last = store.last()
-    place = last - last % STATE_EVERY
-    state = EMPTY
-    if place:
-        before, row = store.row(place - 1), store.row(place)
-        if before is None or row is None or row.kind != RowKind.STATE or row != with_chain_hash(before.head, row):
-            raise damaged(f"Entry {place} is not the state that belongs there.")
-        state = started(row)
-    for row in store.after(place):
-        state = folded(state, row)
-    return state
 
 
 def _existing(accounts: Mapping[str, Filter], name: str) -> Filter:

@@ -16,7 +16,17 @@ from sfumato.ledger.charge import FAILED_AFTER_NOISE
 from sfumato.ledger.damage import damaged, unavailable
 from sfumato.ledger.recorded_policy import DATASET, name_of
 from sfumato.ledger.request import Request
-from sfumato.ledger.state import State, StreamProgress, after, folded, reached_content, require_next, sums_text
+from sfumato.ledger.state import (
+    EMPTY,
+    State,
+    StreamProgress,
+    after,
+    folded,
+    reached_content,
+    require_next,
+    started,
+    sums_text,
+)
 from sfumato.ledger.store import Store
 from sfumato.policy.policy import MAX_CHARGES_PER_ACCOUNT
 
@@ -326,5 +336,20 @@ def caught_up(store: Store, state: State) -> State:
     if known is None or known.head != state.head:
         raise damaged(f"Entry {state.sequence} is gone or another: the ledger was rewound while it was in use.")
     for row in rows:
+        state = folded(state, row)
+    return state
+
+
+def opened_state(store: Store) -> State:
+    """Return the state of a ledger: from its last state row on, each row is checked and folded."""
+    last = store.last()
+    place = last - last % STATE_EVERY
+    state = EMPTY
+    if place:
+        before, row = store.row(place - 1), store.row(place)
+        if before is None or row is None or row.kind != RowKind.STATE or row != with_chain_hash(before.head, row):
+            raise damaged(f"Entry {place} is not the state that belongs there.")
+        state = started(row)
+    for row in store.after(place):
         state = folded(state, row)
     return state

@@ -1,0 +1,24 @@
+"""Questions that an account has asked before, under any of their names."""
+
+from collections.abc import Sequence
+
+from sfumato.accounting.event import Event, from_json, unordered
+from sfumato.ledger.chain import Row
+from sfumato.ledger.state import State
+from sfumato.ledger.store import Store
+
+
+def find_repeat(store: Store, state: State, names: Sequence[str], keyed: Row | None) -> int | None:
+    """Return which name has an answer or a charge without one, that of a keyed charge first; None where none has."""
+    if keyed is not None and keyed.same in names:
+        return names.index(keyed.same)
+    known = store.answered(names) | state.unanswered.keys()
+    return next((place for place, same in enumerate(names) if same in known), None)
+
+
+def is_paid(store: Store, state: State, names: Sequence[str], event: Event) -> bool:
+    """Whether some name has an answer, or a charge of this event that has none yet and is taken up at no cost."""
+    if store.answered(names):
+        return True
+    begun = [store.row(place) for same in names if (place := state.unanswered.get(same))]
+    return any(row is not None and unordered(from_json(row.event)) == unordered(event) for row in begun)
