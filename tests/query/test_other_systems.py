@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from tests.paths.worlds import a_world, policy, write
 from tests.query.clinic import CLINIC
-from tests.refusals import spelled_question
+from tests.refusals import refusing, spelled_question
 
 import sfumato
-from sfumato.errors import Refusal, UnsupportedSql
+from sfumato.errors import UnsupportedSql
 from sfumato.query.canonical import canonical
 from sfumato.query.parse import parse
 
@@ -107,7 +107,7 @@ def test_what_means_something_else_is_refused_with_the_question_that_is_answered
 
 @pytest.mark.parametrize(("sql", "ours"), NAMED)
 def test_what_has_no_question_is_refused_by_name_with_ours(sql: str, ours: str) -> None:
-    with pytest.raises(Refusal) as refused:
+    with refusing() as refused:
         parse(sql, CLINIC)
     assert refused.value.code == "unsupported_sql"
     assert ours in refused.value.remedy
