@@ -138,7 +138,7 @@ def test_what_is_not_the_protocol_ends_the_connection(server: Served, data: byte
         parse("SELECT $9999") + SYNC,
         parse("SELECT $0") + SYNC,
         parse("SELECT 1", types=(4_000_000_000,)) + bind((b"1",)) + SYNC,
-        parse("SELECT id FROM staff WHERE id = $1", types=(1184,)) + SYNC,
+        parse("SELECT id FROM staff WHERE id = $1", types=(869,)) + SYNC,
         message(b"D", b"X\x00") + SYNC,
         message(b"D", b"") + SYNC,
         message(b"E", b"\x00") + SYNC,

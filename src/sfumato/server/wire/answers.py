@@ -401,7 +401,7 @@ def _type_of(oid: int, name: str) -> Type:
         raise WireError(
             "0A000",
             f"The type of ${name} is not one that a value may have.",
-            "A value is an integer, a decimal, a boolean, a date, a timestamp without time zone, or a text.",
+            "A value is an integer, a decimal, a boolean, a date, a timestamp, a text, or an array of these.",
             f"Leave out the type of ${name}, or cast it in the text of the query.",
         )
     return oids.TYPE_OF[oid]

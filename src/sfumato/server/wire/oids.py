@@ -26,11 +26,13 @@ ARRAYS = {
     OID: 1028,
     ACLITEM: 1034,
     TIMESTAMP: 1115,
+    TIMESTAMPTZ: 1185,
     DATE: 1182,
     NUMERIC: 1231,
     CSTRING: 1263,
     REGCLASS: 2210,
     REGTYPE: 2211,
+    UUID: 2951,
 }
 """The array of each type that has one here."""
 ELEMENTS = {array: element for element, array in ARRAYS.items()} | {INT2VECTOR: INT2, OIDVECTOR: OID, ANYARRAY: TEXT}
@@ -59,13 +61,15 @@ TYPE_OF = {
     BOOL: Type.BOOLEAN,
     DATE: Type.DATE,
     TIMESTAMP: Type.TIMESTAMP,
+    TIMESTAMPTZ: Type.TIMESTAMP,
     TEXT: Type.TEXT,
     VARCHAR: Type.TEXT,
     BPCHAR: Type.TEXT,
     NAME: Type.TEXT,
     CHAR: Type.TEXT,
+    UUID: Type.TEXT,
 }
-"""The types that a parameter may have."""
+"""The types that a parameter may have. A time with a zone is one of UTC; a UUID is its text."""
 
 LENGTHS = {
     BOOL: 1,

@@ -3,11 +3,12 @@
 import re
 import struct
 from collections.abc import Callable
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from math import isfinite
 from typing import Any
+from uuid import UUID
 
 from sfumato.query.array_text import array_items
 from sfumato.server.wire import oids
@@ -178,7 +179,7 @@ def read_value(data: bytes, oid: int, binary: bool, name: str) -> object:
         raise WireError(
             "0A000",
             f"The type of {name} is not one that a value may have.",
-            "A value is an integer, a decimal, a boolean, a date, a timestamp without time zone, or a text.",
+            "A value is an integer, a decimal, a boolean, a date, a timestamp, a text, or an array of these.",
             f"Leave out the type of {name}, or cast it in the text of the query.",
         ) from None
     except (ValueError, struct.error, OverflowError, ArithmeticError):
@@ -242,7 +243,19 @@ _TEXT_READERS: dict[int, Callable[[str], object]] = {
     oids.BOOL: _truth,
     oids.DATE: lambda text: date.fromisoformat(_ZONE.sub("", text)),
     oids.TIMESTAMP: lambda text: datetime.fromisoformat(_ZONE.sub("", text)),
+    oids.TIMESTAMPTZ: lambda text: _in_utc(_zoned(text)),
+    oids.UUID: lambda text: str(UUID(text)),
 }
+
+
+def _zoned(text: str) -> datetime:
+    """Read a time with a zone; one without is of the session's zone, which is UTC."""
+    return datetime.fromisoformat(re.sub(r" (?=[+-]\d\d(:?\d\d)?$|Z$)", "", text, flags=re.ASCII))
+
+
+def _in_utc(time: datetime) -> datetime:
+    """Return a time as the clock of UTC shows it, which all columns have."""
+    return time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)
 
 
 def _fixed(layout: str) -> Callable[[bytes], Any]:
@@ -282,4 +295,6 @@ _BINARY_READERS: dict[int, Callable[[bytes], object]] = {
     oids.BOOL: _bool_binary,
     oids.DATE: lambda data: date.fromordinal(struct.unpack(">i", data)[0] + _DAY),
     oids.TIMESTAMP: _timestamp_binary,
+    oids.TIMESTAMPTZ: _timestamp_binary,
+    oids.UUID: lambda data: str(UUID(bytes=data)),
 }
