@@ -13,10 +13,13 @@ from tests.planted.hostile_path_bugs import HOSTILE_PATH_BUGS
 from tests.planted.hostile_server_bugs import HOSTILE_SERVER_BUGS
 from tests.planted.identity_bugs import IDENTITY_BUGS
 from tests.planted.leftover_bugs import LEFTOVER_BUGS
+from tests.planted.marks_bugs import MARKS_BUGS
+from tests.planted.operator_bugs import OPERATOR_BUGS
 from tests.planted.outside_bugs import OUTSIDE_BUGS
 from tests.planted.path_bugs import PATH_BUGS
 from tests.planted.planning_bugs import PLANNING_BUGS
 from tests.planted.running_bugs import RUNNING_BUGS
+from tests.planted.selected_keys_bugs import SELECTED_KEYS_BUGS
 from tests.planted.server_bugs import SERVER_BUGS
 from tests.planted.wire_bugs import WIRE_BUGS
 
@@ -479,6 +482,8 @@ BUGS: tuple[Bug, ...] = (
     *RUNNING_BUGS,
     *WIRE_BUGS,
     *CLIENT_BUGS,
+    *SELECTED_KEYS_BUGS,
+    *MARKS_BUGS,
     *SERVER_BUGS,
     *PLANNING_BUGS,
     *ENGINE_BUGS,
@@ -487,5 +492,6 @@ BUGS: tuple[Bug, ...] = (
     *PATH_BUGS,
     *BUDGET_BUGS,
     *OUTSIDE_BUGS,
+    *OPERATOR_BUGS,
     *CHECKED,
 )

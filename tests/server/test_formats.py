@@ -12,7 +12,10 @@ from tests.server.running import Reply, Running
 
 from sfumato.server.formats import accepted_format
 
-ASKED = {"sql": "SELECT dept, COUNT(*) AS n, AVG(cost) AS cost FROM visits GROUP BY dept", "epsilon": "0.5"}
+ASKED = {
+    "sql": "SELECT dept, COUNT(*) AS n, AVG(cost) AS cost FROM visits WHERE cost > 62 GROUP BY dept",
+    "epsilon": "0.5",
+}
 MEDIA = {
     "json": "application/json",
     "csv": "text/csv",

@@ -6,7 +6,8 @@ from functools import partial
 from starlette.requests import Request
 
 from sfumato.errors import BadParameter, quote_value
-from sfumato.release.release import LEVEL, Release
+from sfumato.release.intervals.confidence import LEVEL
+from sfumato.release.release import Release
 from sfumato.release.rendering.encoding import csv_pieces, encoded
 from sfumato.server.remote_json import answer_document
 from sfumato.server.replies import MEDIA, EncodedReply, count_bytes, count_pieces, json_bytes

@@ -71,6 +71,7 @@ _SCHEMAS: dict[str, Schema] = {
         level={"type": "number"},
         intervals=_ROWS,
         biased=_ROWS,
+        marked=_ROWS,
         loss=_LOSS,
         notes=_TEXTS,
         receipt={"type": "object", "required": ["id"], "properties": {"id": {"type": "string"}}},

@@ -143,9 +143,8 @@ def _positive(request: Request, name: str, default: int | None) -> int | None:
 
 async def tables(request: Request) -> Response:
     """List tables and columns with bounds and keys."""
-    caller_of(request)
-    gate = gate_of(request)
-    return json_reply(tables_document(gate.policy, gate.catalog))
+    database = gate_of(request).database(caller_of(request))
+    return json_reply(tables_document(database.visible_policy, database.catalog))
 
 
 async def release(request: Request) -> Response:

@@ -115,7 +115,7 @@ class Served:
 
     def caller(self) -> Caller:
         """The analyst, as the gate knows them."""
-        grant = self.grants.of_user("research")[1]
+        grant = self.grants.of_user("research")[0].grant
         assert grant is not None
         return Caller(grant, "postgresql", "")
 

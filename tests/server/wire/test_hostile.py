@@ -27,13 +27,13 @@ from tests.server.wire.served import (
 )
 
 from sfumato.errors import REFUSALS
+from sfumato.query.array_text import array_items
 from sfumato.server.connections import Connections
 from sfumato.server.limits import ServerLimits
 from sfumato.server.wire import frames, serving
 from sfumato.server.wire.memory import MemoryLimits
 from sfumato.server.wire.sqlstates import SQLSTATES, WireError
 from sfumato.server.wire.statements import read_statement
-from sfumato.server.wire.values import array_items
 
 PIECE = b" " * (1 << 20)
 

@@ -8,7 +8,8 @@ from importlib import import_module
 from typing import Any
 
 from sfumato.errors import BadParameter, Refusal
-from sfumato.release.release import LEVEL, Release
+from sfumato.release.intervals.confidence import LEVEL
+from sfumato.release.release import Release
 from sfumato.release.rendering.documents import release_document
 from sfumato.release.rendering.escaping import escape_unprintable, for_csv, for_markdown, to_json
 from sfumato.release.rendering.table import shown_value
@@ -91,12 +92,13 @@ def _parquet(release: Release, level: object) -> bytes:
 
 def _markdown(release: Release, _level: object) -> bytes:
     lines = [_row(release.columns), "|" + " --- |" * len(release.columns)]
-    for row, ends in zip(release.rows(), release.intervals(), strict=True):
+    for row, ends, marks in zip(release.rows(), release.intervals(), release.marks(), strict=True):
         pairs = {name: end if isinstance(end, tuple) else None for name, end in ends.items()}
         lines.append(
-            _row([shown_value(row[name], pairs[name], release.truncation_of(name)) for name in release.columns])
+            _row([shown_value(row[name], pairs[name], marked=marks.get(name, False)) for name in release.columns])
         )
-    lines += ["", f"cost: {release.loss}; ± at 95 %", *(f"note: {escape_unprintable(note)}" for note in release.notes)]
+    lines += ["", f"cost: {release.loss}; ± at 95 %", *release.legend()]
+    lines += [*(f"note: {escape_unprintable(note)}" for note in release.notes)]
     return ("\n".join(lines) + "\n").encode()
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sfumato.query.types import Type
+from sfumato.query.types import NumberType, Type
 
 BOOL, BYTEA, CHAR, NAME, INT8, INT2, INT2VECTOR, INT4, REGPROC, TEXT, OID = 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26
 XID, OIDVECTOR, JSON, NODE_TREE, FLOAT4, FLOAT8, UNKNOWN = 28, 30, 114, 194, 700, 701, 705
@@ -47,7 +47,8 @@ OID_OF = {
     Type.INTERVAL: INTERVAL,
     Type.NULL: TEXT,
 }
-"""What answers leave as: a decimal is a double, because that is what noisy decimals are."""
+"""What answers leave as: a table's decimal is a double."""
+NUMBER_OIDS = {NumberType.INT4: INT8, NumberType.INT8: INT8, NumberType.NUMERIC: NUMERIC, NumberType.FLOAT8: FLOAT8}
 
 TYPE_OF = {
     INT2: Type.INTEGER,
