@@ -1,4 +1,4 @@
-"""docs/psql.md says what happens: its statements run over the wire, its table of states is that of the source."""
+"""docs/psql.md and docs/your_tool.md say what happens: their statements run over the wire."""
 
 import re
 from pathlib import Path
@@ -9,8 +9,10 @@ from tests.server.wire.served import Served
 from sfumato.errors import REFUSALS
 from sfumato.server.wire.sqlstates import SQLSTATES
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs" / "psql.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"(?ms)^```sql\n(.*?)^```", PAGE)
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+PAGE = (DOCS / "psql.md").read_text(encoding="utf-8")
+TOOLS = (DOCS / "your_tool.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"(?ms)^```sql\n(.*?)^```", PAGE + TOOLS)
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.split("\n")[0][:50])

@@ -21,6 +21,7 @@ def test_each_charged_answer_says_price_rest_and_margins(server: Served) -> None
             expected = f"price: ε = 1, δ = 0; left: {left}; margins at 95 %: n ±21, cost depends on the data."
             assert (said["S"], said["C"], said["M"]) == ("NOTICE", "00000", expected)
             assert "Each person contributes at most 4 rows" in said["D"]
+            assert "costs nothing" not in said["D"]
 
 
 def test_what_is_free_says_nothing_and_a_client_may_hide_notices(server: Served) -> None:

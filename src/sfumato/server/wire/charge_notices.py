@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sfumato.database import Database
+from sfumato.database import PAID_NOTE, Database
 from sfumato.errors import Refusal
 from sfumato.planning.notes.note import printed_notes
 from sfumato.planning.quote import GROUPS_SELECTED, shown_margin
@@ -24,6 +24,7 @@ def charge_notices(release: Release, database: Database, sql: str, price: Mappin
         quote = None
     margins = _margins(quote.margins) if quote is not None else ""
     notes = dict.fromkeys((*(quote.notes if quote is not None else ()), *release.notes))
+    notes.pop(PAID_NOTE, None)  # this answer has paid for its measurements, now or before
     warned = warnings_of(release.notes)
     shown = warned or (() if len(release) else ("The answer has no rows.",))
     message = " ".join((f"price: {release.loss}; left: {database.budget().remaining}{margins}.", *shown))
