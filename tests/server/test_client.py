@@ -81,11 +81,12 @@ def test_prices_budgets_and_history_are_the_same(remote: RemoteDatabase, local: 
     assert str(remote.explain(BY_DEPT, epsilon="0.1")) == str(local.explain(BY_DEPT, epsilon="0.1"))
     four = remote.explain(BY_DEPT, epsilon="0.1", household=4)
     assert str(four) == str(local.explain(BY_DEPT, epsilon="0.1", household=4))
-    release = remote.ask(COUNT, epsilon="0.2")
+    unasked = f"{COUNT} WHERE cost + 7 > 9"
+    release = remote.ask(unasked, epsilon="0.2")
     assert remote.budget() == local.budget()
     charged = remote.history()[0]
     assert (charged.sql, charged.event, charged.loss, charged.receipt) == (
-        COUNT,
+        unasked,
         release.event,
         release.loss,
         release.receipt.id,
