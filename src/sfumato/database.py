@@ -1,7 +1,7 @@
 """Database: the path from SQL text to a private answer, on one screen."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from types import TracebackType
@@ -232,10 +232,10 @@ class Database:
         """Return a question with its plan, as `ask` would charge it, or refuse: for extension packages. It is free."""
         return self._preparation.prepare(sql, parameters, price, key, self.engine)
 
-    def describe(self, sql: str, types: Mapping[str, Type]) -> QueryDescription:
+    def describe(self, sql: str, types: Mapping[str, Type], arrays: Collection[str] = ()) -> QueryDescription:
         """Return the columns and parameters of a question with their types, before it has values or a price."""
         self._check_open()
-        return describe_query(sql, self.catalog, types)
+        return describe_query(sql, self.catalog, types, arrays)
 
     def columns(self) -> dict[str, dict[str, str]]:
         """Return every table of the policy with its columns and their types, as questions may name them."""

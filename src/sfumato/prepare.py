@@ -28,7 +28,7 @@ from sfumato.policy.describing import units_of
 from sfumato.policy.policy import Policy, Preview, fold_name
 from sfumato.policy.rights import rights_of, visible_policy
 from sfumato.query.expression import Literal
-from sfumato.query.parameters import Bindings, bind, inline_parameters
+from sfumato.query.parameters import Bindings, LiteralList, bind, inline_parameters
 from sfumato.query.parse import parse
 from sfumato.query.probes import without_reading
 from sfumato.query.relation import Options, Query
@@ -40,8 +40,9 @@ MAX_QUESTION_BYTES = 1 << 28
 MAX_ACCOUNT_QUESTION_BYTES = 1 << 25
 """Bytes of questions with their plans that are remembered for one account's handle."""
 _QUERY_CACHE = SizedCache(MAX_QUESTION_BYTES, MAX_ACCOUNT_QUESTION_BYTES)
-os.register_at_fork(after_in_child=_QUERY_CACHE.renew)
-_TextWithValues = tuple[str, frozenset[tuple[str, Literal]] | None]
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_QUERY_CACHE.renew)
+_TextWithValues = tuple[str, frozenset[tuple[str, Literal | LiteralList]] | None]
 """A text with the values of its parameters."""
 
 

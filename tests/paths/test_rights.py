@@ -18,7 +18,7 @@ from tests.server.running import WIRE, Running
 import sfumato
 from sfumato.agents.tools import Tools
 from sfumato.database import Database
-from sfumato.errors import BadPolicy, Refusal, UnknownName
+from sfumato.errors import BadPolicy, EngineFailed, Refusal, UnknownName
 from sfumato.lab.audits.subject import schema_of
 from sfumato.lab.generators.questions import questions
 from sfumato.learn import PCA
@@ -128,6 +128,8 @@ def without(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
 def _outcome(action: Callable[[], object]) -> str:
     try:
         return str(action())
+    except EngineFailed:
+        raise
     except Refusal as refusal:
         return f"{refusal.code}: {refusal}"
 
@@ -198,6 +200,8 @@ def test_a_right_never_changes_a_plan(owner: Database, anna: Database, otto: Dat
             continue
         try:
             restricted = anna.prepare(sql, None, RequestedPrice("1"))
+        except EngineFailed:
+            raise
         except Refusal:
             continue
         whole = otto.prepare(sql, None, RequestedPrice("1"))

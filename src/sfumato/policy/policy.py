@@ -271,6 +271,8 @@ class Location:
     """The absolute path of a file or folder; None where the target is not one."""
     frames: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)
     """The frames that were handed over as the source, by table: what they hold when a snapshot is taken counts."""
+    policy_file: Path | None = field(default=None, repr=False, compare=False)
+    """The file of the policy, for what belongs to a ledger on a server and is kept in files; None without one."""
 
 
 @dataclass(frozen=True, slots=True)

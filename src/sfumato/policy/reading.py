@@ -5,6 +5,7 @@ Numbers are exact: a decimal is read as its text, so 0.1 is one tenth. Nothing b
 
 import re
 import tomllib
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -172,7 +173,8 @@ def _source(keys: SectionValues, sealed: Sealing | None, folder: Path) -> Locati
 
 def _ledger(keys: SectionValues, name: str, file: Path | None, beside: Location) -> Location:
     if "ledger" in keys:
-        return read_location(keys["ledger"], LEDGERS, _folder(keys.entry, file))
+        named = read_location(keys["ledger"], LEDGERS, _folder(keys.entry, file))
+        return named if file is None else replace(named, policy_file=file.absolute())
     ledger = file_ledger(_folder(keys.entry, file) / f"{file.stem}.ledger") if file else default_ledger(beside, name)
     if ledger is None:
         raise missing(
