@@ -5,7 +5,7 @@ import sys
 
 import click
 
-from sfumato.commands.access import grant, list_grants, revoke
+from sfumato.commands.access import grant, list_grants, login, revoke
 from sfumato.commands.accounts import budget, history, verify
 from sfumato.commands.agents import mcp
 from sfumato.commands.asking import ask, explain, rehearse, sql
@@ -24,7 +24,7 @@ VERBS = (
     *(demo, init, check, tune, refresh),
     *(ask, explain, sql, rehearse),
     *(budget, history, verify, report, record, backup, restore),
-    *(grant, revoke, list_grants, serve, mcp),
+    *(grant, revoke, list_grants, login, serve, mcp),
     *(attack, audit, stream, survey, synthesize),
     *(schema, codes),
 )

@@ -4,6 +4,7 @@ from tests.planted.bug import Bug, planned
 
 _RIGHTS = "tests/paths/test_rights.py"
 _ACCESS = "tests/server/test_access.py"
+_IDENTITY = "tests/server/test_identity.py"
 
 OPERATOR_BUGS: tuple[Bug, ...] = (
     planned(
@@ -77,5 +78,34 @@ OPERATOR_BUGS: tuple[Bug, ...] = (
         "an owner who was taken out of the policy keeps access",
         _ACCESS,
         ("server/grants.py", "not grant.person or grant.person in map(fold_name, self._policy.owners)", "True"),
+    ),
+    planned(
+        "a token of the identity provider for another audience counts",
+        _IDENTITY,
+        ("server/identity.py", " or not wanted.intersection(map(str, named))", ""),
+    ),
+    planned(
+        "an expired token of the identity provider counts",
+        _IDENTITY,
+        ("server/identity.py", "now >= expires + LEEWAY_SECONDS or any(", "any("),
+    ),
+    planned(
+        "a token of the identity provider is exchanged again",
+        _IDENTITY,
+        ("server/identity.py", "if digest in self._used or len", "if len"),
+    ),
+    planned(
+        "the code flow can be finished in another browser",
+        _IDENTITY,
+        ("server/console/sign_on.py", " and compare_digest(expected.encode(), _digest(state).encode())", ""),
+    ),
+    planned(
+        "a key that the identity provider took back counts on",
+        _IDENTITY,
+        (
+            "server/identity.py",
+            "        self._keys, self._fetched = keys, now\n",
+            "        self._keys |= keys\n        self._fetched = now\n",
+        ),
     ),
 )

@@ -79,7 +79,7 @@ SERVER_BUGS: tuple[Bug, ...] = (
     planned(
         "a refusal holds the reply that it refuses",
         _REPLIES,
-        ("server/gate.py", "            clear_frames(error.__traceback__)", "            pass"),
+        ("server/rendered.py", "            clear_frames(error.__traceback__)", "            pass"),
     ),
     planned(
         "a reply leaves in one piece",

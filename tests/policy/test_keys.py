@@ -22,6 +22,7 @@ from sfumato.cli import main
 from sfumato.errors import BadPolicy
 from sfumato.policy.canonical import hashed_lines
 from sfumato.policy.entry import Entry
+from sfumato.policy.identity_keys import IDENTITY
 from sfumato.policy.keys import ANALYST, BUDGET, CSV, KEYS, POLICY, ROLE, SEALED
 from sfumato.policy.kinds import (
     Default,
@@ -34,7 +35,18 @@ from sfumato.policy.kinds import (
     is_complete,
     key_schema,
 )
-from sfumato.policy.policy import Analyst, Budget, Column, CsvFormat, Policy, Role, Sealing, ServerSettings, Table
+from sfumato.policy.policy import (
+    Analyst,
+    Budget,
+    Column,
+    CsvFormat,
+    Identity,
+    Policy,
+    Role,
+    Sealing,
+    ServerSettings,
+    Table,
+)
 from sfumato.policy.reading import read_policy
 from sfumato.policy.schema import policy_schema
 from sfumato.policy.server_keys import SERVER
@@ -70,6 +82,7 @@ SECTIONS: dict[str, tuple[Section, type]] = {
     "budget": (BUDGET, Budget),
     "csv": (CSV, CsvFormat),
     "server": (SERVER, ServerSettings),
+    "identity": (IDENTITY, Identity),
     "sealed": (SEALED, Sealing),
     "tables.TABLE": (TABLE, Table),
     "tables.TABLE.columns.COLUMN": (COLUMN, Column),
@@ -113,6 +126,7 @@ CSV_POLICY: dict[str, Any] = {
     "preview": "synthetic",
     "roles": {"reader": {"tables": ["visits"], "columns": ["cost"], "epsilon": 1, "delta": 0, "price": 1}},
     "owners": ["vera"],
+    "identity": {"issuer": "https://a.example/", "audience": "b", "analyst": "claims.sub", "client_id": "c"},
     "analysts": {"anna": {"roles": ["reader"]}},
     "budget": {"epsilon": 3, "delta": "1e-6", "truncation": 0.1, "charges": 10},
     "tables": {
@@ -287,6 +301,8 @@ def test_reader_and_schema_refuse_a_key_of_a_wrong_type_and_a_misspelt_key(path:
             policy |= {"source": "csv:/data", "csv": {}}
         if way[:1] == ["server"]:
             policy |= {"server": {}}
+        if way[:1] == ["identity"]:
+            policy |= {"identity": {"issuer": "https://a.example/", "audience": "b"}}
         if way[:1] == ["roles"]:
             policy |= {"roles": {"reader": {}}}
         node = policy

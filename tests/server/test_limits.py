@@ -24,8 +24,8 @@ def test_without_a_word_in_the_policy_the_limits_are_the_defaults() -> None:
 @pytest.mark.parametrize("files", [64, 256, 1024, 4096, 65_536])
 @pytest.mark.parametrize("wanted", [1, 100, 60_000])
 def test_no_limit_is_above_the_files_of_the_process(files: int, wanted: int) -> None:
-    limits: dict[str, Any] = dict.fromkeys((*COUNTS, *SESSIONS), wanted)
-    settings = replace(DEFAULT_SERVER, **limits)
+    changes: dict[str, Any] = dict.fromkeys((*COUNTS, *SESSIONS), wanted)
+    settings = replace(DEFAULT_SERVER, **changes)
     within = limits_of(settings).within_files(files)
     assert within.connections <= max(8, files // 2)
     assert within.pg_sessions <= within.connections - within.connections_before_login

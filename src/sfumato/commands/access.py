@@ -1,6 +1,8 @@
 """Who may use a server: `grant`, `revoke` and `grants`."""
 
+import os
 import re
+import sys
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -84,6 +86,25 @@ def list_grants(policy: Path) -> None:
     console = screen()
     for listing in (tokens, sessions):
         show(console, listing)
+
+
+@click.command()
+@click.argument("url")
+def login(url: str) -> None:
+    """Exchange a token of the identity provider for a password.
+
+    The provider's token is read from the standard input, or from SFUMATO_ID_TOKEN. What is printed ends after twelve
+    hours. The provider's token counts once.
+    """
+    from sfumato.server.client import exchange_identity_token
+
+    typed = os.environ.get("SFUMATO_ID_TOKEN") or sys.stdin.read()
+    drawn = exchange_identity_token(url, typed.strip())
+    click.echo(f"token: {drawn['token']}")
+    if drawn["user"]:
+        click.echo(f"user: {drawn['user']}")
+        click.echo(f"password: {drawn['password']}")
+    click.echo("Shown once. They end after twelve hours.", err=True)
 
 
 def time_text(seconds: float | None) -> str:

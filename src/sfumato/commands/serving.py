@@ -51,7 +51,7 @@ def serve(
     The console's address, one for psql and a Python line are printed; analysts come in by what `sfumato grant` gave
     them. SIGTERM or Ctrl-C lets running questions settle and ends it; SIGHUP changes nothing.
     """
-    if not all(map(find_spec, ("starlette", "uvicorn", "jinja2", "prometheus_client"))):
+    if not all(map(find_spec, ("starlette", "uvicorn", "jinja2", "prometheus_client", "joserfc"))):
         raise BadParameter(
             "The server is not installed.", "It is an optional extra.", "Run: pip install 'sfumato[server]'."
         )

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from sfumato.accounting.event import Neighbours
+from sfumato.policy.identity_keys import IDENTITY
 from sfumato.policy.kinds import (
     Default,
     DefaultPrice,
@@ -446,6 +447,13 @@ POLICY = Section(
             SERVER,
             Default(DEFAULT_SERVER, "ports 8000 and 5433, and the limits below"),
             "The ports and limits of `sfumato serve`.",
+            Hashed.APART,
+        ),
+        PolicyKey(
+            "identity",
+            IDENTITY,
+            Default(words="none: people come in by granted tokens"),
+            "The OpenID Connect provider that vouches for analysts and owners.",
             Hashed.APART,
         ),
     ),

@@ -337,6 +337,20 @@ class ServerSettings:
 
 
 DEFAULT_SERVER = ServerSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The OpenID Connect provider that vouches for people."""
+
+    issuer: str
+    audience: str
+    analyst: str = "claims.email"
+    """The claim with the name of the analyst or owner."""
+    client_id: str | None = None
+    """The console's own name at the provider; None where it is the audience."""
+
+
 PLAIN = CsvFormat()
 """Default format: commas, UTF-8, a decimal point."""
 
@@ -386,6 +400,7 @@ class Policy:
     preview: Preview = Preview.REFUSED
     csv: CsvFormat = PLAIN
     server: ServerSettings = DEFAULT_SERVER
+    identity: Identity | None = None
     roles: tuple[Role, ...] = ()
     owners: tuple[str, ...] = ()
     """Names of the people who may use a server as the data owner."""

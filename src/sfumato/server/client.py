@@ -50,6 +50,13 @@ def connect(url: str, *, token: str, context: ssl.SSLContext | None = None) -> "
     return RemoteDatabase(parts.scheme, parts.netloc, token, context)
 
 
+def exchange_identity_token(url: str, token: str) -> Mapping[str, Any]:
+    """Return a token and a password that end after twelve hours, for a token of the server's identity provider."""
+    with connect(url, token=token) as remote:
+        drawn: Mapping[str, Any] = remote._fetch("POST", "/login/token", {}, {})
+        return drawn
+
+
 def _parts(url: object) -> SplitResult:
     try:
         return urlsplit(url) if isinstance(url, str) else urlsplit("")

@@ -17,8 +17,7 @@ from functools import partial
 from hashlib import sha256
 from threading import Lock
 from time import monotonic
-from traceback import clear_frames
-from typing import Generic, TypeVar, overload
+from typing import TypeVar, overload
 
 from sfumato.database import Database
 from sfumato.errors import Busy, NotGranted, Refusal, StillAnswering, Stopping
@@ -30,10 +29,12 @@ from sfumato.release.release import Release
 from sfumato.server.audit import Audit
 from sfumato.server.grant_stores.stored import Grant
 from sfumato.server.grants import Grants
+from sfumato.server.identity import IdentityProvider
 from sfumato.server.limits import check_public_rows, too_many_requests
 from sfumato.server.padding import PaddingClock, TimePadding
 from sfumato.server.rate_limit import PER_SECOND, TokenBucket
 from sfumato.server.readiness import Readiness
+from sfumato.server.rendered import RenderedAnswer
 from sfumato.server.scheduling import FairPool
 from sfumato.server.tracing import request_span
 from sfumato.server.watch import PolicyWatch
@@ -107,35 +108,6 @@ class AccountState:
     charges: int
 
 
-class _Rendered(Generic[T]):
-    """Outcome of rendering an answer in its thread: the reply, or the error."""
-
-    __slots__ = ("_failure", "_value", "receipt")
-
-    def __init__(self, answer: K, render: Callable[[K], T]) -> None:
-        self.receipt = answer.receipt.id if isinstance(answer, Release) else None
-        self._value: T | None = None
-        self._failure: Exception | None = None
-        try:
-            self._value = render(answer)
-        except Exception as error:
-            self._failure = error
-            clear_frames(error.__traceback__)  # they hold the answer, and the refusal may wait for its reader
-        finally:
-            del answer
-
-    def take(self) -> T:
-        """Return or raise it; it is not held here any longer."""
-        value, failure = self._value, self._failure
-        self._value = self._failure = None
-        if failure is not None:
-            try:
-                raise failure
-            finally:
-                del failure  # it holds this frame, and must not hold itself
-        return value  # type: ignore[return-value]  # there is a failure, or a value
-
-
 class Gateway:
     """One dataset, open to those whom its owner granted access. It belongs to one event loop."""
 
@@ -169,6 +141,8 @@ class Gateway:
         """Requests whose reply has not left."""
         self._stopping = False
         self.readiness: Readiness | None = None
+        self.identity: IdentityProvider | None = None
+        """The provider that vouches for people; None where the policy names none."""
 
     async def ask(
         self, caller: Caller, sql: str, render: Callable[[Release], T], *, key: str | None = None, **price: object
@@ -185,13 +159,13 @@ class Gateway:
         remembered = version is not None and self._names_only(caller.account, key, question)
         ask = partial(database.ask, sql, key=key, progress=None, **price)
 
-        def open_release() -> _Rendered[T]:
+        def open_release() -> RenderedAnswer[T]:
             release = self._kept(check_public_rows(ask()), caller.account, request_digest)
-            return _Rendered(release, render)
+            return RenderedAnswer(release, render)
 
-        def repeat() -> _Rendered[T] | None:
+        def repeat() -> RenderedAnswer[T] | None:
             release = self._answers.get(question)
-            return None if release is None else _Rendered(release, render)
+            return None if release is None else RenderedAnswer(release, render)
 
         known = repeat if remembered and question in self._answers else None
         return (await self._served(caller, "ask", open_release, True, known)).take()
@@ -216,7 +190,7 @@ class Gateway:
         """Answer several questions as one charge, or refuse all of them: as `Database.ask_all` does."""
         ask = partial(self.database(caller).ask_all, questions, key=key, progress=None, **price)
         answers = await self._served(
-            caller, "ask_all", lambda: _Rendered([check_public_rows(release) for release in ask()], render), True
+            caller, "ask_all", lambda: RenderedAnswer([check_public_rows(release) for release in ask()], render), True
         )
         return answers.take()
 
@@ -255,10 +229,10 @@ class Gateway:
     ) -> T | tuple[Entry, ...]:
         """Return the charges of the caller's account, newest first; with padding, at rounded times."""
 
-        def page() -> _Rendered[T | tuple[Entry, ...]]:
+        def page() -> RenderedAnswer[T | tuple[Entry, ...]]:
             entries = self.database(caller).history(limit, before)
             rounded = tuple(replace(entry, time=self._padding.round_time(entry.time)) for entry in entries)
-            return _Rendered(rounded, render or render_unchanged)
+            return RenderedAnswer(rounded, render or render_unchanged)
 
         return (await self._served(caller, "history", page)).take()
 
@@ -275,8 +249,8 @@ class Gateway:
         """Return an answer that the caller's account was given before, rendered in a thread; free."""
         database = self.database(caller)
 
-        def reopen() -> _Rendered[T | Release]:
-            return _Rendered(database.reopen(receipt), render or render_unchanged)
+        def reopen() -> RenderedAnswer[T | Release]:
+            return RenderedAnswer(database.reopen(receipt), render or render_unchanged)
 
         return (await self._served(caller, "release", reopen)).take()
 
@@ -417,7 +391,7 @@ class Gateway:
             self.audit.write(caller.channel, caller.address, caller.account, verb, "cancelled", person=caller.person)
             raise
         if failure is None or isinstance(failure, Refusal):
-            receipt = result.receipt if isinstance(result, _Rendered) else None
+            receipt = result.receipt if isinstance(result, RenderedAnswer) else None
             outcome = "ok" if failure is None else failure.code
             self.audit.write(caller.channel, caller.address, caller.account, verb, outcome, receipt, caller.person)
             caller.recorded.add(verb)

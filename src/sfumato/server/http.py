@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from time import time
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -25,13 +26,15 @@ from sfumato.errors import (
 )
 from sfumato.server.connections import Connection, Connections
 from sfumato.server.gate import Caller, Gateway
+from sfumato.server.grant_stores.stored import Grant
+from sfumato.server.identity import IdentityError
 from sfumato.server.origins import Origins
 from sfumato.server.proxies import TrustedProxies
 from sfumato.server.quota import ByteQuota
 from sfumato.server.rate_limit import AddressBuckets
 from sfumato.server.reading import MAX_BODY_BYTES
 from sfumato.server.replies import PIECE_BYTES, ReplyQuota, refusal_reply
-from sfumato.server.requests import address_of, authenticate, too_large
+from sfumato.server.requests import address_of, authenticate, bearer_token, too_large
 from sfumato.server.routes import ROUTES
 from sfumato.server.sessions import Sessions
 from sfumato.server.statuses import SPEAKER
@@ -107,6 +110,7 @@ class RequestGuard:
         scope["address"] = self._address(request)
         try:
             self._check(request, sent)
+            scope["identity_grant"] = await self._identity_grant(request)
             received.account = authenticate(request)
             self._note_login(scope.get("connection"), received.account)
             if received.account is None:
@@ -132,6 +136,20 @@ class RequestGuard:
     def _address(self, request: Request) -> str:
         peer = request.client.host if request.client else ""
         return self._proxies.client_address(peer, request.headers.getlist("x-forwarded-for"))
+
+    async def _identity_grant(self, request: Request) -> Grant | None:
+        """Return the grant of a token of the identity provider; a thread verifies one that is not known yet."""
+        identity, token = self._gate.identity, bearer_token(request)
+        if identity is None or not token or self._gate.grants.of_token(token) is not None:
+            return None
+        person = identity.known(token)
+        if person is None:
+            await self._wait_turn(request.scope["address"])
+            try:
+                person = await asyncio.to_thread(identity.person_of, token)
+            except IdentityError:
+                return None
+        return self._gate.grants.identity_grant(person.name, time(), person.expires)
 
     def _note_login(self, connection: Connection | None, account: str | None) -> None:
         """Count the connection for the account, or as one before login."""

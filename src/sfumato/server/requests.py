@@ -38,13 +38,19 @@ def cookie_name(request: Request) -> str:
     return f"{'__Host-' if request.url.scheme == 'https' else ''}sfumato-{server[1]}"
 
 
-def authenticate(request: Request) -> str | None:
-    """Note who sent a request, by its token and by its console session; return the account, None for a stranger."""
+def bearer_token(request: Request) -> str:
+    """Return the bearer token of a request; empty where there is none, or several."""
     headers = request.headers.getlist("authorization")
     scheme, _, token = headers[0].partition(" ") if len(headers) == 1 else ("", "", "")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def authenticate(request: Request) -> str | None:
+    """Note who sent a request, by its token and by its console session; return the account, None for a stranger."""
+    token = bearer_token(request)
     session = request.cookies.get(cookie_name(request))
     grants = {
-        "http": gate_of(request).grants.of_token(token.strip()) if scheme.lower() == "bearer" and token else None,
+        "http": (gate_of(request).grants.of_token(token) if token else None) or request.scope.get("identity_grant"),
         "console": sessions_of(request).grant_of(session) if session else None,
     }
     address = address_of(request)

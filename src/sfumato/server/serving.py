@@ -26,6 +26,7 @@ from sfumato.server.console.pages import PAGES
 from sfumato.server.gate import GateLimits, Gateway
 from sfumato.server.grants import Grants
 from sfumato.server.http import RequestGuard, make_app
+from sfumato.server.identity import IdentityProvider
 from sfumato.server.limits import ServerLimits, limits_of, lowered_limits, raise_file_limit
 from sfumato.server.origins import Origins, PublicUrl, read_public_url
 from sfumato.server.protocol import protocol_over
@@ -120,6 +121,7 @@ async def _run(
         requests_per_second=server.requests_per_second,
     )
     gate = Gateway(database, grants, Audit(log, copies=listener.audit_copies), watch, gate_limits)
+    gate.identity = None if declared.identity is None else IdentityProvider(declared.identity)
     gate.readiness = Readiness(database, log.parent, watch, tls.certificate if tls else None)
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):

@@ -26,6 +26,7 @@ from sfumato.server.console.access import ACCESS_PAGES
 from sfumato.server.console.charts import chart
 from sfumato.server.console.forms import read_form
 from sfumato.server.console.session import current_session, forget, remember, require_same_page, require_session
+from sfumato.server.console.sign_on import SIGN_ON_PAGES
 from sfumato.server.gate import Caller, Gateway
 from sfumato.server.grants import OWNER, Secrets
 from sfumato.server.reading import HOUSEHOLD, read_explained
@@ -46,7 +47,8 @@ async def entrance(request: Request) -> Response:
     """Show the console with a session, and the log-in page without one."""
     caller = current_session(request)
     if caller is None:
-        return _html(views.login_page(gate_of(request).policy.name))
+        gate = gate_of(request)
+        return _html(views.login_page(gate.policy.name, sign_on=gate.identity is not None))
     return _html(views.console_page(await _console_page(request, caller)))
 
 
@@ -58,7 +60,7 @@ async def login(request: Request) -> Response:
     gate = gate_of(request)
     grant = gate.grants.of_token(token)
     if grant is None:
-        return _html(views.login_page(gate.policy.name, refused=True), 401)
+        return _html(views.login_page(gate.policy.name, True, gate.identity is not None), 401)
     reply = RedirectResponse("/", 303)
     await remember(request, reply, grant)
     return reply
@@ -383,4 +385,5 @@ PAGES = (
     Route("/owner/revoke", _for_people(owner_revoke), methods=["POST"]),
     Route("/static/{name}", static),
     *(Route(page.path, _for_people(page.endpoint), methods=page.methods) for page in ACCESS_PAGES),
+    *SIGN_ON_PAGES,
 )

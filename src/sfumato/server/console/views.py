@@ -108,9 +108,9 @@ class BarPart:
     sql: str
 
 
-def login_page(dataset: str, refused: bool = False) -> Markup:
-    """Return the page that asks for a token."""
-    return render("login.html", dataset=dataset, refused=refused)
+def login_page(dataset: str, refused: bool = False, sign_on: bool = False) -> Markup:
+    """Return the page that asks for a token, or leads to the identity provider."""
+    return render("login.html", dataset=dataset, refused=refused, sign_on=sign_on)
 
 
 def console_page(page: ConsolePage) -> Markup:

@@ -1,0 +1,39 @@
+"""An answer that was rendered in its thread: no request holds the answer itself while it waits."""
+
+from collections.abc import Callable
+from traceback import clear_frames
+from typing import Generic, TypeVar
+
+from sfumato.release.release import Release
+
+T = TypeVar("T")
+K = TypeVar("K")
+
+
+class RenderedAnswer(Generic[T]):
+    """Outcome of rendering an answer in its thread: the reply, or the error."""
+
+    __slots__ = ("_failure", "_value", "receipt")
+
+    def __init__(self, answer: K, render: Callable[[K], T]) -> None:
+        self.receipt = answer.receipt.id if isinstance(answer, Release) else None
+        self._value: T | None = None
+        self._failure: Exception | None = None
+        try:
+            self._value = render(answer)
+        except Exception as error:
+            self._failure = error
+            clear_frames(error.__traceback__)  # they hold the answer, and the refusal may wait for its reader
+        finally:
+            del answer
+
+    def take(self) -> T:
+        """Return or raise it; it is not held here any longer."""
+        value, failure = self._value, self._failure
+        self._value = self._failure = None
+        if failure is not None:
+            try:
+                raise failure
+            finally:
+                del failure  # it holds this frame, and must not hold itself
+        return value  # type: ignore[return-value]  # there is a failure, or a value
