@@ -19,6 +19,7 @@ from tests.planted.planning_bugs import PLANNING_BUGS
 from tests.planted.running_bugs import RUNNING_BUGS
 from tests.planted.selected_keys_bugs import SELECTED_KEYS_BUGS
 from tests.planted.server_bugs import SERVER_BUGS
+from tests.planted.vector_bugs import VECTOR_BUGS
 from tests.planted.wire_bugs import WIRE_BUGS
 
 _REAL_NOISE = """import numpy as np
@@ -481,6 +482,7 @@ BUGS: tuple[Bug, ...] = (
     *WIRE_BUGS,
     *SELECTED_KEYS_BUGS,
     *MARKS_BUGS,
+    *VECTOR_BUGS,
     *SERVER_BUGS,
     *PLANNING_BUGS,
     *ENGINE_BUGS,
