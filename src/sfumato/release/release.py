@@ -1,7 +1,7 @@
 """A release: what an analyst gets to see, with error bars, and what it cost."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
@@ -34,7 +34,14 @@ from sfumato.release.bounding.bias import (
 from sfumato.release.bounding.marked_values import Marks, marked_values
 from sfumato.release.bounding.selection import at_selected_bounds
 from sfumato.release.decode import EngineValue, Value, decode, decode_column
-from sfumato.release.intervals.confidence import Bar, EvaluatedAnswer, answer, confidence_intervals
+from sfumato.release.intervals.confidence import (
+    LEVEL,
+    Bar,
+    EvaluatedAnswer,
+    answer,
+    confidence_intervals,
+    ends_of,
+)
 from sfumato.release.intervals.row_forms import Evaluate
 from sfumato.release.noisy import NoisyResult
 from sfumato.release.notes import answer_notes
@@ -42,11 +49,17 @@ from sfumato.release.receipt import Receipt, receipt_to_json
 from sfumato.release.rendering.chart import Panel, chart
 from sfumato.release.rendering.chart_kinds import chart_of_kind, joint_level
 from sfumato.release.rendering.escaping import escape_unprintable, for_html
-from sfumato.release.rendering.export import arrow, arrow_column, arrow_ends, optional
+from sfumato.release.rendering.export import (
+    ExportColumn,
+    arrow_table,
+    export_column,
+    export_ends,
+    pandas_frame,
+    polars_frame,
+)
 from sfumato.release.rendering.table import MARK_LEGEND, Ends, shown_value, text_table
 from sfumato.release.thin_answers import thin_notes
 
-LEVEL = Fraction(95, 100)
 _SHOWN = 40
 """So many rows are printed; `rows()` has them all."""
 
@@ -128,13 +141,7 @@ class Release:
 
     def to_arrow(self, intervals: bool = False, level: object = LEVEL, *, with_intervals: bool = False) -> Any:
         """Return an Arrow table with the receipt as metadata; intervals come as columns n_low and n_high."""
-        names, arrays = list(self.columns), [arrow_column(*pair) for pair in zip(self.values, self.facts, strict=True)]
-        if intervals or with_intervals:
-            for name, facts, ends in zip(self.columns, self.facts, self._ranges(level), strict=True):
-                if ends is not None:
-                    names += [f"{name}_low", f"{name}_high"]
-                    arrays += [arrow_ends([end and end[side] for end in ends], facts) for side in (0, 1)]
-        table = arrow().table(arrays, names=list(unique_names(names)))
+        table = arrow_table(self.typed_columns(intervals or with_intervals, level))
         described = {"loss": str(self.loss), "receipt": receipt_to_json(self.receipt), "notes": json.dumps(self.notes)}
         described["marked"] = json.dumps(self._marked_rows())
         return table.replace_schema_metadata({f"sfumato.{key}": text for key, text in described.items()})
@@ -144,14 +151,25 @@ class Release:
 
         `frame.attrs["marked"]` has the numbers of the rows that are marked, by their column.
         """
-        optional("pandas", "pandas")
-        frame = self.to_arrow(intervals, level).to_pandas()
+        frame = pandas_frame(self.typed_columns(intervals, level))
         frame.attrs["marked"] = self._marked_rows()
         return frame
 
     def to_polars(self, intervals: bool = False, level: object = LEVEL) -> Any:
         """Return a polars data frame (`pip install 'sfumato[polars]'`); intervals come as columns n_low and n_high."""
-        return optional("polars", "polars").from_arrow(self.to_arrow(intervals, level))
+        return polars_frame(self.typed_columns(intervals, level))
+
+    def typed_columns(self, intervals: bool = False, level: object = LEVEL) -> list[ExportColumn]:
+        """Return the columns as other programs hold them; intervals come as columns n_low and n_high at the end."""
+        triples = list(zip(self.columns, self.values, self.facts, strict=True))
+        found = [export_column(*triple) for triple in triples]
+        if intervals:
+            for (name, _, facts), ends in zip(triples, self._ranges(level), strict=True):
+                if ends is not None:
+                    for side, end_name in enumerate((f"{name}_low", f"{name}_high")):
+                        found.append(export_ends(end_name, [end and end[side] for end in ends], facts))
+        names = unique_names([column.name for column in found])
+        return [replace(column, name=name) for column, name in zip(found, names, strict=True)]
 
     def plot(self, column: str | None = None, *, kind: str | None = None) -> Any:
         """Return an Altair chart of every number, or of one, by the keys (`pip install 'sfumato[plot]'`).
@@ -294,12 +312,12 @@ def make_release(
     plan = at_selected_bounds(plan, noisy.groups)
     answered = answer(plan, noisy, evaluate)
     facts, columns = as_shown(plan.private, answered.columns)
-    values = _decoded_columns(columns, facts)
+    values = _decoded_columns(_with_shown_ends(answered, columns), facts)
     names = unique_names(plan.private.names)
     bar_facts = tuple(map(answered.interval_facts, range(len(facts))))
-    ranges = partial(_decoded, partial(confidence_intervals, answered), bar_facts)
+    ranges = partial(_decoded, partial(confidence_intervals, answered), bar_facts, answered.shown_ends)
     lacking = partial(bias_with_selection, plan, noisy, losses)
-    biased = partial(_decoded, partial(intervals_with_bias, answered, missing=lacking), bar_facts)
+    biased = partial(_decoded, partial(intervals_with_bias, answered, missing=lacking), bar_facts, answered.shown_ends)
     cut = () if losses is None else _cut(answered, lacking(bias_tail(LEVEL)), bar_facts)
     estimates = {} if losses is None else _estimates(answered, noisy, losses, values, bar_facts)
     found = [*answer_notes(plan, noisy, answered), *bias_notes(dict(zip(names, estimates, strict=False)))]
@@ -336,7 +354,10 @@ def _estimates(
 def _cut(answered: EvaluatedAnswer, found: MeasurementBias, facts: Sequence[Facts]) -> tuple[Ends | None, ...]:
     """Return what each column may have too much and lack, as people see it; None where a bar depends on the row."""
     pairs = [column_bias(answered, place, found) for place in range(len(facts))]
-    return tuple(None if pair is None else _decoded_pair(pair, known) for pair, known in zip(pairs, facts, strict=True))
+    return tuple(
+        None if pair is None or place in answered.shown_ends else _decoded_pair(pair, known)
+        for place, (pair, known) in enumerate(zip(pairs, facts, strict=True))
+    )
 
 
 def _or_infinity(amount: float, facts: Facts) -> float:
@@ -405,11 +426,26 @@ def unique_names(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _decoded(
-    find: Callable[[Fraction], list[list[Bar | None] | None]], facts: tuple[Facts, ...], level: Fraction
+    find: Callable[[Fraction], list[list[Bar | None] | None]],
+    facts: tuple[Facts, ...],
+    shown_ends: Collection[int],
+    level: Fraction,
 ) -> Ranges:
+    """Return the bars as people read them; a column that shows an end of a bar has none."""
     return [
-        ends if ends is None else [_decoded_bar(bar, known) for bar in ends]
-        for ends, known in zip(find(level), facts, strict=True)
+        None if ends is None or place in shown_ends else [_decoded_bar(bar, known) for bar in ends]
+        for place, (ends, known) in enumerate(zip(find(level), facts, strict=True))
+    ]
+
+
+def _with_shown_ends(
+    answered: EvaluatedAnswer, columns: Sequence[Sequence[EngineValue]]
+) -> list[Sequence[EngineValue]]:
+    """Return the columns with those that show ends of bars as such."""
+    bars = confidence_intervals(answered, LEVEL) if answered.shown_ends else []
+    return [
+        ends_of(answered, place, bars[place], answered.shown_ends[place]) if place in answered.shown_ends else column
+        for place, column in enumerate(columns)
     ]
 
 
@@ -432,8 +468,8 @@ def _tidy(end: Value) -> Value:
 def _possible(answered: EvaluatedAnswer) -> tuple[tuple[int | None, int | None], ...]:
     """Return what plain counts and sums can be: not below 0, or on the side of 0 where all their values lie."""
     limits: list[tuple[int | None, int | None]] = []
-    for plain in map(answered.aggregate, answered.traced.items):
-        match None if plain is None else plain[1]:
+    for place, plain in enumerate(map(answered.aggregate, answered.traced.items)):
+        match None if plain is None or place in answered.shown_ends else plain[1]:
             case CountColumn():
                 limits.append((0, None))
             case SumColumn(low=low, high=high):

@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from importlib.resources import files
-from urllib.parse import parse_qsl
 
 from markupsafe import Markup
 from starlette.requests import Request
@@ -22,7 +21,9 @@ from sfumato.release.release import Release
 from sfumato.release.rendering.documents import quote_document
 from sfumato.release.rendering.encoding import encoded
 from sfumato.server.console import views, wording
+from sfumato.server.console.access import ACCESS_PAGES
 from sfumato.server.console.charts import chart
+from sfumato.server.console.forms import read_form
 from sfumato.server.console.session import current_session, forget, remember, require_same_page, require_session
 from sfumato.server.gate import Caller, Gateway
 from sfumato.server.grants import OWNER, Secrets
@@ -36,7 +37,6 @@ from sfumato.server.tables import tables_document
 _STATIC = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _PICTURE = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 """An SVG brings its own styles; as an image it runs nothing."""
-_MAX_FORM_FIELDS = 16
 
 Page = Callable[[Request], Awaitable[Response]]
 
@@ -52,14 +52,14 @@ async def entrance(request: Request) -> Response:
 async def login(request: Request) -> Response:
     """Begin a session by a token."""
     require_same_page(request)
-    form = await _form(request)
+    form = await read_form(request)
     token = form.get("token", "").strip()
     gate = gate_of(request)
     grant = gate.grants.of_token(token)
     if grant is None:
         return _html(views.login_page(gate.policy.name, refused=True), 401)
     reply = RedirectResponse("/", 303)
-    remember(request, reply, grant)
+    await remember(request, reply, grant)
     return reply
 
 
@@ -67,7 +67,7 @@ async def logout(request: Request) -> Response:
     """End the session."""
     require_same_page(request)
     reply = RedirectResponse("/", 303)
-    forget(request, reply)
+    await forget(request, reply)
     return reply
 
 
@@ -91,7 +91,7 @@ async def ask(request: Request) -> Response:
     """Answer the question in the editor."""
     caller, gate = require_session(request), gate_of(request)
     require_same_page(request)
-    form = await _form(request)
+    form = await read_form(request)
     draft = _draft(form)
     try:
         given = await _price(gate, caller, draft)
@@ -161,7 +161,7 @@ async def download(request: Request) -> Response:
     """Send an exact answer about public tables as a file. It is computed again, at no cost."""
     caller, gate = require_session(request), gate_of(request)
     require_same_page(request)
-    form = await _form(request)
+    form = await read_form(request)
     kind = form.get("format", "csv")
     if kind not in MEDIA:
         raise BadParameter("There is no such format.", f"There are {', '.join(MEDIA)}.", "Choose one of them.")
@@ -190,7 +190,7 @@ async def owner_grant(request: Request) -> Response:
     """Create a token and a password, and show them once."""
     caller, gate = _owner(request), gate_of(request)
     require_same_page(request)
-    name = (await _form(request)).get("name", "")
+    name = (await read_form(request)).get("name", "")
     if name == OWNER:
         raise BadParameter(
             "Who is meant?", "The owner's token can only be granted on the machine itself.", "Choose an analyst."
@@ -204,7 +204,7 @@ async def owner_revoke(request: Request) -> Response:
     """Revoke a grant."""
     caller, gate = _owner(request), gate_of(request)
     require_same_page(request)
-    name = (await _form(request)).get("name", "")
+    name = (await read_form(request)).get("name", "")
     if name != OWNER:
         await gate.work(caller, lambda: gate.grants.revoke(name))
     return RedirectResponse("/owner", 303)
@@ -225,18 +225,6 @@ def _file(name: str) -> bytes:
 
 def _html(content: Markup, status: int = 200) -> Response:
     return Response(content.encode(), status, media_type="text/html; charset=utf-8")
-
-
-async def _form(request: Request) -> dict[str, str]:
-    """Read a form as browsers send it."""
-    body = await body_of(request)
-    try:
-        pairs = parse_qsl(
-            body.decode("utf-8"), keep_blank_values=True, max_num_fields=_MAX_FORM_FIELDS, errors="strict"
-        )
-    except ValueError:
-        pairs = []
-    return {name: value.replace("\r\n", "\n") for name, value in pairs}
 
 
 def _draft(form: dict[str, str]) -> views.EditorText:
@@ -300,7 +288,8 @@ async def _console_page(
 ) -> views.ConsolePage:
     gate = gate_of(request)
     budget, charged = await asyncio.gather(gate.budget(caller), gate.history(caller))
-    tables = tables_document(gate.policy, gate.catalog)["tables"]
+    database = gate.database(caller)
+    tables = tables_document(database.visible_policy, database.catalog)["tables"]
     return views.ConsolePage(
         gate.policy.name,
         _name(gate, caller),
@@ -384,4 +373,5 @@ PAGES = (
     Route("/owner/grant", _for_people(owner_grant), methods=["POST"]),
     Route("/owner/revoke", _for_people(owner_revoke), methods=["POST"]),
     Route("/static/{name}", static),
+    *(Route(page.path, _for_people(page.endpoint), methods=page.methods) for page in ACCESS_PAGES),
 )
