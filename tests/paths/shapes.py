@@ -193,4 +193,6 @@ SHAPES = (
     "SELECT dept, QUANTILE_CONT(age, 0.9), PERCENTILE_DISC(0.1) WITHIN GROUP (ORDER BY cost) FROM visits GROUP BY dept",
     "SELECT dept, SKEWNESS(cost) FILTER (WHERE urgent), KURTOSIS(age), VAR_POP(age) FROM visits GROUP BY dept "
     "HAVING KURTOSIS(age) < 40",
+    "SELECT urgent, COUNT(*) FILTER (WHERE dept = 'er') AS e, COUNT(*) FILTER (WHERE dept = 'icu') AS i, SUM(CASE WHEN "
+    "dept = 'surgery' THEN age ELSE 0 END) AS s FROM visits GROUP BY urgent",
 )

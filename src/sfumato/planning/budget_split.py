@@ -74,7 +74,27 @@ def shared_noise(needs: tuple[MeasurementSet, ...]) -> Shared:
     return tuple(_shared(need) for need in needs)
 
 
+def vector_of(need: MeasurementSet) -> tuple[Measurement, ...]:
+    """Return the measurements that are charged as one vector, because a row moves one of them at most; () for none.
+
+    Each is moved by all rows of a person together by its own sensitivity at most, and by a row by that part of it.
+    Proof: proofs/disjoint_conditions.md
+    """
+    found = tuple(
+        one
+        for one in need.measurements
+        if one.name in need.vector
+        and one is not need.selecting
+        and one.bound is None
+        and one.side is not None
+        and one.sensitivity.l1 >= one.side * need.moved_rows
+    )
+    return found if len(found) > 1 else ()
+
+
 def _shared(need: MeasurementSet) -> tuple[Measurement, ...]:
+    if vector := vector_of(need):
+        return vector
     moved = [one for one in need.measurements if one.side is not None and one is not need.selecting]
     roots = {one: _root(_laplace_weight(one.sensitivity, importance(need, one))) for one in moved}
     moved.sort(key=lambda one: -roots[one])  # stable: equal ones stay in their order
@@ -99,7 +119,12 @@ def gaussian_weights(needs: tuple[MeasurementSet, ...]) -> tuple[Fraction, ...]:
 
 
 def _together_weight(need: MeasurementSet, part: tuple[Measurement, ...]) -> Fraction:
-    """Return w such that shared noise errs by 2w/ε²: its variance is (d + 1)(d + 2)/3 of squared scales."""
+    """Return w such that shared noise errs by 2w/ε²: its variance is (d + 1)(d + 2)/3 of squared scales.
+
+    In a vector each has Laplace noise for the whole ε.
+    """
+    if part == vector_of(need):
+        return sum((_laplace_weight(one.sensitivity, importance(need, one)) for one in part), Fraction(0))
     units = [Fraction((one.side or 1) * need.moved_rows, one.sensitivity.linf) ** 2 for one in part]
     error = sum((importance(need, one) * unit for one, unit in zip(part, units, strict=True)), Fraction(0))
     return error * Fraction((len(part) + 1) * (len(part) + 2), 6)

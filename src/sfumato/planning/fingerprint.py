@@ -68,6 +68,8 @@ def _reached(group: GroupPlan) -> Iterator[list[object]]:
             yield [one.name, one.candidates.thresholds, [moved.l1 for moved in one.candidates.sensitivities]]
         elif one.bound is not None:
             yield [one.name, "total", *one.bound.thresholds]
+        elif one.name in group.vector:
+            yield [one.name, "vector", one.sensitivity.l1]
         elif isinstance(one.mechanism, MaxNormPart):
             yield [one.name, one.mechanism.joint.sides[one.mechanism.place], one.mechanism.joint.sensitivity]
     for choice in group.chosen:

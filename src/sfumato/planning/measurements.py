@@ -68,6 +68,8 @@ class MeasurementSet:
     top: TopK | None = None
     selecting_amount: str | None = None
     """The number of rows, or the sum, whose noisy values select the keys, though one person may add more than 1."""
+    vector: tuple[str, ...] = ()
+    """The names of measurements of which a row moves one at most: their conditions exclude each other."""
 
     @property
     def selecting(self) -> Measurement | None:

@@ -4,6 +4,7 @@ Proof: proofs/planning.md, §6
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -37,6 +38,7 @@ from sfumato.planning.budget_split import (
     parts_of,
     shared_noise,
     shares,
+    vector_of,
 )
 from sfumato.planning.measurements import Measurement, MeasurementSet, longest_spelled, measurements
 from sfumato.planning.plan import GroupPlan, PlannedMeasurement, PlannedSelection
@@ -122,14 +124,23 @@ def laplace_noise(
         mechanisms |= {(need.group.label, one.name): each for one, each in _pure(need, part, epsilon)}
     every = [mechanisms[need.group.label, one.name] for need in needs for one in need.measurements]
     loss = PrivacyLoss(sum(epsilons, Fraction(0)), delta if selections(needs) else Fraction(0))
-    return assemble_group_plans(needs, keys, delta, every), loss
+    groups = assemble_group_plans(needs, keys, delta, every)
+    if not shared:
+        return groups, loss
+    vectors = [
+        tuple(one.name for one in part) if part == vector_of(need) else ()
+        for need, part in zip(needs, shared, strict=True)
+    ]
+    return tuple(replace(group, vector=names) for group, names in zip(groups, vectors, strict=True)), loss
 
 
 def _pure(
     need: MeasurementSet, part: tuple[Measurement, ...], epsilon: Fraction
 ) -> Iterator[tuple[Measurement, Mechanism]]:
     one, neighbours = part[0], part[0].sensitivity.neighbours
-    if len(part) > 1:
+    if part == vector_of(need):  # proofs/disjoint_conditions.md
+        yield from ((each, Laplace(each.sensitivity.l1, each.sensitivity.l1 / epsilon, neighbours)) for each in part)
+    elif len(part) > 1:
         joint = MaxNorm(tuple(each.side or 1 for each in part), need.moved_rows, epsilon, neighbours)
         yield from ((each, joint.part(place)) for place, each in enumerate(part))
     elif is_chosen(one):
@@ -164,7 +175,9 @@ def event_of(groups: tuple[GroupPlan, ...]) -> Event | None:
         if group.selection is not None:
             events.append(group.selection.event)
         for one in group.measured_after_selection:
-            if not isinstance(one.mechanism, MaxNormPart):
+            if one.name in group.vector:
+                events += [group.vector_event] if one.name == group.vector[0] else []
+            elif not isinstance(one.mechanism, MaxNormPart):
                 events.append(noise_event(one.mechanism, one.sensitivity, one.candidates is not None))
             elif one.mechanism.place == 0:  # the others are released with it
                 events.append(one.mechanism.joint.event)

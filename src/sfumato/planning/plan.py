@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from sfumato.accounting.event import Event
+from sfumato.accounting.event import Event, Pure
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.private_query import Group, PrivateQuery
 from sfumato.language.rel_nodes import noisy_tables
@@ -106,6 +106,17 @@ class GroupPlan:
     derived: tuple[OutputColumn, ...]
     chosen: tuple[PlannedSelection, ...] = ()
     selecting_measurement: str | None = None
+    vector: tuple[str, ...] = ()
+    """The names of measurements that are charged as one: a row moves one of them at most."""
+
+    @property
+    def vector_event(self) -> Event:
+        """What the measurements of the vector cost together.  Proof: proofs/disjoint_conditions.md"""
+        together = [one.mechanism for one in self.measured if one.name in self.vector]
+        losses = [Fraction(one.sensitivity) / one.scale for one in together if isinstance(one, Laplace)]
+        if len(losses) < len(together):
+            raise AssertionError("a vector has Laplace noise, or it is none")
+        return Pure(max(losses), together[0].neighbours)
 
     @property
     def is_bound_selection(self) -> bool:

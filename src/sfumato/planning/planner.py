@@ -17,6 +17,7 @@ from sfumato.planning.bounding.selection import price_selections, selects_a_boun
 from sfumato.planning.bounding.total_bounds import with_total_bounds
 from sfumato.planning.budget_share import Share, noise_for
 from sfumato.planning.column_origins import origins, shown_unchanged
+from sfumato.planning.disjoint_conditions import with_vector
 from sfumato.planning.key_selection import (
     keep_if_groups_stay_visible,
     pairs_of,
@@ -119,10 +120,10 @@ def _plans_of(
     fixed = wish.margins_before_data or bool(wish.within)
     needs = tuple(needs_of(group, private.neighbours, fixed=fixed) for group in groups)
     needs, choices = with_candidate_bounds(needs, private.neighbours)
-    selecting = tuple(map(select_keys_at_bound, needs))
-    plans = _plans_for(private, selecting, choices, wish, outcomes)
-    # keys selected by people in the last place, as above
-    return plans if selecting == needs else (*plans, *_plans_for(private, needs, choices, wish, outcomes))
+    better = tuple(with_vector(select_keys_at_bound(need), private.neighbours) for need in needs)
+    plans = _plans_for(private, better, choices, wish, outcomes)
+    # keys selected by people, and conditions measured each by itself, in the last place, as above
+    return plans if better == needs else (*plans, *_plans_for(private, needs, choices, wish, outcomes))
 
 
 def _plans_for(

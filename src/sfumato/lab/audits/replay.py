@@ -167,7 +167,7 @@ def price_alarms(recorded: Recording) -> Iterator[str]:
     loss = recorded.plan.loss
     if loss.epsilon > QUERY_EPSILON:
         yield f"{loss} is quoted where ε = {QUERY_EPSILON} was asked for"
-    events: list[Event] = [call.mechanism.event for call in recorded.calls]
+    events: list[Event] = _events(recorded)
     events += [selection.mechanism.event for group in recorded.plan.groups for selection in group.chosen]
     if not events:
         return
@@ -182,6 +182,32 @@ def price_alarms(recorded: Recording) -> Iterator[str]:
         yield f"what was drawn costs more than the quoted {loss}"
     if recorded.plan.event is None or separate(recorded.plan.event)[1] < delta:
         yield "the event that is charged leaves out a delta"
+
+
+def _events(recorded: Recording) -> list[Event]:
+    """Return what was drawn; noise on measurements of which a row moves one at most is one event."""
+    calls, found = iter(recorded.calls), list[Event]()
+    for group in recorded.plan.groups:
+        selecting = group.selection is not None and not isinstance(group.selection, SpelledList)
+        found += [next(calls).mechanism.event] if selecting else []
+        for _, several in _mechanisms_in_order(group):
+            call = next(calls, None)
+            if call is None:
+                return found  # reported by the number of calls
+            if several[0].name not in group.vector:
+                found.append(call.mechanism.event)
+            elif several[0].name == group.vector[0]:
+                found.append(group.vector_event)
+    return [*found, *(call.mechanism.event for call in calls)]
+
+
+def _vector_alarms(group: GroupPlan, moved: Mapping[str, Sequence[int]], distance: int) -> Iterator[str]:
+    """Report where the measurements of a vector moved further together than one of them may alone."""
+    together = sum(
+        Fraction(sum(moved[one.name]), one.sensitivity.l1) for one in group.measured if one.name in group.vector
+    )
+    if together > distance:
+        yield f"{', '.join(group.vector)} moved together by {float(together):g} times what is declared for one of them"
 
 
 def _is_gaussian(mechanism: Mechanism) -> bool:
@@ -205,6 +231,7 @@ def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
             continue
         if group.selection is not None and not isinstance(group.selection, SpelledList):
             yield from _selection(group.selection, next(mine), next(theirs), distance)
+        moved_in_all: dict[str, Sequence[int]] = {}
         for mechanism, several in _mechanisms_in_order(group):
             first, second = next(mine), next(theirs)
             vectors = _vector(first_keys, first), _vector(second_keys, second)
@@ -213,11 +240,13 @@ def compare(one: Recording, other: Recording, distance: int) -> Iterator[str]:
                 moves = _differences_by_key(one_of_them, other_one)
                 if isinstance(group.selection, TopList):  # here all cells pass, and only so many are released
                     moves = sorted(moves, reverse=True)[: group.selection.chosen * _width(first_keys, first)]
+                moved_in_all[measured.name] = moves
                 yield from _measurement(measured, moves, distance)
             if isinstance(mechanism, MaxNorm):
                 yield from _joint_noise_alarms(mechanism, *vectors, distance)
             if aligned and first.noise != second.noise:
                 yield f"{several[0].name}: the noise of equal coins depends on the data"
+        yield from _vector_alarms(group, moved_in_all, distance)
     for group, here_held, there_held in zip(one.plan.groups, one.held, other.held, strict=True):
         for chosen in group.chosen:
             if isinstance(chosen.mechanism, Meetings):

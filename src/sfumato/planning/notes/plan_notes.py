@@ -28,6 +28,12 @@ def _notes(plan: Plan) -> Iterator[Note]:
     yield from total_notes(plan)
     yield from outside_notes(plan)
     for group in plan.groups:
+        if group.vector:
+            text = (
+                f"{len(group.vector)} measurements have conditions that exclude each other. Together they cost as one."
+            )
+            yield Note(NoteRank.HINT, text)
+    for group in plan.groups:
         if group.selection is not None:
             yield _no_group_note(group)
 
