@@ -2,26 +2,6 @@
 
 from tests.planted.bug import Bug, planned
 from tests.planted.feature_bugs import FEATURE_BUGS
-from tests.planted.charge_bugs import CHARGE_BUGS
-from tests.planted.checked import CHECKED
-from tests.planted.client_bugs import CLIENT_BUGS
-from tests.planted.composition_bugs import COMPOSITION_BUGS
-from tests.planted.engine_bugs import ENGINE_BUGS
-from tests.planted.findings import FINDINGS
-from tests.planted.hostile_path_bugs import HOSTILE_PATH_BUGS
-from tests.planted.hostile_server_bugs import HOSTILE_SERVER_BUGS
-from tests.planted.identity_bugs import IDENTITY_BUGS
-from tests.planted.leftover_bugs import LEFTOVER_BUGS
-from tests.planted.marks_bugs import MARKS_BUGS
-from tests.planted.operator_bugs import OPERATOR_BUGS
-from tests.planted.outside_bugs import OUTSIDE_BUGS
-from tests.planted.path_bugs import PATH_BUGS
-from tests.planted.planning_bugs import PLANNING_BUGS
-from tests.planted.running_bugs import RUNNING_BUGS
-from tests.planted.selected_keys_bugs import SELECTED_KEYS_BUGS
-from tests.planted.server_bugs import SERVER_BUGS
-from tests.planted.vector_bugs import VECTOR_BUGS
-from tests.planted.wire_bugs import WIRE_BUGS
 
 _REAL_NOISE = """import numpy as np
 
@@ -474,26 +454,4 @@ BUGS: tuple[Bug, ...] = (
         ("analysis/groups.py", "    if wanted > most:\n", "    if wanted > most * 1000:\n"),
     ),
     *FEATURE_BUGS,
-    *FINDINGS,
-    *CHARGE_BUGS,
-    *IDENTITY_BUGS,
-    *BARS_BUGS,
-    *LEFTOVER_BUGS,
-    *COMPOSITION_BUGS,
-    *RUNNING_BUGS,
-    *WIRE_BUGS,
-    *CLIENT_BUGS,
-    *SELECTED_KEYS_BUGS,
-    *MARKS_BUGS,
-    *VECTOR_BUGS,
-    *SERVER_BUGS,
-    *PLANNING_BUGS,
-    *ENGINE_BUGS,
-    *HOSTILE_SERVER_BUGS,
-    *HOSTILE_PATH_BUGS,
-    *PATH_BUGS,
-    *BUDGET_BUGS,
-    *OUTSIDE_BUGS,
-    *OPERATOR_BUGS,
-    *CHECKED,
 )

@@ -22,6 +22,7 @@ from tests.planted.planning_bugs import PLANNING_BUGS
 from tests.planted.running_bugs import RUNNING_BUGS
 from tests.planted.selected_keys_bugs import SELECTED_KEYS_BUGS
 from tests.planted.server_bugs import SERVER_BUGS
+from tests.planted.vector_bugs import VECTOR_BUGS
 from tests.planted.views_bugs import VIEWS_BUGS
 from tests.planted.wire_bugs import WIRE_BUGS
 
@@ -49,4 +50,5 @@ FEATURE_BUGS: tuple[Bug, ...] = (
     *OUTSIDE_BUGS,
     *OPERATOR_BUGS,
     *CHECKED,
+    *VECTOR_BUGS,
 )
