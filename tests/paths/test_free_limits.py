@@ -13,7 +13,7 @@ from tests.paths.worlds import a_world, policy, write
 
 import sfumato
 from sfumato.engines import time_limit
-from sfumato.errors import EngineFailed, FreeLimit, Refusal
+from sfumato.errors import EngineFailed, FreeLimit, QueryTooLarge, Refusal
 
 TEN = "(VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9), (0))"
 CROSSED = " CROSS JOIN ".join(f"{TEN} AS t{place} (x)" for place in range(12))
@@ -33,7 +33,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sfumato.Datab
 
 def _seconds(action: Callable[[], object]) -> float:
     begun = time.monotonic()
-    with pytest.raises(FreeLimit):
+    with pytest.raises((FreeLimit, QueryTooLarge)):
         action()
     return time.monotonic() - begun
 
@@ -75,7 +75,9 @@ def test_what_takes_too_long_all_the_same_is_stopped(
 def test_public_rows_that_meet_people_are_limited(database: sfumato.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sfumato.engines.sql.public.MAX_MATERIALIZED_ROWS", 1000)
     with pytest.raises(FreeLimit):
-        database.explain("SELECT COUNT(*) FROM visits v JOIN many m ON v.age = m.n", epsilon="0.5")
+        database.explain(
+            "SELECT COUNT(*) FROM visits v JOIN (SELECT n * 2 AS n FROM many) m ON v.age = m.n", epsilon="0.5"
+        )
 
 
 def test_an_answer_over_public_tables_has_a_limit(database: sfumato.Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -355,4 +355,4 @@ def test_names_are_resolved_in_one_place() -> None:
         if re.search(r"engine\.catalog\b", file.read_text(encoding="utf-8"))
     }
     owners = {name for name in readers if name.startswith("lab/audits/")}
-    assert readers - owners == {"prepare.py", "terminal/tuning.py"}
+    assert readers - owners == {"prepare.py", "terminal/tuning_trial.py"}

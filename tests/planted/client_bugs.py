@@ -62,6 +62,10 @@ CLIENT_BUGS: tuple[Bug, ...] = (
     planned(
         "EXPLAIN shows a cost for what is paid for",
         _NOTICES,
-        ("server/wire/answers.py", "_cost_line(None if is_free else quote.loss)", "_cost_line(quote.loss)"),
+        (
+            "planning/quote.py",
+            "return replace(self, loss=PrivacyLoss(Fraction(0), Fraction(0)), loss_if_new=loss_if_new)",
+            "return replace(self, loss_if_new=loss_if_new)",
+        ),
     ),
 )
