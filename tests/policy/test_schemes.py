@@ -14,7 +14,15 @@ from sfumato.errors import BadPolicy, BadSource
 from sfumato.policy import schemes
 from sfumato.policy.policy import Policy
 from sfumato.policy.reading import read_policy
-from sfumato.policy.schemes import GROUP, Scheme, SourceScheme, built_in_schemes, source_scheme, source_schemes, told_by
+from sfumato.policy.schemes import (
+    GROUP,
+    Scheme,
+    SourceScheme,
+    built_in_schemes,
+    change_evidence,
+    source_scheme,
+    source_schemes,
+)
 
 PACKAGE = Path(sfumato.__file__).parent
 OUTSIDE = SourceScheme("mirror", backend="sfumato.engines.duckdb.opening:BACKEND")
@@ -126,5 +134,5 @@ def test_a_backend_that_cannot_be_loaded_is_refused(
 
 
 def test_a_source_says_by_what_it_tells_that_it_has_changed() -> None:
-    assert told_by("csv") == told_by("parquet") == "the names, sizes or times of its files"
-    assert told_by("postgresql") == "the server's counters of changed rows, which may be late"
+    assert change_evidence("csv") == change_evidence("parquet") == "the names, sizes or times of its files"
+    assert change_evidence("postgresql") == "the server's counters of changed rows, which may be late"

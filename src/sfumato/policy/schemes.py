@@ -53,7 +53,7 @@ class SourceScheme(Scheme):
     """Whether the section [csv] of a policy has an effect."""
     tells_changes: bool = True
     """Whether such a source tells that it has changed, so that `refresh = "on-change"` can be written."""
-    told_by: str = _FILES
+    change_evidence: str = _FILES
     """By what such a source tells that it has changed."""
     can_draft: bool = False
     """Whether `sfumato init` reads such a source."""
@@ -102,10 +102,10 @@ def tells_changes(name: str) -> bool:
     return scheme is None or scheme.tells_changes
 
 
-def told_by(name: str) -> str:
+def change_evidence(name: str) -> str:
     """Return by what sources of this scheme tell that they have changed."""
     scheme = source_scheme(name)
-    return _FILES if scheme is None else scheme.told_by
+    return _FILES if scheme is None else scheme.change_evidence
 
 
 def _outside() -> dict[str, list[EntryPoint]]:

@@ -10,5 +10,5 @@ POSTGRESQL = SourceScheme(
     backend="sfumato.engines.postgres.opening:BACKEND",
     install="sfumato[postgres]",
     can_draft=True,
-    told_by="the server's counters of changed rows, which may be late",
+    change_evidence="the server's counters of changed rows, which may be late",
 )

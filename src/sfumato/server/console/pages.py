@@ -17,7 +17,7 @@ from sfumato.errors import BadParameter, NotFound, NotGranted, Refusal
 from sfumato.ledger.ledger import Entry
 from sfumato.planning.quote import household_note
 from sfumato.policy.canonical import policy_hash
-from sfumato.policy.schemes import told_by
+from sfumato.policy.schemes import change_evidence
 from sfumato.release.release import Release
 from sfumato.release.rendering.documents import quote_document
 from sfumato.release.rendering.encoding import encoded
@@ -349,7 +349,7 @@ async def _owner_page(gate: Gateway, caller: Caller) -> views.OwnerPage:
         policy_hash(gate.policy),
         bounds,
         gate.timing,
-        told_by(gate.policy.source.scheme),
+        change_evidence(gate.policy.source.scheme),
     )
 
 

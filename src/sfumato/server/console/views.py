@@ -83,7 +83,7 @@ class OwnerPage:
     bounds: Sequence[tuple[str, str]]
     """Tables, and what their bounds leave out."""
     timing: str
-    told_by: str
+    change_evidence: str
     """By what the source tells that it has changed."""
     verified: Verified | None = None
     granted: tuple[str, Secrets] | None = None
