@@ -30,6 +30,7 @@ PATH = (
     "prepare",
     "stored_answer",
     "kept_answers",
+    "approvals",
     "database",
     "opening",
     "measure",

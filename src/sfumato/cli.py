@@ -7,6 +7,7 @@ import click
 
 from sfumato.commands.accounts import budget, history, verify
 from sfumato.commands.agents import mcp
+from sfumato.commands.approvals import requests
 from sfumato.commands.asking import ask, explain, rehearse, sql
 from sfumato.commands.backups import backup, restore
 from sfumato.commands.codes import codes
@@ -22,7 +23,7 @@ from sfumato.commands.serving import grant, revoke, serve
 VERBS = (
     *(demo, init, check, tune, refresh),
     *(ask, explain, sql, rehearse),
-    *(budget, history, verify, report, record, backup, restore),
+    *(budget, history, requests, verify, report, record, backup, restore),
     *(grant, revoke, serve, mcp),
     *(attack, audit, stream, survey, synthesize),
     *(schema, codes),

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from sfumato.analysis.catalog import Catalog
+from sfumato.approvals import Requests
 from sfumato.dataset import SharedDataset
 from sfumato.diagnostics import log_event
 from sfumato.engines.engine import Engine, PlannedStatement, Progress, checked_progress
@@ -24,6 +25,7 @@ from sfumato.kept_answers import from_stored_measurements, stored_name
 from sfumato.ledger.affordable_price import afforded
 from sfumato.ledger.history import HISTORY_PAGE, page_of
 from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
+from sfumato.ledger.one_time_grants import has_grant
 from sfumato.ledger.payer import ChargedRelease, Payer
 from sfumato.planning.bounding.truncation import TruncationBounds
 from sfumato.planning.quote import Quote, for_household, make_quote
@@ -45,6 +47,7 @@ from sfumato.release.rendering.pages import database_page
 from sfumato.stored_answer import StoredAnswer, answer_from_json, answer_to_json
 
 PAID_NOTE = "Asking costs nothing: the measurements of this answer are already paid for."
+GRANT_NOTE = "The owner has granted this question once: it is charged to the dataset, not to your own budget."
 _SOURCE_IS_THE_OWNERS = (
     "Whether and when the source changes may depend on the people in it, so only the data owner may see it."
 )
@@ -204,6 +207,9 @@ class Database:
             quote = replace(quote, notes=(REHEARSAL_NOTE, *quote.notes))
         if asked.kept is not None or (asked.plan.event is not None and self._is_stored(asked)):
             return replace(quote, notes=(PAID_NOTE, *quote.notes), effect=ledger.effect_of(None, self.account))
+        if has_grant(ledger.open_requests(), self.account, asked.fingerprint, asked.plan.event):
+            effect = ledger.effect_of(asked.plan.event, self.account, granted=True)
+            return replace(quote, notes=(GRANT_NOTE, *quote.notes), effect=effect)
         return replace(quote, effect=ledger.effect_of(asked.plan.event, self.account))
 
     def statements(
@@ -306,6 +312,12 @@ class Database:
         self._check_open()
         return self.payer.ledger.history(self.account, *page_of(limit, before))
 
+    @property
+    def requests(self) -> Requests:
+        """Requests for one question beyond an analyst's cap: an analyst files them, the owner decides."""
+        self._check_open()
+        return Requests(self.payer, self.prepare, self._is_paid, self.ask)
+
     def entry(self, receipt: str) -> Entry | None:
         """Return the charge of this account that was answered under a receipt; None where there is none."""
         self._check_open()
@@ -361,6 +373,9 @@ class Database:
 
     def _is_stored(self, asked: Prepared) -> bool:
         return stored_name(asked, self.payer.ledger, self.account) is not None
+
+    def _is_paid(self, asked: Prepared) -> bool:
+        return self._from_stored_measurements(asked).kept is not None or self._is_stored(asked)
 
     def _from_stored_measurements(self, asked: Prepared) -> Prepared:
         """Return the question over measurements that are paid for, where they are as exact as it asks."""

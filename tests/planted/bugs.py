@@ -1,5 +1,6 @@
 """Bugs to plant: each is a small change that somebody could make, and that takes away a promise."""
 
+from tests.planted.approvals_bugs import APPROVALS_BUGS
 from tests.planted.bars_bugs import BARS_BUGS
 from tests.planted.budget_bugs import BUDGET_BUGS
 from tests.planted.bug import Bug, planned
@@ -476,6 +477,7 @@ BUGS: tuple[Bug, ...] = (
     *LEFTOVER_BUGS,
     *COMPOSITION_BUGS,
     *RUNNING_BUGS,
+    *APPROVALS_BUGS,
     *WIRE_BUGS,
     *SERVER_BUGS,
     *PLANNING_BUGS,

@@ -14,14 +14,26 @@ from sfumato.errors import AnswerLost, BadParameter, BudgetExhausted, LedgerRest
 from sfumato.ledger.chain import GENESIS, STATE_EVERY, Row, RowKind, repeat_key, with_chain_hash
 from sfumato.ledger.charge import FAILED_AFTER_NOISE
 from sfumato.ledger.damage import damaged, unavailable
+from sfumato.ledger.one_time_grants import grant_for
 from sfumato.ledger.recorded_policy import DATASET, name_of
 from sfumato.ledger.request import Request
-from sfumato.ledger.state import State, StreamProgress, after, folded, reached_content, require_next, sums_text
+from sfumato.ledger.state import (
+    EMPTY,
+    State,
+    StreamProgress,
+    after,
+    folded,
+    reached_content,
+    require_next,
+    started,
+    sums_text,
+)
 from sfumato.ledger.store import Store
 from sfumato.policy.policy import MAX_CHARGES_PER_ACCOUNT
 
 _CLOCK_TOLERANCE_MICROSECONDS = 300 * 10**6
 """How much the clocks of several servers may differ; a clock that is further back is refused."""
+_ASK_THE_OWNER = "file a request for this question (docs/requests.md), "
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +203,15 @@ class LedgerTransaction:
             raise damaged("The policy in force is not what was written.")
         return name_of(row)
 
+    def is_request(self, place: int) -> bool:
+        """Tell whether an entry is a request, whatever became of it."""
+        row = self._store.row(place)
+        return row is not None and row.kind == RowKind.REQUESTED
+
+    def count_requests(self, account: str, microseconds: int) -> int:
+        """Return how many requests an account has filed in this time before now."""
+        return self._store.count_requests(account, max(self._clock, self.state.time) - microseconds)
+
     def settle(self, charge: Row, release: str) -> None:
         """Store the release of a charge."""
         self._require_accepted()
@@ -269,6 +290,8 @@ class LedgerTransaction:
 
     def _charged(self, request: Request, key: str, same: str) -> Row:
         self._require_few_charges(request.account)
+        event = to_json(request.event)
+        grant = grant_for(self.state.requests, request.account, request.fingerprint, event)
         try:
             return self.add(
                 Row(
@@ -278,24 +301,25 @@ class LedgerTransaction:
                     account=request.account,
                     question=request.fingerprint,
                     sql=request.sql,
-                    event=to_json(request.event),
+                    event=event,
                     loss=f"{request.loss.epsilon} {request.loss.delta}",
                     policy=request.policy,
                     version=request.version,
                     receipt=request.receipt,
                     key=key,
                     same=same,
+                    about=grant,
                 )
             )
         except BudgetExhausted:
-            refusal = self._exhausted(request)
+            refusal = self._exhausted(request, (DATASET,) if grant else (request.account, DATASET))
         raise refusal
 
-    def _exhausted(self, request: Request) -> BudgetExhausted:
+    def _exhausted(self, request: Request, accounts: tuple[str, ...]) -> BudgetExhausted:
         """Say whose cap it is: the analyst's where that one has no room, else the dataset's."""
         name, budget = next(
             (name, self.state.accounts[name])
-            for name in (request.account, DATASET)
+            for name in accounts
             if not self.state.accounts[name].accepts(request.event)
         )
         whose = f"{name} has" if name else "the dataset has"
@@ -309,7 +333,7 @@ class LedgerTransaction:
         return BudgetExhausted(
             f"This question costs {request.loss}; {whose} {left} of {budget.total} left.",
             why,
-            f"Nothing was charged. Ask for less, or ask the owner to raise `{key}`.",
+            f"Nothing was charged. Ask for less, {_ASK_THE_OWNER if name else ''}or ask the owner to raise `{key}`.",
         )
 
 
@@ -326,5 +350,20 @@ def caught_up(store: Store, state: State) -> State:
     if known is None or known.head != state.head:
         raise damaged(f"Entry {state.sequence} is gone or another: the ledger was rewound while it was in use.")
     for row in rows:
+        state = folded(state, row)
+    return state
+
+
+def opened_state(store: Store) -> State:
+    """Return the state of a ledger: from its last state row on, each row is checked and folded."""
+    last = store.last()
+    place = last - last % STATE_EVERY
+    state = EMPTY
+    if place:
+        before, row = store.row(place - 1), store.row(place)
+        if before is None or row is None or row.kind != RowKind.STATE or row != with_chain_hash(before.head, row):
+            raise damaged(f"Entry {place} is not the state that belongs there.")
+        state = started(row)
+    for row in store.after(place):
         state = folded(state, row)
     return state

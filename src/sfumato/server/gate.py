@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from hashlib import sha256
 from threading import Lock
@@ -21,6 +22,7 @@ from traceback import clear_frames
 from typing import Generic, TypeVar, overload
 
 from sfumato.analysis.catalog import Catalog
+from sfumato.approvals import Requests
 from sfumato.database import Database
 from sfumato.errors import Busy, FreeLimit, NotGranted, Refusal, StillAnswering, Stopping
 from sfumato.ledger.history import HISTORY_PAGE
@@ -33,7 +35,7 @@ from sfumato.server.grants import Grant, Grants
 from sfumato.server.padding import PaddingClock, TimePadding
 from sfumato.server.rate_limit import TokenBucket
 from sfumato.server.readiness import Readiness
-from sfumato.server.scheduling import FairPool
+from sfumato.server.scheduling import FairPool, forget_exception, too_many_requests
 from sfumato.server.tracing import request_span
 from sfumato.server.watch import PolicyWatch
 
@@ -256,6 +258,15 @@ class Gateway:
 
         return (await self._served(caller, "history", page)).take()
 
+    async def requests(self, caller: Caller, verb: str, work: Callable[[Requests], T]) -> T:
+        """Do something with the requests that the caller can see, in a thread."""
+        database = self.database(caller)
+        return await self._served(caller, verb, lambda: work(database.requests))
+
+    def round_time(self, time: datetime) -> datetime:
+        """Return a time as analysts may see it: with padding, a multiple of the quantum."""
+        return self._padding.round_time(time)
+
     async def entry(self, caller: Caller, receipt: str) -> Entry | None:
         """Return the charge of the caller's account that a receipt belongs to; None where another account paid."""
         entry = await self._served(caller, "history", partial(self.database(caller).entry, receipt))
@@ -439,14 +450,14 @@ class Gateway:
             raise Stopping()
         future = (self._questions if charged else self._others).submit(account, action)
         if future is None:
-            raise Stopping() if self._stopping else _too_many_requests()
+            raise Stopping() if self._stopping else too_many_requests()
         waiting = self._result(future, charged)
         del future  # an error holds this frame, and must not hold itself
         return await waiting
 
     async def _result(self, future: Future[T], charged: bool) -> T:
         waited = asyncio.wrap_future(future)
-        waited.add_done_callback(_forget)
+        waited.add_done_callback(forget_exception)
         try:
             done, _ = await asyncio.wait([waited], timeout=self._limits.seconds)
         except asyncio.CancelledError:
@@ -456,7 +467,7 @@ class Gateway:
             del future, waited  # an error holds this frame, and must not hold itself
             return done.pop().result()
         if future.cancel() or not charged:
-            raise _too_many_requests()
+            raise too_many_requests()
         raise StillAnswering(
             f"The answer takes longer than {self._limits.seconds:g} seconds.",
             "Replies are limited to this time. The question continues, and its charge stays.",
@@ -482,17 +493,3 @@ def _check_public_rows(release: Release) -> Release:
             "Choose rows with WHERE or LIMIT, or aggregate them.",
         )
     return release
-
-
-def _too_many_requests() -> Busy:
-    return Busy(
-        "Too many concurrent requests.",
-        "This account has reached its limit.",
-        "Nothing was charged. Ask again in a moment.",
-    )
-
-
-def _forget(waited: "asyncio.Future[T]") -> None:
-    """Retrieve the exception of an abandoned future, so that asyncio does not log it."""
-    if not waited.cancelled():
-        waited.exception()

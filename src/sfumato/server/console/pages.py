@@ -44,19 +44,19 @@ async def entrance(request: Request) -> Response:
     """Show the console with a session, and the log-in page without one."""
     caller = current_session(request)
     if caller is None:
-        return _html(views.login_page(gate_of(request).policy.name))
-    return _html(views.console_page(await _console_page(request, caller)))
+        return html_reply(views.login_page(gate_of(request).policy.name))
+    return html_reply(views.console_page(await _console_page(request, caller)))
 
 
 async def login(request: Request) -> Response:
     """Begin a session by a token."""
     require_same_page(request)
-    form = await _form(request)
+    form = await read_form(request)
     token = form.get("token", "").strip()
     gate = gate_of(request)
     grant = gate.grants.of_token(token)
     if grant is None:
-        return _html(views.login_page(gate.policy.name, refused=True), 401)
+        return html_reply(views.login_page(gate.policy.name, refused=True), 401)
     reply = RedirectResponse("/", 303)
     remember(request, reply, grant)
     return reply
@@ -90,18 +90,17 @@ async def ask(request: Request) -> Response:
     """Answer the question in the editor."""
     caller, gate = require_session(request), gate_of(request)
     require_same_page(request)
-    form = await _form(request)
-    draft = _draft(form)
+    form = await read_form(request)
+    draft = read_editor(form)
     try:
-        given = await _price(gate, caller, draft)
+        given = await price_of(gate, caller, draft)
         shown = await gate.ask(caller, draft.sql, _page_or_section(request, caller, draft, given), key=None, **given)
     except NotGranted:
         raise
     except Refusal as refusal:
-        page = await _console_page(request, caller, draft=draft, refusal=refusal)
-        return _html(views.console_page(page), status_of(refusal))
+        return html_reply(await show_editor(request, caller, draft, refusal), status_of(refusal))
     if isinstance(shown, Markup):
-        return _html(views.console_page(await _console_page(request, caller, draft=draft, answer=shown)))
+        return html_reply(views.console_page(await _console_page(request, caller, draft=draft, answer=shown)))
     return RedirectResponse(f"/answers/{shown}#answer", 303)
 
 
@@ -138,9 +137,9 @@ async def answer(request: Request) -> Response:
             "This answer is not in your history.", "Another account has paid for it.", "Ask its question: it is free."
         )
     draft = _draft_of(entry)
-    section = _answer_section(request, draft, await _price(gate, caller, draft), entry.time)
+    section = _answer_section(request, draft, await price_of(gate, caller, draft), entry.time)
     shown = await reopen_release(gate, caller, receipt, section)
-    return _html(views.console_page(replace(page, draft=draft, answer=shown)))
+    return html_reply(views.console_page(replace(page, draft=draft, answer=shown)))
 
 
 async def picture(request: Request) -> Response:
@@ -160,7 +159,7 @@ async def download(request: Request) -> Response:
     """Send an exact answer about public tables as a file. It is computed again, at no cost."""
     caller, gate = require_session(request), gate_of(request)
     require_same_page(request)
-    form = await _form(request)
+    form = await read_form(request)
     kind = form.get("format", "csv")
     if kind not in MEDIA:
         raise BadParameter("There is no such format.", f"There are {', '.join(MEDIA)}.", "Choose one of them.")
@@ -173,7 +172,7 @@ async def download(request: Request) -> Response:
 
 async def owner(request: Request) -> Response:
     """Show the whole dataset to its owner."""
-    return _html(views.owner_page(await _owner_page(gate_of(request), _owner(request))))
+    return html_reply(views.owner_page(await _owner_page(gate_of(request), _owner(request))))
 
 
 async def owner_verify(request: Request) -> Response:
@@ -182,28 +181,28 @@ async def owner_verify(request: Request) -> Response:
     require_same_page(request)
     verified = await gate.verify(caller)
     page = await _owner_page(gate, caller)
-    return _html(views.owner_page(replace(page, verified=verified)))
+    return html_reply(views.owner_page(replace(page, verified=verified)))
 
 
 async def owner_grant(request: Request) -> Response:
     """Create a token and a password, and show them once."""
     caller, gate = _owner(request), gate_of(request)
     require_same_page(request)
-    name = (await _form(request)).get("name", "")
+    name = (await read_form(request)).get("name", "")
     if name == OWNER:
         raise BadParameter(
             "Who is meant?", "The owner's token can only be granted on the machine itself.", "Choose an analyst."
         )
     given: Secrets = await gate.work(caller, lambda: gate.grants.grant(name))
     page = await _owner_page(gate, caller)
-    return _html(views.owner_page(replace(page, granted=(name, given))))
+    return html_reply(views.owner_page(replace(page, granted=(name, given))))
 
 
 async def owner_revoke(request: Request) -> Response:
     """Revoke a grant."""
     caller, gate = _owner(request), gate_of(request)
     require_same_page(request)
-    name = (await _form(request)).get("name", "")
+    name = (await read_form(request)).get("name", "")
     if name != OWNER:
         await gate.work(caller, lambda: gate.grants.revoke(name))
     return RedirectResponse("/owner", 303)
@@ -222,11 +221,12 @@ def _file(name: str) -> bytes:
     return files("sfumato.server.console").joinpath("static", name).read_bytes()
 
 
-def _html(content: Markup, status: int = 200) -> Response:
+def html_reply(content: Markup, status: int = 200) -> Response:
+    """Return a page."""
     return Response(content.encode(), status, media_type="text/html; charset=utf-8")
 
 
-async def _form(request: Request) -> dict[str, str]:
+async def read_form(request: Request) -> dict[str, str]:
     """Read a form as browsers send it."""
     body = await body_of(request)
     try:
@@ -238,7 +238,8 @@ async def _form(request: Request) -> dict[str, str]:
     return {name: value.replace("\r\n", "\n") for name, value in pairs}
 
 
-def _draft(form: dict[str, str]) -> views.EditorText:
+def read_editor(form: dict[str, str]) -> views.EditorText:
+    """Return the fields of the editor's form."""
     by_margin, by_share = form.get("by") == "margin", form.get("by") == "share"
     margin, column = (form.get("margin", ""), form.get("column", "")) if by_margin else ("", "")
     share = form.get("share", "") if by_share else ""
@@ -264,7 +265,7 @@ def _decimal(text: str) -> str:
     return text
 
 
-async def _price(gate: Gateway, caller: Caller, draft: views.EditorText) -> dict[str, object]:
+async def price_of(gate: Gateway, caller: Caller, draft: views.EditorText) -> dict[str, object]:
     """Return the price that the form means; a margin without a column is of the first noisy number."""
     if draft.share:
         return {"share": draft.share}
@@ -302,7 +303,7 @@ async def _console_page(
     tables = tables_document(gate.policy, gate.catalog)["tables"]
     return views.ConsolePage(
         gate.policy.name,
-        _name(gate, caller),
+        account_name(gate, caller),
         tables,  # type: ignore[arg-type]
         budget,
         charged,
@@ -310,6 +311,11 @@ async def _console_page(
         answer,
         refusal,
     )
+
+
+async def show_editor(request: Request, caller: Caller, draft: views.EditorText, refusal: Refusal) -> Markup:
+    """Return the page of the editor with a refusal below the question."""
+    return views.console_page(await _console_page(request, caller, draft=draft, refusal=refusal))
 
 
 def _answer_section(
@@ -325,7 +331,8 @@ def _answer_section(
     return section
 
 
-def _name(gate: Gateway, caller: Caller) -> str:
+def account_name(gate: Gateway, caller: Caller) -> str:
+    """Return the name of the caller's analyst as the policy spells it; empty for the owner."""
     found = gate.policy.analyst(caller.account) if caller.account else None
     return found.name if found else ""
 
@@ -352,7 +359,7 @@ async def _owner_page(gate: Gateway, caller: Caller) -> views.OwnerPage:
     )
 
 
-def _for_people(endpoint: Page) -> Page:
+def for_people(endpoint: Page) -> Page:
     """Show a refusal as a page to a browser. Without a session, redirect to the log-in page."""
 
     async def shown(request: Request) -> Response:
@@ -364,23 +371,23 @@ def _for_people(endpoint: Page) -> Page:
             request.scope["outcome"] = refusal.code
             if isinstance(refusal, NotGranted):
                 return RedirectResponse("/", 303)
-            return _html(views.refusal_page(gate_of(request).policy.name, refusal), status_of(refusal))
+            return html_reply(views.refusal_page(gate_of(request).policy.name, refusal), status_of(refusal))
 
     return shown
 
 
 PAGES = (
-    Route("/", _for_people(entrance)),
-    Route("/login", _for_people(login), methods=["POST"]),
-    Route("/logout", _for_people(logout), methods=["POST"]),
+    Route("/", for_people(entrance)),
+    Route("/login", for_people(login), methods=["POST"]),
+    Route("/logout", for_people(logout), methods=["POST"]),
     Route("/price", price, methods=["POST"]),
-    Route("/ask-here", _for_people(ask), methods=["POST"]),
-    Route("/download", _for_people(download), methods=["POST"]),
-    Route("/answers/{receipt}", _for_people(answer)),
+    Route("/ask-here", for_people(ask), methods=["POST"]),
+    Route("/download", for_people(download), methods=["POST"]),
+    Route("/answers/{receipt}", for_people(answer)),
     Route("/answers/{receipt}/chart.svg", picture),
-    Route("/owner", _for_people(owner)),
-    Route("/owner/verify", _for_people(owner_verify), methods=["POST"]),
-    Route("/owner/grant", _for_people(owner_grant), methods=["POST"]),
-    Route("/owner/revoke", _for_people(owner_revoke), methods=["POST"]),
+    Route("/owner", for_people(owner)),
+    Route("/owner/verify", for_people(owner_verify), methods=["POST"]),
+    Route("/owner/grant", for_people(owner_grant), methods=["POST"]),
+    Route("/owner/revoke", for_people(owner_revoke), methods=["POST"]),
     Route("/static/{name}", static),
 )
