@@ -36,7 +36,7 @@ PATH = (
     "measure",
 )
 INTERFACES = (
-    *("reports", "server", "agents", "backups", "notebook"),
+    *("reports", "dashboards", "server", "agents", "backups", "notebook"),
     *("policy_draft", "terminal", "demo", "commands", "cli"),
 )
 EXTENSIONS = ("lab", "local", "streams", "learn", "synthesis", "sealed")

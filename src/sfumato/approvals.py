@@ -16,7 +16,7 @@ from sfumato.planning.price_target import price_target_to_json
 from sfumato.prepare import Prepared, RequestedPrice
 from sfumato.release.release import Release
 
-_MAX_LISTED = 2**31
+_MAX_LISTED_REQUESTS = 2**31
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Requests:
     def get(self, request: object) -> BudgetRequest:
         """Return one request by its id."""
         place = integer(request, "request", 1)
-        for found in list_requests(self.payer.ledger, self.payer.account or None, _MAX_LISTED):
+        for found in list_requests(self.payer.ledger, self.payer.account or None, _MAX_LISTED_REQUESTS):
             if found.id == place:
                 return found
         raise UnknownName(

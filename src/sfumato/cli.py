@@ -11,6 +11,7 @@ from sfumato.commands.approvals import requests
 from sfumato.commands.asking import ask, explain, rehearse, sql
 from sfumato.commands.backups import backup, restore
 from sfumato.commands.codes import codes
+from sfumato.commands.dashboards import dashboard
 from sfumato.commands.demo import demo
 from sfumato.commands.extensions import attack, audit, stream, survey, synthesize
 from sfumato.commands.init import init
@@ -22,7 +23,7 @@ from sfumato.commands.serving import grant, revoke, serve
 
 VERBS = (
     *(demo, init, check, tune, refresh),
-    *(ask, explain, sql, rehearse),
+    *(ask, explain, sql, rehearse, dashboard),
     *(budget, history, requests, verify, report, record, backup, restore),
     *(grant, revoke, serve, mcp),
     *(attack, audit, stream, survey, synthesize),

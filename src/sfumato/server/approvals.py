@@ -7,6 +7,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from sfumato.approvals import Requests
+from sfumato.database import Database
 from sfumato.errors import BadRequest, NotFound, NotGranted
 from sfumato.ledger.approvals import BudgetRequest
 from sfumato.server.gate import Caller
@@ -34,7 +35,7 @@ OWNERS_DECISIONS = frozenset({"approve", "decline"})
 async def listed(request: Request) -> Response:
     """List the requests of this account, newest first; all of them for the owner."""
     caller, gate = caller_of(request), gate_of(request)
-    found = await gate.requests(caller, "requests", lambda requests: requests.list(MAX_LISTED_REQUESTS))
+    found = await gate.serve(caller, "requests", lambda database: database.requests.list(MAX_LISTED_REQUESTS))
     return json_reply([request_document(one, gate.round_time) for one in found])
 
 
@@ -43,10 +44,10 @@ async def filed(request: Request) -> Response:
     caller, gate = caller_of(request), gate_of(request)
     require_json(request)
     question = read_filed(await body_of(request))
-    found = await gate.requests(
+    found = await gate.serve(
         caller,
         "request",
-        lambda requests: requests.file(question.sql, **question.price),  # type: ignore[arg-type]
+        lambda database: database.requests.file(question.sql, **question.price),  # type: ignore[arg-type]
     )
     return json_reply(request_document(found, gate.round_time))
 
@@ -57,11 +58,11 @@ async def decided(request: Request) -> Response:
     require_json(request)
     place, what = read_place(request)
     text = read_note_text(await body_of(request))
-    found = await gate.requests(caller, what, decision(caller, what, place, text))
+    found = await gate.serve(caller, what, decision(caller, what, place, text))
     return json_reply(request_document(found, gate.round_time))
 
 
-def decision(caller: Caller, what: str, place: int, text: str) -> Callable[[Requests], BudgetRequest]:
+def decision(caller: Caller, what: str, place: int, text: str) -> Callable[[Database], BudgetRequest]:
     """Return what to do with the requests that a caller can see, or refuse a decision that is the owner's."""
     if what not in DECISIONS:
         raise NotFound(
@@ -69,7 +70,7 @@ def decision(caller: Caller, what: str, place: int, text: str) -> Callable[[Requ
         )
     if what in OWNERS_DECISIONS and caller.account != OWNER:
         raise NotGranted()
-    return lambda requests: DECISIONS[what](requests, place, text)
+    return lambda database: DECISIONS[what](database.requests, place, text)
 
 
 def read_place(request: Request) -> tuple[int, str]:

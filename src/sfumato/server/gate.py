@@ -22,7 +22,6 @@ from traceback import clear_frames
 from typing import Generic, TypeVar, overload
 
 from sfumato.analysis.catalog import Catalog
-from sfumato.approvals import Requests
 from sfumato.database import Database
 from sfumato.errors import Busy, FreeLimit, NotGranted, Refusal, StillAnswering, Stopping
 from sfumato.ledger.history import HISTORY_PAGE
@@ -258,10 +257,10 @@ class Gateway:
 
         return (await self._served(caller, "history", page)).take()
 
-    async def requests(self, caller: Caller, verb: str, work: Callable[[Requests], T]) -> T:
-        """Do something with the requests that the caller can see, in a thread."""
+    async def serve(self, caller: Caller, verb: str, work: Callable[[Database], T], charged: bool = False) -> T:
+        """Do something with the caller's database in a thread, like every other request."""
         database = self.database(caller)
-        return await self._served(caller, verb, lambda: work(database.requests))
+        return await self._served(caller, verb, lambda: work(database), charged)
 
     def round_time(self, time: datetime) -> datetime:
         """Return a time as analysts may see it: with padding, a multiple of the quantum."""

@@ -39,10 +39,10 @@ async def filed(request: Request) -> Response:
             raise share_refused()
         price = await price_of(gate, caller, draft)
         reason = form.get("reason", "")
-        await gate.requests(
+        await gate.serve(
             caller,
             "request",
-            lambda requests: requests.file(draft.sql, reason=reason, **price),
+            lambda database: database.requests.file(draft.sql, reason=reason, **price),
         )
     except NotGranted:
         raise
@@ -58,7 +58,7 @@ async def decided(request: Request) -> Response:
     place, what = read_place(request)
     form = await read_form(request)
     try:
-        await gate.requests(caller, what, decision(caller, what, place, form.get("text", "")))
+        await gate.serve(caller, what, decision(caller, what, place, form.get("text", "")))
     except NotGranted:
         raise
     except Refusal as refusal:
@@ -68,7 +68,7 @@ async def decided(request: Request) -> Response:
 
 async def _page(request: Request, caller: Caller, refusal: Refusal | None = None) -> views.RequestsPage:
     gate = gate_of(request)
-    found = await gate.requests(caller, "requests", lambda requests: requests.list(MAX_LISTED_REQUESTS))
+    found = await gate.serve(caller, "requests", lambda database: database.requests.list(MAX_LISTED_REQUESTS))
     budget = await gate.budget(caller)
     return views.RequestsPage(gate.policy.name, account_name(gate, caller), budget, found, gate.round_time, refusal)
 

@@ -20,8 +20,8 @@ from sfumato.policy.canonical import policy_hash
 from sfumato.release.release import Release
 from sfumato.release.rendering.documents import quote_document
 from sfumato.release.rendering.encoding import encoded
+from sfumato.release.rendering.svg import chart_svg
 from sfumato.server.console import views, wording
-from sfumato.server.console.charts import chart
 from sfumato.server.console.session import current_session, forget, remember, require_same_page, require_session
 from sfumato.server.gate import Caller, Gateway
 from sfumato.server.grants import OWNER, Secrets
@@ -147,7 +147,7 @@ async def picture(request: Request) -> Response:
     caller, gate = require_session(request), gate_of(request)
     receipt, _ = requested_file(request)
     theme, column = request.query_params.get("theme", "light"), request.query_params.get("column")
-    drawn = await reopen_release(gate, caller, receipt, lambda release: chart(release, column, theme))
+    drawn = await reopen_release(gate, caller, receipt, lambda release: chart_svg(release, column, theme))
     if drawn is None:
         raise NotFound("There is no such picture.", "The answer has no number of this name.", "See the table.")
     reply = Response(drawn, media_type=_STATIC["icon.svg"])
