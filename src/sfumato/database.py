@@ -21,7 +21,7 @@ from sfumato.errors import (
     Setting,
     UnknownName,
 )
-from sfumato.kept_answers import from_stored_measurements, stored_name
+from sfumato.kept_answers import from_stored_measurements
 from sfumato.ledger.affordable_price import afforded
 from sfumato.ledger.history import HISTORY_PAGE, page_of
 from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
@@ -205,7 +205,7 @@ class Database:
         quote, ledger = for_household(quote, household), self.payer.ledger
         if self.rehearsal:
             quote = replace(quote, notes=(REHEARSAL_NOTE, *quote.notes))
-        if asked.kept is not None or (asked.plan.event is not None and self._is_stored(asked)):
+        if asked.kept is not None or asked.paid:
             return replace(quote, notes=(PAID_NOTE, *quote.notes), effect=ledger.effect_of(None, self.account))
         if has_grant(ledger.open_requests(), self.account, asked.fingerprint, asked.plan.event):
             effect = ledger.effect_of(asked.plan.event, self.account, granted=True)
@@ -371,11 +371,9 @@ class Database:
         """Show a notebook what can be asked: the tables with their columns, and what is left."""
         return database_page(self.policy, self.account, None if self._closed else self.budget())
 
-    def _is_stored(self, asked: Prepared) -> bool:
-        return stored_name(asked, self.payer.ledger, self.account) is not None
-
     def _is_paid(self, asked: Prepared) -> bool:
-        return self._from_stored_measurements(asked).kept is not None or self._is_stored(asked)
+        found = self._from_stored_measurements(asked)
+        return found.kept is not None or found.paid
 
     def _from_stored_measurements(self, asked: Prepared) -> Prepared:
         """Return the question over measurements that are paid for, where they are as exact as it asks."""

@@ -21,11 +21,13 @@ def from_stored_measurements(asked: Prepared, preparer: QueryPreparer, ledger: L
 
     Otherwise return it as it is. What is stored under its own name needs no other measurements.
     """
-    measured = asked.names.measured
-    if measured is None or asked.plan.event is None or len(asked.outcomes) > 1:
+    if asked.plan.event is None:
         return asked
     accounts = ledger.accounts() if account is None else (account,)
-    if any(stored_name(asked, ledger, name) for name in accounts):
+    if any(_is_paid(asked, ledger, name) for name in accounts):
+        return replace(asked, paid=True)
+    measured = asked.names.measured
+    if measured is None or len(asked.outcomes) > 1:
         return asked
     for name in accounts:
         for question, entry in ledger.charges_beginning(name, asked.engine.version, cells_prefix(measured.cells)):
@@ -34,11 +36,10 @@ def from_stored_measurements(asked: Prepared, preparer: QueryPreparer, ledger: L
     return asked
 
 
-def stored_name(asked: Prepared, ledger: Ledger, account: str) -> str | None:
-    """Return the name under which an account has the answer to a question, or None."""
+def _is_paid(asked: Prepared, ledger: Ledger, account: str) -> bool:
+    """Whether an account has paid for a question, under any of its names."""
     names = (asked.names.fingerprint, *asked.names.older)
-    place = ledger.find_repeat(account, names, asked.engine.version)
-    return None if place is None else names[place]
+    return ledger.find_repeat(account, names, asked.engine.version) is not None
 
 
 def _answered_by(asked: Prepared, question: str, entry: Entry, preparer: QueryPreparer) -> Iterator[Prepared]:

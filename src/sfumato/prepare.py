@@ -99,6 +99,8 @@ class Prepared:
     """The text of each question, in the order of `outcomes`."""
     plans: tuple[tuple[Plan, ReleaseNames], ...] = ()
     """All plans that may answer one question, with their names."""
+    paid: bool = False
+    """Whether the account, or one that shares its answers, has paid for exactly this already."""
     kept: str | None = None
     """The stored release that answers it at no cost, because it asks for no more accuracy than that has."""
 

@@ -16,7 +16,7 @@ WRITTEN_BY_HAND = {
     "ledger": 11,
     "planning": 4,
     "policy_draft": 4,
-    "server": 5,
+    "server": 4,
     "synthesis": 1,
     "terminal": 6,
 }

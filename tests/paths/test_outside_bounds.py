@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 from tests.engines.outside_rows import EPSILON, FIRST, LAST, VALUES, YEARS, conditions, groups, policy, table
 from tests.engines.postgres_under_law import fill, source_url, url
+from tests.refusals import refusing
 
 import sfumato
 from sfumato.cli import main
@@ -142,7 +143,7 @@ def test_new_years_arrive_and_wider_bounds_include_them(engine: str, tmp_path: P
         assert [(one.column.name, one.above) for one in count_outside(database)] == [(name, 3) for name in VALUES]
     words["tables"]["visits"]["columns"]["year"]["bounds"] = [FIRST, 2018]
     wider = {**words, "source": source}
-    with pytest.raises(sfumato.Refusal) as refused:
+    with refusing() as refused:
         refreshed(wider).close()
     confirm = policy_hash(read_policy(wider))
     assert refused.value.code == "policy_weakened"

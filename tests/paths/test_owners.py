@@ -90,8 +90,8 @@ def test_budget_history_and_verify_work_when_the_data_is_away(tmp_path: Path) ->
     assert "The source is not at the location that the policy names" in run("budget", policy)
     everybody = run("budget", policy, "--all")
     assert [line.split()[:3] for line in everybody.splitlines()[2:4]] == [
-        ["(dataset)", "1", "0.25"],
-        ["press", "0.5", "0.25"],
+        ["(dataset)", "25", "%"],
+        ["press", "50", "%"],
     ]
     assert [one["account"] for one in json.loads(run("budget", policy, "--all", "--format", "json"))] == ["", "press"]
     assert "press" in run("history", policy, "--all")

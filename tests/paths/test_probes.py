@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tests.paths.shapes import SHAPES
 from tests.paths.worlds import a_world, policy, write
+from tests.refusals import refusing
 
 import sfumato
 from sfumato.engines.duckdb.engine import DuckDB
@@ -111,7 +112,7 @@ def test_made_up_rows_are_marked_and_follow_the_policy_and_not_the_data(tmp_path
             assert all(0 <= row["age"] <= 20 and -5 <= row["cost"] <= 10 for row in preview.rows())
             with pytest.raises(RawRows):
                 clinic.ask("SELECT age + 1 FROM visits LIMIT 10")
-            with pytest.raises(Refusal):
+            with refusing():
                 clinic.ask("SELECT * FROM visits WHERE age > 3 LIMIT 10")
             found.append(preview.rows())
     assert found[0] == found[1]

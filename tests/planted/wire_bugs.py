@@ -36,7 +36,7 @@ WIRE_BUGS: tuple[Bug, ...] = (
         _MEMORY,
         (
             "server/wire/answers.py",
-            "                holding.add(getsizeof(messages[-1]) + _POINTER_BYTES)\n",
+            "                holding.add(getsizeof(message) + POINTER_BYTES)\n",
             "",
         ),
     ),

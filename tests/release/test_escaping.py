@@ -169,7 +169,7 @@ def test_an_answer_that_cannot_be_drawn_or_written_was_shown_before(
 
 def test_numbers_beyond_every_renderer_are_drawn_and_written(policy: Path, tmp_path: Path) -> None:
     with sfumato.open(policy) as database:
-        release = database.ask("SELECT key, COUNT(*) AS n FROM people GROUP BY key", epsilon="1e-40")
+        release = database.ask("SELECT key, COUNT(DISTINCT id) AS n FROM people GROUP BY key", epsilon="1e-40")
     assert max(high for _, high in (row["n"] for row in release.intervals())) > 10**38
     for form in FORMATS:
         assert encoded(release, form)

@@ -60,7 +60,7 @@ def test_an_empty_selection_says_why_and_what_to_change(clinic: sfumato.Database
 
 
 def test_twice_the_epsilon_shows_groups_of_about_half_the_size(clinic: sfumato.Database) -> None:
-    sql, sizes = "SELECT price, COUNT(*) AS n FROM visits GROUP BY price", []
+    sql, sizes = "SELECT price, COUNT(*) AS n FROM visits WHERE age < 77 GROUP BY price", []
     for epsilon in ("0.25", "0.5", "1", "2"):
         (note,) = [note for note in clinic.explain(sql, epsilon=epsilon).notes if "on. Smaller groups" in note]
         assert "an answer without groups costs the same" in note

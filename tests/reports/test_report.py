@@ -32,7 +32,7 @@ COUNCIL = {
     "Does the limit come back every month?": r"it does not renew",
     "Who has asked, and how often?": r"research",
     "How much is used?": r"10\.0 % of the budget is used",
-    "How much was revealed so far?": r"at most ε = 0\.3, δ = 0",
+    "How much was revealed so far?": r"at most ε = 0\.3, δ = 1e-7",
     "What do we have to trust?": r"departments",
     "Has anyone reviewed it?": r"No independent party has reviewed the code",
     "How can we check later that nothing was changed?": r"sfumato verify POLICY --receipt \d+:[0-9a-f]{64}",

@@ -37,6 +37,7 @@ epsilon = {analyst}
 [analysts.visitor]
 epsilon = {analyst}
 """
+DEPTS = ("er", "icu", "surgery")
 COUNT = "SELECT COUNT(*) AS n FROM visits"
 BY_DEPT = "SELECT dept, COUNT(*) AS n, SUM(cost) AS cost FROM visits GROUP BY dept"
 
@@ -46,9 +47,8 @@ def make_clinic(
 ) -> Path:
     """Write policy and data into a folder and return the policy's path; `people` may leave somebody out."""
     (folder / "data").mkdir(parents=True, exist_ok=True)
-    depts = ("er", "icu", "surgery")
     rows = [
-        f"{person},{depts[(person + visit) % 3]},{person % 97}" for person in people for visit in range(1 + person % 3)
+        f"{person},{DEPTS[(person + visit) % 3]},{person % 97}" for person in people for visit in range(1 + person % 3)
     ]
     (folder / "data" / "visits.csv").write_text("patient,dept,cost\n" + "\n".join(rows) + "\n")
     (folder / "data" / "wards.csv").write_text("dept,floor\ner,1\nicu,2\nsurgery,3\n")

@@ -67,7 +67,7 @@ def test_a_person_goes_all_the_way_from_the_token_to_a_downloaded_answer(server:
         assert area.get_attribute("value").startswith("SELECT dept,")
 
         window.execute_script("arguments[0].value = ''", area)
-        area.send_keys(BY_DEPT)
+        area.send_keys(BY_DEPT.replace("GROUP", "WHERE cost < 71 GROUP"))  # no other test has paid for it
         until(window, lambda _: "n ±" in price.text and "ε = 0.1" in price.text)
         margin = window.find_element(By.ID, "margin")
         margin.send_keys("25")

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
-from tests.server.clinic import BY_DEPT, COUNT, make_clinic
+from tests.server.clinic import BY_DEPT, COUNT, DEPTS, make_clinic
 from tests.server.malformed import run
 from tests.server.running import WIRE, Running
 
@@ -50,7 +50,7 @@ def test_malformed_requests_are_refused_and_nothing_else_happens(server: Running
 
 
 def test_of_many_clients_over_both_protocols_exactly_as_many_are_answered_as_the_budget_has(tmp_path: Path) -> None:
-    answers, clients, each = 120, 64, 3
+    answers, clients, each = 120, 64, len(DEPTS)
     policy = make_clinic(tmp_path, epsilon="1.2", analyst="1.2")
     with Running(policy, names=("research", "press")) as running:
         found = WIRE.search(running.out)
@@ -58,7 +58,7 @@ def test_of_many_clients_over_both_protocols_exactly_as_many_are_answered_as_the
         port = int(found[3])
 
         def asks(client: int) -> list[str]:
-            questions = [f"SELECT COUNT(*) AS n FROM visits WHERE cost > {client} + {100 * n}" for n in range(each)]  # noqa: S608
+            questions = [f"{COUNT} WHERE cost > {client} AND dept = '{dept}'" for dept in DEPTS]
             name = ("research", "press")[client % 2]
             if client % 4 < 2:
                 return [str(running.ask(sql, name, epsilon="0.01").status) for sql in questions]

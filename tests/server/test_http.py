@@ -251,7 +251,8 @@ def test_our_own_page_is_not_foreign_and_nobody_else_may_read_along(server: Runn
 
 
 def test_explaining_is_free_and_the_same_text_each_time(server: Running, spent: None) -> None:
-    first, again = (server.post("/explain", {"sql": BY_DEPT, "epsilon": "0.25"}) for _ in range(2))
+    question = {"sql": "SELECT dept, COUNT(*) AS n FROM visits WHERE cost > 31 GROUP BY dept", "epsilon": "0.25"}
+    first, again = (server.post("/explain", question) for _ in range(2))
     assert first.status == 200
     assert first.body == again.body
     assert first.json["loss"]["epsilon"] == "1/4"
@@ -259,7 +260,7 @@ def test_explaining_is_free_and_the_same_text_each_time(server: Running, spent: 
 
 
 def test_explaining_says_what_a_household_loses_and_asking_knows_none(server: Running) -> None:
-    question = {"sql": BY_DEPT, "epsilon": "0.25"}
+    question = {"sql": "SELECT COUNT(*) AS n FROM visits WHERE cost > 32", "epsilon": "0.25"}
     for four in (4, "4"):
         reply = server.post("/explain", {**question, "household": four})
         assert reply.json["notes"][0].startswith("A household of 4 loses ε = 1, δ = 0 together")
@@ -299,7 +300,8 @@ def test_public_tables_are_exact_and_need_no_price(server: Running, spent: None)
 
 
 def test_history_is_ones_own(server: Running) -> None:
-    mine, theirs = "SELECT COUNT(*) AS mine FROM visits", "SELECT COUNT(*) AS theirs FROM visits"
+    asked = "SELECT COUNT(*) AS {} FROM visits WHERE cost > 61"  # by no other test
+    mine, theirs = asked.format("mine"), asked.format("theirs")
     server.ask(mine, epsilon="0.1")
     server.ask(theirs, "press", epsilon="0.1")
     assert mine in [one["sql"] for one in server.get("/history").json]
@@ -395,7 +397,7 @@ def test_the_page_about_the_server_has_the_same_table() -> None:
 
 def test_history_comes_in_pages_newest_first(server: Running) -> None:
     for number in range(3):
-        sql = f"SELECT COUNT(*) AS page{number} FROM visits WHERE cost > {number}"  # noqa: S608
+        sql = f"SELECT COUNT(*) AS page{number} FROM visits WHERE cost > {40 + number}"  # noqa: S608
         assert server.ask(sql, epsilon="0.01").status == 200
     whole = server.get("/history?limit=1000").json
     sequences = [entry["sequence"] for entry in whole]

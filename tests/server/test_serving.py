@@ -30,6 +30,9 @@ from sfumato.policy.reading import read_policy
 from sfumato.server import serving
 from sfumato.server.serving import ListeningPlace
 
+OTHERS = "SELECT COUNT(*) AS n FROM visits WHERE cost > 20"
+"""A question that no other answer contains."""
+
 
 def said_by(*words: str) -> Result:
     """Run a command in this process; a server that runs is another one."""
@@ -220,9 +223,10 @@ def test_another_process_and_a_second_server_share_one_budget(tmp_path: Path) ->
         assert second.ask(COUNT, epsilon="0.4").json == first.ask(COUNT, epsilon="0.4").json
         with sfumato.open(policy, analyst="research") as database:
             database.ask(BY_DEPT, epsilon="0.4")
+            assert database.ask(COUNT, epsilon="0.3").rows() == database.ask(COUNT, epsilon="0.4").rows()
             with pytest.raises(BudgetExhausted):
-                database.ask(COUNT, epsilon="0.3")
-        assert second.ask(COUNT, epsilon="0.3").status == 402
+                database.ask(OTHERS, epsilon="0.3")
+        assert second.ask(OTHERS, epsilon="0.3").status == 402
         assert first.spent() == second.spent() == "4/5"
 
 
@@ -237,7 +241,7 @@ def test_two_servers_share_one_ledger_on_postgresql(tmp_path: Path) -> None:
         with Running(policies[0]) as first, Running(policies[1]) as second:
             assert first.ask(COUNT, epsilon="0.4").status == 200
             assert second.ask(BY_DEPT, epsilon="0.4").status == 200
-            assert second.ask(COUNT, epsilon="0.3").status == first.ask(COUNT, epsilon="0.3").status == 402
+            assert second.ask(OTHERS, epsilon="0.3").status == first.ask(OTHERS, epsilon="0.3").status == 402
             assert first.spent() == second.spent() == "4/5"
             assert (policies[0].with_name("clinic.toml.grants").stat().st_mode & 0o777) == 0o600
 

@@ -187,8 +187,8 @@ class Ledger:
             charge = store.keyed(account, key) if key else None
             if charge is not None and charge.same in names:
                 return names.index(charge.same)
-            known = (same in self._state.unanswered or store.answer(same) is not None for same in names)
-            return next((place for place, found in enumerate(known) if found), None)
+            known = store.answered(names) | self._state.unanswered.keys()
+            return next((place for place, same in enumerate(names) if same in known), None)
 
     @_failing_closed()
     def affords(self, account: str = DATASET) -> Fraction:

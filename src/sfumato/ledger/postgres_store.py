@@ -6,7 +6,7 @@ table and charge, which the server lets go of when the connection ends. There is
 restored from a backup is noticed while a ledger is open, and otherwise by the heads in receipts.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -21,6 +21,7 @@ from sfumato.ledger.store import (
     FOLLOW_UPS,
     PREFIX,
     REQUESTS,
+    answered_names,
     beginning_rows,
     charge_rows,
     request_rows,
@@ -143,6 +144,16 @@ class PostgresStore:
 
     def answer(self, same: str) -> Row | None:
         return self._one("kind = 'settled' AND same = %s", same)
+
+    def answered(self, names: Sequence[str]) -> set[str]:
+        def select(where: str, *values: str) -> list[tuple[Any, ...]]:
+            found: list[tuple[Any, ...]] = self._connection.execute(
+                f"{self._table.select} WHERE {where}", values
+            ).fetchall()
+            return found
+
+        with _failing_closed():
+            return answered_names(select, "%s", names)
 
     def keyed(self, account: str, key: str) -> Row | None:
         return self._one("key <> '' AND account = %s AND key = %s", account, key)

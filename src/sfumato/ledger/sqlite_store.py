@@ -6,9 +6,10 @@ writes, and carries a checksum in every frame. `synchronous = FULL` makes each c
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from sfumato.errors import LedgerDamaged, Refusal
 from sfumato.ledger.anchor import Anchor, digest_of, prepare_anchor, read_anchor, write_anchor
@@ -18,6 +19,7 @@ from sfumato.ledger.store import (
     FOLLOW_UPS,
     PREFIX,
     REQUESTS,
+    answered_names,
     beginning_rows,
     charge_rows,
     request_rows,
@@ -152,6 +154,13 @@ class SqliteStore:
 
     def answer(self, same: str) -> Row | None:
         return self._one("kind = 'settled' AND same = ?", same)
+
+    def answered(self, names: Sequence[str]) -> set[str]:
+        def select(where: str, *values: str) -> list[tuple[Any, ...]]:
+            return self._connection.execute(f"{_SELECT} WHERE {where}", values).fetchall()
+
+        with _failing_closed():
+            return answered_names(select, "?", names)
 
     def keyed(self, account: str, key: str) -> Row | None:
         return self._one("key <> '' AND account = ? AND key = ?", account, key)

@@ -1,6 +1,6 @@
 """Where rows are kept: what a ledger needs of a file or a server."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -40,6 +40,9 @@ class Store(Protocol):
 
     def answer(self, same: str) -> Row | None:
         """Return the settled row of this question."""
+
+    def answered(self, names: Sequence[str]) -> set[str]:
+        """Return which of these questions have a settled row, by one statement."""
 
     def keyed(self, account: str, key: str) -> Row | None:
         """Return the charged row of this idempotency key."""
@@ -100,6 +103,12 @@ class Store(Protocol):
 
     def abandon(self) -> None:
         """Let go after a fork, without touching what the parent still uses."""
+
+
+def answered_names(select: Callable[..., Iterable[Any]], value: str, names: Sequence[str]) -> set[str]:
+    """Return which of several questions have a settled row; `select` and `value` are as in `settled_rows`."""
+    places = ", ".join(value for _ in names)
+    return {row.same for row in map(Row._make, select(f"kind = '{RowKind.SETTLED}' AND same IN ({places})", *names))}
 
 
 def settled_rows(select: Callable[..., Iterable[Any]], value: str, receipt: str) -> tuple[Row, Row] | None:

@@ -12,7 +12,7 @@ from sfumato.analysis.catalog import decode_literal
 from sfumato.analysis.keys import MAX_GROUP_CELLS
 from sfumato.analysis.private_query import Group, Key
 from sfumato.language.outside import bare, is_stored, read_outside, stored
-from sfumato.language.rel_nodes import LimitNode, ProjectNode, RelNode, ScanNode, nodes
+from sfumato.language.rel_nodes import ProjectNode, RelNode, ScanNode, nodes
 from sfumato.language.scalar import columns_read
 from sfumato.planning.notes.note import Note, NoteRank
 from sfumato.planning.plan import Plan
@@ -20,13 +20,12 @@ from sfumato.planning.shared_marginals import adds_up_by_cells, with_remainder
 from sfumato.query.expression import Value
 
 
-def with_outside_cells(groups: Sequence[Group], outcomes: Sequence[ProjectNode]) -> tuple[Group, ...]:
+def with_outside_cells(groups: Sequence[Group]) -> tuple[Group, ...]:
     """Return the only group with a cell for what lies outside its keys' bounds, where all that it measures adds up.
 
-    Where an answer shows the largest groups alone, other cells are not measured.
+    What is measured is a function of the groups alone: a limit, or anything else above the noise, changes nothing.
     """
-    limited = any(isinstance(node, LimitNode) for outcome in outcomes for node in nodes(outcome))
-    if len(groups) != 1 or limited or not adds_up_by_cells(groups[0]):
+    if len(groups) != 1 or not adds_up_by_cells(groups[0]):
         return tuple(groups)
     whole = with_remainder(groups[0], tuple(map(_with_outside, groups[0].keys)))
     return (whole if whole.cells <= MAX_GROUP_CELLS else groups[0],)

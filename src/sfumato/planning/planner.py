@@ -30,7 +30,7 @@ from sfumato.planning.notes.plan_notes import with_notes
 from sfumato.planning.outside_cells import with_outside_cells
 from sfumato.planning.plan import GroupPlan, Plan
 from sfumato.planning.shared_marginals import common_tables, with_remainder_cells
-from sfumato.planning.top_lists import with_top_lists
+from sfumato.planning.top_lists import shows_largest, with_top_lists
 from sfumato.policy.policy import Budget
 from sfumato.query.relation import Options
 
@@ -103,10 +103,13 @@ def make_plans(private: PrivateQuery, wish: PriceTarget, outcomes: tuple[Project
     """
     shown = outcomes or (private.outcome,)
     groups = with_remainder_cells(private.groups)
-    wider = groups if wish.margins_before_data else with_outside_cells(groups, shown)
-    plans = _plans_of(private, wider, wish, shown)
-    # without the cell of what lies outside in the last place: an answer that was given so before is still found
-    return plans if wider == groups else (*plans, *_plans_of(private, groups, wish, shown))
+    wider = groups if wish.margins_before_data else with_outside_cells(groups)
+    if wider == groups:
+        return _plans_of(private, groups, wish, shown)
+    # with and without the cell of what lies outside: an answer that was given either way is still found
+    plans = _plans_of(private, wider, wish, shown), _plans_of(private, groups, wish, shown)
+    first, second = reversed(plans) if shows_largest(shown) else plans
+    return (*first, *second)
 
 
 def _plans_of(

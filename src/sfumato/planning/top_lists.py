@@ -62,6 +62,11 @@ def with_top_lists(
     return tuple(lists)
 
 
+def shows_largest(outcomes: Sequence[ProjectNode]) -> bool:
+    """Whether the largest cells of some group are shown alone, so that the others may stay unmeasured."""
+    return any(True for outcome in outcomes for _ in _cuts(outcome))
+
+
 def is_a_list(plan: Plan) -> bool:
     """Whether an answer is a top list, and nothing else decides which cells it shows."""
     lists = [group.group.label for group in plan.groups if isinstance(group.selection, TopList | SpelledList)]

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from sfumato.engines.sql.builder import select
 from sfumato.errors import BadParameter, NotFound, NotGranted, Refusal
 from sfumato.ledger.ledger import Entry
 from sfumato.planning.quote import household_note
@@ -352,7 +353,7 @@ async def _owner_page(gate: Gateway, caller: Caller) -> views.OwnerPage:
     bounds = []
     for table in gate.policy.tables:
         if not table.public:
-            quote = await gate.explain(caller, f'SELECT COUNT(*) AS n FROM "{table.name}"', epsilon="0.1")  # noqa: S608
+            quote = await gate.explain(caller, select("COUNT(*) AS n", f'"{table.name}"'), epsilon="0.1")
             bounds.append((table.name, " ".join(quote.notes) or "No rows are dropped."))
     return views.OwnerPage(
         gate.policy.name, budget, accounts, snapshot[0], snapshot[1], policy_hash(gate.policy), bounds, gate.timing

@@ -288,7 +288,8 @@ class Answering:
             quote = await self._gate.explain(self._caller, sql, parameters=used, **price)
         except Refusal as refusal:
             raise in_sql(refusal) from None
-        return [(_cost_line(quote.loss),), *((line,) for line in str(quote).split("\n"))]
+        is_free = quote.share == 0  # its measurements are paid for
+        return [(_cost_line(None if is_free else quote.loss),), *((line,) for line in str(quote).split("\n"))]
 
     async def _shown(self, name: str) -> str:
         if name != BUDGET:

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from sfumato.engines.sql.builder import select
 from sfumato.server.wire.sql_words import BLANK, NAME, closing_bracket, is_question, name_of
 from sfumato.server.wire.sqlstates import WireError, unsupported
 
@@ -67,7 +68,7 @@ def read_copy(text: str) -> Copy | None:
         if named is None:
             return None
         columns = (named["columns"] or "(*)")[1:-1]
-        sql = f"SELECT {columns} FROM {named['table']}"  # noqa: S608 - it is parsed as any question is
+        sql = select(columns, named["table"])  # it is parsed as any question is
         rest, offset = source[named.end() :], 0
     to = _TO.match(rest)
     if to is None:
