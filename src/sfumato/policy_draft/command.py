@@ -10,7 +10,6 @@ from sfumato.policy_draft.draft import Draft, DraftOptions, make_draft
 from sfumato.policy_draft.interview import interview
 from sfumato.policy_draft.options import merge_options
 from sfumato.policy_draft.schema import SourceSchema, read_source_schema
-from sfumato.policy_draft.smartnoise import read_smartnoise
 from sfumato.policy_draft.unused_options import inference_without_effect, refuse_unused_options
 from sfumato.policy_draft.writing import notices, purchase_words
 
@@ -29,12 +28,17 @@ class Terminal:
 
 
 def draft_policy(
-    data: Path, options: DraftOptions, smartnoise: Path | None, look: bool, output: Path | None, terminal: Terminal
+    data: Path,
+    options: DraftOptions,
+    metadata: DraftOptions | None,
+    look: bool,
+    output: Path | None,
+    terminal: Terminal,
 ) -> None:
     """Draft a policy of the data and write it; everything that was proposed, left out or assumed is said."""
     data = file.without_scheme(data)
     place = output or file.default_output(data)
-    wishes = options if smartnoise is None else merge_options(options, read_smartnoise(smartnoise))
+    wishes = options if metadata is None else merge_options(options, metadata)
     schema = read_source_schema(data, options.csv)
     file.check_output(data, place)
     draft = make_draft(schema, wishes)
