@@ -8,7 +8,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test quick lint types tests proofs site long bench clean
+.PHONY: demo test quick lint types tests proofs site long bench constraints sbom dist clean
 
 demo: .venv/installed
 	$(BIN)/sfumato demo
@@ -49,6 +49,25 @@ long: .venv/tested
 bench: .venv/benched
 	for question in benchmarks/*.py; do $(BIN)/python $$question || exit 1; done
 
+# Newest versions of all packages that a server needs, by hash, for Python 3.11 and later on every system.
+COMPILE := $(BIN)/uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 --upgrade \
+  --generate-hashes --no-emit-index-url --no-header --no-annotate
+constraints: .venv/released
+	$(COMPILE) pyproject.toml --extra server --extra postgres --extra plot --extra report --output-file deploy/constraints/server.txt
+	$(COMPILE) pyproject.toml --extra all --output-file deploy/constraints/all.txt
+	echo hatchling | $(COMPILE) - --output-file deploy/constraints/build.txt
+
+# The bill of materials of a server: installed by hash into an environment of its own, then listed with licences.
+sbom: .venv/released
+	$(PYTHON) -m venv --clear --without-pip build/server
+	$(BIN)/pip --python build/server/bin/python install --quiet --require-hashes --requirement deploy/constraints/server.txt
+	$(BIN)/pip --python build/server/bin/python install --quiet --no-deps .
+	$(BIN)/cyclonedx-py environment build/server --pyproject pyproject.toml --output-reproducible --output-file deploy/sbom.cdx.json
+
+# Wheel and sdist, in dist/.
+dist: .venv/released
+	$(BIN)/python -m hatchling build --target sdist --target wheel --directory dist
+
 .venv/created:
 	$(PYTHON) -m venv .venv
 	touch $@
@@ -82,6 +101,10 @@ PROGRAMS := postgresql strace openjdk-17-jre-headless chromium chromium-driver l
 
 .venv/benched: .venv/tested
 	$(BIN)/pip install --quiet --editable '.[test,bench]'
+	touch $@
+
+.venv/released: .venv/installed
+	$(BIN)/pip install --quiet --editable '.[release]'
 	touch $@
 
 clean:

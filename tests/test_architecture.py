@@ -47,8 +47,11 @@ LAYERS = (*MATHEMATICS, *PATH, *INTERFACES, *EXTENSIONS)
 
 LAZY_LAYERS = frozenset({"commands", "__init__"})
 """A verb of the command line and a public name import what they need when they are used: `--help` answers at once."""
-LAZY_FILES = frozenset({"accounting/calibrate.py", "release/intervals/noise_law.py", "sensitivity/matching.py"})
-"""The PLD engines need a second to import, and SciPy a third of one: on the way to an answer hardly ever needed."""
+LAZY_FILES = frozenset(
+    {"accounting/calibrate.py", "release/intervals/noise_law.py", "sensitivity/matching.py", "secure_files.py"}
+)
+"""The PLD engines need a second to import, and SciPy a third of one: on the way to an answer hardly ever needed. Locks
+are not there on every system, and a file that needs them says so."""
 MEANINGLESS_NAMES = frozenset(
     {"util", "utils", "helper", "helpers", "common", "core", "base", "misc"}
     | {"manager", "managers", "handler", "handlers", "registry"}

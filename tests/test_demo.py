@@ -74,7 +74,7 @@ def test_the_tour_fits_into_80_columns_and_cuts_nothing_off(screen: str) -> None
 
 def test_the_tour_draws_every_department_with_its_margin_and_the_truth_beside_it(screen: str) -> None:
     first = screen[screen.index(SEEN.title) : screen.index(QUESTIONS[1].title)]
-    rows = re.findall(r"(?m)^   (\w+) +([\d,]+) ± ([\d,]+)  █*░+ +([\d,]+) *$", first)
+    rows = re.findall(r"(?m)^   (\w+) +([\d,]+) ± ([\d,]+) \*  █*░+ +([\d,]+) *$", first)
     assert sorted(name for name, *_ in rows) == sorted(department.key for department in DEPARTMENTS)
     held = sum(abs(_number(noisy) - _number(true)) <= _number(margin) for _, noisy, margin, true in rows)
     assert f"{held} of {len(rows)} error bars hold the truth." in first

@@ -5,6 +5,7 @@ import sys
 
 import click
 
+from sfumato.commands.access import grant, list_grants, revoke
 from sfumato.commands.accounts import budget, history, verify
 from sfumato.commands.agents import mcp
 from sfumato.commands.approvals import requests
@@ -19,13 +20,13 @@ from sfumato.commands.owner import check, refresh, tune
 from sfumato.commands.refusing import Refusing
 from sfumato.commands.reporting import record, report
 from sfumato.commands.schema import schema
-from sfumato.commands.serving import grant, revoke, serve
+from sfumato.commands.serving import serve
 
 VERBS = (
     *(demo, init, check, tune, refresh),
     *(ask, explain, sql, rehearse, dashboard),
     *(budget, history, requests, verify, report, record, backup, restore),
-    *(grant, revoke, serve, mcp),
+    *(grant, revoke, list_grants, serve, mcp),
     *(attack, audit, stream, survey, synthesize),
     *(schema, codes),
 )

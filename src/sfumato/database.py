@@ -1,7 +1,7 @@
 """Database: the path from SQL text to a private answer, on one screen."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from types import TracebackType
@@ -18,6 +18,7 @@ from sfumato.errors import (
     BadParameter,
     BudgetExhausted,
     PolicyChanged,
+    Refusal,
     Setting,
     UnknownName,
 )
@@ -32,6 +33,7 @@ from sfumato.planning.quote import Quote, for_household, make_quote
 from sfumato.policy.accounts import account_of
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import Policy, Sharing
+from sfumato.policy.rights import visible_policy
 from sfumato.prepare import Prepared, QueryPreparer, RequestedPrice
 from sfumato.query.describe import QueryDescription, describe_query
 from sfumato.query.types import Type
@@ -67,6 +69,8 @@ class Database:
         shared: SharedDataset | None = None,
     ) -> None:
         self.policy = policy
+        self.visible_policy = visible_policy(policy, account)
+        """The policy as this account may see it, for all that describes tables."""
         self.account = account
         self._shared = shared or SharedDataset(policy, engine, ledger)
         self._shared.acquire_handle()
@@ -234,15 +238,14 @@ class Database:
         """Return a question with its plan, as `ask` would charge it, or refuse: for extension packages. It is free."""
         return self._preparation.prepare(sql, parameters, price, key, self.engine)
 
-    def describe(self, sql: str, types: Mapping[str, Type]) -> QueryDescription:
+    def describe(self, sql: str, types: Mapping[str, Type], arrays: Collection[str] = ()) -> QueryDescription:
         """Return the columns and parameters of a question with their types, before it has values or a price."""
         self._check_open()
-        return describe_query(sql, self._shared.engine.catalog, types)
+        return describe_query(sql, self.catalog, types, arrays)
 
     def columns(self) -> dict[str, dict[str, str]]:
         """Return every table of the policy with its columns and their types, as questions may name them."""
-        self._check_open()
-        tables = self._shared.engine.catalog.tables
+        tables = self.catalog.tables
         return {name: dict(tables[name].columns) for name in sorted(tables) if self.policy.table(name) is not None}
 
     def reopen(self, receipt: str, *, question: object = None) -> Release:
@@ -255,14 +258,17 @@ class Database:
         account = None if self.policy.answers is Sharing.SHARED else self.account
         found = self.payer.ledger.settled(receipt, account) if isinstance(receipt, str) else None
         if found is None or found.release is None:
-            raise UnknownName(
-                "There is no answer with this receipt.",
-                "Answers are kept for the account that paid for them.",
-                "Look for its id in the history.",
-            )
+            raise _no_such_answer()
         stored = StoredAnswer(found, json.loads(found.release))
         place = stored.question_index(question)
-        asked = stored.prepare_again(self._preparation, self.engine)
+        try:
+            asked = stored.prepare_again(self._preparation, self.engine)
+        except Refusal:
+            if found.account == self.account:
+                raise
+            asked = None
+        if asked is None:  # another account's question names what this one may not use: its text stays hidden
+            raise _no_such_answer()
         if not stored.answers(asked, self.payer.policy):
             raise PolicyChanged(
                 "This answer cannot be shown again.",
@@ -330,9 +336,13 @@ class Database:
 
     @property
     def catalog(self) -> Catalog:
-        """The tables that a question may name."""
+        """The tables that a question of this account may name."""
         self._check_open()
-        return self._shared.engine.catalog
+        return self.catalog_of(self._shared.engine)
+
+    def catalog_of(self, engine: Engine) -> Catalog:
+        """Return the same for one snapshot: for extension packages, which read the names of questions against it."""
+        return self._preparation.catalog(engine)
 
     @property
     def version(self) -> str:
@@ -369,7 +379,7 @@ class Database:
 
     def _repr_html_(self) -> str:
         """Show a notebook what can be asked: the tables with their columns, and what is left."""
-        return database_page(self.policy, self.account, None if self._closed else self.budget())
+        return database_page(self.visible_policy, self.account, None if self._closed else self.budget())
 
     def _is_paid(self, asked: Prepared) -> bool:
         found = self._from_stored_measurements(asked)
@@ -411,6 +421,7 @@ class Database:
     def _open_stored(self, asked: Prepared, stored: str) -> list[Release]:
         noisy, receipt = answer_from_json(stored, asked)
         bounds = self._truncation_bounds(asked, receipt)
+        receipt = replace(receipt, units=asked.units)  # as this account may name them
         return [self._marked(make_release(plan, noisy, receipt, evaluate, bounds)) for plan in asked.outcomes]
 
     def _marked(self, release: Release) -> Release:
@@ -449,6 +460,14 @@ class Database:
             raise BadParameter(
                 "This database is closed.", "Its copy and its ledger were closed.", "Open it again with sfumato.open."
             )
+
+
+def _no_such_answer() -> UnknownName:
+    return UnknownName(
+        "There is no answer with this receipt.",
+        "Answers are kept for the account that paid for them.",
+        "Look for its id in the history.",
+    )
 
 
 def _noisy(asked: Prepared, source: Source, tell: Progress) -> NoisyResult:

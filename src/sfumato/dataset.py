@@ -143,4 +143,5 @@ def _after_fork() -> None:
         dataset._renew_locks()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_after_fork)

@@ -237,9 +237,10 @@ def prepare_measurement(database: object, sql: str) -> Measurable:
             "Give what sfumato.open returned.",
         )
     engine = database.engine
-    query = parse(sql, engine.catalog)
+    catalog = database.catalog_of(engine)
+    query = parse(sql, catalog)
     with engine.public.one_question():
-        rows = analyse_rows(query, engine.catalog, engine.public)
+        rows = analyse_rows(query, catalog, engine.public)
     for key in rows.columns:
         facts = key.scalar.facts
         if key.cells is None and not facts.bounded:

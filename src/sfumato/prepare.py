@@ -9,6 +9,7 @@ from weakref import finalize
 
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.analyse import analyse
+from sfumato.analysis.catalog import Catalog, visible_catalog
 from sfumato.analysis.private_query import PrivateQuery
 from sfumato.caches import SizedCache
 from sfumato.engines.engine import Engine, Job
@@ -26,8 +27,9 @@ from sfumato.planning.workload import workload_of
 from sfumato.policy.canonical import tables_digest
 from sfumato.policy.describing import units_of
 from sfumato.policy.policy import Policy, Preview, fold_name
+from sfumato.policy.rights import rights_of, visible_policy
 from sfumato.query.expression import Literal
-from sfumato.query.parameters import Bindings, bind, inline_parameters
+from sfumato.query.parameters import Bindings, LiteralList, bind, inline_parameters
 from sfumato.query.parse import parse
 from sfumato.query.probes import without_reading
 from sfumato.query.relation import Options, Query
@@ -39,8 +41,9 @@ MAX_QUESTION_BYTES = 1 << 28
 MAX_ACCOUNT_QUESTION_BYTES = 1 << 25
 """Bytes of questions with their plans that are remembered for one account's handle."""
 _QUERY_CACHE = SizedCache(MAX_QUESTION_BYTES, MAX_ACCOUNT_QUESTION_BYTES)
-os.register_at_fork(after_in_child=_QUERY_CACHE.renew)
-_TextWithValues = tuple[str, frozenset[tuple[str, Literal]] | None]
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_QUERY_CACHE.renew)
+_TextWithValues = tuple[str, frozenset[tuple[str, Literal | LiteralList]] | None]
 """A text with the values of its parameters."""
 
 
@@ -142,8 +145,12 @@ class QueryPreparer:
 
     def __init__(self, policy: Policy, account: str, ledger: Ledger) -> None:
         self._policy = policy
+        self._shown = visible_policy(policy, account)
         self._account = account
         self._ledger = ledger
+        self._rights = rights_of(policy, account)
+        self._visible: tuple[Catalog, Catalog] | None = None
+        """The last whole catalog, and what this account may use of it."""
         self._digests: dict[frozenset[str], str] = {}
         self._version = ""
         """The snapshot that questions are remembered for."""
@@ -154,6 +161,13 @@ class QueryPreparer:
     def remembered_bytes(self) -> int:
         """The accounted bytes of the questions that are remembered here."""
         return _QUERY_CACHE.bytes_of(self._owner)
+
+    def catalog(self, engine: Engine) -> Catalog:
+        """Return the tables that questions of this account may name: every text is read against this catalog."""
+        whole, visible = engine.catalog, self._visible
+        if visible is None or visible[0] is not whole:
+            visible = self._visible = whole, visible_catalog(whole, self._rights)
+        return visible[1]
 
     def prepare(self, sql: str, parameters: object, price: RequestedPrice, key: str | None, engine: Engine) -> Prepared:
         """Read one question and prepare it."""
@@ -268,11 +282,12 @@ class QueryPreparer:
         return read
 
     def _analyse(self, sql: str, bindings: Bindings | None, engine: Engine, clock: PlanningClock) -> AnalysedQuery:
-        query = parse(sql, engine.catalog, bindings)  # text -> our own algebra; nothing else goes further
-        query = without_reading(query, engine.catalog, self._policy.preview is Preview.SYNTHETIC)
+        catalog = self.catalog(engine)
+        query = parse(sql, catalog, bindings)  # text -> our own algebra; nothing else goes further
+        query = without_reading(query, catalog, self._policy.preview is Preview.SYNTHETIC)
         clock.check()
         with engine.public.one_question(self._account):  # what is free has limits
-            private = analyse(query, engine.catalog, engine.public)  # who is protected, how far they reach
+            private = analyse(query, catalog, engine.public)  # who is protected, how far they reach
         return AnalysedQuery(inline_parameters(sql, bindings), query, private)
 
     def _price_target(self, price: RequestedPrice, options: Options) -> PriceTarget:
@@ -316,7 +331,7 @@ class QueryPreparer:
 
     def _units(self, tables: set[str]) -> str:
         """Name whom these tables protect."""
-        return units_of(table for table in self._policy.tables if fold_name(table.name) in tables)
+        return units_of(table for table in self._shown.tables if fold_name(table.name) in tables)
 
     def _tables_digest(self, tables: Iterable[str]) -> str:
         """Return the digest of the policy entries of these tables; it does not change while the database is open."""

@@ -6,10 +6,20 @@ The operating system lets go of a lock when its process ends, however it ends.
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from fcntl import F_OFD_GETLK, F_OFD_SETLK, F_UNLCK, F_WRLCK, LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, fcntl, flock
 from pathlib import Path
 from struct import pack, unpack_from
 from weakref import WeakSet
+
+from sfumato.errors import LedgerUnavailable
+
+try:
+    from fcntl import F_OFD_GETLK, F_OFD_SETLK, F_UNLCK, F_WRLCK, LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, fcntl, flock
+except ImportError:  # every way to data passes here, and none goes around a lock
+    raise LedgerUnavailable(
+        "sfumato cannot open data on this system.",
+        "Its ledger needs locks of Linux: without them two processes could spend the same budget.",
+        "Use Linux, a Linux container or WSL 2. To ask a server elsewhere, use sfumato.connect.",
+    ) from None
 
 _SUFFIX = ".aside"
 

@@ -332,5 +332,5 @@ def test_frames_need_a_ledger_in_a_file_and_cannot_tell_when_they_change(tmp_pat
         sfumato.open({key: value for key, value in policy.items() if key != "ledger"})
     with pytest.raises(BadPolicy, match=r"Changes of a frame cannot be detected"):
         sfumato.open({**policy, "refresh": "on-change"})
-    with pytest.raises(BadSource, match=r'Write ledger = "sqlite:PATH"'):
+    with pytest.raises(BadSource, match=r'ledger = "sqlite:PATH"'):
         sfumato.open({**policy, "ledger": "postgresql://nobody@localhost/nothing"})

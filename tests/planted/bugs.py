@@ -6,6 +6,7 @@ from tests.planted.budget_bugs import BUDGET_BUGS
 from tests.planted.bug import Bug, planned
 from tests.planted.charge_bugs import CHARGE_BUGS
 from tests.planted.checked import CHECKED
+from tests.planted.client_bugs import CLIENT_BUGS
 from tests.planted.composition_bugs import COMPOSITION_BUGS
 from tests.planted.engine_bugs import ENGINE_BUGS
 from tests.planted.findings import FINDINGS
@@ -13,10 +14,13 @@ from tests.planted.hostile_path_bugs import HOSTILE_PATH_BUGS
 from tests.planted.hostile_server_bugs import HOSTILE_SERVER_BUGS
 from tests.planted.identity_bugs import IDENTITY_BUGS
 from tests.planted.leftover_bugs import LEFTOVER_BUGS
+from tests.planted.marks_bugs import MARKS_BUGS
+from tests.planted.operator_bugs import OPERATOR_BUGS
 from tests.planted.outside_bugs import OUTSIDE_BUGS
 from tests.planted.path_bugs import PATH_BUGS
 from tests.planted.planning_bugs import PLANNING_BUGS
 from tests.planted.running_bugs import RUNNING_BUGS
+from tests.planted.selected_keys_bugs import SELECTED_KEYS_BUGS
 from tests.planted.server_bugs import SERVER_BUGS
 from tests.planted.wire_bugs import WIRE_BUGS
 
@@ -479,6 +483,9 @@ BUGS: tuple[Bug, ...] = (
     *RUNNING_BUGS,
     *APPROVALS_BUGS,
     *WIRE_BUGS,
+    *CLIENT_BUGS,
+    *SELECTED_KEYS_BUGS,
+    *MARKS_BUGS,
     *SERVER_BUGS,
     *PLANNING_BUGS,
     *ENGINE_BUGS,
@@ -487,5 +494,6 @@ BUGS: tuple[Bug, ...] = (
     *PATH_BUGS,
     *BUDGET_BUGS,
     *OUTSIDE_BUGS,
+    *OPERATOR_BUGS,
     *CHECKED,
 )

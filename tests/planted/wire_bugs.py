@@ -43,6 +43,6 @@ WIRE_BUGS: tuple[Bug, ...] = (
     planned(
         "the salt of an unknown name depends on its spelling",
         _STARTING,
-        ("server/grants.py", "no_verifier(stored.secret, account)", "no_verifier(stored.secret, user)"),
+        ("server/grants.py", "no_verifier(access.secret, account)", "no_verifier(access.secret, user)"),
     ),
 )

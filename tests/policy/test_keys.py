@@ -22,7 +22,7 @@ from sfumato.cli import main
 from sfumato.errors import BadPolicy
 from sfumato.policy.canonical import hashed_lines
 from sfumato.policy.entry import Entry
-from sfumato.policy.keys import ANALYST, BUDGET, CSV, KEYS, POLICY, SEALED, SERVER
+from sfumato.policy.keys import ANALYST, BUDGET, CSV, KEYS, POLICY, ROLE, SEALED, SERVER
 from sfumato.policy.kinds import (
     Default,
     Flag,
@@ -34,7 +34,7 @@ from sfumato.policy.kinds import (
     is_complete,
     key_schema,
 )
-from sfumato.policy.policy import Analyst, Budget, Column, CsvFormat, Policy, Sealing, ServerPorts, Table
+from sfumato.policy.policy import Analyst, Budget, Column, CsvFormat, Policy, Role, Sealing, ServerPorts, Table
 from sfumato.policy.reading import read_policy
 from sfumato.policy.schema import policy_schema
 from sfumato.policy.table_keys import COLUMN, TABLE
@@ -73,6 +73,7 @@ SECTIONS: dict[str, tuple[Section, type]] = {
     "tables.TABLE": (TABLE, Table),
     "tables.TABLE.columns.COLUMN": (COLUMN, Column),
     "analysts.ANALYST": (ANALYST, Analyst),
+    "roles.ROLE": (ROLE, Role),
 }
 SEALED_POLICY: dict[str, Any] = {
     "sealed": {"key": "file:/k/c.key", "store": "duckdb:/s/c.duckdb", "epsilon": 1, "delta": 1e-9}
@@ -99,6 +100,9 @@ CSV_POLICY: dict[str, Any] = {
     "padding": "250ms",
     "answers": "shared",
     "preview": "synthetic",
+    "roles": {"reader": {"tables": ["visits"], "columns": ["cost"], "epsilon": 1, "delta": 0, "price": 1}},
+    "owners": ["vera"],
+    "analysts": {"anna": {"roles": ["reader"]}},
     "budget": {"epsilon": 3, "delta": "1e-6", "truncation": 0.1, "charges": 10},
     "tables": {
         "visits": {
@@ -272,9 +276,13 @@ def test_reader_and_schema_refuse_a_key_of_a_wrong_type_and_a_misspelt_key(path:
             policy |= {"source": "csv:/data", "csv": {}}
         if way[:1] == ["server"]:
             policy |= {"server": {}}
+        if way[:1] == ["roles"]:
+            policy |= {"roles": {"reader": {}}}
         node = policy
         for part in way:
-            node = node[{"TABLE": "lineitem", "COLUMN": "l_price", "ANALYST": "press"}.get(part, part)]
+            node = node[
+                {"TABLE": "lineitem", "COLUMN": "l_price", "ANALYST": "press", "ROLE": "reader"}.get(part, part)
+            ]
         assert SCHEMA.is_valid(_json(policy))
         node |= wrong
         assert not SCHEMA.is_valid(_json(policy))

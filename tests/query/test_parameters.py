@@ -17,6 +17,7 @@ from sfumato.query.parameters import bind, inline_parameters, literal_of
 from sfumato.query.parse import parse
 from sfumato.query.types import Type
 
+COUNT = "SELECT COUNT(*) FROM visits"
 PAIRS = [
     ("SELECT COUNT(*) FROM visits WHERE age > $1", [40], "SELECT COUNT(*) FROM visits WHERE age > 40"),
     ("SELECT COUNT(*) FROM visits WHERE age - $1 > 3", [-2], "SELECT COUNT(*) FROM visits WHERE age - (-2) > 3"),
@@ -36,6 +37,16 @@ PAIRS = [
     ("SELECT AVG(ROUND(cost, $1)) FROM visits", [1], "SELECT AVG(ROUND(cost, 1)) FROM visits"),
     ("SELECT COUNT(*) FROM visits WHERE age = $1::int", ["7"], "SELECT COUNT(*) FROM visits WHERE age = 7"),
     ("WITH v AS (SELECT * FROM staff WHERE id = $1) SELECT id FROM v", [7], "SELECT id FROM staff WHERE id = 7"),
+    (f"{COUNT} WHERE age = ANY($1)", [[1, -2, 1]], f"{COUNT} WHERE age IN (1, -2)"),
+    (f"{COUNT} WHERE age <> ALL($1)", [(1, None)], f"{COUNT} WHERE age NOT IN (1, NULL)"),
+    (f"{COUNT} WHERE age = ANY($1::bigint[])", [["1", "2"]], f"{COUNT} WHERE age IN (1, 2)"),
+    (f"{COUNT} WHERE dept = SOME($1)", [["it's", "{}"]], f"{COUNT} WHERE dept IN ('it''s', '{{}}')"),
+    (f"{COUNT} WHERE dept = ANY($1)", ['{a,"b c"}'], f"{COUNT} WHERE dept IN ('a', 'b c')"),
+    (f"{COUNT} WHERE day = ANY($1)", [[date(2024, 1, 2)]], f"{COUNT} WHERE day IN (DATE '2024-01-02')"),
+    (f"{COUNT} WHERE age = ANY($1)", [np.array([3, 4])], f"{COUNT} WHERE age IN (3, 4)"),
+    (f"{COUNT} WHERE age = ANY($1)", [pd.Series([3, 4])], f"{COUNT} WHERE age IN (3, 4)"),
+    ("SELECT COUNT(*) FROM visits WHERE age = ANY($1)", [[]], "SELECT COUNT(*) FROM visits WHERE FALSE"),
+    ("SELECT COUNT(*) FROM visits WHERE age = ANY($1)", [None], "SELECT COUNT(*) FROM visits WHERE NULL"),
 ]  # fmt: skip
 
 
@@ -75,7 +86,10 @@ def test_text_that_looks_like_sql_stays_a_value(value: str) -> None:
         Decimal("1e400"),
         "a\x00b",
         "x" * 30_000,
-        [1],
+        [[1]],
+        [b"bytes"],
+        {"a": 1},
+        list(range(1001)),
         b"bytes",
         1e-300,
     ],
@@ -199,3 +213,22 @@ def test_values_of_numpy_and_pandas_are_the_values_they_show(value: object, plai
 def test_what_has_no_plain_meaning_is_refused(value: object) -> None:
     with pytest.raises(BadParameter):
         literal_of(value, "$1")
+
+
+@pytest.mark.parametrize(("sql", "parameters", "arrays"), [
+    ("SELECT COUNT(*) FROM visits WHERE age = ANY($1) AND age > $2", {"1": Type.INTEGER, "2": Type.INTEGER}, {"1"}),
+    ("SELECT COUNT(*) FROM visits WHERE dept <> ALL($1)", {"1": Type.TEXT}, {"1"}),
+    ("SELECT COUNT(*) FROM visits WHERE day = ANY($1::date[])", {"1": Type.DATE}, {"1"}),
+    ("SELECT COUNT(*) FROM visits WHERE cost < ANY($1)", {"1": Type.DECIMAL}, {"1"}),
+])  # fmt: skip
+def test_a_description_tells_which_parameters_are_arrays(
+    sql: str, parameters: dict[str, Type], arrays: set[str]
+) -> None:
+    for known in ({}, parameters):
+        found = describe_query(sql, CLINIC, known, arrays if known else ())
+        assert (dict(found.parameters), set(found.arrays)) == (parameters, arrays)
+
+
+def test_a_list_where_one_value_is_needed_is_refused() -> None:
+    with pytest.raises(BadSql, match=r"`\$1`: a list is given where one value is needed\. .* x = ANY\(\$1\)"):
+        parse("SELECT COUNT(*) FROM visits WHERE age = $1", CLINIC, bind([[1, 2]]))

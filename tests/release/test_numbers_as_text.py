@@ -44,5 +44,5 @@ def test_its_ends_are_numbers_in_every_table(release: sfumato.Release) -> None:
 def test_a_text_with_ends_is_shown_like_the_number() -> None:
     assert shown_value("4814", (4770, 4858)) == "4814 ± 44"
     assert shown_value("12.25", (11.0, 13.5)) == "12.25 ± 1.2"
-    assert shown_value("660", (0, 100)) == "660 [0, 100]"
+    assert shown_value("660", (0, 100)) == "660 (0 to 100)"
     assert shown_value("er", None) == "er"

@@ -60,6 +60,7 @@ class Running:
     def __enter__(self) -> "Running":
         grants = Grants(read_policy(self.policy), self.policy)
         self.secrets = {name: grants.grant(name) for name in self.names} if not self.secrets else self.secrets
+        grants.close()
         self.begin()
         return self
 
@@ -133,6 +134,11 @@ class Running:
         content = content if isinstance(content, bytes) else content.encode()
         kind = {"Content-Type": "application/json", **{key.replace("_", "-"): value for key, value in headers.items()}}
         return self.request("POST", path, content, kind, name)
+
+    def form(self, path: str, fields: Mapping[str, str], cookie: str) -> Reply:
+        """Send a form as the console's own page does."""
+        form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": self.url.rstrip("/"), "Cookie": cookie}
+        return self.request("POST", path, urlencode(fields), form, None)
 
     def ask(self, sql: str, name: str | None = "research", **price: object) -> Reply:
         return self.post("/ask", {"sql": sql, **price}, name)

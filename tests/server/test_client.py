@@ -186,7 +186,10 @@ def test_parameters_travel_exactly(remote: RemoteDatabase, local: sfumato.Databa
     with pytest.raises(BadParameter):
         remote.ask(sql, epsilon=1, parameters="1")
     with pytest.raises(BadParameter):
-        remote.ask(sql, epsilon=1, parameters=[[1]])
+        remote.ask(sql, epsilon=1, parameters=[[[1]]])
+    listed = "SELECT dept FROM wards WHERE floor = ANY($1) AND dept <> ALL($2) ORDER BY floor"
+    given: list[object] = [[1, 2, None], ("icu", "it's")]
+    assert remote.ask(listed, parameters=given).rows() == local.ask(listed, parameters=given).rows() != []
 
 
 def _outcome(database: RemoteDatabase | sfumato.Database, sql: str, parameters: object) -> object:
@@ -199,7 +202,8 @@ def _outcome(database: RemoteDatabase | sfumato.Database, sql: str, parameters: 
 
 
 @pytest.mark.parametrize(
-    "sent", ["{}", "[[1]]", '{"a": {"b": 1}}', '[{"date": "soon"}]', "1e999999999", "[1e999999999]"]
+    "sent",
+    ["{}", "[[[1]]]", '[[{"date": "soon"}]]', '{"a": {"b": 1}}', '[{"date": "soon"}]', "1e999999999", "[1e999999999]"],
 )
 def test_a_parameter_that_cannot_be_read_is_refused(sent: str) -> None:
     body = f'{{"sql": "SELECT 1", "parameters": {sent}}}'.encode()

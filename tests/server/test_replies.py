@@ -4,7 +4,7 @@ import asyncio
 import gc
 import json
 import tracemalloc
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from threading import Lock
@@ -17,7 +17,7 @@ from tests.server.virtual import VirtualClock, exchange, scope_of
 import sfumato
 from sfumato.database import Database
 from sfumato.release.release import Release
-from sfumato.server import routes
+from sfumato.server import formats, routes
 from sfumato.server.audit import Audit, audit_path
 from sfumato.server.connections import Connections
 from sfumato.server.gate import GateLimits, Gateway
@@ -37,6 +37,8 @@ WAYS: dict[str, tuple[str, str, object]] = {
     "ask_all": ("POST", "/ask_all", {"questions": [COUNT], "epsilon": "2"}),
     "json": ("GET", "/releases/{receipt}", None),
     "csv": ("GET", "/releases/{receipt}.csv", None),
+    "parquet": ("GET", "/releases/{receipt}.parquet", None),
+    "ask csv": ("POST", "/ask?format=csv", ASKED),
     "history": ("GET", "/history", None),
 }
 
@@ -117,8 +119,15 @@ def long_replies(monkeypatch: pytest.MonkeyPatch) -> None:
         return {"receipt": {"id": "0"}, "long": "x" * LONG}
 
     monkeypatch.setattr(routes, "charge_document", document)
-    monkeypatch.setattr(routes, "answer_document", lambda *given: {**answer_document(*given), "long": "x" * LONG})
-    monkeypatch.setattr(routes, "encoded", lambda *_: json.dumps(document()).encode())
+
+    def pieces(*_: object, **__: object) -> Iterator[bytes]:
+        content = json.dumps(document()).encode()
+        yield from (content[at : at + 40_000] for at in range(0, len(content), 40_000))
+
+    for module in (routes, formats):
+        monkeypatch.setattr(module, "answer_document", lambda *given: {**answer_document(*given), "long": "x" * LONG})
+    monkeypatch.setattr(formats, "encoded", lambda *_, **__: json.dumps(document()).encode())
+    monkeypatch.setattr(formats, "csv_pieces", pieces)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -142,9 +151,10 @@ def test_requests_that_wait_hold_no_answer(way: str, tmp_path: Path, monkeypatch
         return run
 
     def encodes(real: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*given: Any) -> Any:
+        def run(*given: Any, **named: Any) -> Any:
             try:
-                return real(*given)
+                made = real(*given, **named)
+                return iter(list(made)) if isinstance(made, Iterator) else made
             finally:
                 count(-1)
 
@@ -156,7 +166,9 @@ def test_requests_that_wait_hold_no_answer(way: str, tmp_path: Path, monkeypatch
             served.gate._answers.clear()
             for name in ("ask", "ask_all", "reopen", "history"):
                 monkeypatch.setattr(Database, name, opens(getattr(Database, name)))
-            for name in ("answer_document", "charge_document", "encoded"):
+            for name in ("answer_document", "encoded", "csv_pieces"):
+                monkeypatch.setattr(formats, name, encodes(getattr(formats, name)))
+            for name in ("answer_document", "charge_document"):
                 monkeypatch.setattr(routes, name, encodes(getattr(routes, name)))
             monkeypatch.setattr("sfumato.server.gate._MAX_CACHED_ROWS", -1)
             method, path, body = WAYS[way]
@@ -300,7 +312,7 @@ def test_a_reply_that_waits_for_its_multiple_is_counted_and_its_answer_is_gone(
             alive += 1
             return {"long": "x" * LONG}
 
-        monkeypatch.setattr(routes, "answer_document", document)
+        monkeypatch.setattr(formats, "answer_document", document)
         path = f"/releases/{receipt}"
         asked = [clock.begin(exchange(served.app, "GET", path, served.tokens["research"])) for _ in range(5)]
         await clock.advance(begun + 1.5)

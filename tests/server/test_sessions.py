@@ -7,7 +7,8 @@ from tests.server.clinic import make_clinic
 
 from sfumato.policy.reading import read_policy
 from sfumato.server import sessions as module
-from sfumato.server.grants import Grant, Grants
+from sfumato.server.grant_stores.stored import Grant
+from sfumato.server.grants import Grants
 from sfumato.server.sessions import IDLE_SECONDS, LIFETIME_SECONDS, Sessions
 
 

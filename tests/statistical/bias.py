@@ -28,6 +28,7 @@ QUESTIONS = (
     "SELECT dept, COUNT(*) AS x FROM visits WHERE cost > 20 GROUP BY dept",
     "SELECT SUM(CASE WHEN dept = 'er' THEN 2 * cost ELSE 0 END) - COUNT(*) AS x FROM visits",
     "SELECT COUNT(DISTINCT patient_id) AS x FROM visits",
+    "SELECT dept, COUNT(DISTINCT patient_id) AS x FROM visits GROUP BY dept",
 )
 
 
@@ -54,7 +55,8 @@ CHOSEN = World(1.3, 1.5, 1500, 40, 400, chosen=True)
 class Held:
     """Of so many intervals, how many hold the truth, how many have an open side, and how many hold it without bias.
 
-    And how long one that is not open is, at the median, relative to the truth.
+    And how long one that is not open is, at the median, relative to the truth; and how many plain intervals hold the
+    truth or are marked.
     """
 
     intervals: int
@@ -62,6 +64,7 @@ class Held:
     open: int
     unbiased: int
     length: float
+    told: int
 
 
 def covered(world: World, releases: int, seed: int, epsilon: str = "1") -> dict[str, Held]:
@@ -104,21 +107,25 @@ def _covered(folder: Path, world: World, releases: int, seed: int, epsilon: str)
             source, other = HashSource(seed + 100 * place), HashSource(seed + 100 * place + 50)
             asked = database.prepare(sql, None, RequestedPrice(epsilon))
             aggregates, receipt = asked.engine.run(asked.job), database._receipt(asked, "measured")
-            held = intervals = opened = unbiased = 0
+            held = intervals = opened = unbiased = told = 0
             lengths = []
             for _ in range(releases):
                 losses = truncation_bounds_of(
                     database.policy, plan, release_truncation(database.policy, plan, exact, other)
                 )
                 answer = make_release(asked.plan, publish(asked.plan, aggregates, source), receipt, evaluate, losses)
-                for true, ends, alone in zip(truth[sql], _ends(answer, True), _ends(answer, False), strict=True):
+                marks = [row["x"] for row in answer.marks()]
+                bars = zip(truth[sql], _ends(answer, True), _ends(answer, False), marks, strict=True)
+                for true, ends, alone, marked in bars:
                     intervals += 1
                     opened += None in ends
                     held += (ends[0] is None or ends[0] <= true) and (ends[1] is None or true <= ends[1])
                     unbiased += alone[0] <= true <= alone[1]
+                    told += marked or alone[0] <= true <= alone[1]
                     if None not in ends:
                         lengths.append((ends[1] - ends[0]) / abs(true))
-            found[sql] = Held(intervals, held, opened, unbiased, float(np.median(lengths)) if lengths else np.inf)
+            length = float(np.median(lengths)) if lengths else np.inf
+            found[sql] = Held(intervals, held, opened, unbiased, length, told)
     return found
 
 
@@ -143,6 +150,7 @@ def _made_up(folder: Path, world: World, seed: int) -> dict[str, list[float]]:
         [(emergency & high).sum(), (~emergency & high).sum()],
         [2 * costs[emergency].sum() - len(costs)],
         [world.people],
+        [len(np.unique(people[emergency])), len(np.unique(people[~emergency]))],
     )
     return {sql: [float(one) for one in answer] for sql, answer in zip(QUESTIONS, answers, strict=True)}
 
@@ -152,8 +160,8 @@ def main() -> None:
     releases = int(sys.argv[1]) if len(sys.argv) > 1 else 400
     for world in (*WORLDS, CHOSEN):
         for sql, held in covered(world, releases, seed=3).items():
-            shares = [f"{part / held.intervals:7.2%}" for part in (held.held, held.open, held.unbiased)]
-            print("{} hold, {} open, {} hold without bias".format(*shares), end=", ")
+            shares = [f"{part / held.intervals:7.2%}" for part in (held.held, held.open, held.unbiased, held.told)]
+            print("{} hold, {} open, {} hold without bias, {} do or are marked".format(*shares), end=", ")
             print(f"{held.length:6.2f} of the truth long  {world}  {sql}", flush=True)
 
 

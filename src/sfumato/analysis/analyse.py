@@ -21,6 +21,7 @@ from sfumato.analysis.windows import analyse_window
 from sfumato.errors import LoosenedPolicy, RawRows, UnitRevealed, UnsupportedSql, position_prefix
 from sfumato.language.cost_limits import check_characters
 from sfumato.language.facts import Facts, Kind
+from sfumato.language.interval_ends import ENDS_OF_SEVERAL_ROWS, resolve_ends
 from sfumato.language.lower_logic import all_true, among, encode_literal, present
 from sfumato.language.lowering import Scope, lower, narrow_scope
 from sfumato.language.outside import as_key, passed_on
@@ -85,6 +86,8 @@ def analyse(query: Query, catalog: Catalog, public: PublicData) -> PrivateQuery:
     outcome = ProjectNode(below.flow, relation.label, _items(relation, below))
     if isinstance(below.state, UnitLineage):
         raise _shows_people(relation, outcome, reading)
+    if resolve_ends(outcome).unresolved:
+        raise UnsupportedSql(*ENDS_OF_SEVERAL_ROWS)
     notes = tuple(dict.fromkeys((*query.notes, *reading.notes)))
     days = whole_days(relation)
     return PrivateQuery(tuple(reading.groups), outcome, query.names, catalog.neighbours, notes, days)

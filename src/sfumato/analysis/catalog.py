@@ -11,6 +11,7 @@ from sfumato.analysis.private_query import Cell
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.rel_nodes import Item, RelNode
 from sfumato.language.scalar import Scalar
+from sfumato.policy.rights import Rights
 from sfumato.query.declared import Admitted, DeclaredBounds, DeclaredValues
 from sfumato.query.expression import Value
 from sfumato.query.types import Type
@@ -19,6 +20,8 @@ _MAX_LISTED_VALUES = 12
 """Maximum number of values that are listed; more consecutive values are shown as a range."""
 _FIRST_DAY = date(1970, 1, 1)
 
+_HIDDEN_UNIT = '"unit"'
+"""Name of a unit that an account may not use: no declared name holds a quotation mark, so no text can name it."""
 REMOVED = ".removed"
 """The ending of the table that says who lost rows, and how many. No declared name of a table holds a dot."""
 
@@ -69,11 +72,13 @@ class Table:
     """Rows have ranks in sampling order, in which they count towards a unit's total."""
     keys_to_unit: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """The columns that lead to the owner by a `via` of the policy, here or from another table, each with its key."""
+    hidden: frozenset[str] = frozenset()
+    """Columns that an account may not use. They are in `fields`, so that a right never changes a plan."""
 
     @property
     def columns(self) -> Mapping[str, str]:
-        """Every column with its type."""
-        return {field.name: str(field.facts.type) for field in self.fields}
+        """Every column that a question may name, with its type."""
+        return {field.name: str(field.facts.type) for field in self.fields if field.name not in self.hidden}
 
     def declared(self, column: str) -> Admitted | None:
         """Return the declared values of a private column."""
@@ -116,6 +121,45 @@ class Catalog:
 
     tables: Mapping[str, Table]
     neighbours: Neighbours
+
+
+def visible_catalog(catalog: Catalog, rights: Rights) -> Catalog:
+    """Return the catalog in which the names of questions are resolved: other names do not exist for the account.
+
+    Theorem: a question that is accepted under it has the plan that it has under the whole catalog. Proof:
+    proofs/rights.md
+    """
+    if rights.complete:
+        return catalog
+    visible = {
+        name: _visible_table(table, declared, rights)
+        for name, table in catalog.tables.items()
+        if rights.may_use_table(declared := name.removesuffix(REMOVED))
+    }
+    return dataclasses.replace(catalog, tables=visible)
+
+
+def _visible_table(table: Table, declared: str, rights: Rights) -> Table:
+    declared_fields = table.fields if declared == table.name else table.fields[:-1]  # the last is `removed_rows`
+    hidden = frozenset(field.name for field in declared_fields if not rights.may_use_column(declared, field.name))
+    visible = dataclasses.replace(
+        table,
+        hidden=hidden,
+        keys_to_unit={column: key for column, key in table.keys_to_unit.items() if column not in hidden},
+    )
+    if table.unit is None or table.unit not in hidden or table.owner is None:
+        return visible
+    return dataclasses.replace(
+        visible,
+        fields=tuple(_without_name(field) if field.name == table.unit else field for field in table.fields),
+        hidden=hidden - {table.unit} | {_HIDDEN_UNIT},
+        unit=None,
+        owner=_without_name(table.owner),
+    )
+
+
+def _without_name(field: Field) -> Field:
+    return dataclasses.replace(field, name=_HIDDEN_UNIT)
 
 
 class PublicRows(Protocol):

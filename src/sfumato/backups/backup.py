@@ -4,8 +4,6 @@ The bounded copy is not in it: it is built again from the data, with the same sa
 """
 
 import os
-import sqlite3
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,11 +20,10 @@ from sfumato.policy.reading import read_policy
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import system_source
 from sfumato.secure_files import sync_folder
-from sfumato.server.file_paths import sidecar_path
+from sfumato.server.grants import copy_grants
 
 _MAX_CUTS = 5
 """How often the ledger is read again when a snapshot was taken meanwhile."""
-_SQLITE_HEADER = b"SQLite format 3\x00"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +66,8 @@ def back_up(policy_file: Path, folder: Path) -> Backup:
 def _write(policy: Policy, policy_file: Path, folder: Path, identity: str) -> Backup:
     anchor = _cut(policy, folder)
     _copy_file(policy_file, folder / POLICY)
-    grants = sidecar_path(policy, "grants", policy_file)
-    if grants.exists():
-        _copy_database(grants, folder / GRANTS) if _is_sqlite(grants) else _copy_file(grants, folder / GRANTS)
+    copy_grants(policy, policy_file, folder / GRANTS)
+    (folder / f"{GRANTS}.lock").unlink(missing_ok=True)
     time = datetime.now(UTC).isoformat(timespec="seconds")
     (folder / f"{LEDGER}.lock").unlink(missing_ok=True)
     place = str(policy_file.absolute())
@@ -123,20 +119,6 @@ def _write_private(path: Path, content: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "wb") as stream:
         stream.write(content)
-
-
-def _is_sqlite(path: Path) -> bool:
-    with path.open("rb") as stream:
-        return stream.read(len(_SQLITE_HEADER)) == _SQLITE_HEADER
-
-
-def _copy_database(source: Path, target: Path) -> None:
-    """Copy a SQLite file that other programs may be writing."""
-    _write_private(target, b"")
-    uri = f"{source.absolute().as_uri()}?mode=ro"
-    with closing(sqlite3.connect(uri, uri=True)) as found, closing(sqlite3.connect(target)) as copied:
-        found.backup(copied)
-        copied.execute("PRAGMA journal_mode = DELETE")  # one file, no log beside it
 
 
 def _synchronise(path: Path) -> None:

@@ -60,9 +60,9 @@ def ask(
         exports.check_writable(output)
     if plot is not None:
         exports.check_plot(plot)
-    if kind == "arrow" and output is None and sys.stdout.isatty():
+    if kind in ("arrow", "parquet") and output is None and sys.stdout.isatty():
         raise BadParameter(
-            "Arrow output cannot be shown on a terminal.", "It is binary.", "Add --output FILE, or a pipe."
+            f"{kind.title()} output cannot be shown on a terminal.", "It is binary.", "Add --output FILE, or a pipe."
         )
     ended, rest = split_statements(_question(sql))
     questions = [*ended, *([rest] if rest or not ended else [])]

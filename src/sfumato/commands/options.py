@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import click
 
-FORMATS = ("table", "json", "csv", "arrow", "markdown")
+FORMATS = ("table", "json", "csv", "arrow", "parquet", "markdown")
 REPORTS = ("table", "json")
 
 CommandFunction = TypeVar("CommandFunction", bound=Callable[..., object])

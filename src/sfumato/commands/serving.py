@@ -1,4 +1,4 @@
-"""Opening a dataset to others: `grant`, `revoke` and `serve`."""
+"""Opening a dataset to others: `serve`."""
 
 from contextlib import nullcontext
 from importlib.util import find_spec
@@ -9,45 +9,6 @@ import click
 from sfumato.commands.opening import open_database, open_rehearsal
 from sfumato.commands.options import File, policy_file
 from sfumato.errors import BadParameter
-
-_owner = click.option(
-    "--owner", is_flag=True, help="Grant access to the owner, for the console's view of the whole dataset."
-)
-
-
-@click.command()
-@policy_file
-@click.argument("name", required=False)
-@_owner
-def grant(policy: Path, name: str | None, owner: bool) -> None:
-    """Draw a token and a password for an analyst.
-
-    They are shown once, and kept only as digests. Those before them count no longer, also while a server runs.
-    """
-    from sfumato.policy.reading import read_policy
-    from sfumato.server.grants import Grants
-
-    account = _account(name, owner)
-    credentials = Grants(read_policy(policy), policy).grant(account)
-    click.echo(f"token: {credentials.token}")
-    if account:
-        click.echo(f"password: {credentials.password}")
-    click.echo("Shown once: keep them now. The token is for HTTP and the browser, the password for psql.", err=True)
-
-
-@click.command()
-@policy_file
-@click.argument("name", required=False)
-@_owner
-def revoke(policy: Path, name: str | None, owner: bool) -> None:
-    """Take token and password back, at once."""
-    from sfumato.policy.reading import read_policy
-    from sfumato.server.grants import Grants
-
-    account = _account(name, owner)
-    revoked = Grants(read_policy(policy), policy).revoke(account)
-    who = account or "the owner"
-    click.echo(f"Revoked what {who} had." if revoked else f"Nothing was granted to {who}.")
 
 
 @click.command()
@@ -113,11 +74,3 @@ def serve(
     log = json_log() if log_json else nullcontext()
     with log, serving.open_sockets(place) as listener, opened as database:
         serving.serve(policy, database, listener, click.echo)
-
-
-def _account(name: str | None, owner: bool) -> str:
-    if owner != (name is None):
-        raise BadParameter(
-            "Who is meant?", "A token belongs to one analyst or to the owner.", "Give a NAME, or --owner."
-        )
-    return name or ""

@@ -83,7 +83,8 @@ def _table(release: Release) -> str:
 def _cell(release: Release, place: int, name: str) -> str:
     ends = release.intervals()[place][name]
     interval = ends if isinstance(ends, tuple) else None
-    return shown_value(release.rows()[place][name], interval, release.truncation_of(name))
+    marked = release.marks()[place].get(name, False)
+    return shown_value(release.rows()[place][name], interval, marked=marked)
 
 
 def _receipts(answered: AnsweredDashboard) -> str:

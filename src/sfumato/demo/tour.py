@@ -186,6 +186,8 @@ def _stop(
         say(console, f"{held} of {len(release)} error bars hold the truth.", indent=" " * _INDENT_COLUMNS)
     after = database.budget()
     say(console, f"{spending_text(release, before, after)} · error bars at 95 %", "dim", " " * _INDENT_COLUMNS)
+    for line in release.legend():
+        say(console, line, "dim", " " * _INDENT_COLUMNS)
     for line in printed_notes([note for note in release.notes if note not in explained], "sfumato ask --notes"):
         say(console, line, "dim", " " * _INDENT_COLUMNS)
     explained.update(release.notes)

@@ -213,15 +213,16 @@ def has_ledger(policy: Policy) -> bool:
 
 
 def places_of(policy: Policy) -> SnapshotPaths:
-    """Return where the copy and its salt lie: beside the ledger, or beside the data where the ledger is on a server."""
+    """Return where the copy and its salt lie: beside the first that is a file of ledger, source and policy."""
     path = policy.ledger.path
-    if path is None and policy.source.path is not None:
-        path = policy.source.path.with_name(f"{policy.source.path.name}.sfumato")
+    if path is None:
+        file = policy.source.path or policy.ledger.policy_file
+        path = file and file.with_name(f"{file.name}.sfumato")
     if path is None:
         raise BadSource(
-            "ledger is on a server, and source is not a file.",
-            "The bounded copy and its salt are files, and lie beside one of the two.",
-            'Write ledger = "sqlite:PATH".',
+            "ledger is on a server, and neither source nor policy is a file.",
+            "The bounded copy and its salt are files, and lie beside one of the three.",
+            'Write the policy into a file, or ledger = "sqlite:PATH".',
         )
     source = policy.source.path
     if "?" in str(path):

@@ -5,6 +5,7 @@ from fractions import Fraction
 from math import ceil
 
 from sfumato.language.facts import Facts, Kind
+from sfumato.language.interval_ends import IntervalSide, end_scalar
 from sfumato.language.lower_curves import CURVES
 from sfumato.language.lower_logic import case_scalar, compare_scalars
 from sfumato.language.numbers import (
@@ -52,6 +53,10 @@ def lower_number_cast(cast: Cast, argument: Scalar) -> Scalar | None:
             return argument
         case _:
             return None
+
+
+def _lower_end(side: IntervalSide) -> Lowering:
+    return lambda _, arguments: end_scalar(arguments[0], side)
 
 
 def _lower_unary(build: Callable[[Scalar, Type], Scalar]) -> Lowering:
@@ -130,6 +135,7 @@ ARITHMETIC: dict[Function, Lowering] = {
     Function.QUOTIENT: _two(quotient),
     Function.MODULO: _two(modulo),
     Function.NEGATE: _lower_unary(negate_scalar),
+    **{Function(side.value): _lower_end(side) for side in IntervalSide},
     Function.ABS: _lower_unary(absolute),
     Function.SIGN: _lower_unary(sign_scalar),
     Function.FLOOR: _lower_rounding(Operator.FLOORED),

@@ -151,6 +151,9 @@ class Operator(StrEnum):
     NOT = auto()
     """These three by three-valued logic."""
 
+    INTERVAL_END = auto()
+    """The `constant` (an IntervalSide) of the error bar of a noisy number; `resolve_ends` takes it out for engines."""
+
     # ── times and texts ── a day is days since 1970-01-01, a moment microseconds; both in the years 1 to 9999
     WITHIN = auto()
     """An integer between the Sides `constant`, or NULL beyond."""
@@ -219,6 +222,7 @@ _TAKES: dict[Operator, tuple[type, ...]] = {
     Operator.LOOKUP: (ListedResults,),
     Operator.CLIPPED: (Sides,),
     Operator.WITHIN: (Sides,),
+    Operator.INTERVAL_END: (str,),
     Operator.PERIOD_START: (str,),
     Operator.DAY_PART: (str,),
     Operator.DAY_LATER: (int,),

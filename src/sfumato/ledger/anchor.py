@@ -4,11 +4,10 @@ One line: sequence, head, and after a clean close the SHA-256 of the whole ledge
 short enough to be restored by hand from the last receipt: `17 6f1c… -`.
 """
 
+import os
 import re
 from dataclasses import dataclass
 from hashlib import file_digest
-from os import O_CREAT, O_NOFOLLOW, O_TRUNC, O_WRONLY, fdopen, fsync
-from os import open as open_descriptor
 from pathlib import Path
 
 from sfumato.ledger.damage import RESTORE_ANCHOR, damaged
@@ -52,11 +51,11 @@ def prepare_anchor(path: Path, anchor: Anchor) -> Path:
     other process writes aside.
     """
     aside = path.with_name(path.name + ".aside")
-    descriptor = open_descriptor(aside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0o600)
-    with fdopen(descriptor, "wb") as stream:
+    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "wb") as stream:
         stream.write(f"{anchor.sequence} {anchor.head} {anchor.seal or _UNSEALED}\n".encode())
         stream.flush()
-        fsync(stream.fileno())
+        os.fsync(stream.fileno())
     return aside
 
 

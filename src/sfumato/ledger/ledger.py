@@ -495,4 +495,5 @@ def _after_fork() -> None:
         ledger._after_fork()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):  # clients run on Windows too, which has no fork
+    os.register_at_fork(after_in_child=_after_fork)

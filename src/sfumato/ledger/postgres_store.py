@@ -389,7 +389,8 @@ def _connected(url: str) -> Any:
         driver = None
     if driver is None:
         raise unavailable(
-            "A ledger on PostgreSQL needs a driver that is not installed.", "Install it: pip install 'psycopg[binary]'."
+            "A ledger on PostgreSQL needs a driver that is not installed.",
+            "Install it: pip install 'sfumato[postgres]'.",
         )
     connection = driver.connect(url, autocommit=True, connect_timeout=10)
     for setting in _SETTINGS:  # after what the URL, the environment or the server set, such as the search path

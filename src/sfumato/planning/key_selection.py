@@ -39,6 +39,24 @@ def select_keys_by_amount(need: MeasurementSet, ranking: str | None) -> Measurem
     return replace(need, selecting_amount=(rows or sums)[0].name) if rows or sums else need
 
 
+def select_keys_at_bound(need: MeasurementSet) -> MeasurementSet:
+    """Return the needs where the number of rows at the selected bound selects the keys.
+
+    Where nothing but rows bounds the groups of a person, a selection by people would have to reckon with the most rows
+    that the policy allows. The selected bound is far smaller, and so is the size from which on a group appears.
+    Proof: proofs/chosen_caps.md, 9
+    """
+    contribution = need.group.contribution
+    if need.keys is None or need.selecting is not None or contribution.groups < contribution.rows:
+        return need
+    rows = [
+        one
+        for one in need.measurements
+        if one.candidates is not None and one.candidates.bounds_rows and counts_everybody(one.quantity)
+    ]
+    return replace(need, selecting_amount=rows[0].name) if rows else need
+
+
 def _is_amount(quantity: Quantity) -> bool:
     return quantity.function is Aggregation.SUM and not quantity.distinct and quantity.arguments[0].facts.low >= 0
 
@@ -50,7 +68,10 @@ def size_words(group: GroupPlan) -> str:
     needed = group.selection.units_for(CONFIDENCE)
     if group.threshold_selection is None or group.threshold_selection.most == 1:
         return f"{needed:,} people"
-    (quantity,) = (one.quantity for one in group.measured if one.name == group.selecting_measurement)
+    (one,) = (one for one in group.measured if one.name == group.selecting_measurement)
+    quantity = one.quantity
+    if one.candidates is not None and one.selected is None:
+        return f"{round_up(Fraction(needed, one.candidates.thresholds[-1]), 2)} times the selected bound, in rows,"
     if quantity.function is not Aggregation.SUM:
         return f"{needed:,} rows"
     return f"a sum of {round_up(needed * quantity.arguments[0].facts.step)}"

@@ -308,7 +308,7 @@ def assemble_group_plans(
         counted = None if need.selecting is None else need.selecting.name
         for noisy in measured:
             if noisy.name == counted and not isinstance(noisy.mechanism, MaxNormPart):
-                core = noise_event(noisy.mechanism, noisy.sensitivity)
+                core = noise_event(noisy.mechanism, noisy.sensitivity, noisy.candidates is not None)
                 if need.top is None:
                     each, most = delta / selections(needs), noisy.sensitivity.linf
                     selection = CountedKeys.by_delta(noisy.mechanism, core, touched, each, most)

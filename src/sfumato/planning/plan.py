@@ -26,6 +26,9 @@ from sfumato.planning.shared_marginals import ContingencyTable
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.norms import Sensitivity
 
+KeySelection = OptimalSelection | CountedKeys | TopList | SpelledList
+"""What releases the keys of a group where they are not public, or a few of many."""
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedMeasurement:
@@ -97,7 +100,7 @@ class GroupPlan:
     """
 
     group: Group
-    selection: OptimalSelection | CountedKeys | TopList | SpelledList | None
+    selection: KeySelection | None
     measured: tuple[PlannedMeasurement, ...]
     derived: tuple[OutputColumn, ...]
     chosen: tuple[PlannedSelection, ...] = ()

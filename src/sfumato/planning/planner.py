@@ -22,6 +22,7 @@ from sfumato.planning.key_selection import (
     pairs_of,
     prefer_lower_charge,
     prefer_lower_error,
+    select_keys_at_bound,
 )
 from sfumato.planning.marginal_budget_split import weight_marginals
 from sfumato.planning.measurements import MeasurementSet, longest_spelled, needs_of
@@ -118,6 +119,19 @@ def _plans_of(
     fixed = wish.margins_before_data or bool(wish.within)
     needs = tuple(needs_of(group, private.neighbours, fixed=fixed) for group in groups)
     needs, choices = with_candidate_bounds(needs, private.neighbours)
+    selecting = tuple(map(select_keys_at_bound, needs))
+    plans = _plans_for(private, selecting, choices, wish, outcomes)
+    # keys selected by people in the last place, as above
+    return plans if selecting == needs else (*plans, *_plans_for(private, needs, choices, wish, outcomes))
+
+
+def _plans_for(
+    private: PrivateQuery,
+    needs: tuple[MeasurementSet, ...],
+    choices: tuple[MeasurementSet, ...],
+    wish: PriceTarget,
+    outcomes: tuple[ProjectNode, ...],
+) -> tuple[Plan, ...]:
     tables = common_tables(needs)
     if not wish.margins_before_data:  # a stream cuts nobody off over all its periods
         needs = with_total_bounds(needs, tables, private.neighbours)

@@ -20,15 +20,16 @@ from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.accuracy_target import CONFIDENCE
 from sfumato.planning.aggregates.families import OutputColumn
-from sfumato.planning.bounding.bias import NO_BIAS, bias_tail, truncation_bias
+from sfumato.planning.bounding.bias import NO_BIAS, BiasBounds, bias_tail, truncation_bias
 from sfumato.planning.bounding.truncation import TruncationBounds
+from sfumato.planning.bounding.truncation_estimates import TruncationEstimates
 from sfumato.planning.column_origins import GroupColumn, Origin, origins, shown_unchanged
 from sfumato.planning.key_selection import size_words
 from sfumato.planning.noise import Mechanism
 from sfumato.planning.notes.bound_selection import selection_notes
 from sfumato.planning.notes.distinct_counts import matching_notes
 from sfumato.planning.notes.note import Note, NoteRank, texts_by_rank
-from sfumato.planning.notes.truncation import bias_notes
+from sfumato.planning.notes.truncation import BiasEstimate, bias_notes
 from sfumato.planning.plan import Plan, PlannedMeasurement, PlannedSelection
 from sfumato.planning.top_lists import list_note
 from sfumato.query.types import Type
@@ -176,15 +177,30 @@ def _bias(
         )
         yield Note(NoteRank.HINT, text)
         return
-    cut = {}
+    selected = {
+        (group.group.label, one.name) for group in plan.groups for one in group.measured if one.candidates is not None
+    }
+    tail, cut, later = bias_tail(CONFIDENCE), dict[str, BiasEstimate | None](), list[str]()
+    likely, most = (truncation_bias(plan, TruncationEstimates(losses, margins), tail) for margins in (False, True))
     for name, origin in zip(plan.private.names, origins(plan.private), strict=True):
         source = shown_unchanged(origin, derived)
         one = None if source is None else derived[source]
         if source is not None and one is not None and one.plain is not None:
-            bounds = found[source[0], one.plain]
-            ends = (bounds.excess, bounds.lack)
-            cut[name] = tuple(None if end == inf else _float(Fraction(end) * one.step) for end in ends)
+            if (source[0], one.plain) in selected:  # what lies above the bound is added: proofs/chosen_caps.md, 4
+                later.append(name)
+                continue
+            ends = [_bias_ends(bias[source[0], one.plain], one.step) for bias in (likely, most)]
+            cut[name] = BiasEstimate.between(ends[0], ends[1])
     yield from bias_notes(cut)
+    if later:
+        names = ", ".join(f"`{name}`" for name in dict.fromkeys(later))
+        text = f"How much bounds and clipping remove from {names} depends on the selected bound. The answer states it."
+        yield Note(NoteRank.HINT, text)
+
+
+def _bias_ends(bias: BiasBounds, step: Fraction) -> tuple[float, float]:
+    excess, lack = (end if end == inf else _float(Fraction(end) * step) for end in (bias.excess, bias.lack))
+    return excess, lack
 
 
 def _used(

@@ -8,6 +8,7 @@ spellings.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import date, datetime
 from fractions import Fraction
 from hashlib import sha256
@@ -21,9 +22,11 @@ from sfumato.policy.policy import (
     Column,
     ColumnType,
     CsvFormat,
+    HiddenUnit,
     Policy,
     PrivacyUnit,
     Reference,
+    Role,
     RowUnit,
     SealedTable,
     Table,
@@ -50,6 +53,7 @@ def canonical_text(policy: Policy) -> str:
             *_sealing(policy),
             *_sections(policy),
             *(line for table in sorted(policy.tables, key=_folded_name) for line in _table(table)),
+            *(line for role in sorted(policy.roles, key=_folded_name) for line in _role(role)),
             *(line for analyst in sorted(policy.analysts, key=_folded_name) for line in _analyst(analyst)),
         ]
     )
@@ -99,7 +103,7 @@ def _lines(lines: Iterable[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _folded_name(named: Table | Column | Analyst) -> str:
+def _folded_name(named: Table | Column | Analyst | Role) -> str:
     return fold_name(named.name)
 
 
@@ -128,7 +132,18 @@ def _list_text(values: Iterable[Value]) -> str:
 
 
 def _analyst(analyst: Analyst) -> list[str]:
-    return [f"[analysts.{_name(analyst.name)}]", *hashed_lines(ANALYST, analyst)]
+    sorted_roles = replace(analyst, roles=tuple(sorted(map(fold_name, analyst.roles))))
+    return [f"[analysts.{_name(analyst.name)}]", *hashed_lines(ANALYST, sorted_roles)]
+
+
+def _role(role: Role) -> list[str]:
+    """Return what a role may use; its caps are written out for each analyst."""
+    lines = [f"[roles.{_name(role.name)}]"]
+    if role.tables is not None:
+        lines.append(f"tables = {_list_text(role.tables)}")
+    if role.columns is not None:
+        lines.append(f"columns = {_list_text(f'{table}.{column}' for table, column in role.columns)}")
+    return lines
 
 
 def _padding(policy: Policy) -> list[str]:
@@ -190,6 +205,8 @@ def _unit(unit: PrivacyUnit) -> str:
             return fold_name(column)
         case UnitPath(table, column, here, there):
             return fold_name(f"{table}.{column} via {here} = {there}")
+        case HiddenUnit():
+            raise AssertionError("a policy that is hashed is whole")
 
 
 def _column(column: Column) -> str:

@@ -7,6 +7,7 @@ from sfumato.policy.policy import (
     Bounds,
     Column,
     ColumnType,
+    HiddenUnit,
     Reference,
     RowUnit,
     Table,
@@ -31,6 +32,8 @@ def table_words(table: Table) -> str:
             person = f"one person is one {column}"
         case UnitPath(other, column, here, there):
             person = f"one person is one {other}.{column}, by {here} = {there}"
+        case HiddenUnit():
+            person = "each person is protected"
     rows = table.rows_per_unit or 1
     alone = isinstance(table.unit, UnitColumn) and (own := table.column(table.unit.column)) is not None and own.unique
     counted = "1 row each" if alone or rows == 1 else f"at most {rows:,} rows each"
@@ -55,6 +58,8 @@ def units_of(tables: Iterable[Table]) -> str:
                 units.append(f"{table.name}: each {column}")
             case UnitPath(other, column, _, _):
                 units.append(f"{table.name}: each {other}.{column}")
+            case HiddenUnit():
+                units.append(f"{table.name}: each person")
     return "; ".join(units)
 
 
@@ -65,6 +70,8 @@ def column_words(table: Table, column: Column) -> str:
         parts.append("the person: can be counted and joined on, not shown")
     elif isinstance(column.values, Reference):
         parts.append(f"values of {column.values.table}.{column.values.column}")
+    elif column.values == ():
+        parts.append("public values")
     elif column.values is not None:
         more = ", …" if len(column.values) > _MAX_LISTED_VALUES else ""
         parts.append(f"{', '.join(map(_format_value, column.values[:_MAX_LISTED_VALUES]))}{more}")

@@ -17,6 +17,7 @@ from sfumato.policy.kinds import (
     Flag,
     Hashed,
     NamedTables,
+    NameList,
     NameText,
     OneOf,
     PolicyKey,
@@ -43,12 +44,13 @@ from sfumato.policy.table_keys import TABLE
 
 MAX_TABLES = 500
 MAX_ANALYSTS = 10_000
+MAX_ROLES = 1000
 MAX_PORT = 65_535
 _SOURCES = tuple(scheme for scheme in built_in_schemes() if scheme.is_written)
 DELIMITERS = (",", ";", "\t", "|", ":")
 
 _OWNER_CHOOSES = "The budget has no default: the owner has to choose it."
-_ADD_EPSILON = Required(_OWNER_CHOOSES, "Add epsilon, for example epsilon = 1.")
+ADD_EPSILON = Required(_OWNER_CHOOSES, "Add epsilon, for example epsilon = 1.")
 _PADDED_SIZES = "Padded sizes have a privacy cost, and the owner has to choose it."
 _EPSILON = ExactNumber(
     "number above 0",
@@ -214,7 +216,7 @@ SERVER = Section(
 )
 BUDGET = Section(
     (
-        PolicyKey("epsilon", _EPSILON, _ADD_EPSILON, "The maximum epsilon of all answers together.", Hashed.ALWAYS),
+        PolicyKey("epsilon", _EPSILON, ADD_EPSILON, "The maximum epsilon of all answers together.", Hashed.ALWAYS),
         PolicyKey(
             "delta",
             _DELTA,
@@ -246,10 +248,56 @@ BUDGET = Section(
         ),
     )
 )
+ROLE = Section(
+    (
+        PolicyKey(
+            "tables",
+            NameList("list of tables", "table", MAX_TABLES),
+            Default(words="all tables, or those that `columns` names"),
+            "The tables that analysts with this role may use.",
+            Hashed.APART,
+        ),
+        PolicyKey(
+            "columns",
+            Described(
+                "list of columns, as `TABLE.COLUMN`, `TABLE.*` or `COLUMN`",
+                {"type": "array", "items": {"type": "string", "maxLength": 200}},
+            ),
+            Default(words="all columns of these tables"),
+            "The columns that analysts with this role may use.",
+            Hashed.APART,
+        ),
+        PolicyKey(
+            "epsilon",
+            _EPSILON,
+            Default(words="none: each analyst has an own one"),
+            "The maximum epsilon of all answers to each analyst with this role who names none.",
+            Hashed.APART,
+        ),
+        PolicyKey(
+            "delta",
+            _DELTA,
+            Default(words="`budget.delta`"),
+            "The maximum delta of all answers to each analyst with this role who names none.",
+            Hashed.APART,
+        ),
+        PolicyKey(
+            "price",
+            DefaultPrice(),
+            Default(words="none: each question names its price"),
+            "The price of a question that names none, for analysts with this role.",
+            Hashed.APART,
+        ),
+    )
+)
 ANALYST = Section(
     (
         PolicyKey(
-            "epsilon", _EPSILON, _ADD_EPSILON, "The maximum epsilon of all answers to this analyst.", Hashed.ALWAYS
+            "epsilon",
+            _EPSILON,
+            Default(words="required, unless a role has one"),
+            "The maximum epsilon of all answers to this analyst.",
+            Hashed.ALWAYS,
         ),
         PolicyKey(
             "delta",
@@ -265,7 +313,14 @@ ANALYST = Section(
             "The price of a question that names none: a share of this analyst's budget, or an epsilon.",
             Hashed.APART,
         ),
-    )
+        PolicyKey(
+            "roles",
+            NameList("list of roles", "role", MAX_ROLES),
+            Default((), "none: the analyst may use all tables"),
+            "The roles that say what this analyst may use; several add up.",
+        ),
+    ),
+    any_of=("epsilon", "roles"),
 )
 POLICY = Section(
     (
@@ -348,6 +403,20 @@ POLICY = Section(
             NamedTables("analyst", MAX_ANALYSTS, ANALYST),
             Default(words="none: all spend from the dataset's budget"),
             "Analysts with their own budget, within the budget of the dataset.",
+            Hashed.APART,
+        ),
+        PolicyKey(
+            "roles",
+            NamedTables("role", MAX_ROLES, ROLE),
+            Default(words="none: all analysts may use all tables"),
+            "Roles of analysts: the tables and columns that they may use, and their caps.",
+            Hashed.APART,
+        ),
+        PolicyKey(
+            "owners",
+            NameList("list of names", "owner", MAX_ANALYSTS),
+            Default((), "none: the owner has one account without a name"),
+            "The people who may use a server as the data owner.",
             Hashed.APART,
         ),
         PolicyKey(

@@ -27,6 +27,7 @@ from sfumato.policy.entry import (
     section,
     text,
 )
+from sfumato.policy.policy import fold_name
 
 Schema = dict[str, Any]
 """A JSON Schema, draft 2020-12."""
@@ -413,6 +414,29 @@ class Texts:
 
     def schema(self) -> Schema:
         return {"type": "array", "items": self.element.schema(), "maxItems": self.most}
+
+
+@dataclass(frozen=True, slots=True)
+class NameList:
+    """A list of names in the order in which they are written, each once."""
+
+    words: str
+    what: str
+    most: int
+
+    def read(self, entry: Entry) -> tuple[str, ...]:
+        names: list[str] = []
+        for below in items(entry, self.most):
+            name = text(below, 10_000)
+            check_name(below, name, self.what)
+            if fold_name(name) in map(fold_name, names):
+                raise refuse(below, f"is {quote_entry(name)} once more.", "Each name stands once.", "Remove it.")
+            names.append(name)
+        return tuple(names)
+
+    def schema(self) -> Schema:
+        names = {"type": "string", **_name_schema(self.what)}
+        return {"type": "array", "items": names, "maxItems": self.most}
 
 
 def is_complete(kind: ValueKind) -> bool:

@@ -90,7 +90,8 @@ class Column:
     step: Fraction | None = None
     """The grid of a decimal, 1 for an integer, None for other types and for a decimal that is only counted."""
     values: tuple[Value, ...] | Reference | None = None
-    """The public keys: listed, or the values of a public table's column."""
+    """The public keys: listed, or the values of a public table's column. An empty tuple: the values of a table that the
+    reader of this policy may not use."""
     unique: bool = False
     """Within one privacy unit each value is kept once."""
     length: int | None = None
@@ -145,7 +146,12 @@ class RowUnit:
     """Each row is a person of its own."""
 
 
-PrivacyUnit = UnitColumn | UnitPath | RowUnit
+@dataclass(frozen=True, slots=True)
+class HiddenUnit:
+    """The person is named by a column that the reader of this policy may not use: see `rights.visible_policy`."""
+
+
+PrivacyUnit = UnitColumn | UnitPath | RowUnit | HiddenUnit
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +212,34 @@ class Budget:
     """Maximum number of charges of each account."""
 
 
+ALL_COLUMNS = "*"
+"""Stands for every column of a table in the rights of a role."""
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What several analysts may use, and the caps of those who name none of their own."""
+
+    name: str
+    tables: tuple[str, ...] | None = None
+    """Folded names of the tables that it may use; None for all."""
+    columns: tuple[tuple[str, str], ...] | None = None
+    """The columns that it may use, by folded names of table and column; None for all of its tables."""
+    epsilon: Fraction | None = None
+    delta: Fraction | None = None
+    price: str | None = None
+
+    def may_use_table(self, table: str) -> bool:
+        """Whether questions may name a table, by its folded name."""
+        return self.tables is None or table in self.tables
+
+    def may_use_column(self, table: str, column: str) -> bool:
+        """Whether questions may name a column, by folded names."""
+        if not self.may_use_table(table):
+            return False
+        return self.columns is None or (table, ALL_COLUMNS) in self.columns or (table, column) in self.columns
+
+
 @dataclass(frozen=True, slots=True)
 class Analyst:
     """Someone with a budget of their own inside the dataset's; where it is larger, the dataset's cap still holds."""
@@ -215,6 +249,8 @@ class Analyst:
     delta: Fraction
     price: str | None = None
     """What a question costs that names no price: a share such as "1%", or an epsilon. It promises nothing."""
+    roles: tuple[str, ...] = ()
+    """Names of the roles that say what the analyst may use; without one, everything."""
 
     @property
     def price_target(self) -> dict[str, str]:
@@ -235,6 +271,8 @@ class Location:
     """The absolute path of a file or folder; None where the target is not one."""
     frames: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)
     """The frames that were handed over as the source, by table: what they hold when a snapshot is taken counts."""
+    policy_file: Path | None = field(default=None, repr=False, compare=False)
+    """The file of the policy, for what belongs to a ledger on a server and is kept in files; None without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,6 +359,9 @@ class Policy:
     preview: Preview = Preview.REFUSED
     csv: CsvFormat = PLAIN
     server: ServerPorts = DEFAULT_PORTS
+    roles: tuple[Role, ...] = ()
+    owners: tuple[str, ...] = ()
+    """Names of the people who may use a server as the data owner."""
 
     def table(self, name: str) -> Table | None:
         """Return the table of this name in any case, or None."""
@@ -329,3 +370,7 @@ class Policy:
     def analyst(self, name: str) -> Analyst | None:
         """Return the analyst of this name in any case, or None."""
         return next((analyst for analyst in self.analysts if fold_name(analyst.name) == fold_name(name)), None)
+
+    def role(self, name: str) -> Role | None:
+        """Return the role of this name in any case, or None."""
+        return next((role for role in self.roles if fold_name(role.name) == fold_name(name)), None)

@@ -5,18 +5,19 @@ Numbers are exact: a decimal is read as its text, so 0.1 is one tenth. Nothing b
 
 import re
 import tomllib
+from dataclasses import replace
 from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 
 from sfumato.errors import BadPolicy
-from sfumato.policy.entry import Entry, check_name, missing, named, quote_entry, refuse
+from sfumato.policy.entry import Entry, check_name, missing, quote_entry, refuse
 from sfumato.policy.forms import check_csv_form, check_csv_source
-from sfumato.policy.keys import ANALYST, MAX_ANALYSTS, MAX_TABLES, POLICY
+from sfumato.policy.keys import MAX_TABLES, POLICY
 from sfumato.policy.kinds import SectionValues
 from sfumato.policy.lines import key_lines
 from sfumato.policy.locations import LEDGERS, default_ledger, file_ledger, read_frames, read_location, read_source
-from sfumato.policy.policy import Analyst, Budget, Location, Policy, Refresh, Sealing, Table
+from sfumato.policy.policy import Analyst, Budget, Location, Policy, Refresh, Sealing, Table, fold_name
+from sfumato.policy.roles import read_analysts, read_roles
 from sfumato.policy.schemes import source_example, tells_changes
 from sfumato.policy.sealing import read_sealing
 from sfumato.policy.tables import read_tables
@@ -123,7 +124,9 @@ def _policy(root: Entry, file: Path | None) -> Policy:
     tables = fields["tables"] = read_tables(keys["tables"], sealed)
     if sealed is not None:
         _check_nothing_chosen(keys, budget, tables)
-    fields["analysts"] = _analysts(keys["analysts"], budget) if "analysts" in keys else ()
+    roles = fields["roles"] = read_roles(keys["roles"], tables, budget) if "roles" in keys else ()
+    fields["analysts"] = read_analysts(keys["analysts"], budget, roles) if "analysts" in keys else ()
+    _check_owners(keys, fields["analysts"])
     if "csv" in keys:
         check_csv_source(keys["csv"], source.scheme)
         check_csv_form(keys["csv"], fields["csv"])
@@ -170,7 +173,8 @@ def _source(keys: SectionValues, sealed: Sealing | None, folder: Path) -> Locati
 
 def _ledger(keys: SectionValues, name: str, file: Path | None, beside: Location) -> Location:
     if "ledger" in keys:
-        return read_location(keys["ledger"], LEDGERS, _folder(keys.entry, file))
+        named = read_location(keys["ledger"], LEDGERS, _folder(keys.entry, file))
+        return named if file is None else replace(named, policy_file=file.absolute())
     ledger = file_ledger(_folder(keys.entry, file) / f"{file.stem}.ledger") if file else default_ledger(beside, name)
     if ledger is None:
         raise missing(
@@ -236,24 +240,14 @@ def _check_nothing_chosen(keys: SectionValues, budget: Budget, tables: tuple[Tab
         )
 
 
-def _analysts(entry: Entry, budget: Budget) -> tuple[Analyst, ...]:
-    analysts = []
-    for name, below in named(entry, "analyst", MAX_ANALYSTS).items():
-        fields = ANALYST.read_keys(below).fields
-        if fields["delta"] is None:
-            fields["delta"] = budget.delta
-        if fields["price"] is not None and not fields["price"].endswith("%"):
-            _check_price(below, Fraction(fields["price"]), min(fields["epsilon"], budget.epsilon))
-        analysts.append(Analyst(name, **fields))
-    return tuple(analysts)
-
-
-def _check_price(entry: Entry, price: Fraction, cap: Fraction) -> None:
-    """Refuse a price that no question could be asked at."""
-    if price > cap:
-        raise refuse(
-            ANALYST.read_keys(entry)["price"],
-            f"is {price}, above the budget of ε = {cap}.",
-            "No question could be answered at this price.",
-            'Write a share such as price = "1%", or a smaller epsilon.',
-        )
+def _check_owners(keys: SectionValues, analysts: tuple[Analyst, ...]) -> None:
+    """Refuse a person with two accounts of one name."""
+    names = {fold_name(analyst.name) for analyst in analysts}
+    for owner in keys.fields["owners"]:
+        if fold_name(owner) in names:
+            raise refuse(
+                keys["owners"],
+                f"names {quote_entry(owner)}, who is also an analyst.",
+                "A log-in under this name would have two accounts.",
+                "Rename the owner, or the analyst.",
+            )

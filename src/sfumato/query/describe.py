@@ -1,27 +1,36 @@
 """Describe a query without running it: the columns of its answer and the types of its parameters."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from sfumato.query.catalog import Catalog
 from sfumato.query.declared import Admitted
 from sfumato.query.expression import Call, Column, Expression, Literal, walk
 from sfumato.query.functions import Function
+from sfumato.query.interval_calls import has_interval_call
 from sfumato.query.literal import Unbound, sample
+from sfumato.query.number_types import number_type
+from sfumato.query.parameters import LiteralList
 from sfumato.query.parse import parse
 from sfumato.query.parsing.tree import parameters_of
 from sfumato.query.private_rows import reads_private_tables
 from sfumato.query.relation import GroupBy, MarkJoin, Project, Query, Relation, UnionAll, Window, inputs
-from sfumato.query.types import Type
+from sfumato.query.types import NumberType, Type
 
 
 @dataclass(frozen=True, slots=True)
 class QueryDescription:
-    """The columns of an answer, those of them that carry noise, and the types of the parameters by name."""
+    """The columns of an answer, those of them that carry noise, and the types of the parameters by name.
+
+    A parameter among `arrays` is a list of values of its type.
+    """
 
     columns: tuple[tuple[str, Type], ...]
     noisy: tuple[bool, ...]
     parameters: Mapping[str, Type]
+    arrays: frozenset[str] = frozenset()
+    numbers: tuple[NumberType | None, ...] = ()
+    """PostgreSQL's types of the columns that are numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +61,25 @@ def _sketch(catalog: Catalog) -> Catalog:
     )
 
 
-def describe_query(sql: str, catalog: Catalog, types: Mapping[str, Type]) -> QueryDescription:
-    """Return the outline of a question; `types` holds those of its parameters that are known.
+def describe_query(
+    sql: str, catalog: Catalog, types: Mapping[str, Type], arrays: Collection[str] = ()
+) -> QueryDescription:
+    """Return the outline of a question; `types` holds those of its parameters that are known, of items for `arrays`.
 
     A parameter without a type gets that of its neighbours, as text in quotes does; where nothing tells, it is text.
     """
     learned: dict[str, Type] = {}
     names = parameters_of(sql)
     catalog = _sketch(catalog) if names else catalog
-    unbound = {name: Literal(Unbound(name, learned), Type.TEXT) for name in names}
-    known = {name: sample(type) for name, type in types.items() if type is not Type.TEXT}
+    lists = set(arrays)
+    unbound = {name: Literal(Unbound(name, learned, lists), Type.TEXT) for name in names}
+    known = {name: _sample(name, type, lists) for name, type in types.items() if type is not Type.TEXT}
     query = parse(sql, catalog, {**unbound, **known})
-    settled = {name: sample(type) for name, type in learned.items() if name not in types and type is not Type.TEXT}
+    settled = {
+        name: _sample(name, type, lists)
+        for name, type in learned.items()
+        if name not in types and type is not Type.TEXT
+    }
     if settled:  # once more: one parameter has one type
         query = parse(sql, catalog, {**unbound, **known, **settled})
     columns = zip(query.names, query.relation.items, strict=True)
@@ -71,11 +87,18 @@ def describe_query(sql: str, catalog: Catalog, types: Mapping[str, Type]) -> Que
         tuple((name, item.expression.type) for name, item in columns),
         noisy_columns(query, catalog),
         {name: types.get(name) or learned.get(name, Type.TEXT) for name in names},
+        frozenset(lists & set(names)),
+        tuple(number_type(item.expression) for item in query.relation.items),
     )
 
 
+def _sample(name: str, type: Type, lists: Collection[str]) -> Literal | LiteralList:
+    """Return a value of a parameter's type, in a list where it stands for an array."""
+    return LiteralList((sample(type),)) if name in lists else sample(type)
+
+
 def noisy_columns(query: Query, catalog: Catalog) -> tuple[bool, ...]:
-    """Tell for each column whether it depends on a measure over people's rows."""
+    """Tell for each column whether it depends on a measure over people's rows; ends of error bars have none."""
     meanings: dict[tuple[str, str], Expression] = {}
     measured: set[tuple[str, str]] = set()
     waiting: list[Relation] = [query.relation]
@@ -101,4 +124,4 @@ def noisy_columns(query: Query, catalog: Catalog) -> tuple[bool, ...]:
         names = [(node.of, node.name) for node, _ in walk(expression) if isinstance(node, Column)]
         return any(name in measured or (name in meanings and depends(meanings[name])) for name in names)
 
-    return tuple(depends(item.expression) for item in query.relation.items)
+    return tuple(depends(item.expression) and not has_interval_call(item.expression) for item in query.relation.items)

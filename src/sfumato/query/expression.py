@@ -1,6 +1,7 @@
 """Scalar expressions: five frozen nodes, each with its type and the place in the text it came from.
 
-Two nodes are equal when they mean the same; where they were written does not count.
+Two nodes are equal when they mean the same; where they were written does not count, nor what PostgreSQL calls their
+number: `number` is known where the text casts or an aggregate decides it, and None where it follows from the parts.
 """
 
 import re
@@ -12,7 +13,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from sfumato.query.functions import INFIX, Function
-from sfumato.query.types import Interval, Type
+from sfumato.query.types import Interval, NumberType, Type
 
 
 class Position(NamedTuple):
@@ -37,6 +38,7 @@ class Column:
     name: str
     type: Type
     at: Position = field(default=NOWHERE, compare=False, repr=False)
+    number: NumberType | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{identifier(self.of)}.{identifier(self.name)}"
@@ -49,6 +51,7 @@ class Literal:
     value: Value
     type: Type
     at: Position = field(default=NOWHERE, compare=False, repr=False)
+    number: NumberType | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return _literal(self.value)
@@ -62,6 +65,7 @@ class Call:
     arguments: tuple["Expression", ...]
     type: Type
     at: Position = field(default=NOWHERE, compare=False, repr=False)
+    number: NumberType | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return call_text(self.function, [str(argument) for argument in self.arguments])
@@ -75,6 +79,7 @@ class Case:
     otherwise: "Expression"
     type: Type
     at: Position = field(default=NOWHERE, compare=False, repr=False)
+    number: NumberType | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return case_text([(str(when), str(then)) for when, then in self.branches], str(self.otherwise))
@@ -87,6 +92,7 @@ class Cast:
     argument: "Expression"
     type: Type
     at: Position = field(default=NOWHERE, compare=False, repr=False)
+    number: NumberType | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"cast({self.argument}, {self.type})"

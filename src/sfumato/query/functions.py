@@ -67,7 +67,13 @@ class Function(StrEnum):
     REPLACE = "replace"
     STARTS_WITH = "starts_with"
     POSITION = "position"
+    DP_LOW = "dp_low"  # the ends of the error bar of a noisy number, and how far they are from it
+    DP_HIGH = "dp_high"
+    DP_MARGIN = "dp_margin"
 
+
+INTERVAL_FUNCTIONS = frozenset({Function.DP_LOW, Function.DP_HIGH, Function.DP_MARGIN})
+"""Functions of an error bar: they stand above the noise."""
 
 INFIX = frozenset(
     {Function.ADD, Function.SUBTRACT, Function.MULTIPLY, Function.DIVIDE, Function.MODULO, Function.JOINED}
@@ -170,6 +176,9 @@ FORMS: tuple[Form, ...] = (
     Form(Function.REPLACE, (Takes.TEXT, Takes.WORD, Takes.WORD), Type.TEXT, ("replace",)),
     Form(Function.STARTS_WITH, (Takes.TEXT, Takes.TEXT), Type.BOOLEAN, ("starts_with",), ("prefix",)),
     Form(Function.POSITION, (Takes.TEXT, Takes.TEXT), Type.INTEGER, ("strpos",), ("instr",)),
+    Form(Function.DP_LOW, (Takes.NUMBER,), None, ("dp_low", "dp_interval_low")),
+    Form(Function.DP_HIGH, (Takes.NUMBER,), None, ("dp_high", "dp_interval_high")),
+    Form(Function.DP_MARGIN, (Takes.NUMBER,), None, ("dp_margin",)),
 )
 """Every function that is called by name. EXTRACT, POSITION, SUBSTRING and TRIM have SQL's own syntax besides."""
 

@@ -57,10 +57,12 @@ class Unbound(str):
 
     name: str
     learned: dict[str, Type]
+    arrays: set[str]
+    """The names of those that stand for arrays: their type is that of the items."""
 
-    def __new__(cls, name: str, learned: dict[str, Type]) -> "Unbound":
+    def __new__(cls, name: str, learned: dict[str, Type], arrays: set[str]) -> "Unbound":
         unbound = super().__new__(cls, "day")
-        unbound.name, unbound.learned = name, learned
+        unbound.name, unbound.learned, unbound.arrays = name, learned, arrays
         return unbound
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -13,10 +14,23 @@ from sfumato.query.expression import Literal, Value
 from sfumato.query.literal import MAX_EXPONENT, MAX_INTEGER, MAX_NUMBER_CHARS
 from sfumato.query.types import Type
 
-Bindings = Mapping[str, Literal]
+
+@dataclass(frozen=True, slots=True)
+class LiteralList:
+    """The value of a parameter that stands for an array: `= ANY($1)`."""
+
+    items: tuple[Literal, ...]
+
+    def __str__(self) -> str:
+        return f"ARRAY[{', '.join(map(str, self.items))}]" if self.items else "'{}'"
+
+
+Bindings = Mapping[str, Literal | LiteralList]
 """Value of each parameter, by the name after its $ or colon."""
 
 MAX_PARAMETERS = 1000
+MAX_LIST_ITEMS = 1000
+"""Maximum number of values in a list of the text, and in an array."""
 MAX_VALUE_CHARS = 20_000
 _NAME = re.compile(r"[1-9]\d{0,4}|[A-Za-z_][A-Za-z0-9_]{0,62}", re.ASCII)
 _STRANGE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]")
@@ -37,7 +51,28 @@ def bind(parameters: object) -> Bindings | None:
     for name in values:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise _bad_value("The name of a parameter", name, "It is a number, or letters, digits and underscores.")
-    return {name: literal_of(value, f"${name}" if name.isdigit() else f":{name}") for name, value in values.items()}
+    return {name: _bound(value, f"${name}" if name.isdigit() else f":{name}") for name, value in values.items()}
+
+
+def _bound(value: object, name: str) -> Literal | LiteralList:
+    """Return a value as a literal, or a list of values as that of an array."""
+    if not _is_list(value):
+        return literal_of(value, name)
+    items: Any = value
+    if len(items) > MAX_LIST_ITEMS:
+        raise BadParameter(
+            f"{name} has {len(items):,} items.", f"A list may have {MAX_LIST_ITEMS}.", "Join a public table instead."
+        )
+    return LiteralList(tuple(literal_of(item, f"{name}[{number}]") for number, item in enumerate(items, 1)))
+
+
+def _is_list(value: object) -> bool:
+    """Whether a value holds several: a list or tuple of Python, an array of NumPy, a column of pandas."""
+    if isinstance(value, list | tuple):
+        return True
+    kind: Any = value
+    module = type(value).__module__.partition(".")[0]
+    return module in {"numpy", "pandas"} and getattr(kind, "ndim", 0) == 1
 
 
 def literal_of(value: object, name: str) -> Literal:

@@ -5,8 +5,10 @@ from collections.abc import Callable
 from sfumato.errors import BadSql, Refusal, UnknownName, UnsupportedSql
 from sfumato.query.catalog import Catalog
 from sfumato.query.filter_placement import filter_relation
+from sfumato.query.interval_calls import settle_interval_calls
 from sfumato.query.names import number_duplicates
 from sfumato.query.parameters import Bindings
+from sfumato.query.parsing.other_functions import clause_notes
 from sfumato.query.parsing.reading import ParseContext
 from sfumato.query.parsing.select import read_query
 from sfumato.query.parsing.tree import read_tree
@@ -48,4 +50,6 @@ def _parse(sql: str, catalog: Catalog, bindings: Bindings | None, accepts: Calla
         Named(name, output.expression) for name, output in zip(number_duplicates(names), block.outputs, strict=True)
     )
     relation = Project(filter_relation(block.relation, block.pending), reading.label("select"), tuple(items))
-    return Query(relation, names, options, reading.notes)
+    if reading.asks_for_bars:
+        relation = settle_interval_calls(relation, catalog)
+    return Query(relation, names, options, (*clause_notes(tree), *reading.notes))

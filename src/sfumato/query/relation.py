@@ -15,7 +15,8 @@ from textwrap import indent
 
 from sfumato.query.aggregate import Aggregate
 from sfumato.query.expression import NOWHERE, Column, Expression, Literal, Position, identifier
-from sfumato.query.types import Type
+from sfumato.query.number_types import aggregate_type, number_type, widest_type
+from sfumato.query.types import NumberType, Type
 from sfumato.query.windows import WindowCall, WindowFrame
 
 
@@ -38,6 +39,11 @@ class Measure:
     aggregate: Aggregate[Expression]
     type: Type
     at: Position = field(default=NOWHERE, compare=False, repr=False)
+
+    @property
+    def number(self) -> NumberType | None:
+        """What PostgreSQL calls its type; None for what is no number."""
+        return aggregate_type(self.aggregate.function, self.aggregate.arguments, self.type)
 
     def __str__(self) -> str:
         return f"{identifier(self.name)} = {self.aggregate.written(str)}"
@@ -80,6 +86,13 @@ class Over:
         partition = f"by {', '.join(map(str, self.partition))} " if self.partition else ""
         order = f"sort {', '.join(map(str, self.order))} " if self.order else ""
         return f"{identifier(self.name)} = {self.call.written(str)} over ({partition}{order}{self.frame})"
+
+    @property
+    def number(self) -> NumberType | None:
+        """What PostgreSQL calls its type; None for what is no number."""
+        if isinstance(self.call, Aggregate):
+            return aggregate_type(self.call.function, self.call.arguments, self.type)
+        return number_type(self.call.arguments[0]) if self.call.arguments else None
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
@@ -169,8 +182,10 @@ class GroupBy:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        keys = tuple(Column(self.label, key.name, key.expression.type) for key in self.keys)
-        return keys + tuple(Column(self.label, measure.name, measure.type) for measure in self.measures)
+        keys = tuple(column_of(self.label, key.name, key.expression) for key in self.keys)
+        return keys + tuple(
+            Column(self.label, measure.name, measure.type, number=measure.number) for measure in self.measures
+        )
 
     def __str__(self) -> str:
         parts = "; ".join(map(str, (*self.keys, *self.measures)))
@@ -187,7 +202,7 @@ class Project:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        return tuple(Column(self.label, item.name, item.expression.type) for item in self.items)
+        return tuple(column_of(self.label, item.name, item.expression) for item in self.items)
 
     def __str__(self) -> str:
         return f"{identifier(self.label)} {'; '.join(map(str, self.items))}{_child_text(self.source)}"
@@ -236,7 +251,8 @@ class Window:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        return (*self.source.columns, *(Column(self.label, over.name, over.type) for over in self.values))
+        values = (Column(self.label, over.name, over.type, number=over.number) for over in self.values)
+        return (*self.source.columns, *values)
 
     def __str__(self) -> str:
         return f"{identifier(self.label)} {'; '.join(map(str, self.values))}{_child_text(self.source)}"
@@ -253,7 +269,12 @@ class UnionAll:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        return tuple(Column(self.label, f"c{i}", item.expression.type) for i, item in enumerate(self.left.items, 1))
+        pairs = zip(self.left.items, self.right.items, strict=True)
+        sides = ((first.expression, second.expression) for first, second in pairs)
+        return tuple(
+            Column(self.label, f"c{i}", pair[0].type, number=widest_type(pair, pair[0].type))
+            for i, pair in enumerate(sides, 1)
+        )
 
     def __str__(self) -> str:
         return f"{identifier(self.label)} of both{_child_text(self.left, self.right)}"
@@ -309,6 +330,11 @@ class Query:
 
     def __str__(self) -> str:
         return str(self.relation)
+
+
+def column_of(label: str, name: str, expression: Expression, at: Position = NOWHERE) -> Column:
+    """Return the column that holds an expression's values."""
+    return Column(label, name, expression.type, at, number_type(expression))
 
 
 def inputs(relation: Relation) -> tuple[Relation, ...]:

@@ -17,6 +17,15 @@ class Type(StrEnum):
     NULL = "null"  # a bare NULL before its neighbours give it a type; never the type of a finished column
 
 
+class NumberType(StrEnum):
+    """PostgreSQL's types of numbers, the narrowest first."""
+
+    INT4 = "int4"
+    INT8 = "int8"
+    NUMERIC = "numeric"
+    FLOAT8 = "float8"
+
+
 NUMBERS = frozenset({Type.INTEGER, Type.DECIMAL})
 TIMES = frozenset({Type.DATE, Type.TIMESTAMP})
 

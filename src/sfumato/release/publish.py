@@ -123,7 +123,11 @@ def _released(plan: GroupPlan, exact: GroupAggregates, source: Source) -> tuple[
         return sorted((int(place) for place in kept), key=lambda place: exact.keys[place]), ()
     if isinstance(plan.selection, SpelledList):
         raise AssertionError("texts are spelled, not selected by their places")
-    selected = plan.selection.release(exact.columns[plan.selecting_measurement or ""], source)
+    values: Answers = np.asarray(exact.columns[plan.selecting_measurement or ""])
+    if values.ndim > 1:  # all levels were measured
+        (level,) = (one.selected for one in plan.measured if one.name == plan.selecting_measurement)
+        values = values[:, level]
+    selected = plan.selection.release(values, source)
     found = dict(zip(map(int, selected.places), map(int, selected.counts), strict=True))
     places = sorted(found, key=lambda place: exact.keys[place])
     return places, tuple(found[place] for place in places)

@@ -1,11 +1,11 @@
 """A release: what an analyst gets to see, with error bars, and what it cost."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
-from math import ceil, isinf
+from math import ceil, inf, isinf
 from typing import Any
 
 from sfumato.accounting.event import Event
@@ -15,23 +15,33 @@ from sfumato.errors import UnknownName, quote_value
 from sfumato.exact import decimal_rational, probability
 from sfumato.language.calendar import DAY_MICROSECONDS
 from sfumato.language.facts import Facts, Kind
+from sfumato.language.rel_nodes import ScanNode, nodes
 from sfumato.planning.aggregates.count import CountColumn
 from sfumato.planning.aggregates.sum import SumColumn
 from sfumato.planning.bounding.bias import bias_tail
 from sfumato.planning.bounding.truncation import TruncationBounds
 from sfumato.planning.notes.note import printed_notes, texts_by_rank
-from sfumato.planning.notes.truncation import bias_notes
+from sfumato.planning.notes.truncation import BiasEstimate, bias_notes
 from sfumato.planning.plan import Plan
 from sfumato.query.types import NUMBERS, Type
 from sfumato.release.bounding.bias import (
     MeasurementBias,
     bias_with_selection,
     column_bias,
+    estimated_bias,
     intervals_with_bias,
 )
+from sfumato.release.bounding.marked_values import Marks, marked_values
 from sfumato.release.bounding.selection import at_selected_bounds
 from sfumato.release.decode import EngineValue, Value, decode, decode_column
-from sfumato.release.intervals.confidence import Bar, EvaluatedAnswer, answer, confidence_intervals
+from sfumato.release.intervals.confidence import (
+    LEVEL,
+    Bar,
+    EvaluatedAnswer,
+    answer,
+    confidence_intervals,
+    ends_of,
+)
 from sfumato.release.intervals.row_forms import Evaluate
 from sfumato.release.noisy import NoisyResult
 from sfumato.release.notes import answer_notes
@@ -39,13 +49,22 @@ from sfumato.release.receipt import Receipt, receipt_to_json
 from sfumato.release.rendering.chart import Panel, chart
 from sfumato.release.rendering.chart_kinds import chart_of_kind, joint_level
 from sfumato.release.rendering.escaping import escape_unprintable, for_html
-from sfumato.release.rendering.export import arrow, arrow_column, arrow_ends, optional
-from sfumato.release.rendering.table import Ends, shown_value, text_table
+from sfumato.release.rendering.export import (
+    ExportColumn,
+    arrow_table,
+    export_column,
+    export_ends,
+    pandas_frame,
+    polars_frame,
+)
+from sfumato.release.rendering.table import MARK_LEGEND, Ends, shown_value, text_table
 from sfumato.release.thin_answers import thin_notes
 
-LEVEL = Fraction(95, 100)
 _SHOWN = 40
 """So many rows are printed; `rows()` has them all."""
+
+_TIDY_DIGITS, _MAX_FLOAT_ERROR, _MAX_ZERO_ERROR = 12, 2e-14, 1e-13
+"""Ends of intervals have so many digits where they differ by no more than this part, or amount, from what they are."""
 
 Ranges = Sequence[Sequence[Ends | None] | None]
 """For each column the ends of every value; None for a column that has no noise, or is no number."""
@@ -70,7 +89,10 @@ class Release:
     """The same with what caps and bounds cut off; None where nothing was cut."""
     cut: tuple[Ends | None, ...] = field(default=(), repr=False)
     """Of each column what it may have too much, and what it may lack, at 95 %; empty where nothing was published."""
+    marked: Callable[[], Marks] | None = field(default=None, repr=False)
+    """Returns which values are marked at 95 %; None where nothing can be cut off."""
     _known: dict[tuple[Fraction, bool], Ranges] = field(default_factory=dict)
+    _marks: list[Marks] = field(default_factory=list)
 
     @property
     def loss(self) -> PrivacyLoss:
@@ -92,6 +114,19 @@ class Release:
         columns = [values if ends is None else ends for values, ends in zip(self._exact_ends(), ranges, strict=True)]
         return [dict(zip(self.columns, row, strict=True)) for row in zip(*columns, strict=True)]
 
+    def marks(self) -> list[dict[str, bool]]:
+        """Return for each row which numbers are marked: without bounds and clipping, they may lie outside the interval.
+
+        What bounds and clipping remove is estimated by what was published of it. Where nothing was published, a number
+        is marked if they can have removed anything of it.
+        """
+        marks = self._all_marks()
+        names = [name for name, column in zip(self.columns, marks, strict=True) if column is not None]
+        columns = [column for column in marks if column is not None]
+        if not columns:
+            return [{} for _ in range(len(self))]
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
     def clamped(self) -> "Release":
         """Return the release with counts and sums brought to what is possible, and their intervals too.
 
@@ -106,24 +141,35 @@ class Release:
 
     def to_arrow(self, intervals: bool = False, level: object = LEVEL, *, with_intervals: bool = False) -> Any:
         """Return an Arrow table with the receipt as metadata; intervals come as columns n_low and n_high."""
-        names, arrays = list(self.columns), [arrow_column(*pair) for pair in zip(self.values, self.facts, strict=True)]
-        if intervals or with_intervals:
-            for name, facts, ends in zip(self.columns, self.facts, self._ranges(level), strict=True):
-                if ends is not None:
-                    names += [f"{name}_low", f"{name}_high"]
-                    arrays += [arrow_ends([end and end[side] for end in ends], facts) for side in (0, 1)]
-        table = arrow().table(arrays, names=list(unique_names(names)))
+        table = arrow_table(self.typed_columns(intervals or with_intervals, level))
         described = {"loss": str(self.loss), "receipt": receipt_to_json(self.receipt), "notes": json.dumps(self.notes)}
+        described["marked"] = json.dumps(self._marked_rows())
         return table.replace_schema_metadata({f"sfumato.{key}": text for key, text in described.items()})
 
     def to_pandas(self, intervals: bool = False, level: object = LEVEL) -> Any:
-        """Return a pandas data frame (`pip install 'sfumato[pandas]'`); intervals come as columns n_low and n_high."""
-        optional("pandas", "pandas")
-        return self.to_arrow(intervals, level).to_pandas()
+        """Return a pandas data frame (`pip install 'sfumato[pandas]'`); intervals come as columns n_low and n_high.
+
+        `frame.attrs["marked"]` has the numbers of the rows that are marked, by their column.
+        """
+        frame = pandas_frame(self.typed_columns(intervals, level))
+        frame.attrs["marked"] = self._marked_rows()
+        return frame
 
     def to_polars(self, intervals: bool = False, level: object = LEVEL) -> Any:
         """Return a polars data frame (`pip install 'sfumato[polars]'`); intervals come as columns n_low and n_high."""
-        return optional("polars", "polars").from_arrow(self.to_arrow(intervals, level))
+        return polars_frame(self.typed_columns(intervals, level))
+
+    def typed_columns(self, intervals: bool = False, level: object = LEVEL) -> list[ExportColumn]:
+        """Return the columns as other programs hold them; intervals come as columns n_low and n_high at the end."""
+        triples = list(zip(self.columns, self.values, self.facts, strict=True))
+        found = [export_column(*triple) for triple in triples]
+        if intervals:
+            for (name, _, facts), ends in zip(triples, self._ranges(level), strict=True):
+                if ends is not None:
+                    for side, end_name in enumerate((f"{name}_low", f"{name}_high")):
+                        found.append(export_ends(end_name, [end and end[side] for end in ends], facts))
+        names = unique_names([column.name for column in found])
+        return [replace(column, name=name) for column, name in zip(found, names, strict=True)]
 
     def plot(self, column: str | None = None, *, kind: str | None = None) -> Any:
         """Return an Altair chart of every number, or of one, by the keys (`pip install 'sfumato[plot]'`).
@@ -174,7 +220,11 @@ class Release:
         lines = [text_table(self.columns, columns, numbers)]
         lines += [f"({len(self):,} rows)"] if len(self) > _SHOWN else []
         notes = map(escape_unprintable, printed_notes(self.notes, more_notes))
-        return "\n".join([*lines, f"cost: {self.loss}; ± at 95 %", *notes])
+        return "\n".join([*lines, f"cost: {self.loss}; ± at 95 %", *self.legend(), *notes])
+
+    def legend(self) -> tuple[str, ...]:
+        """Return the line that explains marks; none where no value has one."""
+        return (MARK_LEGEND,) if any(any(column or ()) for column in self._all_marks()) else ()
 
     def _repr_html_(self) -> str:
         columns, numbers = self._cells()
@@ -189,15 +239,23 @@ class Release:
             for row in zip(*columns, strict=True)
         )
         foot = "<br>".join(
-            for_html(line) for line in (f"cost: {self.loss}; ± at 95 %", *printed_notes(self.notes, "release.notes"))
+            for_html(line)
+            for line in (
+                f"cost: {self.loss}; ± at 95 %",
+                *self.legend(),
+                *printed_notes(self.notes, "release.notes"),
+            )
         )
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{foot}</p>"
 
     def _cells(self) -> tuple[list[list[str]], list[bool]]:
         ranges = self._ranges(LEVEL)
         columns = [
-            [shown_value(value, ends[at] if ends else None, cut) for at, value in enumerate(values[:_SHOWN])]
-            for values, ends, cut in zip(self.values, ranges, self.cut or [None] * len(ranges), strict=True)
+            [
+                shown_value(value, ends[at] if ends else None, marked=bool(marks and marks[at]))
+                for at, value in enumerate(values[:_SHOWN])
+            ]
+            for values, ends, marks in zip(self.values, ranges, self._all_marks(), strict=True)
         ]
         return columns, [facts.type in NUMBERS for facts in self.facts]
 
@@ -217,6 +275,16 @@ class Release:
             find = self.biased if bias and self.biased is not None else self.ranges
             self._known[exact, bias] = find(exact)
         return self._known[exact, bias]
+
+    def _all_marks(self) -> Marks:
+        if not self._marks:
+            self._marks.append([None] * len(self.columns) if self.marked is None else self.marked())
+        return self._marks[0]
+
+    def _marked_rows(self) -> dict[str, list[int]]:
+        """Return the numbers of the rows that are marked, by their column."""
+        columns = zip(self.columns, self._all_marks(), strict=True)
+        return {name: [at for at, is_marked in enumerate(marks) if is_marked] for name, marks in columns if marks}
 
     def _exact_ends(self) -> list[Sequence[Value | Ends]]:
         """Return the columns as `intervals` shows those without noise: a public answer's numbers are their own ends."""
@@ -244,25 +312,61 @@ def make_release(
     plan = at_selected_bounds(plan, noisy.groups)
     answered = answer(plan, noisy, evaluate)
     facts, columns = as_shown(plan.private, answered.columns)
-    values = _decoded_columns(columns, facts)
+    values = _decoded_columns(_with_shown_ends(answered, columns), facts)
     names = unique_names(plan.private.names)
     bar_facts = tuple(map(answered.interval_facts, range(len(facts))))
-    ranges = partial(_decoded, partial(confidence_intervals, answered), bar_facts)
+    ranges = partial(_decoded, partial(confidence_intervals, answered), bar_facts, answered.shown_ends)
     lacking = partial(bias_with_selection, plan, noisy, losses)
-    biased = partial(_decoded, partial(intervals_with_bias, answered, missing=lacking), bar_facts)
+    biased = partial(_decoded, partial(intervals_with_bias, answered, missing=lacking), bar_facts, answered.shown_ends)
     cut = () if losses is None else _cut(answered, lacking(bias_tail(LEVEL)), bar_facts)
-    found = [*answer_notes(plan, noisy, answered), *bias_notes(dict(zip(names, cut, strict=False)))]
+    estimates = {} if losses is None else _estimates(answered, noisy, losses, values, bar_facts)
+    found = [*answer_notes(plan, noisy, answered), *bias_notes(dict(zip(names, estimates, strict=False)))]
     notes = texts_by_rank([*thin_notes(plan, names, values), *found])
-    return Release(names, facts, values, ranges, _possible(answered), receipt, plan.event, notes, biased, cut)
+    marked = partial(_marked, answered, noisy, losses)
+    return Release(names, facts, values, ranges, _possible(answered), receipt, plan.event, notes, biased, cut, marked)
+
+
+def _marked(answered: EvaluatedAnswer, noisy: NoisyResult, losses: TruncationBounds | None) -> Marks:
+    cut = estimated_bias(answered.plan, noisy, losses, bias_tail(LEVEL), margins=True)
+    return marked_values(answered, LEVEL, cut)
+
+
+def _estimates(
+    answered: EvaluatedAnswer,
+    noisy: NoisyResult,
+    losses: TruncationBounds,
+    values: tuple[tuple[Value, ...], ...],
+    facts: Sequence[Facts],
+) -> list[BiasEstimate | None]:
+    """Return what each column probably lacks; None where that depends on the row."""
+    plan = answered.plan
+    likely, most = (estimated_bias(plan, noisy, losses, bias_tail(LEVEL), margins=margins) for margins in (False, True))
+    whole = all(isinstance(node, ScanNode) for group in plan.groups for node in nodes(group.group.rows))
+    found: list[BiasEstimate | None] = []
+    for place, known in enumerate(facts):
+        pairs = [column_bias(answered, place, cut) for cut in (likely, most)]
+        ends = [(_or_infinity(pair[0], known), _or_infinity(pair[1], known)) for pair in pairs if pair is not None]
+        total = sum(value for value in values[place] if isinstance(value, int | float)) if whole else None
+        found.append(BiasEstimate.between(ends[0], ends[1], total) if len(ends) == len(pairs) else None)
+    return found
 
 
 def _cut(answered: EvaluatedAnswer, found: MeasurementBias, facts: Sequence[Facts]) -> tuple[Ends | None, ...]:
     """Return what each column may have too much and lack, as people see it; None where a bar depends on the row."""
     pairs = [column_bias(answered, place, found) for place in range(len(facts))]
     return tuple(
-        None if pair is None else (_amount(pair[0], known), _amount(pair[1], known))
-        for pair, known in zip(pairs, facts, strict=True)
+        None if pair is None or place in answered.shown_ends else _decoded_pair(pair, known)
+        for place, (pair, known) in enumerate(zip(pairs, facts, strict=True))
     )
+
+
+def _or_infinity(amount: float, facts: Facts) -> float:
+    value = _amount(amount, facts)
+    return float(value) if isinstance(value, int | float) else inf
+
+
+def _decoded_pair(pair: tuple[float, float], facts: Facts) -> Ends:
+    return _amount(pair[0], facts), _amount(pair[1], facts)
 
 
 def _amount(amount: float, facts: Facts) -> Value:
@@ -322,23 +426,50 @@ def unique_names(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _decoded(
-    find: Callable[[Fraction], list[list[Bar | None] | None]], facts: tuple[Facts, ...], level: Fraction
+    find: Callable[[Fraction], list[list[Bar | None] | None]],
+    facts: tuple[Facts, ...],
+    shown_ends: Collection[int],
+    level: Fraction,
 ) -> Ranges:
+    """Return the bars as people read them; a column that shows an end of a bar has none."""
     return [
-        ends if ends is None else [_decoded_bar(bar, known) for bar in ends]
-        for ends, known in zip(find(level), facts, strict=True)
+        None if ends is None or place in shown_ends else [_decoded_bar(bar, known) for bar in ends]
+        for place, (ends, known) in enumerate(zip(find(level), facts, strict=True))
+    ]
+
+
+def _with_shown_ends(
+    answered: EvaluatedAnswer, columns: Sequence[Sequence[EngineValue]]
+) -> list[Sequence[EngineValue]]:
+    """Return the columns with those that show ends of bars as such."""
+    bars = confidence_intervals(answered, LEVEL) if answered.shown_ends else []
+    return [
+        ends_of(answered, place, bars[place], answered.shown_ends[place]) if place in answered.shown_ends else column
+        for place, column in enumerate(columns)
     ]
 
 
 def _decoded_bar(bar: Bar | None, facts: Facts) -> Ends | None:
-    return None if bar is None else (decode(bar[0], facts), decode(bar[1], facts))
+    return None if bar is None else (_tidy(decode(bar[0], facts)), _tidy(decode(bar[1], facts)))
+
+
+def _tidy(end: Value) -> Value:
+    """Return the end of an interval without what only the rounding of floats added: 121 for 120.99999999999932.
+
+    >>> _tidy(120.99999999999932), _tidy(8e-15), _tidy(1 / 3), _tidy(7)
+    (121.0, 0.0, 0.3333333333333333, 7)
+    """
+    if not isinstance(end, float):
+        return end
+    near = 0.0 if abs(end) < _MAX_ZERO_ERROR else float(f"{end:.{_TIDY_DIGITS}g}")
+    return near if abs(near - end) <= max(_MAX_ZERO_ERROR, _MAX_FLOAT_ERROR * abs(end)) else end
 
 
 def _possible(answered: EvaluatedAnswer) -> tuple[tuple[int | None, int | None], ...]:
     """Return what plain counts and sums can be: not below 0, or on the side of 0 where all their values lie."""
     limits: list[tuple[int | None, int | None]] = []
-    for plain in map(answered.aggregate, answered.traced.items):
-        match None if plain is None else plain[1]:
+    for place, plain in enumerate(map(answered.aggregate, answered.traced.items)):
+        match None if plain is None or place in answered.shown_ends else plain[1]:
             case CountColumn():
                 limits.append((0, None))
             case SumColumn(low=low, high=high):

@@ -59,9 +59,16 @@ class Audit:
         self.metrics = Metrics()
 
     def write(
-        self, channel: str, address: str, account: str | None, verb: str, outcome: str, receipt: str | None = None
+        self,
+        channel: str,
+        address: str,
+        account: str | None,
+        verb: str,
+        outcome: str,
+        receipt: str | None = None,
+        person: str = "",
     ) -> None:
-        """Add one line. An account of None was not authenticated; "" is the owner."""
+        """Add one line. An account of None was not authenticated; "" is the owner, and `person` tells which one."""
         entry: dict[str, object] = {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "channel": channel,
@@ -72,6 +79,8 @@ class Audit:
         }
         if receipt is not None:
             entry["receipt"] = receipt
+        if person:
+            entry["person"] = person
         self.metrics.count(channel, account, verb, outcome)
         if account is None:
             self._write_anonymous(address, entry)

@@ -277,6 +277,10 @@ def _parameters(values: object) -> object:
 
 
 def _parameter(value: object) -> object:
+    return [_single(item) for item in value] if isinstance(value, list | tuple) else _single(value)
+
+
+def _single(value: object) -> object:
     match value:
         case None | bool() | int() | str():
             return value

@@ -21,7 +21,6 @@ from time import monotonic
 from traceback import clear_frames
 from typing import Generic, TypeVar, overload
 
-from sfumato.analysis.catalog import Catalog
 from sfumato.database import Database
 from sfumato.errors import Busy, FreeLimit, NotGranted, Refusal, StillAnswering, Stopping
 from sfumato.ledger.history import HISTORY_PAGE
@@ -30,7 +29,8 @@ from sfumato.planning.quote import Quote
 from sfumato.policy.policy import Policy, fold_name
 from sfumato.release.release import Release
 from sfumato.server.audit import Audit
-from sfumato.server.grants import Grant, Grants
+from sfumato.server.grant_stores.stored import Grant
+from sfumato.server.grants import Grants
 from sfumato.server.padding import PaddingClock, TimePadding
 from sfumato.server.rate_limit import TokenBucket
 from sfumato.server.readiness import Readiness
@@ -69,6 +69,11 @@ class Caller:
     def account(self) -> str:
         """Whose budget it is; empty for the owner."""
         return self.grant.account
+
+    @property
+    def person(self) -> str:
+        """Who it is where the account has several people, such as owners."""
+        return self.grant.person
 
     @property
     def goes_on(self) -> bool:
@@ -334,11 +339,6 @@ class Gateway:
         """Whether nothing new is begun."""
         return self._stopping
 
-    @property
-    def catalog(self) -> Catalog:
-        """The tables that a question may name."""
-        return self._owner.catalog
-
     def database(self, caller: Caller) -> Database:
         """Return the dataset as the caller's account sees it: one copy and one ledger for all."""
         if self._stopping and not caller.goes_on:
@@ -368,6 +368,7 @@ class Gateway:
         if not late:
             for database in (*self._databases.values(), self._owner):
                 database.close()
+            self.grants.close()
             self.audit.close()
         return not late
 
@@ -422,12 +423,12 @@ class Gateway:
                 arrival.has_waited &= not isinstance(error, Busy | StillAnswering)
             await self._padding.leave(arrival)
         except asyncio.CancelledError:
-            self.audit.write(caller.channel, caller.address, caller.account, verb, "cancelled")
+            self.audit.write(caller.channel, caller.address, caller.account, verb, "cancelled", person=caller.person)
             raise
         if failure is None or isinstance(failure, Refusal):
             receipt = result.receipt if isinstance(result, _Rendered) else None
             outcome = "ok" if failure is None else failure.code
-            self.audit.write(caller.channel, caller.address, caller.account, verb, outcome, receipt)
+            self.audit.write(caller.channel, caller.address, caller.account, verb, outcome, receipt, caller.person)
             caller.recorded.add(verb)
         if failure is not None:
             try:

@@ -1,38 +1,45 @@
-"""Grants: one token and one password per account, stored as digests in a file that only its owner can read.
+"""Grants: named tokens and passwords of accounts, stored as digests, and who may come in by them.
 
-The file lies beside the ledger, or beside the policy where the ledger is on a server. Servers on several machines over
-one PostgreSQL ledger have a file each, and a grant counts where it was given.
+They lie in SQLite beside the ledger, or in the database of a PostgreSQL ledger, so that servers share them.
 
-A token is looked up by a digest under a secret of this file, so that no client can choose a digest; the result
+A token is looked up by a digest under a secret of the store, so that no client can choose a digest; the result
 is compared in constant time. An unknown user gets a salt that never changes, and a proof that never fits: account names
-stay hidden.
+stay hidden. Proof: proofs/access.md
 """
 
 import hmac
-import json
-import os
-import stat
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
+from time import time
 
-from sfumato.errors import GrantsDamaged, UnknownName, quote_value
+from sfumato.errors import BadParameter, UnknownName, quote_value
 from sfumato.policy.policy import Policy, fold_name
 from sfumato.randomness.source import Source, read_exactly, system_source
-from sfumato.secure_files import FileLock, write_atomically
 from sfumato.server.file_paths import sidecar_path
+from sfumato.server.grant_stores.postgres import PostgresGrants
+from sfumato.server.grant_stores.sqlite import SqliteGrants
+from sfumato.server.grant_stores.stored import (
+    DEFAULT_LABEL,
+    SECRET_BYTES,
+    Grant,
+    GrantKind,
+    GrantStore,
+    StoredAccess,
+    StoredSession,
+)
 from sfumato.server.scram import ITERATIONS, Verifier, make_verifier, no_verifier, salt_of
 
 OWNER = ""
 """The account of the dataset itself: its owner's."""
-_FORMAT_VERSION = 1
+MAX_GRANTS_PER_PERSON = 32
+"""Maximum number of named tokens of one analyst, or of one owner. Every log-in by password tries so many."""
+MAX_LABEL_CHARS = 63
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_."
 _TOKEN_CHARS, _PASSWORD_CHARS = 43, 32
 """Characters of six bits each, well beyond guessing."""
-_MAX_GRANTS_FILE_BYTES = 1 << 26
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,103 +51,243 @@ class Secrets:
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
-    """Stored digests of one account's token and password."""
+class Login:
+    """A verifier that a password may fit, and the grant if it does; None for a user without access."""
 
-    account: str
-    id: str
-    """Random; another one after the account was granted again. A connection that came in by an old one is over."""
-    token: str = field(repr=False)
-    """The keyed digest of the token."""
     verifier: Verifier
-    since: str
+    grant: Grant | None
 
 
 @dataclass(frozen=True, slots=True)
-class _StoredGrants:
-    """The file as it was last read."""
+class _Access:
+    """What was last read, by what it is looked up by."""
 
     secret: bytes = field(repr=False)
     grants: dict[str, Grant]
     by_token: dict[str, Grant] = field(repr=False)
+    sessions: dict[str, StoredSession] = field(repr=False)
 
 
 class Grants:
-    """The grants of one policy. Threads and processes may share the file; what one writes the others see at once."""
+    """The grants of one policy. Threads, processes and servers may share them; what one writes the others see.
 
-    def __init__(self, policy: Policy, file: Path | None = None, source: Source | None = None) -> None:
+    In one machine a change counts at once; over PostgreSQL, on other servers within two seconds.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        file: Path | None = None,
+        source: Source | None = None,
+        clock: Callable[[], float] = time,
+    ) -> None:
         self._policy = policy
         self._source = source or system_source()
-        self._path, self._lock_path = sidecar_path(policy, "grants", file), sidecar_path(policy, "grants.lock", file)
+        self._clock = clock
+        self._store = _open_store(policy, file)
         self._reading = Lock()
-        self._seen: tuple[int, ...] | None = None
-        self._kept: _StoredGrants | None = None
+        self._seen: object = None
+        self._kept: _Access | None = None
+        self._uses: dict[str, float] = {}
+        self._session_uses: dict[str, float] = {}
 
-    def grant(self, name: str) -> Secrets:
-        """Draw a token and a password for an account, in place of those before. `OWNER` is the owner's own."""
-        account = self._account(name)
+    @property
+    def policy(self) -> Policy:
+        """The policy whose names count."""
+        return self._policy
+
+    def use_policy(self, policy: Policy) -> None:
+        """Judge names by another version of the policy from now on."""
+        self._policy = policy
+
+    def grant(self, name: str, label: str = DEFAULT_LABEL, seconds: float | None = None) -> Secrets:
+        """Draw a token and a password for an analyst or an owner, in place of those of the same label.
+
+        `OWNER` is the owner without a name. With `seconds` they expire.
+        """
+        account, person = self._account(name)
+        _check_label(label)
+        self._store.create(self._new_secret)
+        access = self._current()
+        others = [one for one in access.grants.values() if (one.account, one.person) == (account, person)]
+        if len([one for one in others if one.label != label]) >= MAX_GRANTS_PER_PERSON:
+            raise BadParameter(
+                f"{quote_value(name)} has {MAX_GRANTS_PER_PERSON} tokens.",
+                "One person may have no more of them.",
+                "Revoke one that is no longer used, or name the one to replace.",
+            )
         credentials = Secrets(self._drawn(_TOKEN_CHARS), self._drawn(_PASSWORD_CHARS))
-
-        def add(secret: bytes, grants: dict[str, Grant]) -> None:
-            verifier = make_verifier(credentials.password, salt_of(secret, account))
-            identity, now = read_exactly(self._source, 16).hex(), datetime.now(UTC).isoformat(timespec="seconds")
-            grants[account] = Grant(account, identity, _digest(secret, credentials.token), verifier, now)
-
-        self._change(add)
+        now = self._clock()
+        self._store.put_grant(
+            Grant(
+                account,
+                read_exactly(self._source, 16).hex(),
+                _digest(access.secret, credentials.token),
+                make_verifier(credentials.password, salt_of(access.secret, account)),
+                _written(now),
+                label,
+                person,
+                None if seconds is None else now + seconds,
+            )
+        )
         return credentials
 
-    def revoke(self, name: str) -> bool:
-        """Take token and password back; say whether there were any."""
-        account = fold_name(name)
-        removed: list[Grant] = []
+    def revoke(self, name: str, label: str | None = None) -> bool:
+        """Take tokens and passwords back, or those of one label; say whether there were any."""
+        self._store.create(self._new_secret)
+        account, person = self._named_pair(name)
+        found = [
+            one.id
+            for one in self._current().grants.values()
+            if (one.account, one.person) == (account, person) and label in (None, one.label)
+        ]
+        sessions = [one.key for one in self.sessions() if (one.account, one.person) == (account, person)]
+        if label is None:
+            self._store.remove_sessions(sessions)
+        return bool(self._store.remove_grants(found)) or (label is None and bool(sessions))
 
-        def remove(_: bytes, grants: dict[str, Grant]) -> None:
-            removed.extend([grants.pop(account)] if account in grants else [])
-
-        self._change(remove)
-        return bool(removed)
+    def revoke_ids(self, ids: Iterable[str]) -> int:
+        """Take grants back by their ids, and return how many there were."""
+        return self._store.remove_grants(ids)
 
     def of_token(self, token: str) -> Grant | None:
         """Return the grant of a token, or None."""
-        stored = self._current()
-        digest = _digest(stored.secret, token)
-        grant = stored.by_token.get(digest)
-        if grant is None or not hmac.compare_digest(grant.token, digest):
+        access = self._current()
+        digest = _digest(access.secret, token)
+        grant = access.by_token.get(digest)
+        if grant is None or not hmac.compare_digest(grant.token, digest) or not self._counts(grant):
             return None
-        return grant if self._is_named(grant.account) else None
+        self._uses[grant.id] = self._clock()
+        return grant
 
-    def of_user(self, user: str) -> tuple[Verifier, Grant | None]:
-        """Return the verifier of a user's password, and the grant if it fits; None for a user without access.
+    def of_user(self, user: str) -> tuple[Login, ...]:
+        """Return the verifiers that a user's password may fit, always the same number of them.
 
-        A user who is unknown, was revoked or never granted gets a verifier that no password fits. Its salt is that of
-        the folded name, as a grant's is: neither spelling, nor a grant, nor its end changes it. The owner's grant has
+        A user who is unknown, was revoked or never granted gets verifiers that no password fits. Their salt is that of
+        the folded name, as a grant's is: neither spelling, nor a grant, nor its end changes it. The owner's grants have
         no user name.
         """
-        stored = self._current()
+        access = self._current()
         account = fold_name(user)
-        grant = stored.grants.get(account) if account != OWNER and self._is_named(account) else None
-        nobody = no_verifier(stored.secret, account)
-        return (nobody, None) if grant is None else (grant.verifier, grant)
+        fake = no_verifier(access.secret, account)
+        shape = (fake.salt, ITERATIONS)
+        logins = [
+            Login(grant.verifier, grant)
+            for grant in access.grants.values()
+            if grant.account == account != OWNER
+            and grant.verifier is not None
+            and (grant.verifier.salt, grant.verifier.iterations) == shape
+            and self._counts(grant)
+        ]
+        return (*logins[:MAX_GRANTS_PER_PERSON], *[Login(fake, None)] * (MAX_GRANTS_PER_PERSON - len(logins)))
+
+    def note_use(self, grant: Grant) -> None:
+        """Note that somebody came in by a grant."""
+        if grant.kind is GrantKind.TOKEN:
+            self._uses[grant.id] = self._clock()
 
     def stands(self, grant: Grant) -> bool:
-        """Tell whether a grant still counts: it was neither revoked nor replaced."""
-        current = self._current().grants.get(grant.account)
-        return current is not None and hmac.compare_digest(current.id, grant.id) and self._is_named(grant.account)
+        """Tell whether a grant still counts: it was neither revoked nor replaced, and has not expired."""
+        if not self._counts(grant):
+            return False
+        if grant.kind is GrantKind.IDENTITY:
+            return True
+        access = self._current()
+        if grant.kind is GrantKind.SESSION:
+            return grant.id in access.sessions
+        current = access.grants.get(grant.id)
+        return current is not None and current.account == grant.account
 
     def all(self) -> tuple[Grant, ...]:
         """Return every grant, for the owner to see."""
         return tuple(self._current().grants.values())
 
+    def of_person(self, grant: Grant) -> tuple[Grant, ...]:
+        """Return the grants of the person whom a grant belongs to."""
+        return tuple(one for one in self.all() if (one.account, one.person) == (grant.account, grant.person))
+
+    def exists(self) -> bool:
+        """Whether anything was ever granted."""
+        return self._store.exists()
+
+    def sessions(self) -> tuple[StoredSession, ...]:
+        """Return every console session, oldest first."""
+        return tuple(self._current().sessions.values())
+
+    def session(self, key: str) -> StoredSession | None:
+        """Return the session with this key, with its last use here."""
+        found = self._current().sessions.get(key)
+        if found is None:
+            return None
+        return replace(found, used=max(found.used, self._session_uses.get(key, found.used)))
+
+    def session_grant(self, session: StoredSession) -> Grant | None:
+        """Return the grant of a session, or None where it counts no longer."""
+        if session.grant:
+            found = self._current().grants.get(session.grant)
+            return found if found is not None and self._counts(found) else None
+        grant = Grant(
+            session.account,
+            session.key,
+            "",
+            None,
+            _written(session.began),
+            "",
+            session.person,
+            session.expires,
+            kind=GrantKind.SESSION,
+        )
+        return grant if self._counts(grant) else None
+
+    def begin_session(self, session: StoredSession) -> None:
+        """Store a session."""
+        self._store.put_session(session)
+
+    def use_session(self, key: str, now: float) -> None:
+        """Note that a session was used."""
+        self._session_uses[key] = now
+
+    def end_sessions(self, keys: Iterable[str]) -> int:
+        """End sessions, and return how many there were."""
+        return self._store.remove_sessions(keys)
+
+    def write_uses(self) -> None:
+        """Write down when grants and sessions were last used."""
+        uses, self._uses = self._uses, {}
+        sessions, self._session_uses = self._session_uses, {}
+        self._store.note_uses(uses, sessions)
+
     def ready(self) -> None:
-        """Create the file where there is none, and refuse one that cannot be used."""
-        with self._held():
-            if not self._path.exists():
-                self._write(read_exactly(self._source, 32), {})
+        """Create the store where there is none, and refuse one that cannot be used."""
+        self._store.create(self._new_secret)
+        self._store.watch()
         self._current()
 
-    def _account(self, name: str) -> str:
-        if name == OWNER or self._policy.analyst(name) is not None:
-            return fold_name(name)
+    def close(self) -> None:
+        """Let go of the store."""
+        self._store.close()
+
+    def identity_grant(self, name: str, since: float, expires: float | None) -> Grant | None:
+        """Return the grant of a person whom the identity provider names; None for a person whom the policy does not."""
+        account, person = self._named_pair(name)
+        if not account and not person:
+            return None
+        grant = Grant(
+            account, f"identity {name}", "", None, _written(since), "", person, expires, kind=GrantKind.IDENTITY
+        )
+        return grant if self._counts(grant) else None
+
+    def _named_pair(self, name: str) -> tuple[str, str]:
+        """Return the account of a name, and who it is where the account has several people."""
+        folded = fold_name(name)
+        if folded != OWNER and any(fold_name(owner) == folded for owner in self._policy.owners):
+            return OWNER, folded
+        return folded, ""
+
+    def _account(self, name: str) -> tuple[str, str]:
+        pair = self._named_pair(name)
+        if name == OWNER or pair[1] or self._policy.analyst(name) is not None:
+            return pair
         known = ", ".join(sorted(other.name for other in self._policy.analysts)[:12])
         raise UnknownName(
             f"There is no analyst {quote_value(name)} in this policy.",
@@ -148,103 +295,74 @@ class Grants:
             f"There are: {known}." if known else "The policy names none: add [analysts.NAME] with an epsilon.",
         )
 
-    def _is_named(self, account: str) -> bool:
-        return account == OWNER or self._policy.analyst(account) is not None
+    def _counts(self, grant: Grant) -> bool:
+        """Whether a grant has not expired, and the policy names its person."""
+        if grant.expires is not None and self._clock() >= grant.expires:
+            return False
+        if grant.account != OWNER:
+            return self._policy.analyst(grant.account) is not None
+        return not grant.person or grant.person in map(fold_name, self._policy.owners)
 
     def _drawn(self, length: int) -> str:
         return "".join(_ALPHABET[byte & 63] for byte in read_exactly(self._source, length))
 
-    def _change(self, change: Callable[[bytes, dict[str, Grant]], None]) -> None:
-        with self._held():
-            secret, grants = read_exactly(self._source, 32), {}
-            if self._path.exists():
-                stored = self._current()
-                secret, grants = stored.secret, dict(stored.grants)
-            change(secret, grants)
-            self._write(secret, grants)
+    def _new_secret(self) -> bytes:
+        return read_exactly(self._source, SECRET_BYTES)
 
-    @contextmanager
-    def _held(self) -> Iterator[None]:
-        try:
-            lock = FileLock(self._lock_path)
-        except OSError:
-            lock = None
-        if lock is None:
-            raise _damaged("The folder in which they lie cannot be written to.")
-        try:
-            with lock.held():
-                yield
-        finally:
-            lock.close()
-
-    def _write(self, secret: bytes, grants: dict[str, Grant]) -> None:
-        content = {
-            "format": _FORMAT_VERSION,
-            "secret": secret.hex(),
-            "grants": [_to_json(grant) for grant in grants.values()],
-        }
-        try:
-            write_atomically(self._path, json.dumps(content, indent=1).encode())
-            return
-        except OSError:
-            pass  # the system's words hold the path
-        raise _damaged("They cannot be written.")
-
-    def _current(self) -> _StoredGrants:
-        """Return the file's content; it is read again when it has changed, and a change counts at once."""
+    def _current(self) -> _Access:
+        """Return the store's content; it is read again when it has changed."""
         with self._reading:
-            try:
-                status = os.stat(self._path)
-                version = (status.st_ino, status.st_mtime_ns, status.st_size, status.st_ctime_ns)
-                if self._kept is None or version != self._seen:
-                    self._kept = None  # nobody comes in by what was read before
-                    self._kept = _read(self._path)
-                    self._seen = version
-                return self._kept
-            except (OSError, ValueError, KeyError, TypeError, RecursionError):
-                self._kept = None
-        raise _damaged("Their file is missing, or not what was written.")
+            version = self._store.version()
+            if self._kept is None or version != self._seen:
+                self._kept = None  # nobody comes in by what was read before
+                self._kept = _by_key(self._store.read())
+                self._seen = version
+            return self._kept
+
+
+def _open_store(policy: Policy, file: Path | None) -> GrantStore:
+    """Return where the grants of a policy are: in its ledger's database, or in a file beside the ledger."""
+    if policy.ledger.path is None:
+        return PostgresGrants(policy.ledger.target, lambda: _old_grants(policy, file))
+    return SqliteGrants(sidecar_path(policy, "grants", file), sidecar_path(policy, "grants.lock", file))
+
+
+def _old_grants(policy: Policy, file: Path | None) -> StoredAccess | None:
+    """Return what lies beside the policy: grants of version 0.10 or older, or of a restored backup."""
+    path = None if file is None else sidecar_path(policy, "grants", file)
+    if path is None or not path.exists():
+        return None
+    return SqliteGrants(path, sidecar_path(policy, "grants.lock", file)).read()
+
+
+def copy_grants(policy: Policy, file: Path, target: Path) -> None:
+    """Write the grants of a policy into a file, for a backup; sessions are not part of it."""
+    store = _open_store(policy, file)
+    try:
+        if store.exists():
+            SqliteGrants(target, target.with_name(f"{target.name}.lock")).write(store.read())
+    finally:
+        store.close()
+
+
+def _by_key(access: StoredAccess) -> _Access:
+    grants = {grant.id: grant for grant in access.grants}
+    by_token = {grant.token: grant for grant in access.grants}
+    return _Access(access.secret, grants, by_token, {session.key: session for session in access.sessions})
 
 
 def _digest(secret: bytes, token: str) -> str:
     return hmac.new(secret, b"token " + token.encode("utf-8", "surrogatepass"), "sha256").hexdigest()
 
 
-def _read(path: Path) -> _StoredGrants:
-    with path.open("rb") as stream:
-        if stat.S_IMODE(os.fstat(stream.fileno()).st_mode) & 0o077:
-            raise _damaged("Their file can be read by others.", "Let only its owner read it (chmod 600), then go on.")
-        data = json.loads(stream.read(_MAX_GRANTS_FILE_BYTES))
-    if data["format"] != _FORMAT_VERSION:
-        raise ValueError
-    grants = [_from_json(entry) for entry in data["grants"]]
-    secret = bytes.fromhex(data["secret"])
-    if len(secret) != 32:
-        raise ValueError
-    return _StoredGrants(secret, {grant.account: grant for grant in grants}, {grant.token: grant for grant in grants})
+def _written(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
-def _to_json(grant: Grant) -> dict[str, object]:
-    return {
-        "account": grant.account,
-        "id": grant.id,
-        "token": grant.token,
-        "salt": grant.verifier.salt.hex(),
-        "iterations": grant.verifier.iterations,
-        "stored_key": grant.verifier.stored_key.hex(),
-        "server_key": grant.verifier.server_key.hex(),
-        "since": grant.since,
-    }
-
-
-def _from_json(data: dict[str, str]) -> Grant:
-    salt, stored, server = (bytes.fromhex(data[key]) for key in ("salt", "stored_key", "server_key"))
-    iterations = int(data["iterations"])
-    if iterations < ITERATIONS or not salt or len(stored) != 32 or len(server) != 32:
-        raise ValueError
-    verifier = Verifier(salt, iterations, stored, server)
-    return Grant(str(data["account"]), str(data["id"]), str(data["token"]), verifier, str(data["since"]))
-
-
-def _damaged(why: str, remedy: str = "Remove the file that ends in .grants, and grant again.") -> GrantsDamaged:
-    return GrantsDamaged("The grants beside the ledger cannot be used.", why, remedy)
+def _check_label(label: str) -> None:
+    if not 0 < len(label) <= MAX_LABEL_CHARS or not label.isprintable() or label != label.strip():
+        raise BadParameter(
+            f"{quote_value(label)} cannot be the name of a token.",
+            f"It has 1 to {MAX_LABEL_CHARS} printable characters, and no blank at either end.",
+            "Name what it is for, such as laptop or dashboard.",
+        )

@@ -207,7 +207,8 @@ class RequestGuard:
         verb = f"{scope['method']} {scope['path']}"
         channel, account = ("http", None) if caller is None else (caller.channel, caller.account)
         with suppress(Refusal):  # the reply has left
-            self._gate.audit.write(channel, address_of(request), account, verb, outcome)
+            person = "" if caller is None else caller.person
+            self._gate.audit.write(channel, address_of(request), account, verb, outcome, person=person)
 
 
 class _Received:

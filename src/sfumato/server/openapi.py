@@ -84,6 +84,7 @@ _SCHEMAS: dict[str, Schema] = {
         level={"type": "number"},
         intervals=_ROWS,
         biased=_ROWS,
+        marked=_ROWS,
         loss=_LOSS,
         notes=_TEXTS,
         receipt={"type": "object", "required": ["id"], "properties": {"id": {"type": "string"}}},
@@ -194,15 +195,28 @@ def description() -> Schema:
         "description": "Names one attempt: repeats are one charge.",
         "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"},
     }
+    form: Schema = {"name": "format", "in": "query", "schema": {"type": "string", "enum": list(MEDIA)}}
+    level: Schema = {
+        "name": "level",
+        "in": "query",
+        "description": "The level of the intervals; 0.95 by default.",
+        "schema": {"type": "string", "pattern": r"^0\.[0-9]{0,5}[1-9]$"},
+    }
     receipt: list[Schema] = [
         {"name": "receipt", "in": "path", "required": True, "schema": {"type": "string", "pattern": "^[0-9a-f]{32}$"}},
-        {"name": "format", "in": "query", "schema": {"type": "string", "enum": list(MEDIA)}},
+        form,
+        level,
     ]
     release = _operation("Return a stored answer; free.", "Release", parameters=receipt)
-    responses = release["responses"]
-    if isinstance(responses, dict):
-        files = {MEDIA[form].partition(";")[0]: {"schema": {"type": "string"}} for form in ("csv", "arrow")}
-        responses["200"]["content"] |= files
+    asked = _operation("Answer and charge.", "Release", body="Question", parameters=[key, form, level])
+    for operation in (release, asked):
+        responses = operation["responses"]
+        if isinstance(responses, dict):
+            responses["200"]["content"] |= {
+                media.partition(";")[0]: {"schema": {"type": "string"}}
+                for name, media in MEDIA.items()
+                if name != "json"
+            }
     ready = _operation("Whether the server can answer questions now; 503 where not.", "Readiness", open_to_all=True)
     text = {"description": "Done.", "content": {"text/plain": {"schema": {"type": "string"}}}}
     metrics: Schema = {"summary": "Metrics for Prometheus; the operator's.", "responses": {"200": text}}
@@ -230,7 +244,7 @@ def description() -> Schema:
             "schemas": _SCHEMAS,
         },
         "paths": {
-            "/ask": {"post": _operation("Answer and charge.", "Release", body="Question", parameters=[key])},
+            "/ask": {"post": asked},
             "/ask_all": {"post": together},
             "/explain": {"post": _operation("The price and the margins; free.", "Quote", body="ExplainedQuestion")},
             "/budget": {"get": _operation("The used share and the total, spent and remaining budget.", "Budget")},

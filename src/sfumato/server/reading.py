@@ -183,7 +183,11 @@ def _price(key: str, value: object) -> object:
 
 
 def _is_parameter(value: object) -> bool:
-    """Whether a value of a query can be sent: a number, a text, true, false, null, or a tagged date or timestamp."""
+    """Whether a value of a query can be sent: a number, a text, true, false, null, a tagged one, or a list of these."""
+    return all(map(_is_single, value)) if isinstance(value, list) else _is_single(value)
+
+
+def _is_single(value: object) -> bool:
     if isinstance(value, dict):
         return len(value) == 1 and all(key in _TAGS and type(text) is str for key, text in value.items())
     return value is None or isinstance(value, bool | str)
@@ -191,6 +195,8 @@ def _is_parameter(value: object) -> bool:
 
 def _parameter(value: object) -> object:
     """Return a value of a query, with every number exact."""
+    if isinstance(value, list):
+        return [_parameter(item) for item in value]
     if isinstance(value, dict):
         ((tag, text),) = value.items()
         try:

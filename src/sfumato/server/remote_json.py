@@ -15,6 +15,7 @@ from sfumato.language.facts import Facts, Kind
 from sfumato.ledger.ledger import Budget, Entry
 from sfumato.planning.quote import BudgetEffect, Quote
 from sfumato.query.types import Type
+from sfumato.release.bounding.marked_values import Marks
 from sfumato.release.decode import Value
 from sfumato.release.receipt import receipt_from_json
 from sfumato.release.release import Ranges, Release
@@ -87,7 +88,13 @@ def answer_of(document: Mapping[str, Any], at_level: AtLevel) -> Release:
             None if one is None else (_value(one[0], type), _value(one[1], type))
             for one, type in zip(document["cut"], types, strict=False)
         ),
+        partial(_marks, columns, document.get("marked", [])),
     )
+
+
+def _marks(columns: Sequence[str], rows: Sequence[Mapping[str, bool]]) -> Marks:
+    """Return the marks of each column; None for a column that has none, and of an older server."""
+    return [[bool(row[name]) for row in rows] if rows and name in rows[0] else None for name in columns]
 
 
 def quote_of(document: Mapping[str, Any]) -> Quote:

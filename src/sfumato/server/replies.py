@@ -1,11 +1,13 @@
-"""Replies: JSON documents, refusals, and answers in three formats; and the bytes of unread ones."""
+"""Replies: JSON documents, refusals, and answers in four formats; and the bytes of unread ones."""
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from sfumato.errors import Busy, Interface, Refusal
 from sfumato.release.rendering.escaping import to_json
@@ -20,6 +22,7 @@ MEDIA = {
     "json": "application/json",
     "csv": "text/csv; charset=utf-8",
     "arrow": "application/vnd.apache.arrow.file",
+    "parquet": "application/vnd.apache.parquet",
 }
 """The formats in which an answer can be had."""
 
@@ -54,7 +57,8 @@ class ReplyQuota:
 class EncodedReply:
     """A reply as bytes, which are counted for its account."""
 
-    content: bytes = field(repr=False)
+    content: bytes | deque[bytes] = field(repr=False)
+    """All of it, or pieces that leave one after the other."""
     holding: Holding = field(repr=False)
 
 
@@ -70,10 +74,50 @@ def count_bytes(request: Request, encode: Callable[[T], bytes]) -> Callable[[T],
     return run
 
 
+def count_pieces(request: Request, encode: Callable[[T], Iterator[bytes]]) -> Callable[[T], EncodedReply]:
+    """Return the same for a reply that is made in pieces: above the limit, no further piece is made."""
+    quota: ReplyQuota = request.scope["replies"]
+    account: str = request.scope["caller"].account
+
+    def run(value: T) -> EncodedReply:
+        holding, pieces, made = Holding(quota, account), deque[bytes](), 0
+        try:
+            for piece in encode(value):
+                pieces.append(piece)
+                made += len(piece)
+                if made > PIECE_BYTES:
+                    holding.add(made - holding.size)
+        except BaseException:
+            pieces.clear()  # an error holds on to this frame until it is told
+            holding.release()
+            raise
+        return EncodedReply(pieces, holding)
+
+    return run
+
+
 def counted_reply(request: Request, encoded: EncodedReply, form: str = "json") -> Response:
     """Return a reply that is given back to the quota when the request has ended."""
     request.scope["reply"] = encoded.holding
-    return Response(encoded.content, media_type=MEDIA[form])
+    if isinstance(encoded.content, bytes):
+        return Response(encoded.content, media_type=MEDIA[form])
+    return PiecesReply(encoded.content, MEDIA[form])
+
+
+class PiecesReply(Response):
+    """A reply whose pieces leave one after the other: each is let go when the transport has taken it."""
+
+    def __init__(self, pieces: deque[bytes], media_type: str) -> None:
+        super().__init__(b"", media_type=media_type)
+        self.headers["content-length"] = str(sum(map(len, pieces)))
+        self._pieces = pieces
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the headers, then piece by piece."""
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        while self._pieces:
+            await send({"type": "http.response.body", "body": self._pieces.popleft(), "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 def json_bytes(document: object) -> bytes:

@@ -1,6 +1,7 @@
 """The pages for programs: questions, prices, budget, history, tables, kept answers."""
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import TypeVar
 
 from starlette.requests import Request
@@ -8,18 +9,28 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from sfumato.errors import BadParameter, NotFound, NotGranted, UnknownName
+from sfumato.exact import decimal_rational, probability
 from sfumato.ledger.history import HISTORY_PAGE
 from sfumato.ledger.ledger import Entry
+from sfumato.release.receipt import Receipt
 from sfumato.release.release import Release
 from sfumato.release.rendering.documents import LEVEL, budget_document, quote_document
-from sfumato.release.rendering.encoding import encoded
+from sfumato.server.formats import encoder, requested_format
 from sfumato.server.gate import Caller, Gateway
 from sfumato.server.grants import OWNER
 from sfumato.server.metrics import MEDIA_TYPE, opens_metrics
 from sfumato.server.openapi import description
 from sfumato.server.reading import read_explained, read_question, read_questions
 from sfumato.server.remote_json import answer_document, charge_document
-from sfumato.server.replies import MEDIA, count_bytes, counted_reply, file_reply, json_bytes, json_reply
+from sfumato.server.replies import (
+    MEDIA,
+    EncodedReply,
+    count_bytes,
+    counted_reply,
+    file_reply,
+    json_bytes,
+    json_reply,
+)
 from sfumato.server.requests import body_of, caller_of, gate_of, require_json
 from sfumato.server.tables import tables_document
 
@@ -29,13 +40,33 @@ MAX_HISTORY_ENTRIES = 1000
 
 
 async def ask(request: Request) -> Response:
-    """Answer a question and charge it. Header Idempotency-Key: repeats of one key are one charge."""
+    """Answer a question and charge it, as JSON, CSV, Arrow or Parquet. Repeats of one Idempotency-Key are one charge.
+
+    What is wrong with the request is refused before the charge.
+    """
     caller = caller_of(request)
     require_json(request)
+    form, level = requested_format(request), _level(request)
     question = read_question(await body_of(request))
-    gate = gate_of(request)
-    render = count_bytes(request, _json)
-    return counted_reply(request, await gate.ask(caller, question.sql, render, key=_key(request), **question.price))
+    gate, encode = gate_of(request), encoder(request, form, level)
+
+    def render(release: Release) -> tuple[Receipt, EncodedReply]:
+        return release.receipt, encode(release)
+
+    receipt, content = await gate.ask(caller, question.sql, render, key=_key(request), **question.price)
+    if form == "json":
+        return counted_reply(request, content)
+    reply = file_reply(request, content, form, f"{file_name(gate.policy.name)}-{receipt.id[:12]}")
+    reply.headers["sfumato-receipt"] = receipt.id
+    reply.headers["sfumato-epsilon"], reply.headers["sfumato-delta"] = (
+        str(receipt.loss.epsilon),
+        str(receipt.loss.delta),
+    )
+    return reply
+
+
+def _level(request: Request) -> Fraction:
+    return probability(decimal_rational(request.query_params.get("level", LEVEL), "level"), "level")
 
 
 async def ask_all(request: Request) -> Response:
@@ -112,28 +143,18 @@ def _positive(request: Request, name: str, default: int | None) -> int | None:
 
 async def tables(request: Request) -> Response:
     """List tables and columns with bounds and keys."""
-    caller_of(request)
-    gate = gate_of(request)
-    return json_reply(tables_document(gate.policy, gate.catalog))
+    database = gate_of(request).database(caller_of(request))
+    return json_reply(tables_document(database.visible_policy, database.catalog))
 
 
 async def release(request: Request) -> Response:
-    """Give a kept answer again, as JSON, CSV or Arrow; free."""
+    """Give a kept answer again, as JSON, CSV, Arrow or Parquet; free."""
     caller, gate = caller_of(request), gate_of(request)
     receipt, form = requested_file(request)
-    level = request.query_params.get("level", LEVEL)
-
-    def encode(release: Release) -> bytes:
-        return _json(release, level) if form == "json" else encoded(release, form, level)
-
-    content = await reopen_release(gate, caller, receipt, count_bytes(request, encode))
+    content = await reopen_release(gate, caller, receipt, encoder(request, form, _level(request)))
     if form == "json":
         return counted_reply(request, content)
     return file_reply(request, content, form, f"{file_name(gate.policy.name)}-{receipt[:12]}")
-
-
-def _json(release: Release, level: object = LEVEL) -> bytes:
-    return json_bytes(answer_document(release, level))
 
 
 async def health(_request: Request) -> Response:

@@ -8,14 +8,14 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import uvicorn
 
 from sfumato.database import Database
-from sfumato.errors import BadParameter
+from sfumato.errors import BadParameter, Refusal
 from sfumato.policy.policy import Policy
 from sfumato.policy.reading import read_policy
 from sfumato.server.addresses import LOCAL, bind_socket, is_loopback, port_in_use, url
@@ -39,6 +39,9 @@ from sfumato.server.wire.serving import start
 
 _SHUTDOWN_SECONDS = 1
 """Seconds that connections have to end after the last answer has settled."""
+
+_USES_SECONDS = 20.0
+"""Seconds between two records of when tokens were last used."""
 
 Say = Callable[[str], None]
 
@@ -135,12 +138,26 @@ async def _run(
         say("Rehearsal: answers come from synthetic rows, and nothing is charged to the real budget.")
     for line in lines(policy, place, ports, tls):
         say(line)
+    noting = asyncio.create_task(_write_uses(grants))
     await stop.wait()
+    noting.cancel()
     settled = await gate.stop()
     wired.close()
     http.should_exit = True
     await serving
     return settled
+
+
+async def _write_uses(grants: Grants) -> None:
+    """Write down from time to time when tokens and sessions were last used, also at the end."""
+    try:
+        while True:
+            await asyncio.sleep(_USES_SECONDS)
+            with suppress(Refusal):  # the next time may succeed
+                await asyncio.to_thread(grants.write_uses)
+    finally:
+        with suppress(Refusal):
+            grants.write_uses()
 
 
 class _Server(uvicorn.Server):

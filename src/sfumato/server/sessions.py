@@ -1,17 +1,18 @@
-"""Console sessions: a random id in the browser's cookie, everything else here. The token itself is in no cookie.
+"""Console sessions: a random id in the browser's cookie, everything else in the store of the grants.
 
-A session ends at log-out, when its grant is revoked or replaced, after an hour without a request, after eight hours in
-all, and with the server.
+The token itself is in no cookie. A session ends at log-out, when somebody ends it, when the grant that it began with is
+revoked, replaced or expires, after `session_idle_seconds` without a request, and after `session_seconds` in all.
+Servers that share their grants share sessions, too.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from hashlib import sha256
-from time import monotonic
+from time import time
 
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import Source, system_source
-from sfumato.server.grants import Grant, Grants
+from sfumato.server.grant_stores.stored import Grant, GrantKind, StoredSession
+from sfumato.server.grants import Grants
 
 IDLE_SECONDS = 3600.0
 LIFETIME_SECONDS = 8 * 3600.0
@@ -19,68 +20,84 @@ MAX_SESSIONS = 1024
 MAX_SESSIONS_PER_ACCOUNT = 16
 
 
-@dataclass(slots=True)
-class _Session:
-    grant: Grant
-    began: float
-    used: float
-
-
 class Sessions:
     """The console sessions of one server. They belong to one event loop."""
 
-    def __init__(self, grants: Grants, clock: Callable[[], float] = monotonic, source: Source | None = None) -> None:
+    def __init__(
+        self,
+        grants: Grants,
+        clock: Callable[[], float] = time,
+        source: Source | None = None,
+        idle_seconds: float = IDLE_SECONDS,
+        seconds: float = LIFETIME_SECONDS,
+    ) -> None:
         self._grants = grants
         self._clock = clock
         self._source = source or system_source()
-        self._sessions: dict[bytes, _Session] = {}
-        """By the digest of their id, oldest first."""
+        self._idle_seconds = idle_seconds
+        self._seconds = seconds
 
     @property
     def count(self) -> int:
         """Number of sessions, including expired ones that are not yet removed."""
-        return len(self._sessions)
+        return len(self._grants.sessions())
 
-    def begin(self, grant: Grant) -> str:
+    def begin(self, grant: Grant, address: str = "") -> str:
         """Begin a session and return its id. Where there are too many, the oldest of the account with most ends."""
         now = self._clock()
-        for key in [key for key, session in self._sessions.items() if self._is_over(session, now)]:
-            del self._sessions[key]
-        own = [key for key, session in self._sessions.items() if session.grant.account == grant.account]
+        sessions = self._grants.sessions()
+        ended = [session.key for session in sessions if self._is_over(session, now)]
+        running = [session for session in sessions if session.key not in set(ended)]
+        own = [session for session in running if _person(session) == _person(grant)]
         if len(own) >= MAX_SESSIONS_PER_ACCOUNT:
-            del self._sessions[own[0]]
-        elif len(self._sessions) >= MAX_SESSIONS:
-            del self._sessions[self._oldest_of_the_most()]
+            ended.append(own[0].key)
+        elif len(running) >= MAX_SESSIONS:
+            ended.append(_oldest_of_the_most(running).key)
+        if ended:
+            self._grants.end_sessions(ended)
         identity = fresh_id(self._source) + fresh_id(self._source)
-        self._sessions[_digest(identity)] = _Session(grant, now, now)
+        began_with = grant.id if grant.kind is GrantKind.TOKEN else ""
+        self._grants.begin_session(
+            StoredSession(
+                session_key(identity), grant.account, began_with, grant.person, now, now, address, grant.expires
+            )
+        )
         return identity
 
     def grant_of(self, identity: str) -> Grant | None:
         """Return whose session this is, or None where it is over."""
-        key, now = _digest(identity), self._clock()
-        session = self._sessions.get(key)
+        key, now = session_key(identity), self._clock()
+        session = self._grants.session(key)
         if session is None:
             return None
         if self._is_over(session, now):
-            del self._sessions[key]
+            self._grants.end_sessions([key])
             return None
-        session.used = now
-        return session.grant
+        self._grants.use_session(key, now)
+        return self._grants.session_grant(session)
 
     def end(self, identity: str) -> None:
         """End a session."""
-        self._sessions.pop(_digest(identity), None)
+        self._grants.end_sessions([session_key(identity)])
 
-    def _is_over(self, session: _Session, now: float) -> bool:
-        expired = now - session.used >= IDLE_SECONDS or now - session.began >= LIFETIME_SECONDS
-        return expired or not self._grants.stands(session.grant)
-
-    def _oldest_of_the_most(self) -> bytes:
-        by_account: dict[str, list[bytes]] = {}
-        for key, session in self._sessions.items():
-            by_account.setdefault(session.grant.account, []).append(key)
-        return max(by_account.values(), key=len)[0]
+    def _is_over(self, session: StoredSession, now: float) -> bool:
+        used = self._grants.session(session.key)
+        last = session.used if used is None else used.used
+        expired = now - last >= self._idle_seconds or now - session.began >= self._seconds
+        return expired or self._grants.session_grant(session) is None
 
 
-def _digest(identity: str) -> bytes:
-    return sha256(identity.encode("utf-8", "surrogatepass")).digest()
+def _person(one: StoredSession | Grant) -> tuple[str, str]:
+    return one.account, one.person
+
+
+def _oldest_of_the_most(sessions: list[StoredSession]) -> StoredSession:
+    by_person: dict[tuple[str, str], list[StoredSession]] = {}
+    for session in sessions:
+        by_person.setdefault(_person(session), []).append(session)
+    return max(by_person.values(), key=len)[0]
+
+
+def session_key(identity: str) -> str:
+    """Return the digest under which a session is stored."""
+    return sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()

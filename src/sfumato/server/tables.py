@@ -3,9 +3,10 @@
 from datetime import date, datetime
 from fractions import Fraction
 
-from sfumato.analysis.catalog import Catalog, Field
+from sfumato.analysis.catalog import Catalog, Field, decode_literal
 from sfumato.policy.policy import (
     Column,
+    HiddenUnit,
     Policy,
     PrivacyUnit,
     Reference,
@@ -29,7 +30,8 @@ def tables_document(policy: Policy, catalog: Catalog) -> Document:
 
 
 def _table(table: Table, catalog: Catalog) -> Document:
-    fields = catalog.tables[fold_name(table.name)].fields
+    known = catalog.tables[fold_name(table.name)]
+    fields = [known.field(name) for name in known.columns]
     document: Document = {"name": fold_name(table.name), "public": table.public}
     if table.unit is not None:
         document |= {"unit": _unit(table.unit), "rows_per_unit": table.rows_per_unit}
@@ -50,6 +52,8 @@ def column_document(field: Field, declared: Column | None) -> Document:
         document["step"] = plain(declared.step or Fraction(1))
     if isinstance(declared.values, Reference):
         document["values"] = f"{fold_name(declared.values.table)}.{fold_name(declared.values.column)}"
+    elif declared.values == ():  # of a table that the account may not use
+        document["values"] = [plain(decode_literal(cell, field.facts)) for cell in field.cells or ()]  # type: ignore[arg-type]
     elif declared.values is not None:
         document["values"] = [plain(value) for value in declared.values]
     if declared.unique:
@@ -63,6 +67,8 @@ def _unit(unit: PrivacyUnit) -> str:
             return "rows"
         case UnitColumn(column):
             return fold_name(column)
+        case HiddenUnit():
+            return "person"
     return fold_name(f"{unit.table}.{unit.column} via {unit.here} = {unit.there}")
 
 

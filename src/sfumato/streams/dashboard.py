@@ -77,7 +77,7 @@ class _StreamQuery:
     def is_in_one_period(self) -> bool:
         """Tell whether each row is its own unit and counts in one period only."""
         engine = self.prepared.engine
-        query = parse(self.periods.question(self.sql, 1), engine.catalog)
+        query = parse(self.periods.question(self.sql, 1), self.database.catalog_of(engine))
         return not self.prepared.plan.groups[0].group.identity and lies_in_one_period(query.relation, self.periods, 1)
 
 

@@ -57,12 +57,12 @@ def write_synthetic(
 
 def measurable_columns(database: Database, table: str) -> list[str]:
     """Return the columns of a table with declared values or bounds, except its unit."""
-    declared = database.policy.table(table)
+    declared = database.visible_policy.table(table)
     if declared is None:
         raise UnknownName(
             f"There is no table {quote_value(table)} here.",
             "Only tables of the policy can be measured.",
-            f"There are: {', '.join(sorted(other.name for other in database.policy.tables)[:12])}.",
+            f"There are: {', '.join(sorted(other.name for other in database.visible_policy.tables)[:12])}.",
         )
     names = [column.name for column in declared.columns if _has_cells(declared, column)]
     if not names:

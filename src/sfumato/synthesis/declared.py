@@ -33,12 +33,12 @@ def select_declared_columns(database: object, table: object, columns: object) ->
             "A table is measured through an open database, under its policy.",
             "Give what sfumato.open returned, or use synthesize_table for arrays.",
         )
-    declared = database.policy.table(table) if isinstance(table, str) else None
+    declared = database.visible_policy.table(table) if isinstance(table, str) else None
     if declared is None:
         raise UnknownName(
             f"There is no table {quote_value(table)} here.",
             "Only tables of the policy can be measured.",
-            f"There are: {', '.join(sorted(other.name for other in database.policy.tables)[:12])}.",
+            f"There are: {', '.join(sorted(other.name for other in database.visible_policy.tables)[:12])}.",
         )
     if isinstance(columns, str) or not isinstance(columns, Sequence) or not columns or len(columns) > MAX_TABLE_COLUMNS:
         raise BadParameter(
@@ -66,7 +66,7 @@ def _quoted_name(name: str) -> str:
 
 def column_of(database: Database, table: str, key: Key, bins: int) -> Column:
     """Return what a column can hold: its declared values, or its range, cut into cells unless it has fewer values."""
-    owner = database.policy.table(table)
+    owner = database.visible_policy.table(table)
     declared = owner.column(key.name) if owner is not None else None
     if declared is None:
         raise AssertionError("shown_columns found it")

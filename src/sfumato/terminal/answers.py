@@ -50,11 +50,13 @@ def draw_release(console: Console, release: Release, indent: int = 0, truth: Map
     texts = [
         [
             escape_unprintable(
-                shown_value(row[name], end[name] if isinstance(end[name], tuple) else None, release.truncation_of(name))
+                shown_value(
+                    row[name], end[name] if isinstance(end[name], tuple) else None, marked=mark.get(name, False)
+                )
             )
             for name in names
         ]
-        for row, end in zip(rows, ends, strict=True)
+        for row, end, mark in zip(rows, ends, release.marks()[:_MAX_SHOWN_ROWS], strict=True)
     ]
     heads = [f"{'>' if any(_is_number(row[name]) for row in rows) else ''}{escape_unprintable(name)}" for name in names]
     true = [f"{truth[str(row[names[0]])]:,}" for row in rows] if truth else []
@@ -79,7 +81,7 @@ def draw_cost(
     """Print what the answer cost and what is left, then the notes."""
     pad = " " * indent
     say(console, f"{spending_text(release, before, after)} · {used_text(after)}", "dim", pad)
-    for line in printed_notes(release.notes, more_notes):
+    for line in (*release.legend(), *printed_notes(release.notes, more_notes)):
         say(console, escape_unprintable(line), "dim", pad)
 
 

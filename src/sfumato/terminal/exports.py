@@ -7,7 +7,15 @@ from typing import Any, Protocol
 from sfumato.errors import BadParameter, quote_value
 from sfumato.policy.policy import Policy
 
-ENDINGS = {".json": "json", ".csv": "csv", ".arrow": "arrow", ".feather": "arrow", ".md": "markdown", ".txt": "table"}
+ENDINGS = {
+    ".json": "json",
+    ".csv": "csv",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".parquet": "parquet",
+    ".md": "markdown",
+    ".txt": "table",
+}
 PICTURES = (".svg", ".png", ".pdf", ".html", ".json")
 
 

@@ -177,7 +177,7 @@ class Session:
         return {name: value for name, value in self.asked.items() if name in names}
 
     def _describe(self, typed: str) -> None:
-        tables = self.database.policy.tables
+        tables = self.database.visible_policy.tables
         if not typed:
             listing = grid(["table", "protects"])
             for other in tables:
@@ -203,7 +203,7 @@ class Session:
 
 def columns_by_table(database: Database) -> Mapping[str, Mapping[str, str]]:
     """Return every table with its columns and their types, as queries know them."""
-    return {fold_name(table.name): _column_types(database, table) for table in database.policy.tables}
+    return {fold_name(table.name): _column_types(database, table) for table in database.visible_policy.tables}
 
 
 def _column_types(database: Database, table: Table) -> Mapping[str, str]:

@@ -57,6 +57,16 @@ TEXTS = [
     "SELECT " + "c.*, " * 48 + "1 FROM pg_class c",
     "SELECT " + "*, " * 5000 + "* FROM pg_class",
     "SELECT g, 'some text' || g FROM generate_series(1, 5000) AS t(g)",
+    "DECLARE c CURSOR WITH HOLD FOR SELECT g FROM generate_series(1, 5000) AS t(g)",
+    "DECLARE c SCROLL CURSOR WITH HOLD FOR SELECT * FROM staff WHERE id < $1",
+    'declare "SQL_CUR1" cursor with hold for SELECT COUNT(*) FROM visits;fetch 2048 in "SQL_CUR1"',
+    "BEGIN; DECLARE c BINARY CURSOR FOR SELECT * FROM staff; FETCH ALL c; MOVE BACKWARD 3 IN c; FETCH RELATIVE -1 c",
+    "FETCH -2147483648 FROM c; FETCH ABSOLUTE 9223372036854775807 c; MOVE ALL c",
+    "SAVEPOINT s; CLOSE c; ROLLBACK TO s; CLOSE ALL",
+    "COPY (SELECT * FROM staff) TO STDOUT WITH (FORMAT csv, HEADER, QUOTE '\"', FORCE_QUOTE *)",
+    "COPY (SELECT g FROM generate_series(1, 5000) AS t(g)) TO STDOUT (FORMAT binary)",
+    "COPY (SELECT COUNT(*) FROM visits) TO STDOUT; COPY staff (name, id) TO STDOUT; COPY staff FROM STDIN",
+    "COPY (" * 100,
 ]
 
 

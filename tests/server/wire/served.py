@@ -6,6 +6,7 @@ import socket
 import ssl
 import struct
 import threading
+import time
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -114,7 +115,7 @@ class Served:
 
     def caller(self) -> Caller:
         """The analyst, as the gate knows them."""
-        grant = self.grants.of_user("research")[1]
+        grant = self.grants.of_user("research")[0].grant
         assert grant is not None
         return Caller(grant, "postgresql", "")
 
@@ -394,3 +395,11 @@ def columns(body: bytes) -> list[tuple[str, int, int]]:
 def tags(found: list[Message]) -> list[str]:
     """Return what was said after each statement."""
     return [body[:-1].decode() for kind, body in found if kind == b"C"]
+
+
+def eventually(condition: Callable[[], bool]) -> bool:
+    """Wait until the server has noticed something; it has noticed long before this gives up."""
+    end = time.monotonic() + 20
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.01)
+    return condition()

@@ -109,6 +109,10 @@ def test_psycopg_2(server: Served) -> None:
             cursor.execute(f"{ROW}%s", (3,))
             assert cursor.fetchone() == NAME_3
             assert [column.name for column in cursor.description or ()][:2] == ["name", "salary"]
+            cursor.execute(
+                "SELECT id FROM staff WHERE id = ANY(%s) AND NOT name = ANY(%s) ORDER BY id", ([2, 1], ["a"])
+            )
+            assert cursor.fetchall() == [(1,), (2,)]
         connection.autocommit = True
         with connection.cursor() as cursor, pytest.raises(psycopg2.errors.UndefinedTable):
             cursor.execute("SELECT * FROM nowhere")
@@ -128,6 +132,9 @@ def test_asyncpg(server: Served) -> None:
             assert [one.name for one in asked.get_parameters()] == ["int8", "date"]
             assert [(one.name, one.type.name) for one in asked.get_attributes()] == [("n", "int8")]
             assert isinstance(await asked.fetchval(30, date(2024, 1, 20)), int)
+            among = await connection.prepare("SELECT id FROM staff WHERE id = ANY($1) AND name <> ALL($2) ORDER BY id")
+            assert [one.name for one in among.get_parameters()] == ["int8[]", "text[]"]
+            assert [row["id"] for row in await among.fetch([1, 2, None], ["a"])] == [1, 2]
             assert await connection.fetchval("SELECT typname FROM pg_type WHERE oid = ANY($1::oid[])", [20]) == "int8"
             assert await connection.fetchval("SELECT current_schemas(true)") == ["pg_catalog", "public"]
             async with connection.transaction():

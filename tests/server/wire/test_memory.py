@@ -2,9 +2,8 @@
 
 import gc
 import select
-import time
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from tests.server.wire.served import (
     bind,
     describe,
     errors,
+    eventually,
     execute,
     kinds,
     make_clinic,
@@ -38,6 +38,7 @@ ACCOUNT = 4 << 20
 SLACK = 600_000
 """Bytes of the process that no session holds: buffers, caches of the interpreter."""
 WIDE = "SELECT " + "c.*, " * 48 + "1 FROM pg_class c"
+NAMES = "SELECT name FROM staff"
 MANY = "SELECT g, 'some text' || g FROM generate_series(1, 20000) AS t(g)"
 
 
@@ -49,14 +50,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def held(server: Served) -> int:
     return server.listener.wire.memory.of("research")
-
-
-def eventually(condition: Callable[[], bool]) -> bool:
-    """Wait until the server has noticed something; it has noticed long before this gives up."""
-    end = time.monotonic() + 20
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.01)
-    return condition()
 
 
 def portal(number: int) -> bytes:
@@ -78,7 +71,30 @@ def long(number: int) -> bytes:
     return parse(f"SET application_name = '{'é' * 100_000}'", f"l{number}") + SYNC
 
 
-KINDS = {"portals": portal, "statements": wide, "values": valued, "long texts": long}
+def cursor(number: int) -> bytes:
+    sql = f"DECLARE c{number} CURSOR FOR {MANY.replace('20000', '2000')}; MOVE c{number}"
+    return message(b"Q", text(sql))
+
+
+def declared(number: int) -> bytes:
+    sql = f"DECLARE d{number} CURSOR WITH HOLD FOR {NAMES} /* {'𝄞' * 19_000} */"
+    return message(b"Q", text(sql))
+
+
+def bound(number: int) -> bytes:
+    sql = f"DECLARE b{number} CURSOR FOR {NAMES} WHERE name <> $1"
+    return parse(sql) + bind((b"x" * 100_000,)) + execute() + SYNC
+
+
+KINDS = {
+    "portals": portal,
+    "statements": wide,
+    "values": valued,
+    "long texts": long,
+    "cursors": cursor,
+    "declared texts": declared,
+    "bound cursors": bound,
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -4,7 +4,7 @@ Theorem: the untruncated truth of a measurement lies in [measured - down, measur
 of the losses are regular.  Proof: proofs/truncation.md
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
@@ -30,7 +30,14 @@ from sfumato.language.rel_nodes import (
 )
 from sfumato.language.scalar import Operator, Scalar, columns_read, walk
 from sfumato.planning.aggregates.recipe import Quantity
-from sfumato.planning.bounding.truncation import CLIPPED_ROWS, MOVED, REMOVED_FROM, ROWS, TruncationBounds
+from sfumato.planning.bounding.truncation import (
+    CLIPPED_ROWS,
+    CUT_PEOPLE,
+    MOVED,
+    REMOVED_FROM,
+    ROWS,
+    TruncationLosses,
+)
 from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
 from sfumato.policy.policy import fold_name
 from sfumato.query.functions import Aggregation
@@ -113,7 +120,7 @@ class _Rows:
     """The columns of the table whose values may have been moved to bounds."""
 
 
-def truncation_bias(plan: Plan, losses: TruncationBounds | None, tail: Fraction) -> dict[Place, BiasBounds]:
+def truncation_bias(plan: Plan, losses: TruncationLosses | None, tail: Fraction) -> dict[Place, BiasBounds]:
     """Return what may be missing of every measurement, by the group's label and the measurement's name.
 
     What lies above a bound that the answer selects is not in it: that is known only afterwards. All bounds hold at
@@ -136,7 +143,7 @@ _Bounds = Mapping[tuple[str, str], Mapping[str, int] | None]
 """What was lost of each statistic at most, by table and name."""
 
 
-def _bounds_of(plan: Plan, losses: TruncationBounds, tail: Fraction) -> _Bounds:
+def _bounds_of(plan: Plan, losses: TruncationLosses, tail: Fraction) -> _Bounds:
     """Return the bounds of every statistic that something measured rests on."""
     used: dict[str, dict[str, None]] = {}
     for group in plan.groups:
@@ -152,12 +159,12 @@ def _bounds_of(plan: Plan, losses: TruncationBounds, tail: Fraction) -> _Bounds:
     }
 
 
-def _used(rows: _Rows, quantity: Quantity, losses: TruncationBounds) -> list[str]:
+def _used(rows: _Rows, quantity: Quantity, losses: TruncationLosses) -> list[str]:
     terms = None if rows.people else _terms(quantity, rows)
-    return [name for name in _statistics(rows, terms or ()) if (rows.read.table, name) in losses.found]
+    return [name for name in _statistics(rows, terms or ()) if (rows.read.table, name) in losses.released]
 
 
-def _missing(plan: GroupPlan, quantity: Quantity, losses: TruncationBounds | None, bounds: _Bounds) -> BiasBounds:
+def _missing(plan: GroupPlan, quantity: Quantity, losses: TruncationLosses | None, bounds: _Bounds) -> BiasBounds:
     rows = _rows(plan.group, losses)
     if rows is None:
         return UNBOUNDED
@@ -176,10 +183,10 @@ def _missing(plan: GroupPlan, quantity: Quantity, losses: TruncationBounds | Non
     return found
 
 
-def _can_be_cut(rows: _Rows, losses: TruncationBounds | None) -> bool:
+def _can_be_cut(rows: _Rows, losses: TruncationLosses | None) -> bool:
     """Whether anything of the table can be cut at all."""
     if losses is not None:
-        return any((rows.read.table, name) in losses.found for name in (ROWS, MOVED))
+        return any((rows.read.table, name) in losses.released for name in (ROWS, MOVED))
     return rows.read.max_rows_per_unit is not None or bool(rows.clipped)
 
 
@@ -197,18 +204,24 @@ def _bounded(
     conditions += [] if quantity.where is None else [quantity.where]
     if _counts_people(quantity, group) and not conditions and not rows.people:
         return NO_BIAS  # everybody who has rows keeps some
+    if not group.identity and _counts_alike(quantity, rows, conditions):
+        return NO_BIAS  # each row is a person: none is left out, and nothing depends on where bounds move values to
     if not known or any(lost is None for lost in known.values()):
         return UNBOUNDED
     removed = (known.get(ROWS) or {}).get(REMOVED_FROM, 0)
     beyond = (known.get(MOVED) or {}).get(CLIPPED_ROWS, 0)
+    people = (known.get(ROWS) or {}).get(CUT_PEOPLE, 0)
+    people_beyond = (known.get(MOVED) or {}).get(CUT_PEOPLE, 0)
     if rows.people:
         plain = quantity.function is Aggregation.COUNT and (not quantity.arguments or _counts_people(quantity, group))
-        return BiasBounds(removed + beyond, removed + beyond) if plain else UNBOUNDED
+        return BiasBounds(people + people_beyond, people + people_beyond) if plain else UNBOUNDED
     removed, beyond = removed * rows.times, beyond * rows.times
     mistaken = beyond if any(_reads_bounds(one, rows) for one in conditions) else 0
+    if _counts_people(quantity, group):
+        people_beyond = people_beyond if mistaken else 0
+        return BiasBounds(people_beyond, people + people_beyond)
     if quantity.function is Aggregation.COUNT:
-        by_value = quantity.distinct or any(not _null_with_columns(one) for one in quantity.arguments)
-        if by_value and any(_reads_bounds(one, rows) for one in quantity.arguments):
+        if _counts_by_value(quantity, rows):
             mistaken = beyond
         return BiasBounds(mistaken, removed + mistaken)
     if quantity.function is not Aggregation.SUM or quantity.distinct or terms is None:
@@ -216,6 +229,18 @@ def _bounded(
     if any(_reads_bounds(one, rows) for one in _inner_conditions(quantity.arguments[0])):
         mistaken = beyond
     return reduce(BiasBounds.plus, (_of_term(term, rows, known, removed, mistaken) for term in terms), NO_BIAS)
+
+
+def _counts_alike(quantity: Quantity, rows: _Rows, conditions: Sequence[Scalar]) -> bool:
+    """Whether a count is the same before and after bounds, if no row is left out."""
+    counted = quantity.function is Aggregation.COUNT and not rows.people and not _counts_by_value(quantity, rows)
+    return counted and not any(_reads_bounds(one, rows) for one in conditions)
+
+
+def _counts_by_value(quantity: Quantity, rows: _Rows) -> bool:
+    """Whether what a count counts depends on values that may have been moved to bounds."""
+    by_value = quantity.distinct or any(not _null_with_columns(one) for one in quantity.arguments)
+    return by_value and any(_reads_bounds(one, rows) for one in quantity.arguments)
 
 
 def _of_term(
@@ -243,7 +268,7 @@ def _is_rising(term: _Term, rows: _Rows) -> bool:
     return min(term.weight * facts.low, term.weight * facts.high) + term.constant >= 0
 
 
-def _rows(group: Group, losses: TruncationBounds | None) -> _Rows | None:
+def _rows(group: Group, losses: TruncationLosses | None) -> _Rows | None:
     """Return what the rows of a group come from; None where no bound is known for such rows."""
     reads: list[ScanNode] = []
     times, people = 1, False
@@ -274,14 +299,14 @@ def _rows(group: Group, losses: TruncationBounds | None) -> _Rows | None:
     return _Rows(reads[0], times, origins, tuple(conditions), people, _clipped(reads[0], losses))
 
 
-def _clipped(read: ScanNode, losses: TruncationBounds | None) -> frozenset[str]:
+def _clipped(read: ScanNode, losses: TruncationLosses | None) -> frozenset[str]:
     """Return the columns with bounds; a number among declared keys has none that move it."""
     return frozenset(
         name
         for name, stored, facts in read.columns
         if facts.bounded
         and name != RANK
-        and (losses is None or facts.type in TIMES or (read.table, fold_name(stored)) in losses.found)
+        and (losses is None or facts.type in TIMES or (read.table, fold_name(stored)) in losses.released)
     )
 
 

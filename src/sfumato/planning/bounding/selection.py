@@ -17,6 +17,7 @@ from sfumato.analysis.private_query import Contribution, Group
 from sfumato.language.facts import Kind
 from sfumato.language.lower_logic import all_true, present
 from sfumato.language.scalar import Operator, Scalar
+from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.aggregates.average import AverageColumn
 from sfumato.planning.aggregates.count import CountColumn
@@ -28,7 +29,7 @@ from sfumato.planning.bounding.candidates import MIN_SELECTABLE_CONTRIBUTION, Co
 from sfumato.planning.bounding.selectable import chosen_rows, has_chosen_bounds, is_plain, rank_of
 from sfumato.planning.budget_split import LAPLACE_ROOT, laplace_weights
 from sfumato.planning.measurements import Measurement, MeasurementSet
-from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
+from sfumato.planning.plan import GroupPlan, KeySelection, Plan, PlannedMeasurement
 from sfumato.planning.sensitivities import of_quantity, of_sum
 from sfumato.planning.shared_marginals import unlabelled
 from sfumato.query.aggregate import Aggregate
@@ -274,7 +275,22 @@ def at_bounds(plan: Plan, selected: Mapping[str, int]) -> Plan:
 def _group_at_bounds(group: GroupPlan, selected: Mapping[str, int]) -> GroupPlan:
     if group.is_bound_selection:
         return group
-    return replace(group, measured=tuple(_measurement_at_bound(one, selected) for one in group.measured))
+    measured = tuple(_measurement_at_bound(one, selected) for one in group.measured)
+    return replace(group, measured=measured, selection=_selection_at_bound(group, measured))
+
+
+def _selection_at_bound(group: GroupPlan, measured: Sequence[PlannedMeasurement]) -> KeySelection | None:
+    """Return what selects keys at the selected bound: by fewer rows of a person, in fewer groups, at the same price.
+
+    Proof: proofs/chosen_caps.md, 9
+    """
+    selection = group.selection
+    one = next((one for one in measured if one.name == group.selecting_measurement), None)
+    if not isinstance(selection, CountedKeys) or one is None or one.candidates is None or one.selected is None:
+        return selection
+    groups = min(selection.groups_per_unit, one.candidates.thresholds[one.selected])
+    noise = laplace_noise_of(one)
+    return CountedKeys.by_delta(noise, selection.core, groups, selection.delta, one.sensitivity.linf)
 
 
 def _measurement_at_bound(one: PlannedMeasurement, selected: Mapping[str, int]) -> PlannedMeasurement:

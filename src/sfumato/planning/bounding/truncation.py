@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from math import ceil, log
+from typing import Protocol
 
 from sfumato.accounting.event import Composed, Neighbours, Pure
 from sfumato.accounting.loss import PrivacyLoss
@@ -35,6 +36,8 @@ ROWS, MOVED = "", " beyond"
 """The statistics of these two; those of numbers are called as the numbers are, whose names begin with no blank."""
 ABOVE, BELOW = "above ", "below "
 """And for each bounded number, before its name: what its sum lost on either side."""
+CUT_PEOPLE = "people"
+"""Beside the bound of rows that were removed, or lie beyond bounds: of how many people they are."""
 MAX_LOSS_STEPS = 1 << 62
 """Larger losses count as this much."""
 BUCKET_COUNT, BUCKET_GROWTH = 9, 4
@@ -45,7 +48,7 @@ MAX_TAIL_MULTIPLE = 9
 """Whoever had most may have had so many times as much as a regular tail allows that begins where people are counted."""
 _FOR_SUMS = Fraction(1, 8)
 """The share of a tail that is for what those lost who lost little; the rest is for the number of the others."""
-_BUCKET_FAILURE = Fraction(1, 100)
+BUCKET_FAILURE = Fraction(1, 100)
 """So seldom noise alone makes the first buckets look fuller than a regular tail allows, later ones more seldom; then
 the bound is wider, and holds."""
 _ONLY_ROWS, _NUMBERS, _BOTH = "rows", "numbers", "both"
@@ -242,7 +245,7 @@ def _measured(block: TruncationBlock, entries: Mapping[str, Scalar]) -> list[_Co
         for place in range(BUCKET_COUNT if block.tailed else 0)
     ]
     found: list[_Coordinate] = []
-    for place, (one, part) in enumerate(_parts(block)):
+    for place, (one, part) in enumerate(parts_of(block)):
         value = case_scalar(((below[0], entries[part]),), nothing, Type.INTEGER) if below else entries[part]
         found.append((f"s{place}", value, one.base - 1 if one.tail else one.base, _moved(block, one)))
     for place, (low, high) in enumerate(pairwise(below)):
@@ -254,7 +257,7 @@ def _measured(block: TruncationBlock, entries: Mapping[str, Scalar]) -> list[_Co
     return found
 
 
-def _parts(block: TruncationBlock) -> list[tuple[TruncationStatistic, str]]:
+def parts_of(block: TruncationBlock) -> list[tuple[TruncationStatistic, str]]:
     return [(one, part) for one in block.statistics for part in one.parts]
 
 
@@ -320,7 +323,7 @@ def _people(block: TruncationBlock, seen: Mapping[str, float], laws: Mapping[str
     there = sum(seen.get(name, 0.0) for name in found) * float(part if numbers and len(columns) == 1 else 1)
     hidden = there + float(_NOISE_REACH_SCALES * laws["h0"].scale) if block.tailed else 0.0
     people = [hidden for _ in block.tailed]
-    for place, (one, _) in enumerate(_parts(block)):
+    for place, (one, _) in enumerate(parts_of(block)):
         if not one.tail:
             people.append(hidden + float(_NOISE_REACH_SCALES * laws[f"s{place}"].scale) / one.max_contribution)
     return sum(log(number) for number in people)
@@ -343,11 +346,22 @@ class ReleasedTruncation:
         return max(self.noisy[name] + self.laws[name].margin(1 - 2 * tail), 0)
 
 
+class TruncationLosses(Protocol):
+    """What is known of losses: bounds of them, or estimates."""
+
+    @property
+    def released(self) -> Mapping[tuple[str, str], ReleasedTruncation]:
+        """What was published, by table and column."""
+
+    def bounds_at(self, table: str, names: Sequence[str], tail: Fraction) -> dict[str, Mapping[str, int] | None]:
+        """Return each part of these statistics for all people together; None where nothing is known."""
+
+
 @dataclass(frozen=True, slots=True)
 class TruncationBounds:
     """What was published of the losses."""
 
-    found: Mapping[tuple[str, str], ReleasedTruncation]
+    released: Mapping[tuple[str, str], ReleasedTruncation]
     """By table and column; ROWS and MOVED for what is about rows."""
 
     def bounds_at(self, table: str, names: Sequence[str], tail: Fraction) -> dict[str, Mapping[str, int] | None]:
@@ -355,7 +369,7 @@ class TruncationBounds:
 
         All of it holds at once, but for this probability.
         """
-        released = list({id(one): one for one in (self.found[table, name] for name in names)}.values())
+        released = list({id(one): one for one in (self.released[table, name] for name in names)}.values())
         bounds: dict[str, Mapping[str, int] | None] = {}
         for one in released:
             bounds |= _bounds(one, names, tail / len(released))
@@ -363,15 +377,18 @@ class TruncationBounds:
 
 
 def _bounds(one: ReleasedTruncation, names: Sequence[str], tail: Fraction) -> dict[str, Mapping[str, int] | None]:
-    wanted = [(place, each, part) for place, (each, part) in enumerate(_parts(one.block)) if each.column in names]
+    wanted = [(place, each, part) for place, (each, part) in enumerate(parts_of(one.block)) if each.column in names]
     above = _above(one, tail * (1 - _FOR_SUMS)) if one.block.tailed else _NOBODY
     if above is None:
         return {each.column: None for _, each, _ in wanted}
     each_sum = tail * (_FOR_SUMS if one.block.tailed else 1) / len(wanted)
     found: dict[str, dict[str, int]] = {}
     for place, each, part in wanted:
-        lost = one.at_most(f"s{place}", each_sum) + _lost_by(above, each)
-        found.setdefault(each.column, {})[part] = max(lost, 1)  # 0 says that nothing can be lost, whatever noise does
+        little = one.at_most(f"s{place}", each_sum)
+        here = found.setdefault(each.column, {})
+        here[part] = max(little + _lost_by(above, each), 1)  # 0 says that nothing can be lost, whatever noise does
+        if each.column in (ROWS, MOVED):  # whoever lost something lost a row: proofs/truncation.md, 7
+            here[CUT_PEOPLE] = max(little + above.people, 1)
     return dict(found)
 
 
@@ -386,6 +403,11 @@ class _Above:
     """The first had no more than so many times its beginning."""
     reached: tuple[int, ...]
     """So many lie at or above the beginning of each bucket of the tail."""
+
+    @property
+    def people(self) -> int:
+        """How many people lost much, at most."""
+        return sum(self.irregular) + self.reached[0]
 
 
 _NOBODY = _Above((), 0, 0, (0,))
@@ -420,7 +442,7 @@ def _lost_by(above: _Above, one: TruncationStatistic) -> int:
     Nobody had more than the end of a bucket; and in the tail, the k-th no more than `regular` over k of its beginning,
     but the first, who had no more than `farthest` times it.
     """
-    people = sum(above.irregular) + above.reached[0]
+    people = above.people
     if not one.tail:
         return one.max_contribution * people
     first = len(above.irregular)
@@ -452,7 +474,7 @@ def _regular_from(noisy: Mapping[str, int], laws: Mapping[str, Laplace]) -> int:
             else None
         )
         # the farther out, the wider it makes the bound
-        noise = laws[f"h{place}"].margin(1 - 2 * _BUCKET_FAILURE / BUCKET_GROWTH**place)
+        noise = laws[f"h{place}"].margin(1 - 2 * BUCKET_FAILURE / BUCKET_GROWTH**place)
         if allowed is not None and noisy[f"h{place}"] - noise > allowed:
             first = place
     return first

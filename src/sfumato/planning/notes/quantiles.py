@@ -27,7 +27,7 @@ def _notes(group: GroupPlan) -> Iterator[Note]:
             name, side, bound = ("MIN", "below", "lower") if one.level == 0 else ("MAX", "above", "upper")
             extreme = (
                 f"{name} over people is an extreme quantile: about {over[one.ranks]:,} people lie {side} it. Its "
-                f"interval extends to the {bound} bound, so it includes the true {name}."
+                f"interval extends to the {bound} bound, so it includes the true {name} of values within bounds."
             )
             yield Note(NoteRank.MEANING, extreme)
     if any(not one.ends for one in ranked):

@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
+from math import floor, inf, log10
 
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import round_up
@@ -23,8 +25,11 @@ from sfumato.query.types import NUMBERS
 _SMALL = Fraction(1, 10)
 """The price at which a note says what a count would buy."""
 
-TRUNCATION_BIAS = "Bounds and clipping may have changed"
+TRUNCATION_BIAS = "Bounds and clipping"
 """How a note begins that depends on the published truncation losses."""
+
+_MAX_SHARE_TOLD = 50.0
+"""A share of what was left out is told below so many per cent: above, little is known of the whole."""
 
 _SIMPLE = re.compile("[a-z_][a-z0-9_]*")
 
@@ -37,22 +42,68 @@ def bounding_notes(plan: Plan) -> tuple[Note, ...]:
     return tuple(dict.fromkeys(notes))
 
 
-def bias_notes(bias: Mapping[str, tuple[object, ...] | None]) -> Iterator[Note]:
-    """Say how far truncation may have moved each number, where that was published."""
-    known = {name: ends for name, ends in bias.items() if ends is not None and ends != (0, 0)}
-    for names in few_at_a_time([f"`{name}` by {_either(ends)}" for name, ends in known.items() if None not in ends]):
-        text = (
-            f"{TRUNCATION_BIAS} {names}, with probability 95 % if the losses have a regular tail. "
-            "intervals(bias=True) covers it."
-        )
-        yield Note(NoteRank.LACK, text)
-    for names in few_at_a_time([f"`{name}`" for name, ends in known.items() if None in ends]):
+@dataclass(frozen=True, slots=True)
+class BiasEstimate:
+    """What a column probably has too much and lacks, each with how far off that may be; None where it is not known."""
+
+    excess: tuple[float, float] | None
+    lack: tuple[float, float] | None
+    total: float | None = None
+    """The sum of the column over all rows, where what it lacks is a part of that."""
+
+    @classmethod
+    def between(
+        cls, estimate: tuple[float, float], most: tuple[float, float], total: float | None = None
+    ) -> "BiasEstimate":
+        """Return the estimate of two sides, from the same sides with how far noise reaches."""
+        (excess, lack), (excess_most, lack_most) = estimate, most
+        sides = ((excess, excess_most), (lack, lack_most))
+        found = [None if inf in side else (side[0], side[1] - side[0]) for side in sides]
+        return cls(found[0], found[1], total)
+
+
+def bias_notes(bias: Mapping[str, BiasEstimate | None]) -> Iterator[Note]:
+    """Say how much truncation probably moved each number, where that was published, and where its bound is."""
+    known = {name: one for name, one in bias.items() if one is not None}
+    told = [_told(name, one) for name, one in known.items() if one.excess is not None and one.lack is not None]
+    for names in few_at_a_time([text for text in told if text]):
+        yield Note(NoteRank.LACK, f"{TRUNCATION_BIAS} {names}. intervals(bias=True) has the guaranteed bound.")
+    for names in few_at_a_time([f"`{name}`" for name, one in known.items() if one.excess is None or one.lack is None]):
         yield Note(NoteRank.LACK, f"How much bounds and clipping removed from {names} is not known.")
 
 
-def _either(bias: tuple[object, ...]) -> str:
-    less, more = (f"{float(amount):,.12g}" if isinstance(amount, int | float) else "" for amount in bias)
-    return f"up to +{more}" if bias[0] == 0 else f"-{less} to +{more}"
+def _told(name: str, bias: BiasEstimate) -> str:
+    (excess, excess_off), (lack, lack_off) = bias.excess or (0.0, 0.0), bias.lack or (0.0, 0.0)
+    if not lack + lack_off + excess + excess_off:
+        return ""
+    if excess + excess_off:
+        lower, upper = f"-{_rounded(excess)} (±{_rounded(excess_off)})", f"+{_rounded(lack)} (±{_rounded(lack_off)})"
+        return f"changed `{name}` by about {lower} to {upper}"
+    whole = 0.0 if bias.total is None else bias.total + lack
+    shares = [100 * part / whole for part in (lack, lack_off)] if whole > 0 else []
+    share = f", {shares[0]:.2g} % (±{shares[1]:.2g} points)" if shares and sum(shares) < _MAX_SHARE_TOLD else ""
+    return f"left out about {_rounded(lack)} (±{_rounded(lack_off)}) of `{name}`{share}"
+
+
+def _rounded(amount: float) -> str:
+    """Return two digits of an estimate, as people write them.
+
+    >>> _rounded(1649.3), _rounded(0.0123), _rounded(0)
+    ('1,600', '0.012', '0')
+    """
+    digits = 0 if not amount else 1 - floor(log10(abs(amount)))
+    value = round(amount, digits)
+    return f"{value:,.0f}" if digits <= 0 else f"{value:,.12g}"
+
+
+def drops_rows(group: GroupPlan) -> bool:
+    """Whether rows of a person may be left out of a group."""
+    return bool(_cuts(group.group))
+
+
+def clips_values(group: GroupPlan) -> bool:
+    """Whether values that a group computes with may have been moved to bounds."""
+    return any(True for _ in _clipped(group))
 
 
 def _can_lack(group: GroupPlan, whole: Mapping[tuple[str, str], BiasBounds]) -> bool:

@@ -9,6 +9,7 @@ from sfumato.query.aggregate import Aggregate
 from sfumato.query.expression import Column, Expression, Literal
 from sfumato.query.functions import AGGREGATE_NAMES, FUNCTION_NAMES, LEVELLED, Aggregation, Takes
 from sfumato.query.parsing.desugar.aggregates import COMBINED
+from sfumato.query.parsing.other_functions import refuse_bounds, refuse_other_function
 from sfumato.query.parsing.pairs import PAIRED, ReadExpression, read_pair_measure
 from sfumato.query.parsing.quantile import quantile, within_group
 from sfumato.query.parsing.reading import ParseContext
@@ -93,7 +94,7 @@ class Measures:
         if same is None:
             same = self._names[measure] = replace(measure, name=f"m{len(self.found) + 1}")
             self.found.append(same)
-        return Column(self.name_group(reading), same.name, same.type, measure.at)
+        return Column(self.name_group(reading), same.name, same.type, measure.at, same.number)
 
 
 def read_measure(node: exp.Expr, reading: ParseContext, argument: ReadExpression, where: ReadExpression) -> Measure:
@@ -112,6 +113,8 @@ def read_measure(node: exp.Expr, reading: ParseContext, argument: ReadExpression
     if not is_aggregate(name):
         raise place.bad("FILTER follows something else than an aggregate.", "It chooses rows.", "Remove it.")
     reading.only(node, "this", "expressions")
+    if any(isinstance(part, exp.Kwarg) for part in node.expressions):
+        refuse_bounds(node, reading)
     if name in _CONDITIONAL:
         return _conditional(node, condition, where, place)
     if name in PAIRED:
@@ -186,6 +189,7 @@ def refuse_function(name: str, node: exp.Expr, reading: ParseContext) -> NoRetur
             if people
             else reading.with_example("Group by it, and count the rows of each value.", key_query(node)),
         )
+    refuse_other_function(name, node, reading)
     if name in COMBINED:
         raise place.bad(
             f"{name} cannot be used like this.",

@@ -7,23 +7,28 @@ from functools import partial
 from sqlglot import exp
 
 from sfumato.query.arithmetic import arithmetic, negate
-from sfumato.query.expression import Call, Case, Expression, Literal, factor_out_common
-from sfumato.query.functions import FUNCTION_NAMES, Form, Function, Takes
+from sfumato.query.expression import Call, Case, Cast, Expression, Literal, factor_out_common
+from sfumato.query.functions import FUNCTION_NAMES, INTERVAL_FUNCTIONS, Form, Function, Takes
 from sfumato.query.literal import parse_interval, parse_number
 from sfumato.query.names import Name, Scope
+from sfumato.query.number_types import divides_exactly
+from sfumato.query.parameters import MAX_LIST_ITEMS
 from sfumato.query.parsing.aggregate import is_aggregate, refuse_function
 from sfumato.query.parsing.desugar.dates import WRITTEN_OUT
+from sfumato.query.parsing.desugar.quantifiers import quantifier
 from sfumato.query.parsing.desugar.row_values import by_columns
 from sfumato.query.parsing.desugar.texts import TEXTS_WRITTEN_OUT, like, written_pattern
 from sfumato.query.parsing.frame import ExpressionContext
 from sfumato.query.parsing.inner import read_subquery, refuse_other_people
-from sfumato.query.parsing.reading import MAX_LIST_ITEMS, name_of
-from sfumato.query.parsing.subquery import among, exists, note_conjuncts, single
+from sfumato.query.parsing.membership import read_membership, read_quantified
+from sfumato.query.parsing.other_functions import refuse_unit
+from sfumato.query.parsing.reading import name_of
+from sfumato.query.parsing.subquery import exists, note_conjuncts, single
 from sfumato.query.parsing.types import at_zone, cast_to
 from sfumato.query.parsing.window import WINDOW_NAMES, WindowReader
 from sfumato.query.position import SourceSpan
 from sfumato.query.relation import SortKey
-from sfumato.query.resolve import call, case, compare, convert_implicitly, to_common_type, truth
+from sfumato.query.resolve import call, case, compare, convert_implicitly, truth
 from sfumato.query.types import Type
 
 _EQUALITIES = frozenset({Function.EQUAL, Function.DIFFERENT, Function.DISTINCT_FROM})
@@ -108,6 +113,8 @@ def _null(node: exp.Expr, frame: ExpressionContext) -> Expression:
 def _operator(function: Function, node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this", "expression", "typed", "safe")
     left, right = _read_expression(node.this, frame), _read_expression(node.expression, frame)
+    if function is Function.DIVIDE and left.type is right.type is Type.INTEGER and divides_exactly(left, right):
+        left = Cast(left, Type.DECIMAL, left.at)  # SUM of bigint is numeric, as in PostgreSQL
     return arithmetic(function, left, right, _span_of(node, frame))
 
 
@@ -128,7 +135,17 @@ def _negative(node: exp.Expr, frame: ExpressionContext) -> Expression:
 
 def _comparison(function: Function, node: exp.Expr, frame: ExpressionContext, swapped: bool = False) -> Expression:
     frame.reading.only(node, "this", "expression")
-    left, right = _read_expression(node.this, frame), _read_expression(node.expression, frame)
+    if (quantified := quantifier(node)) is not None:
+        read = partial(_compared, function, node=node, frame=frame, swapped=swapped)
+        return read_quantified(node, quantified, read, frame, _read_expression)
+    return _compared(
+        function, _read_expression(node.this, frame), _read_expression(node.expression, frame), node, frame, swapped
+    )
+
+
+def _compared(
+    function: Function, left: Expression, right: Expression, node: exp.Expr, frame: ExpressionContext, swapped: bool
+) -> Expression:
     pair = (right, left) if swapped else (left, right)
     refusal = frame.reading.never_equal(left, right, _span_of(node, frame)) if function in _EQUALITIES else None
     return frame.reading.decided(compare(function, *pair, _span_of(node, frame)), refusal)
@@ -222,45 +239,24 @@ def _read_between(node: exp.Expr, frame: ExpressionContext) -> Expression:
 
 
 def _read_in(node: exp.Expr, frame: ExpressionContext) -> Expression:
-    where = _span_of(node, frame)
-    if node.args.get("query") is not None:
-        frame.reading.only(node, "this", "query")
-        left = node.this.unnest()
-        tested = [
-            _read_expression(part, frame) for part in (left.expressions if isinstance(left, exp.Tuple) else [left])
-        ]
-        block, lookups = read_subquery(node, node.args["query"], frame, own=True)
-        return refuse_other_people(among(node, tested, block, lookups, frame.reading), node, block, frame)
-    frame.reading.only(node, "this", "expressions")
-    items = node.expressions
-    if isinstance(node.this.unnest(), exp.Tuple):
-        return _read_truth_test(by_columns(node, where), frame)
-    if len(items) > MAX_LIST_ITEMS:
-        raise where.too_large(
-            f"the list has {len(items)} items.", f"A list may have {MAX_LIST_ITEMS}.", "Join a public table instead."
-        )
-    if not items:
-        raise where.bad("the list is empty.", "IN needs at least one value.", "Write IN (value, …).")
-    value, members = _read_expression(node.this, frame), [_read_expression(item, frame) for item in items]
-    pairs = zip(members, items, strict=True)
-    never = [frame.reading.never_equal(value, item, _span_of(part, frame)) for item, part in pairs]
-    arguments = to_common_type([value, *members], where)
-    contained = Call(Function.IN, tuple(arguments), Type.BOOLEAN, where.at)
-    for refusal in never:
-        frame.reading.decided(contained, refusal, holds=None in never)
-    return contained
+    listed = node.args.get("query") is None and node.args.get("unnest") is None
+    if listed and isinstance(node.this.unnest(), exp.Tuple):
+        frame.reading.only(node, "this", "expressions")
+        return _read_truth_test(by_columns(node, _span_of(node, frame)), frame)
+    return read_membership(node, frame, _read_expression)
 
 
 def _read_like(function: Function, node: exp.Expr, frame: ExpressionContext, escape: str = "\\") -> Expression:
     frame.reading.only(node, "this", "expression", "negate")
-    result = like(
-        function,
-        _read_expression(node.this, frame),
-        _read_expression(node.expression, frame),
-        escape,
-        _span_of(node, frame),
-    )
-    return _negation(result) if node.args.get("negate") else result
+    where, negated = _span_of(node, frame), bool(node.args.get("negate"))
+
+    def match(value: Expression, pattern: Expression) -> Expression:
+        result = like(function, value, pattern, escape, where)
+        return _negation(result) if negated else result
+
+    if (quantified := quantifier(node)) is not None:
+        return read_quantified(node, quantified, match, frame, _read_expression)
+    return match(_read_expression(node.this, frame), _read_expression(node.expression, frame))
 
 
 def _regular(node: exp.Expr, frame: ExpressionContext) -> Expression:
@@ -372,6 +368,7 @@ def _function(node: exp.Expr, frame: ExpressionContext) -> Expression:
     name = str(node.this.this if isinstance(node.this, exp.Expr) else node.this).lower()
     if is_aggregate(name):
         return _read_aggregate(node, frame)
+    refuse_unit(name, node, frame.reading)
     if name in WINDOW_NAMES:
         raise _span_of(node, frame).bad(
             f"{name} reads other rows, but no window is given.", "It needs OVER.", f"Write {name}(…) OVER (ORDER BY …)."
@@ -382,6 +379,7 @@ def _function(node: exp.Expr, frame: ExpressionContext) -> Expression:
     where, arguments = _span_of(node, frame), [_read_expression(part, frame) for part in node.expressions]
     if written is not None:
         return frame.reading.settle(written(name, arguments, where), node)
+    frame.reading.asks_for_bars |= FUNCTION_NAMES[name].function in INTERVAL_FUNCTIONS
     return call(FUNCTION_NAMES[name], arguments, name, where)
 
 

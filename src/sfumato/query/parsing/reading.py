@@ -12,15 +12,15 @@ from sfumato.query.catalog import Catalog
 from sfumato.query.declared import Admitted, never_equal
 from sfumato.query.expression import Call, Column, Expression, Literal, Position, walk
 from sfumato.query.functions import Function
+from sfumato.query.literal import Unbound
 from sfumato.query.names import Name, Scope, unused_name
-from sfumato.query.parameters import Bindings
+from sfumato.query.parameters import Bindings, LiteralList
 from sfumato.query.parsing.rewriting import first_union_part, group_query
-from sfumato.query.parsing.tree import MAX_NESTING, span
+from sfumato.query.parsing.tree import ARRAY_REFUSAL, MAX_NESTING, span
 from sfumato.query.position import SourceSpan, example, source_span
 
 MAX_JOINS = 64
 MAX_COLUMNS = 200
-MAX_LIST_ITEMS = 1000
 MAX_SYNTAX_NODES = 20_000
 _DIFFERENCES = frozenset({Function.DIFFERENT, Function.DISTINCT_FROM})
 
@@ -43,6 +43,7 @@ class ParseContext:
         self.used = set() if used is None else used  # the WITH definitions that have been read
         self.looks_ahead = 0  # how many readings this one is inside of, each to know the types of a list
         self.around: tuple[Scope, ...] = ()  # the names that a subquery may use of the rows around it, nearest last
+        self.asks_for_bars = False  # whether dp_low, dp_high or dp_margin was read
         self._labels: set[str] = set()
         self._declared: dict[tuple[str, str], Admitted] = {}
         self._impossible: dict[Expression, BadSql] = {}
@@ -67,16 +68,33 @@ class ParseContext:
         """Return the value that stands for `$1` or `:name`."""
         start, end = span(node)
         begins = start if self.text[start : start + 1] in ("$", ":") else start - 1
-        inner, where = node.this, source_span(self.text, begins, end)
-        name = str(inner.this) if isinstance(inner, exp.Expr) else str(inner or "")
-        literal = (self.bindings or {}).get(name)
+        where = source_span(self.text, begins, end)
+        literal = (self.bindings or {}).get(parameter_name(node))
         if literal is None:
             raise where.bad(
                 "no value is given for this parameter.",
                 "A parameter is $1, $2, … or :name, and its value comes beside the text.",
                 "Give it a value, or write the value itself.",
             )
+        if isinstance(literal, LiteralList):
+            raise where.bad(
+                "a list is given where one value is needed.",
+                "A parameter with a list of values stands for an array.",
+                "Compare with any of them: x = ANY($1), or with none: x <> ALL($1).",
+            )
         return replace(literal, at=where.at)
+
+    def array(self, node: exp.Expr) -> tuple[Literal, ...] | Literal:
+        """Return the items of a parameter that stands for an array; a parameter with one value is that value."""
+        bound = (self.bindings or {}).get(parameter_name(node))
+        if isinstance(bound, LiteralList):
+            at = self.at(node)
+            return tuple(replace(item, at=at) for item in bound.items)
+        literal = self.parameter(node)
+        if isinstance(literal.value, Unbound):
+            literal.value.arrays.add(literal.value.name)
+            return (literal,)
+        return literal
 
     @contextmanager
     def inside(self, scope: Scope) -> Iterator[None]:
@@ -253,8 +271,13 @@ _REASONS: Mapping[str, tuple[str, str, str]] = {
         "A column holds single values.",
         "Join them into one text, a || ' ' || b; or count the rows of SELECT DISTINCT a, b FROM ….",
     ),
-    "Any": ("ANY is not supported.", "It needs an array or a subquery.", "Use IN with the values: IN ('a', 'b')."),
-    "All": ("ALL is not supported.", "It needs an array or a subquery.", "Write the comparisons with AND."),
+    "Array": ARRAY_REFUSAL,
+    "Any": (
+        "ANY stands alone.",
+        "It belongs behind a comparison.",
+        "Write x = ANY(ARRAY['a', 'b']), or x IN ('a', 'b').",
+    ),
+    "All": ("ALL stands alone.", "It belongs behind a comparison.", "Write x <> ALL(ARRAY['a', 'b'])."),
 }
 
 
@@ -269,6 +292,11 @@ def _reason(node: exp.Expr, key: str) -> tuple[str, str, str]:
         "It is not part of the SQL that is answered here; docs/sql/index.md lists what is.",
         "Write it another way.",
     )
+
+
+def parameter_name(node: exp.Expr) -> str:
+    """Return the name after the $ or the colon of a parameter."""
+    return str(node.this.this) if isinstance(node.this, exp.Expr) else str(node.this or "")
 
 
 def name_of(node: exp.Expr) -> Name:

@@ -11,7 +11,8 @@ from sfumato.query.catalog import Catalog, Table
 from sfumato.query.functions import AGGREGATE_NAMES
 from sfumato.query.names import Name, lookup
 
-_CHOSEN, _MEMBER, _FOUND, _PERSON = "chosen", "member", "found", "per_person"
+_CHOSEN, _MEMBER, _FOUND, _PERSON, _TOTAL = "chosen", "member", "found", "per_person", "total"
+_ABOVE_GROUPS = ("joins", "having", "qualify", "order", "limit", "offset", "distinct", "with_")
 _MARK = "rewritten"
 
 
@@ -139,6 +140,64 @@ def key_query(node: exp.Expr) -> str | None:
     if not any(str(call.this).lower() in AGGREGATE_NAMES for call in scope.find_all(exp.Anonymous)):
         scope.append("expressions", _count_rows())
     return _sql_text(root)
+
+
+def clipped_totals_query(call: exp.Expr, ends: tuple[exp.Expr, exp.Expr], catalog: Catalog) -> str | None:
+    """Return SUM(x) or COUNT(x) with bounds of a person's total in a group: each person is added up, then clipped."""
+    root, copy = _copy_tree(call)
+    scope, name = copy.find_ancestor(exp.Select), str(call.this).lower()
+    (unit,) = units if scope is not None and len(units := _units_of_from(scope, catalog)) == 1 else (None,)
+    if scope is None or scope is not root or unit is None or name not in ("sum", "count"):
+        return None
+    keys = [key.copy() for key in (scope.args["group"].expressions if scope.args.get("group") is not None else [])]
+    others = [item.unalias() for item in scope.expressions if not _is_item(item, copy)]
+    plain = all(isinstance(key, exp.Column) for key in keys) and all(other in keys for other in others)
+    if not plain or len(others) == len(scope.expressions) or any(scope.args.get(part) for part in _ABOVE_GROUPS):
+        return None
+    inner = scope.copy()
+    total = exp.Anonymous(this=name.upper(), expressions=[call.expressions[0].copy()])
+    inner.set("expressions", [exp.column(unit), *(key.copy() for key in keys), exp.alias_(total, _TOTAL)])
+    inner.set("group", exp.Group(expressions=[exp.column(unit), *(key.copy() for key in keys)]))
+    least = exp.Anonymous(this="GREATEST", expressions=[exp.column(_TOTAL), ends[0].copy()])
+    clipped = exp.Anonymous(this="LEAST", expressions=[least, ends[1].copy()])
+    copy.replace(exp.Anonymous(this="SUM", expressions=[clipped]))
+    scope.set("where", None)
+    scope.set("from_", exp.From(this=exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier(_PERSON)))))
+    return _sql_text(root)
+
+
+def quantiles_query(call: exp.Expr, parts: int) -> str | None:
+    """Return APPROX_QUANTILES(x, n) as one quantile for each place between its ends."""
+    root, copy = _copy_tree(call)
+    scope = copy.find_ancestor(exp.Select)
+    if scope is None or not any(_is_item(item, copy) for item in scope.expressions):
+        return None
+    found: list[exp.Expr] = []
+    for item in scope.expressions:
+        if not _is_item(item, copy):
+            found.append(item)
+            continue
+        for place in range(1, parts):
+            level = exp.Literal.number(f"{place / parts:.6f}".rstrip("0"))
+            found.append(exp.Anonymous(this="QUANTILE_CONT", expressions=[call.expressions[0].copy(), level]))
+    scope.set("expressions", found)
+    return _sql_text(root)
+
+
+def renamed_query(call: exp.Expr, name: str) -> str | None:
+    """Return the question with another function in place of a call."""
+    root, copy = _copy_tree(call)
+    copy.set("this", name)
+    return _sql_text(root)
+
+
+def _is_item(item: exp.Expr, call: exp.Expr) -> bool:
+    return item.unalias() is call
+
+
+def _units_of_from(scope: exp.Select, catalog: Catalog) -> list[str]:
+    units = [_unit_of(table) for table in _tables_of_from(scope, catalog).values()]
+    return [unit for unit in units if unit is not None]
 
 
 def in_one_person(node: exp.Expr, catalog: Catalog) -> bool:

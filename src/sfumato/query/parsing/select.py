@@ -12,6 +12,7 @@ from sfumato.query.names import Name, NamedColumn, Scope
 from sfumato.query.parsing.aggregate import Measures, is_aggregate
 from sfumato.query.parsing.block import Block
 from sfumato.query.parsing.desugar.first_rows import first_of_each
+from sfumato.query.parsing.desugar.interval_aliases import name_alias_arguments
 from sfumato.query.parsing.desugar.lists import Peek, as_rows
 from sfumato.query.parsing.expression import fit_null, read_condition, read_expression, sort_key
 from sfumato.query.parsing.frame import ExpressionContext
@@ -24,7 +25,7 @@ from sfumato.query.parsing.subquery import Lookups
 from sfumato.query.parsing.window import GatheredWindows
 from sfumato.query.position import SourceSpan
 from sfumato.query.private_rows import is_unit_column, unit_columns
-from sfumato.query.relation import GroupBy, Limit, Named, Over, Relation, Sort, SortKey, Window
+from sfumato.query.relation import GroupBy, Limit, Named, Over, Relation, Sort, SortKey, Window, column_of
 from sfumato.query.resolve import convert_implicitly
 from sfumato.query.types import Type
 
@@ -92,6 +93,7 @@ def _read_set_operation(node: exp.SetOperation, reading: ParseContext, known: _K
 
 def _read_select(node: exp.Select, reading: ParseContext, known: _Known) -> Block:
     reading.only(node, *_PARTS)
+    name_alias_arguments(node)
     known = _definitions(node, reading, known)
     reader = FromReader(reading, known, read_query)
     origin = node.args.get("from_")
@@ -334,7 +336,7 @@ class _Group:
         """Return an expression over the rows as one over the groups."""
         for i, key in enumerate(self.keys, 1):
             if value == key and not isinstance(key, Literal):
-                return Column(self.label, f"k{i}", key.type, value.at)
+                return column_of(self.label, f"k{i}", key, value.at)
         if isinstance(value, Column) and value.of != self.label and value.of not in self.above:
             entries = self.frame.scope.entries
             name = next((entry.name for entry in entries if entry.expression == value), value.name)
@@ -407,7 +409,7 @@ def _distinct(
     reading.only(node.args["distinct"])
     values = list(dict.fromkeys(item.value for item in items))
     label = reading.label("group")
-    columns = {value: Column(label, f"k{i}", value.type) for i, value in enumerate(values, 1)}
+    columns = {value: column_of(label, f"k{i}", value) for i, value in enumerate(values, 1)}
     for key, by in order:
         if key.expression not in columns:
             raise reading.place(by).bad(

@@ -3,7 +3,7 @@
 from datetime import date, timedelta
 
 from sfumato.query.expression import Expression, Literal
-from sfumato.query.parsing.reading import MAX_LIST_ITEMS
+from sfumato.query.parameters import MAX_LIST_ITEMS
 from sfumato.query.position import SourceSpan
 from sfumato.query.types import Interval, Type
 

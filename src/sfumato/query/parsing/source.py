@@ -10,11 +10,12 @@ from sfumato.query.expression import Column, Expression, Literal, conjunction
 from sfumato.query.filter_placement import filter_relation
 from sfumato.query.functions import FUNCTION_NAMES, Function
 from sfumato.query.names import Name, NamedColumn, Scope, lookup
+from sfumato.query.parameters import MAX_LIST_ITEMS
 from sfumato.query.parsing.block import Block
 from sfumato.query.parsing.expression import fit_null, read_condition, read_expression
 from sfumato.query.parsing.frame import ExpressionContext
 from sfumato.query.parsing.pivot import read_pivot
-from sfumato.query.parsing.reading import MAX_COLUMNS, MAX_LIST_ITEMS, ParseContext, name_of
+from sfumato.query.parsing.reading import MAX_COLUMNS, ParseContext, name_of
 from sfumato.query.parsing.series import SERIES, series
 from sfumato.query.position import SourceSpan, source_span
 from sfumato.query.private_rows import has_private_rows

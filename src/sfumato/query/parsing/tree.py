@@ -15,19 +15,24 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from sfumato.errors import Refusal
 from sfumato.query.parsing.desugar.aggregates import write_out
+from sfumato.query.parsing.desugar.other_names import write_other_names
+from sfumato.query.parsing.desugar.quantifiers import write_memberships
 from sfumato.query.parsing.options import cut_options
+from sfumato.query.parsing.other_systems import PER_GROUP, PER_ROW, refuse_other_systems, translate_tokens
 from sfumato.query.position import source_span
 from sfumato.query.relation import Options
 
 MAX_SQL_CHARS = 20_000
 MAX_NESTING = 60
+GOOGLE_CLAUSE = "with differential privacy"
+"""The note on a tree whose text had GoogleSQL's clause."""
 
 _MAX_STACK_FRAMES = 8_000
 """The recursion limit that reading a question needs: sqlglot descends about 25 Python frames per bracket."""
 _MAX_NESTED_JOINS = 6
 
 _STRANGE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]")
-_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")
+_SYNTAX = ("CAST", "TRY_CAST", "SAFE_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")
 _STARTS = frozenset(
     {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.VALUES, TokenType.PIVOT, TokenType.L_PAREN}
 )
@@ -37,7 +42,6 @@ _FOREIGN = {
     TokenType.PLACEHOLDER: "a parameter",
     TokenType.COLON: "a colon",
     TokenType.DOLLAR: "a parameter",
-    TokenType.L_BRACKET: "an array",
     TokenType.L_BRACE: "a struct",
     TokenType.BLOCK_START: "a template",
     TokenType.HEREDOC_STRING: "a dollar-quoted string",
@@ -54,6 +58,12 @@ _FOREIGN = {
     TokenType.SESSION_PARAMETER: "a parameter",
 }
 
+ARRAY_REFUSAL = (
+    "an array stands here.",
+    "A column holds single values, not lists. An array can only be compared with: x = ANY(ARRAY['a', 'b']).",
+    "Write each value separately: several quantiles as QUANTILE_CONT(x, 0.25), QUANTILE_CONT(x, 0.75), which are "
+    "measured together; several values as x IN ('a', 'b').",
+)
 _PARAMETERS = frozenset({TokenType.PARAMETER, TokenType.COLON})
 _STANDING = _PARAMETERS | {TokenType.PLACEHOLDER}
 """Parameter markers of other systems."""
@@ -72,8 +82,9 @@ logging.getLogger("sqlglot").addHandler(logging.NullHandler())
 
 
 class _Tokenizer(Postgres.Tokenizer):
-    """PostgreSQL's tokens, and DuckDB's // and **."""
+    """PostgreSQL's tokens, DuckDB's // and **, and BigQuery's names in backticks."""
 
+    IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ['"', "`"]
     KEYWORDS = {**Postgres.Tokenizer.KEYWORDS, "//": TokenType.DIV, "**": TokenType.DSTAR}  # noqa: RUF012
 
 
@@ -117,6 +128,10 @@ class _Parser(PostgresParser):
     def _parse_cube_or_rollup(self, *args, **kwargs):  # type: ignore[no-untyped-def]
         return self._placed(self._curr, super()._parse_cube_or_rollup(*args, **kwargs))
 
+    def _parse_bracket(self, *args, **kwargs):  # type: ignore[no-untyped-def]
+        opening, node = self._prev, super()._parse_bracket(*args, **kwargs)
+        return self._placed(opening, node) if isinstance(node, exp.Array) else node
+
     def _placed(self, opening: Token | None, node: Any) -> Any:
         """Return a node with its span, from this token to the last one read."""
         if isinstance(node, exp.Expr) and opening is not None and self._prev is not None:
@@ -146,9 +161,13 @@ def read_tree(text: str, parameters: bool = False) -> tuple[exp.Query, Options]:
     """
     _check_text(text)
     text = _without_comments(text)
-    tokens, options = cut_options(_labels(_check_tokens(_tokens(text), text, parameters)), text)
-    tree = _parse(tokens, text)
+    read = _labels(_check_tokens(_tokens(text), text, parameters))
+    tokens, options = cut_options(read, text)
+    tree = _parse(translate_tokens(tokens, text), text)
+    tree.meta[GOOGLE_CLAUSE] = len(tokens) < len(read)
     _locate(tree)
+    write_other_names(tree)
+    write_memberships(tree)
     write_out(tree)
     _check_depth(tree, text)
     return tree, options
@@ -234,7 +253,7 @@ def _check_text(text: object) -> None:
         )
 
 
-_SKIPPED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|--[^\n]*|/\*")
+_SKIPPED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`|--[^\n]*|/\*")
 _BRACKET = re.compile(r"/\*|\*/")
 
 
@@ -283,13 +302,14 @@ def _tokens(text: str) -> list[Token]:
 def _check_tokens(tokens: list[Token], text: str, parameters: bool) -> list[Token]:
     if not tokens:
         raise source_span(text, 0, 60).bad("there is no statement.", "The text is empty.", "Write SELECT … FROM ….")
+    refuse_other_systems(tokens, text)
     if tokens[0].token_type not in _STARTS:
         raise source_span(text, tokens[0].start, tokens[0].end + 1).unsupported(
             f"a statement that begins with {tokens[0].text.upper()[:40]} is not a question.",
             "Only SELECT is answered: nothing here can change data, settings or files.",
             "Write SELECT … FROM …, or WITH … SELECT ….",
         )
-    for before, token in pairwise([tokens[-1], *tokens]):
+    for (before, token), after in zip(pairwise([tokens[-1], *tokens]), [*tokens[1:], None], strict=True):
         if token.start == before.end + 1 and before.token_type is TokenType.NUMBER and token.text[:1].isidentifier():
             raise source_span(text, before.start, token.end + 1).bad(
                 "letters follow a number.", "It would be read as a number and a name.", "Put a space between."
@@ -302,14 +322,11 @@ def _check_tokens(tokens: list[Token], text: str, parameters: bool) -> list[Toke
             raise source_span(text, token.start, len(text)).unsupported(
                 "a second statement follows.", "One call asks one question.", "Ask them one after the other."
             )
-        if token.token_type is TokenType.L_BRACKET:
-            raise source_span(text, token.start, token.end + 1).unsupported(
-                "an array stands here.",
-                "A column holds single values, not lists.",
-                "Write each value separately: several quantiles as QUANTILE_CONT(x, 0.25), QUANTILE_CONT(x, "
-                "0.75), which are measured together; several values as x IN ('a', 'b').",
-            )
-        if token.token_type in _FOREIGN and not (parameters and token.token_type in _PARAMETERS):
+        is_type = after is not None and after.token_type is TokenType.R_BRACKET
+        if token.token_type is TokenType.L_BRACKET and not (before.token_type is TokenType.ARRAY or is_type):
+            raise source_span(text, token.start, token.end + 1).unsupported(*ARRAY_REFUSAL)
+        named = token.token_type is TokenType.FARROW and before.text.lower() in (PER_GROUP, PER_ROW)
+        if token.token_type in _FOREIGN and not named and not (parameters and token.token_type in _PARAMETERS):
             raise source_span(text, token.start, token.end + 1).unsupported(
                 f"{_FOREIGN[token.token_type]} stands here.",
                 "A query is complete in its text, and its values are numbers, text, dates and booleans.",

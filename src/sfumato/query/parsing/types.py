@@ -1,14 +1,17 @@
 """The type names of a CAST become our types; a length or scale becomes what it does."""
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from sfumato.query.expression import Call, Expression, Literal
 from sfumato.query.functions import MAX_SCALE_DIGITS, Function
 from sfumato.query.parsing.desugar.time_zones import at_time_zone, zoned_timestamp
 from sfumato.query.parsing.reading import ParseContext
+from sfumato.query.parsing.tree import ARRAY_REFUSAL
 from sfumato.query.position import SourceSpan
 from sfumato.query.resolve import cast
-from sfumato.query.types import Type
+from sfumato.query.types import NUMBERS, NumberType, Type
 
 _KIND = exp.DType
 
@@ -31,11 +34,20 @@ TYPES = {
     _KIND.INTERVAL: (Type.INTERVAL, "interval"),
 }
 """Type of each type name, and PostgreSQL's name for it."""
+_OTHER_NAMES = {"int64": _KIND.BIGINT, "float64": _KIND.DOUBLE, "number": _KIND.DECIMAL, "bignumeric": _KIND.DECIMAL}
+"""Type names of BigQuery and Snowflake that PostgreSQL does not have."""
+_NUMBERS = {
+    **dict.fromkeys((_KIND.TINYINT, _KIND.SMALLINT, _KIND.INT), NumberType.INT4),
+    **dict.fromkeys((_KIND.BIGINT, _KIND.INT128), NumberType.INT8),
+    **dict.fromkeys((_KIND.FLOAT, _KIND.DOUBLE), NumberType.FLOAT8),
+}
 
 
 def cast_to(argument: Expression, to: exp.Expr, reading: ParseContext, place: SourceSpan) -> Expression:
     """Return the argument cast to the type that `to` names."""
-    kind = to.this
+    kind = _OTHER_NAMES.get(str(to.args.get("kind")).lower()) or to.this
+    if kind is _KIND.ARRAY:
+        raise place.unsupported(*ARRAY_REFUSAL)
     if not isinstance(to, exp.DataType) or kind not in TYPES or to.args.get("nested"):
         spelled = kind.value if isinstance(kind, _KIND) else str(kind)
         known = "integer, decimal, boolean, date, timestamp and text"
@@ -46,6 +58,8 @@ def cast_to(argument: Expression, to: exp.Expr, reading: ParseContext, place: So
     type, _ = TYPES[kind]
     sizes = [_type_size(size) for size in to.expressions]
     result = zoned_timestamp(argument, place) if kind is _KIND.TIMESTAMPTZ else cast(argument, type, place)
+    if type in NUMBERS:
+        result = replace(result, number=_NUMBERS.get(kind, NumberType.NUMERIC))
     if not sizes:
         return result
     if kind is _KIND.DECIMAL and len(sizes) <= 2 and 1 <= sizes[0] <= 38:

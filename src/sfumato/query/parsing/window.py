@@ -67,7 +67,7 @@ class GatheredWindows:
             self.found.append(same)
             self.nodes.append(node)
         self.label = self.label or reading.label("window")
-        return Column(self.label, same.name, same.type, over.at)
+        return Column(self.label, same.name, same.type, over.at, same.number)
 
     def check_used(self, reading: ParseContext) -> None:
         """Refuse a window that nothing uses: nothing is accepted unread."""

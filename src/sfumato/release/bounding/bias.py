@@ -14,6 +14,7 @@ import numpy as np
 from sfumato.language.facts import Kind
 from sfumato.planning.bounding.bias import (
     BIAS_FAILURE_SHARE,
+    NO_BIAS,
     BiasBounds,
     Place,
     bias_tail,
@@ -21,9 +22,10 @@ from sfumato.planning.bounding.bias import (
     truncation_bias,
 )
 from sfumato.planning.bounding.selection import PEOPLE, laplace_noise_of, unit_of
-from sfumato.planning.bounding.truncation import TruncationBounds
+from sfumato.planning.bounding.truncation import TruncationBounds, TruncationLosses
+from sfumato.planning.bounding.truncation_estimates import TruncationEstimates
 from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
-from sfumato.release.bounding.selection import added_values
+from sfumato.release.bounding.selection import ABOVE, added_values
 from sfumato.release.decode import EngineValue
 from sfumato.release.intervals.confidence import Bar, EvaluatedAnswer, confidence_intervals
 from sfumato.release.intervals.form_algebra import quotient_ends
@@ -44,6 +46,20 @@ def bias_with_selection(
     Half of the tail is for what the policy's own caps cut off, the other half for all choices.
     Proof: proofs/chosen_caps.md, 4
     """
+    return _with_selection(plan, noisy, losses, tail, estimated=False)
+
+
+def estimated_bias(
+    plan: Plan, noisy: NoisyResult, losses: TruncationBounds | None, tail: Fraction, *, margins: bool
+) -> dict[Place, BiasBounds]:
+    """Return the same as estimates, which guarantee nothing; with `margins`, larger by how far noise reaches."""
+    found = None if losses is None else TruncationEstimates(losses, margins)
+    return _with_selection(plan, noisy, found, tail, estimated=not margins)
+
+
+def _with_selection(
+    plan: Plan, noisy: NoisyResult, losses: TruncationLosses | None, tail: Fraction, *, estimated: bool
+) -> dict[Place, BiasBounds]:
     pairs = zip(plan.groups, noisy.groups, strict=True)
     choices = {group.group.label: (group, found) for group, found in pairs if group.is_bound_selection}
     found = truncation_bias(plan, losses, tail / 2 if choices else tail)
@@ -52,7 +68,13 @@ def bias_with_selection(
             if one.candidates is None or one.selected is None:
                 continue
             place = group.group.label, one.name
-            above = BiasBounds(0, _above_selected(one, *choices[one.selection_label], tail / 2 / len(choices)))
+            selection, selected = choices[one.selection_label]
+            (amount,) = (
+                selected.numbers(ABOVE)
+                if estimated
+                else (_above_selected(one, selection, selected, tail / 2 / len(choices)),)
+            )
+            above = BiasBounds(0, amount)
             low, high = added_values(one)
             found[place] = found[place].plus(above.times(min(low, 0))).plus(above.times(max(high, 0)))
     return found
@@ -123,6 +145,30 @@ def _hull(one: Bar | None, other: Bar) -> Bar | None:
 
 def _outer(one: EngineValue, other: EngineValue, choose: Callable[[float, float], float]) -> EngineValue:
     return choose(one, other) if isinstance(one, int | float) and isinstance(other, int | float) else None
+
+
+def bias_beyond(
+    answered: EvaluatedAnswer, place: int, level: Fraction, cut: MeasurementBias
+) -> tuple[Floats, Floats] | None:
+    """Return how far below and above its bar each value of a column may lie; None where no bound of it is known.
+
+    What was added to a value lies inside its bar already.
+    """
+    form = answered.forms[place]
+    if isinstance(form, Exact):
+        return np.zeros(len(form.values)), np.zeros(len(form.values))
+    if isinstance(form, Affine):
+        (down, up), addition = _widths(form, cut), form.addition
+        return np.maximum(down + np.minimum(addition, 0), 0), np.maximum(up - np.maximum(addition, 0), 0)
+    if not isinstance(form, Ratio):
+        return None
+    tail, rows = answered.tail(level), len(answered.columns[place])
+    if not _can_lack(form, cut):
+        return np.zeros(rows), np.zeros(rows)
+    whole = dict.fromkeys(cut, NO_BIAS)
+    (low, high), (lower, higher) = _ends(form, tail, whole, rows), _ends(form, tail, cut, rows)
+    with np.errstate(invalid="ignore"):  # both are infinite where nothing is known even of the noise
+        return np.nan_to_num(low - lower, nan=inf, posinf=inf), np.nan_to_num(higher - high, nan=inf, posinf=inf)
 
 
 def column_bias(answered: EvaluatedAnswer, place: int, cut: MeasurementBias) -> tuple[float, float] | None:

@@ -8,9 +8,10 @@ the same loss: so all of it together costs what the plan says.  Proof: proofs/ch
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import inf, log, sqrt
 
 import numpy as np
+import numpy.typing as npt
 
 from sfumato.engines.aggregates import GroupAggregates
 from sfumato.planning.aggregates.average import AverageColumn
@@ -30,10 +31,14 @@ ABOVE, BELOW = "above", "below"
 """The columns that hold how much people seem to have above the bound, and up to it."""
 _EXPECTED_CELLS = 32
 """Expected number of cells where keys are selected."""
+_LARGE_GROUPS = 16
+"""Where rows select the keys, a bound is low enough for groups to appear that have one of so many parts of all rows."""
 _AVERAGE_BIAS_DIVISOR = 32
 """Rows that are cut are taken to differ from the others by this part of the range, in an average."""
 _CORRECTED_BIAS_SHARE = 0.5
 """This part of what lies above a bound is taken to be wrong still after it was estimated and added."""
+_MEAN_SHARE = 0.4
+"""People above a bound weigh by the mean of what is likely, in this part, and by its median."""
 _MAX_TAIL_CORRECTION_FACTOR = 16
 """A table's cells get at most so many times what was measured of them added."""
 
@@ -89,9 +94,19 @@ def select_bound(people: Sequence[int], one: PlannedMeasurement, plan: Plan) -> 
     """
     amounts = () if one.candidates is None else one.candidates.thresholds
     unit, widths = unit_of(amounts), np.array(widths_of(amounts), dtype=np.float64)
+    thresholds, scale = np.array(amounts, dtype=np.float64), float(laplace_noise_of(one).scale / unit)
+    counts = np.array([value / unit for value in people])
+    found = estimate_tail_counts(counts, thresholds, scale)
+    missing = _above(widths * (_MEAN_SHARE * found.mean + (1 - _MEAN_SHARE) * found.median))
     noise, bias, tables = _noise(one, plan), 0.0, True
+    per_unit = sum(noise.values())
+    rows = float(counts @ thresholds)
+    admitted = np.full(len(amounts), True)
     for group in plan.groups:
-        cells = group.group.cells if group.group.public_keys else _EXPECTED_CELLS
+        if any((group.group.label, each.name) in noise for each in group.measured):
+            admitted = admitted & _shows_groups(group, rows, thresholds)
+        alone = np.where(admitted, thresholds * per_unit + missing, inf)
+        cells = _shown_cells(group, rows, float(thresholds[np.argmin(alone)]))
         for each in group.measured:
             if (group.group.label, each.name) in noise:
                 means = each.candidates is not None and each.candidates.only_averages
@@ -102,16 +117,36 @@ def select_bound(people: Sequence[int], one: PlannedMeasurement, plan: Plan) -> 
                     if means
                     else 1.0
                 )
-                bias += part / max(cells, 1)
+                bias += part / cells
                 tables = tables and bool(group.group.keys)
-    thresholds, scale = np.array(amounts, dtype=np.float64), float(laplace_noise_of(one).scale / unit)
-    counts = np.array([value / unit for value in people])
-    found = estimate_tail_counts(counts, thresholds, scale)
-    missing = _above(widths * (2 * found.mean + 3 * found.median) / 5)
-    place = int(np.argmin(thresholds * sum(noise.values()) + missing * bias))
+    place = int(np.argmin(np.where(admitted, thresholds * per_unit + missing * bias, inf)))
     above = round(float(_above(widths * found.median)[place]))
     below = max(round(float((counts * np.minimum(thresholds, thresholds[place])).sum())), 1)
     return SelectedBound(place, min(above, _MAX_TAIL_CORRECTION_FACTOR * below) if tables else above, below)
+
+
+def _shows_groups(group: GroupPlan, rows: float, thresholds: Floats) -> npt.NDArray[np.bool_]:
+    """Return at which bounds a group appears that has this part of all rows; the lowest bound is always possible."""
+    passing = group.threshold_selection
+    shown = np.full(len(thresholds), True)
+    if not group.group.public_keys and passing is not None and passing.most > 1:
+        shown[1:] = thresholds[1:] * passing.threshold / passing.most <= rows / _LARGE_GROUPS
+    return shown
+
+
+def _shown_cells(group: GroupPlan, rows: float, bound: float) -> float:
+    """Return how many cells will be shown: what is cut is shared among them.
+
+    Where rows select the keys, these are the groups with enough rows at this bound, if their sizes fall as their ranks
+    rise. They are the large groups: at a lower bound smaller ones appear too, and the large ones lack more.
+    """
+    passing = group.threshold_selection
+    if group.group.public_keys:
+        return float(max(group.group.cells, 1))
+    if passing is None or passing.most == 1:
+        return float(_EXPECTED_CELLS)
+    most = max(rows * passing.most / (passing.threshold * bound), 1.0)
+    return most / max(log(most), 1.0)
 
 
 def _above(parts: Floats) -> Floats:

@@ -6,7 +6,7 @@ Proof: proofs/intervals.md
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from math import ceil, floor, isfinite
@@ -15,7 +15,17 @@ import numpy as np
 
 from sfumato.engines.post_processing.values import Values
 from sfumato.language.facts import Facts, Kind
-from sfumato.language.rel_nodes import noisy_tables
+from sfumato.language.interval_ends import IntervalSide, ResolvedEnds, resolve_ends
+from sfumato.language.rel_nodes import (
+    FilterNode,
+    Item,
+    JoinNode,
+    LimitNode,
+    MarkJoinNode,
+    ProjectNode,
+    nodes,
+    noisy_tables,
+)
 from sfumato.language.scalar import Operator, Scalar, columns_read
 from sfumato.planning.aggregates.average import AverageColumn
 from sfumato.planning.aggregates.count import CountColumn
@@ -41,6 +51,8 @@ Rounding = Callable[[float], int | float]
 Bar = tuple[EngineValue, EngineValue]
 """The ends of an interval as an engine keeps them; None is an unbounded side."""
 
+LEVEL = Fraction(95, 100)
+"""The level of intervals where none is asked for."""
 _PLAIN = (AverageColumn, CountColumn, SumColumn)
 """Aggregates whose bars never have an open side for want of knowing how they depend on the noise."""
 _CLOSE, _WHOLE_CLOSE = 4e-15, 1e-6
@@ -56,6 +68,8 @@ class EvaluatedAnswer:
     columns: tuple[tuple[EngineValue, ...], ...]
     _find: Callable[[], TopForms] = field(repr=False)
     """Returns forms and among how many rows noise chose; both are found when somebody first asks for them."""
+    shown_ends: Mapping[int, IntervalSide] = field(default_factory=dict)
+    """The places of columns that show the ends of their bars instead of their values."""
 
     @property
     def forms(self) -> tuple[NoiseForm | None, ...]:
@@ -116,6 +130,10 @@ class EvaluatedAnswer:
 
 def answer(plan: Plan, noisy: NoisyResult, evaluate: Evaluate) -> EvaluatedAnswer:
     """Compute the outcome of a plan from its noisy tables."""
+    resolved = resolve_ends(plan.private.outcome)
+    ends = _end_columns(plan, noisy, evaluate, resolved) if resolved.columns else {}
+    if resolved.columns or resolved.shown:
+        plan = replace(plan, private=replace(plan.private, outcome=resolved.outcome))
     outcome = plan.private.outcome
     traced = trace(outcome)
     agreed = consistent(plan, noisy)
@@ -123,7 +141,8 @@ def answer(plan: Plan, noisy: NoisyResult, evaluate: Evaluate) -> EvaluatedAnswe
     pairs = zip(plan.groups, noisy.groups, strict=True)
     sizes = {group.group.label: len(shown_cells(found)) for group, found in pairs}
     for again in noisy_tables(outcome):
-        known[again.label], sizes[again.label] = known[again.table], sizes[again.table]
+        known[again.label] = {**known[again.table], **ends.get(again.label, {})}
+        sizes[again.label] = sizes[again.table]
     computed = compute(traced.computed, known, sizes, evaluate)
     known |= {label: one.columns for label, one in computed.items()}
     sizes |= {label: one.size for label, one in computed.items()}
@@ -131,11 +150,72 @@ def answer(plan: Plan, noisy: NoisyResult, evaluate: Evaluate) -> EvaluatedAnswe
     shown = len(outcome.items)
     places = {given.label: as_places(column_of) for given, column_of in zip(traced.tables, found[shown:], strict=True)}
 
-    forms = _FoundForms(plan, noisy, evaluate, agreed, traced, places, computed)
-    answered = EvaluatedAnswer(plan, traced, tuple(map(tuple, found[:shown])), forms)
+    forms = _FoundForms(plan, noisy, evaluate, agreed, traced, places, computed, ends)
+    answered = EvaluatedAnswer(plan, traced, tuple(map(tuple, found[:shown])), forms, resolved.shown)
     if not answered.plain:
         forms()  # whatever can go wrong does so before the answer is kept, and is noted there
     return answered
+
+
+def _end_columns(
+    plan: Plan, noisy: NoisyResult, evaluate: Evaluate, resolved: ResolvedEnds
+) -> dict[str, dict[str, Values]]:
+    """Return the ends of bars, for every row of the noisy tables that have such columns.
+
+    Where noise may choose rows, all bars of a table hold together.  Proof: proofs/intervals.md, 9
+    """
+    tables = {node.label: node for node in noisy_tables(plan.private.outcome)}
+    keys = {(label, key.name) for label, node in tables.items() for key in _group_of(plan, node.table).group.keys}
+    together = _chooses_rows(resolved.outcome, keys)
+    found: dict[str, dict[str, Values]] = {}
+    for label in dict.fromkeys(one.label for one in resolved.columns):
+        own = [one for one in resolved.columns if one.label == label]
+        flow = ProjectNode(tables[label], "ends", tuple(Item(one.name, one.argument) for one in own))
+        names = tuple(one.name for one in own)
+        answered = answer(
+            replace(plan, private=replace(plan.private, outcome=flow, names=names, days=frozenset())), noisy, evaluate
+        )
+        rows = len(answered.columns[0])
+        level = 1 - (1 - LEVEL) / rows if together and rows else LEVEL
+        bars = confidence_intervals(answered, level)
+        found[label] = {one.name: ends_of(answered, place, bars[place], one.side) for place, one in enumerate(own)}
+    return found
+
+
+def _group_of(plan: Plan, label: str) -> GroupPlan:
+    return next(group for group in plan.groups if group.group.label == label)
+
+
+def _chooses_rows(outcome: ProjectNode, keys: set[tuple[str, str]]) -> bool:
+    """Whether anything but keys may decide which rows an outcome shows, or folds."""
+    for node in nodes(outcome):
+        match node:
+            case LimitNode():
+                return True
+            case FilterNode(condition=condition) | JoinNode(condition=condition) | MarkJoinNode(condition=condition):
+                if condition is not None and not columns_read(condition) <= keys:
+                    return True
+    return False
+
+
+def ends_of(
+    answered: EvaluatedAnswer, place: int, bars: list[Bar | None] | None, side: IntervalSide
+) -> list[EngineValue]:
+    """Return one side of the bars of a column, or their margins; a number without noise is its own bar."""
+    values = answered.columns[place]
+    listed = [value if value is None else (value, value) for value in values] if bars is None else bars
+    return [_side(value, bar, side) for value, bar in zip(values, listed, strict=True)]
+
+
+def _side(value: EngineValue, bar: Bar | None, side: IntervalSide) -> EngineValue:
+    if bar is None or value is None or isinstance(value, str):
+        return None
+    low, high = bar
+    if side is not IntervalSide.MARGIN:
+        return low if side is IntervalSide.LOW else high
+    if low is None or high is None or isinstance(low, str) or isinstance(high, str):
+        return None
+    return max(high - value, value - low)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -149,6 +229,7 @@ class _FoundForms:
     traced: Traced
     places: Mapping[str, Indices]
     computed: Mapping[str, ComputedRows]
+    ends: Mapping[str, Mapping[str, Values]]
     known: list[TopForms] = field(default_factory=list)
 
     def __call__(self) -> TopForms:
@@ -157,7 +238,8 @@ class _FoundForms:
         return self.known[0]
 
     def _found(self) -> TopForms:
-        layers = Layers(self.plan, self.noisy, self.evaluate, measured_cells(self.plan, self.noisy, self.agreed))
+        cells = measured_cells(self.plan, self.noisy, self.agreed)
+        layers = Layers(self.plan, self.noisy, self.evaluate, cells, self.ends)
         return layers.top(self.traced, self.places, self.computed)
 
     def _unknown(self) -> TopForms:
@@ -177,7 +259,7 @@ class _FoundForms:
     def __reduce__(self) -> tuple[object, ...]:
         """Leave out what was found: it is found again from the same numbers."""
         parts = (self.plan, self.noisy, self.evaluate, self.agreed, self.traced, self.places, self.computed)
-        return _FoundForms, parts
+        return _FoundForms, (*parts, self.ends)
 
 
 def columns_without_interval(answered: EvaluatedAnswer) -> list[str]:

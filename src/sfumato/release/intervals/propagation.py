@@ -8,6 +8,7 @@ import numpy as np
 
 from sfumato.engines.post_processing.values import Values
 from sfumato.language.facts import Facts, Kind
+from sfumato.language.interval_ends import END_COLUMN
 from sfumato.language.rel_nodes import (
     FOUND,
     FOUND_FACTS,
@@ -77,6 +78,8 @@ class Layers:
     noisy: NoisyResult
     evaluate: Evaluate
     cells: MeasuredCells
+    ends: Mapping[str, Mapping[str, Values]] = field(default_factory=dict)
+    """The columns of noisy tables that hold the ends of bars, by label."""
     _chosen: list[str] = field(default_factory=list)
     """The aggregates below which noise decided about rows."""
 
@@ -154,7 +157,7 @@ class Layers:
             return FormTable(len(given.rows), exact, {})
         match _named(computed, given.label):
             case None:
-                return self._group(given.table)
+                return _with_ends(self._group(given.table), given)
             case AggregateNode() as fold:
                 return self._fold(fold)
             case WindowNode() as windowed:
@@ -210,7 +213,8 @@ class Layers:
                 exact[measure.name] = [_kept(value, whole) for value in form.values.tolist()]
             forms[measure.name] = form
         present = (doubtful_rows(rows),) if keys and rows.conditions else ()
-        return FormTable(size, exact, forms, present, places, frozenset(forms))
+        measured = frozenset(measure.name for measure in fold.measures if not _is_of_ends(measure, loose))
+        return FormTable(size, exact, forms, present, places, measured)
 
     def _windowed(self, windowed: WindowNode) -> FormTable:
         found = self._loosened(windowed.source)
@@ -256,8 +260,12 @@ class Layers:
             Item("found", column(marked.label, FOUND, FOUND_FACTS)),
             Item("row", column(marked.label, "#", place)),
         )
-        tables = {**estimates(self.plan, self.noisy, self.cells.consistent), marked.label: {**known, "#": range(rows)}}
-        tables |= {given.label: tables[given.table] for given in noisy_tables(marked.right)}
+        estimated = estimates(self.plan, self.noisy, self.cells.consistent)
+        tables: dict[str, Mapping[str, Values]] = {**estimated, marked.label: {**known, "#": range(rows)}}
+        tables |= {
+            given.label: {**tables[given.table], **self.ends.get(given.label, {})}
+            for given in noisy_tables(marked.right)
+        }
         values, at = self.evaluate(ProjectNode(replace(marked, left=given), "marked", items), tables)
         return [value for _, value in sorted(zip(at, values, strict=True))]
 
@@ -318,6 +326,19 @@ def _exact_tables(loose: PossibleFlow, tables: Mapping[str, FormTable]) -> dict[
             given[one.label] = {name: table.exact[name] for name, _ in one.columns[:-1]}
             given[one.label][place_name(one)] = range(table.rows)
     return given
+
+
+def _is_of_ends(measure: AggregateItem, loose: PossibleFlow) -> bool:
+    """Whether an aggregate is computed from ends of bars and from nothing else: it has no bar of its own."""
+    parts = [written_out(part, loose.origins) for part in measure.aggregate.arguments]
+    names = [name for part in parts if part is not None for _, name in columns_read(part)]
+    return None not in parts and bool(names) and all(name.startswith(END_COLUMN) for name in names)
+
+
+def _with_ends(table: FormTable, given: InputNode) -> FormTable:
+    """Return a noisy table with its columns that hold ends of bars: noise decides about them, and they have no bars."""
+    ends = {name: unknown(facts, table.rows) for name, facts in given.columns if name.startswith(END_COLUMN)}
+    return replace(table, forms={**table.forms, **ends}) if ends else table
 
 
 def _named(computed: Sequence[Computed], label: str) -> Computed | None:

@@ -30,6 +30,7 @@ def release_document(release: Release, level: object = LEVEL) -> Document:
         "intervals": [_row(row) for row in release.intervals(level)],
         "biased": [_row(row) for row in release.intervals(level, bias=True)],
         "cut": [None if one is None else [_plain(end) for end in one] for one in release.cut],
+        "marked": [dict(row) for row in release.marks()],
         "loss": loss_document(release.loss),
         "notes": list(release.notes),
         "receipt": json.loads(receipt_to_json(release.receipt)),

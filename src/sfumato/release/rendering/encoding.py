@@ -1,19 +1,22 @@
-"""An answer as text or bytes for other programs: JSON, CSV, Arrow, Markdown, a table."""
+"""An answer as text or bytes for other programs: JSON, CSV, Arrow, Parquet, Markdown, a table."""
 
 import csv
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime
-
-import pyarrow as pa
+from importlib import import_module
+from typing import Any
 
 from sfumato.errors import BadParameter, Refusal
-from sfumato.release.release import LEVEL, Release
+from sfumato.release.intervals.confidence import LEVEL
+from sfumato.release.release import Release
 from sfumato.release.rendering.documents import release_document
 from sfumato.release.rendering.escaping import escape_unprintable, for_csv, for_markdown, to_json
 from sfumato.release.rendering.table import shown_value
 
-FORMATS = ("table", "json", "csv", "arrow", "markdown")
+FORMATS = ("table", "json", "csv", "arrow", "parquet", "markdown")
+_CSV_ROWS = 1000
+"""Rows of CSV that are written as one piece."""
 
 
 def encoded(release: Release, form: str, level: object = LEVEL) -> bytes:
@@ -42,14 +45,23 @@ def _json(release: Release, level: object) -> bytes:
     return f"{to_json(release_document(release, level))}\n".encode()
 
 
-def _csv(release: Release, level: object) -> bytes:
-    table = release.to_arrow(intervals=True, level=level)
+def csv_pieces(release: Release, level: object = LEVEL) -> Iterator[bytes]:
+    """Give an answer as CSV, piece by piece: the line of names first, then rows with the ends of their intervals."""
+    columns = release.typed_columns(True, level)
+    yield _csv_lines([[for_csv(column.name) for column in columns]])
+    for first in range(0, len(release), _CSV_ROWS):
+        cells = [map(_csv_value, column.values[first : first + _CSV_ROWS]) for column in columns]
+        yield _csv_lines(list(zip(*cells, strict=True)))
+
+
+def _csv_lines(rows: Sequence[Sequence[object]]) -> bytes:
     written = io.StringIO(newline="")
-    lines = csv.writer(written, lineterminator="\n")
-    lines.writerow(map(for_csv, table.column_names))
-    for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
-        lines.writerow([_csv_value(value) for value in row])
+    csv.writer(written, lineterminator="\n").writerows(rows)
     return written.getvalue().encode()
+
+
+def _csv(release: Release, level: object) -> bytes:
+    return b"".join(csv_pieces(release, level))
 
 
 def _csv_value(value: object) -> object:
@@ -61,6 +73,7 @@ def _csv_value(value: object) -> object:
 
 
 def _arrow(release: Release, level: object) -> bytes:
+    pa: Any = import_module("pyarrow")
     table = release.to_arrow(intervals=True, level=level)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:
@@ -69,14 +82,23 @@ def _arrow(release: Release, level: object) -> bytes:
     return content
 
 
+def _parquet(release: Release, level: object) -> bytes:
+    pa: Any = import_module("pyarrow")
+    sink = pa.BufferOutputStream()
+    import_module("pyarrow.parquet").write_table(release.to_arrow(intervals=True, level=level), sink)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
 def _markdown(release: Release, _level: object) -> bytes:
     lines = [_row(release.columns), "|" + " --- |" * len(release.columns)]
-    for row, ends in zip(release.rows(), release.intervals(), strict=True):
+    for row, ends, marks in zip(release.rows(), release.intervals(), release.marks(), strict=True):
         pairs = {name: end if isinstance(end, tuple) else None for name, end in ends.items()}
         lines.append(
-            _row([shown_value(row[name], pairs[name], release.truncation_of(name)) for name in release.columns])
+            _row([shown_value(row[name], pairs[name], marked=marks.get(name, False)) for name in release.columns])
         )
-    lines += ["", f"cost: {release.loss}; ± at 95 %", *(f"note: {escape_unprintable(note)}" for note in release.notes)]
+    lines += ["", f"cost: {release.loss}; ± at 95 %", *release.legend()]
+    lines += [*(f"note: {escape_unprintable(note)}" for note in release.notes)]
     return ("\n".join(lines) + "\n").encode()
 
 
@@ -89,5 +111,6 @@ _ENCODERS: dict[str, Callable[[Release, object], bytes]] = {
     "json": _json,
     "csv": _csv,
     "arrow": _arrow,
+    "parquet": _parquet,
     "markdown": _markdown,
 }

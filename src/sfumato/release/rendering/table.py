@@ -9,6 +9,8 @@ from sfumato.release.rendering.escaping import escape_unprintable
 _GROUPED = 10_000
 
 Ends = tuple[Value, Value]
+MARK = "*"
+MARK_LEGEND = f"{MARK} Without bounds and clipping, the value may lie outside its margin."
 _DIGITS = 2
 """So many digits of a margin are shown; a person reads no more into it."""
 
@@ -35,34 +37,28 @@ def text_table(names: Sequence[str], columns: Sequence[Sequence[str]], numbers: 
     )
 
 
-def shown_value(value: Value, ends: Ends | None, cut: Ends | None = None) -> str:
-    """Return a value with its margin, and beside it what caps and bounds may have cut off.
+def shown_value(value: Value, ends: Ends | None, *, marked: bool = False) -> str:
+    """Return a value with its margin, and a mark where it may lie outside without bounds and clipping.
 
-    >>> shown_value(1234, (1204, 1264), (0, 500)), shown_value(1234, (1204, 1264), (7, None))
-    ('1,234 ± 30 (cut +500)', '1,234 ± 30 (cut -7 +∞)')
+    >>> shown_value(1234, (1204, 1264)), shown_value(1234, (1204, 1264), marked=True)
+    ('1,234 ± 30', '1,234 ± 30 *')
     """
     shown = _with_margin(value, ends)
-    return shown if cut is None or ends is None or value is None else f"{shown}{_shown_cut(cut)}"
-
-
-def _shown_cut(cut: Ends) -> str:
-    less, more = ("∞" if one is None else _number(one, None) if isinstance(one, int | float) else "" for one in cut)
-    if cut[0] == 0:
-        return "" if cut[1] == 0 else f" (cut +{more})"
-    return f" (cut -{less} +{more})"
+    return f"{shown} {MARK}" if marked and ends is not None and value is not None else shown
 
 
 def _with_margin(value: Value, ends: Ends | None) -> str:
-    """Return a value with its margin: `±` where both sides are alike, else each side by itself.
+    """Return a value with its margin: `±` where both sides are alike, else with the ends of its interval.
 
     A number without noise is a key or an exact answer and is written as it is: a year is 1980. Thousands are set apart
-    in noisy counts and sums. A noisy number may be one that the true one cannot be; then its interval lies beside it
-    and is written out.
+    in noisy counts and sums. A noisy number may be one that the true one cannot be; then its interval lies beside it.
 
     >>> _with_margin(1234, (1204, 1264)), _with_margin(41.237, (38.1, 46.2)), _with_margin(None, None)
-    ('1,234 ± 30', '41.2 -3.1 +5.0', 'NULL')
+    ('1,234 ± 30', '41.2 (38.1 to 46.2)', 'NULL')
+    >>> _with_margin(91738, (0, 100000)), _with_margin(0.5, (None, 0.75))
+    ('91,738 (0 to 100,000)', '0.50 (-∞ to 0.75)')
     >>> _with_margin(660, (0, 100)), _with_margin(1980, None), _with_margin(1980.25, (1975.0, 1985.5))
-    ('660 [0, 100]', '1980', '1980.2 ± 5.2')
+    ('660 (0 to 100)', '1980', '1980.2 ± 5.2')
     >>> _with_margin("4814", (4770, 4858))
     '4814 ± 44'
     """
@@ -81,11 +77,14 @@ def _with_margin(value: Value, ends: Ends | None) -> str:
     known = [distance for distance in (below, above) if distance]
     places = None if isinstance(number, int) or not known else _places(min(known))
     written = value if isinstance(value, str) else _number(number, places)
-    if any(isinstance(end, int | float) and (end - number) * side < 0 for end, side in zip(ends, (-1, 1), strict=True)):
-        low, high = ("∞" if end is None else _number(end, None) if isinstance(end, int | float) else "" for end in ends)
-        return f"{value if isinstance(value, str) else _number(number, None)} [{'-' * (ends[0] is None)}{low}, {high}]"
-    less, more = (_margin(distance, places) for distance in (below, above))
-    return f"{written} ± {less}" if less == more else f"{written} -{less} +{more}"
+    less, more = (None if distance is None else _number(distance, places) for distance in (below, above))
+    beside = any(
+        isinstance(end, int | float) and (end - number) * side < 0 for end, side in zip(ends, (-1, 1), strict=True)
+    )
+    if less == more is not None and not beside:
+        return f"{written} ± {less}"
+    low, high = (_number(end, places) if isinstance(end, int | float) else "∞" for end in ends)
+    return f"{written} ({'-' * (ends[0] is None)}{low} to {high})"
 
 
 def _spelled(text: str) -> int | float | str:
@@ -105,10 +104,6 @@ def _distance(value: int | float, end: Value) -> int | float | None:
 
 def _places(margin: float) -> int:
     return max(_DIGITS - 1 - floor(log10(margin)), 0)
-
-
-def _margin(distance: int | float | None, places: int | None) -> str:
-    return "∞" if distance is None else _number(distance, places)
 
 
 def _number(value: int | float, places: int | None) -> str:

@@ -8,13 +8,13 @@ from sfumato.approvals import share_refused
 from sfumato.errors import NotGranted, Refusal
 from sfumato.server.approvals import MAX_LISTED_REQUESTS, decision, read_place
 from sfumato.server.console import views
+from sfumato.server.console.forms import read_form
 from sfumato.server.console.pages import (
     account_name,
     for_people,
     html_reply,
     price_of,
     read_editor,
-    read_form,
     show_editor,
 )
 from sfumato.server.console.session import require_same_page, require_session

@@ -15,7 +15,8 @@ from sfumato.database import Database
 from sfumato.errors import NotGranted, Refusal
 from sfumato.ledger.ledger import Entry
 from sfumato.server.console import views
-from sfumato.server.console.pages import account_name, for_people, html_reply, read_form
+from sfumato.server.console.forms import read_form
+from sfumato.server.console.pages import account_name, for_people, html_reply
 from sfumato.server.console.session import require_same_page, require_session
 from sfumato.server.gate import Caller
 from sfumato.server.requests import gate_of

@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from importlib.resources import files
-from urllib.parse import parse_qsl
 
 from markupsafe import Markup
 from starlette.requests import Request
@@ -23,6 +22,8 @@ from sfumato.release.rendering.documents import quote_document
 from sfumato.release.rendering.encoding import encoded
 from sfumato.release.rendering.svg import chart_svg
 from sfumato.server.console import views, wording
+from sfumato.server.console.access import ACCESS_PAGES
+from sfumato.server.console.forms import read_form
 from sfumato.server.console.session import current_session, forget, remember, require_same_page, require_session
 from sfumato.server.gate import Caller, Gateway
 from sfumato.server.grants import OWNER, Secrets
@@ -36,7 +37,6 @@ from sfumato.server.tables import tables_document
 _STATIC = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _PICTURE = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 """An SVG brings its own styles; as an image it runs nothing."""
-_MAX_FORM_FIELDS = 16
 
 Page = Callable[[Request], Awaitable[Response]]
 
@@ -59,7 +59,7 @@ async def login(request: Request) -> Response:
     if grant is None:
         return html_reply(views.login_page(gate.policy.name, refused=True), 401)
     reply = RedirectResponse("/", 303)
-    remember(request, reply, grant)
+    await remember(request, reply, grant)
     return reply
 
 
@@ -67,7 +67,7 @@ async def logout(request: Request) -> Response:
     """End the session."""
     require_same_page(request)
     reply = RedirectResponse("/", 303)
-    forget(request, reply)
+    await forget(request, reply)
     return reply
 
 
@@ -227,18 +227,6 @@ def html_reply(content: Markup, status: int = 200) -> Response:
     return Response(content.encode(), status, media_type="text/html; charset=utf-8")
 
 
-async def read_form(request: Request) -> dict[str, str]:
-    """Read a form as browsers send it."""
-    body = await body_of(request)
-    try:
-        pairs = parse_qsl(
-            body.decode("utf-8"), keep_blank_values=True, max_num_fields=_MAX_FORM_FIELDS, errors="strict"
-        )
-    except ValueError:
-        pairs = []
-    return {name: value.replace("\r\n", "\n") for name, value in pairs}
-
-
 def read_editor(form: dict[str, str]) -> views.EditorText:
     """Return the fields of the editor's form."""
     by_margin, by_share = form.get("by") == "margin", form.get("by") == "share"
@@ -301,7 +289,8 @@ async def _console_page(
 ) -> views.ConsolePage:
     gate = gate_of(request)
     budget, charged = await asyncio.gather(gate.budget(caller), gate.history(caller))
-    tables = tables_document(gate.policy, gate.catalog)["tables"]
+    database = gate.database(caller)
+    tables = tables_document(database.visible_policy, database.catalog)["tables"]
     return views.ConsolePage(
         gate.policy.name,
         account_name(gate, caller),
@@ -391,4 +380,5 @@ PAGES = (
     Route("/owner/grant", for_people(owner_grant), methods=["POST"]),
     Route("/owner/revoke", for_people(owner_revoke), methods=["POST"]),
     Route("/static/{name}", static),
+    *(Route(page.path, for_people(page.endpoint), methods=page.methods) for page in ACCESS_PAGES),
 )

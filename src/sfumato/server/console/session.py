@@ -1,12 +1,14 @@
 """Sessions of browsers. The cookie holds a session id; scripts cannot read it and other sites cannot send it."""
 
+from asyncio import to_thread
+
 from starlette.requests import Request
 from starlette.responses import Response
 
 from sfumato.errors import ForeignOrigin, NotGranted
 from sfumato.server.gate import Caller
-from sfumato.server.grants import Grant
-from sfumato.server.requests import caller_of, cookie_name, sessions_of
+from sfumato.server.grant_stores.stored import Grant
+from sfumato.server.requests import address_of, caller_of, cookie_name, sessions_of
 
 
 def current_session(request: Request) -> Caller | None:
@@ -32,22 +34,22 @@ def require_same_page(request: Request) -> None:
         )
 
 
-def remember(request: Request, reply: Response, grant: Grant) -> None:
+async def remember(request: Request, reply: Response, grant: Grant) -> None:
     """Begin a session and put its id into the cookie, until the browser is closed; the session before it ends."""
-    _end(request)
-    identity = sessions_of(request).begin(grant)
+    await _end(request)
+    identity = await to_thread(sessions_of(request).begin, grant, address_of(request))  # it is durable
     secure = request.url.scheme == "https"
     reply.set_cookie(cookie_name(request), identity, httponly=True, samesite="strict", secure=secure, path="/")
 
 
-def forget(request: Request, reply: Response) -> None:
+async def forget(request: Request, reply: Response) -> None:
     """End the session and take the cookie back."""
-    _end(request)
+    await _end(request)
     secure = request.url.scheme == "https"
     reply.delete_cookie(cookie_name(request), path="/", httponly=True, samesite="strict", secure=secure)
 
 
-def _end(request: Request) -> None:
+async def _end(request: Request) -> None:
     identity = request.cookies.get(cookie_name(request))
     if identity:
-        sessions_of(request).end(identity)
+        await to_thread(sessions_of(request).end, identity)

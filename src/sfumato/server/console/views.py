@@ -211,11 +211,12 @@ def answer_view(url: str, dataset: str, sql: str, price: dict[str, object], rele
 
 
 def _answer_rows(release: Release, numbers: list[str]) -> Iterator[list[AnswerCell]]:
-    for row, ends in zip(release.rows()[:MAX_ROWS_SHOWN], release.intervals(), strict=False):
+    shown = zip(release.rows()[:MAX_ROWS_SHOWN], release.intervals(), release.marks(), strict=False)
+    for row, ends, marks in shown:
         cells = []
         for name in release.columns:
             interval = ends[name] if isinstance(ends[name], tuple) else None
-            text = shown_value(row[name], interval, release.truncation_of(name))
+            text = shown_value(row[name], interval, marked=marks.get(name, False))
             cells.append(AnswerCell(text, name in numbers, f"{interval[0]} to {interval[1]}" if interval else ""))
         yield cells
 

@@ -12,7 +12,7 @@ from sfumato.accounting.loss import PrivacyLoss, percent_up, round_up
 from sfumato.errors import Refusal
 from sfumato.planning.planner import NO_PRICE
 from sfumato.query.describe import QueryDescription
-from sfumato.query.types import NUMBERS, Type
+from sfumato.query.types import NUMBERS, NumberType, Type
 from sfumato.release.release import Release
 from sfumato.server.gate import Caller, Gateway
 from sfumato.server.quota import Holding
@@ -264,15 +264,17 @@ class Answering:
             return ReadyStatement(statement, described, plan.columns, None, True, named)
         if self._facts.database != self._gate.policy.name:
             raise _no_tables(self._facts.database, self._gate.policy.name)
-        known = {name: _type_of(oid, name) for name, oid in types.items()}
+        known = {name: _type_of(oids.ELEMENTS.get(oid, oid), name) for name, oid in types.items()}
+        arrays = {name for name, oid in types.items() if oid in oids.ELEMENTS}
         database = self._gate.database(self._caller)
-        outline = await self._gate.work(self._caller, lambda: database.describe(sql, known))
+        outline = await self._gate.work(self._caller, lambda: database.describe(sql, known, arrays))
         for name in outline.parameters:
             if not _PARAMETER.fullmatch(name) or int(name) > MOST_PARAMETERS:
                 raise WireError(
                     "42P02", f"there is no parameter {name[:20]}", "Parameters are $1, $2, … here.", "Write $1."
                 )
         inferred = {name: oids.OID_OF[type] for name, type in outline.parameters.items()}
+        inferred |= {name: oids.ARRAYS[inferred[name]] for name in outline.arrays}
         intervals = self._settings.intervals
         columns = columns_of(outline, intervals is not None)
         return ReadyStatement(
@@ -328,24 +330,27 @@ def _plain(epsilon: Fraction) -> str:
 
 def columns_of(outline: QueryDescription, intervals: bool) -> tuple[Column, ...]:
     """Return the columns of an answer; with intervals, two more at the end for each number that carries noise."""
-    columns = [Column(name, oids.OID_OF[type]) for name, type in outline.columns]
+    types = zip(outline.columns, outline.numbers, strict=True)
+    columns = [Column(name, _column_oid(type, number)) for (name, type), number in types]
     if intervals:
-        for name, type in _barred(outline):
-            columns += [Column(f"{name}_{side}", oids.OID_OF[type]) for side in ("low", "high")]
+        ends = [columns[at] for at in _barred(outline)]
+        columns += [Column(f"{column.name}_{side}", column.oid) for column in ends for side in ("low", "high")]
     return tuple(columns)
 
 
-def _barred(outline: QueryDescription) -> list[tuple[str, Type]]:
-    pairs = zip(outline.columns, outline.noisy, strict=True)
-    return [(name, type) for (name, type), noisy in pairs if noisy and type in NUMBERS]
+def _column_oid(type: Type, number: NumberType | None) -> int:
+    return oids.OID_OF[type] if number is None else oids.NUMBER_OIDS[number]
+
+
+def _barred(outline: QueryDescription) -> list[int]:
+    """Return where the columns stand that are numbers and carry noise."""
+    pairs = enumerate(zip(outline.columns, outline.noisy, strict=True))
+    return [at for at, ((_, type), noisy) in pairs if noisy and type in NUMBERS]
 
 
 def with_intervals(release: Release, outline: QueryDescription, level: Fraction) -> list[tuple[object, ...]]:
     """Return the rows of a release with the ends of their intervals, in the order of `columns_of`."""
-    barred = [
-        at for at, ((_, type), noisy) in enumerate(zip(outline.columns, outline.noisy, strict=True))
-        if noisy and type in NUMBERS
-    ]  # fmt: skip
+    barred = _barred(outline)
     rows: list[tuple[object, ...]] = []
     for row, ends in zip(zip(*release.values, strict=True), release.intervals(level), strict=True):
         pairs = [ends[release.columns[at]] for at in barred]
@@ -397,7 +402,7 @@ def _type_of(oid: int, name: str) -> Type:
         raise WireError(
             "0A000",
             f"The type of ${name} is not one that a value may have.",
-            "A value is an integer, a decimal, a boolean, a date, a timestamp without time zone, or a text.",
+            "A value is an integer, a decimal, a boolean, a date, a timestamp, a text, or an array of these.",
             f"Leave out the type of ${name}, or cast it in the text of the query.",
         )
     return oids.TYPE_OF[oid]

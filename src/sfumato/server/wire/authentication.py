@@ -38,15 +38,16 @@ class Exchange:
     """A conversation after the client's first message."""
 
     user: str
-    verifier: Verifier
+    verifiers: tuple[Verifier, ...]
+    """What the password may fit; all have one salt."""
     header: str
     bare: str
     challenge: str
     nonce: str
     binding: bytes
 
-    def final(self, data: bytes) -> bytes:
-        """Check the client's proof, and return the server's."""
+    def final(self, data: bytes) -> tuple[int, bytes]:
+        """Check the client's proof; return which verifier it fits, and the server's proof."""
         match = _LAST.fullmatch(data.decode("ascii", "replace"))
         if match is None:
             raise violation("The last message of the authentication cannot be read.")
@@ -55,15 +56,16 @@ class Exchange:
             bound, proof = b64decode(match["bound"], validate=True), b64decode(match["proof"], validate=True)
         except (Error, ValueError):
             raise violation("The last message of the authentication is not base64.") from None
-        right = is_proof(self.verifier, message, proof)  # computed for everybody
+        fits = [is_proof(verifier, message, proof) for verifier in self.verifiers]  # as many for everybody
+        right, place = any(fits), fits.index(True) if True in fits else 0
         same = hmac.compare_digest(match["nonce"].encode(), self.nonce.encode())
         if not (right and same and hmac.compare_digest(bound, self.header.encode() + self.binding)):
             raise failed(self.user)
-        return b"v=" + b64encode(server_signature(self.verifier, message))
+        return place, b"v=" + b64encode(server_signature(self.verifiers[place], message))
 
 
 def begin(
-    user: str, verifier: Verifier, mechanism: str, data: bytes, server_nonce: bytes, binding: bytes | None
+    user: str, verifiers: tuple[Verifier, ...], mechanism: str, data: bytes, server_nonce: bytes, binding: bytes | None
 ) -> Exchange:
     """Read the client's first message; `challenge` of what is returned is the answer to it.
 
@@ -79,7 +81,7 @@ def begin(
     if (flag[0] == "p") != (mechanism == BOUND) or (flag == "y" and binding is not None):
         raise violation("The channel binding does not fit what was offered.")
     nonce = match["nonce"] + b64encode(server_nonce).decode()
-    challenge = f"r={nonce},s={b64encode(verifier.salt).decode()},i={verifier.iterations}"
+    challenge = f"r={nonce},s={b64encode(verifiers[0].salt).decode()},i={verifiers[0].iterations}"
     header = text[: match.start("bare")]
     bound = (binding or b"") if flag[0] == "p" else b""
-    return Exchange(user, verifier, header, match["bare"], challenge, nonce, bound)
+    return Exchange(user, verifiers, header, match["bare"], challenge, nonce, bound)

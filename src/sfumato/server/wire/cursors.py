@@ -105,7 +105,8 @@ class Cursors:
         if len(self._cursors) >= MAX_CURSORS:
             raise too_large("Too many cursors are open.", f"CLOSE some: a session has at most {MAX_CURSORS}.")
         holding = Holding(self._memory, self._account)
-        holding.add(question.size + getsizeof(declared.name) + size_of(values))
+        texts = getsizeof(declared.name) + 2 * getsizeof(declared.sql)
+        holding.add(question.size + texts + size_of(values))
         self._serial += 1
         self._cursors[declared.name] = Cursor(declared, question, values, holding, self._serial)
 

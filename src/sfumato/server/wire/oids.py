@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sfumato.query.types import Type
+from sfumato.query.types import NumberType, Type
 
 BOOL, BYTEA, CHAR, NAME, INT8, INT2, INT2VECTOR, INT4, REGPROC, TEXT, OID = 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26
 XID, OIDVECTOR, JSON, NODE_TREE, FLOAT4, FLOAT8, UNKNOWN = 28, 30, 114, 194, 700, 701, 705
@@ -26,11 +26,13 @@ ARRAYS = {
     OID: 1028,
     ACLITEM: 1034,
     TIMESTAMP: 1115,
+    TIMESTAMPTZ: 1185,
     DATE: 1182,
     NUMERIC: 1231,
     CSTRING: 1263,
     REGCLASS: 2210,
     REGTYPE: 2211,
+    UUID: 2951,
 }
 """The array of each type that has one here."""
 ELEMENTS = {array: element for element, array in ARRAYS.items()} | {INT2VECTOR: INT2, OIDVECTOR: OID, ANYARRAY: TEXT}
@@ -45,7 +47,8 @@ OID_OF = {
     Type.INTERVAL: INTERVAL,
     Type.NULL: TEXT,
 }
-"""What answers leave as: a decimal is a double, because that is what noisy decimals are."""
+"""What answers leave as: a table's decimal is a double."""
+NUMBER_OIDS = {NumberType.INT4: INT8, NumberType.INT8: INT8, NumberType.NUMERIC: NUMERIC, NumberType.FLOAT8: FLOAT8}
 
 TYPE_OF = {
     INT2: Type.INTEGER,
@@ -58,13 +61,15 @@ TYPE_OF = {
     BOOL: Type.BOOLEAN,
     DATE: Type.DATE,
     TIMESTAMP: Type.TIMESTAMP,
+    TIMESTAMPTZ: Type.TIMESTAMP,
     TEXT: Type.TEXT,
     VARCHAR: Type.TEXT,
     BPCHAR: Type.TEXT,
     NAME: Type.TEXT,
     CHAR: Type.TEXT,
+    UUID: Type.TEXT,
 }
-"""The types that a parameter may have."""
+"""The types that a parameter may have. A time with a zone is one of UTC; a UUID is its text."""
 
 LENGTHS = {
     BOOL: 1,

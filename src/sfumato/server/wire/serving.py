@@ -14,7 +14,8 @@ from sfumato.randomness.source import read_exactly, system_source
 from sfumato.server.addresses import bind_socket
 from sfumato.server.connections import Connections, ListeningSocket
 from sfumato.server.gate import Caller, Gateway
-from sfumato.server.grants import Grant, Grants
+from sfumato.server.grant_stores.stored import Grant
+from sfumato.server.grants import Grants
 from sfumato.server.wire.authentication import Exchange, begin, failed, mechanisms, shown_name
 from sfumato.server.wire.frames import Body, TooLarge, error_frame, frame, parameter_status, read_frame, zero_ended
 from sfumato.server.wire.memory import MemoryLimits, SessionMemory
@@ -203,7 +204,7 @@ class _Connection:
 
     async def _authenticated(self, packet: StartUp) -> Caller:
         wire, address = self._wire, self._address()
-        verifier, grant = wire.grants.of_user(packet.user)
+        logins = wire.grants.of_user(packet.user)
         binding = wire.binding if self._encrypted else None
         offered = b"".join(zero_ended(name) for name in mechanisms(binding)) + b"\x00"
         self._writer.write(frame(b"R", struct.pack(">i", 10) + offered))
@@ -213,10 +214,13 @@ class _Connection:
             mechanism, length = body.text(), body.number(">i")
             first = body.raw(length) if length >= 0 else b""
             nonce = read_exactly(system_source(), 18)
-            exchange: Exchange = begin(packet.user, verifier, mechanism, first, nonce, binding)
+            exchange: Exchange = begin(
+                packet.user, tuple(login.verifier for login in logins), mechanism, first, nonce, binding
+            )
             self._writer.write(frame(b"R", struct.pack(">i", 11) + exchange.challenge.encode()))
             await self._writer.drain()
-            proof = exchange.final(await self._answer())
+            fitting, proof = exchange.final(await self._answer())
+            grant = logins[fitting].grant
             if grant is None:
                 raise failed(packet.user)
         except WireError:
@@ -227,6 +231,7 @@ class _Connection:
             name = shown_name(packet.database)
             wire.gate.audit.write(_CHANNEL, address, grant.account, "connect", "unknown_name")
             raise WireError("3D000", f'database "{name}" does not exist', "", f"Use {wire.policy.name}.", fatal=True)
+        wire.grants.note_use(grant)
         wire.gate.audit.write(_CHANNEL, address, grant.account, "connect", "ok")
         return Caller(grant, _CHANNEL, address)
 
@@ -275,8 +280,9 @@ class _Connection:
         """Return the catalogue of an account; a database that lists the others has no tables."""
         wire, has_tables = self._wire, database == self._wire.policy.name
         if (grant.account, has_tables) not in wire.catalogues:
-            columns = wire.gate.database(Caller(grant, _CHANNEL, "")).columns() if has_tables else {}
-            wire.catalogues[grant.account, has_tables] = Catalogue(wire.policy, columns, grant.account)
+            shown = wire.gate.database(Caller(grant, _CHANNEL, ""))
+            columns = shown.columns() if has_tables else {}
+            wire.catalogues[grant.account, has_tables] = Catalogue(shown.visible_policy, columns, grant.account)
         return wire.catalogues[grant.account, has_tables]
 
     def _key(self) -> tuple[int, int]:

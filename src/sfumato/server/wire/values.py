@@ -3,11 +3,14 @@
 import re
 import struct
 from collections.abc import Callable
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from math import isfinite
 from typing import Any
+from uuid import UUID
 
+from sfumato.query.array_text import array_items
 from sfumato.server.wire import oids
 from sfumato.server.wire.sqlstates import WireError
 
@@ -18,8 +21,6 @@ _MOST_DIGITS = 200
 _INTEGER = re.compile(r"[+-]?\d{1,25}", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d{1,60}(\.\d{0,60})?|\.\d{1,60})([eE][+-]?\d{1,3})?", re.ASCII)
 _PLAIN = re.compile(r"[A-Za-z0-9_./:+-]+", re.ASCII)
-_ELEMENT = re.compile(r'\s*+(?:"((?:[^"\\]|\\.)*+)"\s*+|([^,{}"]++))[,}]', re.DOTALL)
-"""One item and what follows it; nothing is tried twice."""
 _ZONE = re.compile(r"(?<=\d) ?(?:[+-]\d\d(?::?\d\d)?|Z)$(?<!^....-..-..)", re.ASCII)
 """A time zone at the end, which a time without one ignores, as in PostgreSQL."""
 _TRUE = frozenset({"t", "true", "y", "yes", "on", "1"})
@@ -37,6 +38,8 @@ def text_of(value: Any, oid: int) -> bytes | None:
         return value.encode("utf-8", "replace")
     if isinstance(value, list | tuple):
         return _array_text(value, oid).encode("utf-8", "replace")
+    if oid == oids.NUMERIC and isinstance(value, float) and isfinite(value):
+        value = Decimal(repr(value).removesuffix(".0"))  # a numeric is written without an exponent
     return _text(value).encode()
 
 
@@ -176,7 +179,7 @@ def read_value(data: bytes, oid: int, binary: bool, name: str) -> object:
         raise WireError(
             "0A000",
             f"The type of {name} is not one that a value may have.",
-            "A value is an integer, a decimal, a boolean, a date, a timestamp without time zone, or a text.",
+            "A value is an integer, a decimal, a boolean, a date, a timestamp, a text, or an array of these.",
             f"Leave out the type of {name}, or cast it in the text of the query.",
         ) from None
     except (ValueError, struct.error, OverflowError, ArithmeticError):
@@ -186,28 +189,6 @@ def read_value(data: bytes, oid: int, binary: bool, name: str) -> object:
             "Its bytes are not a value of its type.",
             "Give a value of that type.",
         ) from None
-
-
-def array_items(text: str) -> list[str | None]:
-    r"""Return the items of an array's text.
-
-    >>> array_items('{a,"b \\" c",NULL}')
-    ['a', 'b " c', None]
-    """
-    if not (text.startswith("{") and text.endswith("}")):
-        raise ValueError("an array is written in braces")
-    items: list[str | None] = []
-    at = len(text) if not text[1:-1].strip() else 1
-    while at < len(text):
-        match = _ELEMENT.match(text, at)
-        if match is None:
-            raise ValueError("an array is a list of items of one dimension")
-        at = match.end()
-        word = match[2].strip() if match[2] is not None else re.sub(r"\\(.)", r"\1", match[1], flags=re.DOTALL)
-        items.append(None if match[2] is not None and word.lower() == "null" else word)
-        if text[at - 1] == "}" and at < len(text):
-            raise ValueError("an array goes on after its end")
-    return items
 
 
 def _read_array(data: bytes, oid: int, binary: bool, name: str) -> list[object]:
@@ -262,7 +243,19 @@ _TEXT_READERS: dict[int, Callable[[str], object]] = {
     oids.BOOL: _truth,
     oids.DATE: lambda text: date.fromisoformat(_ZONE.sub("", text)),
     oids.TIMESTAMP: lambda text: datetime.fromisoformat(_ZONE.sub("", text)),
+    oids.TIMESTAMPTZ: lambda text: _in_utc(_zoned(text)),
+    oids.UUID: lambda text: str(UUID(text)),
 }
+
+
+def _zoned(text: str) -> datetime:
+    """Read a time with a zone; one without is of the session's zone, which is UTC."""
+    return datetime.fromisoformat(re.sub(r" (?=[+-]\d\d(:?\d\d)?$|Z$)", "", text, flags=re.ASCII))
+
+
+def _in_utc(time: datetime) -> datetime:
+    """Return a time as the clock of UTC shows it, which all columns have."""
+    return time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)
 
 
 def _fixed(layout: str) -> Callable[[bytes], Any]:
@@ -302,4 +295,6 @@ _BINARY_READERS: dict[int, Callable[[bytes], object]] = {
     oids.BOOL: _bool_binary,
     oids.DATE: lambda data: date.fromordinal(struct.unpack(">i", data)[0] + _DAY),
     oids.TIMESTAMP: _timestamp_binary,
+    oids.TIMESTAMPTZ: _timestamp_binary,
+    oids.UUID: lambda data: str(UUID(bytes=data)),
 }

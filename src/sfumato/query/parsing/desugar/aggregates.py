@@ -90,6 +90,14 @@ def _geometric(arguments: list[exp.Expr], condition: exp.Expr | None) -> exp.Exp
     return exp.Anonymous(this="exp", expressions=[_aggregate_call("avg", logarithm, condition)])
 
 
+def _safe_quotient(arguments: list[exp.Expr], condition: exp.Expr | None) -> exp.Expr | None:
+    """SAFE_DIVIDE(a, b): 1.0 * a / NULLIF(b, 0), a decimal also where both are integers."""
+    above, below = (exp.Paren(this=argument.copy()) for argument in arguments)
+    over = exp.Mul(this=exp.Literal.number("1.0"), expression=above)
+    under = exp.Anonymous(this="nullif", expressions=[below, exp.Literal.number("0")])
+    return None if condition is not None else exp.Paren(this=exp.Div(this=over, expression=under))
+
+
 def _write_iif(arguments: list[exp.Expr], condition: exp.Expr | None) -> exp.Expr | None:
     """IIF(p, a, b): CASE WHEN p THEN a ELSE b END."""
     first, then, other = arguments
@@ -102,6 +110,7 @@ _WRITTEN: dict[str, tuple[int, RewriteCall]] = {
     **dict.fromkeys(("weighted_avg", "wavg"), (2, _weighted)),
     **dict.fromkeys(("geomean", "geometric_mean"), (1, _geometric)),
     "iif": (3, _write_iif),
+    "safe_divide": (2, _safe_quotient),
 }
 """Names, how many arguments each has, and what it becomes."""
 

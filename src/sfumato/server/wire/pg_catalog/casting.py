@@ -6,9 +6,10 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from sfumato.query.array_text import array_items
 from sfumato.server.wire import oids
 from sfumato.server.wire.sqlstates import WireError
-from sfumato.server.wire.values import array_items, text_of
+from sfumato.server.wire.values import text_of
 
 INTEGERS = frozenset({oids.INT2, oids.INT4, oids.INT8, oids.OID, oids.XID, oids.XID8})
 NUMBERS = INTEGERS | {oids.FLOAT4, oids.FLOAT8, oids.NUMERIC}

@@ -468,6 +468,8 @@ def _about_column(table: Table, column: Column) -> str:
         words.append(f"from {_plain(column.bounds.low)} to {_plain(column.bounds.high)}")
     if isinstance(column.values, Reference):
         words.append(f"public keys: those of {column.values.table}.{column.values.column}")
+    elif column.values == ():  # of a table that the account may not use
+        words.append("public keys")
     elif column.values is not None:
         words.append(f"public keys: {', '.join(_plain(value) for value in column.values[:12])}")
         words[-1] += ", …" if len(column.values) > 12 else ""

@@ -1,0 +1,81 @@
+"""Bugs to plant in the rights of roles, in grants and log-in, and in the limits of a server."""
+
+from tests.planted.bug import Bug, planned
+
+_RIGHTS = "tests/paths/test_rights.py"
+_ACCESS = "tests/server/test_access.py"
+
+OPERATOR_BUGS: tuple[Bug, ...] = (
+    planned(
+        "questions are read against the whole catalog",
+        _RIGHTS,
+        ("prepare.py", "whole, visible_catalog(whole, self._rights)", "whole, whole"),
+    ),
+    planned(
+        "notes spell a privacy unit that the account may not use",
+        _RIGHTS,
+        ("analysis/catalog.py", "return dataclasses.replace(field, name=_HIDDEN_UNIT)", "return field"),
+    ),
+    planned(
+        "a shared answer of another account tells the text of its question",
+        _RIGHTS,
+        (
+            "database.py",
+            "            if found.account == self.account:\n                raise\n",
+            "            raise\n",
+        ),
+    ),
+    planned(
+        "a stored receipt names a unit that the account may not use",
+        _RIGHTS,
+        ("database.py", "        receipt = replace(receipt, units=asked.units)", "        receipt = replace(receipt)"),
+    ),
+    planned(
+        "extension packages read names against the whole catalog",
+        _RIGHTS,
+        ("measure.py", "catalog = database.catalog_of(engine)", "catalog = engine.catalog"),
+    ),
+    planned(
+        "a role without a list of columns for a table may use all of it",
+        _RIGHTS,
+        (
+            "policy/policy.py",
+            "return self.columns is None or (table, ALL_COLUMNS) in self.columns or (table, column) in self.columns",
+            "return True",
+        ),
+    ),
+    planned(
+        "an expired token opens its account",
+        _ACCESS,
+        ("server/grants.py", "self._clock() >= grant.expires", "self._clock() >= 2 * grant.expires"),
+    ),
+    planned(
+        "a token that is replaced counts on",
+        _ACCESS,
+        (
+            "server/grant_stores/sqlite.py",
+            "            _remove_grants(connection, (identity for (identity,) in replaced))\n",
+            "            for one in replaced:\n"
+            '                connection.execute("UPDATE grants SET label = id WHERE id = ?", one)\n',
+        ),
+    ),
+    planned(
+        "the number of verifiers tells how many tokens a user has",
+        _ACCESS,
+        ("server/grants.py", "*[Login(fake, None)] * (MAX_GRANTS_PER_PERSON - len(logins))", "Login(fake, None)"),
+    ),
+    planned(
+        "a silent database of grants lets its last content count for ever",
+        _ACCESS,
+        (
+            "server/grant_stores/postgres.py",
+            "        if monotonic() - self._answered > MAX_SILENT_SECONDS:\n",
+            "        if False:\n",
+        ),
+    ),
+    planned(
+        "an owner who was taken out of the policy keeps access",
+        _ACCESS,
+        ("server/grants.py", "not grant.person or grant.person in map(fold_name, self._policy.owners)", "True"),
+    ),
+)
