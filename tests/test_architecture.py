@@ -32,12 +32,13 @@ PATH = (
     "kept_answers",
     "views",
     "refining",
+    "approvals",
     "database",
     "opening",
     "measure",
 )
 INTERFACES = (
-    *("reports", "server", "agents", "backups", "notebook"),
+    *("reports", "dashboards", "server", "agents", "backups", "notebook"),
     *("policy_draft", "terminal", "demo", "commands", "cli"),
 )
 EXTENSIONS = ("lab", "local", "streams", "learn", "synthesis", "sealed")

@@ -8,9 +8,11 @@ import click
 from sfumato.commands.access import grant, list_grants, login, revoke
 from sfumato.commands.accounts import budget, history, verify
 from sfumato.commands.agents import mcp
+from sfumato.commands.approvals import requests
 from sfumato.commands.asking import ask, explain, rehearse, sql
 from sfumato.commands.backups import backup, restore
 from sfumato.commands.codes import codes
+from sfumato.commands.dashboards import dashboard
 from sfumato.commands.demo import demo
 from sfumato.commands.extensions import attack, audit, stream, survey, synthesize
 from sfumato.commands.init import init
@@ -22,8 +24,8 @@ from sfumato.commands.serving import serve
 
 VERBS = (
     *(demo, init, check, tune, refresh),
-    *(ask, explain, sql, rehearse),
-    *(budget, history, verify, report, record, backup, restore),
+    *(ask, explain, sql, rehearse, dashboard),
+    *(budget, history, requests, verify, report, record, backup, restore),
     *(grant, revoke, list_grants, login, serve, mcp),
     *(attack, audit, stream, survey, synthesize),
     *(schema, codes),

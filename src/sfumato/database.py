@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from sfumato.analysis.catalog import Catalog
+from sfumato.approvals import Requests
 from sfumato.dataset import SharedDataset
 from sfumato.diagnostics import log_event
 from sfumato.engines.engine import Engine, PlannedStatement, Progress, checked_progress
@@ -23,6 +24,7 @@ from sfumato.errors import (
 from sfumato.ledger.affordable_price import afforded
 from sfumato.ledger.history import HISTORY_PAGE, page_of
 from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
+from sfumato.ledger.one_time_grants import has_grant
 from sfumato.ledger.payer import ChargedRelease, Payer
 from sfumato.planning.bounding.truncation import TruncationBounds
 from sfumato.planning.quote import Quote, for_household, make_quote
@@ -35,7 +37,7 @@ from sfumato.query.describe import QueryDescription, describe_query
 from sfumato.query.types import Type
 from sfumato.randomness.identity import fresh_id
 from sfumato.randomness.source import Source, declared_gamma
-from sfumato.refining import publish_refined, source_answer
+from sfumato.refining import is_known, publish_refined, source_answer
 from sfumato.rehearsal.policy import REHEARSAL_NOTE
 from sfumato.release.bounding.selection import select_bounds, selected_indices
 from sfumato.release.noisy import NoisyResult
@@ -47,6 +49,7 @@ from sfumato.stored_answer import StoredAnswer, answer_from_json, answer_to_json
 from sfumato.views import ViewFinder, asks_for_what_is_known, combine_again, nominal_price, sourced_quote
 
 PAID_NOTE = "Asking costs nothing: the measurements of this answer are already paid for."
+GRANT_NOTE = "The owner has granted this question once: it is charged to the dataset, not to your own budget."
 _SOURCE_IS_THE_OWNERS = (
     "Whether and when the source changes may depend on the people in it, so only the data owner may see it."
 )
@@ -220,6 +223,9 @@ class Database:
             new = nominal_price(self.policy) if asks_for_what_is_known(price) else price
             quote = quote.paid(self.prepare(sql, parameters, new).plan.loss)
             return replace(quote, notes=(PAID_NOTE, *quote.notes), effect=ledger.effect_of(None, self.account))
+        if has_grant(ledger.open_requests(), self.account, asked.fingerprint, asked.plan.event):
+            effect = ledger.effect_of(asked.plan.event, self.account, granted=True)
+            return replace(quote, notes=(GRANT_NOTE, *quote.notes), effect=effect)
         return replace(quote, effect=ledger.effect_of(asked.plan.event, self.account))
 
     def statements(
@@ -323,6 +329,12 @@ class Database:
         """
         self._check_open()
         return self.payer.ledger.history(self.account, *page_of(limit, before))
+
+    @property
+    def requests(self) -> Requests:
+        """Requests for one question beyond an analyst's cap: an analyst files them, the owner decides."""
+        self._check_open()
+        return Requests(self.payer, self.prepare, partial(is_known, finder=self._finder), self.ask)
 
     def entry(self, receipt: str) -> Entry | None:
         """Return the charge of this account that was answered under a receipt; None where there is none."""

@@ -300,6 +300,18 @@ class TooManyCharges(Refusal):
     code = "too_many_charges"
 
 
+class TooManyRequests(Refusal):
+    """An account has filed as many requests, or notes on one, as it may."""
+
+    code = "too_many_requests"
+
+
+class RequestClosed(Refusal):
+    """A request was decided already: somebody else was faster, or its grant is used."""
+
+    code = "request_closed"
+
+
 class LedgerDamaged(Refusal):
     """The ledger was changed from outside: shortened, replaced by an older copy, edited or unreadable."""
 

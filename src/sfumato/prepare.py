@@ -18,6 +18,7 @@ from sfumato.engines.engine import Engine, Job
 from sfumato.engines.time_limit import PlanningClock
 from sfumato.errors import BadParameter, Setting, quote_value
 from sfumato.ledger.ledger import Ledger
+from sfumato.ledger.one_time_grants import has_grant
 from sfumato.planning.budget_share import choose_plan
 from sfumato.planning.fingerprint import query_fingerprint, query_fingerprints, tables_read, uses_materialized_rows
 from sfumato.planning.measurement_identity import MeasurementIdentity, measurement_identity
@@ -60,6 +61,8 @@ class RequestedPrice:
     stored_plan: StoredPlanKey | None = None
     fixed: bool = field(default=False, kw_only=True)
     """Whether margins are known before the data is read, wherever that is possible, though no margin is named."""
+    beyond_own_cap: bool = field(default=False, kw_only=True)
+    """Whether margins may cost as much as the dataset has: a request asks for more than the analyst has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,7 +342,7 @@ class QueryPreparer:
             account = self._ledger.account(self._account)
         typed = (price.epsilon, price.within, price.delta)
         target = parse_price_target(
-            *typed, options, self._policy.budget, self._cap(), share=price.share, account=account
+            *typed, options, self._policy.budget, self._cap(price), share=price.share, account=account
         )
         return replace(target, margins_before_data=price.fixed)
 
@@ -362,6 +365,10 @@ class QueryPreparer:
         known = self._ledger.find_repeat(self._account, [text for _, text in places], engine.version, key)
         if known is not None:
             return places[known][0]
+        requests = self._ledger.open_requests()
+        for place, plan in enumerate(plans):
+            if has_grant(requests, self._account, names[place].fingerprint, plan.event):
+                return place  # the owner approved this plan, whatever suits the account now
         part = None if target.share is None else target.share.fraction
         account = self._ledger.account(self._account)
         dataset = self._ledger.account() if self._account else None  # else it is the account
@@ -378,10 +385,15 @@ class QueryPreparer:
             self._digests[names] = tables_digest(self._policy, names)
         return self._digests[names]
 
-    def _cap(self) -> PrivacyLoss:
+    def _cap(self, price: RequestedPrice) -> PrivacyLoss:
+        """Return the most that a margin may cost: the account's cap; where a grant pays or has paid, the dataset's."""
         analyst = self._policy.analyst(self._account) if self._account else None
         whole = self._policy.budget
-        if analyst is None:
+        if (
+            analyst is None
+            or price.beyond_own_cap
+            or (price.within is not None and self._ledger.has_any_grant(self._account))
+        ):
             return PrivacyLoss(whole.epsilon, whole.delta)
         return PrivacyLoss(min(analyst.epsilon, whole.epsilon), min(analyst.delta, whole.delta))
 

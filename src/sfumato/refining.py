@@ -19,6 +19,7 @@ from sfumato.errors import EngineFailed, Refusal
 from sfumato.kept_answers import from_stored_measurements
 from sfumato.ledger.history import Entry
 from sfumato.ledger.ledger import Ledger
+from sfumato.ledger.one_time_grants import has_grant
 from sfumato.mechanisms.answers import integer_answers
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.measurement_identity import MeasurementIdentity, cells_prefix
@@ -63,8 +64,17 @@ def source_answer(
         return asked
     if known:
         raise not_known(prepare(sql, parameters, RequestedPrice(share="1%"), None, engine))
-    pure = not policy.budget.delta and key is None  # with a delta the difference would not be the price
-    return refined(asked, finder.preparer, finder.ledger, account) if pure else asked
+    if policy.budget.delta or key is not None:  # with a delta the difference would not be the price
+        return asked
+    if has_grant(finder.ledger.open_requests(), account, asked.fingerprint, asked.plan.event):
+        return asked  # the owner has granted this measurement, not a finer one of an earlier answer
+    return refined(asked, finder.preparer, finder.ledger, account)
+
+
+def is_known(asked: Prepared, finder: ViewFinder) -> bool:
+    """Whether kept measurements answer a question at no cost."""
+    found = from_stored_measurements(asked, finder.preparer, finder.ledger, finder.account)
+    return found.costs_nothing or from_views(found, finder).costs_nothing
 
 
 def refined(asked: Prepared, preparer: QueryPreparer, ledger: Ledger, account: str) -> Prepared:

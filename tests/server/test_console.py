@@ -17,7 +17,7 @@ from tests.server.running import Reply, Running
 import sfumato
 from sfumato.errors import BadSql, EngineFailed, EntropyFailed, Refusal
 from sfumato.release.release import Release
-from sfumato.server.console.charts import THEMES, chart, plain_chart, themed
+from sfumato.release.rendering.svg import THEMES, chart_svg, plain_chart, themed
 from sfumato.server.console.views import refusal_view
 
 with_browser = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs Debian's chromium and chromium-driver")
@@ -290,12 +290,12 @@ def test_a_chart_is_drawn_from_the_specification_of_plot(release: Release) -> No
     assert drawn["data"] == specification["data"]
     assert "encoding" in json.dumps(specification)
     assert _without_looks(drawn) == _without_looks(specification)
-    picture = chart(release, "n", "light")
+    picture = chart_svg(release, "n", "light")
     assert picture is not None
     assert picture.startswith(b"<svg")
     assert b"href" not in picture
-    assert chart(release, "dept", "light") is None
-    assert chart(release, "n", "pink") is None
+    assert chart_svg(release, "dept", "light") is None
+    assert chart_svg(release, "n", "pink") is None
     assert plain_chart(release, "n", THEMES["light"]).count(b"<rect") == 3
 
 
@@ -362,3 +362,26 @@ def test_no_page_says_that_nothing_was_charged_when_something_may_have_been(refu
     assert "nothing was charged" not in refusal_view(refusal)
     assert "stays charged" in refusal_view(refusal)
     assert "nothing was charged" in refusal_view(BadSql("At 1:1, `x`: no.", "Why.", "Next."))
+
+
+def test_a_dashboard_is_made_of_old_questions_and_shown_as_one_page(server: Running) -> None:
+    assert send(server, "POST", "/ask-here", {"sql": BY_DEPT, "epsilon": "0.31", "by": "epsilon"}).status == 303
+    page = send(server, "GET", "/dashboard").body.decode()
+    pick = page.partition('name="pick-')[2].partition('"')[0]
+    form = {f"pick-{pick}": "1", "title": "Depts </textarea>", "epsilon": "0.4", "period": "month"}
+    drafted = send(server, "POST", "/dashboard/draft", form).body.decode()
+    assert "[[tiles]]" in drafted
+    assert "</textarea>&#34;" not in drafted
+    text = f'epsilon = "0.4"\nperiod = "month"\n[[tiles]]\nsql = """{BY_DEPT}"""\n'
+    shown = send(server, "POST", "/dashboard/page", {"file": text})
+    assert shown.status == 200
+    assert b"<svg" in shown.body
+    assert "sandbox" in shown.headers["content-security-policy"]
+    before = server.spent()
+    again = send(server, "POST", "/dashboard/page", {"file": text}).body  # free; charts number their parts anew
+    assert again.partition(b"<footer>")[2] == shown.body.partition(b"<footer>")[2]
+    assert server.spent() == before
+    saved = send(server, "POST", "/dashboard/file", {"file": text})
+    assert (saved.body.decode(), "attachment" in saved.headers["content-disposition"]) == (text, True)
+    assert send(server, "POST", "/dashboard/page", {"file": "tiles = 3"}).status == 400
+    assert send(server, "POST", "/dashboard/page", {"file": text}, Origin="https://elsewhere").status == 403

@@ -18,7 +18,7 @@ from sfumato.ledger.budget import Budget
 from sfumato.ledger.history import Entry
 from sfumato.ledger.verifying import Verified
 from sfumato.release.release import Release
-from sfumato.server.console.charts import THEMES, plain_chart
+from sfumato.release.rendering.svg import THEMES, plain_chart
 from sfumato.server.console.templates import render
 from sfumato.server.console.views import (
     Account,

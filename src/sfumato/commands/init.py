@@ -25,6 +25,9 @@ from sfumato.commands.options import File
 @click.option("--delta", help="The delta of the budget, far below one in the number of people.")
 @click.option("--analyst", multiple=True, metavar="NAME[=EPSILON]", help="An account for an analyst.")
 @click.option("--smartnoise", type=File, metavar="FILE", help="Take units and bounds from SmartNoise's YAML.")
+@click.option("--croissant", type=File, metavar="FILE", help="Take types, keys and values from Croissant's JSON-LD.")
+@click.option("--snowflake", type=File, metavar="FILE", help="Take units, bounds and values from Snowflake's SQL.")
+@click.option("--opendp", type=File, metavar="FILE", help="Take bounds and values from OpenDP's domains as JSON.")
 @click.option("--look", is_flag=True, help="Take missing entries from the data itself. This is NOT private.")
 @click.option("--output", "-o", type=File, help="The policy file; by default the data's name, ending in .toml.")
 def init(
@@ -44,6 +47,9 @@ def init(
     delta: str | None,
     analyst: tuple[str, ...],
     smartnoise: Path | None,
+    croissant: Path | None,
+    snowflake: Path | None,
+    opendp: Path | None,
     look: bool,
     output: Path | None,
 ) -> None:
@@ -59,10 +65,22 @@ def init(
     At a terminal, what is missing is asked for; elsewhere it is left in the file, commented out, to be filled in.
     """
     from dataclasses import replace
+    from functools import reduce
 
     from sfumato.policy_draft import options
     from sfumato.policy_draft.command import InterviewAborted, Terminal, draft_policy
+    from sfumato.policy_draft.croissant import read_croissant
+    from sfumato.policy_draft.opendp_domains import read_opendp
+    from sfumato.policy_draft.smartnoise import read_smartnoise
+    from sfumato.policy_draft.snowflake import read_snowflake
 
+    readers = (
+        (smartnoise, read_smartnoise),
+        (croissant, read_croissant),
+        (snowflake, read_snowflake),
+        (opendp, read_opendp),
+    )
+    described = [read(file) for file, read in readers if file is not None]
     draft_options = replace(
         options.column_options(types, bounds, step, values, formats),
         units=unit,
@@ -86,10 +104,9 @@ def init(
     def warn(words: str) -> None:
         click.echo(f"{click.style('--look:', fg='yellow', bold=True)} {words}", err=True)
 
+    metadata = reduce(options.merge_options, described) if described else None
     watched = sys.stdin.isatty() and sys.stdout.isatty()
     try:
-        draft_policy(
-            data, draft_options, smartnoise, look, output, Terminal(ask if watched else None, click.echo, warn)
-        )
+        draft_policy(data, draft_options, metadata, look, output, Terminal(ask if watched else None, click.echo, warn))
     except InterviewAborted:
         raise click.Abort from None

@@ -58,17 +58,30 @@ def tune(policy: Path, questions: tuple[str, ...], file: Path | None, history: b
 @click.command()
 @policy_file
 @click.option("--confirm", metavar="HASH", help="Record a policy whose tables changed after something was spent.")
-def refresh(policy: Path, confirm: str | None) -> None:
+@click.option(
+    "--dashboard",
+    "dashboards",
+    type=File,
+    multiple=True,
+    help="Then ask this dashboard, as the owner; may be repeated.",
+)
+def refresh(policy: Path, confirm: str | None, dashboards: tuple[Path, ...]) -> None:
     """Read the data again: take a new snapshot of it.
 
     Until it is complete, and if it cannot be taken, answers come from the one before. Questions that were answered
     about that one cost again.
     """
+    from sfumato.commands.dashboards import write_dashboard
+    from sfumato.dashboards.dashboard import read_dashboard
     from sfumato.opening import refreshed
     from sfumato.terminal.checks import FOR_THE_OWNER
     from sfumato.terminal.outside_bounds import count_outside, outside_text
 
+    for file in dashboards:
+        read_dashboard(file)  # refused before a snapshot is taken
     with open_with_progress(lambda progress: refreshed(policy, progress=progress, confirm=confirm)) as database:
         click.echo("Took a new snapshot of the source. New answers come from it.")
         if outside := outside_text(count_outside(database)):
             click.echo(f"\n{FOR_THE_OWNER}\n\n{outside}")
+        for file in dashboards:
+            write_dashboard(database, file, None)

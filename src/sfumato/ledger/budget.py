@@ -42,9 +42,13 @@ class Budget:
         return "\n".join(lines)
 
 
-def budget_of(cap: Filter, dataset: Filter) -> Budget:
-    """Return the budget of an account, whose charges are charged to the dataset, too."""
-    return Budget(cap.total, smaller_loss(cap.spent, dataset.spent), cap.remaining, min(Fraction(1), cap.used))
+def budget_of(cap: Filter, dataset: Filter, granted: bool = False) -> Budget:
+    """Return the budget of an account, whose charges are charged to the dataset, too.
+
+    Charges that a grant paid for (`granted`) are in the dataset's sums alone, so its bound is the one that holds.
+    """
+    spent = dataset.spent if granted else smaller_loss(cap.spent, dataset.spent)  # proofs/approvals.md, 7
+    return Budget(cap.total, spent, cap.remaining, min(Fraction(1), cap.used))
 
 
 def smaller_loss(own: PrivacyLoss, dataset: PrivacyLoss) -> PrivacyLoss:
@@ -52,14 +56,17 @@ def smaller_loss(own: PrivacyLoss, dataset: PrivacyLoss) -> PrivacyLoss:
     return min(own, dataset, key=lambda loss: loss.epsilon)  # proofs/odometer.md, 5
 
 
-def effect_on(cap: Filter, dataset: Filter, event: Event | None) -> BudgetEffect:
+def effect_on(cap: Filter, dataset: Filter, event: Event | None, granted: bool = False) -> BudgetEffect:
     """Return what a charge would do to an account; None is an answer that costs nothing."""
+    bounds = (dataset,) if granted else (cap, dataset)  # proofs/odometer.md, 5, and proofs/approvals.md, 7
     if event is None:
-        return BudgetEffect(Fraction(0), min(Fraction(1), cap.used), smaller_loss(cap.spent, dataset.spent))
+        spent = min((bound.spent for bound in bounds), key=lambda loss: loss.epsilon)
+        return BudgetEffect(Fraction(0), min(Fraction(1), cap.used), spent)
     used = cap.used_after(event)
-    after = [loss for loss in (cap.spent_after(event), dataset.spent_after(event)) if loss is not None]
-    spent = min(after, key=lambda loss: loss.epsilon, default=None)  # proofs/odometer.md, 5
-    return BudgetEffect(None if used is None else used - cap.used, used, spent)
+    after = [loss for bound in bounds if (loss := bound.spent_after(event)) is not None]
+    return BudgetEffect(
+        None if used is None else used - cap.used, used, min(after, key=lambda loss: loss.epsilon, default=None)
+    )
 
 
 def tightest(caps: Sequence[Filter]) -> Filter:

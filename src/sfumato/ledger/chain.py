@@ -36,6 +36,16 @@ class RowKind(StrEnum):
     """The rows up to `about` came from a backup, and later ones may be lost: nothing is answered after this row."""
     ACCEPTED = "accepted"
     """The owner accepts, in the words of `content`, what the restore at `about` may have lost."""
+    REQUESTED = "requested"
+    """An analyst asks the owner for one measurement beyond their cap; the reason and the price are in `content`."""
+    REPLIED = "replied"
+    """A note of the owner or the analyst, in `content`, on the request at `about`."""
+    APPROVED = "approved"
+    """The owner grants the request at `about`: one charge for its measurement, named by that charge's `about`."""
+    DECLINED = "declined"
+    """The owner declines the request at `about`, also after it was approved, unless it was used."""
+    WITHDRAWN = "withdrawn"
+    """The analyst takes the request at `about` back."""
 
 
 class Row(NamedTuple):

@@ -11,6 +11,7 @@ from sfumato.randomness.source import Metered, Source
 
 FAILED_AFTER_NOISE = '{"failed":"after noise was drawn"}'
 """The outcome of an attempt that ended between the first random bit and its release. It is stored like a release."""
+_MAX_KEY_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,4 +105,14 @@ def require_storable(text: str) -> None:
             "The text holds a character that cannot be stored.",
             "NUL and lone surrogates cannot be stored as text.",
             "Leave them out.",
+        )
+
+
+def require_key(key: object) -> None:
+    """Refuse a key that is no short text."""
+    if key is not None and not (isinstance(key, str) and len(key) <= _MAX_KEY_CHARS):
+        raise BadParameter(
+            "The key is not a text, or too long.",
+            f"It names one attempt, in at most {_MAX_KEY_CHARS} characters.",
+            "Give a random text, such as a UUID.",
         )

@@ -22,10 +22,11 @@ from sfumato.accounting.filter import Filter
 from sfumato.errors import AnswerLost, BadParameter, LedgerDamaged, LedgerUnavailable, Refusal
 from sfumato.ledger.budget import FILTER_USAGE_NOTE, Budget, budget_of, effect_on, tightest
 from sfumato.ledger.chain import Row, repeat_key
-from sfumato.ledger.charge import FAILED_AFTER_NOISE, Charge, Ending, require_storable
+from sfumato.ledger.charge import FAILED_AFTER_NOISE, Charge, Ending, require_key, require_storable
 from sfumato.ledger.damage import damaged, unavailable
 from sfumato.ledger.group_commit import Task, Turn, Turns
 from sfumato.ledger.history import Entry, entry_of
+from sfumato.ledger.one_time_grants import OpenRequest
 from sfumato.ledger.recorded_policy import DATASET
 from sfumato.ledger.repeats import find_repeat, is_paid
 from sfumato.ledger.request import Request
@@ -41,7 +42,6 @@ __all__ = ["FILTER_USAGE_NOTE", "Budget", "Charge", "Entry", "Ledger", "StreamPr
 _REPEAT_TIMEOUT_SECONDS = 600.0
 """How long a question waits for the same question that is being answered elsewhere."""
 _POLL_SECONDS = 0.01
-_MAX_KEY_CHARS = 200
 _NO_LIMIT = 2**63 - 1
 
 
@@ -95,7 +95,7 @@ class Ledger:
         stays, and asking the same takes it up, with the same `key`, another one or none. An attempt that failed after
         it drew noise is not taken up, but refused as `answer_lost`.
         """
-        _require_key(key)
+        require_key(key)
         for text in (request.account, request.fingerprint, request.sql, request.version, request.receipt, key or ""):
             require_storable(text)
         charge = self._charged(request, key or "")
@@ -115,7 +115,7 @@ class Ledger:
         decides what they can still ask, so it is the one shown, with its own total.
         """
         caps = self._filters(account)
-        return budget_of(tightest(caps), caps[-1])
+        return budget_of(tightest(caps), caps[-1], account in self._state.granted)
 
     @_failing_closed()
     def budgets(
@@ -128,13 +128,16 @@ class Ledger:
         with self._writing:
             self._current()
         accounts = self._state.accounts if opened is None else opened(self._state.accounts)
-        return {name: budget_of(cap, accounts[DATASET]) for name, cap in accounts.items()}
+        granted = self._state.granted
+        return {name: budget_of(cap, accounts[DATASET], name in granted) for name, cap in accounts.items()}
 
     @_failing_closed()
-    def effect_of(self, event: Event | None, account: str = DATASET) -> BudgetEffect:
-        """Return what a charge of this event would do to the account's own cap, which nothing is charged to."""
+    def effect_of(self, event: Event | None, account: str = DATASET, granted: bool = False) -> BudgetEffect:
+        """Return what a charge of this event would do to the account's own cap; with a grant it is left as it is."""
         caps = self._filters(account)
-        return effect_on(caps[0], caps[-1], event)
+        if granted and event is not None:
+            return BudgetEffect(Fraction(0), min(Fraction(1), caps[0].used), caps[-1].spent_after(event))
+        return effect_on(caps[0], caps[-1], event, account in self._state.granted)
 
     @_failing_closed()
     def count_affordable(self, event: Event, account: str = DATASET) -> int:
@@ -147,6 +150,22 @@ class Ledger:
         with self._writing:
             self._current()
         return _existing(self._state.accounts, account)
+
+    @_failing_closed()
+    def open_requests(self) -> Mapping[int, OpenRequest]:
+        """Return the requests that wait for the owner, or are approved and not used."""
+        with self._writing:
+            self._current()
+        return self._state.requests
+
+    def has_any_grant(self, account: str) -> bool:
+        """Tell whether the owner has ever approved a request of this account that is open or was used."""
+        requests = self.open_requests().values()
+        return account in self._state.granted or any(one.approved and one.account == account for one in requests)
+
+    def request_rows(self, account: str | None, limit: int) -> list[list[Row]]:
+        """Return the last requests of an account, or of all, newest first, each with the entries about it."""
+        return self._reading().requests(account, limit)
 
     @_failing_closed()
     def find_repeat(self, account: str, questions: Sequence[str], version: str, key: str | None = None) -> int | None:
@@ -470,16 +489,6 @@ def _result(transaction: LedgerTransaction, task: Task) -> object:
         raise
     except Refusal as refusal:
         return refusal
-
-
-def _require_key(key: object) -> None:
-    """Refuse a key that is no short text."""
-    if key is not None and not (isinstance(key, str) and len(key) <= _MAX_KEY_CHARS):
-        raise BadParameter(
-            "The key is not a text, or too long.",
-            f"It names one attempt, in at most {_MAX_KEY_CHARS} characters.",
-            "Give a random text, such as a UUID.",
-        )
 
 
 _LEDGERS: WeakSet[Ledger] = WeakSet()

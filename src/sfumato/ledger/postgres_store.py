@@ -17,7 +17,18 @@ from sfumato.errors import Refusal
 from sfumato.ledger.chain import Row, length_prefixed
 from sfumato.ledger.damage import damaged, unavailable
 from sfumato.ledger.recorded_policy import name_of
-from sfumato.ledger.store import FAMILY, PREFIX, answered_names, beginning_rows, charge_rows, family_rows, settled_rows
+from sfumato.ledger.store import (
+    FAMILY,
+    FOLLOW_UPS,
+    PREFIX,
+    REQUESTS,
+    answered_names,
+    beginning_rows,
+    charge_rows,
+    family_rows,
+    request_rows,
+    settled_rows,
+)
 from sfumato.ledger.verifying import Verified, verify_rows
 
 _NAME = "sfumato_entries"
@@ -62,10 +73,16 @@ class _Table:
             f"{_NAME}_measured": f"account, {PREFIX}, version, sequence",
             f"{_NAME}_families": f"account, {FAMILY}, version, sequence",
         }
-        return {
-            f"{self.schema}.{name}": f"CREATE INDEX {name} ON {self.name} ({columns}) WHERE kind = 'charged'"
+        statements = {
+            name: f"CREATE INDEX {name} ON {self.name} ({columns}) WHERE kind = 'charged'"
             for name, columns in found.items()
         }
+        for name, columns, which in (
+            (f"{_NAME}_requests", "account, sequence", REQUESTS),
+            (f"{_NAME}_follow_ups", "about, sequence", FOLLOW_UPS),
+        ):
+            statements[name] = f"CREATE INDEX {name} ON {self.name} ({columns}) WHERE {which}"
+        return {f"{self.schema}.{name}": statement for name, statement in statements.items()}
 
     @property
     def creation(self) -> tuple[str, ...]:
@@ -237,6 +254,22 @@ class PostgresStore:
         statement = f"SELECT 1 FROM {self._table.name} WHERE kind = 'charged' AND account = %s LIMIT %s"  # noqa: S608
         with _failing_closed():
             return int(_one(self._connection, f"SELECT count(*) FROM ({statement}) AS found", account, limit))  # noqa: S608
+
+    def requests(self, account: str | None, limit: int) -> list[list[Row]]:
+        select = self._table.select
+        with _failing_closed(), _connected(self._url) as connection:
+            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+            return request_rows(
+                lambda where, *values: connection.execute(f"{select} WHERE {where}", values).fetchall(),
+                "%s",
+                account,
+                limit,
+            )
+
+    def count_requests(self, account: str, since: int) -> int:
+        statement = f"SELECT count(*) FROM {self._table.name} WHERE {REQUESTS} AND account = %s AND time >= %s"  # noqa: S608
+        with _failing_closed():
+            return int(_one(self._connection, statement, account, since))
 
     def verify(self) -> Verified:
         with (

@@ -15,7 +15,18 @@ from sfumato.errors import LedgerDamaged, Refusal
 from sfumato.ledger.anchor import Anchor, digest_of, prepare_anchor, read_anchor, write_anchor
 from sfumato.ledger.chain import Row
 from sfumato.ledger.damage import RESTORE_ANCHOR, damaged, unavailable
-from sfumato.ledger.store import FAMILY, PREFIX, answered_names, beginning_rows, charge_rows, family_rows, settled_rows
+from sfumato.ledger.store import (
+    FAMILY,
+    FOLLOW_UPS,
+    PREFIX,
+    REQUESTS,
+    answered_names,
+    beginning_rows,
+    charge_rows,
+    family_rows,
+    request_rows,
+    settled_rows,
+)
 from sfumato.ledger.verifying import Verified, verify_file
 from sfumato.secure_files import FileLock
 
@@ -41,8 +52,10 @@ _INDEXES = (
     "CREATE INDEX receipts ON entries (receipt) WHERE kind = 'charged'",
     f"CREATE INDEX measured ON entries (account, {PREFIX}, version, sequence) WHERE kind = 'charged'",
     f"CREATE INDEX families ON entries (account, {FAMILY}, version, sequence) WHERE kind = 'charged'",
+    f"CREATE INDEX requests ON entries (account, sequence) WHERE {REQUESTS}",
+    f"CREATE INDEX request_follow_ups ON entries (about, sequence) WHERE {FOLLOW_UPS}",
 )
-"""Charges are found by account, receipt and measured cells without reading others. Older ledgers get missing ones."""
+"""Charges and requests are found without reading others. Older ledgers get missing ones."""
 _INSERT = f"INSERT INTO entries ({_COLUMNS}) VALUES ({', '.join('?' for _ in Row._fields)})"  # noqa: S608
 _SELECT = f"SELECT {_COLUMNS} FROM entries"  # noqa: S608
 _INHERITED: list[sqlite3.Connection] = []
@@ -236,6 +249,21 @@ class SqliteStore:
                 family,
                 limit,
             )
+
+    def requests(self, account: str | None, limit: int) -> list[list[Row]]:
+        with _failing_closed(), closing(sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True)) as connection:
+            connection.execute("BEGIN")
+            return request_rows(
+                lambda where, *values: connection.execute(f"{_SELECT} WHERE {where}", values).fetchall(),
+                "?",
+                account,
+                limit,
+            )
+
+    def count_requests(self, account: str, since: int) -> int:
+        statement = f"SELECT count(*) FROM entries WHERE {REQUESTS} AND account = ? AND time >= ?"  # noqa: S608
+        with _failing_closed():
+            return int(self._connection.execute(statement, (account, since)).fetchone()[0])
 
     def verify(self) -> Verified:
         return verify_file(self._path)

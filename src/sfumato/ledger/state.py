@@ -16,6 +16,7 @@ from sfumato.accounting.filter import Filter
 from sfumato.errors import Refusal, StreamDamaged
 from sfumato.ledger.chain import GENESIS, STATE_EVERY, Row, RowKind, repeat_key, same_question_before, with_chain_hash
 from sfumato.ledger.damage import damaged
+from sfumato.ledger.one_time_grants import OpenRequest, following, requests_from_json, requests_json, used
 from sfumato.ledger.recorded_policy import DATASET, from_content, with_caps
 
 NOT_WRITTEN_SO = (Refusal, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -49,6 +50,10 @@ class State:
     """By the place of its charge, how far each stream has come."""
     restored: int = 0
     """Where the ledger was restored from a backup and the owner has not accepted it yet; 0 elsewhere."""
+    requests: Mapping[int, OpenRequest] = field(default_factory=dict)
+    """By their place, the requests that wait or are approved and not used."""
+    granted: Mapping[str, int] = field(default_factory=dict)
+    """By account, how many charges were paid for by grants: they are in the dataset's sums alone."""
 
     @property
     def spent(self) -> bool:
@@ -97,11 +102,13 @@ def after(state: State, row: Row) -> State:
             if row.about not in range(1, row.sequence) or not read_restored(row.content):
                 raise ValueError("not a restore")
             changed = replace(state, restored=row.sequence)
+        case RowKind.REQUESTED | RowKind.REPLIED | RowKind.APPROVED | RowKind.DECLINED | RowKind.WITHDRAWN:
+            changed = replace(state, requests=following(state.requests, row))
         case RowKind.ACCEPTED:
             if not state.restored or row.about != state.restored:
                 raise ValueError("nothing to accept")
             # a charge that was open in the backup may have been answered since: proofs/ledger.md, claim 8b
-            changed = replace(state, restored=0, unanswered={}, reached={})
+            changed = replace(state, restored=0, unanswered={}, reached={}, requests={})
         case _:
             raise ValueError("an unknown kind")
     return replace(changed, sequence=row.sequence, head=row.head, time=row.time)
@@ -127,6 +134,8 @@ def started(row: Row) -> State:
                 for place, (time, digest) in data.get("reached", {}).items()
             },
             int(data.get("restored", 0)),
+            requests_from_json(data.get("requests", {})),
+            {str(name): int(times) for name, times in data.get("granted", {}).items()},
         )
     except NOT_WRITTEN_SO:
         pass
@@ -146,6 +155,10 @@ def sums_text(state: State) -> str:
         data["reached"] = {str(place): [stream.time, stream.digest] for place, stream in state.reached.items()}
     if state.restored:
         data["restored"] = state.restored
+    if state.requests:
+        data["requests"] = requests_json(state.requests)
+    if state.granted:
+        data["granted"] = dict(state.granted)
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -180,6 +193,10 @@ def _charged(state: State, row: Row) -> State:
     if row.same not in names:
         raise ValueError("not the question that it says")
     event = _read_event(row.event)
+    if row.about:  # a grant pays for it, so it is charged to the dataset alone: proofs/approvals.md, 2
+        times = state.granted.get(row.account, 0) + 1
+        state = replace(state, requests=used(state.requests, row), granted={**state.granted, row.account: times})
+        row = row._replace(account=DATASET)
     charged = {name: state.accounts[name].charge(event) for name in {DATASET, row.account}}
     return replace(
         state,

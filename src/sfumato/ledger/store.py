@@ -19,6 +19,10 @@ MAX_COMPARED_CHARGES = 16
 """Maximum number of an account's charges that are looked at for measurements which answer a question."""
 MAX_COMPARED_VIEWS = 64
 """Maximum number of an account's charges about the same rows that are looked at for cells which add up to others."""
+REQUESTS = f"kind = '{RowKind.REQUESTED}'"
+"""Which rows are requests: an index holds them by account."""
+FOLLOW_UPS = "about > 0 AND kind IN ('charged', 'replied', 'approved', 'declined', 'withdrawn')"
+"""Which rows say what became of a request, at its sequence: an index holds them."""
 
 
 class Store(Protocol):
@@ -97,6 +101,15 @@ class Store(Protocol):
         `family` has `FAMILY_CHARS` characters. Releases are not read, and the writer is not waited for.
         """
 
+    def requests(self, account: str | None, limit: int) -> list[list[Row]]:
+        """Return the last requests of an account, or of all for None, newest first, each with the rows about it.
+
+        The writer is not waited for.
+        """
+
+    def count_requests(self, account: str, since: int) -> int:
+        """Return how many requests an account has filed since a time, in microseconds since 1970."""
+
     def verify(self) -> Verified:
         """Have the second reader check everything."""
 
@@ -157,3 +170,13 @@ def _with_releases(
         ends = map(Row._make, select(f"kind = '{RowKind.SETTLED}' AND same = {value}", charge.same))
         found.append((charge, next((row for row in ends if row.about == charge.sequence), None)))
     return found
+
+
+def request_rows(select: Callable[..., Iterable[Any]], value: str, account: str | None, limit: int) -> list[list[Row]]:
+    """Return requests, each with the rows about it in their order; `select` and `value` are as in `settled_rows`."""
+    whose, given = ("", ()) if account is None else (f" AND account = {value}", (account,))
+    page = select(f"{REQUESTS}{whose} ORDER BY sequence DESC LIMIT {value}", *given, limit)
+    return [
+        [request, *map(Row._make, select(f"{FOLLOW_UPS} AND about = {value} ORDER BY sequence", request.sequence))]
+        for request in map(Row._make, page)
+    ]

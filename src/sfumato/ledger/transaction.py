@@ -14,6 +14,7 @@ from sfumato.errors import AnswerLost, BadParameter, BudgetExhausted, LedgerRest
 from sfumato.ledger.chain import GENESIS, STATE_EVERY, Row, RowKind, repeat_key, with_chain_hash
 from sfumato.ledger.charge import FAILED_AFTER_NOISE
 from sfumato.ledger.damage import damaged, unavailable
+from sfumato.ledger.one_time_grants import grant_for
 from sfumato.ledger.recorded_policy import DATASET, name_of
 from sfumato.ledger.request import Request
 from sfumato.ledger.state import (
@@ -32,6 +33,7 @@ from sfumato.policy.policy import MAX_CHARGES_PER_ACCOUNT
 
 _CLOCK_TOLERANCE_MICROSECONDS = 300 * 10**6
 """How much the clocks of several servers may differ; a clock that is further back is refused."""
+_ASK_THE_OWNER = "file a request for this question (docs/requests.md), "
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +203,15 @@ class LedgerTransaction:
             raise damaged("The policy in force is not what was written.")
         return name_of(row)
 
+    def is_request(self, place: int) -> bool:
+        """Tell whether an entry is a request, whatever became of it."""
+        row = self._store.row(place)
+        return row is not None and row.kind == RowKind.REQUESTED
+
+    def count_requests(self, account: str, microseconds: int) -> int:
+        """Return how many requests an account has filed in this time before now."""
+        return self._store.count_requests(account, max(self._clock, self.state.time) - microseconds)
+
     def settle(self, charge: Row, release: str) -> None:
         """Store the release of a charge."""
         self._require_accepted()
@@ -279,6 +290,8 @@ class LedgerTransaction:
 
     def _charged(self, request: Request, key: str, same: str) -> Row:
         self._require_few_charges(request.account)
+        event = to_json(request.event)
+        grant = grant_for(self.state.requests, request.account, request.fingerprint, event)
         try:
             return self.add(
                 Row(
@@ -288,24 +301,25 @@ class LedgerTransaction:
                     account=request.account,
                     question=request.fingerprint,
                     sql=request.sql,
-                    event=to_json(request.event),
+                    event=event,
                     loss=f"{request.loss.epsilon} {request.loss.delta}",
                     policy=request.policy,
                     version=request.version,
                     receipt=request.receipt,
                     key=key,
                     same=same,
+                    about=grant,
                 )
             )
         except BudgetExhausted:
-            refusal = self._exhausted(request)
+            refusal = self._exhausted(request, (DATASET,) if grant else (request.account, DATASET))
         raise refusal
 
-    def _exhausted(self, request: Request) -> BudgetExhausted:
+    def _exhausted(self, request: Request, accounts: tuple[str, ...]) -> BudgetExhausted:
         """Say whose cap it is: the analyst's where that one has no room, else the dataset's."""
         name, budget = next(
             (name, self.state.accounts[name])
-            for name in (request.account, DATASET)
+            for name in accounts
             if not self.state.accounts[name].accepts(request.event)
         )
         whose = f"{name} has" if name else "the dataset has"
@@ -319,7 +333,7 @@ class LedgerTransaction:
         return BudgetExhausted(
             f"This question costs {request.loss}; {whose} {left} of {budget.total} left.",
             why,
-            f"Nothing was charged. Ask for less, or ask the owner to raise `{key}`.",
+            f"Nothing was charged. Ask for less, {_ASK_THE_OWNER if name else ''}or ask the owner to raise `{key}`.",
         )
 
 

@@ -19,7 +19,7 @@ from math import ceil, lcm
 from pathlib import Path
 from typing import Any
 
-from sfumato.accounting.event import from_json
+from sfumato.accounting.event import from_json, unordered
 from sfumato.accounting.filter import MAX_DENOMINATOR, RENYI_UNITS, Filter
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.errors import LedgerDamaged, LedgerUnavailable, Refusal
@@ -185,6 +185,9 @@ class _Replay:
     neighbours: str | None = None
     reached: dict[str, list[Any]] = field(default_factory=dict)
     restored: int = 0
+    requests: dict[str, list[Any]] = field(default_factory=dict)
+    """By their place: account, digest of the measurement, whether it is approved, number of notes."""
+    granted: dict[str, int] = field(default_factory=dict)
 
     def read(self, row: tuple[Any, ...]) -> None:
         kind, same = row[1], row[12]
@@ -205,20 +208,49 @@ class _Replay:
         elif kind == "accepted":
             if not self.restored or row[13] != self.restored or not row[14]:
                 raise ValueError("no restore that waits for this")
-            self.restored, self.unanswered, self.reached = 0, {}, {}
+            self.restored, self.unanswered, self.reached, self.requests = 0, {}, {}, {}
+        elif kind == "requested":
+            self._read_request(row)
+        elif kind in ("replied", "approved", "declined", "withdrawn"):
+            self._read_decision(kind, str(row[13]), json.loads(row[14]))
         elif kind != "state" or json.loads(row[14]) != self._sums():
             raise ValueError("other sums, or an unknown kind")
 
     def _read_charge(self, row: tuple[Any, ...]) -> None:
-        sequence, _, _, account, question, _, event, _, policy, version, _, _, same, _, _, _ = row
+        sequence, _, _, account, question, _, event, _, policy, version, _, _, same, grant, _, _ = row
         if policy != self.policy or same in self.unanswered:
             raise ValueError("not a charge that may follow")
         if same != _named(account, question, version) and same != _named(account, question, policy, version):
             raise ValueError("not the question that it says")  # the policy belonged to it until version 0.1.0
         self.unanswered[same] = sequence
         self.accounts[""].recent.append(event)
-        if account:
+        if grant:
+            whose, digest, approved, _ = self.requests.pop(str(grant))
+            if approved is not True or [whose, digest] != [account, _measured(account, question, event)]:
+                raise ValueError("no grant for this measurement")
+            self.granted[account] = self.granted.get(account, 0) + 1
+        elif account:
             self.accounts[account].recent.append(event)
+
+    def _read_request(self, row: tuple[Any, ...]) -> None:
+        account, question, event = row[3], row[4], row[6]
+        if not account or account not in self.accounts or sorted(json.loads(row[14])) != ["price", "reason"]:
+            raise ValueError("not a request of an analyst")
+        self.requests[str(row[0])] = [account, _measured(account, question, event), False, 0]
+
+    def _read_decision(self, kind: str, place: str, note: dict[str, Any]) -> None:
+        """Follow a request: it is approved once, and gone after it was declined or withdrawn."""
+        request = self.requests[place]
+        if note["by"] not in (("analyst",) if kind == "withdrawn" else ("owner", "analyst")[: 1 + (kind == "replied")]):
+            raise ValueError("not theirs to say")
+        if kind == "replied":
+            request[3] += 1
+        elif kind == "approved" and request[2] is False:
+            request[2] = True
+        elif kind in ("declined", "withdrawn"):
+            del self.requests[place]
+        else:
+            raise ValueError("approved twice")
 
     def _read_policy(self, name: str, data: dict[str, Any]) -> None:
         spent = any(budget.recent or budget.neighbours for budget in self.accounts.values())
@@ -256,6 +288,8 @@ class _Replay:
             "unanswered": self.unanswered,
             **({"reached": self.reached} if self.reached else {}),
             **({"restored": self.restored} if self.restored else {}),
+            **({"requests": self.requests} if self.requests else {}),
+            **({"granted": self.granted} if self.granted else {}),
         }
 
     def bring_up_to_date(self) -> None:
@@ -291,12 +325,19 @@ def _bytes(head: str, row: tuple[Any, ...]) -> bytes:
             f"{len(loss)}:{loss}{len(policy)}:{policy}{len(version)}:{version}{len(receipt)}:{receipt}"
             f"{len(key)}:{key}{ending}"
         )
+    elif kind == "requested" and not (receipt or key):
+        return _framed(head, *map(str, row[:-1]))
     elif account or question or sql or event or loss or version or receipt or key:
         raise ValueError("only charges have these")
     else:
         text = f"{opening}0:0:0:0:0:{len(policy)}:{policy}0:0:0:{ending}"
     raw = text.encode()
     return raw if len(raw) == len(text) else _framed(head, *map(str, row[:-1]))
+
+
+def _measured(account: str, question: str, event: str) -> str:
+    """Return the digest of what a grant is for: account, question, and the event in any order of its parts."""
+    return sha256(_framed(account, question, unordered(from_json(event)))).hexdigest()
 
 
 def _named(*fields: str) -> str:

@@ -13,7 +13,6 @@ from sfumato.policy_draft.draft import Draft, DraftOptions, make_draft
 from sfumato.policy_draft.interview import interview
 from sfumato.policy_draft.options import merge_options
 from sfumato.policy_draft.schema import SourceSchema, no_csv, read_source_schema
-from sfumato.policy_draft.smartnoise import read_smartnoise
 from sfumato.policy_draft.types import with_read_types
 from sfumato.policy_draft.unused_options import inference_without_effect, refuse_unused_options
 from sfumato.policy_draft.writing import notices, purchase_words
@@ -35,7 +34,7 @@ class Terminal:
 def draft_policy(
     typed: Path | str,
     options: DraftOptions,
-    smartnoise: Path | None,
+    metadata: DraftOptions | None,
     look: bool,
     output: Path | None,
     terminal: Terminal,
@@ -44,7 +43,7 @@ def draft_policy(
     source = catalogue_source(str(typed))
     data = file.without_scheme(Path(typed)) if source is None else source.folder
     place = output or file.default_output(data or (source.name if source else ""))
-    wishes = options if smartnoise is None else merge_options(options, read_smartnoise(smartnoise))
+    wishes = options if metadata is None else merge_options(options, metadata)
     if source is None:
         schema = read_source_schema(Path(typed) if data is None else data, options.csv)
     else:

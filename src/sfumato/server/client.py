@@ -22,6 +22,7 @@ from sfumato.randomness.source import system_source
 from sfumato.release.release import Release
 from sfumato.server.addresses import is_loopback
 from sfumato.server.remote_json import answer_of, budget_of, charge_of, quote_of
+from sfumato.server.remote_requests import RemoteRequests
 from sfumato.server.statuses import SPEAKER, refusal_of
 
 _TIMEOUT_SECONDS = 150.0
@@ -155,6 +156,11 @@ class RemoteDatabase:
         most, older = page_of(limit, before)
         path = f"/history?limit={most}" + ("" if older is None else f"&before={older}")
         return tuple(charge_of(charge) for charge in self._fetch("GET", path))
+
+    @property
+    def requests(self) -> RemoteRequests:
+        """Requests for one question beyond an analyst's cap: an analyst files them, the owner decides."""
+        return RemoteRequests(self._fetch, _question, self.ask)
 
     def tables(self) -> dict[str, Any]:
         """Return tables and columns with bounds and keys."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from hashlib import sha256
 from threading import Lock
@@ -35,7 +36,7 @@ from sfumato.server.padding import PaddingClock, TimePadding
 from sfumato.server.rate_limit import PER_SECOND, TokenBucket
 from sfumato.server.readiness import Readiness
 from sfumato.server.rendered import RenderedAnswer
-from sfumato.server.scheduling import FairPool
+from sfumato.server.scheduling import FairPool, forget_exception
 from sfumato.server.tracing import request_span
 from sfumato.server.watch import PolicyWatch
 
@@ -236,6 +237,15 @@ class Gateway:
 
         return (await self._served(caller, "history", page)).take()
 
+    async def serve(self, caller: Caller, verb: str, work: Callable[[Database], T], charged: bool = False) -> T:
+        """Do something with the caller's database in a thread, like every other request."""
+        database = self.database(caller)
+        return await self._served(caller, verb, lambda: work(database), charged)
+
+    def round_time(self, time: datetime) -> datetime:
+        """Return a time as analysts may see it: with padding, a multiple of the quantum."""
+        return self._padding.round_time(time)
+
     async def entry(self, caller: Caller, receipt: str) -> Entry | None:
         """Return the charge of the caller's account that a receipt belongs to; None where another account paid."""
         entry = await self._served(caller, "history", partial(self.database(caller).entry, receipt))
@@ -428,7 +438,7 @@ class Gateway:
 
     async def _result(self, future: Future[T], charged: bool) -> T:
         waited = asyncio.wrap_future(future)
-        waited.add_done_callback(_forget)
+        waited.add_done_callback(forget_exception)
         try:
             done, _ = await asyncio.wait([waited], timeout=self._limits.seconds)
         except asyncio.CancelledError:
@@ -454,9 +464,3 @@ def _shorten(cache: dict[K, V], most: int) -> None:
 def render_unchanged(value: T) -> T:
     """Render nothing: return the answer itself."""
     return value
-
-
-def _forget(waited: "asyncio.Future[T]") -> None:
-    """Retrieve the exception of an abandoned future, so that asyncio does not log it."""
-    if not waited.cancelled():
-        waited.exception()

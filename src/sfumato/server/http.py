@@ -24,6 +24,7 @@ from sfumato.errors import (
     Stopping,
     WrongMediaType,
 )
+from sfumato.server.approvals import REQUEST_ROUTES
 from sfumato.server.connections import Connection, Connections
 from sfumato.server.gate import Caller, Gateway
 from sfumato.server.grant_stores.stored import Grant
@@ -70,7 +71,7 @@ def make_app(
     proxies: TrustedProxies | None = None,
 ) -> "RequestGuard":
     """Return the application: the pages for programs, and others."""
-    router = Router([*ROUTES, *pages], redirect_slashes=False)
+    router = Router([*ROUTES, *REQUEST_ROUTES, *pages], redirect_slashes=False)
     return RequestGuard(router, gate, origins, connections or Connections(), proxies or TrustedProxies())
 
 

@@ -60,6 +60,19 @@ _HOUSEHOLD: Schema = {
     "maximum": 1000,
     "description": "Also state the loss of this many people together.",
 }
+_REQUEST: Schema = _object(
+    ["id", "account", "state", "sql", "price", "loss", "reason", "time", "notes", "receipt"],
+    id={"type": "integer"},
+    account={"type": "string"},
+    state={"type": "string", "enum": ["waiting", "approved", "used", "declined", "withdrawn", "lapsed"]},
+    sql={"type": "string"},
+    price={"type": "object"},
+    loss=_LOSS,
+    reason={"type": "string"},
+    time={"type": "string"},
+    notes=_ROWS,
+    receipt={"type": ["string", "null"]},
+)
 _SCHEMAS: dict[str, Schema] = {
     "Question": {**_object(["sql"], **_QUESTION), "additionalProperties": False},
     "ExplainedQuestion": {**_object(["sql"], **_QUESTION, household=_HOUSEHOLD), "additionalProperties": False},
@@ -115,6 +128,17 @@ _SCHEMAS: dict[str, Schema] = {
             ["sql", "receipt", "state"], sql={"type": "string"}, receipt={"type": "string"}, state={"type": "string"}
         ),
     },
+    "FiledRequest": {
+        **_object(
+            ["sql", "reason"],
+            **{name: schema for name, schema in _QUESTION.items() if name != "share"},
+            reason={"type": "string", "minLength": 1, "maxLength": 2000},
+        ),
+        "additionalProperties": False,
+    },
+    "Note": {**_object([], text={"type": "string", "maxLength": 2000}), "additionalProperties": False},
+    "BudgetRequest": _REQUEST,
+    "BudgetRequests": {"type": "array", "items": _REQUEST},
     "Tables": _object(["name", "tables"], name={"type": "string"}, tables=_ROWS),
     "Health": _object(["status"], status={"type": "string"}),
     "Readiness": _object(
@@ -198,6 +222,20 @@ def description() -> Schema:
     text = {"description": "Done.", "content": {"text/plain": {"schema": {"type": "string"}}}}
     metrics: Schema = {"summary": "Metrics for Prometheus; the operator's.", "responses": {"200": text}}
     together = _operation("Answer several questions as one charge.", "Releases", body="Questions", parameters=[key])
+    decision = _operation(
+        "Reply to a request, withdraw it, or as the owner approve or decline it.",
+        "BudgetRequest",
+        body="Note",
+        parameters=[
+            {"name": "id", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 1}},
+            {
+                "name": "action",
+                "in": "path",
+                "required": True,
+                "schema": {"type": "string", "enum": ["reply", "approve", "decline", "withdraw"]},
+            },
+        ],
+    )
     return {
         "openapi": "3.1.0",
         "info": {"title": "sfumato", "version": "1", "description": "Private answers about many people."},
@@ -214,6 +252,13 @@ def description() -> Schema:
             "/history": {"get": _operation("What was charged, newest first.", "History", parameters=page)},
             "/tables": {"get": _operation("Tables and columns, bounds and keys.", "Tables")},
             "/releases/{receipt}": {"get": release},
+            "/requests": {
+                "get": _operation("The requests of this account; all of them for the owner.", "BudgetRequests"),
+                "post": _operation(
+                    "File a request for a question beyond your cap; free.", "BudgetRequest", body="FiledRequest"
+                ),
+            },
+            "/requests/{id}/{action}": {"post": decision},
             "/health": {"get": _operation("Whether the server answers.", "Health", open_to_all=True)},
             "/ready": {"get": ready},
             "/metrics": {"get": metrics},

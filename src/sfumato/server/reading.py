@@ -17,6 +17,8 @@ PARAMETERS = "parameters"
 KEYS = ("sql", *PRICES, PARAMETERS)
 HOUSEHOLD = "household"
 """Key of `explain` for the loss of several people together."""
+REASON = "reason"
+"""Key of a request: what the owner reads before deciding."""
 WORKLOAD_KEYS = ("questions", "epsilon", "share", "delta", "level")
 """Keys of a workload."""
 _DIGITS = 9
@@ -81,6 +83,28 @@ def _question(body: bytes, keys: tuple[str, ...]) -> PricedQuestion:
             "The request has no question.", "`sql` is a text.", 'Send {"sql": "SELECT …", "epsilon": "0.1"}.'
         )
     return PricedQuestion(sql, {key: _price(key, data[key]) for key in keys if key in data and key != "sql"})
+
+
+def read_filed(body: bytes) -> PricedQuestion:
+    """Read a question with the reason for asking the owner, or refuse it.
+
+    >>> read_filed(b'{"sql": "SELECT 1", "epsilon": 1, "reason": "audit"}').price
+    {'epsilon': '1', 'reason': 'audit'}
+    """
+    question = _question(body, tuple(key for key in (*KEYS, REASON) if key != "share"))
+    return PricedQuestion(question.sql, {REASON: "", **question.price})
+
+
+def read_note_text(body: bytes) -> str:
+    """Read a note on a request; it may be left out.
+
+    >>> read_note_text(b'{"text": "Which year?"}'), read_note_text(b"{}")
+    ('Which year?', '')
+    """
+    text = _read_keys(body, ("text",)).get("text", "")
+    if type(text) is not str:
+        raise BadRequest("`text` is not a text.", "The other side reads it.", 'Send {"text": "Which year?"}.')
+    return text
 
 
 @dataclass(frozen=True, slots=True)

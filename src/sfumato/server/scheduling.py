@@ -14,6 +14,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
+from sfumato.errors import Busy
+
 T = TypeVar("T")
 
 
@@ -119,3 +121,18 @@ class FairPool:
         else:
             del self._running[account]
         self._start()
+
+
+def too_many_requests() -> Busy:
+    """Return the refusal of an account whose requests wait already."""
+    return Busy(
+        "Too many concurrent requests.",
+        "This account has reached its limit.",
+        "Nothing was charged. Ask again in a moment.",
+    )
+
+
+def forget_exception(waited: "asyncio.Future[T]") -> None:
+    """Retrieve the exception of an abandoned future, so that asyncio does not log it."""
+    if not waited.cancelled():
+        waited.exception()

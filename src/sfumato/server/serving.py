@@ -22,6 +22,8 @@ from sfumato.server.addresses import LOCAL, bind_socket, is_loopback, port_in_us
 from sfumato.server.audit import Audit, audit_path
 from sfumato.server.audit_copies import AuditCopy, open_audit_copy
 from sfumato.server.connections import Connections, ListeningSocket
+from sfumato.server.console.approvals import APPROVAL_PAGES
+from sfumato.server.console.dashboards import DASHBOARD_PAGES
 from sfumato.server.console.pages import PAGES
 from sfumato.server.gate import GateLimits, Gateway
 from sfumato.server.grants import Grants
@@ -128,7 +130,7 @@ async def _run(
         asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
     ports = listener.http.getsockname()[1], listener.pg.getsockname()[1]
     origins = Origins("https" if tls else "http", _names(place, tls), ports[0], listener.public)
-    app = make_app(gate, origins, PAGES, connections, listener.proxies)
+    app = make_app(gate, origins, (*PAGES, *APPROVAL_PAGES, *DASHBOARD_PAGES), connections, listener.proxies)
     http_socket, pg_socket = (
         ListeningSocket.over(bound_socket, connections) for bound_socket in (listener.http, listener.pg)
     )

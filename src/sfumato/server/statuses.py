@@ -12,7 +12,7 @@ _BY_STATUS: Mapping[int, tuple[str, ...]] = {
     403: ("foreign_origin",),
     404: ("not_found",),
     405: ("method_not_allowed",),
-    409: ("answer_lost", "policy_changed", "policy_weakened", "still_answering"),
+    409: ("answer_lost", "policy_changed", "policy_weakened", "request_closed", "still_answering"),
     413: ("body_too_large",),
     415: ("wrong_media_type",),
     422: (
@@ -20,7 +20,7 @@ _BY_STATUS: Mapping[int, tuple[str, ...]] = {
         *("query_too_large", "raw_rows", "unbounded_sum", "unit_revealed", "unreachable_margin", "unsafe_join"),
         *("unsupported_event", "unsupported_sql"),
     ),
-    429: ("busy",),
+    429: ("busy", "too_many_requests"),
     503: (
         *("bad_policy", "bad_source", "entropy_failed", "grants_damaged", "ledger_damaged", "ledger_unavailable"),
         *("audit_damaged", "backup_damaged", "ledger_restored", "restore_goes_back"),

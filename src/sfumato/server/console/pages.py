@@ -21,9 +21,9 @@ from sfumato.policy.schemes import change_evidence
 from sfumato.release.release import Release
 from sfumato.release.rendering.documents import quote_document
 from sfumato.release.rendering.encoding import encoded
+from sfumato.release.rendering.svg import chart_svg
 from sfumato.server.console import views, wording
 from sfumato.server.console.access import ACCESS_PAGES
-from sfumato.server.console.charts import chart
 from sfumato.server.console.forms import read_form
 from sfumato.server.console.session import current_session, forget, remember, require_same_page, require_session
 from sfumato.server.console.sign_on import SIGN_ON_PAGES
@@ -48,8 +48,8 @@ async def entrance(request: Request) -> Response:
     caller = current_session(request)
     if caller is None:
         gate = gate_of(request)
-        return _html(views.login_page(gate.policy.name, sign_on=gate.identity is not None))
-    return _html(views.console_page(await _console_page(request, caller)))
+        return html_reply(views.login_page(gate.policy.name, sign_on=gate.identity is not None))
+    return html_reply(views.console_page(await _console_page(request, caller)))
 
 
 async def login(request: Request) -> Response:
@@ -60,7 +60,7 @@ async def login(request: Request) -> Response:
     gate = gate_of(request)
     grant = gate.grants.of_token(token)
     if grant is None:
-        return _html(views.login_page(gate.policy.name, True, gate.identity is not None), 401)
+        return html_reply(views.login_page(gate.policy.name, True, gate.identity is not None), 401)
     reply = RedirectResponse("/", 303)
     await remember(request, reply, grant)
     return reply
@@ -95,17 +95,16 @@ async def ask(request: Request) -> Response:
     caller, gate = require_session(request), gate_of(request)
     require_same_page(request)
     form = await read_form(request)
-    draft = _draft(form)
+    draft = read_editor(form)
     try:
-        given = await _price(gate, caller, draft)
+        given = await price_of(gate, caller, draft)
         shown = await gate.ask(caller, draft.sql, _page_or_section(request, caller, draft, given), key=None, **given)
     except NotGranted:
         raise
     except Refusal as refusal:
-        page = await _console_page(request, caller, draft=draft, refusal=refusal)
-        return _html(views.console_page(page), status_of(refusal))
+        return html_reply(await show_editor(request, caller, draft, refusal), status_of(refusal))
     if isinstance(shown, Markup):
-        return _html(views.console_page(await _console_page(request, caller, draft=draft, answer=shown)))
+        return html_reply(views.console_page(await _console_page(request, caller, draft=draft, answer=shown)))
     return RedirectResponse(f"/answers/{shown}#answer", 303)
 
 
@@ -142,9 +141,9 @@ async def answer(request: Request) -> Response:
             "This answer is not in your history.", "Another account has paid for it.", "Ask its question: it is free."
         )
     draft = _draft_of(entry)
-    section = _answer_section(request, draft, await _price(gate, caller, draft), entry.time)
+    section = _answer_section(request, draft, await price_of(gate, caller, draft), entry.time)
     shown = await reopen_release(gate, caller, receipt, section)
-    return _html(views.console_page(replace(page, draft=draft, answer=shown)))
+    return html_reply(views.console_page(replace(page, draft=draft, answer=shown)))
 
 
 async def picture(request: Request) -> Response:
@@ -152,7 +151,7 @@ async def picture(request: Request) -> Response:
     caller, gate = require_session(request), gate_of(request)
     receipt, _ = requested_file(request)
     theme, column = request.query_params.get("theme", "light"), request.query_params.get("column")
-    drawn = await reopen_release(gate, caller, receipt, lambda release: chart(release, column, theme))
+    drawn = await reopen_release(gate, caller, receipt, lambda release: chart_svg(release, column, theme))
     if drawn is None:
         raise NotFound("There is no such picture.", "The answer has no number of this name.", "See the table.")
     reply = Response(drawn, media_type=_STATIC["icon.svg"])
@@ -177,7 +176,7 @@ async def download(request: Request) -> Response:
 
 async def owner(request: Request) -> Response:
     """Show the whole dataset to its owner."""
-    return _html(views.owner_page(await _owner_page(gate_of(request), _owner(request))))
+    return html_reply(views.owner_page(await _owner_page(gate_of(request), _owner(request))))
 
 
 async def owner_verify(request: Request) -> Response:
@@ -186,7 +185,7 @@ async def owner_verify(request: Request) -> Response:
     require_same_page(request)
     verified = await gate.verify(caller)
     page = await _owner_page(gate, caller)
-    return _html(views.owner_page(replace(page, verified=verified)))
+    return html_reply(views.owner_page(replace(page, verified=verified)))
 
 
 async def owner_grant(request: Request) -> Response:
@@ -200,7 +199,7 @@ async def owner_grant(request: Request) -> Response:
         )
     given: Secrets = await gate.work(caller, lambda: gate.grants.grant(name))
     page = await _owner_page(gate, caller)
-    return _html(views.owner_page(replace(page, granted=(name, given))))
+    return html_reply(views.owner_page(replace(page, granted=(name, given))))
 
 
 async def owner_revoke(request: Request) -> Response:
@@ -226,11 +225,13 @@ def _file(name: str) -> bytes:
     return files("sfumato.server.console").joinpath("static", name).read_bytes()
 
 
-def _html(content: Markup, status: int = 200) -> Response:
+def html_reply(content: Markup, status: int = 200) -> Response:
+    """Return a page."""
     return Response(content.encode(), status, media_type="text/html; charset=utf-8")
 
 
-def _draft(form: dict[str, str]) -> views.EditorText:
+def read_editor(form: dict[str, str]) -> views.EditorText:
+    """Return the fields of the editor's form."""
     by_margin, by_share = form.get("by") == "margin", form.get("by") == "share"
     margin, column = (form.get("margin", ""), form.get("column", "")) if by_margin else ("", "")
     share = form.get("share", "") if by_share else ""
@@ -256,7 +257,7 @@ def _decimal(text: str) -> str:
     return text
 
 
-async def _price(gate: Gateway, caller: Caller, draft: views.EditorText) -> dict[str, object]:
+async def price_of(gate: Gateway, caller: Caller, draft: views.EditorText) -> dict[str, object]:
     """Return the price that the form means; a margin without a column is of the first noisy number."""
     if draft.share:
         return {"share": draft.share}
@@ -295,7 +296,7 @@ async def _console_page(
     tables = tables_document(database.visible_policy, database.catalog)["tables"]
     return views.ConsolePage(
         gate.policy.name,
-        _name(gate, caller),
+        account_name(gate, caller),
         tables,  # type: ignore[arg-type]
         budget,
         charged,
@@ -303,6 +304,11 @@ async def _console_page(
         answer,
         refusal,
     )
+
+
+async def show_editor(request: Request, caller: Caller, draft: views.EditorText, refusal: Refusal) -> Markup:
+    """Return the page of the editor with a refusal below the question."""
+    return views.console_page(await _console_page(request, caller, draft=draft, refusal=refusal))
 
 
 def _answer_section(
@@ -318,7 +324,8 @@ def _answer_section(
     return section
 
 
-def _name(gate: Gateway, caller: Caller) -> str:
+def account_name(gate: Gateway, caller: Caller) -> str:
+    """Return the name of the caller's analyst as the policy spells it; empty for the owner."""
     found = gate.policy.analyst(caller.account) if caller.account else None
     return found.name if found else ""
 
@@ -353,7 +360,7 @@ async def _owner_page(gate: Gateway, caller: Caller) -> views.OwnerPage:
     )
 
 
-def _for_people(endpoint: Page) -> Page:
+def for_people(endpoint: Page) -> Page:
     """Show a refusal as a page to a browser. Without a session, redirect to the log-in page."""
 
     async def shown(request: Request) -> Response:
@@ -365,25 +372,25 @@ def _for_people(endpoint: Page) -> Page:
             request.scope["outcome"] = refusal.code
             if isinstance(refusal, NotGranted):
                 return RedirectResponse("/", 303)
-            return _html(views.refusal_page(gate_of(request).policy.name, refusal), status_of(refusal))
+            return html_reply(views.refusal_page(gate_of(request).policy.name, refusal), status_of(refusal))
 
     return shown
 
 
 PAGES = (
-    Route("/", _for_people(entrance)),
-    Route("/login", _for_people(login), methods=["POST"]),
-    Route("/logout", _for_people(logout), methods=["POST"]),
+    Route("/", for_people(entrance)),
+    Route("/login", for_people(login), methods=["POST"]),
+    Route("/logout", for_people(logout), methods=["POST"]),
     Route("/price", price, methods=["POST"]),
-    Route("/ask-here", _for_people(ask), methods=["POST"]),
-    Route("/download", _for_people(download), methods=["POST"]),
-    Route("/answers/{receipt}", _for_people(answer)),
+    Route("/ask-here", for_people(ask), methods=["POST"]),
+    Route("/download", for_people(download), methods=["POST"]),
+    Route("/answers/{receipt}", for_people(answer)),
     Route("/answers/{receipt}/chart.svg", picture),
-    Route("/owner", _for_people(owner)),
-    Route("/owner/verify", _for_people(owner_verify), methods=["POST"]),
-    Route("/owner/grant", _for_people(owner_grant), methods=["POST"]),
-    Route("/owner/revoke", _for_people(owner_revoke), methods=["POST"]),
+    Route("/owner", for_people(owner)),
+    Route("/owner/verify", for_people(owner_verify), methods=["POST"]),
+    Route("/owner/grant", for_people(owner_grant), methods=["POST"]),
+    Route("/owner/revoke", for_people(owner_revoke), methods=["POST"]),
     Route("/static/{name}", static),
-    *(Route(page.path, _for_people(page.endpoint), methods=page.methods) for page in ACCESS_PAGES),
+    *(Route(page.path, for_people(page.endpoint), methods=page.methods) for page in ACCESS_PAGES),
     *SIGN_ON_PAGES,
 )

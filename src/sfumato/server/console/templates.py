@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from sfumato.accounting.loss import percent_up, round_up
 from sfumato.planning.notes.note import more_notes
-from sfumato.server.console.wording import column_facts, left_text, loss_text, used_percent
+from sfumato.server.console.wording import column_facts, left_text, loss_text, request_fields, used_percent
 
 
 def render(template: str, **values: object) -> Markup:
@@ -39,6 +39,7 @@ _ENVIRONMENT.filters |= {
     "more_notes": more_notes,
     "quote": lambda text: quote(text, safe="", errors="replace"),
     "percent_up": percent_up,
+    "request_fields": request_fields,
     "round_up": round_up,
     "used_percent": used_percent,
 }

@@ -1,7 +1,8 @@
 """The pages of the console and the values that their templates show."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from fractions import Fraction
 from typing import Any
 
@@ -9,11 +10,12 @@ from markupsafe import Markup
 
 from sfumato.accounting.loss import round_up
 from sfumato.errors import Refusal
+from sfumato.ledger.approvals import BudgetRequest
 from sfumato.ledger.ledger import Budget, Entry, Verified
 from sfumato.planning.notes.note import MAX_PRINTED_NOTES
 from sfumato.release.release import Release
+from sfumato.release.rendering.svg import MAX_BARS, noisy_columns, number_columns
 from sfumato.release.rendering.table import shown_value
-from sfumato.server.console.charts import MAX_BARS, noisy_columns, number_columns
 from sfumato.server.console.templates import render
 from sfumato.server.console.wording import citation, percent, python_line, used_percent
 from sfumato.server.grants import Secrets
@@ -90,6 +92,34 @@ class OwnerPage:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestsPage:
+    """Values of the page of requests."""
+
+    dataset: str
+    analyst: str
+    """Empty for the owner."""
+    budget: Budget
+    requests: Sequence[BudgetRequest]
+    round_time: Callable[[datetime], datetime]
+    refusal: Refusal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DashboardPage:
+    """Values of the page on which a dashboard is made."""
+
+    dataset: str
+    analyst: str
+    """Empty for the owner."""
+    budget: Budget
+    history: Sequence[Entry]
+    periods: Sequence[str]
+    text: str
+    """The file of the dashboard."""
+    refusal: Refusal | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class AnswerCell:
     """One value of an answer with its interval, as text."""
 
@@ -133,6 +163,18 @@ def console_page(page: ConsolePage) -> Markup:
 def owner_page(page: OwnerPage) -> Markup:
     """Return the owner's page."""
     return render("owner.html", page=page, dataset=page.dataset)
+
+
+def requests_page(page: RequestsPage) -> Markup:
+    """Return the page of requests."""
+    refusal = refusal_view(page.refusal) if page.refusal else None
+    return render("requests.html", page=page, dataset=page.dataset, refusal=refusal)
+
+
+def dashboard_page(page: DashboardPage) -> Markup:
+    """Return the page on which a dashboard is made."""
+    refusal = refusal_view(page.refusal) if page.refusal else None
+    return render("dashboard.html", page=page, dataset=page.dataset, refusal=refusal)
 
 
 def refusal_page(dataset: str, refusal: Refusal) -> Markup:

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from sfumato.accounting.loss import PrivacyLoss, percent_down, percent_up, round_up
+from sfumato.ledger.approvals import BudgetRequest
 from sfumato.ledger.ledger import Budget, Entry
 from sfumato.planning.quote import AnswerSource, Quote
 from sfumato.release.release import Release
@@ -98,6 +99,15 @@ def requested_price(entry: Entry) -> Price:
     if kept.get("share"):
         found = {"share": percent_text(Fraction(kept["share"]))}
     return found or {"epsilon": str(entry.loss.epsilon)}
+
+
+def request_fields(request: BudgetRequest) -> dict[str, str]:
+    """Return the fields of the editor's form that ask the question of a request at its price."""
+    within = request.price.get("within")
+    if isinstance(within, dict) and within:
+        column, margin = next(iter(within.items()))
+        return {"by": "margin", "margin": str(margin), "column": str(column)}
+    return {"by": "epsilon", "epsilon": str(request.price.get("epsilon", ""))}
 
 
 def percent_text(part: Fraction) -> str:

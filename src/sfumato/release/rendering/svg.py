@@ -6,9 +6,8 @@ from typing import Any
 
 from sfumato.errors import Refusal
 from sfumato.release.release import Release
-from sfumato.release.rendering.escaping import escape_unprintable
+from sfumato.release.rendering.escaping import for_html
 from sfumato.release.rendering.export import optional
-from sfumato.server.console.templates import render
 
 THEMES: Mapping[str, Mapping[str, str]] = {
     "light": {"ink": "#3b342c", "soft": "#6b6156", "faint": "#e6dccd", "bar": "#b08968", "rule": "#4a3526"},
@@ -35,8 +34,8 @@ def noisy_columns(release: Release) -> list[str]:
     return [name for name in number_columns(release) if any(isinstance(row[name], tuple) for row in intervals)]
 
 
-def chart(release: Release, column: str | None, theme: str) -> bytes | None:
-    """Return a picture of one number by the first keys; None where there is nothing to draw."""
+def chart_svg(release: Release, column: str | None, theme: str, kind: str | None = None) -> bytes | None:
+    """Return a picture of one number by the first keys, or of this kind; None where there is nothing to draw."""
     if theme not in THEMES or not 0 < len(release) <= MAX_BARS or not noisy_columns(release):
         return None
     if column is not None and column not in noisy_columns(release):
@@ -44,7 +43,7 @@ def chart(release: Release, column: str | None, theme: str) -> bytes | None:
     if find_spec("altair") is None or find_spec("vl_convert") is None:
         return plain_chart(release, column or noisy_columns(release)[0], THEMES[theme])
     try:
-        specification = release.plot(column).to_dict()
+        specification = release.plot(column, kind=kind).to_dict()
         return str(optional("vl_convert", "plot").vegalite_to_svg(themed(specification, THEMES[theme]))).encode()
     except Refusal:
         return None
@@ -125,7 +124,23 @@ def plain_chart(release: Release, column: str, colours: Mapping[str, str]) -> by
             "low": y(low),
             "high": y(high),
         }
-        label = escape_unprintable(key[:18])
-        bars.append({"label": label, **{name: f"{value:.1f}" for name, value in pixels.items()}})
-    picture = render("chart.svg", bars=bars, colours=colours, width=_WIDTH, height=_HEIGHT + 50, zero=f"{y(0):.1f}")
-    return picture.encode()
+        bars.append({"label": for_html(key[:18]), **{name: f"{value:.1f}" for name, value in pixels.items()}})
+    return _plain_svg(bars, colours, f"{y(0):.1f}").encode()
+
+
+def _plain_svg(bars: list[dict[str, str]], colours: Mapping[str, str], zero: str) -> str:
+    """Write bars as SVG; every text in it is escaped, and every number was formatted here."""
+    tall = _HEIGHT + 50
+    drawn = "".join(
+        f'<rect x="{bar["left"]}" y="{bar["top"]}" width="{bar["width"]}" height="{bar["height"]}" '
+        f'fill="{colours["bar"]}"/>\n'
+        f'<line x1="{bar["middle"]}" x2="{bar["middle"]}" y1="{bar["low"]}" y2="{bar["high"]}" '
+        f'stroke="{colours["rule"]}" stroke-width="2"/>\n'
+        f'<text x="{bar["middle"]}" y="{tall - 10}" text-anchor="middle" font-size="13" font-family="sans-serif" '
+        f'fill="{colours["ink"]}">{bar["label"]}</text>\n'
+        for bar in bars
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {tall}" width="{_WIDTH}" height="{tall}">\n'
+        f'<line x1="0" x2="{_WIDTH}" y1="{zero}" y2="{zero}" stroke="{colours["faint"]}"/>\n{drawn}</svg>\n'
+    )

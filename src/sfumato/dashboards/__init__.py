@@ -1,0 +1,1 @@
+"""Saved dashboards: questions that are asked together, at one price per period, and shown as one page."""
