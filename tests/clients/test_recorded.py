@@ -1,7 +1,8 @@
 """Statements in the manner of tools in their first minutes, replayed: each is answered as its tool needs it.
 
-`recorded/` has one file per tool, written by hand after what the tool sends. A line above each statement says what becomes of it: it is free, charged at the
-price that EXPLAIN says, or refused with a SQLSTATE. Whatever is not said to be charged costs nothing.
+`recorded/` has one file per tool, written by hand after what the tool sends. A line above each statement says what
+becomes of it: it is free, charged at the price that EXPLAIN says, or refused with a SQLSTATE. Whatever is not said
+to be charged costs nothing.
 """
 
 import re
