@@ -123,7 +123,7 @@ def test_the_log_holds_no_typed_text_alias_value_salt_or_password(tmp_path: Path
         made = {name for schema, name in _objects() - before if schema not in {"pg_toast"}}
         assert all(name.startswith("c_") for name in made)
         assert {schema for schema, _ in _objects() - before} <= {driver.SCHEMA, "pg_toast"}
-        assert _connections() == connections
+        assert _connections() <= connections  # one of an earlier test may still be closing
     text = "\n".join(lines)
     salt = (tmp_path / "clinic.ledger.copy.salt").read_bytes().hex()
     for hidden in ("myalias", "mycount", "mycomment", "mytypo", "Unverwechselbarheim", salt, SECRET):
