@@ -3,6 +3,7 @@
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -14,13 +15,7 @@ from sfumato.diagnostics import log_event
 from sfumato.engines.engine import Engine, PlannedStatement, Progress, checked_progress
 from sfumato.engines.opening import has_changed, open_engine
 from sfumato.engines.post_processing.duckdb import evaluate
-from sfumato.errors import (
-    BadParameter,
-    BudgetExhausted,
-    PolicyChanged,
-    Refusal,
-    Setting,
-)
+from sfumato.errors import BadParameter, BudgetExhausted, PolicyChanged, Refusal, Setting
 from sfumato.ledger.affordable_price import afforded
 from sfumato.ledger.history import HISTORY_PAGE, page_of
 from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
@@ -50,9 +45,7 @@ from sfumato.views import ViewFinder, asks_for_what_is_known, combine_again, nom
 
 PAID_NOTE = "Asking costs nothing: the measurements of this answer are already paid for."
 GRANT_NOTE = "The owner has granted this question once: it is charged to the dataset, not to your own budget."
-_SOURCE_IS_THE_OWNERS = (
-    "Whether and when the source changes may depend on the people in it, so only the data owner may see it."
-)
+_SOURCE_IS_THE_OWNERS = "When the source changes may depend on the people in it, so only the data owner may see it."
 
 
 class Database:

@@ -1,8 +1,5 @@
 """Bugs to plant: each is a small change that somebody could make, and that takes away a promise."""
 
-from tests.planted.approvals_bugs import APPROVALS_BUGS
-from tests.planted.bars_bugs import BARS_BUGS
-from tests.planted.budget_bugs import BUDGET_BUGS
 from tests.planted.bug import Bug, planned
 from tests.planted.feature_bugs import FEATURE_BUGS
 
@@ -457,26 +454,4 @@ BUGS: tuple[Bug, ...] = (
         ("analysis/groups.py", "    if wanted > most:\n", "    if wanted > most * 1000:\n"),
     ),
     *FEATURE_BUGS,
-    *FINDINGS,
-    *CHARGE_BUGS,
-    *IDENTITY_BUGS,
-    *BARS_BUGS,
-    *LEFTOVER_BUGS,
-    *COMPOSITION_BUGS,
-    *RUNNING_BUGS,
-    *APPROVALS_BUGS,
-    *WIRE_BUGS,
-    *CLIENT_BUGS,
-    *SELECTED_KEYS_BUGS,
-    *MARKS_BUGS,
-    *SERVER_BUGS,
-    *PLANNING_BUGS,
-    *ENGINE_BUGS,
-    *HOSTILE_SERVER_BUGS,
-    *HOSTILE_PATH_BUGS,
-    *PATH_BUGS,
-    *BUDGET_BUGS,
-    *OUTSIDE_BUGS,
-    *OPERATOR_BUGS,
-    *CHECKED,
 )

@@ -1,5 +1,6 @@
 """The bugs of each feature, in the order in which they are planted."""
 
+from tests.planted.approvals_bugs import APPROVALS_BUGS
 from tests.planted.bars_bugs import BARS_BUGS
 from tests.planted.budget_bugs import BUDGET_BUGS
 from tests.planted.bug import Bug
@@ -51,4 +52,5 @@ FEATURE_BUGS: tuple[Bug, ...] = (
     *OPERATOR_BUGS,
     *CHECKED,
     *VECTOR_BUGS,
+    *APPROVALS_BUGS,
 )

@@ -1,12 +1,13 @@
 """What an account may spend, how much of it is used, and what the answers so far reveal at most."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from sfumato.accounting.event import Event
 from sfumato.accounting.filter import Filter
 from sfumato.accounting.loss import PrivacyLoss, percent_down, percent_up
+from sfumato.errors import BadParameter
 from sfumato.planning.quote import BudgetEffect
 
 FILTER_USAGE_NOTE = (
@@ -87,3 +88,10 @@ def same_usage(before: Budget, after: Budget) -> bool:
 def left_share_text(budget: Budget) -> str:
     """Return the share that is left, never more than there is."""
     return f"{percent_down(1 - budget.used)} left"
+
+
+def existing_account(accounts: Mapping[str, Filter], name: str) -> Filter:
+    """Return the filter of an account, or refuse a name that the policy does not have."""
+    if name in accounts:
+        return accounts[name]
+    raise BadParameter("This account does not exist.", "The policy names no such analyst.", "Use one that it names.")

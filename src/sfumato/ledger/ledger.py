@@ -20,7 +20,7 @@ from sfumato.accounting.calibrate import most_queries
 from sfumato.accounting.event import Event
 from sfumato.accounting.filter import Filter
 from sfumato.errors import AnswerLost, BadParameter, LedgerDamaged, LedgerUnavailable, Refusal
-from sfumato.ledger.budget import FILTER_USAGE_NOTE, Budget, budget_of, effect_on, tightest
+from sfumato.ledger.budget import FILTER_USAGE_NOTE, Budget, budget_of, effect_on, existing_account, tightest
 from sfumato.ledger.chain import Row, repeat_key
 from sfumato.ledger.charge import FAILED_AFTER_NOISE, Charge, Ending, require_key, require_storable
 from sfumato.ledger.damage import damaged, unavailable
@@ -149,7 +149,7 @@ class Ledger:
         """Return an account's own filter as it is now; the dataset's under the empty name."""
         with self._writing:
             self._current()
-        return _existing(self._state.accounts, account)
+        return existing_account(self._state.accounts, account)
 
     @_failing_closed()
     def open_requests(self) -> Mapping[int, OpenRequest]:
@@ -464,7 +464,7 @@ class Ledger:
     def _filters(self, account: str) -> tuple[Filter, ...]:
         with self._writing:
             self._current()
-        return tuple(_existing(self._state.accounts, name) for name in dict.fromkeys((account, DATASET)))
+        return tuple(existing_account(self._state.accounts, name) for name in dict.fromkeys((account, DATASET)))
 
     def _after_fork(self) -> None:
         """Be a ledger of this process: the parent's connection, locks and charges are the parent's."""
@@ -473,12 +473,6 @@ class Ledger:
         self._closed, self._store = closed, None
         if store is not None:
             store.abandon()
-
-
-def _existing(accounts: Mapping[str, Filter], name: str) -> Filter:
-    if name in accounts:
-        return accounts[name]
-    raise BadParameter("This account does not exist.", "The policy names no such analyst.", "Use one that it names.")
 
 
 def _result(transaction: LedgerTransaction, task: Task) -> object:
