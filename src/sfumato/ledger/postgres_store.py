@@ -13,6 +13,7 @@ from hashlib import sha256
 from importlib import import_module
 from typing import Any
 
+from sfumato.engines.sql.builder import select
 from sfumato.errors import Refusal
 from sfumato.ledger.chain import Row, length_prefixed
 from sfumato.ledger.damage import damaged, unavailable
@@ -267,7 +268,7 @@ class PostgresStore:
             )
 
     def count_requests(self, account: str, since: int) -> int:
-        statement = f"SELECT count(*) FROM {self._table.name} WHERE {REQUESTS} AND account = %s AND time >= %s"  # noqa: S608
+        statement = select("count(*)", self._table.name, where=[REQUESTS, "account = %s", "time >= %s"])
         with _failing_closed():
             return int(_one(self._connection, statement, account, since))
 

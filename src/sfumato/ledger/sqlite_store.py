@@ -11,6 +11,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from sfumato.engines.sql.builder import select
 from sfumato.errors import LedgerDamaged, Refusal
 from sfumato.ledger.anchor import Anchor, digest_of, prepare_anchor, read_anchor, write_anchor
 from sfumato.ledger.chain import Row
@@ -261,7 +262,7 @@ class SqliteStore:
             )
 
     def count_requests(self, account: str, since: int) -> int:
-        statement = f"SELECT count(*) FROM entries WHERE {REQUESTS} AND account = ? AND time >= ?"  # noqa: S608
+        statement = select("count(*)", "entries", where=[REQUESTS, "account = ?", "time >= ?"])
         with _failing_closed():
             return int(self._connection.execute(statement, (account, since)).fetchone()[0])
 

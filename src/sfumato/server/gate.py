@@ -31,12 +31,12 @@ from sfumato.server.audit import Audit
 from sfumato.server.grant_stores.stored import Grant
 from sfumato.server.grants import Grants
 from sfumato.server.identity import IdentityProvider
-from sfumato.server.limits import check_public_rows, too_many_requests
+from sfumato.server.limits import check_public_rows
 from sfumato.server.padding import PaddingClock, TimePadding
 from sfumato.server.rate_limit import PER_SECOND, TokenBucket
 from sfumato.server.readiness import Readiness
 from sfumato.server.rendered import RenderedAnswer
-from sfumato.server.scheduling import FairPool, forget_exception
+from sfumato.server.scheduling import FairPool, forget_exception, too_many_requests
 from sfumato.server.tracing import request_span
 from sfumato.server.watch import PolicyWatch
 

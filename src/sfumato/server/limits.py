@@ -3,7 +3,7 @@
 import resource
 from dataclasses import dataclass, replace
 
-from sfumato.errors import Busy, FreeLimit
+from sfumato.errors import FreeLimit
 from sfumato.policy.policy import ServerSettings
 from sfumato.release.release import Release
 
@@ -133,12 +133,3 @@ def check_public_rows(release: Release) -> Release:
             "Choose rows with WHERE or LIMIT, or aggregate them.",
         )
     return release
-
-
-def too_many_requests() -> Busy:
-    """Refuse what an account asks while too much of it is in progress."""
-    return Busy(
-        "Too many concurrent requests.",
-        "This account has reached its limit.",
-        "Nothing was charged. Ask again in a moment.",
-    )
