@@ -124,8 +124,7 @@ def test_the_owner_sees_accounts_grants_snapshot_ledger_and_bounds(server: Runni
         until(window, lambda w: "every hash and every sum" in w.find_element(By.TAG_NAME, "main").text)
         visitor = window.find_element(By.XPATH, "//tr[th='visitor']")
         visitor.find_element(By.CSS_SELECTOR, "form[action='/owner/grant'] button").click()
-        notice = until(window, lambda w: w.find_element(By.CSS_SELECTOR, ".notice"))
-        token = notice.find_elements(By.TAG_NAME, "code")[0].text
+        token = until(window, lambda w: w.find_element(By.CSS_SELECTOR, ".notice code").text)
         given = {"Authorization": f"Bearer {token}"}
         assert server.request("GET", "/budget", headers=given, name=None).status == 200
         window.find_element(By.XPATH, "//tr[th='visitor']").find_element(

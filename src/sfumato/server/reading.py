@@ -89,7 +89,7 @@ def read_filed(body: bytes) -> PricedQuestion:
     """Read a question with the reason for asking the owner, or refuse it.
 
     >>> read_filed(b'{"sql": "SELECT 1", "epsilon": 1, "reason": "audit"}').price
-    {'epsilon': '1', 'reason': 'audit'}
+    {'reason': 'audit', 'epsilon': '1'}
     """
     question = _question(body, tuple(key for key in (*KEYS, REASON) if key != "share"))
     return PricedQuestion(question.sql, {REASON: "", **question.price})
