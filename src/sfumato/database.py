@@ -21,6 +21,7 @@ from sfumato.ledger.history import HISTORY_PAGE, page_of
 from sfumato.ledger.ledger import Budget, Charge, Entry, Ledger, Verified
 from sfumato.ledger.one_time_grants import has_grant
 from sfumato.ledger.payer import ChargedRelease, Payer
+from sfumato.ledger.windows import budget_notes
 from sfumato.planning.bounding.truncation import TruncationBounds
 from sfumato.planning.quote import Quote, for_household, make_quote
 from sfumato.policy.accounts import account_of
@@ -31,16 +32,16 @@ from sfumato.prepare import Derivation, Prepared, QueryPreparer, RequestedPrice
 from sfumato.query.describe import QueryDescription, describe_query
 from sfumato.query.types import Type
 from sfumato.randomness.identity import fresh_id
-from sfumato.randomness.source import Source, declared_gamma
+from sfumato.randomness.source import Source
 from sfumato.refining import is_known, publish_refined, source_answer
 from sfumato.rehearsal.policy import REHEARSAL_NOTE
 from sfumato.release.bounding.selection import select_bounds, selected_indices
 from sfumato.release.noisy import NoisyResult
-from sfumato.release.publish import needed_bits, publish
+from sfumato.release.publish import publish
 from sfumato.release.receipt import TIMING, Receipt
 from sfumato.release.release import Release, as_shown, exact_release, make_release
 from sfumato.release.rendering.pages import database_page
-from sfumato.stored_answer import StoredAnswer, answer_from_json, answer_to_json, no_such_answer
+from sfumato.stored_answer import StoredAnswer, answer_from_json, answer_to_json, make_receipt, no_such_answer
 from sfumato.views import ViewFinder, asks_for_what_is_known, combine_again, nominal_price, sourced_quote
 
 PAID_NOTE = "Asking costs nothing: the measurements of this answer are already paid for."
@@ -210,8 +211,8 @@ class Database:
         quote = make_quote(plan, self._shared.truncation_bounds(asked.engine.version), self.policy.budget.truncation)
         quote = sourced_quote(asked, quote)
         quote, ledger = for_household(quote, household), self.payer.ledger
-        if self.rehearsal:
-            quote = replace(quote, notes=(REHEARSAL_NOTE, *quote.notes))
+        notes = (*((REHEARSAL_NOTE,) if self.rehearsal else ()), *budget_notes(self.policy))
+        quote = replace(quote, notes=(*notes, *quote.notes))
         if asked.costs_nothing:
             new = nominal_price(self.policy) if asks_for_what_is_known(price) else price
             quote = quote.paid(self.prepare(sql, parameters, new).plan.loss)
@@ -415,21 +416,7 @@ class Database:
     def _receipt(
         self, asked: Prepared, name: str, charge: Charge | None = None, noisy: NoisyResult | None = None
     ) -> Receipt:
-        bits, needed = (0, 0) if noisy is None else (noisy.bits, needed_bits(asked.plan, noisy))
-        return Receipt(
-            name,
-            self.payer.policy,
-            asked.engine.version,
-            asked.plan.loss,
-            None if charge is None else charge.sequence,
-            None if charge is None else charge.head,
-            bits,
-            self.timing,
-            self.payer.source.name,
-            declared_gamma(self.payer.source),
-            needed,
-            asked.units,
-        )
+        return make_receipt(asked, name, self.payer, self.policy, self.timing, charge, noisy)
 
     def _open_stored(self, asked: Prepared, stored: str) -> list[Release]:
         noisy, receipt = answer_from_json(stored, asked)
@@ -442,7 +429,8 @@ class Database:
         return [self._marked(make_release(plan, noisy, receipt, evaluate, bounds)) for plan in plans]
 
     def _marked(self, release: Release) -> Release:
-        return replace(release, notes=(REHEARSAL_NOTE, *release.notes)) if self.rehearsal else release
+        notes = (*((REHEARSAL_NOTE,) if self.rehearsal else ()), *budget_notes(self.policy))
+        return replace(release, notes=(*notes, *release.notes))
 
     def _truncation_bounds(self, asked: Prepared, receipt: Receipt) -> TruncationBounds | None:
         """Return the truncation losses of the snapshot that gave an answer: those of another say nothing of it.

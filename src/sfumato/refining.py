@@ -64,8 +64,8 @@ def source_answer(
         return asked
     if known:
         raise not_known(prepare(sql, parameters, RequestedPrice(share="1%"), None, engine))
-    if policy.budget.delta or key is not None:  # with a delta the difference would not be the price
-        return asked
+    if policy.budget.delta or policy.budget.every or key is not None:
+        return asked  # with a delta, or beyond the window of the first answer, the difference is not the price
     if has_grant(finder.ledger.open_requests(), account, asked.fingerprint, asked.plan.event):
         return asked  # the owner has granted this measurement, not a finer one of an earlier answer
     return refined(asked, finder.preparer, finder.ledger, account)

@@ -9,12 +9,18 @@ from sfumato.accounting.event import Composed, Event, LaplaceRefinement
 from sfumato.engines.engine import Engine
 from sfumato.errors import BadParameter, UnknownName, quote_value
 from sfumato.exact import integer
+from sfumato.ledger.charge import Charge
 from sfumato.ledger.history import Entry
+from sfumato.ledger.payer import Payer
+from sfumato.ledger.windows import budget_notes
 from sfumato.planning.fingerprint import first_spelling
 from sfumato.planning.price_target import StoredPlanKey, account_of_share, price_target_to_json
+from sfumato.policy.policy import Policy
 from sfumato.prepare import Prepared, QueryPreparer, RequestedPrice
+from sfumato.randomness.source import declared_gamma
 from sfumato.release.measured_order import in_measured_order, in_plan_order
 from sfumato.release.noisy import NoisyResult, noisy_from_json, noisy_to_json
+from sfumato.release.publish import needed_bits
 from sfumato.release.receipt import Receipt, receipt_from_json, receipt_to_json
 
 MEASURED_ORDER = "measured"
@@ -32,6 +38,34 @@ def answer_to_json(receipt: Receipt, noisy: NoisyResult, asked: Prepared) -> str
     content |= {} if measured is None else {"order": MEASURED_ORDER}
     together = {"together": len(asked.texts), "texts": asked.texts} if len(asked.texts) > 1 else {}
     return json.dumps({**content, "question": asked.fingerprint_digest, **together})
+
+
+def make_receipt(
+    asked: Prepared,
+    name: str,
+    payer: Payer,
+    policy: Policy,
+    timing: str,
+    charge: Charge | None,
+    noisy: NoisyResult | None,
+) -> Receipt:
+    """Return the receipt of an answer; without a charge it was free."""
+    bits, needed = (0, 0) if noisy is None else (noisy.bits, needed_bits(asked.plan, noisy))
+    return Receipt(
+        name,
+        payer.policy,
+        asked.engine.version,
+        asked.plan.loss,
+        None if charge is None else charge.sequence,
+        None if charge is None else charge.head,
+        bits,
+        timing,
+        payer.source.name,
+        declared_gamma(payer.source),
+        needed,
+        asked.units,
+        promise="".join(budget_notes(policy)),
+    )
 
 
 def answer_from_json(text: str, asked: Prepared) -> tuple[NoisyResult, Receipt]:

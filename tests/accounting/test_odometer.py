@@ -1,6 +1,7 @@
 """What a budget shows as spent holds whenever somebody looks, grows with every charge, and never exceeds the cap."""
 
 import random
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 
@@ -12,7 +13,8 @@ from tests.accounting.oracle import mp, real
 from sfumato.accounting import pld
 from sfumato.accounting.event import Approximate, Composed, Event, GaussianNoise, LaplaceNoise, Neighbours, Pure
 from sfumato.accounting.filter import RENYI_UNITS, Filter
-from sfumato.ledger.budget import budget_of, effect_on
+from sfumato.ledger.caps import account_budgets, effect_on
+from sfumato.ledger.state import EMPTY
 
 ADD = Neighbours.ADD_REMOVE
 MILLIONTH = Fraction(1, 10**6)
@@ -83,23 +85,25 @@ def test_what_remains_pays_for_one_more_pure_release(budget: Filter, events: lis
 def test_the_dataset_has_never_spent_less_than_one_of_its_analysts(
     charges: list[tuple[int, Event]], delta: str, epsilon: str
 ) -> None:
-    dataset = Filter(Fraction(3), MILLIONTH)
-    analysts = [
-        Filter(Fraction(1), MILLIONTH),
-        Filter(Fraction(epsilon), Fraction(delta)),
-        Filter(Fraction(2), Fraction(0)),
-    ]
-    before = [Fraction(0)] * 3
+    accounts = {
+        "": Filter(Fraction(3), MILLIONTH),
+        "first": Filter(Fraction(1), MILLIONTH),
+        "second": Filter(Fraction(epsilon), Fraction(delta)),
+        "third": Filter(Fraction(2), Fraction(0)),
+    }
+    analysts = list(accounts)[1:]
+    before = dict.fromkeys(accounts, Fraction(0))
     for which, event in charges:
-        if not (analysts[which].accepts(event) and dataset.accepts(event)):
+        name = analysts[which]
+        if not (accounts[name].accepts(event) and accounts[""].accepts(event)):
             continue
-        told = effect_on(analysts[which], dataset, event)
-        analysts[which], dataset = analysts[which].charge(event), dataset.charge(event)
-        shown = [budget_of(one, dataset) for one in analysts]
-        assert (told.used, told.spent) == (shown[which].used, shown[which].spent)
-        for one, earlier in zip(shown, before, strict=True):
-            assert earlier <= one.spent.epsilon <= budget_of(dataset, dataset).spent.epsilon
-        before = [one.spent.epsilon for one in shown]
+        told = effect_on(replace(EMPTY, accounts=accounts), name, event)
+        accounts |= {charged: accounts[charged].charge(event) for charged in (name, "")}
+        shown = account_budgets(replace(EMPTY, accounts=accounts))
+        assert (told.used, told.spent) == (shown[name].used, shown[name].spent)
+        for account, budget in shown.items():
+            assert before[account] <= budget.spent.epsilon <= shown[""].spent.epsilon
+        before = {account: budget.spent.epsilon for account, budget in shown.items()}
 
 
 @pytest.mark.parametrize("seed", range(6))

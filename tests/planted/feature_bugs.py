@@ -14,6 +14,7 @@ from tests.planted.grammar2_bugs import GRAMMAR2_BUGS
 from tests.planted.hostile_path_bugs import HOSTILE_PATH_BUGS
 from tests.planted.hostile_server_bugs import HOSTILE_SERVER_BUGS
 from tests.planted.identity_bugs import IDENTITY_BUGS
+from tests.planted.lasting_bugs import LASTING_BUGS
 from tests.planted.leftover_bugs import LEFTOVER_BUGS
 from tests.planted.marks_bugs import MARKS_BUGS
 from tests.planted.operator_bugs import OPERATOR_BUGS
@@ -53,4 +54,5 @@ FEATURE_BUGS: tuple[Bug, ...] = (
     *CHECKED,
     *VECTOR_BUGS,
     *APPROVALS_BUGS,
+    *LASTING_BUGS,
 )

@@ -124,11 +124,14 @@ CSV_POLICY: dict[str, Any] = {
     "padding": "250ms",
     "answers": "shared",
     "preview": "synthetic",
-    "roles": {"reader": {"tables": ["visits"], "columns": ["cost"], "epsilon": 1, "delta": 0, "price": 1}},
+    "roles": {
+        "reader": {"tables": ["visits"], "columns": ["cost"], "epsilon": 1, "delta": 0, "price": 1} | {"every": "day"}
+    },
     "owners": ["vera"],
     "identity": {"issuer": "https://a.example/", "audience": "b", "analyst": "claims.sub", "client_id": "c"},
-    "analysts": {"anna": {"roles": ["reader"]}},
-    "budget": {"epsilon": 3, "delta": "1e-6", "truncation": 0.1, "charges": 10},
+    "analysts": {"anna": {"roles": ["reader"], "every": "month"}},
+    "budget": {"epsilon": 3, "delta": "1e-6", "truncation": 0.1, "charges": 10}
+    | {"every": "year", "lifetime": "unlimited"},
     "tables": {
         "visits": {
             "from": "Besuche",

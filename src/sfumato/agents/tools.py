@@ -92,7 +92,8 @@ class Tools:
 
     def _left(self) -> str:
         budget = self._account.budget()
-        return f"ε = {round_down(budget.remaining.epsilon)} of {round_down(budget.total.epsilon)}"
+        window = f" in this {budget.every}" if budget.every is not None else ""
+        return f"ε = {round_down(budget.remaining.epsilon)} of {round_down(budget.total.epsilon)}{window}"
 
     def _price(self, epsilon: str | None, within: object, share: str | None) -> dict[str, Any]:
         if epsilon is None and within is None and share is None:

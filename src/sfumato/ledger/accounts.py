@@ -1,17 +1,18 @@
 """The accounts of a dataset, read from its ledger alone: the data may be away, and nothing is recorded."""
 
 from collections.abc import Iterable
+from time import time_ns
 from types import TracebackType
 from typing import Self
 
 from sfumato.errors import BadParameter, PolicyWeakened, quote_value
-from sfumato.ledger.budget import budget_of
+from sfumato.ledger.caps import account_budgets
 from sfumato.ledger.damage import damaged
 from sfumato.ledger.history import HISTORY_PAGE, page_of
 from sfumato.ledger.ledger import Budget, Entry, Ledger, Verified
 from sfumato.ledger.opening import existing_ledger, pending
-from sfumato.ledger.recorded_policy import DATASET, RecordedPolicy, recorded, with_caps
-from sfumato.ledger.state import is_digest
+from sfumato.ledger.recorded_policy import DATASET, RecordedPolicy, recorded
+from sfumato.ledger.state import EMPTY, is_digest, under
 from sfumato.policy.policy import Policy
 
 
@@ -27,10 +28,10 @@ class Accounts:
     def budgets(self) -> dict[str, Budget]:
         """Return every account, at its own cap; the dataset's under the empty name."""
         if self._ledger is None:
-            opened = with_caps({}, recorded(self._policy, {}, False))
-            return {name: budget_of(cap, opened[DATASET]) for name, cap in opened.items()}
+            now = time_ns() // 1000
+            return account_budgets(under(EMPTY, recorded(self._policy, {}, False), now))
         waiting = self.waiting
-        return self._ledger.budgets(None if waiting is None else lambda accounts: with_caps(accounts, waiting))
+        return self._ledger.budgets(None if waiting is None else lambda state: under(state, waiting, time_ns() // 1000))
 
     def budget(self, account: str = DATASET) -> Budget:
         """Return what one account can still spend: for an analyst, the tighter of their cap and the dataset's."""

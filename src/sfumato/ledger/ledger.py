@@ -20,7 +20,8 @@ from sfumato.accounting.calibrate import most_queries
 from sfumato.accounting.event import Event
 from sfumato.accounting.filter import Filter
 from sfumato.errors import AnswerLost, BadParameter, LedgerDamaged, LedgerUnavailable, Refusal
-from sfumato.ledger.budget import FILTER_USAGE_NOTE, Budget, budget_of, effect_on, existing_account, tightest
+from sfumato.ledger.budget import FILTER_USAGE_NOTE, Budget
+from sfumato.ledger.caps import account_budget, account_budgets, caps_of, effect_on
 from sfumato.ledger.chain import Row, repeat_key
 from sfumato.ledger.charge import FAILED_AFTER_NOISE, Charge, Ending, require_key, require_storable
 from sfumato.ledger.damage import damaged, unavailable
@@ -30,7 +31,7 @@ from sfumato.ledger.one_time_grants import OpenRequest
 from sfumato.ledger.recorded_policy import DATASET
 from sfumato.ledger.repeats import find_repeat, is_paid
 from sfumato.ledger.request import Request
-from sfumato.ledger.state import State, StreamProgress, is_digest
+from sfumato.ledger.state import State, StreamProgress, is_digest, present
 from sfumato.ledger.store import MAX_COMPARED_CHARGES, MAX_COMPARED_VIEWS, Store
 from sfumato.ledger.transaction import InProgress, LedgerTransaction, Reserved, StoredRelease, caught_up, opened_state
 from sfumato.ledger.verifying import Verified
@@ -114,42 +115,31 @@ class Ledger:
         An analyst's question is charged to their own cap and to the dataset's. The one with less left
         decides what they can still ask, so it is the one shown, with its own total.
         """
-        caps = self._filters(account)
-        return budget_of(tightest(caps), caps[-1], account in self._state.granted)
+        return account_budget(self._present(), account)
 
     @_failing_closed()
-    def budgets(
-        self, opened: Callable[[Mapping[str, Filter]], Mapping[str, Filter]] | None = None
-    ) -> dict[str, Budget]:
+    def budgets(self, opened: Callable[[State], State] | None = None) -> dict[str, Budget]:
         """Return every account that was ever named, at its own cap; the dataset's under the empty name.
 
-        `opened` says what the accounts would be under another policy.
+        `opened` says what the state would be under another policy.
         """
-        with self._writing:
-            self._current()
-        accounts = self._state.accounts if opened is None else opened(self._state.accounts)
-        granted = self._state.granted
-        return {name: budget_of(cap, accounts[DATASET], name in granted) for name, cap in accounts.items()}
+        state = self._present()
+        return account_budgets(state if opened is None else opened(state))
 
     @_failing_closed()
     def effect_of(self, event: Event | None, account: str = DATASET, granted: bool = False) -> BudgetEffect:
         """Return what a charge of this event would do to the account's own cap; with a grant it is left as it is."""
-        caps = self._filters(account)
-        if granted and event is not None:
-            return BudgetEffect(Fraction(0), min(Fraction(1), caps[0].used), caps[-1].spent_after(event))
-        return effect_on(caps[0], caps[-1], event, account in self._state.granted)
+        return effect_on(self._present(), account, event, granted)
 
     @_failing_closed()
     def count_affordable(self, event: Event, account: str = DATASET) -> int:
         """Return how many more releases with this event fit, under both caps."""
-        return min(most_queries(cap, event) for cap in self._filters(account))
+        return min(most_queries(cap, event) for cap in caps_of(self._present(), account))
 
     @_failing_closed()
     def account(self, account: str = DATASET) -> Filter:
         """Return an account's own filter as it is now; the dataset's under the empty name."""
-        with self._writing:
-            self._current()
-        return existing_account(self._state.accounts, account)
+        return caps_of(self._present(), account)[0]
 
     @_failing_closed()
     def open_requests(self) -> Mapping[int, OpenRequest]:
@@ -185,7 +175,7 @@ class Ledger:
     @_failing_closed()
     def affords(self, account: str = DATASET) -> Fraction:
         """Return the most that one more pure release may cost, under both caps, rounded down; 0 if nothing fits."""
-        return min(cap.affords for cap in self._filters(account))
+        return min(cap.affords for cap in caps_of(self._present(), account))
 
     @_failing_closed()
     def history(
@@ -461,10 +451,11 @@ class Ledger:
         with self._writing:
             return self._opened()
 
-    def _filters(self, account: str) -> tuple[Filter, ...]:
+    def _present(self) -> State:
+        """Return the state as of now."""
         with self._writing:
             self._current()
-        return tuple(existing_account(self._state.accounts, name) for name in dict.fromkeys((account, DATASET)))
+            return present(self._state)
 
     def _after_fork(self) -> None:
         """Be a ledger of this process: the parent's connection, locks and charges are the parent's."""

@@ -10,8 +10,9 @@ from sfumato.ledger.chain import GENESIS, Row, RowKind, with_chain_hash
 from sfumato.ledger.damage import damaged
 from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.postgres_store import PostgresStore, create_table, has_table
-from sfumato.ledger.recorded_policy import RecordedPolicy, policy_text, recorded
+from sfumato.ledger.recorded_policy import DATASET, RecordedPolicy, policy_text, recorded
 from sfumato.ledger.sqlite_store import SqliteStore, create_file
+from sfumato.ledger.state import refuses_window
 from sfumato.ledger.store import Store
 from sfumato.ledger.transaction import LedgerTransaction
 from sfumato.policy.canonical import policy_hash
@@ -128,6 +129,13 @@ def _check(transaction: LedgerTransaction, policy: Policy, confirm: str | None) 
             f"neighbours = '{changed.neighbours}' does not continue this ledger.",
             f"Its losses hold under '{state.neighbours}', and losses under two relations do not add up.",
             f"Write neighbours = '{state.neighbours}'.",
+        )
+    if refuses_window(state, changed):
+        raise PolicyWeakened(
+            "The window of the budget has changed after something was spent.",
+            "Earlier windows are not in the sums, so the new policy could not keep what it promises about them.",
+            f'Nothing was changed. Write every = "{state.windows[DATASET].every}" and lifetime = "unlimited" in '
+            "[budget], or start another ledger, whose promise begins at its first entry.",
         )
     if state.spent and changed.tables != state.tables and not confirmed:
         raise PolicyWeakened(

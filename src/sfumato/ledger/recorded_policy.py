@@ -3,7 +3,7 @@
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from hashlib import sha256
 from math import ceil
@@ -13,7 +13,7 @@ from sfumato.accounting.filter import RENYI_UNITS, Filter
 from sfumato.errors import BadPolicy
 from sfumato.ledger.chain import Row
 from sfumato.policy.canonical import canonical_text, policy_hash, tables_hash
-from sfumato.policy.policy import Policy, fold_name
+from sfumato.policy.policy import Period, Policy, fold_name
 
 DATASET = ""
 """The account that everything is charged to."""
@@ -33,6 +33,8 @@ class RecordedPolicy:
     """The Rényi order of each account. It is fixed when the account is opened and stays when a cap is changed."""
     confirmed: bool
     """The owner said explicitly that this policy may follow one with other tables."""
+    periods: Mapping[str, Period] = field(default_factory=dict)
+    """By folded name, how often the caps of accounts renew that do."""
 
 
 def recorded(policy: Policy, accounts: Mapping[str, Filter], confirmed: bool) -> RecordedPolicy:
@@ -46,8 +48,12 @@ def recorded(policy: Policy, accounts: Mapping[str, Filter], confirmed: bool) ->
         name: accounts[name].order if budget.order and name in accounts and accounts[name].order else budget.order
         for name, budget in opened.items()
     }
+    periods = {fold_name(analyst.name): analyst.every for analyst in policy.analysts if analyst.every is not None}
+    if policy.budget.every is not None:
+        periods[DATASET] = policy.budget.every
+    text = canonical_text(policy)
     return RecordedPolicy(
-        policy_hash(policy), tables_hash(policy), policy.neighbours, canonical_text(policy), caps, orders, confirmed
+        policy_hash(policy), tables_hash(policy), policy.neighbours, text, caps, orders, confirmed, periods
     )
 
 
@@ -67,7 +73,7 @@ def with_caps(accounts: Mapping[str, Filter], policy: RecordedPolicy) -> dict[st
 
 def policy_text(policy: RecordedPolicy) -> str:
     """Write a recorded policy as canonical text."""
-    data = {
+    data: dict[str, object] = {
         "caps": {name: [str(epsilon), str(delta)] for name, (epsilon, delta) in policy.caps.items()},
         "confirmed": policy.confirmed,
         "neighbours": policy.neighbours.value,
@@ -75,6 +81,8 @@ def policy_text(policy: RecordedPolicy) -> str:
         "tables": policy.tables,
         "text": policy.text,
     }
+    if policy.periods:  # a policy whose caps do not renew is written as it always was
+        data["periods"] = {name: every.value for name, every in policy.periods.items()}
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -89,6 +97,7 @@ def from_content(content: str) -> RecordedPolicy:
         {name: (Fraction(epsilon), Fraction(delta)) for name, (epsilon, delta) in data["caps"].items()},
         data["orders"],
         data["confirmed"],
+        {name: Period(every) for name, every in data.get("periods", {}).items()},
     )
 
 

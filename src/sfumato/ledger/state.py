@@ -6,10 +6,11 @@ fold so far, so that opening can begin there.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
+from time import time_ns
 
 from sfumato.accounting.event import Neighbours, from_json
 from sfumato.accounting.filter import Filter
@@ -17,7 +18,8 @@ from sfumato.errors import Refusal, StreamDamaged
 from sfumato.ledger.chain import GENESIS, STATE_EVERY, Row, RowKind, repeat_key, same_question_before, with_chain_hash
 from sfumato.ledger.damage import damaged
 from sfumato.ledger.one_time_grants import OpenRequest, following, requests_from_json, requests_json, used
-from sfumato.ledger.recorded_policy import DATASET, from_content, with_caps
+from sfumato.ledger.recorded_policy import DATASET, RecordedPolicy, from_content, with_caps
+from sfumato.ledger.windows import Windows, due, emptied, under_policy, windows_from_json, windows_json
 
 NOT_WRITTEN_SO = (Refusal, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What reading a row raises that no ledger has written."""
@@ -54,6 +56,8 @@ class State:
     """By their place, the requests that wait or are approved and not used."""
     granted: Mapping[str, int] = field(default_factory=dict)
     """By account, how many charges were paid for by grants: they are in the dataset's sums alone."""
+    windows: Windows = field(default_factory=dict)
+    """By account, the window that its sums are of, where its cap renews."""
 
     @property
     def spent(self) -> bool:
@@ -136,6 +140,7 @@ def started(row: Row) -> State:
             int(data.get("restored", 0)),
             requests_from_json(data.get("requests", {})),
             {str(name): int(times) for name, times in data.get("granted", {}).items()},
+            windows_from_json(data.get("windows", {})),
         )
     except NOT_WRITTEN_SO:
         pass
@@ -159,6 +164,8 @@ def sums_text(state: State) -> str:
         data["requests"] = requests_json(state.requests)
     if state.granted:
         data["granted"] = dict(state.granted)
+    if state.windows:
+        data["windows"] = windows_json(state.windows)
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -179,8 +186,42 @@ def _under(state: State, row: Row) -> State:
     policy = from_content(row.content)
     if policy.hash != row.policy or state.neighbours not in (None, policy.neighbours):
         raise ValueError("not the policy that it says")
-    accounts = with_caps(state.accounts, policy)
-    return replace(state, policy=policy.hash, tables=policy.tables, neighbours=policy.neighbours, accounts=accounts)
+    return under(state, policy, row.time)
+
+
+def under(state: State, policy: RecordedPolicy, time: int) -> State:
+    """Return the state after a policy was recorded at a time."""
+    if refuses_window(state, policy):
+        raise ValueError("a budget that renewed cannot hold for the lifetime")
+    state = renewed(state, state.windows, time)
+    return replace(
+        state,
+        policy=policy.hash,
+        tables=policy.tables,
+        neighbours=policy.neighbours,
+        accounts=with_caps(state.accounts, policy),
+        windows=under_policy(state.windows, policy.periods, policy.caps, time),
+    )
+
+
+def refuses_window(state: State, policy: RecordedPolicy) -> bool:
+    """Whether a policy would promise a longer window than the dataset's sums are of: proofs/windows.md, 4."""
+    window = state.windows.get(DATASET)
+    return window is not None and state.spent and policy.periods.get(DATASET) != window.every
+
+
+def present(state: State) -> State:
+    """Return the state as of now: windows that have ended begin anew with the next charge."""
+    return renewed(state, state.windows, max(time_ns() // 1000, state.time)) if state.windows else state
+
+
+def renewed(state: State, names: Iterable[str], time: int) -> State:
+    """Return the state in which the windows of these accounts that have ended by a time begin anew."""
+    begun = due(state.windows, names, time)
+    if not begun:
+        return state
+    accounts = {**state.accounts, **{name: emptied(state.accounts[name]) for name in begun}}
+    return replace(state, accounts=accounts, windows={**state.windows, **begun})
 
 
 def _charged(state: State, row: Row) -> State:
@@ -197,6 +238,7 @@ def _charged(state: State, row: Row) -> State:
         times = state.granted.get(row.account, 0) + 1
         state = replace(state, requests=used(state.requests, row), granted={**state.granted, row.account: times})
         row = row._replace(account=DATASET)
+    state = renewed(state, (DATASET, row.account), row.time)
     charged = {name: state.accounts[name].charge(event) for name in {DATASET, row.account}}
     return replace(
         state,

@@ -24,11 +24,13 @@ from sfumato.ledger.state import (
     after,
     folded,
     reached_content,
+    renewed,
     require_next,
     started,
     sums_text,
 )
 from sfumato.ledger.store import Store
+from sfumato.ledger.windows import window_end
 from sfumato.policy.policy import MAX_CHARGES_PER_ACCOUNT
 
 _CLOCK_TOLERANCE_MICROSECONDS = 300 * 10**6
@@ -317,10 +319,9 @@ class LedgerTransaction:
 
     def _exhausted(self, request: Request, accounts: tuple[str, ...]) -> BudgetExhausted:
         """Say whose cap it is: the analyst's where that one has no room, else the dataset's."""
+        state = renewed(self.state, self.state.windows, max(self._clock, self.state.time))
         name, budget = next(
-            (name, self.state.accounts[name])
-            for name in accounts
-            if not self.state.accounts[name].accepts(request.event)
+            (name, state.accounts[name]) for name in accounts if not state.accounts[name].accepts(request.event)
         )
         whose = f"{name} has" if name else "the dataset has"
         key = f"analysts.{name}.epsilon" if name else "budget.epsilon"
@@ -330,10 +331,14 @@ class LedgerTransaction:
         except BudgetExhausted as refusal:
             why = refusal.why
         left = percent_down(1 - min(Fraction(1), budget.used))
+        window = state.windows.get(name)
+        until = "" if window is None else f"ask again from {window_end(window):%Y-%m-%d} (UTC) on, "
+        of = "" if window is None else f" in this {window.every}"
+        remedy = f"{until}{_ASK_THE_OWNER if name else ''}or ask the owner to raise `{key}`."
         return BudgetExhausted(
-            f"This question costs {request.loss}; {whose} {left} of {budget.total} left.",
+            f"This question costs {request.loss}; {whose} {left} of {budget.total} left{of}.",
             why,
-            f"Nothing was charged. Ask for less, {_ASK_THE_OWNER if name else ''}or ask the owner to raise `{key}`.",
+            f"Nothing was charged. Ask for less, {remedy}",
         )
 
 

@@ -8,6 +8,7 @@ denominators grow so long that the writer may have rounded a sum are they added 
 import json
 import re
 import sqlite3
+from calendar import timegm
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import closing
@@ -17,6 +18,7 @@ from functools import lru_cache
 from hashlib import sha256
 from math import ceil, lcm
 from pathlib import Path
+from time import gmtime
 from typing import Any
 
 from sfumato.accounting.event import from_json, unordered
@@ -31,6 +33,7 @@ _COLUMNS = (
 _FIRST = sha256(b"sfumato ledger, form 1").hexdigest()
 _STATE_PLACES = 1000
 _CHUNK_BYTES = 1 << 20
+_DAY_MICROSECONDS = 86_400 * 10**6
 _RULE_OF_ANCHORS = r"([1-9][0-9]{0,17}) ([0-9a-f]{64}) ([0-9a-f]{64}|-)\n"
 
 
@@ -53,6 +56,10 @@ class _Account:
     renyi: int = 0
     approximate: Fraction = Fraction(0)
     neighbours: str | None = None
+    every: str | None = None
+    """How often the cap renews."""
+    since: int = 0
+    """When the window of these sums began, in microseconds since 1970."""
     recent: list[str] = field(default_factory=list)
     """The events since the sums were brought up to date, at most as many as there are entries between two states."""
 
@@ -83,6 +90,12 @@ class _Account:
         )
         if self.approximate > self.delta / 2 or not fits:
             raise ValueError("more was spent than there is")
+
+    def renew(self, time: int) -> None:
+        """Begin anew in a later window; a time that went back begins none."""
+        if self.every is not None and (start := _window(self.every, time)) > self.since:
+            self.bring_up_to_date()
+            self.pure, self.renyi, self.approximate, self.since = Fraction(0), 0, Fraction(0), start
 
     def fields(self) -> list[object]:
         pure = None if self.pure is None else str(self.pure)
@@ -199,7 +212,7 @@ class _Replay:
         elif kind == "reached":
             self._read_reached(row[12], row[13], row[14])
         elif kind == "policy":
-            self._read_policy(row[8], json.loads(row[14]))
+            self._read_policy(row[8], json.loads(row[14]), row[2])
         elif kind == "clock":
             if same or row[8] or row[13] or row[14]:
                 raise ValueError("a clock entry with other contents")
@@ -217,12 +230,13 @@ class _Replay:
             raise ValueError("other sums, or an unknown kind")
 
     def _read_charge(self, row: tuple[Any, ...]) -> None:
-        sequence, _, _, account, question, _, event, _, policy, version, _, _, same, grant, _, _ = row
+        sequence, _, time, account, question, _, event, _, policy, version, _, _, same, grant, _, _ = row
         if policy != self.policy or same in self.unanswered:
             raise ValueError("not a charge that may follow")
         if same != _named(account, question, version) and same != _named(account, question, policy, version):
             raise ValueError("not the question that it says")  # the policy belonged to it until version 0.1.0
         self.unanswered[same] = sequence
+        self.accounts[""].renew(time)
         self.accounts[""].recent.append(event)
         if grant:
             whose, digest, approved, _ = self.requests.pop(str(grant))
@@ -230,6 +244,7 @@ class _Replay:
                 raise ValueError("no grant for this measurement")
             self.granted[account] = self.granted.get(account, 0) + 1
         elif account:
+            self.accounts[account].renew(time)
             self.accounts[account].recent.append(event)
 
     def _read_request(self, row: tuple[Any, ...]) -> None:
@@ -252,15 +267,25 @@ class _Replay:
         else:
             raise ValueError("approved twice")
 
-    def _read_policy(self, name: str, data: dict[str, Any]) -> None:
+    def _read_policy(self, name: str, data: dict[str, Any], time: int) -> None:
         spent = any(budget.recent or budget.neighbours for budget in self.accounts.values())
         if sha256(data["text"].encode()).hexdigest() != name or self.neighbours not in (None, data["neighbours"]):
             raise ValueError("not the policy that it says, or under another relation")
         if spent and data["tables"] != self.tables and data["confirmed"] is not True:
             raise ValueError("other tables without the owner's word")
         self.policy, self.tables, self.neighbours = name, data["tables"], data["neighbours"]
+        every = self.accounts[""].every if "" in self.accounts else None
+        if every is not None and spent and data.get("periods", {}).get("") != every:
+            raise ValueError("another window of the dataset")
         self.bring_up_to_date()
+        for budget in self.accounts.values():
+            budget.renew(time)
         _apply(self.accounts, data)
+        for account in data["caps"]:
+            budget = self.accounts[account]
+            known, budget.every = budget.every, data.get("periods", {}).get(account)
+            begun = 0 if budget.every is None else _window(budget.every, time)
+            budget.since = max(budget.since, begun) if known and budget.every else begun
 
     def _read_reached(self, same: str, place: int, content: str) -> None:
         """Follow a stream: it begins while its charge is open, and each entry is one step further."""
@@ -280,6 +305,7 @@ class _Replay:
 
     def _sums(self) -> dict[str, object]:
         self.bring_up_to_date()
+        windows = {name: [budget.every, budget.since] for name, budget in self.accounts.items() if budget.every}
         return {
             "accounts": {name: budget.fields() for name, budget in self.accounts.items()},
             "neighbours": self.neighbours,
@@ -290,6 +316,7 @@ class _Replay:
             **({"restored": self.restored} if self.restored else {}),
             **({"requests": self.requests} if self.requests else {}),
             **({"granted": self.granted} if self.granted else {}),
+            **({"windows": windows} if windows else {}),
         }
 
     def bring_up_to_date(self) -> None:
@@ -307,6 +334,18 @@ def _apply(accounts: dict[str, _Account], data: dict[str, Any]) -> None:
         elif order != budget.order and budget.neighbours is not None:
             raise ValueError("another order after a charge")
         budget.epsilon, budget.delta, budget.order = Fraction(epsilon), Fraction(delta), order
+
+
+def _window(every: str, time: int) -> int:
+    """Return when the window of a time began: by days since 1970, which was a Thursday, and by the calendar of UTC."""
+    days = time // _DAY_MICROSECONDS
+    if every == "week":
+        days -= (days + 3) % 7
+    elif every != "day":
+        months = {"month": 1, "quarter": 3, "year": 12}[every]
+        year, month = gmtime(days * 86_400)[:2]
+        days = timegm((year, month - (month - 1) % months, 1, 0, 0, 0)) // 86_400
+    return days * _DAY_MICROSECONDS
 
 
 def _bytes(head: str, row: tuple[Any, ...]) -> bytes:

@@ -34,7 +34,9 @@ from sfumato.policy.policy import (
     DEFAULT_SERVER,
     MAX_CHARGES_PER_ACCOUNT,
     PLAIN,
+    UNLIMITED,
     CsvFormat,
+    Period,
     Preview,
     Refresh,
     Sharing,
@@ -81,6 +83,11 @@ _REFRESH = {
 _ANSWERS = {"common": "shared", "public": "shared", "own": "separate", "private": "separate", "per-account": "separate"}
 
 
+_EVERY = OneOf(
+    tuple(Period),
+    {"daily": "day", "weekly": "week", "monthly": "month", "quarterly": "quarter", "yearly": "year", "annual": "year"},
+    Period,
+)
 _PREVIEW = {"none": "refused", "off": "refused", "fake": "synthetic", "made-up": "synthetic"}
 
 
@@ -256,6 +263,18 @@ BUDGET = Section(
             Default(MAX_CHARGES_PER_ACCOUNT),
             "The maximum number of charges of each account.",
         ),
+        PolicyKey(
+            "every",
+            _EVERY,
+            Default(words="none: the budget holds for the lifetime of the ledger"),
+            "The budget renews with each such window, and nothing bounds all windows together.",
+        ),
+        PolicyKey(
+            "lifetime",
+            OneOf((UNLIMITED,)),
+            Default(words="none: the budget holds for the lifetime of the ledger"),
+            "Confirms that a budget with `every` has no cap over all windows together.",
+        ),
     )
 )
 ROLE = Section(
@@ -298,6 +317,13 @@ ROLE = Section(
             "The price of a question that names none, for analysts with this role.",
             Hashed.APART,
         ),
+        PolicyKey(
+            "every",
+            _EVERY,
+            Default(words="none: the cap does not renew"),
+            "The window after which the cap of each analyst renews who takes epsilon from this role.",
+            Hashed.APART,
+        ),
     )
 )
 ANALYST = Section(
@@ -328,6 +354,12 @@ ANALYST = Section(
             NameList("list of roles", "role", MAX_ROLES),
             Default((), "none: the analyst may use all tables"),
             "The roles that say what this analyst may use; several add up.",
+        ),
+        PolicyKey(
+            "every",
+            _EVERY,
+            Default(words="none: the cap does not renew, unless epsilon comes from a role that says so"),
+            "The window after which this analyst's cap renews; the budget still limits all windows together.",
         ),
     ),
     any_of=("epsilon", "roles"),

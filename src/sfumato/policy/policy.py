@@ -199,6 +199,16 @@ class Table:
         return next((column for column in self.columns if fold_name(column.name) == fold_name(name)), None)
 
 
+class Period(StrEnum):
+    """How long a window lasts in which a cap holds. Windows are of UTC; a week begins on Monday."""
+
+    DAY = "day"
+    WEEK = "week"
+    MONTH = "month"
+    QUARTER = "quarter"
+    YEAR = "year"
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
     """The most that all answers together may cost, and the delta of a query that names none."""
@@ -210,8 +220,14 @@ class Budget:
     """Epsilon spent once per snapshot to measure truncation losses; None to measure none."""
     charges: int = MAX_CHARGES_PER_ACCOUNT
     """Maximum number of charges of each account."""
+    every: Period | None = None
+    """The cap holds in each such window, and nothing bounds all windows together; None: for the ledger's lifetime."""
+    lifetime: str | None = None
+    """UNLIMITED, which the owner has to write where the cap renews."""
 
 
+UNLIMITED = "unlimited"
+"""What `budget.lifetime` says where no cap holds over all windows."""
 ALL_COLUMNS = "*"
 """Stands for every column of a table in the rights of a role."""
 
@@ -228,6 +244,7 @@ class Role:
     epsilon: Fraction | None = None
     delta: Fraction | None = None
     price: str | None = None
+    every: Period | None = None
 
     def may_use_table(self, table: str) -> bool:
         """Whether questions may name a table, by its folded name."""
@@ -251,6 +268,8 @@ class Analyst:
     """What a question costs that names no price: a share such as "1%", or an epsilon. It promises nothing."""
     roles: tuple[str, ...] = ()
     """Names of the roles that say what the analyst may use; without one, everything."""
+    every: Period | None = None
+    """The cap renews with each such window; None: it holds for the lifetime of the ledger."""
 
     @property
     def price_target(self) -> dict[str, str]:

@@ -224,6 +224,16 @@ def _budget(keys: SectionValues) -> Budget:
             "It is a part of budget.epsilon, spent once per snapshot to measure how much bounds and clipping remove.",
             "Write a small positive number, for example truncation = 0.05, or leave it out.",
         )
+    if (budget["every"] is None) != (budget["lifetime"] is None):
+        written = keys["every"] if "every" in keys else keys["lifetime"]
+        raise refuse(
+            written,
+            f"is {quote_entry(written.value)}, without {'lifetime' if 'every' in keys else 'every'}.",
+            "A budget that renews bounds each window and not all windows together, which is a weaker promise. The "
+            "owner has to say so.",
+            'Write every = "month" and lifetime = "unlimited", or neither. To renew only the caps of analysts, write '
+            "every in [analysts.NAME].",
+        )
     return Budget(**budget)
 
 

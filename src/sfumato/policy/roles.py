@@ -7,7 +7,7 @@ from sfumato.errors import suggestion
 from sfumato.policy.entry import Entry, items, missing, named, quote_entry, refuse, text
 from sfumato.policy.keys import ADD_EPSILON, ANALYST, MAX_ANALYSTS, MAX_ROLES, ROLE
 from sfumato.policy.kinds import SectionValues
-from sfumato.policy.policy import ALL_COLUMNS, Analyst, Budget, Role, Table, fold_name
+from sfumato.policy.policy import ALL_COLUMNS, Analyst, Budget, Period, Role, Table, fold_name
 
 _MAX_COLUMN_CHARS = 200
 _MAX_LISTED_COLUMNS = 100_000
@@ -84,6 +84,8 @@ def _analyst(name: str, entry: Entry, budget: Budget, roles: tuple[Role, ...]) -
             )
         own.append(role)
     fields["roles"] = tuple(role.name for role in own)
+    if fields["every"] is None and fields["epsilon"] is None:
+        fields["every"] = _shared_window(own)
     for key in ("epsilon", "delta"):
         given = [value for role in own if (value := getattr(role, key)) is not None]
         if fields[key] is None and given:
@@ -96,6 +98,15 @@ def _analyst(name: str, entry: Entry, budget: Budget, roles: tuple[Role, ...]) -
         fields["price"] = next((role.price for role in own if role.price is not None), None)
     _check_price(keys, fields["price"], min(fields["epsilon"], budget.epsilon))
     return Analyst(name, **fields)
+
+
+def _shared_window(roles: list[Role]) -> Period | None:
+    """Return the window of the roles whose epsilon counts: that of the largest, and of equal ones the longest."""
+    largest = max((role.epsilon for role in roles if role.epsilon is not None), default=None)
+    windows = [role.every for role in roles if role.epsilon is not None and role.epsilon == largest]
+    if not windows or None in windows:
+        return None
+    return max(filter(None, windows), key=tuple(Period).index)
 
 
 def _check_price(keys: SectionValues, price: str | None, cap: Fraction) -> None:

@@ -16,8 +16,8 @@ _SINCE = ("gamma", "needed", "source")
 """What receipts have said since they name their source; older ones read back without."""
 _UNITS = ("units",)
 """And since they name whom each table protects."""
-_ANSWERS = ("rests_on", "refines")
-"""And since answers are computed from earlier ones."""
+_ANSWERS = ("rests_on", "refines", "promise")
+"""And since answers are computed from earlier ones, and budgets may renew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,8 @@ class Receipt:
     """The receipts of earlier answers whose noisy numbers it uses."""
     refines: str = ""
     """The receipt of the answer that it makes more exact, where it paid the difference."""
+    promise: str = ""
+    """What holds for people where the budget renews and nothing bounds all windows together; empty elsewhere."""
 
     @property
     def caution(self) -> str:
@@ -87,6 +89,8 @@ def receipt_to_json(receipt: Receipt) -> str:
         data["rests_on"] = list(receipt.rests_on)
     if receipt.refines:
         data["refines"] = receipt.refines
+    if receipt.promise:
+        data["promise"] = receipt.promise
     return json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
@@ -116,7 +120,7 @@ def receipt_from_json(text: str) -> Receipt:
             )
             units, rests_on, refines = data.get("units", ""), tuple(data.get("rests_on", ())), data.get("refines", "")
             given = (name, policy, version, loss, sequence, head, bits, timing, source, gamma, needed, units)
-            receipt = Receipt(*given, rests_on, refines)
+            receipt = Receipt(*given, rests_on, refines, data.get("promise", ""))
             if receipt_to_json(receipt) == text:
                 return receipt
     raise _malformed()
@@ -125,7 +129,7 @@ def receipt_from_json(text: str) -> Receipt:
 def _is_whole(data: dict[str, object]) -> bool:
     fields = tuple(sorted(set(data) - set(_UNITS) - set(_ANSWERS)))
     rests_on = data.get("rests_on", [])
-    if not all(isinstance(data.get(name, ""), str) for name in ("units", "refines")):
+    if not all(isinstance(data.get(name, ""), str) for name in ("units", "refines", "promise")):
         return False
     if not isinstance(rests_on, list) or not all(isinstance(one, str) for one in rests_on):
         return False

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sfumato.accounting.loss import PrivacyLoss
+from sfumato.ledger.windows import unlimited_text
 from sfumato.policy.describing import units_of
 from sfumato.policy.policy import Policy, RowUnit
 
@@ -29,7 +30,13 @@ def checklist(policy: Policy) -> Iterator[ChecklistItem]:
     private = [table for table in policy.tables if not table.public]
     total = PrivacyLoss(policy.budget.epsilon, policy.budget.delta)
     by_row = [table.name for table in private if isinstance(table.unit, RowUnit)]
-    yield ChecklistItem("privacy parameters", "Which ε and δ hold for all releases together?", ENFORCED, str(total))
+    every = policy.budget.every
+    yield ChecklistItem(
+        "privacy parameters",
+        "Which ε and δ hold for all releases together?",
+        ENFORCED if every is None else OPEN,
+        str(total) if every is None else unlimited_text(total, every),
+    )
     yield ChecklistItem(
         "unit of privacy",
         "Is the unit of privacy a person?",

@@ -8,6 +8,7 @@ from sfumato.accounting.event import Neighbours
 from sfumato.accounting.group import group_loss
 from sfumato.accounting.loss import PrivacyLoss, round_up
 from sfumato.certified.enclosure import Enclosure, enclose, refine, upper
+from sfumato.ledger.windows import unlimited_text
 from sfumato.policy.describing import column_words, table_words, units_of
 from sfumato.policy.policy import Policy, RowUnit, Sharing
 from sfumato.reports.document import BulletList, DataTable, Paragraph, ReportSection
@@ -70,7 +71,8 @@ def summary_sections(policy: Policy) -> Iterator[ReportSection]:
         ),
     )
     yield ReportSection(
-        "What is promised", (Paragraph(_promise(policy, total)), Paragraph(_reading(total)), Paragraph(_family(total)))
+        "What is promised",
+        (Paragraph(_promise(policy, total)), Paragraph(_reading(policy, total)), Paragraph(_family(total))),
     )
     yield ReportSection(
         "What can be asked",
@@ -93,13 +95,19 @@ def _promise(policy: Policy, total: PrivacyLoss) -> str:
     else:
         change = "left out"
         public = ""
+    if policy.budget.every is not None:
+        return (
+            f"All answers of one {policy.budget.every} would be almost the same if all rows of any one person were "
+            f'{change}. "Almost" is measured by two numbers: {total}. {unlimited_text(total, policy.budget.every)}'
+            f"{public}"
+        )
     return (
         f"All answers together would be almost the same if all rows of any one person were {change}. "
         f'"Almost" is measured by two numbers: {total} for all answers that are ever given.{public}'
     )
 
 
-def _reading(total: PrivacyLoss) -> str:
+def _reading(policy: Policy, total: PrivacyLoss) -> str:
     epsilon = total.epsilon
     if epsilon <= _MAX_STRONG_EPSILON:
         grade = "This is a strong promise, also in the worst case."
@@ -115,10 +123,13 @@ def _reading(total: PrivacyLoss) -> str:
         else f"This includes δ = {round_up(total.delta)}, about 1 in {int(1 / total.delta):,}: by so much the chance "
         "of anything that an attacker could achieve may rise beyond what ε allows."
     )
+    every = policy.budget.every
+    scope = "the whole budget" if every is None else f"one {every}"
+    longer = "" if every is None else f" After several {every}s they may guess right more often, up to always."
     return (
         "An honest reading: suppose that an attacker has narrowed down a secret of one person to two equally likely "
-        "possibilities. Without any answer they guess right in 50.0 % of cases. With every answer of the whole budget "
-        f"they guess right in at most {percent_up(guess_chance(total))}. {grade} {delta}"
+        f"possibilities. Without any answer they guess right in 50.0 % of cases. With every answer of {scope} they "
+        f"guess right in at most {percent_up(guess_chance(total))}. {grade} {delta}{longer}"
     )
 
 
@@ -140,6 +151,15 @@ def _lifetime(policy: Policy, total: PrivacyLoss) -> str:
         if policy.analysts
         else ""
     )
+    renewing = [analyst.name for analyst in policy.analysts if analyst.every is not None]
+    if renewing:
+        accounts += f"The budgets of {', '.join(renewing)} renew inside it. "
+    if policy.budget.every is not None:
+        return (
+            f"Without end. The budget of {total} renews every {policy.budget.every} (UTC), and nothing is carried "
+            f"over. {unlimited_text(total, policy.budget.every)} {accounts}Each question is charged before it reads "
+            "data."
+        )
     return (
         f"For as long as the data is asked. {total} is a budget for the lifetime of this ledger: it does not renew, "
         f"and when it is used up, new questions are refused. {accounts}Each question is charged before it reads data."

@@ -15,11 +15,12 @@ import yaml
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import PrivacyLoss, round_up
 from sfumato.errors import BadParameter, quote_value, suggestion
+from sfumato.ledger.windows import unlimited_text
 from sfumato.opening import PolicyFile
 from sfumato.opening import accounts as open_accounts
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.describing import table_words, units_of
-from sfumato.policy.policy import Policy, Refresh
+from sfumato.policy.policy import Period, Policy, Refresh
 from sfumato.policy.reading import read_policy
 from sfumato.release.rendering.escaping import to_json
 from sfumato.reports.answers import all_entries
@@ -74,7 +75,7 @@ def make_record(policy: PolicyFile, fields: Mapping[str, str] | None = None, now
             "recorded": (now or datetime.now(UTC)).isoformat(timespec="seconds"),
             "policy": policy_hash(read),
             "questions": len(entries),
-            "certified_total": _parameters(budget.spent),
+            "certified_total": _parameters(budget.spent) if budget.every is None else _no_bound(budget.every),
             "used": percent_up(budget.used),
             "ledger": None if verified is None else {"entries": verified.entries, "head": verified.head},
         },
@@ -85,9 +86,14 @@ def _parameters(loss: PrivacyLoss) -> Record:
     return {"epsilon": round_up(loss.epsilon), "delta": round_up(loss.delta)}
 
 
+def _no_bound(every: Period) -> Record:
+    return dict.fromkeys(("epsilon", "delta"), f"no bound over all {every}s")
+
+
 def _privacy(policy: Policy) -> Record:
     private = [table for table in policy.tables if not table.public]
     total = PrivacyLoss(policy.budget.epsilon, policy.budget.delta)
+    every = policy.budget.every
     replaced = policy.neighbours is Neighbours.REPLACE
     public = [table.name for table in policy.tables if table.public]
     relation = "the rows of one person replaced" if replaced else "all rows of one person added or removed"
@@ -99,8 +105,8 @@ def _privacy(policy: Policy) -> Record:
             "name": "Approximate DP" if policy.budget.delta else "Pure DP",
             "input_metric": f"neighbouring datasets differ in {relation}",
             "bound_on_input_distance": "1 person",
-            "output_measure": "(ε, δ) of all answers together",
-            "bound_on_output_distance": str(total),
+            "output_measure": f"(ε, δ) of all answers {'together' if every is None else f'of one {every}'}",
+            "bound_on_output_distance": str(total) if every is None else unlimited_text(total, every),
             "data_domain": "; ".join(f"{table.name}: {table_words(table)}" for table in private),
             "unprotected_quantities": "; ".join(unprotected),
         },
@@ -110,6 +116,8 @@ def _privacy(policy: Policy) -> Record:
             "privacy_parameters": _parameters(total),
             "privacy_parameters_description": (
                 "A cap on all answers of the dataset over its lifetime, enforced before each answer. It does not renew."
+                if every is None
+                else f"A cap on the answers of one {every}, enforced before each answer. {unlimited_text(total, every)}"
             ),
         },
     }

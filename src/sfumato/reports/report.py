@@ -64,10 +64,12 @@ def _so_far(accounts: Accounts, entries: Sequence[Entry], verified: Verified | N
         return "Nothing was answered yet, so nothing is used."
     budget = accounts.budget()
     checked = "" if verified is None else f" The ledger was verified: all {verified.entries:,} entries are intact."
+    together = "Together they revealed" if budget.every is None else f"Those of this {budget.every} revealed"
+    unbounded = f" {budget.promise}" if budget.promise else ""
     return (
         f"{len(entries):,} question{'s were' if len(entries) != 1 else ' was'} charged between "
-        f"{entries[0].time:%Y-%m-%d} and {entries[-1].time:%Y-%m-%d}. Together they revealed at most "
-        f"{budget.spent}. {percent_up(budget.used)} of the budget is used.{checked}"
+        f"{entries[0].time:%Y-%m-%d} and {entries[-1].time:%Y-%m-%d}. {together} at most "
+        f"{budget.spent}. {percent_up(budget.used)} of the budget is used.{unbounded}{checked}"
     )
 
 

@@ -120,7 +120,14 @@ _SCHEMAS: dict[str, Schema] = {
         text={"type": "string"},
     ),
     "Budget": _object(
-        ["used", "total", "spent", "remaining"], used={"type": "string"}, total=_LOSS, spent=_LOSS, remaining=_LOSS
+        ["used", "total", "spent", "remaining"],
+        used={"type": "string"},
+        total=_LOSS,
+        spent=_LOSS,
+        remaining=_LOSS,
+        every={"type": "string"},
+        renews={"type": "string"},
+        promise={"type": "string"},
     ),
     "History": {
         "type": "array",

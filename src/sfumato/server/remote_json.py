@@ -14,6 +14,7 @@ from sfumato.errors import BadParameter
 from sfumato.language.facts import Facts, Kind
 from sfumato.ledger.ledger import Budget, Entry
 from sfumato.planning.quote import AnswerSource, BudgetEffect, Quote
+from sfumato.policy.policy import Period
 from sfumato.query.types import Type
 from sfumato.release.bounding.marked_values import Marks
 from sfumato.release.decode import Value
@@ -121,7 +122,16 @@ def _effect_of(document: Mapping[str, Any]) -> BudgetEffect | None:
 def budget_of(document: Mapping[str, Any]) -> Budget:
     """Return the budget of a document."""
     total, spent, remaining = (loss_of(document[key]) for key in ("total", "spent", "remaining"))
-    return Budget(total, spent, remaining, Fraction(document["used"]))
+    every, renews = document.get("every"), document.get("renews")
+    return Budget(
+        total,
+        spent,
+        remaining,
+        Fraction(document["used"]),
+        None if every is None else Period(every),
+        None if renews is None else datetime.fromisoformat(renews),
+        document.get("promise", ""),
+    )
 
 
 def charge_document(entry: Entry) -> Document:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sfumato.accounting.loss import round_up
-from sfumato.ledger.budget import left_share_text, used_text
+from sfumato.ledger.budget import left_share_text, renewal_text, used_text
 from sfumato.ledger.ledger import FILTER_USAGE_NOTE, Budget
 from sfumato.planning.notes.note import printed_notes
 from sfumato.release.release import Release
@@ -98,6 +98,10 @@ def draw_gauge(console: Console, budget: Budget, indent: int = 0, width: int = B
 def explain_gauge(console: Console, budget: Budget) -> None:
     """Print what the gauge measures, where it is not the sum of the prices."""
     draw_gauge(console, budget)
+    if renews := renewal_text(budget):
+        say(console, f"renews {renews}", "dim")
+    if budget.promise:
+        say(console, budget.promise, "yellow")
     if budget.total.delta and budget.used:
         say(console, FILTER_USAGE_NOTE, "dim")
 

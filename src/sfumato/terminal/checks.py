@@ -8,13 +8,14 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from sfumato.accounting.loss import round_up
+from sfumato.accounting.loss import PrivacyLoss, round_up
 from sfumato.analysis.catalog import REMOVED
 from sfumato.analysis.keys import MAX_GROUP_CELLS
 from sfumato.database import Database
 from sfumato.engines.opening import inspected
 from sfumato.engines.sql.names import quoted
 from sfumato.errors import Refusal
+from sfumato.ledger.windows import unlimited_text
 from sfumato.planning.quote import make_quote
 from sfumato.policy.policy import Column, ColumnType, Policy, Reference, RowUnit, Table, UnitColumn, UnitPath
 from sfumato.policy_draft.accuracy import SHARE, estimate_budget_use
@@ -96,6 +97,9 @@ def _hints(policy: Policy, private: list[Table]) -> Iterator[str]:
             "almost nothing: anyone who knows all but one bit about a person can become practically certain of "
             "that bit."
         )
+    if policy.budget.every is not None:
+        total = PrivacyLoss(policy.budget.epsilon, policy.budget.delta)
+        yield f"The budget renews. {unlimited_text(total, policy.budget.every)}"
     for table in private:
         key = _likely_key(table, [other.name for other in policy.tables])
         if key is not None:

@@ -66,6 +66,10 @@ def budget_document(budget: Budget, changed: bool | None = None) -> Document:
     """Return a budget. Only the owner is told whether the source has changed."""
     losses = {"total": budget.total, "spent": budget.spent, "remaining": budget.remaining}
     parts: Document = {"used": str(budget.used), **{name: loss_document(loss) for name, loss in losses.items()}}
+    if budget.every is not None and budget.renews is not None:
+        parts |= {"every": str(budget.every), "renews": budget.renews.isoformat()}
+    if budget.promise:
+        parts["promise"] = budget.promise
     return parts if changed is None else {**parts, "source_changed": changed}
 
 

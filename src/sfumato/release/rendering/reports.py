@@ -57,7 +57,13 @@ def budgets_text(budgets: Mapping[str, Budget]) -> str:
         [round_up(one.spent.delta) for one in budgets.values()],
     ]
     names = ["account", "used", "total ε", "spent ε", "at δ"]
-    return text_table(names, columns, [False, True, True, True, True])
+    right = [False, True, True, True, True]
+    if any(one.every is not None for one in budgets.values()):
+        columns.append([f"every {one.every}" if one.every else "never" for one in budgets.values()])
+        names.append("renews")
+        right.append(False)
+    promise = next((f"\n{one.promise}" for one in budgets.values() if one.promise), "")
+    return text_table(names, columns, right) + promise
 
 
 def history_text(entries: Sequence[Entry], whose: bool = False) -> str:

@@ -23,7 +23,10 @@ def loss_text(loss: PrivacyLoss) -> str:
 
 def left_text(budget: Budget) -> str:
     """Return the share that is left and the bound of everything answered so far."""
-    return f"{percent_down(1 - budget.used)} left · spent at most ε {round_up(budget.spent.epsilon)}"
+    window = f" in this {budget.every}" if budget.every is not None else ""
+    promise = f" · {budget.promise}" if budget.promise else ""
+    left = f"{percent_down(1 - budget.used)} left{window}"
+    return f"{left} · spent at most ε {round_up(budget.spent.epsilon)}{promise}"
 
 
 def percent(part: Fraction, whole: Fraction) -> float:

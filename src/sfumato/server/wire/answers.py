@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from sfumato.accounting.loss import PrivacyLoss, percent_up, round_up
 from sfumato.errors import Refusal
+from sfumato.ledger.budget import renewal_text
 from sfumato.planning.planner import NO_PRICE
 from sfumato.query.describe import QueryDescription
 from sfumato.query.types import NUMBERS, NumberType, Type
@@ -297,7 +298,10 @@ class Answering:
             return self._settings.get(name)
         budget = await self._gate.budget(self._caller)
         used = percent_up(budget.used)
-        return f"used: {used}; total: {budget.total}; spent: {budget.spent}; remaining: {budget.remaining}"
+        parts = [f"used: {used}", f"total: {budget.total}", f"spent: {budget.spent}", f"remaining: {budget.remaining}"]
+        if budget.every is not None:
+            parts.append(f"renews: {renewal_text(budget)}")
+        return "; ".join([*parts, budget.promise] if budget.promise else parts)
 
 
 def in_sql(refusal: Refusal) -> Refusal | WireError:
