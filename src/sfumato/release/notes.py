@@ -146,11 +146,10 @@ def _distinct_count(column: DistinctCountColumn, limits: Sequence[int], mechanis
     counted = f"{_DISTINCT_LIMIT} {values} per person, selected privately."
     if least == column.limits[-1]:
         return Note(NoteRank.MEANING, f"{counted} A person cannot have more, so no value was left out.")
-    added = (
-        "Without noise the count is never above the true number, and twice the limit would add fewer than "
-        f"{mechanism.missed * most:,} with probability 95 %; the interval covers all missing values."
-    )
-    return Note(NoteRank.MEANING, f"{counted} {added}")
+    added, missed = "Without noise the count is never above the true number", mechanism.missed * most
+    if column.values is None or missed < column.values:
+        added = f"{added}, and twice the limit would add fewer than {missed:,} with probability 95 %"
+    return Note(NoteRank.MEANING, f"{counted} {added}; the interval covers all missing values.")
 
 
 def _number(amount: Fraction) -> str:
