@@ -2,6 +2,7 @@
 
 from tests.planted.bug import Bug, planned
 
+_GROUPS = "tests/paths/test_chosen_groups.py"
 _VALUES = "tests/paths/test_public_values.py"
 
 NUMBERS_BUGS: tuple[Bug, ...] = (
@@ -12,6 +13,24 @@ NUMBERS_BUGS: tuple[Bug, ...] = (
             "release/intervals/confidence.py",
             "    return [None if bar is None else (max(bar[0], 0), min(bar[1], most)) for bar in bars]",
             "    return [None if bar is None else (max(bar[0], 0), min(bar[1], most - 1)) for bar in bars]",
+        ),
+    ),
+    planned(
+        "people count in one group more than the selected bound",
+        _GROUPS,
+        (
+            "engines/sql/group.py",
+            'f"{placed.first} <= {level}") for level in levels]',
+            'f"{placed.first} <= {level} + 1") for level in levels]',
+        ),
+    ),
+    planned(
+        "the noise of a number of people is that of one group at every bound",
+        _GROUPS,
+        (
+            "planning/bounding/selection.py",
+            "replace(contribution, groups=amount), cells, neighbours) for amount",
+            "replace(contribution, groups=1), cells, neighbours) for amount",
         ),
     ),
 )

@@ -62,6 +62,11 @@ class PlannedMeasurement:
         return self.candidates is None or self.candidates.bounds_rows
 
     @property
+    def bounds_groups(self) -> bool:
+        """Whether its candidate bounds count groups of a person."""
+        return self.candidates is not None and self.candidates.bounds_groups
+
+    @property
     def candidate_bounds(self) -> tuple[Fraction, ...]:
         """The bounds among which one is selected privately: rows, or amounts in the column's own unit."""
         return () if self.candidates is None else tuple(bound * self.bound_step for bound in self.candidates.thresholds)

@@ -85,11 +85,12 @@ def _selected_bounds(plan: Plan, released: ReleasedGroups) -> Iterator[Note]:
 def _selected_bound(one: PlannedMeasurement, selection: GroupPlan, above: int | None) -> Note:
     """Say which bound was selected; `above` is the tail correction in grid steps."""
     bound = one.candidate_bounds[one.selected or 0]
-    what = f"row{'s' * (bound != 1)} per person" if one.bounds_rows else "per person in a sum"
+    unit = "group" if one.bounds_groups else "row"
+    what = f"{unit}{'s' * (bound != 1)} per person" if one.bounds_rows else "per person in a sum"
     price = f"(ε = {round_up(selection.bound_selection_epsilon)} of the price)"
     selected = f"{_SELECTED_BOUND} {_number(bound)} {what} {price}."
     if above is None:
-        beyond = "Rows" if one.bounds_rows else "Amounts"
+        beyond = f"{unit.capitalize()}s" if one.bounds_rows else "Amounts"
         return Note(NoteRank.LACK, f"{selected} {beyond} beyond it are dropped; intervals(bias=True) covers them.")
     added = f"The answer adds an estimate of {_number(above * one.bound_step)} for what lies beyond"
     return Note(NoteRank.LACK, f"{selected} {added}; only intervals(bias=True) covers that.")
