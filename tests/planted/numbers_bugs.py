@@ -11,8 +11,8 @@ NUMBERS_BUGS: tuple[Bug, ...] = (
         _VALUES,
         (
             "release/intervals/confidence.py",
-            "    return [None if bar is None else (max(bar[0], 0), min(bar[1], most)) for bar in bars]",
-            "    return [None if bar is None else (max(bar[0], 0), min(bar[1], most - 1)) for bar in bars]",
+            "        return [bar and (max(bar[0], 0), min(bar[1], most)) for bar in ends]",
+            "        return [bar and (max(bar[0], 0), min(bar[1], most - 1)) for bar in ends]",
         ),
     ),
     planned(
