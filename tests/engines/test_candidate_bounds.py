@@ -40,6 +40,12 @@ TABLES = {
         "columns": {**COLUMNS, "cost": {"type": "integer", "bounds": [0, HIGH], "total_per_unit": TOTAL}},
     },
     "codes": {"public": True},
+    "spread": {
+        "unit": "who",
+        "rows_per_unit": MOST,
+        "groups_per_unit": {"most": MOST, "choose": "private"},
+        "columns": COLUMNS,
+    },
 }
 POLICY: dict[str, object] = {"name": "small", "budget": {"epsilon": 1, "delta": 0}, "tables": TABLES}
 _RANDOM = Random(5)
@@ -74,6 +80,10 @@ IN_ORDER = (
     "SELECT code, SUM(cost + 1), COUNT(*) FILTER (WHERE fee > 0) FROM free GROUP BY code",
     "SELECT name, SUM(cost) FROM free JOIN codes ON free.code = codes.number GROUP BY name",
 )
+GROUPS = (
+    "SELECT change, COUNT(DISTINCT who) FROM spread GROUP BY change",
+    "SELECT change, COUNT(DISTINCT who), COUNT(DISTINCT who) FILTER (WHERE cost > 3) FROM spread GROUP BY change",
+)
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +91,7 @@ def engine(every_engine: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
     table = pa.Table.from_pylist(ROWS)
     codes = pa.table({"number": [1, 2], "name": ["one", "two"]})
     folder = tmp_path_factory.mktemp("levels")
-    opened = engine_under_law().opened(folder, POLICY, {"free": table, "fixed": table, "codes": codes})
+    opened = engine_under_law().opened(folder, POLICY, {"free": table, "fixed": table, "codes": codes, "spread": table})
     yield opened
     opened.close()
 
@@ -123,7 +133,7 @@ def test_places_in_the_copy_count_as_a_persons_rows_in_their_order_do(
             assert all(np.array_equal(mine[name], theirs[name]) for name in mine)
 
 
-@pytest.mark.parametrize("sql", [*KEPT, *BY_BITS, *IN_ORDER])
+@pytest.mark.parametrize("sql", [*KEPT, *BY_BITS, *IN_ORDER, *GROUPS])
 def test_at_the_level_that_is_chosen_the_same_is_measured_as_where_all_are(engine: Engine, sql: str) -> None:
     plan = _plan(engine, sql)
     job = engine.prepare(plan)

@@ -17,6 +17,7 @@ from tests.planted.identity_bugs import IDENTITY_BUGS
 from tests.planted.lasting_bugs import LASTING_BUGS
 from tests.planted.leftover_bugs import LEFTOVER_BUGS
 from tests.planted.marks_bugs import MARKS_BUGS
+from tests.planted.numbers_bugs import NUMBERS_BUGS
 from tests.planted.operator_bugs import OPERATOR_BUGS
 from tests.planted.outside_bugs import OUTSIDE_BUGS
 from tests.planted.path_bugs import PATH_BUGS
@@ -55,4 +56,5 @@ FEATURE_BUGS: tuple[Bug, ...] = (
     *VECTOR_BUGS,
     *APPROVALS_BUGS,
     *LASTING_BUGS,
+    *NUMBERS_BUGS,
 )

@@ -267,6 +267,7 @@ def _scan(scan: Scan, reading: _Question) -> Analysed:
         flow,
         has_no_removed_table=scan.table + REMOVED not in reading.catalog.tables,
         rows_chosen=table.rows_chosen and most is not None,
+        groups_chosen=table.groups_chosen and most is not None,
     )
     return Analysed(flow, scope, owned, cells)
 

@@ -68,6 +68,8 @@ class Table:
     groups_per_unit: int | None = None
     rows_chosen: bool = False
     """Each question chooses how many rows of a person count, up to `rows_per_unit`."""
+    groups_chosen: bool = False
+    """Each question that counts people chooses in how many groups one counts, up to `groups_per_unit`."""
     in_sampling_order: bool = False
     """Rows have ranks in sampling order, in which they count towards a unit's total."""
     keys_to_unit: Mapping[str, str] = dataclasses.field(default_factory=dict)

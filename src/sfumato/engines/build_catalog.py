@@ -276,6 +276,7 @@ def _private_table(table: DeclaredTable, copies: CopySchema) -> Table:
         rows_per_unit=most_rows(table),
         groups_per_unit=table.groups_per_unit,
         rows_chosen=table.rows_chosen and most_rows(table) > 1,
+        groups_chosen=table.groups_chosen and most_rows(table) > 1,
         in_sampling_order=rows_in_sampling_order(table) and most_rows(table) > 1,
     )
 
@@ -291,6 +292,7 @@ def _removed(table: DeclaredTable, kept: Table) -> Table:
         rows_per_unit=1,
         groups_per_unit=None,
         rows_chosen=False,
+        groups_chosen=False,
         in_sampling_order=False,
     )
 

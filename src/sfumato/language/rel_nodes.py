@@ -42,9 +42,9 @@ class ScanNode:
     order they are kept. `counted` names those (in the copy) of which each row says in how many rows of the same person
     they have a value. `levelled` and `summed` name those (in the copy) of which each row says at which levels it
     counts, by rows and by sums. `chosen` names the columns (above) whose bounds each question chooses, `rows_chosen`
-    says that it chooses how many rows count; where ranks are drawn for all units, the columns hold RANK. `totals` names
-    columns (above) with the most that one person adds to a sum of each, in steps. `has_no_removed_table` says that no
-    other table tells who lost rows.
+    says that it chooses how many rows count, and `groups_chosen` in how many groups people count; where ranks are drawn
+    for all units, the columns hold RANK. `totals` names columns (above) with the most that one person adds to a sum of
+    each, in steps. `has_no_removed_table` says that no other table tells who lost rows.
     """
 
     table: str
@@ -61,6 +61,7 @@ class ScanNode:
     summed: tuple[str, ...] = ()
     has_no_removed_table: bool = False
     rows_chosen: bool = False
+    groups_chosen: bool = False
 
 
 @dataclass(frozen=True, slots=True)

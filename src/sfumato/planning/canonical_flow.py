@@ -128,6 +128,7 @@ class CanonicalFlow:
                 leaf = self._leaf()
                 kept = [flow.table, flow.max_rows_per_unit, sorted(flow.unique), flow.one_row_per_unit]
                 chosen = [flow.rows_chosen, sorted([name, most] for name, most in flow.totals)]
+                chosen += ["groups"] if flow.groups_chosen else []
                 stored_names = {name: stored for name, stored, _ in flow.columns} | {RANK: RANK}
                 return ["scan", leaf, *kept, *chosen], {
                     (flow.label, name): digest(["column", leaf, stored]) for name, stored in stored_names.items()

@@ -18,6 +18,7 @@ from sfumato.mechanisms.permute_and_flip import PermuteAndFlip
 from sfumato.mechanisms.quantiles import Quantiles
 from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.top_list import TopList
+from sfumato.planning.aggregates.distinct_count import different_values
 from sfumato.planning.aggregates.families import OutputColumn
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.bounding.candidates import ContributionBound, candidates_in
@@ -59,6 +60,11 @@ class PlannedMeasurement:
     def bounds_rows(self) -> bool:
         """Whether its candidate bounds count rows, not amounts."""
         return self.candidates is None or self.candidates.bounds_rows
+
+    @property
+    def bounds_groups(self) -> bool:
+        """Whether its candidate bounds count groups of a person."""
+        return self.candidates is not None and self.candidates.bounds_groups
 
     @property
     def candidate_bounds(self) -> tuple[Fraction, ...]:
@@ -145,6 +151,10 @@ class GroupPlan:
     def measured_after_selection(self) -> tuple[PlannedMeasurement, ...]:
         """What is measured after the keys were selected, or without a selection."""
         return tuple(one for one in self.measured if one.name != self.selecting_measurement)
+
+    def most_distinct(self, name: str | None) -> int | None:
+        """Return how many different values a measurement can count, where that is public; None for any other."""
+        return next((different_values(one.quantity) for one in self.measured if one.name == name), None)
 
     @property
     def joint_noise_measurements(self) -> tuple[PlannedMeasurement, ...]:

@@ -20,6 +20,7 @@ from sfumato.mechanisms.quantiles import Quantiles
 from sfumato.mechanisms.spelled_list import SpelledList
 from sfumato.mechanisms.top_list import TopList
 from sfumato.planning.accuracy_target import CONFIDENCE
+from sfumato.planning.aggregates.distinct_count import different_values
 from sfumato.planning.aggregates.families import OutputColumn
 from sfumato.planning.bounding.bias import NO_BIAS, BiasBounds, bias_tail, truncation_bias
 from sfumato.planning.bounding.truncation import TruncationBounds
@@ -255,6 +256,8 @@ def _margin(
     if one is None or not isinstance(plain, PlannedMeasurement) or plain.candidates is not None:
         return None
     reach = plain.mechanism.margin(CONFIDENCE) * one.step
+    if (values := different_values(plain.quantity)) is not None:  # neither the answer nor the truth is beyond them
+        reach = min(reach, Fraction(values))
     return int(reach) if type is Type.INTEGER and reach.denominator == 1 else _float(reach)
 
 

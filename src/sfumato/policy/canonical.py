@@ -188,7 +188,9 @@ def _table(table: Table) -> list[str]:
     if table.stored is not None:
         lines.append(f"from = {_quote_toml(fold_name(table.stored))}")
     if table.groups_per_unit is not None:
-        lines.append(f"groups_per_unit = {table.groups_per_unit}")
+        most = table.groups_per_unit
+        chosen = f'{{ most = {most}, choose = "private" }}'
+        lines.append(f"groups_per_unit = {chosen if table.groups_chosen else most}")
     if table.sealed is not None:
         lines += _sealed(table.sealed)
     lines += hashed_lines(TABLE, table)

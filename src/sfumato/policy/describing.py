@@ -40,6 +40,7 @@ def table_words(table: Table) -> str:
     counted += ", of which each question selects how many count" * (table.rows_chosen and counted != "1 row each")
     groups = table.groups_per_unit
     within = f", in at most {groups:,} group{'s' * (groups != 1)} of an answer" if groups is not None else ""
+    within += ", of which each question that counts people selects how many count" * table.groups_chosen
     return f"{person}; {counted}{within}"
 
 

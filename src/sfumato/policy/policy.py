@@ -188,6 +188,8 @@ class Table:
     """Name in the source, SCHEMA.TABLE or TABLE, where it differs."""
     rows_chosen: bool = False
     """Each question finds how many rows of a person count privately, up to `rows_per_unit`."""
+    groups_chosen: bool = False
+    """Each question that counts people finds in how many groups one counts privately, up to `groups_per_unit`."""
 
     @property
     def public(self) -> bool:

@@ -178,7 +178,12 @@ _TABLE_KEYS = (
     ),
     PolicyKey(
         "groups_per_unit",
-        WholeNumber(MAX_ROWS_PER_UNIT),
+        OrChosen(
+            WholeNumber(MAX_ROWS_PER_UNIT),
+            "most",
+            'groups_per_unit = { most = 20, choose = "private" }',
+            'integer from 1 to 1,000,000,000, or `{ most = N, choose = "private" }`',
+        ),
         Default(),
         "The maximum number of groups of one answer in which a person counts.",
         Hashed.APART,

@@ -69,7 +69,17 @@ def _plain_table(name: str, keys: SectionValues) -> Table:
     unit = _unit(keys["unit"], columns)
     rows, rows_chosen = _rows_per_unit(keys, unit, columns)
     _check_totals(keys, unit, columns, rows_chosen)
-    return Table(name, columns, unit, rows, rows_chosen=rows_chosen, **fields)
+    groups, groups_chosen = keys.values["groups_per_unit"] or (None, False)
+    return Table(
+        name,
+        columns,
+        unit,
+        rows,
+        groups,
+        rows_chosen=rows_chosen,
+        groups_chosen=groups_chosen and not isinstance(unit, RowUnit),
+        **fields,
+    )
 
 
 def _check_totals(keys: SectionValues, unit: PrivacyUnit, columns: tuple[Column, ...], rows_chosen: bool) -> None:

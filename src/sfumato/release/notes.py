@@ -85,11 +85,12 @@ def _selected_bounds(plan: Plan, released: ReleasedGroups) -> Iterator[Note]:
 def _selected_bound(one: PlannedMeasurement, selection: GroupPlan, above: int | None) -> Note:
     """Say which bound was selected; `above` is the tail correction in grid steps."""
     bound = one.candidate_bounds[one.selected or 0]
-    what = f"row{'s' * (bound != 1)} per person" if one.bounds_rows else "per person in a sum"
+    unit = "group" if one.bounds_groups else "row"
+    what = f"{unit}{'s' * (bound != 1)} per person" if one.bounds_rows else "per person in a sum"
     price = f"(ε = {round_up(selection.bound_selection_epsilon)} of the price)"
     selected = f"{_SELECTED_BOUND} {_number(bound)} {what} {price}."
     if above is None:
-        beyond = "Rows" if one.bounds_rows else "Amounts"
+        beyond = f"{unit.capitalize()}s" if one.bounds_rows else "Amounts"
         return Note(NoteRank.LACK, f"{selected} {beyond} beyond it are dropped; intervals(bias=True) covers them.")
     added = f"The answer adds an estimate of {_number(above * one.bound_step)} for what lies beyond"
     return Note(NoteRank.LACK, f"{selected} {added}; only intervals(bias=True) covers that.")
@@ -146,11 +147,10 @@ def _distinct_count(column: DistinctCountColumn, limits: Sequence[int], mechanis
     counted = f"{_DISTINCT_LIMIT} {values} per person, selected privately."
     if least == column.limits[-1]:
         return Note(NoteRank.MEANING, f"{counted} A person cannot have more, so no value was left out.")
-    added = (
-        "Without noise the count is never above the true number, and twice the limit would add fewer than "
-        f"{mechanism.missed * most:,} with probability 95 %; the interval covers all missing values."
-    )
-    return Note(NoteRank.MEANING, f"{counted} {added}")
+    added, missed = "Without noise the count is never above the true number", mechanism.missed * most
+    if column.values is None or missed < column.values:
+        added = f"{added}, and twice the limit would add fewer than {missed:,} with probability 95 %"
+    return Note(NoteRank.MEANING, f"{counted} {added}; the interval covers all missing values.")
 
 
 def _number(amount: Fraction) -> str:

@@ -466,13 +466,16 @@ def _tidy(end: Value) -> Value:
 
 
 def _possible(answered: EvaluatedAnswer) -> tuple[tuple[int | None, int | None], ...]:
-    """Return what plain counts and sums can be: not below 0, or on the side of 0 where all their values lie."""
+    """Return what plain counts and sums can be: not below 0, or on the side of 0 where all their values lie.
+
+    Of different values there are no more than public ones.
+    """
     limits: list[tuple[int | None, int | None]] = []
     for place, plain in enumerate(map(answered.aggregate, answered.traced.items)):
-        match None if plain is None or place in answered.shown_ends else plain[1]:
-            case CountColumn():
-                limits.append((0, None))
-            case SumColumn(low=low, high=high):
+        match None if plain is None or place in answered.shown_ends else plain:
+            case (group, CountColumn(count=count)):
+                limits.append((0, group.most_distinct(count)))
+            case (_, SumColumn(low=low, high=high)):
                 limits.append((0 if low >= 0 else None, 0 if high <= 0 else None))
             case _:
                 limits.append((None, None))

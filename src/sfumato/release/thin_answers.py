@@ -6,6 +6,7 @@ Both are functions of the noisy answer and of the plan, so saying it costs nothi
 from collections.abc import Iterator, Sequence
 
 from sfumato.planning.accuracy_target import CONFIDENCE
+from sfumato.planning.aggregates.distinct_count import different_values
 from sfumato.planning.column_origins import origins, shown_unchanged
 from sfumato.planning.notes.note import Note, NoteRank
 from sfumato.planning.notes.plan_notes import NO_GROUP
@@ -32,6 +33,9 @@ def thin_notes(plan: Plan, names: Sequence[str], values: Sequence[Sequence[Value
         if one is None or one.candidates is not None or not numbers or plan.is_derived(source[0], one.name):
             continue
         margin = one.mechanism.margin(CONFIDENCE) * shown.step
+        most = different_values(one.quantity)
+        if most is not None and margin >= most:  # the interval says so: all that is possible
+            continue
         if margin > 0 and all(abs(number) <= margin for number in numbers):
             yield _thin_note(name, float(margin), len(numbers))
 

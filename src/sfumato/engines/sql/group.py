@@ -252,6 +252,7 @@ def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect, beside: Mapping[
     columns = {f"k{at}": key.scalar for at, key in enumerate(group.keys)}
     columns |= {name: scalar for scalar, name in used.names.items() if name not in columns}
     stored, filled = stored_of(plan)
+    ranked = ranked or any(cut.bounds_groups for cut, _ in filled)
     if ranked or filled or (plan.chosen and limit.rows > 1) or _tells_people_apart(plan, people):
         columns[_OWNER] = group.unit
     rank = next((one.candidates.rank for one in plan.measured if one.candidates is not None), None)
@@ -281,9 +282,10 @@ def _bounded(plan: GroupPlan, tables: Tables, dialect: Dialect, beside: Mapping[
         numbers = [_CELL] if cells is not None else []
         rows = kept or _first_cells(rows, names, group, used, numbers, dialect)
     if filled and not _has_own_totals(plan):
-        order = FillingOrder(_OWNER, _drawn(used.all, group, used, dialect), None, limit.rows)
+        groups = _drawn(used.keys, group, used, dialect) if group.keys else []
+        order = FillingOrder(_OWNER, _drawn(used.all, group, used, dialect), None, limit.rows, groups)
         if rank is not None:
-            order = FillingOrder(_OWNER, [_RANK], _RANK, rank.facts.high)
+            order = FillingOrder(_OWNER, [_RANK], _RANK, rank.facts.high, groups)
         rows = filled_sql(rows, names, filled, used.names, order, dialect)
     return _Bounded(rows, used, people)
 
@@ -308,6 +310,9 @@ def _measures(
     if one.bound is None:
         return [(_measure(one.quantity, plan.group, bounded, dialect), None)]
     placed = places_of(plan)[one.bound.weight][1]
+    if one.bound.bounds_groups:
+        levels = range(len(one.bound.thresholds)) if one.selected is None else [one.selected]
+        return [(f"count(DISTINCT {_OWNER})", f"{placed.first} <= {level}") for level in levels]
     return list(bounded_measures(one, one.bound, bounded.used.names, placed, dialect))
 
 

@@ -48,7 +48,10 @@ class Subject:
         """The tables under the policy's own caps, also where questions choose: equal coins choose other levels."""
         tables = {
             name: replace(
-                table, rows_chosen=False, fields=tuple(replace(field, bounds_chosen=False) for field in table.fields)
+                table,
+                rows_chosen=False,
+                groups_chosen=False,
+                fields=tuple(replace(field, bounds_chosen=False) for field in table.fields),
             )
             for name, table in self.engine.catalog.tables.items()
         }

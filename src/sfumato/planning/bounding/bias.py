@@ -29,6 +29,7 @@ from sfumato.language.rel_nodes import (
     nodes,
 )
 from sfumato.language.scalar import Operator, Scalar, columns_read, walk
+from sfumato.planning.aggregates.distinct_count import different_values
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.bounding.truncation import (
     CLIPPED_ROWS,
@@ -38,6 +39,7 @@ from sfumato.planning.bounding.truncation import (
     ROWS,
     TruncationLosses,
 )
+from sfumato.planning.bounding.truncation_estimates import TruncationEstimates
 from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
 from sfumato.policy.policy import fold_name
 from sfumato.query.functions import Aggregation
@@ -129,7 +131,7 @@ def truncation_bias(plan: Plan, losses: TruncationLosses | None, tail: Fraction)
     bounds = {} if losses is None else _bounds_of(plan, losses, tail)
     choices = {group.group.label for group in plan.groups if group.is_bound_selection}
     found = {
-        (label, one.name): NO_BIAS if label in choices else _missing(group, one.quantity, losses, bounds)
+        (label, one.name): NO_BIAS if label in choices else _possible(group, one.quantity, losses, bounds)
         for group in plan.groups
         for label, one in ((group.group.label, one) for one in group.measured)
     }
@@ -137,6 +139,21 @@ def truncation_bias(plan: Plan, losses: TruncationLosses | None, tail: Fraction)
     bounded = ((group.group.label, one) for group in plan.groups for one in group.measured if one.bound is not None)
     totals = {(label, one.name) for label, one in bounded if one.candidates is None}
     return {place: replace(one, lack=inf) if place in totals else one for place, one in found.items()}
+
+
+def _possible(plan: GroupPlan, quantity: Quantity, losses: TruncationLosses | None, bounds: "_Bounds") -> BiasBounds:
+    """Return what may be missing of a measurement, no more than there can be.
+
+    A count of different values lies between 0 and the number of public ones, also without caps and bounds. How many
+    of them rows that were left out held, no estimate of these rows tells.
+    """
+    found, distinct = _missing(plan, quantity, losses, bounds), quantity.function is Aggregation.COUNT
+    if not (distinct and quantity.distinct) or found == NO_BIAS or _counts_people(quantity, plan.group):
+        return found
+    if isinstance(losses, TruncationEstimates):
+        return UNBOUNDED
+    most = different_values(quantity)
+    return found if most is None else BiasBounds(min(found.excess, most), min(found.lack, most))
 
 
 _Bounds = Mapping[tuple[str, str], Mapping[str, int] | None]

@@ -46,6 +46,11 @@ class ContributionBound:
     """The number of a row within its person, where every row has its own."""
     sensitivities: tuple[Sensitivity, ...] = ()
     """How far one person moves the measurement at each candidate."""
+    bounds_groups: bool = False
+    """Whether groups of a person are bounded: a person counts in those that come first in an order of the person's own.
+
+    `bounds_rows` is set, too: what counts as a whole is the rows of a person in a group, as one.
+    """
     only_averages: bool = False
     """Whether only averages are made of it whose sum and count lose the same rows: what is cut hardly changes them."""
 

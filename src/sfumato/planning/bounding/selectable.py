@@ -13,6 +13,11 @@ def chosen_rows(group: Group) -> bool:
     return any(read.rows_chosen for read in _reads(group))
 
 
+def chosen_groups(group: Group) -> bool:
+    """Whether in how many groups a person counts is left to the question, for a table that it reads."""
+    return any(read.groups_chosen for read in _reads(group))
+
+
 def has_chosen_bounds(argument: Scalar, group: Group) -> bool:
     """Whether an argument is computed from a column whose bounds are left to the question."""
     free = {(read.label, name) for read in _reads(group) for name in read.chosen}

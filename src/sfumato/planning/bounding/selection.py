@@ -16,7 +16,8 @@ from sfumato.accounting.event import Neighbours
 from sfumato.analysis.private_query import Contribution, Group
 from sfumato.language.facts import Kind
 from sfumato.language.lower_logic import all_true, present
-from sfumato.language.scalar import Operator, Scalar
+from sfumato.language.rel_nodes import AggregateNode, FilterNode, Item
+from sfumato.language.scalar import Operator, Scalar, column
 from sfumato.mechanisms.counted_keys import CountedKeys
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.aggregates.average import AverageColumn
@@ -26,7 +27,13 @@ from sfumato.planning.aggregates.others import PAIR
 from sfumato.planning.aggregates.recipe import Quantity
 from sfumato.planning.aggregates.sum import SumColumn
 from sfumato.planning.bounding.candidates import MIN_SELECTABLE_CONTRIBUTION, ContributionBound, candidate_thresholds
-from sfumato.planning.bounding.selectable import chosen_rows, has_chosen_bounds, is_plain, rank_of
+from sfumato.planning.bounding.selectable import (
+    chosen_groups,
+    chosen_rows,
+    has_chosen_bounds,
+    is_plain,
+    rank_of,
+)
 from sfumato.planning.budget_split import LAPLACE_ROOT, laplace_weights
 from sfumato.planning.measurements import Measurement, MeasurementSet
 from sfumato.planning.plan import GroupPlan, KeySelection, Plan, PlannedMeasurement
@@ -39,6 +46,7 @@ from sfumato.sensitivity.norms import Sensitivity
 SELECTION_SHARE_SCALAR, SELECTION_SHARE_TABLE = Fraction(1, 5), Fraction(1, 10)
 """The part of the price that finds a bound: of a single number, and of tables, where noise weighs more than bias."""
 PEOPLE = "people"
+_PAIRS = "pairs of people and groups"
 _STRICT = frozenset(
     {
         Operator.ADD,
@@ -128,6 +136,8 @@ def _with_candidates(
     one: Measurement, made: _Made, neighbours: Neighbours, choices: dict[object, MeasurementSet]
 ) -> Measurement:
     group, quantity, weights = made.group, one.quantity, made.weights
+    if selects_groups(group, quantity):
+        return _with_candidate_groups(one, group, neighbours, choices)
     if not is_plain(group) or quantity.distinct or quantity.function not in {Aggregation.COUNT, Aggregation.SUM}:
         return one
     by_rows = one.name not in made.clipped
@@ -148,8 +158,56 @@ def _with_candidates(
         sensitivity_at_bound(quantity, group.contribution, cells, amount, by_rows, neighbours) for amount in amounts
     )
     averages = _only_means(one, made)
-    bound = ContributionBound(amounts, weight, amounts[-1], by_rows, label, rank_of(group), moved, averages)
+    bound = ContributionBound(
+        amounts, weight, amounts[-1], by_rows, label, rank_of(group), moved, only_averages=averages
+    )
     return replace(one, bound=bound, side=None)  # its noise is its own
+
+
+def selects_groups(group: Group, quantity: Quantity) -> bool:
+    """Whether a question selects in how many groups people count, for a measurement: a number of people by keys.
+
+    Sums and counts of rows move as far, in however many groups a person's rows are.
+    """
+    if not group.keys or quantity.function is not Aggregation.COUNT or quantity.arguments != (group.unit,):
+        return False
+    most = min(group.contribution.rows, group.contribution.groups)
+    return chosen_groups(group) and group.identity and quantity.distinct and most >= MIN_SELECTABLE_CONTRIBUTION
+
+
+def _with_candidate_groups(
+    one: Measurement, group: Group, neighbours: Neighbours, choices: dict[object, MeasurementSet]
+) -> Measurement:
+    """Return a number of people with candidate bounds on groups; the pairs of people and groups select among them.
+
+    Proof: proofs/chosen_caps.md, 10
+    """
+    contribution, cells = group.contribution, max(1, group.cells) if group.public_keys else None
+    amounts = candidate_thresholds(min(contribution.rows, contribution.groups))
+    pairs = _person_groups(group, one.quantity)
+    key = (pairs.rows, amounts)
+    if key not in choices:
+        choices[key] = _choice(
+            f"choice {len(choices) + 1}", pairs, Aggregate(Aggregation.COUNT), amounts, True, neighbours
+        )
+    label = choices[key].group.label
+    moved = tuple(
+        of_quantity(one.quantity, replace(contribution, groups=amount), cells, neighbours) for amount in amounts
+    )
+    bound = ContributionBound(amounts, one.quantity, amounts[-1], True, label, sensitivities=moved, bounds_groups=True)
+    return replace(one, bound=bound, side=None)
+
+
+def _person_groups(group: Group, quantity: Quantity) -> Group:
+    """Return a group whose rows are the pairs of a person and a group in which the person counts."""
+    tests = [*map(present, (key.scalar for key in group.keys if key.scalar.facts.nullable))]
+    tests += [] if quantity.where is None else [quantity.where]
+    rows = FilterNode(group.rows, all_true(tests) if len(tests) > 1 else tests[0]) if tests else group.rows
+    items = (Item(PEOPLE, group.unit), *(Item(f"key {at}", key.scalar) for at, key in enumerate(group.keys)))
+    pairs = AggregateNode(rows, _PAIRS, items, ())
+    most = min(group.contribution.rows, group.contribution.groups)
+    limit = Contribution(most, 1, bound_rows=False, bound_groups=False)
+    return replace(group, rows=pairs, unit=column(_PAIRS, PEOPLE, group.unit.facts), keys=(), contribution=limit)
 
 
 def _is_clipped(one: Measurement, group: Group, made: Sequence[OutputColumn]) -> bool:

@@ -12,7 +12,11 @@ def selection_notes(plan: Plan) -> Iterator[Note]:
     for group in plan.groups:
         if group.is_bound_selection:
             (one,) = group.measured
-            what = "rows per person" if one.bounds_rows else "amount per person in a sum"
+            users = [other for each in plan.groups for other in each.measured]
+            groups = any(other.bounds_groups and other.selection_label == group.group.label for other in users)
+            what = (
+                "amount per person in a sum" if not one.bounds_rows else f"{'groups' if groups else 'rows'} per person"
+            )
             text = (
                 f"The query selects the maximum {what} privately among {_listed(one)}, for "
                 f"ε = {round_up(group.bound_selection_epsilon)} of the price. The margin depends on the selected bound."

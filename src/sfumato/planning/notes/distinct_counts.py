@@ -16,7 +16,8 @@ def matching_notes(plan: Plan) -> Iterator[Note]:
         for made in group.derived:
             mechanism = mechanisms.get(made.chosen) if isinstance(made, DistinctCountColumn) else None
             if isinstance(made, DistinctCountColumn) and isinstance(mechanism, MatchedCount):
-                one, every = (mechanism.noise(place).margin(CONFIDENCE) for place in (0, len(made.limits) - 1))
+                margins = (mechanism.noise(place).margin(CONFIDENCE) for place in (0, len(made.limits) - 1))
+                one, every = (margin if made.values is None else min(margin, made.values) for margin in margins)
                 meaning = (
                     f"Distinct values are counted with a privately selected limit of 1 to {made.limits[-1]:,} values "
                     f"per person. The margin is ±{one:,} at limit 1 and up to ±{every:,} at the highest."

@@ -37,7 +37,7 @@ _SIMPLE = re.compile("[a-z_][a-z0-9_]*")
 def bounding_notes(plan: Plan) -> tuple[Note, ...]:
     """Say what bounding may have dropped, which no margin covers, and which values are clipped."""
     whole = truncation_bias(plan, None, 1 - CONFIDENCE)
-    groups = [group for group in plan.groups if _can_lack(group, whole)]
+    groups = [group for group in plan.groups if not group.is_bound_selection and _can_lack(group, whole)]
     notes = [*_dropped_rows([group.group for group in groups]), *(note for group in groups for note in _clipped(group))]
     return tuple(dict.fromkeys(notes))
 

@@ -17,7 +17,7 @@ from sfumato.planning.aggregates.average import AverageColumn
 from sfumato.planning.aggregates.count import CountColumn
 from sfumato.planning.aggregates.covariance import CorrelationColumn, CovarianceColumn, RegressionColumn
 from sfumato.planning.aggregates.cross_unit_count import CrossUnitCountColumn
-from sfumato.planning.aggregates.distinct_count import DistinctCountColumn, different_values
+from sfumato.planning.aggregates.distinct_count import DistinctCountColumn
 from sfumato.planning.aggregates.families import OutputColumn
 from sfumato.planning.aggregates.moments import MomentColumn
 from sfumato.planning.aggregates.quantile import ModeColumn, QuantileColumn
@@ -45,7 +45,7 @@ def point(made: OutputColumn, group: GroupPlan, measured: Mapping[str, Integers]
     A measurement is an array with a number per cell; of a histogram, a row per cell.
     """
     match made:
-        case CountColumn() if (most := _most_values(made, group)) is not None:
+        case CountColumn() if (most := group.most_distinct(made.count)) is not None:
             return np.array([min(max(0, int(number)), most) for number in measured[made.plain]], dtype=object)
         case CountColumn() | SumColumn():
             return measured[made.plain]
@@ -65,11 +65,6 @@ def point(made: OutputColumn, group: GroupPlan, measured: Mapping[str, Integers]
             return paired_point(made, measured)
         case CrossUnitCountColumn():
             return met_point(made, measured)
-
-
-def _most_values(made: CountColumn, group: GroupPlan) -> int | None:
-    """Return how many different values a count of them can count, where that is public."""
-    return next((different_values(one.quantity) for one in group.measured if one.name == made.count), None)
 
 
 def leaf_forms(group: GroupPlan, cells: MeasuredCells, noisy: NoisyGroup) -> dict[str, NoiseForm]:

@@ -12,6 +12,7 @@ from math import ceil, floor, inf, isfinite
 import numpy as np
 
 from sfumato.language.facts import Kind
+from sfumato.planning.aggregates.distinct_count import DistinctCountColumn, different_values
 from sfumato.planning.bounding.bias import (
     BIAS_FAILURE_SHARE,
     NO_BIAS,
@@ -24,6 +25,7 @@ from sfumato.planning.bounding.bias import (
 from sfumato.planning.bounding.selection import PEOPLE, laplace_noise_of, unit_of
 from sfumato.planning.bounding.truncation import TruncationBounds, TruncationLosses
 from sfumato.planning.bounding.truncation_estimates import TruncationEstimates
+from sfumato.planning.notes.truncation import drops_rows
 from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement
 from sfumato.release.bounding.selection import ABOVE, added_values
 from sfumato.release.decode import EngineValue
@@ -112,6 +114,10 @@ def intervals_with_bias(
     for place, (form, plain) in enumerate(zip(answered.forms, confidence_intervals(answered, level), strict=True)):
         if form is None or plain is None or isinstance(form, Truth | Opaque):
             found.append(None)
+            continue
+        matched = answered.aggregate(answered.traced.items[place])
+        if matched is not None and isinstance(matched[1], DistinctCountColumn):  # fewer rows hold fewer values
+            found.append([bar and (bar[0], matched[1].values) for bar in plain] if drops_rows(matched[0]) else plain)
             continue
         whole = answered.interval_facts(place).kind is Kind.INTEGER
         find = partial(_wider, form, plain, answered.tail(level), cut, whole)
@@ -205,7 +211,11 @@ def _can_lack(form: Number, cut: MeasurementBias) -> bool:
 
 def _sum_ends(form: Affine, tail: Fraction, cut: MeasurementBias) -> Ends:
     (low, high), (down, up) = form.measured_bar(tail), _widths(form, cut)
-    return low - down, high + up
+    kinds = np.unique(form.cells.kinds[form.places]).tolist()
+    if any(different_values(form.cells.measured[kind].quantity) is None for kind in kinds):
+        return low - down, high + up
+    least, most = form.reach  # also without caps and bounds there are no more values than public ones
+    return np.clip(low - down, least, most), np.clip(high + up, least, most)
 
 
 def _widths(form: Affine, cut: MeasurementBias) -> tuple[Floats, Floats]:

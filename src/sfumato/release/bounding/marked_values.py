@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import partial
 
 from sfumato.planning.aggregates.distinct_count import DistinctCountColumn
+from sfumato.planning.aggregates.families import OutputColumn
 from sfumato.planning.aggregates.quantile import QuantileColumn
 from sfumato.planning.notes.truncation import clips_values, drops_rows
 from sfumato.planning.plan import GroupPlan
@@ -42,7 +43,8 @@ def _all_marked(bars: Sequence[Bar | None]) -> Sequence[bool]:
 def _marked(
     answered: EvaluatedAnswer, place: int, level: Fraction, cut: MeasurementBias, bars: Sequence[Bar | None]
 ) -> Sequence[bool]:
-    beyond = bias_beyond(answered, place, level, cut)
+    found = answered.aggregate(answered.traced.items[place])
+    beyond = None if found is not None and _counts_values(*found) else bias_beyond(answered, place, level, cut)
     if beyond is None:
         return _marked_otherwise(answered, place, bars)
     below, above = (ends.tolist() for ends in beyond)
@@ -61,12 +63,19 @@ def _marked_otherwise(answered: EvaluatedAnswer, place: int, bars: Sequence[Bar 
     found = answered.aggregate(answered.traced.items[place])
     if found is not None and isinstance(found[1], QuantileColumn):
         return [bar is not None and _quantile_is_moved(found[0], found[1], bar) for bar in bars]
-    if found is not None and isinstance(found[1], DistinctCountColumn):  # fewer rows hold fewer values
-        most, dropped = found[1].values, drops_rows(found[0])
+    if found is not None and _counts_values(*found):  # fewer rows hold fewer values
+        group, column = found
+        most = column.values if isinstance(column, DistinctCountColumn) else group.most_distinct(column.plain)
+        dropped = drops_rows(group)
         return [dropped and bar is not None and (most is None or bar[1] != most) for bar in bars]
     groups = [group for group in answered.plan.for_outcome().groups if not group.is_bound_selection]
     cut = any(drops_rows(group) or clips_values(group) for group in groups)
     return [cut and bar is not None for bar in bars]
+
+
+def _counts_values(group: GroupPlan, column: OutputColumn) -> bool:
+    """Whether a column counts different values, of a public number of possible ones or by matching."""
+    return isinstance(column, DistinctCountColumn) or group.most_distinct(column.plain) is not None
 
 
 def _quantile_is_moved(group: GroupPlan, column: QuantileColumn, bar: Bar) -> bool:

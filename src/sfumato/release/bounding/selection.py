@@ -218,6 +218,8 @@ def _noise(one: PlannedMeasurement, plan: Plan) -> dict[Place, float]:
 
 def _per_unit(one: PlannedMeasurement) -> float:
     """Return the expected noise for each unit of the bound, in units of what a row or a value adds."""
+    if one.candidates is not None and one.candidates.bounds_groups:  # a person is 1 in each of so many groups
+        return float(laplace_noise_of(one).scale / one.candidates.thresholds[-1])
     return float(laplace_noise_of(one).scale / one.sensitivity.linf)
 
 

@@ -314,6 +314,9 @@ def _plain_bars(group: GroupPlan, name: str, values: Sequence[EngineValue], leve
     if (passing := group.threshold_selection) is not None and name == group.selecting_measurement:
         return [None if value is None else passing.bar(int(value), level) for value in values]
     margin = next(one.mechanism for one in group.measured if one.name == name).margin(level)
+    if (most := group.most_distinct(name)) is not None:  # proofs/intervals.md, 7
+        ends = ((int(value) - margin, int(value) + margin) if value is not None else None for value in values)
+        return [bar and (max(bar[0], 0), min(bar[1], most)) for bar in ends]
     return [None if value is None else (int(value) - margin, int(value) + margin) for value in values]
 
 

@@ -79,7 +79,12 @@ def stored_names(plan: GroupPlan) -> list[str] | None:
 
 def stored_bound_index(flow: RelNode, cut: ContributionBound, placed: BoundIndexColumns) -> WithPlaces | None:
     """Return rows with the places that the copy has for a cut; None where it has none, or rows were left out."""
-    if not isinstance(flow, ScanNode) or flow.max_rows_per_unit is None or cut.weight.where is not None:
+    if (
+        cut.bounds_groups
+        or not isinstance(flow, ScanNode)
+        or flow.max_rows_per_unit is None
+        or cut.weight.where is not None
+    ):
         return None
     found = dict(_hidden(flow, cut, placed))
     if not found:

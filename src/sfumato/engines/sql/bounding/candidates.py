@@ -41,6 +41,8 @@ class FillingOrder:
     """The column that numbers the rows of a person in that order, with gaps where rows were left out."""
     most: int
     """The highest number that there may be."""
+    groups: Sequence[str] = ()
+    """In which order the groups of a person fill bounds."""
 
 
 def filled_sql(
@@ -53,7 +55,8 @@ def filled_sql(
 ) -> str:
     """Return rows with what their person has before them in an order, and so at which bounds they count."""
     source, words = f"({rows}) AS w", -(-order.most // BITS)
-    if order.rank is not None and words <= MAX_RANK_WORDS and all(cut.bounds_rows for cut, _ in filled):
+    by_rows = all(cut.bounds_rows and not cut.bounds_groups for cut, _ in filled)
+    if order.rank is not None and words <= MAX_RANK_WORDS and by_rows:
         masks = _masks_sql(rows, filled, names, order, words, dialect)
         source = f"{source} JOIN ({masks}) AS m ON w.{order.owner} = m.owner"
         before = {
@@ -102,7 +105,15 @@ def _selected(names: Sequence[str], more: Mapping[str, str]) -> str:
 
 
 def _before_sql(cut: ContributionBound, names: Names, order: FillingOrder, dialect: Dialect) -> str:
-    """Return how much of its person came before a row, in this order: rows, or what their values add up to."""
+    """Return how much of its person came before a row, in this order: rows, or what their values add up to.
+
+    Of groups it is how many of them came before that of the row, of those in which a row of the person counts.
+    """
+    if cut.bounds_groups:
+        counts = " AND ".join(_counts(cut.weight, names)) or "TRUE"
+        part = f"PARTITION BY {order.owner}, CASE WHEN {counts} THEN 1 ELSE 0 END"
+        before = f"dense_rank() OVER ({part} ORDER BY {', '.join(order.groups)}) - 1"
+        return _if_it_counts(before, cut, names, dialect)
     frame = f"PARTITION BY {order.owner} ORDER BY {', '.join(order.by)}"
     frame = f"{frame} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
     return _if_it_counts(f"coalesce(sum({_weight_sql(cut, names, dialect)}) OVER ({frame}), 0)", cut, names, dialect)
@@ -309,7 +320,8 @@ def bounded_measures(
 def _counts(one: Quantity, names: Names) -> list[str]:
     """Return what must hold of a row that counts."""
     where = [] if one.where is None else [names[one.where]]
-    return [*where, *(f"{names[part]} IS NOT NULL" for part in one.arguments if part.facts.nullable)]
+    arguments = [] if one.distinct else one.arguments  # different people are counted: everybody has an id
+    return [*where, *(f"{names[part]} IS NOT NULL" for part in arguments if part.facts.nullable)]
 
 
 def _before_facts(bound: ContributionBound) -> Facts:
