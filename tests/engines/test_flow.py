@@ -83,8 +83,14 @@ def _value(scalar: Scalar, row: Row) -> Any:
         return scalar.constant
     if scalar.operator is Operator.IS_NULL:
         return parts[0] is None
+    if scalar.operator is Operator.AND:
+        return False if False in parts else None if None in parts else True
+    if scalar.operator is Operator.OR:
+        return True if True in parts else None if None in parts else False
     if None in parts:
         return None
+    if scalar.operator is Operator.NOT:
+        return not parts[0]
     return {Operator.EQUAL: lambda a, b: a == b, Operator.LESS: lambda a, b: a < b}[scalar.operator](*parts)
 
 
@@ -208,6 +214,8 @@ _UNIQUE = tuple(replace(measure, name=f"m{at}") for at, measure in enumerate(_ME
 _COUNT = AggregateItem("n", Aggregate(Aggregation.COUNT), TOTAL)
 _SAME = _is(Operator.EQUAL, _x(), _x(B))
 _FEW = _is(Operator.LESS, column(B, "w", INTEGER), _number(7))
+_M, _O = column("m", FOUND, FOUND_FACTS), column("o", FOUND, FOUND_FACTS)
+_O_WAS = Scalar(Operator.CONSTANT, (), FOUND_FACTS, True)
 _INNER = JoinNode(JoinKind.INNER, LEFT, RIGHT, _SAME)
 _BY_X = SortNode(LEFT, ((_x(), True, False), (column(A, "t", TEXT), False, True)))
 _TAKEN = LimitNode(SortNode(_INNER, ((column(B, "w", INTEGER), False, False),)), 4, 1)
@@ -288,7 +296,24 @@ FLOWS: dict[str, RelNode] = {
     "mark of what was kept": MarkJoinNode(FilterNode(LEFT, column(A, "f", TRUTH)), FilterNode(RIGHT, _FEW), "m", _SAME),
     "mark by anything": MarkJoinNode(_BY_X, LimitNode(RIGHT, 2, 0), "m", _is(Operator.LESS, _x(), _x(B))),
     "mark by nothing": MarkJoinNode(LEFT, EMPTY, "m", None),
-    "keep of marks": FilterNode(MarkJoinNode(LEFT, RIGHT, "m", _SAME), column("m", FOUND, FOUND_FACTS)),
+    "keep of marks": FilterNode(MarkJoinNode(LEFT, RIGHT, "m", _SAME), _M),
+    "keep of what is not marked": FilterNode(MarkJoinNode(LEFT, RIGHT, "m", _SAME), _is(Operator.NOT, _M)),
+    "keep of two marks": FilterNode(
+        MarkJoinNode(
+            MarkJoinNode(LEFT, FilterNode(RIGHT, _FEW), "m", _SAME), RIGHT, "o", _is(Operator.LESS, _x(), _x(B))
+        ),
+        _is(Operator.AND, column(A, "f", TRUTH), _is(Operator.NOT, _O), _M),
+    ),
+    "keep of a mark and of what has a value": FilterNode(
+        MarkJoinNode(LEFT, RIGHT, "m", _SAME),
+        _is(Operator.NOT, _is(Operator.OR, _M, _is(Operator.IS_NULL, _x()))),
+    ),
+    "keep of a mark or of something else": FilterNode(
+        MarkJoinNode(LEFT, RIGHT, "m", _SAME), _is(Operator.OR, _M, column(A, "f", TRUTH))
+    ),
+    "mark of what was marked": MarkJoinNode(
+        FilterNode(MarkJoinNode(LEFT, RIGHT, "m", _SAME), _M), EMPTY, "o", _is(Operator.EQUAL, _M, _O_WAS)
+    ),
     "read": LEFT,
     "given": RIGHT,
     "given nothing": EMPTY,
@@ -354,6 +379,16 @@ def test_a_flow_is_what_plain_python_makes_of_it(name: str) -> None:
         if isinstance(flow, JoinNode):  # a full join has no order of its own
             found, expected = sorted(found, key=repr), sorted(expected, key=lambda row: repr(tuple(row)))
         assert [list(row) for row in found] == [pytest.approx(row) if _real(flow) else row for row in expected]
+
+
+def test_a_mark_that_rows_are_kept_by_is_a_join_that_makes_no_row() -> None:
+    """Where EXISTS is a column, PostgreSQL looks for each row again; as a condition it is a join."""
+    engine = engine_under_law()
+    for name in ("keep of marks", "keep of what is not marked", "keep of two marks"):
+        statement = flow_sql(FLOWS[name], {"left table": engine.dialect.quote_identifier("stored")}, engine.dialect)
+        columns, _, conditions = statement.partition("WHERE")
+        assert "EXISTS" in conditions, statement
+        assert "EXISTS" not in columns, statement
 
 
 def _real(flow: RelNode) -> bool:

@@ -195,4 +195,12 @@ SHAPES = (
     "HAVING KURTOSIS(age) < 40",
     "SELECT urgent, COUNT(*) FILTER (WHERE dept = 'er') AS e, COUNT(*) FILTER (WHERE dept = 'icu') AS i, SUM(CASE WHEN "
     "dept = 'surgery' THEN age ELSE 0 END) AS s FROM visits GROUP BY urgent",
+    "SELECT COUNT(*) FROM patients p WHERE p.income < (SELECT SUM(age) FROM visits v WHERE v.patient_id = "
+    "p.patient_id)",
+    "SELECT COUNT(*), SUM(age) FROM visits v WHERE v.cost >= (SELECT MAX(cost) FROM visits w WHERE w.patient_id = "
+    "v.patient_id AND w.dept = v.dept)",
+    "SELECT SUM(age) FROM visits WHERE patient_id IN (SELECT patient_id FROM visits GROUP BY patient_id HAVING "
+    "COUNT(*) > 1)",
+    "SELECT sex, COUNT(*) FROM patients p WHERE (SELECT COUNT(*) FROM visits v WHERE v.patient_id = p.patient_id AND "
+    "v.urgent) = 0 GROUP BY sex",
 )

@@ -28,6 +28,7 @@ from tests.planted.server_bugs import SERVER_BUGS
 from tests.planted.vector_bugs import VECTOR_BUGS
 from tests.planted.views_bugs import VIEWS_BUGS
 from tests.planted.wire_bugs import WIRE_BUGS
+from tests.planted.within_people_bugs import WITHIN_PEOPLE_BUGS
 
 FEATURE_BUGS: tuple[Bug, ...] = (
     *FINDINGS,
@@ -57,4 +58,5 @@ FEATURE_BUGS: tuple[Bug, ...] = (
     *APPROVALS_BUGS,
     *LASTING_BUGS,
     *NUMBERS_BUGS,
+    *WITHIN_PEOPLE_BUGS,
 )

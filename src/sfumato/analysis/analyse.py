@@ -11,16 +11,16 @@ from sfumato.analysis.groups import RequestedBounds, group_by_unit, lower_aggreg
 from sfumato.analysis.join_order import InnerJoins, inner_joins, join_in_order, remaining
 from sfumato.analysis.joins import join_analysed
 from sfumato.analysis.keys import PossibleCells, cells_of, chosen_cells, computation, left_cells
-from sfumato.analysis.lineage import Analysed, UnitLineage, Visibility, is_unit_id
+from sfumato.analysis.lineage import OWNER, Analysed, UnitLineage, Visibility, is_unit_id
 from sfumato.analysis.literal_rows import literal_rows, lower_plain_aggregate
 from sfumato.analysis.mark_joins import analyse_mark_join
 from sfumato.analysis.private_query import Group, Key, PrivateQuery, PrivateRows
-from sfumato.analysis.unions import OWNER, analyse_union_all
+from sfumato.analysis.unions import analyse_union_all
 from sfumato.analysis.used import Used, find_used_columns
 from sfumato.analysis.whole_days import whole_days
 from sfumato.analysis.windows import analyse_window
 from sfumato.errors import LoosenedPolicy, RawRows, UnitRevealed, UnsupportedSql, position_prefix
-from sfumato.language.cost_limits import check_characters
+from sfumato.language.cost_limits import check_characters, check_condition
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.interval_ends import ENDS_OF_SEVERAL_ROWS, resolve_ends
 from sfumato.language.lower_logic import all_true, among, encode_literal, present
@@ -138,21 +138,10 @@ def _items(project: Project, below: Analysed) -> tuple[Item, ...]:
 
 
 def _shows_people(project: Project, outcome: ProjectNode, reading: _Question) -> RawRows | UnitRevealed:
-    source: Relation = project.source
-    while isinstance(source, Filter | Sort):
-        source = source.source
-    table = _private_table(source, reading)
+    table = _private_table(project.source, reading)
     named = identifier(table.name)
-    if isinstance(source, GroupBy):
-        unit = identifier(table.unit or "…")
-        inner = f"SELECT {unit}, COUNT(*) AS n FROM {named} GROUP BY {unit}"  # noqa: S608
-        again = f"SELECT n, COUNT(*) FROM ({inner}) AS t GROUP BY n"  # noqa: S608
-        return UnitRevealed(
-            "This query has one row for each person.",
-            "An answer about a single person cannot be private.",
-            "Group by something else, or aggregate the query once more"
-            + (f", for example: `{again}`." if table.unit else "."),
-        )
+    if _per_person(project.source) is not None:
+        return _one_row_per_person(table)
     example = f"for example: `SELECT COUNT(*) FROM {named}`."  # noqa: S608
     if any(item.scalar.facts.kind is Kind.UNIT for item in outcome.items):
         return UnitRevealed(
@@ -164,6 +153,25 @@ def _shows_people(project: Project, outcome: ProjectNode, reading: _Question) ->
         "This query shows rows as they are.",
         "Only aggregates over many people get noise.",
         f"Ask for COUNT(*), SUM or AVG, with GROUP BY where you want several, {example}",
+    )
+
+
+def _per_person(relation: Relation) -> GroupBy | None:
+    """Return the group that a question shows as it is, if it shows one."""
+    while isinstance(relation, Filter | Sort):
+        relation = relation.source
+    return relation if isinstance(relation, GroupBy) else None
+
+
+def _one_row_per_person(table: Table) -> UnitRevealed:
+    named, unit = identifier(table.name), identifier(table.unit or "…")
+    inner = f"SELECT {unit}, COUNT(*) AS n FROM {named} GROUP BY {unit}"  # noqa: S608
+    again = f"SELECT n, COUNT(*) FROM ({inner}) AS t GROUP BY n"  # noqa: S608
+    return UnitRevealed(
+        "This query has one row for each person.",
+        "An answer about a single person cannot be private.",
+        "Group by something else, or aggregate the query once more"
+        + (f", for example: `{again}`." if table.unit else "."),
     )
 
 
@@ -301,7 +309,7 @@ def _filter(relation: Filter, source: Analysed, reading: _Question) -> Analysed:
     scope = source.scope if source.state is Visibility.RELEASED else narrow_scope(source.scope, relation.condition)
     cells = source.cells
     if isinstance(source.state, UnitLineage):
-        check_characters(source.flow, source.state.rows, (condition,))
+        check_condition(source.flow, source.state.rows, condition)
         for part in condition.arguments if condition.operator is Operator.AND else (condition,):
             known = [source.marks[name] for name in columns_read(part) if name in source.marks]
             marked_by = known[0] if known and part.operator is Operator.COLUMN else None
@@ -332,7 +340,7 @@ def _analyse_group_by(relation: GroupBy, source: Analysed, reading: _Question) -
         part for measure in relation.measures for part in lower_aggregate(measure.aggregate, source.scope).parts
     )
     check_characters(source.flow, source.state.rows, (*(key.scalar for key in keys), *measured), relation.at)
-    if any(is_unit_id(key.scalar) for key in keys):
+    if relation.per_unit or any(is_unit_id(key.scalar) for key in keys):
         return group_by_unit(relation, keys, source, source.state, reading.public)
     limits = RequestedBounds(reading.options.max_rows_contributed, reading.options.max_groups_contributed)
     return _release_group(
@@ -414,6 +422,8 @@ def _sort(relation: Sort, source: Analysed) -> Analysed:
 
 def _limit(relation: Limit, source: Analysed, reading: _Question) -> Analysed:
     if isinstance(source.state, UnitLineage):
+        if (shown := _per_person(relation.source)) is not None:
+            raise _one_row_per_person(_private_table(shown, reading))
         named = identifier(_private_table(relation, reading).name)
         example = f"`SELECT COUNT(*) FROM {named}`"  # noqa: S608
         if preview_of(relation) is not None:

@@ -9,7 +9,7 @@ from math import prod
 
 from sfumato.analysis.catalog import PublicData
 from sfumato.analysis.keys import MAX_GROUP_CELLS, PossibleCells, cells_of, cells_together, computation
-from sfumato.analysis.lineage import Analysed, UnitLineage, Visibility, is_unit_id
+from sfumato.analysis.lineage import OWNER, Analysed, UnitLineage, Visibility, is_unit_id
 from sfumato.analysis.private_query import Cell, Contribution, Group, Key, RequestedAggregate
 from sfumato.analysis.rounding import round_until_summable
 from sfumato.errors import LoosenedPolicy, QueryTooLarge, UnitRevealed, UnsupportedSql, position_prefix
@@ -187,7 +187,12 @@ def _requested_bound(wanted: int | None, most: int, option: str, what: str) -> i
 def group_by_unit(
     relation: GroupBy, keys: tuple[Item, ...], source: Analysed, owned: UnitLineage, public: PublicData
 ) -> Analysed:
-    """Group by the person (and perhaps more): every row of the result belongs to that person alone."""
+    """Group by the person (and perhaps more): every row of the result belongs to that person alone.
+
+    Where the text names no person, the owner of the rows is one more key, so that nothing depends on why it may not.
+    """
+    if not any(is_unit_id(key.scalar) for key in keys):
+        keys = (*keys, Item(OWNER, owned.unit))
     measures = tuple(own_measure(measure, source.scope, owned.rows) for measure in relation.measures)
     facts = [(key.name, key.scalar.facts) for key in keys] + [(item.name, item.facts) for item in measures]
     scope = {(relation.label, name): column(relation.label, name, known) for name, known in facts}
@@ -199,9 +204,10 @@ def group_by_unit(
         for key in others
         if (known := cells_of(key.scalar, source.cells, source.origins, public)) is not None
     }
+    unit = scope.pop((relation.label, OWNER), None) or scope[relation.label, person.name]
     lineage = replace(
         owned,
-        unit=scope[relation.label, person.name],
+        unit=unit,
         rows=owned.rows if others else 1,
         unique=frozenset(unique),
         constant_per_unit=frozenset((relation.label, key.name) for key in keys if owned.is_settled(key.scalar)),

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sfumato.analysis.catalog import PublicData
 from sfumato.analysis.keys import MAX_GROUP_CELLS, PossibleCells, computation
-from sfumato.analysis.lineage import Analysed, UnitLineage, Visibility
+from sfumato.analysis.lineage import Analysed, UnitLineage, Visibility, is_unit_id
 from sfumato.analysis.literal_rows import is_exact
 from sfumato.analysis.used import Used
 from sfumato.errors import QueryTooLarge, UnsafeJoin, UnsupportedSql, position_prefix
@@ -21,6 +21,7 @@ from sfumato.language.rel_nodes import (
     InputNode,
     Item,
     JoinNode,
+    MarkJoinNode,
     MaterializedNode,
     RelNode,
     ScanNode,
@@ -32,13 +33,15 @@ from sfumato.language.rel_nodes import (
 from sfumato.language.scalar import Operator, Scalar, column, columns_read
 from sfumato.query.expression import Call, Column, Expression, Position, conjuncts
 from sfumato.query.functions import Function
-from sfumato.query.relation import Join, JoinKind
+from sfumato.query.relation import Join, JoinKind, MarkJoin
 from sfumato.query.types import Type
 
 MAX_JOINED_PUBLIC_ROWS = 1_000
 """How many rows of a public table an answer may be joined with."""
 MAX_JOINED_ROWS_PER_UNIT = 100_000
 """How many rows of one person a join may make: more would let one person's rows decide how long an answer takes."""
+MAX_COMPARED_PAIRS_PER_UNIT = 10_000_000
+"""How many pairs of one person's rows a semi- or anti-join may test: about as much work as rows that a join makes."""
 _COMPARABLE_KINDS = frozenset({Kind.INTEGER, Kind.TEXT, Kind.BOOLEAN})
 """Kinds in which one value equals at most one other: a double may equal several integers."""
 
@@ -144,7 +147,7 @@ def _with_public(
     most = other.flow.most if isinstance(other.flow, MaterializedNode) else 0
     check_pairs(owned.rows * most, owned.rows, join.at)
     flow = JoinNode(join.kind, private.flow, other.flow, condition)
-    check_characters(flow, owned.rows * most, _tests(join.kind, condition, private, other), join.at)
+    check_characters(flow, owned.rows * most, tests_of_pairs(join.kind, condition, private, other), join.at)
     inner = join.kind is JoinKind.INNER
     return replace(
         private,
@@ -272,9 +275,8 @@ def _of_one_person(
     written = None if join.condition is None else lower(join.condition, scope)
     condition = same if written is None else _join_conditions(same, written)
     equalities = _equalities(join.condition, scope)
-    once = any(_is_unique(side, second) and _reads(compared, left) for side, compared in equalities) or second.rows == 1
-    reverse = any(_is_unique(side, first) and _reads(compared, right) for side, compared in equalities)
-    reverse = reverse or first.rows == 1
+    once = second.rows == 1 or _meets_once(equalities, (right, second), left)
+    reverse = first.rows == 1 or _meets_once(equalities, (left, first), right)
     rows = first.rows if once else first.rows * second.rows
     if reverse and join.kind is JoinKind.INNER:
         rows = min(rows, second.rows)
@@ -289,7 +291,7 @@ def _of_one_person(
     names = first.names + second.names
     owned = UnitLineage(first.unit, True, rows, min(limits, default=None), unique, names, settled)
     flow = JoinNode(join.kind, left.flow, right.flow, condition)
-    check_characters(flow, rows, _tests(join.kind, condition, left, right), join.at)
+    check_characters(flow, rows, tests_of_pairs(join.kind, condition, left, right), join.at)
     analysed = Analysed(
         flow,
         _scope_after_join(join, scope),
@@ -300,7 +302,7 @@ def _of_one_person(
     return analysed, None if _equates_units(join.condition, scope) else _note(first, second)
 
 
-def _tests(kind: JoinKind, condition: Scalar | None, left: Analysed, right: Analysed) -> tuple[Scalar, ...]:
+def tests_of_pairs(kind: JoinKind, condition: Scalar | None, left: Analysed, right: Analysed) -> tuple[Scalar, ...]:
     """Return the conditions that are tested for each pair; equalities are looked up, if each side has one table."""
     if condition is None:
         return ()
@@ -330,6 +332,27 @@ def check_pairs(rows: int, before: int, position: Position) -> None:
         )
 
 
+def check_marks(
+    relation: MarkJoin, left: tuple[Analysed, int], right: tuple[Analysed, int], flow: MarkJoinNode
+) -> None:
+    """Refuse a semi- or anti-join that tests too many pairs of one person's rows; it makes no row of two.
+
+    `left` and `right` come with how many rows of one person there are, and how many of them each meets. Equalities are
+    looked up, so that pairs are tested only where something else is compared.
+    """
+    (rows, own), (others, most) = left, right
+    tests = tests_of_pairs(JoinKind.INNER, flow.condition, rows, others)
+    if not tests:
+        return
+    if own * most > MAX_COMPARED_PAIRS_PER_UNIT:
+        raise QueryTooLarge(
+            f"{position_prefix(relation.at)}this compares up to {own * most:,} pairs of one person's rows.",
+            f"More than {MAX_COMPARED_PAIRS_PER_UNIT:,} would let one person's rows decide how long the answer takes.",
+            "Compare by equalities alone, aggregate per person first, or choose rows with WHERE.",
+        )
+    check_characters(flow, own * most, tests, relation.at, joined=True)
+
+
 def _join_conditions(same: Scalar, written: Scalar) -> Scalar:
     parts = written.arguments if written.operator is Operator.AND else (written,)
     return Scalar(Operator.AND, (same, *(part for part in parts if part != same)), replace(written.facts))
@@ -346,6 +369,20 @@ def _equalities(condition: Expression | None, scope: Scope) -> list[tuple[Expres
         and all(side.facts.kind in _COMPARABLE_KINDS | {Kind.UNIT} for side in lower(part, scope).arguments)
     ]
     return [(first, second) for pair in pairs for first, second in (pair, pair[::-1])]
+
+
+def _meets_once(
+    equalities: list[tuple[Expression, Expression]], side: tuple[Analysed, UnitLineage], other: Analysed
+) -> bool:
+    """Whether a row of the other side meets one row of a person: by a column without repetition, or all of a key."""
+    analysed, owned = side
+    compared = [mine for mine, theirs in equalities if _reads(theirs, other)]
+    if any(_is_unique(column, owned) for column in compared):
+        return True
+    if not isinstance(analysed.flow, AggregateNode):
+        return False
+    named = {column.name for column in compared if isinstance(column, Column) and column.of == analysed.flow.label}
+    return all(key.name in named or is_unit_id(key.scalar) for key in analysed.flow.keys)
 
 
 def _is_unique(side: Expression, owned: UnitLineage) -> bool:

@@ -16,6 +16,9 @@ from sfumato.language.lowering import Scope
 from sfumato.language.rel_nodes import RelNode
 from sfumato.language.scalar import Scalar, columns_read
 
+OWNER = '"owner"'
+"""The column of the owner's id: no query can spell a name that holds a quotation mark like this."""
+
 
 class Visibility(Enum):
     """Visibility of rows without a unit."""

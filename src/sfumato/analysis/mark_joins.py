@@ -6,14 +6,13 @@ Proof: proofs/lineage.md §9
 from dataclasses import replace
 
 from sfumato.analysis.catalog import PublicData
-from sfumato.analysis.joins import check_exact, check_pairs, join_public_sides, materialize_public, public_sides
+from sfumato.analysis.joins import check_exact, check_marks, join_public_sides, materialize_public, public_sides
 from sfumato.analysis.keys import MAX_GROUP_CELLS, Computation, computation
 from sfumato.analysis.lineage import Analysed, UnitLineage, Visibility
 from sfumato.analysis.private_query import Cell
 from sfumato.analysis.used import Used
 from sfumato.analysis.windows import under_label
 from sfumato.errors import UnsafeJoin, UnsupportedSql, position_prefix
-from sfumato.language.cost_limits import check_characters
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.lower_logic import all_true
 from sfumato.language.lowering import lower
@@ -72,9 +71,8 @@ def _by_own_rows(
         )
     parts = written if is_stated else (same, *written)
     condition = parts[0] if len(parts) == 1 else all_true(parts)
-    check_pairs(owned.rows * theirs.rows, max(owned.rows, theirs.rows), relation.at)
     flow = MarkJoinNode(left.flow, right.flow, relation.label, condition)
-    check_characters(flow, owned.rows * theirs.rows, parts, relation.at)
+    check_marks(relation, (left, owned.rows), (right, theirs.rows), flow)
     mark = column(relation.label, FOUND, FOUND_FACTS)
     return replace(left, flow=flow, scope={**left.scope, (relation.label, FOUND): mark})
 
@@ -95,10 +93,8 @@ def _of_people(
     right = materialize_public(right, tuple(dict.fromkeys(keys)), used, public)
     condition = None if relation.condition is None else _condition(relation, left, right)
     most = right.flow.most if isinstance(right.flow, MaterializedNode) else 1
-    check_pairs(owned.rows * most, owned.rows, relation.at)
     flow = MarkJoinNode(left.flow, right.flow, relation.label, condition)
-    tests = () if condition is None else (condition,)
-    check_characters(flow, owned.rows * most, tests, relation.at)
+    check_marks(relation, (left, owned.rows), (right, most), flow)
     mark = column(relation.label, FOUND, FOUND_FACTS)
     known = _among(condition, right, public)
     marks = left.marks if known is None else {**left.marks, (relation.label, FOUND): known}

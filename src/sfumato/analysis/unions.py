@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sfumato.analysis.catalog import PublicData
 from sfumato.analysis.joins import join_public_sides
-from sfumato.analysis.lineage import Analysed, UnitLineage, Visibility
+from sfumato.analysis.lineage import OWNER, Analysed, UnitLineage, Visibility
 from sfumato.errors import UnsafeJoin, position_prefix
 from sfumato.language.facts import Facts, Kind, Outside, hull
 from sfumato.language.numbers import on_one_grid
@@ -18,8 +18,6 @@ from sfumato.query.relation import UnionAll
 from sfumato.query.types import NUMBERS, Type
 
 _FALSE = literal(False, Facts(Type.BOOLEAN, Kind.BOOLEAN, nullable=False))
-OWNER = '"owner"'
-"""The column of the owner's id: no query can spell a name that holds a quotation mark like this."""
 
 
 def analyse_union_all(relation: UnionAll, left: Analysed, right: Analysed, public: PublicData) -> Analysed:

@@ -16,6 +16,7 @@ from sfumato.language.determinism import refuse_engine_dependent
 from sfumato.language.facts import Kind
 from sfumato.language.rel_nodes import (
     AggregateNode,
+    FilterNode,
     InputNode,
     JoinNode,
     LimitNode,
@@ -39,17 +40,47 @@ _UNDECLARED_TEXT_CHARS = 1_000
 _FREE_OPERATORS = frozenset({Operator.COLUMN, Operator.CONSTANT})
 
 
-def check_characters(flow: RelNode, rows: int, scalars: Iterable[Scalar], position: Position = NOWHERE) -> None:
+def check_characters(
+    flow: RelNode, rows: int, scalars: Iterable[Scalar], position: Position = NOWHERE, *, joined: bool = False
+) -> None:
     """Refuse operators on texts over the joined rows of a private flow, of which one person has `rows`."""
     scalars = tuple(scalars)
     refuse_engine_dependent(scalars, position)
-    total = rows * sum(_characters(scalar) for scalar in scalars)
-    if total > MAX_CHARS_PER_UNIT and any(isinstance(node, JoinNode) for node in nodes(flow)):
+    total = rows * sum(map(_characters, scalars))
+    if total > MAX_CHARS_PER_UNIT and (joined or any(isinstance(node, JoinNode) for node in nodes(flow))):
         raise QueryTooLarge(
             f"{position_prefix(position)}this looks at up to {total:,} characters of one person's joined rows.",
             f"More than {MAX_CHARS_PER_UNIT:,} would let one person's texts decide how long the answer takes.",
             "Cut the texts with LEFT before the join, or join on a column that is unique within a person.",
         )
+
+
+def check_condition(flow: RelNode, rows: int, condition: Scalar) -> None:
+    """Refuse a condition that reads too many characters of joined rows.
+
+    What is about one table alone is tested before its rows are joined, so that its texts are read once.
+    """
+    parts = condition.arguments if condition.operator is Operator.AND else (condition,)
+    tables = _tables_joined(flow)
+    met = [part for part in parts if not any({label for label, _ in columns_read(part)} <= {one} for one in tables)]
+    refuse_engine_dependent(parts)
+    check_characters(flow, rows, met)
+
+
+def _tables_joined(flow: RelNode) -> set[str]:
+    """Return the labels of the tables that inner joins join: a condition on one of them is tested below the joins."""
+    found, waiting = set[str](), [flow]
+    while waiting:
+        match waiting.pop():
+            case ScanNode(label=label):
+                found.add(label)
+            case JoinNode(JoinKind.INNER, left, right):
+                waiting += (left, right)
+            case FilterNode(source) | MarkJoinNode(source):
+                waiting.append(source)
+            case _:
+                pass
+    return found
 
 
 def _characters(scalar: Scalar) -> int:
@@ -58,9 +89,17 @@ def _characters(scalar: Scalar) -> int:
 
 
 def _chars_read(part: Scalar) -> int:
-    if part.operator is Operator.LEFT:  # it reads no more than it returns
-        return _longest(part)
-    return sum(_longest(argument) for argument in part.arguments)
+    match part.operator:
+        case Operator.LEFT:  # it reads no more than it returns
+            return _longest(part)
+        case Operator.CASE | Operator.COALESCE | Operator.IS_NULL:  # texts are carried, not read
+            return 0
+        case (
+            Operator.EQUAL | Operator.DIFFERENT | Operator.DISTINCT_FROM
+        ):  # no further than the shorter of the two goes on
+            return sum(sorted(map(_longest, part.arguments))[:1]) * 2
+        case _:
+            return sum(map(_longest, part.arguments))
 
 
 def _longest(scalar: Scalar) -> int:

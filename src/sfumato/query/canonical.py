@@ -86,10 +86,10 @@ def _relation(relation: Relation) -> str:
             return f"({kind} join{on} {_relation(left)} {_relation(right)})"
         case Filter(source, condition):
             return f"(filter {expression_text(condition)} {_relation(source)})"
-        case GroupBy(source, label, keys, measures):
+        case GroupBy(source, label, keys, measures, per_unit=per_unit):
             parts = [f"{key.name} = {expression_text(key.expression)}" for key in keys]
             parts += [f"{measure.name} = {measure.aggregate.written(expression_text)}" for measure in measures]
-            return f"({identifier(label)} {'; '.join(parts)} {_relation(source)})"
+            return f"({identifier(label)}{' per unit' * per_unit} {'; '.join(parts)} {_relation(source)})"
         case Project(source, label, items):
             values = "; ".join(expression_text(item.expression) for item in items)
             return f"({identifier(label)} {values} {_relation(source)})"

@@ -1,6 +1,7 @@
 """SQL text becomes a Query of our own algebra; nothing of the text or of its parser goes further."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from sfumato.errors import BadSql, Refusal, UnknownName, UnsupportedSql
 from sfumato.query.catalog import Catalog
@@ -12,6 +13,7 @@ from sfumato.query.parsing.other_functions import clause_notes
 from sfumato.query.parsing.reading import ParseContext
 from sfumato.query.parsing.select import read_query
 from sfumato.query.parsing.tree import read_tree
+from sfumato.query.private_rows import group_again_within_units
 from sfumato.query.relation import Named, Project, Query
 from sfumato.query.reserved import suggest_quotes
 
@@ -50,6 +52,7 @@ def _parse(sql: str, catalog: Catalog, bindings: Bindings | None, accepts: Calla
         Named(name, output.expression) for name, output in zip(number_duplicates(names), block.outputs, strict=True)
     )
     relation = Project(filter_relation(block.relation, block.pending), reading.label("select"), tuple(items))
+    relation = replace(relation, source=group_again_within_units(relation.source, catalog))
     if reading.asks_for_bars:
         relation = settle_interval_calls(relation, catalog)
     return Query(relation, names, options, (*clause_notes(tree), *reading.notes))

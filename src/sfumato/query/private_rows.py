@@ -4,9 +4,12 @@ The judgement is analysis's; this is what the parser needs to refuse with a ques
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 from sfumato.query.catalog import Catalog
 from sfumato.query.expression import Column, Expression
+from sfumato.query.rebuilding import rebuild_fields
 from sfumato.query.relation import GroupBy, Named, Project, Relation, Scan, Values, inputs
 
 UnitNames = Mapping[tuple[str, str], str]
@@ -44,6 +47,35 @@ def has_private_rows(relation: Relation, catalog: Catalog) -> bool:
     return _unit_names(relation, catalog) is not None
 
 
+def group_within_units(relation: Relation, catalog: Catalog) -> Relation:
+    """Return a relation in which rows that are grouped by a key that leads to the person stay that person's.
+
+    A key of the policy's `via` leads to one person: to group by it, and by the person as well, gives the same groups.
+    """
+
+    def change(_: str, part: Any) -> Any:
+        return group_within_units(part, catalog) if isinstance(part, Relation) else part
+
+    grouped: Relation = rebuild_fields(relation, change)
+    if not isinstance(grouped, GroupBy):
+        return grouped
+    below = _unit_names(grouped.source, catalog)
+    told_by = set(_renamed_units(below or {}, grouped.label, grouped.keys).values())
+    return replace(grouped, per_unit=True) if told_by and _OWN not in told_by else grouped
+
+
+def group_again_within_units(relation: Relation, catalog: Catalog) -> Relation:
+    """Return the same of every group whose rows are grouped or aggregated once more."""
+
+    def change(_: str, part: Any) -> Any:
+        if not isinstance(part, Relation):
+            return part
+        return (group_within_units if isinstance(relation, GroupBy) else group_again_within_units)(part, catalog)
+
+    grouped: Relation = rebuild_fields(relation, change)
+    return grouped
+
+
 def _unit_names(relation: Relation, catalog: Catalog) -> UnitNames | None:
     """Return the columns that tell whose row it is; None where no row belongs to a person."""
     match relation:
@@ -55,10 +87,10 @@ def _unit_names(relation: Relation, catalog: Catalog) -> UnitNames | None:
                 return None
             own = {} if known.unit is None else {(label, known.unit): _OWN}
             return {(label, name): key for name, key in known.keys_to_unit.items()} | own
-        case GroupBy(source, label, keys):
+        case GroupBy(source, label, keys, per_unit=per_unit):
             below = _unit_names(source, catalog)
             named = _renamed_units(below or {}, label, keys)
-            return named if _OWN in named.values() else None
+            return named if per_unit or _OWN in named.values() else None
         case Project(source, label, items):
             below = _unit_names(source, catalog)
             if below is None:

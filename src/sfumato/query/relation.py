@@ -172,13 +172,17 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class GroupBy:
-    """One row per distinct combination of keys (NULL is a key like any other); without keys, exactly one row."""
+    """One row per distinct combination of keys (NULL is a key like any other); without keys, exactly one row.
+
+    With `per_unit` the person is one more key, which the text does not name: a key of the text leads to the person.
+    """
 
     source: "Relation"
     label: str
     keys: tuple[Named, ...]
     measures: tuple[Measure, ...]
     at: Position = field(default=NOWHERE, compare=False, repr=False)
+    per_unit: bool = False
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -189,7 +193,7 @@ class GroupBy:
 
     def __str__(self) -> str:
         parts = "; ".join(map(str, (*self.keys, *self.measures)))
-        return f"{identifier(self.label)} {parts}{_child_text(self.source)}"
+        return f"{identifier(self.label)}{' per unit' * self.per_unit} {parts}{_child_text(self.source)}"
 
 
 @dataclass(frozen=True, slots=True)

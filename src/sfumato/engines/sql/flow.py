@@ -35,7 +35,7 @@ from sfumato.language.rel_nodes import (
     WindowNode,
     outputs,
 )
-from sfumato.language.scalar import Scalar, literal
+from sfumato.language.scalar import Operator, Scalar, address, literal
 from sfumato.query.relation import JoinKind
 
 
@@ -138,9 +138,8 @@ def _frame(flow: RelNode, writing: Writing, *, ordered: bool) -> Frame:
             return _given(flow, writing, ordered)
         case MaterializedNode():
             return _kept(flow, writing, ordered)
-        case FilterNode(source, condition):
-            frame = _apart(_frame(source, writing, ordered=ordered), writing)
-            return replace(frame, conditions=(*frame.conditions, writing.sql(condition, frame.columns)))
+        case FilterNode():
+            return _filtered(flow, writing, ordered)
         case JoinNode():
             return _pair(flow, writing, ordered)
         case AggregateNode():
@@ -333,6 +332,53 @@ def _marked(marked: MarkJoinNode, writing: Writing, ordered: bool) -> Frame:
     on = "true" if marked.condition is None else writing.sql(marked.condition, {**frame.columns, **other.columns})
     found = exists(other.source, on)
     return _nested(replace(frame, columns={**frame.columns, (marked.label, FOUND): found}), writing)
+
+
+def _filtered(filtered: FilterNode, writing: Writing, ordered: bool) -> Frame:
+    """Keep the rows for which a condition is true; marks that it needs true or false are semi- and anti-joins."""
+    parts, source, marks = list(_parts(filtered.condition)), filtered.source, list[tuple[MarkJoinNode, bool]]()
+    while isinstance(source, MarkJoinNode):
+        wanted = [is_true for is_true in (True, False) if _mark(source, is_true) in map(_bare, parts)]
+        if len(wanted) != 1:
+            break
+        marks.append((source, wanted[0]))
+        source = source.left
+    if not marks:
+        frame = _apart(_frame(source, writing, ordered=ordered), writing)
+        return replace(frame, conditions=(*frame.conditions, writing.sql(filtered.condition, frame.columns)))
+    # each engine looks for a row in its own way; what is found is known from here on
+    known = {(mark.label, FOUND): str(is_true).lower() for mark, is_true in marks}
+    frame = _apart(_frame(source, writing, ordered=ordered), writing)
+    columns, used = {**frame.columns, **known}, {_mark(mark, is_true) for mark, is_true in marks}
+    tests = [writing.sql(part, columns) for part in parts if _bare(part) not in used]
+    for mark, is_true in reversed(marks):
+        other = _nested(_frame(mark.right, writing, ordered=False), writing)
+        on = "true" if mark.condition is None else writing.sql(mark.condition, {**columns, **other.columns})
+        tests.append(exists(other.source, on) if is_true else f"NOT {exists(other.source, on)}")
+    return replace(frame, columns=columns, conditions=(*frame.conditions, *tests))
+
+
+def _parts(condition: Scalar) -> Iterator[Scalar]:
+    """Give what has to be true of a row that a condition keeps."""
+    match condition.operator, condition.arguments:
+        case Operator.AND, arguments:
+            yield from (part for argument in arguments for part in _parts(argument))
+        case Operator.NOT, (inner,) if inner.operator is Operator.OR:
+            for argument in inner.arguments:
+                yield from _parts(replace(condition, arguments=(argument,)))
+        case _:
+            yield condition
+
+
+def _mark(marked: MarkJoinNode, is_true: bool) -> tuple[tuple[str, str], bool]:
+    return (marked.label, FOUND), is_true
+
+
+def _bare(part: Scalar) -> tuple[tuple[str, str] | None, bool]:
+    """Return the column that a part is, and whether it has to be true; None where it is no column."""
+    if part.operator is Operator.NOT:
+        return address(part.arguments[0]), False
+    return address(part), True
 
 
 def _apart(frame: Frame, writing: Writing) -> Frame:

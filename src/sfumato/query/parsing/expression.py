@@ -19,11 +19,11 @@ from sfumato.query.parsing.desugar.quantifiers import quantifier
 from sfumato.query.parsing.desugar.row_values import by_columns
 from sfumato.query.parsing.desugar.texts import TEXTS_WRITTEN_OUT, like, written_pattern
 from sfumato.query.parsing.frame import ExpressionContext
-from sfumato.query.parsing.inner import read_subquery, refuse_other_people
+from sfumato.query.parsing.inner import read_subquery, read_value, refuse_other_people
 from sfumato.query.parsing.membership import read_membership, read_quantified
 from sfumato.query.parsing.other_functions import refuse_unit
 from sfumato.query.parsing.reading import name_of
-from sfumato.query.parsing.subquery import exists, note_conjuncts, single
+from sfumato.query.parsing.subquery import exists, note_conjuncts
 from sfumato.query.parsing.types import at_zone, cast_to
 from sfumato.query.parsing.window import WINDOW_NAMES, WindowReader
 from sfumato.query.position import SourceSpan
@@ -431,13 +431,8 @@ def _read_filter(frame: ExpressionContext, node: exp.Expr) -> Expression:
 
 def _exists(node: exp.Expr, frame: ExpressionContext) -> Expression:
     frame.reading.only(node, "this")
-    block, lookups = read_subquery(node, node.this, frame, own=True)
+    block, lookups = read_subquery(node, node.this, frame)
     return refuse_other_people(exists(node, block, lookups, frame.reading), node, block, frame)
-
-
-def _single(node: exp.Expr, frame: ExpressionContext) -> Expression:
-    block, lookups = read_subquery(node, node, frame)
-    return single(node, block, lookups, frame.reading)
 
 
 _Reader = Callable[[exp.Expr, ExpressionContext], Expression]
@@ -492,7 +487,7 @@ _READERS: dict[type[exp.Expr], _Reader] = {
     exp.Filter: _read_aggregate,
     exp.WithinGroup: _read_aggregate,
     exp.Window: _window,
-    exp.Subquery: _single,
-    exp.Select: _single,
+    exp.Subquery: read_value,
+    exp.Select: read_value,
     exp.Exists: _exists,
 }

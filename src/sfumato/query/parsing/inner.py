@@ -1,29 +1,51 @@
 """The query inside an expression: read where it stands, and refused where it would use people's rows without noise."""
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from sfumato.query.expression import Expression
 from sfumato.query.parsing.block import Block
 from sfumato.query.parsing.frame import ExpressionContext, refuse_subquery
-from sfumato.query.parsing.subquery import Lookups, reads_people, shows_people, stays_with_people
+from sfumato.query.parsing.subquery import (
+    Lookups,
+    is_of_same_person,
+    reads_people,
+    shows_people,
+    single,
+    stays_with_people,
+)
+from sfumato.query.private_rows import group_within_units
 
 
-def read_subquery(
-    node: exp.Expr, query: exp.Expr, frame: ExpressionContext, *, own: bool = False
-) -> tuple[Block, Lookups]:
-    """Return a subquery that has been read, and where it is gathered; what would need people's rows is refused.
+def read_subquery(node: exp.Expr, query: exp.Expr, frame: ExpressionContext) -> tuple[Block, Lookups]:
+    """Return the subquery of IN or EXISTS, and where it is gathered: a person's rows may be marked by others of theirs.
 
-    Where a person's rows are marked (`own`), it may read that person's other rows.
+    What would need other people's rows is refused.
     """
     if frame.lookups is None or frame.read_inner is None:
         refuse_subquery(node, frame)
     block = frame.read_inner(query)
+    if frame.lookups.people is not None:
+        block = replace(block, relation=group_within_units(block.relation, frame.reading.catalog))
     around, people = frame.lookups.people is not None, shows_people(block, frame.reading)
-    if people and own and around:
+    if people and around:
         return block, frame.lookups
     if people or (around and reads_people(block, frame.reading)):
         refuse_subquery(node, frame)
     return block, frame.lookups
+
+
+def read_value(node: exp.Expr, frame: ExpressionContext) -> Expression:
+    """Return the single value of a subquery; of people's rows, only an aggregate of those of the same person."""
+    if frame.lookups is None or frame.read_inner is None:
+        refuse_subquery(node, frame)
+    block, lookups = frame.read_inner(node), frame.lookups
+    around, people = lookups.people is not None, shows_people(block, frame.reading)
+    is_own = around and is_of_same_person(block, lookups, frame.reading)
+    if not is_own and (people or (around and reads_people(block, frame.reading))):
+        refuse_subquery(node, frame)
+    return single(node, block, lookups, frame.reading)
 
 
 def refuse_other_people(expression: Expression, node: exp.Expr, block: Block, frame: ExpressionContext) -> Expression:

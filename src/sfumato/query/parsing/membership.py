@@ -166,5 +166,5 @@ def _contained(
 def _among(node: exp.Expr, query: exp.Expr, frame: ExpressionContext, read: _Read) -> Expression:
     left = node.this.unnest()
     tested = [read(part, frame) for part in (left.expressions if isinstance(left, exp.Tuple) else [left])]
-    block, lookups = read_subquery(node, query, frame, own=True)
+    block, lookups = read_subquery(node, query, frame)
     return refuse_other_people(among(node, tested, block, lookups, frame.reading), node, block, frame)

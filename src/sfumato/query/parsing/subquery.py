@@ -26,7 +26,14 @@ from sfumato.query.functions import FUNCTION_NAMES, Aggregation, Function
 from sfumato.query.parsing.block import Block, project_block
 from sfumato.query.parsing.reading import ParseContext
 from sfumato.query.position import SourceSpan
-from sfumato.query.private_rows import UnitNames, has_private_rows, is_same_unit, is_unit_column, unit_columns
+from sfumato.query.private_rows import (
+    UnitNames,
+    group_within_units,
+    has_private_rows,
+    is_same_unit,
+    is_unit_column,
+    unit_columns,
+)
 from sfumato.query.relation import (
     Filter,
     GroupBy,
@@ -126,6 +133,15 @@ def stays_with_people(lookups: Lookups, block: Block, reading: ParseContext) -> 
     return condition is not None and any(_same_person(part, lookups.people, inner) for part in conjuncts(condition))
 
 
+def is_of_same_person(block: Block, lookups: Lookups, reading: ParseContext) -> bool:
+    """Whether a subquery aggregates the rows of the person of the row around it, as an equality of its WHERE says."""
+    group = block.relation
+    if not isinstance(group, GroupBy) or group.keys or block.pending or not isinstance(group.source, Filter):
+        return False
+    inner = unit_columns(group.source, reading.catalog)
+    return any(_same_person(part, lookups.people, inner) for part in conjuncts(group.source.condition))
+
+
 def _same_person(part: Expression, outer: UnitNames | None, inner: UnitNames | None) -> bool:
     if not isinstance(part, Call) or part.function is not Function.EQUAL:
         return False
@@ -162,9 +178,15 @@ def among(
     equal = conjunction(tuple(compare(Function.EQUAL, first, second, where) for first, second in pairs))
     no = Literal(False, Type.BOOLEAN, where.at)
     possible: Expression = Call(Function.DISTINCT_FROM, (equal, no), Type.BOOLEAN, where.at)
-    if _names_the_person(equal, lookups.people, unit_columns(block.relation, reading.catalog)):
-        possible = equal  # nobody's name is NULL
     wanted = node.meta.get(CONJUNCT)
+    inner = unit_columns(block.relation, reading.catalog)
+    if _names_the_person(equal, lookups.people, inner):
+        possible = equal  # nobody's name is NULL
+    elif wanted is False and _same_person(equal, lookups.people, inner):
+        # a key that leads to a person is not NULL; one that is NULL in the row around is compared with somebody's
+        found = _add_mark(rest, (*outside, equal), node, lookups, reading).mark_column
+        absent = Call(Function.IS_NULL, (tested[0],), Type.BOOLEAN, where.at)
+        return Call(Function.OR, (found, absent), Type.BOOLEAN, where.at)
     if wanted is True:
         return _add_mark(rest, (*outside, equal), node, lookups, reading).mark_column
     if wanted is False:
@@ -230,7 +252,9 @@ def _aggregate_subquery(
     pairs = [_equality(part, inside, where) for part in leading]
     own = filter_relation(source, tuple(part for part in conditions if part not in leading))
     keys = tuple(Named(f"k{i}", inner) for i, (inner, _) in enumerate(pairs, 1))
-    keyed = GroupBy(own, group.label, keys, group.measures, group.at)
+    keyed: Relation = GroupBy(own, group.label, keys, group.measures, group.at)
+    if lookups.people is not None:
+        keyed = group_within_units(keyed, reading.catalog)
     _check_inside(keyed, (value,), where)
     columns = keyed.columns[: len(keys)]
     equal = tuple(
