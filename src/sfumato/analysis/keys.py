@@ -17,7 +17,7 @@ from sfumato.analysis.private_query import Cell
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.outside import bare, is_stored
 from sfumato.language.rel_nodes import FilterNode, InputNode, Item, JoinNode, RelNode
-from sfumato.language.scalar import Operator, Scalar, address, column, walk
+from sfumato.language.scalar import Operator, Scalar, Sides, address, column, walk
 from sfumato.query.relation import JoinKind
 
 MAX_GROUP_CELLS = 10_000
@@ -99,8 +99,25 @@ def _image(
     values = {key: part for key, part in known.items() if part is not None}
     if len(values) < len(known) or prod(map(len, values.values())) > MAX_GROUP_CELLS:
         return None
+    if (narrowed := _clipped(scalar, *values.values())) is not None:
+        return narrowed
     flows = [_combinations(label, used, values) for label in sorted(labels)]
     return public.distinct(reduce(_cross_join, flows), scalar, MAX_GROUP_CELLS)
+
+
+def _clipped(scalar: Scalar, *values: tuple[Cell, ...]) -> Cells:
+    """Return the values of a column that a condition narrowed, without an engine; None for any other scalar.
+
+    What lies outside the bounds is brought to an end of what the condition left. So is NULL where the condition
+    excludes it: that is what an engine makes of it.
+    """
+    if scalar.operator is not Operator.CLIPPED or scalar.arguments[0].operator is not Operator.COLUMN:
+        return None
+    facts, narrowed = scalar.facts, scalar.constant
+    every = {value for value in (*_beyond(scalar.arguments[0]), *values[0]) if isinstance(value, int)}
+    if isinstance(narrowed, Sides) and not facts.nullable:
+        every.add(facts.high if narrowed.low is None else facts.low)
+    return tuple(sorted({min(max(value, facts.low), facts.high) for value in every}))
 
 
 def _step_by_step(
