@@ -10,10 +10,11 @@ from sfumato.analysis.filter_pushdown import public_first
 from sfumato.analysis.groups import RequestedBounds, group_by_unit, lower_aggregate, private_group_by
 from sfumato.analysis.join_order import InnerJoins, inner_joins, join_in_order, remaining
 from sfumato.analysis.joins import join_analysed
-from sfumato.analysis.keys import PossibleCells, cells_of, chosen_cells, computation, left_cells
+from sfumato.analysis.keys import cells_of, chosen_cells, computation, left_cells, possible_cells
 from sfumato.analysis.lineage import OWNER, Analysed, UnitLineage, Visibility, is_unit_id
 from sfumato.analysis.literal_rows import literal_rows, lower_plain_aggregate
 from sfumato.analysis.mark_joins import analyse_mark_join
+from sfumato.analysis.possible_cells import PossibleCells
 from sfumato.analysis.private_query import Group, Key, PrivateQuery, PrivateRows
 from sfumato.analysis.unions import analyse_union_all
 from sfumato.analysis.used import Used, find_used_columns
@@ -243,9 +244,9 @@ def _scan(scan: Scan, reading: _Question) -> Analysed:
     table = reading.catalog.tables[scan.table]
     scope = {(scan.label, field.name): column(scan.label, field.name, field.facts) for field in table.fields}
     columns = tuple((field.name, field.stored, field.facts) for field in table.fields)
-    cells: PossibleCells = {
-        computation(scope[scan.label, field.name]): field.cells for field in table.fields if field.cells is not None
-    }
+    cells = PossibleCells(
+        {computation(scope[scan.label, field.name]): field.cells for field in table.fields if field.cells is not None}
+    )
     if table.public or table.owner is None:
         flow = ScanNode(scan.table, scan.label, columns)
         return Analysed(flow, scope, Visibility.PUBLIC, origins={scan.label: flow})
@@ -400,11 +401,8 @@ def _private_project(
         scope[relation.label, item.name], columns = passed_on(relation.label, item.name, item.scalar)
         computed += [Item(*one) for one in columns]
     shown = (*computed, Item(OWNER, owned.unit))
-    cells: PossibleCells = {
-        computation(scope[relation.label, item.name]): known
-        for item in items
-        if (known := cells_of(item.scalar, source.cells, source.origins, reading.public)) is not None
-    }
+    shown_as = {computation(scope[relation.label, item.name]): item.scalar for item in items}
+    cells = possible_cells(shown_as, source.cells, source.origins, reading.public)
     unique = {(relation.label, item.name) for item in items if address(item.scalar) in owned.unique}
     unit = column(relation.label, OWNER, owned.unit.facts)
     settled = frozenset((relation.label, item.name) for item in shown if owned.is_settled(item.scalar))

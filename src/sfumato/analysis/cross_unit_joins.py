@@ -14,6 +14,7 @@ from typing import NoReturn
 from sfumato.analysis.catalog import Catalog, PublicData
 from sfumato.analysis.groups import RequestedBounds, private_group_by
 from sfumato.analysis.lineage import Analysed, UnitLineage, is_unit_id
+from sfumato.analysis.possible_cells import PossibleCells
 from sfumato.analysis.private_query import Group
 from sfumato.errors import UnsafeJoin, position_prefix
 from sfumato.language.cost_limits import check_characters
@@ -380,7 +381,7 @@ def _source(met: Sequence[_JoinedSide]) -> Analysed:
         flow,
         _scope([side.analysed for side in met]),
         met[0].owned,
-        {name: cells for side in met for name, cells in side.analysed.cells.items()},
+        PossibleCells.merged(*(side.analysed.cells for side in met)),
         {name: origin for side in met for name, origin in side.analysed.origins.items()},
     )
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from math import prod
 
 from sfumato.analysis.catalog import PublicData
-from sfumato.analysis.keys import MAX_GROUP_CELLS, PossibleCells, cells_of, cells_together, computation
+from sfumato.analysis.keys import MAX_GROUP_CELLS, cells_of, cells_together, computation, possible_cells
 from sfumato.analysis.lineage import OWNER, Analysed, UnitLineage, Visibility, is_unit_id
 from sfumato.analysis.private_query import Cell, Contribution, Group, Key, RequestedAggregate
 from sfumato.analysis.rounding import round_until_summable
@@ -199,11 +199,8 @@ def group_by_unit(
     person = next(key for key in keys if is_unit_id(key.scalar))
     others = [key for key in keys if not is_unit_id(key.scalar)]  # the id of an outer-joined table may also be NULL
     unique = {(relation.label, key.name) for key in others} if len(others) == 1 else set()
-    cells: PossibleCells = {
-        computation(scope[relation.label, key.name]): known
-        for key in others
-        if (known := cells_of(key.scalar, source.cells, source.origins, public)) is not None
-    }
+    shown_as = {computation(scope[relation.label, key.name]): key.scalar for key in others}
+    cells = possible_cells(shown_as, source.cells, source.origins, public)
     unit = scope.pop((relation.label, OWNER), None) or scope[relation.label, person.name]
     lineage = replace(
         owned,

@@ -6,9 +6,10 @@ Proof: proofs/lineage.md §3
 from dataclasses import replace
 
 from sfumato.analysis.catalog import PublicData
-from sfumato.analysis.keys import MAX_GROUP_CELLS, PossibleCells, computation
+from sfumato.analysis.keys import MAX_GROUP_CELLS, computation
 from sfumato.analysis.lineage import Analysed, UnitLineage, Visibility, is_unit_id
 from sfumato.analysis.literal_rows import is_exact
+from sfumato.analysis.possible_cells import DeferredCells, PossibleCells
 from sfumato.analysis.used import Used
 from sfumato.errors import QueryTooLarge, UnsafeJoin, UnsupportedSql, position_prefix
 from sfumato.language.cost_limits import check_characters
@@ -160,7 +161,7 @@ def _with_public(
             constant_per_unit=_constant_columns(private, owned)
             | _settled_beside(condition, private, owned, other, most),
         ),
-        cells=private.cells if inner else {**private.cells, **_outer_cells(other, public)},
+        cells=private.cells if inner else PossibleCells.merged(private.cells, _outer_cells(other, public)),
         origins={**private.origins, **(other.origins if inner else {})},
     )
 
@@ -235,10 +236,13 @@ def _inexact(measure: AggregateItem, position: Position) -> UnsupportedSql:
 
 def _outer_cells(other: Analysed, public: PublicData) -> PossibleCells:
     """Return the values of the public columns; an outer join may also leave NULL, so its rows are not all there are."""
-    known = {
-        computation(scalar): public.distinct(other.flow, scalar, MAX_GROUP_CELLS) for scalar in other.scope.values()
-    }
-    return {column: values for column, values in known.items() if values is not None}
+    return PossibleCells(
+        {computation(scalar): _distinct(other.flow, scalar, public) for scalar in other.scope.values()}
+    )
+
+
+def _distinct(flow: RelNode, scalar: Scalar, public: PublicData) -> DeferredCells:
+    return DeferredCells(lambda _: public.distinct(flow, scalar, MAX_GROUP_CELLS))
 
 
 def public_sides(condition: Scalar, other: Analysed) -> list[Scalar]:
@@ -296,7 +300,7 @@ def _of_one_person(
         flow,
         _scope_after_join(join, scope),
         owned,
-        {**left.cells, **right.cells},
+        PossibleCells.merged(left.cells, right.cells),
         {**left.origins, **right.origins},
     )
     return analysed, None if _equates_units(join.condition, scope) else _note(first, second)

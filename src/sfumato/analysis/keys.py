@@ -6,29 +6,29 @@ row of any database is among the cells.  Proof: proofs/lineage.md §5
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from itertools import product
 from math import prod
+from operator import le, lt
 
 from sfumato.analysis.catalog import PublicData
+from sfumato.analysis.possible_cells import Cells, Computation, DeferredCells, PossibleCells
 from sfumato.analysis.private_query import Cell
 from sfumato.language.facts import Facts, Kind
 from sfumato.language.outside import bare, is_stored
 from sfumato.language.rel_nodes import FilterNode, InputNode, Item, JoinNode, RelNode
-from sfumato.language.scalar import Operator, Scalar, address, column, walk
+from sfumato.language.scalar import Operator, Scalar, Sides, address, column, walk
 from sfumato.query.relation import JoinKind
 
 MAX_GROUP_CELLS = 10_000
 """How many cells an answer with public keys may have; beyond, keys are chosen privately."""
 
-Computation = tuple[object, ...]
-PossibleCells = Mapping[Computation, tuple[Cell, ...]]
-"""The values of scalars, by their shape."""
-
 _MAX_EXPRESSION_NODES = 200
 """Expressions of more parts are not looked into step by step."""
 _CHOOSE = frozenset({Operator.COALESCE, Operator.LEAST, Operator.GREATEST})
 """Operators whose value is always that of one of their arguments, or NULL."""
+
+_ORDER = {Operator.LESS: lt, Operator.AT_MOST: le}
 
 
 def computation(scalar: Scalar) -> Computation:
@@ -99,8 +99,25 @@ def _image(
     values = {key: part for key, part in known.items() if part is not None}
     if len(values) < len(known) or prod(map(len, values.values())) > MAX_GROUP_CELLS:
         return None
+    if (narrowed := _clipped(scalar, *values.values())) is not None:
+        return narrowed
     flows = [_combinations(label, used, values) for label in sorted(labels)]
     return public.distinct(reduce(_cross_join, flows), scalar, MAX_GROUP_CELLS)
+
+
+def _clipped(scalar: Scalar, *values: tuple[Cell, ...]) -> Cells:
+    """Return the values of a column that a condition narrowed, without an engine; None for any other scalar.
+
+    What lies outside the bounds is brought to an end of what the condition left. So is NULL where the condition
+    excludes it: that is what an engine makes of it.
+    """
+    if scalar.operator is not Operator.CLIPPED or scalar.arguments[0].operator is not Operator.COLUMN:
+        return None
+    facts, narrowed = scalar.facts, scalar.constant
+    every = {value for value in (*_beyond(scalar.arguments[0]), *values[0]) if isinstance(value, int)}
+    if isinstance(narrowed, Sides) and not facts.nullable:
+        every.add(facts.high if narrowed.low is None else facts.low)
+    return tuple(sorted({min(max(value, facts.low), facts.high) for value in every}))
 
 
 def _step_by_step(
@@ -140,7 +157,9 @@ def cells_together(
     return tuple(sorted(whole))  # type: ignore[arg-type]
 
 
-def _combinations(label: str, used: Mapping[Computation, Scalar], values: PossibleCells) -> RelNode:
+def _combinations(
+    label: str, used: Mapping[Computation, Scalar], values: Mapping[Computation, tuple[Cell, ...]]
+) -> RelNode:
     """Return all combinations of the public values of a label's columns."""
     own = {key: part for key, part in used.items() if _label(part) == label}
     columns = tuple((_column_name(part), part.facts) for part in own.values())
@@ -157,27 +176,68 @@ def _cross_join(left: RelNode, right: RelNode) -> RelNode:
     return JoinNode(JoinKind.INNER, left, right, None)
 
 
-def chosen_cells(condition: Scalar, cells: PossibleCells, public: PublicData) -> dict[Computation, tuple[Cell, ...]]:
+def possible_cells(
+    scalars: Mapping[Computation, Scalar], cells: PossibleCells, origins: Mapping[str, RelNode], public: PublicData
+) -> PossibleCells:
+    """Return the values of the columns of a relation, each computed from one below it."""
+
+    def deferred(scalar: Scalar) -> DeferredCells:
+        return DeferredCells(lambda _: cells_of(scalar, cells, origins, public))
+
+    return PossibleCells({shown: deferred(scalar) for shown, scalar in scalars.items()})
+
+
+def chosen_cells(condition: Scalar, cells: PossibleCells, public: PublicData) -> PossibleCells:
     """Return the public values that are left where the condition is true: IN lists, and tests of one known column."""
-    left = dict(cells)
     listed = _compared_constants(condition)
     if listed is not None:
         return left_cells(*listed, cells)
     used = {computation(part): part for part in walk(condition) if part.operator is Operator.COLUMN}
-    if len(used) == 1 and (tested := next(iter(used))) in left:
-        part, values = used[tested], left[tested]
-        node = InputNode(_label(part), ((_column_name(part), part.facts),), tuple((value,) for value in values))
-        remaining = public.distinct(FilterNode(node, condition), part, MAX_GROUP_CELLS)
-        left[tested] = values if remaining is None else remaining
-    return left
+    if len(used) != 1 or not cells.may_have(tested := next(iter(used))):
+        return cells
+    return cells.narrowed(tested, partial(_left_where, condition, used[tested], public))
 
 
-def left_cells(
-    tested: Computation, values: tuple[Cell, ...], cells: PossibleCells
-) -> dict[Computation, tuple[Cell, ...]]:
+def left_cells(tested: Computation, values: tuple[Cell, ...], cells: PossibleCells) -> PossibleCells:
     """Return the public values that are left where something is one of these."""
-    before, chosen = cells.get(tested), set(values)
-    return {**cells, tested: values if before is None else tuple(value for value in before if value in chosen)}
+    chosen = set(values)
+    return cells.narrowed(
+        tested, lambda before: values if before is None else tuple(value for value in before if value in chosen)
+    )
+
+
+def _left_where(condition: Scalar, part: Scalar, public: PublicData, before: Cells) -> Cells:
+    """Return the values of a column for which a condition on it alone is true."""
+    if before is None:
+        return None
+    ordered = _left_in_order(condition, part, before)
+    if ordered is not None:
+        return ordered
+    node = InputNode(_label(part), ((_column_name(part), part.facts),), tuple((value,) for value in before))
+    remaining = public.distinct(FilterNode(node, condition), part, MAX_GROUP_CELLS)
+    return before if remaining is None else remaining
+
+
+def _left_in_order(condition: Scalar, part: Scalar, before: tuple[Cell, ...]) -> Cells:
+    """Return what the comparison of a column with an integer leaves, without an engine; None for other conditions."""
+    compare = _ORDER.get(condition.operator)
+    if compare is None:
+        return None
+    first, second = condition.arguments
+    flipped = first.operator is Operator.CONSTANT
+    side, limit = (second, first) if flipped else (first, second)
+    end = limit.constant
+    if (
+        limit.operator is not Operator.CONSTANT
+        or type(end) is not int
+        or bare(side) != part
+        or {side.facts.kind, limit.facts.kind} != {Kind.INTEGER}
+        or side.facts.step != limit.facts.step
+    ):
+        return None
+    numbers = {value for value in before if type(value) is int}
+    kept = (value for value in numbers if (compare(end, value) if flipped else compare(value, end)))
+    return tuple(sorted(kept)) if len(numbers) == len(before) else None
 
 
 def _compared_constants(condition: Scalar) -> tuple[Computation, tuple[Cell, ...]] | None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
-from sfumato.analysis.keys import Computation, PossibleCells
+from sfumato.analysis.possible_cells import Computation, PossibleCells
 from sfumato.analysis.private_query import Cell
 from sfumato.language.facts import Kind
 from sfumato.language.lowering import Scope
@@ -60,7 +60,7 @@ class Analysed:
     scope: Scope
     state: Visibility | UnitLineage
     """Public, released, or owned by people."""
-    cells: PossibleCells = field(default_factory=dict)
+    cells: PossibleCells = field(default_factory=lambda: PossibleCells({}))
     origins: Mapping[str, RelNode] = field(default_factory=dict)
     """The public flow that a label's columns come from."""
 

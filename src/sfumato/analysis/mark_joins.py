@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from sfumato.analysis.catalog import PublicData
 from sfumato.analysis.joins import check_exact, check_marks, join_public_sides, materialize_public, public_sides
-from sfumato.analysis.keys import MAX_GROUP_CELLS, Computation, computation
+from sfumato.analysis.keys import MAX_GROUP_CELLS, computation
 from sfumato.analysis.lineage import Analysed, UnitLineage, Visibility
+from sfumato.analysis.possible_cells import Computation
 from sfumato.analysis.private_query import Cell
 from sfumato.analysis.used import Used
 from sfumato.analysis.windows import under_label
