@@ -8,7 +8,7 @@ from sfumato.accounting.event import Event
 from sfumato.accounting.filter import Filter
 from sfumato.accounting.loss import PrivacyLoss, percent_down, percent_up
 from sfumato.errors import BadParameter
-from sfumato.planning.quote import BudgetEffect
+from sfumato.planning.budget_effect import BudgetEffect
 
 FILTER_USAGE_NOTE = (
     "`used` decides what can still be asked. `spent` bounds what all answers so far reveal together; with a delta it "
