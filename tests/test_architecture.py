@@ -24,6 +24,7 @@ PATH = (
     "planning",
     "engines",
     "ledger",
+    "accounts",
     "release",
     "rehearsal",
     "dataset",
@@ -51,9 +52,13 @@ LAZY_LAYERS = frozenset({"commands", "__init__"})
 """A verb of the command line and a public name import what they need when they are used: `--help` answers at once."""
 LAZY_FILES = frozenset(
     {"accounting/calibrate.py", "release/intervals/noise_law.py", "sensitivity/matching.py", "secure_files.py"}
+    | {"accounting/binomial.py", "accounting/estimate.py", "rehearsal/policy.py"}
+    | {"engines/sql/statements.py", "engines/post_processing/duckdb.py"}
+    | {"engines/duckdb/opening.py", "engines/duckdb/registration.py"}
 )
 """The PLD engines need a second to import, and SciPy a third of one: on the way to an answer hardly ever needed. Locks
-are not there on every system, and a file that needs them says so."""
+are not there on every system, and a file that needs them says so. A budget is read without NumPy, and a question that
+has its snapshot is answered without PyArrow and without what builds copies: tests/test_imports.py."""
 MEANINGLESS_NAMES = frozenset(
     {"util", "utils", "helper", "helpers", "common", "core", "base", "misc"}
     | {"manager", "managers", "handler", "handlers", "registry"}
@@ -165,8 +170,11 @@ def _is_lazy(path: Path, package: Path) -> bool:
 
 
 def _leading(tree: ast.Module) -> Iterator[tuple[ast.stmt, bool]]:
-    """Give the docstring and the imports at the top, until anything else comes."""
+    """Give the docstring and the imports at the top, until anything else comes; those for type checkers come last."""
     for node in tree.body:
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            yield from ((inner, isinstance(inner, ast.Import | ast.ImportFrom)) for inner in node.body)
+            return
         importing = isinstance(node, ast.Import | ast.ImportFrom)
         if not importing and not _is_docstring(node):
             return

@@ -1,5 +1,6 @@
 """The command line: the verbs, in the order in which people need them."""
 
+import gc
 import os
 import sys
 
@@ -21,6 +22,7 @@ from sfumato.commands.refusing import Refusing
 from sfumato.commands.reporting import record, report
 from sfumato.commands.schema import schema
 from sfumato.commands.serving import serve
+from sfumato.commands.startup import start_quickly
 
 VERBS = (
     *(demo, init, check, tune, refresh),
@@ -37,6 +39,8 @@ VERBS = (
 @click.pass_context
 def main(ctx: click.Context) -> None:
     """Answers about many people that tell next to nothing about any one of them."""
+    start_quickly(ctx.invoked_subcommand)
+    ctx.call_on_close(gc.enable)
     if os.environ.get("NO_COLOR"):
         ctx.color = False
     for channel in (sys.stdin, sys.stdout, sys.stderr):

@@ -13,8 +13,9 @@ from sfumato.approvals import Requests
 from sfumato.dataset import SharedDataset
 from sfumato.diagnostics import log_event
 from sfumato.engines.engine import Engine, PlannedStatement, Progress, checked_progress
-from sfumato.engines.opening import has_changed, open_engine
+from sfumato.engines.opening import open_engine
 from sfumato.engines.post_processing.duckdb import evaluate
+from sfumato.engines.snapshot_status import has_changed
 from sfumato.errors import BadParameter, BudgetExhausted, PolicyChanged, Refusal, Setting
 from sfumato.ledger.affordable_price import afforded
 from sfumato.ledger.history import HISTORY_PAGE, page_of

@@ -1,23 +1,21 @@
 """Opening the dataset of a policy: find or take its snapshot, open its ledger, and return a handle."""
 
-from pathlib import Path
 from shutil import rmtree
 
+from sfumato.accounts import accounts as accounts
 from sfumato.database import Database
 from sfumato.dataset import SharedDataset
 from sfumato.diagnostics import log_event
 from sfumato.engines.engine import Progress, checked_progress
-from sfumato.engines.opening import open_engine, warn_owner, was_paid_for, watch_engine
+from sfumato.engines.opening import open_engine, warn_owner, watch_engine
+from sfumato.engines.snapshot_status import was_paid_for
 from sfumato.errors import BadPolicy, BadSource, BudgetExhausted, EngineFailed, NoSnapshot
-from sfumato.ledger.accounts import Accounts, open_accounts
 from sfumato.ledger.opening import check_ledger, open_ledger, require_ledger
 from sfumato.policy.accounts import account_of
 from sfumato.policy.policy import Policy
-from sfumato.policy.reading import read_policy
+from sfumato.policy.reading import PolicyFile, read_policy
 from sfumato.randomness.source import system_source
 from sfumato.rehearsal.policy import delete_with, rehearsal_policy, temporary_folder
-
-PolicyFile = str | Path | dict[str, object]
 
 
 def open(
@@ -122,11 +120,3 @@ def _open_account(policy: Policy, account: str, progress: Progress, confirm: str
     log_event("opened", dataset=policy.name, account=account, version=engine.version)
     shared = SharedDataset(policy, engine, ledger, watch_engine(policy))
     return Database(policy, account, engine, ledger, system_source(), shared=shared)
-
-
-def accounts(policy: PolicyFile) -> Accounts:
-    """Open the accounts of a policy, which lie in its ledger: the data may be away, and nothing is recorded."""
-    read = read_policy(policy)
-    if read.sealed is None:
-        require_ledger(read, was_paid_for)
-    return open_accounts(read)

@@ -9,7 +9,8 @@ from struct import pack
 from typing import Any
 
 from sfumato.policy.policy import Column, ColumnType, Policy, Reference, Table, UnitColumn, UnitPath, position
-from sfumato.sensitivity.clipping import Grid, to_grid
+from sfumato.sensitivity.clipping import to_grid
+from sfumato.sensitivity.grid import Grid
 
 Row = Mapping[str, Any]
 _INT64 = range(-(2**63), 2**63)

@@ -17,7 +17,8 @@ from sfumato.engines.duckdb.column import stored as as_stored
 from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.sql.grid import NotExact, Range, floating, unbounded, whole
 from sfumato.policy.policy import Bounds, Column, ColumnType
-from sfumato.sensitivity.clipping import Grid, to_grid
+from sfumato.sensitivity.clipping import to_grid
+from sfumato.sensitivity.grid import Grid
 
 STEPS = [Fraction(1), Fraction(1, 100), Fraction(1, 3), Fraction(7, 2), Fraction(1, 2**53), Fraction(10**15)]
 WIDTHS = [1, 1000, 2**48, 2**62]

@@ -11,7 +11,8 @@ from tests.paths.shapes import SHAPES
 from tests.paths.worlds import a_world, policy, write
 
 from sfumato import database, opening
-from sfumato.engines.post_processing.duckdb import evaluate, evaluate_by_engine
+from sfumato.engines.post_processing.by_engine import evaluate_by_engine
+from sfumato.engines.post_processing.duckdb import evaluate
 from sfumato.engines.post_processing.python import MAX_PYTHON_ROWS, plain_outcome
 from sfumato.engines.post_processing.values import Values
 from sfumato.language.facts import MAX_INTERMEDIATE_STEPS, Facts, Kind

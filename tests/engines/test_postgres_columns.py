@@ -12,7 +12,8 @@ from tests.engines.postgres_under_law import url
 
 from sfumato.engines.postgres.column import column_sql, stored, unit_sql
 from sfumato.policy.policy import Bounds, Column, ColumnType
-from sfumato.sensitivity.clipping import Grid, to_grid
+from sfumato.sensitivity.clipping import to_grid
+from sfumato.sensitivity.grid import Grid
 
 DOUBLES = [
     *(

@@ -363,7 +363,7 @@ BUGS: tuple[Bug, ...] = (
             "engines/snapshots.py",
             "version = known.version if known is not None and same_data else fresh_id(self._random)",
             'version = __import__("hashlib").sha256(b"".join(path.read_bytes() for path in '
-            '__import__("sfumato.engines.duckdb.source", fromlist=["source_files"])'
+            '__import__("sfumato.engines.duckdb.file_listing", fromlist=["source_files"])'
             ".source_files(self._policy.source))).hexdigest()",
         ),
     ),

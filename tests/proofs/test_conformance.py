@@ -12,7 +12,8 @@ from tests.proofs.cases import BUDGETS, CAPS, EVENTS, FINER, LIMITS, PEOPLE, UNI
 
 from sfumato.accounting.event import Neighbours, Pure
 from sfumato.accounting.filter import Filter
-from sfumato.sensitivity.clipping import Grid, to_grid
+from sfumato.sensitivity.clipping import to_grid
+from sfumato.sensitivity.grid import Grid
 from sfumato.sensitivity.matching import matched_values
 
 

@@ -10,13 +10,8 @@ from sfumato.accounting.event import Neighbours, Pure
 from sfumato.accounting.loss import PrivacyLoss
 from sfumato.ledger.ledger import Budget, Entry, Verified
 from sfumato.opening import open
-from sfumato.release.rendering.documents import (
-    budget_document,
-    entry_document,
-    quote_document,
-    release_document,
-    verified_document,
-)
+from sfumato.release.rendering.account_documents import budget_document, entry_document, verified_document
+from sfumato.release.rendering.documents import quote_document, release_document
 from sfumato.release.rendering.encoding import encoded
 from sfumato.release.rendering.escaping import to_json
 

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import BadParameter
-from sfumato.sensitivity.clipping import Grid, clip_l2, to_grid
+from sfumato.sensitivity.clipping import clip_l2, to_grid
+from sfumato.sensitivity.grid import Grid
 from sfumato.sensitivity.norms import grid_bounds
 
 STEPS = [Fraction(1), Fraction(1, 2), Fraction(1, 100), Fraction(1, 3), Fraction(7, 5), Fraction(64), Fraction(10**20)]

@@ -10,7 +10,8 @@ import pytest
 
 from sfumato.accounting.event import GaussianNoise, LaplaceNoise, Neighbours
 from sfumato.errors import BadParameter
-from sfumato.sensitivity.clipping import Grid, to_grid
+from sfumato.sensitivity.clipping import to_grid
+from sfumato.sensitivity.grid import Grid
 from sfumato.sensitivity.norms import (
     Sensitivity,
     cells,

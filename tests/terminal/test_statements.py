@@ -2,7 +2,8 @@
 
 import pytest
 
-from sfumato.terminal.statements import colour_sql, split_statements
+from sfumato.terminal.colouring import colour_sql
+from sfumato.terminal.statements import split_statements
 
 
 @pytest.mark.parametrize(

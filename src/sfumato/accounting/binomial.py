@@ -4,8 +4,6 @@ from fractions import Fraction
 from functools import lru_cache
 from math import ceil, factorial, floor, fsum, sqrt
 
-import numpy as np
-
 from sfumato.certified.enclosure import Enclosure, enclose, float_above, pi, refine, upper
 from sfumato.errors import BadParameter
 
@@ -38,6 +36,8 @@ def binomial_delta(epsilon: Fraction, times: int, target: Fraction) -> Fraction:
 
 def _relative_sum(loss: tuple[int, Fraction, Fraction], ends: tuple[int, int], reach: int) -> float:
     """Return Σ_{l ≥ first} p_l/p_anchor·(1 - e^(target - loss_l)); beyond the reach of the anchor a bound of it."""
+    import numpy as np
+
     (times, epsilon, target), (first, anchor) = loss, ends
     shrink = _shrink(epsilon)
     low, high = max(first, anchor - reach), min(times, anchor + reach)

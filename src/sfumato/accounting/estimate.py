@@ -4,8 +4,6 @@ from collections.abc import Callable
 from fractions import Fraction
 from math import ceil, exp, expm1, floor, inf, lgamma, log, log1p, pi, sqrt
 
-import numpy as np
-
 from sfumato.accounting.event import (
     BoundedRange,
     Composed,
@@ -106,6 +104,8 @@ def _log_moment(rate: float, ratio: float, order: int) -> float:
     """Return ln(1 + Σ_{j≥2} C(α,j)(1-q)^(α-j) q^j (e^((j²-j)v/2) - 1)): all terms are positive."""
     if order < 2:
         return 0.0
+    import numpy as np
+
     j = np.arange(2, order + 1, dtype=np.float64)
     chosen = lgamma(order + 1) - np.array([lgamma(k + 1) + lgamma(order - k + 1) for k in range(2, order + 1)])
     growth = (j * j - j) * (ratio / 2)
@@ -116,6 +116,8 @@ def _log_moment(rate: float, ratio: float, order: int) -> float:
 
 def _integrate_moment(rate: float, root: float, order: float, step: float) -> float:
     """Return ln(1 + E[f^α - 1 - α(f - 1)]) for f = 1 + q(e^(√v z - v/2) - 1), whose mean is 1."""
+    import numpy as np
+
     z = np.arange(-_INTEGRAL_DEVIATIONS, order * root + _INTEGRAL_DEVIATIONS, step)
     with np.errstate(over="ignore"):
         excess = rate * np.expm1(root * z - root * root / 2)

@@ -6,14 +6,8 @@ from typing import Any
 from sfumato.accounting.loss import round_down
 from sfumato.database import Database
 from sfumato.errors import BadParameter, Refusal
-from sfumato.release.rendering.documents import (
-    LEVEL,
-    Document,
-    budget_document,
-    entry_document,
-    quote_document,
-    release_document,
-)
+from sfumato.release.rendering.account_documents import Document, budget_document, entry_document
+from sfumato.release.rendering.documents import LEVEL, quote_document, release_document
 from sfumato.server.client import RemoteDatabase
 from sfumato.server.tables import tables_document
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from shutil import rmtree
 
 from sfumato.backups.manifest import GRANTS, LEDGER, POLICY, SALT, SNAPSHOT, new_manifest, write_backup_manifest
-from sfumato.engines.snapshots import SnapshotPaths, places_of
+from sfumato.engines.snapshot_paths import SnapshotPaths, places_of
 from sfumato.errors import BadParameter, BadSource
 from sfumato.ledger.anchor import Anchor
 from sfumato.ledger.backup import cut_ledger

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sfumato.backups.manifest import GRANTS, LEDGER, POLICY, SALT, SNAPSHOT, read_backup_manifest
-from sfumato.engines.snapshots import places_of
+from sfumato.engines.snapshot_paths import places_of
 from sfumato.errors import BadParameter, BadSource
 from sfumato.ledger.damage import unavailable
 from sfumato.ledger.restoring import (

@@ -23,11 +23,11 @@ def budget(policy: Path, analyst: str | None, every: bool, form: str) -> None:
 
     The data may be away: this reads the ledger alone.
     """
-    from sfumato.opening import accounts
+    from sfumato.accounts import accounts
     from sfumato.policy.reading import read_policy
-    from sfumato.release.rendering.documents import budget_document
+    from sfumato.release.rendering.account_documents import budget_document
+    from sfumato.release.rendering.account_reports import WAITING, budget_text, budgets_text
     from sfumato.release.rendering.escaping import to_json
-    from sfumato.release.rendering.reports import WAITING, budget_text, budgets_text
 
     read = read_policy(policy)
     account = _account(read, analyst, every)
@@ -68,8 +68,8 @@ def _account(policy: "Policy", analyst: str | None, every: bool) -> str:
 
 def _source_changed(policy: "Policy") -> str:
     """Return a note that the source changed; empty where it did not."""
-    from sfumato.engines.opening import has_changed
-    from sfumato.release.rendering.reports import AWAY, CHANGED
+    from sfumato.engines.snapshot_status import has_changed
+    from sfumato.release.rendering.account_reports import AWAY, CHANGED
 
     if policy.sealed is not None or policy.source.path is None:
         return ""
@@ -90,11 +90,11 @@ def history(policy: Path, analyst: str | None, every: bool, form: str, limit: in
 
     The data may be away: this reads the ledger alone.
     """
-    from sfumato.opening import accounts
+    from sfumato.accounts import accounts
     from sfumato.policy.reading import read_policy
-    from sfumato.release.rendering.documents import entry_document
+    from sfumato.release.rendering.account_documents import entry_document
+    from sfumato.release.rendering.account_reports import history_text
     from sfumato.release.rendering.escaping import to_json
-    from sfumato.release.rendering.reports import history_text
 
     account = _account(read_policy(policy), analyst, every)
     with accounts(policy) as opened:
@@ -114,10 +114,10 @@ def verify(policy: Path, form: str, accept_clock: bool, receipt: tuple[str, ...]
 
     Every hash and every sum is computed again. The data may be away.
     """
-    from sfumato.opening import accounts
-    from sfumato.release.rendering.documents import verified_document
+    from sfumato.accounts import accounts
+    from sfumato.release.rendering.account_documents import verified_document
+    from sfumato.release.rendering.account_reports import verified_text
     from sfumato.release.rendering.escaping import to_json
-    from sfumato.release.rendering.reports import verified_text
 
     if audit:
         _verify_audit(policy, form)

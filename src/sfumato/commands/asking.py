@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sfumato.commands.opening import open_database, open_rehearsal
+from sfumato.commands.opening import open_database, open_rehearsal, patient_progress
 from sfumato.commands.options import FORMATS, File, as_analyst, policy_file, price_options, report_format
 from sfumato.commands.refusing import REFUSED_EXIT_CODE, print_refusal
 from sfumato.errors import BadParameter, Interface, Refusal
@@ -52,7 +52,6 @@ def ask(
     from sfumato.planning.accuracy_target import read_margins
     from sfumato.release.rendering.encoding import encoded
     from sfumato.terminal import exports
-    from sfumato.terminal.screen import PROGRESS_DELAY_SECONDS, phases, screen
     from sfumato.terminal.statements import split_statements
 
     kind = exports.format_of(output, form)
@@ -80,7 +79,7 @@ def ask(
             return
         for question in questions:
             before = database.budget()
-            with phases(screen(stderr=True), PROGRESS_DELAY_SECONDS) as progress:
+            with patient_progress() as progress:
                 release = database.ask(
                     question,
                     epsilon=epsilon,
@@ -116,8 +115,6 @@ def _ask_together(
     all_notes: bool,
 ) -> None:
     """Ask several questions as one charge, and show their answers one below the other."""
-    from sfumato.terminal.screen import PROGRESS_DELAY_SECONDS, phases, screen
-
     if within:
         raise BadParameter(
             "Questions asked together cannot have separate margins.",
@@ -125,7 +122,7 @@ def _ask_together(
             "Set one price for all: --epsilon or --share.",
         )
     before = database.budget()
-    with phases(screen(stderr=True), PROGRESS_DELAY_SECONDS) as progress:
+    with patient_progress() as progress:
         releases = database.ask_all(questions, epsilon=epsilon, share=share, delta=delta, progress=progress)
     for release in releases[:-1]:
         click.echo(f"{release.to_text(None if all_notes else '--notes')}\n")

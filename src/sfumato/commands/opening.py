@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sfumato.commands.startup import load_before_engine
+
 if TYPE_CHECKING:
     from sfumato.database import Database
     from sfumato.engines.engine import Progress
@@ -16,6 +18,7 @@ def open_database(
     policy: Path, analyst: str | None = None, confirm: str | None = None, *, charge: bool = True
 ) -> "Iterator[Database]":
     """Open a database, without any charge unless `charge`; on a terminal, show in which phase the bounded copy is."""
+    load_before_engine()
     from sfumato.opening import open, open_without_charge
 
     chosen = open if charge else open_without_charge
@@ -28,6 +31,7 @@ def open_database(
 @contextmanager
 def open_rehearsal(policy: Path, analyst: str | None = None) -> "Iterator[Database]":
     """Open synthetic rows in the shape of a policy: neither its source nor its ledger is opened."""
+    load_before_engine()
     from sfumato.opening import open
 
     with open_with_progress(
@@ -48,6 +52,18 @@ def open_with_progress(opening: "Callable[[Progress | None], Database]") -> "Ite
         database = opening(None)
     with database:
         yield database
+
+
+@contextmanager
+def patient_progress() -> "Iterator[Progress | None]":
+    """Give what shows the phase of a question on a terminal, once it takes long; None elsewhere."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from sfumato.terminal.screen import PROGRESS_DELAY_SECONDS, phases, screen
+
+    with phases(screen(stderr=True), PROGRESS_DELAY_SECONDS) as progress:
+        yield progress
 
 
 @contextmanager

@@ -33,11 +33,6 @@ def watch_engine(policy: Policy) -> SnapshotWatch:
     return backend_of(policy).watch(policy)
 
 
-def has_changed(policy: Policy) -> bool:
-    """Tell the owner whether the source has changed since its snapshot was taken; no row is read."""
-    return backend_of(policy).has_changed(policy)
-
-
 class OldSnapshot(UserWarning):
     """The source has changed, and no snapshot of it could be taken: answers come from the one before."""
 
@@ -47,11 +42,6 @@ def warn_owner(refused: Refusal | None) -> None:
     if refused is not None:
         what = "The source has changed, but no new snapshot could be taken. Answers still come from the previous one."
         warnings.warn(f"{what} {refused}", OldSnapshot, stacklevel=5)
-
-
-def was_paid_for(policy: Policy) -> bool:
-    """Tell whether there is a snapshot that a ledger belongs to."""
-    return backend_of(policy).has_ledger(policy)
 
 
 def inspected(policy: Policy) -> SourceReport | None:

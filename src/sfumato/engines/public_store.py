@@ -11,9 +11,8 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, finalize
-
-import pyarrow as pa
 
 from sfumato.analysis.catalog import Catalog
 from sfumato.engines.build_catalog import build_catalog
@@ -35,10 +34,13 @@ from sfumato.language.facts import Facts
 from sfumato.language.rel_nodes import MaterializedNode, ProjectNode
 from sfumato.policy.policy import Policy, Table, fold_name
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 SHELF = "memory.main"
 """Where public rows are kept that were computed once: beside the copy, in memory."""
 
-PublicRows = Mapping[str, tuple[Mapping[str, str], pa.RecordBatchReader]]
+PublicRows = Mapping[str, tuple[Mapping[str, str], "pa.RecordBatchReader"]]
 """For each public table the SQL of its columns, and rows over which that SQL is read."""
 
 

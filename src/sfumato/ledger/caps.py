@@ -11,7 +11,7 @@ from sfumato.ledger.budget import Budget
 from sfumato.ledger.recorded_policy import DATASET
 from sfumato.ledger.state import State
 from sfumato.ledger.windows import unlimited_text, window_end
-from sfumato.planning.quote import BudgetEffect
+from sfumato.planning.budget_effect import BudgetEffect
 
 
 def caps_of(state: State, account: str) -> tuple[Filter, ...]:

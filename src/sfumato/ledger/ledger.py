@@ -35,7 +35,7 @@ from sfumato.ledger.state import State, StreamProgress, is_digest, present
 from sfumato.ledger.store import MAX_COMPARED_CHARGES, MAX_COMPARED_VIEWS, Store
 from sfumato.ledger.transaction import InProgress, LedgerTransaction, Reserved, StoredRelease, caught_up, opened_state
 from sfumato.ledger.verifying import Verified
-from sfumato.planning.quote import BudgetEffect
+from sfumato.planning.budget_effect import BudgetEffect
 from sfumato.policy.policy import MAX_CHARGES_PER_ACCOUNT
 
 __all__ = ["FILTER_USAGE_NOTE", "Budget", "Charge", "Entry", "Ledger", "StreamProgress", "Verified"]

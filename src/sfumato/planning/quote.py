@@ -8,7 +8,7 @@ from html import escape
 from math import inf
 
 from sfumato.accounting.group import group_loss
-from sfumato.accounting.loss import PrivacyLoss, percent_up, round_up
+from sfumato.accounting.loss import PrivacyLoss, round_up
 from sfumato.errors import BadParameter, quote_value
 from sfumato.exact import integer
 from sfumato.mechanisms.laplace import Laplace
@@ -25,6 +25,7 @@ from sfumato.planning.aggregates.families import OutputColumn
 from sfumato.planning.bounding.bias import NO_BIAS, BiasBounds, bias_tail, truncation_bias
 from sfumato.planning.bounding.truncation import TruncationBounds
 from sfumato.planning.bounding.truncation_estimates import TruncationEstimates
+from sfumato.planning.budget_effect import BudgetEffect
 from sfumato.planning.column_origins import GroupColumn, Origin, origins, shown_unchanged
 from sfumato.planning.key_selection import size_words
 from sfumato.planning.noise import Mechanism
@@ -54,22 +55,6 @@ class AnswerSource(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class BudgetEffect:
-    """What a charge would do to an account, as its ledger counts it now. None stands for an unbounded loss."""
-
-    share: Fraction | None
-    used: Fraction | None
-    spent: PrivacyLoss | None
-
-    def __str__(self) -> str:
-        if self.share is None or self.used is None or self.spent is None:
-            return "share: its share of the budget has no bound"
-        fits = "" if self.used <= 1 else "; it does not fit"
-        taken = f"{percent_up(self.share)} of the budget"
-        return f"share: {taken}; after it {percent_up(self.used)} used, spent at most {self.spent}{fits}"
-
-
-@dataclass(frozen=True, slots=True)
 class Quote:
     """The price of a query and what it buys.
 
@@ -81,7 +66,7 @@ class Quote:
     margins: Mapping[str, Margin]
     mechanisms: Mapping[str, str]
     notes: tuple[str, ...]
-    effect: "BudgetEffect | None" = None
+    effect: BudgetEffect | None = None
     """What it does to the account's budget; None where no account is known."""
     source: AnswerSource = AnswerSource.FRESH
     """Where the answer will come from."""

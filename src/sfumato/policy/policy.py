@@ -12,7 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from sfumato.accounting.event import Neighbours
-from sfumato.sensitivity.clipping import Grid
+from sfumato.sensitivity.grid import Grid
 
 Value = bool | int | Fraction | str | date | datetime
 """A value of a column, exact: integers as `int`, decimals as `Fraction`; there is no float and no NULL."""

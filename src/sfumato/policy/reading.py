@@ -22,6 +22,9 @@ from sfumato.policy.schemes import source_example, tells_changes
 from sfumato.policy.sealing import read_sealing
 from sfumato.policy.tables import read_tables
 
+PolicyFile = str | Path | dict[str, object]
+"""A policy as it is passed: the path of a TOML file, or a dict of the same shape."""
+
 MAX_POLICY_BYTES = 2**20
 NAMELESS = "dataset"
 """The name of a dict without one; a file without one is called after itself."""
@@ -31,7 +34,7 @@ _QUERIES_PER_DELTA = 1000
 """A query's share of delta where the policy names none."""
 
 
-def read_policy(source: str | Path | dict[str, object]) -> Policy:
+def read_policy(source: PolicyFile) -> Policy:
     """Read a policy from a TOML file, or from a dict of the same shape; whatever is wrong is a `BadPolicy`.
 
     >>> policy = read_policy({

@@ -45,6 +45,9 @@ class SourceScheme(Scheme):
 
     backend: str = ""
     """MODULE:NAME of the Backend that opens such sources. It is imported when one is opened."""
+    status: str = ""
+    """MODULE:NAME of a function that tells whether a source has changed, without the driver: `Policy` → bool. Empty
+    where the Backend must be asked."""
     install: str = ""
     """Extra that pip installs for the driver; empty where none is needed."""
     is_written: bool = True

@@ -9,15 +9,9 @@ from pathlib import Path
 
 from sfumato.engines.duckdb.connection import Connection, closed_connection, execute
 from sfumato.engines.duckdb.duckdb_file import SOURCE, can_be_read, database_tables
+from sfumato.engines.duckdb.file_listing import ENDINGS, LOGS, source_files
 from sfumato.engines.duckdb.schemes import CSV, DUCKDB, FILES, PARQUET, SQLITE
-from sfumato.engines.duckdb.source import (
-    ENDINGS,
-    LOGS,
-    SourceTable,
-    attached,
-    read_schema,
-    source_files,
-)
+from sfumato.engines.duckdb.source import SourceTable, attached, read_schema
 from sfumato.engines.duckdb.sqlite_file import SqliteFile, SqliteTable, begins_as_sqlite
 from sfumato.engines.duckdb.streamed import StreamedSource
 from sfumato.engines.engine import Limits

@@ -10,7 +10,6 @@ from weakref import finalize
 from sfumato.errors import BadPolicy
 from sfumato.policy.locations import file_ledger
 from sfumato.policy.policy import PLAIN, Location, Policy, Refresh
-from sfumato.rehearsal.rows import synthetic_tables
 
 REHEARSAL_NOTE = (
     "Rehearsal: this answer comes from synthetic rows that follow the policy alone. It says nothing about the data, "
@@ -21,6 +20,8 @@ REHEARSAL_NOTE = (
 
 def rehearsal_policy(policy: Policy, folder: Path) -> Policy:
     """Return the policy with synthetic rows as its source, and a ledger in this folder."""
+    from sfumato.rehearsal.rows import synthetic_tables
+
     if policy.sealed is not None:
         raise BadPolicy(
             "A sealed database cannot be rehearsed.",

@@ -14,14 +14,13 @@ import yaml
 
 from sfumato.accounting.event import Neighbours
 from sfumato.accounting.loss import PrivacyLoss, round_up
+from sfumato.accounts import accounts as open_accounts
 from sfumato.errors import BadParameter, quote_value, suggestion
 from sfumato.ledger.windows import unlimited_text
-from sfumato.opening import PolicyFile
-from sfumato.opening import accounts as open_accounts
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.describing import table_words, units_of
 from sfumato.policy.policy import Period, Policy, Refresh
-from sfumato.policy.reading import read_policy
+from sfumato.policy.reading import PolicyFile, read_policy
 from sfumato.release.rendering.escaping import to_json
 from sfumato.reports.answers import all_entries
 from sfumato.reports.checklist import checklist

@@ -7,15 +7,14 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 
 from sfumato.accounting.loss import round_down, round_up
+from sfumato.accounts import accounts as open_accounts
 from sfumato.ledger.accounts import Accounts
 from sfumato.ledger.history import Entry
 from sfumato.ledger.ledger import Verified
-from sfumato.opening import PolicyFile
-from sfumato.opening import accounts as open_accounts
 from sfumato.policy.canonical import policy_hash
 from sfumato.policy.policy import Policy
-from sfumato.policy.reading import read_policy
-from sfumato.release.rendering.reports import WAITING
+from sfumato.policy.reading import PolicyFile, read_policy
+from sfumato.release.rendering.account_reports import WAITING
 from sfumato.reports.answers import (
     DATASET_ACCOUNT,
     AnsweredTotals,

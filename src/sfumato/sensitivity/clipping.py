@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import BadParameter
-from sfumato.exact import integer, positive_rational, rational
+from sfumato.exact import integer
+from sfumato.sensitivity.grid import Grid
 
 Integers = npt.NDArray[Any]
 """int64 where the public bounds fit, otherwise Python integers in an object array."""
@@ -26,36 +27,6 @@ Mask = npt.NDArray[np.bool_]
 _MAX_INT64_TERM = 2**62  # twice this is still an int64
 _MAX_DECIMAL_EXPONENT = 12_000  # `exact.rational` reads no larger power of ten
 _MAX_EXACT_FLOAT = 2**53  # every integer up to here is a float64
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """The integers that stand for values in [low, high] at multiples of `step`."""
-
-    low: Fraction
-    high: Fraction
-    step: Fraction
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "low", rational(self.low, "low"))
-        object.__setattr__(self, "high", rational(self.high, "high"))
-        object.__setattr__(self, "step", positive_rational(self.step, "step"))
-        if self.low > self.high:
-            raise BadParameter(
-                f"low = {self.low} is above high = {self.high}.",
-                "The lower bound must not be above the upper one.",
-                "Give low ≤ high, in this order.",
-            )
-
-    @property
-    def least(self) -> int:
-        """The integer that `low` becomes."""
-        return round(self.low / self.step)
-
-    @property
-    def greatest(self) -> int:
-        """The integer that `high` becomes."""
-        return round(self.high / self.step)
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)

@@ -13,14 +13,16 @@ from sfumato.accounting.loss import PrivacyLoss
 from sfumato.errors import BadParameter
 from sfumato.language.facts import Facts, Kind
 from sfumato.ledger.ledger import Budget, Entry
-from sfumato.planning.quote import AnswerSource, BudgetEffect, Quote
+from sfumato.planning.budget_effect import BudgetEffect
+from sfumato.planning.quote import AnswerSource, Quote
 from sfumato.policy.policy import Period
 from sfumato.query.types import Type
 from sfumato.release.bounding.marked_values import Marks
 from sfumato.release.decode import Value
 from sfumato.release.receipt import receipt_from_json
 from sfumato.release.release import Ranges, Release
-from sfumato.release.rendering.documents import LEVEL, Document, entry_document, release_document
+from sfumato.release.rendering.account_documents import Document, entry_document
+from sfumato.release.rendering.documents import LEVEL, release_document
 
 AtLevel = Callable[[Fraction], Mapping[str, Any]]
 """Fetches the document of the same answer with its intervals at another level."""

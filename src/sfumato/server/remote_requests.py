@@ -9,7 +9,7 @@ from sfumato.errors import UnknownName
 from sfumato.exact import integer
 from sfumato.ledger.approvals import BudgetRequest, RequestNote, RequestState
 from sfumato.release.release import Release
-from sfumato.release.rendering.documents import Document, loss_document
+from sfumato.release.rendering.account_documents import Document, loss_document
 from sfumato.server.remote_json import loss_of
 
 

@@ -14,7 +14,8 @@ from sfumato.ledger.history import HISTORY_PAGE
 from sfumato.ledger.ledger import Entry
 from sfumato.release.receipt import Receipt
 from sfumato.release.release import Release
-from sfumato.release.rendering.documents import LEVEL, budget_document, quote_document
+from sfumato.release.rendering.account_documents import budget_document
+from sfumato.release.rendering.documents import LEVEL, quote_document
 from sfumato.server.formats import encoder, requested_format
 from sfumato.server.gate import Caller, Gateway
 from sfumato.server.grants import OWNER

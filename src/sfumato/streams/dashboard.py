@@ -18,7 +18,7 @@ from sfumato.accounting.loss import PrivacyLoss
 from sfumato.analysis.private_query import Key, visible_key
 from sfumato.database import Database
 from sfumato.engines.salt import read_salt
-from sfumato.engines.snapshots import places_of
+from sfumato.engines.snapshot_paths import places_of
 from sfumato.errors import BadParameter, UnsupportedSql, quote_value
 from sfumato.exact import decimal_rational, integer, positive_rational
 from sfumato.language.rel_nodes import InputNode

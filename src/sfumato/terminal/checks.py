@@ -21,8 +21,8 @@ from sfumato.policy.policy import Column, ColumnType, Policy, Reference, RowUnit
 from sfumato.policy_draft.accuracy import SHARE, estimate_budget_use
 from sfumato.policy_draft.naming import Names, own_key
 from sfumato.prepare import RequestedPrice
+from sfumato.release.rendering.account_reports import CHANGED
 from sfumato.release.rendering.escaping import escape_unprintable
-from sfumato.release.rendering.reports import CHANGED
 from sfumato.release.rendering.table import text_table
 from sfumato.terminal.inspections import inspection_text
 from sfumato.terminal.outside_bounds import count_outside, outside_text

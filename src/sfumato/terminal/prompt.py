@@ -29,11 +29,12 @@ from sfumato.planning.accuracy_target import read_margins
 from sfumato.policy.describing import column_words, table_words
 from sfumato.policy.policy import Table, fold_name
 from sfumato.query.functions import AGGREGATE_NAMES, FUNCTION_NAMES
+from sfumato.release.rendering.account_reports import history_text
 from sfumato.release.rendering.escaping import escape_unprintable
-from sfumato.release.rendering.reports import history_text
 from sfumato.terminal.answers import explain_gauge, print_release
+from sfumato.terminal.colouring import colour_sql
 from sfumato.terminal.screen import PROGRESS_DELAY_SECONDS, grid, phases, say, show
-from sfumato.terminal.statements import colour_sql, split_statements
+from sfumato.terminal.statements import split_statements
 
 HELP = r"""SELECT …;           ask; a question ends with ; or an empty line
 EXPLAIN SELECT …;   its price and its margins; free, and no data is read

@@ -1,37 +1,11 @@
-"""Questions as they are typed: where each ends, and which words are SQL's."""
+"""Questions as they are typed: where each ends."""
 
 import re
 from pathlib import Path
 
-from rich.text import Text
-
 from sfumato.errors import BadParameter
 
 _SKIPPED = re.compile(r"'(?:[^']|'')*'?|\"[^\"]*\"?|--[^\n]*|/\*.*?(?:\*/|$)|;", re.DOTALL)
-_COLOURED = re.compile(
-    r"(?P<comment>--[^\n]*|/\*.*?(?:\*/|$))"
-    r"|(?P<text>'(?:[^']|'')*'?)"
-    r"|(?P<name>\"[^\"]*\"?)"
-    r"|(?P<number>\b\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\b)"
-    r"|(?P<function>\b[A-Za-z_]\w*(?=\s*\())"
-    r"|(?P<word>\b[A-Za-z_]\w*\b)"
-    r"|(?P<command>^\\\w+|^\\\?)",
-    re.DOTALL | re.ASCII,
-)
-_STYLES = {
-    "comment": "dim",
-    "text": "green",
-    "number": "cyan",
-    "function": "magenta",
-    "command": "bold yellow",
-    "keyword": "bold blue",
-}
-_WORDS = """
-select from where group by having order limit offset join left right inner outer cross on using and or not between in is
-null as distinct case when then else end with desc asc filter explain like ilike true false cast interval date timestamp
-exists over partition union values all options differential_privacy
-"""
-KEYWORDS = frozenset(_WORDS.split())
 
 
 def split_statements(text: str) -> tuple[list[str], str]:
@@ -57,16 +31,3 @@ def read_questions(file: Path) -> list[str]:
             "The file of questions cannot be read.", "It is a text in UTF-8.", "Check the path after --file."
         ) from None
     return [*statements, rest] if rest else statements
-
-
-def colour_sql(line: str) -> Text:
-    """Return a line of SQL, or a command of the prompt, in colours."""
-    text, position = Text(), 0
-    for match in _COLOURED.finditer(line):
-        text.append(line[position : match.start()])
-        kind, words = match.lastgroup or "", match.group()
-        if kind in {"word", "function"} and words.lower() in KEYWORDS:
-            kind = "keyword"
-        text.append(words, _STYLES.get(kind))
-        position = match.end()
-    return text.append(line[position:])

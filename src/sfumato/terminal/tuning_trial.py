@@ -15,7 +15,7 @@ from sfumato.engines.aggregates import Aggregates, GroupAggregates, KeyFrequenci
 from sfumato.engines.engine import Engine
 from sfumato.engines.opening import backend_of, open_engine
 from sfumato.engines.post_processing.duckdb import evaluate
-from sfumato.engines.snapshots import places_of
+from sfumato.engines.snapshot_paths import places_of
 from sfumato.errors import UnsupportedSql
 from sfumato.mechanisms.meetings import Meetings
 from sfumato.opening import open_policy

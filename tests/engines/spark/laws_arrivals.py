@@ -8,7 +8,8 @@ from tests.engines.spark_under_law import LIMITS, spark
 from tests.engines.test_incremental_refresh import ROWS, TABLES, Place
 
 from sfumato.engines.engine import Progress
-from sfumato.engines.snapshots import identity_of, places_of, snapshot
+from sfumato.engines.snapshot_paths import places_of
+from sfumato.engines.snapshots import identity_of, snapshot
 from sfumato.engines.spark.registration import SparkCopying, rows_folder
 from sfumato.engines.sql.names import NUMBER
 

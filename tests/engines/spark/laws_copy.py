@@ -17,7 +17,7 @@ from tests.engines.test_bounding_by_shuffle import copied_by, policy_with, table
 
 from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.sql.bounding import by_shuffle
-from sfumato.sensitivity.clipping import Grid
+from sfumato.sensitivity.grid import Grid
 
 TEXTS = ["", "er", "icu", "zz", "1:a", "-", "é", "ß", "İ", "a\\b", "it's", "${x}", None]
 COSTS = [None, nan, inf, -inf, -0.0, 0.25, 0.75, 1.0, 7.5, -9.0, 5e-324, 1.7976931348623157e308, 0.2500000001]

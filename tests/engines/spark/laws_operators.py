@@ -43,7 +43,7 @@ from sfumato.policy.policy import Bounds, Column, ColumnType
 from sfumato.query.expression import Call, Cast, Expression
 from sfumato.query.functions import Function
 from sfumato.query.types import Type
-from sfumato.sensitivity.clipping import Grid
+from sfumato.sensitivity.grid import Grid
 
 EACH = 2
 """So many uses of each function, spread over all of them."""

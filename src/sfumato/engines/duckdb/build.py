@@ -13,7 +13,7 @@ from sfumato.engines.duckdb.source import SourceTable
 from sfumato.engines.engine import Progress
 from sfumato.engines.sql.bounded_copy import CopiedColumn, CopiedTable, bounded_table, count_rows, require_all
 from sfumato.engines.sql.build_protocol import source_table
-from sfumato.engines.sql.builder import create_table_as, select
+from sfumato.engines.sql.builder import create_table_as, insert_select, select
 from sfumato.engines.sql.column import Kind, Part, Stored, ValueForms
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.names import quoted
@@ -65,6 +65,10 @@ class Build:
     def create_table_as(self, relation: str, query: str, *, salted: bool = False) -> None:
         """Write the rows of a query, in its order, into a new table; `salted`: the query holds `salt_sql`."""
         execute(self.connection, create_table_as(relation, query), {"salt": self.salt.hex()} if salted else None)
+
+    def append_rows(self, relation: str, query: str) -> None:
+        """Write the rows of a query, in its order, behind those of a table of the copy."""
+        execute(self.connection, insert_select(relation, query))
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Return the rows of a query about the build itself."""

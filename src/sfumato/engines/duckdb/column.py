@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 
 from sfumato.engines.duckdb.dialect import DUCKDB
-from sfumato.engines.duckdb.untyped_columns import MEMBERS, UNITED
+from sfumato.engines.duckdb.united_type import MEMBERS, UNITED
 from sfumato.engines.sql.column import Kind, Stored, ValueForms, within_days
 from sfumato.engines.sql.grid import Range, floating, whole
 from sfumato.engines.sql.names import literal

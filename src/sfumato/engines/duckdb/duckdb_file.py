@@ -7,7 +7,7 @@ import duckdb
 from sfumato.engines.duckdb.column import stored as as_stored
 from sfumato.engines.duckdb.connection import execute
 from sfumato.engines.duckdb.sqlite_file import begins_as_sqlite
-from sfumato.engines.snapshots import question_mark
+from sfumato.engines.snapshot_paths import question_mark
 from sfumato.engines.sql.builder import select
 from sfumato.engines.sql.column import Stored
 from sfumato.engines.sql.names import literal, quoted

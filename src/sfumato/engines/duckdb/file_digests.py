@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sfumato.engines.duckdb.connection import COPY, Connection, execute
+from sfumato.engines.duckdb.file_listing import source_root
 from sfumato.engines.duckdb.shape import SHAPE
-from sfumato.engines.duckdb.source import Files, files_of, source_root
+from sfumato.engines.duckdb.source import Files, files_of
 from sfumato.engines.snapshot_manifest import keyed_digest
 from sfumato.engines.sql.builder import insert, select
 from sfumato.planning.bounding.truncation import CUT

@@ -17,7 +17,7 @@ from sfumato.engines.duckdb.source import SourceTable, attached, read_schema
 from sfumato.engines.duckdb.text_types import DATE_FORMATS, TIME_FORMATS, column_texts, csv_words
 from sfumato.engines.engine import Limits
 from sfumato.engines.inspection import SourceReport
-from sfumato.engines.snapshots import places_of
+from sfumato.engines.snapshot_paths import places_of
 from sfumato.engines.sql.build_protocol import source_table
 from sfumato.engines.sql.builder import select, subquery
 from sfumato.engines.sql.column import Kind, Part

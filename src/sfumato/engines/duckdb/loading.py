@@ -14,7 +14,7 @@ from sfumato.engines.duckdb.connection import execute, registered, starless
 from sfumato.engines.duckdb.csv_records import Malformed, record_batches
 from sfumato.engines.duckdb.source import Files, SourceTable, not_csv
 from sfumato.engines.duckdb.streamed import StreamedTable, record_batch
-from sfumato.engines.duckdb.untyped_columns import united
+from sfumato.engines.duckdb.united_type import united
 from sfumato.engines.engine import Progress
 from sfumato.engines.sql.builder import create_table_as, select
 from sfumato.engines.sql.column import Kind

@@ -1,26 +1,19 @@
 """How files and DuckDB databases are copied: into a DuckDB file, in a folder of its own until it is complete."""
 
 import shutil
-from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractContextManager, closing, suppress
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sfumato.engines.duckdb.build import Build, build_table
-from sfumato.engines.duckdb.connection import BEFORE, COPY, STAGE, closed_connection, execute
-from sfumato.engines.duckdb.file_digests import digest_files, write_marks
-from sfumato.engines.duckdb.frames import Frames
-from sfumato.engines.duckdb.incremental_refresh import load_arrivals
-from sfumato.engines.duckdb.parquet_repair import mended
-from sfumato.engines.duckdb.shape import read_shape, write_shape
-from sfumato.engines.duckdb.source import ENDINGS, Files, attached, check_place, read_schema, source_files, source_root
+from sfumato.engines.duckdb.built_file import BuiltFile
+from sfumato.engines.duckdb.file_listing import check_place, source_files, source_root
+from sfumato.engines.duckdb.shape import read_shape
 from sfumato.engines.engine import Limits, Progress
-from sfumato.engines.snapshot_manifest import keyed_digest, read_files_while_unchanged, stamp_of
-from sfumato.engines.snapshots import BuildDirectory, Registered, Snapshot
+from sfumato.engines.snapshot_manifest import read_files_while_unchanged, stamp_of
+from sfumato.engines.snapshots import BuildDirectory, Copying, Registered, Snapshot
 from sfumato.engines.snapshots import snapshot as snapshot_of
 from sfumato.engines.sql.bounded_copy import CopiedTable
-from sfumato.engines.sql.names import literal
-from sfumato.errors import EngineFailed
 from sfumato.policy.policy import Policy
 
 
@@ -42,18 +35,6 @@ def snapshot(
     return snapshot_of(policy, copying_of(policy, limits or Limits()), progress, again=again, first=first)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class _BuiltFile:
-    stamp: str
-    file: Path
-
-    def commit(self) -> None:
-        """Do nothing: the file is everything."""
-
-    def discard(self) -> None:
-        """Do nothing: the file is everything."""
-
-
 @dataclass(frozen=True, slots=True)
 class FileCopying:
     """`snapshots.Copying` of files and databases in files."""
@@ -71,18 +52,20 @@ class FileCopying:
         source = self.policy.source
         return stamp_of(source_root(source), source_files(source), salt)
 
-    def build(self, aside: BuildDirectory, salt: bytes, progress: Progress) -> _BuiltFile:
+    def build(self, aside: BuildDirectory, salt: bytes, progress: Progress) -> BuiltFile:
         """Build the copy of a source that stays as it is meanwhile."""
+        from sfumato.engines.duckdb.copy_build import build_copy
+
         source = self.policy.source
         if source.scheme == "sqlite":  # one transaction: what is written meanwhile is not seen, and counts as a change
-            return _BuiltFile(self.stamp(salt), _build(self.policy, aside, salt, progress, self.limits))
+            return BuiltFile(self.stamp(salt), build_copy(self.policy, aside, salt, progress, self.limits))
 
         def built() -> Path:
             shutil.rmtree(aside.folder, ignore_errors=True)
-            return _build(self.policy, aside, salt, progress, self.limits)
+            return build_copy(self.policy, aside, salt, progress, self.limits)
 
         try:
-            return _BuiltFile(
+            return BuiltFile(
                 *read_files_while_unchanged(source_root(source), lambda: source_files(source), salt, built)
             )
         except BaseException:
@@ -97,88 +80,10 @@ class FileCopying:
         """Do nothing: the file is everything."""
 
 
-@dataclass(frozen=True, slots=True)
-class FrameCopying:
-    """`snapshots.Copying` of frames: what they hold now is all that can be said of them."""
-
-    policy: Policy = field(repr=False)
-    limits: Limits
-    stamps_tell_all: bool = False
-
-    def check_place(self) -> None:
-        """Accept: frames that were handed over are there."""
-
-    def stamp(self, salt: bytes) -> str:
-        """Return names and lengths, under the salt: values are never compared."""
-        return keyed_digest(salt, "stamp", Frames(self.policy.source).shapes())
-
-    def build(self, aside: BuildDirectory, salt: bytes, progress: Progress) -> _BuiltFile:
-        """Build the copy; every frame is written down once before it is read."""
-        return _BuiltFile(self.stamp(salt), _build(self.policy, aside, salt, progress, self.limits))
-
-    def shape(self, file: Path) -> tuple[CopiedTable, ...] | None:
-        """Return what is public about a copy."""
-        return read_shape(file, self.limits)
-
-    def sweep(self, salt: bytes, kept: Collection[str]) -> None:
-        """Do nothing: the file is everything."""
-
-
-def copying_of(policy: Policy, limits: Limits) -> FileCopying | FrameCopying:
+def copying_of(policy: Policy, limits: Limits) -> Copying:
     """Return how the source of a policy is copied."""
-    return FrameCopying(policy, limits) if policy.source.scheme == "frames" else FileCopying(policy, limits)
+    if policy.source.scheme != "frames":
+        return FileCopying(policy, limits)
+    from sfumato.engines.duckdb.frame_registration import FrameCopying
 
-
-def _build(policy: Policy, aside: BuildDirectory, salt: bytes, progress: Progress, limits: Limits) -> Path:
-    """Build a copy in a folder of its own, which only its owner may enter: what spills to disk is private too."""
-    folder, building = aside.folder, _Building(policy, aside.folder, salt, progress, limits)
-    folder.mkdir(mode=0o700)
-    try:
-        if aside.before is not None and policy.source.scheme in ENDINGS:
-            with suppress(EngineFailed):  # then everything is read again
-                return building.built({}, aside.before)
-            building.forget()
-        try:
-            return building.built({})
-        except EngineFailed:
-            if policy.source.scheme not in ("parquet", "files"):
-                raise
-        building.forget()
-        return building.built(mended(policy, folder / "mended"))
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class _Building:
-    policy: Policy
-    folder: Path
-    salt: bytes
-    progress: Progress
-    limits: Limits
-
-    def forget(self) -> None:
-        """Remove what an attempt left."""
-        for name in (COPY, STAGE):
-            (self.folder / name).unlink(missing_ok=True)
-
-    def built(self, instead: Mapping[str, Files], before: Path | None = None) -> Path:
-        """Build the copy; where one before it is given, only the people are bounded again to whom rows arrived."""
-        policy, sources = self.policy, [path for path in (self.policy.source.path, before) if path is not None]
-        with closing(closed_connection([self.folder, *sources], self.limits, self.folder / "spill")) as connection:
-            for name in (COPY, STAGE):
-                execute(connection, f"ATTACH {literal(str(self.folder / name))} AS {name}")
-            if before is not None:
-                execute(connection, f"ATTACH {literal(str(before))} AS {BEFORE} (READ_ONLY)")
-            with attached(connection, policy.source) as streams:
-                found = read_schema(connection, policy, streams, instead)
-                now = digest_files(policy, policy.source, self.salt) if policy.source.scheme in ENDINGS else {}
-                loaded = load_arrivals(connection, policy, found, now, self.progress)
-            build = Build(connection, policy, loaded.sources, self.salt, loaded.read, loaded.added)
-            write_shape(
-                connection, [one for table in policy.tables for one in build_table(build, table, self.progress)]
-            )
-            write_marks(connection, now, loaded.rows)
-            execute(connection, f"DETACH {COPY}")  # writes everything into the file
-        return self.folder / COPY
+    return FrameCopying(policy, limits)

@@ -5,7 +5,9 @@ from functools import partial
 from sfumato.policy.schemes import SourceScheme
 
 _BACKEND = "sfumato.engines.duckdb.opening:BACKEND"
-_file = partial(SourceScheme, backend=_BACKEND, can_draft=True)
+_file = partial(
+    SourceScheme, backend=_BACKEND, status="sfumato.engines.duckdb.file_status:files_changed", can_draft=True
+)
 
 PARQUET = _file("parquet", mistaken=("pq",), suffixes=(".parquet",))
 CSV = _file("csv", mistaken=("tsv",), suffixes=(".csv",), reads_csv=True)

@@ -1,6 +1,5 @@
 """Where the tables of a file source lie, and what columns they have: read from names and headers, never from rows."""
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from sfumato.engines.duckdb.column import stored as as_stored
 from sfumato.engines.duckdb.connection import STAGE, execute, registered, starless
 from sfumato.engines.duckdb.csv_records import Malformed, beginning, header, likely_delimiter
 from sfumato.engines.duckdb.duckdb_file import SOURCE, attach, can_be_read, database_tables, described, find_table
+from sfumato.engines.duckdb.file_listing import ENDINGS, data_files, source_path
 from sfumato.engines.duckdb.frames import Frames
 from sfumato.engines.duckdb.sqlite_file import opened
 from sfumato.engines.duckdb.streamed import StreamedColumn, StreamedSource, StreamedTable
@@ -25,10 +25,6 @@ from sfumato.engines.sql.names import literal, quoted
 from sfumato.errors import BadSource, EngineFailed, quote_value
 from sfumato.policy.policy import Column, Location, Policy, Table, fold_name
 
-_CSV = tuple(f"{ending}{packed}" for ending in (".csv", ".tsv") for packed in ("", ".gz", ".zst"))
-ENDINGS = {"parquet": (".parquet",), "csv": _CSV, "files": (".parquet", *_CSV)}
-LOGS = {"duckdb": ".wal", "sqlite": "-wal"}
-"""Sources that are one file, and what is written beside it; an empty log says nothing."""
 LOADED = "loaded"
 """How the tables of the stage begin that files and batches are loaded into."""
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -83,37 +79,17 @@ class Files:
         }
 
 
-def check_place(location: Location) -> None:
-    """Refuse a source that is not there."""
-    _place(location)
-
-
-def source_root(location: Location) -> Path:
-    """Return the folder in which the files of the source have their names."""
-    path = _place(location)
-    return path if path.is_dir() else path.parent
-
-
-def source_files(location: Location) -> list[Path]:
-    """Return every file of the source, sorted; what another process does meanwhile is seen by their stamps."""
-    path = _place(location)
-    if location.scheme in LOGS or path.is_file():
-        log = path.with_name(f"{path.name}{LOGS.get(location.scheme, '.wal')}")
-        return [path, *([log] if log.exists() and log.stat().st_size else [])]
-    return sorted(_data_files(path, ENDINGS[location.scheme]))
-
-
 @contextmanager
 def attached(connection: duckdb.DuckDBPyConnection, location: Location) -> Iterator[StreamedSource | None]:
     """Attach a DuckDB source for reading, or give one whose rows come as batches; others are read file by file."""
     if location.scheme == "frames":
         yield Frames(location)
     elif location.scheme == "sqlite":
-        with opened(_place(location)) as file:
+        with opened(source_path(location)) as file:
             yield file
     else:
         if location.scheme == "duckdb":
-            attach(connection, _place(location))
+            attach(connection, source_path(location))
         yield None
 
 
@@ -216,33 +192,6 @@ def no_column(table: Table, column: str) -> BadSource:
     )
 
 
-def _place(location: Location) -> Path:
-    if location.path is None or location.scheme not in (*ENDINGS, *LOGS):
-        raise BadSource(
-            f"source starts with {location.scheme}:.",
-            "This engine reads files.",
-            "Write parquet:, csv:, files:, duckdb: or sqlite: with a path.",
-        )
-    if not location.path.exists() or (location.scheme in LOGS and not location.path.is_file()):
-        raise BadSource("The source path does not exist.", "There is no data to protect.", "Check the path in source.")
-    return location.path
-
-
-def _data_files(folder: Path, endings: tuple[str, ...]) -> Iterator[Path]:
-    for parent, below, names in os.walk(folder):
-        below[:] = [name for name in below if not name.startswith((".", "_"))]
-        for name in names:
-            if name.lower().endswith(endings) and not name.startswith((".", "_")):
-                path = Path(parent) / name
-                if not path.is_file():  # whoever opened a pipe would wait for ever
-                    raise BadSource(
-                        "source contains an entry that is named like a data file but is not a file.",
-                        "A broken link or a pipe cannot be read as a file.",
-                        "Remove it, or put the file in its place.",
-                    )
-                yield path
-
-
 def _filed(
     connection: duckdb.DuckDBPyConnection, policy: Policy, table: Table, files: Files, loaded: str
 ) -> SourceTable:
@@ -314,7 +263,7 @@ def _stored_alike(connection: duckdb.DuckDBPyConnection, files: Files) -> list[F
 
 def files_of(location: Location, table: Table) -> Files:
     """Find the files of one table, or refuse."""
-    path, endings, name = _place(location), ENDINGS[location.scheme], fold_name(table.stored or table.name)
+    path, endings, name = source_path(location), ENDINGS[location.scheme], fold_name(table.stored or table.name)
     if path.is_file():
         found = [Files(path.parent, (path,))] if _stem(path, endings) == name else []
     else:
@@ -323,7 +272,7 @@ def files_of(location: Location, table: Table) -> Files:
         folders = [entry for entry in entries if entry.is_dir() and fold_name(entry.name) == name]
         if not found and not folders and fold_name(path.name) == name:
             folders = [path]
-        found += [Files(folder, tuple(sorted(_data_files(folder, endings)))) for folder in folders]
+        found += [Files(folder, tuple(sorted(data_files(folder, endings)))) for folder in folders]
     found = [files for files in found if files.paths]
     if len(found) == 1:
         return found[0]

@@ -14,27 +14,13 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 
-from sfumato.engines.sql.names import quoted
-
 TEXT = pa.large_string()
 """Offsets of 64 bits: a few long texts must not end the rest."""
 NUMBER = pa.struct([("integer", pa.int64()), ("floating", pa.float64()), ("text", TEXT)])
 """One value of a column of numbers: at most one of the three is there."""
-UNITED = "UNION(integer BIGINT, floating DOUBLE, text VARCHAR)"
-"""How the engine keeps it until it is read."""
 _DIGITS = 10**40
 """No policy writes a greater number, and printing one takes time in the square of its length."""
 _PLAIN = {str, type(None), float}
-MEMBERS = ("integer", "floating", "text")
-
-
-def united(name: str) -> str:
-    """Return the SQL that makes one value of the three of `NUMBER`; none is NULL."""
-    column = quoted(name)
-    members = (
-        f"WHEN {column}.{one} IS NOT NULL THEN union_value({one} := {column}.{one})::{UNITED}" for one in MEMBERS
-    )
-    return f"CASE {' '.join(members)} END"
 
 
 def texts(values: Sequence[object]) -> pa.Array:

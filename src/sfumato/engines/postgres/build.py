@@ -14,7 +14,7 @@ from sfumato.engines.postgres.dialect import POSTGRES
 from sfumato.engines.postgres.source import ServerTable
 from sfumato.engines.public_store import PublicRows, declared_columns
 from sfumato.engines.sql.build_protocol import copied_name, source_table
-from sfumato.engines.sql.builder import select, subquery
+from sfumato.engines.sql.builder import insert_select, select, subquery
 from sfumato.engines.sql.column import Kind, Part, Stored, ValueForms
 from sfumato.engines.sql.dialect import Dialect
 from sfumato.engines.sql.names import quoted
@@ -106,6 +106,10 @@ class ServerBuild:
             execute(self.connection, f"SET LOCAL {setting} TO DEFAULT")
         if relation not in map(self.stage, _READ_WHOLE):
             execute(self.connection, f"ANALYZE {relation}")
+
+    def append_rows(self, relation: str, query: str) -> None:
+        """Write the rows of a query, in its order, behind those of a table of the copy."""
+        execute(self.connection, insert_select(relation, query))
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Return the rows of a query about the build itself."""

@@ -12,7 +12,8 @@ from sfumato.engines.postgres.connection import SCHEMA, close, connect, execute
 from sfumato.engines.postgres.source import ServerTable, check_own_schema, read_schema
 from sfumato.engines.public_store import write_public_store
 from sfumato.engines.snapshot_manifest import keyed_digest
-from sfumato.engines.snapshots import BuildDirectory, identity_of, places_of
+from sfumato.engines.snapshot_paths import places_of
+from sfumato.engines.snapshots import BuildDirectory, identity_of
 from sfumato.engines.sql.bounded_copy import CopiedTable, bounded_tables
 from sfumato.engines.sql.builder import select
 from sfumato.engines.sql.names import literal, quoted

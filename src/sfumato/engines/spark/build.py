@@ -115,6 +115,12 @@ class SparkBuild:
         guarded(lambda: self.session.sql(query).write.parquet(str(path)))
         self._show(relation)
 
+    def append_rows(self, relation: str, query: str) -> None:
+        """Write the rows of a query, in its order, into further files of a folder of the copy."""
+        path = self._place(relation)
+        guarded(lambda: self.session.sql(query).write.mode("append").parquet(str(path)))
+        self._show(relation)
+
     def _show(self, relation: str) -> None:
         path, name = self._place(relation), relation.strip("`")
         guarded(lambda: self.session.read.parquet(str(path)).createOrReplaceTempView(name))

@@ -13,7 +13,8 @@ from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.aggregates import Aggregates
 from sfumato.engines.engine import Histograms, Job, Limits, PlannedStatement, SelectedBounds
 from sfumato.engines.public_store import PublicStore, RemoteTables
-from sfumato.engines.snapshots import Registered, identity_of, places_of
+from sfumato.engines.snapshot_paths import places_of
+from sfumato.engines.snapshots import Registered, identity_of
 from sfumato.engines.spark.build import view_name
 from sfumato.engines.spark.dialect import SPARK, quoted
 from sfumato.engines.spark.numbers import NARROW, TYPES

@@ -10,12 +10,14 @@ from typing import Any
 from sfumato.diagnostics import record_engine_failure
 from sfumato.engines.duckdb.connection import COPY, open_copy
 from sfumato.engines.duckdb.file_digests import NOTHING, PreviousCopy, added_files, digest_files, read_marks
+from sfumato.engines.duckdb.file_listing import check_place, source_files, source_root
 from sfumato.engines.duckdb.shape import read_shape
-from sfumato.engines.duckdb.source import check_place, files_of, source_files, source_root
+from sfumato.engines.duckdb.source import files_of
 from sfumato.engines.engine import Limits, Progress
 from sfumato.engines.public_store import write_public_store
 from sfumato.engines.snapshot_manifest import keyed_digest, read_files_while_unchanged, read_while_unchanged, stamp_of
-from sfumato.engines.snapshots import BuildDirectory, SnapshotPaths, identity_of, places_of
+from sfumato.engines.snapshot_paths import SnapshotPaths, places_of
+from sfumato.engines.snapshots import BuildDirectory, identity_of
 from sfumato.engines.spark.build import ROWS, SparkBuild, public_rows, view_name
 from sfumato.engines.spark.connection import execute, session
 from sfumato.engines.spark.source import files_in_catalog, folder_of, is_catalog, read_files, read_schema

@@ -32,7 +32,7 @@ from sfumato.engines.sql.build_protocol import Building
 from sfumato.engines.sql.builder import exists, select, subquery, union_all
 from sfumato.engines.sql.column import number_sql
 from sfumato.engines.sql.dialect import ByWindow, bounding_of
-from sfumato.engines.sql.names import LONE, NUMBER, PATH_UNIT, TOTALS
+from sfumato.engines.sql.names import LONE, NUMBER, PATH_UNIT, RANK, TOTALS
 from sfumato.engines.sql.sampling_order import rehash_duplicate, row_hash
 from sfumato.engines.sql.staging import are_read_again, rows_named, rows_of, rows_with_owners, stage_rows
 from sfumato.errors import BadSource
@@ -55,6 +55,8 @@ class _Sources:
     cut: str | None = None
     lost: str | None = None
     """For how many rows each person lost, where that is known without counting kept ones."""
+    is_written: bool = False
+    """Whether the rows are in the copy already, part by part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +102,10 @@ def bounded_table(build: Building, table: Table, progress: Progress) -> list[Cop
             parts = stage_rows(build, table, columns)
             if unit is not None:
                 progress("bound", table.name)
-            sources = _bounded(build, table, columns, parts)
-    progress("sort", table.name)
-    _write(build, table, columns, sources.rows)
+            sources = _bounded(build, table, columns, parts, progress)
+    if not sources.is_written:
+        progress("sort", table.name)
+        _write(build, table, columns, sources.rows)
     if unit is not None:
         _write_removed(build, table, unit, sources)
     if cuts is not None:
@@ -144,8 +147,12 @@ def _kept_columns(table: Table) -> list[Column]:
     )
 
 
-def _bounded(build: Building, table: Table, columns: list[Column], parts: int) -> _Sources:
-    """Choose the rows of those who have too many, and number everybody's, part by part: a part fits into memory."""
+def _bounded(build: Building, table: Table, columns: list[Column], parts: int, progress: Progress) -> _Sources:
+    """Choose the rows of those who have too many, and number everybody's, part by part: a part fits into memory.
+
+    Where there are several parts, each is written into the copy when it is ready, in an order of its own: no statement
+    needs memory for more than one part, and the time that is left follows from the parts that are done.
+    """
     unit, lossy = unit_column(table), build.policy.budget.truncation is not None
     if unit is None:
         lost = truncation_loss_sql(build, columns, None, "TRUE") if lossy else None
@@ -166,11 +173,13 @@ def _bounded(build: Building, table: Table, columns: list[Column], parts: int) -
         if lossy:
             found["cut"] = truncation_loss_sql(build, columns, unit, here)
         if parts > 1:
+            progress(f"sort {100 * part // parts} %", table.name)
+            _write(build, table, columns, found.pop("bounded"), append=part > 0)
             for name, query in found.items():
                 build.create_table_as(build.stage(f"{name}{part}"), query)
     if parts > 1:
         found = {name: union_all(select("*", build.stage(f"{name}{part}")) for part in range(parts)) for name in found}
-    return _Sources(found["bounded"], found["counts"], found.get("cut"))
+    return _Sources(found.get("bounded"), found["counts"], found.get("cut"), is_written=parts > 1)
 
 
 def _find_crowded(build: Building, table: Table, columns: list[Column], parts: int) -> None:
@@ -234,16 +243,15 @@ def _numbered(build: Building, table: Table, columns: list[Column], here: str) -
     quantiles are asked of stands in how many rows of the person they have a value. Where questions choose caps, a row
     says at which of them it counts. A row's numbers depend on the same person's rows alone.
     """
-    dialect, over = build.dialect, None
-    number = dialect.row_number(["id"], in_order_of(dialect, columns))
+    dialect = build.dialect
+    order = f" ORDER BY {', '.join(in_order_of(dialect, columns))}" if columns else ""
+    over = f"PARTITION BY r.id{order} ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
+    number = f"row_number() OVER ({over})"
     if are_read_again(build, table, columns):
         chosen = f"{build.stage('chosen')} AS r"
         few = "FALSE" if rows_in_sampling_order(table) else f"n <= {most_rows(table)}"  # everybody but the crowded
         people = subquery(select("u, id", build.stage("units"), where=["u IS NOT NULL", few]))
         others = subquery(rows_of(build, table, columns, people), "r")
-        order = f" ORDER BY {', '.join(in_order_of(dialect, columns))}" if columns else ""
-        over = f"PARTITION BY r.id{order} ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
-        number = f"row_number() OVER ({over})"
     else:
         rows, place = build.stage("rows"), f"r.{bounding_of(dialect, ByWindow).row_locator}"
         chosen = f"{rows} AS r JOIN {build.stage('chosen')} AS c ON {place} = c.place WHERE {here}"
@@ -259,24 +267,40 @@ def _each_row(build: Building, columns: list[Column]) -> str:
     return select(names or f"c0 AS {build.dialect.quote_identifier(LONE)}", f"{build.stage('rows')} AS r")
 
 
-def _write(build: Building, table: Table, columns: list[Column], rows: str | None) -> None:
-    """Write the rows in the order of all their columns, so that their order tells nothing but what they hold."""
+def _written_names(build: Building, table: Table, columns: list[Column]) -> list[str]:
+    """Return the columns of a table of the copy in their order, hidden ones last."""
+    dialect, unit = build.dialect, unit_column(table)
+    names = [column.name for column in columns]
+    if unit is not None:
+        hidden = [*numbers(dialect, table, columns, []), *together_in_one_pass(build, table, columns)]
+        names = [unit, *names, *hidden]
+    return [dialect.quote_identifier(name) for name in names or [LONE]]
+
+
+def _write(build: Building, table: Table, columns: list[Column], rows: str | None, *, append: bool = False) -> None:
+    """Write the rows in an order that tells nothing but what they hold.
+
+    Declared keys come first, then people; the rank tells the rows of one person apart, so no other value is compared.
+    Where each row is a person, rows are in the order of all their columns.
+    """
     dialect, unit = build.dialect, unit_column(table)
     names = [dialect.quote_identifier(column.name) for column in columns]
     first = _sort_keys(columns)
     order = [sortable(dialect, columns[at], names[at]) for at in first]
-    order += [] if unit is None else [dialect.quote_identifier(unit)]
-    order += [sortable(dialect, column, names[at]) for at, column in enumerate(columns) if at not in first]
-    if unit is not None and dialect.stored_by_unit:  # the rows of one person were sorted when they were numbered
+    if unit is None:
+        order += [sortable(dialect, column, names[at]) for at, column in enumerate(columns) if at not in first]
+    elif dialect.stored_by_unit:  # the rows of one person were sorted when they were numbered
         order = [dialect.quote_identifier(unit)]
-    if unit is not None:
-        hidden = [*numbers(dialect, table, columns, []), *together_in_one_pass(build, table, columns)]
-        names = [dialect.quote_identifier(unit), *names, *map(dialect.quote_identifier, hidden)]
-    names = names or [dialect.quote_identifier(LONE)]
+    else:
+        order += map(dialect.quote_identifier, (unit, RANK))
     number = None
     if unit is None and dialect.numbers_rows:
         number = f"{dialect.row_number([], order)} AS {dialect.quote_identifier(NUMBER)}"
-    _put_of_parts(build, table, table.name, rows, names, order, number)
+    names = _written_names(build, table, columns)
+    if append and rows is not None:
+        build.append_rows(build.copy_relation(table.name), _in_order(build, rows, names, order))
+    else:
+        _put_of_parts(build, table, table.name, rows, names, order, number)
 
 
 def _put_of_parts(
@@ -295,6 +319,12 @@ def _put_of_parts(
     by = f" {build.dialect.order_by_clause} {', '.join(order)}" if order else ""
     written = select(names if number is None else [*names, number], subquery(union_all(found), "kept") + by)
     build.create_table_as(build.copy_relation(name), written)
+
+
+def _in_order(build: Building, rows: str, names: list[str], order: list[str]) -> str:
+    """Return the query for rows in the order in which they are written."""
+    by = f" {build.dialect.order_by_clause} {', '.join(order)}" if order else ""
+    return select(names, subquery(rows, "kept") + by)
 
 
 def _carried(build: Building, table: Table, name: str) -> str:

@@ -62,6 +62,9 @@ class Building(Protocol):
     def create_table_as(self, relation: str, query: str, *, salted: bool = False) -> None:
         """Write the rows of a query, in its order, into a new table; `salted`: the query holds `salt_sql`."""
 
+    def append_rows(self, relation: str, query: str) -> None:
+        """Write the rows of a query, in its order, behind those of a table of the copy."""
+
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Return the rows of a query about the build itself: sums and counts, which nobody is shown."""
 

@@ -84,6 +84,11 @@ def insert(relation: str, values: Iterable[str]) -> str:
     return f"INSERT INTO {relation} VALUES ({', '.join(values)})"  # noqa: S608
 
 
+def insert_select(relation: str, query: str) -> str:
+    """Return the statement that adds the rows of a query."""
+    return f"INSERT INTO {relation} {query}"
+
+
 def delete(relation: str, where: str) -> str:
     """Return the statement that removes the rows which meet a condition."""
     return f"DELETE FROM {relation} WHERE {where}"  # noqa: S608

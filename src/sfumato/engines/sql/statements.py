@@ -4,11 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from sfumato.analysis.private_query import Absent, Group, KeyValue
 from sfumato.engines.aggregates import Aggregates, BucketWeights, GroupAggregates, Held, KeyFrequencies
@@ -31,6 +30,9 @@ from sfumato.planning.plan import GroupPlan, Plan, PlannedMeasurement, PlannedSe
 from sfumato.query.functions import Aggregation
 from sfumato.sensitivity.matching import matched_values, renumber
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 MAX_STATEMENT_CHARS = 1_000_000
 """The most characters of one statement."""
 MAX_PLAN_CHARS = 4_000_000
@@ -43,7 +45,7 @@ MAX_JOINT_PARTS = 1 << 22
 So it is a dozen choices at most, and no engine refuses so many columns."""
 
 Rows = list[tuple[Any, ...]]
-Columns = Sequence[pa.ChunkedArray]
+Columns = Sequence["pa.ChunkedArray"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,6 +355,8 @@ def _held(
     plan: GroupPlan, one: PlannedSelection, keys: Sequence[tuple[KeyValue, ...]], columns: Columns
 ) -> BucketWeights:
     """Return what is in the buckets of every cell: what is chosen there, see `buckets_sql`."""
+    import pyarrow as pa
+
     width, shared = len(plan.group.keys), plan.group.contribution.rows > 1
     cells = _places(columns[:width], keys, len(columns[-1]))
     buckets, weights = (column.cast(pa.int64()).to_numpy() for column in columns[width:])
@@ -384,11 +388,15 @@ def _places(columns: Columns, keys: Sequence[tuple[KeyValue, ...]], rows: int) -
 
 def _in_columns(rows: Rows, width: int) -> Columns:
     """Return rows in columns."""
+    import pyarrow as pa
+
     return [pa.chunked_array([_array([row[at] for row in rows])]) for at in range(width)]
 
 
-def _array(values: list[Any]) -> pa.Array:
+def _array(values: list[Any]) -> "pa.Array":
     """Return values of one column; integers that may be beyond 64 bits, as keys are, in decimals equal to them."""
+    import pyarrow as pa
+
     if any(isinstance(value, int) and not -STORED_LIMIT <= value < STORED_LIMIT for value in values):
         return pa.array([None if value is None else Decimal(value) for value in values], pa.decimal128(38, 0))
     return pa.array(values)
@@ -410,6 +418,8 @@ def _matched(limits: tuple[int, ...], keys: Sequence[tuple[KeyValue, ...]], colu
 
     See `matched_sql` for the columns.
     """
+    import pyarrow as pa
+
     *found, people, values, own, times = columns
     cells = _places(found, keys, len(times))
     person, value, beside, often = (

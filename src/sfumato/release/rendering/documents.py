@@ -1,4 +1,4 @@
-"""Releases, quotes, budgets and what the ledger holds, as what JSON knows: exact numbers are text.
+"""Releases and quotes, as what JSON knows: exact numbers are text.
 
 A server and a command line give the same documents; `harmless.to_json` writes them.
 """
@@ -9,16 +9,14 @@ from collections.abc import Mapping
 from datetime import date, datetime
 from fractions import Fraction
 
-from sfumato.accounting.loss import PrivacyLoss
 from sfumato.exact import probability
-from sfumato.ledger.ledger import Budget, Entry, Verified
-from sfumato.planning.quote import BudgetEffect, Quote
+from sfumato.planning.budget_effect import BudgetEffect
+from sfumato.planning.quote import Quote
 from sfumato.release.receipt import receipt_to_json
 from sfumato.release.release import Release
+from sfumato.release.rendering.account_documents import Document, loss_document
 
 LEVEL = 0.95
-
-Document = dict[str, object]
 
 
 def release_document(release: Release, level: object = LEVEL) -> Document:
@@ -60,43 +58,6 @@ def _effect_document(effect: BudgetEffect | None) -> Document:
 
 def _exact(share: Fraction | None) -> str | None:
     return None if share is None else str(share)
-
-
-def budget_document(budget: Budget, changed: bool | None = None) -> Document:
-    """Return a budget. Only the owner is told whether the source has changed."""
-    losses = {"total": budget.total, "spent": budget.spent, "remaining": budget.remaining}
-    parts: Document = {"used": str(budget.used), **{name: loss_document(loss) for name, loss in losses.items()}}
-    if budget.every is not None and budget.renews is not None:
-        parts |= {"every": str(budget.every), "renews": budget.renews.isoformat()}
-    if budget.promise:
-        parts["promise"] = budget.promise
-    return parts if changed is None else {**parts, "source_changed": changed}
-
-
-def entry_document(entry: Entry) -> Document:
-    """Return one charge; the release itself is had by asking again, which is free."""
-    return {
-        "sequence": entry.sequence,
-        "time": entry.time.isoformat(),
-        "account": entry.account,
-        "sql": entry.sql,
-        **loss_document(entry.loss),
-        "state": entry.state,
-        "receipt": entry.receipt,
-        "policy": entry.policy,
-        "version": entry.version,
-        "head": entry.head,
-    }
-
-
-def verified_document(verified: Verified) -> Document:
-    """Return what was checked of a ledger."""
-    return {"entries": verified.entries, "head": verified.head, "spent": loss_document(verified.spent)}
-
-
-def loss_document(loss: PrivacyLoss) -> Document:
-    """Return a loss as exact text: a binary float would not be the number that was promised."""
-    return {"epsilon": str(loss.epsilon), "delta": str(loss.delta)}
 
 
 def _row(row: Mapping[str, object]) -> Document:

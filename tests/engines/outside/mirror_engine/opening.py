@@ -9,9 +9,10 @@ from sfumato.engines.duckdb.build import Build, build_table
 from sfumato.engines.duckdb.connection import COPY, STAGE, closed_connection, execute
 from sfumato.engines.duckdb.dialect import DUCKDB
 from sfumato.engines.duckdb.engine import DuckDB
+from sfumato.engines.duckdb.file_listing import check_place, source_files, source_root
 from sfumato.engines.duckdb.loading import load_tables
 from sfumato.engines.duckdb.shape import read_shape, write_shape
-from sfumato.engines.duckdb.source import check_place, read_schema, source_files, source_root
+from sfumato.engines.duckdb.source import read_schema
 from sfumato.engines.engine import Limits, Progress
 from sfumato.engines.snapshot_manifest import read_files_while_unchanged, stamp_of
 from sfumato.engines.snapshots import BuildDirectory, backend

@@ -1,0 +1,76 @@
+"""Building a bounded copy in DuckDB: everything that reads rows of a source is imported here, and only then."""
+
+import shutil
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from sfumato.engines.duckdb.build import Build, build_table
+from sfumato.engines.duckdb.connection import BEFORE, COPY, STAGE, closed_connection, execute
+from sfumato.engines.duckdb.file_digests import digest_files, write_marks
+from sfumato.engines.duckdb.file_listing import ENDINGS
+from sfumato.engines.duckdb.incremental_refresh import load_arrivals
+from sfumato.engines.duckdb.parquet_repair import mended
+from sfumato.engines.duckdb.shape import write_shape
+from sfumato.engines.duckdb.source import Files, attached, read_schema
+from sfumato.engines.engine import Limits, Progress
+from sfumato.engines.snapshots import BuildDirectory
+from sfumato.engines.sql.names import literal
+from sfumato.errors import EngineFailed
+from sfumato.policy.policy import Policy
+
+
+def build_copy(policy: Policy, aside: BuildDirectory, salt: bytes, progress: Progress, limits: Limits) -> Path:
+    """Build a copy in a folder of its own, which only its owner may enter: what spills to disk is private too."""
+    folder, building = aside.folder, _Building(policy, aside.folder, salt, progress, limits)
+    folder.mkdir(mode=0o700)
+    try:
+        if aside.before is not None and policy.source.scheme in ENDINGS:
+            with suppress(EngineFailed):  # then everything is read again
+                return building.built({}, aside.before)
+            building.forget()
+        try:
+            return building.built({})
+        except EngineFailed:
+            if policy.source.scheme not in ("parquet", "files"):
+                raise
+        building.forget()
+        return building.built(mended(policy, folder / "mended"))
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Building:
+    policy: Policy
+    folder: Path
+    salt: bytes
+    progress: Progress
+    limits: Limits
+
+    def forget(self) -> None:
+        """Remove what an attempt left."""
+        for name in (COPY, STAGE):
+            (self.folder / name).unlink(missing_ok=True)
+
+    def built(self, instead: Mapping[str, Files], before: Path | None = None) -> Path:
+        """Build the copy; where one before it is given, only the people are bounded again to whom rows arrived."""
+        policy, sources = self.policy, [path for path in (self.policy.source.path, before) if path is not None]
+        with closing(closed_connection([self.folder, *sources], self.limits, self.folder / "spill")) as connection:
+            for name in (COPY, STAGE):
+                execute(connection, f"ATTACH {literal(str(self.folder / name))} AS {name}")
+            if before is not None:
+                execute(connection, f"ATTACH {literal(str(before))} AS {BEFORE} (READ_ONLY)")
+            with attached(connection, policy.source) as streams:
+                found = read_schema(connection, policy, streams, instead)
+                now = digest_files(policy, policy.source, self.salt) if policy.source.scheme in ENDINGS else {}
+                loaded = load_arrivals(connection, policy, found, now, self.progress)
+            build = Build(connection, policy, loaded.sources, self.salt, loaded.read, loaded.added)
+            write_shape(
+                connection, [one for table in policy.tables for one in build_table(build, table, self.progress)]
+            )
+            write_marks(connection, now, loaded.rows)
+            execute(connection, f"DETACH {COPY}")  # writes everything into the file
+        return self.folder / COPY
