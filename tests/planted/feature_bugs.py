@@ -18,6 +18,7 @@ from tests.planted.leftover_bugs import LEFTOVER_BUGS
 from tests.planted.marks_bugs import MARKS_BUGS
 from tests.planted.operator_bugs import OPERATOR_BUGS
 from tests.planted.outside_bugs import OUTSIDE_BUGS
+from tests.planted.papers_bugs import PAPERS_BUGS
 from tests.planted.path_bugs import PATH_BUGS
 from tests.planted.planning_bugs import PLANNING_BUGS
 from tests.planted.running_bugs import RUNNING_BUGS
@@ -53,4 +54,5 @@ FEATURE_BUGS: tuple[Bug, ...] = (
     *CHECKED,
     *VECTOR_BUGS,
     *APPROVALS_BUGS,
+    *PAPERS_BUGS,
 )
