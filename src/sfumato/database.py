@@ -408,9 +408,9 @@ class Database:
         plan = asked.plan
         if plan.event is None:
             raise AssertionError("what is free is not charged")
-        release = ChargedRelease(asked.fingerprint, asked.sql, plan.event, plan.loss, asked.engine.version)
-        shared = self.policy.answers is Sharing.SHARED
-        return replace(release, shared=shared, older=asked.names.older, only_granted=asked.only_granted)
+        shared, names = self.policy.answers is Sharing.SHARED, (asked.fingerprint, asked.sql)
+        found = ChargedRelease(*names, plan.event, plan.loss, asked.engine.version, shared, older=asked.names.older)
+        return replace(found, only_granted=asked.only_granted)
 
     def _receipt(
         self, asked: Prepared, name: str, charge: Charge | None = None, noisy: NoisyResult | None = None

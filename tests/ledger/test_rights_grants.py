@@ -123,7 +123,7 @@ def test_an_approval_that_grants_something_else_cannot_be_written_or_verified(
     ledger = open_ledger(policy)
     place = _file_rights(ledger, policy) if rights else file_question(ledger, clinic_request(policy, "filed"))
     event = to_json(pure(BIG)) if "question" in fields else ""
-    row = Row(0, RowKind.APPROVED.value, 0, about=place, event=event, **fields)  # type: ignore[arg-type]
+    row = Row(0, RowKind.APPROVED.value, 0, about=place, event=event, **fields)
     with pytest.raises((Refusal, ValueError)):
         ledger.record(lambda transaction: transaction.add(row))
     with ledger.rows() as found:

@@ -154,10 +154,11 @@ def test_a_grant_of_rights_survives_a_refresh_and_pays_for_its_measurement_alone
 
 
 def test_what_was_declined_withdrawn_or_revoked_grants_nothing(anna: Database, owner: Database) -> None:
-    for text, close in (
-        (QUESTION, lambda place: anna.requests.withdraw(place)),
-        (TEXTS[1], lambda place: owner.requests.decline(place)),
-    ):
+    closings: tuple[tuple[str, Callable[[int], object]], ...] = (
+        (QUESTION, anna.requests.withdraw),
+        (TEXTS[1], owner.requests.decline),
+    )
+    for text, close in closings:
         filed = anna.requests.file(text, reason="r", epsilon="1/2")
         owner.requests.approve(filed.id)
         assert anna.explain(text, epsilon="1/2").loss

@@ -187,9 +187,7 @@ def approve(ledger: Ledger, place: int, text: str) -> None:
     content = note_content(OWNER_AUTHOR, _text(text, "text"))
 
     def add(transaction: LedgerTransaction) -> None:
-        transaction.require_ready()
-        if _open_request(transaction, place, DATASET).approved:
-            raise _closed(place, "approved")
+        _require_undecided(transaction, place)
         transaction.add(Row(0, RowKind.APPROVED.value, 0, about=place, content=content))
 
     ledger.record(add)
@@ -212,9 +210,7 @@ def approve_rights(
     )
 
     def add(transaction: LedgerTransaction) -> None:
-        transaction.require_ready()
-        if _open_request(transaction, place, DATASET).approved:
-            raise _closed(place, "approved")
+        _require_undecided(transaction, place)
         if transaction.state.policy != policy:
             raise PolicyChanged(
                 "The policy has changed since this database was opened.",
@@ -224,6 +220,12 @@ def approve_rights(
         transaction.add(row)
 
     ledger.record(add)
+
+
+def _require_undecided(transaction: LedgerTransaction, place: int) -> None:
+    transaction.require_ready()
+    if _open_request(transaction, place, DATASET).approved:
+        raise _closed(place, "approved")
 
 
 def decline(ledger: Ledger, place: int, text: str) -> None:
