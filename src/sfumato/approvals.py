@@ -1,19 +1,29 @@
-"""Requests of analysts for one measurement beyond their own cap, and the owner's decisions. Proof: proofs/approvals.md
+"""Requests of analysts for one measurement beyond their own cap or rights, and the owner's decisions.
 
 A request is prepared like a question and charges nothing. An approval is one charge for exactly that measurement: the
-dataset's cap still decides, and the analyst's own share is left as it is.
+dataset's cap still decides, and the analyst's own share is left as it is. A text with names that do not exist for the
+analyst is filed as it is typed: nobody looks whether they exist until the owner does. Proof: proofs/approvals.md
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 
+from sfumato.accounting.loss import PrivacyLoss
+from sfumato.engines.engine import Engine
 from sfumato.errors import BadParameter, Setting, UnknownName
 from sfumato.exact import integer
 from sfumato.ledger import approvals
-from sfumato.ledger.approvals import BudgetRequest, list_requests
+from sfumato.ledger.approvals import BudgetRequest, RequestState, list_requests
+from sfumato.ledger.one_time_grants import MAX_OPEN_REQUESTS, GrantedName
 from sfumato.ledger.payer import ChargedRelease, Payer
+from sfumato.planning.planner import parse_price_target
 from sfumato.planning.price_target import price_target_to_json
-from sfumato.prepare import Prepared, RequestedPrice
+from sfumato.planning.quote import Quote, make_quote
+from sfumato.policy.policy import Policy, fold_name
+from sfumato.policy.rights import rights_of
+from sfumato.prepare import Prepared, QueryPreparer, RequestedPrice
+from sfumato.query.parameters import bind, inline_parameters
+from sfumato.query.relation import Options
 from sfumato.release.release import Release
 
 _MAX_LISTED_REQUESTS = 2**31
@@ -29,6 +39,9 @@ class Requests:
     is_paid: Callable[[Prepared], bool]
     """Whether the account can have the answer at no cost."""
     ask_question: Callable[..., Release]
+    policy: Policy
+    engine: Callable[[], Engine]
+    """Return the snapshot that answers now."""
 
     def file(
         self,
@@ -40,7 +53,7 @@ class Requests:
         delta: object = None,
         parameters: object = None,
     ) -> BudgetRequest:
-        """Ask the owner to pay for one question from the dataset's budget. It is free, and returns the request."""
+        """Ask the owner for one question beyond the own budget or rights. It is free, and returns the request."""
         if not self.payer.account:
             raise BadParameter(
                 "The owner files no requests.",
@@ -48,7 +61,12 @@ class Requests:
                 ("Ask the question, or name the analyst with ", Setting("analyst"), "."),
             )
         price_said = RequestedPrice(epsilon, within, None, delta, beyond_own_cap=True)
-        asked = self.prepare(sql, parameters, price_said)
+        try:
+            asked = self.prepare(sql, parameters, price_said)
+        except UnknownName as refusal:
+            if refusal.undeclared is None:
+                raise
+            return self._file_for_rights(sql, parameters, reason, price_said)
         plan, price = asked.plan, price_target_to_json(asked.price_target)
         if plan.event is None or self.is_paid(asked):
             raise BadParameter("This question is free.", "Its answer costs nothing more.", "Ask it.")
@@ -61,8 +79,47 @@ class Requests:
                 "Ask the question.",
             )
         charged = ChargedRelease(asked.fingerprint, asked.sql, plan.event, plan.loss, asked.engine.version)
-        stated = {name: value for name, value in price.items() if value is not None}
-        return self.get(approvals.file_release(self.payer, charged, reason, stated))
+        return self.get(approvals.file_release(self.payer, charged, reason, _stated(price)))
+
+    def _file_for_rights(self, sql: str, parameters: object, reason: str, price: RequestedPrice) -> BudgetRequest:
+        """File a text whose names do not exist for the account: the text, the price and the reason decide alone."""
+        text = inline_parameters(sql, bind(parameters))
+        whole = self.policy.budget
+        cap = PrivacyLoss(whole.epsilon, whole.delta)
+        target = parse_price_target(price.epsilon, price.within, price.delta, Options(), whole, cap)
+        if target.epsilon is None and not target.within:
+            raise share_refused()
+        stated = _stated(price_target_to_json(target))
+        for found in self.list(MAX_OPEN_REQUESTS):
+            if (found.state, found.sql, found.price) == (RequestState.APPROVED, text, stated):
+                return found
+        return self.get(approvals.file_rights(self.payer, text, reason, stated))
+
+    def review(self, request: object) -> Quote:
+        """Show the owner what the question of a request would cost, and which names its analyst lacks; or refuse it."""
+        self._require_owner("review a request")
+        found = self.get(request)
+        asked, names = self._with_missing_names(found)
+        quote = make_quote(asked.plan)
+        if not names:
+            return quote
+        lacking = f"{found.account} may not use {', '.join(map(approvals.name_text, names))}."
+        return replace(quote, notes=(lacking, *quote.notes))
+
+    def _with_missing_names(self, found: BudgetRequest) -> tuple[Prepared, tuple[GrantedName, ...]]:
+        """Prepare a question for its analyst with the names of its text that they lack, added one by one."""
+        epsilon, within, delta = (found.price.get(name) for name in ("epsilon", "within", "delta"))
+        price = RequestedPrice(epsilon, within, None, delta, beyond_own_cap=True)
+        names: tuple[GrantedName, ...] = ()
+        while True:
+            preparer = QueryPreparer(self.policy, found.account, self.payer.ledger, names)
+            try:
+                return preparer.prepare(found.sql, None, price, None, self.engine()), names
+            except UnknownName as refusal:
+                more = missing_names(self.policy, found.account, found.sql, names, refusal)
+            if not more:
+                return self.prepare(found.sql, None, price), names  # refused to the owner, in the owner's words
+            names = (*names, *more)
 
     def list(self, limit: object = 100) -> list[BudgetRequest]:
         """Return the last requests, newest first."""
@@ -91,8 +148,24 @@ class Requests:
     def approve(self, request: object, text: str = "") -> BudgetRequest:
         """Grant one charge for the question of a request; the owner alone. Asking it uses the grant."""
         self._require_owner("approve a request")
-        approvals.approve(self.payer.ledger, integer(request, "request", 1), text)
+        found = self.get(request)
+        if found.for_rights and found.state is RequestState.WAITING:
+            self._approve_rights(found, text)
+        else:
+            approvals.approve(self.payer.ledger, found.id, text)
         return self.get(request)
+
+    def _approve_rights(self, found: BudgetRequest, text: str) -> None:
+        asked, names = self._with_missing_names(found)
+        plan = asked.plan
+        if plan.event is None or not names:
+            raise BadParameter(
+                "This question needs no grant.",
+                "It reads public tables alone, or names nothing that its analyst lacks by now.",
+                "Add the names to a role of the analyst, or decline the request and say so.",
+            )
+        granted = ChargedRelease(asked.fingerprint, asked.sql, plan.event, plan.loss, asked.engine.version)
+        approvals.approve_rights(self.payer.ledger, found.id, text, names, granted, self.payer.policy)
 
     def decline(self, request: object, text: str = "") -> BudgetRequest:
         """Decline a request, also one that was approved and not used; the owner alone."""
@@ -121,6 +194,30 @@ class Requests:
                 "The owner decides what is spent beyond an analyst's cap.",
                 ("Open the database without ", Setting("analyst"), "."),
             )
+
+
+def missing_names(
+    policy: Policy, account: str, sql: str, granted: Collection[GrantedName], refusal: UnknownName
+) -> tuple[GrantedName, ...]:
+    """Return the declared names, each spelled in the text, that an account lacks and a refusal missed."""
+    if refusal.undeclared is None:
+        return ()
+    (kind, typed), rights = refusal.undeclared, rights_of(policy, account, granted)
+    name, text = fold_name(typed), fold_name(sql)
+    tables = [table for table in policy.tables if fold_name(table.name) in text]
+    if kind == "table":
+        return tuple((name, "") for table in tables if fold_name(table.name) == name and not rights.may_use_table(name))
+    return tuple(
+        (fold_name(table.name), name)
+        for table in tables
+        if rights.may_use_table(table.name)
+        and not rights.may_use_column(table.name, name)
+        and (not table.columns or table.column(name) is not None)
+    )
+
+
+def _stated(price: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in price.items() if value is not None}
 
 
 def share_refused() -> BadParameter:

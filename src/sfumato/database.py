@@ -216,7 +216,7 @@ class Database:
         quote = replace(quote, notes=(*notes, *quote.notes))
         if asked.costs_nothing:
             new = nominal_price(self.policy) if asks_for_what_is_known(price) else price
-            quote = quote.paid(self.prepare(sql, parameters, new).plan.loss)
+            quote = quote.paid((asked if asked.only_granted else self.prepare(sql, parameters, new)).plan.loss)
             return replace(quote, notes=(PAID_NOTE, *quote.notes), effect=ledger.effect_of(None, self.account))
         if has_grant(ledger.open_requests(), self.account, asked.fingerprint, asked.plan.event):
             effect = ledger.effect_of(asked.plan.event, self.account, granted=True)
@@ -327,9 +327,10 @@ class Database:
 
     @property
     def requests(self) -> Requests:
-        """Requests for one question beyond an analyst's cap: an analyst files them, the owner decides."""
+        """Requests for one question beyond an analyst's cap or rights: an analyst files them, the owner decides."""
         self._check_open()
-        return Requests(self.payer, self.prepare, partial(is_known, finder=self._finder), self.ask)
+        paid = partial(is_known, finder=self._finder)
+        return Requests(self.payer, self.prepare, paid, self.ask, self.policy, self._shared.current)
 
     def entry(self, receipt: str) -> Entry | None:
         """Return the charge of this account that was answered under a receipt; None where there is none."""
@@ -409,10 +410,9 @@ class Database:
         plan = asked.plan
         if plan.event is None:
             raise AssertionError("what is free is not charged")
-        shared = self.policy.answers is Sharing.SHARED
-        return ChargedRelease(
-            asked.fingerprint, asked.sql, plan.event, plan.loss, asked.engine.version, shared, older=asked.names.older
-        )
+        shared, names = self.policy.answers is Sharing.SHARED, (asked.fingerprint, asked.sql)
+        found = ChargedRelease(*names, plan.event, plan.loss, asked.engine.version, shared, older=asked.names.older)
+        return replace(found, only_granted=asked.only_granted)
 
     def _receipt(
         self, asked: Prepared, name: str, charge: Charge | None = None, noisy: NoisyResult | None = None

@@ -238,6 +238,7 @@ class UnknownName(Refusal):
     """A table, column, function or option that does not exist here."""
 
     code = "unknown_name"
+    undeclared: tuple[str, str] | None = None  # "table" or "column", and a name that an owner could grant
 
 
 class UnsupportedSql(Refusal):

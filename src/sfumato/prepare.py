@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from fractions import Fraction
@@ -16,9 +16,10 @@ from sfumato.analysis.private_query import PrivateQuery
 from sfumato.caches import SizedCache
 from sfumato.engines.engine import Engine, Job
 from sfumato.engines.time_limit import PlanningClock
-from sfumato.errors import BadParameter, Setting, quote_value
+from sfumato.errors import BadParameter, Setting, UnknownName, quote_value
+from sfumato.ledger.approvals import granted_names
 from sfumato.ledger.ledger import Ledger
-from sfumato.ledger.one_time_grants import has_grant
+from sfumato.ledger.one_time_grants import GrantedName, has_grant
 from sfumato.planning.budget_share import choose_plan
 from sfumato.planning.fingerprint import query_fingerprint, query_fingerprints, tables_read, uses_materialized_rows
 from sfumato.planning.measurement_identity import MeasurementIdentity, measurement_identity
@@ -146,6 +147,8 @@ class Prepared:
     """The kept measurements that its own are combined with."""
     kept: str | None = None
     """The stored release that answers it at no cost, because it asks for no more accuracy than that has."""
+    only_granted: bool = False
+    """Whether only a one-time grant may pay for it: it names what the account may not use otherwise."""
 
     @property
     def costs_nothing(self) -> bool:
@@ -188,12 +191,12 @@ class QueryPreparer:
     time of reading does not depend on what others asked. Bytes are limited for each account, and for all together.
     """
 
-    def __init__(self, policy: Policy, account: str, ledger: Ledger) -> None:
+    def __init__(self, policy: Policy, account: str, ledger: Ledger, granted: Collection[GrantedName] = ()) -> None:
         self._policy = policy
-        self._shown = visible_policy(policy, account)
+        self._shown = visible_policy(policy, account, granted)
         self._account = account
         self._ledger = ledger
-        self._rights = rights_of(policy, account)
+        self._rights = rights_of(policy, account, granted)
         self._visible: tuple[Catalog, Catalog] | None = None
         """The last whole catalog, and what this account may use of it."""
         self._digests: dict[frozenset[str], str] = {}
@@ -218,6 +221,21 @@ class QueryPreparer:
         """Read one question and prepare it."""
         clock = PlanningClock()
         return self.prepare_analysed(self._read(sql, parameters, engine, clock), price, key, engine, clock)
+
+    def prepare_granted(
+        self, sql: str, parameters: object, price: RequestedPrice, key: str | None, engine: Engine
+    ) -> Prepared | None:
+        """Read a question with the names that the owner has granted for exactly this text; None where there are none.
+
+        Only a grant may pay for it. Proof: proofs/approvals.md, 9
+        """
+        if self._rights.complete:
+            return None
+        text = inline_parameters(sql, bind(parameters))
+        if not (names := granted_names(self._ledger, self._account, text)):
+            return None
+        wider = QueryPreparer(self._policy, self._account, self._ledger, names)
+        return replace(wider.prepare(text, None, price, key, engine), only_granted=True)
 
     def prepare_analysed(
         self,
@@ -328,12 +346,23 @@ class QueryPreparer:
 
     def _analyse(self, sql: str, bindings: Bindings | None, engine: Engine, clock: PlanningClock) -> AnalysedQuery:
         catalog = self.catalog(engine)
-        query = parse(sql, catalog, bindings)  # text -> our own algebra; nothing else goes further
+        query = self._parse(sql, catalog, bindings)  # text -> our own algebra; nothing else goes further
         query = without_reading(query, catalog, self._policy.preview is Preview.SYNTHETIC)
         clock.check()
         with engine.public.one_question(self._account):  # what is free has limits
             private = analyse(query, catalog, engine.public)  # who is protected, how far they reach
         return AnalysedQuery(inline_parameters(sql, bindings), query, private)
+
+    def _parse(self, sql: str, catalog: Catalog, bindings: Bindings | None) -> Query:
+        try:
+            return parse(sql, catalog, bindings)
+        except UnknownName as refusal:
+            if self._rights.complete:
+                refusal.undeclared = None
+            if refusal.undeclared is None:
+                raise
+            refused = refusal
+        raise with_advice(refused)
 
     def _price_target(self, price: RequestedPrice, options: Options) -> PriceTarget:
         price = self._with_default_price(price, options)
@@ -396,6 +425,14 @@ class QueryPreparer:
         ):
             return PrivacyLoss(whole.epsilon, whole.delta)
         return PrivacyLoss(min(analyst.epsilon, whole.epsilon), min(analyst.delta, whole.delta))
+
+
+def with_advice(refusal: UnknownName) -> UnknownName:
+    """Return the refusal of a name with the way to the owner: the same whether the name exists or not."""
+    remedy = f"{refusal.remedy} If your role lacks it, file a request for this question (docs/requests.md)."
+    found = UnknownName(refusal.what, refusal.why, remedy)
+    found.undeclared = refusal.undeclared
+    return found
 
 
 def _questions(texts: object) -> Sequence[str]:

@@ -19,7 +19,7 @@ from sfumato.errors import EngineFailed, Refusal
 from sfumato.kept_answers import from_stored_measurements
 from sfumato.ledger.history import Entry
 from sfumato.ledger.ledger import Ledger
-from sfumato.ledger.one_time_grants import has_grant
+from sfumato.ledger.one_time_grants import has_grant, no_such_grant
 from sfumato.mechanisms.answers import integer_answers
 from sfumato.mechanisms.laplace import Laplace
 from sfumato.planning.measurement_identity import MeasurementIdentity, cells_prefix
@@ -31,7 +31,7 @@ from sfumato.randomness.source import Source
 from sfumato.release.measured_order import in_plan_order
 from sfumato.release.noisy import NoisyGroup, NoisyResult, noisy_from_json
 from sfumato.release.receipt import receipt_from_json
-from sfumato.stored_answer import MEASURED_ORDER, StoredAnswer
+from sfumato.stored_answer import MEASURED_ORDER, StoredAnswer, prepare_as_granted
 from sfumato.views import ViewFinder, asks_for_what_is_known, from_views, nominal_price, not_known
 
 Scales = Mapping[tuple[str, str], Fraction]
@@ -54,7 +54,10 @@ def source_answer(
     """
     known = asks_for_what_is_known(price)
     prepare = finder.preparer.prepare
-    asked = prepare(sql, parameters, nominal_price(policy) if known else price, key, engine)
+    said = nominal_price(policy) if known else price
+    asked = prepare_as_granted(finder.preparer, sql, parameters, said, key, engine)
+    if asked.only_granted:
+        return granted_answer(asked, finder.ledger, account)
     if asked.plan.event is None:
         return asked
     asked = from_stored_measurements(asked, finder.preparer, finder.ledger, finder.account, at_any_accuracy=known)
@@ -69,6 +72,17 @@ def source_answer(
     if has_grant(finder.ledger.open_requests(), account, asked.fingerprint, asked.plan.event):
         return asked  # the owner has granted this measurement, not a finer one of an earlier answer
     return refined(asked, finder.preparer, finder.ledger, account)
+
+
+def granted_answer(asked: Prepared, ledger: Ledger, account: str) -> Prepared:
+    """Return a question whose names the owner has granted, if it is paid for or its grant is open; or refuse."""
+    names = (asked.names.fingerprint, *asked.names.older)
+    event = asked.plan.event
+    if event is not None and ledger.is_paid(account, names, asked.engine.version, event):
+        return replace(asked, paid=True)
+    if not has_grant(ledger.open_requests(), account, asked.fingerprint, event):
+        raise no_such_grant()
+    return asked
 
 
 def is_known(asked: Prepared, finder: ViewFinder) -> bool:

@@ -99,7 +99,7 @@ class StoredAnswer:
         epsilon, within, share, delta = (target.get(name) for name in _PRICES)
         price = RequestedPrice(epsilon, within, share, delta, plan)
         if "texts" not in self.content:
-            return preparer.prepare(self.entry.sql, None, price, None, engine)
+            return prepare_as_granted(preparer, self.entry.sql, None, price, None, engine)
         return preparer.prepare_workload(preparer.analyse_all(self.content["texts"], engine), price, None, engine)
 
     def answers(self, asked: Prepared, policy: str) -> bool:
@@ -136,6 +136,22 @@ class StoredAnswer:
                 f"Say which, for example question=1; the last is question={together}.",
             )
         return integer(place, "question", 1) - 1
+
+
+def prepare_as_granted(
+    preparer: QueryPreparer, sql: str, parameters: object, price: RequestedPrice, key: str | None, engine: Engine
+) -> Prepared:
+    """Prepare a question; where it names what the account may not use, with what the owner granted for this text."""
+    try:
+        return preparer.prepare(sql, parameters, price, key, engine)
+    except UnknownName as refusal:
+        if refusal.undeclared is None:
+            raise
+        refused = refusal
+    granted = preparer.prepare_granted(sql, parameters, price, key, engine)
+    if granted is None:
+        raise refused
+    return granted
 
 
 def no_such_answer() -> UnknownName:

@@ -65,7 +65,8 @@ async def _session(client: Client) -> None:
 
 
 def test_a_session_in_the_same_process(tmp_path: Path) -> None:
-    with sfumato.open(fresh_clinic(tmp_path), analyst="research") as database:
+    with sfumato.open(fresh_clinic(tmp_path)) as owner, owner.as_analyst("research") as database:
+        owner.ask("SELECT COUNT(*) AS everybody FROM visits", epsilon="0.5")  # the agent sees nothing of it
         _with(make_server(Tools(database), "clinic"), _session)
 
 

@@ -9,9 +9,18 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from tests.ledger.accounts import policy_in, pure, request_for
+from tests.ledger.accounts import pure, request_for
+from tests.ledger.requesting import (
+    BIG,
+    MEASUREMENTS,
+    ask_charge,
+    clinic_policy,
+    clinic_request,
+    file_question,
+    fill_questions,
+    find_request,
+)
 
-from sfumato.accounting.event import Composed, Event
 from sfumato.errors import (
     BudgetExhausted,
     LedgerDamaged,
@@ -22,150 +31,114 @@ from sfumato.errors import (
     UnknownName,
 )
 from sfumato.ledger import approvals
-from sfumato.ledger.approvals import BudgetRequest, RequestState
+from sfumato.ledger.approvals import RequestState
 from sfumato.ledger.chain import GENESIS, STATE_EVERY, Row, RowKind, repeat_key, with_chain_hash
-from sfumato.ledger.ledger import Ledger
 from sfumato.ledger.one_time_grants import MAX_NOTES, MAX_OPEN_REQUESTS
 from sfumato.ledger.opening import open_ledger
-from sfumato.ledger.request import Request
 from sfumato.ledger.state import restored_content
 from sfumato.ledger.transaction import LedgerTransaction
 from sfumato.ledger.verifying import verify_rows
-from sfumato.policy.policy import Policy
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-ANALYSTS = {"research": {"epsilon": "0.1"}, "press": {"epsilon": "0.1"}}
-BIG = "0.5"
-"""More than an analyst's own cap, and less than the dataset's."""
 
 
-def _policy(folder: Path, epsilon: object = 1) -> Policy:
-    return policy_in(folder, epsilon, analysts=ANALYSTS)
-
-
-def _request(
-    policy: Policy, question: str = "q", event: Event | None = None, account: str = "research", **more: str
-) -> Request:
-    return request_for(policy, question, event or pure(BIG), account=account, **more)
-
-
-def _file(ledger: Ledger, request: Request) -> int:
-    return approvals.file_request(ledger, request, "for the annual report", {"epsilon": BIG})
-
-
-def _ask(ledger: Ledger, request: Request) -> None:
-    with ledger.charge(request) as charge:
-        if charge.stored_release is None:
-            charge.settle("release")
-
-
-def _one(ledger: Ledger, place: int) -> BudgetRequest:
-    return next(found for found in approvals.list_requests(ledger, None, 100) if found.id == place)
-
-
-def test_a_grant_pays_for_its_measurement_and_leaves_the_analysts_own_share_alone(tmp_path: Path) -> None:
-    policy = _policy(tmp_path)
+def test_a_grant_pays_for_its_measurement_and_leaves_the_analysts_own_share_alone(folder: Path) -> None:
+    policy = clinic_policy(folder)
     ledger = open_ledger(policy)
-    request = _request(policy)
+    request = clinic_request(policy)
     with pytest.raises(BudgetExhausted, match="file a request"):
-        _ask(ledger, request)
-    place = _file(ledger, request)
-    assert _one(ledger, place).state is RequestState.WAITING
+        ask_charge(ledger, request)
+    place = file_question(ledger, request)
+    assert find_request(ledger, place).state is RequestState.WAITING
     with pytest.raises(BudgetExhausted):  # a request that waits is no grant
-        _ask(ledger, request)
+        ask_charge(ledger, request)
     approvals.approve(ledger, place, "go ahead")
     before = ledger.account("research")
-    _ask(ledger, request)
-    found = _one(ledger, place)
+    ask_charge(ledger, request)
+    found = find_request(ledger, place)
     assert (found.state, found.receipt) == (RequestState.USED, request.receipt)
     assert ledger.account("research") == before
     assert ledger.account().pure == Fraction(BIG)
     assert ledger.verify().spent.epsilon == Fraction(BIG)
     assert ledger.budget("research").spent == ledger.budget().spent  # it bounds what the analyst has seen
-    _ask(ledger, request)  # a repeat is free
-    _ask(ledger, _request(policy, "own", pure("0.1")))  # the own share is whole
+    ask_charge(ledger, request)  # a repeat is free
+    ask_charge(ledger, clinic_request(policy, "own", pure("0.1")))  # the own share is whole
     ledger.close()
     again = open_ledger(policy)
     assert again.account().pure == Fraction(BIG) + Fraction("0.1")
     again.close()
 
 
-MEASUREMENTS = {
-    "another question": {"question": "other"},
-    "another price": {"event": pure("0.6")},
-    "another account": {"account": "press"},
-    "twice the event": {"event": Composed((pure(BIG), pure("0.01")))},
-}
-
-
 @pytest.mark.parametrize("changed", MEASUREMENTS.values(), ids=list(MEASUREMENTS))
-def test_a_grant_pays_for_no_other_measurement(tmp_path: Path, changed: dict[str, str]) -> None:
-    policy = _policy(tmp_path)
+def test_a_grant_pays_for_no_other_measurement(folder: Path, changed: dict[str, str]) -> None:
+    policy = clinic_policy(folder)
     ledger = open_ledger(policy)
-    approvals.approve(ledger, _file(ledger, _request(policy)), "")
+    approvals.approve(ledger, file_question(ledger, clinic_request(policy)), "")
     with pytest.raises(BudgetExhausted):
-        _ask(ledger, _request(policy, **changed))  # type: ignore[arg-type]
+        ask_charge(ledger, clinic_request(policy, **changed))  # type: ignore[arg-type]
     assert ledger.account().pure == 0
-    _ask(ledger, _request(policy))
+    ask_charge(ledger, clinic_request(policy))
     ledger.close()
 
 
-def test_a_grant_is_used_once_also_over_another_snapshot(tmp_path: Path) -> None:
-    policy = _policy(tmp_path, 2)
+def test_a_grant_is_used_once_also_over_another_snapshot(folder: Path) -> None:
+    policy = clinic_policy(folder, 2)
     ledger = open_ledger(policy)
-    approvals.approve(ledger, _file(ledger, _request(policy)), "")
-    _ask(ledger, _request(policy, version="v2", receipt="second"))  # it was filed about v1
+    approvals.approve(ledger, file_question(ledger, clinic_request(policy)), "")
+    ask_charge(ledger, clinic_request(policy, version="v2", receipt="second"))  # it was filed about v1
     for version in ("v1", "v2", "v3"):
         if version == "v2":
-            _ask(ledger, _request(policy, version=version))  # paid for
+            ask_charge(ledger, clinic_request(policy, version=version))  # paid for
             continue
         with pytest.raises(BudgetExhausted):
-            _ask(ledger, _request(policy, version=version, receipt=version))
+            ask_charge(ledger, clinic_request(policy, version=version, receipt=version))
     assert ledger.account().pure == Fraction(BIG)
     ledger.close()
 
 
-def test_the_datasets_cap_holds_with_a_grant(tmp_path: Path) -> None:
-    policy = _policy(tmp_path, "0.55")
+def test_the_datasets_cap_holds_with_a_grant(folder: Path) -> None:
+    policy = clinic_policy(folder, "0.55")
     ledger = open_ledger(policy)
-    approvals.approve(ledger, _file(ledger, _request(policy)), "")
-    _ask(ledger, request_for(policy, "the owner's own", pure("0.1")))
+    approvals.approve(ledger, file_question(ledger, clinic_request(policy)), "")
+    ask_charge(ledger, request_for(policy, "the owner's own", pure("0.1")))
     with pytest.raises(BudgetExhausted, match="the dataset has"):
-        _ask(ledger, _request(policy))
+        ask_charge(ledger, clinic_request(policy))
     assert ledger.account().pure == Fraction("0.1")
-    assert _one(ledger, ledger.request_rows(None, 1)[0][0].sequence).state is RequestState.APPROVED
+    assert find_request(ledger, ledger.request_rows(None, 1)[0][0].sequence).state is RequestState.APPROVED
     ledger.close()
 
 
-def test_a_charge_with_a_grant_that_failed_is_taken_up_and_not_charged_again(tmp_path: Path) -> None:
-    policy = _policy(tmp_path)
+def test_a_charge_with_a_grant_that_failed_is_taken_up_and_not_charged_again(folder: Path) -> None:
+    policy = clinic_policy(folder)
     ledger = open_ledger(policy)
-    place = _file(ledger, _request(policy))
+    place = file_question(ledger, clinic_request(policy))
     approvals.approve(ledger, place, "")
-    with pytest.raises(RuntimeError), ledger.charge(_request(policy)):
+    with pytest.raises(RuntimeError), ledger.charge(clinic_request(policy)):
         raise RuntimeError("the engine failed")
-    _ask(ledger, _request(policy))
+    ask_charge(ledger, clinic_request(policy))
     assert (ledger.account().pure, len(ledger.history())) == (Fraction(BIG), 1)
     assert ledger.verify().spent.epsilon == Fraction(BIG)
     ledger.close()
 
 
-def test_filing_the_same_again_returns_the_request_that_is_open(tmp_path: Path) -> None:
-    policy = _policy(tmp_path)
+def test_filing_the_same_again_returns_the_request_that_is_open(folder: Path) -> None:
+    policy = clinic_policy(folder)
     ledger = open_ledger(policy)
-    place = _file(ledger, _request(policy))
-    assert _file(ledger, _request(policy)) == place  # a client that lost the reply sends it again
+    place = file_question(ledger, clinic_request(policy))
+    assert file_question(ledger, clinic_request(policy)) == place  # a client that lost the reply sends it again
     approvals.approve(ledger, place, "")
-    assert _file(ledger, _request(policy)) == place
-    _ask(ledger, _request(policy))
-    assert _file(ledger, _request(policy, version="v2")) > place
+    assert file_question(ledger, clinic_request(policy)) == place
+    ask_charge(ledger, clinic_request(policy))
+    assert file_question(ledger, clinic_request(policy, version="v2")) > place
     ledger.close()
 
 
-def test_what_was_decided_stays_decided(tmp_path: Path) -> None:
-    policy = _policy(tmp_path)
+def test_what_was_decided_stays_decided(folder: Path) -> None:
+    policy = clinic_policy(folder)
     ledger = open_ledger(policy)
-    declined, withdrawn, revoked, approved = (_file(ledger, _request(policy, str(number))) for number in range(4))
+    declined, withdrawn, revoked, approved = (
+        file_question(ledger, clinic_request(policy, str(number))) for number in range(4)
+    )
     approvals.decline(ledger, declined, "no")
     approvals.withdraw(ledger, withdrawn, "research")
     approvals.approve(ledger, revoked, "")
@@ -176,17 +149,17 @@ def test_what_was_decided_stays_decided(tmp_path: Path) -> None:
             approvals.approve(ledger, place, "")
     for question in ("0", "1", "2"):
         with pytest.raises(BudgetExhausted):
-            _ask(ledger, _request(policy, question))
-    states = {place: _one(ledger, place).state.value for place in (declined, withdrawn, revoked, approved)}
+            ask_charge(ledger, clinic_request(policy, question))
+    states = {place: find_request(ledger, place).state.value for place in (declined, withdrawn, revoked, approved)}
     assert list(states.values()) == ["declined", "withdrawn", "declined", "approved"]
     assert ledger.verify().spent.epsilon == 0
     ledger.close()
 
 
-def test_analysts_see_and_change_their_own_requests_alone(tmp_path: Path) -> None:
-    policy = _policy(tmp_path)
+def test_analysts_see_and_change_their_own_requests_alone(folder: Path) -> None:
+    policy = clinic_policy(folder)
     ledger = open_ledger(policy)
-    place = _file(ledger, _request(policy))
+    place = file_question(ledger, clinic_request(policy))
     with pytest.raises(UnknownName):
         approvals.withdraw(ledger, place, "press")
     with pytest.raises(UnknownName):
@@ -194,20 +167,20 @@ def test_analysts_see_and_change_their_own_requests_alone(tmp_path: Path) -> Non
     assert approvals.list_requests(ledger, "press", 10) == []
     approvals.reply(ledger, place, "", "which year?")
     approvals.reply(ledger, place, "research", "2025")
-    assert [(note.author, note.text) for note in _one(ledger, place).notes] == [
+    assert [(note.author, note.text) for note in find_request(ledger, place).notes] == [
         ("owner", "which year?"),
         ("analyst", "2025"),
     ]
     ledger.close()
 
 
-def test_requests_and_notes_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    policy = _policy(tmp_path)
+def test_requests_and_notes_are_limited(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = clinic_policy(folder)
     ledger = open_ledger(policy)
-    places = [_file(ledger, _request(policy, str(number))) for number in range(MAX_OPEN_REQUESTS)]
+    places = [file_question(ledger, clinic_request(policy, str(number))) for number in range(MAX_OPEN_REQUESTS)]
     with pytest.raises(TooManyRequests, match="open"):
-        _file(ledger, _request(policy, "one more"))
-    _file(ledger, _request(policy, account="press"))  # the limit is each account's own
+        file_question(ledger, clinic_request(policy, "one more"))
+    file_question(ledger, clinic_request(policy, account="press"))  # the limit is each account's own
     for _ in range(MAX_NOTES):
         approvals.reply(ledger, places[0], "research", "please")
     with pytest.raises(TooManyRequests, match="notes"):
@@ -216,26 +189,28 @@ def test_requests_and_notes_are_limited(tmp_path: Path, monkeypatch: pytest.Monk
         approvals.withdraw(ledger, place, "research")
     monkeypatch.setattr(approvals, "MAX_REQUESTS_PER_DAY", MAX_OPEN_REQUESTS)
     with pytest.raises(TooManyRequests, match="24 hours"):
-        _file(ledger, _request(policy, "one more"))
+        file_question(ledger, clinic_request(policy, "one more"))
     ledger.close()
 
 
 @pytest.mark.parametrize("reason", ["", "  ", "x" * 3000, "nul \0", 7], ids=["empty", "blank", "long", "nul", "number"])
-def test_a_reason_is_a_short_text(tmp_path: Path, reason: str) -> None:
-    policy = _policy(tmp_path)
+def test_a_reason_is_a_short_text(folder: Path, reason: str) -> None:
+    policy = clinic_policy(folder)
     ledger = open_ledger(policy)
     with pytest.raises(Refusal, match=r"reason|character"):
-        approvals.file_request(ledger, _request(policy), reason, {})
+        approvals.file_request(ledger, clinic_request(policy), reason, {})
     ledger.close()
 
 
-def test_open_requests_survive_a_state_row(tmp_path: Path) -> None:
+def test_open_requests_survive_a_state_row(folder: Path) -> None:
     """Opening begins at a state row, so it must hold who waits and who has used a grant."""
-    policy = _policy(tmp_path, 1000)
+    policy = clinic_policy(folder, 1000)
     ledger = open_ledger(policy)
-    used, waiting, approved = (_file(ledger, _request(policy, question)) for question in ("used", "waits", "granted"))
+    used, waiting, approved = (
+        file_question(ledger, clinic_request(policy, question)) for question in ("used", "waits", "granted")
+    )
     approvals.approve(ledger, used, "")
-    _ask(ledger, _request(policy, "used"))
+    ask_charge(ledger, clinic_request(policy, "used"))
     approvals.approve(ledger, approved, "")
     fill_questions(ledger, policy)
     ledger.close()
@@ -246,34 +221,27 @@ def test_open_requests_survive_a_state_row(tmp_path: Path) -> None:
         approved: True,
     }
     assert again.budget("research").spent == again.budget().spent
-    _ask(again, _request(policy, "granted"))
+    ask_charge(again, clinic_request(policy, "granted"))
     assert again.verify().entries
     again.close()
 
 
-def fill_questions(ledger: Ledger, policy: Policy) -> None:
-    """Charge many questions in few turns, beyond the next state row."""
-
-    def charge_all(transaction: LedgerTransaction) -> None:
-        for number in range(STATE_EVERY):
-            transaction.reserve(request_for(policy, f"fill {number}", receipt=f"fill {number}"), "")
-
-    ledger.record(charge_all)
-
-
-def test_no_grant_outlives_a_restore(tmp_path: Path) -> None:
+def test_no_grant_outlives_a_restore(folder: Path) -> None:
     """An approved request of a backup may have been used since: with the backup it would be used twice."""
-    policy = _policy(tmp_path)
+    policy = clinic_policy(folder)
     ledger = open_ledger(policy)
-    waiting, approved = _file(ledger, _request(policy, "waits")), _file(ledger, _request(policy))
+    waiting, approved = (
+        file_question(ledger, clinic_request(policy, "waits")),
+        file_question(ledger, clinic_request(policy)),
+    )
     approvals.approve(ledger, approved, "")
     ledger.record(lambda transaction: transaction.mark_restored(approved, restored_content("ab", 0)))
     with pytest.raises(LedgerRestored):
-        _ask(ledger, _request(policy))
+        ask_charge(ledger, clinic_request(policy))
     ledger.record(lambda transaction: transaction.accept_restored("I accept.", None))
     with pytest.raises(BudgetExhausted):
-        _ask(ledger, _request(policy))
-    assert {_one(ledger, place).state for place in (waiting, approved)} == {RequestState.LAPSED}
+        ask_charge(ledger, clinic_request(policy))
+    assert {find_request(ledger, place).state for place in (waiting, approved)} == {RequestState.LAPSED}
     assert ledger.verify().spent.epsilon == 0
     ledger.close()
 
@@ -287,14 +255,14 @@ FORGERIES = {
 
 @pytest.mark.parametrize(("approved", "changed"), FORGERIES.values(), ids=list(FORGERIES))
 def test_a_charge_that_no_grant_pays_for_cannot_be_written(
-    tmp_path: Path, approved: bool, changed: dict[str, str]
+    folder: Path, approved: bool, changed: dict[str, str]
 ) -> None:
-    policy = _policy(tmp_path)
+    policy = clinic_policy(folder)
     ledger = open_ledger(policy)
-    place = _file(ledger, _request(policy))
+    place = file_question(ledger, clinic_request(policy))
     if approved:
         approvals.approve(ledger, place, "")
-    request = _request(policy, **changed)  # type: ignore[arg-type]
+    request = clinic_request(policy, **changed)  # type: ignore[arg-type]
 
     def forge(transaction: LedgerTransaction) -> None:
         transaction._charged(request, "", "same")
@@ -305,12 +273,12 @@ def test_a_charge_that_no_grant_pays_for_cannot_be_written(
     ledger.close()
 
 
-def test_the_second_reader_refuses_a_grant_that_was_used_twice(tmp_path: Path) -> None:
-    policy = _policy(tmp_path)
+def test_the_second_reader_refuses_a_grant_that_was_used_twice(folder: Path) -> None:
+    policy = clinic_policy(folder)
     ledger = open_ledger(policy)
-    place = _file(ledger, _request(policy, event=pure("0.3")))
+    place = file_question(ledger, clinic_request(policy, event=pure("0.3")))
     approvals.approve(ledger, place, "")
-    _ask(ledger, _request(policy, event=pure("0.3")))
+    ask_charge(ledger, clinic_request(policy, event=pure("0.3")))
     with ledger.rows() as found:
         rows = list(found)
     ledger.close()
@@ -342,7 +310,7 @@ decide_at(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], float(sys.argv[4]))
 
 def decide_at(folder: Path, place: int, what: str, start: float) -> None:
     """Open the ledger, wait for the start, decide or ask, and print what came of it: one process of a race."""
-    policy = _policy(folder, 5)
+    policy = clinic_policy(folder, 5)
     ledger = open_ledger(policy)
     while time.time() < start:
         pass
@@ -352,7 +320,7 @@ def decide_at(folder: Path, place: int, what: str, start: float) -> None:
         elif what == "decline":
             approvals.decline(ledger, place, "")
         else:
-            _ask(ledger, _request(policy, version=what, receipt=what))
+            ask_charge(ledger, clinic_request(policy, version=what, receipt=what))
         print("done")
     except Refusal as refusal:
         print(refusal.code)
@@ -375,14 +343,14 @@ def _race(folder: Path, place: int, actions: list[str]) -> list[str]:
     return [process.communicate(timeout=60)[0].strip() for process in running]
 
 
-def test_of_two_owners_who_approve_one_request_one_gives_one_grant(tmp_path: Path) -> None:
-    policy = _policy(tmp_path, 5)
+def test_of_two_owners_who_approve_one_request_one_gives_one_grant(folder: Path) -> None:
+    policy = clinic_policy(folder, 5)
     ledger = open_ledger(policy)
-    place = _file(ledger, _request(policy))
+    place = file_question(ledger, clinic_request(policy))
     ledger.close()
-    assert Counter(_race(tmp_path, place, ["approve", "approve"])) == {"done": 1, "request_closed": 1}
+    assert Counter(_race(folder, place, ["approve", "approve"])) == {"done": 1, "request_closed": 1}
     # the one grant is used by two processes at once, over different snapshots: one charge
-    assert Counter(_race(tmp_path, place, ["v1", "v2"])) == {"done": 1, "budget_exhausted": 1}
+    assert Counter(_race(folder, place, ["v1", "v2"])) == {"done": 1, "budget_exhausted": 1}
     ledger = open_ledger(policy)
     assert ledger.account().pure == Fraction(BIG)
     assert ledger.verify().spent.epsilon == Fraction(BIG)

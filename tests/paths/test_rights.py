@@ -118,9 +118,10 @@ def without(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     for name in [name for name in policy["tables"] if name.startswith(HIDDEN)]:
         if name != "zzq_wards":  # the values of `ward`
             del policy["tables"][name]
-    del policy["roles"], policy["tables"]["visits"]["columns"]["zzq_diagnosis"]
+    del policy["tables"]["visits"]["columns"]["zzq_diagnosis"]
     policy["tables"]["visits"]["columns"].pop("zzq_weight")
-    policy["analysts"] = {"anna": {"epsilon": 400, "price": "1%"}}
+    policy["roles"] = {"statistician": {"epsilon": 400, "price": "1%"}}  # may use all that is declared
+    policy["analysts"] = {"anna": {"roles": ["statistician"]}}
     with sfumato.open(_write(tmp_path_factory.mktemp("without"), policy), analyst="anna") as database:
         yield database
 

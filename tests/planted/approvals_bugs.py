@@ -46,7 +46,7 @@ APPROVALS_BUGS: tuple[Bug, ...] = (
     planned(
         "two owners approve one request",
         _LAWS,
-        ("ledger/approvals.py", "        if _open_request(transaction, place, DATASET).approved:", "        if False:"),
+        ("ledger/approvals.py", "    if _open_request(transaction, place, DATASET).approved:", "    if False:"),
         ("ledger/one_time_grants.py", "author == OWNER_AUTHOR and not known.approved:", "author == OWNER_AUTHOR:"),
     ),
     planned(

@@ -20,6 +20,7 @@ from tests.planted.marks_bugs import MARKS_BUGS
 from tests.planted.numbers_bugs import NUMBERS_BUGS
 from tests.planted.operator_bugs import OPERATOR_BUGS
 from tests.planted.outside_bugs import OUTSIDE_BUGS
+from tests.planted.papers_bugs import PAPERS_BUGS
 from tests.planted.path_bugs import PATH_BUGS
 from tests.planted.planning_bugs import PLANNING_BUGS
 from tests.planted.running_bugs import RUNNING_BUGS
@@ -59,4 +60,5 @@ FEATURE_BUGS: tuple[Bug, ...] = (
     *LASTING_BUGS,
     *NUMBERS_BUGS,
     *WITHIN_PEOPLE_BUGS,
+    *PAPERS_BUGS,
 )

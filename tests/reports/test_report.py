@@ -71,6 +71,17 @@ def test_totals_are_the_sums_of_the_ledger(asked: Path) -> None:
     assert re.search(r"\| \d{4}-\d\d \| 2 \| 0\.3 \| 0 \|", text)
 
 
+def test_every_account_is_listed_with_its_cap_and_no_total_is_below_the_ledgers(asked: Path) -> None:
+    text = report_markdown(make_report(asked, now=NOW))
+    budgets = text[text.index("Budgets") : text.index("What was answered")]
+    assert "| (data owner): the whole dataset | 3 | 10.0 % | 2.7 |" in budgets
+    assert "| research | 1 | 10.0 % | 0.9 |" in budgets
+    with sfumato.open(asked) as owner:
+        found = re.search(r"revealed at most ε = ([0-9.]+), δ", text)
+        assert found
+        assert Fraction(found[1]) >= owner.budget().spent.epsilon == Fraction("0.3")
+
+
 @pytest.mark.parametrize("form", ["html", "md"])
 def test_texts_of_questions_appear_only_when_the_owner_wants_them(asked: Path, form: str) -> None:
     assert b"FROM visits" not in FORMATS[form](make_report(asked))

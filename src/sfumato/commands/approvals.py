@@ -9,7 +9,7 @@ from sfumato.commands.options import as_analyst, policy_file, report_format
 from sfumato.errors import BadParameter
 
 _MAX_ID_DIGITS = 18
-ACTIONS = ("file", "ask", "reply", "approve", "decline", "withdraw")
+ACTIONS = ("file", "ask", "review", "reply", "approve", "decline", "withdraw")
 
 
 @click.command()
@@ -37,13 +37,14 @@ def requests(
     analyst: str | None,
     form: str,
 ) -> None:
-    """List, file and decide requests for budget.
+    """List, file and decide requests for budget or rights.
 
-    An analyst files a question with its price and a reason. The owner replies, approves or declines. An approval pays
-    once, for this question at this price, from the dataset's budget. ACTION is file, ask, reply, approve, decline or
-    withdraw; TARGET is the question to file, or the id of a request.
+    An analyst files a question with its price and a reason. The owner reviews, replies, approves or declines. An
+    approval pays once, for this question at this price, from the dataset's budget. ACTION is file, ask, review, reply,
+    approve, decline or withdraw; TARGET is the question to file, or the id of a request.
     """
     from sfumato.planning.accuracy_target import read_margins
+    from sfumato.release.rendering.documents import quote_document
     from sfumato.release.rendering.escaping import escape_unprintable, to_json
     from sfumato.server.remote_requests import request_document
 
@@ -57,6 +58,10 @@ def requests(
         found = database.requests
         if action == "ask":
             click.echo(found.ask(_id(about)).to_text(None))
+            return
+        if action == "review":
+            quote = found.review(_id(about))
+            click.echo(to_json(quote_document(quote)) if form == "json" else str(quote))
             return
         if action is None:
             listed = found.list()

@@ -1,6 +1,6 @@
 """Requests as people read them, and how they are filed, discussed and decided. Proof: proofs/approvals.md"""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from sfumato.accounting.event import to_json
 from sfumato.accounting.loss import PrivacyLoss
-from sfumato.errors import BadParameter, RequestClosed, TooManyRequests, UnknownName
+from sfumato.errors import BadParameter, PolicyChanged, RequestClosed, TooManyRequests, UnknownName
 from sfumato.ledger.chain import Row, RowKind
 from sfumato.ledger.charge import require_storable
 from sfumato.ledger.ledger import Ledger
@@ -18,9 +18,11 @@ from sfumato.ledger.one_time_grants import (
     MAX_NOTES,
     MAX_OPEN_REQUESTS,
     OWNER_AUTHOR,
+    GrantedName,
     OpenRequest,
-    measurement_digest,
+    filed_digest,
     note_content,
+    read_names,
     read_note,
     read_request,
     request_content,
@@ -33,6 +35,7 @@ from sfumato.ledger.transaction import LedgerTransaction
 MAX_REQUESTS_PER_DAY = 50
 """Maximum number of requests that one account files within 24 hours."""
 _DAY_MICROSECONDS = 24 * 3600 * 10**6
+_MAX_SEARCHED_REQUESTS = 500
 _FIRST_INSTANT = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -63,7 +66,7 @@ class RequestNote:
 
 @dataclass(frozen=True, slots=True)
 class BudgetRequest:
-    """A request of an analyst for one measurement beyond their own cap, as of one moment."""
+    """A request of an analyst for one measurement beyond their own cap or their rights, as of one moment."""
 
     id: int
     """The sequence of its ledger entry."""
@@ -71,20 +74,26 @@ class BudgetRequest:
     sql: str
     price: Mapping[str, object]
     """What the question is asked with: epsilon or within, and delta."""
-    loss: PrivacyLoss
-    """What the answer costs."""
+    loss: PrivacyLoss | None
+    """What the answer costs; None for a request for rights that was not approved: its names may not exist."""
     reason: str
     time: datetime
     state: RequestState
     notes: tuple[RequestNote, ...]
     receipt: str | None
     """The receipt of the charge that used the grant."""
+    for_rights: bool = False
+    """Whether it asks for names that the account may not use, and not only for budget."""
+    names: tuple[str, ...] = ()
+    """The tables and columns that the owner has granted for this question."""
 
     def __str__(self) -> str:
+        price = "rights" if self.loss is None else str(self.loss)
         lines = [
-            f"request {self.id}  {self.account}  {self.state.value}  {self.loss}  {self.time:%Y-%m-%d %H:%M} UTC",
+            f"request {self.id}  {self.account}  {self.state.value}  {price}  {self.time:%Y-%m-%d %H:%M} UTC",
             *(f"    {line}" for line in self.sql.splitlines()),
             f"    reason: {self.reason}",
+            *(f"    granted: {name}" for name in self.names),
             *(f"    {note.author}: {note.text}" for note in self.notes if note.text),
         ]
         return "\n".join(lines)
@@ -113,32 +122,44 @@ def file_release(payer: Payer, charged: ChargedRelease, reason: str, price: Mapp
 
 def file_request(ledger: Ledger, request: Request, reason: str, price: Mapping[str, object]) -> int:
     """Put a request on record, and return its id; nothing is charged. One that is open is not filed twice."""
-    reason = _text(reason, "reason", required=True)
-    for text in (request.fingerprint, request.sql, request.version):
+    row = Row(
+        0,
+        RowKind.REQUESTED.value,
+        0,
+        account=request.account,
+        question=request.fingerprint,
+        sql=request.sql,
+        event=to_json(request.event),
+        loss=f"{request.loss.epsilon} {request.loss.delta}",
+        policy=request.policy,
+        version=request.version,
+        content=request_content(_text(reason, "reason", required=True), price),
+    )
+    return _file(ledger, row)
+
+
+def file_rights(payer: Payer, sql: str, reason: str, price: Mapping[str, object]) -> int:
+    """Put on record that an account asks for a text whose names do not exist for it; return the request's id.
+
+    Nothing but the text, the price and the reason is looked at. Proof: proofs/approvals.md, 9
+    """
+    content = request_content(_text(reason, "reason", required=True), price)
+    row = Row(0, RowKind.REQUESTED.value, 0, account=payer.account, sql=sql, policy=payer.policy, content=content)
+    return _file(payer.ledger, row)
+
+
+def _file(ledger: Ledger, row: Row) -> int:
+    for text in (row.question, row.sql, row.version):
         require_storable(text)
     placed: list[int] = []
-    event = to_json(request.event)
+    digest = filed_digest(row)
 
     def add(transaction: LedgerTransaction) -> None:
         transaction.require_ready()
-        digest = measurement_digest(request.account, request.fingerprint, event)
         if found := [place for place, known in transaction.state.requests.items() if known.measurement == digest]:
             placed.append(found[0])
             return
-        _require_room(transaction, request)
-        row = Row(
-            0,
-            RowKind.REQUESTED.value,
-            0,
-            account=request.account,
-            question=request.fingerprint,
-            sql=request.sql,
-            event=event,
-            loss=f"{request.loss.epsilon} {request.loss.delta}",
-            policy=request.policy,
-            version=request.version,
-            content=request_content(reason, price),
-        )
+        _require_room(transaction, row.account)
         placed.append(transaction.add(row).sequence)
 
     ledger.record(add)
@@ -166,12 +187,45 @@ def approve(ledger: Ledger, place: int, text: str) -> None:
     content = note_content(OWNER_AUTHOR, _text(text, "text"))
 
     def add(transaction: LedgerTransaction) -> None:
-        transaction.require_ready()
-        if _open_request(transaction, place, DATASET).approved:
-            raise _closed(place, "approved")
+        _require_undecided(transaction, place)
         transaction.add(Row(0, RowKind.APPROVED.value, 0, about=place, content=content))
 
     ledger.record(add)
+
+
+def approve_rights(
+    ledger: Ledger, place: int, text: str, names: Sequence[GrantedName], granted: ChargedRelease, policy: str
+) -> None:
+    """Grant names for one charge of one measurement: for the owner alone. Proof: proofs/approvals.md, 3 and 9"""
+    row = Row(
+        0,
+        RowKind.APPROVED.value,
+        0,
+        question=granted.fingerprint,
+        event=to_json(granted.event),
+        loss=f"{granted.loss.epsilon} {granted.loss.delta}",
+        version=granted.version,
+        about=place,
+        content=note_content(OWNER_AUTHOR, _text(text, "text"), names),
+    )
+
+    def add(transaction: LedgerTransaction) -> None:
+        _require_undecided(transaction, place)
+        if transaction.state.policy != policy:
+            raise PolicyChanged(
+                "The policy has changed since this database was opened.",
+                "A grant names what the policy says about tables.",
+                "Nothing was granted. Open the database again, and approve it there.",
+            )
+        transaction.add(row)
+
+    ledger.record(add)
+
+
+def _require_undecided(transaction: LedgerTransaction, place: int) -> None:
+    transaction.require_ready()
+    if _open_request(transaction, place, DATASET).approved:
+        raise _closed(place, "approved")
 
 
 def decline(ledger: Ledger, place: int, text: str) -> None:
@@ -214,15 +268,15 @@ def _closed(place: int, how: str) -> RequestClosed:
     )
 
 
-def _require_room(transaction: LedgerTransaction, request: Request) -> None:
-    waiting = sum(known.account == request.account for known in transaction.state.requests.values())
+def _require_room(transaction: LedgerTransaction, account: str) -> None:
+    waiting = sum(known.account == account for known in transaction.state.requests.values())
     if waiting >= MAX_OPEN_REQUESTS:
         raise TooManyRequests(
             f"{waiting} requests of this account are open, which is the limit.",
             "Each waits for a person to decide.",
             "Withdraw one of them, or wait for the owner.",
         )
-    if transaction.count_requests(request.account, _DAY_MICROSECONDS) >= MAX_REQUESTS_PER_DAY:
+    if transaction.count_requests(account, _DAY_MICROSECONDS) >= MAX_REQUESTS_PER_DAY:
         raise TooManyRequests(
             f"This account has filed {MAX_REQUESTS_PER_DAY} requests within 24 hours, which is the limit.",
             "Requests are ledger entries, which are kept forever.",
@@ -249,7 +303,8 @@ def _text(text: object, name: str, required: bool = False) -> str:
 def _request_of(rows: list[Row], still_open: Mapping[int, OpenRequest]) -> BudgetRequest:
     filed, *later = rows
     reason, price = read_request(filed.content)
-    notes, receipt = [], None
+    notes, receipt, loss = [], None, filed.loss
+    names: tuple[GrantedName, ...] = ()
     state = RequestState.LAPSED
     if filed.sequence in still_open:
         state = RequestState.APPROVED if still_open[filed.sequence].approved else RequestState.WAITING
@@ -259,21 +314,48 @@ def _request_of(rows: list[Row], still_open: Mapping[int, OpenRequest]) -> Budge
             continue
         if row.kind in (RowKind.DECLINED, RowKind.WITHDRAWN):
             state = RequestState(row.kind)
+        if row.kind == RowKind.APPROVED and row.event:
+            loss, names = row.loss, read_names(row.content)
         author, text = read_note(row.content)
         notes.append(RequestNote(author, _time(row), text))
-    epsilon, delta = filed.loss.split(" ")
     return BudgetRequest(
         id=filed.sequence,
         account=filed.account,
         sql=filed.sql,
         price=price,
-        loss=PrivacyLoss(Fraction(epsilon), Fraction(delta)),
+        loss=_loss(loss) if loss else None,
         reason=reason,
         time=_time(filed),
         state=state,
         notes=tuple(notes),
         receipt=receipt,
+        for_rights=not filed.event,
+        names=tuple(name_text(name) for name in names),
     )
+
+
+def _loss(text: str) -> PrivacyLoss:
+    epsilon, delta = text.split(" ")
+    return PrivacyLoss(Fraction(epsilon), Fraction(delta))
+
+
+def name_text(name: GrantedName) -> str:
+    """Return a granted name as people read it."""
+    table, column = name
+    return f"{table}.{column}" if column else table
+
+
+def granted_names(ledger: Ledger, account: str, sql: str) -> tuple[GrantedName, ...]:
+    """Return the names that the owner has granted an account for this text, if the grant is open or was used."""
+    still_open = ledger.open_requests()
+    for filed, *later in ledger.request_rows(account, _MAX_SEARCHED_REQUESTS):
+        if filed.event or filed.sql != sql:
+            continue
+        approved = next((row for row in later if row.kind == RowKind.APPROVED), None)
+        usable = filed.sequence in still_open or any(row.kind == RowKind.CHARGED for row in later)
+        if approved is not None and usable:
+            return read_names(approved.content)
+    return ()
 
 
 def _time(row: Row) -> datetime:

@@ -4,12 +4,13 @@ Proof: proofs/approvals.md
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
 
 from sfumato.accounting.event import Event, from_json, to_json, unordered
+from sfumato.errors import RequestClosed
 from sfumato.ledger.chain import Row, RowKind, length_prefixed
 
 MAX_OPEN_REQUESTS = 10
@@ -19,6 +20,11 @@ MAX_NOTES = 20
 MAX_NOTE_CHARS = 2000
 """Maximum length of a reason or a note."""
 OWNER_AUTHOR, ANALYST_AUTHOR = "owner", "analyst"
+_RIGHTS = "rights "
+
+
+GrantedName = tuple[str, str]
+"""A table and a column, as the policy folds them; the empty column stands for the table without columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +33,8 @@ class OpenRequest:
 
     account: str
     measurement: str
-    """The digest of what may be charged: see `measurement_digest`."""
+    """The digest of what may be charged: see `measurement_digest`. Of a request for rights it is known by the approval;
+    until then this is the digest of its text, see `text_digest`."""
     approved: bool = False
     notes: int = 0
 
@@ -38,6 +45,15 @@ def measurement_digest(account: str, question: str, event: str) -> str:
     The snapshot is no part of it: a grant pays once, about the snapshot that answers then.
     """
     return sha256(length_prefixed(account, question, _unordered(event))).hexdigest()
+
+
+def text_digest(account: str, sql: str, content: str) -> str:
+    """Return what is equal for two requests for rights iff they ask for the same text at the same price.
+
+    It depends on what the analyst has typed alone: the names in the text may not exist.
+    """
+    price = json.dumps(read_request(content)[1], sort_keys=True)
+    return f"{_RIGHTS}{sha256(length_prefixed(account, sql, price)).hexdigest()}"
 
 
 @lru_cache(maxsize=1024)
@@ -52,10 +68,16 @@ def following(requests: Mapping[int, OpenRequest], row: Row) -> dict[int, OpenRe
         waiting = sum(request.account == row.account for request in requests.values())
         if not row.account or waiting >= MAX_OPEN_REQUESTS:
             raise ValueError("the dataset's own account, or too many requests")
-        digest = measurement_digest(row.account, row.question, row.event)
-        return {**requests, row.sequence: OpenRequest(row.account, digest)}
+        return {**requests, row.sequence: OpenRequest(row.account, filed_digest(row))}
     known, (author, _) = requests[row.about], read_note(row.content)
     match row.kind:
+        case RowKind.APPROVED if known.measurement.startswith(_RIGHTS) and author == OWNER_AUTHOR:
+            if not read_names(row.content) or not row.question:
+                raise ValueError("an approval of rights says for which names and which measurement")
+            digest = measurement_digest(known.account, row.question, row.event)
+            return {**requests, row.about: replace(known, approved=True, measurement=digest)}
+        case _ if row.question or row.event or read_names(row.content):
+            raise ValueError("what was requested is not changed")
         case RowKind.REPLIED if known.notes < MAX_NOTES:
             return {**requests, row.about: replace(known, notes=known.notes + 1)}
         case RowKind.APPROVED if author == OWNER_AUTHOR and not known.approved:
@@ -65,6 +87,15 @@ def following(requests: Mapping[int, OpenRequest], row: Row) -> dict[int, OpenRe
         case RowKind.WITHDRAWN if author == ANALYST_AUTHOR:
             return without(requests, row.about)
     raise ValueError("a request cannot go on like this")
+
+
+def filed_digest(row: Row) -> str:
+    """Return the digest of a request as it was filed: of its measurement, or of its text where it asks for rights."""
+    if row.event:
+        return measurement_digest(row.account, row.question, row.event)
+    if row.question or row.loss:
+        raise ValueError("a request for rights names no measurement")
+    return text_digest(row.account, row.sql, row.content)
 
 
 def used(requests: Mapping[int, OpenRequest], charge: Row) -> dict[int, OpenRequest]:
@@ -93,6 +124,15 @@ def grant_for(requests: Mapping[int, OpenRequest], account: str, question: str, 
 def has_grant(requests: Mapping[int, OpenRequest], account: str, question: str, event: Event | None) -> bool:
     """Tell whether the owner has approved this measurement and its charge was not made yet."""
     return bool(requests) and event is not None and grant_for(requests, account, question, to_json(event)) > 0
+
+
+def no_such_grant() -> RequestClosed:
+    """Refuse a question that only a grant could pay for, and none does."""
+    return RequestClosed(
+        "No grant pays for this question.",
+        "The owner has granted its names for one measurement: this text at the price of the request, once.",
+        "Nothing was charged. Ask by the id of an approved request, or file a new request.",
+    )
 
 
 def requests_json(requests: Mapping[int, OpenRequest]) -> dict[str, list[object]]:
@@ -127,9 +167,10 @@ def read_request(content: str) -> tuple[str, dict[str, object]]:
     return reason, price
 
 
-def note_content(author: str, text: str) -> str:
-    """Write who says what about a request, as canonical text."""
-    return json.dumps({"by": author, "text": text}, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+def note_content(author: str, text: str, names: Sequence[GrantedName] = ()) -> str:
+    """Write who says what about a request, as canonical text; an approval of rights also says for which names."""
+    said = {"by": author, "text": text} | ({"names": [list(name) for name in names]} if names else {})
+    return json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def read_note(content: str) -> tuple[str, str]:
@@ -138,6 +179,14 @@ def read_note(content: str) -> tuple[str, str]:
     author, text = data["by"], data["text"]
     if author not in (OWNER_AUTHOR, ANALYST_AUTHOR) or not isinstance(text, str):
         raise ValueError("not the content of a note")
-    if content != note_content(author, text):
+    if content != note_content(author, text, read_names(content)):
         raise ValueError("not the content of a note")
     return author, text
+
+
+def read_names(content: str) -> tuple[GrantedName, ...]:
+    """Return the names that an approval grants for one measurement; none in other notes."""
+    pairs = json.loads(content).get("names", [])
+    if not all(isinstance(part, str) for pair in pairs for part in pair):
+        raise ValueError("not names")
+    return tuple((table, column) for table, column in pairs)

@@ -30,6 +30,8 @@ class ChargedRelease:
     """The id of the receipt; a random one is drawn where this is empty."""
     older: tuple[str, ...] = ()
     """The fingerprints under which older versions may have stored the same release."""
+    only_granted: bool = False
+    """Whether a one-time grant has to pay for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,7 @@ class Payer:
             receipt=charged.receipt or fresh_id(self.source),
             shared=charged.shared,
             older=charged.older,
+            only_granted=charged.only_granted,
         )
         with self.ledger.charge(request, key) as charge:  # durable before data is read, or Refusal
             if charge.stored_release is not None:

@@ -28,3 +28,5 @@ class Request:
     """Whether an answer that another account has paid for is given, too: the policy says so."""
     older: tuple[str, ...] = ()
     """The fingerprints under which older versions may have charged the same measurements."""
+    only_granted: bool = False
+    """Whether a grant has to pay: the question names what the account may not use otherwise."""

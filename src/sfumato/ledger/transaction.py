@@ -14,7 +14,7 @@ from sfumato.errors import AnswerLost, BadParameter, BudgetExhausted, LedgerRest
 from sfumato.ledger.chain import GENESIS, STATE_EVERY, Row, RowKind, repeat_key, with_chain_hash
 from sfumato.ledger.charge import FAILED_AFTER_NOISE
 from sfumato.ledger.damage import damaged, unavailable
-from sfumato.ledger.one_time_grants import grant_for
+from sfumato.ledger.one_time_grants import grant_for, no_such_grant
 from sfumato.ledger.recorded_policy import DATASET, name_of
 from sfumato.ledger.request import Request
 from sfumato.ledger.state import (
@@ -294,6 +294,8 @@ class LedgerTransaction:
         self._require_few_charges(request.account)
         event = to_json(request.event)
         grant = grant_for(self.state.requests, request.account, request.fingerprint, event)
+        if request.only_granted and not grant:
+            raise no_such_grant()
         try:
             return self.add(
                 Row(

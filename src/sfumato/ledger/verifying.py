@@ -225,7 +225,7 @@ class _Replay:
         elif kind == "requested":
             self._read_request(row)
         elif kind in ("replied", "approved", "declined", "withdrawn"):
-            self._read_decision(kind, str(row[13]), json.loads(row[14]))
+            self._read_decision(kind, row, json.loads(row[14]))
         elif kind != "state" or json.loads(row[14]) != self._sums():
             raise ValueError("other sums, or an unknown kind")
 
@@ -251,11 +251,22 @@ class _Replay:
         account, question, event = row[3], row[4], row[6]
         if not account or account not in self.accounts or sorted(json.loads(row[14])) != ["price", "reason"]:
             raise ValueError("not a request of an analyst")
-        self.requests[str(row[0])] = [account, _measured(account, question, event), False, 0]
+        if bool(question) != bool(event):
+            raise ValueError("half a measurement")
+        digest = (
+            _measured(account, question, event) if event else _wanted(account, row[5], json.loads(row[14])["price"])
+        )
+        self.requests[str(row[0])] = [account, digest, False, 0]
 
-    def _read_decision(self, kind: str, place: str, note: dict[str, Any]) -> None:
+    def _read_decision(self, kind: str, row: tuple[Any, ...], note: dict[str, Any]) -> None:
         """Follow a request: it is approved once, and gone after it was declined or withdrawn."""
+        place = str(row[13])
         request = self.requests[place]
+        for_rights = kind == "approved" and request[1].startswith("rights ")
+        if for_rights != bool(row[4]) or for_rights != bool(row[6]) or for_rights != bool(note.get("names")):
+            raise ValueError("rights are granted for one measurement, and nothing else is")
+        if for_rights:
+            request[1] = _measured(request[0], row[4], row[6])
         if note["by"] not in (("analyst",) if kind == "withdrawn" else ("owner", "analyst")[: 1 + (kind == "replied")]):
             raise ValueError("not theirs to say")
         if kind == "replied":
@@ -364,7 +375,7 @@ def _bytes(head: str, row: tuple[Any, ...]) -> bytes:
             f"{len(loss)}:{loss}{len(policy)}:{policy}{len(version)}:{version}{len(receipt)}:{receipt}"
             f"{len(key)}:{key}{ending}"
         )
-    elif kind == "requested" and not (receipt or key):
+    elif kind in ("requested", "approved") and not (receipt or key):
         return _framed(head, *map(str, row[:-1]))
     elif account or question or sql or event or loss or version or receipt or key:
         raise ValueError("only charges have these")
@@ -377,6 +388,11 @@ def _bytes(head: str, row: tuple[Any, ...]) -> bytes:
 def _measured(account: str, question: str, event: str) -> str:
     """Return the digest of what a grant is for: account, question, and the event in any order of its parts."""
     return sha256(_framed(account, question, unordered(from_json(event)))).hexdigest()
+
+
+def _wanted(account: str, sql: str, price: dict[str, Any]) -> str:
+    """Return the digest of what a request for rights asks for: a text of an account, at a price."""
+    return "rights " + sha256(_framed(account, sql, json.dumps(price, sort_keys=True))).hexdigest()
 
 
 def _named(*fields: str) -> str:

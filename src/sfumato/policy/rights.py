@@ -3,6 +3,7 @@
 The owner, and an analyst without roles, may use everything. Several roles add up.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from sfumato.policy.policy import (
@@ -44,22 +45,28 @@ class Rights:
 EVERYTHING = Rights()
 
 
-def rights_of(policy: Policy, account: str) -> Rights:
-    """Return the rights of an account; the empty name is the owner's."""
+def rights_of(policy: Policy, account: str, granted: Collection[tuple[str, str]] = ()) -> Rights:
+    """Return the rights of an account; the empty name is the owner's.
+
+    `granted` are names that the owner has granted for one question, by folded table and column: the empty column
+    stands for the table without columns.
+    """
     analyst = policy.analyst(account) if account else None
     if analyst is None or not analyst.roles:
         return EVERYTHING
-    return Rights(tuple(role for name in analyst.roles if (role := policy.role(name)) is not None))
+    roles = tuple(role for name in analyst.roles if (role := policy.role(name)) is not None)
+    more = Role("", tuple(sorted({table for table, _ in granted})), tuple(pair for pair in granted if pair[1]))
+    return Rights((*roles, more) if granted else roles)
 
 
-def visible_policy(policy: Policy, account: str) -> Policy:
+def visible_policy(policy: Policy, account: str, granted: Collection[tuple[str, str]] = ()) -> Policy:
     """Return the policy as an account may see it: its own tables and columns, and no other analyst.
 
     It describes; the hash, the ledger and the engines have the whole one.
     """
     if not account:
         return policy
-    rights = rights_of(policy, account)
+    rights = rights_of(policy, account, granted)
     tables = tuple(_visible_table(table, rights) for table in policy.tables if rights.may_use_table(table.name))
     own = tuple(analyst for analyst in policy.analysts if fold_name(analyst.name) == account)
     return replace(policy, tables=tables, analysts=own, roles=(), owners=())

@@ -64,7 +64,7 @@ class Scope:
             return columns[0].expression
         if not columns:
             known = [entry.name for entry in self.entries if table is None or entry.of in table.chosen(self.tables)]
-            raise place.unknown("column", str(name), sorted(set(known)), "No table in FROM declares it.")
+            raise place.undeclared("column", str(name), sorted(set(known)), "No table in FROM declares it.")
         raise place.bad(
             f"the column name {name} is ambiguous.",
             "More than one table in FROM has it.",

@@ -47,6 +47,12 @@ class SourceSpan:
         """Refuse what is over a limit."""
         return self._refuse(QueryTooLarge, what, why, remedy)
 
+    def undeclared(self, kind: str, name: str, known: list[str], why: str) -> UnknownName:
+        """Refuse the name of a table or column, which another account may be able to use."""
+        refusal = self.unknown(kind, name, known, why)
+        refusal.undeclared = kind, name
+        return refusal
+
     def unknown(self, kind: str, name: str, known: list[str], why: str) -> UnknownName:
         """Refuse a name, with the closest names that exist."""
         close = closest_names(name, known, 3)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from math import ceil, inf, isinf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.accounting.event import Event
 from sfumato.accounting.loss import PrivacyLoss
@@ -58,6 +58,12 @@ from sfumato.release.rendering.export import (
     polars_frame,
 )
 from sfumato.release.rendering.table import MARK_LEGEND, Ends, shown_value, text_table
+
+if TYPE_CHECKING:  # what editors complete after to_pandas() and the like
+    import altair
+    import pandas
+    import polars
+    import pyarrow
 from sfumato.release.thin_answers import thin_notes
 
 _SHOWN = 40
@@ -139,14 +145,16 @@ class Release:
         biased = None if self.biased is None else partial(self._clamped, True)
         return replace(self, values=values, ranges=partial(self._clamped, False), biased=biased, _known={})
 
-    def to_arrow(self, intervals: bool = False, level: object = LEVEL, *, with_intervals: bool = False) -> Any:
+    def to_arrow(
+        self, intervals: bool = False, level: object = LEVEL, *, with_intervals: bool = False
+    ) -> "pyarrow.Table":
         """Return an Arrow table with the receipt as metadata; intervals come as columns n_low and n_high."""
         table = arrow_table(self.typed_columns(intervals or with_intervals, level))
         described = {"loss": str(self.loss), "receipt": receipt_to_json(self.receipt), "notes": json.dumps(self.notes)}
         described["marked"] = json.dumps(self._marked_rows())
         return table.replace_schema_metadata({f"sfumato.{key}": text for key, text in described.items()})
 
-    def to_pandas(self, intervals: bool = False, level: object = LEVEL) -> Any:
+    def to_pandas(self, intervals: bool = False, level: object = LEVEL) -> "pandas.DataFrame":
         """Return a pandas data frame (`pip install 'sfumato[pandas]'`); intervals come as columns n_low and n_high.
 
         `frame.attrs["marked"]` has the numbers of the rows that are marked, by their column.
@@ -155,9 +163,10 @@ class Release:
         frame.attrs["marked"] = self._marked_rows()
         return frame
 
-    def to_polars(self, intervals: bool = False, level: object = LEVEL) -> Any:
+    def to_polars(self, intervals: bool = False, level: object = LEVEL) -> "polars.DataFrame":
         """Return a polars data frame (`pip install 'sfumato[polars]'`); intervals come as columns n_low and n_high."""
-        return polars_frame(self.typed_columns(intervals, level))
+        frame: polars.DataFrame = polars_frame(self.typed_columns(intervals, level))
+        return frame
 
     def typed_columns(self, intervals: bool = False, level: object = LEVEL) -> list[ExportColumn]:
         """Return the columns as other programs hold them; intervals come as columns n_low and n_high at the end."""
@@ -171,7 +180,7 @@ class Release:
         names = unique_names([column.name for column in found])
         return [replace(column, name=name) for column, name in zip(found, names, strict=True)]
 
-    def plot(self, column: str | None = None, *, kind: str | None = None) -> Any:
+    def plot(self, column: str | None = None, *, kind: str | None = None) -> "altair.TopLevelMixin":
         """Return an Altair chart of every number, or of one, by the keys (`pip install 'sfumato[plot]'`).
 
         `kind` may be "heatmap" (two keys), "shares" (stacked to 100 %) or "scatter" (two numbers, with error crosses).
@@ -203,7 +212,10 @@ class Release:
         price = f"{self.loss}; error bars at {float(100 * LEVEL):g} %" if self.event is not None else "exact and free"
         if self.notes and self.notes[0].startswith("Rehearsal:"):
             price = f"rehearsal with synthetic rows; {price}"
-        return chart(keys, panels, price) if kind is None else chart_of_kind(kind, keys, panels, price)
+        found: altair.TopLevelMixin = (
+            chart(keys, panels, price) if kind is None else chart_of_kind(kind, keys, panels, price)
+        )
+        return found
 
     def __len__(self) -> int:
         return len(self.values[0]) if self.values else 0

@@ -10,6 +10,7 @@ from sfumato.approvals import Requests
 from sfumato.database import Database
 from sfumato.errors import BadRequest, NotFound, NotGranted
 from sfumato.ledger.approvals import BudgetRequest
+from sfumato.release.rendering.documents import quote_document
 from sfumato.server.gate import Caller
 from sfumato.server.grants import OWNER
 from sfumato.server.reading import read_filed, read_note_text
@@ -40,7 +41,7 @@ async def listed(request: Request) -> Response:
 
 
 async def filed(request: Request) -> Response:
-    """File a request for a question beyond this account's cap; free."""
+    """File a request for a question beyond this account's cap or rights; free."""
     caller, gate = caller_of(request), gate_of(request)
     require_json(request)
     question = read_filed(await body_of(request))
@@ -50,6 +51,16 @@ async def filed(request: Request) -> Response:
         lambda database: database.requests.file(question.sql, **question.price),  # type: ignore[arg-type]
     )
     return json_reply(request_document(found, gate.round_time))
+
+
+async def reviewed(request: Request) -> Response:
+    """Show the owner what the question of a request would cost, and which names its analyst lacks."""
+    caller, gate = caller_of(request), gate_of(request)
+    place = read_id(request)
+    if caller.account != OWNER:
+        raise NotGranted()
+    quote = await gate.serve(caller, "review", lambda database: database.requests.review(place))
+    return json_reply({**quote_document(quote), "text": str(quote)})
 
 
 async def decided(request: Request) -> Response:
@@ -75,14 +86,20 @@ def decision(caller: Caller, what: str, place: int, text: str) -> Callable[[Data
 
 def read_place(request: Request) -> tuple[int, str]:
     """Return the id and the last word of the path."""
+    return read_id(request), str(request.path_params["what"])
+
+
+def read_id(request: Request) -> int:
+    """Return the id of a request in the path."""
     place = str(request.path_params["place"])
     if not (place.isascii() and place.isdigit() and 0 < len(place) < _DIGITS):
         raise BadRequest("This is not the id of a request.", "It is a number.", "List the requests.")
-    return int(place), str(request.path_params["what"])
+    return int(place)
 
 
 REQUEST_ROUTES = (
     Route("/requests", listed, methods=["GET"]),
     Route("/requests", filed, methods=["POST"]),
+    Route("/requests/{place}/review", reviewed, methods=["GET"]),
     Route("/requests/{place}/{what}", decided, methods=["POST"]),
 )

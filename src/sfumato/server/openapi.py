@@ -67,11 +67,13 @@ _REQUEST: Schema = _object(
     state={"type": "string", "enum": ["waiting", "approved", "used", "declined", "withdrawn", "lapsed"]},
     sql={"type": "string"},
     price={"type": "object"},
-    loss=_LOSS,
+    loss={"oneOf": [_LOSS, {"type": "null"}]},
     reason={"type": "string"},
     time={"type": "string"},
     notes=_ROWS,
     receipt={"type": ["string", "null"]},
+    for_rights={"type": "boolean"},
+    names=_TEXTS,
 )
 _SCHEMAS: dict[str, Schema] = {
     "Question": {**_object(["sql"], **_QUESTION), "additionalProperties": False},
@@ -229,12 +231,18 @@ def description() -> Schema:
     text = {"description": "Done.", "content": {"text/plain": {"schema": {"type": "string"}}}}
     metrics: Schema = {"summary": "Metrics for Prometheus; the operator's.", "responses": {"200": text}}
     together = _operation("Answer several questions as one charge.", "Releases", body="Questions", parameters=[key])
+    request_id: Schema = {"name": "id", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 1}}
+    review = _operation(
+        "What the question of a request would cost, and which names its analyst lacks; the owner's; free.",
+        "Quote",
+        parameters=[request_id],
+    )
     decision = _operation(
         "Reply to a request, withdraw it, or as the owner approve or decline it.",
         "BudgetRequest",
         body="Note",
         parameters=[
-            {"name": "id", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 1}},
+            request_id,
             {
                 "name": "action",
                 "in": "path",
@@ -262,9 +270,12 @@ def description() -> Schema:
             "/requests": {
                 "get": _operation("The requests of this account; all of them for the owner.", "BudgetRequests"),
                 "post": _operation(
-                    "File a request for a question beyond your cap; free.", "BudgetRequest", body="FiledRequest"
+                    "File a request for a question beyond your cap or rights; free.",
+                    "BudgetRequest",
+                    body="FiledRequest",
                 ),
             },
+            "/requests/{id}/review": {"get": review},
             "/requests/{id}/{action}": {"post": decision},
             "/health": {"get": _operation("Whether the server answers.", "Health", open_to_all=True)},
             "/ready": {"get": ready},

@@ -8,9 +8,10 @@ from typing import Any
 from sfumato.errors import UnknownName
 from sfumato.exact import integer
 from sfumato.ledger.approvals import BudgetRequest, RequestNote, RequestState
+from sfumato.planning.quote import Quote
 from sfumato.release.release import Release
 from sfumato.release.rendering.account_documents import Document, loss_document
-from sfumato.server.remote_json import loss_of
+from sfumato.server.remote_json import loss_of, quote_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class RemoteRequests:
         delta: object = None,
         parameters: object = None,
     ) -> BudgetRequest:
-        """Ask the owner to pay for one question from the dataset's budget. It is free, and returns the request."""
+        """Ask the owner for one question beyond the own budget or rights. It is free, and returns the request."""
         question = self.question(sql, epsilon, within, None, delta, parameters)
         return request_of(self.fetch("POST", "/requests", {**question, "reason": reason}))
 
@@ -56,6 +57,10 @@ class RemoteRequests:
             "It does not exist, or belongs to another account.",
             "List the requests, and name one of them.",
         )
+
+    def review(self, request: object) -> Quote:
+        """Show the owner what the question of a request would cost, and which names its analyst lacks; or refuse it."""
+        return quote_of(self.fetch("GET", f"/requests/{integer(request, 'request', 1)}/review", None))
 
     def reply(self, request: object, text: str) -> BudgetRequest:
         """Write a note on a request that waits or is approved."""
@@ -92,13 +97,15 @@ def request_document(request: BudgetRequest, round_time: Callable[[datetime], da
         "state": request.state.value,
         "sql": request.sql,
         "price": dict(request.price),
-        "loss": loss_document(request.loss),
+        "loss": None if request.loss is None else loss_document(request.loss),
         "reason": request.reason,
         "time": shown(request.time).isoformat(),
         "notes": [
             {"author": note.author, "time": shown(note.time).isoformat(), "text": note.text} for note in request.notes
         ],
         "receipt": request.receipt,
+        "for_rights": request.for_rights,
+        "names": list(request.names),
     }
 
 
@@ -109,7 +116,7 @@ def request_of(document: Mapping[str, Any]) -> BudgetRequest:
         account=document["account"],
         sql=document["sql"],
         price=dict(document["price"]),
-        loss=loss_of(document["loss"]),
+        loss=None if document["loss"] is None else loss_of(document["loss"]),
         reason=document["reason"],
         time=datetime.fromisoformat(document["time"]),
         state=RequestState(document["state"]),
@@ -118,4 +125,6 @@ def request_of(document: Mapping[str, Any]) -> BudgetRequest:
             for note in document["notes"]
         ),
         receipt=document["receipt"],
+        for_rights=document.get("for_rights", False),
+        names=tuple(document.get("names", ())),
     )

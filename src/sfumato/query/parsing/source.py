@@ -182,7 +182,7 @@ def _scan(name: Name, schema: exp.Expr | None, where: SourceSpan, reading: Parse
         raise where.unknown("schema", str(name_of(schema)), ["public"], "Every table is in public.")
     table = lookup(name, tables)
     if table is None:
-        raise where.unknown("table", str(name), sorted(tables), "The policy does not declare it.")
+        raise where.undeclared("table", str(name), sorted(tables), "The policy does not declare it.")
     (key,) = name.chosen(tables)
     columns = tuple((column, Type(type)) for column, type in table.columns.items())
     scan = Scan(key, reading.label(key), columns, where.at)

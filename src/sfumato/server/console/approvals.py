@@ -6,6 +6,7 @@ from starlette.routing import Route
 
 from sfumato.approvals import share_refused
 from sfumato.errors import NotGranted, Refusal
+from sfumato.ledger.approvals import RequestState
 from sfumato.server.approvals import MAX_LISTED_REQUESTS, decision, read_place
 from sfumato.server.console import views
 from sfumato.server.console.forms import read_form
@@ -18,7 +19,9 @@ from sfumato.server.console.pages import (
     show_editor,
 )
 from sfumato.server.console.session import require_same_page, require_session
-from sfumato.server.gate import Caller
+from sfumato.server.console.wording import loss_text
+from sfumato.server.gate import Caller, Gateway
+from sfumato.server.grants import OWNER
 from sfumato.server.requests import gate_of
 from sfumato.server.statuses import status_of
 
@@ -70,7 +73,21 @@ async def _page(request: Request, caller: Caller, refusal: Refusal | None = None
     gate = gate_of(request)
     found = await gate.serve(caller, "requests", lambda database: database.requests.list(MAX_LISTED_REQUESTS))
     budget = await gate.budget(caller)
-    return views.RequestsPage(gate.policy.name, account_name(gate, caller), budget, found, gate.round_time, refusal)
+    reviews: dict[int, str] = {}
+    if caller.account == OWNER:
+        waiting = [one.id for one in found if one.for_rights and one.state is RequestState.WAITING]
+        reviews = {place: await _review(gate, caller, place) for place in waiting}
+    name = account_name(gate, caller)
+    return views.RequestsPage(gate.policy.name, name, budget, found, gate.round_time, refusal, reviews)
+
+
+async def _review(gate: Gateway, caller: Caller, place: int) -> str:
+    """Say what a request for rights needs and costs, or why it cannot be answered."""
+    try:
+        quote = await gate.serve(caller, "review", lambda database: database.requests.review(place))
+    except Refusal as refusal:
+        return f"This question cannot be answered. {refusal.what} {refusal.why}"
+    return f"{quote.notes[0]} The answer costs {loss_text(quote.loss)}."
 
 
 APPROVAL_PAGES = (

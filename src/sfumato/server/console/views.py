@@ -1,6 +1,6 @@
 """The pages of the console and the values that their templates show."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from fractions import Fraction
@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from sfumato.accounting.loss import round_up
-from sfumato.errors import Refusal
+from sfumato.errors import BudgetExhausted, Refusal, UnknownName, UnreachableMargin
 from sfumato.ledger.approvals import BudgetRequest
 from sfumato.ledger.ledger import Budget, Entry, Verified
 from sfumato.planning.notes.note import MAX_PRINTED_NOTES
@@ -102,6 +102,8 @@ class RequestsPage:
     requests: Sequence[BudgetRequest]
     round_time: Callable[[datetime], datetime]
     refusal: Refusal | None = None
+    reviews: Mapping[int, str] = field(default_factory=dict)
+    """By id, what each waiting request for rights needs and costs: the owner's to see."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +159,15 @@ def console_page(page: ConsolePage) -> Markup:
         example=_example(page.tables),
         refusal=refusal_view(page.refusal, page.draft.sql) if page.refusal else None,
         position=position_of(page.refusal) if page.refusal else None,
+        owner_label=_owner_label(page.refusal),
     )
+
+
+def _owner_label(refusal: Refusal | None) -> str:
+    """Return what the owner can be asked for after a refusal; empty where a request would not help."""
+    if isinstance(refusal, UnknownName) and refusal.undeclared is not None:
+        return "Ask the owner for a name that your role lacks:"
+    return "Ask the owner to pay for it:" if isinstance(refusal, BudgetExhausted | UnreachableMargin) else ""
 
 
 def owner_page(page: OwnerPage) -> Markup:
